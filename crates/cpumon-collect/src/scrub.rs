@@ -292,7 +292,6 @@ fn push_without_url_password(word: &str, into: &mut String) {
     into.push_str(rest);
 }
 
-/// Whether a name is that of a secret.
 fn names_a_secret(name: &str) -> bool {
     // On the stack, because it runs for many words of every command line; a longer name is cut.
     let mut letters = [0_u8; 64];

@@ -69,7 +69,6 @@ pub struct Summary {
     pub clock_misplaced_ns: i64,
 }
 
-/// Readings of one thread.
 #[derive(Copy, Clone, Debug)]
 struct Readings {
     first: ClockReading,

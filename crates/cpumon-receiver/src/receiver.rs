@@ -94,7 +94,6 @@ pub struct Receiver {
     receives: bool,
 }
 
-/// What is bound already.
 struct Listening {
     /// `None`: no datagrams are received.
     receiver: Option<Receiving>,

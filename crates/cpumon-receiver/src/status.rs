@@ -21,7 +21,6 @@ pub struct State {
 }
 
 impl State {
-    /// Nothing received yet.
     pub(crate) fn new(udp: Vec<SocketAddr>, http: SocketAddr, store: Option<Arc<StoreHandle>>) -> Self {
         let (connections, receiver) = (OnceLock::new(), Mutex::default());
         Self { started_wall_ns: clock::wall_ns(), udp, http, connections, store, receiver }

@@ -116,7 +116,6 @@ fn host_point(interval: &Interval) -> PlotPoint {
     }
 }
 
-/// The newest whole intervals.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
     intervals: VecDeque<Arc<Interval>>,
@@ -128,7 +127,6 @@ fn rows_of(interval: &Interval) -> usize {
 }
 
 impl Recent {
-    /// Takes in an interval.
     pub(crate) fn push(&mut self, interval: Arc<Interval>) {
         self.rows += rows_of(&interval);
         self.intervals.push_back(interval);

@@ -7,7 +7,6 @@ use cpumon_model::{Fields, Interval, ProcessKey};
 use crate::columns::Col;
 use crate::rows::RowId;
 
-/// How rows are arranged.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Layout {
     /// One row a process (or a thread), sorted.
@@ -19,7 +18,6 @@ pub(crate) enum Layout {
     Groups,
 }
 
-/// The unit of utilization.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// 100 = one CPU.

@@ -15,11 +15,9 @@ use crate::problem::Problem;
 /// What this server is called.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
-    /// Where it is bound.
     pub(crate) bound: SocketAddr,
     /// Further names that it goes by.
     pub(crate) names: Vec<String>,
-    /// Whether it speaks TLS.
     pub(crate) is_tls: bool,
 }
 

@@ -9,7 +9,6 @@ use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
-/// A file of the page.
 #[derive(Debug)]
 struct File {
     /// Its path, e.g. `assets/index-3f2a.js`.

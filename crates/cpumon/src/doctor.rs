@@ -47,7 +47,6 @@ fn records(diagnosis: &Diagnosis) -> Records {
 /// The JSON document.
 #[derive(Serialize)]
 struct Report<'a> {
-    /// Whether nothing is missing.
     is_complete: bool,
     checks: Vec<ReportCheck<'a>>,
 }

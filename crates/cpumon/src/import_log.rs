@@ -21,7 +21,6 @@ const COMMIT_EVERY: u64 = 256;
 /// Gaps that the report lists one by one.
 const MAX_SHOWN: usize = 10;
 
-/// Imports a recording.
 pub(crate) fn import(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
     let reader = SpoolReader::open(dir)?;
     let mut import = Import::new(writer);

@@ -63,7 +63,6 @@ pub(crate) fn drop_capabilities(kind: SourceKind, keep: RetainedCapabilities) ->
     privileges::drop_capabilities(kind, keep)
 }
 
-/// Says what works here.
 pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
     doctor::diagnose(options)
 }

@@ -21,7 +21,6 @@ impl OwnUsage {
         Self { statm: openat(CWD, c"/proc/self/statm", flags, Mode::empty()).ok() }
     }
 
-    /// Fills `own_cpu_ns` and `own_rss_bytes`.
     pub(crate) fn fill(&self, health: &mut SourceHealth) {
         let time = clock_gettime(ClockId::ProcessCPUTime);
         health.own_cpu_ns = time

@@ -60,7 +60,6 @@ pub(crate) struct InfoCache {
 }
 
 impl InfoCache {
-    /// Finds processes under `proc_root`.
     pub(crate) fn open(proc_root: &Path, with_cmdline: bool) -> Result<Self, CollectError> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
         let proc_dir =
@@ -257,7 +256,6 @@ impl Refused {
     }
 }
 
-/// The files of one process.
 struct Files<'a> {
     dir: &'a OwnedFd,
     pid: u32,

@@ -31,7 +31,6 @@ const BELOW: f64 = 6.0;
 /// Least width of a bar with a number beside it, and without one.
 const LEAST: (f64, f64) = (44.0, 24.0);
 
-/// The positions of bars.
 #[derive(Copy, Clone, Debug)]
 struct Grid {
     rows: usize,

@@ -22,7 +22,6 @@ const PLATE_HEIGHT: f64 = 20.0;
 /// Most holes that are named below the chart.
 const MAX_NAMED: usize = 3;
 
-/// A chart being drawn.
 pub(super) struct Frame<'c> {
     pub(super) chart: &'c Chart,
     pub(super) options: &'c RenderOptions,

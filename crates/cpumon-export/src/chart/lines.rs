@@ -170,7 +170,6 @@ fn largest(lines: &[Line], sums: &[Vec<Option<f64>>]) -> f64 {
     sums.iter().flatten().chain(highest).flatten().fold(0.0, |most: f64, value| most.max(*value))
 }
 
-/// Draws lines and stacks.
 pub(super) fn draw(chart: &Chart, lines: &[Line], max: Option<f64>, options: &RenderOptions) -> String {
     let sums = stack(lines);
     let reached = largest(lines, &sums);

@@ -51,7 +51,6 @@ fn percent(value: Option<f64>) -> String {
     value.filter(|value| value.is_finite()).map_or_else(|| "–".to_owned(), |value| format!("{value:.1}"))
 }
 
-/// Height of a row.
 fn height_of_row(frame: &Frame<'_>, rows: usize, wanted: Option<u32>) -> f64 {
     let count = rows.max(1) as f64;
     let around = frame.around() + TITLES;

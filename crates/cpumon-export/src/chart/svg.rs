@@ -6,7 +6,6 @@ use cpumon_model::escape;
 
 use super::geometry::{Area, Point};
 
-/// A document under construction.
 #[derive(Debug, Default)]
 pub(super) struct Svg(String);
 

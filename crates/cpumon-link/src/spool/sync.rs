@@ -20,7 +20,6 @@ pub(super) struct Syncer {
 }
 
 impl Syncer {
-    /// Starts the thread.
     pub(super) fn start() -> io::Result<Self> {
         let (send, receive) = sync_channel::<File>(MAX_WAITING);
         let errors = Arc::new(AtomicU64::new(0));

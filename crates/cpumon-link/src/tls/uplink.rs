@@ -456,7 +456,6 @@ impl Worker {
     }
 }
 
-/// One connection at work.
 struct Talk {
     pipe: Pipe,
     channels: Channels,

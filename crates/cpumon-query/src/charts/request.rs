@@ -43,7 +43,6 @@ pub fn check_thread_range(range: TimeRange) -> Result<(), QueryError> {
     if range.length_ns() > MAX_THREAD_RANGE_NS { Err(QueryError::ThreadRangeTooLong) } else { Ok(()) }
 }
 
-/// Rows of a picture.
 pub(super) fn rows_of(query: &ChartQuery, usual: usize) -> Result<usize, QueryError> {
     match query.rows.unwrap_or(usual) {
         rows if (1..=MAX_ROWS).contains(&rows) => Ok(rows),

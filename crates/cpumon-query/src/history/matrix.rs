@@ -41,7 +41,6 @@ impl<K: Hash + Eq + Ord> Part<K> {
     }
 }
 
-/// What is asked for.
 struct Asked {
     query: Query,
     range: PlotRange,

@@ -112,7 +112,6 @@ impl History {
         Ok(self.reader.as_deref().map(ask).transpose()?)
     }
 
-    /// What there is of a host.
     pub(crate) fn available(&self, host: HostId) -> Result<Option<Available>, QueryError> {
         if let Some(available) = self.ask_reader(|reader| reader.available(host))? {
             return Ok(available);

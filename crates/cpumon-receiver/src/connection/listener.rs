@@ -24,7 +24,6 @@ use crate::tls::{Handler, Peer, ServerLimits, ServerStats, Session, TlsServer};
 /// Sources of refused connections that frontends see, most first.
 const SHOWN_REFUSALS: usize = 64;
 
-/// Makes sessions.
 struct Sessions {
     sink: Sink,
     hosts: Mutex<HashMap<HostId, Shared>>,

@@ -82,7 +82,6 @@ impl PendingDevices {
         Turn { pending: self, host, number }
     }
 
-    /// How many wait now.
     pub(crate) fn count(&self) -> usize {
         self.waiting.count()
     }

@@ -123,7 +123,6 @@ impl Registry {
         Ok(hosts)
     }
 
-    /// Keeps a host's entry.
     pub(crate) fn put(&self, host: &EnrolledHost) -> Result<(), TlsError> {
         files::write(&self.dir.join(hex::encode(host.host)), host.text().as_bytes(), false)?;
         // So that this process sees its own change at once.

@@ -13,7 +13,6 @@ pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(250);
 /// How long sending the last message may take.
 const GOODBYE: Duration = Duration::from_millis(250);
 
-/// How a connection ended.
 pub(crate) enum End {
     /// The device closed it, or the network did.
     Gone,

@@ -7,7 +7,6 @@
 pub(crate) struct Malformed {
     /// Offset in the section, bytes.
     pub(crate) offset: usize,
-    /// What is wrong there.
     pub(crate) what: &'static str,
 }
 
@@ -33,7 +32,6 @@ pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1).cast_signed() ^ -(value & 1).cast_signed()
 }
 
-/// Appends a signed value.
 #[inline]
 pub(crate) fn write_signed(out: &mut Vec<u8>, value: i64) {
     write(out, zigzag(value));
@@ -66,7 +64,6 @@ impl Packer {
         self.at = 0;
     }
 
-    /// The rows so far.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.at).unwrap_or_default()
     }
@@ -100,7 +97,6 @@ impl Row<'_> {
         }
     }
 
-    /// Appends a signed value.
     #[inline]
     pub(crate) fn put_signed(&mut self, value: i64) {
         self.put(zigzag(value));
@@ -164,7 +160,6 @@ impl<'a> Cursor<'a> {
         Malformed { offset: self.at, what }
     }
 
-    /// Bytes not yet read.
     pub(crate) fn remaining(&self) -> usize {
         self.bytes.len() - self.at
     }
@@ -200,7 +195,6 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Reads one zigzag varint.
     #[inline]
     pub(crate) fn i64(&mut self) -> Result<i64, Malformed> {
         self.u64().map(unzigzag)
@@ -242,7 +236,6 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
-    /// The next `len` bytes.
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         // `len` is read from the file and may be anything.
         let end = self.at.checked_add(len).filter(|&end| end <= self.bytes.len());

@@ -32,7 +32,6 @@ fn text(row: &Row<'_>, at: usize) -> Option<String> {
     }
 }
 
-/// One row of `Processes`.
 pub(super) struct ProcessRow {
     pub ip: String,
     pub idx: i64,
@@ -80,7 +79,6 @@ impl ProcessRow {
     }
 }
 
-/// One row of `Threads`.
 pub(super) struct ThreadRow {
     pub tid: u32,
     pub user_ms: i64,

@@ -35,7 +35,6 @@ pub struct ImportOptions {
 pub type SetSink<'a> =
     dyn FnMut(&HostInfo, &Interval, &SetOrder) -> Result<(), Box<dyn std::error::Error + Send + Sync>> + 'a;
 
-/// The import at work.
 pub(super) struct Sets<'a> {
     file: &'a LegacyFile,
     zone: Resolved,

@@ -37,7 +37,6 @@ impl Loaded {
     }
 }
 
-/// Cache of decoded chunks.
 #[derive(Debug, Default)]
 pub(crate) struct Chunks {
     loaded: Vec<Loaded>,

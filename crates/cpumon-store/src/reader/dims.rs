@@ -15,7 +15,6 @@ const MAX_ENTRIES: usize = 1 << 18;
 
 type Sql<T> = rusqlite::Result<T>;
 
-/// A process as it was.
 #[derive(Clone, Debug)]
 pub(super) struct ProcessThen {
     /// Row of table `boot`; 0 if the process is not known.
@@ -32,7 +31,6 @@ impl ProcessThen {
     }
 }
 
-/// A thread as it was.
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct ThreadThen {
     pub(crate) key: ThreadKey,

@@ -62,7 +62,6 @@ impl Reader {
         Ok(self.first_in(&Query::new(host).range(end.saturating_sub(1), end))?.map(|stored| stored.interval))
     }
 
-    /// The first interval of a query.
     fn first_in(&self, query: &Query) -> Result<Option<StoredInterval>> {
         let mut found = None;
         self.for_each_stored(query, &mut |stored| {

@@ -63,7 +63,6 @@ impl Reader {
         dims::host_row(&self.connection, host).at("find a host", &self.path)
     }
 
-    /// Adds the store's path.
     pub(super) fn read_error(&self, error: ReadError) -> StoreError {
         match error {
             ReadError::Sql(source) => StoreError::sqlite("read intervals", &self.path, source),

@@ -17,7 +17,6 @@ const LARGEST_BATCH: usize = 256;
 /// A batch ends early when it holds this many cells.
 const MAX_BATCH_CELLS: usize = 1 << 18;
 
-/// Progress of a scan.
 pub(super) struct Scan {
     reader: Rc<Reader>,
     table: Tables,

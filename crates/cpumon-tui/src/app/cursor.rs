@@ -4,7 +4,6 @@ use cpumon_model::Interval;
 
 use crate::rows::{RowId, RowList};
 
-/// Selection and scroll position.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cursor {
     /// The selected task, in this interval's rows or not.

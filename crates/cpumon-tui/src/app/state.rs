@@ -301,7 +301,6 @@ impl App {
         self.is_pane_drawn
     }
 
-    /// The selected host's status.
     pub(crate) fn status(&self) -> Option<&HostStatus> {
         self.hosts.iter().find(|status| Some(status.info.host) == self.host)
     }

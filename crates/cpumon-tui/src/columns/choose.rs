@@ -57,7 +57,6 @@ const IMPORTANCE: [Col; 22] = [
     Col::Container,
 ];
 
-/// A column on screen.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnPlace {
     pub col: Col,

@@ -8,7 +8,6 @@ use crate::rows::types::{Fold, GridRow, Group, RowId, RowKind, RowList, index};
 /// The name under which kernel threads come together.
 const KERNEL: &str = "(kernel threads)";
 
-/// Arranges processes by program.
 pub(crate) fn build(input: &Input<'_>) -> RowList {
     let threads = input.threads_by_process();
     let mut groups = collect(input, &input.matching(&threads));

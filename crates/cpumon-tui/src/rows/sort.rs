@@ -33,7 +33,6 @@ impl<'a> Sorter<'a> {
         Self { interval, seen, col: view.sort, is_rising: view.is_rising() }
     }
 
-    /// Sorts places of processes.
     pub(crate) fn processes(&self, places: &mut [u32]) {
         let row = |at: u32| self.interval.processes.get(at as usize);
         self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.process(row)));
@@ -61,7 +60,6 @@ impl<'a> Sorter<'a> {
         self.sort(places, |at| Value::Number(sums.get(at as usize).copied().unwrap_or(0)));
     }
 
-    /// Sorts places of threads.
     pub(crate) fn threads(&self, places: &mut [u32]) {
         let row = |at: u32| self.interval.threads.get(at as usize);
         self.sort(places, |at| row(at).map_or(Value::Number(0), |row| self.thread(row)));

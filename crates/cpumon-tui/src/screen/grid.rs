@@ -21,7 +21,6 @@ struct ShownRow<'r> {
     line: Rect,
 }
 
-/// Draws titles and rows.
 pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     let Some(shown) = app.shown.clone() else { return };
     if area.height == 0 {

@@ -10,7 +10,6 @@ use crate::screen::parts::{Part, wrap};
 use crate::text::{percent, seconds};
 use crate::theme::Theme;
 
-/// The length of the ledger.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Length {
     /// Names, seconds and percentages.

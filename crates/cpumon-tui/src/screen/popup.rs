@@ -4,7 +4,6 @@ use ratatui::widgets::{Block, BorderType};
 
 use crate::theme::Theme;
 
-/// A frame with a title.
 pub(crate) fn frame_block(theme: Theme, title: &str) -> Block<'_> {
     let block = Block::bordered().title(title).border_style(Theme::dim());
     if theme.ascii {

@@ -153,7 +153,6 @@ pub(crate) fn summary(view: &IntervalView<'_>) -> Row {
     Row(cells.filter(|(_, cell)| *cell != Cell::Null).collect())
 }
 
-/// Names of flags.
 fn names<F: bitflags::Flags>(flags: &F) -> Vec<String> {
     flags.iter_names().map(|(name, _)| name.to_owned()).collect()
 }

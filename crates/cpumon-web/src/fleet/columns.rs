@@ -15,7 +15,6 @@ fn real(value: Option<f64>) -> Cell {
     Cell::or_null(value, Cell::real)
 }
 
-/// Columns of hosts.
 pub(super) fn host_table(rows: &[&FleetHost], total: usize) -> Table {
     let mut table = Table::new(rows.len(), total);
     for (name, cells) in host_columns(rows) {
@@ -101,7 +100,6 @@ pub(super) fn top_table(hosts: &[FleetHost]) -> Table {
     table
 }
 
-/// Columns of busy processes.
 pub(super) fn top_columns(rows: &[TopProcess<'_>]) -> Columns {
     let mut columns = Vec::new();
     let mut push = |name: &'static str, cell: &dyn Fn(&TopProcess<'_>) -> Cell| {

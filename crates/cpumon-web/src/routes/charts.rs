@@ -265,7 +265,6 @@ async fn checked(app: &Shared, query: ChartQuery, how: &Drawn) -> Result<Checked
     Ok(CheckedQuery { query, form, store })
 }
 
-/// A drawn chart.
 struct Picture {
     bytes: Vec<u8>,
     view: &'static str,

@@ -14,7 +14,6 @@ use crate::{DecodeError, v2};
 
 /// Most keys that are valid at one time: one in use, one that comes or goes, and two for mistakes.
 pub const MAX_KEYS: usize = 4;
-/// Most hosts remembered.
 const MAX_HOSTS: usize = 4_096;
 /// Most agent starts of a host that are accepted at one time.
 const MAX_SESSIONS: usize = 8;

@@ -16,7 +16,6 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Nothing was taken yet.
     pub(super) fn new() -> Self {
         Self { top: None, bits: [0; WORDS] }
     }

@@ -133,7 +133,6 @@ pub enum Entry<'a> {
     Unknown(u64),
 }
 
-/// The head of a record.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Head {
     pub(super) length: usize,

@@ -64,7 +64,6 @@ pub(crate) struct Mark {
     len: usize,
 }
 
-/// Takes bits from bytes.
 #[derive(Debug)]
 pub(crate) struct BitReader<'a> {
     bytes: &'a [u8],
@@ -119,7 +118,6 @@ impl<'a> BitReader<'a> {
         self.at / 8
     }
 
-    /// Bits that are left.
     pub(crate) fn bits_left(&self) -> usize {
         self.bytes.len() * 8 - self.at
     }

@@ -12,7 +12,6 @@ pub(crate) struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Begins the first datagram.
     pub(crate) fn new(header: Header, max_bytes: usize, out: &'a mut Datagrams) -> Self {
         out.clear();
         let header = header.to_bytes();
@@ -20,7 +19,6 @@ impl<'a> Frames<'a> {
         Self { out, header, max_bytes }
     }
 
-    /// The datagram being filled.
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         self.out.last_mut()
     }

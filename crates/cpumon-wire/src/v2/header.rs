@@ -51,7 +51,6 @@ const IRQ_IN_RUN_TIME: u16 = 2;
 const FRAGMENT_AT: usize = 52;
 
 impl Header {
-    /// Writes [`HEADER_BYTES`] bytes.
     pub(crate) fn to_bytes(self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         let mut at = 0;
@@ -138,7 +137,6 @@ impl Header {
     }
 }
 
-/// The next `N` bytes.
 fn field<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], DecodeError> {
     let field = bytes.get(*at..*at + N).and_then(|field| field.try_into().ok());
     let field = field.ok_or(DecodeError::new(*at, Reason::Truncated))?;

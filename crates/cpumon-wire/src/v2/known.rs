@@ -50,7 +50,6 @@ pub(crate) struct KnownThreads {
 }
 
 impl KnownThreads {
-    /// Begins the next snapshot.
     pub(crate) fn begin(&mut self) {
         empty_list(&mut self.gone);
         (self.at, self.kept) = (0, 0);
@@ -123,7 +122,6 @@ pub(crate) struct KnownProcesses {
 }
 
 impl KnownProcesses {
-    /// Begins the next snapshot.
     pub(crate) fn begin(&mut self) {
         std::mem::swap(&mut self.before, &mut self.now);
         empty_list(&mut self.now);

@@ -179,7 +179,6 @@ impl Table {
         }
     }
 
-    /// Chooses columns and widths.
     fn plan(&mut self, spec: Spec) {
         let cost = |id: u8| self.tallies.iter().find(|tally| tally.id == id).map(Tally::cost);
         // System time is sent as it is, or as what run − user leaves if that is shorter.

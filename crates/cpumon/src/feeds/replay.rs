@@ -29,7 +29,6 @@ const LONGEST: Duration = Duration::from_secs(10);
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 const SPEEDS: Range<f64> = 0.05..2_000.0;
 
-/// A decoded segment.
 #[derive(Debug)]
 struct Loaded {
     segment: usize,

@@ -24,7 +24,6 @@ pub(crate) fn check_kernel() -> Result<(), CollectError> {
     Err(CollectError::BpfUnavailable { reason })
 }
 
-/// Reads a compiled probe.
 pub(crate) fn open(probe: &'static str, object: &[u8]) -> Result<OpenObject, CollectError> {
     route_messages();
     ObjectBuilder::default()

@@ -334,7 +334,6 @@ struct Observed {
     oddities: Oddities,
 }
 
-/// The moment `ns` before.
 fn earlier(moment: Moment, ns: u64) -> Moment {
     Moment {
         mono_ns: moment.mono_ns.saturating_sub(ns),

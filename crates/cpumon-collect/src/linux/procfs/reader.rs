@@ -107,7 +107,6 @@ impl Reader {
         Ok(bytes)
     }
 
-    /// Closes a kept descriptor.
     pub(super) fn close(&mut self, kept: &mut Option<OwnedFd>) {
         self.fds_left += i64::from(kept.take().is_some());
     }

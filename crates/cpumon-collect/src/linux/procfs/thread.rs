@@ -22,7 +22,6 @@ struct Files {
 }
 
 pub(super) struct Thread {
-    /// What the snapshot shows.
     pub(super) sample: ThreadSample,
     sched: SchedStat,
     start_ticks: u64,

@@ -156,7 +156,6 @@ const SERVING: &[c_long] = &[libc::SYS_accept4, libc::SYS_listen, libc::SYS_fcho
 /// What opens a file for more than reading.
 const WRITES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 
-/// See [`crate::confine_calls`].
 pub(crate) fn confine_calls(calls: Calls) -> io::Result<String> {
     let rules = rules(calls).map_err(io::Error::other)?;
     let count = rules.len();

@@ -34,7 +34,6 @@ const RESOLVES: [&str; 2] = ["/etc", "/run"];
 /// What the rules are written for; an older kernel holds those that it knows.
 const VERSION: ABI = ABI::V6;
 
-/// See [`crate::confine_files`].
 pub(crate) fn confine_files(allowed: &AllowedPaths) -> io::Result<String> {
     let status = restrict(allowed).map_err(io::Error::other)?;
     Ok(match status {

@@ -64,7 +64,6 @@ impl TaskIterator {
     }
 }
 
-/// Takes records from bytes.
 pub(crate) struct Take<'a> {
     before: &'a Pass,
     /// So many of `before` were passed by.

@@ -93,7 +93,6 @@ impl Pass {
         }
     }
 
-    /// The leaders of processes.
     pub(crate) fn leaders(&self) -> impl Iterator<Item = &TaskRecord> {
         self.records_where(|tid, pid| tid == pid)
     }

@@ -87,7 +87,6 @@ impl Waiting {
     }
 }
 
-/// Empties the ring buffer.
 pub(crate) struct EventRing {
     ring: Arc<Ring>,
     lost: Shared<LostExits>,
