@@ -5,7 +5,7 @@
 //! order. A step up that had to be undone doubles the wait before the next one, so that a steady load does not make it oscillate.
 //!
 //! Where no probe is left to switch off, what remains is the cost of the snapshots: then they are made less often. What was used
-//! above the limit until then, and what it took to load other probes, is made up for within a minute in the same way.
+//! above the limit until then, and what it took to load other probes, is made up for in the same way, up to a minute's budget.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -23,8 +23,9 @@ const SPACE_AT_MOST: Duration = Duration::from_mins(5);
 /// The budget has space while no more than this part of it is used, because the next probe must fit too.
 const SPACE_RATIO: f64 = 0.5;
 
-/// The longest interval is so many of the wanted ones.
-const MAX_STRETCH: u32 = 20;
+/// An interval is so many of the wanted ones.
+const STRETCHES: [u32; 5] = [1, 2, 4, 8, MAX_STRETCH];
+const MAX_STRETCH: u32 = 16;
 /// What was used above the limit is made up for in this time.
 const MAKE_UP: Duration = Duration::from_mins(1);
 /// The least part of the limit that is left for snapshots meanwhile.
@@ -123,7 +124,8 @@ impl BudgetPolicy {
     /// Adds a cost that is not that of measuring with these probes: to load others.
     pub fn charge(&mut self, length: Duration, used: Duration) {
         let over_s = used.as_secs_f64() - length.as_secs_f64() * self.limit.ratio();
-        self.debt_s = (self.debt_s + over_s).max(0.0);
+        // More cannot be made up for in that time.
+        self.debt_s = (self.debt_s + over_s).clamp(0.0, self.most_debt_s());
     }
 
     /// Adds the cost of the last interval. Returns a change when one is due.
@@ -162,6 +164,10 @@ impl BudgetPolicy {
         self.limit
     }
 
+    fn most_debt_s(&self) -> f64 {
+        MAKE_UP.as_secs_f64() * self.limit.ratio()
+    }
+
     /// Chooses the distance of snapshots, where nothing else reduces the cost.
     fn stretch_intervals(&mut self, length: Duration, used_ratio: f64) {
         if STEPS.into_iter().any(|step| self.now.intersects(step)) {
@@ -172,7 +178,8 @@ impl BudgetPolicy {
         let allowed = (limit - self.debt_s / MAKE_UP.as_secs_f64()).max(limit * LEAST_RATIO);
         // The cost of one snapshot does not depend on their distance.
         let at_once = used_ratio * f64::from(self.stretch);
-        let needed = (1..MAX_STRETCH).find(|count| at_once <= allowed * f64::from(*count));
+        // In few steps, so that the interval does not change with each snapshot.
+        let needed = STRETCHES.into_iter().find(|count| at_once <= allowed * f64::from(*count));
         let needed = needed.unwrap_or(MAX_STRETCH);
         self.slack = if needed < self.stretch { self.slack + length } else { Duration::ZERO };
         if needed > self.stretch || self.slack >= SPACE_AT_FIRST {
@@ -188,6 +195,13 @@ impl BudgetPolicy {
             self.space_needed = (self.space_needed * 2).min(SPACE_AT_MOST);
         }
         self.now.remove(step);
+        // Each change loads the probes again, and that alone may take more than a minute's budget.
+        let step = if self.debt_s >= self.most_debt_s() {
+            self.now.remove(STEPS.into_iter().fold(Probes::empty(), Probes::union));
+            Probes::SCHED
+        } else {
+            step
+        };
         Some(self.changed(step, true, used_ratio))
     }
 
@@ -329,9 +343,20 @@ mod tests {
                 "{limit} %, {snapshot_ms} ms: {most} ms in a minute"
             );
             let last = *intervals.last().unwrap();
-            let needed = (snapshot_ms / (limit * 10.0)).ceil();
-            assert!(f64::from(last) <= needed, "{limit} %: no longer than needed, {intervals:?}");
+            let needed = snapshot_ms / (limit * 10.0);
+            assert!(
+                f64::from(last) < needed * 2.0 || last == 1,
+                "{limit} %: no longer than needed, {intervals:?}"
+            );
         }
+    }
+
+    #[test]
+    fn when_loading_takes_more_than_a_minute_allows_all_probes_go_at_once() {
+        let mut budget = BudgetPolicy::new("0.3%".parse().unwrap(), all());
+        assert_eq!(updates(&mut budget, 2, 0.7), [(2, all() - Probes::HISTOGRAMS)]);
+        budget.charge(SECOND, Duration::from_millis(280));
+        assert_eq!(updates(&mut budget, 2, 0.7), [(2, Probes::EXITS)]);
     }
 
     #[test]
