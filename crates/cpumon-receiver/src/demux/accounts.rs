@@ -23,12 +23,12 @@ pub struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// For senders that nothing is known of: about 35,000 threads of one address.
-    pub const PLAIN: Self = Self { host: 16 << 20, source: 16 << 20, all: 256 << 20, per_sent_byte: 64 };
-    /// For members of the group: about 140,000 threads of a host.
+    /// For senders that nothing is known of: about 21,000 threads of one address.
+    pub const PLAIN: Self = Self { host: 12 << 20, source: 12 << 20, all: 256 << 20, per_sent_byte: 64 };
+    /// For members of the group: about 116,000 threads of a host.
     pub const ENCRYPTED: Self =
         Self { host: 64 << 20, source: 1 << 30, all: 1 << 30, per_sent_byte: usize::MAX };
-    /// For an enrolled device, and for files that the user names: about 560,000 threads.
+    /// For an enrolled device, and for files that the user names: about 466,000 threads.
     pub const ENROLLED: Self = Self::one_host(256 << 20);
 
     /// For a demux of one host.

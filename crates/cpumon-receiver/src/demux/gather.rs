@@ -19,7 +19,7 @@ const MAX_IRQ_NAME_BYTES: usize = 64;
 /// Memory of an interrupt line with its name, bytes.
 pub(super) const IRQ_BYTES: usize = size_of::<IrqSample>() + MAX_IRQ_NAME_BYTES + 32;
 /// A row counts as so many bytes at least: one of few bytes takes no less time than others.
-const MIN_ROW_BYTES: usize = 128;
+const MIN_ROW_BYTES: usize = 256;
 
 /// Which fragments of a snapshot arrived.
 #[derive(Clone, Debug, Default)]

@@ -8,6 +8,9 @@ mod seeded_rng;
 mod skip;
 #[path = "../../../../testing/small_disk.rs"]
 mod small_disk;
+#[path = "../../../cpumon-receiver/tests/it/tables.rs"]
+#[expect(dead_code, reason = "the receiver's tests use all of it")]
+mod tables;
 
 mod accuracy;
 mod chaos;

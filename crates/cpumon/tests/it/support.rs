@@ -123,7 +123,10 @@ impl Serve {
 
     /// Serves HTTP where `more` says too.
     pub fn start_with_options(mut command: Command, store: &Path, more: &[&str]) -> Self {
-        command.args(["serve", "--store"]).arg(store).args(more);
+        command.arg("serve").args(more);
+        if !more.contains(&"--no-store") {
+            command.arg("--store").arg(store);
+        }
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let (messages, ready) = ready_line(&mut child);
         let value = |key: &str| {
