@@ -5,15 +5,21 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::Moment;
-use cpumon_wire::encrypted::{GroupKey, HEADER_BYTES, MAGIC, Decryptor, Encryptor, VERSION};
-use cpumon_wire::{Datagrams, Demux, DemuxOptions};
+use cpumon_receiver::{Demux, DemuxOptions};
+use cpumon_wire::Datagrams;
+use cpumon_wire::encrypted::{Decryptor, Encryptor, GroupKey, HEADER_BYTES, MAGIC, VERSION};
 use libfuzzer_sys::fuzz_target;
 
 const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 3001);
 
 fuzz_target!(|bytes: &[u8]| {
     let key = GroupKey::new([7; 32]);
-    let mut demux = Demux::new(DemuxOptions { max_hosts: 8, accept_v1: false, accept_v2: false, ..DemuxOptions::default() });
+    let mut demux = Demux::new(DemuxOptions {
+        max_hosts: 8,
+        accept_v1: false,
+        accept_v2: false,
+        ..DemuxOptions::default()
+    });
     demux.set_keys(std::slice::from_ref(&key));
     let mut take = |datagram: &[u8]| demux.accept(datagram, FROM, Moment::default(), &mut |_, _| {}).is_ok();
     assert!(!take(bytes), "without the key nothing is let in");

@@ -5,10 +5,10 @@
 use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::Moment;
+use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_wire::spool::{
     Entry, Gap, GapReason, Origin, Records, SegmentHeader, State, Step, push_gap, push_snapshot,
 };
-use cpumon_wire::{Demux, DemuxOptions};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|bytes: &[u8]| {

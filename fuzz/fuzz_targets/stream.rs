@@ -1,9 +1,9 @@
 //! The secure stream's bytes behind TLS: a series of messages, and the records in them, packed ones too, down to their frames.
 #![no_main]
 
+use cpumon_wire::connection::{MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::packed::{Packer, Unpacker};
 use cpumon_wire::spool::{Entry, decode_record, push_snapshot};
-use cpumon_wire::connection::{MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::v2::{decode, host_of};
 use libfuzzer_sys::fuzz_target;
 
