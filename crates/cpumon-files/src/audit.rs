@@ -144,7 +144,7 @@ impl AuditLog {
         // Not the lock of the file itself, which gets another name below.
         let turn = LockFile::wait(&self.dir.join("audit.lock"));
         let _turn = turn.map_err(|error| match error {
-            LockError::Io { source, .. } => source,
+            LockError::Io { error, .. } => error,
             held @ LockError::Held { .. } => io::Error::other(held),
         })?;
         let path = self.dir.join(name);

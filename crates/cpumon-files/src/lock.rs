@@ -20,12 +20,12 @@ pub enum LockError {
         holder: String,
     },
     /// The file cannot be used as a lock.
-    #[error("cannot {operation}: {source}")]
+    #[error("cannot {operation}: {error}")]
     Io {
         /// What was tried, as in "cannot …".
         operation: &'static str,
         /// The system's answer, or why the file was refused.
-        source: io::Error,
+        error: io::Error,
     },
 }
 
@@ -45,7 +45,7 @@ impl LockFile {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(LockError::Held { holder: holder(&mut file) }),
-            Err(TryLockError::Error(source)) => return Err(LockError::Io { operation: "lock", source }),
+            Err(TryLockError::Error(error)) => return Err(LockError::Io { operation: "lock", error }),
         }
         // Only for the message of a second process: on a full disk the lock holds without it.
         let written = file.set_len(0).and_then(|()| file.rewind()).and_then(|()| write_pid(&mut file));
@@ -61,7 +61,7 @@ impl LockFile {
     /// The file is not one of ours, or cannot be locked.
     pub fn wait(path: &Path) -> Result<Self, LockError> {
         let file = open(path)?;
-        file.lock().map_err(|source| LockError::Io { operation: "lock", source })?;
+        file.lock().map_err(|error| LockError::Io { operation: "lock", error })?;
         Ok(Self { file })
     }
 }
@@ -88,7 +88,7 @@ fn open(path: &Path) -> Result<File, LockError> {
         }
         Ok(file)
     };
-    open().map_err(|source| LockError::Io { operation: "open the lock file", source })
+    open().map_err(|error| LockError::Io { operation: "open the lock file", error })
 }
 
 fn write_pid(file: &mut File) -> io::Result<()> {

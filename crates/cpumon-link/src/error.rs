@@ -10,30 +10,30 @@ use crate::ParseTargetError;
 #[non_exhaustive]
 pub enum LinkError {
     /// A socket could not be made.
-    #[error("cannot open a UDP socket for {purpose}: {source}")]
+    #[error("cannot open a UDP socket for {purpose}: {error}")]
     Open {
         /// What the socket was for.
         purpose: &'static str,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// A socket option was refused.
-    #[error("cannot set {option} on the socket for {address}: {source}")]
+    #[error("cannot set {option} on the socket for {address}: {error}")]
     Option {
         /// The option's name in socket(7), ip(7) or ipv6(7).
         option: &'static str,
         /// What the socket is for.
         address: SocketAddr,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// The address cannot be listened on.
-    #[error("cannot listen on {address}: {source}{}", bind_hint(source))]
+    #[error("cannot listen on {address}: {error}{}", bind_hint(error))]
     Bind {
         /// The address.
         address: SocketAddr,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// No address to listen on was given.
     #[error("no address to listen on was given")]
@@ -64,20 +64,20 @@ pub enum LinkError {
     #[error("cannot wait for datagrams: {0}")]
     Wait(io::Error),
     /// Receiving failed for good.
-    #[error("cannot receive on {address}: {source}")]
+    #[error("cannot receive on {address}: {error}")]
     Receive {
         /// The address listened on.
         address: SocketAddr,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// A target could not be understood.
     #[error(transparent)]
     Target(#[from] ParseTargetError),
 }
 
-fn bind_hint(source: &io::Error) -> &'static str {
-    match source.kind() {
+fn bind_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
         io::ErrorKind::AddrInUse => "; another program holds the port without sharing it (SO_REUSEADDR)",
         io::ErrorKind::AddrNotAvailable => "; no interface has this address",
         io::ErrorKind::PermissionDenied => "; ports below 1024 need CAP_NET_BIND_SERVICE",

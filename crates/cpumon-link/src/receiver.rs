@@ -199,7 +199,7 @@ impl UdpReceiver {
     pub fn local_addresses(&self) -> Result<Vec<SocketAddr>, LinkError> {
         let local = |listening: &Listening| {
             let error =
-                |source| LinkError::Option { option: "getsockname", address: listening.address, source };
+                |error| LinkError::Option { option: "getsockname", address: listening.address, error };
             let address = listening.socket.local_addr().map_err(error)?;
             Ok(address.as_socket().unwrap_or(listening.address))
         };
@@ -226,9 +226,9 @@ impl UdpReceiver {
 
 impl Listening {
     fn bind(address: SocketAddr, buffer_bytes: usize) -> Result<Self, LinkError> {
-        let option = |option| move |source| LinkError::Option { option, address, source };
+        let option = |option| move |error| LinkError::Option { option, address, error };
         let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))
-            .map_err(|source| LinkError::Open { purpose: "receiving", source })?;
+            .map_err(|error| LinkError::Open { purpose: "receiving", error })?;
         if address.is_ipv6() {
             // Otherwise [::] would take IPv4 datagrams as well, which 0.0.0.0 beside it is for.
             socket.set_only_v6(true).map_err(option("IPV6_V6ONLY"))?;
@@ -240,12 +240,12 @@ impl Listening {
         // afterwards, so that others may share the address with us.
         let is_shared = match socket.bind(&address.into()) {
             Ok(()) => false,
-            Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                 reuse()?;
-                socket.bind(&address.into()).map_err(|source| LinkError::Bind { address, source })?;
+                socket.bind(&address.into()).map_err(|error| LinkError::Bind { address, error })?;
                 true
             }
-            Err(source) => return Err(LinkError::Bind { address, source }),
+            Err(error) => return Err(LinkError::Bind { address, error }),
         };
         reuse()?;
         Ok(Self { socket, address, drop_counter: 0, drops: 0, is_shared })

@@ -205,10 +205,8 @@ fn open_family(domain: Domain, needed: bool, useful: bool) -> Result<Option<Sock
         Ok(socket) => Ok(Some(socket)),
         // A name may resolve to either family, and a machine without IPv6 has the other one.
         Err(_) if !needed => Ok(None),
-        Err(source) if domain == Domain::IPV4 => {
-            Err(LinkError::Open { purpose: "sending over IPv4", source })
-        }
-        Err(source) => Err(LinkError::Open { purpose: "sending over IPv6", source }),
+        Err(error) if domain == Domain::IPV4 => Err(LinkError::Open { purpose: "sending over IPv4", error }),
+        Err(error) => Err(LinkError::Open { purpose: "sending over IPv6", error }),
     }
 }
 

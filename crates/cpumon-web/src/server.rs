@@ -41,12 +41,11 @@ pub enum WebError {
         /// Where.
         address: SocketAddr,
         /// Why not.
-        #[source]
         error: std::io::Error,
     },
     /// The runtime could not start.
     #[error("cannot start the HTTP server: {0}")]
-    Runtime(#[source] std::io::Error),
+    Runtime(std::io::Error),
 }
 
 /// Stops a running server from any thread.

@@ -28,7 +28,7 @@ pub enum TlsError {
     },
     /// A certificate could not be made.
     #[error("cannot make a certificate: {0}")]
-    Make(#[from] rcgen::Error),
+    Make(rcgen::Error),
     /// Certificate and key do not fit.
     #[error("the certificate {path} cannot be used: {reason}", path = path.display())]
     Unusable {
@@ -84,7 +84,7 @@ impl Tls {
     /// The certificate of these files; made with a key of its own, for these names and addresses, if there is none yet.
     pub fn load_or_make(certificate: &Path, key: &Path, names: &[String]) -> Result<Self, TlsError> {
         if !certificate.exists() {
-            let made = rcgen::generate_simple_self_signed(names)?;
+            let made = rcgen::generate_simple_self_signed(names).map_err(TlsError::Make)?;
             // The key first: where this is cut off there is no certificate, and both are made again.
             write_secret(key, &made.signing_key.serialize_pem())?;
             write_secret(certificate, &made.cert.pem())?;

@@ -134,7 +134,7 @@ fn open(destinations: &Destinations) -> Result<Vec<Asking<'_>>, LinkError> {
         if to.is_empty() {
             continue;
         }
-        let failed = |source| LinkError::Open { purpose: "discovery", source };
+        let failed = |error| LinkError::Open { purpose: "discovery", error };
         let socket = UdpSocket::bind((any, 0)).map_err(failed)?;
         socket.set_nonblocking(true).map_err(failed)?;
         opened.push(Asking { socket, to });

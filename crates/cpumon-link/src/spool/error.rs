@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum SpoolError {
     /// The file system refused an operation.
-    #[error("cannot {operation} {}: {source}", path.display())]
+    #[error("cannot {operation} {}: {error}", path.display())]
     Io {
         /// What was tried.
         operation: &'static str,
         /// The file or directory.
         path: PathBuf,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// Another program writes this spool.
     #[error("{} is being written by {holder}", path.display())]
@@ -55,7 +55,7 @@ pub(super) trait At<T> {
 
 impl<T> At<T> for io::Result<T> {
     fn at(self, operation: &'static str, path: &Path) -> Result<T, SpoolError> {
-        self.map_err(|source| SpoolError::Io { operation, path: path.into(), source })
+        self.map_err(|error| SpoolError::Io { operation, path: path.into(), error })
     }
 }
 

@@ -98,7 +98,7 @@ fn lock(dir: &Path) -> Result<LockFile, SpoolError> {
     let path = dir.join("lock");
     LockFile::take(&path).map_err(|error| match error {
         LockError::Held { holder } => SpoolError::Locked { path: dir.into(), holder },
-        LockError::Io { operation, source } => SpoolError::Io { operation, path, source },
+        LockError::Io { operation, error } => SpoolError::Io { operation, path, error },
     })
 }
 

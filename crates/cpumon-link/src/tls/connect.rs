@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(5);
 /// # Errors
 /// The receiver cannot be reached within 5 s, or its key is not the pinned one.
 pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
-    let failed = |source| TlsError::Connect { address: address.to_owned(), source };
+    let failed = |error| TlsError::Connect { address: address.to_owned(), error };
     let deadline = Instant::now() + LIMIT;
     let mut last = std::io::Error::from(std::io::ErrorKind::AddrNotAvailable);
     let mut socket = None;

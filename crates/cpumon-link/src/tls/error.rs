@@ -10,14 +10,14 @@ use cpumon_wire::connection::{ByeReason, MessageError};
 #[non_exhaustive]
 pub enum TlsError {
     /// A file of an identity could not be read or written.
-    #[error("cannot {operation} {}: {source}", path.display())]
+    #[error("cannot {operation} {}: {error}", path.display())]
     File {
         /// What was tried.
         operation: &'static str,
         /// With which file.
         path: PathBuf,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// A file of an identity does not hold what it should.
     #[error("{} is damaged: {reason}", path.display())]
@@ -79,27 +79,27 @@ pub enum TlsError {
     #[error("{0}: several enrolled hosts have this name; give the id")]
     AmbiguousHost(String),
     /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}: {error}")]
     Bind {
         /// The address.
         address: std::net::SocketAddr,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// No connection.
-    #[error("cannot connect to {address}: {source}")]
+    #[error("cannot connect to {address}: {error}")]
     Connect {
         /// The receiver's address.
         address: String,
         /// The system's answer.
-        source: io::Error,
+        error: io::Error,
     },
     /// The subnet cannot be searched, or a search on it cannot be answered.
     #[error(transparent)]
     Discovery(#[from] crate::LinkError),
     /// The connection broke.
     #[error("the connection broke: {0}")]
-    Io(#[from] io::Error),
+    Io(io::Error),
     /// The receiver shows another key than the pinned one.
     #[error(
         "the receiver at {address} is not the one that this device was enrolled with: its key is another one \
@@ -111,10 +111,10 @@ pub enum TlsError {
     },
     /// TLS refuses the other side, or the other side refuses us.
     #[error("TLS: {0}")]
-    Tls(#[from] rustls::Error),
+    Tls(rustls::Error),
     /// The other side says what makes no sense.
     #[error("unexpected message: {0}")]
-    Message(#[from] MessageError),
+    Message(MessageError),
     /// The other side says something at the wrong time.
     #[error("{0}")]
     Protocol(&'static str),
@@ -135,6 +135,25 @@ pub enum TlsError {
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+}
+
+// By hand and not by `#[from]`, which would also make them causes: their texts are in the message already.
+impl From<io::Error> for TlsError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<rustls::Error> for TlsError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls(error)
+    }
+}
+
+impl From<MessageError> for TlsError {
+    fn from(error: MessageError) -> Self {
+        Self::Message(error)
+    }
 }
 
 impl TlsError {

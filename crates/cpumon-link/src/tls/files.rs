@@ -13,7 +13,7 @@ const MAX_BYTES: u64 = 64 << 10;
 /// Makes the error for `operation` on this file.
 pub fn failed(operation: &'static str, path: &Path) -> impl Fn(std::io::Error) -> TlsError {
     let path = path.to_owned();
-    move |source| TlsError::File { operation, path: path.clone(), source }
+    move |error| TlsError::File { operation, path: path.clone(), error }
 }
 
 /// Makes a directory and those above it.

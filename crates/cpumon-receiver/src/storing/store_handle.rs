@@ -75,10 +75,12 @@ impl StoreHandle {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         if reader.is_none() {
             // A failure is not remembered: the next boot that is asked for tries again.
-            *reader = Reader::open(&self.path).inspect_err(|error| log::warn!("{error}")).ok();
+            *reader =
+                Reader::open(&self.path).inspect_err(|error| log::warn!("{}", error.with_causes())).ok();
         }
         let line = reader.as_ref().map(|reader| reader.clock_line(host, boot));
-        let known = line.and_then(|line| line.inspect_err(|error| log::warn!("{error}")).ok());
+        let known =
+            line.and_then(|line| line.inspect_err(|error| log::warn!("{}", error.with_causes())).ok());
         known.unwrap_or_default()
     }
 

@@ -77,7 +77,7 @@ impl TlsServer {
             let address = listener.local_addr()?;
             Ok((listener, address))
         };
-        let (listener, address) = bind().map_err(|source| TlsError::Bind { address, source })?;
+        let (listener, address) = bind().map_err(|error| TlsError::Bind { address, error })?;
         let shared = Arc::new(Shared {
             config,
             authority,

@@ -20,7 +20,7 @@ pub(super) fn lock_store(store: &Path) -> Result<LockFile> {
     match LockFile::take(&path) {
         Ok(lock) => Ok(lock),
         Err(LockError::Held { holder }) => Err(StoreError::Locked { path: store.into(), holder }),
-        Err(LockError::Io { operation, source }) => Err(source).at(operation, &path),
+        Err(LockError::Io { operation, error }) => Err(error).at(operation, &path),
     }
 }
 

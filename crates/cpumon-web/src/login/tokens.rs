@@ -21,14 +21,14 @@ const MAX_BYTES: u64 = 1 << 20;
 #[non_exhaustive]
 pub enum TokenError {
     /// The file could not be read or written.
-    #[error("cannot {operation} login tokens in {path}: {source}", path = path.display())]
+    #[error("cannot {operation} login tokens in {path}: {error}", path = path.display())]
     File {
         /// What was tried.
         operation: &'static str,
         /// On which file.
         path: PathBuf,
         /// The error of the system.
-        source: std::io::Error,
+        error: std::io::Error,
     },
     /// A line of the file is not one that was written here.
     #[error("{path}, line {line}: not a login token", path = path.display())]
@@ -118,7 +118,7 @@ impl TokenFile {
 
     fn error(&self, operation: &'static str) -> impl FnOnce(std::io::Error) -> TokenError {
         let path = self.0.clone();
-        move |source| TokenError::File { operation, path, source }
+        move |error| TokenError::File { operation, path, error }
     }
 
     /// Every token, oldest first; none if there is no file.
