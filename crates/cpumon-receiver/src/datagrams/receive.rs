@@ -11,7 +11,7 @@ use cpumon_query::status;
 
 use super::group_keys::{GroupKeys, KeyPlan};
 use crate::clock;
-use crate::demux::{Demux, DemuxOptions, RejectCounts, SourceRate, TableUse};
+use crate::demux::{Demux, DemuxOptions, RejectCounts, RejectKind, SourceRate, TableUse};
 use crate::sources::other_sources;
 use crate::status::State;
 use crate::storing::Sink;
@@ -110,14 +110,18 @@ pub fn run(
 fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, sink: &Sink, state: &State) {
     let (accepts_v1, accepts_plain) = group_keys.allowed();
     let totals = demux.totals();
+    let mut rejected_for = by_kind(&totals.rejected_by_kind);
+    if sink.refused_claims() > 0 {
+        *rejected_for.entry(RejectKind::Host.name().to_owned()).or_default() += sink.refused_claims();
+    }
     state.put_receiver(status::Receiver {
         datagrams: totals.datagrams,
         bytes: totals.bytes,
         kernel_dropped: receiver.kernel_drops(),
-        rejected: totals.rejected,
+        rejected: totals.rejected + sink.refused_claims(),
         receive_errors: receiver.receive_errors(),
         rejected_by: rejects(demux, totals.rejected_elsewhere),
-        rejected_for: by_kind(&totals.rejected_by_kind),
+        rejected_for,
         opened: totals.opened,
         keys: demux.key_ids().map(|id| id.to_string()).collect(),
         accepts_plain,

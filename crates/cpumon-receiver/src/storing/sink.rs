@@ -2,12 +2,12 @@
 //! without waiting.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cpumon_model::{ClockEstimate, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_store::{ReceiptRequest, ReportedGap};
 
+use super::claims::{Claims, claim};
 use super::store_handle::StoreHandle;
 use super::time_line::TimeLines;
 use crate::enrollment::Authority;
@@ -23,6 +23,7 @@ pub struct Sink {
     /// Hosts that encrypt: plain datagrams do not speak for them. As many as the demux knows.
     encrypted: Arc<RwLock<HashSet<HostId>>>,
     lines: Arc<TimeLines>,
+    claims: Arc<Claims>,
 }
 
 impl Sink {
@@ -33,7 +34,8 @@ impl Sink {
         local: Option<HostId>,
         authority: Option<Arc<Authority>>,
     ) -> Self {
-        Self { hub, store, local, authority, encrypted: Arc::default(), lines: Arc::default() }
+        let (encrypted, lines, claims) = (Arc::default(), Arc::default(), Arc::default());
+        Self { hub, store, local, authority, encrypted, lines, claims }
     }
 
     /// Encrypted datagrams speak for this host.
@@ -120,7 +122,7 @@ impl Sink {
 
     /// Takes an interval that came by datagram. One that claims to be this machine, or one that was enrolled, becomes a host of
     /// its own, so that no datagram is charged to their accounts (and so that an agent in a container, which shares
-    /// the machine's id, shows as what it is).
+    /// the machine's id, shows as what it is). There are at most 16 of those; others are counted.
     pub fn take_received(&self, status: &HostStatus, interval: &Interval) {
         let mut interval = interval.clone();
         if status.trust == Trust::Encrypted {
@@ -133,10 +135,17 @@ impl Sink {
             return;
         }
         let mut status = status.clone();
-        claim(&mut status, &mut interval);
+        if !self.claims.take(&mut status, &mut interval) {
+            return;
+        }
         let recall = self.recall(&interval);
         self.lines.place_received(&status, &mut interval, recall);
         self.put(&status, interval);
+    }
+
+    /// Intervals by datagram that were refused, because more hosts than allowed claimed the id of another one.
+    pub fn refused_claims(&self) -> u64 {
+        self.claims.refused()
     }
 
     /// Updates what is known about a host that came by datagram.
@@ -160,34 +169,6 @@ impl Sink {
         status.loss.store_dropped = store.dropped(interval.host);
         self.hub.put(&status, Arc::new(interval));
     }
-}
-
-/// Turns a host into the one that its address claims to be.
-fn claim(status: &mut HostStatus, interval: &mut Interval) {
-    let ip = ip_of(&status.address);
-    let id = other_id(interval.host, ip);
-    interval.host = id;
-    status.info.host = id;
-    status.info.hostname = format!("{}@{}", status.info.hostname, shown(ip)).into();
-}
-
-fn ip_of(address: &str) -> Option<IpAddr> {
-    address.parse::<SocketAddr>().ok().map(|address| address.ip().to_canonical())
-}
-
-fn shown(ip: Option<IpAddr>) -> String {
-    ip.map_or_else(|| "unknown".to_owned(), |ip| ip.to_string())
-}
-
-/// An id that is the same for the same claim from the same address, and not `id`.
-fn other_id(id: HostId, ip: Option<IpAddr>) -> HostId {
-    let address = match ip {
-        Some(IpAddr::V4(ip)) => ip.to_ipv6_mapped().octets(),
-        Some(IpAddr::V6(ip)) => ip.octets(),
-        None => [0; 16],
-    };
-    let mark = *b"claimed-by-udp-\0";
-    HostId(std::array::from_fn(|at| id.0[at] ^ address[at].rotate_left(4) ^ mark[at]))
 }
 
 #[cfg(test)]
