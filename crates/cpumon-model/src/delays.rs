@@ -56,6 +56,27 @@ pub struct DelayHistogram {
     buckets: Vec<(u8, u64)>,
 }
 
+/// The longest delay of several histograms, which is known only if it is known of each.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct LongestDelay {
+    longest_ns: u64,
+    is_unknown: bool,
+}
+
+impl LongestDelay {
+    /// Adds the longest delay of another histogram that is not empty.
+    pub fn add(&mut self, longest_ns: Option<u64>) {
+        self.longest_ns = self.longest_ns.max(longest_ns.unwrap_or(0));
+        self.is_unknown |= longest_ns.is_none();
+    }
+
+    /// The longest, ns.
+    #[must_use]
+    pub fn ns(self) -> Option<u64> {
+        (!self.is_unknown && self.longest_ns > 0).then_some(self.longest_ns)
+    }
+}
+
 /// A histogram and whose it is. Shared, because most do not change from one snapshot to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays {
@@ -140,6 +161,8 @@ impl DelayHistogram {
         let (bucket, _) = self.iter().find(reaches)?;
         let (low, high) = delay_range_ns(bucket).into_inner();
         // Never below the bucket: the delays of threads whose exits were lost are counted here, but are not in the longest.
+        // The last bucket has no end, so the longest delay is the only bound there.
+        let high = if bucket == u8::MAX && longest_ns.is_some() { u64::MAX } else { high };
         Some(longest_ns.map_or(high, |longest| longest.clamp(low, high)))
     }
 
@@ -214,6 +237,21 @@ mod tests {
         let end_ns = Some(*delay_range_ns(delay_bucket(50_000)).end());
         assert_eq!((one.percentile_ns(1, None), one.percentile_ns(100, None)), (end_ns, end_ns));
         assert!(one.sum_ns().contains(&50_000));
+    }
+
+    #[test]
+    fn one_part_without_its_longest_delay_leaves_the_sum_uncapped() {
+        let mut longest = LongestDelay::default();
+        longest.add(Some(5));
+        assert_eq!(longest.ns(), Some(5));
+        longest.add(None);
+        assert_eq!(longest.ns(), None);
+        let beyond: DelayHistogram = [(delay_bucket(45_000_000_000), 1)].into_iter().collect();
+        assert_eq!(
+            beyond.percentile_ns(100, Some(45_000_000_000)),
+            Some(45_000_000_000),
+            "beyond the last bucket's end"
+        );
     }
 
     fn any_histogram() -> impl Strategy<Value = DelayHistogram> {

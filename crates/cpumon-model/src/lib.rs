@@ -52,7 +52,9 @@ pub use counters::{Counters, Delta, Fields};
 pub use cpu::{CpuInterval, CpuSample, CpuSched, CpuTimes, SOFTIRQ_KINDS};
 pub use delay_text::ParseDelaysError;
 pub use delay_values::delay_percent;
-pub use delays::{DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, delay_bucket, delay_range_ns, find_delays};
+pub use delays::{
+    DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, LongestDelay, delay_bucket, delay_range_ns, find_delays,
+};
 pub use differ::{Rows, born_from_ns};
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};
 pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};

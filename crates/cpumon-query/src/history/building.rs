@@ -1,8 +1,8 @@
 //! [`Building`]: one line while it is added up, a value a point for each of its columns.
 
 use cpumon_model::{
-    Column, ColumnId, DelayHistogram, DelayOf, IntervalView, Kind, Life, Moment, ProcessInterval,
-    ThreadInterval, delay_percent,
+    Column, ColumnId, DelayHistogram, DelayOf, IntervalView, Kind, Life, LongestDelay, Moment,
+    ProcessInterval, ThreadInterval, delay_percent,
 };
 use cpumon_store::Segment;
 
@@ -18,7 +18,7 @@ use crate::time::TimeRange;
 #[derive(Clone, Default)]
 struct PointDelays {
     histogram: DelayHistogram,
-    longest_ns: Option<u64>,
+    longest: LongestDelay,
 }
 
 /// A line being added up.
@@ -98,7 +98,7 @@ impl Building {
             for Share { at, .. } in shares {
                 if let Some(sum) = self.delays.get_mut(*at) {
                     sum.histogram += delays;
-                    sum.longest_ns = sum.longest_ns.max(longest_ns);
+                    sum.longest.add(longest_ns);
                 }
             }
         }
@@ -167,7 +167,7 @@ impl Building {
         for (column, points) in &mut self.columns {
             let Some(percent) = delay_percent(column.id) else { continue };
             for (at, delays) in self.delays.iter().enumerate() {
-                if let Some(ns) = delays.histogram.percentile_ns(percent, delays.longest_ns) {
+                if let Some(ns) = delays.histogram.percentile_ns(percent, delays.longest.ns()) {
                     points.raise(at, ns as f64);
                 }
             }

@@ -2,7 +2,7 @@
 //! over all rows of a group. Percentiles of a range, or of many processes, cannot be computed from percentiles, but from
 //! histograms they can. A histogram is the text of a virtual table, or the blob of a row of sums.
 
-use cpumon_model::DelayHistogram;
+use cpumon_model::{DelayHistogram, LongestDelay};
 use rusqlite::functions::{Aggregate, Context, FunctionFlags};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Error, Result};
@@ -62,7 +62,7 @@ struct Percentile;
 struct PercentileOf {
     sum: DelayHistogram,
     percent: u32,
-    longest_ns: Option<u64>,
+    longest: LongestDelay,
 }
 
 impl Aggregate<PercentileOf, Option<i64>> for Percentile {
@@ -75,18 +75,18 @@ impl Aggregate<PercentileOf, Option<i64>> for Percentile {
         if group.percent > 100 {
             return Err(Error::UserFunctionError("a percentile is 0 to 100".into()));
         }
-        if let Some(more) = read(context)? {
-            group.sum += &more;
+        let Some(more) = read(context)? else { return Ok(()) };
+        // Without the third argument, and where it is NULL beside a delay, the longest is not known.
+        let longest_ns: Option<i64> = if context.len() > 2 { context.get(2)? } else { None };
+        if !more.is_empty() {
+            group.longest.add(longest_ns.and_then(|ns| u64::try_from(ns).ok()));
         }
-        if context.len() > 2 {
-            let longest_ns: Option<i64> = context.get(2)?;
-            group.longest_ns = group.longest_ns.max(longest_ns.and_then(|ns| u64::try_from(ns).ok()));
-        }
+        group.sum += &more;
         Ok(())
     }
 
     fn finalize(&self, _: &mut Context<'_>, group: Option<PercentileOf>) -> Result<Option<i64>> {
-        let ns = group.and_then(|group| group.sum.percentile_ns(group.percent, group.longest_ns));
+        let ns = group.and_then(|group| group.sum.percentile_ns(group.percent, group.longest.ns()));
         Ok(ns.map(|ns| i64::try_from(ns).unwrap_or(i64::MAX)))
     }
 }
