@@ -167,8 +167,11 @@ fn is_same_host(a: &HostInfo, b: &HostInfo) -> bool {
 fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &Interval) -> Sql<KnownHost> {
     let host: HostRow = connection
         .prepare_cached(
+            // A file that the user imports adds to a host that reports here; it does not rename it.
             "INSERT INTO host (key, name, trust) VALUES (?1, ?2, ?3)
-             ON CONFLICT (key) DO UPDATE SET name = excluded.name, trust = excluded.trust RETURNING id",
+             ON CONFLICT (key) DO UPDATE SET
+                 name = iif(excluded.trust = 'imported' AND trust <> 'imported', name, excluded.name),
+                 trust = iif(excluded.trust = 'imported', trust, excluded.trust) RETURNING id",
         )?
         .query_row(params![interval.host.0, info.hostname, trust.name()], |row| row.get(0))?;
     let key = BootKey { host, boot: load_boot(connection, host, interval.boot)? };

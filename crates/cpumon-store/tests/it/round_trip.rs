@@ -186,3 +186,18 @@ fn an_id_wins_over_a_name_and_of_equal_names_the_most_trusted_is_meant() {
     let other = named_like_its_id.host.to_string();
     assert_eq!(reader.find_host(&other).unwrap().info.host, named_like_its_id.host);
 }
+
+#[test]
+fn an_import_adds_to_a_host_that_reports_and_does_not_rename_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let good = data::host(1);
+    let imported = HostInfo { hostname: "someone".into(), ..good.clone() };
+    let day = data::day(&good, 1, 2, 4);
+    writer.put(&good, Trust::Authenticated, None, &day[0]).unwrap();
+    writer.put(&imported, Trust::Imported, None, &day[1]).unwrap();
+    writer.commit().unwrap();
+    let found = Reader::open(&path).unwrap().hosts().unwrap();
+    assert_eq!((&*found[0].info.hostname, found[0].trust), ("host-1", Trust::Authenticated));
+}
