@@ -1,8 +1,8 @@
 //! [`BudgetPolicy`]: decides which probes fit a share of a CPU, from the cost of each interval. It is pure, so that tests can let hours
 //! pass.
 //!
-//! Probes are switched off one at a time: histograms, wait reasons, interrupts, switch events. They are switched on again in reverse
-//! order. A step up that had to be undone doubles the wait before the next one, so that a steady load does not make it oscillate.
+//! Probes are switched off one at a time: histograms, wait reasons, interrupts, switch events; all at once where loading the rest
+//! again would take more than a minute's budget. They are switched on again in reverse order. A step up that had to be undone doubles the wait before the next one, so that a steady load does not make it oscillate.
 //!
 //! Where no probe is left to switch off, what remains is the cost of the snapshots: then they are made less often. What was used
 //! above the limit until then, and what it took to load other probes, is made up for in the same way, up to a minute's budget.
@@ -71,7 +71,7 @@ impl FromStr for CpuShare {
 pub struct Change {
     /// The probes from now on.
     pub probes: Probes,
-    /// The probe that is switched.
+    /// The probe that is switched, or all of them at once.
     pub step: Probes,
     /// It is switched off, else on.
     pub is_down: bool,
@@ -197,8 +197,9 @@ impl BudgetPolicy {
         self.now.remove(step);
         // Each change loads the probes again, and that alone may take more than a minute's budget.
         let step = if self.debt_s >= self.most_debt_s() {
-            self.now.remove(STEPS.into_iter().fold(Probes::empty(), Probes::union));
-            Probes::SCHED
+            let all = STEPS.into_iter().fold(Probes::empty(), Probes::union);
+            self.now.remove(all);
+            all
         } else {
             step
         };

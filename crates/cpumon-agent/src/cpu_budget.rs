@@ -101,7 +101,7 @@ fn name_of(step: Probes) -> &'static str {
         Probes::WAITS => "wait reasons are",
         Probes::IRQ => "interrupts are",
         Probes::SCHED => "switches are",
-        _ => "probes are",
+        _ => "all probes are",
     }
 }
 

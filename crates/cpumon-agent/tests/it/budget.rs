@@ -72,19 +72,15 @@ fn a_storm_of_switches_makes_it_watch_less_and_the_data_says_so() {
     thread::scope(|scope| {
         let _stop = Stop(&stop);
         scope.spawn(|| storm(&stop));
-        for (what, left) in [
-            ("histograms go first", all - Probes::HISTOGRAMS),
-            ("then wait reasons", all - Probes::HISTOGRAMS - Probes::WAITS),
-            ("then interrupts", Probes::EXITS | Probes::SCHED),
-            ("then switches", Probes::EXITS),
-        ] {
-            wait_for(&scene, &mut demux, what, |probes| probes == left);
-        }
+        // One at a time or all at once: that depends on what it takes to load the others again.
+        wait_for(&scene, &mut demux, "nothing but snapshots is left", |probes| probes == Probes::EXITS);
     });
     let messages = agent.end();
-    for what in ["run-delay histograms", "wait reasons", "interrupts", "switches"] {
-        assert!(messages.contains(&format!("the limit is 0.2%: {what} are switched off")), "{messages}");
-    }
+    assert!(messages.contains("the limit is 0.2%: "), "{messages}");
+    assert!(
+        ["switches", "all probes"].iter().any(|what| messages.contains(&format!("{what} are switched off"))),
+        "{messages}"
+    );
     assert!(
         !messages.contains("the probes cannot be changed"),
         "the capabilities that it keeps suffice: {messages}"
