@@ -21,7 +21,7 @@ export const TASK_COLUMNS = [
     title: 'Name',
     format: 'text',
     align: 'left',
-    help: "Process: its executable's base name where known, else its comm. Thread: its comm at the interval's end.",
+    help: 'Process: its executable\'s base name where known, else its comm. Thread: its comm at the interval\'s end.',
   },
   {
     id: 'process',
@@ -141,7 +141,7 @@ export const TASK_COLUMNS = [
     title: 'S',
     format: 'text',
     align: 'left',
-    help: "State at the interval's end: a letter of proc(5).",
+    help: 'State at the interval\'s end: a letter of proc(5).',
   },
   {
     id: 'nice',
@@ -240,7 +240,7 @@ export const HOST_COLUMNS = [
     title: 'clock offset',
     format: 'ns',
     align: 'right',
-    help: "The device's clock minus the receiver's: measured over TLS, else estimated from arrivals, transit time included.",
+    help: 'The device\'s clock minus the receiver\'s: measured over TLS, else estimated from arrivals, transit time included.',
   },
   {
     id: 'agent',
