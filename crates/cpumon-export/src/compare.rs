@@ -8,11 +8,11 @@ use cpumon_store::{Plan, Query, Reader, TimeRange, What};
 
 use crate::rows::RowSink;
 use crate::source::Source;
-use crate::{ExportError, ExportQuery, Progress, Report, Span};
+use crate::{Compared, ExportError, ExportQuery, Progress, Report};
 
 /// The two ranges of a comparison.
-pub(crate) fn ranges_of(query: &ExportQuery) -> Result<(Span, Span), ExportError> {
-    query.spans.ok_or(ExportError::NoRanges)
+pub(crate) fn ranges_of(query: &ExportQuery) -> Result<Compared, ExportError> {
+    query.compared.ok_or(ExportError::NoRanges)
 }
 
 /// Compares the two ranges of each host and writes the rows to `sink`.
@@ -22,7 +22,7 @@ pub(crate) fn run(
     sink: &mut dyn RowSink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    let (before, after) = ranges_of(query)?;
+    let Compared { before, after } = ranges_of(query)?;
     let source = Source::open(reader, query, 1)?;
     let mut names = vec!["host"];
     names.extend(COMPARE_COLUMNS);
@@ -54,11 +54,10 @@ fn add_range(
     reader: &Reader,
     query: &Query,
     side: Side,
-    range: Span,
+    range: TimeRange,
     comparison: &mut Comparison,
 ) -> Result<u64, ExportError> {
-    let Some(Plan { since_ns, until_ns, resolution, .. }) =
-        reader.plan(query.host, TimeRange::new(range.0, range.1), COMPARE_POINTS)?
+    let Some(Plan { since_ns, until_ns, resolution, .. }) = reader.plan(query.host, range, COMPARE_POINTS)?
     else {
         return Ok(0);
     };

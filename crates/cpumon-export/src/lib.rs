@@ -38,6 +38,6 @@ pub use export::{check, export, table};
 pub use file::OutputFile;
 pub use jsonl::jsonl;
 pub use legacy::legacy;
-pub use query::{ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, Report, Span};
+pub use query::{Compared, ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, Report};
 pub use sql::{SqlFormat, sql};
 pub use text_table::TextTable;

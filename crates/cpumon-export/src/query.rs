@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use cpumon_query::{ChoiceError, GroupBy, words};
+use cpumon_store::TimeRange;
 
 words! {
     /// Kinds of export.
@@ -58,8 +59,14 @@ words! {
     Pct = "pct": "Run time in percent of one CPU",
 }
 
-/// A span of a host's time line, ns since the UNIX epoch: what ends after the first and not after the second.
-pub type Span = (i64, i64);
+/// The two ranges of a comparison.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// The earlier one.
+    pub before: TimeRange,
+    /// The later one.
+    pub after: TimeRange,
+}
 
 /// Which rows to export, and how.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,8 +89,8 @@ pub struct ExportQuery {
     pub group_by: GroupBy,
     /// The value of a pivot's cells.
     pub pivot_value: PivotValue,
-    /// Before and after, for a comparison. It ignores `since_ns`, `until_ns` and `interval_ns`.
-    pub spans: Option<(Span, Span)>,
+    /// The ranges of a comparison, which ignores `since_ns`, `until_ns` and `interval_ns`.
+    pub compared: Option<Compared>,
 }
 
 /// How far an export is.

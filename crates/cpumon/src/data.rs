@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cpumon_export::{ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report, Span, SqlFormat};
+use cpumon_export::{
+    Compared, ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report, SqlFormat,
+};
 use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_model::{Utc, Value, escape};
 use cpumon_store::sql::Sql;
@@ -31,7 +33,7 @@ const SHOW_EVERY: Duration = Duration::from_millis(200);
 fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
     let kind = args.kind.context("export needs a KIND")?;
     let (since_ns, until_ns) = args.range.range_ns()?;
-    let spans = spans(kind, args)?;
+    let compared = compared(kind, args)?;
     let interval_ns = args.interval.map(|interval| u64::try_from(interval.as_nanos())).transpose();
     Ok(ExportQuery {
         kind,
@@ -47,13 +49,13 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
         interval_ns: interval_ns.context("--interval is too long")?,
         group_by: args.by,
         pivot_value: args.value,
-        spans,
+        compared,
     })
 }
 
 /// The two ranges of a comparison, which takes no other range; other kinds have none.
-fn spans(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> {
-    let of = |between: Between| (between.since.wall_ns, between.until.wall_ns);
+fn compared(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<Compared>> {
+    let of = |between: Between| TimeRange::new(between.since.wall_ns, between.until.wall_ns);
     let wrong = |text: &str| Err(Usage(text.to_owned()).into());
     match (kind, args.before, args.after) {
         (Kind::Compare, Some(before), Some(after)) => {
@@ -62,7 +64,7 @@ fn spans(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<(Span, Span)>> 
                     "`export compare` takes --before and --after, not --since, --until or --interval",
                 );
             }
-            Ok(Some((of(before), of(after))))
+            Ok(Some(Compared { before: of(before), after: of(after) }))
         }
         (Kind::Compare, ..) => wrong("`export compare` needs two ranges: --before 3h..2h --after 1h..now"),
         (_, None, None) => Ok(None),
@@ -166,11 +168,11 @@ fn losses(reader: &Reader, query: &ExportQuery) -> anyhow::Result<Vec<String>> {
         Some(wanted) => vec![reader.find_host(wanted)?],
         None => reader.hosts()?,
     };
-    let whole = (query.since_ns.unwrap_or(i64::MIN), query.until_ns.unwrap_or(i64::MAX));
-    let ranges = query.spans.map_or_else(|| vec![whole], |(before, after)| vec![before, after]);
+    let whole = TimeRange::new(query.since_ns.unwrap_or(i64::MIN), query.until_ns.unwrap_or(i64::MAX));
+    let ranges = query.compared.map_or_else(|| vec![whole], |compared| vec![compared.before, compared.after]);
     let mut lines = Vec::new();
     for (host, range) in hosts.iter().flat_map(|host| ranges.iter().map(move |range| (host, *range))) {
-        let gaps = reader.losses(host.info.host, TimeRange::new(range.0, range.1), MAX_GAPS)?;
+        let gaps = reader.losses(host.info.host, range, MAX_GAPS)?;
         let intervals: u64 = gaps.iter().map(|gap| gap.intervals).sum();
         if let (Some(first), 1..) = (gaps.iter().find(|gap| gap.intervals > 0), intervals) {
             let (name, reason) = (escape(&host.info.hostname), escape(&first.reason));

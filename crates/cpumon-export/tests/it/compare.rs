@@ -1,15 +1,21 @@
 //! Two spans side by side.
 
-use cpumon_export::{ExportError, ExportQuery, Format, GroupBy, Kind, LegacyYear, Span};
+use cpumon_export::{Compared, ExportError, ExportQuery, Format, GroupBy, Kind, LegacyYear};
 use cpumon_model::{Fields, Interval, ProcessInterval, SourceKind};
+use cpumon_store::TimeRange;
 
 use crate::fixture::{SECOND, Store, interval, process};
 
-const BEFORE: Span = (0, 10 * SECOND);
-const AFTER: Span = (20 * SECOND, 30 * SECOND);
+const BEFORE: TimeRange = TimeRange::new(0, 10 * SECOND);
+const AFTER: TimeRange = TimeRange::new(20 * SECOND, 30 * SECOND);
 
 fn query(by: GroupBy) -> ExportQuery {
-    ExportQuery { kind: Kind::Compare, group_by: by, spans: Some((BEFORE, AFTER)), ..ExportQuery::default() }
+    ExportQuery {
+        kind: Kind::Compare,
+        group_by: by,
+        compared: Some(Compared { before: BEFORE, after: AFTER }),
+        ..ExportQuery::default()
+    }
 }
 
 fn at(second: i64, processes: Vec<ProcessInterval>) -> (&'static str, Interval) {
@@ -76,7 +82,10 @@ fn a_row_has_both_sides_in_full() {
 #[test]
 fn a_side_without_data_is_empty_and_one_that_did_not_run_is_zero() {
     let store = grown();
-    let nothing = ExportQuery { spans: Some((BEFORE, (40 * SECOND, 50 * SECOND))), ..query(GroupBy::Name) };
+    let nothing = ExportQuery {
+        compared: Some(Compared { before: BEFORE, after: TimeRange::new(40 * SECOND, 50 * SECOND) }),
+        ..query(GroupBy::Name)
+    };
     let (text, _) = store.export(&ExportQuery { format: Format::Jsonl, ..nothing });
     let first: serde_json::Value = serde_json::from_str(text.lines().next().unwrap()).unwrap();
     assert_eq!((&first["name"], &first["before_cpu_pct"]), (&"web".into(), &25.0.into()), "{first}");
@@ -132,6 +141,6 @@ fn the_original_had_none_and_one_range_is_not_enough() {
     let store = grown();
     let legacy = ExportQuery { format: Format::Legacy(LegacyYear::Y2013), ..query(GroupBy::Name) };
     assert!(matches!(store.try_export(&legacy), Err(ExportError::NoLegacyLayout { kind: "compare" })));
-    let none = ExportQuery { spans: None, ..query(GroupBy::Name) };
+    let none = ExportQuery { compared: None, ..query(GroupBy::Name) };
     assert!(matches!(store.try_export(&none), Err(ExportError::NoRanges)));
 }

@@ -9,10 +9,9 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
-use cpumon_export::{ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue};
+use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue};
 use cpumon_files::AuditEvent;
 use cpumon_model::Utc;
-use cpumon_query::time::TimeRange;
 use cpumon_query::{ChoiceError, GroupBy};
 use cpumon_store::Reader;
 use futures_util::stream::unfold;
@@ -85,12 +84,10 @@ impl Wanted {
             None => choice::<Format>(self.format.as_deref())?,
         };
         let kind = kind.parse::<Kind>().map_err(|error| bad(error.to_string()))?;
-        let spans = self.before.as_ref().zip(self.after.as_ref()).map(|(before, after)| {
-            let ends = |range: TimeRange| (range.since_ns, range.until_ns);
-            (ends(before.0), ends(after.0))
-        });
+        let ranges = self.before.as_ref().zip(self.after.as_ref());
+        let compared = ranges.map(|(before, after)| Compared { before: before.0, after: after.0 });
         if kind == Kind::Compare {
-            if spans.is_none() {
+            if compared.is_none() {
                 return Err(bad("A comparison needs two spans: before=SINCE..UNTIL and after=SINCE..UNTIL."));
             }
             if self.since.is_some() || self.until.is_some() || self.interval_ns.is_some() {
@@ -109,7 +106,7 @@ impl Wanted {
             interval_ns: self.interval_ns,
             group_by: choice::<GroupBy>(self.by.as_deref())?,
             pivot_value: choice::<PivotValue>(self.value.as_deref())?,
-            spans,
+            compared,
         })
     }
 
