@@ -5,6 +5,7 @@ use std::fs;
 use std::os::unix::net::UnixDatagram;
 use std::time::Duration;
 
+use crate::program::copy_program;
 use crate::scene::{Running, Scene};
 
 /// A field of each thread's status.
@@ -63,7 +64,7 @@ fn programs_that_start_later_keep_their_names() {
     let Some(scene) = Scene::set() else { return };
     // Longer than the 15 bytes of a thread's name, and started after the sandbox: only /proc/PID/exe has the full name.
     let program = scene.path("a-program-with-a-long-name");
-    fs::copy("/bin/sleep", &program).unwrap();
+    copy_program("/bin/sleep", &program);
     let agent = scene.start(&[], &["--source", "procfs", "--refresh", "1"]);
     scene.receive(3);
     let mut sleeper = std::process::Command::new(&program).arg("30").spawn().unwrap();

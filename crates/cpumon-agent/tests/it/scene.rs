@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::program::copy_program;
 use crate::skip::skip;
 
 /// A receiver and a copy of the agent in a place that is open to everybody; `None` where the test cannot run.
@@ -24,7 +25,7 @@ impl Scene {
         }
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_cpumon-agent"), dir.path().join("cpumon-agent")).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_cpumon-agent"), dir.path().join("cpumon-agent"));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         Some(Self { dir, socket })

@@ -1,6 +1,8 @@
 //! Integration tests of the collector: made-up /proc trees, the real /proc, and a steady state that allocates nothing;
 //! BPF against this kernel.
 
+#[path = "../../../../testing/program.rs"]
+mod program;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 

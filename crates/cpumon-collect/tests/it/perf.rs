@@ -9,6 +9,7 @@ use cpumon_model::{Interval, Probes, Snapshot};
 
 use crate::bpf::bpf;
 use crate::calm::when_calm;
+use crate::program::copy_program;
 use crate::skip::skip;
 
 /// Two programs that fight for one CPU, one that naps in between, and what they start. All begin and end inside the recording.
@@ -39,8 +40,8 @@ pub fn record(dir: &Path, data: &Path, work: &str) -> Option<u32> {
     let mut perf = Command::new("perf");
     // Names of our own. 16 MiB a CPU for perf, which loses events otherwise.
     let (shell, napper) = (dir.join(NAMES[0]), dir.join(NAMES[1]));
-    std::fs::copy("/bin/sh", &shell).unwrap();
-    std::fs::copy("/bin/sleep", &napper).unwrap();
+    copy_program("/bin/sh", &shell);
+    copy_program("/bin/sleep", &napper);
     perf.args(["sched", "record", "-q", "-m", "4096", "-o"]).arg(data);
     perf.args(["--", "taskset", "-c", &last_cpu]).arg(shell).args(["-c", work]).arg(napper);
     match perf.stdout(Stdio::null()).stderr(Stdio::null()).status() {

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::program::copy_program;
 use crate::support::{Serve, cpumon, eventually, is_root, ok, output, run, text, wait};
 
 /// `end_ns` of each row of a ledger.
@@ -172,7 +173,7 @@ fn without_privileges_procfs_measures() {
     let dir = tempfile::tempdir().unwrap();
     // The build directory may be closed to others.
     let binary = dir.path().join("cpumon");
-    std::fs::copy(env!("CARGO_BIN_EXE_cpumon"), &binary).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_cpumon"), &binary);
     assert!(Command::new("chmod").arg("-R").arg("a+rx").arg(dir.path()).status().unwrap().success());
     let mut command = Command::new("setpriv");
     crate::support::clean(&mut command);

@@ -2,6 +2,8 @@
 
 #[path = "../../../../testing/netns.rs"]
 mod netns;
+#[path = "../../../../testing/program.rs"]
+mod program;
 #[path = "../../../../testing/seeded_rng.rs"]
 mod seeded_rng;
 #[path = "../../../../testing/skip.rs"]

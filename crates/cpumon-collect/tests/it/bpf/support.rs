@@ -9,6 +9,8 @@ use cpumon_collect::Opened;
 use cpumon_model::{Interval, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::program::copy_program;
+
 /// Longer than the 15 bytes of a comm.
 pub const BURNER: &str = "short-lived-burner-program";
 
@@ -103,7 +105,7 @@ pub fn ns(time: Duration) -> i64 {
 /// A copy of the shell under a name of our own.
 pub fn burner(dir: &Path) -> PathBuf {
     let program = dir.join(BURNER);
-    std::fs::copy("/bin/sh", &program).unwrap();
+    copy_program("/bin/sh", &program);
     program
 }
 
