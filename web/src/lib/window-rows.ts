@@ -1,5 +1,5 @@
-// Which rows of a long list are in the document. In: where it is scrolled to. Out: the first row and how many; where to scroll so that a row
-// is in sight. Why: a thousand rows cost no more than those on screen.
+// Which rows of a long list are in the document, so that a thousand rows cost no more than those on screen. In: where it is scrolled to.
+// Out: the first row and how many; where to scroll so that a row is in sight.
 
 /** Rows made above and below those in sight. */
 const AROUND = 5;
