@@ -181,8 +181,11 @@ mod tests {
                 assert!(sched.wakeups >= NAPS.into(), "{sched:?}");
                 assert!(sched.blocked_ns > u64::from(NAPS) * 4_000_000, "{sched:?}");
                 // The kernel's stamps of a wakeup that pushes the spinner off are taken at once and may stand still until then.
-                let apart_ns = delay_ns.abs_diff(kernel_ns);
-                assert!(delay_ns > 0 && apart_ns < 4_000_000 + kernel_ns / 5, "{delay_ns} {kernel_ns}");
+                let near_ns = 4_000_000 + kernel_ns / 5;
+                // Since Linux 6.12 the kernel counts some naps as waits, because the sleeper stayed in its queue (docs/probes.md).
+                let naps_ns = 4 * 5_500_000;
+                let is_near = delay_ns < kernel_ns + near_ns && kernel_ns < delay_ns + near_ns + naps_ns;
+                assert!(delay_ns > 0 && is_near, "{delay_ns} {kernel_ns}");
             });
         }
     }
