@@ -18,7 +18,8 @@ use crate::sums::PER_SECOND;
 pub(super) const EVERY: u32 = 200;
 /// The same as time, for long intervals.
 pub(crate) const LONGEST_NS: i64 = 600 * PER_SECOND;
-/// After a gap a list is due at once, because who ended in it is not known, but not more often than this: a sender can make gaps.
+/// After a gap or a boot a list is due at once, because who ended in it is not known, but not more often than this: a sender can
+/// make both.
 const LEAST_NS: i64 = 10 * PER_SECOND;
 /// Longer lists are not written: idle processes of such a host stay unknown.
 const MOST: usize = 1 << 15;
@@ -72,13 +73,11 @@ impl ListSchedule {
             return false;
         }
         let passed_ns = end_ns.saturating_sub(last.listed_wall_ns);
-        let has_gap = begin_ns > last.end_wall_ns;
+        let has_gap = last.boot != boot || begin_ns > last.end_wall_ns;
         last.intervals = last.intervals.saturating_add(1);
         last.end_wall_ns = end_ns;
-        let is_due = last.boot != boot
-            || last.intervals >= self.every
-            || passed_ns >= LONGEST_NS
-            || (has_gap && passed_ns >= LEAST_NS);
+        let is_due =
+            last.intervals >= self.every || passed_ns >= LONGEST_NS || (has_gap && passed_ns >= LEAST_NS);
         if is_due && can_be {
             *last = LastList { boot, listed_wall_ns: end_ns, end_wall_ns: end_ns, intervals: 0 };
         }
@@ -125,4 +124,33 @@ pub(super) fn write_list(
     // Nothing else may name an idle process for weeks, and retention keeps only names that are seen.
     let mut ids = list.iter().map(|one| one.id).collect();
     mark_seen::<ProcessName>(connection, &mut ids, naming.now_s)
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::Moment;
+
+    use super::*;
+
+    fn due(schedule: &mut ListSchedule, boot: u8, begin_ns: i64, end_ns: i64) -> bool {
+        let interval = Interval {
+            boot: BootId([boot; 16]),
+            begin: Moment { wall_ns: begin_ns, ..Moment::default() },
+            end: Moment { wall_ns: end_ns, ..Moment::default() },
+            ..Interval::default()
+        };
+        schedule.is_due(&interval, true)
+    }
+
+    #[test]
+    fn a_sender_that_goes_through_boots_gets_no_list_with_each_interval() {
+        let mut schedule = ListSchedule::default();
+        let step_ns = LEAST_NS / 100;
+        let lists = (0..100_u8)
+            .filter(|&at| due(&mut schedule, at, i64::from(at) * step_ns, i64::from(at + 1) * step_ns));
+        assert_eq!(lists.count(), 1);
+        // The next boot has its list as soon as the pause is over.
+        assert!(due(&mut schedule, 200, 101 * step_ns, 102 * step_ns));
+        assert!(!due(&mut schedule, 200, 102 * step_ns, 103 * step_ns));
+    }
 }

@@ -179,14 +179,15 @@ fn another_boot_or_a_gap_has_a_list_of_its_own_and_an_old_one_is_not_followed() 
         writer.put(&info, Trust::Local, None, &one).unwrap();
     };
     put(&mut writer, 1, 1, false);
-    put(&mut writer, 2, 2, false);
+    // Within ten seconds after a list, another boot gets none.
+    put(&mut writer, 12, 2, false);
     // A gap in which 4 and 7 ended.
     put(&mut writer, 400, 2, false);
     // Rows that did not fit: no list, and none shortly before.
     put(&mut writer, 9_000, 2, true);
     writer.commit().unwrap();
     let reader = Reader::open(&path).unwrap();
-    for second in [1, 2, 400] {
+    for second in [1, 12, 400] {
         assert_eq!(pids_at(&reader, info.host, second), there(second), "{second}");
     }
     let mut last = reader.interval_at(info.host, START_NS + 9_000 * SECOND_NS).unwrap().unwrap();
