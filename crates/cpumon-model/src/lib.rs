@@ -71,6 +71,6 @@ pub use snapshot::{
     ThreadSample,
 };
 pub use syscalls::{syscall_name, syscall_number};
-pub use text::{Escaped, escape};
+pub use text::{Escaped, escape, with_causes};
 pub use value::{Utc, Value};
 pub use wait::{WAIT_SLOTS, WaitReason, Waits};

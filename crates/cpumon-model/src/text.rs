@@ -12,6 +12,13 @@ pub fn escape(text: &str) -> Escaped<'_> {
     Escaped(text)
 }
 
+/// An error and its causes on one line, for logs and for texts that are stored.
+#[must_use]
+pub fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}
+
 /// Characters that move the cursor, change direction or show nothing.
 fn is_hidden(c: char) -> bool {
     c.is_control()

@@ -18,6 +18,7 @@ mod datagrams;
 pub mod demux;
 pub mod discovery;
 pub mod enrollment;
+mod error;
 pub mod hub;
 mod measure;
 mod privileges;
@@ -32,4 +33,5 @@ pub use demux::{
     Demux, DemuxOptions, DemuxTotals, MemoryLimits, RejectCounts, RejectKind, Rejected, RejectedSender,
     SourceRate, TableUse,
 };
+pub use error::{AnyError, ReceiverError};
 pub use receiver::{Frontend, Plan, Receiver, TlsPlan};

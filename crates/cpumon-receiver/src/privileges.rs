@@ -3,13 +3,14 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use cpumon_files::{Owner, create_dir_for};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
     capabilities, set_capabilities, set_keep_capabilities, set_thread_groups, set_thread_res_gid,
     set_thread_res_uid,
 };
+
+use crate::ReceiverError;
 
 /// The user of a receiver that root starts and that has no store yet.
 const SERVICE_USER: &str = "cpumon";
@@ -34,11 +35,11 @@ impl Kept {
     }
 
     /// Makes missing directories: a Landlock rule needs one that is there. They are for the owner of the store's directory.
-    pub(crate) fn make_directories(&self) -> anyhow::Result<()> {
+    pub(crate) fn make_directories(&self) -> Result<(), ReceiverError> {
         let mut owner = service_user(&std::fs::read_to_string("/etc/passwd").unwrap_or_default());
         for dir in self.directories() {
-            let made = create_dir_for(&dir, owner);
-            made.with_context(|| format!("cannot create {}; choose a file with --store", dir.display()))?;
+            create_dir_for(&dir, owner)
+                .map_err(|source| ReceiverError::Directory { path: dir.clone(), source })?;
             owner = Owner::of(&dir);
         }
         Ok(())

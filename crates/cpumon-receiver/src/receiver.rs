@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use anyhow::{Context, anyhow};
 use cpumon_agent::{
     AllowedPaths, Calls, Pulse, RetainedCapabilities, Sampler, SamplerOptions, give_up_calls, give_up_rights,
     in_domain,
@@ -20,6 +19,7 @@ use crate::connection::{ConnectionListener, leave_address};
 use crate::datagrams::{self, KeyPlan, Receiving};
 use crate::demux::SourceRate;
 use crate::enrollment::Authority;
+use crate::error::{AnyError, ReceiverError};
 use crate::hub::{Hub, HubOptions};
 use crate::measure;
 use crate::privileges::{self, Kept};
@@ -61,7 +61,7 @@ pub struct TlsPlan {
 }
 
 /// Serves what the hub has, until it is stopped.
-pub type RunFrontend = Box<dyn FnOnce(Arc<Hub>) -> anyhow::Result<()> + Send>;
+pub type RunFrontend = Box<dyn FnOnce(Arc<Hub>) -> Result<(), AnyError> + Send>;
 
 /// What shows intervals to people: a server that runs on a thread of the receiver, inside its sandbox.
 pub struct Frontend {
@@ -81,7 +81,7 @@ pub struct Receiver {
     state: Arc<State>,
     stop: Arc<AtomicBool>,
     stop_frontend: Box<dyn Fn() + Send + Sync>,
-    threads: Vec<(&'static str, JoinHandle<anyhow::Result<()>>)>,
+    threads: Vec<(&'static str, JoinHandle<Result<(), AnyError>>)>,
     store: Option<Arc<StoreHandle>>,
     measured_by: Option<String>,
     /// Which datagrams are taken, in words.
@@ -105,14 +105,13 @@ impl Receiver {
     ///
     /// # Errors
     /// An address cannot be listened on, this machine cannot be measured, the store or the identity cannot be opened.
-    pub fn start(plan: &Plan, frontend: Frontend) -> anyhow::Result<Self> {
+    pub fn start(plan: &Plan, frontend: Frontend) -> Result<Self, ReceiverError> {
         // While the rights are there: a port below 1024 and a receive buffer beyond the limit need them.
         let listening = listen(plan)?;
         let kept = kept_by(plan);
         kept.make_directories()?;
         let user = kept.become_owner();
-        let sampler =
-            plan.measure.as_ref().map(Sampler::open).transpose().context("cannot measure this machine")?;
+        let sampler = plan.measure.as_ref().map(Sampler::open).transpose().map_err(ReceiverError::Measure)?;
         // Before the first other thread begins: threads inherit what is left.
         let kind = sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind);
         let files = kept.needs_override();
@@ -127,7 +126,8 @@ impl Receiver {
             give_up_rights(SourceKind::Unknown, RetainedCapabilities { names: false, files, probes: false });
             Self::open_all(plan, listening, frontend, info)
         });
-        let (opened, domain) = in_domain.context("cannot start a thread")?;
+        let (opened, domain) =
+            in_domain.map_err(|source| ReceiverError::Thread { name: "network", source })?;
         let (mut running, sink) = opened?;
         running.held = [Some(domain), filter, user].into_iter().flatten().collect::<Vec<_>>().join(", ");
         if let Some(sampler) = sampler {
@@ -148,7 +148,7 @@ impl Receiver {
         listening: Listening,
         frontend: Frontend,
         info: Option<HostInfo>,
-    ) -> anyhow::Result<(Self, Sink)> {
+    ) -> Result<(Self, Sink), ReceiverError> {
         let Listening { receiver, udp } = listening;
         let store = start_store(plan)?;
         let authority = plan.tls.as_ref().map(|tls| Authority::open(&tls.state)).transpose()?.map(Arc::new);
@@ -197,12 +197,12 @@ impl Receiver {
         receiver: Option<Receiving>,
         connections: Option<ConnectionListener>,
         sink: &Sink,
-    ) -> anyhow::Result<()> {
+    ) -> Result<(), ReceiverError> {
         let (for_udp, pulse) = (sink.clone(), self.pulse.clone());
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
         self.receives = receiver.is_some();
         if let Some(receiver) = receiver {
-            self.spawn("receive", move || datagrams::run(receiver, &for_udp, &state, &pulse, &stop))?;
+            self.spawn("receive", move || Ok(datagrams::run(receiver, &for_udp, &state, &pulse, &stop)?))?;
         }
         if let Some(mut connections) = connections {
             if let Some(mut responder) = connections.take_responder() {
@@ -210,7 +210,10 @@ impl Receiver {
                 self.spawn("discovery", move || Ok(responder.run(&stop)?))?;
             }
             let stop = Arc::clone(&self.stop);
-            self.spawn("tls", move || connections.run(&stop))?;
+            self.spawn("tls", move || {
+                connections.run(&stop);
+                Ok(())
+            })?;
         }
         let hub = Arc::clone(&self.hub);
         self.spawn("http", move || show(hub))
@@ -219,10 +222,10 @@ impl Receiver {
     fn spawn(
         &mut self,
         name: &'static str,
-        work: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
-    ) -> anyhow::Result<()> {
+        work: impl FnOnce() -> Result<(), AnyError> + Send + 'static,
+    ) -> Result<(), ReceiverError> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work);
-        self.threads.push((name, thread.with_context(|| format!("cannot start the {name} thread"))?));
+        self.threads.push((name, thread.map_err(|source| ReceiverError::Thread { name, source })?));
         Ok(())
     }
 
@@ -284,19 +287,22 @@ impl Receiver {
     ///
     /// # Errors
     /// What went wrong first.
-    pub fn finish(mut self) -> anyhow::Result<()> {
+    pub fn finish(mut self) -> Result<(), ReceiverError> {
         self.stop_all()
     }
 
-    fn stop_all(&mut self) -> anyhow::Result<()> {
+    fn stop_all(&mut self) -> Result<(), ReceiverError> {
         self.stop.store(true, Ordering::Relaxed);
         (self.stop_frontend)();
         let mut result = Ok(());
         for (name, thread) in self.threads.drain(..) {
             // The measuring thread may be parked between two passes.
             thread.thread().unpark();
-            let ended = thread.join().unwrap_or_else(|_| Err(anyhow!("it panicked")));
-            result = result.and(ended.with_context(|| format!("the {name} thread failed")));
+            let ended = match thread.join() {
+                Ok(ended) => ended.map_err(|source| ReceiverError::ThreadFailed { name, source }),
+                Err(_) => Err(ReceiverError::ThreadPanicked { name }),
+            };
+            result = result.and(ended);
         }
         // Last, because the threads that ended put their final intervals into its queue.
         if let Some(store) = self.store.take() {
@@ -335,7 +341,7 @@ fn allowed_paths(plan: &Plan, kept: &Kept, reads: &[PathBuf]) -> AllowedPaths {
 }
 
 /// The store's writer. With TLS each commit waits for the disk: acknowledged means on the disk.
-fn start_store(plan: &Plan) -> anyhow::Result<Option<Arc<StoreHandle>>> {
+fn start_store(plan: &Plan) -> Result<Option<Arc<StoreHandle>>, ReceiverError> {
     let start = |(path, options): &(PathBuf, StoreOptions)| {
         let sync_each_commit = options.sync_each_commit || plan.tls.is_some();
         StoreHandle::start(path, &StoreOptions { sync_each_commit, ..options.clone() })
@@ -346,13 +352,13 @@ fn start_store(plan: &Plan) -> anyhow::Result<Option<Arc<StoreHandle>>> {
 impl Drop for Receiver {
     fn drop(&mut self) {
         if let Err(error) = self.stop_all() {
-            log::error!("{error:#}");
+            log::error!("{}", cpumon_model::with_causes(&error));
         }
     }
 }
 
 /// Binds the sockets for datagrams, if there are to be any.
-fn listen(plan: &Plan) -> anyhow::Result<Listening> {
+fn listen(plan: &Plan) -> Result<Listening, ReceiverError> {
     if plan.no_udp {
         return Ok(Listening { receiver: None, udp: Vec::new() });
     }
@@ -363,12 +369,12 @@ fn listen(plan: &Plan) -> anyhow::Result<Listening> {
              the program that was started last; choose another port with --udp, or end the other one"
         );
     }
-    let udp = receiver.local_addresses().context("cannot read the UDP address")?;
+    let udp = receiver.local_addresses().map_err(ReceiverError::Datagrams)?;
     let receiver = Some(Receiving::open(receiver, &plan.group_keys, plan.source_rate)?);
     Ok(Listening { receiver, udp })
 }
 
-fn bind_udp(plan: &Plan) -> anyhow::Result<UdpReceiver> {
+fn bind_udp(plan: &Plan) -> Result<UdpReceiver, ReceiverError> {
     let bind = |listen: Vec<SocketAddr>| {
         UdpReceiver::bind(&ReceiverOptions {
             listen,
@@ -377,7 +383,7 @@ fn bind_udp(plan: &Plan) -> anyhow::Result<UdpReceiver> {
         })
     };
     if !plan.udp.is_empty() {
-        return bind(plan.udp.clone()).context("cannot receive datagrams");
+        return bind(plan.udp.clone()).map_err(ReceiverError::Datagrams);
     }
     let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, DEFAULT_PORT));
     let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, DEFAULT_PORT));
@@ -388,5 +394,5 @@ fn bind_udp(plan: &Plan) -> anyhow::Result<UdpReceiver> {
             log::warn!("receiving over IPv4 only: {error}");
             Ok::<_, cpumon_link::LinkError>(only_v4)
         })
-        .context("cannot receive datagrams")
+        .map_err(ReceiverError::Datagrams)
 }

@@ -142,13 +142,7 @@ impl StoreError {
     /// The error and its causes on one line, for logs and for texts that are stored.
     #[must_use]
     pub fn with_causes(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        text
+        cpumon_model::with_causes(self)
     }
 
     /// Wraps SQLite's error; a damaged file becomes [`StoreError::Corrupt`].

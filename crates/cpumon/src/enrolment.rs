@@ -7,9 +7,11 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use cpumon_agent::EnrollArgs;
-use cpumon_link::tls::{DEFAULT_TLS_PORT, TlsError, fingerprint};
+use cpumon_link::tls::{DEFAULT_TLS_PORT, fingerprint};
 use cpumon_model::{HostId, escape};
-use cpumon_receiver::enrollment::{Authority, BoundHost, Decision, EnrolledHost, TokenScope};
+use cpumon_receiver::enrollment::{
+    Authority, BoundHost, Decision, EnrolledHost, EnrollmentError, TokenScope,
+};
 
 use crate::cli::{
     AcceptArgs, DiscoverCommandArgs, EnrolledArgs, Format, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
@@ -53,7 +55,7 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 fn scope_of(authority: &Authority, args: &TokenArgs) -> anyhow::Result<TokenScope> {
     let Some(wanted) = &args.host else { return Ok(TokenScope::default()) };
     let known = match authority.registry().named(wanted) {
-        Err(TlsError::UnknownHost(_)) => None,
+        Err(EnrollmentError::UnknownHost(_)) => None,
         known => Some(known?),
     };
     if let Some(known) = known.as_ref().filter(|known| known.revoked_s > 0 && !args.again) {

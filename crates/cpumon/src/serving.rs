@@ -120,7 +120,7 @@ impl Serving {
 
     /// Stops every thread, writes the queue to the store, and returns the first error.
     pub fn finish(self) -> anyhow::Result<()> {
-        self.receiver.finish()
+        Ok(self.receiver.finish()?)
     }
 }
 

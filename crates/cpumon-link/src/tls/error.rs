@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use cpumon_wire::connection::{ByeReason, MessageError};
 
-/// An error of an identity, an enrolment or a TLS connection.
+/// An error of an identity, a TLS connection, or the device's side of an enrolment.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -49,43 +49,12 @@ pub enum TlsError {
     /// A token that cannot be one.
     #[error("this is not a token: {0}")]
     Token(&'static str),
-    /// A token that the receiver does not take.
-    #[error("the token {0}; `cpumon token` makes a new one")]
-    TokenRefused(&'static str),
-    /// A host that was revoked, and is not let in again by this token or decision.
-    #[error(
-        "this host was revoked: on the receiver, `cpumon token --host HOST --again` or `cpumon hosts accept CODE --again` lets it in again"
-    )]
-    WasRevoked,
     /// A code that cannot be one.
     #[error("{0}: this is no code; a device shows ten digits, such as 12345-67890")]
     Code(String),
-    /// No device waits to be enrolled under this code or name.
-    #[error("{0}: no device waits with this; `cpumon hosts pending` lists those that do")]
-    NoDeviceWaiting(String),
-    /// Two devices wait with this.
-    #[error("{0}: several devices wait with this; reject them by id, and let them ask again")]
-    SeveralWait(String),
-    /// No receiver acts on what the user decided.
-    #[error("no receiver acts on it: it must run with this state directory, with --tls and --discovery")]
-    NoReceiver,
     /// The user of the device says that the receiver did not show its code.
     #[error("not enrolled: the code was not entered at your receiver, so someone else has answered")]
     NotAgreed,
-    /// A host that is not enrolled.
-    #[error("{0}: no enrolled host has this name or id")]
-    UnknownHost(String),
-    /// Two enrolled hosts have the name.
-    #[error("{0}: several enrolled hosts have this name; give the id")]
-    AmbiguousHost(String),
-    /// An address cannot be listened on.
-    #[error("cannot listen on {address}: {error}")]
-    Bind {
-        /// The address.
-        address: std::net::SocketAddr,
-        /// The system's answer.
-        error: io::Error,
-    },
     /// No connection.
     #[error("cannot connect to {address}: {error}")]
     Connect {
@@ -94,9 +63,6 @@ pub enum TlsError {
         /// The system's answer.
         error: io::Error,
     },
-    /// The subnet cannot be searched, or a search on it cannot be answered.
-    #[error(transparent)]
-    Discovery(#[from] crate::LinkError),
     /// The connection broke.
     #[error("the connection broke: {0}")]
     Io(io::Error),

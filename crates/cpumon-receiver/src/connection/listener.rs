@@ -8,13 +8,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::Context;
 use cpumon_link::tls::fingerprint;
 use cpumon_model::HostId;
 use cpumon_query::status;
 
 use super::memory::Shared;
 use super::session::ConnectionSession;
+use crate::ReceiverError;
 use crate::discovery::{Responder, ResponderStats};
 use crate::enrollment::Authority;
 use crate::sources::other_sources;
@@ -61,15 +61,12 @@ impl ConnectionListener {
         authority: &Arc<Authority>,
         sink: Sink,
         discovery_name: Option<&str>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, ReceiverError> {
         let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
         let limits = ServerLimits { takes_requests: discovery_name.is_some(), ..ServerLimits::default() };
-        let server = TlsServer::bind(address, Arc::clone(authority), handler, limits)
-            .context("cannot accept TLS connections; choose another address with --tls")?;
+        let server = TlsServer::bind(address, Arc::clone(authority), handler, limits)?;
         let address = server.local_addr();
-        let responder = discovery_name.map(|name| Responder::bind(authority, address, name)).transpose();
-        let responder =
-            responder.context("cannot answer devices that search for a receiver (UDP port 5353)")?;
+        let responder = discovery_name.map(|name| Responder::bind(authority, address, name)).transpose()?;
         let info = ListenerInfo {
             address,
             stats: server.stats(),
@@ -92,8 +89,8 @@ impl ConnectionListener {
     }
 
     /// Lets devices in until `stop` is set.
-    pub fn run(&self, stop: &AtomicBool) -> anyhow::Result<()> {
-        Ok(self.server.run(stop)?)
+    pub fn run(&self, stop: &AtomicBool) {
+        self.server.run(stop);
     }
 }
 

@@ -2,15 +2,16 @@
 //! Out: a demux that opens and refuses as it should; a file that remembers what was taken, so that a recording of yesterday
 //! is refused today.
 
+use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use cpumon_link::group::{GroupError, read_keys, read_memory, write_memory};
 use cpumon_wire::encrypted::GroupKey;
 
+use crate::ReceiverError;
 use crate::demux::Demux;
 
 /// How often files are checked and written.
@@ -49,7 +50,7 @@ impl GroupKeys {
     ///
     /// # Errors
     /// The key file that the user named cannot be used.
-    pub fn open(plan: KeyPlan, demux: &mut Demux) -> anyhow::Result<Self> {
+    pub fn open(plan: KeyPlan, demux: &mut Demux) -> Result<Self, ReceiverError> {
         let mut group_keys = Self {
             plan,
             keys: None,
@@ -62,7 +63,7 @@ impl GroupKeys {
         if group_keys.plan.needs_keys
             && let Some(path) = &group_keys.plan.keys
         {
-            read_keys(path).context("cannot open encrypted datagrams")?;
+            read_keys(path).map_err(ReceiverError::GroupKeys)?;
         }
         group_keys.read_keys(demux);
         match read_memory(&group_keys.plan.memory) {
@@ -135,8 +136,10 @@ impl GroupKeys {
     /// Hands a text to the writer; false: it is busy, or there is none.
     fn put(&mut self, text: String) -> bool {
         if self.writer.is_none() {
-            self.writer =
-                Writer::start(self.plan.memory.clone()).inspect_err(|error| log::warn!("{error:#}")).ok();
+            let started = Writer::start(self.plan.memory.clone());
+            self.writer = started
+                .inspect_err(|error| log::warn!("cannot start the thread that remembers datagrams: {error}"))
+                .ok();
         }
         self.writer.as_ref().is_some_and(|writer| writer.put(text))
     }
@@ -150,7 +153,7 @@ struct Writer {
 }
 
 impl Writer {
-    fn start(path: PathBuf) -> anyhow::Result<Self> {
+    fn start(path: PathBuf) -> io::Result<Self> {
         // One text may wait, because each one contains those before it.
         let (texts, to_write) = sync_channel::<String>(1);
         let write = move || {
@@ -166,10 +169,7 @@ impl Writer {
             }
         };
         let thread = std::thread::Builder::new().name("key memory".to_owned()).spawn(write);
-        Ok(Self {
-            texts: Some(texts),
-            thread: Some(thread.context("cannot start the thread that remembers datagrams")?),
-        })
+        Ok(Self { texts: Some(texts), thread: Some(thread?) })
     }
 
     fn put(&self, text: String) -> bool {

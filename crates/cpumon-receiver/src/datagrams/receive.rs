@@ -6,10 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cpumon_agent::Pulse;
-use cpumon_link::UdpReceiver;
+use cpumon_link::{LinkError, UdpReceiver};
 use cpumon_query::status;
 
 use super::group_keys::{GroupKeys, KeyPlan};
+use crate::ReceiverError;
 use crate::clock;
 use crate::demux::{Demux, DemuxOptions, RejectCounts, RejectKind, SourceRate, TableUse};
 use crate::sources::other_sources;
@@ -43,7 +44,7 @@ impl Receiving {
         receiver: UdpReceiver,
         plan: &KeyPlan,
         source_rate: Option<SourceRate>,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, ReceiverError> {
         let mut demux = Demux::new(DemuxOptions { source_rate, ..DemuxOptions::default() });
         let group_keys = GroupKeys::open(plan.clone(), &mut demux)?;
         Ok(Self { receiver, demux, group_keys })
@@ -75,7 +76,7 @@ pub fn run(
     state: &State,
     pulse: &Pulse,
     stop: &AtomicBool,
-) -> anyhow::Result<()> {
+) -> Result<(), LinkError> {
     let Receiving { mut receiver, mut demux, mut group_keys } = receiving;
     // From the memory file: a restart must not open these hosts to plain datagrams.
     demux.encrypted_hosts().for_each(|host| sink.note_encrypted(host));

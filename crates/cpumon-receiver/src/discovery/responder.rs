@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cpumon_link::discovery::{GROUPS, GroupSender};
-use cpumon_link::tls::TlsError;
 use cpumon_link::{LinkError, ReceiverOptions, UdpReceiver, local_ips};
 use cpumon_model::limits::{Limiter, Rate};
 use cpumon_wire::dns_sd::{
     Instance, MAX_ADDRESSES, PORT, ReplyTo, announcement, answer, goodbye, read_query,
 };
 
+use crate::ReceiverError;
 use crate::clock::mono_ns;
 use crate::enrollment::Authority;
 use crate::tls::limits::limiter;
@@ -77,7 +77,7 @@ impl Responder {
     ///
     /// # Errors
     /// The port cannot be bound, or the identity cannot be read.
-    pub fn bind(authority: &Authority, tls: SocketAddr, name: &str) -> Result<Self, TlsError> {
+    pub fn bind(authority: &Authority, tls: SocketAddr, name: &str) -> Result<Self, ReceiverError> {
         let v4 = SocketAddr::from((Ipv4Addr::UNSPECIFIED, PORT));
         let v6 = SocketAddr::from((Ipv6Addr::UNSPECIFIED, PORT));
         // A machine without IPv6 is no error.
@@ -91,13 +91,14 @@ impl Responder {
         authority: &Authority,
         tls: SocketAddr,
         name: &str,
-    ) -> Result<Self, TlsError> {
+    ) -> Result<Self, ReceiverError> {
         let receiver = UdpReceiver::bind(&ReceiverOptions {
             listen: listen.to_vec(),
             multicast: groups.to_vec(),
             interfaces: Vec::new(),
             receive_buffer_bytes: BUFFER_BYTES,
-        })?;
+        })
+        .map_err(ReceiverError::Discovery)?;
         let now = Instant::now();
         Ok(Self {
             receiver,

@@ -20,6 +20,7 @@ use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
 use cpumon_link::tls::files;
 use cpumon_link::tls::{TlsError, Token, random};
 
+use super::error::EnrollmentError;
 use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 use super::requests::{Decision, PendingRequest, Requests};
 use super::tokens::{TokenScope, Tokens};
@@ -50,7 +51,7 @@ impl Authority {
     ///
     /// # Errors
     /// Files cannot be read or written, or are damaged.
-    pub fn open(dir: &Path) -> Result<Self, TlsError> {
+    pub fn open(dir: &Path) -> Result<Self, EnrollmentError> {
         for dir in [dir, &dir.join("tokens"), &dir.join("hosts"), &dir.join("requests")] {
             files::make_dir(dir)?;
         }
@@ -88,18 +89,18 @@ impl Authority {
     /// # Errors
     /// No device waits like this, its host was revoked and the decision is not [`Decision::AcceptAgain`], or the device has gone
     /// meanwhile.
-    pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
+    pub fn decide(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, EnrollmentError> {
         let request = self.requests.find(wanted, decision)?;
-        let is_revoked =
-            || Ok::<_, TlsError>(self.registry.find(request.host)?.is_some_and(|host| host.revoked_s > 0));
-        if decision == Decision::Accept && is_revoked()? {
-            return Err(TlsError::WasRevoked);
+        if decision == Decision::Accept
+            && self.registry.find(request.host)?.is_some_and(|host| host.revoked_s > 0)
+        {
+            return Err(EnrollmentError::WasRevoked);
         }
         self.requests.decide(&request, decision)?;
         // The receiver has acted, but the device may have gone in the same moment: only the registry proves
         // it.
         if decision != Decision::Reject && !self.registry.has_key_now(&request.key)? {
-            return Err(TlsError::NoDeviceWaiting(wanted.chars().take(80).collect()));
+            return Err(EnrollmentError::NoDeviceWaiting(wanted.chars().take(80).collect()));
         }
         let event = if decision == Decision::Reject {
             AuditEvent::RequestRejected
@@ -115,8 +116,8 @@ impl Authority {
     ///
     /// # Errors
     /// The certificate cannot be read.
-    pub fn pin(&self) -> Result<[u8; 32], TlsError> {
-        key_hash(&self.certificate)
+    pub fn pin(&self) -> Result<[u8; 32], EnrollmentError> {
+        Ok(key_hash(&self.certificate)?)
     }
 
     /// Where it is written down who was let in and who was refused.
@@ -129,7 +130,7 @@ impl Authority {
     ///
     /// # Errors
     /// There is no such host, or several have the name.
-    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, TlsError> {
+    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let host = self.registry.revoke(name_or_id)?;
         self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(host.host, &host.name), "");
         Ok(host)
@@ -145,7 +146,7 @@ impl Authority {
     ///
     /// # Errors
     /// It cannot be kept, or too many wait already.
-    pub fn make_token(&self, valid_for: Duration) -> Result<Token, TlsError> {
+    pub fn make_token(&self, valid_for: Duration) -> Result<Token, EnrollmentError> {
         self.make_token_for(valid_for, &TokenScope::default())
     }
 
@@ -153,7 +154,7 @@ impl Authority {
     ///
     /// # Errors
     /// It cannot be kept, or too many wait already.
-    pub fn make_token_for(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, TlsError> {
+    pub fn make_token_for(&self, valid_for: Duration, scope: &TokenScope) -> Result<Token, EnrollmentError> {
         let token = Token { pin: self.pin()?, secret: self.tokens.make(valid_for, scope)? };
         let detail =
             format!("for {} s{}", valid_for.as_secs(), if scope.again { ", also if revoked" } else { "" });
@@ -172,13 +173,13 @@ impl Authority {
         host: [u8; 16],
         name: &str,
         request: &[u8],
-    ) -> Result<Vec<u8>, TlsError> {
+    ) -> Result<Vec<u8>, EnrollmentError> {
         // First: without a token no stranger reaches the parser of requests or the key that signs.
         let token = self.tokens.check(secret, host, name, self.registry.find(host)?.as_ref())?;
         let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
         // After signing: a request that is no good must not use the token up.
         token.use_up()?;
-        self.keep(host, name, certificate, key)
+        Ok(self.keep(host, name, certificate, key)?)
     }
 
     /// Enrols a device that the user lets in.
@@ -213,7 +214,7 @@ impl Authority {
     ///
     /// # Errors
     /// The request is no good, or the host is not enrolled.
-    pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, TlsError> {
+    pub fn renew(&self, host: [u8; 16], used: [u8; 32], request: &[u8]) -> Result<Vec<u8>, EnrollmentError> {
         let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
         let renewed = self.registry.update(host, |known| {
             let is_let_in = known.revoked_s == 0 && known.keys.contains(&used);
@@ -221,7 +222,7 @@ impl Authority {
             // Two keys at most: a renewal that was never used is replaced by the next one.
             is_let_in.then(|| EnrolledHost { keys: vec![used, key], expires_s, ..known })
         })?;
-        renewed.map(|_| certificate).ok_or(TlsError::Protocol("not enrolled"))
+        renewed.map(|_| certificate).ok_or(EnrollmentError::NotEnrolled)
     }
 
     /// Signs a device's key; gives the certificate and the key's hash.

@@ -2,12 +2,14 @@
 
 mod authority;
 pub(crate) mod consent;
+mod error;
 mod registry;
 mod requests;
 mod tokens;
 
 pub use authority::Authority;
 pub(crate) use authority::named_host;
+pub use error::EnrollmentError;
 pub use registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 pub use requests::{Decision, PendingRequest, REQUEST_WAITS, Requests};
 pub use tokens::{BoundHost, TokenScope};

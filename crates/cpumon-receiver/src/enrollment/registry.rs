@@ -9,6 +9,7 @@ use cpumon_files::LockFile;
 use cpumon_link::tls::TlsError;
 use cpumon_link::tls::files::{self, field, unhex};
 
+use super::error::EnrollmentError;
 use crate::clock::wall_s;
 
 /// How long a device's certificate is good, on the receiver's clock. It is renewed when a third of this is left.
@@ -81,7 +82,7 @@ struct Cache {
 impl Registry {
     pub(super) fn open(dir: &Path) -> Result<Self, TlsError> {
         let registry = Self { dir: dir.to_owned(), cache: Mutex::default() };
-        registry.hosts()?;
+        registry.with(|_| ())?;
         Ok(registry)
     }
 
@@ -89,8 +90,8 @@ impl Registry {
     ///
     /// # Errors
     /// The files cannot be read.
-    pub fn hosts(&self) -> Result<Vec<EnrolledHost>, TlsError> {
-        self.with(<[EnrolledHost]>::to_vec)
+    pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrollmentError> {
+        Ok(self.with(<[EnrolledHost]>::to_vec)?)
     }
 
     fn with<T>(&self, read: impl FnOnce(&[EnrolledHost]) -> T) -> Result<T, TlsError> {
@@ -134,11 +135,9 @@ impl Registry {
     ///
     /// # Errors
     /// The files cannot be read: then no device is let in.
-    pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, TlsError> {
-        self.with(|hosts| {
-            let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
-            hosts.iter().find(is_it).cloned()
-        })
+    pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, EnrollmentError> {
+        let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
+        Ok(self.with(|hosts| hosts.iter().find(is_it).cloned())?)
     }
 
     /// Whether a key is let in by what the files say now.
@@ -150,16 +149,16 @@ impl Registry {
     ///
     /// # Errors
     /// The files cannot be read.
-    pub fn has(&self, host: [u8; 16]) -> Result<bool, TlsError> {
-        self.with(|hosts| hosts.iter().any(|known| known.host == host))
+    pub fn has(&self, host: [u8; 16]) -> Result<bool, EnrollmentError> {
+        Ok(self.with(|hosts| hosts.iter().any(|known| known.host == host))?)
     }
 
     /// What is known of a host, by what the files say now.
     ///
     /// # Errors
     /// Its file cannot be read.
-    pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, TlsError> {
-        read_host(host, &self.dir.join(hex::encode(host)))
+    pub fn find(&self, host: [u8; 16]) -> Result<Option<EnrolledHost>, EnrollmentError> {
+        Ok(read_host(host, &self.dir.join(hex::encode(host)))?)
     }
 
     /// Changes a host's entry as it is in its file now: of two processes that do so at once, one waits for the other.
@@ -181,30 +180,31 @@ impl Registry {
     }
 
     /// A device came with this key: keys before it are good no longer.
-    pub(crate) fn settle_key(&self, host: [u8; 16], key: &[u8; 32]) -> Result<(), TlsError> {
+    pub(crate) fn settle_key(&self, host: [u8; 16], key: &[u8; 32]) -> Result<(), EnrollmentError> {
         let is_newer = |known: &EnrolledHost| known.keys.len() > 1 && known.keys.last() == Some(key);
         if !self.find_key(key)?.is_some_and(|known| is_newer(&known)) {
             return Ok(());
         }
         let settled =
             |known: EnrolledHost| is_newer(&known).then(|| EnrolledHost { keys: vec![*key], ..known });
-        self.update(host, settled).map(|_| ())
+        self.update(host, settled)?;
+        Ok(())
     }
 
     /// The host with this name or id.
     ///
     /// # Errors
     /// There is no such host, or several have the name.
-    pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, TlsError> {
+    pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let hosts = self.hosts()?;
         let id: Option<[u8; 16]> = unhex(&name_or_id.replace('-', ""));
         let is_it = |host: &&EnrolledHost| Some(host.host) == id || host.name == name_or_id;
         let mut found = hosts.iter().filter(is_it);
         let (Some(host), other) = (found.next(), found.next()) else {
-            return Err(TlsError::UnknownHost(name_or_id.to_owned()));
+            return Err(EnrollmentError::UnknownHost(name_or_id.to_owned()));
         };
         if other.is_some() {
-            return Err(TlsError::AmbiguousHost(name_or_id.to_owned()));
+            return Err(EnrollmentError::AmbiguousHost(name_or_id.to_owned()));
         }
         Ok(host.clone())
     }
@@ -213,11 +213,11 @@ impl Registry {
     ///
     /// # Errors
     /// There is no such host, or several have the name.
-    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, TlsError> {
+    pub fn revoke(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let host = self.named(name_or_id)?;
         let revoked =
             self.update(host.host, |known| Some(EnrolledHost { revoked_s: wall_s().max(1), ..known }))?;
-        revoked.ok_or_else(|| TlsError::UnknownHost(name_or_id.to_owned()))
+        revoked.ok_or_else(|| EnrollmentError::UnknownHost(name_or_id.to_owned()))
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use cpumon_link::tls::files::{self, field, unhex};
 use cpumon_link::tls::{Code, TlsError, random};
 
+use super::error::EnrollmentError;
 use crate::clock::wall_s;
 
 /// How long a request may wait.
@@ -97,7 +98,7 @@ impl Requests {
     ///
     /// # Errors
     /// The files cannot be read.
-    pub fn list(&self) -> Result<Vec<PendingRequest>, TlsError> {
+    pub fn list(&self) -> Result<Vec<PendingRequest>, EnrollmentError> {
         let mut all = Vec::new();
         for entry in std::fs::read_dir(&self.dir).map_err(files::failed("read", &self.dir))? {
             let path = entry.map_err(files::failed("read", &self.dir))?.path();
@@ -115,9 +116,9 @@ impl Requests {
     ///
     /// # Errors
     /// No device waits like this, or several do.
-    pub(super) fn find(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, TlsError> {
+    pub(super) fn find(&self, wanted: &str, decision: Decision) -> Result<PendingRequest, EnrollmentError> {
         let code = match (wanted.parse::<Code>(), decision) {
-            (Err(error), Decision::Accept | Decision::AcceptAgain) => return Err(error),
+            (Err(error), Decision::Accept | Decision::AcceptAgain) => return Err(error.into()),
             (code, _) => code.ok(),
         };
         let id: Option<[u8; 16]> = unhex(&wanted.replace('-', ""));
@@ -127,10 +128,10 @@ impl Requests {
         };
         let mut found = self.list()?.into_iter().filter(is_it);
         let (Some(request), other) = (found.next(), found.next()) else {
-            return Err(TlsError::NoDeviceWaiting(wanted.chars().take(80).collect()));
+            return Err(EnrollmentError::NoDeviceWaiting(wanted.chars().take(80).collect()));
         };
         if other.is_some() {
-            return Err(TlsError::SeveralWait(wanted.chars().take(80).collect()));
+            return Err(EnrollmentError::SeveralWait(wanted.chars().take(80).collect()));
         }
         Ok(request)
     }
@@ -139,13 +140,13 @@ impl Requests {
     ///
     /// # Errors
     /// It cannot be written, or no receiver is there to act.
-    pub(super) fn decide(&self, request: &PendingRequest, decision: Decision) -> Result<(), TlsError> {
+    pub(super) fn decide(&self, request: &PendingRequest, decision: Decision) -> Result<(), EnrollmentError> {
         // The file's name is the decision. The receiver removes the request once it has acted.
         files::write(&self.path(request, decision.ending()), b"", true)?;
         let end = Instant::now() + Duration::from_secs(5);
         while self.path(request, "").exists() {
             if Instant::now() >= end {
-                return Err(TlsError::NoReceiver);
+                return Err(EnrollmentError::NoReceiver);
             }
             std::thread::sleep(Duration::from_millis(20));
         }

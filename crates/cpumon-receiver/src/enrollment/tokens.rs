@@ -7,12 +7,13 @@ use std::time::Duration;
 use cpumon_link::tls::files::{self, field, unhex};
 use cpumon_link::tls::{TlsError, random};
 
+use super::error::EnrollmentError;
 use super::registry::EnrolledHost;
 use crate::clock::wall_s;
 
 /// Tokens that may wait to be used.
 const MAX_TOKENS: usize = 1000;
-const NOT_HERE: TlsError = TlsError::TokenRefused("is not known here or was used");
+const NOT_HERE: EnrollmentError = EnrollmentError::TokenRefused("is not known here or was used");
 
 /// Whom a token lets in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,7 +58,7 @@ pub(super) struct Checked(PathBuf);
 
 impl Checked {
     /// Uses the token up. Of two that come at once only one succeeds.
-    pub(super) fn use_up(self) -> Result<(), TlsError> {
+    pub(super) fn use_up(self) -> Result<(), EnrollmentError> {
         std::fs::remove_file(&self.0).map_err(|_| NOT_HERE)
     }
 }
@@ -74,11 +75,9 @@ impl Tokens {
     }
 
     /// Makes a token that is good once, for this long; returns its secret, of which only a hash is stored.
-    pub(super) fn make(&self, valid_for: Duration, scope: &TokenScope) -> Result<[u8; 32], TlsError> {
+    pub(super) fn make(&self, valid_for: Duration, scope: &TokenScope) -> Result<[u8; 32], EnrollmentError> {
         if self.count_valid()? >= MAX_TOKENS {
-            return Err(TlsError::Protocol(
-                "1000 tokens wait to be used already: use some, or let them expire",
-            ));
+            return Err(EnrollmentError::TooManyTokens(MAX_TOKENS));
         }
         let secret = random()?;
         let bound = match &scope.host {
@@ -99,19 +98,19 @@ impl Tokens {
         host: [u8; 16],
         name: &str,
         known: Option<&EnrolledHost>,
-    ) -> Result<Checked, TlsError> {
+    ) -> Result<Checked, EnrollmentError> {
         let path = self.path(secret);
         let token = StoredToken::read(&path)?.ok_or(NOT_HERE)?;
         if token.expires_s <= wall_s() {
             // If it stays, the next token that is made removes it.
             let _ = std::fs::remove_file(&path);
-            return Err(TlsError::TokenRefused("has expired"));
+            return Err(EnrollmentError::TokenRefused("has expired"));
         }
         if !token.scope.includes(host, &name.escape_debug().to_string()) {
-            return Err(TlsError::TokenRefused("is for another host"));
+            return Err(EnrollmentError::TokenRefused("is for another host"));
         }
         if known.is_some_and(|known| known.revoked_s > 0) && !token.scope.again {
-            return Err(TlsError::WasRevoked);
+            return Err(EnrollmentError::WasRevoked);
         }
         Ok(Checked(path))
     }
@@ -185,14 +184,14 @@ mod tests {
         let make = |host, again| tokens.make(LONG, &TokenScope { host, again }).unwrap();
         let by_id = make(Some(BoundHost::Id([7; 16])), false);
         assert!(tokens.check(&by_id, [7; 16], "any", None).is_ok());
-        assert!(matches!(tokens.check(&by_id, [8; 16], "any", None), Err(TlsError::TokenRefused(_))));
+        assert!(matches!(tokens.check(&by_id, [8; 16], "any", None), Err(EnrollmentError::TokenRefused(_))));
         let by_name = make(Some(BoundHost::Name("w\u{e4}b\n1".to_owned())), false);
         assert!(tokens.check(&by_name, [8; 16], "w\u{e4}b\n1", None).is_ok());
-        assert!(matches!(tokens.check(&by_name, [8; 16], "w", None), Err(TlsError::TokenRefused(_))));
+        assert!(matches!(tokens.check(&by_name, [8; 16], "w", None), Err(EnrollmentError::TokenRefused(_))));
         let revoked = EnrolledHost { host: [7; 16], revoked_s: 5, ..EnrolledHost::default() };
         for refused in [&by_id, &make(None, false)] {
             let checked = tokens.check(refused, [7; 16], "any", Some(&revoked));
-            assert!(matches!(checked, Err(TlsError::WasRevoked)), "{checked:?}");
+            assert!(matches!(checked, Err(EnrollmentError::WasRevoked)), "{checked:?}");
         }
         let again = make(Some(BoundHost::Id([7; 16])), true);
         tokens.check(&again, [7; 16], "any", Some(&revoked)).unwrap().use_up().unwrap();

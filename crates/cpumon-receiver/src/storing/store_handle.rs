@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, bail};
 use cpumon_model::{BootId, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_query::{seek, status};
 use cpumon_store::{
     QueueOptions, Reader, ReceiptRequest, ReportedGap, StoreOptions, StoreState, WriterHandle, WriterThread,
 };
 
+use crate::ReceiverError;
 use crate::hub::Past;
 
 /// The store's writer thread and a reader for what was kept before this start.
@@ -25,15 +25,13 @@ pub struct StoreHandle {
 
 impl StoreHandle {
     /// Opens the store, making its directory if need be, and starts its writer thread.
-    pub fn start(path: &Path, options: &StoreOptions) -> anyhow::Result<Self> {
+    pub fn start(path: &Path, options: &StoreOptions) -> Result<Self, ReceiverError> {
         if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
-            cpumon_files::create_dir(dir).with_context(|| {
-                format!("cannot create {} for the store; choose a file with --store", dir.display())
-            })?;
+            cpumon_files::create_dir(dir)
+                .map_err(|source| ReceiverError::Directory { path: dir.to_owned(), source })?;
         }
         let queue = QueueOptions::default();
-        let thread = WriterThread::spawn(path, options, &queue)
-            .context("cannot open the store; choose another file with --store")?;
+        let thread = WriterThread::spawn(path, options, &queue).map_err(ReceiverError::Store)?;
         Ok(Self {
             path: path.to_owned(),
             queue_capacity: queue.max_intervals as u64,
@@ -121,13 +119,13 @@ impl StoreHandle {
     }
 
     /// Writes what waits and closes the store.
-    pub fn finish(&self) -> anyhow::Result<()> {
+    pub fn finish(&self) -> Result<(), ReceiverError> {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some(thread) = thread else { return Ok(()) };
         match thread.stop().state {
             StoreState::Ok => Ok(()),
             StoreState::Full { reason, .. } | StoreState::Failed { reason } => {
-                bail!("the last intervals could not be stored: {reason}")
+                Err(ReceiverError::NotStored(reason))
             }
         }
     }

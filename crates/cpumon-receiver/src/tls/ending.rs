@@ -7,6 +7,7 @@ use cpumon_link::tls::pipe::Pipe;
 use cpumon_wire::connection::ByeReason;
 
 use super::handler::Refusal;
+use crate::enrollment::EnrollmentError;
 
 /// How often an idle thread checks whether it is to end, or its device was revoked.
 pub(crate) const CHECK_EVERY: Duration = Duration::from_millis(250);
@@ -33,6 +34,18 @@ impl From<TlsError> for End {
             }
             // The socket or TLS failed, so no last message can be sent.
             _ => Self::Gone,
+        }
+    }
+}
+
+impl From<EnrollmentError> for End {
+    fn from(error: EnrollmentError) -> Self {
+        match error {
+            EnrollmentError::Tls(error) => error.into(),
+            EnrollmentError::TokenRefused(_) | EnrollmentError::WasRevoked => {
+                bye(ByeReason::Token, &error.to_string())
+            }
+            _ => bye(ByeReason::Protocol, &error.to_string()),
         }
     }
 }

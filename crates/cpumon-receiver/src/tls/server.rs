@@ -26,9 +26,10 @@ use super::ending::{CHECK_EVERY, End, bye, flush, refusal};
 use super::handler::{Acks, Handler, Peer, Refusal, Watch};
 use super::in_turn::InTurn;
 use super::limits::{ServerLimits, ServerStats};
+use crate::ReceiverError;
 use crate::clock::{mono_ns, wall_ns};
 use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
-use crate::enrollment::{Authority, EnrolledHost, named_host};
+use crate::enrollment::{Authority, EnrolledHost, EnrollmentError, named_host};
 
 const STACK_BYTES: usize = 1 << 20;
 /// How often a session with work of its own is called.
@@ -67,9 +68,9 @@ impl TlsServer {
         authority: Arc<Authority>,
         handler: Arc<dyn Handler>,
         limits: ServerLimits,
-    ) -> Result<Self, TlsError> {
-        let config = Arc::new(authority.server_config()?);
-        authority.requests().clear()?;
+    ) -> Result<Self, ReceiverError> {
+        let config = Arc::new(authority.server_config().map_err(EnrollmentError::from)?);
+        authority.requests().clear().map_err(EnrollmentError::from)?;
         let bind = || {
             let listener = TcpListener::bind(address)?;
             // A client that goes between poll(2) and accept(2) would leave a blocking accept(2) waiting.
@@ -77,7 +78,7 @@ impl TlsServer {
             let address = listener.local_addr()?;
             Ok((listener, address))
         };
-        let (listener, address) = bind().map_err(|error| TlsError::Bind { address, error })?;
+        let (listener, address) = bind().map_err(|source| ReceiverError::Listen { address, source })?;
         let shared = Arc::new(Shared {
             config,
             authority,
@@ -111,10 +112,7 @@ impl TlsServer {
     }
 
     /// Lets devices in until `stop` is set, then ends all connections with a reason.
-    ///
-    /// # Errors
-    /// Waiting for connections fails for good.
-    pub fn run(&self, stop: &AtomicBool) -> Result<(), TlsError> {
+    pub fn run(&self, stop: &AtomicBool) {
         let mut threads: Vec<JoinHandle<()>> = Vec::new();
         let mut handshakes = self.shared.limits.handshakes();
         let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(CHECK_EVERY.subsec_nanos()) };
@@ -141,7 +139,6 @@ impl TlsServer {
                 log::error!("a connection's thread ended by a panic");
             }
         }
-        Ok(())
     }
 
     /// Takes every connection that waits.
@@ -200,8 +197,8 @@ fn is_of_connection(kind: ErrorKind) -> bool {
 
 /// What somebody without a certificate comes with.
 enum First {
-    /// A token; the certificate for it.
-    Enrolled(Vec<u8>),
+    /// A token; the certificate for it, or why there is none.
+    Token(Result<Vec<u8>, EnrollmentError>),
     /// Nothing.
     Asks(Applicant),
 }
@@ -264,24 +261,26 @@ impl Shared {
         let first =
             await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
                 Some(Message::Enrol { secret, host, name, request }) => {
-                    let der = self.authority.enroll(&secret, host, name, request)?;
-                    let (source, subject) = (source.to_string(), named_host(host, name));
-                    self.authority.audit().note(AuditEvent::Enrolled, &source, &subject, "by token");
-                    Ok(Some(First::Enrolled(der)))
+                    let enrolled = self.authority.enroll(&secret, host, name, request);
+                    if enrolled.is_ok() {
+                        let (source, subject) = (source.to_string(), named_host(host, name));
+                        self.authority.audit().note(AuditEvent::Enrolled, &source, &subject, "by token");
+                    }
+                    Ok(Some(First::Token(enrolled)))
                 }
                 Some(Message::Ask { commitment, host, name, request }) => {
                     Ok(Some(First::Asks(Applicant::new(commitment, host, name, request))))
                 }
                 _ => Err(TlsError::Protocol("expected a token")),
             });
-        match first {
-            Ok(First::Enrolled(der)) => {
+        match first? {
+            First::Token(Ok(der)) => {
                 self.stats.enrolled.fetch_add(1, Ordering::Relaxed);
                 Message::Certificate { der: &der }.push(&mut pipe.outbox);
                 flush(pipe);
                 Ok(())
             }
-            Ok(First::Asks(applicant)) => {
+            First::Asks(applicant) => {
                 let consent = Consent {
                     authority: &self.authority,
                     takes_requests: self.limits.takes_requests,
@@ -291,10 +290,11 @@ impl Shared {
                 };
                 consent.ask_user(pipe, &applicant, source, stranger, deadline)
             }
-            Err(error @ (TlsError::TokenRefused(_) | TlsError::WasRevoked | TlsError::Crypto { .. })) => {
+            // Its request for a certificate cannot be read.
+            First::Token(Err(EnrollmentError::Tls(error @ TlsError::Crypto { .. }))) => {
                 Err(bye(ByeReason::Token, &error.to_string()))
             }
-            Err(error) => Err(error.into()),
+            First::Token(Err(error)) => Err(error.into()),
         }
     }
 

@@ -276,7 +276,7 @@ fn a_key_that_cannot_be_used_is_reported() {
         "--group-key",
         &missing,
     ]);
-    assert!(serve.contains("cannot open encrypted datagrams"), "{serve}");
+    assert!(serve.contains("cannot decrypt datagrams"), "{serve}");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::mpsc;
 use cpumon_link::tls::{AskedReceiver, AskingDevice, Code, Transcript};
 
 use super::*;
-use crate::enrollment::{Decision, PendingRequest};
+use crate::enrollment::{Decision, EnrollmentError, PendingRequest};
 
 /// A device that asks on a thread of its own; the code that it shows.
 struct Asking {
@@ -50,9 +50,9 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     // Another process, as `cpumon hosts accept` is.
     let by_user = Authority::open(running.dir.path()).unwrap();
     let other = if code.to_string() == "11111-11111" { "22222-22222" } else { "11111-11111" };
-    assert!(matches!(by_user.decide(other, Decision::Accept), Err(TlsError::NoDeviceWaiting(_))));
+    assert!(matches!(by_user.decide(other, Decision::Accept), Err(EnrollmentError::NoDeviceWaiting(_))));
     assert!(
-        matches!(by_user.decide("device", Decision::Accept), Err(TlsError::Code(_))),
+        matches!(by_user.decide("device", Decision::Accept), Err(EnrollmentError::Tls(TlsError::Code(_)))),
         "a name is no code"
     );
     by_user.decide(&code.to_string(), Decision::Accept).unwrap();
@@ -132,7 +132,10 @@ fn of_one_address_four_wait_and_without_requests_none_does() {
         .collect();
     until("three are refused", || (read(&running.stats.requests_refused) == 3).then_some(()));
     until("four wait", || (running.authority.requests().list().unwrap().len() == 4).then_some(()));
-    assert!(matches!(running.authority.decide("device", Decision::Reject), Err(TlsError::SeveralWait(_))));
+    assert!(matches!(
+        running.authority.decide("device", Decision::Reject),
+        Err(EnrollmentError::SeveralWait(_))
+    ));
     for request in running.authority.requests().list().unwrap() {
         running.authority.decide(&request.code.to_string(), Decision::Reject).unwrap();
     }
@@ -180,7 +183,7 @@ fn a_code_lets_a_revoked_host_in_only_if_the_user_says_again() {
     let device = ask_receiver(&running);
     let code = device.code().to_string();
     waiting(&running);
-    assert!(matches!(running.authority.decide(&code, Decision::Accept), Err(TlsError::WasRevoked)));
+    assert!(matches!(running.authority.decide(&code, Decision::Accept), Err(EnrollmentError::WasRevoked)));
     running.authority.decide(&code, Decision::AcceptAgain).unwrap();
     running.sends(device.thread.join().unwrap().unwrap());
 }

@@ -71,7 +71,7 @@ fn long_work_ends_with_a_newer_connection_a_revocation_and_the_receiver() {
     let (any, handler) = ("127.0.0.1:0".parse().unwrap(), Arc::new(BusyHandler(Arc::clone(&busy))));
     let server = TlsServer::bind(any, Arc::clone(&authority), handler, ServerLimits::default()).unwrap();
     let (address, stopped) = (server.local_addr(), Arc::clone(&stop));
-    let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
+    let thread = std::thread::spawn(move || server.run(&stopped));
     let enroll_again = || {
         let scope = TokenScope { host: None, again: true };
         let token = authority.make_token_for(Duration::from_mins(1), &scope).unwrap();

@@ -3,7 +3,7 @@
 use crate::enrollment::DEVICE_VALID_FOR;
 
 use super::*;
-use crate::enrollment::{BoundHost, TokenScope};
+use crate::enrollment::{BoundHost, EnrollmentError, TokenScope};
 
 #[test]
 fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
@@ -145,11 +145,11 @@ fn without_a_token_no_certificate_request_is_parsed() {
     let enroll =
         |secret: &[u8; 32]| running.authority.enroll(secret, HOST, "device", b"no request").unwrap_err();
     assert!(
-        matches!(enroll(&[0; 32]), TlsError::TokenRefused(_)),
+        matches!(enroll(&[0; 32]), EnrollmentError::TokenRefused(_)),
         "it says what the token lacks, not the request"
     );
     let token = running.authority.make_token(Duration::from_mins(1)).unwrap();
-    assert!(matches!(enroll(&token.secret), TlsError::Crypto { .. }));
+    assert!(matches!(enroll(&token.secret), EnrollmentError::Tls(TlsError::Crypto { .. })));
     // A request that is no good does not use the token up.
     let key = NewKey::make().unwrap();
     running.authority.enroll(&token.secret, HOST, "device", &key.request_der).unwrap();

@@ -115,7 +115,7 @@ impl TestReceiver {
         let bind = || TlsServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
         let server = until("the port is free", || bind().ok());
         let (address, stats, stopped) = (server.local_addr(), server.stats(), Arc::clone(&stop));
-        let thread = std::thread::spawn(move || server.run(&stopped).unwrap());
+        let thread = std::thread::spawn(move || server.run(&stopped));
         Self { dir, authority, address, got, stats, stop, thread: Some(thread) }
     }
 

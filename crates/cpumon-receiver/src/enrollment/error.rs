@@ -1,0 +1,41 @@
+//! [`EnrollmentError`]: why a device is not let in, or a decision about one has no effect.
+
+use cpumon_link::tls::TlsError;
+
+/// An operation on tokens, requests or enrolled hosts that failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnrollmentError {
+    /// A file, a key, a certificate or a code cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// A token that is not taken.
+    #[error("the token {0}; `cpumon token` makes a new one")]
+    TokenRefused(&'static str),
+    /// No more tokens are made until some are used or have expired.
+    #[error("{0} tokens wait to be used already: use some, or let them expire")]
+    TooManyTokens(usize),
+    /// A host that was revoked, and is not let in again by this token or decision.
+    #[error(
+        "this host was revoked: on the receiver, `cpumon token --host HOST --again` or `cpumon hosts accept CODE --again` lets it in again"
+    )]
+    WasRevoked,
+    /// A certificate was to be renewed with a key that is not enrolled, or no longer.
+    #[error("not enrolled")]
+    NotEnrolled,
+    /// No device waits to be enrolled under this code or name.
+    #[error("{0}: no device waits with this; `cpumon hosts pending` lists those that do")]
+    NoDeviceWaiting(String),
+    /// Two devices wait with this.
+    #[error("{0}: several devices wait with this; reject them by id, and let them ask again")]
+    SeveralWait(String),
+    /// No receiver acts on what the user decided.
+    #[error("no receiver acts on it: it must run with this state directory, with --tls and --discovery")]
+    NoReceiver,
+    /// A host that was never enrolled.
+    #[error("{0}: no enrolled host has this name or id; `cpumon hosts enrolled` lists them")]
+    UnknownHost(String),
+    /// Two enrolled hosts have the name.
+    #[error("{0}: several enrolled hosts have this name; give the id (`cpumon hosts enrolled` lists them)")]
+    AmbiguousHost(String),
+}

@@ -1,0 +1,80 @@
+//! [`ReceiverError`]: why a receiver cannot start, or what went wrong when it ended.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use cpumon_agent::CollectError;
+use cpumon_link::LinkError;
+use cpumon_link::group::GroupError;
+use cpumon_store::StoreError;
+
+use crate::enrollment::EnrollmentError;
+
+/// What a thread or a frontend ends with: their errors are of many types.
+pub type AnyError = Box<dyn std::error::Error + Send + Sync>;
+
+/// A receiver could not be started, or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiverError {
+    /// No source of measurements could be opened.
+    #[error("cannot measure this machine")]
+    Measure(#[source] CollectError),
+    /// A UDP address cannot be listened on, or a group cannot be joined.
+    #[error("cannot receive datagrams")]
+    Datagrams(#[source] LinkError),
+    /// The key file that the user named cannot be used.
+    #[error("cannot decrypt datagrams")]
+    GroupKeys(#[source] GroupError),
+    /// A TCP address cannot be listened on.
+    #[error("cannot accept TLS connections on {address}; choose another address with --tls")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The port of DNS-SD cannot be listened on.
+    #[error("cannot answer devices that search for a receiver (UDP port 5353)")]
+    Discovery(#[source] LinkError),
+    /// The identity or what belongs to it cannot be used.
+    #[error(transparent)]
+    Enrollment(#[from] EnrollmentError),
+    /// A directory that the receiver writes cannot be made.
+    #[error("cannot create {}; choose other places with --store FILE and --state DIR", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The store cannot be opened.
+    #[error("cannot open the store; choose another file with --store")]
+    Store(#[source] StoreError),
+    /// The store ended with intervals that it could not write.
+    #[error("the last intervals could not be stored: {0}")]
+    NotStored(String),
+    /// The system gives no thread.
+    #[error("cannot start the {name} thread")]
+    Thread {
+        /// What the thread is for.
+        name: &'static str,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// A thread ended with an error.
+    #[error("the {name} thread failed")]
+    ThreadFailed {
+        /// What the thread is for.
+        name: &'static str,
+        /// Its error.
+        source: AnyError,
+    },
+    /// A thread ended by a panic, whose text is on standard error.
+    #[error("the {name} thread panicked")]
+    ThreadPanicked {
+        /// What the thread is for.
+        name: &'static str,
+    },
+}
