@@ -54,6 +54,12 @@ impl Trust {
         }
     }
 
+    /// Whether anyone vouches for the sender. What all others use is limited, together: they can be as many as they like.
+    #[must_use]
+    pub fn is_trusted(self) -> bool {
+        self != Self::Unauthenticated
+    }
+
     /// The stable name (API, store).
     #[must_use]
     pub fn name(self) -> &'static str {

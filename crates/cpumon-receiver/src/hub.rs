@@ -9,20 +9,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::{
-    CpuInterval, HostId, HostStatus, Interval, IrqInterval, ProcessInterval, ThreadInterval, Trust,
-};
+use cpumon_model::{HostId, HostStatus, Interval, bytes_of_info, bytes_of_rows};
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, Live, Seek, Shown};
-
-use crate::demux::{bytes_of_delays, text_bytes};
 
 /// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
 /// Hosts that are not authenticated share one part in so many of the memory.
 const UNAUTHENTICATED_PART: usize = 4;
-/// Memory of an interrupt line beside its row: its name.
-const IRQ_NAME_BYTES: usize = 64;
 
 /// Bounds of a hub.
 #[derive(Copy, Clone, Debug)]
@@ -81,16 +75,6 @@ impl std::fmt::Debug for Hub {
     }
 }
 
-/// Memory of an interval's rows, bytes.
-fn bytes_of_rows(interval: &Interval) -> usize {
-    size_of::<Interval>()
-        + interval.threads.len() * size_of::<ThreadInterval>()
-        + interval.processes.len() * size_of::<ProcessInterval>()
-        + interval.cpus.len() * size_of::<CpuInterval>()
-        + interval.irqs.len() * (size_of::<IrqInterval>() + IRQ_NAME_BYTES)
-        + interval.delays.iter().map(bytes_of_delays).sum::<usize>()
-}
-
 /// Memory of an interval's texts that it does not share with its neighbour, bytes. Most processes keep their name, and all their rows
 /// share it.
 fn bytes_of_texts(interval: &Interval, neighbour: Option<&Shown>) -> usize {
@@ -104,13 +88,13 @@ fn bytes_of_texts(interval: &Interval, neighbour: Option<&Shown>) -> usize {
         }
         let is_shared =
             rest.first().is_some_and(|one| one.key == row.key && Arc::ptr_eq(&one.info, &row.info));
-        bytes += if is_shared { 0 } else { text_bytes(&row.info) };
+        bytes += if is_shared { 0 } else { bytes_of_info(&row.info) };
     }
     bytes
 }
 
 fn is_trusted(status: &HostStatus) -> bool {
-    status.trust != Trust::Unauthenticated
+    status.trust.is_trusted()
 }
 
 impl Hub {
@@ -308,7 +292,7 @@ impl Live for Hub {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cpumon_model::{HostInfo, Moment, ProcessInfo};
+    use cpumon_model::{HostInfo, Moment, ProcessInfo, ProcessInterval, ThreadInterval, Trust};
 
     const SECOND_NS: i64 = 1_000_000_000;
 

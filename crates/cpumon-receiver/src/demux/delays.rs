@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{DelayHistogram, DelayOf, Delays, Fields, Snapshot, find_delays};
+use cpumon_model::{DelayHistogram, DelayOf, Delays, Fields, Snapshot, bytes_of_delays, find_delays};
 
 /// Keeps only the histograms that were sent whole: nothing else is known of the host yet.
 pub(super) fn keep_whole(snapshot: &mut Snapshot, whole: &[DelayOf]) {
@@ -69,16 +69,6 @@ fn began_since(of: DelayOf, watched_from_ns: u64) -> bool {
     };
     start_ns != 0 && start_ns >= watched_from_ns
 }
-
-/// Memory of a histogram, bytes: its place in the list, the shared part, and the buckets.
-pub(crate) fn bytes_of_delays(row: &Delays) -> usize {
-    size_of::<Delays>() + SHARED_BYTES + row.histogram.iter().count() * BUCKET_BYTES
-}
-
-/// Memory of a histogram beside its place in the list and its buckets: counts of the `Arc`, the list, the allocator's share.
-pub(super) const SHARED_BYTES: usize = 80;
-/// Memory of one bucket.
-pub(super) const BUCKET_BYTES: usize = size_of::<(u8, u64)>();
 
 /// What [`take`] did.
 pub(super) struct Taken {

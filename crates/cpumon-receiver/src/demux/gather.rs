@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    CpuSample, DelayHistogram, DelayOf, Delays, ExitSample, HostInfo, IrqSample, ProcessInfo, ProcessKey,
-    ProcessSample, Snapshot, ThreadKey, ThreadSample, trim_list,
+    CpuSample, DELAY_BUCKET_BYTES, DelayHistogram, DelayOf, Delays, ExitSample, HISTOGRAM_BYTES, HostInfo,
+    IrqSample, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample, bytes_of_info,
+    trim_list,
 };
 
 use super::accounts::grow;
-use super::delays::{BUCKET_BYTES, SHARED_BYTES};
 use cpumon_wire::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
 
 /// Most interrupt lines kept of a host.
@@ -213,9 +213,9 @@ impl Gather {
         let mut of = None;
         for row in &frame.delays {
             // Its place among the rows, and in a histogram that is merged into a known one.
-            let own = if of == Some(row.of) { 0 } else { 2 * (size_of::<Delays>() + SHARED_BYTES) };
+            let own = if of == Some(row.of) { 0 } else { 2 * (size_of::<Delays>() + HISTOGRAM_BYTES) };
             of = Some(row.of);
-            if space.take(1, size_of::<DelayRow>() + 2 * BUCKET_BYTES + own) == 0 {
+            if space.take(1, size_of::<DelayRow>() + 2 * DELAY_BUCKET_BYTES + own) == 0 {
                 *over += 1;
                 continue;
             }
@@ -332,7 +332,7 @@ impl Texts<'_> {
             return Arc::clone(known);
         };
         let info = self.frame.info(sent);
-        let bytes = text_bytes(&info);
+        let bytes = bytes_of_info(&info);
         // The process stays, under the name that is known: its CPU time counts, only the text is left out.
         if bytes > self.space.bytes.min(self.space.text_bytes) {
             self.over += 1;
@@ -342,11 +342,4 @@ impl Texts<'_> {
         self.space.text_bytes -= bytes;
         Arc::new(info)
     }
-}
-
-/// Memory of an info, bytes.
-pub(crate) fn text_bytes(info: &ProcessInfo) -> usize {
-    let texts = [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container];
-    // The counts of the `Arc`, and the allocator's share of six allocations.
-    size_of::<ProcessInfo>() + 64 + texts.iter().map(|text| text.len()).sum::<usize>()
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use cpumon_model::{
     DelayOf, Fields, Interval, IrqSample, Life, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey,
-    ThreadSample, trim_list,
+    ThreadSample, bytes_of_info, trim_list,
 };
 
 use super::accounts::{bytes_of, grow};
 use super::delays;
-use super::gather::{IRQ_BYTES, MAX_IRQS, text_bytes};
+use super::gather::{IRQ_BYTES, MAX_IRQS};
 
 /// Texts of so many bytes are not counted again.
 const FEW_TEXT_BYTES: usize = 64 << 10;
@@ -89,7 +89,7 @@ impl Known {
             return;
         }
         let infos = self.snapshot.processes.iter().map(|process| &process.info);
-        self.text_bytes = infos.map(|info| text_bytes(info)).fold(0, usize::saturating_add);
+        self.text_bytes = infos.map(|info| bytes_of_info(info)).fold(0, usize::saturating_add);
         self.counted_text_bytes = self.text_bytes;
     }
 

@@ -25,8 +25,6 @@ use cpumon_wire::{DecodeError, v1, v2};
 
 pub use accounts::MemoryLimits;
 use arrival::Arrival;
-pub(crate) use delays::bytes_of_delays;
-pub(crate) use gather::text_bytes;
 use host_table::HostTable;
 pub use options::{DemuxOptions, SourceRate};
 pub use rejects::{RejectCounts, RejectKind, Rejected};

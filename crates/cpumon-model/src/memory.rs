@@ -1,0 +1,35 @@
+//! How much memory rows take. Limits count what input becomes, not its bytes on the wire, and all of them count it the same way.
+
+use crate::{CpuInterval, Delays, Interval, IrqInterval, ProcessInfo, ProcessInterval, ThreadInterval};
+
+/// Memory of an interrupt line beside its row: its name.
+const IRQ_NAME_BYTES: usize = 64;
+/// Memory of a histogram beside its place in the list and its buckets: counts of the `Arc`, the list, the allocator's share.
+pub const HISTOGRAM_BYTES: usize = 80;
+/// Memory of one bucket of a histogram.
+pub const DELAY_BUCKET_BYTES: usize = size_of::<(u8, u64)>();
+
+/// Memory of a process's description, bytes.
+#[must_use]
+pub fn bytes_of_info(info: &ProcessInfo) -> usize {
+    let texts = [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container];
+    // The counts of the `Arc`, and the allocator's share of six allocations.
+    size_of::<ProcessInfo>() + 64 + texts.iter().map(|text| text.len()).sum::<usize>()
+}
+
+/// Memory of a histogram, bytes: its place in the list, the shared part, and the buckets.
+#[must_use]
+pub fn bytes_of_delays(row: &Delays) -> usize {
+    size_of::<Delays>() + HISTOGRAM_BYTES + row.histogram.iter().count() * DELAY_BUCKET_BYTES
+}
+
+/// Memory of an interval's rows, bytes, without the descriptions of its processes, which intervals share.
+#[must_use]
+pub fn bytes_of_rows(interval: &Interval) -> usize {
+    size_of::<Interval>()
+        + interval.threads.len() * size_of::<ThreadInterval>()
+        + interval.processes.len() * size_of::<ProcessInterval>()
+        + interval.cpus.len() * size_of::<CpuInterval>()
+        + interval.irqs.len() * (size_of::<IrqInterval>() + IRQ_NAME_BYTES)
+        + interval.delays.iter().map(bytes_of_delays).sum::<usize>()
+}
