@@ -34,6 +34,7 @@ pub mod limits;
 mod lists;
 mod memory;
 mod name;
+mod recent;
 mod sched_times;
 mod sched_values;
 mod screen_columns;
@@ -66,6 +67,7 @@ pub use ledger::Ledger;
 pub use lists::{empty_list, trim_list};
 pub use memory::{DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, bytes_of_delays, bytes_of_info, bytes_of_rows};
 pub use name::Comm;
+pub use recent::Recent;
 pub use sched_times::{SchedDelta, SchedTimes};
 pub use screen_columns::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
 pub use snapshot::{
