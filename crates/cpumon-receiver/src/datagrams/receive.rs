@@ -130,7 +130,7 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
         intervals: totals.intervals,
         tables: tables(&demux.table_use()),
     });
-    demux.hosts().for_each(|status| sink.note(status));
+    sink.note_all(demux.hosts());
 }
 
 fn tables(in_use: &TableUse) -> status::Tables {

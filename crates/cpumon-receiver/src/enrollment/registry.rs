@@ -1,8 +1,9 @@
 //! [`Registry`]: the enrolled hosts, a file each, and whether a key is let in. The files are read again when
 //! they change, so that a host revoked by another process is refused at once.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use cpumon_files::LockFile;
@@ -75,6 +76,8 @@ pub struct Registry {
 #[derive(Debug, Default)]
 struct Cache {
     hosts: Vec<EnrolledHost>,
+    /// Ids of the same hosts.
+    ids: Arc<HashSet<[u8; 16]>>,
     modified: Option<SystemTime>,
     checked: Option<Instant>,
 }
@@ -91,10 +94,10 @@ impl Registry {
     /// # Errors
     /// The files cannot be read.
     pub fn hosts(&self) -> Result<Vec<EnrolledHost>, EnrollmentError> {
-        Ok(self.with(<[EnrolledHost]>::to_vec)?)
+        Ok(self.with(|cache| cache.hosts.clone())?)
     }
 
-    fn with<T>(&self, read: impl FnOnce(&[EnrolledHost]) -> T) -> Result<T, TlsError> {
+    fn with<T>(&self, read: impl FnOnce(&Cache) -> T) -> Result<T, TlsError> {
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
         if cache.checked.is_none_or(|checked| checked.elapsed() >= CHECK_EVERY) {
             let modified = std::fs::metadata(&self.dir).and_then(|meta| meta.modified());
@@ -104,11 +107,12 @@ impl Registry {
             let is_settled = modified.elapsed().is_ok_and(|age| age > CHECK_EVERY * 2);
             if cache.modified != Some(modified) || !is_settled {
                 cache.hosts = self.load()?;
+                cache.ids = Arc::new(cache.hosts.iter().map(|host| host.host).collect());
                 cache.modified = Some(modified);
             }
             cache.checked = Some(Instant::now());
         }
-        Ok(read(&cache.hosts))
+        Ok(read(&cache))
     }
 
     fn load(&self) -> Result<Vec<EnrolledHost>, TlsError> {
@@ -137,7 +141,7 @@ impl Registry {
     /// The files cannot be read: then no device is let in.
     pub fn find_key(&self, key: &[u8; 32]) -> Result<Option<EnrolledHost>, EnrollmentError> {
         let is_it = |host: &&EnrolledHost| host.revoked_s == 0 && host.keys.contains(key);
-        Ok(self.with(|hosts| hosts.iter().find(is_it).cloned())?)
+        Ok(self.with(|cache| cache.hosts.iter().find(is_it).cloned())?)
     }
 
     /// Whether a key is let in by what the files say now.
@@ -150,7 +154,15 @@ impl Registry {
     /// # Errors
     /// The files cannot be read.
     pub fn has(&self, host: [u8; 16]) -> Result<bool, EnrollmentError> {
-        Ok(self.with(|hosts| hosts.iter().any(|known| known.host == host))?)
+        Ok(self.with(|cache| cache.ids.contains(&host))?)
+    }
+
+    /// The ids of all hosts that were ever enrolled, for many questions at once.
+    ///
+    /// # Errors
+    /// The files cannot be read.
+    pub(crate) fn ids(&self) -> Result<Arc<HashSet<[u8; 16]>>, EnrollmentError> {
+        Ok(self.with(|cache| Arc::clone(&cache.ids))?)
     }
 
     /// What is known of a host, by what the files say now.

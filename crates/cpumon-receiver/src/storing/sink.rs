@@ -50,15 +50,17 @@ impl Sink {
     /// Whether a datagram may speak for this host: not for this machine, nor for one that was enrolled, and only if it was
     /// encrypted for one that encrypts.
     fn is_open(&self, host: HostId, trust: Trust) -> bool {
-        let encrypts = || self.encrypted.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
-        if trust != Trust::Encrypted && encrypts() {
-            return false;
-        }
         // If the registry cannot be read, every host may be enrolled: no datagram speaks for any.
         let is_enrolled =
             || self.authority.as_ref().is_some_and(|one| one.registry().has(host.0).unwrap_or(true));
         // The registry comes last, because it may read files.
-        self.local != Some(host) && !is_enrolled()
+        self.is_plain_or_encrypts(host, trust) && !is_enrolled()
+    }
+
+    /// What [`Sink::is_open`] asks before the registry.
+    fn is_plain_or_encrypts(&self, host: HostId, trust: Trust) -> bool {
+        let encrypts = || self.encrypted.read().unwrap_or_else(PoisonError::into_inner).contains(&host);
+        self.local != Some(host) && (trust == Trust::Encrypted || !encrypts())
     }
 
     /// Takes an interval of an enrolled device. `estimate`: how far its clock is off; `receipt` is settled when it is stored;
@@ -148,14 +150,24 @@ impl Sink {
         self.claims.refused()
     }
 
-    /// Updates what is known about a host that came by datagram.
-    pub fn note(&self, status: &HostStatus) {
-        if !self.is_open(status.info.host, status.trust) {
-            return;
+    /// Updates what is known about hosts that came by datagram.
+    pub fn note_all<'a>(&self, hosts: impl Iterator<Item = &'a HostStatus>) {
+        // Asked once for all of them: there can be thousands, four times a second.
+        let enrolled = match self.authority.as_ref().map(|one| one.registry().ids()) {
+            None => Arc::default(),
+            Some(Ok(ids)) => ids,
+            // As in `is_open`.
+            Some(Err(_)) => return,
+        };
+        for status in hosts {
+            let host = status.info.host;
+            if enrolled.contains(&host.0) || !self.is_plain_or_encrypts(host, status.trust) {
+                continue;
+            }
+            let mut status = status.clone();
+            status.loss.store_dropped = self.store.as_ref().map_or(0, |store| store.dropped(host));
+            self.hub.put_status(&status);
         }
-        let mut status = status.clone();
-        status.loss.store_dropped = self.store.as_ref().map_or(0, |store| store.dropped(status.info.host));
-        self.hub.put_status(&status);
     }
 
     fn put(&self, status: &HostStatus, interval: Interval) {

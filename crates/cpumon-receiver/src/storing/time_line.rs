@@ -1,35 +1,48 @@
 //! [`TimeLines`]: where intervals stand on the receiver's time line. In: intervals as devices stamped them, and what is known of
 //! their clocks. Out: the same, moved where a clock is wrong. Why here: what is shown and what is stored must stand at one time.
 
-use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cpumon_model::{
-    Arrivals, BootId, ClockEstimate, ClockLine, HostId, HostStatus, Interval, SourceKind, Trust,
+    Arrivals, BootId, ClockEstimate, ClockLine, HostId, HostStatus, Interval, Recent, SourceKind, Trust,
 };
 
-/// Boots that are remembered; the one that was silent longest gives way.
-const MAX_BOOTS: usize = 8_192;
+/// Hosts that are remembered, of those whose lines are stored and of the others: these push each other out, and none of the first.
+const MAX_HOSTS: usize = 4_096;
+/// Boots of a host whose lines are stored; the one that was silent longest gives way. A device sends of more than one boot while
+/// it catches up.
+const MAX_BOOTS: usize = 8;
+/// Boots of any other host: its last, and one of which datagrams are still on the way.
+const MAX_BOOTS_OF_STRANGER: usize = 2;
 
 /// The clock line of each boot that sent something lately.
-#[derive(Debug, Default)]
-pub struct TimeLines(Mutex<Lines>);
-
-#[derive(Debug, Default)]
-struct Lines {
-    boots: HashMap<(HostId, BootId), Boot>,
-    count: u64,
+#[derive(Debug)]
+pub struct TimeLines {
+    /// Of devices that are enrolled, and of hosts that encrypt.
+    stored: Mutex<Lines>,
+    /// Of all others, who choose how many hosts and boots they are.
+    strangers: Mutex<Lines>,
 }
 
+#[derive(Debug)]
+struct Lines {
+    hosts: Recent<HostId, HostLines>,
+    max_boots: usize,
+}
+
+/// The boots of a host, the one that sent last in front.
 #[derive(Debug, Default)]
+struct HostLines(Vec<Boot>);
+
+#[derive(Debug)]
 struct Boot {
+    id: BootId,
     line: ClockLine,
     /// Its line goes on from what was kept.
     is_recalled: bool,
     arrivals: Arrivals,
     /// How far its newest interval was moved, ns.
     shift_ns: i64,
-    used: u64,
 }
 
 impl TimeLines {
@@ -47,7 +60,7 @@ impl TimeLines {
         }
         // A datagram that is not encrypted may be made up: it causes no read of the disk, and where it was placed is not stored.
         let is_encrypted = status.trust == Trust::Encrypted;
-        let mut lines = if is_encrypted { self.recalled(interval, recall) } else { self.lines() };
+        let mut lines = if is_encrypted { self.recalled(interval, recall) } else { lock(&self.strangers) };
         let boot = lines.boot(interval);
         // A datagram that is late, or a recording that is sent again, says nothing about the clock now.
         let estimate = boot
@@ -76,51 +89,67 @@ impl TimeLines {
 
     /// The lines, with that of an interval's boot as it was kept.
     fn recalled(&self, interval: &Interval, recall: impl FnOnce() -> ClockLine) -> MutexGuard<'_, Lines> {
-        let key = (interval.host, interval.boot);
-        let is_recalled = |lines: &Lines| lines.boots.get(&key).is_some_and(|boot| boot.is_recalled);
-        let lines = self.lines();
-        if is_recalled(&lines) {
+        let mut lines = lock(&self.stored);
+        if lines.boot(interval).is_recalled {
             return lines;
         }
         // Without the lock: it reads the disk.
         drop(lines);
         let line = recall();
-        let mut lines = self.lines();
+        let mut lines = lock(&self.stored);
+        let boot = lines.boot(interval);
         // Another thread may have recalled it meanwhile and placed intervals since: then its line is the
         // newer one.
-        if !is_recalled(&lines) {
-            let boot = lines.boot(interval);
+        if !boot.is_recalled {
             (boot.line, boot.is_recalled) = (line, true);
         }
         lines
     }
 
-    fn lines(&self) -> MutexGuard<'_, Lines> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// How far the last interval of a host was moved, ns; `None`: it is not known here.
+    /// How far the last interval of an enrolled host was moved, ns; `None`: it is not known here.
     pub fn shift_ns(&self, host: HostId) -> Option<i64> {
-        let lines = self.lines();
-        let of_host = lines.boots.iter().filter(|(key, _)| key.0 == host);
+        let lines = lock(&self.stored);
         // A host may have several boots here. The hole is beside the intervals that came last.
-        of_host.max_by_key(|(_, boot)| boot.used).map(|(_, boot)| boot.shift_ns)
+        lines.hosts.peek(&host)?.0.first().map(|boot| boot.shift_ns)
+    }
+}
+
+fn lock(lines: &Mutex<Lines>) -> MutexGuard<'_, Lines> {
+    lines.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Default for TimeLines {
+    fn default() -> Self {
+        Self {
+            stored: Mutex::new(Lines::new(MAX_BOOTS)),
+            strangers: Mutex::new(Lines::new(MAX_BOOTS_OF_STRANGER)),
+        }
     }
 }
 
 impl Lines {
+    fn new(max_boots: usize) -> Self {
+        Self { hosts: Recent::new(MAX_HOSTS), max_boots }
+    }
+
     fn boot(&mut self, interval: &Interval) -> &mut Boot {
-        let key = (interval.host, interval.boot);
-        if self.boots.len() >= MAX_BOOTS && !self.boots.contains_key(&key) {
-            let silent = self.boots.iter().min_by_key(|(_, boot)| boot.used);
-            if let Some(key) = silent.map(|(key, _)| *key) {
-                self.boots.remove(&key);
-            }
+        let host = self.hosts.get_or_insert_with(interval.host, HostLines::default);
+        host.boot(interval.boot, self.max_boots)
+    }
+}
+
+impl HostLines {
+    fn boot(&mut self, id: BootId, max: usize) -> &mut Boot {
+        let Self(boots) = self;
+        let known = boots.iter().position(|boot| boot.id == id);
+        if let Some(at) = known {
+            boots[..=at].rotate_right(1);
+        } else {
+            boots.truncate(max.saturating_sub(1));
+            let (line, arrivals) = (ClockLine::default(), Arrivals::default());
+            boots.insert(0, Boot { id, line, is_recalled: false, arrivals, shift_ns: 0 });
         }
-        self.count += 1;
-        let boot = self.boots.entry(key).or_default();
-        boot.used = self.count;
-        boot
+        &mut boots[0]
     }
 }
 
@@ -130,22 +159,64 @@ mod tests {
 
     use super::*;
 
+    fn boot_id(number: u64) -> BootId {
+        BootId(u128::from(number).to_le_bytes())
+    }
+
     #[test]
-    fn boots_are_bounded_and_the_silent_one_gives_way() {
+    fn boots_of_a_host_and_hosts_are_bounded() {
         let lines = TimeLines::default();
         let status = HostStatus { received_wall_ns: 1_000_000_000_000, ..HostStatus::default() };
-        for number in 0..MAX_BOOTS as u64 + 5 {
-            let mut boot = [0; 16];
-            boot[..8].copy_from_slice(&number.to_le_bytes());
+        for number in 0..20_000 {
             let end = Moment { boot_ns: 1, ..Moment::default() };
-            let mut one = Interval { boot: BootId(boot), end, ..Interval::default() };
+            let mut one = Interval { boot: boot_id(number), end, ..Interval::default() };
             lines.place_received(&status, &mut one, || panic!("it is not encrypted"));
             assert_eq!(one.end.wall_ns, 1_000_000_000_000, "its clock is in 1970");
             assert_eq!(one.wall_shift_ns, -1_000_000_000_000);
+            let host = HostId(u128::from(number).to_le_bytes());
+            let mut one = Interval { host, end, ..Interval::default() };
+            lines.place_received(&status, &mut one, || panic!("it is not encrypted"));
         }
-        assert_eq!(lines.0.lock().unwrap().boots.len(), MAX_BOOTS);
-        assert_eq!(lines.shift_ns(HostId::default()), Some(-1_000_000_000_000));
-        assert_eq!(lines.shift_ns(HostId([1; 16])), None);
+        let strangers = lock(&lines.strangers);
+        assert!(strangers.hosts.len() <= MAX_HOSTS && lock(&lines.stored).hosts.is_empty());
+        assert_eq!(strangers.hosts.peek(&HostId::default()).unwrap().0.len(), MAX_BOOTS_OF_STRANGER);
+    }
+
+    #[test]
+    fn strangers_push_no_line_of_an_enrolled_device_out() {
+        let (lines, status) = (TimeLines::default(), HostStatus::default());
+        let mut asked = 0;
+        for number in 0..20_000_u64 {
+            let host = HostId(u128::from(number).to_le_bytes());
+            let mut stranger = Interval { host, boot: boot_id(number), ..Interval::default() };
+            lines.place_received(&status, &mut stranger, || panic!("it is not encrypted"));
+            if number % 5_000 == 0 {
+                // Otherwise each of its intervals would wait for a read of the disk, behind those of all others.
+                lines.place_compared(&mut Interval::default(), None, || {
+                    asked += 1;
+                    ClockLine::default()
+                });
+            }
+        }
+        assert_eq!(asked, 1);
+    }
+
+    #[test]
+    fn the_shift_is_that_of_the_boot_that_sent_last() {
+        let lines = TimeLines::default();
+        let place = |boot, offset_ns| {
+            let end = Moment { boot_ns: 1_000, wall_ns: offset_ns, ..Moment::default() };
+            let mut one = Interval { boot: boot_id(boot), end, ..Interval::default() };
+            let piece = ClockPiece { from_boot_ns: 0, before_ns: 0, anchor_ns: 0, tolerance_ns: 0 };
+            lines.place_compared(&mut one, None, || ClockLine::recall(vec![piece], Some(0)));
+            one.wall_shift_ns
+        };
+        assert_eq!(lines.shift_ns(HostId::default()), None);
+        for (boot, offset_ns) in [(1, 1_000_000_000_000), (2, 2_000_000_000_000), (1, 1_000_000_000_000)] {
+            let shift_ns = place(boot, offset_ns);
+            assert_ne!(shift_ns, 0);
+            assert_eq!(lines.shift_ns(HostId::default()), Some(shift_ns));
+        }
     }
 
     #[test]
