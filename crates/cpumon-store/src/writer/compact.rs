@@ -1,13 +1,14 @@
 //! Compaction: fresh intervals become chunks. Up to a hundred rows of `interval` of one boot become one row of `chunk` and are
 //! added to the sums per minute and hour, all in one transaction. That halves their space, and makes reads fewer and larger.
 
-use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-use cpumon_model::{HostId, Interval};
+use cpumon_model::Interval;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
 use super::dims::Dims;
+use super::fresh_boots::{Due, FreshBoots, FreshCount};
 use super::gaps::record_damage;
 use super::merge_names::mark_seen;
 use super::rollup::Rollup;
@@ -24,17 +25,7 @@ use crate::sums::PER_SECOND;
 /// Thread rows in a chunk, unless one interval alone has more: bounds the memory of compaction and of reading.
 const MAX_THREAD_ROWS: usize = 200_000;
 /// A boot that was due but had nothing ready is not tried again before.
-const RETRY_AFTER_NS: i64 = 10 * PER_SECOND;
-
-/// Fresh intervals of one boot.
-#[derive(Copy, Clone, Debug, Default)]
-struct FreshCount {
-    intervals: u32,
-    /// Receipt of the first one; ns since the epoch on this machine's clock.
-    oldest_received_ns: i64,
-    /// Nothing to compact before this.
-    not_before_ns: i64,
-}
+const RETRY_AFTER: Duration = Duration::from_secs(10);
 
 /// Keys of the intervals in one chunk.
 #[derive(Debug, Default)]
@@ -44,41 +35,11 @@ struct ChunkKeys {
     keys: Vec<(i64, i64)>,
 }
 
-/// When intervals may be compacted.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct Due {
-    /// Full chunks: received before this.
-    full_ns: i64,
-    /// Chunks of any size: received before this.
-    partial_ns: i64,
-    /// Only those of this host.
-    host: Option<HostRow>,
-}
-
-impl Due {
-    /// What is old enough at `now_ns`.
-    pub(super) fn by_age(now_ns: i64, options: &StoreOptions) -> Self {
-        let before = |age: std::time::Duration| {
-            now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX))
-        };
-        Self {
-            full_ns: before(options.compact_after),
-            partial_ns: before(options.compact_partial_after),
-            host: None,
-        }
-    }
-
-    /// Everything of one host, whatever its age.
-    pub(super) fn all_of(host: HostRow) -> Self {
-        Self { full_ns: i64::MAX, partial_ns: i64::MAX, host: Some(host) }
-    }
-}
-
 /// Makes chunks of fresh intervals.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Compactor {
     /// So that nothing is read until there is something to do.
-    fresh: BTreeMap<BootKey, FreshCount>,
+    fresh: FreshBoots,
     rollup: Rollup,
     /// Of the chunk that a duplicate was looked up in last.
     last_keys: ChunkKeys,
@@ -91,10 +52,11 @@ impl Compactor {
     /// Counts what is fresh in a store.
     pub(super) fn load(connection: &Connection, options: &StoreOptions) -> Sql<Self> {
         Ok(Self {
-            fresh: count_fresh(connection)?,
+            fresh: FreshBoots::load(connection, options)?,
+            rollup: Rollup::default(),
+            last_keys: ChunkKeys::default(),
             full: options.compact_intervals,
             zstd_level: options.zstd_level,
-            ..Self::default()
         })
     }
 
@@ -102,33 +64,20 @@ impl Compactor {
     pub(super) fn reload(&mut self, connection: &Connection, store: &Path) {
         self.rollup = Rollup::default();
         self.last_keys = ChunkKeys::default();
-        match count_fresh(connection) {
-            Ok(fresh) => self.fresh = fresh,
-            // The old counts are about right, and a boot of which nothing is left is skipped.
-            Err(error) => log::warn!("cannot count fresh intervals of {}: {error}", store.display()),
+        // The old counts are about right, and a boot of which nothing is left is skipped.
+        if let Err(error) = self.fresh.reload(connection) {
+            log::warn!("cannot count fresh intervals of {}: {error}", store.display());
         }
     }
 
     /// A fresh interval was inserted.
     pub(super) fn count_fresh(&mut self, key: BootKey, received_wall_ns: i64) {
-        let fresh = self.fresh.entry(key).or_default();
-        if fresh.intervals == 0 {
-            fresh.oldest_received_ns = received_wall_ns;
-        }
-        fresh.intervals += 1;
+        self.fresh.add(key, received_wall_ns);
     }
 
-    /// The first boot of which a chunk is due.
+    /// The boot of which a chunk has been due for longest.
     pub(super) fn next_due(&self, due: &Due) -> Option<BootKey> {
-        let is_due = |(key, count): &(&BootKey, &FreshCount)| {
-            let is_wanted = due.host.is_none_or(|host| host == key.host);
-            let is_full = count.intervals >= self.full && count.oldest_received_ns <= due.full_ns;
-            is_wanted
-                && (is_full || count.oldest_received_ns <= due.partial_ns)
-                // `full_ns` moves with the clock. For everything of a host it is beyond any pause.
-                && count.not_before_ns <= due.full_ns
-        };
-        self.fresh.iter().find(is_due).map(|(key, _)| *key)
+        self.fresh.next_due(due)
     }
 
     /// Makes one chunk of a boot's oldest fresh intervals.
@@ -171,15 +120,15 @@ impl Compactor {
             .query_row(params![key.host, key.boot], |row| row.get(0))
             .optional()?;
         let Some(oldest_received_ns) = oldest else {
-            self.fresh.remove(&key);
+            self.fresh.remove(key);
             return Ok(());
         };
         // The boot was due by its count and its oldest receipt, but not enough of its rows were old enough: some came late. Without
         // a pause it would be found again at once, and the boots behind it would never be.
-        let not_before_ns = if compacted == 0 { due.full_ns.saturating_add(RETRY_AFTER_NS) } else { 0 };
-        let before = self.fresh.get(&key).map_or(0, |count| count.intervals);
+        let not_before_ns = if compacted == 0 { due.later_ns(RETRY_AFTER) } else { 0 };
+        let before = self.fresh.count(key).intervals;
         let intervals = before.saturating_sub(u32::try_from(compacted).unwrap_or(u32::MAX));
-        self.fresh.insert(key, FreshCount { intervals, oldest_received_ns, not_before_ns });
+        self.fresh.set(key, FreshCount { intervals, oldest_received_ns, not_before_ns });
         Ok(())
     }
 
@@ -252,22 +201,6 @@ impl Compactor {
         }
         Ok(false)
     }
-}
-
-/// The row of a host; `None` if nothing of it was stored.
-pub(super) fn find_host(connection: &Connection, host: HostId) -> Sql<Option<HostRow>> {
-    connection.query_row("SELECT id FROM host WHERE key = ?1", [host.0], |row| row.get(0)).optional()
-}
-
-fn count_fresh(connection: &Connection) -> Sql<BTreeMap<BootKey, FreshCount>> {
-    let mut statement = connection.prepare(
-        "SELECT host_id, boot_id, count(*), min(received_wall_ns) FROM interval GROUP BY host_id, boot_id",
-    )?;
-    let rows = statement.query_map([], |row| {
-        let key = BootKey { host: row.get(0)?, boot: row.get(1)? };
-        Ok((key, FreshCount { intervals: row.get(2)?, oldest_received_ns: row.get(3)?, not_before_ns: 0 }))
-    })?;
-    rows.collect()
 }
 
 fn read_keys(connection: &Connection, chunk_id: i64) -> Sql<ChunkKeys> {

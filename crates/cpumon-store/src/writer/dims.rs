@@ -1,9 +1,7 @@
 //! Row ids of hosts, boots, processes and threads: found by key, or inserted where something is new. Samples name a task by
 //! one small number in place of its key and names.
 
-use std::collections::HashMap;
-
-use cpumon_model::{BootId, HostId, HostInfo, Interval, Trust};
+use cpumon_model::{BootId, HostId, HostInfo, Interval, Recent, Trust};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::infos::Infos;
@@ -13,6 +11,9 @@ use crate::names::{self, Block};
 use crate::rows::{BootKey, BootRow, HostRow};
 
 type Sql<T> = rusqlite::Result<T>;
+
+/// Hosts in memory, as many as send at a time: one that is forgotten is found again, but its tasks get new rows.
+const MAX_HOSTS: usize = 16_384;
 
 /// A host whose rows are known.
 #[derive(Debug)]
@@ -34,9 +35,9 @@ impl KnownHost {
 }
 
 /// Caches of row ids.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Dims {
-    hosts: HashMap<HostId, KnownHost, Seeded>,
+    hosts: Recent<HostId, KnownHost, Seeded>,
     infos: Infos,
     last: LastIds,
     /// The block in which a process was looked up last.
@@ -54,7 +55,7 @@ impl Dims {
             connection.query_row(&text, [], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
         };
         let last = LastIds { process: highest("process")?, thread: highest("thread")? };
-        Ok(Self { infos: Infos::load(connection)?, last, ..Self::default() })
+        Ok(Self { hosts: Recent::new(MAX_HOSTS), infos: Infos::load(connection)?, last, block: None })
     }
 
     /// The highest ids in use.
@@ -109,7 +110,7 @@ impl Dims {
     /// tasks.
     pub(super) fn forget_all(&mut self) {
         self.infos.forget();
-        self.hosts = HashMap::default();
+        self.hosts.clear();
         self.block = None;
     }
 
@@ -122,7 +123,7 @@ impl Dims {
         interval: &Interval,
     ) -> Sql<&mut KnownHost> {
         let key = interval.host;
-        let is_known = self.hosts.get(&key).is_some_and(|known| {
+        let is_known = self.hosts.peek(&key).is_some_and(|known| {
             known.info.boot == interval.boot && known.trust == trust && is_same_host(&known.info, info)
         });
         if !is_known {
@@ -150,6 +151,14 @@ impl Dims {
         let host = hosts.get_mut(&host).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         Ok(Naming { connection, boot: host.key.boot, tasks: &mut host.tasks, infos, last, now_s })
     }
+}
+
+/// The row of a host; `None` if nothing of it was stored.
+pub(super) fn find_host(connection: &Connection, host: HostId) -> Sql<Option<HostRow>> {
+    connection
+        .prepare_cached("SELECT id FROM host WHERE key = ?1")?
+        .query_row([host.0], |row| row.get(0))
+        .optional()
 }
 
 /// Whether two descriptions of a machine are equal; the boot is that of the interval, and compared by the caller.

@@ -4,6 +4,7 @@ mod clock;
 mod compact;
 mod copy;
 mod dims;
+mod fresh_boots;
 mod gaps;
 mod infos;
 mod insert;

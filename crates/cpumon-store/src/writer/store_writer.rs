@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use cpumon_files::LockFile;
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
-use super::compact::{Compactor, Due, find_host};
-use super::dims::Dims;
+use super::compact::Compactor;
+use super::dims::{Dims, find_host};
+use super::fresh_boots::Due;
 use super::gaps::{self, ReportedGap};
 use super::insert::{Arrival, Inserter, Put};
 use super::lock::lock_store;
