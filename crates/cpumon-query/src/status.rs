@@ -185,6 +185,8 @@ pub struct Store {
     pub queue_capacity: u64,
     /// Intervals thrown away because the queue was full or writing failed.
     pub dropped: u64,
+    /// Intervals that were shown but not stored: unauthenticated hosts began boots more often than one may.
+    pub refused: u64,
     /// Intervals written.
     pub written: u64,
     /// Size of the file with its write-ahead log, bytes.

@@ -53,6 +53,6 @@ pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
 pub use reader::{HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval, What};
 pub use sums::{Resolution, RunQueue};
-pub use thread::{Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
+pub use thread::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use time::{TimeRange, wall_now_ns};
 pub use writer::{Put, ReportedGap, SourcePosition, Writer};

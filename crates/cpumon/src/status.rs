@@ -232,7 +232,15 @@ fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
         store.queue,
         store.queue_capacity,
         store.dropped
-    )
+    )?;
+    if store.refused > 0 {
+        let refused = store.refused;
+        writeln!(
+            out,
+            "store      {refused} intervals not stored: unauthenticated hosts began boots too often"
+        )?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -335,6 +343,7 @@ mod tests {
                 path: "x.db".into(),
                 state: api::StoreState::Failing,
                 error: "disk is full".into(),
+                refused: 6,
                 ..api::Store::default()
             },
             hosts: vec![host],

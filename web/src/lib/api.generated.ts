@@ -1471,6 +1471,7 @@ export interface components {
              *       "path": "",
              *       "queue": 0,
              *       "queue_capacity": 0,
+             *       "refused": 0,
              *       "size_bytes": 0,
              *       "state": "ok",
              *       "written": 0
@@ -1520,6 +1521,12 @@ export interface components {
              * @default 0
              */
             queue_capacity: number;
+            /**
+             * Format: int64
+             * @description Intervals that were shown but not stored: unauthenticated hosts began boots more often than one may.
+             * @default 0
+             */
+            refused: number;
             /**
              * Format: int64
              * @description Size of the file with its write-ahead log, bytes.

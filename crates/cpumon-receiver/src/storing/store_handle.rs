@@ -46,7 +46,7 @@ impl StoreHandle {
         &self.path
     }
 
-    /// Queues an interval; if there is no space, it is counted as dropped.
+    /// Queues an interval; if it is not taken, that is counted, and its host shows it.
     pub fn put(&self, status: &HostStatus, interval: &Interval) {
         // What is measured here comes over no network, so it has no losses to store.
         let loss = (status.trust != Trust::Local).then_some(&status.loss);
@@ -113,6 +113,7 @@ impl StoreHandle {
             queue: status.queued_intervals,
             queue_capacity: self.queue_capacity,
             dropped: status.dropped_intervals,
+            refused: status.refused_intervals,
             written: status.stored_intervals,
             size_bytes: size_on_disk(&self.path),
         }

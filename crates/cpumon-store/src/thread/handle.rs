@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
-use super::queue::{Offer, Queue};
+use super::queue::{Offer, Queue, Queued};
 use super::receipt::ReceiptRequest;
 use super::status::StoreStatus;
 use super::worker::Worker;
@@ -76,8 +76,9 @@ impl Drop for WriterThread {
 }
 
 impl WriterHandle {
-    /// Copies the active rows of `interval` into the queue. Never waits: without space, or after the writer ended, it returns
-    /// `false`, the interval is counted as dropped, and a gap is recorded when the store works again.
+    /// Copies the active rows of `interval` into the queue. Never waits: without space, or after the writer ended, the interval
+    /// is counted as dropped, and a gap is recorded when the store works again. Hosts that are not trusted have at most half of
+    /// the space, and may begin a few boots only.
     #[expect(clippy::must_use_candidate, reason = "a refusal is counted here; the caller has nothing to do")]
     pub fn try_put(
         &self,
@@ -85,7 +86,7 @@ impl WriterHandle {
         trust: Trust,
         loss: Option<&LossCounts>,
         interval: &Interval,
-    ) -> bool {
+    ) -> Queued {
         self.queue.try_put(&Offer { info, trust, loss, interval, gap: None, receipt: None })
     }
 
@@ -101,7 +102,7 @@ impl WriterHandle {
         receipt: ReceiptRequest,
     ) -> bool {
         let (loss, receipt) = (Some(loss), Some(receipt));
-        self.queue.try_put(&Offer { info, trust, loss, interval, gap: None, receipt })
+        self.queue.try_put(&Offer { info, trust, loss, interval, gap: None, receipt }) == Queued::Yes
     }
 
     /// [`WriterHandle::try_put_with_receipt`] of a hole that the device reports.
@@ -115,10 +116,12 @@ impl WriterHandle {
     ) -> bool {
         let nothing = Interval { host: info.host, boot: info.boot, ..Interval::default() };
         let (gap, receipt) = (Some(gap), Some(receipt));
-        self.queue.try_put(&Offer { info, trust, loss: None, interval: &nothing, gap, receipt })
+        let offer = Offer { info, trust, loss: None, interval: &nothing, gap, receipt };
+        self.queue.try_put(&offer) == Queued::Yes
     }
 
-    /// Whether the queue is less than half full. Only then is old data taken in: it must not take the space of new data.
+    /// Whether trusted hosts use less than half of what they have to themselves. Only then is old data taken in: it must not take
+    /// the space of new data.
     #[must_use]
     pub fn has_ample_space(&self) -> bool {
         self.queue.has_ample_space()

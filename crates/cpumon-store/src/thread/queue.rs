@@ -1,22 +1,28 @@
 //! The bounded queue in front of the writer thread. It copies the active rows of an interval into recycled memory, or counts
-//! the interval as lost: receiving never waits for storing.
+//! the interval as lost: receiving never waits for storing. What comes from trusted hosts goes first, and has at least half
+//! of the space.
 
-use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
+use super::boots::BootLimit;
 use super::receipt::ReceiptRequest;
+use super::share::{Amount, Entry, Share, bytes_of};
 use super::status::StoreStatus;
 use crate::options::QueueOptions;
 use crate::time::wall_now_ns;
-use crate::writer::{ActiveCopy, ListSchedule, LostByHost, ReportedGap};
+use crate::writer::{ActiveCopy, LostByHost, ReportedGap};
 
-/// Copies in the pool for reuse.
-const MAX_POOLED: usize = 64;
-/// Memory of a process row beside its own size: its share of names.
-const NAMES_BYTES: usize = 128;
+/// Copies in the pool for reuse, and their memory.
+const POOL: Amount = Amount { intervals: 64, bytes: 16 << 20 };
+/// What is handled between two readings of the clock. By bytes too: a few intervals can be as much work as a thousand others.
+const BATCH: Amount = Amount { intervals: 256, bytes: 4 << 20 };
+/// Hosts that are not trusted have one part in so many of a batch that the others could fill: these go first, but not alone.
+const STRANGERS_PART_OF_BATCH: usize = 8;
+/// Hosts that are not trusted have at most one part in so many of the queue.
+const STRANGERS_PART: usize = 2;
 
 /// What is put into the queue.
 #[derive(Debug)]
@@ -31,32 +37,26 @@ pub(super) struct Offer<'a> {
     pub(super) receipt: Option<ReceiptRequest>,
 }
 
-/// An interval that waits for the writer.
-#[derive(Debug)]
-pub(super) struct Entry {
-    pub(super) info: Arc<HostInfo>,
-    pub(super) trust: Trust,
-    pub(super) loss: Option<LossCounts>,
-    pub(super) copy: ActiveCopy,
-    /// In place of the interval: a hole that the device reports.
-    pub(super) gap: Option<ReportedGap>,
-    pub(super) receipt: Option<ReceiptRequest>,
-    pub(super) received_wall_ns: i64,
-    pub(super) received: Instant,
-    bytes: usize,
+/// What became of an interval that was offered to the writer thread.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// It waits for the writer.
+    Yes,
+    /// There is no space.
+    NoSpace,
+    /// Its host, or all hosts together that are not trusted, began too many boots.
+    TooManyBoots,
 }
 
 /// What both sides see.
 #[derive(Debug, Default)]
 pub(super) struct Inner {
-    entries: VecDeque<Entry>,
-    bytes: usize,
+    trusted: Share,
+    strangers: Share,
+    boots: BootLimit,
     pool: Vec<ActiveCopy>,
-    /// With which intervals the rows of idle processes go along.
-    lists: ListSchedule,
-    infos: HashMap<HostId, Arc<HostInfo>>,
-    /// Dropped intervals per host, cumulative.
-    dropped: HashMap<HostId, u64>,
+    /// Memory of the pool.
+    pool_bytes: usize,
     /// What did not fit since the writer last asked.
     pub(super) lost: LostByHost,
     pub(super) status: StoreStatus,
@@ -70,7 +70,9 @@ pub(super) struct Inner {
 /// The queue and the two conditions on which its ends wait.
 #[derive(Debug)]
 pub(super) struct Queue {
-    options: QueueOptions,
+    /// What may wait.
+    limit: Amount,
+    started: Instant,
     inner: Mutex<Inner>,
     /// The writer has something to do.
     filled: Condvar,
@@ -80,51 +82,83 @@ pub(super) struct Queue {
 
 impl Inner {
     /// Counts intervals of a host that will not be stored.
-    pub(super) fn count_dropped(&mut self, host: HostId, intervals: u64) {
-        *self.dropped.entry(host).or_default() += intervals;
+    pub(super) fn count_dropped(&mut self, trust: Trust, host: HostId, intervals: u64) {
+        self.share(trust).count_dropped(host, intervals);
         self.status.dropped_intervals += intervals;
     }
 
-    /// Takes waiting intervals into `batch`, at most `limit`.
-    pub(super) fn take(&mut self, limit: usize, batch: &mut Vec<Entry>) {
-        let count = self.entries.len().min(limit);
-        for entry in self.entries.drain(..count) {
-            self.bytes -= entry.bytes;
-            batch.push(entry);
-        }
+    /// Takes what waits into `batch`: of trusted hosts first, in the order in which it came.
+    pub(super) fn take(&mut self, batch: &mut Vec<Entry>) {
+        let taken = self.trusted.take(BATCH, batch);
+        let left = BATCH.less(taken).or_at_least(BATCH.part(STRANGERS_PART_OF_BATCH));
+        self.strangers.take(left, batch);
     }
 
-    /// Gives the memory of handled intervals back.
+    /// Gives the memory of handled intervals, which are empty, back.
     pub(super) fn recycle(&mut self, batch: &mut Vec<Entry>) {
         for entry in batch.drain(..) {
+            let bytes = entry.copy.capacity_bytes();
+            let pooled = Amount { intervals: self.pool.len(), bytes: self.pool_bytes };
             // Beyond that, memory of a burst is given back.
-            if self.pool.len() < MAX_POOLED {
+            if pooled.has_space(bytes, POOL) {
+                self.pool_bytes += bytes;
                 self.pool.push(entry.copy);
             }
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.amount() == Amount::default()
     }
 
-    fn info(&mut self, host: HostId, info: &HostInfo) -> Arc<HostInfo> {
-        match self.infos.get(&host) {
-            // All waiting intervals of a host share one description as long as it does not change.
-            Some(known) if **known == *info => Arc::clone(known),
-            _ => {
-                let known = Arc::new(info.clone());
-                self.infos.insert(host, Arc::clone(&known));
-                known
-            }
+    /// What waits.
+    fn amount(&self) -> Amount {
+        self.trusted.amount().plus(self.strangers.amount())
+    }
+
+    fn share(&mut self, trust: Trust) -> &mut Share {
+        if trust.is_trusted() { &mut self.trusted } else { &mut self.strangers }
+    }
+
+    /// Whether one more interval of so many bytes may wait.
+    fn has_space(&self, trust: Trust, bytes: usize, limit: Amount) -> bool {
+        let strangers = self.strangers.amount();
+        let fits = trust.is_trusted() || strangers.has_space(bytes, limit.part(STRANGERS_PART));
+        fits && self.amount().has_space(bytes, limit) && !self.has_ended
+    }
+
+    /// Whether the boot of an interval is stored; if not, the interval is counted.
+    fn takes_boot(&mut self, trust: Trust, interval: &Interval, now_ns: u64) -> bool {
+        let is_taken = trust.is_trusted() || self.boots.takes(interval.host, interval.boot, now_ns);
+        if !is_taken {
+            self.strangers.count_dropped(interval.host, 1);
+            self.status.refused_intervals += 1;
         }
+        is_taken
+    }
+
+    /// Counts what does not fit. With a receipt the sender still has it and offers it again: not a loss.
+    fn refuse(&mut self, offer: &Offer<'_>) -> Queued {
+        if offer.receipt.is_none() {
+            self.count_dropped(offer.trust, offer.interval.host, 1);
+            self.lost.add(offer.trust, offer.interval, "queue full");
+        }
+        Queued::NoSpace
+    }
+
+    /// A copy to be filled, and whether the rows of idle processes go along.
+    fn begin_copy(&mut self, trust: Trust, interval: &Interval) -> (ActiveCopy, bool) {
+        let copy = self.pool.pop().unwrap_or_default();
+        self.pool_bytes -= copy.capacity_bytes();
+        (copy, self.share(trust).lists.is_due(interval, true))
     }
 }
 
 impl Queue {
     pub(super) fn new(options: &QueueOptions) -> Self {
         Self {
-            options: options.clone(),
+            limit: Amount { intervals: options.max_intervals, bytes: options.max_bytes },
+            started: Instant::now(),
             inner: Mutex::default(),
             filled: Condvar::new(),
             batch_ended: Condvar::new(),
@@ -136,44 +170,43 @@ impl Queue {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Copies the active rows of an interval into the queue. `false`: there is no space, which is counted unless the offer has
-    /// a receipt.
-    pub(super) fn try_put(&self, offer: &Offer<'_>) -> bool {
+    /// Copies the active rows of an interval into the queue. What is not taken is counted, unless the offer has a receipt: then
+    /// its sender still has it.
+    pub(super) fn try_put(&self, offer: &Offer<'_>) -> Queued {
+        self.try_put_at(offer, Instant::now())
+    }
+
+    /// [`Queue::try_put`] at a moment.
+    fn try_put_at(&self, offer: &Offer<'_>, received: Instant) -> Queued {
         let Offer { info, trust, loss, interval, gap, ref receipt } = *offer;
         // First of all: copying, and waiting for the lock, must not make the receipt later.
-        let (received, received_wall_ns) = (Instant::now(), wall_now_ns());
-        // Copied outside of the lock: the writer thread takes the lock for each batch.
-        let (mut copy, with_idle) = {
-            let mut inner = self.lock();
-            (inner.pool.pop().unwrap_or_default(), inner.lists.is_due(interval, true))
-        };
-        copy.fill(interval, with_idle);
-        let rows = &copy.interval;
-        let bytes = size_of::<Entry>()
-            + rows.threads.len() * size_of_val_of(&rows.threads)
-            + rows.processes.len() * (size_of_val_of(&rows.processes) + NAMES_BYTES)
-            + rows.cpus.len() * size_of_val_of(&rows.cpus);
+        let received_wall_ns = wall_now_ns();
+        let since_start = received.saturating_duration_since(self.started);
+        let now_ns = u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX);
         let mut inner = self.lock();
+        if !inner.takes_boot(trust, interval, now_ns) {
+            return Queued::TooManyBoots;
+        }
+        // Before the copy, which a flood would have made in vain.
+        if !inner.has_space(trust, size_of::<Entry>(), self.limit) {
+            return inner.refuse(offer);
+        }
+        let (mut copy, with_idle) = inner.begin_copy(trust, interval);
+        drop(inner);
+        // Copied outside of the lock: the writer thread takes the lock for each batch.
+        copy.fill(interval, with_idle);
         // Bytes are counted as copied, with idle rows left out: a large host that idles takes little.
-        let has_space = inner.entries.len() < self.options.max_intervals
-            && inner.bytes + bytes <= self.options.max_bytes
-            && !inner.has_ended;
-        // With a receipt the sender still has it and offers it again: not a loss.
-        if !has_space && receipt.is_some() {
-            return false;
+        let bytes = bytes_of(&copy, info);
+        let mut inner = self.lock();
+        if !inner.has_space(trust, bytes, self.limit) {
+            return inner.refuse(offer);
         }
-        if !has_space {
-            inner.count_dropped(interval.host, 1);
-            inner.lost.add(interval, "queue full");
-            return false;
-        }
-        let info = inner.info(interval.host, info);
-        inner.bytes += bytes;
-        let loss = loss.copied();
-        inner.entries.push_back(Entry {
+        let share = inner.share(trust);
+        let info = share.info(interval.host, info);
+        share.push(Entry {
             info,
             trust,
-            loss,
+            loss: loss.copied(),
             copy,
             gap,
             receipt: receipt.clone(),
@@ -184,22 +217,21 @@ impl Queue {
         // Before the wakeup: the writer would only wait for the lock.
         drop(inner);
         self.filled.notify_one();
-        true
+        Queued::Yes
     }
 
-    /// Whether the queue is less than half full.
+    /// Whether less than half of what trusted hosts have to themselves is used by them, whatever the others do.
     pub(super) fn has_ample_space(&self) -> bool {
         let inner = self.lock();
-        inner.entries.len() < self.options.max_intervals / 2
-            && inner.bytes < self.options.max_bytes / 2
-            && !inner.has_ended
+        let own = self.limit.less(self.limit.part(STRANGERS_PART));
+        inner.trusted.amount().has_space(1, own.part(2)) && !inner.has_ended
     }
 
     /// Waits until there is something to take, the queue is to stop, or `timeout` has passed.
     pub(super) fn wait(&self, timeout: Duration) -> MutexGuard<'_, Inner> {
         let guard = self.lock();
         let waited = self.filled.wait_timeout_while(guard, timeout, |inner| {
-            inner.entries.is_empty() && !inner.is_stopping && !inner.flush_wanted
+            inner.is_empty() && !inner.is_stopping && !inner.flush_wanted
         });
         waited.unwrap_or_else(PoisonError::into_inner).0
     }
@@ -218,20 +250,21 @@ impl Queue {
     /// Counts since the thread was started, and what waits now.
     pub(super) fn status(&self) -> StoreStatus {
         let inner = self.lock();
+        let waiting = inner.amount();
         StoreStatus {
-            queued_intervals: inner.entries.len() as u64,
-            queued_bytes: inner.bytes as u64,
+            queued_intervals: waiting.intervals as u64,
+            queued_bytes: waiting.bytes as u64,
             ..inner.status.clone()
         }
     }
 
-    /// Dropped intervals of a host, cumulative.
+    /// Intervals of a host that were not stored, cumulative.
     pub(super) fn dropped(&self, host: HostId) -> u64 {
-        self.lock().dropped.get(&host).copied().unwrap_or(0)
+        let inner = self.lock();
+        inner.trusted.dropped(host) + inner.strangers.dropped(host)
     }
 }
 
-/// Size of an element of a list.
-fn size_of_val_of<T>(_list: &[T]) -> usize {
-    size_of::<T>()
-}
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

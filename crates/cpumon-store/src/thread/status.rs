@@ -49,6 +49,8 @@ pub struct StoreStatus {
     pub duplicate_intervals: u64,
     /// Intervals thrown away: the queue was full, or the store could not be written.
     pub dropped_intervals: u64,
+    /// Intervals that were not taken: hosts that are not trusted began boots too often. No gap is recorded for them.
+    pub refused_intervals: u64,
     /// When the newest commit ended, ns since the epoch on this machine's clock; `None` before the first.
     pub last_commit_wall_ns: Option<i64>,
 }

@@ -3,16 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::queue::{Entry, Queue};
+use super::queue::Queue;
 use super::receipt::Receipts;
+use super::share::Entry;
 use super::status::StoreState;
 use crate::error::{Result, StoreError};
 use crate::options::QueueOptions;
 use crate::time::wall_now_ns;
-use crate::writer::{Put, Writer};
-
-/// Intervals handled between two readings of the clock.
-const BATCH: usize = 256;
+use crate::writer::{Put, RolledBack, Writer};
 
 /// Marks the queue as ended, also after a panic: otherwise a flush would wait for ever, and the queue would fill.
 struct EndNotice(Arc<Queue>);
@@ -74,16 +72,17 @@ impl Worker {
     /// Runs until the queue is stopped.
     pub(super) fn run(&mut self) {
         let _end_notice = EndNotice(Arc::clone(&self.queue));
-        let mut batch = Vec::with_capacity(BATCH);
+        let mut batch = Vec::new();
         loop {
             let now = Instant::now();
             let mut inner = self.queue.wait(self.next_commit.saturating_duration_since(now));
-            inner.take(BATCH, &mut batch);
+            inner.take(&mut batch);
             let is_last = inner.is_stopping && inner.is_empty();
             let is_flush = inner.flush_wanted && inner.is_empty();
             drop(inner);
-            for entry in &batch {
+            for entry in &mut batch {
                 self.handle(entry);
+                entry.copy.clear();
             }
             // Handled outside of the lock: receiving waits for it.
             self.queue.lock().recycle(&mut batch);
@@ -98,15 +97,18 @@ impl Worker {
 
     /// Puts one interval, or counts it as dropped while nothing can be written.
     fn handle(&mut self, entry: &Entry) {
-        self.next_commit = self.next_commit.min(entry.received + self.options.commit_every);
+        // What waited long because others went first does not make a commit of its own due.
+        if entry.trust.is_trusted() {
+            self.next_commit = self.next_commit.min(entry.received + self.options.commit_every);
+        }
         if self.retry_at.is_some() {
             if let Some(receipt) = &entry.receipt {
                 // Not lost: its sender still has it, and sends it again.
                 receipt.notify(false);
                 return;
             }
-            self.writer.note_dropped(&entry.copy.interval, "store full");
-            self.queue.lock().count_dropped(entry.copy.interval.host, 1);
+            self.writer.note_dropped(entry.trust, &entry.copy.interval, "store full");
+            self.queue.lock().count_dropped(entry.trust, entry.copy.interval.host, 1);
             return;
         }
         // Before the put: if that fails, `note_failure` answers this receipt with the others.
@@ -212,19 +214,19 @@ impl Worker {
         let mut inner = self.queue.lock();
         inner.status.state = self.state.clone();
         // Only those without a receipt: the others come again.
-        for (host, intervals) in self.writer.take_rolled_back() {
-            inner.count_dropped(host, intervals);
+        for RolledBack { host, trust, intervals } in self.writer.take_rolled_back() {
+            inner.count_dropped(trust, host, intervals);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{HostInfo, Interval, Trust};
+    use cpumon_model::{HostId, HostInfo, Interval, Trust};
 
     use super::*;
     use crate::options::StoreOptions;
-    use crate::thread::queue::Offer;
+    use crate::thread::queue::{Offer, Queued};
 
     #[test]
     fn a_transaction_ends_by_the_receipt_of_its_oldest_interval() {
@@ -235,17 +237,10 @@ mod tests {
         let mut worker = Worker::new(writer, Arc::clone(&queue), options);
         for sequence in 1..=3_u8 {
             let interval = Interval { sequence: sequence.into(), ..Interval::default() };
-            assert!(queue.try_put(&Offer {
-                info: &HostInfo::default(),
-                trust: Trust::Local,
-                loss: None,
-                interval: &interval,
-                gap: None,
-                receipt: None
-            }));
+            put(&queue, Trust::Local, &interval);
         }
         let mut batch = Vec::new();
-        queue.lock().take(BATCH, &mut batch);
+        queue.lock().take(&mut batch);
         let late = Instant::now() + Duration::from_secs(30);
         worker.next_commit = late + Duration::from_mins(1);
         for entry in &batch {
@@ -255,5 +250,29 @@ mod tests {
         assert_eq!(worker.open.intervals, 3);
         worker.end_batch(false);
         assert!(worker.next_commit > batch[2].received + Duration::from_mins(1), "nothing is open");
+    }
+
+    #[test]
+    fn strangers_that_waited_long_make_no_commit_due() {
+        let dir = tempfile::tempdir().unwrap();
+        let writer = Writer::open(&dir.path().join("s.sqlite"), &StoreOptions::default()).unwrap();
+        let options = QueueOptions::default();
+        let queue = Arc::new(Queue::new(&options));
+        let mut worker = Worker::new(writer, Arc::clone(&queue), options);
+        let stranger = Interval { host: HostId([9; 16]), ..Interval::default() };
+        put(&queue, Trust::Unauthenticated, &stranger);
+        let mut batch = Vec::new();
+        queue.lock().take(&mut batch);
+        let before = Instant::now() + Duration::from_hours(1);
+        worker.next_commit = before;
+        // A flood leaves a long queue behind: with a commit, which waits for the disk, for each batch of it, trusted hosts would wait.
+        worker.handle(&batch[0]);
+        assert_eq!((worker.next_commit, worker.open.intervals), (before, 1));
+    }
+
+    fn put(queue: &Queue, trust: Trust, interval: &Interval) {
+        let info = HostInfo::default();
+        let offer = Offer { info: &info, trust, loss: None, interval, gap: None, receipt: None };
+        assert_eq!(queue.try_put(&offer), Queued::Yes);
     }
 }

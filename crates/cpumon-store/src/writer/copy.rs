@@ -1,7 +1,7 @@
 //! Copies the active rows of an interval into reused memory. What waits in the queue takes the memory of active rows, not of
 //! every thread of a host.
 
-use cpumon_model::{Interval, ProcessKey};
+use cpumon_model::{Interval, ProcessKey, empty_list};
 
 use super::pack::{is_active_process, is_stored_thread, process_of, stores_idle};
 
@@ -14,6 +14,28 @@ pub(crate) struct ActiveCopy {
 }
 
 impl ActiveCopy {
+    /// Forgets the rows, and the texts that they share. Their places stay for the next interval, unless there were far fewer rows.
+    pub(crate) fn clear(&mut self) {
+        let Self { interval, keys } = self;
+        empty_list(&mut interval.cpus);
+        empty_list(&mut interval.processes);
+        empty_list(&mut interval.threads);
+        empty_list(&mut interval.irqs);
+        empty_list(&mut interval.delays);
+        empty_list(keys);
+    }
+
+    /// Memory of its lists, whatever is in them.
+    pub(crate) fn capacity_bytes(&self) -> usize {
+        let Self { interval, keys } = self;
+        bytes_of(&interval.cpus)
+            + bytes_of(&interval.processes)
+            + bytes_of(&interval.threads)
+            + bytes_of(&interval.irqs)
+            + bytes_of(&interval.delays)
+            + bytes_of(keys)
+    }
+
     /// Copies everything of `from` but its idle rows; `with_idle`: those of processes too, for the list of all that are there.
     pub(crate) fn fill(&mut self, from: &Interval, with_idle: bool) {
         let Interval { mut cpus, mut processes, mut threads, mut irqs, mut delays, .. } =
@@ -61,4 +83,8 @@ impl ActiveCopy {
             health: from.health,
         };
     }
+}
+
+fn bytes_of<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
 }

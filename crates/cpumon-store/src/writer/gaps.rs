@@ -1,8 +1,9 @@
 //! Rows of table `gap`: time of a host that is known to be missing, with the reason.
 
-use cpumon_model::{HostId, Interval};
+use cpumon_model::{HostId, Interval, Trust};
 use rusqlite::{Connection, params};
 
+use super::dims::find_host;
 use crate::Gap;
 use crate::codec::meta::{self, MetaRow};
 use crate::rows::HostRow;
@@ -52,9 +53,16 @@ fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> 
         .query_row(params![host.0, host.to_string()], |row| row.get(0))
 }
 
-/// Inserts lost time as a row of `gap`.
-pub(super) fn record_lost(connection: &Connection, host: HostId, lost: &LostRange) -> rusqlite::Result<()> {
-    let host_row = host_row(connection, host)?;
+/// Inserts lost time as a row of `gap`. A host that is not trusted must be known: what was never stored of it gets no row.
+pub(super) fn record_lost(
+    connection: &Connection,
+    host: HostId,
+    trust: Trust,
+    lost: &LostRange,
+) -> rusqlite::Result<()> {
+    let known =
+        if trust.is_trusted() { Some(host_row(connection, host)?) } else { find_host(connection, host)? };
+    let Some(host_row) = known else { return Ok(()) };
     let LostRange { begin_wall_ns, end_wall_ns, wall_shift_ns, intervals, reason } = *lost;
     insert(connection, params![host_row, begin_wall_ns, end_wall_ns, count(intervals), reason, wall_shift_ns])
 }

@@ -16,7 +16,7 @@ use crate::rows::BootRow;
 const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
 
 /// Keys come from other machines: the hash has a new seed in each process, so that none of them can make keys collide.
-pub(super) type Seeded = foldhash::quality::RandomState;
+pub(crate) type Seeded = foldhash::quality::RandomState;
 
 /// The highest ids in use.
 #[derive(Copy, Clone, Debug, Default)]

@@ -13,7 +13,7 @@ use super::fresh_boots::Due;
 use super::gaps::{self, ReportedGap};
 use super::insert::{Arrival, Inserter, Put};
 use super::lock::lock_store;
-use super::losses::{Losses, LostByHost};
+use super::losses::{Losses, LostByHost, RolledBack};
 use super::merge_names::NameMerger;
 use super::retain::{Retention, Step};
 use super::source::{self, SourcePosition};
@@ -95,7 +95,7 @@ impl Writer {
         received_wall_ns: i64,
     ) -> Result<Put> {
         // Before anything is tried: an error below must find it in the list.
-        self.losses.put_at_risk(interval);
+        self.losses.put_at_risk(trust, interval);
         self.insert(&Arrival { info, trust, loss, interval, received_wall_ns })
     }
 
@@ -249,8 +249,8 @@ impl Writer {
     }
 
     /// Counts an interval of a host that was not put at all (`reason`: why); the next commit records it as a gap.
-    pub fn note_dropped(&mut self, interval: &Interval, reason: &'static str) {
-        self.losses.add(interval, reason);
+    pub(crate) fn note_dropped(&mut self, trust: Trust, interval: &Interval, reason: &'static str) {
+        self.losses.add(trust, interval, reason);
     }
 
     /// [`Writer::note_dropped`] for what a queue counted.
@@ -259,7 +259,7 @@ impl Writer {
     }
 
     /// Intervals per host that were put, then rolled back because of an error, since the last call.
-    pub fn take_rolled_back(&mut self) -> Vec<(HostId, u64)> {
+    pub(crate) fn take_rolled_back(&mut self) -> Vec<RolledBack> {
         self.losses.take_rolled_back()
     }
 

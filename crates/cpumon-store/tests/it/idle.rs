@@ -8,7 +8,7 @@ use cpumon_model::{
     BootId, Delta, HostId, HostInfo, Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey,
     SourceKind, Trust,
 };
-use cpumon_store::{QueueOptions, Reader, StoreOptions, Writer, WriterThread};
+use cpumon_store::{QueueOptions, Queued, Reader, StoreOptions, Writer, WriterThread};
 
 use crate::data::{SECOND_NS, START_NS, compact_all, host, number};
 
@@ -133,7 +133,8 @@ fn the_queue_passes_idle_rows_on_with_the_intervals_that_need_them() {
     let (path, info) = (dir.path().join("s.db"), host(1));
     let thread = WriterThread::spawn(&path, &StoreOptions::default(), &QueueOptions::default()).unwrap();
     for second in 1..=450 {
-        assert!(thread.handle().try_put(&info, Trust::Local, None, &interval(&info, second)));
+        let queued = thread.handle().try_put(&info, Trust::Local, None, &interval(&info, second));
+        assert_eq!(queued, Queued::Yes);
     }
     assert_eq!(thread.stop().stored_intervals, 450);
     assert_eq!(number(&path, "SELECT count(*) FROM process_list"), 3);

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use cpumon_model::{Interval, LossCounts, Trust};
+use cpumon_model::{BootId, Interval, LossCounts, Trust};
 use cpumon_store::{
-    Query, QueueOptions, Reader, Receipt, ReceiptRequest, ReportedGap, StoreOptions, StoreState, TimeRange,
-    WriterThread,
+    Query, QueueOptions, Queued, Reader, Receipt, ReceiptRequest, ReportedGap, StoreOptions, StoreState,
+    TimeRange, WriterThread,
 };
 use rusqlite::Connection;
 
@@ -24,7 +24,7 @@ fn what_is_queued_is_stored() {
     let thread = WriterThread::spawn(&path, &StoreOptions::default(), &QueueOptions::default()).unwrap();
     let handle = thread.handle();
     for interval in day.iter().chain(&day[..5]) {
-        assert!(handle.try_put(&info, Trust::Local, Some(&data::loss(1)), interval));
+        assert_eq!(handle.try_put(&info, Trust::Local, Some(&data::loss(1)), interval), Queued::Yes);
     }
     assert!(handle.flush(LONG));
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
@@ -35,7 +35,8 @@ fn what_is_queued_is_stored() {
         status.stored_thread_rows,
         expected.iter().map(|interval| interval.threads.len() as u64).sum::<u64>()
     );
-    assert!(!handle.try_put(&info, Trust::Local, None, &day[0]), "a stopped writer takes nothing");
+    let queued = handle.try_put(&info, Trust::Local, None, &day[0]);
+    assert_eq!(queued, Queued::NoSpace, "a stopped writer takes nothing");
 }
 
 #[test]
@@ -52,7 +53,8 @@ fn while_the_disk_is_slow_receiving_goes_on_and_drops_are_counted_and_become_a_g
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let begin = Instant::now();
-    let taken = day.iter().filter(|interval| handle.try_put(&info, Trust::Local, None, interval)).count();
+    let put = |interval: &&Interval| handle.try_put(&info, Trust::Local, None, interval) == Queued::Yes;
+    let taken = day.iter().filter(put).count();
     assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
     assert!((50..150).contains(&taken), "{taken}");
     let dropped = u64::try_from(day.len() - taken).unwrap();
@@ -195,4 +197,36 @@ fn what_fails_and_has_a_receipt_is_no_loss_because_it_comes_again() {
     assert_eq!(read_all(&reader, &Query::new(info.host)).len() as u64, stored);
     let all = TimeRange::ALL;
     assert!(reader.gaps(info.host, all, 10).unwrap().iter().all(|gap| gap.intervals == 0));
+}
+
+#[test]
+fn a_flood_of_new_boots_takes_nothing_from_an_enrolled_device() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let (device, mut stranger) = (data::host(1), data::host(2));
+    let day = data::day(&device, 1, 250, 20);
+    let mut forged = data::day(&stranger, 1, 1, 4).remove(0);
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &QueueOptions::default()).unwrap();
+    let (handle, notices, begin) = (thread.handle(), Arc::new(Notices::default()), Instant::now());
+    for (number, interval) in (0_u64..).zip(&day) {
+        for boot in 0..100 {
+            (stranger.boot, forged.boot) =
+                (BootId(u128::from(number * 100 + boot).to_le_bytes()), stranger.boot);
+            handle.try_put(&stranger, Trust::Unauthenticated, Some(&LossCounts::default()), &forged);
+        }
+        let receipt: Arc<dyn Receipt> = notices.clone();
+        let request = ReceiptRequest { receipt, number };
+        let loss = LossCounts::default();
+        assert!(handle.try_put_with_receipt(&device, Trust::Authenticated, &loss, interval, request));
+    }
+    assert!(handle.flush(LONG));
+    let status = thread.stop();
+    assert_eq!(*notices.0.lock().unwrap(), (0..250).map(|number| (number, true)).collect::<Vec<_>>());
+    let boots = data::number(&path, "SELECT count(*) FROM boot").cast_unsigned() - 1;
+    // Four at once and one a second, of 25,000.
+    assert!((1..=5 + begin.elapsed().as_secs()).contains(&boots), "{boots}");
+    assert_eq!((status.refused_intervals + boots, status.dropped_intervals), (25_000, 0));
+    let reader = Reader::open(&path).unwrap();
+    assert_eq!(read_all(&reader, &Query::new(device.host)).len(), 250);
+    assert_eq!(data::number(&path, "SELECT count(*) FROM gap"), 0, "a flood fills no table of gaps either");
 }

@@ -38,7 +38,7 @@ impl From<status::Status> for ReceiverHealth {
         Self {
             store: from.store.state,
             store_error: from.store.error,
-            store_dropped: from.store.dropped,
+            store_dropped: from.store.dropped + from.store.refused,
             rejected: from.receiver.rejected,
             kernel_dropped: from.receiver.kernel_dropped,
         }
