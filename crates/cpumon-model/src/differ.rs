@@ -195,10 +195,7 @@ impl Interval {
                 process.delta += &thread.delta;
                 process.flags |= thread.flags;
                 process.thread_rows += 1;
-                // A thread that did not run blocks for the whole interval: adding that up over hundreds of sleepers says nothing.
-                if !thread.delta.is_zero() {
-                    process.sched += &thread.sched;
-                }
+                process.sched += &thread.sched;
             }
         }
     }

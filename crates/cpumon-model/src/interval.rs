@@ -100,8 +100,7 @@ pub struct ProcessInterval {
     pub flags: Flags,
     /// Sum over its threads (and over those that ended without a row).
     pub delta: Delta,
-    /// Sum over its threads that were active: those that only slept are left out, so that it is the same wherever idle
-    /// rows are not kept.
+    /// Sum over its threads, those that only waited included, with or without a row of their own.
     pub sched: SchedDelta,
 }
 

@@ -139,7 +139,7 @@ pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
     "user" UserNs "user" "%USR" Share Right [TERMINAL|PAGE] "Run time in user mode, in the unit of utilization.";
     "system" SystemNs "system" "%SYS" Share Right [TERMINAL|PAGE] "Run time in kernel mode, in the unit of utilization.";
     "ready" RunDelayNs "ready %" "%RDY" Share Right [TERMINAL|PAGE] "";
-    "blocked" BlockedNs "blocked %" "%BLK" Share Right [TERMINAL|PAGE] "Time neither running nor runnable within the interval. Shown as a percentage of the interval, active threads added up.";
+    "blocked" BlockedNs "blocked %" "%BLK" Share Right [TERMINAL|PAGE] "Time neither running nor runnable within the interval. Shown as a percentage of the interval, threads added up.";
     "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] "What it was blocked by most: the system call it slept in, disk, page fault, stopped, traced, kernel, exit, other.";
     "longest" LongestRunDelayNs "max delay" "RDELAY" Duration Right [TERMINAL|PAGE] "";
     "p99" RunDelayP99Ns "p99 delay" "RDELAY p99" Duration Right [TERMINAL] "99 % of the run delays were no longer, to within an eighth; of a thread only if it was selected (--histogram-threads).";

@@ -77,7 +77,7 @@ export const TASK_COLUMNS = [
     title: 'blocked %',
     format: 'share',
     align: 'right',
-    help: 'Time neither running nor runnable within the interval. Shown as a percentage of the interval, active threads added up.',
+    help: 'Time neither running nor runnable within the interval. Shown as a percentage of the interval, threads added up.',
   },
   {
     id: 'wait',

@@ -160,10 +160,11 @@ impl<'a> Cells<'a> {
         Some(percent(self.interval.cpu_pct(self.int(item, id)?)?, false))
     }
 
-    /// Blocked time of a process is the sum over its active threads, so a process that only slept has none.
+    /// A process that did nothing waited. Where nothing is known of its waits, as in stores of older versions, that is no data.
     fn blocked(&self, item: &Item<'_>) -> Option<String> {
         let is_asleep = !matches!(item, Item::Thread(_)) && item.delta().is_zero();
-        if is_asleep { None } else { self.of_interval(item, ColumnId::BlockedNs) }
+        let is_unknown = is_asleep && self.int(item, ColumnId::BlockedNs) == Some(0);
+        if is_unknown { None } else { self.of_interval(item, ColumnId::BlockedNs) }
     }
 
     /// What it was blocked by most; of a process that only slept, what its main thread waits for.
