@@ -59,14 +59,18 @@ impl SchedTimes {
         let fell = self.delay_after_wakeup_ns < earlier.delay_after_wakeup_ns
             || self.wakeups < earlier.wakeups
             || self.migrations < earlier.migrations;
+        let blocked_ns = self.blocked_ns.saturating_sub(earlier.blocked_ns);
+        let mut waits = self.waits.since(&earlier.waits);
+        // More only if a wait was counted to one reason and turned out to be of another: the sum is right.
+        waits.keep_within(blocked_ns);
         let delta = SchedDelta {
             delay_after_wakeup_ns: grown(self.delay_after_wakeup_ns, earlier.delay_after_wakeup_ns),
-            blocked_ns: grown(self.blocked_ns, earlier.blocked_ns),
+            blocked_ns: signed(blocked_ns),
             wakeups: grown(self.wakeups, earlier.wakeups),
             migrations: grown(self.migrations, earlier.migrations),
             // A maximum since the snapshot before: there is nothing to subtract.
             longest_delay_ns: signed(self.longest_delay_ns),
-            waits: self.waits.since(&earlier.waits),
+            waits,
             open_wait: self.open_wait,
         };
         (delta, fell)

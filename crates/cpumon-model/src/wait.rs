@@ -207,6 +207,34 @@ impl Waits {
     }
 }
 
+impl Waits {
+    /// Takes time off a reason, at most all that it has.
+    pub fn take(&mut self, reason: WaitReason, ns: u64) {
+        if let Some(slot) = self.slot_of(reason).filter(|_| reason.is_some()) {
+            self.ns[slot] = self.ns[slot].saturating_sub(ns);
+            if self.ns[slot] == 0 {
+                self.reasons[slot] = WaitReason::NONE;
+            }
+        }
+    }
+
+    /// Shortens the longest waits until their sum is at most `total_ns`.
+    pub(crate) fn keep_within(&mut self, total_ns: u64) {
+        let mut over_ns = self.total_ns().saturating_sub(total_ns);
+        while over_ns > 0 {
+            let Some(longest) = self.ns.iter_mut().max() else { return };
+            let less_ns = over_ns.min(*longest);
+            *longest -= less_ns;
+            over_ns -= less_ns;
+        }
+        for (reason, ns) in self.reasons.iter_mut().zip(self.ns) {
+            if ns == 0 {
+                *reason = WaitReason::NONE;
+            }
+        }
+    }
+}
+
 impl PartialEq for Waits {
     fn eq(&self, other: &Self) -> bool {
         self.iter().count() == other.iter().count() && self.iter().all(|(reason, ns)| other.of(reason) == ns)
@@ -291,6 +319,29 @@ mod tests {
             [(WaitReason::syscall(1), 5), (WaitReason::DISK, 1)].into_iter().collect()
         );
         assert!(before.since(&before).is_empty());
+    }
+
+    #[test]
+    fn time_is_taken_off_a_reason() {
+        let mut waits: Waits = [(WaitReason::DISK, 10), (WaitReason::OTHER, 50)].into_iter().collect();
+        waits.take(WaitReason::OTHER, 20);
+        waits.take(WaitReason::NONE, 20);
+        assert_eq!((waits.of(WaitReason::OTHER), waits.total_ns()), (30, 40));
+        waits.take(WaitReason::OTHER, 31);
+        assert_eq!(waits, [(WaitReason::DISK, 10)].into_iter().collect());
+    }
+
+    #[test]
+    fn too_much_is_taken_off_the_longest() {
+        let mut waits: Waits = [(WaitReason::DISK, 10), (WaitReason::OTHER, 50)].into_iter().collect();
+        waits.keep_within(60);
+        assert_eq!(waits.total_ns(), 60);
+        waits.keep_within(30);
+        assert_eq!((waits.of(WaitReason::DISK), waits.of(WaitReason::OTHER)), (10, 20));
+        waits.keep_within(4);
+        assert_eq!(waits, [(WaitReason::DISK, 4)].into_iter().collect());
+        waits.keep_within(0);
+        assert!(waits.is_empty());
     }
 
     proptest! {

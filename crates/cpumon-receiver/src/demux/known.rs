@@ -4,13 +4,14 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    DelayOf, Fields, Interval, IrqSample, Life, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey,
+    DelayOf, Fields, Interval, IrqSample, Life, OpenWaits, ProcessKey, ProcessSample, Snapshot, ThreadKey,
     ThreadSample, bytes_of_info, trim_list,
 };
 
 use super::accounts::{bytes_of, grow};
 use super::delays;
 use super::gather::{IRQ_BYTES, MAX_IRQS};
+use super::lost_waits::complete_waits;
 
 /// Texts of so many bytes are not counted again.
 const FEW_TEXT_BYTES: usize = 64 << 10;
@@ -28,6 +29,10 @@ pub(super) struct Known {
     watched_from_boot_ns: u64,
     /// A snapshot had every run-delay histogram, or reported that there are none: tasks missing in it had no delays.
     has_all_delays: bool,
+    /// Rows of the snapshots before this one were lost, as far as is known.
+    lost_before: u64,
+    /// What the threads wait for.
+    pub(super) open_waits: OpenWaits,
     /// Rows of the snapshot at hand that were not known, ascending.
     fresh: Vec<usize>,
     /// Processes that end with the snapshot at hand, ascending.
@@ -45,11 +50,13 @@ struct Received {
     sequence: u64,
     /// Its end on the device's monotonic clock, ns.
     end_ns: u64,
+    /// Of a thread: rows that brought waits of it may be lost. The next one with a name has all.
+    lacks_waits: bool,
 }
 
 impl Received {
     fn of(snapshot: &Snapshot) -> Self {
-        Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns }
+        Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns, lacks_waits: false }
     }
 }
 
@@ -77,6 +84,7 @@ impl Known {
             + bytes_of(&self.exits_sent)
             + bytes_of(&self.fresh)
             + bytes_of(&self.emptied)
+            + self.open_waits.bytes()
             + self.text_bytes
             + self.delay_bytes
     }
@@ -98,6 +106,8 @@ impl Known {
         self.snapshot.clear();
         self.threads_received.clear();
         self.processes_received.clear();
+        self.open_waits.clear();
+        self.lost_before = 0;
         self.watched_from_boot_ns = first.begin.boot_ns;
         self.has_all_delays = false;
         (self.text_bytes, self.counted_text_bytes) = (0, 0);
@@ -118,6 +128,11 @@ impl Known {
         self.exits_sent.drain(..sent_before);
     }
 
+    /// Rows of snapshots before this one were lost.
+    pub(super) fn note_loss(&mut self, before: u64) {
+        self.lost_before = before;
+    }
+
     /// Merges the threads that were sent into what is known of them: a known thread that was not sent went
     /// on waiting up to the last snapshot; a row without a name has the known one, and the known waits that did not grow.
     pub(super) fn complete_threads(&mut self, snapshot: &mut Snapshot) {
@@ -129,16 +144,21 @@ impl Known {
             else {
                 continue;
             };
-            // A row without a name leaves out the wait reasons that did not grow, too.
-            if thread.comm.is_empty() {
-                thread.comm = known.comm;
-                keep_waits(&mut thread.sched, &known.sched);
-            }
             let Some(received) = self.threads_received.get_mut(at) else { continue };
             // The device sent no row since `received`, so its open wait went on at least to the last
             // snapshot.
             known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
             received.end_ns = end_ns;
+            // A row without a name leaves out the wait reasons that did not grow, too.
+            if thread.comm.is_empty() {
+                thread.comm = known.comm;
+                received.lacks_waits |= received.sequence < self.lost_before;
+                let since_ns = received.lacks_waits.then(|| snapshot.end.mono_ns.saturating_sub(end_ns));
+                complete_waits(thread, known, since_ns);
+            } else {
+                received.lacks_waits = false;
+            }
+            self.open_waits.has_row(known.process, known.sched.open_wait);
         }
         // An ended thread has no row among the threads, but may have been left out in the same way until its
         // end.
@@ -150,6 +170,13 @@ impl Known {
             {
                 known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
                 received.end_ns = end_ns;
+                self.open_waits.has_row(known.process, known.sched.open_wait);
+            }
+        }
+        for key in &snapshot.gone {
+            let at = search(&self.snapshot.threads, 0, key, |row| row.key);
+            if let Some(known) = self.snapshot.threads.get(at).filter(|known| known.key == *key) {
+                self.open_waits.has_row(known.process, known.sched.open_wait);
             }
         }
     }
@@ -296,7 +323,14 @@ impl Known {
     }
 
     fn retain_threads(&mut self, keep: impl Fn(&ThreadSample, Received) -> bool) {
-        retain_both(&mut self.snapshot.threads, &mut self.threads_received, keep);
+        let open_waits = &mut self.open_waits;
+        retain_both(&mut self.snapshot.threads, &mut self.threads_received, |thread, received| {
+            let stays = keep(thread, received);
+            if !stays {
+                open_waits.leave(thread.process, thread.sched.open_wait);
+            }
+            stays
+        });
     }
 
     fn retain_processes(&mut self, keep: impl Fn(&ProcessSample, Received) -> bool) {
@@ -312,16 +346,25 @@ impl Known {
             at = search(known, at, &thread.key, |row| row.key);
             match known.get_mut(at).filter(|known| known.key == thread.key) {
                 Some(known) => {
+                    let (before, now) = (known.sched.open_wait, thread.sched.open_wait);
+                    // Most threads that ran wait for the same again.
+                    if (known.process, before) != (thread.process, now) {
+                        self.open_waits.leave(known.process, before);
+                        self.open_waits.join(thread.process, now);
+                    }
                     *known = *thread;
-                    received[at] = Received::of(cur);
+                    received[at] = Received { lacks_waits: received[at].lacks_waits, ..Received::of(cur) };
                 }
                 None => self.fresh.push(index),
             }
         }
         // Known threads are updated whatever the limit is: it keeps only new ones out.
-        let space = rows_in(space, known);
+        let space = rows_in(space, known, OpenWaits::MOST_BYTES_A_THREAD);
         let over = self.fresh.len().saturating_sub(space);
         self.fresh.truncate(space);
+        for thread in self.fresh.iter().filter_map(|&index| cur.threads.get(index)) {
+            self.open_waits.join(thread.process, thread.sched.open_wait);
+        }
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.threads.get(index).copied());
         insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);
         over as u64
@@ -342,7 +385,7 @@ impl Known {
                 None => self.fresh.push(index),
             }
         }
-        let space = rows_in(space, known);
+        let space = rows_in(space, known, 0);
         let over = self.fresh.len().saturating_sub(space);
         self.fresh.truncate(space);
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.processes.get(index).cloned());
@@ -351,19 +394,9 @@ impl Known {
     }
 }
 
-/// Rows that `bytes` have space for, beside those that the list has space for already.
-fn rows_in<T>(bytes: usize, list: &Vec<T>) -> usize {
-    list.capacity() - list.len() + bytes / (size_of::<T>() + size_of::<Received>())
-}
-
-/// Adds the known waits that were not sent, because they did not grow.
-fn keep_waits(sent: &mut SchedTimes, known: &SchedTimes) {
-    for (reason, ns) in known.waits.iter() {
-        if sent.waits.of(reason) == 0 {
-            sent.waits.add(reason, ns);
-            sent.blocked_ns = sent.blocked_ns.saturating_add(ns);
-        }
-    }
+/// Rows that `bytes` have space for, beside those that the list has space for already. Each takes so many bytes elsewhere.
+fn rows_in<T>(bytes: usize, list: &Vec<T>, elsewhere: usize) -> usize {
+    list.capacity() - list.len() + bytes / (size_of::<T>() + size_of::<Received>() + elsewhere)
 }
 
 fn take_irqs(known: &mut Vec<IrqSample>, sent: &[IrqSample]) {
@@ -407,7 +440,11 @@ fn insert<T: Default, K: Ord>(
     }
 }
 
-fn retain_both<T>(list: &mut Vec<T>, received: &mut Vec<Received>, keep: impl Fn(&T, Received) -> bool) {
+fn retain_both<T>(
+    list: &mut Vec<T>,
+    received: &mut Vec<Received>,
+    mut keep: impl FnMut(&T, Received) -> bool,
+) {
     let mut at = 0;
     let mut kept = 0;
     // `retain` visits the rows in order, so `at` and `kept` keep both lists in step.

@@ -295,6 +295,7 @@ impl V2Host {
     fn finish_oldest(&mut self, work: &mut Work<'_>) {
         let Some(mut gather) = self.pending.pop_front() else { return };
         self.rows_over_limit += gather.rows_over_limit;
+        self.known.open_waits.exchange(&mut work.scratch.waits);
         self.count_gap(&gather);
         gather.tidy();
         self.complete_from_known(&mut gather);
@@ -317,6 +318,10 @@ impl V2Host {
             self.is_watched = true;
             self.flags = Flags::empty();
         }
+        if !gather.fragments.is_complete() {
+            self.known.note_loss(gather.header.sequence.saturating_add(1));
+        }
+        self.known.open_waits.exchange(&mut work.scratch.waits);
         // The old list of fragments goes into the spare snapshot, so that no memory is allocated for each
         // one.
         let fragments = self.done.take().map(|done| done.1).unwrap_or_default();
@@ -334,6 +339,7 @@ impl V2Host {
             if lost > 0 {
                 loss.snapshots_lost = loss.snapshots_lost.saturating_add(lost);
                 self.flags |= Flags::SPANS_LOSS;
+                self.known.note_loss(gather.header.sequence);
             }
         }
         if gather.fragments.is_complete() {
@@ -372,6 +378,8 @@ impl V2Host {
     fn give_out(&mut self, gather: &Gather, work: &mut Work<'_>) {
         let interval = &mut work.scratch.interval;
         interval.fill(&self.known.snapshot, &gather.snapshot);
+        // Before `take`: the waits are those since the snapshot before.
+        self.known.add_open_waits(&gather.snapshot, interval, &mut work.scratch.processes);
         // Before `take`, which forgets the threads that show which process has none left.
         self.known.end_emptied(&gather.snapshot, interval);
         interval.flags |= self.flags;

@@ -1,6 +1,6 @@
 //! [`Work`]: what a host uses while it takes a frame: limits, memory that all hosts share, and where its intervals go.
 
-use cpumon_model::{HostStatus, Interval, trim_list};
+use cpumon_model::{HostStatus, Interval, ProcessInterval, WaitBuffers, trim_list};
 
 use super::gather::Gather;
 use super::options::DemuxOptions;
@@ -12,6 +12,9 @@ const MAX_SPARE: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) interval: Interval,
+    /// For merging rows of processes.
+    pub(super) processes: Vec<ProcessInterval>,
+    pub(super) waits: WaitBuffers,
     pub(super) spare: Vec<Gather>,
 }
 
@@ -33,6 +36,8 @@ impl Work<'_> {
         trim_list(&mut interval.cpus);
         interval.processes.clear();
         trim_list(&mut interval.processes);
+        self.scratch.processes.clear();
+        trim_list(&mut self.scratch.processes);
         interval.threads.clear();
         trim_list(&mut interval.threads);
         interval.irqs.clear();
