@@ -19,3 +19,4 @@ mod spool_snapshots;
 mod summed;
 mod tables;
 mod unwatched;
+mod waits;
