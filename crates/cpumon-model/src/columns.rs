@@ -162,7 +162,7 @@ columns! {
     SourceReason "source_reason" Text "" [HOSTS] NONE "The source that measures, and why it was chosen.";
     CpuCount "cpu_count" Integer "" [HOSTS] NONE "Online CPUs.";
     IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE "The interval the agent aims at.";
-    Trust "trust" Text "" [HOSTS] NONE "How the data came in: local, authenticated, sealed, unauthenticated or imported.";
+    Trust "trust" Text "" [HOSTS] NONE "How the data came in, at its best: local, authenticated, sealed, unauthenticated or imported; host_interval has the trust of each interval.";
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
     Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";
@@ -213,6 +213,7 @@ columns! {
     CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: counters at the instant of a snapshot of threads that ended while it was made; what they ran up to that instant is in the next interval.";
     HiddenLeftOut "hidden_left_out" Integer "" [HOST_INTERVAL] NONE "Threads hidden from BPF that are not read from /proc because there are too many, at the interval's end; what they ran is unknown.";
     WakeupsUnknown "wakeups_unknown" Integer "" [HOST_INTERVAL] SCHED "Switches to a thread of which it is not known when it was woken, since the agent's start; its whole wait counts as blocked.";
+    IntervalTrust "trust" Text "" [HOST_INTERVAL] NONE "How the interval came in: local, authenticated, sealed, unauthenticated or imported; empty where that was not recorded.";
 }
 
 /// The columns of one table, in their order.

@@ -7,7 +7,7 @@ use bitflags::bitflags;
 use crate::{
     BootId, ClockPiece, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta, Fields, HostId,
     IrqInterval, Ledger, Moment, ProcessInfo, ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState,
-    ThreadKey,
+    ThreadKey, Trust,
 };
 
 /// What became of a task inside the interval.
@@ -127,6 +127,8 @@ pub struct Interval {
     pub wall_shift_ns: i64,
     /// What placed it, where the boot's clock was ever wrong; only on its way through a receiver.
     pub clock_piece: Option<ClockPiece>,
+    /// How it came in; `None`: no receiver has taken it yet, or one that did not record that.
+    pub trust: Option<Trust>,
     /// How long the ending snapshot's collection pass took, ns.
     pub pass_ns: u64,
     /// The device's own time stamp in a v1 datagram, 100 ns ticks since 0001-01-01 local time; such intervals stand on

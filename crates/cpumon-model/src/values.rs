@@ -111,6 +111,9 @@ impl<'a> IntervalView<'a> {
             ColumnId::ThreadCount => Value::Int(i64::from(interval.thread_count)),
             ColumnId::ProcessCount => Value::Int(i64::from(interval.process_count)),
             ColumnId::PassNs => self.known(Value::count(interval.pass_ns)),
+            ColumnId::IntervalTrust => {
+                interval.trust.map_or(Value::Null, |trust| Value::Text(Cow::Borrowed(trust.name())))
+            }
             ColumnId::V1Ticks => interval.v1_ticks.map_or(Value::Null, Value::Int),
             _ => self
                 .ledger(id)
@@ -267,6 +270,7 @@ mod tests {
             v1_ticks: Some(1),
             cpus: vec![CpuInterval::default(); 2],
             ledger: Ledger { capacity_ns: 1, ..Ledger::default() },
+            trust: Some(crate::Trust::Local),
             ..Interval::default()
         };
         interval.end.mono_ns = 1;

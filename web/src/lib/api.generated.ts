@@ -677,6 +677,11 @@ export interface components {
              */
             threads: components["schemas"]["Thread"][];
             /**
+             * @description How it came in: `local`, `authenticated`, `sealed`, `unauthenticated` or `imported`. Missing where that was not recorded.
+             * @default null
+             */
+            trust: string | null;
+            /**
              * Format: int64
              * @description The time stamp of a v1 device, 100 ns ticks since 0001-01-01 local time.
              * @default null

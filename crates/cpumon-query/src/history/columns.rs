@@ -17,6 +17,7 @@ fn is_shown_elsewhere(column: &Column) -> bool {
             | ColumnId::Source
             | ColumnId::StartNs
             | ColumnId::V1Ticks
+            | ColumnId::IntervalTrust
             | ColumnId::RunDelayHistogram
     )
 }

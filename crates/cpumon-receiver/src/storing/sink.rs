@@ -79,6 +79,7 @@ impl Sink {
             claim(&mut status, &mut interval);
         }
         // After `claim`, because the store has the line under the id that results.
+        interval.trust = Some(status.trust);
         let recall = self.recall(&interval);
         self.lines.place_compared(&mut interval, estimate, recall);
         let is_put = match (&self.store, receipt) {
@@ -170,7 +171,8 @@ impl Sink {
         }
     }
 
-    fn put(&self, status: &HostStatus, interval: Interval) {
+    fn put(&self, status: &HostStatus, mut interval: Interval) {
+        interval.trust = Some(status.trust);
         let Some(store) = &self.store else {
             self.hub.put(status, Arc::new(interval));
             return;

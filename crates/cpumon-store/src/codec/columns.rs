@@ -2,7 +2,7 @@
 
 use cpumon_model::Delta;
 
-use super::meta::{COLUMNS, COUNT, Coding as MetaCoding, IN_EVERY_CHUNK, MetaRow, SHIFT};
+use super::meta::{COLUMNS, COUNT, Coding as MetaCoding, IN_EVERY_CHUNK, MetaRow};
 use super::values::{Coding, PARTS};
 use super::varint::{self, Cursor, Malformed, write_section};
 
@@ -79,7 +79,7 @@ fn expected(coding: MetaCoding, at: usize, row: &MetaRow, before: &MetaRow) -> i
 /// Writes the numbers of all intervals, column by column.
 pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
     let mut column = Vec::new();
-    // The last column is written by `write_shifts`, behind what older versions wrote.
+    // The last columns are written by `write_optional`, behind what older versions wrote.
     for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
         column.clear();
         let mut before = &[0; COUNT];
@@ -105,29 +105,32 @@ pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result
     Ok(())
 }
 
-/// Writes how far the intervals were moved; nothing if none was.
-pub(crate) fn write_shifts(rows: &[MetaRow], out: &mut Vec<u8>) {
-    if rows.iter().all(|row| row[SHIFT] == 0) {
-        return;
+/// Writes the columns that a chunk may leave out, up to the last one that is not zero somewhere.
+pub(crate) fn write_optional(rows: &[MetaRow], out: &mut Vec<u8>) {
+    let is_needed = |at: &usize| rows.iter().any(|row| row[*at] != 0);
+    let end = (IN_EVERY_CHUNK..COUNT).rfind(is_needed).map_or(IN_EVERY_CHUNK, |last| last + 1);
+    for at in IN_EVERY_CHUNK..end {
+        let (mut column, mut before) = (Vec::new(), 0_i64);
+        for row in rows {
+            varint::write_signed(&mut column, row[at].wrapping_sub(before));
+            before = row[at];
+        }
+        write_section(out, &column);
     }
-    let (mut column, mut before) = (Vec::new(), 0_i64);
-    for row in rows {
-        varint::write_signed(&mut column, row[SHIFT].wrapping_sub(before));
-        before = row[SHIFT];
-    }
-    write_section(out, &column);
 }
 
-/// Reads what [`write_shifts`] wrote; chunks without it were not moved.
-pub(crate) fn read_shifts(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
-    // So do all chunks of stores before schema version 7.
-    if cursor.remaining() == 0 {
-        return Ok(());
-    }
-    let (mut column, mut before) = (cursor.section()?, 0_i64);
-    for row in rows {
-        before = before.wrapping_add(column.i64()?);
-        row[SHIFT] = before;
+/// Reads what [`write_optional`] wrote; columns that are not there are zero.
+pub(crate) fn read_optional(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+    for at in IN_EVERY_CHUNK..COUNT {
+        // Chunks of stores before schema version 7 have none of them, those before version 10 the first at most.
+        if cursor.remaining() == 0 {
+            return Ok(());
+        }
+        let (mut column, mut before) = (cursor.section()?, 0_i64);
+        for row in rows.iter_mut() {
+            before = before.wrapping_add(column.i64()?);
+            row[at] = before;
+        }
     }
     Ok(())
 }

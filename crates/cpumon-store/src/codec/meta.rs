@@ -2,7 +2,7 @@
 //! and reading them, and the columns of a chunk are one list, [`COLUMNS`].
 
 use cpumon_model::{
-    BootId, Fields, Flags, HostId, Interval, Ledger, LossCounts, Moment, SourceHealth, SourceKind,
+    BootId, Fields, Flags, HostId, Interval, Ledger, LossCounts, Moment, SourceHealth, SourceKind, Trust,
 };
 
 /// How a column is written in a chunk. Every way wraps, so that any numbers come back.
@@ -21,12 +21,14 @@ pub(crate) enum Coding {
 }
 
 /// Number of columns.
-pub(crate) const COUNT: usize = 41;
-/// Number of columns that each chunk has; those behind them are written only where they are not zero, and are the last ones
-/// of table `interval`.
+pub(crate) const COUNT: usize = 42;
+/// Number of columns that each chunk has; those behind them are written only up to the last one that is not zero, and are the last
+/// ones of table `interval`.
 pub(crate) const IN_EVERY_CHUNK: usize = 40;
 /// Position of `wall_shift_ns`: the device's own wall clock less `end_wall_ns`.
 pub(crate) const SHIFT: usize = 40;
+/// Position of `trust`: how the interval came in, see [`trust_code`].
+pub(crate) const TRUST: usize = 41;
 
 /// The fields that the store has columns for. The rest of what a source measures reads as no data.
 const CARRIED: Fields = Fields::FIRST_RELEASE
@@ -105,7 +107,26 @@ pub(crate) const COLUMNS: [(&str, Coding); COUNT] = [
     ("rejected", Coding::Delta),
     ("store_dropped", Coding::Delta),
     ("wall_shift_ns", Coding::Delta),
+    ("trust", Coding::Delta),
 ];
+
+/// The number of a trust in the file; 0 where it was not recorded.
+pub(crate) fn trust_code(trust: Option<Trust>) -> i64 {
+    match trust {
+        None => 0,
+        Some(Trust::Unauthenticated) => 1,
+        Some(Trust::Imported) => 2,
+        Some(Trust::Encrypted) => 3,
+        Some(Trust::Authenticated) => 4,
+        Some(Trust::Local) => 5,
+    }
+}
+
+/// The reverse of [`trust_code`]; `None` for a number that it never gives, too.
+fn trust_of(code: i64) -> Option<Trust> {
+    let all = [Trust::Unauthenticated, Trust::Imported, Trust::Encrypted, Trust::Authenticated, Trust::Local];
+    all.into_iter().find(|trust| trust_code(Some(*trust)) == code)
+}
 
 /// The numbers of `interval`.
 pub(crate) fn row_of(interval: &Interval, received_wall_ns: i64, loss: Option<&LossCounts>) -> MetaRow {
@@ -153,6 +174,7 @@ pub(crate) fn row_of(interval: &Interval, received_wall_ns: i64, loss: Option<&L
         lost_7,
         lost_8,
         interval.wall_shift_ns,
+        trust_code(interval.trust),
     ]
 }
 
@@ -184,6 +206,7 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
         Moment { mono_ns: unsigned(END_MONO), wall_ns: row[END_WALL], boot_ns: unsigned(END_BOOT) };
     interval.begin = Moment { mono_ns: unsigned(4), wall_ns: row[5], boot_ns: unsigned(6) };
     (interval.wall_shift_ns, interval.clock_piece) = (row[SHIFT], None);
+    interval.trust = trust_of(row[TRUST]);
     interval.source = SourceKind::from_code(u8::try_from(row[8]).unwrap_or(0));
     interval.fields = fields_of(row);
     interval.flags = flags_of(row);
@@ -251,7 +274,7 @@ mod tests {
     #[test]
     fn every_number_comes_back_from_its_own_column() {
         let mut row: MetaRow = std::array::from_fn(|at| 1000 + i64::try_from(at).unwrap());
-        (row[8], row[9], row[10], row[22]) = (2, 9, 5, 1);
+        (row[8], row[9], row[10], row[22], row[TRUST]) = (2, 9, 5, 1, 4);
         let mut interval = Interval::default();
         apply(&row, HostId([1; 16]), BootId([2; 16]), &mut interval);
         assert_eq!(row_of(&interval, row[RECEIVED], loss_of(&row).as_ref()), row);
@@ -271,5 +294,6 @@ mod tests {
         assert_eq!(COLUMNS[RECEIVED].0, "received_wall_ns");
         assert_eq!(COLUMNS[SEQUENCE].0, "sequence");
         assert_eq!(COLUMNS[SHIFT].0, "wall_shift_ns");
+        assert_eq!(COLUMNS[TRUST].0, "trust");
     }
 }

@@ -14,7 +14,7 @@ use super::merge_names::mark_seen;
 use super::rollup::Rollup;
 use super::transaction::Transaction;
 use crate::codec::chunk::{self, Chunk, FreshInterval, MAX_CHUNK_SPAN_NS};
-use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE};
+use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE, TRUST};
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::codec::{PackedInterval, blob};
 use crate::fresh::{self, FreshRow};
@@ -89,8 +89,13 @@ impl Compactor {
         due: &Due,
     ) -> Sql<()> {
         let mut rows = load_oldest(transaction, key, self.full)?;
+        // A chunk is of one trust: retention takes chunks by trust.
+        let trust = rows.first().map_or(0, |(_, row)| row.meta[TRUST]);
+        let of_one_trust = rows.iter().take_while(|(_, row)| row.meta[TRUST] == trust).count();
+        let is_cut = of_one_trust < rows.len();
+        rows.truncate(of_one_trust);
         let ready = rows.iter().take_while(|(_, row)| row.meta[RECEIVED] <= due.full_ns).count();
-        let is_old = rows.first().is_some_and(|(_, row)| row.meta[RECEIVED] <= due.partial_ns);
+        let is_old = is_cut || rows.first().is_some_and(|(_, row)| row.meta[RECEIVED] <= due.partial_ns);
         // A partial chunk now would leave the rest for another partial one: wait until it is full, or old.
         rows.truncate(if is_old || ready >= self.full as usize { ready } else { 0 });
         let Unpacked { ids, intervals } = unpack(transaction, key.host, rows)?;
@@ -147,8 +152,8 @@ impl Compactor {
         transaction
             .prepare_cached(
                 "INSERT INTO chunk (host_id, boot_id, first_end_wall_ns, last_end_wall_ns, last_received_wall_ns,
-                                    intervals, process_rows, thread_rows, meta, processes, threads, sched)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
+                                    intervals, process_rows, thread_rows, meta, processes, threads, sched, trust)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
             )?
             .execute(params![
                 key.host,
@@ -162,7 +167,8 @@ impl Compactor {
                 sections.meta,
                 sections.processes,
                 sections.threads,
-                sections.sched
+                sections.sched,
+                intervals.first().map_or(0, |interval| interval.meta[TRUST])
             ])?;
         // In the same transaction as the chunk: a crash between the two would leave sums that lack an interval or have it twice.
         self.rollup.add(intervals, |id| dims.summed_process(transaction, id))?;

@@ -70,6 +70,7 @@ impl ActiveCopy {
             end: from.end,
             wall_shift_ns: from.wall_shift_ns,
             clock_piece: from.clock_piece,
+            trust: from.trust,
             pass_ns: from.pass_ns,
             v1_ticks: from.v1_ticks,
             cpus,

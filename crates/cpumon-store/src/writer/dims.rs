@@ -20,7 +20,10 @@ const MAX_HOSTS: usize = 16_384;
 pub(super) struct KnownHost {
     /// Its row, and that of the boot that reports now.
     key: BootKey,
-    info: HostInfo,
+    boot: BootId,
+    /// How its sender describes it; `None`: not known, because only a lesser sender ([`may_describe`]) sent this boot yet.
+    described: Option<HostInfo>,
+    /// The best trust that data of this host ever came in with.
     trust: Trust,
     /// The newest end of an interval of this boot; `None` if there is none yet.
     pub(super) newest_end_wall_ns: Option<i64>,
@@ -124,12 +127,16 @@ impl Dims {
     ) -> Sql<&mut KnownHost> {
         let key = interval.host;
         let is_known = self.hosts.peek(&key).is_some_and(|known| {
-            known.info.boot == interval.boot && known.trust == trust && is_same_host(&known.info, info)
+            let is_described = || {
+                let described = known.described.as_ref();
+                known.trust == trust && described.is_some_and(|known| is_same_host(known, info))
+            };
+            known.boot == interval.boot && (!may_describe(trust, known.trust) || is_described())
         });
         if !is_known {
             let host = load_host(connection, info, trust, interval)?;
             // A new name or trust does not change the tasks; another boot does: pids and start times count within it.
-            let old = self.hosts.remove(&key).filter(|old| old.info.boot == interval.boot);
+            let old = self.hosts.remove(&key).filter(|old| old.boot == interval.boot);
             let host = match old {
                 Some(old) => KnownHost { tasks: old.tasks, ..host },
                 None => host,
@@ -172,27 +179,51 @@ fn is_same_host(a: &HostInfo, b: &HostInfo) -> bool {
         && a.interval_ns == b.interval_ns
 }
 
+/// Whether data that came in with `trust` describes a host of which the best data came in with `best`: its name, its kernel, its
+/// trust. A lesser sender of the same id changes none of that, and a file that the user imports does not rename a host that reports.
+fn may_describe(trust: Trust, best: Trust) -> bool {
+    trust.rank() >= best.rank() && (trust != Trust::Imported || best == Trust::Imported)
+}
+
 /// Finds or inserts a host and its boot, and records a change of its description.
 fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &Interval) -> Sql<KnownHost> {
-    let host: HostRow = connection
+    let known: Option<(HostRow, Option<String>)> = connection
+        // A host of which only a gap was recorded has no description yet.
         .prepare_cached(
-            // A file that the user imports adds to a host that reports here; it does not rename it.
-            "INSERT INTO host (key, name, trust) VALUES (?1, ?2, ?3)
-             ON CONFLICT (key) DO UPDATE SET
-                 name = iif(excluded.trust = 'imported' AND trust <> 'imported', name, excluded.name),
-                 trust = iif(excluded.trust = 'imported', trust, excluded.trust) RETURNING id",
+            "SELECT id, iif(EXISTS (SELECT 1 FROM host_change WHERE host_id = id), trust, NULL) FROM host WHERE key = ?1",
         )?
-        .query_row(params![interval.host.0, info.hostname, trust.name()], |row| row.get(0))?;
+        .query_row([interval.host.0], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (host, best) = match known {
+        Some((host, best)) => (host, best.map(|best| Trust::from_name(&best))),
+        None => (insert_host(connection, interval.host, info, trust)?, None),
+    };
     let key = BootKey { host, boot: load_boot(connection, host, interval.boot)? };
-    record_change(connection, key, info, trust, interval.end.wall_ns)?;
+    let best = best.filter(|best| !may_describe(trust, *best));
+    let describes = best.is_none();
+    if describes {
+        connection
+            .prepare_cached(
+                "UPDATE host SET name = ?2, trust = ?3 WHERE id = ?1 AND (name, trust) IS NOT (?2, ?3)",
+            )?
+            .execute(params![host, info.hostname, trust.name()])?;
+        record_change(connection, key, info, trust, interval.end.wall_ns)?;
+    }
     let newest_end_wall_ns = load_newest(connection, key)?;
     Ok(KnownHost {
         key,
-        info: HostInfo { host: interval.host, boot: interval.boot, ..info.clone() },
-        trust,
+        boot: interval.boot,
+        described: describes.then(|| info.clone()),
+        trust: best.unwrap_or(trust),
         newest_end_wall_ns,
         tasks: KnownTasks::default(),
     })
+}
+
+fn insert_host(connection: &Connection, host: HostId, info: &HostInfo, trust: Trust) -> Sql<HostRow> {
+    connection
+        .prepare_cached("INSERT INTO host (key, name, trust) VALUES (?1, ?2, ?3) RETURNING id")?
+        .query_row(params![host.0, info.hostname, trust.name()], |row| row.get(0))
 }
 
 fn load_boot(connection: &Connection, host: HostRow, boot: BootId) -> Sql<BootRow> {

@@ -84,7 +84,8 @@ impl Inserter {
         self.cpus.clear();
         cpus::encode(&interval.cpus, &mut self.cpus);
         host_sched::encode(interval, &mut self.cpus);
-        let row = meta::row_of(interval, received_wall_ns, loss);
+        let mut row = meta::row_of(interval, received_wall_ns, loss);
+        row[meta::TRUST] = meta::trust_code(Some(trust));
         let now_s = received_wall_ns / 1_000_000_000;
         let mut naming = dims.naming(transaction, interval.host, now_s)?;
         self.packer.pack(&mut naming, interval)?;
@@ -124,8 +125,10 @@ fn insert_row(connection: &Connection, key: BootKey, row: &MetaRow, blobs: [&[u8
     for (at, blob) in blobs.into_iter().enumerate() {
         statement.raw_bind_parameter(meta::IN_EVERY_CHUNK + 3 + at, blob)?;
     }
-    // Two keys and three blobs come before it, and parameters count from 1.
-    statement.raw_bind_parameter(meta::SHIFT + 6, row[meta::SHIFT])?;
+    for (at, &value) in row.iter().enumerate().skip(meta::IN_EVERY_CHUNK) {
+        // Two keys and three blobs come before it, and parameters count from 1.
+        statement.raw_bind_parameter(at + 6, value)?;
+    }
     statement.raw_execute()?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cpumon_model::{
     BootId, Comm, CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, HostId, HostInfo,
     Interval, IrqInterval, Ledger, Life, LossCounts, Moment, Probes, ProcessInfo, ProcessInterval,
-    ProcessKey, SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, WaitReason,
+    ProcessKey, SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, Trust, WaitReason,
 };
 use cpumon_store::{Reader, Writer};
 
@@ -260,9 +260,9 @@ fn sched(random: &mut Random) -> SchedDelta {
     sched
 }
 
-/// What a store gives back of an interval: active rows only.
+/// What a store gives back of an interval that was measured here: active rows only.
 pub fn active(interval: &Interval) -> Interval {
-    let mut active = interval.clone();
+    let mut active = Interval { trust: Some(Trust::Local), ..interval.clone() };
     let is_odd = |life: Life, flags: cpumon_model::Flags| life != Life::Alive || !flags.is_empty();
     let has_delays =
         |row: &ThreadInterval| interval.delays_of(DelayOf::Thread(row.process, row.key)).is_some();

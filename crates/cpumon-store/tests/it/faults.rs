@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cpumon_model::{Comm, ProcessInfo, Trust};
+use cpumon_model::{Comm, Interval, ProcessInfo, Trust};
 use cpumon_store::{Query, QueueOptions, Reader, StoreError, StoreOptions, TimeRange, Writer, WriterThread};
 use rusqlite::Connection;
 
@@ -218,7 +218,7 @@ fn hostile_names_are_values() {
     writer.put(&info, Trust::Unauthenticated, None, &interval).unwrap();
     writer.commit().unwrap();
     let reader = Reader::open(&path).unwrap();
-    let expected = data::active(&interval);
+    let expected = Interval { trust: Some(Trust::Unauthenticated), ..data::active(&interval) };
     assert_eq!(read_all(&reader, &Query::new(info.host)), std::slice::from_ref(&expected));
     data::compact_all(&mut writer);
     assert_eq!(read_all(&reader, &Query::new(info.host)), [expected]);

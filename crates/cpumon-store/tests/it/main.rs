@@ -20,3 +20,4 @@ mod sched;
 mod segments;
 mod source;
 mod thread;
+mod trust;

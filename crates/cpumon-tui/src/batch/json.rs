@@ -111,7 +111,8 @@ pub(super) fn write_json(listing: &Listing<'_>, out: &mut dyn Write) -> io::Resu
     let mut head = Map::new();
     head.insert("host".into(), hostname.into());
     head.insert("host_id".into(), interval.host.to_string().into());
-    head.insert("trust".into(), status.map_or(Json::Null, |status| status.trust.name().into()));
+    let trust = interval.trust.or(status.map(|status| status.trust));
+    head.insert("trust".into(), trust.map_or(Json::Null, |trust| trust.name().into()));
     head.insert("intervals_not_printed".into(), left_out.into());
     for id in HOST {
         head.insert(column_name(id).into(), json(values.host(id)));

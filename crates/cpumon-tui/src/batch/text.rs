@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use cpumon_model::{Fields, Interval, flag_names};
+use cpumon_model::{Fields, Interval, Trust, flag_names};
 
 use crate::Feed;
 use crate::batch::listing::Listing;
@@ -95,7 +95,7 @@ fn write_line(view: &View, text: impl Fn(Col) -> String, out: &mut dyn Write) ->
 fn write_head(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
     let Listing { interval, status, left_out, .. } = *listing;
     let host = status.map_or_else(|| "-".to_string(), |status| safe(&status.info.hostname));
-    let trust = status.map_or("-", |status| status.trust.name());
+    let trust = interval.trust.or(status.map(|status| status.trust)).map_or("-", Trust::name);
     let length = seconds(i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX));
     write!(
         out,

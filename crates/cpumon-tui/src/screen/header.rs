@@ -87,7 +87,8 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
     let theme = app.theme;
     let mut parts: Vec<Part> = Vec::new();
     if let Some(status) = app.status() {
-        match status.trust {
+        // Of the past: a host may have been enrolled since.
+        match shown.trust.unwrap_or(status.trust) {
             Trust::Unauthenticated => {
                 parts.push((format!("UNAUTHENTICATED {}", safe(&status.address)), theme.warn()));
             }

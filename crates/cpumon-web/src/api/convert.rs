@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use cpumon_model as model;
-use cpumon_model::{Comm, Fields, Flags, Life, SourceHealth, TaskState};
+use cpumon_model::{Comm, Fields, Flags, Life, SourceHealth, TaskState, Trust};
 
 use super::delays::Delays;
 use super::fields::source_from_name;
@@ -226,6 +226,7 @@ impl From<&model::Interval> for Interval {
             begin: interval.begin,
             end: interval.end,
             wall_shift_ns: interval.wall_shift_ns,
+            trust: interval.trust.map(|trust| trust.name().to_owned()),
             pass_ns: interval.pass_ns,
             v1_ticks: interval.v1_ticks,
             cpus: interval.cpus.iter().map(cpu).collect(),
@@ -263,6 +264,7 @@ impl TryFrom<Interval> for model::Interval {
             end: interval.end,
             wall_shift_ns: interval.wall_shift_ns,
             clock_piece: None,
+            trust: interval.trust.as_deref().map(Trust::from_name),
             pass_ns: interval.pass_ns,
             v1_ticks: interval.v1_ticks,
             cpus: interval.cpus.iter().map(cpu).collect(),

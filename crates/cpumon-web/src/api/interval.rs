@@ -42,6 +42,9 @@ pub struct Interval {
     /// time line.
     #[serde(skip_serializing_if = "is_default")]
     pub wall_shift_ns: i64,
+    /// How it came in: `local`, `authenticated`, `sealed`, `unauthenticated` or `imported`. Missing where that was not recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<String>,
     /// How long the ending snapshot's pass took.
     pub pass_ns: u64,
     /// The time stamp of a v1 device, 100 ns ticks since 0001-01-01 local time.

@@ -165,7 +165,7 @@ impl SnapshotBase {
         Self {
             host: interval.host.to_string(),
             hostname: host.info.hostname.to_string(),
-            trust: host.trust.name().to_owned(),
+            trust: interval.trust.unwrap_or(host.trust).name().to_owned(),
             boot: interval.boot.to_string(),
             number,
             begin_ns: Nanos(interval.begin.wall_ns),

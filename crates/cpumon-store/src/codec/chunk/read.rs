@@ -4,7 +4,7 @@
 use cpumon_model::{Delta, Flags};
 
 use super::format::FORMAT;
-use crate::codec::columns::{Values, read_meta, read_shifts};
+use crate::codec::columns::{Values, read_meta, read_optional};
 use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow};
 use crate::codec::values::difference;
 use crate::codec::varint::{Cursor, Malformed};
@@ -88,7 +88,7 @@ impl Chunk {
             self.cpus.extend_from_slice(cursor.bytes(len)?);
             self.cpu_ends.push(self.cpus.len());
         }
-        read_shifts(&mut cursor, &mut self.metas)?;
+        read_optional(&mut cursor, &mut self.metas)?;
         // Ends of 0 make every interval read as one without rows, until the other sections are read.
         self.process_ends.resize(count, 0);
         self.thread_ends.resize(count, 0);

@@ -3,7 +3,7 @@
 use cpumon_model::Delta;
 
 use super::format::FORMAT;
-use crate::codec::columns::{write_meta, write_shifts, write_values};
+use crate::codec::columns::{write_meta, write_optional, write_values};
 use crate::codec::meta::MetaRow;
 use crate::codec::values::{Coding, sum};
 use crate::codec::varint::{self, write_section};
@@ -41,8 +41,8 @@ pub(crate) fn encode(intervals: &[FreshInterval], level: i32) -> std::io::Result
     for interval in intervals {
         write_section(&mut meta, &interval.cpus);
     }
-    // Last: chunks of older versions end here, and so do those of hosts whose clock is right.
-    write_shifts(&numbers, &mut meta);
+    // Last: chunks of older versions end here.
+    write_optional(&numbers, &mut meta);
     let processes = sorted_processes(intervals);
     let threads = sorted_threads(intervals, &processes);
     Ok(Sections {
