@@ -66,7 +66,9 @@ pub use interval_view::IntervalView;
 pub use irq::{IrqInterval, IrqSample, LOCAL_IRQ_FROM};
 pub use ledger::Ledger;
 pub use lists::{empty_list, trim_list};
-pub use memory::{DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, bytes_of_delays, bytes_of_info, bytes_of_rows};
+pub use memory::{
+    DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_delays, bytes_of_info, bytes_of_rows,
+};
 pub use name::Comm;
 pub use open_waits::{OpenWaits, WaitBuffers};
 pub use recent::Recent;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cpumon_model::{
     CpuSample, DELAY_BUCKET_BYTES, DelayHistogram, DelayOf, Delays, ExitSample, HISTOGRAM_BYTES, HostInfo,
-    IrqSample, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample, bytes_of_info,
+    INFO_BYTES, IrqSample, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample,
     trim_list,
 };
 
@@ -294,9 +294,7 @@ fn irq(frame: &Frame, row: &IrqRow, known: &Snapshot) -> IrqSample {
     let before =
         known.irqs.binary_search_by_key(&row.irq, |irq| irq.irq).ok().and_then(|at| known.irqs.get(at));
     let name = match (before, frame.irq_name(row)) {
-        (Some(before), sent) if sent.as_deref().is_none_or(|sent| *before.name == *sent) => {
-            Arc::clone(&before.name)
-        }
+        (Some(before), sent) if sent.is_none_or(|sent| *before.name == *sent) => Arc::clone(&before.name),
         (_, sent) => {
             let sent = sent.unwrap_or_default();
             // Cut and not refused: the name is for people only, and the sender chooses its length.
@@ -331,8 +329,8 @@ impl Texts<'_> {
         let Some(sent) = sent.filter(|sent| !self.frame.is_info(sent, known)) else {
             return Arc::clone(known);
         };
-        let info = self.frame.info(sent);
-        let bytes = bytes_of_info(&info);
+        // Before the texts are copied: rows of a few bits may each have the same long ones.
+        let bytes = INFO_BYTES + self.frame.info_bytes(sent);
         // The process stays, under the name that is known: its CPU time counts, only the text is left out.
         if bytes > self.space.bytes.min(self.space.text_bytes) {
             self.over += 1;
@@ -340,6 +338,6 @@ impl Texts<'_> {
         }
         self.space.bytes -= bytes;
         self.space.text_bytes -= bytes;
-        Arc::new(info)
+        Arc::new(self.frame.info(sent))
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod section {
     pub(crate) const THREADS: u8 = 5;
     pub(crate) const EXITS: u8 = 6;
     pub(crate) const GONE: u8 = 7;
+    pub(crate) const IRQS: u8 = 8;
     pub(crate) const DELAYS: u8 = 9;
 }
 
@@ -18,9 +19,12 @@ const TID: u8 = 3;
 const CPU: u8 = 5;
 const RUN: u8 = 6;
 const NAME: u8 = 21;
+const CMDLINE: u8 = 23;
 const ENDS_PROCESS: u8 = 27;
 const THREAD_COUNT: u8 = 28;
 const HOSTNAME: u8 = 40;
+const IRQ: u8 = 112;
+const IRQ_NAME: u8 = 115;
 const DELAY_WHOLE: u8 = 120;
 const DELAY_COUNT: u8 = 122;
 
@@ -31,6 +35,7 @@ pub(crate) const MAX_DATAGRAM: usize = 65_507;
 #[derive(Copy, Clone)]
 pub(crate) struct Head {
     pub(crate) host: u64,
+    pub(crate) boot: u64,
     pub(crate) agent_start: u32,
     pub(crate) sequence: u64,
     pub(crate) fragment: u16,
@@ -39,7 +44,7 @@ pub(crate) struct Head {
 
 impl Head {
     pub(crate) fn of(host: u64, sequence: u64) -> Self {
-        Self { host, agent_start: 1, sequence, fragment: 0, fragments: 1 }
+        Self { host, boot: 0x0909_0909_0909_0909, agent_start: 1, sequence, fragment: 0, fragments: 1 }
     }
 
     /// A frame with these sections.
@@ -49,7 +54,8 @@ impl Head {
         bytes.extend_from_slice(&[VERSION, u8::try_from(HEADER_BYTES).unwrap(), 0, 0]);
         bytes.extend_from_slice(&self.host.to_be_bytes());
         bytes.extend_from_slice(&[7; 8]);
-        bytes.extend_from_slice(&[9; 16]);
+        bytes.extend_from_slice(&self.boot.to_be_bytes());
+        bytes.extend_from_slice(&[9; 8]);
         bytes.extend_from_slice(&self.agent_start.to_le_bytes());
         bytes.extend_from_slice(&self.sequence.to_le_bytes());
         bytes.extend_from_slice(&self.fragment.to_le_bytes());
@@ -72,52 +78,87 @@ struct Fixed(u8, u16, u64, u64);
 /// Bits of a process id that may be any.
 const ID_BITS: u16 = 20;
 
-/// A table of `rows` rows.
-fn table(kind: u8, rows: usize, columns: &[Fixed]) -> Vec<u8> {
-    let mut body = vec![u8::try_from(columns.len()).unwrap(), 0];
+/// Writes values of any number of bits, the lowest bits first.
+#[derive(Default)]
+struct Bits {
+    bytes: Vec<u8>,
+    pending: u128,
+    count: u16,
+}
+
+impl Bits {
+    fn push(&mut self, value: u64, width: u16) {
+        self.pending |= u128::from(value) << self.count;
+        self.count += width;
+        while self.count >= 8 {
+            self.bytes.push(self.pending.to_le_bytes()[0]);
+            self.pending >>= 8;
+            self.count -= 8;
+        }
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        if self.count > 0 {
+            self.push(0, 8 - self.count);
+        }
+        self.bytes
+    }
+}
+
+/// A text in each row: its column, its bytes, and whether rows behind the first one only say that it is the same.
+struct Text<'a>(u8, &'a [u8], bool);
+
+impl Text<'_> {
+    /// Length as it is coded, and its significant bits: each text has that many, or none if it is the same as before.
+    fn length(&self) -> (u64, u16) {
+        let length = self.1.len() as u64 + 1;
+        (length, u16::try_from(length.ilog2()).unwrap() + 1)
+    }
+
+    fn column(&self) -> [u8; 3] {
+        // A text, with one bit before the length: 0 means no length, and so the text of the row before.
+        let [low, high] = (2 | 1 << 2 | self.length().1 << 5 | 1 << 12).to_le_bytes();
+        [self.0, low, high]
+    }
+
+    fn push(&self, row: usize, bits: &mut Bits) {
+        let (length, significant) = self.length();
+        if row > 0 && self.2 {
+            return bits.push(0, 1);
+        }
+        bits.push(1, 1);
+        bits.push(length & !(1 << (significant - 1)), significant - 1);
+        for &byte in self.1 {
+            bits.push(byte.into(), 8);
+        }
+    }
+}
+
+/// A table of `rows` rows, each with the same texts.
+fn table_with(kind: u8, rows: usize, columns: &[Fixed], texts: &[Text<'_>]) -> Vec<u8> {
+    let mut body = vec![u8::try_from(columns.len() + texts.len()).unwrap(), 0];
     for Fixed(id, width, ..) in columns {
         let [low, high] = (width << 5).to_le_bytes();
         body.extend_from_slice(&[*id, low, high]);
     }
+    body.extend(texts.iter().flat_map(Text::column));
     body.extend_from_slice(&u16::try_from(rows).unwrap().to_le_bytes());
-    let (mut pending, mut count) = (0_u128, 0);
+    let mut bits = Bits::default();
     for row in 0..rows {
         for &Fixed(_, width, first, others) in columns {
-            let value = if row == 0 { first } else { others };
-            pending |= u128::from(value) << count;
-            count += width;
-            while count >= 8 {
-                body.push(pending.to_le_bytes()[0]);
-                pending >>= 8;
-                count -= 8;
-            }
+            bits.push(if row == 0 { first } else { others }, width);
+        }
+        for text in texts {
+            text.push(row, &mut bits);
         }
     }
-    if count > 0 {
-        body.push(pending.to_le_bytes()[0]);
-    }
+    body.extend(bits.finish());
     section_of(kind, &body)
 }
 
-/// A table of one row with one text.
-fn text(kind: u8, id: u8, text: &str) -> Vec<u8> {
-    // A text of 17 bits of length: prefix 0, at least 17 significant bits.
-    let length = text.len() + 1;
-    let bits = usize::try_from(length.ilog2()).unwrap() + 1;
-    let [low, high] = (2 | u16::try_from(bits).unwrap() << 5).to_le_bytes();
-    let mut body = vec![1, 0, id, low, high, 1, 0];
-    let (mut pending, mut count) = (length & !(1 << (bits - 1)), bits - 1);
-    for &byte in text.as_bytes() {
-        pending |= usize::from(byte) << count;
-        count += 8;
-        while count >= 8 {
-            body.push(pending.to_le_bytes()[0]);
-            pending >>= 8;
-            count -= 8;
-        }
-    }
-    body.push(pending.to_le_bytes()[0]);
-    section_of(kind, &body)
+/// A table of `rows` rows.
+fn table(kind: u8, rows: usize, columns: &[Fixed]) -> Vec<u8> {
+    table_with(kind, rows, columns, &[])
 }
 
 fn section_of(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -125,14 +166,39 @@ fn section_of(kind: u8, body: &[u8]) -> Vec<u8> {
     [&[kind, low, high], body].concat()
 }
 
-/// Process 1 with this name.
+/// Process 0 with this name.
 pub(crate) fn named_process(name: &str) -> Vec<u8> {
-    text(section::PROCESSES, NAME, name)
+    table_with(section::PROCESSES, 1, &[], &[Text(NAME, name.as_bytes(), false)])
+}
+
+/// Processes 1, 2, … with this name and command line.
+pub(crate) fn named_processes(rows: usize, name: &str, command_line: &str) -> Vec<u8> {
+    let texts = [Text(NAME, name.as_bytes(), false), Text(CMDLINE, command_line.as_bytes(), false)];
+    table_with(section::PROCESSES, rows, &[Fixed(PID, 2, 1, 1)], &texts)
+}
+
+/// Processes 1, 2, … of `bits` bits each; all have the long text as name and command line.
+pub(crate) fn processes_with_long_texts(rows: usize, bits: u16, long: &[u8]) -> Vec<u8> {
+    let texts = [Text(NAME, long, true), Text(CMDLINE, long, true)];
+    table_with(section::PROCESSES, rows, &[Fixed(PID, bits - 2, 1, 1)], &texts)
+}
+
+/// Interrupt lines 1, 2, … that all have the same name.
+pub(crate) fn irqs_with_long_name(rows: usize, name: &[u8]) -> Vec<u8> {
+    table_with(section::IRQS, rows, &[Fixed(IRQ, 8, 1, 1)], &[Text(IRQ_NAME, name, true)])
+}
+
+/// Threads without a name that ended, in `columns` columns that take no bits.
+pub(crate) fn gone_in_many_columns(rows: usize, bits: u16, columns: u8) -> Vec<u8> {
+    // Numbers from 200 on are not known here: a receiver skips such columns.
+    let empty = (0..columns).map(|number| Fixed(200 + number % 50, 0, 0, 0));
+    let keys = [Fixed(PID, bits / 2, 1, 1), Fixed(TID, bits / 2, 1, 1)];
+    table(section::GONE, rows, &keys.into_iter().chain(empty).collect::<Vec<_>>())
 }
 
 /// A host with this name.
 pub(crate) fn named_host(name: &str) -> Vec<u8> {
-    text(section::HOST, HOSTNAME, name)
+    table_with(section::HOST, 1, &[], &[Text(HOSTNAME, name.as_bytes(), false)])
 }
 
 /// So many threads alive.
@@ -163,6 +229,11 @@ pub(crate) fn exits(rows: usize, bits: u16) -> Vec<u8> {
 /// The same without final counters.
 pub(crate) fn gone(rows: usize, bits: u16) -> Vec<u8> {
     table(section::GONE, rows, &[Fixed(PID, bits / 2, 1, 1), Fixed(TID, bits / 2, 1, 1)])
+}
+
+/// Interrupt lines 1, 2, …
+pub(crate) fn irqs(rows: usize, bits: u16) -> Vec<u8> {
+    table(section::IRQS, rows, &[Fixed(IRQ, bits, 1, 1)])
 }
 
 /// CPUs 1, 2, …

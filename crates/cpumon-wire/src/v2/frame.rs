@@ -1,8 +1,6 @@
 //! [`Frame`]: one decoded v2 datagram. Its buffers are reused, so a receiver decodes frames without
 //! allocating.
 
-use std::borrow::Cow;
-
 use cpumon_model::{
     Comm, Counters, CpuSample, CpuTimes, HostInfo, Moment, ProcessInfo, ProcessKey, SourceHealth, TaskState,
     ThreadKey, ThreadSample, trim_list,
@@ -18,7 +16,7 @@ use super::columns::{
 };
 use super::delays::{self, DelayRow};
 use super::header::Header;
-use super::read::{Span, TableReader};
+use super::read::{MAX_COLUMNS, Span, TableReader};
 use super::rows::{MAX_TEXT_BYTES, STATES};
 use super::sched::{self, IrqRow};
 use super::sent::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
@@ -31,6 +29,8 @@ const MAX_CPU_TIME_NS: u64 = 1 << 60;
 const COUNTED_ROW_BITS: usize = 16;
 /// So many rows with counters may be shorter. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
 const MIN_COUNTED_ROWS: usize = 4_096;
+/// Values of rows for each bit of a frame, on average: those that are the same in each row take no bits, but take time.
+const CELLS_OF_BIT: usize = 1;
 
 /// One decoded datagram. Rows ascend by process and thread within each of the datagram's tables.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +58,8 @@ pub struct Frame {
     texts: Vec<u8>,
     /// Rows with counters that may still come.
     counted_rows_left: usize,
+    /// Values of rows that may still come.
+    cells_left: usize,
 }
 
 /// Reads one datagram.
@@ -77,6 +79,7 @@ impl Frame {
         let (header, mut at) = Header::decode(bytes)?;
         self.header = header;
         self.counted_rows_left = (bytes.len() * 8 / COUNTED_ROW_BITS).max(MIN_COUNTED_ROWS);
+        self.cells_left = bytes.len() * 8 * CELLS_OF_BIT + MIN_COUNTED_ROWS * MAX_COLUMNS;
         while at < bytes.len() {
             let cut = DecodeError::new(at, Reason::Truncated);
             let (&[kind, low, high], rest) =
@@ -93,11 +96,11 @@ impl Frame {
     #[must_use]
     pub fn info(&self, text: &InfoText) -> ProcessInfo {
         ProcessInfo {
-            name: self.short(text.name),
-            comm: self.short(text.comm),
+            name: self.short(text.name).into(),
+            comm: self.short(text.comm).into(),
             cmdline: self.text(text.cmdline).into(),
-            cgroup: self.short(text.cgroup),
-            container: self.short(text.container),
+            cgroup: self.short(text.cgroup).into(),
+            container: self.short(text.container).into(),
             uid: text.uid,
             is_kernel: text.is_kernel,
         }
@@ -115,10 +118,18 @@ impl Frame {
             && self.bytes(text.container) == info.container.as_bytes()
     }
 
+    /// Length of the texts of a process info that was sent, bytes: as long as [`Frame::info`] makes them, or a few more.
+    #[must_use]
+    pub fn info_bytes(&self, text: &InfoText) -> usize {
+        let short = [text.name, text.comm, text.cgroup, text.container];
+        let length = |span: Span| span.len as usize;
+        length(text.cmdline) + short.into_iter().map(|span| length(span).min(MAX_TEXT_BYTES)).sum::<usize>()
+    }
+
     /// The name of an interrupt line, if sent.
     #[must_use]
-    pub fn irq_name(&self, row: &IrqRow) -> Option<Cow<'_, str>> {
-        row.name.map(|name| self.text(name))
+    pub fn irq_name(&self, row: &IrqRow) -> Option<&str> {
+        row.name.map(|name| self.short(name))
     }
 
     /// Empties it, and gives back memory that only few datagrams need.
@@ -151,15 +162,18 @@ impl Frame {
         self.texts.get(begin..begin + span.len as usize).unwrap_or_default()
     }
 
-    /// Texts are UTF-8; what is not becomes U+FFFD.
-    fn text(&self, span: Span) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.bytes(span))
+    /// Empty for bytes that are no text, which are never asked for.
+    fn text(&self, span: Span) -> &str {
+        std::str::from_utf8(self.bytes(span)).unwrap_or_default()
     }
 
     /// A text, cut where agents cut it: the sender chooses its length, and the receiver keeps it.
-    fn short(&self, span: Span) -> Box<str> {
-        let text = self.text(span);
-        text[..text.floor_char_boundary(MAX_TEXT_BYTES)].into()
+    fn short(&self, span: Span) -> &str {
+        // Cut before it is checked, because rows may repeat a long text.
+        let bytes = self.bytes(span);
+        let kept = bytes.get(..MAX_TEXT_BYTES).unwrap_or(bytes);
+        std::str::from_utf8(kept)
+            .unwrap_or_else(|cut| std::str::from_utf8(&kept[..cut.valid_up_to()]).unwrap_or_default())
     }
 
     fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
@@ -168,9 +182,10 @@ impl Frame {
             return Ok(());
         }
         let mut table = TableReader::new(body, offset)?;
+        let too_many = DecodeError::new(offset, Reason::TooManyRows);
+        self.cells_left = self.cells_left.checked_sub(table.cells_left()).ok_or(too_many)?;
         if matches!(kind, section::HOST..=section::EXITS) {
-            let rows_left = self.counted_rows_left.checked_sub(table.rows_left());
-            self.counted_rows_left = rows_left.ok_or(DecodeError::new(offset, Reason::TooManyRows))?;
+            self.counted_rows_left = self.counted_rows_left.checked_sub(table.rows_left()).ok_or(too_many)?;
         }
         match kind {
             section::HOST => self.read_host(&mut table),
@@ -190,11 +205,11 @@ impl Frame {
             self.host = Some(HostInfo {
                 host: self.header.host,
                 boot: self.header.boot,
-                hostname: self.short(table.span(HOSTNAME)),
-                kernel: self.short(table.span(KERNEL)),
-                arch: self.short(table.span(ARCH)),
-                agent: self.short(table.span(AGENT)),
-                source_reason: self.short(table.span(SOURCE_REASON)),
+                hostname: self.short(table.span(HOSTNAME)).into(),
+                kernel: self.short(table.span(KERNEL)).into(),
+                arch: self.short(table.span(ARCH)).into(),
+                agent: self.short(table.span(AGENT)).into(),
+                source_reason: self.short(table.span(SOURCE_REASON)).into(),
                 cpu_count: table.narrow(CPU_COUNT)?,
                 interval_ns: table.value(INTERVAL),
             });

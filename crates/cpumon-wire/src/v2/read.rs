@@ -1,17 +1,19 @@
 //! [`TableReader`]: reads a section row by row. A table describes its columns, so columns that are not known
 //! here are read and left out.
 
+use std::borrow::Cow;
+
 use super::bits::{BitReader, unzigzag};
-use super::columns::{Column, ID_LIMIT, Kind, Relative, UNITS, relative};
+use super::columns::{COMM, Column, ID_LIMIT, Kind, Relative, UNITS, relative};
 use super::table::MIN_ROW_BITS;
 use crate::{DecodeError, Reason};
 
 /// Most columns of a table.
-const MAX_COLUMNS: usize = 64;
+pub(super) const MAX_COLUMNS: usize = 64;
 /// Where values of unknown columns go.
 const UNKNOWN: usize = ID_LIMIT;
 
-/// A text's place in the frame's text buffer.
+/// A text's place in the frame's text buffer. It is UTF-8, but for names of threads.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) begin: u32,
@@ -119,6 +121,11 @@ impl<'a> TableReader<'a> {
             present,
             begins_group: false,
         })
+    }
+
+    /// Values of rows that are still to come, those that take no bits included.
+    pub(crate) fn cells_left(&self) -> usize {
+        self.rows_left() * self.count.max(1)
     }
 
     /// Rows that are still to come.
@@ -248,8 +255,22 @@ impl<'a> TableReader<'a> {
             let byte = self.bits.take(8).ok_or_else(|| self.error(Reason::Truncated))?;
             texts.push(byte.to_le_bytes()[0]);
         }
+        // Once here, and not for each of the rows that repeat it. The kernel's own names of threads stay bytes.
+        if column.to != usize::from(COMM) {
+            make_utf8(texts, begin as usize);
+        }
+        let len = u32::try_from(texts.len()).unwrap_or(u32::MAX).saturating_sub(begin);
         self.spans[column.to] = Span { begin, len };
         Ok(())
+    }
+}
+
+/// Makes text of the bytes from `begin` on: what is no UTF-8 becomes U+FFFD.
+fn make_utf8(texts: &mut Vec<u8>, begin: usize) {
+    let bytes = texts.get(begin..).unwrap_or_default();
+    if let Cow::Owned(text) = String::from_utf8_lossy(bytes) {
+        texts.truncate(begin);
+        texts.extend_from_slice(text.as_bytes());
     }
 }
 
