@@ -37,11 +37,15 @@ pub struct Rate {
     pub amount: u64,
     /// See `amount`.
     pub seconds: u64,
-    /// At once as much may be used as comes back in this time.
-    pub burst_s: u64,
+    /// At once as much may be used as comes back in this time, ms.
+    pub burst_ms: u64,
 }
 
 impl Rate {
+    fn burst_ns(&self) -> u64 {
+        self.burst_ms * 1_000_000
+    }
+
     /// The time in which so much comes back, ns.
     fn cost_ns(&self, amount: u64) -> u64 {
         amount.saturating_mul(self.seconds * SECOND_NS).checked_div(self.amount).unwrap_or(0)
@@ -56,7 +60,7 @@ impl Rate {
     /// How long to wait for `amount`, ns. For ever, if it is more than may be used at once.
     fn wait_ns(&self, full_at_ns: u64, amount: u64, now_ns: u64) -> u64 {
         let full_ns = self.full_after_ns(full_at_ns, amount, now_ns);
-        full_ns.saturating_sub(now_ns.saturating_add(self.burst_s * SECOND_NS))
+        full_ns.saturating_sub(now_ns.saturating_add(self.burst_ns()))
     }
 }
 
@@ -96,7 +100,7 @@ impl Bucket {
     /// Whether anything is left.
     #[must_use]
     pub fn has_left(&self, now_ns: u64) -> bool {
-        self.full_at_ns < now_ns.saturating_add(self.rate.burst_s * SECOND_NS)
+        self.full_at_ns < now_ns.saturating_add(self.rate.burst_ns())
     }
 }
 
@@ -145,6 +149,14 @@ impl<const N: usize> SourceTable<N> {
             *at = rate.full_after_ns(*at, amount, now_ns);
         }
         Ok(())
+    }
+
+    /// Counts what was used already, also beyond what is left: what comes next waits for it.
+    pub fn spend(&mut self, source: Source, amounts: [u64; N], now_ns: u64) {
+        let rates = self.rates;
+        for ((rate, amount), at) in rates.iter().zip(amounts).zip(self.place_of(source, now_ns)) {
+            *at = rate.full_after_ns(*at, amount, now_ns);
+        }
     }
 
     fn place_of(&mut self, source: Source, now_ns: u64) -> &mut [u64; N] {

@@ -2,7 +2,7 @@ use super::*;
 
 /// 100 datagrams and 10,000 bytes a second.
 const RATES: [Rate; 2] =
-    [Rate { amount: 100, seconds: 1, burst_s: 2 }, Rate { amount: 10_000, seconds: 1, burst_s: 2 }];
+    [Rate { amount: 100, seconds: 1, burst_ms: 2_000 }, Rate { amount: 10_000, seconds: 1, burst_ms: 2_000 }];
 
 fn source(number: u32) -> Source {
     IpAddr::V4(number.into()).into()
@@ -62,7 +62,8 @@ fn a_flood_of_sources_is_bounded_and_newcomers_are_taken() {
 
 #[test]
 fn a_full_table_that_evicts_takes_every_newcomer() {
-    let mut table = SourceTable::new([Rate { amount: 1, seconds: 10, burst_s: 50 }], 1_024, Overflow::Evict);
+    let mut table =
+        SourceTable::new([Rate { amount: 1, seconds: 10, burst_ms: 50_000 }], 1_024, Overflow::Evict);
     for number in 0..3_000 {
         assert_eq!(table.take(source(number), [1], 0), Ok(()));
     }
@@ -71,8 +72,8 @@ fn a_full_table_that_evicts_takes_every_newcomer() {
 
 #[test]
 fn five_tries_then_one_each_ten_seconds_and_a_right_one_costs_nothing() {
-    let all = Rate { amount: 1, seconds: 2, burst_s: 60 };
-    let of_source = Rate { amount: 1, seconds: 10, burst_s: 50 };
+    let all = Rate { amount: 1, seconds: 2, burst_ms: 60_000 };
+    let of_source = Rate { amount: 1, seconds: 10, burst_ms: 50_000 };
     let mut limiter = Limiter::new(all, of_source, 8, Overflow::Evict);
     let (sender, neighbour, ten_s_ns) = (ip("2001:db8::1"), ip("2001:db8::ffff"), 10 * SECOND_NS);
     assert!((0..5).all(|_| limiter.take(sender, 0).is_ok()));
@@ -89,7 +90,7 @@ fn five_tries_then_one_each_ten_seconds_and_a_right_one_costs_nothing() {
 
 #[test]
 fn what_was_used_already_is_waited_for() {
-    let mut bucket = Bucket::new(Rate { amount: 1_000, seconds: 1, burst_s: 4 });
+    let mut bucket = Bucket::new(Rate { amount: 1_000, seconds: 1, burst_ms: 4_000 });
     bucket.spend(3_999, 0);
     assert!(bucket.has_left(0));
     bucket.spend(3_001, 0);

@@ -45,7 +45,8 @@ impl Receiving {
         plan: &KeyPlan,
         source_rate: Option<SourceRate>,
     ) -> Result<Self, ReceiverError> {
-        let mut demux = Demux::new(DemuxOptions { source_rate, ..DemuxOptions::default() });
+        let limits_cpu_time = source_rate.is_some();
+        let mut demux = Demux::new(DemuxOptions { source_rate, limits_cpu_time, ..DemuxOptions::default() });
         let group_keys = GroupKeys::open(plan.clone(), &mut demux)?;
         Ok(Self { receiver, demux, group_keys })
     }

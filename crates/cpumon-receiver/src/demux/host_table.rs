@@ -8,6 +8,7 @@ use cpumon_wire::v2::Frame;
 
 use super::accounts::{Accounts, Charge, MemoryLimits};
 use super::arrival::Arrival;
+use super::cpu_time::CpuTime;
 use super::options::DemuxOptions;
 use super::rejects::Rejected;
 use super::v2_host::V2Host;
@@ -26,7 +27,7 @@ const RELEASE_ABOVE_BYTES: usize = 4 << 20;
 /// Checked this often, ns.
 const RELEASE_EVERY_NS: u64 = 1_000_000_000;
 /// A flush gives out snapshots of about so many bytes; the next one goes on. The thread that flushes receives datagrams, too.
-const FLUSH_BYTES: usize = 8 << 20;
+pub(super) const FLUSH_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
 struct Entry {
@@ -132,12 +133,14 @@ impl HostTable {
         longest_silent(&is_of_many).or_else(|| longest_silent(&is_idle))
     }
 
-    /// Gives out what has been waiting for missing datagrams for too long, and gives back memory of hosts that are silent.
+    /// Gives out what has been waiting for missing datagrams for too long, and gives back memory of hosts that are silent. `time`:
+    /// where to count how long that takes for each source.
     pub(super) fn flush(
         &mut self,
         now: Moment,
         options: &DemuxOptions,
         scratch: &mut Scratch,
+        mut time: Option<&mut CpuTime>,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) {
         let limits = *self.limits(options);
@@ -147,7 +150,13 @@ impl HostTable {
         {
             let limit = self.accounts.limit(charge, &limits);
             given_out += host.pending_bytes();
+            if let Some(time) = &mut time {
+                time.go_on();
+            }
             host.flush(now, &mut Work { options, limit, scratch, out });
+            if let Some(time) = &mut time {
+                time.end(charge.source, now.mono_ns);
+            }
             self.accounts.set(charge, host.held());
             if given_out > FLUSH_BYTES {
                 break;

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod arrival;
+mod cpu_time;
 mod delays;
 mod gather;
 mod host_table;
@@ -27,6 +28,7 @@ use cpumon_wire::{DecodeError, v1, v2};
 
 pub use accounts::MemoryLimits;
 use arrival::Arrival;
+use cpu_time::CpuTime;
 use host_table::HostTable;
 pub use options::{DemuxOptions, SourceRate};
 pub use rejects::{RejectCounts, RejectKind, Rejected};
@@ -91,6 +93,8 @@ pub struct Demux {
     senders: Senders,
     /// How many datagrams and bytes each source may send; `None`: any number.
     rates: Option<SourceTable<2>>,
+    /// How much time each source may take; `None`: any.
+    cpu_time: Option<CpuTime>,
     totals: DemuxTotals,
 }
 
@@ -100,6 +104,7 @@ impl Demux {
     pub fn new(options: DemuxOptions) -> Self {
         Self {
             rates: options.source_rate.map(SourceRate::table),
+            cpu_time: options.limits_cpu_time.then(CpuTime::default),
             options,
             v1_hosts: V1Table::default(),
             plain: HostTable::new(Trust::Unauthenticated),
@@ -137,10 +142,8 @@ impl Demux {
             Err(Rejected::TooFast)
         } else if datagram.starts_with(&encrypted::MAGIC) {
             self.take_encrypted(datagram, &arrival, &mut count)
-        } else if datagram.starts_with(&v2::MAGIC) {
-            self.take_plain(datagram, &arrival, &mut count)
         } else {
-            self.take_v1(datagram, &arrival, &mut count)
+            self.take_timed(datagram, &arrival, &mut count)
         };
         self.totals.intervals += given;
         if let Err(rejected) = result {
@@ -159,11 +162,10 @@ impl Demux {
             given += 1;
             out(status, interval);
         };
-        let Self { v1_hosts, plain, encrypted, options, scratch, .. } = self;
-        v1_hosts.flush(now, &mut plain.accounts, &mut count);
-        for table in [plain, encrypted] {
-            table.flush(now, options, scratch, &mut count);
-        }
+        let Self { v1_hosts, plain, encrypted, options, scratch, cpu_time, .. } = self;
+        v1_hosts.flush(now, &mut plain.accounts, cpu_time.as_mut(), &mut count);
+        plain.flush(now, options, scratch, cpu_time.as_mut(), &mut count);
+        encrypted.flush(now, options, scratch, None, &mut count);
         self.totals.intervals += given;
     }
 
@@ -240,6 +242,28 @@ impl Demux {
         let Some(rates) = &mut self.rates else { return true };
         let amounts = [1, arrival.bytes as u64];
         rates.take(arrival.from.ip().into(), amounts, arrival.received.mono_ns).is_ok()
+    }
+
+    /// Takes a datagram that is not encrypted, and counts the time that it takes for its source.
+    fn take_timed(
+        &mut self,
+        datagram: &[u8],
+        arrival: &Arrival,
+        out: &mut dyn FnMut(&HostStatus, &Interval),
+    ) -> Result<(), Rejected> {
+        let (source, now_ns) = (arrival.from.ip().into(), arrival.received.mono_ns);
+        if self.cpu_time.as_mut().is_some_and(|time| !time.begin(source, now_ns)) {
+            return Err(Rejected::TooCostly);
+        }
+        let taken = if datagram.starts_with(&v2::MAGIC) {
+            self.take_plain(datagram, arrival, out)
+        } else {
+            self.take_v1(datagram, arrival, out)
+        };
+        if let Some(time) = &mut self.cpu_time {
+            time.end(source, now_ns);
+        }
+        taken
     }
 
     fn take_plain(

@@ -6,9 +6,9 @@ use cpumon_wire::v1::AssemblerLimits;
 use super::accounts::MemoryLimits;
 
 /// Most sources with an allowance of their own at one time; those beyond share one allowance.
-const MAX_SOURCES: usize = 8_192;
-/// A source may send what it may in so many seconds at once: a receiver that was stopped takes in what waited in its socket.
-const BURST_S: u64 = 2;
+pub(super) const MAX_SOURCES: usize = 8_192;
+/// A source may send what it may in so many ms at once: a receiver that was stopped takes in what waited in its socket.
+const BURST_MS: u64 = 2_000;
 
 /// What one source may send: an IPv4 address or an IPv6 network of 64 bits. A source that floods is refused before anything of
 /// it is read, so that it takes no time from others.
@@ -29,7 +29,7 @@ impl Default for SourceRate {
 
 impl SourceRate {
     pub(super) fn table(self) -> SourceTable<2> {
-        let rate = |amount| Rate { amount, seconds: 1, burst_s: BURST_S };
+        let rate = |amount| Rate { amount, seconds: 1, burst_ms: BURST_MS };
         SourceTable::new([self.datagrams_per_s, self.bytes_per_s].map(rate), MAX_SOURCES, Overflow::Share)
     }
 }
@@ -56,6 +56,8 @@ pub struct DemuxOptions {
     pub v1: AssemblerLimits,
     /// What one source may send; `None`: any amount.
     pub source_rate: Option<SourceRate>,
+    /// Sources of plain datagrams may take a share of the thread's time only. It is measured, so it differs from run to run.
+    pub limits_cpu_time: bool,
 }
 
 impl Default for DemuxOptions {
@@ -70,6 +72,7 @@ impl Default for DemuxOptions {
             stale_rotations: 3,
             v1: AssemblerLimits::default(),
             source_rate: None,
+            limits_cpu_time: false,
         }
     }
 }

@@ -28,6 +28,9 @@ pub enum Rejected {
     /// Its source sends more than one may; nothing of it was read.
     #[error("taking a datagram: its source sends more than --source-datagrams or --source-bytes allow")]
     TooFast,
+    /// Its source's datagrams took too much of the receiver's time; nothing of it was read.
+    #[error("taking a datagram: those of its source take too much of the receiver's time")]
+    TooCostly,
     /// Its host begins more snapshots a second than one may.
     #[error("taking a datagram: its host sends more than 20 snapshots a second")]
     TooManySnapshots,
@@ -101,7 +104,7 @@ impl Rejected {
             Self::Decrypt(DecryptError::UnknownKey(_)) => RejectKind::UnknownKey,
             Self::Decrypt(DecryptError::BadTag(_) | DecryptError::OtherHost) => RejectKind::BadTag,
             Self::Decrypt(DecryptError::Replayed | DecryptError::Earlier) => RejectKind::Replayed,
-            Self::TooFast | Self::TooManySnapshots => RejectKind::Rate,
+            Self::TooFast | Self::TooCostly | Self::TooManySnapshots => RejectKind::Rate,
         }
     }
 }

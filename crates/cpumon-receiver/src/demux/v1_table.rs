@@ -8,7 +8,8 @@ use cpumon_wire::v1::Datagram;
 
 use super::accounts::{Accounts, Charge};
 use super::arrival::Arrival;
-use super::host_table::{KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS, RELEASE_AFTER_NS};
+use super::cpu_time::CpuTime;
+use super::host_table::{FLUSH_BYTES, KEEPS_PLACE_NS, MAKE_SPACE_EVERY_NS, RELEASE_AFTER_NS};
 use super::options::DemuxOptions;
 use super::rejects::Rejected;
 use super::v1_host::V1Host;
@@ -85,15 +86,28 @@ impl V1Table {
         Ok(())
     }
 
-    /// Gives out sets that have been waiting for their end for too long.
+    /// Gives out sets that have been waiting for their end for too long. `time`: where to count how long that takes for each source.
     pub(super) fn flush(
         &mut self,
         now: Moment,
         accounts: &mut Accounts,
+        mut time: Option<&mut CpuTime>,
         out: &mut dyn FnMut(&HostStatus, &Interval),
     ) {
+        let mut given_out = 0;
+        if let Some(time) = &mut time {
+            time.go_on();
+        }
         for entry in self.hosts.values_mut() {
+            let held = entry.host.held();
             let mut has_changed = entry.host.flush(now, out);
+            if has_changed {
+                if let Some(time) = &mut time {
+                    time.end(entry.charge.source, now.mono_ns);
+                    time.go_on();
+                }
+                given_out += held;
+            }
             let silent_ns = now.mono_ns.saturating_sub(entry.received_mono_ns);
             if silent_ns >= RELEASE_AFTER_NS && entry.host.held() > 0 {
                 entry.host.forget_infos();
@@ -101,6 +115,9 @@ impl V1Table {
             }
             if has_changed {
                 accounts.set(&mut entry.charge, entry.host.held());
+            }
+            if given_out > FLUSH_BYTES {
+                break;
             }
         }
     }

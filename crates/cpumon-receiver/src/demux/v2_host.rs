@@ -23,7 +23,7 @@ const MAX_PENDING: usize = 3;
 
 /// Snapshots that a host may begin: each one costs a walk over what is known, however short it is. Agents make 10 a second at most; a
 /// receiver that was stopped takes in at once what waited in its socket.
-const SNAPSHOTS: Rate = Rate { amount: 20, seconds: 1, burst_s: 10 };
+const SNAPSHOTS: Rate = Rate { amount: 20, seconds: 1, burst_ms: 10_000 };
 
 /// An agent start that was replaced by a later one may not come back while that one is received, ns.
 const RETIRED_FOR_NS: u64 = 10_000_000_000;

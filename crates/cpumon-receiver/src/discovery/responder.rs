@@ -20,8 +20,8 @@ use crate::enrollment::Authority;
 use crate::tls::limits::limiter;
 
 /// Answers to all senders, and to one source.
-const ALL: Rate = Rate { amount: 20, seconds: 1, burst_s: 2 };
-const OF_SOURCE: Rate = Rate { amount: 2, seconds: 1, burst_s: 3 };
+const ALL: Rate = Rate { amount: 20, seconds: 1, burst_ms: 2_000 };
+const OF_SOURCE: Rate = Rate { amount: 2, seconds: 1, burst_ms: 3_000 };
 /// Queries are short: a small buffer holds many.
 const BUFFER_BYTES: usize = 256 << 10;
 /// How often it checks whether to stop.

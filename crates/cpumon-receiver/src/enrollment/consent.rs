@@ -26,8 +26,8 @@ use crate::tls::limits::limiter;
 const MAX_WAITING: usize = 32;
 const MAX_WAITING_OF_SOURCE: usize = 4;
 /// New requests a second, and at once.
-const ALL: Rate = Rate { amount: 1, seconds: 1, burst_s: 32 };
-const OF_SOURCE: Rate = Rate { amount: 1, seconds: 5, burst_s: 20 };
+const ALL: Rate = Rate { amount: 1, seconds: 1, burst_ms: 32_000 };
+const OF_SOURCE: Rate = Rate { amount: 1, seconds: 5, burst_ms: 20_000 };
 /// The device hears this often that it is not forgotten.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 

@@ -122,8 +122,8 @@ impl ServerStats {
 
 impl ServerLimits {
     pub(super) fn handshakes(&self) -> Limiter {
-        let rate = |amount: u32, burst_s| Rate { amount: amount.into(), seconds: 1, burst_s };
-        limiter(rate(self.handshakes_per_second, 1), rate(self.handshakes_per_second_of_source, 2))
+        let rate = |amount: u32, burst_ms| Rate { amount: amount.into(), seconds: 1, burst_ms };
+        limiter(rate(self.handshakes_per_second, 1_000), rate(self.handshakes_per_second_of_source, 2_000))
     }
 }
 

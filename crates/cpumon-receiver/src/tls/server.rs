@@ -35,7 +35,7 @@ const STACK_BYTES: usize = 1 << 20;
 /// How often a session with work of its own is called.
 const WORK: Duration = Duration::from_millis(25);
 /// So much time's worth of bytes may come at once.
-const BURST_S: u64 = 4;
+const BURST_MS: u64 = 4_000;
 
 /// What all threads share.
 struct Shared {
@@ -378,7 +378,8 @@ impl Shared {
                 break served;
             }
         };
-        let bucket = Bucket::new(Rate { amount: self.limits.bytes_per_second, seconds: 1, burst_s: BURST_S });
+        let bucket =
+            Bucket::new(Rate { amount: self.limits.bytes_per_second, seconds: 1, burst_ms: BURST_MS });
         let mut device = Device::new(self.handler.open(peer), bucket);
         loop {
             check().map_err(End::Bye)?;

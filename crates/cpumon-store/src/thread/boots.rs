@@ -7,9 +7,9 @@ use cpumon_model::{BootId, HostId, Recent};
 use crate::writer::Seeded;
 
 /// Of one host: a machine that starts again and again still has each of its boots stored.
-const OF_HOST: Rate = Rate { amount: 1, seconds: 1, burst_s: 4 };
+const OF_HOST: Rate = Rate { amount: 1, seconds: 1, burst_ms: 4_000 };
 /// Of all of them together: a thousand machines that start at once do not wait.
-const OF_ALL: Rate = Rate { amount: 4, seconds: 1, burst_s: 1_024 };
+const OF_ALL: Rate = Rate { amount: 4, seconds: 1, burst_ms: 1_024_000 };
 /// Hosts in memory. One that is forgotten while it reports begins its boot once more.
 const MAX_HOSTS: usize = 8_192;
 

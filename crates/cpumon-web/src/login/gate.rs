@@ -24,10 +24,10 @@ const MAX_VERIFIED: usize = 256;
 const MAX_TOKEN: usize = 256;
 
 /// Wrong tokens of one sender: 5 at once.
-const TRIES_OF_SENDER: Rate = Rate { amount: 1, seconds: 10, burst_s: 50 };
+const TRIES_OF_SENDER: Rate = Rate { amount: 1, seconds: 10, burst_ms: 50_000 };
 /// Tokens verified of all senders together, 30 at once, so that verifying cannot take the machine. Only tokens with the id of one
 /// of ours are verified: strangers cannot use up the tries of those who have a token.
-const TRIES_OF_ALL: Rate = Rate { amount: 1, seconds: 2, burst_s: 60 };
+const TRIES_OF_ALL: Rate = Rate { amount: 1, seconds: 2, burst_ms: 60_000 };
 const MAX_SENDERS: usize = 1024;
 
 /// The login of a request.
