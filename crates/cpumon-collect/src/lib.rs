@@ -104,6 +104,11 @@ pub fn now() -> Moment {
     source::platform::now()
 }
 
+/// Gives memory that was freed back to the system, after a crowd of tasks. It takes some ms.
+pub fn give_memory_back() {
+    source::platform::give_memory_back();
+}
+
 /// Reads the CPU time of every thread by three clocks: the tick sampler's, the scheduler's, and the switches. Needs BPF.
 pub struct ClockReader {
     inner: source::platform::ClockReader,

@@ -17,6 +17,10 @@ use cpumon_query::{Bell, Live, Seek, Shown};
 const KEEP: Duration = Duration::from_mins(10);
 /// Hosts that are not authenticated share one part in so many of the memory.
 const UNAUTHENTICATED_PART: usize = 4;
+/// Hosts that are not authenticated keep no recent past when they were silent for so long, ns,
+const FORGET_AFTER_NS: i64 = 60_000_000_000;
+/// as long as they have more than so many bytes together.
+const FORGET_ABOVE_BYTES: usize = 4 << 20;
 
 /// Bounds of a hub.
 #[derive(Copy, Clone, Debug)]
@@ -134,10 +138,14 @@ impl Hub {
             let host = inner.hosts.entry(id).or_default();
             host.status.clone_from(status);
             host.number += 1;
-            host.push(Shown { serial, number: host.number, interval }, budget);
-            if !share.is_trusted {
-                inner.keep_within(&share);
+            let shown = Shown { serial, number: host.number, interval };
+            // Before it is there: with it the others would take more than they may.
+            let bytes = host.bytes_with(&shown.interval);
+            host.make_space(bytes, &shown.interval, budget);
+            if !share.is_trusted && !inner.make_space(bytes, &share) {
+                return;
             }
+            inner.hosts.entry(id).or_default().push(shown);
             serial
         };
         // Without the lock, which those that wake up need at once.
@@ -150,6 +158,29 @@ impl Hub {
         if let Some(host) = self.lock().hosts.get_mut(&status.info.host) {
             host.status.clone_from(status);
         }
+    }
+
+    /// Forgets the recent past of silent hosts that are not authenticated, if all of them have much: the store has it. Call it now and then.
+    pub fn forget_silent(&self, now_wall_ns: i64) {
+        let mut inner = self.lock();
+        let share = Share { is_trusted: false, bytes: FORGET_ABOVE_BYTES };
+        let mut bytes = inner.bytes_of(&share);
+        while bytes > share.bytes {
+            let is_silent =
+                |host: &Host| now_wall_ns.saturating_sub(host.status.received_wall_ns) >= FORGET_AFTER_NS;
+            let silent = inner.hosts.values_mut().filter(|host| !is_trusted(&host.status) && is_silent(host));
+            let Some(largest) = silent.max_by_key(|host| host.bytes).filter(|host| host.bytes > 0) else {
+                return;
+            };
+            bytes -= std::mem::take(&mut largest.bytes);
+            largest.recent = VecDeque::new();
+        }
+    }
+
+    /// Memory of all intervals, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.lock().hosts.values().map(|host| host.bytes).sum()
     }
 
     /// The intervals of a host with a serial above `after`, oldest first.
@@ -178,29 +209,44 @@ impl Inner {
         self.hosts.values().filter(move |host| is_trusted(&host.status) == wanted)
     }
 
-    /// Forgets intervals, the oldest of the host with most bytes first, until the hosts of a share keep to it.
-    fn keep_within(&mut self, share: &Share) {
-        let mut bytes: usize = self.hosts_of(share).map(|host| host.bytes).sum();
-        while bytes > share.bytes {
+    fn bytes_of(&self, share: &Share) -> usize {
+        self.hosts_of(share).map(|host| host.bytes).sum()
+    }
+
+    /// Forgets intervals, the oldest of the host with most bytes first, until `more` bytes fit into a share. False: they never do.
+    fn make_space(&mut self, more: usize, share: &Share) -> bool {
+        let Some(most) = share.bytes.checked_sub(more) else { return false };
+        let mut bytes = self.bytes_of(share);
+        while bytes > most {
             let hosts = self.hosts.values_mut().filter(|host| is_trusted(&host.status) == share.is_trusted);
             let Some(largest) = hosts.max_by_key(|host| host.bytes).filter(|host| host.bytes > 0) else {
-                return;
+                return true;
             };
             bytes -= largest.pop();
         }
+        true
     }
 }
 
 impl Host {
-    fn push(&mut self, shown: Shown, budget: usize) {
-        let keep_ns = i64::try_from(KEEP.as_nanos()).unwrap_or(i64::MAX);
-        let oldest_ns = shown.interval.end.wall_ns.saturating_sub(keep_ns);
-        self.bytes += bytes_of_rows(&shown.interval) + bytes_of_texts(&shown.interval, self.recent.back());
+    /// What an interval takes beside what is there.
+    fn bytes_with(&self, next: &Interval) -> usize {
+        bytes_of_rows(next) + bytes_of_texts(next, self.recent.back())
+    }
+
+    fn push(&mut self, shown: Shown) {
+        // Once more, because it may be the only one by now, and shares its texts with none.
+        self.bytes += self.bytes_with(&shown.interval);
         self.recent.push_back(shown);
-        while self.recent.len() > 1 {
-            let Some(front) = self.recent.front() else { break };
-            if self.bytes <= budget && front.interval.end.wall_ns >= oldest_ns {
-                break;
+    }
+
+    /// Forgets intervals that are too old beside the next one, or too many with its bytes.
+    fn make_space(&mut self, more: usize, next: &Interval, budget: usize) {
+        let keep_ns = i64::try_from(KEEP.as_nanos()).unwrap_or(i64::MAX);
+        let oldest_ns = next.end.wall_ns.saturating_sub(keep_ns);
+        while let Some(front) = self.recent.front() {
+            if self.bytes + more <= budget && front.interval.end.wall_ns >= oldest_ns {
+                return;
             }
             self.pop();
         }
@@ -420,6 +466,26 @@ mod tests {
         let strangers = inner.hosts.values().filter(|host| !is_trusted(&host.status));
         let bytes: usize = strangers.map(|host| host.bytes).sum();
         assert!(bytes <= 1 << 20 && inner.hosts.len() <= 50, "{bytes} bytes of {} hosts", inner.hosts.len());
+    }
+
+    #[test]
+    fn silent_strangers_give_back_what_is_much_and_known_hosts_keep_theirs() {
+        let hub = hub(HubOptions { max_bytes: 64 << 20, max_hosts: 50 });
+        let known = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
+        hub.put(&known, interval(1, 20_000));
+        for id in 2..6 {
+            hub.put(&host(id, i64::from(id)), interval(1, 12_000));
+        }
+        hub.put(&host(6, 1), interval(1, 10));
+        let bytes = |id: u8| hub.lock().hosts[&HostId([id; 16])].bytes;
+        let large = bytes(2);
+        hub.forget_silent(60 * SECOND_NS);
+        assert_eq!((bytes(2), bytes(5)), (large, large), "not silent for a minute yet");
+        hub.forget_silent(64 * SECOND_NS);
+        assert_eq!((bytes(2), bytes(3), bytes(4), bytes(5)), (0, 0, 0, large));
+        hub.forget_silent(1_000 * SECOND_NS);
+        assert!(bytes(5) == large && bytes(6) > 0 && bytes(1) > large, "what is left is little");
+        assert_eq!(hub.hosts().len(), 6, "they are still listed");
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub mod demux;
 pub mod discovery;
 pub mod enrollment;
 mod error;
+mod heap;
 pub mod hub;
 mod measure;
 mod privileges;

@@ -7,6 +7,7 @@ use cpumon_agent::Sampler;
 use cpumon_model::{HostStatus, LossCounts, Trust};
 
 use crate::clock;
+use crate::heap::HeapWatch;
 use crate::storing::Sink;
 
 /// Measures until `stop` is set. A pass that fails is logged, once for each reason in a row, and tried again.
@@ -17,7 +18,7 @@ pub fn run(mut sampler: Sampler, sink: &Sink, stop: &AtomicBool) {
         source: sampler.kind(),
         ..HostStatus::default()
     };
-    let mut last_error = String::new();
+    let (mut last_error, mut heap) = (String::new(), HeapWatch::default());
     while !stop.load(Ordering::Relaxed) {
         match sampler.step(stop) {
             Ok(None) => break,
@@ -32,6 +33,7 @@ pub fn run(mut sampler: Sampler, sink: &Sink, stop: &AtomicBool) {
                 if !step.is_first {
                     sink.take_local(&status, step.interval);
                 }
+                heap.note(size_of_val(&*step.interval.threads) + sink.bytes_in_memory());
             }
             Err(error) => {
                 let text = error.to_string();

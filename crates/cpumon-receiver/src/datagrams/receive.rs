@@ -13,6 +13,7 @@ use super::group_keys::{GroupKeys, KeyPlan};
 use crate::ReceiverError;
 use crate::clock;
 use crate::demux::{Demux, DemuxOptions, RejectCounts, RejectKind, SourceRate, TableUse};
+use crate::heap::HeapWatch;
 use crate::sources::other_sources;
 use crate::status::State;
 use crate::storing::Sink;
@@ -82,6 +83,7 @@ pub fn run(
     // From the memory file: a restart must not open these hosts to plain datagrams.
     demux.encrypted_hosts().for_each(|host| sink.note_encrypted(host));
     let (mut next_publish, mut next_flush) = (Instant::now(), Instant::now());
+    let mut heap = HeapWatch::default();
     while !stop.load(Ordering::Relaxed) {
         pulse.beat(HANGS);
         let mut received = None;
@@ -101,6 +103,8 @@ pub fn run(
         group_keys.work(&mut demux);
         if Instant::now() >= next_publish {
             publish(&mut receiver, &demux, &group_keys, sink, state);
+            sink.forget_silent();
+            heap.note(demux.table_use().held_bytes + sink.bytes_in_memory());
             next_publish = Instant::now() + PUBLISH_EVERY;
         }
     }

@@ -10,6 +10,7 @@ use cpumon_store::{ReceiptRequest, ReportedGap};
 use super::claims::{Claims, claim};
 use super::store_handle::StoreHandle;
 use super::time_line::TimeLines;
+use crate::clock;
 use crate::enrollment::Authority;
 use crate::hub::Hub;
 
@@ -149,6 +150,16 @@ impl Sink {
     /// Intervals by datagram that were refused, because more hosts than allowed claimed the id of another one.
     pub fn refused_claims(&self) -> u64 {
         self.claims.refused()
+    }
+
+    /// Gives back what silent hosts that are not authenticated have in memory.
+    pub fn forget_silent(&self) {
+        self.hub.forget_silent(clock::wall_ns());
+    }
+
+    /// What the recent past of all hosts takes, bytes.
+    pub fn bytes_in_memory(&self) -> usize {
+        self.hub.bytes()
     }
 
     /// Updates what is known about hosts that came by datagram.

@@ -59,15 +59,3 @@ pub(crate) fn route_messages() {
         libbpf_rs::set_print(Some((PrintLevel::Info, |_, text| log::debug!("libbpf: {}", text.trim_end()))));
     });
 }
-
-/// Reading the kernel's type information takes some 20 MB for a moment; the C library would keep them for later.
-pub(crate) fn give_memory_back() {
-    #[cfg(target_env = "gnu")]
-    {
-        #[expect(unsafe_code, reason = "the C library's own housekeeping")]
-        // SAFETY: no arguments that could be wrong; returns unused heap pages to the kernel.
-        unsafe {
-            libc::malloc_trim(0);
-        }
-    }
-}

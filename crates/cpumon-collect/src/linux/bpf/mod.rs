@@ -48,7 +48,7 @@ use self::tracker::Tracker;
 use super::cpustat::CpuStat;
 use super::own::OwnUsage;
 use super::procinfo::InfoCache;
-use super::{clock, host};
+use super::{clock, give_memory_back, host};
 use crate::{CollectError, Source, SourceOptions};
 
 /// What it measures without any probe that can be switched off.
@@ -186,7 +186,8 @@ impl BpfSource {
         };
         source.adopt()?;
         source.find_hidden()?;
-        load::give_memory_back();
+        // Reading the kernel's type information takes some 20 MB for a moment.
+        give_memory_back();
         Ok(source)
     }
 
