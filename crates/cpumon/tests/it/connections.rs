@@ -51,67 +51,96 @@ fn agent(address: &str, keys: &tempfile::TempDir, more: &[&str]) -> Child {
     command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
 }
 
-#[test]
-fn an_enrolled_device_is_authenticated_in_every_frontend_and_no_other_writes_into_its_data() {
-    let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
-    receiver.enroll(&keys, "device");
-    let listed = ok(&["hosts", "enrolled", "--state", receiver.state()]);
-    assert!(listed.contains("device") && listed.contains("enrolled"), "{listed}");
+/// A receiver with an enrolled device that sends.
+struct Connected {
+    receiver: RunningReceiver,
+    agent: Child,
+    /// The device, as the API lists it.
+    host: serde_json::Value,
+    _keys: tempfile::TempDir,
+}
 
-    let mut agent = agent(&receiver.address, &keys, &[]);
-    let host = eventually("the device", || {
-        receiver.serve.host("device").filter(|host| host["loss"]["snapshots"].as_u64() > Some(5))
-    });
-    assert_eq!(host["trust"], "authenticated");
+impl Connected {
+    fn start() -> Self {
+        let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
+        receiver.enroll(&keys, "device");
+        let agent = agent(&receiver.address, &keys, &[]);
+        let host = eventually("the device", || {
+            receiver.serve.host("device").filter(|host| host["loss"]["snapshots"].as_u64() > Some(5))
+        });
+        Self { receiver, agent, host, _keys: keys }
+    }
+}
+
+impl Drop for Connected {
+    fn drop(&mut self) {
+        let _ = self.agent.kill();
+        let _ = self.agent.wait();
+    }
+}
+
+#[test]
+fn an_enrolled_device_is_authenticated_in_every_frontend() {
+    let device = Connected::start();
+    let serve = &device.receiver.serve;
+    let listed = ok(&["hosts", "enrolled", "--state", device.receiver.state()]);
+    assert!(listed.contains("device") && listed.contains("enrolled"), "{listed}");
+    assert_eq!(device.host["trust"], "authenticated");
+    let stream = &serve.status()["stream"];
+    assert_eq!((&stream["devices"], &stream["enrolled"]), (&1.into(), &1.into()), "{stream}");
+    let url = ["--url", serve.url.as_str()];
+    assert!(ok(&["hosts", url[0], url[1]]).contains("authenticated"));
+    assert!(ok(&["status", url[0], url[1]]).contains("1 devices connected"));
+    let top = ok(&["top", "-b", "-n", "1", "--host", "device", url[0], url[1]]);
+    assert!(top.contains("authenticated") && !top.to_lowercase().contains("unauthenticated"), "{top}");
+}
+
+#[test]
+fn the_clock_of_a_connected_device_is_compared() {
+    let device = Connected::start();
     let clock = eventually("its clock was compared", || {
-        let host = receiver.serve.host("device")?;
+        let host = device.receiver.serve.host("device")?;
         host["clock"].is_object().then(|| host["clock"].clone())
     });
     let number = |name: &str| clock[name].as_i64().unwrap();
     // One machine has one clock.
     assert!(number("offset_ns").abs() <= number("round_trip_ns") / 2 + 1_000_000, "{clock}");
-    let stream = &receiver.serve.status()["stream"];
-    assert_eq!((&stream["devices"], &stream["enrolled"]), (&1.into(), &1.into()), "{stream}");
-    let url = ["--url", receiver.serve.url.as_str()];
-    assert!(ok(&["hosts", url[0], url[1]]).contains("authenticated"));
-    assert!(ok(&["status", url[0], url[1]]).contains("1 devices connected"));
-    let top = ok(&["top", "-b", "-n", "1", "--host", "device", url[0], url[1]]);
-    assert!(top.contains("authenticated") && !top.to_lowercase().contains("unauthenticated"), "{top}");
+}
 
-    // The same machine by plain datagrams: it is another host.
-    let udp = receiver.serve.udp.to_string();
-    let args = [
-        "agent",
-        "--to",
-        &udp,
-        "--source",
-        "procfs",
-        "--interval",
-        "100ms",
-        "--count",
-        "5",
-        "--host-name",
-        "device",
-    ];
-    ok(&args);
-    let other = eventually("the claim", || receiver.serve.host("device@127.0.0.1"));
+#[test]
+fn plain_datagrams_of_an_enrolled_machine_are_another_host() {
+    let device = Connected::start();
+    let serve = &device.receiver.serve;
+    let udp = serve.udp.to_string();
+    let interval = ["--source", "procfs", "--interval", "100ms", "--count", "5"];
+    ok(&[&["agent", "--to", &udp, "--host-name", "device"][..], &interval].concat());
+    let other = eventually("the claim", || serve.host("device@127.0.0.1"));
     assert_eq!(other["trust"], "unauthenticated");
-    assert_ne!(other["id"], host["id"]);
-    assert_eq!(receiver.serve.host("device").unwrap()["trust"], "authenticated");
+    assert_ne!(other["id"], device.host["id"]);
+    assert_eq!(serve.host("device").unwrap()["trust"], "authenticated");
+    let query = "SELECT host, trust FROM hosts ORDER BY host";
+    let stored = || ok(&["sql", "--store", serve.store(), "--format", "csv", query]);
+    eventually("both are stored", || {
+        let stored = stored();
+        let has = |row: &str| stored.lines().any(|line| line == row);
+        (has("device,authenticated") && has("device@127.0.0.1,unauthenticated")).then_some(())
+    });
+}
 
-    // Revoked by another process while it is connected.
-    let messages = ok(&["hosts", "revoke", "device", "--state", receiver.state()]);
+#[test]
+fn a_device_that_another_process_revokes_is_cut_off_and_the_audit_log_says_so() {
+    let device = Connected::start();
+    let (serve, state) = (&device.receiver.serve, device.receiver.state());
+    let messages = ok(&["hosts", "revoke", "device", "--state", state]);
     assert!(messages.contains("revoked device"), "{messages}");
     let refused = eventually("it is cut off", || {
-        let stream = receiver.serve.status()["stream"].clone();
+        let stream = serve.status()["stream"].clone();
         (stream["devices"] == 0 && stream["refused_devices"].as_u64() > Some(0)).then_some(stream)
     });
     assert!(refused["refused_by"][0]["reason"].as_str().unwrap().contains("revoked"), "{refused}");
-    agent.kill().unwrap();
-    agent.wait().unwrap();
-    let url = format!("{}/api/v1/export/processes", receiver.serve.url);
+    let url = format!("{}/api/v1/export/processes", serve.url);
     assert!(ureq::get(&url).call().unwrap().status().is_success());
-    let audit = ok(&["audit", "--state", receiver.state(), "--since", "1h", "--format", "csv"]);
+    let audit = ok(&["audit", "--state", state, "--since", "1h", "--format", "csv"]);
     for entry in [
         "token made",
         "enrolled,127.0.0.1,device (",
@@ -121,18 +150,6 @@ fn an_enrolled_device_is_authenticated_in_every_frontend_and_no_other_writes_int
     ] {
         assert!(audit.contains(entry), "{entry}: {audit}");
     }
-    let store = ok(&[
-        "sql",
-        "--store",
-        receiver.serve.store(),
-        "--format",
-        "csv",
-        "SELECT host, trust FROM hosts ORDER BY host",
-    ]);
-    assert!(
-        store.contains("device,authenticated") && store.contains("device@127.0.0.1,unauthenticated"),
-        "{store}"
-    );
 }
 
 #[test]
