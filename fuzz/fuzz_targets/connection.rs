@@ -1,4 +1,4 @@
-//! The secure stream's bytes behind TLS: a series of messages, and the records in them, packed ones too, down to their frames.
+//! A connection's bytes behind TLS: a series of messages, and the records in them, packed ones too, down to their frames.
 #![no_main]
 
 use cpumon_wire::connection::{MAX_MESSAGE_BYTES, Message};

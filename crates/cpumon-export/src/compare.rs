@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::Value;
+use cpumon_query::Past;
 use cpumon_query::compare::{COMPARE_COLUMNS, COMPARE_POINTS, Comparison, Side};
-use cpumon_store::{Plan, Query, Reader, TimeRange, What};
+use cpumon_store::{Plan, Query, TimeRange, What};
 
 use crate::rows::RowSink;
 use crate::source::Source;
@@ -17,7 +18,7 @@ pub(crate) fn ranges_of(query: &ExportQuery) -> Result<Compared, ExportError> {
 
 /// Compares the two ranges of each host and writes the rows to `sink`.
 pub(crate) fn run(
-    reader: &Reader,
+    reader: &dyn Past,
     query: &ExportQuery,
     sink: &mut dyn RowSink,
     progress: &mut dyn FnMut(Progress),
@@ -51,7 +52,7 @@ pub(crate) fn run(
 }
 
 fn add_range(
-    reader: &Reader,
+    reader: &dyn Past,
     query: &Query,
     side: Side,
     range: TimeRange,

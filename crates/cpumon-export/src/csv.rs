@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use cpumon_model::{ColumnId, IntervalView, Value};
-use cpumon_store::Reader;
+use cpumon_query::Past;
 
 use crate::rows::{PivotSink, RowSink};
 use crate::write_kind::write_kind;
@@ -28,7 +28,7 @@ const FLUSH_BYTES: usize = 32 << 10;
 /// A text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return gets a leading `'`: spreadsheets would run it as a
 /// formula. Numbers stay as they are.
 pub fn csv(
-    reader: &Reader,
+    reader: &dyn Past,
     query: &ExportQuery,
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),

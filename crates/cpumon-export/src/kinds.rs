@@ -1,7 +1,8 @@
 //! Exports with fixed columns: processes, threads, ledger. Their columns are those of `cpumon_model::COLUMNS`, in that order.
 
 use cpumon_model::{Column, Interval, IntervalView, Tables, Value, columns};
-use cpumon_store::{Reader, What};
+use cpumon_query::Past;
+use cpumon_store::What;
 
 use crate::rows::RowSink;
 use crate::source::{Counter, Source};
@@ -18,7 +19,7 @@ fn table_of(kind: Kind) -> (Tables, What) {
 
 /// Writes the rows of all hosts to `sink`.
 pub(crate) fn run(
-    reader: &Reader,
+    reader: &dyn Past,
     query: &ExportQuery,
     sink: &mut dyn RowSink,
     progress: &mut dyn FnMut(Progress),

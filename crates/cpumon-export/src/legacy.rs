@@ -7,8 +7,9 @@
 use std::io::{self, Write};
 
 use cpumon_model::{Delta, Interval, IntervalView, ProcessKey, SourceKind, Value};
+use cpumon_query::Past;
+use cpumon_store::What;
 use cpumon_store::legacy::SetOrder;
-use cpumon_store::{Reader, What};
 
 use crate::rows::PivotSink;
 use crate::source::{Counter, Source};
@@ -46,7 +47,7 @@ pub(crate) fn layout_of(source: &Source<'_>, year: LegacyYear, kind: Kind) -> Re
 /// Hosts follow one another, each ascending in time. The layouts of 2012 and 2013 differ only in the pivot: that of 2013 begins
 /// with `RemoteIP`. That of 2012 has no column for the device, so it fails for several devices.
 pub fn legacy(
-    reader: &Reader,
+    reader: &dyn Past,
     year: LegacyYear,
     query: &ExportQuery,
     out: &mut dyn Write,

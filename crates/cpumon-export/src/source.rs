@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::{HostId, Interval};
-use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, What};
+use cpumon_query::Past;
+use cpumon_store::{HostRecord, ProcessFilter, Query, What};
 
 use crate::resample::Resampler;
 use crate::{ExportError, ExportQuery, Progress, Report};
@@ -13,7 +14,7 @@ const REPORT_EVERY: u64 = 512;
 
 /// The intervals of an export.
 pub(crate) struct Source<'a> {
-    reader: &'a Reader,
+    reader: &'a dyn Past,
     query: &'a ExportQuery,
     pub hosts: Vec<HostRecord>,
     filter: ProcessFilter,
@@ -37,7 +38,7 @@ impl<'p> Counter<'p> {
 
 impl<'a> Source<'a> {
     /// `passes`: how often each host is read at most.
-    pub fn open(reader: &'a Reader, query: &'a ExportQuery, passes: u32) -> Result<Self, ExportError> {
+    pub fn open(reader: &'a dyn Past, query: &'a ExportQuery, passes: u32) -> Result<Self, ExportError> {
         let hosts = match &query.host {
             Some(name) => vec![reader.find_host(name)?],
             None => reader.hosts()?,
@@ -51,7 +52,7 @@ impl<'a> Source<'a> {
         Ok(Self { reader, query, hosts, filter, passes })
     }
 
-    pub fn reader(&self) -> &'a Reader {
+    pub fn reader(&self) -> &'a dyn Past {
         self.reader
     }
 

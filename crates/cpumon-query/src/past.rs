@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cpumon_model::{HostId, Interval, ProcessInfo, ProcessKey};
+use cpumon_store::legacy::SetOrder;
 use cpumon_store::{Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError};
 
 use crate::time::{Available, TimeRange};
@@ -44,6 +45,8 @@ pub trait Past: Send {
     fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, StoreError>;
     /// When processes began; those that are not known are left out.
     fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, StoreError>;
+    /// How the original receiver numbered the rows of an imported interval, by its end; `None`: it was measured.
+    fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>, StoreError>;
 }
 
 impl Past for Reader {
@@ -95,6 +98,10 @@ impl Past for Reader {
 
     fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, StoreError> {
         self.began(host, keys)
+    }
+
+    fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>, StoreError> {
+        self.legacy_order(host, end_wall_ns)
     }
 }
 

@@ -79,10 +79,9 @@ pub struct Tables {
     pub held_bytes: u64,
 }
 
-/// The secure stream's counters since the receiver started.
+/// Counts of TLS connections since the receiver started.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
-#[schema(as = Stream)]
 pub struct Connections {
     /// TCP address it listens on.
     pub address: String,

@@ -86,8 +86,8 @@ pub struct Receiver {
     measured_by: Option<String>,
     /// Which datagrams are taken, in words.
     taken: String,
-    /// How threads are held that read bytes of others, in words.
-    held: String,
+    /// What threads that read bytes of others are limited to, in words.
+    sandbox: String,
     /// Beats as long as datagrams are taken.
     pulse: Pulse,
     /// Whether there is a thread that takes datagrams.
@@ -129,7 +129,7 @@ impl Receiver {
         let (opened, domain) =
             in_domain.map_err(|source| ReceiverError::Thread { name: "network", source })?;
         let (mut running, sink) = opened?;
-        running.held = [Some(domain), filter, user].into_iter().flatten().collect::<Vec<_>>().join(", ");
+        running.sandbox = [filter, Some(domain), user].into_iter().flatten().collect::<Vec<_>>().join("; ");
         if let Some(sampler) = sampler {
             // Outside: in a domain the names of other programs cannot be read.
             let stop = Arc::clone(&running.stop);
@@ -183,7 +183,7 @@ impl Receiver {
             store,
             measured_by,
             taken: receiver.as_ref().map_or_else(String::new, Receiving::describe),
-            held: String::new(),
+            sandbox: String::new(),
             pulse: Pulse::default(),
             receives: false,
         };
@@ -259,10 +259,10 @@ impl Receiver {
         &self.taken
     }
 
-    /// How threads are held that read bytes of others, in words.
+    /// What threads that read bytes of others are limited to, in words; the agent reports the same.
     #[must_use]
-    pub fn held(&self) -> &str {
-        &self.held
+    pub fn sandbox(&self) -> &str {
+        &self.sandbox
     }
 
     /// Whether datagrams are received. If not, the caller must let the pulse beat.

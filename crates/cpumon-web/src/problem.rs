@@ -4,8 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use cpumon_export::ExportError;
-use cpumon_query::QueryError;
-use cpumon_store::StoreError;
+use cpumon_query::{QueryError, StoreError};
 
 use crate::api;
 

@@ -101,11 +101,7 @@ impl Serving {
         }));
         lines.push(format!("answering on {}", self.http_url));
         lines.extend(self.access.iter().cloned());
-        lines.extend([
-            store,
-            measured,
-            format!("threads of the network are held to {}", self.receiver.held()),
-        ]);
+        lines.extend([store, measured, format!("sandbox: {}", self.receiver.sandbox())]);
         lines
     }
 

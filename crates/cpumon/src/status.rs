@@ -147,7 +147,7 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         let kinds = show_kinds(&rejects.by_kind);
         writeln!(out, "rejected   {} from {source}{kinds}; the last: {reason}", rejects.count)?;
     }
-    if let Some(connections) = &status.stream {
+    if let Some(connections) = &status.connections {
         write_connections(connections, out)?;
     }
     write_store(&status.store, out)?;
@@ -167,7 +167,7 @@ fn write_encryption(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::R
     )
 }
 
-fn write_connections(connections: &api::Stream, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_connections(connections: &api::Connections, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
         "tls        {}; {} devices connected, {} received, {} enrolled, {} certificates renewed",
@@ -311,7 +311,7 @@ mod tests {
                 accepts_v1: true,
                 ..api::Receiver::default()
             },
-            stream: Some(api::Stream {
+            connections: Some(api::Connections {
                 address: "0.0.0.0:3002".into(),
                 devices: 2,
                 accepted: 9,
@@ -337,7 +337,7 @@ mod tests {
                     reason: "TLS: invalid peer certificate: UnknownIssuer".into(),
                     ..api::Rejects::default()
                 }],
-                ..api::Stream::default()
+                ..api::Connections::default()
             }),
             store: api::Store {
                 path: "x.db".into(),

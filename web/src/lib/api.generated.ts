@@ -86,6 +86,105 @@ export interface components {
             /** @description A row a group, the largest change first, with the columns of `cpumon export compare` (docs/export.md). */
             rows: components["schemas"]["Table"];
         };
+        /** @description Counts of TLS connections since the receiver started. */
+        Connections: {
+            /**
+             * Format: int64
+             * @description Connections that were accepted.
+             * @default 0
+             */
+            accepted: number;
+            /**
+             * @description TCP address it listens on.
+             * @default
+             */
+            address: string;
+            /**
+             * Format: int64
+             * @description Bytes of messages from devices.
+             * @default 0
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Devices that are connected now.
+             * @default 0
+             */
+            devices: number;
+            /** @default null */
+            discovery: components["schemas"]["Discovery"] | null;
+            /**
+             * Format: int64
+             * @description Devices that were enrolled.
+             * @default 0
+             */
+            enrolled: number;
+            /**
+             * Format: int64
+             * @description Handshakes that failed: no TLS 1.3, a certificate that is not of this receiver or has expired, too slow.
+             * @default 0
+             */
+            handshakes_failed: number;
+            /**
+             * Format: int64
+             * @description Connections ended because of what the device sent.
+             * @default 0
+             */
+            protocol_errors: number;
+            /**
+             * @description Sources of what was refused, most first; at most 64 of them are shown.
+             * @default []
+             */
+            refused_by: components["schemas"]["Rejects"][];
+            /**
+             * Format: int64
+             * @description Devices refused although their certificate is good: revoked, or too many are connected.
+             * @default 0
+             */
+            refused_devices: number;
+            /**
+             * Format: int64
+             * @description Connections refused before the handshake: too many at once, or too many a second.
+             * @default 0
+             */
+            refused_early: number;
+            /**
+             * Format: int64
+             * @description Tokens that were refused: unknown, used, expired.
+             * @default 0
+             */
+            refused_tokens: number;
+            /**
+             * Format: int64
+             * @description Certificates that were renewed.
+             * @default 0
+             */
+            renewed: number;
+            /**
+             * Format: int64
+             * @description Devices without a token that asked to be let in.
+             * @default 0
+             */
+            requests: number;
+            /**
+             * Format: int64
+             * @description Those of them that the user let in.
+             * @default 0
+             */
+            requests_accepted: number;
+            /**
+             * Format: int64
+             * @description Those of them that were refused: by the user, by the clock, or because too many asked.
+             * @default 0
+             */
+            requests_refused: number;
+            /**
+             * Format: int64
+             * @description Those of them that wait for the user now.
+             * @default 0
+             */
+            requests_waiting: number;
+        };
         /** @description One CPU's times, by mode. */
         Cpu: {
             /**
@@ -1484,7 +1583,7 @@ export interface components {
              */
             store: components["schemas"]["Store"];
             /** @default null */
-            stream: components["schemas"]["Stream"] | null;
+            stream: components["schemas"]["Connections"] | null;
             /**
              * @description UDP addresses it listens on.
              * @default []
@@ -1555,105 +1654,6 @@ export interface components {
          * @enum {string}
          */
         StoreState: "ok" | "failing" | "none";
-        /** @description The secure stream's counters since the receiver started. */
-        Stream: {
-            /**
-             * Format: int64
-             * @description Connections that were accepted.
-             * @default 0
-             */
-            accepted: number;
-            /**
-             * @description TCP address it listens on.
-             * @default
-             */
-            address: string;
-            /**
-             * Format: int64
-             * @description Bytes of messages from devices.
-             * @default 0
-             */
-            bytes: number;
-            /**
-             * Format: int64
-             * @description Devices that are connected now.
-             * @default 0
-             */
-            devices: number;
-            /** @default null */
-            discovery: components["schemas"]["Discovery"] | null;
-            /**
-             * Format: int64
-             * @description Devices that were enrolled.
-             * @default 0
-             */
-            enrolled: number;
-            /**
-             * Format: int64
-             * @description Handshakes that failed: no TLS 1.3, a certificate that is not of this receiver or has expired, too slow.
-             * @default 0
-             */
-            handshakes_failed: number;
-            /**
-             * Format: int64
-             * @description Connections ended because of what the device sent.
-             * @default 0
-             */
-            protocol_errors: number;
-            /**
-             * @description Sources of what was refused, most first; at most 64 of them are shown.
-             * @default []
-             */
-            refused_by: components["schemas"]["Rejects"][];
-            /**
-             * Format: int64
-             * @description Devices refused although their certificate is good: revoked, or too many are connected.
-             * @default 0
-             */
-            refused_devices: number;
-            /**
-             * Format: int64
-             * @description Connections refused before the handshake: too many at once, or too many a second.
-             * @default 0
-             */
-            refused_early: number;
-            /**
-             * Format: int64
-             * @description Tokens that were refused: unknown, used, expired.
-             * @default 0
-             */
-            refused_tokens: number;
-            /**
-             * Format: int64
-             * @description Certificates that were renewed.
-             * @default 0
-             */
-            renewed: number;
-            /**
-             * Format: int64
-             * @description Devices without a token that asked to be let in.
-             * @default 0
-             */
-            requests: number;
-            /**
-             * Format: int64
-             * @description Those of them that the user let in.
-             * @default 0
-             */
-            requests_accepted: number;
-            /**
-             * Format: int64
-             * @description Those of them that were refused: by the user, by the clock, or because too many asked.
-             * @default 0
-             */
-            requests_refused: number;
-            /**
-             * Format: int64
-             * @description Those of them that wait for the user now.
-             * @default 0
-             */
-            requests_waiting: number;
-        };
         /** @description A span of time as if it were one interval. */
         Sum: {
             /**

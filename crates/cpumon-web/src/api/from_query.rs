@@ -4,8 +4,7 @@ use cpumon_model::{HostStatus, IntervalView, ProcessKey};
 use cpumon_query::compare::{COMPARE_COLUMNS, Change, Comparison, Side};
 use cpumon_query::history::{self, CompareRanges, by_name, process_columns, resolution_name, summable};
 use cpumon_query::time::{Page, TimeRange, to_ms};
-use cpumon_query::{KnownProcess, TaskKey, status};
-use cpumon_store::Gap;
+use cpumon_query::{Gap, KnownProcess, TaskKey, status};
 
 use super::fleet::ReceiverHealth;
 use super::history::{
@@ -26,7 +25,7 @@ impl From<status::Status> for Status {
             udp: from.udp,
             http: from.http,
             receiver: from.receiver,
-            stream: from.connections,
+            connections: from.connections,
             store: from.store,
             hosts: Vec::new(),
         }

@@ -24,7 +24,7 @@ mod table;
 
 pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss, Moment};
 pub use cpumon_query::history::{SeriesColumn, WaitLine};
-pub use cpumon_query::status::{Connections as Stream, Discovery, Receiver, Rejects, Store, StoreState};
+pub use cpumon_query::status::{Connections, Discovery, Receiver, Rejects, Store, StoreState};
 
 pub use columns::{ColumnHelp, Columns};
 pub use convert::InvalidInterval;

@@ -24,9 +24,10 @@ pub struct Status {
     pub http: String,
     /// Datagrams in total.
     pub receiver: Receiver,
-    /// The secure stream; absent unless the receiver was started with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub stream: Option<Connections>,
+    /// TLS connections of enrolled devices; absent unless the receiver accepts them.
+    // Scripts that read `cpumon status --json` know the field by this name.
+    #[serde(rename = "stream", skip_serializing_if = "Option::is_none")]
+    pub connections: Option<Connections>,
     /// The store.
     pub store: Store,
     /// Every host.

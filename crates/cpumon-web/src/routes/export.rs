@@ -2,6 +2,7 @@
 //! second route has the command line that writes the same file.
 
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
@@ -12,8 +13,7 @@ use axum::{Extension, Json};
 use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue};
 use cpumon_files::AuditEvent;
 use cpumon_model::Utc;
-use cpumon_query::{ChoiceError, GroupBy};
-use cpumon_store::Reader;
+use cpumon_query::{ChoiceError, GroupBy, open_store};
 use futures_util::stream::unfold;
 use serde::Deserialize;
 use tokio::sync::mpsc;
@@ -135,7 +135,7 @@ fn length(ns: u64) -> String {
 }
 
 /// The store's file, or why there is none.
-pub(super) fn store_of(app: &Shared) -> Result<std::path::PathBuf, Problem> {
+pub(super) fn store_of(app: &Shared) -> Result<PathBuf, Problem> {
     app.options.store.clone().ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "This receiver keeps nothing, so there is nothing to export.")
             .how("Start it without --no-store.")
@@ -171,11 +171,11 @@ impl Write for Pieces {
 }
 
 /// Writes the file; an error breaks the transfer off, so that what is cut never seems complete.
-fn write(path: &std::path::Path, query: &ExportQuery, sender: mpsc::Sender<Piece>) {
+fn write(path: PathBuf, query: &ExportQuery, sender: mpsc::Sender<Piece>) {
     let mut out = Pieces { sender, piece: Vec::new() };
-    let done = Reader::open(path)
+    let done = open_store(path)()
         .map_err(ExportError::from)
-        .and_then(|reader| cpumon_export::export(&reader, query, &mut out, &mut |_| {}));
+        .and_then(|reader| cpumon_export::export(&*reader, query, &mut out, &mut |_| {}));
     if let Err(error) = done
         && !error.is_broken_pipe()
     {
@@ -213,7 +213,7 @@ pub(super) async fn export(
     tokio::task::spawn_blocking({
         let query = query.clone();
         move || {
-            write(&path, &query, sender);
+            write(path, &query, sender);
             // Moved into this thread: the turn ends with the export, not with the request.
             drop(turn);
         }
@@ -253,7 +253,7 @@ pub(super) async fn command(
 ) -> Result<Json<ExportCommand>, Problem> {
     let (query, store) = (wanted.query(&kind)?, store_of(&app)?);
     let line = wanted.command(&kind, &store.display().to_string());
-    let check = move || cpumon_export::check(&Reader::open(&store)?, &query);
+    let check = move || cpumon_export::check(&*open_store(store)()?, &query);
     let checked = tokio::task::spawn_blocking(check).await;
     checked.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))??;
     Ok(Json(line.into()))

@@ -28,7 +28,7 @@ proptest! {
 fn what_fuzzers_kept_is_read_without_a_panic() {
     let corpora = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus"));
     let own = Instance { name: "own".to_owned(), pin: [1; 32], addresses: Vec::new() };
-    for target in ["sealed", "spool", "stream", "v1", "v2"] {
+    for target in ["connection", "sealed", "spool", "v1", "v2"] {
         let files = std::fs::read_dir(corpora.join(target)).unwrap();
         let inputs: Vec<Vec<u8>> = files.map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect();
         assert!(inputs.len() > 20, "{target}: {} inputs", inputs.len());
