@@ -18,8 +18,8 @@ use std::sync::Arc;
 use self::row_builder::{RowBuilder, common_fields, find_process, find_thread, pass_ns, signed};
 use crate::finder::Finder;
 use crate::{
-    Counters, CpuInterval, CpuSched, Delta, Fields, Flags, Interval, IrqInterval, Ledger, Life,
-    ProcessInterval, Snapshot, ThreadInterval, ThreadSample, empty_list,
+    Counters, CpuInterval, CpuSched, DelayOf, Delta, Fields, Flags, Interval, IrqInterval, Ledger, Life,
+    ProcessInterval, Snapshot, ThreadInterval, ThreadSample, delay_range_ns, empty_list,
 };
 
 /// Which threads get a row in an [`Interval`].
@@ -72,6 +72,7 @@ impl Interval {
         // other row.
         self.list_processes(&builder);
         self.sum_threads_into_processes();
+        self.raise_longest_delays();
         let unseen_ns = self.charge_ended_threads(&builder);
         // Summed exits are rows, and in the cumulative total of all exits as well.
         let rest_ns = self.lost_exits_ns(&builder).saturating_sub(unseen_ns).max(0);
@@ -196,6 +197,29 @@ impl Interval {
                 process.flags |= thread.flags;
                 process.thread_rows += 1;
                 process.sched += &thread.sched;
+            }
+        }
+    }
+
+    /// A delay of a histogram was no shorter than its bucket, whatever was reported of the longest one: the exit that had it may be
+    /// lost, and the wire carries whole µs. Otherwise a percentile could exceed the longest delay.
+    fn raise_longest_delays(&mut self) {
+        for owner in &self.delays {
+            let Some((top, _)) = owner.histogram.iter().next_back() else { continue };
+            let least_ns = signed(*delay_range_ns(top).start());
+            let sched = match owner.of {
+                DelayOf::Cpu(_) => continue,
+                DelayOf::Process(key) => {
+                    let found = self.processes.binary_search_by_key(&key, |row| row.key);
+                    found.ok().map(|at| &mut self.processes[at].sched)
+                }
+                DelayOf::Thread(_, key) => {
+                    let found = self.threads.binary_search_by_key(&key, |row| row.key);
+                    found.ok().map(|at| &mut self.threads[at].sched)
+                }
+            };
+            if let Some(sched) = sched {
+                sched.longest_delay_ns = sched.longest_delay_ns.max(least_ns);
             }
         }
     }
