@@ -25,6 +25,7 @@ mod delays;
 mod differ;
 mod finder;
 mod host;
+mod host_ref;
 mod ids;
 mod interval;
 mod interval_view;
@@ -60,6 +61,7 @@ pub use delays::{
 };
 pub use differ::{Rows, born_from_ns};
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};
+pub use host_ref::HostRef;
 pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};
 pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval, flag_names};
 pub use interval_view::IntervalView;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_model::{HostId, HostRef, HostStatus, Interval};
 use tokio::sync::watch;
 
 use crate::QueryError;
@@ -56,18 +56,13 @@ pub trait Live: Send + Sync {
     /// could be named after another one's id.
     fn find(&self, text: &str) -> Result<HostId, QueryError> {
         let hosts = self.hosts();
-        if let Ok(id) = text.parse::<HostId>() {
-            let is_known = hosts.iter().any(|host| host.info.host == id);
-            return is_known.then_some(id).ok_or(QueryError::UnknownHost);
-        }
-        let named = || hosts.iter().filter(|host| &*host.info.hostname == text);
-        let best = named().map(|host| host.trust.rank()).max();
-        let named: Vec<HostId> =
-            named().filter(|host| Some(host.trust.rank()) == best).map(|host| host.info.host).collect();
-        match named.as_slice() {
+        let meant = HostRef::new(text, hosts.iter().map(|host| (&host.info, host.trust)));
+        let ids: Vec<HostId> =
+            hosts.iter().filter(|host| meant.is(&host.info, host.trust)).map(|host| host.info.host).collect();
+        match ids.as_slice() {
             [] => Err(QueryError::UnknownHost),
             [one] => Ok(*one),
-            _ => Err(QueryError::AmbiguousHost { ids: named }),
+            _ => Err(QueryError::AmbiguousHost { ids }),
         }
     }
 }

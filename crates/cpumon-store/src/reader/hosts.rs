@@ -1,6 +1,6 @@
 //! Hosts of a store, by name or id, with the time range of their data.
 
-use cpumon_model::{BootId, HostId, HostInfo, Trust};
+use cpumon_model::{BootId, HostId, HostInfo, HostRef, Trust};
 use rusqlite::params;
 
 use super::dims::{key_of, unsigned};
@@ -81,16 +81,15 @@ impl Reader {
     /// [`StoreError::UnknownHost`] and [`StoreError::AmbiguousHost`] list what there is.
     pub fn find_host(&self, wanted: &str) -> Result<HostRecord> {
         let mut hosts = self.hosts()?;
-        let is_id = wanted.parse::<HostId>().is_ok();
-        let is_named = |host: &HostRecord| !is_id && &*host.info.hostname == wanted;
+        let meant = meant_by(wanted, &hosts);
         // A name goes before the first digits of an id: a host may be named like those.
-        let best = hosts.iter().filter(|host| is_named(host)).map(|host| host.trust.rank()).max();
+        let is_known = hosts.iter().any(|host| meant.is(&host.info, host.trust));
         let digits: String = wanted.chars().filter(|&c| c != '-').map(|c| c.to_ascii_lowercase()).collect();
         // Before `retain`, because the error lists all hosts there are.
         let listed = names_of(&hosts);
-        hosts.retain(|host| match best {
-            Some(rank) => is_named(host) && host.trust.rank() == rank,
-            None => digits.len() >= 4 && host.info.host.to_string().starts_with(&digits),
+        hosts.retain(|host| {
+            let begins_so = || digits.len() >= 4 && host.info.host.to_string().starts_with(&digits);
+            if is_known { meant.is(&host.info, host.trust) } else { begins_so() }
         });
         match hosts.len() {
             1 => Ok(hosts.remove(0)),
@@ -98,6 +97,11 @@ impl Reader {
             _ => Err(StoreError::AmbiguousHost { wanted: wanted.to_owned(), known: names_of(&hosts) }),
         }
     }
+}
+
+/// Which of these hosts a text means.
+pub(crate) fn meant_by<'a>(wanted: &'a str, hosts: &[HostRecord]) -> HostRef<'a> {
+    HostRef::new(wanted, hosts.iter().map(|host| (&host.info, host.trust)))
 }
 
 /// Names (escaped: they come from other machines) and ids, at most twenty.

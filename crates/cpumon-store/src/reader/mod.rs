@@ -8,7 +8,7 @@ mod cursor;
 mod dims;
 mod error;
 mod gaps;
-mod hosts;
+pub(crate) mod hosts;
 mod idle;
 mod intervals;
 #[cfg(feature = "import")]

@@ -1,6 +1,6 @@
 //! What a query lets us skip: a [`Plan`] of SQLite's constraints that survives as text, and the [`Bounds`] it makes of the
 //! values. "One host, last hour" must not read the whole store. SQLite checks each constraint again, so a bound
-//! may be too wide, never too narrow.
+//! may be too wide, never too narrow. Only `host = …` is not checked again: it means a host as everywhere else, by name or id.
 
 use cpumon_model::{Column, ColumnId};
 use rusqlite::types::{Value, ValueRef};
@@ -92,8 +92,11 @@ impl Plan {
             }
         }
         // SQLite counts from 1: 0 says that the value is not handed over.
-        for (argument, at) in (1..).zip(chosen) {
-            info.constraint_usage(at).set_argv_index(argument);
+        for ((argument, at), uses) in (1..).zip(chosen).zip(&values) {
+            let mut usage = info.constraint_usage(at);
+            usage.set_argv_index(argument);
+            // The column has the name, so SQLite would refuse the rows of a host that is meant by its id.
+            usage.set_omit(uses.contains(&Use::Host));
         }
         let share: f64 = values.iter().flatten().map(|one| one.selectivity()).product();
         info.set_estimated_cost((rows * share).max(1.0));
@@ -139,7 +142,8 @@ impl Plan {
 /// What has to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Bounds {
-    pub host: Option<String>,
+    /// Each of them, by name or id, must mean the host.
+    pub hosts: Vec<String>,
     pub pid: Option<u32>,
     pub name: Option<String>,
     /// Least end of an interval.
@@ -170,7 +174,11 @@ impl Bounds {
             return;
         }
         match (one, Value::try_from(value), around(value)) {
-            (Use::Host, Ok(Value::Text(text)), _) => self.host = Some(text),
+            (Use::Host, Ok(Value::Text(text)), _) => self.hosts.push(text),
+            // A column of texts makes a number a text before it compares.
+            (Use::Host, Ok(Value::Integer(number)), _) => self.hosts.push(number.to_string()),
+            (Use::Host, Ok(Value::Real(number)), _) => self.hosts.push(format!("{number:?}")),
+            (Use::Host, ..) => self.is_empty = true,
             (Use::Name, Ok(Value::Text(text)), _) => self.name = Some(text),
             (Use::Pid, _, Some((low, high))) => match u32::try_from(low) {
                 Ok(pid) if low == high => self.pid = Some(pid),

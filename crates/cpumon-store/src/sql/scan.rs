@@ -4,11 +4,12 @@
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use cpumon_model::{Column, ColumnId, Interval, IntervalView, Tables, Value};
+use cpumon_model::{Column, ColumnId, HostRef, Interval, IntervalView, Tables, Value};
 
 use super::cells::{Cell, CellRows};
 use super::plan::{Bounds, Plan};
 use crate::error::Result;
+use crate::reader::hosts::meant_by;
 use crate::reader::{HostRecord, ProcessFilter, Query, Reader, What};
 
 /// Intervals in the first batch and in the largest.
@@ -35,9 +36,8 @@ pub(super) struct Scan {
 impl Scan {
     pub fn new(reader: Rc<Reader>, table: Tables, plan: &Plan, bounds: Bounds) -> Result<Self> {
         let mut hosts = if bounds.is_empty { Vec::new() } else { reader.hosts()? };
-        if let Some(name) = &bounds.host {
-            hosts.retain(|host| *host.info.hostname == **name);
-        }
+        let meant: Vec<HostRef<'_>> = bounds.hosts.iter().map(|wanted| meant_by(wanted, &hosts)).collect();
+        hosts.retain(|host| meant.iter().all(|meant| meant.is(&host.info, host.trust)));
         hosts.reverse();
         let columns = cpumon_model::columns(table).enumerate().filter(|(at, _)| plan.wants(*at));
         let columns = columns.map(|(_, column)| column).collect();

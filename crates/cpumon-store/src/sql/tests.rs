@@ -124,6 +124,58 @@ impl Store {
     }
 }
 
+/// Three hosts named `web`, one of them trusted, and one that took the id of the first as its name.
+fn namesakes() -> Store {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("cpumon.sqlite");
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let id_of_first = HostId([1; 16]).to_string();
+    let hosts = [
+        (1, "web", Trust::Unauthenticated),
+        (2, "web", Trust::Authenticated),
+        (3, "web", Trust::Unauthenticated),
+        (4, id_of_first.as_str(), Trust::Local),
+        (5, "5", Trust::Local),
+    ];
+    for (host, name, trust) in hosts {
+        let one = interval(host, i64::from(host));
+        let info = HostInfo { host: one.host, boot: one.boot, hostname: name.into(), ..HostInfo::default() };
+        writer.put(&info, trust, None, &one).unwrap();
+    }
+    writer.commit().unwrap();
+    drop(writer);
+    Store { sql: Sql::open(&path).unwrap(), path, _dir: dir }
+}
+
+#[test]
+fn of_equal_names_the_most_trusted_host_is_meant_and_an_id_wins() {
+    let store = namesakes();
+    // Each interval ends in the second of its host's number.
+    let of = |condition: &str| {
+        store
+            .ask(&format!("SELECT host_id FROM hosts WHERE {condition} ORDER BY 1"))
+            .iter()
+            .map(|id| id[..2].to_owned())
+            .collect::<Vec<_>>()
+    };
+    let ends = |condition: &str| {
+        store.ask(&format!("SELECT end_ns / {SECOND} FROM host_interval WHERE {condition} ORDER BY 1"))
+    };
+    let [first, third] = [1, 3].map(|id| HostId([id; 16]).to_string());
+    assert_eq!((of("host = 'web'"), ends("host = 'web'")), (vec!["02".to_owned()], vec!["2".to_owned()]));
+    assert_eq!(ends(&format!("host = '{first}'")), ["1"], "not the one that is named like it");
+    assert_eq!(ends(&format!("host = '{third}'")), ["3"], "the only way to an untrusted namesake");
+    assert_eq!(ends(&format!("host = 'web' AND host = '{third}'")), [""; 0]);
+    assert_eq!(ends("host IN ('web', '5')"), ["2", "5"]);
+    assert_eq!(ends("host = 5"), ["5"], "a column of texts compares a number as a text");
+    assert_eq!((ends("host = NULL"), ends("host = x'35'"), ends("host = 'db'")), (vec![], vec![], vec![]));
+    let joined = "SELECT hosts.trust, end_ns / 1000000000 FROM hosts JOIN host_interval ON host_interval.host = host_id";
+    assert_eq!(
+        store.ask(&format!("{joined} WHERE hosts.host LIKE 'web' ORDER BY 2")),
+        ["unauthenticated|1", "authenticated|2", "unauthenticated|3"]
+    );
+}
+
 #[test]
 fn every_table_has_the_columns_of_the_model() {
     let store = store(1);
