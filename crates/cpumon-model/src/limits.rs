@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +14,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 const SWEEP_EVERY_NS: u64 = 1_000_000;
 
 /// Whom a limit counts: an IPv4 address, or an IPv6 network of 64 bits.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Source(IpAddr);
 
 impl From<IpAddr> for Source {
@@ -21,12 +22,24 @@ impl From<IpAddr> for Source {
         // A dual-stack socket delivers IPv4 senders as ::ffff:a.b.c.d, which all lie in one network.
         Self(match address.to_canonical() {
             // Who has one IPv6 address has its whole network (RFC 6177). But fe80::/64 is that of all machines
-            // on the link: there only the address sets them apart.
-            IpAddr::V6(ip) if !ip.is_unicast_link_local() => {
-                Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into()
-            }
+            // on the link: there only the address sets them apart. ::1 is this machine and no network.
+            IpAddr::V6(ip) if has_network(ip) => Ipv6Addr::from_bits(ip.to_bits() >> 64 << 64).into(),
             address => address,
         })
+    }
+}
+
+fn has_network(ip: Ipv6Addr) -> bool {
+    !ip.is_unicast_link_local() && !ip.is_loopback()
+}
+
+impl fmt::Display for Source {
+    /// `10.0.0.1`, `2001:db8:0:1::/64`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            IpAddr::V6(ip) if has_network(ip) => write!(f, "{ip}/64"),
+            address => write!(f, "{address}"),
+        }
     }
 }
 

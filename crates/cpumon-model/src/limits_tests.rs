@@ -18,6 +18,14 @@ fn an_ipv6_network_is_one_source_and_each_neighbour_on_the_link_its_own() {
     assert!(is_one("2001:db8::1", "2001:db8::ffff:0:0:1") && !is_one("2001:db8::1", "2001:db8:0:1::1"));
     assert!(is_one("10.0.0.1", "::ffff:10.0.0.1") && !is_one("::ffff:10.0.0.1", "::ffff:10.0.0.2"));
     assert!(!is_one("fe80::1", "fe80::2"));
+    for (address, shown) in [
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8::1", "2001:db8::/64"),
+        ("fe80::1", "fe80::1"),
+        ("::1", "::1"),
+    ] {
+        assert_eq!(Source::from(ip(address)).to_string(), shown);
+    }
 }
 
 #[test]

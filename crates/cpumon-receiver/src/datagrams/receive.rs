@@ -154,10 +154,10 @@ fn by_kind(counts: &RejectCounts) -> BTreeMap<String, u64> {
 
 fn rejects(demux: &Demux, elsewhere: u64) -> Vec<status::Rejects> {
     let mut senders: Vec<_> = demux.rejected_senders().collect();
-    senders.sort_by_key(|sender| (std::cmp::Reverse(sender.datagrams), sender.address));
+    senders.sort_by_key(|sender| (std::cmp::Reverse(sender.datagrams), sender.source));
     let others = elsewhere + senders.iter().skip(SHOWN_REJECTS).map(|sender| sender.datagrams).sum::<u64>();
     let shown = senders.iter().take(SHOWN_REJECTS).map(|sender| status::Rejects {
-        source: sender.address.to_string(),
+        source: sender.source.to_string(),
         count: sender.datagrams,
         by_kind: by_kind(&sender.by_kind),
         reason: sender.last_reason.to_string(),

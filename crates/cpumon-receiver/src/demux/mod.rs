@@ -149,8 +149,7 @@ impl Demux {
         if let Err(rejected) = result {
             self.totals.rejected += 1;
             self.totals.rejected_by_kind.count(rejected.kind());
-            // A dual-stack socket delivers IPv4 senders as ::ffff:a.b.c.d: both spellings are one sender.
-            self.senders.count(from.ip().to_canonical(), rejected, received);
+            self.senders.count(from.ip().into(), rejected, received);
         }
         result
     }

@@ -2,9 +2,9 @@
 //! costs a fixed amount of memory.
 
 use std::collections::HashMap;
-use std::net::IpAddr;
 
 use cpumon_model::Moment;
+use cpumon_model::limits::Source;
 
 use super::rejects::{RejectCounts, Rejected};
 
@@ -14,8 +14,8 @@ const MAX_SENDERS: usize = 1_024;
 /// One sender of refused datagrams.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RejectedSender {
-    /// Where they came from.
-    pub address: IpAddr,
+    /// Where they came from: one machine has a whole IPv6 network of addresses.
+    pub source: Source,
     /// Refused datagrams of this sender since it entered the table.
     pub datagrams: u64,
     /// How many for which reason.
@@ -29,21 +29,21 @@ pub struct RejectedSender {
 /// Refused datagrams by sender.
 #[derive(Debug, Default)]
 pub(super) struct Senders {
-    table: HashMap<IpAddr, RejectedSender>,
+    table: HashMap<Source, RejectedSender>,
     elsewhere: u64,
 }
 
 impl Senders {
     /// Counts one refusal.
-    pub(super) fn count(&mut self, address: IpAddr, reason: Rejected, received: Moment) {
+    pub(super) fn count(&mut self, source: Source, reason: Rejected, received: Moment) {
         let is_full = self.table.len() >= MAX_SENDERS;
         // The senders in the table stay, so that a flood of forged addresses cannot push them out.
-        if is_full && !self.table.contains_key(&address) {
+        if is_full && !self.table.contains_key(&source) {
             self.elsewhere += 1;
             return;
         }
-        let sender = self.table.entry(address).or_insert(RejectedSender {
-            address,
+        let sender = self.table.entry(source).or_insert(RejectedSender {
+            source,
             datagrams: 0,
             by_kind: RejectCounts::default(),
             last_reason: reason,
@@ -69,16 +69,34 @@ impl Senders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::net::Ipv4Addr;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+    fn source(n: u32) -> Source {
+        IpAddr::V4(Ipv4Addr::from_bits(n)).into()
+    }
+
+    #[test]
+    fn an_ipv6_network_has_one_place_of_the_table() {
+        let mut senders = Senders::default();
+        let reason = Rejected::TooManyHosts { max_hosts: 1 };
+        for n in 0..2_000_u128 {
+            let address = Ipv6Addr::from_bits(0x2001_0db8 << 96 | n);
+            senders.count(IpAddr::V6(address).into(), reason, Moment::default());
+        }
+        senders.count(source(1), reason, Moment::default());
+        assert_eq!((senders.iter().count(), senders.elsewhere()), (2, 0));
+        let busiest = senders.iter().max_by_key(|sender| sender.datagrams).unwrap();
+        assert_eq!((busiest.source.to_string().as_str(), busiest.datagrams), ("2001:db8::/64", 2_000));
+    }
 
     #[test]
     fn the_table_is_bounded_and_the_rest_is_counted() {
         let mut senders = Senders::default();
         let reason = Rejected::TooManyHosts { max_hosts: 1 };
         for n in 0..2_000_u32 {
-            senders.count(IpAddr::V4(Ipv4Addr::from_bits(n)), reason, Moment::default());
+            senders.count(source(n), reason, Moment::default());
         }
-        senders.count(IpAddr::V4(Ipv4Addr::from_bits(5)), reason, Moment::default());
+        senders.count(source(5), reason, Moment::default());
         assert_eq!(senders.iter().count(), MAX_SENDERS);
         assert_eq!(senders.iter().map(|sender| sender.datagrams).sum::<u64>(), 1_025);
         assert_eq!(senders.elsewhere(), 976);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::limits::{Limiter, Overflow, Rate};
+use cpumon_model::limits::{Limiter, Overflow, Rate, Source};
 
 /// Limits of a [`TlsServer`](super::TlsServer).
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -53,8 +53,8 @@ const MAX_SOURCES: usize = 1024;
 /// What was refused from one source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceRefusals {
-    /// Its address.
-    pub source: IpAddr,
+    /// Its address, or IPv6 network.
+    pub source: Source,
     /// How often.
     pub count: u64,
     /// Why the last time.
@@ -90,13 +90,14 @@ pub struct ServerStats {
     pub renewed: AtomicU64,
     /// Bytes of messages that came in.
     pub bytes: AtomicU64,
-    sources: Mutex<HashMap<IpAddr, SourceRefusals>>,
+    sources: Mutex<HashMap<Source, SourceRefusals>>,
     others: AtomicU64,
 }
 
 impl ServerStats {
     pub(super) fn refuse(&self, counter: &AtomicU64, source: IpAddr, reason: String) {
         counter.fetch_add(1, Ordering::Relaxed);
+        let source = source.into();
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() >= MAX_SOURCES && !sources.contains_key(&source) {
             self.others.fetch_add(1, Ordering::Relaxed);
@@ -130,4 +131,23 @@ impl ServerLimits {
 /// What may be tried, by all sources and by one. A flood from many networks keeps newcomers out, and cuts no connection.
 pub(crate) fn limiter(all: Rate, of_source: Rate) -> Limiter {
     Limiter::new(all, of_source, MAX_SOURCES, Overflow::Share)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv6Addr;
+
+    use super::*;
+
+    #[test]
+    fn refusals_of_an_ipv6_network_are_one_source() {
+        let stats = ServerStats::default();
+        for n in 0..2_000_u128 {
+            let address = Ipv6Addr::from_bits(0x2001_0db8 << 96 | n);
+            stats.refuse(&stats.refused_early, address.into(), "too many".to_owned());
+        }
+        let (refusals, others) = stats.refusals(8);
+        assert_eq!((refusals.len(), refusals[0].count, others), (1, 2_000, 0));
+        assert_eq!(refusals[0].source.to_string(), "2001:db8::/64");
+    }
 }

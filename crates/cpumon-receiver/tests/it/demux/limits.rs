@@ -18,7 +18,7 @@ fn garbage_is_counted_by_sender_and_stops_no_one() {
     let totals = link.demux.totals();
     assert_eq!((totals.rejected, link.loss().rejected), (3, 1));
     let sender = *link.demux.rejected_senders().next().unwrap();
-    assert_eq!((sender.address, sender.datagrams), (FROM.ip(), 3));
+    assert_eq!((sender.source, sender.datagrams), (FROM.ip().into(), 3));
 }
 
 #[test]
