@@ -9,7 +9,7 @@ use anyhow::ensure;
 use clap::{ArgGroup, Args, ValueEnum};
 use cpumon_collect::{SourceChoice, ThreadPattern, parse_interval, parse_probes};
 use cpumon_link::Target;
-use cpumon_model::Probes;
+use cpumon_model::{HostId, Probes};
 
 use crate::CpuShare;
 use cpumon_link::spool::SpoolOptions;
@@ -263,6 +263,9 @@ fn parse_host_name(text: &str) -> Result<String, String> {
     }
     if text.chars().any(char::is_control) {
         return Err("a host name must not contain control characters".to_owned());
+    }
+    if text.parse::<HostId>().is_ok() {
+        return Err("this is a host id, and a host name must be none: receivers would change it".to_owned());
     }
     Ok(text.to_owned())
 }

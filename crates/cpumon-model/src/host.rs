@@ -25,6 +25,21 @@ pub struct HostInfo {
     pub interval_ns: u64,
 }
 
+impl HostInfo {
+    /// Changes a name that is the id of another host, in any spelling, to one that is no id. Returns whether it did. A text that is
+    /// an id means that host everywhere, so under such a name the host could not be found, and would pass for the other one.
+    pub fn change_id_name(&mut self) -> bool {
+        match self.hostname.parse::<HostId>() {
+            // Its own id is what a host without a name shows.
+            Ok(id) if id != self.host => {
+                self.hostname = format!("host-{id}").into();
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// How a host's data came in.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Trust {
@@ -142,4 +157,24 @@ pub struct HostStatus {
     pub process_count: u32,
     /// What was lost or refused on the way to this receiver.
     pub loss: LossCounts,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_the_id_of_another_host_is_changed() {
+        let (own, other) = (HostId([1; 16]), HostId([0xab; 16]));
+        let spelled = format!(" ABABABAB-{} ", "abab-".repeat(6));
+        for name in [other.to_string(), spelled] {
+            let mut info = HostInfo { host: own, hostname: name.as_str().into(), ..HostInfo::default() };
+            assert!(info.change_id_name() && !info.change_id_name(), "{name}");
+            assert_eq!(*info.hostname, *format!("host-{other}"));
+        }
+        for name in [own.to_string().as_str(), "web", "", "abab"] {
+            let mut info = HostInfo { host: own, hostname: name.into(), ..HostInfo::default() };
+            assert!(!info.change_id_name() && *info.hostname == *name);
+        }
+    }
 }

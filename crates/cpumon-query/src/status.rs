@@ -58,6 +58,8 @@ pub struct Receiver {
     pub accepts_v1: bool,
     /// Intervals that were decoded and shown.
     pub intervals: u64,
+    /// Hosts whose name was the id of another one: they are shown as `host-ID`.
+    pub changed_names: u64,
     /// How full the tables of hosts are that send datagrams.
     pub tables: Tables,
 }

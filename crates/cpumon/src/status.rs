@@ -141,6 +141,13 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         receiver.rejected,
         receiver.receive_errors
     )?;
+    if receiver.changed_names > 0 {
+        let changed = receiver.changed_names;
+        writeln!(
+            out,
+            "renamed    {changed} times a host was named by the id of another one; it is shown as host-ID"
+        )?;
+    }
     write_encryption(receiver, out)?;
     for rejects in &receiver.rejected_by {
         let (source, reason) = (escape(&rejects.source), escape(&rejects.reason));
@@ -307,6 +314,7 @@ mod tests {
                     by_kind: [("bad_seal".to_owned(), 2), ("malformed".to_owned(), 1)].into(),
                 }],
                 opened: 4,
+                changed_names: 2,
                 keys: vec!["1a2b3c4d".into()],
                 accepts_v1: true,
                 ..api::Receiver::default()

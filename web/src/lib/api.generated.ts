@@ -1252,6 +1252,12 @@ export interface components {
             bytes: number;
             /**
              * Format: int64
+             * @description Hosts whose name was the id of another one: they are shown as `host-ID`.
+             * @default 0
+             */
+            changed_names: number;
+            /**
+             * Format: int64
              * @description Datagrams taken from the kernel.
              * @default 0
              */
@@ -1542,6 +1548,7 @@ export interface components {
              *       "accepts_plain": false,
              *       "accepts_v1": false,
              *       "bytes": 0,
+             *       "changed_names": 0,
              *       "datagrams": 0,
              *       "intervals": 0,
              *       "kernel_dropped": 0,

@@ -133,6 +133,7 @@ fn publish(receiver: &mut UdpReceiver, demux: &Demux, group_keys: &GroupKeys, si
         accepts_plain,
         accepts_v1,
         intervals: totals.intervals,
+        changed_names: totals.changed_names,
         tables: tables(&demux.table_use()),
     });
     sink.note_all(demux.hosts());

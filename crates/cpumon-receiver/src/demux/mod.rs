@@ -56,6 +56,8 @@ pub struct DemuxTotals {
     pub opened: u64,
     /// Intervals given out.
     pub intervals: u64,
+    /// Names of hosts that were the id of another one, and were changed.
+    pub changed_names: u64,
     /// Rows of v2 frames left out because a host had too many.
     pub rows_over_limit: u64,
     /// Threads of v2 hosts that were not received any more and whose end was in no frame.
@@ -208,6 +210,7 @@ impl Demux {
         DemuxTotals {
             rejected_elsewhere: self.senders.elsewhere(),
             opened: self.decryptor.decrypted(),
+            changed_names: self.scratch.changed_names,
             rows_over_limit: self.v2_hosts().map(over).fold(0, u64::saturating_add),
             ended_unseen: self.v2_hosts().map(|host| host.ended_unseen).fold(0, u64::saturating_add),
             ..self.totals

@@ -299,10 +299,12 @@ impl V2Host {
         self.count_gap(&gather);
         gather.tidy();
         self.complete_from_known(&mut gather);
-        if let Some(info) = gather.host.take()
-            && info != self.status.info
-        {
-            self.status.info = info;
+        if let Some(mut info) = gather.host.take() {
+            let is_changed = info.change_id_name();
+            if info != self.status.info {
+                work.scratch.changed_names += u64::from(is_changed);
+                self.status.info = info;
+            }
         }
         if self.is_watched {
             // First the interval, which compares with what is known; only then the snapshot becomes what is known.

@@ -16,6 +16,8 @@ pub(super) struct Scratch {
     pub(super) processes: Vec<ProcessInterval>,
     pub(super) waits: WaitBuffers,
     pub(super) spare: Vec<Gather>,
+    /// Names of hosts that were the id of another one.
+    pub(super) changed_names: u64,
 }
 
 /// For one frame, or one flush, of one host.

@@ -203,14 +203,17 @@ impl Registry {
         Ok(())
     }
 
-    /// The host with this name or id.
+    /// The host with this name or id. A text that is an id is no name: a device could be enrolled under another one's id.
     ///
     /// # Errors
     /// There is no such host, or several have the name.
     pub fn named(&self, name_or_id: &str) -> Result<EnrolledHost, EnrollmentError> {
         let hosts = self.hosts()?;
         let id: Option<[u8; 16]> = unhex(&name_or_id.replace('-', ""));
-        let is_it = |host: &&EnrolledHost| Some(host.host) == id || host.name == name_or_id;
+        let is_it = |host: &&EnrolledHost| match id {
+            Some(id) => host.host == id,
+            None => host.name == name_or_id,
+        };
         let mut found = hosts.iter().filter(is_it);
         let (Some(host), other) = (found.next(), found.next()) else {
             return Err(EnrollmentError::UnknownHost(name_or_id.to_owned()));
@@ -237,4 +240,28 @@ fn read_host(host: [u8; 16], path: &Path) -> Result<Option<EnrolledHost>, TlsErr
     let Some(bytes) = files::read(path)? else { return Ok(None) };
     let damaged = || TlsError::Damaged { path: path.to_owned(), reason: "a line is missing".to_owned() };
     EnrolledHost::parse(host, &String::from_utf8_lossy(&bytes)).map(Some).ok_or_else(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_enrolled_under_the_id_of_another_one_does_not_hide_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let registry = Registry::open(dir.path()).unwrap();
+        let id = hex::encode([7; 16]);
+        for (host, name) in [([7; 16], "web"), ([8; 16], id.as_str())] {
+            let host = EnrolledHost {
+                host,
+                name: name.to_owned(),
+                keys: vec![host.repeat(2).try_into().unwrap()],
+                ..EnrolledHost::default()
+            };
+            registry.put(&host).unwrap();
+        }
+        assert_eq!(registry.named(&id).unwrap().host, [7; 16]);
+        assert!(registry.revoke(&id).unwrap().revoked_s > 0);
+        assert_eq!(registry.find([8; 16]).unwrap().unwrap().revoked_s, 0);
+    }
 }

@@ -123,9 +123,9 @@ impl Requests {
         };
         let id: Option<[u8; 16]> = unhex(&wanted.replace('-', ""));
         let named = decision == Decision::Reject;
-        let is_it = |one: &PendingRequest| {
-            Some(one.code) == code || (named && (one.name == wanted || Some(one.host) == id))
-        };
+        // A text that is an id is no name: a device could ask under another one's id.
+        let is_named = |one: &PendingRequest| id.map_or(one.name == wanted, |id| one.host == id);
+        let is_it = |one: &PendingRequest| Some(one.code) == code || (named && is_named(one));
         let mut found = self.list()?.into_iter().filter(is_it);
         let (Some(request), other) = (found.next(), found.next()) else {
             return Err(EnrollmentError::NoDeviceWaiting(wanted.chars().take(80).collect()));

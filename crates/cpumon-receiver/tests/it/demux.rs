@@ -5,8 +5,8 @@ mod limits;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use cpumon_model::{
-    Flags, HostStatus, Interval, Life, LossCounts, Moment, SchedDelta, SchedTimes, Snapshot, ThreadInterval,
-    ThreadSample, Waits,
+    Flags, HostId, HostStatus, Interval, Life, LossCounts, Moment, SchedDelta, SchedTimes, Snapshot,
+    ThreadInterval, ThreadSample, Waits,
 };
 use cpumon_receiver::{Demux, DemuxOptions, MemoryLimits, RejectKind, Rejected};
 use cpumon_wire::v2::{Encoder, EncoderOptions};

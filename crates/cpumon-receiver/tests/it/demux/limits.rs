@@ -124,3 +124,18 @@ fn hosts_of_one_source_share_its_limit_and_others_have_their_own() {
     let held = demux.table_use().held_bytes;
     assert!(held <= 210_000, "{held} bytes");
 }
+
+#[test]
+fn a_host_that_is_named_by_the_id_of_another_one_gets_another_name() {
+    let mut link = Link::new(11, EncoderOptions::default());
+    let other = HostId([0xab; 16]);
+    link.machine.host.hostname = other.to_string().into();
+    let first = link.first();
+    link.deliver(&first);
+    for _ in 0..3 {
+        let datagrams = link.step(None, true);
+        link.deliver(&datagrams);
+    }
+    assert_eq!(*link.status().info.hostname, *format!("host-{other}"));
+    assert_eq!(link.demux.totals().changed_names, 1, "once, however often it is repeated");
+}
