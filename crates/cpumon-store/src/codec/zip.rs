@@ -3,7 +3,7 @@
 
 use std::cell::RefCell;
 
-use zstd::bulk::Decompressor;
+use zstd::bulk::{Compressor, Decompressor};
 
 use super::varint::{self, Cursor, Malformed};
 
@@ -18,7 +18,10 @@ pub(crate) fn zip(plain: &[u8], level: i32) -> std::io::Result<Vec<u8>> {
     }
     let mut out = Vec::with_capacity(plain.len() / 2 + 16);
     varint::write(&mut out, plain.len() as u64);
-    out.extend(zstd::bulk::compress(plain, level)?);
+    let mut compressor = Compressor::new(level)?;
+    // Four bytes, without which a flipped bit can decode to other numbers.
+    compressor.include_checksum(true)?;
+    out.extend(compressor.compress(plain)?);
     Ok(out)
 }
 
@@ -42,5 +45,26 @@ pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>) -> Result<(), Malformed>
         // The memory may be larger than `len`, because of an earlier section: more than `len` can fit.
         Ok(read) if read == len => Ok(()),
         _ => Err(cursor.malformed("compressed data damaged")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_flipped_bit_is_noticed() {
+        // Numbers that compress badly are stored as they are: without a checksum any bit of them could change.
+        let plain: Vec<u8> =
+            (0..200_u32).flat_map(|number| number.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+        let zipped = zip(&plain, 3).unwrap();
+        let mut back = Vec::new();
+        unzip(&zipped, &mut back).unwrap();
+        assert_eq!(back, plain);
+        for bit in 0..zipped.len() * 8 {
+            let mut damaged = zipped.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(unzip(&damaged, &mut back).is_err() || back == plain, "bit {bit}");
+        }
     }
 }
