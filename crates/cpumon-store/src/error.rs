@@ -157,6 +157,19 @@ impl StoreError {
     }
 }
 
+/// Whether an error means that the data is wrong: a page that does not fit, a value of another type, a row that an index has and
+/// the table does not.
+pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::Utf8Error(..)
+        | rusqlite::Error::QueryReturnedNoRows => true,
+        error => error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt),
+    }
+}
+
 /// SQLite reports a directory only as a file that cannot be opened.
 pub(crate) fn check_is_no_directory(path: &Path) -> Result<()> {
     if path.is_dir() { Err(StoreError::Directory { path: path.into() }) } else { Ok(()) }

@@ -62,6 +62,42 @@ pub(crate) fn in_range(
     Ok(())
 }
 
+/// A fresh interval as the index by time has it, which is readable where the interval is not.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct FreshKey {
+    pub(crate) end_wall_ns: i64,
+    pub(crate) sequence: u64,
+}
+
+/// [`in_range`] one row after the other, for where a page is damaged: gives those that cannot be read to `skip`, which passes an
+/// error on if it is something else.
+pub(crate) fn each_in_range<E: From<rusqlite::Error>>(
+    connection: &Connection,
+    host: HostRow,
+    range: TimeRange,
+    with_samples: bool,
+    out: &mut Vec<FreshRow>,
+    skip: &mut dyn FnMut(FreshKey, rusqlite::Error) -> Result<(), E>,
+) -> Result<(), E> {
+    out.clear();
+    let mut select = connection.prepare_cached(
+        "SELECT id, end_wall_ns, sequence FROM interval INDEXED BY interval_time
+         WHERE host_id = ?1 AND end_wall_ns > ?2 AND end_wall_ns <= ?3 ORDER BY end_wall_ns, boot_id, sequence",
+    )?;
+    let text = format!("SELECT {} FROM interval WHERE id = ?2", columns());
+    let mut select_one = connection.prepare_cached(&text)?;
+    let mut rows = select.query(params![host, range.since_ns, range.until_ns])?;
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let key = FreshKey { end_wall_ns: row.get(1)?, sequence: row.get::<_, i64>(2)?.cast_unsigned() };
+        match select_one.query_row(params![with_samples, id], read) {
+            Ok(row) => out.push(row),
+            Err(error) => skip(key, error)?,
+        }
+    }
+    Ok(())
+}
+
 /// The end of the `count`-th fresh interval of a host that ends after `after_ns`, or of the last one.
 pub(crate) fn end_of_some(
     connection: &Connection,

@@ -51,7 +51,9 @@ mod writer;
 pub use error::{Result, StoreError};
 pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
-pub use reader::{HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval, What};
+pub use reader::{
+    Damage, DamageReport, HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval, What,
+};
 pub use sums::{Resolution, RunQueue};
 pub use thread::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use time::{TimeRange, wall_now_ns};

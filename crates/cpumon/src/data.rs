@@ -16,6 +16,7 @@ use cpumon_store::{HostRecord, Reader, StoreOptions, TimeRange, Writer, legacy};
 use crate::charts;
 use crate::cli;
 use crate::cli::{ExportArgs, ExportFormat, ExportPicture, HostsArgs, ImportArgs, SqlArgs};
+use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::json::write_json;
@@ -104,7 +105,10 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
             Err(Usage(error.to_string()).into())
         }
         Err(error) => Err(error.into()),
-        Ok(report) => Ok(judge(&report, &losses(&reader, &query)?)),
+        Ok(report) => {
+            let outcome = judge(&report, &losses(&reader, &query)?);
+            Ok(damage::report(&reader, outcome))
+        }
     }
 }
 
@@ -135,7 +139,7 @@ pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
     };
     match result {
         Err(error) if !error.is_broken_pipe() => Err(error.into()),
-        _ => Ok(Outcome::Done),
+        _ => Ok(damage::report_of(&session.damage(), session.path(), Outcome::Done)),
     }
 }
 

@@ -10,6 +10,7 @@ mod audit;
 mod charts;
 pub mod cli;
 pub mod client;
+mod damage;
 mod data;
 mod doctor;
 mod enrolment;

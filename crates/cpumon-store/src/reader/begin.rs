@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use cpumon_model::{HostId, ProcessKey, Tables};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::chunks::{MAX_TRIED, first_readable};
 use super::error::ReadError;
 use super::open::Reader;
 use super::tasks::Task;
-use crate::codec::chunk::Chunk;
 use crate::codec::meta::{END_BOOT, END_WALL};
 use crate::error::Result;
 use crate::rows::{BootKey, BootRow};
@@ -84,23 +84,18 @@ fn nearest(
     Ok([fresh, first, compacted].into_iter().flatten().min_by_key(distance))
 }
 
-/// Of the first chunk of a boot that ends at `sought.wall_ns` or later, the interval's end nearest to `sought.boot_ns`.
+/// Of the first readable chunk of a boot that ends at `sought.wall_ns` or later, the interval's end nearest to `sought.boot_ns`.
 fn chunk_after(
     connection: &Connection,
     key: BootKey,
     sought: Pair,
 ) -> std::result::Result<Option<Pair>, ReadError> {
-    let meta: Option<Vec<u8>> = connection
-        .prepare_cached(
-            "SELECT meta FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND last_end_wall_ns >= ?3
-             ORDER BY last_end_wall_ns LIMIT 1",
-        )?
-        .query_row(params![key.host, key.boot, sought.wall_ns], |row| row.get(0))
-        .optional()?;
-    let mut chunk = Chunk::default();
-    if let Some(meta) = meta {
-        chunk.read_meta(&meta)?;
-    }
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND last_end_wall_ns >= ?3
+         ORDER BY last_end_wall_ns LIMIT ?4",
+    )?;
+    let ids = select.query_map(params![key.host, key.boot, sought.wall_ns, MAX_TRIED], |row| row.get(0))?;
+    let chunk = first_readable(connection, ids)?;
     let pairs = chunk.metas.iter().map(|row| Pair { boot_ns: row[END_BOOT], wall_ns: row[END_WALL] });
     Ok(pairs.filter(|pair| pair.boot_ns > 0).min_by_key(|pair| pair.boot_ns.abs_diff(sought.boot_ns)))
 }

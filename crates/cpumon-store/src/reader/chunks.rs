@@ -7,11 +7,14 @@ use super::dims::Names;
 use super::error::ReadError;
 use super::query::{ProcessFilter, Query, What};
 use crate::codec::chunk::{Chunk, MAX_CHUNK_SPAN_NS};
+use crate::codec::meta::END_WALL;
 use crate::rows::{BootRow, HostRow};
 use crate::time::TimeRange;
 
 /// Decoded chunks in memory.
 const MAX_LOADED: usize = 8;
+/// Chunks that [`first_readable`] is given.
+pub(super) const MAX_TRIED: u32 = 16;
 
 /// A chunk, decoded as deep as it was needed.
 #[derive(Debug)]
@@ -43,23 +46,34 @@ pub(crate) struct Chunks {
     clock: u64,
 }
 
+/// A chunk as the index by time has it, which is readable where the chunk is not.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChunkSpan {
+    pub(crate) id: i64,
+    /// End of its first interval.
+    pub(crate) first_end_ns: i64,
+    /// End of its last interval.
+    pub(crate) last_end_ns: i64,
+}
+
 /// Lists the chunks of a host that may have intervals in a range, the earliest first.
 pub(crate) fn in_range(
     connection: &Connection,
     host: HostRow,
     range: TimeRange,
-    out: &mut Vec<i64>,
+    out: &mut Vec<ChunkSpan>,
 ) -> rusqlite::Result<()> {
     out.clear();
     let mut statement = connection.prepare_cached(
-        "SELECT id FROM chunk WHERE host_id = ?1 AND last_end_wall_ns > ?2 AND last_end_wall_ns <= ?4
+        "SELECT id, first_end_wall_ns, last_end_wall_ns FROM chunk
+         WHERE host_id = ?1 AND last_end_wall_ns > ?2 AND last_end_wall_ns <= ?4
          AND first_end_wall_ns <= ?3 ORDER BY last_end_wall_ns",
     )?;
     // A chunk is found by its last end, so its first may be this much earlier.
     let latest = range.until_ns.saturating_add(MAX_CHUNK_SPAN_NS);
     let mut rows = statement.query(params![host, range.since_ns, range.until_ns, latest])?;
     while let Some(row) = rows.next()? {
-        out.push(row.get(0)?);
+        out.push(ChunkSpan { id: row.get(0)?, first_end_ns: row.get(1)?, last_end_ns: row.get(2)? });
     }
     Ok(())
 }
@@ -78,17 +92,17 @@ pub(crate) fn end_of_next(
 }
 
 impl Chunks {
-    /// The chunk of this id, at least as deep as the query goes.
-    pub(crate) fn load(
+    /// A chunk, at least as deep as the query goes.
+    pub(super) fn load(
         &mut self,
         connection: &Connection,
         names: &mut Names,
-        id: i64,
+        span: ChunkSpan,
         query: &Query,
     ) -> Result<&Loaded, ReadError> {
         self.clock += 1;
-        let known = self.loaded.iter().position(|loaded| loaded.serves(id, query));
-        let at = if let Some(at) = known { at } else { self.read(connection, names, id, query)? };
+        let known = self.loaded.iter().position(|loaded| loaded.serves(span.id, query));
+        let at = if let Some(at) = known { at } else { self.read(connection, names, span, query)? };
         let loaded = &mut self.loaded[at];
         loaded.used = self.clock;
         Ok(loaded)
@@ -98,9 +112,10 @@ impl Chunks {
         &mut self,
         connection: &Connection,
         names: &mut Names,
-        id: i64,
+        span: ChunkSpan,
         query: &Query,
     ) -> Result<usize, ReadError> {
+        let id = span.id;
         let at = self.slot();
         let loaded = &mut self.loaded[at];
         // Not valid until it is read whole: an error below leaves it half decoded.
@@ -121,6 +136,7 @@ impl Chunks {
         };
         loaded.boot = row.get(0)?;
         loaded.chunk.read_meta(blob(1)?)?;
+        check_times(&loaded.chunk, span)?;
         if what > What::Meta {
             let mut pick = |id| -> Result<bool, ReadError> {
                 if query.filter == ProcessFilter::All {
@@ -159,4 +175,40 @@ impl Chunks {
         let oldest = self.loaded.iter().enumerate().min_by_key(|(_, loaded)| loaded.used);
         oldest.map_or(0, |(at, _)| at)
     }
+}
+
+/// A chunk without a checksum can decode to something else. All intervals are found by these two times.
+fn check_times(chunk: &Chunk, span: ChunkSpan) -> Result<(), ReadError> {
+    let ends = || chunk.metas.iter().map(|row| row[END_WALL]);
+    if (ends().min(), ends().max()) == (Some(span.first_end_ns), Some(span.last_end_ns)) {
+        Ok(())
+    } else {
+        Err(ReadError::Inconsistent("the intervals of a chunk end at other times than it says"))
+    }
+}
+
+/// Intervals in a chunk, as its row says; `None` if that cannot be read either.
+pub(super) fn count_of(connection: &Connection, id: i64) -> Option<u64> {
+    let count = connection
+        .prepare_cached("SELECT intervals FROM chunk WHERE id = ?1")
+        .and_then(|mut select| select.query_row([id], |row| row.get::<_, i64>(0)));
+    count.ok().and_then(|count| u64::try_from(count).ok())
+}
+
+/// The intervals' metadata of the first chunk that can be read; of none, if none can.
+pub(super) fn first_readable(
+    connection: &Connection,
+    ids: impl Iterator<Item = rusqlite::Result<i64>>,
+) -> Result<Chunk, ReadError> {
+    let mut select = connection.prepare_cached("SELECT meta FROM chunk WHERE id = ?1")?;
+    let mut chunk = Chunk::default();
+    for id in ids {
+        let meta = select.query_row([id?], |row| row.get::<_, Vec<u8>>(0));
+        let read = meta.map_err(ReadError::from).and_then(|meta| Ok(chunk.read_meta(&meta)?));
+        match read {
+            Ok(()) => return Ok(chunk),
+            Err(error) => log::debug!("chunk left out: {}", error.into_damage()?),
+        }
+    }
+    Ok(Chunk::default())
 }

@@ -3,9 +3,9 @@
 use cpumon_model::{BootId, ClockLine, ClockPiece, HostId};
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::chunks::{MAX_TRIED, first_readable};
 use super::error::ReadError;
 use super::open::Reader;
-use crate::codec::chunk::Chunk;
 use crate::codec::meta::END_BOOT;
 use crate::error::Result;
 use crate::rows::{BootKey, BootRow, HostRow};
@@ -48,15 +48,10 @@ fn newest_boot_ns(connection: &Connection, key: BootKey) -> std::result::Result<
     let fresh: Option<i64> = connection
         .prepare_cached("SELECT max(end_boot_ns) FROM interval WHERE host_id = ?1 AND boot_id = ?2")?
         .query_row(params![key.host, key.boot], |row| row.get(0))?;
-    let meta: Option<Vec<u8>> = connection
-        .prepare_cached(
-            "SELECT meta FROM chunk WHERE host_id = ?1 AND boot_id = ?2 ORDER BY last_end_wall_ns DESC LIMIT 1",
-        )?
-        .query_row(params![key.host, key.boot], |row| row.get(0))
-        .optional()?;
-    let mut chunk = Chunk::default();
-    if let Some(meta) = meta {
-        chunk.read_meta(&meta)?;
-    }
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 ORDER BY last_end_wall_ns DESC LIMIT ?3",
+    )?;
+    let ids = select.query_map(params![key.host, key.boot, MAX_TRIED], |row| row.get(0))?;
+    let chunk = first_readable(connection, ids)?;
     Ok(chunk.metas.iter().map(|row| row[END_BOOT]).chain(fresh).max())
 }

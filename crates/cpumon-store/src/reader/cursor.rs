@@ -8,14 +8,16 @@ use cpumon_model::{HostId, Interval};
 use rusqlite::{Connection, params};
 
 use super::build::{self, HostKey, PackedRows};
-use super::chunks::{self, Chunks, Loaded};
+use super::chunks::{self, ChunkSpan, Chunks, Loaded, count_of};
+use super::damage::{Damage, DamageLog, DamageReport, Place};
 use super::dims::Names;
 use super::error::ReadError;
 use super::query::{ProcessFilter, Query, StoredInterval, What};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedInterval, blob, cpus};
-use crate::fresh::{self, FreshRow};
+use crate::error::is_damage;
+use crate::fresh::{self, FreshKey, FreshRow};
 use crate::rows::HostRow;
 use crate::time::TimeRange;
 
@@ -48,10 +50,15 @@ pub(crate) fn last_end_before(
     // A chunk that reaches beyond the moment can have an end before it that is later than those found above.
     let just_before = wall_ns.saturating_sub(1);
     chunks::in_range(connection, host, TimeRange::new(just_before, just_before), &mut ids)?;
-    for id in ids {
-        let loaded = chunks.load(connection, &mut names, id, &query)?;
-        let ends = loaded.chunk.metas.iter().map(|row| row[meta::END_WALL]);
-        last = last.max(ends.filter(|&end| end < wall_ns).max());
+    for span in ids {
+        match chunks.load(connection, &mut names, span, &query) {
+            Ok(loaded) => {
+                let ends = loaded.chunk.metas.iter().map(|row| row[meta::END_WALL]);
+                last = last.max(ends.filter(|&end| end < wall_ns).max());
+            }
+            // The walk to the interval that is found meets the damage again, and reports it.
+            Err(error) => drop(error.into_damage()?),
+        }
     }
     Ok(last)
 }
@@ -61,8 +68,8 @@ pub(crate) fn last_end_before(
 struct Position {
     end_wall_ns: i64,
     sequence: u64,
-    /// Id of its chunk; `None`: fresh.
-    chunk: Option<i64>,
+    /// Its place among the chunks of the window; `None`: fresh.
+    chunk: Option<usize>,
     /// Number in its chunk, or among the fresh ones.
     at: usize,
 }
@@ -73,11 +80,12 @@ pub(crate) struct IntervalCursor {
     pub(crate) names: Names,
     chunks: Chunks,
     fresh: Vec<FreshRow>,
-    chunk_ids: Vec<i64>,
+    chunk_spans: Vec<ChunkSpan>,
     positions: Vec<Position>,
     packed: PackedInterval,
     sched: SchedRows,
     stored: StoredInterval,
+    damage: DamageLog,
 }
 
 impl IntervalCursor {
@@ -93,8 +101,8 @@ impl IntervalCursor {
         while let Some(window_end) = self.load_window(connection, host, query, after_ns)? {
             let range = TimeRange::new(after_ns, window_end);
             // At least one round: a window of fresh intervals alone has no chunks.
-            for begin in (0..self.chunk_ids.len().max(1)).step_by(MAX_MERGED) {
-                let end = self.chunk_ids.len().min(begin + MAX_MERGED);
+            for begin in (0..self.chunk_spans.len().max(1)).step_by(MAX_MERGED) {
+                let end = self.chunk_spans.len().min(begin + MAX_MERGED);
                 self.find_positions(connection, query, range, begin..end)?;
                 if self.emit(connection, query, visit)?.is_break() {
                     return Ok(());
@@ -114,13 +122,13 @@ impl IntervalCursor {
         visit: &mut dyn FnMut(&Interval),
     ) -> Result<(), ReadError> {
         let mut after_ns = query.since_ns;
-        self.chunk_ids.clear();
+        self.chunk_spans.clear();
         while let Some(end) = fresh::end_of_some(connection, host, after_ns, WINDOW_INTERVALS)? {
             let range = TimeRange::new(after_ns, end.min(query.until_ns));
             if range.until_ns <= range.since_ns {
                 break;
             }
-            fresh::in_range(connection, host, range, true, &mut self.fresh)?;
+            self.read_fresh(connection, host, query, range)?;
             self.find_positions(connection, query, range, 0..0)?;
             let mut visit_one = |stored: &StoredInterval| {
                 visit(&stored.interval);
@@ -151,14 +159,36 @@ impl IntervalCursor {
             return Ok(None);
         };
         let range = TimeRange::new(after_ns, window_end);
-        fresh::in_range(connection, host, range, query.what > What::Meta, &mut self.fresh)?;
-        chunks::in_range(connection, host, range, &mut self.chunk_ids)?;
+        self.read_fresh(connection, host, query, range)?;
+        chunks::in_range(connection, host, range, &mut self.chunk_spans)?;
         // Chunks are never changed: with the first ones read here, only retention can take a later one away.
-        for &id in self.chunk_ids.iter().take(MAX_MERGED) {
-            self.chunks.load(connection, &mut self.names, id, query)?;
+        for &span in self.chunk_spans.iter().take(MAX_MERGED) {
+            if let Err(error) = self.chunks.load(connection, &mut self.names, span, query) {
+                self.damage.note_chunk(connection, query, span, error)?;
+            }
         }
         transaction.commit()?;
         Ok(Some(window_end))
+    }
+
+    /// Reads the fresh intervals of a window, and passes over those that are damaged.
+    fn read_fresh(
+        &mut self,
+        connection: &Connection,
+        host: HostRow,
+        query: &Query,
+        range: TimeRange,
+    ) -> Result<(), ReadError> {
+        let (with_samples, damage) = (query.what > What::Meta, &mut self.damage);
+        match fresh::in_range(connection, host, range, with_samples, &mut self.fresh) {
+            Err(error) if is_damage(&error) => {
+                let mut skip = |key: FreshKey, error: rusqlite::Error| {
+                    damage.note_interval(query, None, key, error.into())
+                };
+                fresh::each_in_range(connection, host, range, with_samples, &mut self.fresh, &mut skip)
+            }
+            read => Ok(read?),
+        }
     }
 
     /// Lists the intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones.
@@ -180,69 +210,142 @@ impl IntervalCursor {
             self.positions
                 .extend(self.fresh.iter().enumerate().map(|(at, row)| position(&row.meta, None, at)));
         }
-        for &id in self.chunk_ids.get(chunks).unwrap_or_default() {
-            let loaded = self.chunks.load(connection, &mut self.names, id, query)?;
-            let rows = loaded.chunk.metas.iter().enumerate();
-            let inside = rows.filter(|(_, row)| range.contains(row[meta::END_WALL]));
-            self.positions.extend(inside.map(|(at, row)| position(row, Some(id), at)));
+        for number in chunks {
+            let Some(&span) = self.chunk_spans.get(number) else { break };
+            match self.chunks.load(connection, &mut self.names, span, query) {
+                Ok(loaded) => {
+                    let rows = loaded.chunk.metas.iter().enumerate();
+                    let inside = rows.filter(|(_, row)| range.contains(row[meta::END_WALL]));
+                    self.positions.extend(inside.map(|(at, row)| position(row, Some(number), at)));
+                }
+                // Retention may have taken it away since it was listed.
+                Err(error) if error.is_gone() => {}
+                Err(error) => self.damage.note_chunk(connection, query, span, error)?,
+            }
         }
         // Chunks overlap where intervals came late, and fresh ones may be older than compacted ones.
         self.positions.sort_unstable();
         Ok(())
     }
 
+    /// Calls `visit` for each listed interval that can be read.
     fn emit(
         &mut self,
         connection: &Connection,
         query: &Query,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, ReadError> {
-        for position in &self.positions {
-            let (names, stored) = (&mut self.names, &mut self.stored);
-            // From the cache: it holds as many chunks as are merged.
-            if let Some(id) = position.chunk {
-                let Loaded { boot, chunk, .. } = self.chunks.load(connection, names, id, query)?;
-                let boot = names.boot(connection, *boot)?;
-                let rows = chunk.processes(position.at);
-                let mut wants = |id: u64| {
-                    query.filter == ProcessFilter::All || rows.binary_search_by_key(&id, |row| row.id).is_ok()
-                };
-                let with_sched = query.what > What::Meta && query.sched;
-                self.sched.read_of(if with_sched { chunk.sched(position.at) } else { &[] }, &mut wants)?;
-                let rows = PackedRows {
-                    processes: chunk.processes(position.at),
-                    threads: chunk.threads(position.at),
-                    sched: &self.sched,
-                };
-                let row = chunk.metas.get(position.at).unwrap_or(&[0; meta::COUNT]);
-                build::fill(connection, names, query, HostKey { host: query.host, boot }, row, rows, stored)?;
-                cpus::decode(chunk.cpus(position.at), &mut stored.interval)?;
-            } else if let Some(row) = self.fresh.get(position.at) {
-                if query.what > What::Meta {
-                    blob::decode(&row.samples, &mut self.packed)?;
-                }
-                self.sched.read(if query.sched { &row.sched } else { &[] })?;
-                let boot = names.boot(connection, row.boot)?;
-                let rows = PackedRows {
-                    processes: &self.packed.processes,
-                    threads: &self.packed.threads,
-                    sched: &self.sched,
-                };
-                build::fill(
-                    connection,
-                    names,
-                    query,
-                    HostKey { host: query.host, boot },
-                    &row.meta,
-                    rows,
-                    stored,
-                )?;
-                cpus::decode(&row.cpus, &mut stored.interval)?;
-            }
-            if visit(stored).is_break() {
+        for number in 0..self.positions.len() {
+            let position = self.positions[number];
+            let span = position.chunk.and_then(|chunk| self.chunk_spans.get(chunk).copied());
+            let filled = match span {
+                Some(span) => self.fill_compacted(connection, query, span, position.at),
+                None => self.fill_fresh(connection, query, position.at),
+            };
+            if let Err(error) = filled {
+                let key = FreshKey { end_wall_ns: position.end_wall_ns, sequence: position.sequence };
+                self.damage.note_interval(query, span.map(|span| span.id), key, error)?;
+            } else if visit(&self.stored).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Fills [`IntervalCursor::stored`] with an interval of a chunk.
+    fn fill_compacted(
+        &mut self,
+        connection: &Connection,
+        query: &Query,
+        span: ChunkSpan,
+        at: usize,
+    ) -> Result<(), ReadError> {
+        let (names, stored) = (&mut self.names, &mut self.stored);
+        // From the cache: it holds as many chunks as are merged.
+        let Loaded { boot, chunk, .. } = self.chunks.load(connection, names, span, query)?;
+        let boot = names.boot(connection, *boot)?;
+        let rows = chunk.processes(at);
+        let mut wants = |id: u64| {
+            query.filter == ProcessFilter::All || rows.binary_search_by_key(&id, |row| row.id).is_ok()
+        };
+        let with_sched = query.what > What::Meta && query.sched;
+        self.sched.read_of(if with_sched { chunk.sched(at) } else { &[] }, &mut wants)?;
+        let rows = PackedRows { processes: rows, threads: chunk.threads(at), sched: &self.sched };
+        let row = chunk.metas.get(at).unwrap_or(&[0; meta::COUNT]);
+        build::fill(connection, names, query, HostKey { host: query.host, boot }, row, rows, stored)?;
+        cpus::decode(chunk.cpus(at), &mut stored.interval)?;
+        Ok(())
+    }
+
+    /// Fills [`IntervalCursor::stored`] with a fresh interval.
+    fn fill_fresh(&mut self, connection: &Connection, query: &Query, at: usize) -> Result<(), ReadError> {
+        let Some(row) = self.fresh.get(at) else { return Ok(()) };
+        let (names, stored) = (&mut self.names, &mut self.stored);
+        if query.what > What::Meta {
+            blob::decode(&row.samples, &mut self.packed)?;
+        }
+        self.sched.read(if query.sched { &row.sched } else { &[] })?;
+        let boot = names.boot(connection, row.boot)?;
+        let rows = PackedRows {
+            processes: &self.packed.processes,
+            threads: &self.packed.threads,
+            sched: &self.sched,
+        };
+        build::fill(connection, names, query, HostKey { host: query.host, boot }, &row.meta, rows, stored)?;
+        cpus::decode(&row.cpus, &mut stored.interval)?;
+        Ok(())
+    }
+
+    /// What could not be read so far.
+    pub(super) fn damage_report(&self) -> DamageReport {
+        self.damage.report(self.names.nameless)
+    }
+
+    /// The holes of a host that were met so far.
+    pub(super) fn damage_of(&self, host: HostId) -> impl Iterator<Item = &Damage> {
+        self.damage.of(host)
+    }
+
+    /// Takes over what another cursor met.
+    pub(super) fn merge_damage(&mut self, other: Self) {
+        self.damage.merge(other.damage);
+        self.names.nameless += other.names.nameless;
+    }
+}
+
+impl DamageLog {
+    /// A chunk cannot be read.
+    fn note_chunk(
+        &mut self,
+        connection: &Connection,
+        query: &Query,
+        span: ChunkSpan,
+        error: ReadError,
+    ) -> Result<(), ReadError> {
+        let place =
+            Place { host: query.host, end_wall_ns: span.last_end_ns, chunk: Some(span.id), sequence: 0 };
+        self.note(place, error, || Damage {
+            first_end_wall_ns: span.first_end_ns,
+            last_end_wall_ns: span.last_end_ns,
+            intervals: count_of(connection, span.id),
+            ..Damage::default()
+        })
+    }
+
+    /// One interval cannot be read; `chunk`: that it is in.
+    fn note_interval(
+        &mut self,
+        query: &Query,
+        chunk: Option<i64>,
+        key: FreshKey,
+        error: ReadError,
+    ) -> Result<(), ReadError> {
+        let FreshKey { end_wall_ns, sequence } = key;
+        self.note(Place { host: query.host, end_wall_ns, chunk, sequence }, error, || Damage {
+            first_end_wall_ns: end_wall_ns,
+            last_end_wall_ns: end_wall_ns,
+            intervals: Some(1),
+            ..Damage::default()
+        })
     }
 }

@@ -7,6 +7,7 @@ use cpumon_model::{BootId, Comm, HostId, ProcessInfo, ProcessKey, ThreadKey};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::codec::names::{ProcessName, ThreadName};
+use crate::error::is_damage;
 use crate::names::{self, Block};
 use crate::rows::{BootRow, HostRow};
 
@@ -49,6 +50,8 @@ pub(crate) struct Names {
     /// The blocks in which names were found last.
     process_block: Option<Block<ProcessName>>,
     thread_block: Option<Block<ThreadName>>,
+    /// Tasks whose key and name cannot be read.
+    pub(super) nameless: u64,
 }
 
 /// A key of 16 bytes; a damaged one is all zero.
@@ -69,16 +72,46 @@ pub(crate) fn unsigned(row: &rusqlite::Row<'_>, at: usize) -> Sql<u64> {
     row.get::<_, i64>(at).map(i64::cast_unsigned)
 }
 
+fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
+    connection
+        .prepare_cached(
+            "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel FROM process_info WHERE id = ?1",
+        )?
+        .query_row([id], |row| {
+            Ok(ProcessInfo {
+                name: row.get(0)?,
+                comm: row.get(1)?,
+                cmdline: row.get(2)?,
+                cgroup: row.get(3)?,
+                container: row.get(4)?,
+                uid: row.get(5)?,
+                is_kernel: row.get(6)?,
+            })
+        })
+        .optional()
+}
+
+/// `None` for what is damaged: the rows that name it are good.
+fn readable<T>(found: Sql<T>) -> Sql<Option<T>> {
+    match found {
+        Err(error) if is_damage(&error) => Ok(None),
+        found => found.map(Some),
+    }
+}
+
 impl Names {
     /// The boot of a row of table `boot`; all zero if it is gone.
     pub(crate) fn boot(&mut self, connection: &Connection, id: BootRow) -> Sql<BootId> {
         if let Some(&boot) = self.boots.get(&id) {
             return Ok(boot);
         }
-        let key: Option<Vec<u8>> = connection
-            .prepare_cached("SELECT key FROM boot WHERE id = ?1")?
-            .query_row([id], |row| row.get(0))
-            .optional()?;
+        let key: Option<Vec<u8>> = readable(
+            connection
+                .prepare_cached("SELECT key FROM boot WHERE id = ?1")?
+                .query_row([id], |row| row.get(0))
+                .optional(),
+        )?
+        .flatten();
         let boot = BootId(key_of(&key.unwrap_or_default()));
         self.boots.insert(id, boot);
         Ok(boot)
@@ -99,7 +132,9 @@ impl Names {
     }
 
     fn load_process(&mut self, connection: &Connection, id: u64) -> Sql<ProcessThen> {
-        match names::find(connection, id, &mut self.process_block)? {
+        let found = readable(names::find(connection, id, &mut self.process_block))?;
+        self.nameless += u64::from(found.is_none());
+        match found.flatten() {
             Some(name) => self.process_then(connection, &name),
             None => Ok(ProcessThen::unknown()),
         }
@@ -117,23 +152,9 @@ impl Names {
         if let Some(info) = self.infos.get(&id) {
             return Ok(Arc::clone(info));
         }
-        let info = connection
-            .prepare_cached(
-                "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel FROM process_info WHERE id = ?1",
-            )?
-            .query_row([id], |row| {
-                Ok(ProcessInfo {
-                    name: row.get(0)?,
-                    comm: row.get(1)?,
-                    cmdline: row.get(2)?,
-                    cgroup: row.get(3)?,
-                    container: row.get(4)?,
-                    uid: row.get(5)?,
-                    is_kernel: row.get(6)?,
-                })
-            })
-            .optional()?;
-        let info = Arc::new(info.unwrap_or_default());
+        let found = readable(load_info(connection, id))?;
+        self.nameless += u64::from(found.is_none());
+        let info = Arc::new(found.flatten().unwrap_or_default());
         if self.infos.len() >= MAX_ENTRIES {
             self.infos.clear();
         }
@@ -146,7 +167,9 @@ impl Names {
         if let Some(&thread) = self.threads.get(&id) {
             return Ok(thread);
         }
-        let found: Option<ThreadName> = names::find(connection, id, &mut self.thread_block)?;
+        let found = readable(names::find(connection, id, &mut self.thread_block))?;
+        self.nameless += u64::from(found.is_none());
+        let found: Option<ThreadName> = found.flatten();
         let thread = found.map_or_else(ThreadThen::default, |name| ThreadThen {
             key: ThreadKey { tid: name.tid, start_ns: name.start_ns },
             comm: name.comm,

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use cpumon_model::HostId;
 use rusqlite::params;
 
+use super::damage::Damage;
 use super::open::Reader;
 use super::query::{Query, What};
 use crate::error::{At, Result};
@@ -24,7 +25,14 @@ impl Reader {
             finder.see(interval);
             if finder.is_full() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })?;
-        Ok(finder.finish())
+        let mut gaps = finder.finish();
+        let cursor = self.cursor.borrow();
+        for hole in cursor.damage_of(host).filter(|hole| range.contains(hole.last_end_wall_ns)) {
+            name_damage(&mut gaps, hole);
+        }
+        gaps.sort_by_key(|gap| gap.begin_wall_ns);
+        gaps.truncate(limit);
+        Ok(gaps)
     }
 
     /// The recorded holes alone, with the number of intervals that are known to be missing, at most `limit`. Reads no
@@ -50,5 +58,29 @@ impl Reader {
             })
         })?;
         rows.collect()
+    }
+}
+
+/// Gives the gap that a hole leaves its reason; without intervals on both sides there is no gap yet.
+fn name_damage(gaps: &mut Vec<Gap>, hole: &Damage) {
+    const REASON: &str = "damaged";
+    let intervals = hole.intervals.unwrap_or(0);
+    let is_it = |gap: &&mut Gap| {
+        // What the receiver did not store is missing for a reason of its own.
+        ["no data", "restart", REASON].contains(&&*gap.reason)
+            && gap.begin_wall_ns < hole.last_end_wall_ns
+            && hole.first_end_wall_ns <= gap.end_wall_ns
+    };
+    if let Some(gap) = gaps.iter_mut().find(is_it) {
+        gap.intervals = gap.intervals.saturating_add(intervals);
+        REASON.clone_into(&mut gap.reason);
+    } else {
+        gaps.push(Gap {
+            begin_wall_ns: hole.first_end_wall_ns,
+            end_wall_ns: hole.last_end_wall_ns,
+            intervals,
+            reason: REASON.to_owned(),
+            ..Gap::default()
+        });
     }
 }

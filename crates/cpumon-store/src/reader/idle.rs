@@ -10,7 +10,7 @@ use rusqlite::{OptionalExtension, params};
 use super::open::Reader;
 use super::query::{Query, What};
 use crate::codec::process_list::{Listed, decode};
-use crate::error::{At, Result, StoreError};
+use crate::error::{At, Result};
 use crate::rows::HostRow;
 use crate::writer::LONGEST_LIST_NS;
 
@@ -60,20 +60,19 @@ impl Reader {
                 row.optional()
             })
             .at("read a list of processes", self.path())?;
-        found
-            .map(|(end_wall_ns, bytes)| {
-                let processes = decode(&bytes).map_err(|malformed| StoreError::Corrupt {
-                    path: self.path().into(),
-                    detail: malformed.to_string(),
-                })?;
-                Ok(ProcessList { end_wall_ns, processes })
-            })
-            .transpose()
+        Ok(found.and_then(|(end_wall_ns, bytes)| match decode(&bytes) {
+            Ok(processes) => Some(ProcessList { end_wall_ns, processes }),
+            Err(malformed) => {
+                // Not known who was there, as without a list.
+                log::warn!("the list of processes of {end_wall_ns} is damaged: {malformed}");
+                None
+            }
+        }))
     }
 
     /// The processes of a list, as rows of zeros.
     fn listed(&self, list: &ProcessList) -> Result<HashMap<ProcessKey, ProcessInterval>> {
-        let mut cursor = self.cursor.take();
+        let mut cursor = self.take_cursor();
         let rows = list.processes.iter().map(|listed| {
             let process = cursor.names.process(&self.connection, listed.id)?;
             let row = ProcessInterval {
@@ -86,7 +85,7 @@ impl Reader {
             Ok((process.key, row))
         });
         let rows: rusqlite::Result<_> = rows.collect();
-        self.cursor.replace(cursor);
+        self.give_back(cursor);
         rows.at("read names", self.path())
     }
 }

@@ -30,9 +30,9 @@ impl Reader {
         visit: &mut dyn FnMut(&StoredInterval) -> ControlFlow<()>,
     ) -> Result<()> {
         let Some(host_id) = self.host_row(query.host)? else { return Ok(()) };
-        let mut cursor = self.cursor.take();
+        let mut cursor = self.take_cursor();
         let done = cursor.run(&self.connection, host_id, query, visit);
-        self.cursor.replace(cursor);
+        self.give_back(cursor);
         done.map_err(|error| self.read_error(error))
     }
 

@@ -5,6 +5,7 @@ mod build;
 mod chunks;
 mod clock;
 mod cursor;
+mod damage;
 mod dims;
 mod error;
 mod gaps;
@@ -19,6 +20,8 @@ mod query;
 mod segment;
 mod tasks;
 
+pub(crate) use self::damage::SharedDamage;
+pub use self::damage::{Damage, DamageReport};
 pub use self::open::Reader;
 pub use self::plan::Plan;
 pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};

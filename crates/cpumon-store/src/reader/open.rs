@@ -9,6 +9,7 @@ use cpumon_model::HostId;
 use rusqlite::{Connection, OpenFlags};
 
 use super::cursor::IntervalCursor;
+use super::damage::DamageReport;
 use super::dims;
 use super::error::ReadError;
 use crate::error::{At, Result, StoreError, check_is_no_directory};
@@ -59,6 +60,23 @@ impl Reader {
         Ok(Self { path: path.into(), connection, cursor: RefCell::new(IntervalCursor::default()) })
     }
 
+    /// What could not be read since this reader was opened. Answers were given without it.
+    #[must_use]
+    pub fn damage(&self) -> DamageReport {
+        self.cursor.borrow().damage_report()
+    }
+
+    /// The buffers for a query. They are taken, so that its callback may start another one.
+    pub(super) fn take_cursor(&self) -> IntervalCursor {
+        self.cursor.take()
+    }
+
+    /// Gives the buffers of a query back.
+    pub(super) fn give_back(&self, cursor: IntervalCursor) {
+        let of_callback = self.cursor.replace(cursor);
+        self.cursor.borrow_mut().merge_damage(of_callback);
+    }
+
     pub(super) fn host_row(&self, host: HostId) -> Result<Option<HostRow>> {
         dims::host_row(&self.connection, host).at("find a host", &self.path)
     }
@@ -68,6 +86,9 @@ impl Reader {
             ReadError::Sql(source) => StoreError::sqlite("read intervals", &self.path, source),
             ReadError::Malformed(malformed) => {
                 StoreError::Corrupt { path: self.path.clone(), detail: malformed.to_string() }
+            }
+            ReadError::Inconsistent(what) => {
+                StoreError::Corrupt { path: self.path.clone(), detail: what.to_owned() }
             }
         }
     }

@@ -58,7 +58,7 @@ impl Reader {
         visit: &mut dyn FnMut(&Task<'_>),
     ) -> Result<()> {
         let Some(host) = self.host_row(host)? else { return Ok(()) };
-        let mut cursor = self.cursor.take();
+        let mut cursor = self.take_cursor();
         let mut walk_all = || -> Sql<()> {
             let boots = boots_of(&self.connection, host)?;
             let mut walk = Walk { connection: &self.connection, names: &mut cursor.names, boots, pid };
@@ -70,7 +70,7 @@ impl Reader {
             }
         };
         let done = walk_all();
-        self.cursor.replace(cursor);
+        self.give_back(cursor);
         done.at("read tasks", self.path())
     }
 }

@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::marker::PhantomData;
 use std::rc::Rc;
+use std::sync::PoisonError;
 
 use cpumon_model::{Tables, columns};
 use rusqlite::Result;
@@ -11,7 +12,7 @@ use rusqlite::vtab::{Context, Filters, VTabCursor, sqlite3_vtab_cursor};
 use super::cells::{Cell, CellRows};
 use super::plan::Plan;
 use super::scan::Scan;
-use crate::reader::Reader;
+use crate::reader::{Reader, SharedDamage};
 
 /// An error of the store as SQLite passes it on.
 pub(super) fn module_error(error: &crate::StoreError) -> rusqlite::Error {
@@ -25,6 +26,7 @@ pub(super) struct TableCursor<'vtab> {
     base: sqlite3_vtab_cursor,
     reader: Rc<Reader>,
     table: Tables,
+    damage: SharedDamage,
     scan: Option<Scan>,
     rows: CellRows,
     /// The current row in `rows`.
@@ -37,11 +39,12 @@ pub(super) struct TableCursor<'vtab> {
 }
 
 impl TableCursor<'_> {
-    pub fn new(reader: Rc<Reader>, table: Tables) -> Self {
+    pub fn new(reader: Rc<Reader>, table: Tables, damage: SharedDamage) -> Self {
         Self {
             base: sqlite3_vtab_cursor::default(),
             reader,
             table,
+            damage,
             scan: None,
             rows: CellRows::default(),
             at: 0,
@@ -57,6 +60,10 @@ impl TableCursor<'_> {
             Some(scan) => scan.next_batch().map_err(|error| module_error(&error))?,
             None => CellRows::default(),
         };
+        let found = self.reader.damage();
+        if !found.is_empty() {
+            self.damage.lock().unwrap_or_else(PoisonError::into_inner).merge(found);
+        }
         Ok(())
     }
 }

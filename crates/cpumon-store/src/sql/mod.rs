@@ -17,11 +17,13 @@ mod tests;
 pub(crate) use cells::Cell;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use cpumon_model::Tables;
 use rusqlite::Connection;
 use rusqlite::vtab::Module;
 
+use crate::reader::SharedDamage;
 #[cfg(feature = "bundled")]
 pub use session::Sql;
 use table::{StoreTable, TableAux};
@@ -42,10 +44,19 @@ pub const TABLES: [(&str, Tables); 9] = [
 /// Adds the virtual tables, and the functions for run-delay histograms, to `connection`. The tables read the store at `path`
 /// through a connection of their own, which is opened at the first use.
 pub fn register(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
+    register_noting(connection, path, &SharedDamage::default())
+}
+
+/// [`register`]; what cannot be read is added to `damage`.
+fn register_noting(connection: &Connection, path: &Path, damage: &SharedDamage) -> rusqlite::Result<()> {
     const MODULE: &Module<'_, StoreTable> = &Module::eponymous_only_module();
     delays::register(connection)?;
     for (name, table) in TABLES {
-        connection.create_module(name, MODULE, Some(TableAux { table, path: path.to_owned() }))?;
+        connection.create_module(
+            name,
+            MODULE,
+            Some(TableAux { table, path: path.to_owned(), damage: Arc::clone(damage) }),
+        )?;
     }
     Ok(())
 }

@@ -13,7 +13,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Batch, Connection, OpenFlags, Row};
 
 use crate::error::{At, Result, StoreError};
-use crate::reader::Reader;
+use crate::reader::{DamageReport, Reader, SharedDamage};
 
 /// A second line of defence behind the read-only file and the authorizer.
 const QUERY_ONLY: &str = "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;";
@@ -27,6 +27,7 @@ pub struct Sql {
     connection: Connection,
     path: PathBuf,
     refusal: Refusal,
+    damage: SharedDamage,
 }
 
 /// Whether it only reads.
@@ -93,11 +94,24 @@ impl Sql {
         let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
         connection.busy_timeout(std::time::Duration::from_secs(5)).at("set up", path)?;
         connection.execute_batch(QUERY_ONLY).at("set up", path)?;
-        super::register(&connection, path).at("set up tables", path)?;
+        let damage = SharedDamage::default();
+        super::register_noting(&connection, path, &damage).at("set up tables", path)?;
         let refusal = Refusal::default();
         // After the PRAGMAs above, which it would refuse.
         connection.authorizer(Some(authorizer(Arc::clone(&refusal)))).at("set up", path)?;
-        Ok(Self { connection, path: path.to_owned(), refusal })
+        Ok(Self { connection, path: path.to_owned(), refusal, damage })
+    }
+
+    /// Path of the store.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What the virtual tables could not read since this session was opened. Answers were given without it.
+    #[must_use]
+    pub fn damage(&self) -> DamageReport {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Answers one statement: `columns` gets the names, then `visit` each row until it breaks off. Gives the number of rows

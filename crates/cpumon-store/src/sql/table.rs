@@ -6,6 +6,7 @@ use std::cell::OnceCell;
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use cpumon_model::{Column, Kind, Tables, columns};
 use rusqlite::vtab::{IndexInfo, VTab, VTabConfig, VTabConnection, sqlite3_vtab};
@@ -13,12 +14,13 @@ use rusqlite::{Error, Result};
 
 use super::cursor::{TableCursor, module_error};
 use super::plan::Plan;
-use crate::reader::Reader;
+use crate::reader::{Reader, SharedDamage};
 
 /// Which table, of which store.
 pub(super) struct TableAux {
     pub table: Tables,
     pub path: PathBuf,
+    pub damage: SharedDamage,
 }
 
 /// One virtual table on one connection.
@@ -28,6 +30,7 @@ pub(super) struct StoreTable {
     base: sqlite3_vtab,
     table: Tables,
     path: PathBuf,
+    damage: SharedDamage,
     /// Opened at the first use, so that declaring the tables costs nothing.
     reader: OnceCell<Rc<Reader>>,
 }
@@ -79,6 +82,7 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
             base: sqlite3_vtab::default(),
             table: aux.table,
             path: aux.path.clone(),
+            damage: Arc::clone(&aux.damage),
             reader: OnceCell::new(),
         };
         Ok((Cow::Owned(declaration(aux.table)?), table))
@@ -100,6 +104,6 @@ unsafe impl<'vtab> VTab<'vtab> for StoreTable {
         }
         let reader =
             self.reader.get().ok_or_else(|| Error::ModuleError("the store is not open".to_owned()))?;
-        Ok(TableCursor::new(Rc::clone(reader), self.table))
+        Ok(TableCursor::new(Rc::clone(reader), self.table, Arc::clone(&self.damage)))
     }
 }

@@ -122,26 +122,6 @@ fn wrong_files_are_distinguished() {
 }
 
 #[test]
-fn damaged_chunks_are_an_error_that_names_the_file() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("s.sqlite");
-    small_store(&path);
-    let connection = Connection::open(&path).unwrap();
-    connection.execute("UPDATE chunk SET threads = zeroblob(100) WHERE id = 1", []).unwrap();
-    let mut seen = 0;
-    let query = Query::new(data::host(1).host);
-    let error = Reader::open(&path)
-        .unwrap()
-        .for_each_interval(&query, &mut |_| {
-            seen += 1;
-            std::ops::ControlFlow::Continue(())
-        })
-        .unwrap_err();
-    assert!(matches!(error, StoreError::Corrupt { .. }) && error.to_string().contains("s.sqlite"), "{error}");
-    assert_eq!(seen, 0);
-}
-
-#[test]
 fn damaged_fresh_samples_go_as_a_gap_and_the_rest_is_compacted() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");

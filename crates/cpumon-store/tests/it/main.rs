@@ -7,6 +7,7 @@ mod small_disk;
 
 mod clock;
 mod compact;
+mod damage;
 mod data;
 mod faults;
 mod fixture;

@@ -16,6 +16,7 @@ use cpumon_store::{Query, Reader, What};
 
 use crate::cli::{Format, LedgerArgs};
 use crate::client::Client;
+use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
 use crate::records::JsonArray;
@@ -27,7 +28,7 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     let (all, outcome) = match (args.live, &args.host) {
         (Some(length), Some(host)) => received(args, host, length)?,
         (Some(length), None) => measured(args, length)?,
-        (None, _) => (stored(args)?, Outcome::Done),
+        (None, _) => stored(args)?,
     };
     if all.iter().all(|sum| sum.intervals == 0) {
         eprintln!("cpumon: there is no interval with CPU times in that range");
@@ -47,7 +48,7 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(outcome)
 }
 
-fn stored(args: &LedgerArgs) -> anyhow::Result<Vec<LedgerSum>> {
+fn stored(args: &LedgerArgs) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
     let (since_ns, until_ns) = args.range.range_ns()?;
     let range = (since_ns.unwrap_or(i64::MIN), until_ns.unwrap_or(i64::MAX));
     let reader = Reader::open(&args.store.path()).map_err(explain)?;
@@ -65,7 +66,7 @@ fn stored(args: &LedgerArgs) -> anyhow::Result<Vec<LedgerSum>> {
         })?;
         all.push(sum);
     }
-    Ok(all)
+    Ok((all, damage::report(&reader, Outcome::Done)))
 }
 
 /// A live host of a receiver, for so long.

@@ -1,0 +1,126 @@
+//! What of a store could not be read. A walk goes on behind it: one damaged chunk must not hide all that is good, and must not
+//! pass for time in which there was no data either.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use cpumon_model::HostId;
+
+use super::error::ReadError;
+
+/// Holes that are listed; more are only counted.
+const MAX_HOLES: usize = 10_000;
+
+/// A part of a host's data that cannot be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// The host.
+    pub host: HostId,
+    /// End of the first interval in it, ns since the epoch on the host's time line.
+    pub first_end_wall_ns: i64,
+    /// End of the last one.
+    pub last_end_wall_ns: i64,
+    /// Intervals in it; `None`: not known.
+    pub intervals: Option<u64>,
+    /// What does not fit.
+    pub detail: String,
+}
+
+/// What a reader could not read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DamageReport {
+    /// By host, in order of time.
+    pub holes: Vec<Damage>,
+    /// Holes beyond the first ten thousand.
+    pub more: u64,
+    /// Tasks without a key and a name, because those cannot be read.
+    pub nameless: u64,
+}
+
+/// What several readers of one store could not read.
+pub(crate) type SharedDamage = Arc<Mutex<DamageReport>>;
+
+impl DamageReport {
+    /// Whether everything could be read.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.holes.is_empty() && self.more == 0 && self.nameless == 0
+    }
+
+    /// Adds what another reader of the same store could not read.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.more = self.more.max(other.more);
+        self.nameless = self.nameless.max(other.nameless);
+        self.holes.extend(other.holes);
+        let place = |hole: &Damage| (hole.host, hole.first_end_wall_ns, hole.last_end_wall_ns);
+        self.holes.sort_by_key(place);
+        self.holes.dedup_by_key(|hole| place(hole));
+    }
+}
+
+/// Where a hole is: the same one is met by each query over it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) host: HostId,
+    pub(super) end_wall_ns: i64,
+    /// Id of the chunk; `None`: a fresh interval.
+    pub(super) chunk: Option<i64>,
+    pub(super) sequence: u64,
+}
+
+/// The holes that a reader met.
+#[derive(Debug, Default)]
+pub(crate) struct DamageLog {
+    holes: BTreeMap<Place, Damage>,
+    more: u64,
+}
+
+impl DamageLog {
+    /// Remembers a hole, if the error is one; gives the error back if it is something else.
+    pub(super) fn note(
+        &mut self,
+        place: Place,
+        error: ReadError,
+        hole: impl FnOnce() -> Damage,
+    ) -> Result<(), ReadError> {
+        let detail = error.into_damage()?;
+        if self.holes.contains_key(&place) {
+            return Ok(());
+        }
+        if self.holes.len() >= MAX_HOLES {
+            self.more += 1;
+            return Ok(());
+        }
+        let hole = Damage { host: place.host, detail, ..hole() };
+        // Not a warning: each reader of the same store meets it, and reports it to who asked.
+        log::debug!(
+            "of host {} an interval or a chunk that ends at {} cannot be read: {}",
+            hole.host,
+            hole.last_end_wall_ns,
+            hole.detail
+        );
+        self.holes.insert(place, hole);
+        Ok(())
+    }
+
+    /// Takes over what another one has.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.more += other.more;
+        for (place, hole) in other.holes {
+            if self.holes.len() < MAX_HOLES {
+                self.holes.insert(place, hole);
+            } else {
+                self.more += 1;
+            }
+        }
+    }
+
+    /// The holes of a host, in order of time.
+    pub(super) fn of(&self, host: HostId) -> impl Iterator<Item = &Damage> {
+        self.holes.values().filter(move |hole| hole.host == host)
+    }
+
+    pub(super) fn report(&self, nameless: u64) -> DamageReport {
+        DamageReport { holes: self.holes.values().cloned().collect(), more: self.more, nameless }
+    }
+}

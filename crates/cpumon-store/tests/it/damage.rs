@@ -1,0 +1,138 @@
+//! A damaged store: what can be read is read, and what cannot is named.
+
+use std::path::Path;
+
+use cpumon_model::{BootId, HostInfo, Interval, Trust};
+use cpumon_store::{Query, Reader, Resolution, StoreOptions, TimeRange, What, Writer};
+use rusqlite::Connection;
+
+use crate::data::{self, SECOND_NS, START_NS};
+use crate::round_trip::read_all;
+
+/// Intervals in a chunk.
+const CHUNK: u32 = 20;
+
+/// 100 intervals in five chunks and ten fresh ones; gives all as they are read back.
+fn store(path: &Path, info: &HostInfo) -> Vec<Interval> {
+    let options = StoreOptions { compact_intervals: CHUNK, ..StoreOptions::default() };
+    let mut writer = Writer::open(path, &options).unwrap();
+    let day = data::day(info, 1, 110, 8);
+    for interval in &day[..100] {
+        writer.put(info, Trust::Local, None, interval).unwrap();
+    }
+    data::compact_all(&mut writer);
+    for interval in &day[100..] {
+        writer.put(info, Trust::Local, None, interval).unwrap();
+    }
+    writer.commit().unwrap();
+    day.iter().map(data::active).collect()
+}
+
+fn change(path: &Path, text: &str) {
+    assert!(Connection::open(path).unwrap().execute(text, []).unwrap() > 0);
+}
+
+/// Without those of the chunk of this number, from 1.
+fn without_chunk(all: &[Interval], number: usize) -> Vec<Interval> {
+    let (begin, end) = ((number - 1) * CHUNK as usize, number * CHUNK as usize);
+    all[..begin].iter().chain(&all[end..]).cloned().collect()
+}
+
+#[test]
+fn a_damaged_chunk_hides_no_other_and_is_a_named_hole() {
+    for (section, text) in [
+        ("meta", "UPDATE chunk SET meta = zeroblob(100) WHERE id = 2"),
+        ("processes", "UPDATE chunk SET processes = substr(processes, 1, 20) WHERE id = 2"),
+        ("threads", "UPDATE chunk SET threads = x'' WHERE id = 2"),
+        // Of another time: it decodes, but is not what the index says.
+        ("span", "UPDATE chunk SET meta = (SELECT meta FROM chunk WHERE id = 1) WHERE id = 2"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, info) = (dir.path().join("s.sqlite"), data::host(1));
+        let all = store(&path, &info);
+        change(&path, text);
+        let reader = Reader::open(&path).unwrap();
+        for _ in 0..2 {
+            assert_eq!(read_all(&reader, &Query::new(info.host)), without_chunk(&all, 2), "{section}");
+            let damage = reader.damage();
+            assert_eq!(
+                (damage.holes.len(), damage.more, damage.nameless),
+                (1, 0, 0),
+                "met twice, listed once"
+            );
+            let hole = &damage.holes[0];
+            assert_eq!((hole.host, hole.intervals), (info.host, Some(20)));
+            let end = |number: i64| START_NS + number * SECOND_NS;
+            assert_eq!((hole.first_end_wall_ns, hole.last_end_wall_ns), (end(21), end(40)));
+            assert!(!hole.detail.is_empty());
+        }
+        let gaps = reader.gaps(info.host, TimeRange::ALL, 10).unwrap();
+        let found: Vec<_> = gaps.iter().map(|gap| (gap.intervals, gap.reason.as_str())).collect();
+        assert_eq!(found, [(20, "damaged")], "{section}");
+        assert!(Reader::open(&path).unwrap().damage().is_empty(), "of what was read");
+    }
+}
+
+#[test]
+fn questions_about_a_moment_do_not_fail_on_a_damaged_chunk() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.sqlite"), data::host(1));
+    let all = store(&path, &info);
+    change(&path, "UPDATE chunk SET meta = x'01ff' WHERE id IN (1, 5)");
+    let reader = Reader::open(&path).unwrap();
+    let key = all[0].processes[0].key;
+    assert_eq!(reader.began(info.host, &[key]).unwrap().len(), 1);
+    reader.clock_line(info.host, BootId([1; 16])).unwrap();
+    let (host, end) = (info.host, |number: i64| START_NS + number * SECOND_NS);
+    assert_eq!(reader.interval_at(host, end(90)).unwrap(), None, "in the hole");
+    assert_eq!(reader.interval_at(host, end(50)).unwrap(), Some(all[49].clone()));
+    assert_eq!(reader.next_interval(host, end(85)).unwrap(), Some(all[100].clone()));
+    assert_eq!(reader.gaps(host, TimeRange::ALL, 10).unwrap().len(), 2);
+    let mut segments = 0;
+    let query = Query::new(host).what(What::Processes);
+    reader
+        .for_each_segment(&query, Some(Resolution::Minute), &mut |_| {
+            segments += 1;
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(segments, 2 + 10, "sums of minutes are not in the chunk");
+    let mut idle = all[60].clone();
+    reader.add_idle(&mut idle).unwrap();
+    change(&path, "UPDATE process_list SET processes = x'00'");
+    assert!(!reader.add_idle(&mut idle).unwrap(), "not known");
+}
+
+#[test]
+fn a_damaged_fresh_interval_is_a_hole_of_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.sqlite"), data::host(1));
+    let all = store(&path, &info);
+    change(&path, "UPDATE interval SET samples = x'ff00' WHERE sequence = 103");
+    let reader = Reader::open(&path).unwrap();
+    let expected: Vec<Interval> = all.iter().filter(|one| one.sequence != 103).cloned().collect();
+    assert_eq!(read_all(&reader, &Query::new(info.host)), expected);
+    let damage = reader.damage();
+    assert_eq!((damage.holes.len(), damage.holes[0].intervals), (1, Some(1)));
+    assert_eq!(damage.holes[0].last_end_wall_ns, all[103].end.wall_ns);
+}
+
+#[test]
+fn names_that_are_gone_take_no_rows_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.sqlite"), data::host(1));
+    let all = store(&path, &info);
+    // Bytes where a text must be: STRICT tables cannot have it, a flipped bit can.
+    let connection = Connection::open(&path).unwrap();
+    connection.pragma_update(None, "writable_schema", true).unwrap();
+    connection
+        .execute("UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE name = 'process_info'", [])
+        .unwrap();
+    drop(connection);
+    change(&path, "UPDATE process_info SET cmdline = x'ff00' WHERE id = 1");
+    let reader = Reader::open(&path).unwrap();
+    let read = read_all(&reader, &Query::new(info.host));
+    assert_eq!(read.len(), all.len());
+    assert!(read.iter().zip(&all).all(|(read, one)| read.threads == one.threads));
+    assert_eq!((reader.damage().nameless, reader.damage().holes.len()), (1, 0));
+}

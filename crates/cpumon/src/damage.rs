@@ -1,0 +1,92 @@
+//! What of a store could not be read, as lines on standard error. The rest was written, so the command did not fail.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::path::Path;
+
+use cpumon_model::{HostId, escape};
+use cpumon_store::{Damage, DamageReport, Reader};
+
+use crate::exit::Outcome;
+use crate::when;
+
+/// Holes that are shown one by one.
+const SHOWN: usize = 20;
+
+/// Reports what a reader left out; the outcome of a command that was done otherwise.
+pub(crate) fn report(reader: &Reader, outcome: Outcome) -> Outcome {
+    report_of(&reader.damage(), reader.path(), outcome)
+}
+
+/// [`report`] of several readers of the store at `path`.
+pub(crate) fn report_of(damage: &DamageReport, path: &Path, outcome: Outcome) -> Outcome {
+    if damage.is_empty() {
+        return outcome;
+    }
+    let mut err = io::stderr();
+    for line in lines(damage, &names(path)) {
+        // Standard error may be closed; the exit code still reports the damage.
+        let _ = writeln!(err, "cpumon: {line}");
+    }
+    let shown = path.display();
+    let _ = writeln!(err, "cpumon: the store is damaged: cpumon store check {shown} --salvage NEW.db");
+    if outcome == Outcome::Done { Outcome::DataMissing } else { outcome }
+}
+
+/// Names of the hosts; none if they cannot be read.
+pub(crate) fn names(path: &Path) -> HashMap<HostId, String> {
+    let hosts = Reader::open(path).and_then(|reader| reader.hosts()).unwrap_or_default();
+    hosts.into_iter().map(|host| (host.info.host, escape(&host.info.hostname).to_string())).collect()
+}
+
+fn lines(damage: &DamageReport, names: &HashMap<HostId, String>) -> Vec<String> {
+    let mut lines: Vec<String> = damage.holes.iter().take(SHOWN).map(|hole| line(hole, names)).collect();
+    let more = damage.more + damage.holes.len().saturating_sub(SHOWN) as u64;
+    if more > 0 {
+        lines.push(format!("and {more} more holes"));
+    }
+    if damage.nameless > 0 {
+        lines.push(format!("the names of {} processes or threads cannot be read", damage.nameless));
+    }
+    lines
+}
+
+/// A hole in words.
+pub(crate) fn line(hole: &Damage, names: &HashMap<HostId, String>) -> String {
+    let count = match hole.intervals {
+        Some(1) => "1 interval".to_owned(),
+        Some(count) => format!("{count} intervals"),
+        None => "an unknown number of intervals".to_owned(),
+    };
+    let host = names.get(&hole.host).cloned().unwrap_or_else(|| hole.host.to_string());
+    let (first, last) = (when::show(hole.first_end_wall_ns), when::show(hole.last_end_wall_ns));
+    let span =
+        if hole.intervals == Some(1) { format!("at {last}") } else { format!("from {first} to {last}") };
+    format!("{count} of {host} {span} cannot be read ({})", escape(&hole.detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn holes_are_named_by_host_and_time_and_bounded() {
+        let host = HostId([7; 16]);
+        let names: HashMap<_, _> = [(host, "kitchen".to_owned())].into();
+        let hole = |intervals| Damage {
+            host,
+            first_end_wall_ns: 1_795_219_200_000_000_000,
+            last_end_wall_ns: 1_795_219_260_000_000_000,
+            intervals,
+            detail: "a\u{1b}[2J".to_owned(),
+        };
+        let text = line(&hole(Some(61)), &names);
+        assert!(text.starts_with("61 intervals of kitchen from ") && text.ends_with("(a\\x1b[2J)"), "{text}");
+        let text = line(&Damage { host: HostId([8; 16]), ..hole(Some(1)) }, &names);
+        assert!(text.starts_with("1 interval of 0808") && text.contains(" at "), "{text}");
+        assert!(line(&hole(None), &names).starts_with("an unknown number of intervals"));
+        let damage = DamageReport { holes: vec![hole(None); 25], more: 7, nameless: 3 };
+        let all = lines(&damage, &names);
+        assert_eq!((all.len(), all[20].as_str()), (22, "and 12 more holes"));
+    }
+}
