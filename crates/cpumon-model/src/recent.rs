@@ -89,6 +89,11 @@ impl<K: Eq + Hash, V, S: BuildHasher + Default> Recent<K, V, S> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
 
+    /// Forgets the values that do not pass.
+    pub fn retain(&mut self, mut passes: impl FnMut(&V) -> bool) {
+        self.entries.retain(|_, entry| passes(&entry.value));
+    }
+
     /// Entries in it.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 use super::dims::Dims;
 use super::fresh_boots::{Due, FreshBoots, FreshCount};
 use super::gaps::record_damage;
+use super::ids::next_id;
 use super::merge_names::mark_seen;
 use super::rollup::Rollup;
 use super::transaction::Transaction;
@@ -151,11 +152,12 @@ impl Compactor {
         let received = intervals.iter().map(|interval| interval.meta[RECEIVED]).max().unwrap_or(0);
         transaction
             .prepare_cached(
-                "INSERT INTO chunk (host_id, boot_id, first_end_wall_ns, last_end_wall_ns, last_received_wall_ns,
+                "INSERT INTO chunk (id, host_id, boot_id, first_end_wall_ns, last_end_wall_ns, last_received_wall_ns,
                                     intervals, process_rows, thread_rows, meta, processes, threads, sched, trust)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?
             .execute(params![
+                next_id(transaction, "chunk")?,
                 key.host,
                 key.boot,
                 ends().min().unwrap_or(0),

@@ -4,11 +4,13 @@
 use cpumon_model::{BootId, HostId, HostInfo, Interval, Recent, Trust};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::infos::Infos;
+use super::gone::Gone;
+use super::ids::next_id;
+use super::infos::{Infos, cut};
 use super::naming::{KnownTasks, LastIds, Naming, Seeded};
 use crate::codec::names::ProcessName;
 use crate::names::{self, Block};
-use crate::rows::{BootKey, BootRow, HostRow};
+use crate::rows::{BootKey, BootRow, ByRange, HostRow, IdRange};
 
 type Sql<T> = rusqlite::Result<T>;
 
@@ -27,7 +29,7 @@ pub(super) struct KnownHost {
     trust: Trust,
     /// The newest end of an interval of this boot; `None` if there is none yet.
     pub(super) newest_end_wall_ns: Option<i64>,
-    tasks: KnownTasks,
+    tasks: ByRange<KnownTasks>,
 }
 
 impl KnownHost {
@@ -41,8 +43,8 @@ impl KnownHost {
 #[derive(Debug)]
 pub(super) struct Dims {
     hosts: Recent<HostId, KnownHost, Seeded>,
-    infos: Infos,
-    last: LastIds,
+    infos: ByRange<Infos>,
+    last: ByRange<LastIds>,
     /// The block in which a process was looked up last.
     block: Option<Block<ProcessName>>,
 }
@@ -50,38 +52,64 @@ pub(super) struct Dims {
 impl Dims {
     /// Starts from what a store holds.
     pub(super) fn load(connection: &Connection) -> Sql<Self> {
-        let highest = |table: &str| -> Sql<u64> {
-            // No id may be given twice, and the highest one may be that of a row or be in a block.
-            let text = format!(
-                "SELECT max(coalesce((SELECT max(id) FROM {table}), 0), coalesce((SELECT max(last_id) FROM {table}_block), 0))"
-            );
-            connection.query_row(&text, [], |row| row.get::<_, i64>(0)).map(i64::cast_unsigned)
-        };
-        let last = LastIds { process: highest("process")?, thread: highest("thread")? };
-        Ok(Self { hosts: Recent::new(MAX_HOSTS), infos: Infos::load(connection)?, last, block: None })
+        let last = ByRange::try_new(|range| {
+            let highest = |table: &str| -> Sql<u64> {
+                // No id may be given twice, and the highest one may be that of a row or be in a block.
+                let text = format!(
+                    "SELECT max(coalesce((SELECT max(id) FROM {table} WHERE id > ?1 AND id <= ?2), ?1),
+                        coalesce((SELECT max(last_id) FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2), ?1))"
+                );
+                let highest = connection.query_row(&text, [range.after(), range.last()], |row| row.get(0));
+                highest.map(i64::cast_unsigned)
+            };
+            Ok::<_, rusqlite::Error>(LastIds { process: highest("process")?, thread: highest("thread")? })
+        })?;
+        let infos = ByRange::try_new(|range| Infos::load(connection, range))?;
+        Ok(Self { hosts: Recent::new(MAX_HOSTS), infos, last, block: None })
     }
 
     /// The highest ids in use.
-    pub(super) fn last_ids(&self) -> LastIds {
+    pub(super) fn last_ids(&self) -> ByRange<LastIds> {
         self.last
+    }
+
+    /// The highest id of a description in use.
+    pub(super) fn last_info(&self, range: IdRange) -> i64 {
+        self.infos[range].last_id()
     }
 
     /// Tasks in memory.
     pub(super) fn task_count(&self) -> usize {
-        self.hosts.values().map(|host| host.tasks.count()).sum()
+        self.hosts.values().flat_map(|host| host.tasks.iter()).map(KnownTasks::count).sum()
     }
 
     /// Forgets all tasks and descriptions: tasks get new rows, descriptions are found again by content.
     pub(super) fn forget_tasks(&mut self) {
-        self.infos.forget();
-        for host in self.hosts.values_mut() {
-            host.tasks = KnownTasks::default();
+        for range in IdRange::ALL {
+            self.forget_names(range);
         }
     }
 
-    /// Forgets descriptions: some of their rows are gone.
-    pub(super) fn forget_infos(&mut self) {
-        self.infos.forget();
+    fn forget_names(&mut self, range: IdRange) {
+        self.infos[range].forget();
+        for host in self.hosts.values_mut() {
+            host.tasks[range] = KnownTasks::default();
+        }
+    }
+
+    /// Forgets what retention removed.
+    pub(super) fn forget(&mut self, gone: &Gone) {
+        if gone.infos {
+            self.infos.iter_mut().for_each(Infos::forget);
+        }
+        if gone.unauthenticated_names {
+            self.forget_names(IdRange::Unauthenticated);
+        }
+        if !gone.hosts.is_empty() || !gone.boots.is_empty() {
+            self.hosts
+                .retain(|host| !gone.hosts.contains(&host.key.host) && !gone.boots.contains(&host.key.boot));
+        }
+        self.block = None;
     }
 
     /// The process under which a short-lived one is summed: one for all that have its description. A row of sums for each
@@ -97,8 +125,9 @@ impl Dims {
         if let Some(known) = known {
             return Ok(known.cast_unsigned());
         }
-        self.last.process += 1;
-        let id = self.last.process.cast_signed();
+        let last = &mut self.last[IdRange::of_id(process_id)].process;
+        *last += 1;
+        let id = last.cast_signed();
         // Boot 0 marks it: name blocks and lists of processes leave it out.
         connection
             .prepare_cached("INSERT INTO process VALUES (?1, 0, 0, 0, 0, ?2, 0, 0)")?
@@ -106,13 +135,13 @@ impl Dims {
         connection
             .prepare_cached("INSERT INTO short_lived VALUES (?1, ?2)")?
             .execute(params![info_id, id])?;
-        Ok(self.last.process)
+        Ok(id.cast_unsigned())
     }
 
     /// After a rollback: forgets all rows, but not which ids were given out. An id that is never used twice cannot name two
     /// tasks.
     pub(super) fn forget_all(&mut self) {
-        self.infos.forget();
+        self.infos.iter_mut().for_each(Infos::forget);
         self.hosts.clear();
         self.block = None;
     }
@@ -147,25 +176,26 @@ impl Dims {
         self.hosts.get_mut(&key).ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
-    /// Row ids of the tasks of a host that [`Dims::host`] returned before.
+    /// Row ids of the tasks of a host that [`Dims::host`] returned before, of data that came in with `trust`.
     pub(super) fn naming<'a>(
         &'a mut self,
         connection: &'a Connection,
         host: HostId,
+        trust: Trust,
         now_s: i64,
     ) -> Sql<Naming<'a>> {
+        let range = IdRange::of(trust);
         let Self { hosts, infos, last, .. } = self;
         let host = hosts.get_mut(&host).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
-        Ok(Naming { connection, boot: host.key.boot, tasks: &mut host.tasks, infos, last, now_s })
+        Ok(Naming {
+            connection,
+            boot: host.key.boot,
+            tasks: &mut host.tasks[range],
+            infos: &mut infos[range],
+            last: &mut last[range],
+            now_s,
+        })
     }
-}
-
-/// The row of a host; `None` if nothing of it was stored.
-pub(super) fn find_host(connection: &Connection, host: HostId) -> Sql<Option<HostRow>> {
-    connection
-        .prepare_cached("SELECT id FROM host WHERE key = ?1")?
-        .query_row([host.0], |row| row.get(0))
-        .optional()
 }
 
 /// Whether two descriptions of a machine are equal; the boot is that of the interval, and compared by the caller.
@@ -206,7 +236,7 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
             .prepare_cached(
                 "UPDATE host SET name = ?2, trust = ?3 WHERE id = ?1 AND (name, trust) IS NOT (?2, ?3)",
             )?
-            .execute(params![host, info.hostname, trust.name()])?;
+            .execute(params![host, cut(&info.hostname), trust.name()])?;
         record_change(connection, key, info, trust, interval.end.wall_ns)?;
     }
     let newest_end_wall_ns = load_newest(connection, key)?;
@@ -216,24 +246,31 @@ fn load_host(connection: &Connection, info: &HostInfo, trust: Trust, interval: &
         described: describes.then(|| info.clone()),
         trust: best.unwrap_or(trust),
         newest_end_wall_ns,
-        tasks: KnownTasks::default(),
+        tasks: ByRange::default(),
     })
 }
 
 fn insert_host(connection: &Connection, host: HostId, info: &HostInfo, trust: Trust) -> Sql<HostRow> {
+    let id = next_id(connection, "host")?;
     connection
-        .prepare_cached("INSERT INTO host (key, name, trust) VALUES (?1, ?2, ?3) RETURNING id")?
-        .query_row(params![host.0, info.hostname, trust.name()], |row| row.get(0))
+        .prepare_cached("INSERT INTO host (id, key, name, trust) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![id, host.0, cut(&info.hostname), trust.name()])?;
+    Ok(HostRow(id))
 }
 
 fn load_boot(connection: &Connection, host: HostRow, boot: BootId) -> Sql<BootRow> {
-    // The update changes nothing; without it, RETURNING would return no row of a boot that is known.
-    connection
-        .prepare_cached(
-            "INSERT INTO boot (host_id, key) VALUES (?1, ?2)
-             ON CONFLICT (host_id, key) DO UPDATE SET key = excluded.key RETURNING id",
-        )?
+    let known: Option<BootRow> = connection
+        .prepare_cached("SELECT id FROM boot WHERE host_id = ?1 AND key = ?2")?
         .query_row(params![host, boot.0], |row| row.get(0))
+        .optional()?;
+    if let Some(known) = known {
+        return Ok(known);
+    }
+    let id = next_id(connection, "boot")?;
+    connection
+        .prepare_cached("INSERT INTO boot (id, host_id, key) VALUES (?1, ?2, ?3)")?
+        .execute(params![id, host, boot.0])?;
+    Ok(BootRow(id))
 }
 
 /// Writes a row of `host_change` unless the newest one says the same.
@@ -257,11 +294,11 @@ fn record_change(
             key.host,
             since_wall_ns,
             key.boot,
-            info.hostname,
-            info.kernel,
-            info.arch,
-            info.agent,
-            info.source_reason,
+            cut(&info.hostname),
+            cut(&info.kernel),
+            cut(&info.arch),
+            cut(&info.agent),
+            cut(&info.source_reason),
             info.cpu_count,
             info.interval_ns.cast_signed(),
             trust.name()

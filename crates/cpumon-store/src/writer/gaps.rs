@@ -3,7 +3,7 @@
 use cpumon_model::{HostId, Interval, Trust};
 use rusqlite::{Connection, params};
 
-use super::dims::find_host;
+use super::ids::{find_host, next_id};
 use crate::Gap;
 use crate::codec::meta::{self, MetaRow};
 use crate::rows::HostRow;
@@ -44,13 +44,14 @@ impl LostRange {
 
 /// The row of a host, inserted if there is none yet: what is lost first may be all that ever came from it.
 fn host_row(connection: &Connection, host: HostId) -> rusqlite::Result<HostRow> {
+    if let Some(known) = find_host(connection, host)? {
+        return Ok(known);
+    }
+    let id = next_id(connection, "host")?;
     connection
-        .prepare_cached(
-            // The update changes nothing; without it, RETURNING would return no row of a host that is known.
-            "INSERT INTO host (key, name, trust) VALUES (?1, ?2, 'unauthenticated')
-             ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING id",
-        )?
-        .query_row(params![host.0, host.to_string()], |row| row.get(0))
+        .prepare_cached("INSERT INTO host (id, key, name, trust) VALUES (?1, ?2, ?3, 'unauthenticated')")?
+        .execute(params![id, host.0, host.to_string()])?;
+    Ok(HostRow(id))
 }
 
 /// Inserts lost time as a row of `gap`. A host that is not trusted must be known: what was never stored of it gets no row.

@@ -8,21 +8,30 @@ use std::sync::Arc;
 use cpumon_model::ProcessInfo;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
+use crate::rows::IdRange;
+
 /// Descriptions in memory; beyond it they are looked up again.
 const MAX_INFOS: usize = 1 << 16;
 
 /// Descriptions whose rows are known.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Infos {
     known: HashMap<Arc<ProcessInfo>, i64>,
+    range: IdRange,
     last_id: i64,
 }
 
 impl Infos {
-    /// Starts from what a store holds.
-    pub(super) fn load(connection: &Connection) -> Sql<Self> {
-        let last = "SELECT coalesce(max(id), 0) FROM process_info";
-        Ok(Self { last_id: connection.query_row(last, [], |row| row.get(0))?, ..Self::default() })
+    /// Starts from what a store holds. Ids are of `range`.
+    pub(super) fn load(connection: &Connection, range: IdRange) -> Sql<Self> {
+        let last = "SELECT coalesce(max(id), ?1) FROM process_info WHERE id > ?1 AND id <= ?2";
+        let last_id = connection.query_row(last, [range.after(), range.last()], |row| row.get(0))?;
+        Ok(Self { known: HashMap::new(), range, last_id })
+    }
+
+    /// The highest id in use.
+    pub(super) fn last_id(&self) -> i64 {
+        self.last_id
     }
 
     /// Forgets all but which ids are used up; they are looked up again.
@@ -35,11 +44,14 @@ impl Infos {
         if let Some(&id) = self.known.get(info) {
             return Ok(id);
         }
+        if let Some(short) = shortened(info) {
+            return self.id(connection, &Arc::new(short));
+        }
         let hash = stable_hash(info);
         let found: Option<i64> = connection
             .prepare_cached(
                 "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
-                 AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8",
+                 AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND id > ?9 AND id <= ?10",
             )?
             .query_row(
                 params![
@@ -50,7 +62,9 @@ impl Infos {
                     info.cgroup,
                     info.container,
                     info.uid,
-                    info.is_kernel
+                    info.is_kernel,
+                    self.range.after(),
+                    self.range.last()
                 ],
                 |row| row.get(0),
             )
@@ -84,6 +98,32 @@ impl Infos {
             ])?;
         Ok(self.last_id)
     }
+}
+
+/// Longest name of a host, a process or a thread in the file, bytes; agents cut theirs there, too.
+const MAX_NAME_BYTES: usize = 255;
+/// Longest cgroup path and container name: those of this machine come whole.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// A name as it is stored.
+pub(super) fn cut(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_NAME_BYTES)]
+}
+
+/// A description whose texts are cut; `None`: none is too long. The length of a command line is bounded by that of a datagram.
+fn shortened(info: &ProcessInfo) -> Option<ProcessInfo> {
+    let limits = [
+        (&info.name, MAX_NAME_BYTES),
+        (&info.comm, MAX_NAME_BYTES),
+        (&info.cgroup, MAX_PATH_BYTES),
+        (&info.container, MAX_PATH_BYTES),
+    ];
+    if limits.iter().all(|(text, max)| text.len() <= *max) {
+        return None;
+    }
+    let [name, comm, cgroup, container] =
+        limits.map(|(text, max)| text[..text.floor_char_boundary(max)].into());
+    Some(ProcessInfo { name, comm, cgroup, container, ..info.clone() })
 }
 
 /// FNV-1a over the content, the same in every build because it is stored in the file. Rows of equal hash are compared in full.

@@ -87,7 +87,7 @@ impl Inserter {
         let mut row = meta::row_of(interval, received_wall_ns, loss);
         row[meta::TRUST] = meta::trust_code(Some(trust));
         let now_s = received_wall_ns / 1_000_000_000;
-        let mut naming = dims.naming(transaction, interval.host, now_s)?;
+        let mut naming = dims.naming(transaction, interval.host, trust, now_s)?;
         self.packer.pack(&mut naming, interval)?;
         if is_newest && self.lists.is_due(interval, has_all(interval)) {
             write_list(transaction, key, &mut naming, interval, self.zstd_level)?;

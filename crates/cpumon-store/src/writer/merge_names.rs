@@ -10,6 +10,7 @@ use super::naming::LastIds;
 use super::transaction::Transaction;
 use crate::codec::names::{Name, ProcessName, ThreadName, encode};
 use crate::names::{Block, Stored, block_around};
+use crate::rows::{ByRange, IdRange};
 
 /// Ids in a block.
 const BLOCK_IDS: u64 = 1024;
@@ -26,39 +27,55 @@ pub(super) struct MergedTo {
 /// Makes blocks of names.
 #[derive(Debug)]
 pub(super) struct NameMerger {
-    merged: MergedTo,
+    merged: ByRange<MergedTo>,
     zstd_level: i32,
 }
 
 impl NameMerger {
     /// Reads up to where names are in blocks.
     pub(super) fn load(connection: &Connection, zstd_level: i32) -> Sql<Self> {
-        let last = |text: &str| connection.query_row(text, [], |row| row.get::<_, i64>(0));
-        let merged = MergedTo {
-            thread: last("SELECT coalesce(max(last_id), 0) FROM thread_block")?.cast_unsigned(),
-            process: last("SELECT coalesce(max(last_id), 0) FROM process_block")?.cast_unsigned(),
-        };
+        let merged = ByRange::try_new(|range| {
+            let last = |table: &str| {
+                let text = format!(
+                    "SELECT coalesce(max(last_id), ?1) FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2"
+                );
+                connection.query_row(&text, [range.after(), range.last()], |row| row.get::<_, i64>(0))
+            };
+            let (thread, process) = (last("thread")?.cast_unsigned(), last("process")?.cast_unsigned());
+            Ok::<_, rusqlite::Error>(MergedTo { thread, process })
+        })?;
         Ok(Self { merged, zstd_level })
     }
 
     /// Whether there are enough new names for a block.
-    pub(super) fn is_due(&self, last: LastIds) -> bool {
-        last.thread >= self.merged.thread + BLOCK_IDS || last.process >= self.merged.process + BLOCK_IDS
+    pub(super) fn is_due(&self, last: &ByRange<LastIds>) -> bool {
+        IdRange::ALL.into_iter().any(|range| {
+            let (merged, last) = (self.merged[range], last[range]);
+            last.thread >= merged.thread + BLOCK_IDS || last.process >= merged.process + BLOCK_IDS
+        })
     }
 
-    /// Makes at most one block of threads and one of processes.
-    pub(super) fn merge(&self, transaction: &Transaction<'_>, last: LastIds) -> Sql<MergedTo> {
-        let (merged, level) = (self.merged, self.zstd_level);
-        Ok(MergedTo {
-            thread: merge_oldest::<ThreadName>(transaction, merged.thread, last.thread, level)?,
-            process: merge_oldest::<ProcessName>(transaction, merged.process, last.process, level)?,
+    /// Makes at most one block of threads and one of processes in each range.
+    pub(super) fn merge(
+        &self,
+        transaction: &Transaction<'_>,
+        last: &ByRange<LastIds>,
+    ) -> Sql<ByRange<MergedTo>> {
+        let level = self.zstd_level;
+        ByRange::try_new(|range| {
+            let (merged, last) = (self.merged[range], last[range]);
+            Ok(MergedTo {
+                thread: merge_oldest::<ThreadName>(transaction, merged.thread, last.thread, level)?,
+                process: merge_oldest::<ProcessName>(transaction, merged.process, last.process, level)?,
+            })
         })
     }
 
     /// What [`NameMerger::merge`] made is committed; whether it was anything. Before the commit it could be rolled back.
-    pub(super) fn committed(&mut self, to: MergedTo) -> bool {
+    pub(super) fn committed(&mut self, to: ByRange<MergedTo>) -> bool {
         let before = std::mem::replace(&mut self.merged, to);
-        to.thread > before.thread || to.process > before.process
+        let mut both = before.iter().zip(to.iter());
+        both.any(|(before, to)| to.thread > before.thread || to.process > before.process)
     }
 }
 

@@ -3,9 +3,12 @@
 mod clock;
 mod compact;
 mod copy;
+mod counters;
 mod dims;
 mod fresh_boots;
 mod gaps;
+mod gone;
+mod ids;
 mod infos;
 mod insert;
 #[cfg(feature = "import")]
@@ -16,12 +19,18 @@ mod merge_names;
 mod naming;
 mod pack;
 mod process_lists;
+mod prune;
+mod remove_host;
 mod retain;
 mod rollup;
 mod run_delays;
+mod samples;
 mod source;
 mod store_writer;
+mod sweep;
 mod transaction;
+mod usage;
+mod wipe;
 
 pub(crate) use self::copy::ActiveCopy;
 pub use self::gaps::ReportedGap;

@@ -3,55 +3,47 @@
 
 use std::time::Duration;
 
-use rusqlite::{Connection, Result as Sql, params};
+use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
-use super::merge_names::drop_short_lived;
-use super::naming::LastIds;
+use super::counters::count;
+use super::dims::Dims;
+use super::gone::Gone;
+use super::remove_host::remove_some;
+use super::samples::{drop_older, drop_oldest_of};
+use super::sweep::{Sweep, SweepLimits};
 use super::transaction::Transaction;
+use super::usage::Usage;
+use super::wipe::Wipe;
 use crate::options::StoreOptions;
+use crate::rows::{HostRow, IdRange};
 use crate::sums::Resolution;
 
-/// Chunks deleted in one transaction.
-const CHUNKS_AT_ONCE: u32 = 16;
-/// Ids of names checked in one transaction.
-const NAMES_AT_ONCE: i64 = 20_000;
 /// Free pages (8 KB) that stay in the file for the next intervals; the rest goes back to the file system.
 const FREE_PAGES: i64 = 256;
 /// Pages given back in one transaction.
 const PAGES_AT_ONCE: i64 = 1024;
-/// Time from the end of one sweep over names and sums to the begin of the next.
-const SWEEP_EVERY_NS: i64 = 600_000_000_000;
-/// A name's `last_s` may be this much older than its last use: it is moved on once an hour, at compaction, and intervals may
-/// wait an hour for that.
-const LAST_SEEN_SLACK_S: i64 = 2 * 3600;
-
-/// Threads are named by samples only (`?3`: the oldest of them).
-const THREAD_RULE: &str = "last_s < ?3 OR last_s < ?4";
-/// Blocks of processes likewise; the short-lived ones in them are taken out on their own.
-const PROCESS_BLOCK_RULE: &str = "last_s < min(?3, ?4)";
-/// Processes are named by sums too (`?4`: the oldest of both), unless they were short-lived. Rows of boot 0 represent the
-/// short-lived processes in sums, and have no `last_s`.
-const PROCESS_RULE: &str = "boot_id <> 0 AND ((is_short AND last_s < ?3) OR last_s < ?4)";
-
-/// Progress of the sweep over names.
-#[derive(Copy, Clone, Debug, Default)]
-struct Sweep {
-    next_ns: i64,
-    is_running: bool,
-    thread_id: i64,
-    process_id: i64,
-    pruned_processes: i64,
-}
 
 /// What a step of retention did.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Something, and there may be more to do.
-    Continue,
+#[derive(Debug)]
+pub(super) struct Step {
     /// There is nothing to do now.
-    Done,
-    /// Likewise, and rows of `process_info` went: their ids must not be used any more.
-    DoneInfosGone,
+    pub(super) is_done: bool,
+    /// What the caller must forget once it is committed.
+    pub(super) gone: Gone,
+}
+
+impl From<Gone> for Step {
+    fn from(gone: Gone) -> Self {
+        Self { is_done: false, gone }
+    }
+}
+
+/// How much too large the file is.
+#[derive(Copy, Clone, Debug)]
+struct Excess {
+    bytes: i64,
+    /// Now, on this machine's clock.
+    now_ns: i64,
 }
 
 /// Limits of a store by age and size, and how far they were applied.
@@ -63,6 +55,8 @@ pub(super) struct Retention {
     max_bytes: Option<i64>,
     zstd_level: i32,
     sweep: Sweep,
+    usage: Usage,
+    wipe: Option<Wipe>,
 }
 
 impl Retention {
@@ -74,62 +68,108 @@ impl Retention {
             max_bytes: options.max_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
             zstd_level: options.zstd_level,
             sweep: Sweep::default(),
+            usage: Usage::default(),
+            wipe: None,
         }
     }
 
     /// One step, at `now_ns` on this machine's clock.
-    pub(super) fn step(&mut self, transaction: &Transaction<'_>, last: LastIds, now_ns: i64) -> Sql<Step> {
+    pub(super) fn step(&mut self, transaction: &Transaction<'_>, dims: &Dims, now_ns: i64) -> Sql<Step> {
         let limit = self.max_age.map(|age| before(now_ns, age));
         if let Some(limit) = limit
-            && drop_chunks(transaction, limit)? > 0
+            && drop_older(transaction, limit)?
         {
-            return Ok(Step::Continue);
+            return Ok(Gone::default().into());
+        }
+        if let Some(wipe) = self.wipe {
+            if wipe.step(transaction)? {
+                self.wipe = None;
+                self.usage.forget();
+            }
+            return Ok(Gone::default().into());
         }
         // Free pages do not count: data is deleted first and the file shrinks afterwards, or each step would delete more.
         let pages = Pages::read(transaction)?;
-        if self.max_bytes.is_some_and(|max| pages.used_bytes > max) && drop_oldest(transaction)? {
-            return Ok(Step::Continue);
+        if let Some(excess) = self.max_bytes.map(|max| pages.used_bytes - max).filter(|excess| *excess > 0) {
+            self.usage.refresh(transaction, now_ns)?;
+            if let Some(gone) = self.free_space(transaction, dims, Excess { bytes: excess, now_ns })? {
+                return Ok(gone.into());
+            }
         }
         // Returned in small steps, because each moves pages within the file, and the writer waits meanwhile.
         if pages.free > FREE_PAGES {
             shrink(transaction, (pages.free - FREE_PAGES).min(PAGES_AT_ONCE))?;
-            return Ok(Step::Continue);
+            return Ok(Gone::default().into());
         }
-        self.sweep(transaction, last, now_ns)
-    }
-
-    /// Deletes sums that are too old and names that nothing uses, a range of ids at a time.
-    fn sweep(&mut self, transaction: &Transaction<'_>, last: LastIds, now_ns: i64) -> Sql<Step> {
-        if !self.sweep.is_running {
-            if now_ns < self.sweep.next_ns {
-                return Ok(Step::Done);
-            }
-            self.sweep =
-                Sweep { is_running: true, pruned_processes: self.sweep.pruned_processes, ..Sweep::default() };
+        if !self.sweep.is_due(now_ns) {
+            return Ok(Step { is_done: true, gone: Gone::default() });
+        }
+        if self.sweep.is_resting() {
             self.drop_old_sums(transaction, now_ns)?;
         }
-        self.prune_names(transaction, now_ns)?;
-        if last.thread > self.sweep.thread_id.cast_unsigned()
-            || last.process > self.sweep.process_id.cast_unsigned()
+        let limits = SweepLimits { now_ns, samples_ns: limit, zstd_level: self.zstd_level };
+        let swept = self.sweep.step(transaction, &dims.last_ids(), &limits)?;
+        Ok(Step { is_done: swept.is_done, gone: swept.gone })
+    }
+
+    /// Over the size: deletes the oldest data of the host that has too much. `None`: nothing is left to delete.
+    fn free_space(
+        &mut self,
+        transaction: &Transaction<'_>,
+        dims: &Dims,
+        excess: Excess,
+    ) -> Sql<Option<Gone>> {
+        if self.usage.who_pays() == IdRange::Unauthenticated
+            && let Some(gone) = self.drop_unauthenticated(transaction, dims, excess)?
         {
-            return Ok(Step::Continue);
+            return Ok(Some(gone));
         }
-        self.sweep.is_running = false;
-        self.sweep.next_ns = now_ns.saturating_add(SWEEP_EVERY_NS);
-        if std::mem::take(&mut self.sweep.pruned_processes) == 0 {
-            return Ok(Step::Done);
+        if self.drop_samples(transaction, IdRange::Trusted, excess.bytes)? || drop_oldest_sums(transaction)? {
+            return Ok(Some(Gone::default()));
         }
-        // Both deletions read whole tables, so they run only after processes went.
-        transaction.execute(
-            "DELETE FROM process_block_info WHERE first_id NOT IN (SELECT first_id FROM process_block)",
-            [],
-        )?;
-        transaction.execute(
-            "DELETE FROM process_info WHERE id NOT IN
-                 (SELECT info_id FROM process UNION ALL SELECT info_id FROM process_block_info)",
-            [],
-        )?;
-        Ok(Step::DoneInfosGone)
+        Ok(None)
+    }
+
+    /// Deletes samples of unauthenticated hosts; without any, those hosts; without those, what is left of their names.
+    fn drop_unauthenticated(
+        &mut self,
+        transaction: &Transaction<'_>,
+        dims: &Dims,
+        excess: Excess,
+    ) -> Sql<Option<Gone>> {
+        if self.drop_samples(transaction, IdRange::Unauthenticated, excess.bytes)? {
+            return Ok(Some(Gone::default()));
+        }
+        // Samples that came in since they were counted would lose their names below.
+        self.usage.count_samples(transaction, excess.now_ns)?;
+        if self.usage.largest(IdRange::Unauthenticated).is_some() {
+            return Ok(Some(Gone::default()));
+        }
+        if let Some(host) = empty_host(transaction)? {
+            let hosts = if remove_some(transaction, host)? { vec![host] } else { Vec::new() };
+            return Ok(Some(Gone { hosts, ..Gone::default() }));
+        }
+        if !self.usage.has_unauthenticated_names() {
+            return Ok(None);
+        }
+        let range = IdRange::Unauthenticated;
+        log::warn!(
+            "the names of unauthenticated hosts take more of the store than they may have: all are deleted"
+        );
+        self.wipe = Some(Wipe { names: dims.last_ids()[range], info: dims.last_info(range) });
+        Ok(Some(Gone { unauthenticated_names: true, ..Gone::default() }))
+    }
+
+    /// Deletes the oldest samples of the host of a range that has most. Whether there were any.
+    fn drop_samples(&mut self, transaction: &Transaction<'_>, range: IdRange, excess: i64) -> Sql<bool> {
+        while let Some(owner) = self.usage.largest(range) {
+            let bytes = drop_oldest_of(transaction, owner, excess)?;
+            self.usage.freed(owner, bytes);
+            if bytes > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn drop_old_sums(&self, connection: &Connection, now_ns: i64) -> Sql<()> {
@@ -141,21 +181,6 @@ impl Retention {
                 drop_sums(connection, resolution, limit)?;
             }
         }
-        Ok(())
-    }
-
-    /// Deletes unused names of the next range of ids.
-    fn prune_names(&mut self, connection: &Connection, now_ns: i64) -> Sql<()> {
-        let samples_s = oldest_sample_s(connection, now_ns)? - LAST_SEEN_SLACK_S;
-        let sums_s = oldest_sum_s(connection)?.map_or(samples_s, |sums| sums.min(samples_s));
-        let oldest = Oldest { samples_s, sums_s };
-        let (threads, processes) = (self.sweep.thread_id, self.sweep.process_id);
-        prune(connection, "thread", threads, THREAD_RULE, oldest)?;
-        prune_blocks(connection, "thread", threads, THREAD_RULE, oldest)?;
-        self.sweep.pruned_processes += prune(connection, "process", processes, PROCESS_RULE, oldest)?
-            + prune_blocks(connection, "process", processes, PROCESS_BLOCK_RULE, oldest)?
-            + prune_short_lived(connection, processes, samples_s, self.zstd_level)?;
-        (self.sweep.thread_id, self.sweep.process_id) = (threads + NAMES_AT_ONCE, processes + NAMES_AT_ONCE);
         Ok(())
     }
 }
@@ -188,21 +213,20 @@ fn shrink(connection: &Connection, pages: i64) -> Sql<()> {
     Ok(())
 }
 
-/// Adds to a count over the life of the store.
-fn count(connection: &Connection, name: &str, by: i64) -> Sql<()> {
+/// An unauthenticated host without samples.
+fn empty_host(connection: &Connection) -> Sql<Option<HostRow>> {
     connection
         .prepare_cached(
-            "INSERT INTO counter VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = value + excluded.value",
+            "SELECT id FROM host WHERE trust = 'unauthenticated'
+                 AND NOT EXISTS (SELECT 1 FROM interval WHERE host_id = host.id)
+                 AND NOT EXISTS (SELECT 1 FROM chunk WHERE host_id = host.id) LIMIT 1",
         )?
-        .execute(params![name, by])?;
-    Ok(())
+        .query_row([], |row| row.get(0))
+        .optional()
 }
 
-/// Over the size: the oldest chunks go; without any, the oldest sums.
-fn drop_oldest(connection: &Connection) -> Sql<bool> {
-    if drop_chunks(connection, i64::MAX)? > 0 {
-        return Ok(true);
-    }
+/// Deletes the oldest sums of all hosts. Whether there were any.
+fn drop_oldest_sums(connection: &Connection) -> Sql<bool> {
     for resolution in Resolution::ALL {
         let name = resolution.name();
         let oldest: Option<i64> =
@@ -215,44 +239,6 @@ fn drop_oldest(connection: &Connection) -> Sql<bool> {
         }
     }
     Ok(false)
-}
-
-/// Deletes the oldest chunks that were received before `limit_ns`. Returns how many.
-fn drop_chunks(connection: &Connection, limit_ns: i64) -> Sql<usize> {
-    // By receipt, not by end: the clock of a device may be decades off, and its data would go at once or never.
-    let mut select = connection.prepare_cached(
-        "SELECT id, host_id, first_end_wall_ns, last_end_wall_ns, intervals, thread_rows FROM chunk
-         WHERE last_received_wall_ns < ?1 ORDER BY last_received_wall_ns LIMIT ?2",
-    )?;
-    let rows = select.query_map(params![limit_ns, CHUNKS_AT_ONCE], |row| {
-        Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get::<_, i64>(5)?])
-    })?;
-    let chunks: Vec<[i64; 6]> = rows.collect::<Sql<_>>()?;
-    let (mut intervals, mut thread_rows) = (0, 0);
-    for [id, host_id, first, last, chunk_intervals, chunk_rows] in &chunks {
-        connection.prepare_cached("DELETE FROM chunk WHERE id = ?1")?.execute([id])?;
-        connection
-            .prepare_cached("DELETE FROM legacy_order WHERE host_id = ?1 AND end_wall_ns BETWEEN ?2 AND ?3")?
-            .execute([host_id, first, last])?;
-        // A gap before the oldest data is no hole in anything.
-        connection
-            .prepare_cached("DELETE FROM gap WHERE host_id = ?1 AND end_wall_ns < ?2")?
-            .execute([host_id, first])?;
-        // One list before the oldest data stays: who was there then is read from it.
-        connection
-            .prepare_cached(
-                "DELETE FROM process_list WHERE host_id = ?1 AND end_wall_ns <
-                     (SELECT max(end_wall_ns) FROM process_list WHERE host_id = ?1 AND end_wall_ns <= ?2)",
-            )?
-            .execute([host_id, last])?;
-        intervals += chunk_intervals;
-        thread_rows += chunk_rows;
-    }
-    if !chunks.is_empty() {
-        count(connection, "retired_intervals", intervals)?;
-        count(connection, "retired_thread_rows", thread_rows)?;
-    }
-    Ok(chunks.len())
 }
 
 /// Deletes sums of buckets below `limit`.
@@ -273,81 +259,4 @@ fn drop_sums(connection: &Connection, resolution: Resolution, limit: i64) -> Sql
         }
     }
     Ok(())
-}
-
-/// Receipt of the oldest stored sample, s since the epoch; now if there is none.
-fn oldest_sample_s(connection: &Connection, now_ns: i64) -> Sql<i64> {
-    // A chunk's last receipt can be this much after its first: the time it took to fill, bounded by the age of partial ones.
-    const CHUNK_SLACK_NS: i64 = 24 * 3_600_000_000_000;
-    let oldest: Option<i64> = connection
-        .prepare_cached("SELECT min(last_received_wall_ns) FROM chunk")?
-        .query_row([], |row| row.get(0))?;
-    Ok(oldest.map_or(now_ns, |oldest| oldest.min(now_ns)).saturating_sub(CHUNK_SLACK_NS) / 1_000_000_000)
-}
-
-/// Begin of the oldest stored sum, s since the epoch on its host's clock; `None` if there is none.
-fn oldest_sum_s(connection: &Connection) -> Sql<Option<i64>> {
-    let mut begins = Vec::new();
-    for resolution in Resolution::ALL {
-        let name = resolution.name();
-        let oldest: Option<i64> = connection
-            .prepare_cached(&format!("SELECT min({name}) FROM host_{name}"))?
-            .query_row([], |row| row.get(0))?;
-        begins.extend(oldest.map(|bucket| bucket.saturating_mul(resolution.length_ns() / 1_000_000_000)));
-    }
-    Ok(begins.into_iter().min())
-}
-
-/// Age of the data that names can be used by, s since the epoch.
-#[derive(Copy, Clone, Debug)]
-struct Oldest {
-    /// Receipt of the oldest sample.
-    samples_s: i64,
-    /// Begin of the oldest sum, or that receipt if it is older.
-    sums_s: i64,
-}
-
-/// Deletes unused names among the ids after `from`. Returns how many went.
-fn prune(connection: &Connection, table: &str, from: i64, rule: &str, oldest: Oldest) -> Sql<i64> {
-    let text = format!("DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND ({rule})");
-    let gone = connection.prepare_cached(&text)?.execute(params![
-        from,
-        from + NAMES_AT_ONCE,
-        oldest.samples_s,
-        oldest.sums_s
-    ])?;
-    count_names(connection, table, i64::try_from(gone).unwrap_or(i64::MAX))
-}
-
-/// [`prune`] for whole blocks.
-fn prune_blocks(connection: &Connection, table: &str, from: i64, rule: &str, oldest: Oldest) -> Sql<i64> {
-    let wanted = format!("first_id > ?1 AND first_id <= ?2 AND ({rule})");
-    let range = params![from, from + NAMES_AT_ONCE, oldest.samples_s, oldest.sums_s];
-    let gone: i64 = connection
-        .prepare_cached(&format!("SELECT coalesce(sum(count), 0) FROM {table}_block WHERE {wanted}"))?
-        .query_row(range, |row| row.get(0))?;
-    connection.prepare_cached(&format!("DELETE FROM {table}_block WHERE {wanted}"))?.execute(range)?;
-    count_names(connection, table, gone)
-}
-
-/// Takes the short-lived processes out of blocks that no sample needs any more, only sums.
-fn prune_short_lived(connection: &Connection, from: i64, oldest_s: i64, level: i32) -> Sql<i64> {
-    let mut select = connection.prepare_cached(
-        "SELECT first_id FROM process_block WHERE first_id > ?1 AND first_id <= ?2 AND has_short AND last_s < ?3",
-    )?;
-    let rows = select.query_map(params![from, from + NAMES_AT_ONCE, oldest_s], |row| row.get::<_, i64>(0))?;
-    let blocks: Vec<i64> = rows.collect::<Sql<_>>()?;
-    let mut gone = 0;
-    for first_id in blocks {
-        gone += drop_short_lived(connection, first_id.cast_unsigned(), level)?;
-    }
-    count_names(connection, "process", gone)
-}
-
-/// Adds deleted names to the counter of their table.
-fn count_names(connection: &Connection, table: &str, gone: i64) -> Sql<i64> {
-    if gone > 0 {
-        count(connection, &format!("retired_{table}_names"), gone)?;
-    }
-    Ok(gone)
 }

@@ -8,14 +8,15 @@ use cpumon_files::LockFile;
 use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
 
 use super::compact::Compactor;
-use super::dims::{Dims, find_host};
+use super::dims::Dims;
 use super::fresh_boots::Due;
 use super::gaps::{self, ReportedGap};
+use super::ids::find_host;
 use super::insert::{Arrival, Inserter, Put};
 use super::lock::lock_store;
 use super::losses::{Losses, LostByHost, RolledBack};
 use super::merge_names::NameMerger;
-use super::retain::{Retention, Step};
+use super::retain::Retention;
 use super::source::{self, SourcePosition};
 use super::transaction::{Session, Transaction};
 use crate::Gap;
@@ -223,11 +224,11 @@ impl Writer {
     /// Makes blocks of names, if there are enough new ones.
     fn merge_names(&mut self) -> Result<bool> {
         let last = self.dims.last_ids();
-        if !self.name_merger.is_due(last) {
+        if !self.name_merger.is_due(&last) {
             return Ok(false);
         }
         let merged =
-            self.session.transaction().and_then(|transaction| self.name_merger.merge(&transaction, last));
+            self.session.transaction().and_then(|transaction| self.name_merger.merge(&transaction, &last));
         let merged = merged.map_err(|error| self.fail("merge names", error))?;
         self.commit()?;
         Ok(self.name_merger.committed(merged))
@@ -235,17 +236,14 @@ impl Writer {
 
     /// One step of retention; `false` if there is nothing to do.
     fn retain(&mut self, now_ns: i64) -> Result<bool> {
-        let last = self.dims.last_ids();
         let step = self
             .session
             .transaction()
-            .and_then(|transaction| self.retention.step(&transaction, last, now_ns));
+            .and_then(|transaction| self.retention.step(&transaction, &self.dims, now_ns));
         let step = step.map_err(|error| self.fail("delete old data", error))?;
         self.commit()?;
-        if step == Step::DoneInfosGone {
-            self.dims.forget_infos();
-        }
-        Ok(step == Step::Continue)
+        self.dims.forget(&step.gone);
+        Ok(!step.is_done)
     }
 
     /// Counts an interval of a host that was not put at all (`reason`: why); the next commit records it as a gap.

@@ -16,13 +16,13 @@ fn fixture(version: i32) -> PathBuf {
 }
 
 /// The newest schema version.
-const NEWEST: i32 = 10;
+const NEWEST: i32 = 11;
 
 /// What each fixture holds: intervals of one host, and how many of them are compacted. From version 2 on names are in blocks, from
 /// version 3 on it has scheduler events, from version 4 on run-delay histograms, from
 /// version 5 on those are in the sums, from version 6 on run queues too, from version 7 on
 /// clocks that are off, from version 8 on lists of processes; version 9 added an index, version 10 how
-/// each interval came in.
+/// each interval came in, version 11 what retention chooses by.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);
     if version == 1 {

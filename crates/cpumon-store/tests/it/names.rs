@@ -2,9 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{Interval, Trust};
+use cpumon_model::{HostInfo, Interval, Trust};
 use cpumon_store::{ProcessFilter, Query, Reader, Resolution, StoreOptions, What, Writer, sql};
 use rusqlite::Connection;
 
@@ -174,4 +175,33 @@ fn a_damaged_block_leaves_tasks_without_names() {
     assert_eq!(read.len(), expected.len());
     assert_eq!(read[0].threads.len(), expected[0].threads.len());
     assert!(read[0].threads.iter().all(|row| row.comm.is_empty()));
+}
+
+#[test]
+fn names_are_cut_at_255_bytes_and_between_characters() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    // 255 is odd, and each of these letters takes two bytes.
+    let long: Box<str> = "ä".repeat(30_000).into();
+    let info = HostInfo { hostname: long.clone(), agent: long.clone(), ..data::host(1) };
+    let mut day = data::day(&info, 1, 2, 4);
+    for one in &mut day {
+        let process = Arc::make_mut(&mut one.processes[0].info);
+        (process.name, process.comm, process.container) = (long.clone(), long.clone(), long.clone());
+    }
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for one in &day {
+        writer.put(&info, Trust::Unauthenticated, None, one).unwrap();
+    }
+    writer.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let cut = "ä".repeat(127);
+    let host = reader.find_host(&cut).unwrap();
+    assert_eq!(*host.info.agent, *cut);
+    for one in read_all(&reader, &Query::new(info.host)) {
+        let process = &one.processes[0].info;
+        assert_eq!((&*process.name, &*process.comm, process.container.len()), (&*cut, &*cut, 4096));
+    }
+    assert_eq!(count(&path, "SELECT count(*) FROM process_info"), 1);
+    assert_eq!(count(&path, "SELECT count(*) FROM host_change"), 1);
 }

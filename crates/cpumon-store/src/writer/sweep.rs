@@ -1,0 +1,238 @@
+//! The sweep: deletes sums that are too old, hosts and boots without data, and names that nothing uses, a range of ids at a time.
+
+use rusqlite::{Connection, Result as Sql, params};
+
+use super::counters::count;
+use super::gone::Gone;
+use super::merge_names::drop_short_lived;
+use super::naming::LastIds;
+use super::prune::{IDS_AT_ONCE, prune_boots, prune_excess, prune_hosts};
+use crate::rows::{ByRange, IdRange};
+use crate::sums::Resolution;
+
+/// Ids of names checked in one transaction.
+const NAMES_AT_ONCE: i64 = 20_000;
+/// Time from the end of one sweep to the begin of the next.
+const SWEEP_EVERY_NS: i64 = 600_000_000_000;
+/// A name's `last_s` may be this much older than its last use: it is moved on once an hour, at compaction, and intervals may
+/// wait an hour for that.
+const LAST_SEEN_SLACK_S: i64 = 2 * 3600;
+
+/// Threads are named by samples only (`?3`: the oldest of them).
+const THREAD_RULE: &str = "last_s < ?3 OR last_s < ?4";
+/// Blocks of processes likewise; the short-lived ones in them are taken out on their own.
+const PROCESS_BLOCK_RULE: &str = "last_s < min(?3, ?4)";
+/// Processes are named by sums too (`?4`: the oldest of both), unless they were short-lived. Rows of boot 0 represent the
+/// short-lived processes in sums, and have no `last_s`.
+const PROCESS_RULE: &str = "boot_id <> 0 AND ((is_short AND last_s < ?3) OR last_s < ?4)";
+
+/// What a sweep comes to next.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum Phase {
+    #[default]
+    Resting,
+    /// Hosts with an id above.
+    Hosts(i64),
+    /// Boots with an id above.
+    Boots(i64),
+    /// Names of a range with an id above.
+    Names(IdRange, i64, Oldest),
+}
+
+/// Progress of the sweep.
+#[derive(Debug, Default)]
+pub(super) struct Sweep {
+    next_ns: i64,
+    phase: Phase,
+    pruned_processes: i64,
+}
+
+/// What a sweep goes by.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct SweepLimits {
+    /// Now, on this machine's clock.
+    pub(super) now_ns: i64,
+    /// Samples and gaps from before may go; `None`: never by age.
+    pub(super) samples_ns: Option<i64>,
+    pub(super) zstd_level: i32,
+}
+
+/// What a step of the sweep did.
+pub(super) struct Swept {
+    pub(super) is_done: bool,
+    pub(super) gone: Gone,
+}
+
+impl Sweep {
+    /// Whether a sweep is due or under way.
+    pub(super) fn is_due(&self, now_ns: i64) -> bool {
+        !self.is_resting() || now_ns >= self.next_ns
+    }
+
+    /// Whether the next step is the first one of a sweep.
+    pub(super) fn is_resting(&self) -> bool {
+        self.phase == Phase::Resting
+    }
+
+    /// One step.
+    pub(super) fn step(
+        &mut self,
+        connection: &Connection,
+        last: &ByRange<LastIds>,
+        limits: &SweepLimits,
+    ) -> Sql<Swept> {
+        let mut gone = Gone::default();
+        self.phase = match self.phase {
+            Phase::Resting => Phase::Hosts(0),
+            Phase::Hosts(from) => {
+                gone.hosts = prune_hosts(connection, from, limits.samples_ns.unwrap_or(i64::MIN))?;
+                next_ids(connection, "host", from)?.map_or(Phase::Boots(0), Phase::Hosts)
+            }
+            Phase::Boots(from) => {
+                gone.boots = prune_boots(connection, from)?;
+                if let Some(next) = next_ids(connection, "boot", from)? {
+                    Phase::Boots(next)
+                } else {
+                    gone.boots.extend(prune_excess(connection)?);
+                    names_of(connection, IdRange::Trusted, limits.now_ns)?
+                }
+            }
+            Phase::Names(range, from, oldest) => {
+                self.pruned_processes += prune_names(connection, from, oldest, limits.zstd_level)?;
+                let to = from + NAMES_AT_ONCE;
+                let is_last = to.cast_unsigned() >= last[range].thread.max(last[range].process);
+                match range {
+                    _ if !is_last => Phase::Names(range, to, oldest),
+                    IdRange::Trusted => names_of(connection, IdRange::Unauthenticated, limits.now_ns)?,
+                    IdRange::Unauthenticated => Phase::Resting,
+                }
+            }
+        };
+        let is_done = self.is_resting();
+        if is_done {
+            self.next_ns = limits.now_ns.saturating_add(SWEEP_EVERY_NS);
+            if std::mem::take(&mut self.pruned_processes) > 0 {
+                prune_infos(connection)?;
+                gone.infos = true;
+            }
+        }
+        Ok(Swept { is_done, gone })
+    }
+}
+
+/// Where the next range of ids begins; `None`: there are none above this one.
+fn next_ids(connection: &Connection, table: &str, from: i64) -> Sql<Option<i64>> {
+    let text = format!("SELECT max(id) FROM {table}");
+    let last: Option<i64> = connection.prepare_cached(&text)?.query_row([], |row| row.get(0))?;
+    let next = from + IDS_AT_ONCE;
+    Ok(last.filter(|last| *last > next).map(|_| next))
+}
+
+/// Begins the names of a range.
+fn names_of(connection: &Connection, range: IdRange, now_ns: i64) -> Sql<Phase> {
+    let samples_s = oldest_sample_s(connection, range, now_ns)? - LAST_SEEN_SLACK_S;
+    let sums_s = oldest_sum_s(connection)?.map_or(samples_s, |sums| sums.min(samples_s));
+    Ok(Phase::Names(range, range.after(), Oldest { samples_s, sums_s }))
+}
+
+/// Deletes unused names among the ids after `from`. Returns how many of processes.
+fn prune_names(connection: &Connection, from: i64, oldest: Oldest, level: i32) -> Sql<i64> {
+    prune(connection, "thread", from, THREAD_RULE, oldest)?;
+    prune_blocks(connection, "thread", from, THREAD_RULE, oldest)?;
+    Ok(prune(connection, "process", from, PROCESS_RULE, oldest)?
+        + prune_blocks(connection, "process", from, PROCESS_BLOCK_RULE, oldest)?
+        + prune_short_lived(connection, from, oldest.samples_s, level)?)
+}
+
+/// Deletes descriptions that no process has. Reads whole tables, so it runs only after processes went.
+pub(super) fn prune_infos(connection: &Connection) -> Sql<()> {
+    connection.execute(
+        "DELETE FROM process_block_info WHERE first_id NOT IN (SELECT first_id FROM process_block)",
+        [],
+    )?;
+    connection.execute(
+        "DELETE FROM process_info WHERE id NOT IN
+             (SELECT info_id FROM process UNION ALL SELECT info_id FROM process_block_info)",
+        [],
+    )?;
+    Ok(())
+}
+
+/// Receipt of the oldest stored sample whose tasks have ids of a range, s since the epoch; now if there is none.
+fn oldest_sample_s(connection: &Connection, range: IdRange, now_ns: i64) -> Sql<i64> {
+    // A chunk's last receipt can be this much after its first: the time it took to fill, bounded by the age of partial ones.
+    const CHUNK_SLACK_NS: i64 = 24 * 3_600_000_000_000;
+    let oldest: Option<i64> = connection
+        // Before version 10 (0), all names were of the first range.
+        .prepare_cached(
+            "SELECT min(last_received_wall_ns) FROM chunk INDEXED BY chunk_host WHERE (trust = 1) = ?1",
+        )?
+        .query_row([range == IdRange::Unauthenticated], |row| row.get(0))?;
+    Ok(oldest.map_or(now_ns, |oldest| oldest.min(now_ns)).saturating_sub(CHUNK_SLACK_NS) / 1_000_000_000)
+}
+/// Begin of the oldest stored sum, s since the epoch on its host's clock; `None` if there is none.
+fn oldest_sum_s(connection: &Connection) -> Sql<Option<i64>> {
+    let mut begins = Vec::new();
+    for resolution in Resolution::ALL {
+        let name = resolution.name();
+        let oldest: Option<i64> = connection
+            .prepare_cached(&format!("SELECT min({name}) FROM host_{name}"))?
+            .query_row([], |row| row.get(0))?;
+        begins.extend(oldest.map(|bucket| bucket.saturating_mul(resolution.length_ns() / 1_000_000_000)));
+    }
+    Ok(begins.into_iter().min())
+}
+
+/// Age of the data that names can be used by, s since the epoch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+struct Oldest {
+    /// Receipt of the oldest sample.
+    samples_s: i64,
+    /// Begin of the oldest sum, or that receipt if it is older.
+    sums_s: i64,
+}
+
+/// Deletes unused names among the ids after `from`. Returns how many went.
+fn prune(connection: &Connection, table: &str, from: i64, rule: &str, oldest: Oldest) -> Sql<i64> {
+    let text = format!("DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND ({rule})");
+    let gone = connection.prepare_cached(&text)?.execute(params![
+        from,
+        from + NAMES_AT_ONCE,
+        oldest.samples_s,
+        oldest.sums_s
+    ])?;
+    count_names(connection, table, i64::try_from(gone).unwrap_or(i64::MAX))
+}
+
+/// [`prune`] for whole blocks.
+fn prune_blocks(connection: &Connection, table: &str, from: i64, rule: &str, oldest: Oldest) -> Sql<i64> {
+    let wanted = format!("first_id > ?1 AND first_id <= ?2 AND ({rule})");
+    let range = params![from, from + NAMES_AT_ONCE, oldest.samples_s, oldest.sums_s];
+    let gone: i64 = connection
+        .prepare_cached(&format!("SELECT coalesce(sum(count), 0) FROM {table}_block WHERE {wanted}"))?
+        .query_row(range, |row| row.get(0))?;
+    connection.prepare_cached(&format!("DELETE FROM {table}_block WHERE {wanted}"))?.execute(range)?;
+    count_names(connection, table, gone)
+}
+
+/// Takes the short-lived processes out of blocks that no sample needs any more, only sums.
+fn prune_short_lived(connection: &Connection, from: i64, oldest_s: i64, level: i32) -> Sql<i64> {
+    let mut select = connection.prepare_cached(
+        "SELECT first_id FROM process_block WHERE first_id > ?1 AND first_id <= ?2 AND has_short AND last_s < ?3",
+    )?;
+    let rows = select.query_map(params![from, from + NAMES_AT_ONCE, oldest_s], |row| row.get::<_, i64>(0))?;
+    let blocks: Vec<i64> = rows.collect::<Sql<_>>()?;
+    let mut gone = 0;
+    for first_id in blocks {
+        gone += drop_short_lived(connection, first_id.cast_unsigned(), level)?;
+    }
+    count_names(connection, "process", gone)
+}
+
+/// Adds deleted names to the counter of their table.
+fn count_names(connection: &Connection, table: &str, gone: i64) -> Sql<i64> {
+    if gone > 0 {
+        count(connection, &format!("retired_{table}_names"), gone)?;
+    }
+    Ok(gone)
+}
