@@ -19,6 +19,7 @@ mod retain;
 mod round_trip;
 mod sched;
 mod segments;
+mod shares;
 mod source;
 mod thread;
 mod trust;
