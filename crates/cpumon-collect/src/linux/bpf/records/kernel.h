@@ -18,8 +18,17 @@ typedef struct {
 	int counter;
 } atomic_t;
 
+struct rq;
+
+struct cfs_rq {
+	unsigned int h_nr_queued;
+	unsigned int h_nr_runnable;
+	struct rq *rq;
+};
+
 struct rq {
 	unsigned int nr_running;
+	struct cfs_rq cfs;
 	__u64 clock;
 	atomic_t nr_iowait;
 	struct task_struct *curr;
@@ -27,8 +36,13 @@ struct rq {
 	__u64 prev_steal_time_rq;
 };
 
-struct cfs_rq {
-	struct rq *rq;
+// Before Linux 6.14.
+struct cfs_rq___older {
+	unsigned int h_nr_delayed;
+};
+
+struct rq___older {
+	struct cfs_rq___older cfs;
 };
 
 struct sched_entity {
@@ -174,6 +188,20 @@ static __always_inline bool is_asleep(struct task_struct *task)
 	if (is_runnable(task))
 		return false;
 	return !task->on_rq || (bpf_core_field_exists(task->se.sched_delayed) && task->se.sched_delayed);
+}
+
+// Threads in a queue that can run. `nr_running` has those that sleep, too, as long as the scheduler leaves them there. The kernels that
+// do not report how many these are (6.12 without later fixes) count them.
+static __always_inline __u32 runnable_in(const struct rq *rq)
+{
+	struct rq___older *older = (void *)rq;
+	__u32 asleep = 0;
+
+	if (bpf_core_field_exists(rq->cfs.h_nr_queued) && bpf_core_field_exists(rq->cfs.h_nr_runnable))
+		asleep = rq->cfs.h_nr_queued - rq->cfs.h_nr_runnable;
+	else if (bpf_core_field_exists(older->cfs.h_nr_delayed))
+		asleep = BPF_CORE_READ(older, cfs.h_nr_delayed);
+	return rq->nr_running - asleep;
 }
 
 static __always_inline __u32 cpu_of(struct task_struct *task)

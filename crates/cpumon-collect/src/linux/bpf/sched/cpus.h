@@ -314,7 +314,7 @@ static __always_inline __u64 switch_cpu(struct cpu *cpu, struct rq *rq, __u64 no
 	begin_cpu(cpu, now, cut);
 	if (rq) {
 		steal = steal_clock(rq);
-		queue = rq->nr_running + prev_sleeps;
+		queue = runnable_in(rq) + prev_sleeps;
 	}
 	is_known = cpu->task == (__u64)prev;
 	own = close_slice(times, cpu, now, is_known, prev->pid, steal);
