@@ -33,6 +33,7 @@
 
 mod codec;
 mod error;
+mod forget;
 mod fresh;
 mod gap;
 #[cfg(feature = "import")]
@@ -49,6 +50,7 @@ mod time;
 mod writer;
 
 pub use error::{Result, StoreError};
+pub use forget::forget_host;
 pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
 pub use reader::{

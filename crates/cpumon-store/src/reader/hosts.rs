@@ -104,6 +104,22 @@ pub(crate) fn meant_by<'a>(wanted: &'a str, hosts: &[HostRecord]) -> HostRef<'a>
     HostRef::new(wanted, hosts.iter().map(|host| (&host.info, host.trust)))
 }
 
+impl Reader {
+    /// [`Reader::find_host`], but of several hosts with this name none is meant: for what cannot be undone.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn find_only_host(&self, wanted: &str) -> Result<HostRecord> {
+        let found = self.find_host(wanted)?;
+        let mut named = self.hosts()?;
+        named.retain(|host| &*host.info.hostname == wanted);
+        if named.len() > 1 && wanted.parse::<HostId>().is_err() {
+            return Err(StoreError::AmbiguousHost { wanted: wanted.to_owned(), known: names_of(&named) });
+        }
+        Ok(found)
+    }
+}
+
 /// Names (escaped: they come from other machines) and ids, at most twenty.
 fn names_of(hosts: &[HostRecord]) -> String {
     const SHOWN: usize = 20;

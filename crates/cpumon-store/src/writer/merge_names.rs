@@ -80,7 +80,7 @@ impl NameMerger {
 }
 
 /// Names whose blocks have columns of their own.
-trait StoredInBlocks: Stored {
+pub(super) trait StoredInBlocks: Stored {
     /// Inserts a block.
     fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()>;
 }
@@ -88,7 +88,7 @@ trait StoredInBlocks: Stored {
 impl StoredInBlocks for ThreadName {
     fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()> {
         connection
-            .prepare_cached("INSERT INTO thread_block (first_id, last_id, last_s, count, names) VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .prepare_cached("INSERT OR REPLACE INTO thread_block (first_id, last_id, last_s, count, names) VALUES (?1, ?2, ?3, ?4, ?5)")?
             .execute(params![
                 block.first_id.cast_signed(),
                 block.last_id.cast_signed(),
@@ -129,6 +129,20 @@ impl StoredInBlocks for ProcessName {
         }
         Ok(())
     }
+}
+
+/// Writes a block of which some names went.
+pub(super) fn rewrite_block<N: StoredInBlocks>(
+    connection: &Connection,
+    block: &Block<N>,
+    level: i32,
+) -> Sql<()> {
+    if !block.names.is_empty() {
+        return N::write_block(connection, block, level);
+    }
+    let text = format!("DELETE FROM {}_block WHERE first_id = ?1", N::TABLE);
+    connection.prepare_cached(&text)?.execute([block.first_id.cast_signed()])?;
+    Ok(())
 }
 
 fn count<N>(names: &[N]) -> i64 {

@@ -20,6 +20,7 @@ mod naming;
 mod pack;
 mod process_lists;
 mod prune;
+mod purge;
 mod remove_host;
 mod retain;
 mod rollup;

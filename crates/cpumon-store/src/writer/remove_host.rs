@@ -33,7 +33,6 @@ pub(super) fn remove_some(connection: &Connection, host: HostRow) -> Sql<bool> {
         "DELETE FROM clock_piece WHERE boot_id IN (SELECT id FROM boot WHERE host_id = ?1)",
         "DELETE FROM boot WHERE host_id = ?1",
         "DELETE FROM host WHERE id = ?1",
-        "DELETE FROM forget WHERE host_id = ?1",
     ] {
         connection.prepare_cached(text)?.execute([host])?;
     }

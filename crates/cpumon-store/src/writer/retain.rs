@@ -8,9 +8,10 @@ use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 use super::counters::count;
 use super::dims::Dims;
 use super::gone::Gone;
+use super::purge::Purge;
 use super::remove_host::remove_some;
 use super::samples::{drop_older, drop_oldest_of};
-use super::sweep::{Sweep, SweepLimits};
+use super::sweep::{Sweep, SweepLimits, prune_infos};
 use super::transaction::Transaction;
 use super::usage::Usage;
 use super::wipe::Wipe;
@@ -57,6 +58,8 @@ pub(super) struct Retention {
     sweep: Sweep,
     usage: Usage,
     wipe: Option<Wipe>,
+    /// Of the names of a host that was forgotten.
+    purge: Purge,
 }
 
 impl Retention {
@@ -70,11 +73,15 @@ impl Retention {
             sweep: Sweep::default(),
             usage: Usage::default(),
             wipe: None,
+            purge: Purge::default(),
         }
     }
 
     /// One step, at `now_ns` on this machine's clock.
     pub(super) fn step(&mut self, transaction: &Transaction<'_>, dims: &Dims, now_ns: i64) -> Sql<Step> {
+        if let Some(gone) = self.forget_some(transaction, dims)? {
+            return Ok(gone.into());
+        }
         let limit = self.max_age.map(|age| before(now_ns, age));
         if let Some(limit) = limit
             && drop_older(transaction, limit)?
@@ -110,6 +117,30 @@ impl Retention {
         let limits = SweepLimits { now_ns, samples_ns: limit, zstd_level: self.zstd_level };
         let swept = self.sweep.step(transaction, &dims.last_ids(), &limits)?;
         Ok(Step { is_done: swept.is_done, gone: swept.gone })
+    }
+
+    /// Removes some of a host whose removal was requested: its data, the host, its names. `None`: there is no request.
+    pub(super) fn forget_some(&mut self, transaction: &Transaction<'_>, dims: &Dims) -> Sql<Option<Gone>> {
+        let requested: Option<(HostRow, bool)> = transaction
+            .prepare_cached(
+                "SELECT host_id, EXISTS (SELECT 1 FROM host WHERE id = host_id) FROM forget ORDER BY host_id LIMIT 1",
+            )?
+            .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+            .optional()?;
+        let Some((host, is_there)) = requested else { return Ok(None) };
+        if is_there {
+            self.purge = Purge::default();
+            let hosts = if remove_some(transaction, host)? { vec![host] } else { Vec::new() };
+            return Ok(Some(Gone { hosts, ..Gone::default() }));
+        }
+        let next = self.purge.step(transaction, &dims.last_ids(), self.zstd_level)?;
+        self.purge = next.unwrap_or_default();
+        if next.is_some() {
+            return Ok(Some(Gone::default()));
+        }
+        prune_infos(transaction)?;
+        transaction.prepare_cached("DELETE FROM forget WHERE host_id = ?1")?.execute([host])?;
+        Ok(Some(Gone { infos: true, ..Gone::default() }))
     }
 
     /// Over the size: deletes the oldest data of the host that has too much. `None`: nothing is left to delete.

@@ -209,6 +209,21 @@ impl Writer {
         Ok(())
     }
 
+    /// Removes the hosts whose removal was requested, at once.
+    pub(crate) fn forget_requested(&mut self) -> Result<()> {
+        self.commit()?;
+        loop {
+            let gone = self
+                .session
+                .transaction()
+                .and_then(|transaction| self.retention.forget_some(&transaction, &self.dims));
+            let gone = gone.map_err(|error| self.fail("remove a host", error))?;
+            self.commit()?;
+            let Some(gone) = gone else { return Ok(()) };
+            self.dims.forget(&gone);
+        }
+    }
+
     /// Makes one chunk, if one is due.
     fn compact_one(&mut self, due: &Due) -> Result<bool> {
         let Some(key) = self.compactor.next_due(due) else { return Ok(false) };

@@ -11,6 +11,7 @@ mod damage;
 mod data;
 mod faults;
 mod fixture;
+mod forget;
 mod full_disk;
 mod idle;
 mod names;
