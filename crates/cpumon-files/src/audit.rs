@@ -47,6 +47,8 @@ pub enum AuditEvent {
     GroupKeyMade,
     /// A group key was retired.
     GroupKeyRetired,
+    /// A host was removed from a store, with all of its data.
+    HostForgotten,
     /// Recorded data was exported.
     Exported,
     /// A device, a login or a request was refused.
@@ -68,6 +70,7 @@ impl AuditEvent {
             Self::LoggedIn => "logged in",
             Self::GroupKeyMade => "group key made",
             Self::GroupKeyRetired => "group key retired",
+            Self::HostForgotten => "host forgotten",
             Self::Exported => "exported",
             Self::Refused => "refused",
         }

@@ -61,7 +61,7 @@ pub enum Command {
     Enroll(Box<cpumon_agent::EnrollArgs>),
     /// List the receivers on the subnet
     Discover(DiscoverCommandArgs),
-    /// List the hosts of a receiver or of a store; accept, reject or revoke devices
+    /// List the hosts of a receiver or of a store; accept, reject or revoke devices, forget hosts
     Hosts(HostsArgs),
     /// List who was enrolled, refused and revoked, who logged in, and what was exported
     Audit(AuditArgs),

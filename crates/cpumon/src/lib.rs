@@ -16,6 +16,7 @@ mod doctor;
 mod enrolment;
 pub mod exit;
 pub mod feeds;
+mod forget;
 mod hosts;
 mod import_log;
 mod json;
@@ -79,6 +80,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Discover(args) => to_stdout(|out| enrolment::discover(args, out)),
         Command::Hosts(HostsArgs { command: Some(command), .. }) => to_stdout(|out| match command {
             HostsCommand::Revoke(args) => enrolment::revoke(args, out),
+            HostsCommand::Forget(args) => forget::forget(args, out),
             HostsCommand::Enrolled(args) => enrolment::enrolled(args, out),
             HostsCommand::Pending(args) => enrolment::pending(args, out),
             HostsCommand::Accept(args) => enrolment::accept(args, out),

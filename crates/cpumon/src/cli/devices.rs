@@ -77,6 +77,8 @@ pub enum KeyAction {
 pub enum HostsCommand {
     /// Refuse an enrolled host from now on, and end its connection
     Revoke(RevokeArgs),
+    /// Remove a host from a store, with all of its data
+    Forget(ForgetArgs),
     /// List the enrolled hosts, including revoked ones
     Enrolled(EnrolledArgs),
     /// List the devices that wait to be enrolled, each with the code that it shows
@@ -93,6 +95,20 @@ pub struct RevokeArgs {
     /// Name or id of the host
     #[arg(value_name = "NAME|ID")]
     pub host: String,
+    /// Store and state directory of the receiver.
+    #[command(flatten)]
+    pub place: StateArgs,
+}
+
+/// `cpumon hosts forget`.
+#[derive(Clone, Debug, Args)]
+pub struct ForgetArgs {
+    /// Name or id of the host; the id if several hosts have this name
+    #[arg(value_name = "NAME|ID")]
+    pub host: String,
+    /// Do not ask
+    #[arg(short, long)]
+    pub yes: bool,
     /// Store and state directory of the receiver.
     #[command(flatten)]
     pub place: StateArgs,

@@ -111,6 +111,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     ("hosts revoke", &[example("Refuse a device from now on", "cpumon hosts revoke device1")]),
+    (
+        "hosts forget",
+        &[
+            example("Remove a device and all that was recorded of it", "cpumon hosts forget device1"),
+            example("Remove it by its id, without being asked", "cpumon hosts forget --yes 0f3a5c77"),
+        ],
+    ),
     ("hosts enrolled", &[example("List the enrolled hosts as JSON", "cpumon hosts enrolled --json")]),
     ("hosts pending", &[example("List the devices that wait to be enrolled", "cpumon hosts pending")]),
     ("hosts accept", &[example("Enroll the device that shows this code", "cpumon hosts accept 12345-67890")]),

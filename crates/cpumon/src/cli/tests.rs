@@ -67,6 +67,7 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "export chart fleet --host a --host b --sort busy --reverse --rows 20 --offset 40",
         "hosts --json",
         "hosts revoke dev --state d",
+        "hosts forget dev --yes --store x.db",
         "hosts enrolled --store x.db",
         "hosts pending --store x.db",
         "hosts accept 12345-67890 --state d",

@@ -111,3 +111,30 @@ fn a_moment_without_a_host_is_of_this_machine() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("of others: board5, web; choose one with --host"));
 }
+
+#[test]
+fn a_host_is_forgotten_once_and_only_when_it_is_the_one_that_was_named() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("s.db");
+    let hosts =
+        [(1, "web", Trust::Authenticated), (2, "web", Trust::Unauthenticated), (3, "board", Trust::Local)];
+    store(&path, &hosts);
+    let store = path.to_str().unwrap();
+    let forget = |host: &str, more: &[&str]| {
+        let output = run(&[&["hosts", "forget", host, "--store", store], more].concat());
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, _, error) = forget("board", &[]);
+    assert!(code == Some(2) && error.contains("--yes"), "{code:?} {error}");
+    let (code, _, error) = forget("nowhere", &["--yes"]);
+    assert!(code == Some(1) && error.contains("no host \"nowhere\""), "{code:?} {error}");
+    let (first, second) = ("01".repeat(16), "02".repeat(16));
+    let (code, _, error) = forget("web", &["--yes"]);
+    assert!(code == Some(1) && error.contains(&first) && error.contains(&second), "{code:?} {error}");
+    let (code, shown, _) = forget(&second, &["--yes"]);
+    assert!(code == Some(0) && shown.contains(&format!("removed web ({second})")), "{code:?} {shown}");
+    let left = ok(&["hosts", "--store", store]);
+    assert!(left.contains(&first) && !left.contains(&second) && left.contains("board"), "{left}");
+    let entries = ok(&["audit", "--store", store]);
+    assert!(entries.contains("host forgotten") && entries.contains(&second), "{entries}");
+}

@@ -492,3 +492,24 @@ fn without_udp_no_socket_for_datagrams_is_open() {
     }
     serve.stop();
 }
+
+#[test]
+fn a_host_is_forgotten_beside_the_receiver_and_starts_from_nothing() {
+    let serve = Serve::start(&["--no-agent"]);
+    let mut agent = cpumon();
+    agent.args(["agent", "--to", &serve.udp.to_string(), "--interval", "200ms", "--host-name", "dev"]);
+    let mut agent = agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let first_ns = || -> Option<i64> {
+        let query = "SELECT first_ns FROM hosts WHERE host = 'dev'";
+        let rows = ok(&["sql", "--store", serve.store(), "--format", "csv", query]);
+        rows.lines().nth(1)?.parse().ok()
+    };
+    let before_ns = eventually("the host is stored", first_ns);
+    let shown = ok(&["hosts", "forget", "dev", "--yes", "--store", serve.store()]);
+    assert!(shown.contains("removed dev"), "{shown}");
+    let after_ns = eventually("the host starts from nothing", first_ns);
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(after_ns > before_ns, "{after_ns} {before_ns}");
+    serve.stop();
+}
