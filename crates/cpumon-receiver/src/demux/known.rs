@@ -11,7 +11,7 @@ use cpumon_model::{
 use super::accounts::{bytes_of, grow};
 use super::delays;
 use super::gather::{IRQ_BYTES, MAX_IRQS};
-use super::lost_waits::complete_waits;
+use super::lost_waits::{complete_waits, forget_earlier_waits};
 
 /// Texts of so many bytes are not counted again.
 const FEW_TEXT_BYTES: usize = 64 << 10;
@@ -149,14 +149,18 @@ impl Known {
             // snapshot.
             known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
             received.end_ns = end_ns;
+            let since_ns = snapshot.end.mono_ns.saturating_sub(end_ns);
             // A row without a name leaves out the wait reasons that did not grow, too.
+            let is_first_name = known.comm.is_empty();
             if thread.comm.is_empty() {
                 thread.comm = known.comm;
                 received.lacks_waits |= received.sequence < self.lost_before;
-                let since_ns = received.lacks_waits.then(|| snapshot.end.mono_ns.saturating_sub(end_ns));
-                complete_waits(thread, known, since_ns);
+                complete_waits(thread, known, received.lacks_waits.then_some(since_ns));
             } else {
                 received.lacks_waits = false;
+            }
+            if is_first_name {
+                forget_earlier_waits(thread, known, since_ns);
             }
             self.open_waits.has_row(known.process, known.sched.open_wait);
         }

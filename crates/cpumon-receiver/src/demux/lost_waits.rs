@@ -16,6 +16,16 @@ pub(super) fn complete_waits(row: &mut ThreadSample, known: &ThreadSample, since
     }
 }
 
+/// Where only rows without a name came of a thread, some of what it waited before is not known: what the row brings of that is no wait of
+/// its interval. `since_ns` as above.
+pub(super) fn forget_earlier_waits(row: &ThreadSample, known: &mut ThreadSample, since_ns: u64) {
+    let now_ns = blocked_until_now(row, known, since_ns).saturating_sub(known.sched.blocked_ns);
+    let mut waits = row.sched.waits;
+    waits.take(known.sched.open_wait, now_ns);
+    known.sched.blocked_ns = waits.total_ns();
+    known.sched.waits = waits;
+}
+
 /// Time in which the thread was blocked since its known row, and before: a thread that neither ran nor waited for a CPU was blocked.
 /// `since_ns`: time since the last snapshot, up to which the waits of `known` go.
 fn blocked_until_now(sent: &ThreadSample, known: &ThreadSample, since_ns: u64) -> u64 {
