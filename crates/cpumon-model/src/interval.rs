@@ -6,8 +6,8 @@ use bitflags::bitflags;
 
 use crate::{
     BootId, ClockPiece, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta, Fields, HostId,
-    IrqInterval, Ledger, Moment, ProcessInfo, ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState,
-    ThreadKey, Trust,
+    IrqInterval, Ledger, Moment, ProcessInfo, ProcessKey, Resting, SchedDelta, SourceHealth, SourceKind,
+    TaskState, ThreadKey, Trust, WaitReason, Waits,
 };
 
 /// What became of a task inside the interval.
@@ -140,6 +140,9 @@ pub struct Interval {
     pub processes: Vec<ProcessInterval>,
     /// Threads, ascending by key; likewise.
     pub threads: Vec<ThreadInterval>,
+    /// Threads without a row that wait at its end; `None`: they are not listed. Together with the rows these are all threads that
+    /// wait. Only on its way to a store, and there only now and then: from one list to the next, rows report who began to wait.
+    pub resting: Option<Arc<[Resting]>>,
     /// Interrupt lines that were handled, ascending by number.
     pub irqs: Vec<IrqInterval>,
     /// Run delays that ended, by owner, ascending; owners without any are left out.
@@ -152,6 +155,48 @@ pub struct Interval {
     pub ledger: Ledger,
     /// What the source could not do, cumulative.
     pub health: SourceHealth,
+}
+
+impl ThreadInterval {
+    /// The thread if it waits at the interval's end.
+    #[must_use]
+    pub fn resting(&self) -> Option<Resting> {
+        let is_unwatched = self.flags.contains(Flags::UNWATCHED);
+        let reason = if is_unwatched { WaitReason::UNWATCHED } else { self.sched.open_wait };
+        (reason.is_some() && !self.life.has_ended()).then_some(Resting {
+            key: self.key,
+            process: self.process,
+            comm: self.comm,
+            state: self.state,
+            nice: self.nice,
+            priority: self.priority,
+            last_cpu: self.last_cpu,
+            reason,
+        })
+    }
+
+    /// The row of a thread that waited throughout an interval of this length.
+    #[must_use]
+    pub fn of_resting(thread: &Resting, length_ns: u64) -> Self {
+        let row = Self {
+            key: thread.key,
+            process: thread.process,
+            comm: thread.comm,
+            state: thread.state,
+            nice: thread.nice,
+            priority: thread.priority,
+            last_cpu: thread.last_cpu,
+            ..Self::default()
+        };
+        if thread.reason == WaitReason::UNWATCHED {
+            return Self { flags: Flags::UNWATCHED, ..row };
+        }
+        let mut waits = Waits::default();
+        waits.add(thread.reason, length_ns);
+        let blocked_ns = i64::try_from(length_ns).unwrap_or(i64::MAX);
+        let sched = SchedDelta { blocked_ns, waits, open_wait: thread.reason, ..SchedDelta::default() };
+        Self { sched, ..row }
+    }
 }
 
 impl Interval {
@@ -242,6 +287,12 @@ pub fn flag_names(flags: Flags) -> String {
 }
 
 impl Life {
+    /// Whether it ended inside.
+    #[must_use]
+    pub fn has_ended(self) -> bool {
+        matches!(self, Self::Ended | Self::BornEnded)
+    }
+
     /// The name in exports and SQL.
     #[must_use]
     pub fn name(self) -> &'static str {

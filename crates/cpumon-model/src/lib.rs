@@ -37,6 +37,7 @@ mod memory;
 mod name;
 mod open_waits;
 mod recent;
+mod resting;
 mod sched_times;
 mod sched_values;
 mod screen_columns;
@@ -74,6 +75,7 @@ pub use memory::{
 pub use name::Comm;
 pub use open_waits::{OpenWaits, WaitBuffers};
 pub use recent::Recent;
+pub use resting::Resting;
 pub use sched_times::{SchedDelta, SchedTimes};
 pub use screen_columns::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
 pub use snapshot::{

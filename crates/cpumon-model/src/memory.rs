@@ -35,4 +35,5 @@ pub fn bytes_of_rows(interval: &Interval) -> usize {
         + interval.cpus.len() * size_of::<CpuInterval>()
         + interval.irqs.len() * (size_of::<IrqInterval>() + IRQ_NAME_BYTES)
         + interval.delays.iter().map(bytes_of_delays).sum::<usize>()
+        + interval.resting.as_deref().map_or(0, size_of_val)
 }

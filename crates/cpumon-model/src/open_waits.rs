@@ -70,10 +70,15 @@ impl OpenWaits {
         }
     }
 
+    /// Forgets [`OpenWaits::has_row`]: nothing is added to the interval at hand.
+    pub fn forget_rows(&mut self) {
+        self.buffers.own.clear();
+    }
+
     /// Adds the length of the interval to the process rows, once for each thread that waited from its begin to its end without a row
-    /// of its own; `thread_rows` counts these threads. Processes without a row are left out. Where wait reasons are not measured,
-    /// nothing is known and nothing is added.
-    pub fn add_to(&mut self, interval: &mut Interval) {
+    /// of its own; `count` gets each row with the number of these threads. Processes without a row are left out. Where wait reasons
+    /// are not measured, nothing is known and nothing is added.
+    pub fn add_to(&mut self, interval: &mut Interval, mut count: impl FnMut(&mut ProcessInterval, u32)) {
         self.settle();
         self.buffers.own.sort_unstable();
         if interval.fields.contains(Fields::SCHED | Fields::WAITS) {
@@ -91,6 +96,7 @@ impl OpenWaits {
                 let row = rows.peek_mut().filter(|row| row.key == group.process);
                 if let (Some(row), 1..) = (row, resting) {
                     add(row, group.reason, resting, length_ns);
+                    count(row, resting);
                 }
             }
         }
@@ -137,7 +143,6 @@ impl OpenWaits {
 }
 
 fn add(row: &mut ProcessInterval, reason: WaitReason, threads: u32, length_ns: u64) {
-    row.thread_rows = row.thread_rows.saturating_add(threads);
     if reason == WaitReason::UNWATCHED {
         row.flags |= Flags::UNWATCHED;
         return;
@@ -166,7 +171,7 @@ mod tests {
         interval
             .processes
             .extend(pids.iter().map(|&pid| ProcessInterval { key: key(pid), ..ProcessInterval::default() }));
-        waits.add_to(&mut interval);
+        waits.add_to(&mut interval, |row, threads| row.thread_rows += threads);
         let rows = interval.processes.iter();
         rows.map(|row| {
             let of = |reason| row.sched.waits.of(reason) / SECOND_NS;
@@ -221,10 +226,10 @@ mod tests {
         interval.processes =
             [3, 4].map(|pid| ProcessInterval { key: key(pid), ..ProcessInterval::default() }).to_vec();
         let before = interval.clone();
-        waits.add_to(&mut interval);
+        waits.add_to(&mut interval, |_, _| ());
         assert_eq!(interval, before, "without wait reasons nothing reports who sleeps");
         interval.fields |= Fields::WAITS;
-        waits.add_to(&mut interval);
+        waits.add_to(&mut interval, |_, _| ());
         assert_eq!(interval.processes[0].sched.blocked_ns, 1_000_000_000);
         let unwatched = &interval.processes[1];
         assert_eq!((unwatched.sched, unwatched.flags), (before.processes[1].sched, Flags::UNWATCHED));

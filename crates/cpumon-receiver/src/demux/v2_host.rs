@@ -13,6 +13,7 @@ use super::arrival::Arrival;
 use super::gather::{Added, Fragments, Gather, Space};
 use super::known::Known;
 use super::rejects::Rejected;
+use super::resting::ListTurn;
 use super::work::Work;
 use cpumon_wire::encrypted::DecryptError;
 use cpumon_wire::v2::{Frame, Header};
@@ -49,6 +50,7 @@ pub(super) struct V2Host {
     /// Flags of the next interval: what happened since the last one.
     flags: Flags,
     nameless: Arc<ProcessInfo>,
+    list_turn: ListTurn,
     /// Snapshots that it may begin.
     snapshots: Bucket,
     /// The longest time between two snapshots, on the same clock, ns.
@@ -78,6 +80,7 @@ impl V2Host {
             newest: (0, 0),
             flags: Flags::empty(),
             nameless: Arc::default(),
+            list_turn: ListTurn::default(),
             snapshots: Bucket::new(SNAPSHOTS),
             longest_gap_ns: 0,
             is_established: false,
@@ -317,6 +320,7 @@ impl V2Host {
             }
             self.update_status(&gather);
             self.rows_over_limit += self.known.begin(&gather.snapshot, work.limit / 2);
+            self.list_turn = ListTurn::default();
             self.is_watched = true;
             self.flags = Flags::empty();
         }
@@ -384,6 +388,9 @@ impl V2Host {
         self.known.add_open_waits(&gather.snapshot, interval, &mut work.scratch.processes);
         // Before `take`, which forgets the threads that show which process has none left.
         self.known.end_emptied(&gather.snapshot, interval);
+        if gather.fragments.is_complete() && gather.has_totals {
+            self.list_turn.pass(&self.known, &gather.snapshot, interval);
+        }
         interval.flags |= self.flags;
         self.flags = Flags::empty();
         self.is_established = true;

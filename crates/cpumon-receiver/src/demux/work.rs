@@ -42,6 +42,7 @@ impl Work<'_> {
         trim_list(&mut self.scratch.processes);
         interval.threads.clear();
         trim_list(&mut interval.threads);
+        interval.resting = None;
         interval.irqs.clear();
         trim_list(&mut interval.irqs);
         interval.delays.clear();

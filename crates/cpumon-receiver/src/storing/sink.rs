@@ -88,7 +88,7 @@ impl Sink {
             _ => false,
         };
         if is_live {
-            self.hub.put(&status, Arc::new(interval));
+            self.show(&status, interval);
         }
         is_put
     }
@@ -182,17 +182,22 @@ impl Sink {
         }
     }
 
+    /// Gives an interval to the frontends; the list of threads that rest is for the store alone.
+    fn show(&self, status: &HostStatus, interval: Interval) {
+        self.hub.put(status, Arc::new(Interval { resting: None, ..interval }));
+    }
+
     fn put(&self, status: &HostStatus, mut interval: Interval) {
         interval.trust = Some(status.trust);
         let Some(store) = &self.store else {
-            self.hub.put(status, Arc::new(interval));
+            self.show(status, interval);
             return;
         };
         store.put(status, &interval);
         let mut status = status.clone();
         // Read after the put, so that a drop of this interval shows at once.
         status.loss.store_dropped = store.dropped(interval.host);
-        self.hub.put(&status, Arc::new(interval));
+        self.show(&status, interval);
     }
 }
 

@@ -11,6 +11,7 @@ pub(crate) mod host_sched;
 pub(crate) mod meta;
 pub(crate) mod names;
 pub(crate) mod process_list;
+pub(crate) mod resting;
 pub(crate) mod sched;
 pub(crate) mod values;
 pub(crate) mod varint;

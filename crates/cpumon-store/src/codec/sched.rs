@@ -20,7 +20,7 @@ mod bit {
     /// Blocked time is not the sum of the waits.
     pub(super) const BLOCKED: u64 = 1 << 4;
     pub(super) const OPEN: u64 = 1 << 5;
-    /// The thread ran for no time and is no part of its process's sum.
+    /// The thread ran for no time and is no part of its process's sum. No longer written: every thread is part of the sum.
     pub(super) const IDLE: u64 = 1 << 9;
 }
 const WAITS_AT: u32 = 6;
@@ -54,8 +54,8 @@ impl Encoder {
         self.process_id = id;
     }
 
-    /// Adds a thread of the process added last. `is_idle`: it ran for no time.
-    pub(crate) fn thread(&mut self, id: u64, is_idle: bool, row: &SchedDelta) {
+    /// Adds a thread of the process added last.
+    pub(crate) fn thread(&mut self, id: u64, row: &SchedDelta) {
         varint::write_signed(&mut self.out, id.wrapping_sub(self.thread_id).cast_signed());
         self.thread_id = id;
         // A wait that rounds to 0 µs would take two bytes and add no time.
@@ -73,7 +73,7 @@ impl Encoder {
             (bit::OPEN, row.open_wait.code()),
         ];
         let count = known.iter().count() as u64;
-        let mut head = count << WAITS_AT | if is_idle { bit::IDLE } else { 0 };
+        let mut head = count << WAITS_AT;
         for (bit, number) in numbers {
             head |= if number == 0 { 0 } else { bit };
         }
@@ -114,6 +114,8 @@ fn whole_us(ns: u64) -> u64 {
 pub(crate) struct SchedRows {
     processes: Vec<(u64, SchedDelta)>,
     threads: Vec<(u64, SchedDelta)>,
+    /// Rows of `process` of the threads, in their order.
+    owners: Vec<(u64, u64)>,
     process_delays: Vec<(u64, Arc<DelayHistogram>)>,
     thread_delays: Vec<(u64, Arc<DelayHistogram>)>,
 }
@@ -132,6 +134,7 @@ impl SchedRows {
     ) -> Result<(), Malformed> {
         self.processes.clear();
         self.threads.clear();
+        self.owners.clear();
         self.process_delays.clear();
         self.thread_delays.clear();
         if bytes.is_empty() {
@@ -156,12 +159,12 @@ impl SchedRows {
             for _ in 0..threads {
                 thread_id = thread_id.wrapping_add(cursor.i64()?.cast_unsigned());
                 let (row, is_idle) = read_row(&mut cursor)?;
-                // The blocked time of a process is that of its active threads. An idle thread is blocked all
-                // the time.
+                // Marked by older versions, in which the blocked time of a process was that of its active threads.
                 if !is_idle {
                     sum += &row;
                 }
                 self.threads.push((thread_id, row));
+                self.owners.push((thread_id, process_id));
             }
             self.processes.push((process_id, sum));
         }
@@ -177,7 +180,14 @@ impl SchedRows {
         // A blob has rows in any order; `find` searches by id.
         self.processes.sort_unstable_by_key(|row| row.0);
         self.threads.sort_unstable_by_key(|row| row.0);
+        self.owners.sort_unstable();
         Ok(())
+    }
+
+    /// Rows of `process` and `thread` of each thread, ascending by thread, and what it waits for at the end.
+    pub(crate) fn open_waits(&self) -> impl Iterator<Item = (u64, u64, WaitReason)> + '_ {
+        let rows = self.owners.iter().zip(&self.threads);
+        rows.map(|(&(thread_id, process_id), (_, row))| (process_id, thread_id, row.open_wait))
     }
 
     /// Events of a row of table `process`; zeros if it has none.
@@ -197,7 +207,10 @@ impl SchedRows {
 
     /// Events of a row of table `thread`; zeros if it has none.
     pub(crate) fn thread(&self, id: u64) -> SchedDelta {
-        find(&self.threads, id)
+        let row = find(&self.threads, id);
+        // Of a thread that no event reports a flag of its row says so.
+        let is_unwatched = row.open_wait == WaitReason::UNWATCHED;
+        if is_unwatched { SchedDelta { open_wait: WaitReason::NONE, ..row } } else { row }
     }
 }
 
@@ -297,16 +310,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_come_back_and_processes_are_sums(rows in prop::collection::btree_map(1..9_999_u64, (any_row(), any::<bool>()), 0..9)) {
+        fn rows_come_back_and_processes_are_sums(rows in prop::collection::btree_map(1..9_999_u64, any_row(), 0..9)) {
             let mut encoder = Encoder::default();
             encoder.begin(2);
             encoder.process(77, u32::try_from(rows.len()).unwrap());
             let mut sum = SchedDelta::default();
-            for (id, (row, is_idle)) in rows.iter().rev() {
-                encoder.thread(*id, *is_idle, row);
-                if !is_idle {
-                    sum += row;
-                }
+            for (id, row) in rows.iter().rev() {
+                encoder.thread(*id, row);
+                sum += row;
             }
             encoder.process(5, 0);
             let delays: DelayHistogram = [(7, 3), (255, 1)].into_iter().collect();
@@ -316,9 +327,11 @@ mod tests {
             }
             let mut back = SchedRows::default();
             back.read(encoder.as_bytes()).unwrap();
-            for (id, (row, _)) in &rows {
+            for (id, row) in &rows {
                 prop_assert_eq!(back.thread(*id), *row);
             }
+            let open: Vec<_> = rows.iter().map(|(id, row)| (77, *id, row.open_wait)).collect();
+            prop_assert!(back.open_waits().eq(open));
             prop_assert_eq!((back.process(77).blocked_ns, back.process(77).wakeups), (sum.blocked_ns, sum.wakeups));
             prop_assert_eq!(back.process(77).longest_delay_ns, sum.longest_delay_ns);
             let expected = rows.keys().next().map(|_| &delays);

@@ -13,7 +13,7 @@ use super::share::{Amount, Entry, Share, bytes_of};
 use super::status::StoreStatus;
 use crate::options::QueueOptions;
 use crate::time::wall_now_ns;
-use crate::writer::{ActiveCopy, LostByHost, ReportedGap};
+use crate::writer::{ActiveCopy, LostByHost, ReportedGap, knows_resting};
 
 /// Copies in the pool for reuse, and their memory.
 const POOL: Amount = Amount { intervals: 64, bytes: 16 << 20 };
@@ -147,10 +147,10 @@ impl Inner {
     }
 
     /// A copy to be filled, and whether the rows of idle processes go along.
-    fn begin_copy(&mut self, trust: Trust, interval: &Interval) -> (ActiveCopy, bool) {
+    fn begin_copy(&mut self, trust: Trust, interval: &Interval, can_list: bool) -> (ActiveCopy, bool) {
         let copy = self.pool.pop().unwrap_or_default();
         self.pool_bytes -= copy.capacity_bytes();
-        (copy, self.share(trust).lists.is_due(interval, true))
+        (copy, self.share(trust).lists.is_due(interval, can_list))
     }
 }
 
@@ -183,6 +183,7 @@ impl Queue {
         let received_wall_ns = wall_now_ns();
         let since_start = received.saturating_duration_since(self.started);
         let now_ns = u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX);
+        let can_list = knows_resting(interval);
         let mut inner = self.lock();
         if !inner.takes_boot(trust, interval, now_ns) {
             return Queued::TooManyBoots;
@@ -191,7 +192,7 @@ impl Queue {
         if !inner.has_space(trust, size_of::<Entry>(), self.limit) {
             return inner.refuse(offer);
         }
-        let (mut copy, with_idle) = inner.begin_copy(trust, interval);
+        let (mut copy, with_idle) = inner.begin_copy(trust, interval, can_list);
         drop(inner);
         // Copied outside of the lock: the writer thread takes the lock for each batch.
         copy.fill(interval, with_idle);

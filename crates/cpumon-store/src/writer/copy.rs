@@ -4,6 +4,7 @@
 use cpumon_model::{Interval, ProcessKey, empty_list};
 
 use super::pack::{is_active_process, is_stored_thread, process_of, stores_idle};
+use super::process_lists::resting_of;
 
 /// A copy, and buffers for making it.
 #[derive(Debug, Default)]
@@ -21,6 +22,7 @@ impl ActiveCopy {
         empty_list(&mut interval.processes);
         empty_list(&mut interval.threads);
         empty_list(&mut interval.irqs);
+        interval.resting = None;
         empty_list(&mut interval.delays);
         empty_list(keys);
     }
@@ -36,7 +38,8 @@ impl ActiveCopy {
             + bytes_of(keys)
     }
 
-    /// Copies everything of `from` but its idle rows; `with_idle`: those of processes too, for the list of all that are there.
+    /// Copies everything of `from` but its idle rows; `with_idle`: those of processes too, and the threads that wait, for the list of
+    /// all that are there.
     pub(crate) fn fill(&mut self, from: &Interval, with_idle: bool) {
         let Interval { mut cpus, mut processes, mut threads, mut irqs, mut delays, .. } =
             std::mem::take(&mut self.interval);
@@ -78,6 +81,7 @@ impl ActiveCopy {
             threads,
             thread_count: from.thread_count,
             process_count: from.process_count,
+            resting: if with_idle { resting_of(from) } else { None },
             irqs,
             delays,
             ledger: from.ledger,

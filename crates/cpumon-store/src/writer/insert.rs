@@ -11,7 +11,7 @@ use super::clock::ClockPieces;
 use super::compact::Compactor;
 use super::dims::Dims;
 use super::pack::Packer;
-use super::process_lists::{EVERY, ListSchedule, has_all, write_list};
+use super::process_lists::{EVERY, ListSchedule, has_all, knows_resting, write_list};
 use super::transaction::Transaction;
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::{cpus, host_sched};
@@ -89,7 +89,7 @@ impl Inserter {
         let now_s = received_wall_ns / 1_000_000_000;
         let mut naming = dims.naming(transaction, interval.host, trust, now_s)?;
         self.packer.pack(&mut naming, interval)?;
-        if is_newest && self.lists.is_due(interval, has_all(interval)) {
+        if is_newest && self.lists.is_due(interval, has_all(interval) && knows_resting(interval)) {
             write_list(transaction, key, &mut naming, interval, self.zstd_level)?;
         }
         // In the transaction of the first interval that it placed: the one is of no use without the other.

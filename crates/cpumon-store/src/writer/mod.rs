@@ -38,6 +38,6 @@ pub use self::gaps::ReportedGap;
 pub use self::insert::Put;
 pub(crate) use self::losses::{LostByHost, RolledBack};
 pub(crate) use self::naming::Seeded;
-pub(crate) use self::process_lists::{LONGEST_NS as LONGEST_LIST_NS, ListSchedule};
+pub(crate) use self::process_lists::{LONGEST_NS as LONGEST_LIST_NS, ListSchedule, knows_resting};
 pub use self::source::SourcePosition;
 pub use self::store_writer::Writer;

@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 
 use cpumon_model::{
-    DelayOf, Delays, Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, SourceKind, ThreadInterval,
+    DelayOf, Delays, Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, SchedDelta, SourceKind,
+    ThreadInterval, WaitReason,
 };
 
 use super::naming::{Naming, Seeded};
@@ -176,7 +177,7 @@ impl Packer {
             self.add_row_slot(naming, interval, at)?;
             let row = &interval.processes[at];
             self.coding.widen(&row.delta);
-            self.has_ends |= has_ended(row.life);
+            self.has_ends |= row.life.has_ended();
         }
         Ok(())
     }
@@ -202,7 +203,7 @@ impl Packer {
             let id = naming.thread(slot.id, row)?;
             self.active.push(Active { id, row: at, slot: number(near) });
             self.coding.widen(&row.delta);
-            self.has_ends |= has_ended(row.life);
+            self.has_ends |= row.life.has_ended();
         }
         Ok(())
     }
@@ -294,7 +295,9 @@ impl Packer {
             self.sched.process(slot.id, slot.threads);
             for active in own {
                 let row = &interval.threads[active.row as usize];
-                self.sched.thread(active.id, row.delta.is_zero(), &row.sched);
+                // Readers take a thread to wait on until its next row: for one that ended there is none.
+                let open_wait = row.resting().map_or(WaitReason::NONE, |resting| resting.reason);
+                self.sched.thread(active.id, &SchedDelta { open_wait, ..row.sched });
             }
         }
         if interval.fields.contains(Fields::HISTOGRAMS) {
@@ -358,16 +361,12 @@ fn packed_process(slot: &Slot, row: Option<&ProcessInterval>) -> PackedProcess {
     }
 }
 
-fn has_ended(life: Life) -> bool {
-    matches!(life, Life::Ended | Life::BornEnded)
-}
-
 /// A task that ended is not seen again under the same key.
 fn forget_ended(naming: &mut Naming<'_>, interval: &Interval) {
-    for row in interval.threads.iter().filter(|row| has_ended(row.life)) {
+    for row in interval.threads.iter().filter(|row| row.life.has_ended()) {
         naming.end_thread(row.key);
     }
-    for row in interval.processes.iter().filter(|row| has_ended(row.life)) {
+    for row in interval.processes.iter().filter(|row| row.life.has_ended()) {
         naming.end_process(row.key);
     }
 }

@@ -2,15 +2,17 @@
 //! be had for any moment. From a list to the next, rows of samples record who began and who ended.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use cpumon_model::{BootId, HostId, Interval, Life};
+use cpumon_model::{BootId, Fields, HostId, Interval, Resting, ThreadInterval};
 use rusqlite::{Connection, Result as Sql, params};
 
 use super::merge_names::mark_seen;
 use super::naming::{Naming, Seeded};
-use super::pack::stores_idle;
-use crate::codec::names::ProcessName;
+use super::pack::{is_stored_thread, stores_idle};
+use crate::codec::names::{ProcessName, ThreadName};
 use crate::codec::process_list::{Listed, encode};
+use crate::codec::resting::{self, ListedThread};
 use crate::rows::BootKey;
 use crate::sums::PER_SECOND;
 
@@ -23,6 +25,8 @@ pub(crate) const LONGEST_NS: i64 = 600 * PER_SECOND;
 const LEAST_NS: i64 = 10 * PER_SECOND;
 /// Longer lists are not written: idle processes of such a host stay unknown.
 const MOST: usize = 1 << 15;
+/// The same for threads that wait.
+const MOST_THREADS: usize = 1 << 17;
 /// Hosts in memory; beyond it all are forgotten, and get a list with their next interval.
 const MAX_HOSTS: usize = 8192;
 
@@ -35,6 +39,8 @@ struct LastList {
     end_wall_ns: i64,
     /// Intervals since the list.
     intervals: u32,
+    /// A gap came since.
+    has_gap: bool,
 }
 
 /// When the next list of each host is due.
@@ -67,19 +73,22 @@ impl ListSchedule {
             listed_wall_ns: i64::MIN,
             end_wall_ns: begin_ns,
             intervals: 0,
+            has_gap: false,
         });
         // What comes late belongs between lists that were written.
         if last.boot == boot && end_ns <= last.end_wall_ns {
             return false;
         }
         let passed_ns = end_ns.saturating_sub(last.listed_wall_ns);
-        let has_gap = last.boot != boot || begin_ns > last.end_wall_ns;
+        last.has_gap |= last.boot != boot || begin_ns > last.end_wall_ns;
         last.intervals = last.intervals.saturating_add(1);
         last.end_wall_ns = end_ns;
-        let is_due =
-            last.intervals >= self.every || passed_ns >= LONGEST_NS || (has_gap && passed_ns >= LEAST_NS);
+        let is_due = last.intervals >= self.every
+            || passed_ns >= LONGEST_NS
+            || (last.has_gap && passed_ns >= LEAST_NS);
         if is_due && can_be {
-            *last = LastList { boot, listed_wall_ns: end_ns, end_wall_ns: end_ns, intervals: 0 };
+            *last =
+                LastList { boot, listed_wall_ns: end_ns, end_wall_ns: end_ns, intervals: 0, has_gap: false };
         }
         is_due && can_be
     }
@@ -90,17 +99,60 @@ impl ListSchedule {
     }
 }
 
-fn has_ended(life: Life) -> bool {
-    matches!(life, Life::Ended | Life::BornEnded)
-}
-
 /// Whether an interval has a row of every process that is there: idle rows may have been left out, or did not fit.
 pub(super) fn has_all(interval: &Interval) -> bool {
-    let there = interval.processes.iter().filter(|row| !has_ended(row.life)).count();
+    let there = interval.processes.iter().filter(|row| !row.life.has_ended()).count();
     !stores_idle(interval)
         && (1..=MOST).contains(&there)
         && there >= usize::try_from(interval.process_count).unwrap_or(usize::MAX)
         && interval.process_count > 0
+}
+
+/// Whether all threads that wait are known, or no one measures what threads wait for.
+pub(crate) fn knows_resting(interval: &Interval) -> bool {
+    !interval.fields.contains(Fields::SCHED | Fields::WAITS)
+        || interval.resting.is_some()
+        || has_all_threads(interval)
+}
+
+fn has_all_threads(interval: &Interval) -> bool {
+    let alive = interval.threads.iter().filter(|row| !row.life.has_ended()).count();
+    alive >= usize::try_from(interval.thread_count).unwrap_or(usize::MAX)
+}
+
+/// The threads that wait without a row that is stored; `None`: not known.
+pub(super) fn resting_of(interval: &Interval) -> Option<Arc<[Resting]>> {
+    if !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+        return None;
+    }
+    let listed = match &interval.resting {
+        Some(listed) => &**listed,
+        None if has_all_threads(interval) => &[],
+        None => return None,
+    };
+    let idle = interval.threads.iter().filter(|row| !is_stored_thread(interval, row));
+    Some(idle.filter_map(ThreadInterval::resting).chain(listed.iter().copied()).collect())
+}
+
+/// Packs which threads wait for what; `None`: not known. `naming` knows the rows of their processes.
+fn pack_resting(naming: &mut Naming<'_>, interval: &Interval, level: i32) -> Sql<Option<Vec<u8>>> {
+    let Some(idle) = resting_of(interval).filter(|list| list.len() <= MOST_THREADS) else {
+        return Ok(None);
+    };
+    let active = interval.threads.iter().filter(|row| is_stored_thread(interval, row));
+    let mut list = Vec::with_capacity(idle.len());
+    for one in idle.iter().copied().chain(active.filter_map(ThreadInterval::resting)) {
+        let process_id = naming.process(one.process, None)?;
+        let id = naming.thread(process_id, &ThreadInterval::of_resting(&one, 0))?;
+        let Resting { reason, last_cpu, state, .. } = one;
+        list.push(ListedThread { process_id, id, reason, last_cpu, state: state.0 });
+    }
+    list.sort_unstable();
+    // As with processes: nothing else may name a thread that waits for weeks.
+    let mut ids = list.iter().map(|one| one.id).collect();
+    mark_seen::<ThreadName>(naming.connection, &mut ids, naming.now_s)?;
+    let packed = resting::encode(&list, level);
+    packed.map(Some).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
 /// Writes the list of an interval that [`has_all`]. `naming` knows the rows of those that are active.
@@ -112,15 +164,16 @@ pub(super) fn write_list(
     level: i32,
 ) -> Sql<()> {
     let mut list = Vec::with_capacity(interval.processes.len());
-    for row in interval.processes.iter().filter(|row| !has_ended(row.life)) {
+    for row in interval.processes.iter().filter(|row| !row.life.has_ended()) {
         list.push(Listed { id: naming.process(row.key, Some(row))?, thread_rows: row.thread_rows });
     }
     list.sort_unstable_by_key(|one| one.id);
     let packed = encode(&list, level);
     let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let resting = pack_resting(naming, interval, level)?;
     connection
-        .prepare_cached("INSERT OR REPLACE INTO process_list VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![key.host, interval.end.wall_ns, key.boot, packed])?;
+        .prepare_cached("INSERT OR REPLACE INTO process_list VALUES (?1, ?2, ?3, ?4, ?5)")?
+        .execute(params![key.host, interval.end.wall_ns, key.boot, packed, resting])?;
     // Nothing else may name an idle process for weeks, and retention keeps only names that are seen.
     let mut ids = list.iter().map(|one| one.id).collect();
     mark_seen::<ProcessName>(connection, &mut ids, naming.now_s)

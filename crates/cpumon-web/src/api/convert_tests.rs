@@ -147,6 +147,7 @@ fn full() -> model::Interval {
         end: model::Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
         wall_shift_ns: -700,
         clock_piece: None,
+        resting: None,
         trust: Some(Trust::Authenticated),
         pass_ns: 7,
         v1_ticks: Some(634_000_000_000_000_000),
