@@ -53,7 +53,8 @@ pub fn legacy(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    let source = Source::open(reader, query, 1)?;
+    let mut source = Source::open(reader, query, 1)?;
+    source.only_active = true;
     let report = match layout_of(&source, year, query.kind)? {
         Layout::Pivot => {
             let by_name =

@@ -19,6 +19,8 @@ pub(crate) struct Source<'a> {
     pub hosts: Vec<HostRecord>,
     filter: ProcessFilter,
     passes: u32,
+    /// Rows of threads that only waited are left out.
+    pub only_active: bool,
 }
 
 /// What has been done, and the callback that reports it.
@@ -49,7 +51,7 @@ impl<'a> Source<'a> {
                 text.parse().map_or_else(|_| ProcessFilter::Name(text.as_str().into()), ProcessFilter::Pid)
             }
         };
-        Ok(Self { reader, query, hosts, filter, passes })
+        Ok(Self { reader, query, hosts, filter, passes, only_active: false })
     }
 
     pub fn reader(&self) -> &'a dyn Past {
@@ -78,6 +80,7 @@ impl<'a> Source<'a> {
     ) -> Result<(), ExportError> {
         let range = (self.query.since_ns.unwrap_or(i64::MIN), self.query.until_ns.unwrap_or(i64::MAX));
         let query = Query::new(host.info.host).range(range.0, range.1).what(what).filter(self.filter.clone());
+        let query = Query { resting: !self.only_active, ..query };
         let mut resampler = self.query.interval_ns.map(Resampler::new);
         // The store's walk has errors of its own only, so an error of `visit` is carried past it.
         let mut failed = None;

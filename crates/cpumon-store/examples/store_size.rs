@@ -17,21 +17,24 @@ fn put_again(from: &Reader, minutes: i64, into: &mut Writer) -> Result<(), Box<d
         let mut failed = None;
         let begin = host.first_wall_ns.unwrap_or(0);
         let until = begin.saturating_add(minutes.saturating_mul(60_000_000_000));
-        from.for_each_stored(&Query::new(host.info.host).range(i64::MIN, until), &mut |stored| {
-            let info = cpumon_model::HostInfo { boot: stored.interval.boot, ..host.info.clone() };
-            let loss = stored.loss.as_ref();
-            let done = into
-                .put_received(&info, host.trust, loss, &stored.interval, stored.received_wall_ns)
-                .and_then(|_| into.commit())
-                .and_then(|()| into.maintain_at(Duration::from_secs(1), stored.received_wall_ns));
-            match done {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(error) => {
-                    failed = Some(error);
-                    ControlFlow::Break(())
+        from.for_each_stored(
+            &Query::new(host.info.host).range(i64::MIN, until).without_resting(),
+            &mut |stored| {
+                let info = cpumon_model::HostInfo { boot: stored.interval.boot, ..host.info.clone() };
+                let loss = stored.loss.as_ref();
+                let done = into
+                    .put_received(&info, host.trust, loss, &stored.interval, stored.received_wall_ns)
+                    .and_then(|_| into.commit())
+                    .and_then(|()| into.maintain_at(Duration::from_secs(1), stored.received_wall_ns));
+                match done {
+                    Ok(()) => ControlFlow::Continue(()),
+                    Err(error) => {
+                        failed = Some(error);
+                        ControlFlow::Break(())
+                    }
                 }
-            }
-        })?;
+            },
+        )?;
         failed.map_or(Ok(()), Err)?;
     }
     Ok(())

@@ -36,7 +36,9 @@ pub(super) fn run_within(
     progress: &mut dyn FnMut(Progress),
     max_bytes: usize,
 ) -> Result<Report, ExportError> {
-    let source = Source::open(reader, query, 2)?;
+    let mut source = Source::open(reader, query, 2)?;
+    // No value of a pivot is a wait.
+    source.only_active = true;
     let mut counter = Counter::new(progress);
     let mut names = Names::new(query.group_by);
     let mut seen = Vec::with_capacity(source.hosts.len());

@@ -57,7 +57,10 @@ impl Lives<'_> {
     }
 
     fn query(&self, key: ProcessKey, range: TimeRange) -> Query {
-        let query = Query::new(self.host).range(range.since_ns, range.until_ns).what(What::Processes);
+        let query = Query::new(self.host)
+            .range(range.since_ns, range.until_ns)
+            .what(What::Processes)
+            .without_resting();
         query.filter(ProcessFilter::Key(key))
     }
 

@@ -9,6 +9,8 @@ mod encrypted_agent;
 #[path = "../../../cpumon-wire/tests/it/machine.rs"]
 #[expect(dead_code, reason = "the wire's tests use all of it")]
 mod machine;
+#[path = "../../../cpumon-store/tests/it/sleepers.rs"]
+mod sleepers;
 
 mod cost;
 mod delays;

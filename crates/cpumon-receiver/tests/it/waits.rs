@@ -3,132 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::ops::ControlFlow;
 
-use cpumon_model::{
-    Comm, Counters, CpuSample, ExitSample, Flags, HostInfo, Interval, Life, Moment, ProcessInfo, ProcessKey,
-    ProcessSample, SchedTimes, Snapshot, TaskState, ThreadInterval, ThreadKey, ThreadSample, WaitReason,
-};
+use cpumon_model::{Fields, Flags, HostInfo, Interval, Life, Moment, ThreadInterval, Trust};
 use cpumon_receiver::{Demux, DemuxOptions};
+use cpumon_store::{Query, Reader, StoreOptions, Writer};
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 use proptest::prelude::*;
 
-use crate::machine::CARRIED;
+use crate::sleepers::{BOOT, Device, FUTEX, HOST, NAP, REASONS, SECOND_NS, Second, US, process_of};
 
 const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4000);
-const SECOND_NS: u64 = 1_000_000_000;
-const US: u64 = 1_000;
 /// What a row may wait longer than its interval: the clocks of counters and snapshots differ a little.
 const SLACK_NS: u64 = 1_010 * US;
-const FUTEX: WaitReason = WaitReason::syscall(202);
-const NAP: WaitReason = WaitReason::syscall(230);
-const REASONS: [WaitReason; 4] = [FUTEX, NAP, WaitReason::DISK, WaitReason::syscall(232)];
-
-/// What a thread does in a second in which it does not rest: it wakes in the middle, runs, waits for a CPU, and then waits for this.
-#[derive(Clone, Copy, Debug)]
-struct Second {
-    run_us: u64,
-    ready_us: u64,
-    then: WaitReason,
-    ends: bool,
-}
-
-/// A host whose threads of a script come to these times.
-#[derive(Clone)]
-struct Device {
-    host: HostInfo,
-    snapshot: Snapshot,
-}
-
-fn process_of(pid: u32) -> ProcessKey {
-    ProcessKey { pid, start_ns: 5 * SECOND_NS }
-}
-
-fn moment(second: u64) -> Moment {
-    let ns = (1_000 + second) * SECOND_NS;
-    Moment { mono_ns: ns, boot_ns: ns, wall_ns: ns.cast_signed() }
-}
-
-impl Device {
-    /// A thread in each of these processes, all of which wait for a lock.
-    fn new(pids: &[u32]) -> Self {
-        let host = HostInfo { hostname: "sleepers".into(), ..HostInfo::default() };
-        let mut snapshot = Snapshot {
-            fields: CARRIED,
-            is_complete: true,
-            begin: moment(0),
-            end: moment(0),
-            cpus: vec![CpuSample::default()],
-            ..Snapshot::default()
-        };
-        for (tid, &pid) in (pids.len() as u64..).zip(pids) {
-            let mut sched = SchedTimes { open_wait: FUTEX, blocked_ns: 9 * US, ..SchedTimes::default() };
-            sched.waits.add(FUTEX, 9 * US);
-            snapshot.threads.push(ThreadSample {
-                key: ThreadKey { tid: 100 * pid + u32::try_from(tid).unwrap(), start_ns: 5 * SECOND_NS },
-                process: process_of(pid),
-                comm: Comm::from("sleeper"),
-                state: TaskState(b'S'),
-                sched,
-                ..ThreadSample::default()
-            });
-        }
-        let mut pids = pids.to_vec();
-        pids.sort_unstable();
-        pids.dedup();
-        for pid in pids {
-            let info = Arc::new(ProcessInfo { name: format!("p{pid}").into(), ..ProcessInfo::default() });
-            snapshot.processes.push(ProcessSample { key: process_of(pid), info, ..ProcessSample::default() });
-        }
-        let mut device = Self { host, snapshot };
-        device.count();
-        device
-    }
-
-    fn count(&mut self) {
-        self.snapshot.sort();
-        self.snapshot.thread_count = u32::try_from(self.snapshot.threads.len()).unwrap();
-        self.snapshot.process_count = u32::try_from(self.snapshot.processes.len()).unwrap();
-    }
-
-    /// The next second; threads whose `seconds` has nothing rest in it.
-    fn step(&mut self, seconds: &BTreeMap<u32, Second>) {
-        let snapshot = &mut self.snapshot;
-        snapshot.sequence += 1;
-        snapshot.exits.clear();
-        (snapshot.begin, snapshot.end) = (moment(snapshot.sequence), moment(snapshot.sequence));
-        for thread in &mut snapshot.threads {
-            let Some(second) = seconds.get(&thread.key.tid) else {
-                thread.sched.go_on_waiting(SECOND_NS);
-                continue;
-            };
-            let half_ns = SECOND_NS / 2;
-            thread.sched.go_on_waiting(half_ns);
-            let Counters { run_ns, user_ns, run_delay_ns, voluntary_switches, .. } = &mut thread.counters;
-            *run_ns += second.run_us * US;
-            *user_ns += second.run_us * US;
-            *run_delay_ns += second.ready_us * US;
-            *voluntary_switches += 1;
-            thread.sched.wakeups += 1;
-            thread.sched.open_wait = second.then;
-            thread.sched.go_on_waiting(half_ns - (second.run_us + second.ready_us) * US);
-        }
-        let has_ended =
-            |thread: &ThreadSample| seconds.get(&thread.key.tid).is_some_and(|second| second.ends);
-        let ended: Vec<ThreadSample> = snapshot.threads.extract_if(.., |thread| has_ended(thread)).collect();
-        for mut thread in ended {
-            let is_alive = |other: &ThreadSample| other.process == thread.process;
-            let ends_process = !snapshot.threads.iter().any(is_alive);
-            snapshot.processes.retain(|process| !ends_process || process.key != thread.process);
-            thread.sched.open_wait = WaitReason::NONE;
-            snapshot.exited_total += &thread.counters;
-            let end_ns = snapshot.end.boot_ns - 1;
-            snapshot.exits.push(ExitSample { thread, end_ns, ends_process, ..ExitSample::default() });
-        }
-        self.count();
-    }
-}
 
 /// A device, its encoder and a receiver.
 struct Link {
@@ -234,7 +122,7 @@ fn after_a_restart_of_the_agent_nothing_is_charged_for_the_time_between() {
 #[test]
 fn without_wait_reasons_a_resting_thread_is_no_data() {
     let mut link = Link::new(&[3, 7], 60_000);
-    link.device.snapshot.fields -= cpumon_model::Fields::WAITS;
+    link.device.snapshot.fields -= Fields::WAITS;
     for _ in 0..5 {
         link.step(&BTreeMap::new(), true);
     }
@@ -305,6 +193,48 @@ proptest! {
                 prop_assert!(row.sched.blocked_ns.unsigned_abs() <= most_ns, "{row:?} in {most_ns}");
                 prop_assert_eq!(row.sched.waits.total_ns(), row.sched.blocked_ns.unsigned_abs());
             }
+        }
+    }
+}
+
+/// What a store has of what a receiver gave out.
+fn stored(intervals: &[Interval]) -> Vec<Interval> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let info = HostInfo { host: HOST, boot: BOOT, ..HostInfo::default() };
+    for one in intervals {
+        writer.put_received(&info, Trust::Encrypted, None, one, one.end.wall_ns).unwrap();
+    }
+    writer.commit().unwrap();
+    writer.compact_host(HOST).unwrap();
+    let mut read = Vec::new();
+    let visit = &mut |one: &Interval| {
+        read.push(one.clone());
+        ControlFlow::Continue(())
+    };
+    Reader::open(&path).unwrap().for_each_interval(&Query::new(HOST), visit).unwrap();
+    read
+}
+
+#[test]
+fn a_store_has_the_threads_of_a_device_of_which_nothing_was_sent() {
+    let mut link = Link::new(&[3, 7, 7, 7], 60_000);
+    let mut there = Vec::new();
+    for _ in 0..400 {
+        let tid = link.device.snapshot.threads.last().unwrap().key.tid;
+        let work = Second { run_us: 10, ready_us: 1, then: NAP, ends: false };
+        there.push(link.step(&BTreeMap::from([(tid, work)]), true));
+    }
+    assert_eq!(link.received.iter().filter(|one| one.resting.is_some()).count(), 8, "every 51st has a list");
+    let stored = stored(&link.received);
+    assert_eq!(stored.len(), 400);
+    for (here, there) in stored.iter().zip(&there) {
+        assert_waited_alike(here, there);
+        let keys = |one: &Interval| one.threads.iter().map(|row| row.key).collect::<Vec<_>>();
+        assert_eq!(keys(here), keys(there));
+        for (row, expected) in here.threads.iter().zip(&there.threads) {
+            assert!(time_ns(row).abs_diff(time_ns(expected)) <= 6 * US, "{row:?} {expected:?}");
         }
     }
 }

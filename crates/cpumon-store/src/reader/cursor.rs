@@ -5,7 +5,7 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::{HostId, Interval};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use super::build::{self, HostKey, PackedRows};
 use super::chunks::{self, ChunkSpan, Chunks, Loaded, count_of};
@@ -13,12 +13,13 @@ use super::damage::{Damage, DamageLog, DamageReport, Place};
 use super::dims::Names;
 use super::error::ReadError;
 use super::query::{ProcessFilter, Query, StoredInterval, What};
+use super::resting::{self, At, Catalog, RestingList, RestingThreads, ThreadRows};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedInterval, blob, cpus};
 use crate::error::is_damage;
 use crate::fresh::{self, FreshKey, FreshRow};
-use crate::rows::HostRow;
+use crate::rows::{BootRow, HostRow};
 use crate::time::TimeRange;
 
 /// Fresh intervals in one window.
@@ -84,6 +85,9 @@ pub(crate) struct IntervalCursor {
     positions: Vec<Position>,
     packed: PackedInterval,
     sched: SchedRows,
+    /// In the window at hand.
+    lists: Vec<RestingList>,
+    resting: RestingThreads,
     stored: StoredInterval,
     damage: DamageLog,
 }
@@ -97,20 +101,39 @@ impl IntervalCursor {
         query: &Query,
         visit: Visit<'_>,
     ) -> Result<(), ReadError> {
-        let mut after_ns = query.since_ns;
+        // At a list of the threads that wait; from there to the range intervals are only followed.
+        let mut after_ns = self.resting.begin_of_walk(connection, host, query)?;
         while let Some(window_end) = self.load_window(connection, host, query, after_ns)? {
             let range = TimeRange::new(after_ns, window_end);
             // At least one round: a window of fresh intervals alone has no chunks.
             for begin in (0..self.chunk_spans.len().max(1)).step_by(MAX_MERGED) {
                 let end = self.chunk_spans.len().min(begin + MAX_MERGED);
                 self.find_positions(connection, query, range, begin..end)?;
-                if self.emit(connection, query, visit)?.is_break() {
+                if self.emit(connection, host, query, visit)?.is_break() {
                     return Ok(());
                 }
             }
             after_ns = window_end;
         }
         Ok(())
+    }
+
+    /// Follows who rests up to the first fresh interval of the query, for [`IntervalCursor::run_fresh`]. Outside of a transaction.
+    pub(crate) fn follow_to_fresh(
+        &mut self,
+        connection: &Connection,
+        host: HostRow,
+        query: &Query,
+    ) -> Result<(), ReadError> {
+        let begin: Option<i64> = connection
+            .prepare_cached(
+                "SELECT begin_wall_ns FROM interval WHERE host_id = ?1 AND end_wall_ns > ?2
+                 ORDER BY end_wall_ns LIMIT 1",
+            )?
+            .query_row(params![host, query.since_ns], |row| row.get(0))
+            .optional()?;
+        let Some(begin) = begin.filter(|_| resting::is_wanted(query)) else { return Ok(()) };
+        self.run(connection, host, &query.clone().range(begin, begin), &mut |_| ControlFlow::Continue(()))
     }
 
     /// Calls `visit` for each fresh interval of the query, inside the caller's transaction.
@@ -135,7 +158,7 @@ impl IntervalCursor {
                 ControlFlow::Continue(())
             };
             // `visit_one` never breaks: the caller stops by doing nothing.
-            let _ = self.emit(connection, query, &mut visit_one)?;
+            let _ = self.emit(connection, host, query, &mut visit_one)?;
             after_ns = range.until_ns;
         }
         Ok(())
@@ -171,7 +194,7 @@ impl IntervalCursor {
         Ok(Some(window_end))
     }
 
-    /// Reads the fresh intervals of a window, and passes over those that are damaged.
+    /// Reads the fresh intervals and the lists of a window, and passes over those that are damaged.
     fn read_fresh(
         &mut self,
         connection: &Connection,
@@ -179,6 +202,10 @@ impl IntervalCursor {
         query: &Query,
         range: TimeRange,
     ) -> Result<(), ReadError> {
+        self.lists.clear();
+        if resting::is_wanted(query) {
+            resting::lists_in(connection, host, range, &mut self.lists)?;
+        }
         let (with_samples, damage) = (query.what > What::Meta, &mut self.damage);
         match fresh::in_range(connection, host, range, with_samples, &mut self.fresh) {
             Err(error) if is_damage(&error) => {
@@ -228,71 +255,109 @@ impl IntervalCursor {
         Ok(())
     }
 
-    /// Calls `visit` for each listed interval that can be read.
+    /// Calls `visit` for each listed interval of the range that can be read; those before the range are only followed.
     fn emit(
         &mut self,
         connection: &Connection,
+        host: HostRow,
         query: &Query,
         visit: Visit<'_>,
     ) -> Result<ControlFlow<()>, ReadError> {
         for number in 0..self.positions.len() {
             let position = self.positions[number];
+            let is_inside = position.end_wall_ns > query.since_ns;
             let span = position.chunk.and_then(|chunk| self.chunk_spans.get(chunk).copied());
-            let filled = match span {
-                Some(span) => self.fill_compacted(connection, query, span, position.at),
-                None => self.fill_fresh(connection, query, position.at),
+            let found = match span {
+                Some(span) => self.find_compacted(connection, query, span, position.at),
+                None => self.find_fresh(query, position.at),
             };
-            if let Err(error) = filled {
-                let key = FreshKey { end_wall_ns: position.end_wall_ns, sequence: position.sequence };
-                self.damage.note_interval(query, span.map(|span| span.id), key, error)?;
-            } else if visit(&self.stored).is_break() {
-                return Ok(ControlFlow::Break(()));
+            let filled = found.and_then(|found| {
+                self.fill(connection, query, &found, is_inside)?;
+                Ok(found)
+            });
+            let found = match filled {
+                Ok(found) => found,
+                Err(error) => {
+                    let key = FreshKey { end_wall_ns: position.end_wall_ns, sequence: position.sequence };
+                    self.damage.note_interval(query, span.map(|span| span.id), key, error)?;
+                    continue;
+                }
+            };
+            let flow = if is_inside { visit(&self.stored) } else { ControlFlow::Continue(()) };
+            if resting::is_wanted(query) {
+                self.resting.leave(host, query, At { boot: found.boot, row: &found.row }, flow.is_continue());
+            }
+            if flow.is_break() {
+                return Ok(flow);
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Fills [`IntervalCursor::stored`] with an interval of a chunk.
-    fn fill_compacted(
+    /// Takes an interval of a chunk apart.
+    fn find_compacted(
         &mut self,
         connection: &Connection,
         query: &Query,
         span: ChunkSpan,
         at: usize,
-    ) -> Result<(), ReadError> {
-        let (names, stored) = (&mut self.names, &mut self.stored);
+    ) -> Result<Found, ReadError> {
         // From the cache: it holds as many chunks as are merged.
-        let Loaded { boot, chunk, .. } = self.chunks.load(connection, names, span, query)?;
-        let boot = names.boot(connection, *boot)?;
+        let Loaded { boot, chunk, .. } = self.chunks.load(connection, &mut self.names, span, query)?;
         let rows = chunk.processes(at);
-        let mut wants = |id: u64| {
-            query.filter == ProcessFilter::All || rows.binary_search_by_key(&id, |row| row.id).is_ok()
-        };
+        // Under a name that a process takes later it may have threads that rest already.
+        let wants_all = query.filter == ProcessFilter::All
+            || resting::is_wanted(query) && matches!(query.filter, ProcessFilter::Name(_));
+        let mut wants = |id: u64| wants_all || rows.binary_search_by_key(&id, |row| row.id).is_ok();
         let with_sched = query.what > What::Meta && query.sched;
         self.sched.read_of(if with_sched { chunk.sched(at) } else { &[] }, &mut wants)?;
-        let rows = PackedRows { processes: rows, threads: chunk.threads(at), sched: &self.sched };
-        let row = chunk.metas.get(at).unwrap_or(&[0; meta::COUNT]);
-        build::fill(connection, names, query, HostKey { host: query.host, boot }, row, rows, stored)?;
-        cpus::decode(chunk.cpus(at), &mut stored.interval)?;
-        Ok(())
+        let row = *chunk.metas.get(at).unwrap_or(&[0; meta::COUNT]);
+        Ok(Found { boot: *boot, row, at, span: Some(span) })
     }
 
-    /// Fills [`IntervalCursor::stored`] with a fresh interval.
-    fn fill_fresh(&mut self, connection: &Connection, query: &Query, at: usize) -> Result<(), ReadError> {
-        let Some(row) = self.fresh.get(at) else { return Ok(()) };
-        let (names, stored) = (&mut self.names, &mut self.stored);
+    /// Takes a fresh interval apart.
+    fn find_fresh(&mut self, query: &Query, at: usize) -> Result<Found, ReadError> {
+        let row = self.fresh.get(at).ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         if query.what > What::Meta {
             blob::decode(&row.samples, &mut self.packed)?;
         }
         self.sched.read(if query.sched { &row.sched } else { &[] })?;
-        let boot = names.boot(connection, row.boot)?;
-        let rows = PackedRows {
-            processes: &self.packed.processes,
-            threads: &self.packed.threads,
-            sched: &self.sched,
+        Ok(Found { boot: row.boot, row: row.meta, at, span: None })
+    }
+
+    /// Follows the threads of an interval that was found, and fills [`IntervalCursor::stored`] if it is inside of the range.
+    fn fill(
+        &mut self,
+        connection: &Connection,
+        query: &Query,
+        found: &Found,
+        is_inside: bool,
+    ) -> Result<(), ReadError> {
+        let Found { boot, row, at, span } = found;
+        let (boot, at) = (*boot, *at);
+        let (cpu_bytes, processes, threads) = if let Some(span) = *span {
+            let chunk = &self.chunks.load(connection, &mut self.names, span, query)?.chunk;
+            (chunk.cpus(at), chunk.processes(at), chunk.threads(at))
+        } else {
+            let cpus = self.fresh.get(at).map_or(&[][..], |row| &row.cpus);
+            (cpus, &*self.packed.processes, &*self.packed.threads)
         };
-        build::fill(connection, names, query, HostKey { host: query.host, boot }, &row.meta, rows, stored)?;
-        cpus::decode(&row.cpus, &mut stored.interval)?;
+        let with_resting = resting::is_wanted(query);
+        if with_resting {
+            let mut catalog = Catalog { connection, names: &mut self.names };
+            let rows = ThreadRows { sched: &self.sched, threads };
+            self.resting.enter(&mut catalog, query, At { boot, row }, rows, &self.lists)?;
+        }
+        if is_inside {
+            let key = HostKey { host: query.host, boot: self.names.boot(connection, boot)? };
+            let rows = PackedRows { processes, threads, sched: &self.sched };
+            build::fill(connection, &mut self.names, query, key, row, rows, &mut self.stored)?;
+            cpus::decode(cpu_bytes, &mut self.stored.interval)?;
+            if with_resting {
+                let mut catalog = Catalog { connection, names: &mut self.names };
+                self.resting.add_to(&mut catalog, query, &mut self.stored.interval)?;
+            }
+        }
         Ok(())
     }
 
@@ -311,6 +376,16 @@ impl IntervalCursor {
         self.damage.merge(other.damage);
         self.names.nameless += other.names.nameless;
     }
+}
+
+/// An interval that was found and taken apart.
+struct Found {
+    boot: BootRow,
+    row: MetaRow,
+    /// Number in its chunk, or among the fresh ones.
+    at: usize,
+    /// Its chunk; `None`: it is fresh.
+    span: Option<ChunkSpan>,
 }
 
 impl DamageLog {

@@ -17,6 +17,7 @@ mod legacy;
 mod open;
 mod plan;
 mod query;
+mod resting;
 mod segment;
 mod tasks;
 

@@ -60,6 +60,9 @@ pub struct Query {
     /// Whether scheduler events are read too: waits, wakeups, run delays, run queues. Without, intervals do not have them among
     /// their fields.
     pub sched: bool,
+    /// Whether threads that waited throughout an interval count in it, where scheduler events are read and it is known who waited: in
+    /// the sums of their process, which gets a row, and with a row of their own where threads are read.
+    pub resting: bool,
 }
 
 impl Query {
@@ -73,6 +76,7 @@ impl Query {
             what: What::default(),
             filter: ProcessFilter::All,
             sched: true,
+            resting: true,
         }
     }
 
@@ -94,6 +98,12 @@ impl Query {
         Self { sched: false, ..self }
     }
 
+    /// Only what was active, as it is stored: threads that waited throughout an interval do not count in it.
+    #[must_use]
+    pub fn without_resting(self) -> Self {
+        Self { resting: false, ..self }
+    }
+
     /// Restricted to the processes that pass `filter`.
     #[must_use]
     pub fn filter(self, filter: ProcessFilter) -> Self {
@@ -104,7 +114,7 @@ impl Query {
 /// An interval as it is stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoredInterval {
-    /// The interval, active rows only.
+    /// The interval: active rows, and those of threads and processes that waited.
     pub interval: Interval,
     /// When the receiver got it, ns since the epoch on the receiver's clock.
     pub received_wall_ns: i64,

@@ -159,6 +159,9 @@ struct BucketReader<'a> {
 impl BucketReader<'_> {
     /// Visits sums, then fresh intervals.
     fn visit_segments(&mut self, query: &Query, fields: Fields, visit: Visit<'_>) -> Result<(), ReadError> {
+        // Sums have no threads, so the fresh intervals behind them are read without theirs.
+        let fresh = Query { what: query.what.min(What::Processes), ..query.clone() };
+        self.cursor.follow_to_fresh(self.connection, self.host, &fresh)?;
         // In one transaction: an interval that is compacted in between would be in neither, or in both.
         let transaction = self.connection.unchecked_transaction()?;
         let range = TimeRange::new(query.since_ns, query.until_ns);
@@ -171,9 +174,7 @@ impl BucketReader<'_> {
             self.visit_process_buckets(&hosts, query, buckets, &mut bucket, visit)?
         };
         if flow.is_continue() {
-            // Sums have no threads, so the fresh intervals behind them are read without theirs.
-            let query = Query { what: query.what.min(What::Processes), ..query.clone() };
-            self.cursor.run_fresh(self.connection, self.host, &query, &mut |interval| {
+            self.cursor.run_fresh(self.connection, self.host, &fresh, &mut |interval| {
                 if flow.is_continue() {
                     flow = visit(&Segment::of(interval));
                 }

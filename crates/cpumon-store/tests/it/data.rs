@@ -260,8 +260,24 @@ fn sched(random: &mut Random) -> SchedDelta {
     sched
 }
 
-/// What a store gives back of an interval that was measured here: active rows only.
+/// What a store gives back of an interval without the threads that rest: active rows, and the sums of these.
 pub fn active(interval: &Interval) -> Interval {
+    let mut active = active_before_12(interval);
+    // What ended waits for nothing.
+    for row in active.threads.iter_mut().filter(|row| row.life.has_ended()) {
+        row.sched.open_wait = WaitReason::NONE;
+    }
+    for process in active.processes.iter_mut().filter(|_| interval.fields.contains(Fields::SCHED)) {
+        process.sched = SchedDelta::default();
+        for row in active.threads.iter().filter(|row| row.process == process.key) {
+            process.sched += &row.sched;
+        }
+    }
+    active
+}
+
+/// The same of a store that was written before schema version 12: rows that did not run were left out of the sums.
+pub fn active_before_12(interval: &Interval) -> Interval {
     let mut active = Interval { trust: Some(Trust::Local), ..interval.clone() };
     let is_odd = |life: Life, flags: cpumon_model::Flags| life != Life::Alive || !flags.is_empty();
     let has_delays =

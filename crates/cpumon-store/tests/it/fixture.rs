@@ -16,13 +16,13 @@ fn fixture(version: i32) -> PathBuf {
 }
 
 /// The newest schema version.
-const NEWEST: i32 = 11;
+const NEWEST: i32 = 12;
 
 /// What each fixture holds: intervals of one host, and how many of them are compacted. From version 2 on names are in blocks, from
 /// version 3 on it has scheduler events, from version 4 on run-delay histograms, from
 /// version 5 on those are in the sums, from version 6 on run queues too, from version 7 on
 /// clocks that are off, from version 8 on lists of processes; version 9 added an index, version 10 how
-/// each interval came in, version 11 what retention chooses by.
+/// each interval came in, version 11 what retention chooses by, version 12 which threads wait.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);
     if version == 1 {
@@ -83,9 +83,14 @@ fn stores_of_every_version_are_brought_up_to_date_and_read() {
         assert_eq!(found(), NEWEST);
         let (day, compacted) = content(version);
         let trust = (version > 9).then_some(Trust::Local);
-        let expected: Vec<Interval> = day.iter().map(|one| Interval { trust, ..data::active(one) }).collect();
+        let active = if version > 11 { data::active } else { data::active_before_12 };
+        let expected: Vec<Interval> = day.iter().map(|one| Interval { trust, ..active(one) }).collect();
         let reader = Reader::open(&path).unwrap();
-        assert_eq!(read_all(&reader, &Query::new(data::host(1).host)), expected, "version {version}");
+        let query = Query::new(data::host(1).host);
+        let stored = read_all(&reader, &query.clone().without_resting());
+        assert!(stored == expected, "version {version}");
+        let knows_resting = read_all(&reader, &query) != stored;
+        assert_eq!(knows_resting, version > 11, "who rested, in version {version}");
         let in_chunks = data::number(&path, "SELECT sum(intervals) FROM chunk");
         let fresh = data::number(&path, "SELECT count(*) FROM interval");
         let counts = (in_chunks.cast_unsigned(), fresh.cast_unsigned());

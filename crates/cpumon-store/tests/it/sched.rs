@@ -7,7 +7,7 @@ use crate::data;
 use crate::round_trip::read_all;
 
 fn query(what: What) -> Query {
-    Query { what, ..Query::new(data::host(1).host) }
+    Query { what, ..Query::new(data::host(1).host).without_resting() }
 }
 
 /// 130 intervals, every third without scheduler events, as after a step down.

@@ -174,7 +174,7 @@ fn blocked_time_and_run_delay_are_in_the_sums_where_they_are_known() {
     assert!(expected > 0);
     let reader = Reader::open(&path).unwrap();
     let mut blocked_ns = 0;
-    let query = Query::new(info.host).what(What::Processes);
+    let query = Query::new(info.host).what(What::Processes).without_resting();
     reader
         .for_each_interval(&query, &mut |interval| {
             let row = interval.processes.iter().find(|row| row.key == wanted.key);

@@ -1,0 +1,354 @@
+//! Threads that rest have no rows. Who waits for what is read from a list, and followed from there row by row: a row says what its thread
+//! waits for at the end of its interval, and until the next row of that thread it goes on. So each interval gets the waits of the threads
+//! that rested in it. Across a gap, a restart or another boot nothing is known until the next list.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cpumon_model::{
+    Fields, Flags, Interval, OpenWaits, ProcessInfo, ProcessInterval, ProcessKey, Resting, TaskState,
+    ThreadInterval, ThreadKey, WaitReason,
+};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::dims::{Names, ProcessThen, ThreadThen};
+use super::query::{ProcessFilter, Query, What};
+use crate::codec::PackedThread;
+use crate::codec::meta::{BEGIN_MONO, END_MONO, END_WALL, MetaRow, fields_of, flags_of};
+use crate::codec::resting::{ListedThread, decode};
+use crate::codec::sched::SchedRows;
+use crate::rows::{BootRow, HostRow};
+use crate::time::TimeRange;
+use crate::writer::LONGEST_LIST_NS;
+
+type Sql<T> = rusqlite::Result<T>;
+type Seeded = foldhash::fast::RandomState;
+
+/// A list of the threads that wait at a moment.
+#[derive(Debug)]
+pub(super) struct RestingList {
+    end_wall_ns: i64,
+    boot: BootRow,
+    bytes: Vec<u8>,
+}
+
+/// Reads the lists of a host in a range, in order of their ends.
+pub(super) fn lists_in(
+    connection: &Connection,
+    host: HostRow,
+    range: TimeRange,
+    out: &mut Vec<RestingList>,
+) -> Sql<()> {
+    out.clear();
+    let mut select = connection.prepare_cached(
+        "SELECT end_wall_ns, boot_id, resting FROM process_list
+         WHERE host_id = ?1 AND end_wall_ns > ?2 AND end_wall_ns <= ?3 AND resting IS NOT NULL ORDER BY end_wall_ns",
+    )?;
+    let mut rows = select.query(params![host, range.since_ns, range.until_ns])?;
+    while let Some(row) = rows.next()? {
+        out.push(RestingList { end_wall_ns: row.get(0)?, boot: row.get(1)?, bytes: row.get(2)? });
+    }
+    Ok(())
+}
+
+/// Where names are looked up.
+pub(super) struct Catalog<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) names: &'a mut Names,
+}
+
+impl Catalog<'_> {
+    fn process(&mut self, id: u64) -> Sql<&ProcessThen> {
+        self.names.process(self.connection, id)
+    }
+
+    fn thread(&mut self, id: u64) -> Sql<ThreadThen> {
+        self.names.thread(self.connection, id)
+    }
+}
+
+/// Which interval of a host it is.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct At<'a> {
+    pub(super) boot: BootRow,
+    pub(super) row: &'a MetaRow,
+}
+
+/// What was stored of an interval's threads.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct ThreadRows<'a> {
+    pub(super) sched: &'a SchedRows,
+    /// Empty if threads were not read.
+    pub(super) threads: &'a [PackedThread],
+}
+
+/// A thread that waits.
+#[derive(Copy, Clone, Debug)]
+struct Waiting {
+    process: ProcessKey,
+    id: u64,
+    reason: WaitReason,
+    last_cpu: u16,
+    state: u8,
+    /// The last interval that had a row of it.
+    turn: u64,
+}
+
+/// Where a walk is: behind an interval.
+#[derive(Clone, Debug)]
+struct Position {
+    host: HostRow,
+    filter: ProcessFilter,
+    what: What,
+    boot: BootRow,
+    end_mono_ns: i64,
+    end_wall_ns: i64,
+}
+
+/// The threads of a host that wait, followed along a walk.
+#[derive(Debug, Default)]
+pub(super) struct RestingThreads {
+    /// `None`: it is not known who waits.
+    position: Option<Position>,
+    threads: HashMap<ThreadKey, Waiting, Seeded>,
+    /// The newest row of `process` of each process of these threads.
+    processes: HashMap<ProcessKey, u64, Seeded>,
+    waits: OpenWaits,
+    /// Threads with a row in the interval at hand.
+    rows: Vec<(ThreadKey, Waiting, u64)>,
+    turn: u64,
+    /// The state is already that behind the interval at hand.
+    is_listed: bool,
+}
+
+/// Whether threads of this process have to be followed. A name belongs to a process only from one exec to the next.
+fn follows(filter: &ProcessFilter, key: ProcessKey) -> bool {
+    matches!(filter, ProcessFilter::All | ProcessFilter::Name(_))
+        || filter.matches(key, &ProcessInfo::default())
+}
+
+/// Whether a query wants threads that rest.
+pub(super) fn is_wanted(query: &Query) -> bool {
+    query.resting && query.sched && query.what > What::Meta
+}
+
+impl RestingThreads {
+    /// Where a walk over the query's range has to begin: at a list, or at once if there is none or the last walk ended here.
+    pub(super) fn begin_of_walk(
+        &mut self,
+        connection: &Connection,
+        host: HostRow,
+        query: &Query,
+    ) -> Sql<i64> {
+        let since_ns = query.since_ns;
+        let goes_on = |at: &Position| {
+            (at.host, at.end_wall_ns, at.what) == (host, since_ns, query.what) && at.filter == query.filter
+        };
+        if !is_wanted(query) || self.position.as_ref().is_some_and(goes_on) {
+            return Ok(since_ns);
+        }
+        self.forget();
+        let list: Option<i64> = connection
+            .prepare_cached(
+                "SELECT end_wall_ns FROM process_list
+                 WHERE host_id = ?1 AND end_wall_ns BETWEEN ?2 AND ?3 AND resting IS NOT NULL
+                 ORDER BY end_wall_ns DESC LIMIT 1",
+            )?
+            .query_row(params![host, since_ns.saturating_sub(2 * LONGEST_LIST_NS), since_ns], |row| {
+                row.get(0)
+            })
+            .optional()?;
+        Ok(list.map_or(since_ns, |end_ns| end_ns.saturating_sub(1)))
+    }
+
+    /// It is not known any more who waits.
+    pub(super) fn forget(&mut self) {
+        self.position = None;
+        self.threads.clear();
+        self.processes.clear();
+        self.waits.clear();
+        self.rows.clear();
+    }
+
+    /// Takes the rows of the next interval in. Whatever comes then, [`RestingThreads::leave`] must follow before the next one.
+    pub(super) fn enter(
+        &mut self,
+        catalog: &mut Catalog<'_>,
+        query: &Query,
+        at: At<'_>,
+        rows: ThreadRows<'_>,
+        lists: &[RestingList],
+    ) -> Sql<()> {
+        let goes_on = |position: &Position| {
+            (position.boot, position.end_mono_ns) == (at.boot, at.row[BEGIN_MONO])
+                && !flags_of(at.row).contains(Flags::RESTART)
+        };
+        let is_known = fields_of(at.row).contains(Fields::SCHED | Fields::WAITS);
+        if !is_known || !self.position.as_ref().is_some_and(goes_on) {
+            self.forget();
+        }
+        self.turn += 1;
+        self.rows.clear();
+        let list = lists.iter().find(|list| (list.end_wall_ns, list.boot) == (at.row[END_WALL], at.boot));
+        self.is_listed = is_known && list.is_some();
+        if let Some(list) = list.filter(|_| is_known) {
+            self.take_list(catalog, query, list)?;
+        } else if self.position.is_none() {
+            return Ok(());
+        }
+        for (process_id, id, reason) in rows.sched.open_waits() {
+            let process = catalog.process(process_id)?.key;
+            if !follows(&query.filter, process) {
+                continue;
+            }
+            let waiting = Waiting { process, id, reason, last_cpu: 0, state: b'S', turn: 0 };
+            let key = catalog.thread(id)?.key;
+            self.rows.push((key, waiting, process_id));
+            if let Some(known) = self.threads.get_mut(&key) {
+                known.turn = self.turn;
+                self.waits.has_row(known.process, known.reason);
+            }
+        }
+        // In order of id, as what follows has them.
+        for packed in rows.threads {
+            if let Ok(at) = self.rows.binary_search_by_key(&packed.id, |row| row.1.id) {
+                let waiting = &mut self.rows[at].1;
+                (waiting.last_cpu, waiting.state) = (packed.last_cpu, packed.state.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// Begins again with a list.
+    fn take_list(&mut self, catalog: &mut Catalog<'_>, query: &Query, list: &RestingList) -> Sql<()> {
+        self.threads.clear();
+        self.processes.clear();
+        self.waits.clear();
+        let listed = decode(&list.bytes).unwrap_or_else(|malformed| {
+            log::warn!("a list of threads that wait is damaged: {malformed}");
+            Vec::new()
+        });
+        for ListedThread { process_id, id, reason, last_cpu, state } in listed {
+            let then = catalog.process(process_id)?;
+            let process = then.key;
+            // A name that is gone has no boot.
+            if then.boot == list.boot && follows(&query.filter, process) {
+                let key = catalog.thread(id)?.key;
+                if key == ThreadKey::default() {
+                    continue;
+                }
+                self.wait(key, Waiting { process, id, reason, last_cpu, state, turn: 0 }, process_id);
+            }
+        }
+        Ok(())
+    }
+
+    /// A thread begins to wait, or goes on.
+    fn wait(&mut self, key: ThreadKey, waiting: Waiting, process_id: u64) {
+        if let Some(before) = self.threads.insert(key, waiting) {
+            self.waits.leave(before.process, before.reason);
+        }
+        self.waits.join(waiting.process, waiting.reason);
+        self.processes.insert(waiting.process, process_id);
+    }
+
+    /// Adds what rested throughout the interval: to its processes, and as rows of threads if these are wanted.
+    pub(super) fn add_to(
+        &mut self,
+        catalog: &mut Catalog<'_>,
+        query: &Query,
+        interval: &mut Interval,
+    ) -> Sql<()> {
+        if self.threads.is_empty() {
+            return Ok(());
+        }
+        let made = self.add_processes(catalog, query, interval)?;
+        // A stored row counts all threads of its process.
+        self.waits.add_to(interval, |row, threads| {
+            if made.binary_search(&row.key).is_ok() {
+                row.thread_rows = row.thread_rows.saturating_add(threads);
+            }
+        });
+        if query.what < What::Threads {
+            return Ok(());
+        }
+        let length_ns = interval.duration_ns();
+        for (key, waiting) in self.threads.iter().filter(|(_, waiting)| waiting.turn != self.turn) {
+            if interval.process(waiting.process).is_none() {
+                continue;
+            }
+            let then = catalog.thread(waiting.id)?;
+            let resting = Resting {
+                key: *key,
+                process: waiting.process,
+                comm: then.comm,
+                state: TaskState(waiting.state),
+                nice: then.nice,
+                priority: then.priority,
+                last_cpu: waiting.last_cpu,
+                reason: waiting.reason,
+            };
+            interval.threads.push(ThreadInterval::of_resting(&resting, length_ns));
+        }
+        interval.threads.sort_unstable_by_key(|row| row.key);
+        Ok(())
+    }
+
+    /// Adds rows of zeros of the processes in which threads rest and none has a row. Returns their keys, ascending.
+    fn add_processes(
+        &self,
+        catalog: &mut Catalog<'_>,
+        query: &Query,
+        interval: &mut Interval,
+    ) -> Sql<Vec<ProcessKey>> {
+        let mut made = Vec::new();
+        for (&key, &id) in &self.processes {
+            let then = catalog.process(id)?;
+            if interval.process(key).is_some() || !query.filter.matches(key, &then.info) {
+                continue;
+            }
+            made.push(ProcessInterval {
+                key,
+                parent_pid: then.parent_pid,
+                info: Arc::clone(&then.info),
+                ..ProcessInterval::default()
+            });
+        }
+        let mut keys: Vec<ProcessKey> = made.iter().map(|row| row.key).collect();
+        keys.sort_unstable();
+        interval.processes.append(&mut made);
+        interval.processes.sort_unstable_by_key(|row| row.key);
+        Ok(keys)
+    }
+
+    /// The walk goes on behind the interval. `is_taken`: else it ended before it, and the next walk may begin with it.
+    pub(super) fn leave(&mut self, host: HostRow, query: &Query, at: At<'_>, is_taken: bool) {
+        self.waits.forget_rows();
+        if !is_taken {
+            if self.is_listed {
+                self.forget();
+            }
+            return;
+        }
+        if self.position.is_none() && !self.is_listed {
+            return;
+        }
+        let rows = std::mem::take(&mut self.rows);
+        for (key, waiting, process_id) in &rows {
+            if waiting.reason.is_some() {
+                self.wait(*key, *waiting, *process_id);
+            } else if let Some(before) = self.threads.remove(key) {
+                self.waits.leave(before.process, before.reason);
+            }
+        }
+        self.rows = rows;
+        self.position = Some(Position {
+            host,
+            filter: query.filter.clone(),
+            what: query.what,
+            boot: at.boot,
+            end_mono_ns: at.row[END_MONO],
+            end_wall_ns: at.row[END_WALL],
+        });
+    }
+}
