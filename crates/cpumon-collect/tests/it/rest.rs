@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, open};
-use cpumon_model::{Comm, Probes, Snapshot, ThreadKey, ThreadSample};
+use cpumon_model::{Comm, Interval, Probes, Snapshot, ThreadKey, ThreadSample, WaitReason, syscall_number};
 use rustix::process::{Pid, setpriority_process};
 use rustix::thread::gettid;
 
@@ -148,4 +148,29 @@ fn a_source_after_many_passes_reports_what_a_new_one_reports() {
         }
     }
     assert!(resting > 50, "{resting} of {} rest", fresh.threads.len());
+}
+
+#[test]
+fn a_thread_that_is_stuck_on_a_lock_has_waited_for_it_and_so_has_its_process() {
+    let Some((source, _turn)) = bpf(ALL) else { return };
+    let futex = WaitReason::syscall(syscall_number("futex").unwrap());
+    let rester = Rester::spawn();
+    let mut pair = Pair { source, now: Snapshot::default(), before: Snapshot::default() };
+    pair.pass();
+    let (mut waited_ns, mut passed_ns) = (0, 0);
+    for _ in 0..5 {
+        std::thread::sleep(Duration::from_secs(1));
+        pair.pass();
+        let interval = Interval::between(&pair.before, &pair.now);
+        let row = interval.threads.iter().find(|row| row.key.tid == rester.number()).unwrap();
+        assert_eq!((row.delta.is_zero(), row.sched.open_wait), (true, futex));
+        waited_ns += row.sched.waits.of(futex);
+        passed_ns += interval.duration_ns();
+        let own = interval.threads.iter().filter(|other| other.process == row.process);
+        let blocked_ns: i64 = own.map(|row| row.sched.blocked_ns).sum();
+        let process = interval.process(row.process).unwrap();
+        assert_eq!(process.sched.blocked_ns, blocked_ns);
+        assert!(process.sched.waits.of(futex) >= row.sched.waits.of(futex));
+    }
+    assert!(waited_ns.abs_diff(passed_ns) < passed_ns / 100, "{waited_ns} of {passed_ns} ns");
 }
