@@ -108,6 +108,37 @@ fn the_clock_of_a_connected_device_is_compared() {
 }
 
 #[test]
+fn what_came_before_enrolment_stays_unauthenticated() {
+    let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
+    let serve = &receiver.serve;
+    let ends = |trust: &str| {
+        let query = format!("SELECT end_utc FROM host_interval WHERE trust = '{trust}' ORDER BY end_ns");
+        let rows = ok(&["sql", "--store", serve.store(), "--format", "csv", &query]);
+        rows.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let udp = serve.udp.to_string();
+    let interval = ["--source", "procfs", "--interval", "100ms", "--count", "6"];
+    ok(&[&["agent", "--to", &udp, "--host-name", "device"][..], &interval].concat());
+    let before = eventually("plain intervals are stored", || {
+        Some(ends("unauthenticated")).filter(|all| all.len() > 3)
+    });
+    receiver.enroll(&keys, "device");
+    let mut agent = agent(&receiver.address, &keys, &["--count", "6"]);
+    let after =
+        eventually("intervals by TLS are stored", || Some(ends("authenticated")).filter(|all| all.len() > 3));
+    wait(&mut agent, "agent");
+    // One host: what is known of it now does not change what was known then.
+    let hosts = ok(&["hosts", "--store", serve.store()]);
+    assert!(hosts.lines().count() == 2 && hosts.contains("authenticated"), "{hosts}");
+    for (end, trust) in [(&before[2], "trust unauthenticated"), (&after[2], "trust authenticated")] {
+        for source in [["--store", serve.store()], ["--url", &serve.url]] {
+            let shown = ok(&[&["top", "-b", "--host", "device", "--at", end][..], &source].concat());
+            assert!(shown.contains(trust), "{source:?} {end}: {shown}");
+        }
+    }
+}
+
+#[test]
 fn plain_datagrams_of_an_enrolled_machine_are_another_host() {
     let device = Connected::start();
     let serve = &device.receiver.serve;
