@@ -16,13 +16,15 @@ use crate::time::wall_now_ns;
 use crate::writer::{ActiveCopy, LostByHost, ReportedGap, knows_resting};
 
 /// Copies in the pool for reuse, and their memory.
-const POOL: Amount = Amount { intervals: 64, bytes: 16 << 20 };
+const POOL: Amount = Amount { intervals: 64, bytes: 4 << 20 };
 /// What is handled between two readings of the clock. By bytes too: a few intervals can be as much work as a thousand others.
 const BATCH: Amount = Amount { intervals: 256, bytes: 4 << 20 };
 /// Hosts that are not trusted have one part in so many of a batch that the others could fill: these go first, but not alone.
 const STRANGERS_PART_OF_BATCH: usize = 8;
 /// Hosts that are not trusted have at most one part in so many of the queue.
 const STRANGERS_PART: usize = 2;
+/// And of its memory at most so much, bytes: some seconds of 20 hosts with 1,000 active threads each.
+const STRANGERS_BYTES: usize = 16 << 20;
 
 /// What is put into the queue.
 #[derive(Debug)]
@@ -123,7 +125,8 @@ impl Inner {
     /// Whether one more interval of so many bytes may wait.
     fn has_space(&self, trust: Trust, bytes: usize, limit: Amount) -> bool {
         let strangers = self.strangers.amount();
-        let fits = trust.is_trusted() || strangers.has_space(bytes, limit.part(STRANGERS_PART));
+        let theirs = limit.part(STRANGERS_PART).with_bytes_below(STRANGERS_BYTES);
+        let fits = trust.is_trusted() || strangers.has_space(bytes, theirs);
         fits && self.amount().has_space(bytes, limit) && !self.has_ended
     }
 

@@ -87,6 +87,22 @@ fn strangers_have_at_most_half_of_the_queue_and_leave_the_rest() {
 }
 
 #[test]
+fn strangers_have_16_mib_of_the_queue() {
+    let flood = Flood::new(65_536);
+    let threads = vec![
+        cpumon_model::ThreadInterval {
+            delta: cpumon_model::Delta { run_ns: 1, ..Default::default() },
+            ..Default::default()
+        };
+        10_000
+    ];
+    let large = |host| Interval { threads: threads.clone(), ..interval(host, 1) };
+    let taken = |trust, host| (0..40).filter(|_| flood.put(trust, &large(host)) == Queued::Yes).count();
+    assert!((5..=7).contains(&taken(Trust::Unauthenticated, 1)), "2.2 MB each");
+    assert_eq!(taken(Trust::Authenticated, 2), 40);
+}
+
+#[test]
 fn a_long_queue_of_trusted_hosts_does_not_stop_the_others() {
     let flood = Flood::new(65_536);
     for _ in 0..1_000 {
@@ -107,7 +123,7 @@ fn a_batch_is_bounded_by_its_bytes() {
     let info = Arc::new(ProcessInfo { cmdline: "x".repeat(1 << 20).into(), ..ProcessInfo::default() });
     let delta = cpumon_model::Delta { run_ns: 1, ..Default::default() };
     large.processes = vec![ProcessInterval { key, info, delta, ..ProcessInterval::default() }];
-    for _ in 0..20 {
+    for _ in 0..15 {
         assert_eq!(flood.put(Trust::Unauthenticated, &large), Queued::Yes);
         assert_eq!(flood.put(Trust::Local, &large), Queued::Yes);
     }

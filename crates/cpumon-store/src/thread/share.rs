@@ -44,6 +44,11 @@ impl Amount {
         Self { intervals: self.intervals / parts, bytes: self.bytes / parts }
     }
 
+    /// The same with at most so many bytes.
+    pub(super) fn with_bytes_below(self, most: usize) -> Self {
+        Self { bytes: self.bytes.min(most), ..self }
+    }
+
     pub(super) fn plus(self, other: Self) -> Self {
         Self { intervals: self.intervals + other.intervals, bytes: self.bytes + other.bytes }
     }

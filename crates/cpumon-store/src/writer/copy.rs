@@ -51,7 +51,10 @@ impl ActiveCopy {
         delays.extend_from_slice(&from.delays);
         threads.clear();
         let stores_all = stores_idle(from);
-        threads.extend(from.threads.iter().filter(|row| stores_all || is_stored_thread(from, row)).copied());
+        let stored = || from.threads.iter().filter(|row| stores_all || is_stored_thread(from, row));
+        // Counted first: a list that grows by itself has up to twice the space that it needs.
+        threads.reserve_exact(stored().count());
+        threads.extend(stored().copied());
         self.keys.clear();
         self.keys.extend(threads.iter().map(|row| row.process));
         // A process needs a row for its histogram even if no counter of it moved.
