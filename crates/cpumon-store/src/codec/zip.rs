@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 
 use zstd::bulk::{Compressor, Decompressor};
+use zstd::zstd_safe;
 
 use super::varint::{self, Cursor, Malformed};
 
@@ -37,9 +38,13 @@ pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>) -> Result<(), Malformed>
     if len > MAX_BYTES {
         return Err(cursor.malformed("section too large"));
     }
+    // A few damaged bytes in front reserve no memory.
+    let frame = cursor.bytes(cursor.remaining())?;
+    if !matches!(zstd_safe::get_frame_content_size(frame), Ok(Some(size)) if size == len as u64) {
+        return Err(cursor.malformed("compressed data damaged"));
+    }
     // zstd writes into this memory and never adds to it: a frame that holds more cannot take more.
     plain.resize(len, 0);
-    let frame = cursor.bytes(cursor.remaining())?;
     let read = DECOMPRESSOR.with_borrow_mut(|decompressor| decompressor.decompress_to_buffer(frame, plain));
     match read {
         // The memory may be larger than `len`, because of an earlier section: more than `len` can fit.
@@ -51,6 +56,16 @@ pub(crate) fn unzip(zipped: &[u8], plain: &mut Vec<u8>) -> Result<(), Malformed>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_false_length_reserves_no_memory() {
+        let mut zipped = Vec::new();
+        varint::write(&mut zipped, 200 << 20);
+        zipped.extend(zstd::bulk::compress(b"a few bytes", 1).unwrap());
+        let mut back = Vec::new();
+        assert!(unzip(&zipped, &mut back).is_err());
+        assert_eq!(back.capacity(), 0);
+    }
 
     #[test]
     fn each_flipped_bit_is_noticed() {
