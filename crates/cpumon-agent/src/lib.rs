@@ -38,7 +38,9 @@ pub use args::{AgentArgs, SpoolSync};
 pub use budget_policy::{BudgetPolicy, Change, CpuShare, ParseCpuShareError};
 pub use chain::Chain;
 pub use connection::ConnectionTotals;
-pub use cpumon_collect::{AllowedPaths, Calls, CollectError, RetainedCapabilities, give_memory_back, now};
+pub use cpumon_collect::{
+    AllowedPaths, Calls, CollectError, RetainedCapabilities, give_large_lists_back, give_memory_back, now,
+};
 pub use discover::DiscoverArgs;
 pub use enroll::{EnrollArgs, enroll_here};
 pub use old_variables::{variable_of, with_old_variable};

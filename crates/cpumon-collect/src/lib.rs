@@ -109,6 +109,11 @@ pub fn give_memory_back() {
     source::platform::give_memory_back();
 }
 
+/// Lets memory of large lists go back to the system as soon as it is freed, for a process whose lists are now long and now short.
+pub fn give_large_lists_back() {
+    source::platform::give_large_lists_back();
+}
+
 /// Reads the CPU time of every thread by three clocks: the tick sampler's, the scheduler's, and the switches. Needs BPF.
 pub struct ClockReader {
     inner: source::platform::ClockReader,

@@ -41,6 +41,9 @@ pub(crate) fn drop_capabilities(_kind: SourceKind, _keep: RetainedCapabilities) 
 /// The C library's own affair.
 pub(crate) fn give_memory_back() {}
 
+/// Likewise.
+pub(crate) fn give_large_lists_back() {}
+
 /// Now. The monotonic clock counts from when it was first asked.
 pub(crate) fn now() -> Moment {
     static FIRST: OnceLock<Instant> = OnceLock::new();

@@ -18,7 +18,7 @@ const KEEP: Duration = Duration::from_mins(10);
 /// Hosts that are not authenticated share one part in so many of the memory.
 const UNAUTHENTICATED_PART: usize = 4;
 /// Hosts that are not authenticated keep no recent past when they were silent for so long, ns,
-const FORGET_AFTER_NS: i64 = 60_000_000_000;
+const FORGET_AFTER_NS: i64 = 50_000_000_000;
 /// as long as they have more than so many bytes together.
 const FORGET_ABOVE_BYTES: usize = 4 << 20;
 
@@ -479,9 +479,9 @@ mod tests {
         hub.put(&host(6, 1), interval(1, 10));
         let bytes = |id: u8| hub.lock().hosts[&HostId([id; 16])].bytes;
         let large = bytes(2);
-        hub.forget_silent(60 * SECOND_NS);
-        assert_eq!((bytes(2), bytes(5)), (large, large), "not silent for a minute yet");
-        hub.forget_silent(64 * SECOND_NS);
+        hub.forget_silent(51 * SECOND_NS);
+        assert_eq!((bytes(2), bytes(5)), (large, large), "not silent for long yet");
+        hub.forget_silent(54 * SECOND_NS);
         assert_eq!((bytes(2), bytes(3), bytes(4), bytes(5)), (0, 0, 0, large));
         hub.forget_silent(1_000 * SECOND_NS);
         assert!(bytes(5) == large && bytes(6) > 0 && bytes(1) > large, "what is left is little");

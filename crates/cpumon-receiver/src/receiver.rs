@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use cpumon_agent::{
-    AllowedPaths, Calls, Pulse, RetainedCapabilities, Sampler, SamplerOptions, give_up_calls, give_up_rights,
-    in_domain,
+    AllowedPaths, Calls, Pulse, RetainedCapabilities, Sampler, SamplerOptions, give_large_lists_back,
+    give_up_calls, give_up_rights, in_domain,
 };
 use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
@@ -106,6 +106,8 @@ impl Receiver {
     /// # Errors
     /// An address cannot be listened on, this machine cannot be measured, the store or the identity cannot be opened.
     pub fn start(plan: &Plan, frontend: Frontend) -> Result<Self, ReceiverError> {
+        // Before there are other threads. What strangers send comes in large lists that end at once.
+        give_large_lists_back();
         // While the rights are there: a port below 1024 and a receive buffer beyond the limit need them.
         let listening = listen(plan)?;
         let kept = kept_by(plan);

@@ -23,8 +23,9 @@ pub struct MemoryLimits {
 }
 
 impl MemoryLimits {
-    /// For senders that nothing is known of: about 21,000 threads of one address.
-    pub const PLAIN: Self = Self { host: 12 << 20, source: 12 << 20, all: 256 << 20, per_sent_byte: 64 };
+    /// For senders that nothing is known of: about 21,000 threads of one address. A byte that is sent may be held as 32: hub and store
+    /// have a share of the 64 that it may cost.
+    pub const PLAIN: Self = Self { host: 12 << 20, source: 12 << 20, all: 256 << 20, per_sent_byte: 32 };
     /// For members of the group: about 116,000 threads of a host.
     pub const ENCRYPTED: Self =
         Self { host: 64 << 20, source: 1 << 30, all: 1 << 30, per_sent_byte: usize::MAX };

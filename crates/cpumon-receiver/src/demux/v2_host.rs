@@ -175,6 +175,8 @@ impl V2Host {
                 return Err(DecodeError::new(52, Reason::BadFragment).into());
             }
         }
+        // Its rows are copied: what comes next needs as much memory again.
+        frame.trim();
         if self.pending.get(at).is_some_and(|gather| gather.fragments.is_complete()) {
             // What came before it will not become whole any more.
             for _ in 0..=at {

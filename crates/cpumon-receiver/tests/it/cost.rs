@@ -123,14 +123,14 @@ fn one_source_holds_no_more_than_its_limit_whatever_it_sends() {
 }
 
 #[test]
-fn three_datagrams_hold_at_most_64_bytes_for_each_byte_sent() {
+fn three_datagrams_hold_at_most_32_bytes_for_each_byte_sent() {
     let mut receiver = Receiver::new(DemuxOptions::default());
     let rows = (MAX_DATAGRAM - 200) / 2;
     for sequence in 0..3 {
         let datagram = Head { fragments: 2, ..Head::of(1, sequence) }.frame(&[threads(rows, 16)]);
         receiver.send(&datagram, FROM, SECOND_NS).unwrap();
     }
-    let most = 64 * receiver.sent + (1 << 20);
+    let most = 32 * receiver.sent + (1 << 20);
     assert!(receiver.held() <= most, "{} bytes of {} sent", receiver.held(), receiver.sent);
     assert!(receiver.held() > most / 2, "{} bytes", receiver.held());
 }

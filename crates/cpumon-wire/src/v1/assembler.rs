@@ -31,7 +31,7 @@ pub struct AssemblerLimits {
 
 impl Default for AssemblerLimits {
     fn default() -> Self {
-        Self { max_processes: 4_096, max_threads: 65_536, flush_timeout_ns: 2_000_000_000 }
+        Self { max_processes: 4_096, max_threads: 32_768, flush_timeout_ns: 2_000_000_000 }
     }
 }
 
