@@ -27,9 +27,9 @@ outage: ## 50 devices come back after an hour without a receiver, on simulated c
 	@scripts/install-deps.sh test
 	OUTAGE_DEVICES=$(or $(DEVICES),50) OUTAGE_SECONDS=$(or $(SECONDS),3600) OUTAGE_THREADS=$(or $(THREADS),200) cargo test --release --locked --package cpumon --test it -- outage:: --nocapture
 
-flood: ## 200,000 garbage datagrams a second for 10 s on loopback beside devices on TLS; `make test` runs it short
+flood: ## 200,000 garbage datagrams a second for 10 s on loopback beside devices on TLS, then valid ones of each kind (SECONDS=5 KIND=…); `make test` runs it short
 	@scripts/install-deps.sh test
-	FLOOD_DATAGRAMS=$(or $(DATAGRAMS),2000000) FLOOD_RATE=$(or $(RATE),200000) cargo test --release --locked --package cpumon --test it -- flood::devices --nocapture
+	FLOOD_SECONDS=$(or $(SECONDS),5) FLOOD_KIND="$(KIND)" FLOOD_DATAGRAMS=$(or $(DATAGRAMS),2000000) FLOOD_RATE=$(or $(RATE),200000) cargo test --release --locked --package cpumon --test it -- flood:: --nocapture --test-threads=1
 
 bench: ## measure what the docs quote, peers in the same run; writes docs/lab/results.md (CHAPTERS="storm fleet" prints some)
 	@scripts/install-deps.sh bench
