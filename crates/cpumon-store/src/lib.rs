@@ -31,6 +31,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "bundled")]
+mod check;
 mod codec;
 mod error;
 mod forget;
@@ -49,6 +51,8 @@ mod thread;
 mod time;
 mod writer;
 
+#[cfg(feature = "bundled")]
+pub use check::{CheckReport, LostRows, check};
 pub use error::{Result, StoreError};
 pub use forget::forget_host;
 pub use gap::{Gap, GapFinder};

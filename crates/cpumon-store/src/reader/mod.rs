@@ -24,6 +24,8 @@ mod tasks;
 pub(crate) use self::damage::SharedDamage;
 pub use self::damage::{Damage, DamageReport};
 pub use self::open::Reader;
+#[cfg(feature = "bundled")]
+pub(crate) use self::open::open_to_read;
 pub use self::plan::Plan;
 pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};
 pub use self::segment::Segment;

@@ -35,28 +35,7 @@ impl Reader {
     /// Opens the store at `path` for reading only; a writer may run at the same time. Where the file's directory cannot be
     /// written (SQLite needs a file for readers' locks there) and no writer left a log, it is read without locks.
     pub fn open(path: &Path) -> Result<Self> {
-        if !path.exists() {
-            return Err(StoreError::Missing { path: path.into() });
-        }
-        check_is_no_directory(path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        // An immutable file has no locks, so it must not be used where a writer may be: only after an ordinary open failed for
-        // lack of write access, and with an empty log.
-        match Self::open_with(path, path, flags) {
-            // SQLite's errors there are READONLY and CANTOPEN, which `is_no_space` includes.
-            Err(error) if error.is_no_space() && is_log_empty(path) => {
-                let uri = format!("file:{}?immutable=1", escaped(path));
-                Self::open_with(path, Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
-            }
-            opened => opened,
-        }
-    }
-
-    fn open_with(path: &Path, name: &Path, flags: OpenFlags) -> Result<Self> {
-        let connection = Connection::open_with_flags(name, flags).at("open", path)?;
-        connection.set_prepared_statement_cache_capacity(64);
-        connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
-        schema::prepare_reader(&connection, path)?;
+        let connection = open_to_read(path, &mut |connection| schema::prepare_reader(connection, path))?;
         Ok(Self { path: path.into(), connection, cursor: RefCell::new(IntervalCursor::default()) })
     }
 
@@ -91,6 +70,35 @@ impl Reader {
                 StoreError::Corrupt { path: self.path.clone(), detail: what.to_owned() }
             }
         }
+    }
+}
+
+/// A connection for reading only, on which `prepare` worked.
+pub(crate) fn open_to_read(
+    path: &Path,
+    prepare: &mut dyn FnMut(&Connection) -> Result<()>,
+) -> Result<Connection> {
+    if !path.exists() {
+        return Err(StoreError::Missing { path: path.into() });
+    }
+    check_is_no_directory(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut open_with = |name: &Path, flags| -> Result<Connection> {
+        let connection = Connection::open_with_flags(name, flags).at("open", path)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
+        prepare(&connection)?;
+        Ok(connection)
+    };
+    // An immutable file has no locks, so it must not be used where a writer may be: only after an ordinary open failed for
+    // lack of write access, and with an empty log.
+    match open_with(path, flags) {
+        // SQLite's errors there are READONLY and CANTOPEN, which `is_no_space` includes.
+        Err(error) if error.is_no_space() && is_log_empty(path) => {
+            let uri = format!("file:{}?immutable=1", escaped(path));
+            open_with(Path::new(&uri), flags | OpenFlags::SQLITE_OPEN_URI)
+        }
+        opened => opened,
     }
 }
 

@@ -88,13 +88,34 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
     {
         pragma(connection, path, text)?;
     }
-    migrate(connection, path, found)
+    migrate(connection, path, Steps { from: found, to: VERSION })
 }
 
-/// Runs the steps from `found` on, all in one transaction.
-fn migrate(connection: &mut Connection, path: &Path, found: i32) -> Result<()> {
-    let done = usize::try_from(found).unwrap_or(0);
-    let steps = MIGRATIONS.get(done..).unwrap_or_default();
+/// Makes an empty database a store of an older version, or of this one.
+pub(crate) fn create(connection: &mut Connection, path: &Path, version: i32) -> Result<()> {
+    for text in [PAGE_SIZE, AUTO_VACUUM] {
+        pragma(connection, path, text)?;
+    }
+    migrate(connection, path, Steps { from: 0, to: version })
+}
+
+/// Brings a store of an older version up to date.
+pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<()> {
+    let from = number(connection, path, "PRAGMA user_version")?;
+    migrate(connection, path, Steps { from, to: VERSION })
+}
+
+/// Versions before and after.
+#[derive(Copy, Clone, Debug)]
+struct Steps {
+    from: i32,
+    to: i32,
+}
+
+/// Runs steps, all in one transaction.
+fn migrate(connection: &mut Connection, path: &Path, Steps { from, to }: Steps) -> Result<()> {
+    let at = |version: i32| usize::try_from(version).unwrap_or(0).min(MIGRATIONS.len());
+    let steps = MIGRATIONS.get(at(from)..at(to)).unwrap_or_default();
     if steps.is_empty() {
         return Ok(());
     }
@@ -105,7 +126,7 @@ fn migrate(connection: &mut Connection, path: &Path, found: i32) -> Result<()> {
     }
     transaction.pragma_update(None, "application_id", APPLICATION_ID).at("write the schema", path)?;
     // In the same transaction: the version always names the steps that were done.
-    transaction.pragma_update(None, "user_version", VERSION).at("write the schema", path)?;
+    transaction.pragma_update(None, "user_version", to).at("write the schema", path)?;
     transaction.commit().at("write the schema", path)
 }
 

@@ -1,7 +1,7 @@
 //! Stores of each schema version stay readable. The files are made by this test with `CPUMON_WRITE_FIXTURES=1`, once for each
 //! version, and never again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cpumon_model::{Interval, Trust};
@@ -17,6 +17,12 @@ fn fixture(version: i32) -> PathBuf {
 
 /// The newest schema version.
 const NEWEST: i32 = 12;
+
+/// Writes the store of a schema version to `path`.
+pub fn unpack(version: i32, path: &Path) {
+    let packed = std::fs::read(fixture(version)).unwrap();
+    std::fs::write(path, zstd::bulk::decompress(&packed, 64 << 20).unwrap()).unwrap();
+}
 
 /// What each fixture holds: intervals of one host, and how many of them are compacted. From version 2 on names are in blocks, from
 /// version 3 on it has scheduler events, from version 4 on run-delay histograms, from
@@ -74,8 +80,7 @@ fn stores_of_every_version_are_brought_up_to_date_and_read() {
     for version in 1..=NEWEST {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sqlite");
-        let packed = std::fs::read(fixture(version)).unwrap();
-        std::fs::write(&path, zstd::bulk::decompress(&packed, 64 << 20).unwrap()).unwrap();
+        unpack(version, &path);
         let connection = rusqlite::Connection::open(&path).unwrap();
         let found = || connection.query_row("PRAGMA user_version", [], |row| row.get::<_, i32>(0)).unwrap();
         assert_eq!(found(), version);

@@ -5,6 +5,7 @@ mod skip;
 #[path = "../../../../testing/small_disk.rs"]
 mod small_disk;
 
+mod check;
 mod clock;
 mod compact;
 mod damage;

@@ -1,0 +1,266 @@
+//! Checks a store, and copies what can be read of a damaged one into a new one.
+//!
+//! SQLite's own check finds damaged pages. All rows of all tables are read one by one, and what is packed in them is decoded. A
+//! page that cannot be read costs the rows in it: the walk goes on behind it.
+
+mod content;
+mod open;
+mod out;
+mod report;
+mod tables;
+mod walk;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use cpumon_model::HostId;
+use rusqlite::types::Value;
+use rusqlite::{Connection, Result as Sql};
+
+use self::content::Content;
+use self::out::Out;
+pub use self::report::{CheckReport, LostRows};
+use self::tables::Table;
+use self::walk::{Found, walk};
+use crate::error::{At, Result};
+use crate::reader::Damage;
+use crate::rows::HostRow;
+
+/// Checks the store at `path`; a writer may run at the same time. What can be read is copied to the new store `salvage`, if that
+/// is given; there each hole is a gap.
+///
+/// # Errors
+/// The file is no store at all, or its list of tables cannot be read; the new one exists or cannot be written, or `stop` was set.
+pub fn check(path: &Path, salvage: Option<&Path>, stop: &Arc<AtomicBool>) -> Result<CheckReport> {
+    let source = open::open(path, stop)?;
+    let version = open::version(&source, path)?;
+    let out = salvage.map(|to| Out::create(to, version, stop)).transpose()?;
+    // One snapshot: otherwise compaction would move rows while they are read. A damaged first page refuses it.
+    let _ = source.execute_batch("BEGIN");
+    let mut check = Check {
+        source: &source,
+        path,
+        stop,
+        out,
+        report: CheckReport::default(),
+        hosts: BTreeMap::new(),
+        content: Content::default(),
+    };
+    check.pages()?;
+    for table in tables::of_version(version)? {
+        check.table(&table)?;
+    }
+    check.finish()
+}
+
+struct Check<'a> {
+    source: &'a Connection,
+    path: &'a Path,
+    stop: &'a AtomicBool,
+    out: Option<Out>,
+    report: CheckReport,
+    /// The hosts by their rows.
+    hosts: BTreeMap<HostRow, HostId>,
+    content: Content,
+}
+
+impl Check<'_> {
+    /// What SQLite finds.
+    fn pages(&mut self) -> Result<()> {
+        /// More lines say nothing more.
+        const MAX_LINES: u32 = 20;
+        let text = format!("PRAGMA integrity_check({MAX_LINES})");
+        let lines = self.source.prepare(&text).and_then(|mut pragma| {
+            let rows = pragma.query_map([], |row| row.get::<_, String>(0))?;
+            rows.collect::<Sql<Vec<String>>>()
+        });
+        match lines {
+            Ok(lines) => self.report.pages = lines.into_iter().filter(|line| line != "ok").collect(),
+            Err(error) => self.report.pages.push(self.damage(error)?),
+        }
+        Ok(())
+    }
+
+    /// Reads one table, and copies it.
+    fn table(&mut self, table: &Table) -> Result<()> {
+        // Before the walk: what the index has and the table does not is lost.
+        let mut missing = self.listed(table);
+        let (mut lost, mut failure) = (LostRows::new(&table.name), None);
+        let source = self.source;
+        let mut visit = |found: Found<'_>| {
+            match found {
+                Found::LostRow => lost.rows += 1,
+                Found::LostRange => lost.ranges += 1,
+                // SQLite asks only now and then.
+                Found::Row(..) if self.stop.load(Ordering::Relaxed) => {
+                    failure = Some(open::stopped(self.path));
+                }
+                Found::Row(key, row) => {
+                    missing.remove(key.last().unwrap_or(&0));
+                    match self.take(table, row) {
+                        Ok(is_taken) => lost.rows += u64::from(!is_taken),
+                        Err(error) => failure = Some(error),
+                    }
+                }
+            }
+            failure.is_none()
+        };
+        let walked = walk(source, table, &mut visit);
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        if let Err(error) = walked {
+            // The table itself is unknown to a damaged schema, or its first page is gone.
+            lost.detail = self.damage(error)?;
+            lost.ranges += 1;
+        }
+        if !missing.is_empty() {
+            // They are named one by one.
+            lost.rows = lost.rows.saturating_sub(missing.len() as u64);
+            lost.ranges = 0;
+        }
+        for hole in missing.into_values() {
+            self.hole(hole)?;
+        }
+        if table.name == "host" || table.name == "boot" {
+            self.copy_keys(table)?;
+        }
+        self.report.add_lost(lost);
+        Ok(())
+    }
+
+    /// Takes one row; false if what is packed in it cannot be read, or the new store refuses it.
+    fn take(&mut self, table: &Table, row: &[Value]) -> Result<bool> {
+        if table.name == "host"
+            && let (Some(id), Some(key)) = (table.integer(row, "id"), table.blob(row, "key"))
+        {
+            self.hosts.insert(HostRow(id), HostId(key.try_into().unwrap_or_default()));
+        }
+        self.report.count(&table.name);
+        if let Err(malformed) = self.content.check(table, row) {
+            let intervals = match table.name.as_str() {
+                "chunk" => table.integer(row, "intervals").and_then(|count| u64::try_from(count).ok()),
+                _ => Some(1),
+            };
+            if let Some(hole) = self.hole_of(table, row) {
+                self.hole(Damage { intervals, detail: malformed.to_string(), ..hole })?;
+                return Ok(true);
+            }
+            return Ok(false);
+        }
+        self.out.as_mut().map_or(Ok(true), |out| out.insert(table, row))
+    }
+
+    /// Where the hole is that a row leaves; `None` for a table that has no intervals.
+    fn hole_of(&self, table: &Table, row: &[Value]) -> Option<Damage> {
+        let number = |name: &str| table.integer(row, name);
+        let (first, last) = match table.name.as_str() {
+            "chunk" => (number("first_end_wall_ns")?, number("last_end_wall_ns")?),
+            "interval" => (number("end_wall_ns")?, number("end_wall_ns")?),
+            _ => return None,
+        };
+        Some(self.span(HostRow(number("host_id")?), first, last))
+    }
+
+    fn span(&self, host: HostRow, first_end_wall_ns: i64, last_end_wall_ns: i64) -> Damage {
+        let host = self.hosts.get(&host).copied().unwrap_or_default();
+        Damage { host, first_end_wall_ns, last_end_wall_ns, ..Damage::default() }
+    }
+
+    /// The rows of chunks and of fresh intervals that the index by time has. Fewer where the index is damaged.
+    fn listed(&self, table: &Table) -> BTreeMap<i64, Damage> {
+        let text = match table.name.as_str() {
+            "chunk" => {
+                "SELECT id, host_id, first_end_wall_ns, last_end_wall_ns FROM chunk INDEXED BY chunk_time"
+            }
+            "interval" => {
+                "SELECT id, host_id, end_wall_ns, end_wall_ns FROM interval INDEXED BY interval_time"
+            }
+            _ => return BTreeMap::new(),
+        };
+        let intervals = (table.name == "interval").then_some(1);
+        let mut listed = BTreeMap::new();
+        let read = self.source.prepare(text).and_then(|mut select| {
+            let mut rows = select.query([])?;
+            while let Some(row) = rows.next()? {
+                let hole = self.span(row.get(1)?, row.get(2)?, row.get(3)?);
+                let detail = "its page in the file is damaged".to_owned();
+                listed.insert(row.get(0)?, Damage { intervals, detail, ..hole });
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            log::debug!("index of {}: {error}", table.name);
+        }
+        listed
+    }
+
+    /// Copies hosts and boots that only their index has: without them, nothing finds the intervals of a host.
+    fn copy_keys(&mut self, table: &Table) -> Result<()> {
+        let text = if table.name == "host" {
+            "SELECT id, key, 'host ' || id, 'unauthenticated' FROM host INDEXED BY sqlite_autoindex_host_1"
+        } else {
+            "SELECT id, host_id, key FROM boot INDEXED BY sqlite_autoindex_boot_1"
+        };
+        let mut rows: Vec<Vec<Value>> = Vec::new();
+        let read = self.source.prepare(text).and_then(|mut select| {
+            let width = select.column_count();
+            let mut found = select.query([])?;
+            while let Some(row) = found.next()? {
+                rows.push((0..width).map(|at| row.get(at)).collect::<Sql<_>>()?);
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            log::debug!("index of {}: {error}", table.name);
+        }
+        for row in rows {
+            if let (true, Value::Integer(id), Some(Value::Blob(key))) =
+                (table.name == "host", &row[0], row.get(1))
+            {
+                let key = key.as_slice().try_into().unwrap_or_default();
+                self.hosts.entry(HostRow(*id)).or_insert(HostId(key));
+            }
+            if let Some(out) = &mut self.out {
+                out.insert_missing(table, &row)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes a hole; in the new store it is a gap.
+    fn hole(&mut self, hole: Damage) -> Result<()> {
+        if let Some(out) = &mut self.out {
+            let host = self.hosts.iter().find(|(_, id)| **id == hole.host).map(|(row, _)| *row);
+            out.add_gap(host, &hole)?;
+        }
+        self.report.add_hole(hole);
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<CheckReport> {
+        if let Some(out) = self.out.take() {
+            out.finish()?;
+        }
+        self.report.finish();
+        Ok(self.report)
+    }
+
+    /// What is wrong, if that is the file and not that the user stopped it.
+    fn damage(&self, error: rusqlite::Error) -> Result<String> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(open::stopped(self.path));
+        }
+        match error.sqlite_error_code() {
+            Some(
+                rusqlite::ErrorCode::SystemIoFailure
+                | rusqlite::ErrorCode::OutOfMemory
+                | rusqlite::ErrorCode::OperationInterrupted
+                | rusqlite::ErrorCode::DatabaseBusy,
+            ) => Err(error).at("check", self.path),
+            _ => Ok(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! `check` and its copy: damage is found, and all that is not damaged is in the new store.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use cpumon_model::{HostInfo, Interval, Trust};
+use cpumon_store::{CheckReport, Query, Reader, Result, StoreError, StoreOptions, TimeRange, Writer, check};
+use rusqlite::Connection;
+
+use crate::data;
+use crate::round_trip::read_all;
+
+const PAGE: usize = 8_192;
+
+struct Stored {
+    dir: tempfile::TempDir,
+    path: PathBuf,
+    info: HostInfo,
+    all: Vec<Interval>,
+}
+
+/// 100 intervals in five chunks, ten fresh ones, and another host; no log beside the file.
+fn stored() -> Stored {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), data::host(1));
+    let options = StoreOptions { compact_intervals: 20, ..StoreOptions::default() };
+    let day = data::day(&info, 1, 110, 40);
+    let mut writer = Writer::open(&path, &options).unwrap();
+    for interval in &day[..100] {
+        writer.put(&info, Trust::Local, None, interval).unwrap();
+    }
+    data::compact_all(&mut writer);
+    for interval in &day[100..] {
+        writer.put(&info, Trust::Local, None, interval).unwrap();
+    }
+    for interval in data::day(&data::host(2), 2, 5, 8) {
+        writer.put(&data::host(2), Trust::Unauthenticated, None, &interval).unwrap();
+    }
+    drop(writer);
+    // The only user closes it: the log is put into the file.
+    drop(Connection::open(&path).unwrap());
+    assert!(!dir.path().join("s.db-wal").exists());
+    let all = day.iter().map(data::active).collect();
+    Stored { dir, path, info, all }
+}
+
+fn check_only(path: &Path) -> Result<CheckReport> {
+    check(path, None, &Arc::default())
+}
+
+impl Stored {
+    fn salvage(&self, from: &Path, name: &str) -> (Result<CheckReport>, PathBuf) {
+        let to = self.dir.path().join(name);
+        (check(from, Some(&to), &Arc::default()), to)
+    }
+
+    /// Each interval is in the new store as it was, or in a hole that the report names and that is a gap there.
+    fn assert_rest_is_there(&self, report: &CheckReport, to: &Path, what: &str) {
+        let reader = Reader::open(to).unwrap();
+        let read = read_all(&reader, &Query::new(self.info.host));
+        assert!(reader.damage().is_empty(), "{what}: {:?}", reader.damage());
+        let gaps = reader.gaps(self.info.host, TimeRange::ALL, 100).unwrap();
+        for interval in &self.all {
+            let end = interval.end.wall_ns;
+            let mut holes = report.damage.holes.iter().filter(|hole| hole.host == self.info.host);
+            let is_lost = holes.any(|hole| (hole.first_end_wall_ns..=hole.last_end_wall_ns).contains(&end));
+            let found = read.iter().find(|one| one.sequence == interval.sequence);
+            assert_eq!(found.is_some(), !is_lost, "{what}: {} {report:?}", interval.sequence);
+            let is_gap = gaps
+                .iter()
+                .any(|gap| gap.reason == "damaged" && (gap.begin_wall_ns..=gap.end_wall_ns).contains(&end));
+            assert_eq!(is_gap, is_lost, "{what}: {} {gaps:?}", interval.sequence);
+            if let Some(found) = found.filter(|_| report.lost.is_empty()) {
+                assert_eq!(found, interval, "{what}");
+            }
+        }
+        assert!(check_only(to).unwrap().is_sound(), "{what}");
+    }
+}
+
+#[test]
+fn a_sound_store_is_sound_and_its_copy_is_the_same() {
+    let stored = stored();
+    let before = std::fs::read(&stored.path).unwrap();
+    let (report, to) = stored.salvage(&stored.path, "new.db");
+    let report = report.unwrap();
+    assert!(report.is_sound(), "{report:?}");
+    assert_eq!((report.rows["chunk"], report.rows["interval"], report.rows["host"]), (5, 15, 2));
+    stored.assert_rest_is_there(&report, &to, "sound");
+    let (old, new) = (Reader::open(&stored.path).unwrap(), Reader::open(&to).unwrap());
+    assert_eq!(old.hosts().unwrap(), new.hosts().unwrap());
+    assert_eq!(std::fs::metadata(&to).unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(std::fs::read(&stored.path).unwrap(), before, "it is only read");
+    // Nothing is replaced.
+    let error = stored.salvage(&stored.path, "new.db").0.unwrap_err();
+    assert!(
+        error.to_string().contains("cannot salvage into") && error.to_string().contains("new.db"),
+        "{error}"
+    );
+    let writer = Writer::open(&to, &StoreOptions::default());
+    writer.unwrap().put(&stored.info, Trust::Local, None, &stored.all[0]).unwrap();
+}
+
+#[test]
+fn a_flipped_bit_in_a_chunk_is_a_hole_of_that_chunk_alone() {
+    let stored = stored();
+    let mut random = data::Random::new(7);
+    for round in 0..40 {
+        let damaged = stored.dir.path().join(format!("d{round}.db"));
+        std::fs::copy(&stored.path, &damaged).unwrap();
+        let connection = Connection::open(&damaged).unwrap();
+        let section = ["meta", "processes", "threads"][round % 3];
+        let id = 1 + random.below(5).cast_signed();
+        let select = format!("SELECT {section} FROM chunk WHERE id = ?1");
+        let mut bytes: Vec<u8> = connection.query_row(&select, [id], |row| row.get(0)).unwrap();
+        let bit = usize::try_from(random.below(bytes.len() as u64 * 8)).unwrap();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let update = format!("UPDATE chunk SET {section} = ?2 WHERE id = ?1");
+        connection.execute(&update, rusqlite::params![id, bytes]).unwrap();
+        drop(connection);
+        let (report, to) = stored.salvage(&damaged, &format!("n{round}.db"));
+        let report = report.unwrap();
+        assert_eq!(report.damage.holes.len(), 1, "{section} bit {bit}: {report:?}");
+        assert_eq!(report.damage.holes[0].intervals, Some(20));
+        assert!(report.pages.is_empty() && !report.is_sound());
+        stored.assert_rest_is_there(&report, &to, section);
+    }
+}
+
+#[test]
+fn a_page_of_zeros_costs_what_was_on_it() {
+    let stored = stored();
+    let sound = std::fs::read(&stored.path).unwrap();
+    let (mut found, mut holes, mut without_tables) = (0, 0, 0);
+    for page in 1..sound.len() / PAGE {
+        let damaged = stored.dir.path().join(format!("d{page}.db"));
+        let mut bytes = sound.clone();
+        bytes[page * PAGE..(page + 1) * PAGE].fill(0);
+        std::fs::write(&damaged, &bytes).unwrap();
+        let (report, to) = stored.salvage(&damaged, &format!("n{page}.db"));
+        let Ok(report) = report else {
+            // The list of tables goes on here.
+            assert!(!to.exists());
+            without_tables += 1;
+            continue;
+        };
+        found += usize::from(!report.is_sound());
+        holes += usize::from(!report.damage.is_empty());
+        stored.assert_rest_is_there(&report, &to, &format!("page {}", page + 1));
+        // Reading the damaged one itself gives an answer or an error.
+        if let Ok(reader) = Reader::open(&damaged) {
+            let _ = reader.for_each_interval(&Query::new(stored.info.host), &mut |_| {
+                std::ops::ControlFlow::Continue(())
+            });
+        }
+    }
+    assert!(without_tables <= 2, "{without_tables}");
+    assert!(found > 20 && holes >= 3, "{found} {holes} of {}", sound.len() / PAGE);
+}
+
+#[test]
+fn without_its_first_page_or_with_other_content_it_is_no_store() {
+    let stored = stored();
+    let sound = std::fs::read(&stored.path).unwrap();
+    let bad = stored.dir.path().join("bad");
+    for (bytes, expected) in [
+        ([vec![0; PAGE], sound[PAGE..].to_vec()].concat(), "damaged or not a cpumon store"),
+        (b"Dear store, ".repeat(2_000), "damaged or not a cpumon store"),
+        (Vec::new(), "the file is empty"),
+    ] {
+        std::fs::write(&bad, &bytes).unwrap();
+        let (report, to) = stored.salvage(&bad, "new.db");
+        let error = report.unwrap_err();
+        assert!(
+            matches!(error, StoreError::Corrupt { .. }) && error.to_string().contains(expected),
+            "{error}"
+        );
+        assert!(!to.exists());
+    }
+    let other = stored.dir.path().join("other.db");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE recipes (name TEXT)").unwrap();
+    assert!(matches!(check_only(&other), Err(StoreError::NotAStore { .. })));
+    assert!(matches!(check_only(&stored.dir.path().join("none")), Err(StoreError::Missing { .. })));
+    assert!(matches!(check_only(stored.dir.path()), Err(StoreError::Directory { .. })));
+}
+
+#[test]
+fn a_file_that_was_cut_off_is_read_up_to_there() {
+    let stored = stored();
+    let sound = std::fs::read(&stored.path).unwrap();
+    let pages = sound.len() / PAGE;
+    for kept in [pages - 1, pages - 3, pages - 5] {
+        let cut = stored.dir.path().join(format!("cut{kept}.db"));
+        std::fs::write(&cut, &sound[..kept * PAGE + 100]).unwrap();
+        let (report, to) = stored.salvage(&cut, &format!("n{kept}.db"));
+        let report = report.unwrap();
+        assert!(!report.is_sound(), "{kept} of {pages}");
+        let read = read_all(&Reader::open(&to).unwrap(), &Query::new(stored.info.host));
+        assert!(read.iter().all(|one| stored.all.iter().any(|interval| interval.end == one.end)));
+        assert!(check_only(&to).unwrap().is_sound());
+    }
+    let cut = stored.dir.path().join("cut.db");
+    std::fs::write(&cut, &sound[..10 * PAGE]).unwrap();
+    let (report, to) = stored.salvage(&cut, "new.db");
+    assert!(matches!(report, Err(StoreError::Corrupt { .. })) && !to.exists(), "without its list of tables");
+}
+
+#[test]
+fn any_flipped_bits_end_in_a_report_or_an_error() {
+    let stored = stored();
+    let sound = std::fs::read(&stored.path).unwrap();
+    let mut random = data::Random::new(3);
+    let mut salvaged = 0;
+    for round in 0..60_u64 {
+        let damaged = stored.dir.path().join("damaged.db");
+        let mut bytes = sound.clone();
+        for _ in 0..=random.below(1 + round) {
+            let bit = usize::try_from(random.below(bytes.len() as u64 * 8)).unwrap();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+        }
+        std::fs::write(&damaged, &bytes).unwrap();
+        let (report, to) = stored.salvage(&damaged, &format!("n{round}.db"));
+        if let Ok(reader) = Reader::open(&damaged) {
+            let _ = reader.gaps(stored.info.host, TimeRange::ALL, 100);
+            let _ = reader.for_each_interval(&Query::new(stored.info.host), &mut |_| {
+                std::ops::ControlFlow::Continue(())
+            });
+        }
+        if report.is_ok() {
+            salvaged += 1;
+            let pages = check_only(&to).unwrap();
+            assert!(pages.pages.is_empty() && pages.damage.is_empty(), "round {round}: {pages:?}");
+        } else {
+            assert!(!to.exists(), "round {round}");
+        }
+    }
+    assert!(salvaged > 30, "{salvaged}");
+}
+
+#[test]
+fn a_check_that_is_stopped_leaves_nothing_behind() {
+    let stored = stored();
+    let to = stored.dir.path().join("new.db");
+    assert!(check(&stored.path, Some(&to), &Arc::new(AtomicBool::new(true))).is_err());
+    let names = std::fs::read_dir(stored.dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    // SQLite's own files beside the one that is read may stay.
+    assert!(names.iter().all(|name| name.starts_with("s.db")), "{names:?}");
+}
+
+#[test]
+fn a_store_of_any_earlier_version_is_copied_and_brought_up_to_date() {
+    for version in 1..=9 {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, to) = (dir.path().join("old.db"), dir.path().join("new.db"));
+        crate::fixture::unpack(version, &path);
+        let report = check(&path, Some(&to), &Arc::default()).unwrap();
+        assert!(report.is_sound(), "version {version}: {report:?}");
+        assert!(!Reader::open(&to).unwrap().hosts().unwrap().is_empty());
+        assert!(matches!(Reader::open(&path), Err(StoreError::OlderSchema { .. })), "it is only read");
+    }
+}
