@@ -77,6 +77,8 @@ pub enum Command {
     Import(ImportArgs),
     /// Query a store in SQL, read-only
     Sql(SqlArgs),
+    /// Check a store for damage, and copy what can be read of a damaged one
+    Store(StoreCommandArgs),
     /// Show what can be measured on this machine, and how to get what is missing
     Doctor(DoctorArgs),
     /// Compare each thread's CPU time by the tick sampler, by the scheduler's clock and by context switches

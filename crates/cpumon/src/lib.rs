@@ -34,6 +34,7 @@ mod serving;
 mod signals;
 mod status;
 mod stdout;
+mod store;
 mod table;
 mod top;
 pub mod units;
@@ -46,7 +47,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use cpumon_agent::{AgentArgs, DataMissing};
 
-use crate::cli::{Cli, Command, HostsArgs, HostsCommand};
+use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs};
 use crate::exit::{Outcome, finish};
 use crate::signals::Signals;
 
@@ -74,6 +75,9 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Export(args) => data::export(args),
         Command::Import(args) => data::import(args),
         Command::Sql(args) => data::sql(args),
+        Command::Store(StoreCommandArgs { command: StoreCommand::Check(args) }) => {
+            to_stdout(|out| store::check(args, out))
+        }
         Command::Key(args) => to_stdout(|out| key::key(args, out)),
         Command::Token(args) => to_stdout(|out| enrolment::token(args, out)),
         Command::Enroll(args) => to_stdout(|out| enrolment::enroll(args, out)),

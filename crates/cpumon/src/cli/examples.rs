@@ -174,6 +174,18 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     ("login-token add", &[example("Make a login token", "cpumon login-token add alice")]),
     ("login-token list", &[example("List the login tokens", "cpumon login-token list")]),
     ("login-token revoke", &[example("Revoke a login token", "cpumon login-token revoke alice")]),
+    ("store", &[example("Check the store of this machine", "cpumon store check /var/lib/cpumon/cpumon.db")]),
+    (
+        "store check",
+        &[
+            example("Check a store", "cpumon store check cpumon.db"),
+            example(
+                "Copy what can be read of a damaged store",
+                "cpumon store check cpumon.db --salvage rescued.db",
+            ),
+            example("Export what was rescued", "cpumon export processes --store rescued.db -o all.csv"),
+        ],
+    ),
     (
         "import",
         &[

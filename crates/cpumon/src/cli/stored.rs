@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, Subcommand};
 
 use crate::exit::Usage;
 use crate::paths::store_for_reading;
@@ -52,4 +52,33 @@ impl RangeArgs {
     pub fn is_given(&self) -> bool {
         self.since.is_some() || self.until.is_some()
     }
+}
+
+/// `cpumon store`.
+#[derive(Clone, Debug, Args)]
+pub struct StoreCommandArgs {
+    /// The command.
+    #[command(subcommand)]
+    pub command: StoreCommand,
+}
+
+/// The commands of `cpumon store`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum StoreCommand {
+    /// Read all of a store, and report what is damaged; exit code 3 if anything is
+    Check(StoreCheckArgs),
+}
+
+/// `cpumon store check`.
+#[derive(Clone, Debug, Args)]
+pub struct StoreCheckArgs {
+    /// The store; a receiver may be writing it
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Copy everything that can be read to this new store; each hole becomes a gap
+    #[arg(long, value_name = "NEW")]
+    pub salvage: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }

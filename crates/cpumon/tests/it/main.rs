@@ -18,6 +18,7 @@ mod accuracy;
 mod chaos;
 mod cli;
 mod connections;
+mod damage;
 mod discovery;
 mod encrypted;
 mod faults;

@@ -1,0 +1,122 @@
+//! A damaged store at the command line: exports go on behind the damage and say so, `store check` finds and salvages.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use cpumon_model::{
+    Delta, Fields, HostId, HostInfo, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey, Trust,
+};
+use cpumon_store::{StoreOptions, Writer};
+
+use crate::support::{ok, run, text};
+
+const SECOND_NS: i64 = 1_000_000_000;
+const PAGE: usize = 8_192;
+
+/// 300 intervals of one host in six chunks, each of several pages.
+fn store(path: &Path) {
+    let options = StoreOptions { compact_intervals: 50, ..StoreOptions::default() };
+    let mut writer = Writer::open(path, &options).unwrap();
+    let info = HostInfo { host: HostId([1; 16]), hostname: "kitchen".into(), ..HostInfo::default() };
+    let program = Arc::new(ProcessInfo { name: "program".into(), ..ProcessInfo::default() });
+    let mut state = 1_u64;
+    for second in 1..=300_u64 {
+        let at = |second: u64| Moment {
+            wall_ns: second.cast_signed() * SECOND_NS + 1_750_000_000 * SECOND_NS,
+            mono_ns: second * SECOND_NS.unsigned_abs(),
+            boot_ns: second * SECOND_NS.unsigned_abs(),
+        };
+        let process = |pid: u32| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            let delta = Delta { run_ns: (state >> 40).cast_signed(), ..Delta::default() };
+            let key = ProcessKey { pid, start_ns: 9 };
+            ProcessInterval { key, info: Arc::clone(&program), delta, ..ProcessInterval::default() }
+        };
+        let interval = Interval {
+            host: info.host,
+            fields: Fields::RUN,
+            sequence: second,
+            begin: at(second - 1),
+            end: at(second),
+            processes: (1..=200).map(process).collect(),
+            process_count: 200,
+            ..Interval::default()
+        };
+        writer.put(&info, Trust::Local, None, &interval).unwrap();
+    }
+    writer.compact_host(info.host).unwrap();
+}
+
+/// The same with a page of zeros in a chunk.
+fn damaged(path: &Path) -> PathBuf {
+    let sound = std::fs::read(path).unwrap();
+    let damaged = path.with_file_name("damaged.db");
+    for page in (1..sound.len() / PAGE).rev() {
+        let mut bytes = sound.clone();
+        bytes[page * PAGE..][..PAGE].fill(0);
+        std::fs::write(&damaged, bytes).unwrap();
+        let found = cpumon_store::check(&damaged, None, &Arc::default());
+        if found.is_ok_and(|report| report.damage.holes.len() == 1) {
+            return damaged;
+        }
+    }
+    panic!("no page of a chunk in {} pages", sound.len() / PAGE);
+}
+
+#[test]
+fn a_damaged_store_is_exported_but_for_its_holes_checked_and_salvaged() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("s.db");
+    store(&path);
+    let sound = path.to_str().unwrap();
+    assert!(ok(&["store", "check", sound]).starts_with("sound "));
+    let all = ok(&["export", "processes", "--store", sound]).lines().count();
+    assert_eq!(all, 1 + 300 * 200);
+
+    let damaged = damaged(&path);
+    let damaged = damaged.to_str().unwrap();
+    let output = run(&["export", "processes", "--store", damaged]);
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout).lines().count(), 1 + 250 * 200, "every row but those of the chunk");
+    let errors = text(&output.stderr);
+    assert!(
+        errors.contains("50 intervals of kitchen from 2025-06-15 ") && errors.contains("store check"),
+        "{errors}"
+    );
+    let output = run(&["sql", "--store", damaged, "SELECT count(*) FROM process_interval"]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(
+        text(&output.stdout).contains("50000") && text(&output.stderr).contains("50 intervals"),
+        "{output:?}"
+    );
+
+    let rescued = work.path().join("rescued.db");
+    let rescued = rescued.to_str().unwrap();
+    let output = run(&["store", "check", damaged, "--salvage", rescued]);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let report = text(&output.stdout);
+    assert!(
+        report.starts_with("DAMAGED ") && report.contains("hole       50 intervals of kitchen"),
+        "{report}"
+    );
+    let output = run(&["export", "processes", "--store", rescued]);
+    assert_eq!(output.status.code(), Some(3), "the hole is a gap");
+    assert_eq!(text(&output.stdout).lines().count(), 1 + 250 * 200);
+    assert!(text(&output.stderr).contains("(damaged)"), "{}", text(&output.stderr));
+    assert!(ok(&["store", "check", rescued]).starts_with("sound "));
+    let output = run(&["store", "check", damaged, "--salvage", rescued]);
+    assert_eq!(output.status.code(), Some(1), "nothing is replaced");
+}
+
+#[test]
+fn what_is_no_store_is_an_error_and_leaves_no_copy() {
+    let work = tempfile::tempdir().unwrap();
+    let (path, copy) = (work.path().join("x"), work.path().join("copy.db"));
+    for content in [Vec::new(), b"Dear store".to_vec(), vec![0; 3 * PAGE]] {
+        std::fs::write(&path, content).unwrap();
+        let output = run(&["store", "check", path.to_str().unwrap(), "--salvage", copy.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains("damaged or not a cpumon store"), "{output:?}");
+        assert_eq!(std::fs::read_dir(work.path()).unwrap().count(), 1);
+    }
+}
