@@ -104,6 +104,7 @@ impl Dims {
         }
         if gone.unauthenticated_names {
             self.forget_names(IdRange::Unauthenticated);
+            self.infos[IdRange::Unauthenticated].abandon();
         }
         if !gone.hosts.is_empty() || !gone.boots.is_empty() {
             self.hosts

@@ -18,6 +18,8 @@ const MAX_INFOS: usize = 1 << 16;
 pub(super) struct Infos {
     known: HashMap<Arc<ProcessInfo>, i64>,
     range: IdRange,
+    /// Rows up to this id are not used any more: they are about to be deleted.
+    after_id: i64,
     last_id: i64,
 }
 
@@ -26,7 +28,7 @@ impl Infos {
     pub(super) fn load(connection: &Connection, range: IdRange) -> Sql<Self> {
         let last = "SELECT coalesce(max(id), ?1) FROM process_info WHERE id > ?1 AND id <= ?2";
         let last_id = connection.query_row(last, [range.after(), range.last()], |row| row.get(0))?;
-        Ok(Self { known: HashMap::new(), range, last_id })
+        Ok(Self { known: HashMap::new(), range, after_id: range.after(), last_id })
     }
 
     /// The highest id in use.
@@ -37,6 +39,12 @@ impl Infos {
     /// Forgets all but which ids are used up; they are looked up again.
     pub(super) fn forget(&mut self) {
         self.known = HashMap::new();
+    }
+
+    /// Forgets all for good: what comes gets rows of its own, also where an equal one is still there.
+    pub(super) fn abandon(&mut self) {
+        self.forget();
+        self.after_id = self.last_id;
     }
 
     /// The row of a description, found by content.
@@ -63,7 +71,7 @@ impl Infos {
                     info.container,
                     info.uid,
                     info.is_kernel,
-                    self.range.after(),
+                    self.after_id,
                     self.range.last()
                 ],
                 |row| row.get(0),

@@ -6,8 +6,9 @@ use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 use super::naming::LastIds;
 use crate::rows::IdRange;
 
-/// Rows deleted in one transaction.
+/// Rows deleted in one transaction, and blocks of a thousand names.
 const ROWS_AT_ONCE: i64 = 10_000;
+const BLOCKS_AT_ONCE: i64 = 64;
 
 /// Which names go: those given until it began. What comes in meanwhile gets higher ids.
 #[derive(Copy, Clone, Debug)]
@@ -21,20 +22,20 @@ impl Wipe {
     /// Deletes some names. Returns whether all are gone.
     pub(super) fn step(&self, connection: &Connection) -> Sql<bool> {
         let (thread, process) = (self.names.thread.cast_signed(), self.names.process.cast_signed());
-        for (table, [first, last], up_to) in [
-            ("thread", ["id", "id"], thread),
-            ("thread_block", ["first_id", "last_id"], thread),
-            ("process", ["id", "id"], process),
-            ("process_block", ["first_id", "last_id"], process),
-            ("short_lived", ["info_id", "info_id"], self.info),
-            ("process_info", ["id", "id"], self.info),
+        for (table, [first, last], up_to, limit) in [
+            ("thread", ["id", "id"], thread, ROWS_AT_ONCE),
+            ("thread_block", ["first_id", "last_id"], thread, BLOCKS_AT_ONCE),
+            ("process", ["id", "id"], process, ROWS_AT_ONCE),
+            ("process_block", ["first_id", "last_id"], process, BLOCKS_AT_ONCE),
+            ("short_lived", ["info_id", "info_id"], self.info, ROWS_AT_ONCE),
+            ("process_info", ["id", "id"], self.info, ROWS_AT_ONCE),
         ] {
             let which = format!("{first} > ?1 AND {last} <= ?2");
             let next: Option<i64> = connection
                 .prepare_cached(&format!(
                     "SELECT {first} FROM {table} WHERE {which} ORDER BY {first} LIMIT 1 OFFSET ?3"
                 ))?
-                .query_row(params![IdRange::Unauthenticated.after(), up_to, ROWS_AT_ONCE], |row| row.get(0))
+                .query_row(params![IdRange::Unauthenticated.after(), up_to, limit], |row| row.get(0))
                 .optional()?;
             connection
                 .prepare_cached(&format!("DELETE FROM {table} WHERE {which} AND {first} <= ?3"))?

@@ -151,6 +151,35 @@ fn a_flood_of_names_goes_and_who_comes_later_is_named_right() {
 }
 
 #[test]
+fn who_sends_while_all_names_go_keeps_those_of_his_processes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let local = with_local(&path);
+    let info = stranger(1);
+    let mut writer = Writer::open(&path, &limited(local * 5 / 2)).unwrap();
+    let day = with_new_names(data::day(&info, 2, 200, 1_600));
+    put(&mut writer, &info, Trust::Unauthenticated, &day, Some(NOW_NS - data::SECOND_NS));
+    let names = "SELECT (SELECT count(*) FROM thread WHERE id > 1 << 45) + (SELECT coalesce(sum(count), 0) FROM thread_block WHERE first_id > 1 << 45)";
+    let all = data::number(&path, names);
+    let mut steps = 0;
+    // A step at a time, until some names are gone.
+    while data::number(&path, names) == all {
+        writer.maintain_at(Duration::from_millis(2), NOW_NS).unwrap();
+        steps += 1;
+        assert!(steps < 2_000, "the names stay");
+    }
+    assert!(
+        data::number(&path, "SELECT count(*) FROM process_info WHERE id > 1 << 45") > 0,
+        "of his processes"
+    );
+    let later = data::day(&info, 5, 401, 1_600).split_off(400);
+    put(&mut writer, &info, Trust::Unauthenticated, &later, Some(NOW_NS));
+    writer.maintain_at(MINUTE, NOW_NS).unwrap();
+    let expected = Interval { trust: Some(Trust::Unauthenticated), ..data::active(&later[0]) };
+    assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(info.host)), [expected]);
+}
+
+#[test]
 fn of_trusted_hosts_the_largest_gives_way() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sqlite");
