@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions};
+use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions, give_memory_back};
 use cpumon_model::{HostInfo, Interval, Rows, Snapshot, SourceKind};
 
 use crate::budget_policy::CpuShare;
@@ -20,6 +20,9 @@ pub struct SamplerOptions {
     /// The share of one CPU that measuring may use; above it probes are switched off, then snapshots are made less often.
     pub max_cpu: Option<CpuShare>,
 }
+
+/// After so many snapshots of a source all lists have their size: what they outgrew on the way can go.
+const SETTLED: u64 = 3;
 
 /// Measures this machine at each interval.
 pub struct Sampler {
@@ -139,6 +142,9 @@ impl Sampler {
         std::mem::swap(&mut self.previous, &mut self.current);
         self.interval.fill_rows(&self.previous, &self.current, self.rows);
         self.snapshots += 1;
+        if self.snapshots == SETTLED {
+            give_memory_back();
+        }
         // While a replacement waits, two sources run. Their joint cost must not cause another change of
         // probes.
         if let (Some(cpu_budget), None) = (&mut self.cpu_budget, &self.next) {
@@ -167,7 +173,9 @@ impl Sampler {
 
     /// Replaces the source. The snapshots are cleared, because the counters of the new source start at another base.
     fn take_over(&mut self, source: Box<dyn Source + Send>) {
+        // The old one is dropped here; what it held would otherwise stay with the C library beside what the new one needs.
         self.source = source;
+        give_memory_back();
         self.previous.clear();
         self.current.clear();
         // Makes the next step a first one: the agent then reports another start to receivers.
