@@ -5,7 +5,8 @@
 //! again would take more than a minute's budget. They are switched on again in reverse order. A step up that had to be undone doubles the wait before the next one, so that a steady load does not make it oscillate.
 //!
 //! Where no probe is left to switch off, what remains is the cost of the snapshots: then they are made less often. What was used
-//! above the limit until then, and what it took to load other probes, is made up for in the same way, up to a minute's budget.
+//! above the limit until then, and what it took to load probes, is made up for in the same way, up to a minute's budget. Loading
+//! is made up for while there are probes, too: at the start there always are.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -28,8 +29,10 @@ const STRETCHES: [u32; 5] = [1, 2, 4, 8, MAX_STRETCH];
 const MAX_STRETCH: u32 = 16;
 /// What was used above the limit is made up for in this time.
 const MAKE_UP: Duration = Duration::from_mins(1);
+/// Of a time that is nearly over, so much counts.
+const LEAST_MAKE_UP: Duration = Duration::from_secs(1);
 /// The least part of the limit that is left for snapshots meanwhile.
-const LEAST_RATIO: f64 = 0.25;
+const LEAST_RATIO: f64 = 1.0 / 16.0;
 
 /// A part of one CPU.
 #[derive(Copy, Clone, Debug, PartialEq, PartialOrd)]
@@ -95,6 +98,8 @@ pub struct BudgetPolicy {
     slack: Duration,
     /// CPU time that was used above the limit and is not made up for, s.
     debt_s: f64,
+    /// Loading is a part of it, which is to be made up for in this time.
+    load_left: Option<Duration>,
 }
 
 impl BudgetPolicy {
@@ -112,6 +117,7 @@ impl BudgetPolicy {
             stretch: 1,
             slack: Duration::ZERO,
             debt_s: 0.0,
+            load_left: None,
         }
     }
 
@@ -121,11 +127,17 @@ impl BudgetPolicy {
         self.stretch
     }
 
-    /// Adds a cost that is not that of measuring with these probes: to load others.
+    /// Adds a cost that is not that of measuring with these probes: to load them.
     pub fn charge(&mut self, length: Duration, used: Duration) {
+        self.add(length, used);
+        self.load_left = (self.debt_s > 0.0).then_some(MAKE_UP);
+    }
+
+    fn add(&mut self, length: Duration, used: Duration) {
         let over_s = used.as_secs_f64() - length.as_secs_f64() * self.limit.ratio();
         // More cannot be made up for in that time.
         self.debt_s = (self.debt_s + over_s).clamp(0.0, self.most_debt_s());
+        self.load_left = self.load_left.filter(|_| self.debt_s > 0.0).map(|left| left.saturating_sub(length));
     }
 
     /// Adds the cost of the last interval. Returns a change when one is due.
@@ -135,11 +147,13 @@ impl BudgetPolicy {
         }
         let used_ratio = used.as_secs_f64() / length.as_secs_f64();
         let limit = self.limit.ratio();
-        self.charge(length, used);
+        self.add(length, used);
+        // What longer intervals save is no space for another probe.
+        let has_space = used_ratio < limit * SPACE_RATIO && self.stretch == 1;
         self.stretch_intervals(length, used_ratio);
         // One interval on the other side starts the count again: only time without a break decides.
         self.over = if used_ratio > limit { self.over + length } else { Duration::ZERO };
-        self.space = if used_ratio < limit * SPACE_RATIO { self.space + length } else { Duration::ZERO };
+        self.space = if has_space { self.space + length } else { Duration::ZERO };
         if let Some(since_up) = &mut self.since_up {
             *since_up += length;
         }
@@ -170,12 +184,13 @@ impl BudgetPolicy {
 
     /// Chooses the distance of snapshots, where nothing else reduces the cost.
     fn stretch_intervals(&mut self, length: Duration, used_ratio: f64) {
-        if STEPS.into_iter().any(|step| self.now.intersects(step)) {
+        if STEPS.into_iter().any(|step| self.now.intersects(step)) && self.load_left.is_none() {
             (self.stretch, self.slack) = (1, Duration::ZERO);
             return;
         }
         let limit = self.limit.ratio();
-        let allowed = (limit - self.debt_s / MAKE_UP.as_secs_f64()).max(limit * LEAST_RATIO);
+        let left = self.load_left.unwrap_or(MAKE_UP).max(LEAST_MAKE_UP);
+        let allowed = (limit - self.debt_s / left.as_secs_f64()).max(limit * LEAST_RATIO);
         // The cost of one snapshot does not depend on their distance.
         let at_once = used_ratio * f64::from(self.stretch);
         // In few steps, so that the interval does not change with each snapshot.
@@ -373,10 +388,39 @@ mod tests {
     }
 
     #[test]
+    fn loading_counts_in_the_first_minute_and_no_probe_goes_for_it() {
+        let first_minute = |budget: &mut BudgetPolicy, load_ms: u64, snapshot_ms| {
+            budget.charge(Duration::ZERO, Duration::from_millis(load_ms));
+            let (used, intervals) = minutes(budget, 300, snapshot_ms);
+            (used[..60].iter().sum::<f64>(), intervals)
+        };
+        let mut budget = BudgetPolicy::new("1%".parse().unwrap(), all());
+        let (used, intervals) = first_minute(&mut budget, 400, 8.0);
+        assert!(used + 400.0 <= 600.0 + 8.0, "{used} ms beside loading: {intervals:?}");
+        assert_eq!((budget.probes(), intervals.last()), (all(), Some(&1)), "{intervals:?}");
+        // Loading takes more than a minute's budget: no more snapshots than can be helped.
+        let mut budget = BudgetPolicy::new("0.3%".parse().unwrap(), all());
+        let (used, intervals) = first_minute(&mut budget, 400, 2.0);
+        assert!(used <= 6.0 * 2.0, "{used} ms beside loading: {intervals:?}");
+        assert_eq!((budget.probes(), intervals.last()), (all(), Some(&1)), "{intervals:?}");
+    }
+
+    #[test]
+    fn what_longer_intervals_save_brings_no_probe_back() {
+        let mut budget = BudgetPolicy::new("1%".parse().unwrap(), all());
+        updates(&mut budget, 2, 1.2);
+        assert_eq!(budget.probes(), all() - Probes::HISTOGRAMS);
+        budget.charge(Duration::ZERO, SECOND / 2);
+        let (_, intervals) = minutes(&mut budget, 300, 8.0);
+        assert!(intervals.contains(&4), "{intervals:?}");
+        assert_eq!(budget.probes(), all() - Probes::HISTOGRAMS, "0.8 % leave no space");
+    }
+
+    #[test]
     fn only_what_was_wanted_comes_back() {
         let mut budget = BudgetPolicy::new("1%".parse().unwrap(), Probes::EXITS | Probes::SCHED);
         assert_eq!(updates(&mut budget, 30, 5.0), [(2, Probes::EXITS)]);
-        assert_eq!(updates(&mut budget, 60, 0.0), [(10, Probes::EXITS | Probes::SCHED)]);
+        assert_eq!(updates(&mut budget, 60, 0.0), [(20, Probes::EXITS | Probes::SCHED)]);
     }
 
     #[test]

@@ -53,7 +53,10 @@ impl CpuBudget {
             at_mono_ns: snapshot.end.mono_ns,
             cpu_ns: snapshot.health.own_cpu_ns.saturating_add(probe_cpu_ns),
         };
-        let Some(before) = self.before.replace(now) else { return };
+        let Some(before) = self.before.replace(now) else {
+            // What this process used up to its first snapshot went into loading the probes.
+            return self.policy.charge(Duration::ZERO, Duration::from_nanos(now.cpu_ns));
+        };
         let length = Duration::from_nanos(now.at_mono_ns.saturating_sub(before.at_mono_ns));
         let used = Duration::from_nanos(now.cpu_ns.saturating_sub(before.cpu_ns));
         if std::mem::take(&mut self.has_opened) {
@@ -110,7 +113,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
     use std::sync::{Arc, Mutex};
 
-    use cpumon_model::{HostInfo, Moment, SourceKind};
+    use cpumon_model::{HostInfo, Moment, SourceHealth, SourceKind};
 
     use super::*;
     use crate::Sampler;
@@ -155,7 +158,25 @@ mod tests {
             Ok(Box::new(Costly { probes: options.probes, clock: Arc::clone(&clock) }))
         };
         sampler.limit_cpu(limit.parse().unwrap(), &options, Box::new(open));
+        // As at its first snapshot, so that loading took nothing: the test would have to wait for longer intervals.
+        sampler.cpu_budget_mut().before = Some(Spent { at_mono_ns: 1_000_000_000, cpu_ns: 300_000_000 });
         sampler
+    }
+
+    #[test]
+    fn what_was_used_before_the_first_snapshot_makes_the_next_intervals_longer() {
+        let mut sampler = sampler("50%", true);
+        sampler.cpu_budget_mut().before = None;
+        let at = |seconds: u64, cpu_ms: u64| Snapshot {
+            end: Moment { mono_ns: seconds * 1_000_000_000, ..Moment::default() },
+            health: SourceHealth { own_cpu_ns: cpu_ms * 1_000_000, ..SourceHealth::default() },
+            ..Snapshot::default()
+        };
+        let cpu_budget = sampler.cpu_budget_mut();
+        cpu_budget.update(&at(100, 29_000), 0);
+        assert_eq!(cpu_budget.stretch(), 1, "what a snapshot costs is not known yet");
+        cpu_budget.update(&at(101, 29_400), 0);
+        assert!(cpu_budget.stretch() > 1);
     }
 
     /// The probes of each step, and whether it was the first of a source.
