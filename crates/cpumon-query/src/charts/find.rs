@@ -5,12 +5,10 @@ use cpumon_model::{HostStatus, ProcessKey};
 use super::query::ChartQuery;
 use super::request::ChartRequest;
 use crate::QueryError;
-use crate::history::{self, History, MatrixBy, MatrixSort, Selection, ShownRows};
+use crate::history::{self, History, Selection};
 use crate::keys::TaskKey;
 use crate::parse::parse_process_key;
 
-/// Processes that are searched for a name or a pid.
-const MAX_CANDIDATES: usize = 20_000;
 /// Names and keys in an error.
 const MAX_NAMED: usize = 8;
 
@@ -72,15 +70,13 @@ impl ChartRequest<'_> {
             return Ok(key);
         }
         let pid: Option<u32> = text.parse().ok();
-        let candidates = ShownRows { sort: MatrixSort::Run, offset: 0, limit: MAX_CANDIDATES };
-        let rows =
-            history::landscape(self.history, self.host, self.plot(1), MatrixBy::Process, candidates)?.rows;
-        let matching = rows.into_iter().filter_map(|row| match row.key {
-            Some(TaskKey::Process(key)) => {
-                pid.map_or_else(|| row.name == text, |pid| key.pid == pid).then_some(key)
-            }
-            _ => None,
-        });
+        // A sum of the range, and no plot of it: a plot looks up when each process began and ended.
+        let mut processes = history::sum(self.history, self.host, self.plot(1), false)?.interval.processes;
+        processes.sort_by_key(|row| std::cmp::Reverse(row.delta.run_ns));
+        let matching = processes
+            .into_iter()
+            .filter(|row| pid.map_or_else(|| *row.info.name == *text, |pid| row.key.pid == pid))
+            .map(|row| row.key);
         let matching: Vec<ProcessKey> = matching.collect();
         let process = cpumon_model::escape(text).to_string();
         match matching.as_slice() {
