@@ -78,8 +78,10 @@ pub(crate) fn open_to_read(
     path: &Path,
     prepare: &mut dyn FnMut(&Connection) -> Result<()>,
 ) -> Result<Connection> {
-    if !path.exists() {
-        return Err(StoreError::Missing { path: path.into() });
+    match path.try_exists() {
+        Ok(true) => {}
+        Ok(false) => return Err(StoreError::Missing { path: path.into() }),
+        Err(source) => return Err(StoreError::Io { operation: "open", path: path.into(), source }),
     }
     check_is_no_directory(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

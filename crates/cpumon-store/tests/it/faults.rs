@@ -104,6 +104,8 @@ fn wrong_files_are_distinguished() {
     assert!(matches!(Reader::open(&missing), Err(StoreError::Missing { .. })));
     let text = dir.path().join("text");
     std::fs::write(&text, "Dear store, ".repeat(1000)).unwrap();
+    // Where the system refuses to say, there may be one.
+    assert!(matches!(Reader::open(&text.join("in a file")), Err(StoreError::Io { .. })));
     assert!(matches!(Reader::open(&text), Err(StoreError::Corrupt { .. })));
     assert!(matches!(Writer::open(&text, &StoreOptions::default()), Err(StoreError::Corrupt { .. })));
     let other = dir.path().join("other.sqlite");
