@@ -124,6 +124,9 @@ fn to_file(
 
 /// `cpumon sql`.
 pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
+    if args.query.trim().is_empty() {
+        return Err(Usage("the SQL statement is empty".to_owned()).into());
+    }
     let session = Sql::open(&args.store.path()).map_err(explain)?;
     let mut out = stdout();
     let write = |format, out: &mut dyn Write| cpumon_export::sql(&session, &args.query, format, out);

@@ -1,7 +1,7 @@
 //! The commands that enroll and refuse devices: `token`, `enroll`, `discover`, and the subcommands of `hosts`. They use the receiver's
 //! state directory and work beside a running receiver.
 
-use std::io::Write;
+use std::io::{Write, stderr};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
@@ -39,8 +39,17 @@ fn open_made(args: &StateArgs) -> anyhow::Result<Authority> {
 
 /// `cpumon token`.
 pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let authority = open(&args.place)?;
     let dir = state_dir(args.place.state.as_deref(), args.place.store.as_deref());
+    let is_new = !dir.join("receiver.identity").exists();
+    let authority = open(&args.place)?;
+    if is_new {
+        // The token is of no use to a receiver that runs with another directory.
+        let dir = dir.display();
+        let _ = writeln!(
+            stderr(),
+            "cpumon: made a receiver's identity in {dir}; `cpumon serve --tls` must use the same --state or --store"
+        );
+    }
     let address = match &args.address {
         Some(address) => address.clone(),
         None => reachable(listening(&dir))?.to_string(),

@@ -5,6 +5,7 @@ use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
+use cpumon_export::is_formula;
 use cpumon_model::{LossCounts, escape};
 use cpumon_web::api;
 
@@ -61,9 +62,14 @@ fn write_fleet(file: &[u8], out: &mut dyn Write) -> std::io::Result<()> {
     let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
     let mut table = Table::new(&titles);
     for row in reader.records() {
-        table.row(row?.iter().map(|cell| escape(cell).to_string()));
+        table.row(row?.iter().map(|cell| escape(without_guard(cell)).to_string()));
     }
     table.write_within(terminal_columns(), out)
+}
+
+/// A cell without the quote that keeps a spreadsheet from taking it for a formula.
+fn without_guard(cell: &str) -> &str {
+    cell.strip_prefix('\'').filter(|text| is_formula(text)).unwrap_or(cell)
 }
 
 /// The address behind `address:port`, or of a source.

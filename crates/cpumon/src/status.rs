@@ -177,7 +177,7 @@ fn write_encryption(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::R
 fn write_connections(connections: &api::Connections, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
-        "tls        {}; {} devices connected, {} received, {} enrolled, {} certificates renewed",
+        "tls        {}; connected: {} devices, {} received; since the start {} enrolled, {} certificates renewed",
         connections.address,
         connections.devices,
         show_bytes(connections.bytes),

@@ -39,7 +39,10 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
         Format::Jsonl => show::json_lines(&findings, out).context("cannot write JSON")?,
         Format::Json => show::json(&findings, out).context("cannot write JSON")?,
     }
-    Ok(if findings.rows.is_empty() { Outcome::DataMissing } else { Outcome::Done })
+    Ok(match signals.outcome() {
+        Outcome::Done if findings.rows.is_empty() => Outcome::DataMissing,
+        outcome => outcome,
+    })
 }
 
 /// Reads until the time is over or the user stops it.

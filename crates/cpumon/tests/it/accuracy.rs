@@ -1,14 +1,16 @@
 //! `cpumon accuracy` beside a thread that dodges the clock tick: the sampler misses it, the switches do not.
 
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal};
 use rustix::time::{ClockId, clock_getres, clock_gettime};
 use serde_json::Value;
 
 use crate::skip::say_skipped;
-use crate::support::{is_root, run, text};
+use crate::support::{cpumon, is_root, run, text, wait};
 
 /// How far the thread keeps from a tick: time to wake up late, and to fall asleep.
 const BEFORE: Duration = Duration::from_micros(500);
@@ -98,4 +100,20 @@ fn a_name_that_no_thread_has_is_missing_data_and_csv_has_its_heading() {
     for part in ["SWITCHES ms", "tick sampler", "hypervisor", "steal"] {
         assert!(text(&table.stdout).contains(part), "{part}: {table:?}");
     }
+}
+
+#[test]
+fn ctrl_c_ends_it_with_a_table_of_what_was_seen_and_its_own_code() {
+    if !is_root() {
+        return;
+    }
+    let mut child = cpumon().args(["accuracy", "--seconds", "60"]).stdout(Stdio::piped()).spawn().unwrap();
+    // Before its signal handlers are there, SIGINT ends it without a table: it has two passes by then.
+    thread::sleep(Duration::from_secs(5));
+    rustix::process::kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let status = wait(&mut child, "accuracy");
+    assert_eq!(status.code(), Some(130));
+    let mut table = String::new();
+    std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut table).unwrap();
+    assert!(table.contains("SWITCHES ms"), "{table}");
 }

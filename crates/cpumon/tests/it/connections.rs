@@ -90,7 +90,7 @@ fn an_enrolled_device_is_authenticated_in_every_frontend() {
     assert_eq!((&stream["devices"], &stream["enrolled"]), (&1.into(), &1.into()), "{stream}");
     let url = ["--url", serve.url.as_str()];
     assert!(ok(&["hosts", url[0], url[1]]).contains("authenticated"));
-    assert!(ok(&["status", url[0], url[1]]).contains("1 devices connected"));
+    assert!(ok(&["status", url[0], url[1]]).contains("connected: 1 devices"));
     let top = ok(&["top", "-b", "-n", "1", "--host", "device", url[0], url[1]]);
     assert!(top.contains("authenticated") && !top.to_lowercase().contains("unauthenticated"), "{top}");
 }

@@ -206,6 +206,8 @@ fn a_reader_that_goes_away_is_no_error() {
     }
     let written = run(&["sql", "--store", store.to_str().unwrap(), "DELETE FROM host"]);
     assert_eq!(written.status.code(), Some(1), "SQL only reads: {written:?}");
+    let empty = run(&["sql", "--store", store.to_str().unwrap(), " "]);
+    assert_eq!(empty.status.code(), Some(2), "an empty statement has no rows to show: {empty:?}");
     serve.stop();
     let mut child = cpumon().args(["completions", "bash"]).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
