@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test chaos outage flood bench agent install clean screenshots
+.PHONY: help run page test chaos outage flood bench soak truth agent install clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ bench-accounting: ## measure only how well every nanosecond is accounted for; wr
 soak: ## ten minutes of churn beside the agent: does anything grow? Writes its section of docs/lab/results.md (SECONDS=n)
 	@scripts/install-deps.sh bench
 	@scripts/bench.sh --section soak
+
+truth: ## 48 minutes of storms and mass exits: counts figures that cannot be; writes its section of docs/lab/results.md (SECONDS=n)
+	@scripts/install-deps.sh bench
+	@scripts/bench.sh --section truth
 
 screenshots: ## the pictures of the README, from the real program, into docs/images
 	@scripts/install-deps.sh test
