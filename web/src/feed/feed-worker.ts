@@ -2,7 +2,7 @@
 // Why: a snapshot of 10,000 threads is more than a frame's work; the page only draws what is on screen.
 import { apiUrl, hostPath, type Fleet, type Snapshot, type Spark } from '../lib/api';
 import { COUNTER } from './columns';
-import { headOf, OwnCost, problem, roll } from './head';
+import { headOf, joinable, OwnCost, problem, roll } from './head';
 import type { Order, Report } from './messages';
 import { Stream } from './stream';
 import { Tasks, type Task } from './tasks';
@@ -177,7 +177,8 @@ export class FeedWorker {
   private take(name: string, data: string): void {
     if (name === 'fleet') {
       const fleet = JSON.parse(data) as Fleet;
-      this.spark = fleet.spark ?? (this.spark ? roll(this.spark, fleet) : undefined);
+      if (fleet.spark) this.spark = joinable(fleet.spark, fleet);
+      else if (this.spark) this.spark = roll(this.spark, fleet);
       this.post({ is: 'fleet', fleet: this.spark ? { ...fleet, spark: this.spark } : fleet });
       return;
     }

@@ -84,6 +84,25 @@ function irqsOf(snapshot: Snapshot): Head['irqs'] {
   return Array.from({ length: table.rows }, (_, row) => ({ name: name(row), timeNs: time(row), count: counts(row) }));
 }
 
+/** Seconds that have no interval yet, of which the newest is still on its way: no hole. */
+const ON_ITS_WAY = 3;
+
+/** The sparklines of the first message, so that the next value joins them: each line of a host that reports ends with a value. */
+export function joinable(spark: Spark, fleet: Fleet): Spark {
+  const id = texts(fleet.hosts, 'id');
+  const age = numbers(fleet.hosts, 'age_ns');
+  const reporting = new Set<string>();
+  for (let row = 0; row < fleet.hosts.rows; row += 1)
+    if (age(row) <= spark.step_ns * ON_ITS_WAY) reporting.add(id(row));
+  const busy_ratio = spark.busy_ratio.map((line, at) => {
+    const last = line.findLastIndex((value) => value !== null);
+    const missing = line.length - 1 - last;
+    if (last < 0 || missing === 0 || missing > ON_ITS_WAY || !reporting.has(spark.host_ids[at] ?? '')) return line;
+    return [...Array.from({ length: missing }, () => null), ...line.slice(0, last + 1)];
+  });
+  return { ...spark, busy_ratio };
+}
+
 /** The sparklines move on by one value a message. */
 export function roll(before: Spark, fleet: Fleet): Spark {
   const id = texts(fleet.hosts, 'id');

@@ -132,7 +132,8 @@ function seriesOf(line: PlotLine): uPlot.Series {
   return {
     label: line.label,
     stroke: line.color,
-    width: line.width ?? (line.stacked ? 0.75 : 1.5),
+    // An area has no outline: that of a part which is 0 would lie on the part below.
+    width: line.width ?? (line.stacked ? 0 : 1.5),
     ...(line.stacked ? { fill: fade(line.color, 0.72) } : {}),
     ...(line.dashed ? { dash: [3, 3] } : {}),
     spanGaps: false,
