@@ -19,7 +19,7 @@ const PROCESS_SUM_BYTES: i64 = 64;
 const HOST_SUM_BYTES: i64 = 130;
 /// Of `boot`, with a description of the host, a gap and their indexes.
 const BOOT_BYTES: i64 = 500;
-/// Of `process_list`, beside its blob.
+/// Of `process_list`, beside its blobs.
 const LIST_BYTES: i64 = 60;
 /// Of `interval`, with its indexes, beside its blobs.
 pub(super) const INTERVAL_BYTES: i64 = 400;
@@ -185,7 +185,7 @@ fn unauthenticated_rest(connection: &Connection) -> Sql<Rows> {
         of("host_minute", &HOST_SUM_BYTES.to_string())?,
         of("host_hour", &HOST_SUM_BYTES.to_string())?,
         of("boot", &BOOT_BYTES.to_string())?,
-        of("process_list", &format!("length(processes) + {LIST_BYTES}"))?,
+        of("process_list", &format!("length(processes) + coalesce(length(resting), 0) + {LIST_BYTES}"))?,
     ]))
 }
 
