@@ -53,6 +53,8 @@ mod writer;
 
 #[cfg(feature = "bundled")]
 pub use check::{CheckReport, LostRows, check};
+#[doc(hidden)]
+pub use codec::exercise::exercise;
 pub use error::{Result, StoreError};
 pub use forget::forget_host;
 pub use gap::{Gap, GapFinder};

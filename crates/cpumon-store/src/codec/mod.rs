@@ -7,6 +7,7 @@ pub(crate) mod chunk;
 pub(crate) mod columns;
 pub(crate) mod cpus;
 pub(crate) mod delays;
+pub(crate) mod exercise;
 pub(crate) mod host_sched;
 pub(crate) mod meta;
 pub(crate) mod names;
