@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 use cpumon_store::{Query, Reader};
 use cpumon_wire::spool::GapReason;
 
+use crate::flood::kinds::kinds;
+use crate::flood::valid::Sender;
 use crate::seeded_rng::SeededRng;
 use crate::small_disk::SmallDisk;
 use crate::support::{Serve, cpumon, eventually};
@@ -71,7 +73,7 @@ impl Scene {
     fn hurt(&mut self) -> String {
         let pause = Duration::from_millis(100 + self.rng.below(700));
         let trouble = &self.network.trouble;
-        let (name, victim) = match self.rng.below(9) {
+        let (name, victim) = match self.rng.below(10) {
             0 => {
                 // Dropping it is a kill -9.
                 self.receiver.serve = None;
@@ -106,6 +108,14 @@ impl Scene {
                 std::thread::sleep(pause);
                 serve.signal("-CONT");
                 ("paused receiver", None)
+            }
+            8 => {
+                let kinds = kinds();
+                let kind = &kinds[usize::try_from(self.rng.below(kinds.len() as u64)).unwrap()];
+                let to = self.receiver.serve.as_ref().unwrap().udp;
+                // From any number on, so that a kind that comes again is not refused as repeated.
+                Sender::new(kind, to, self.rng.below(1 << 20)).flood(pause);
+                ("flood of a stranger", None)
             }
             6 => ("kill -9 of the agent", Some(self.kill_agent(pause))),
             7 => {
