@@ -265,7 +265,7 @@ fn parse_host_name(text: &str) -> Result<String, String> {
         return Err("a host name must not contain control characters".to_owned());
     }
     if text.parse::<HostId>().is_ok() {
-        return Err("this is a host id, and a host name must be none: receivers would change it".to_owned());
+        return Err("a host name must not be a host id: receivers would rename the host".to_owned());
     }
     Ok(text.to_owned())
 }

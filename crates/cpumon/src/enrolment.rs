@@ -47,7 +47,7 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let dir = dir.display();
         let _ = writeln!(
             stderr(),
-            "cpumon: made a receiver's identity in {dir}; `cpumon serve --tls` must use the same --state or --store"
+            "cpumon: created a receiver identity in {dir}; `cpumon serve --tls` must use the same --state or --store"
         );
     }
     let address = match &args.address {

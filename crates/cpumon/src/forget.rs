@@ -30,9 +30,9 @@ pub fn forget(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     let audit = AuditLog::in_dir(&state_dir(args.place.state.as_deref(), Some(&path)));
     audit.note(AuditEvent::HostForgotten, &this_user(), &named, &path.display().to_string());
     let result = if is_done {
-        format!("removed {named}; if it still sends, it starts from nothing")
+        format!("removed {named}; if it still sends, it is recorded as a new host")
     } else {
-        format!("the receiver is removing {named}; it has much data and takes longer")
+        format!("the receiver is removing {named}; this takes a while because it has much data")
     };
     writeln!(out, "{result}").context("cannot write to standard output")?;
     Ok(Outcome::Done)
@@ -53,7 +53,7 @@ fn confirm(question: &str) -> anyhow::Result<()> {
     let input = std::io::stdin();
     if !input.is_terminal() {
         return Err(Usage(
-            "hosts forget without a terminal needs --yes: removed data cannot be brought back".to_owned(),
+            "hosts forget without a terminal needs --yes: removed data cannot be restored".to_owned(),
         )
         .into());
     }

@@ -69,7 +69,7 @@ fn write_report(
     for LostRows { table, rows, ranges, detail } in &report.lost {
         let mut what = vec![format!("{rows} rows cannot be read")];
         if *ranges > 0 {
-            what.push(format!("an unknown number is missing in {ranges} places"));
+            what.push(format!("an unknown number of rows is missing (ranges: {ranges})"));
         }
         if !detail.is_empty() {
             what.push(escape(detail).to_string());
@@ -132,7 +132,7 @@ mod tests {
             "DAMAGED    s.db\n",
             "file       row \\x1b[2J\n",
             "hole       and 22 more\n",
-            "table      thread: 3 rows cannot be read; an unknown number is missing in 1 places\n",
+            "table      thread: 3 rows cannot be read; an unknown number of rows is missing (ranges: 1)\n",
         ] {
             assert!(text.contains(expected), "{expected} in {text}");
         }

@@ -29,7 +29,7 @@ pub enum Rejected {
     #[error("taking a datagram: its source sends more than --source-datagrams or --source-bytes allow")]
     TooFast,
     /// Its source's datagrams took too much of the receiver's time; nothing of it was read.
-    #[error("taking a datagram: those of its source take too much of the receiver's time")]
+    #[error("taking a datagram: its source uses too much of the receiver's CPU time")]
     TooCostly,
     /// Its host begins more snapshots a second than one may.
     #[error("taking a datagram: its host sends more than 20 snapshots a second")]

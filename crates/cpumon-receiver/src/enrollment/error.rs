@@ -13,7 +13,7 @@ pub enum EnrollmentError {
     #[error("the token {0}; `cpumon token` makes a new one")]
     TokenRefused(&'static str),
     /// No more tokens are made until some are used or have expired.
-    #[error("{0} tokens wait to be used already: use some, or let them expire")]
+    #[error("{0} tokens are unused already: use some or let them expire")]
     TooManyTokens(usize),
     /// A host that was revoked, and is not let in again by this token or decision.
     #[error(
@@ -24,10 +24,10 @@ pub enum EnrollmentError {
     #[error("not enrolled")]
     NotEnrolled,
     /// No device waits to be enrolled under this code or name.
-    #[error("{0}: no device waits with this; `cpumon hosts pending` lists those that do")]
+    #[error("{0}: no waiting device has this code or name; `cpumon hosts pending` lists those that do")]
     NoDeviceWaiting(String),
     /// Two devices wait with this.
-    #[error("{0}: several devices wait with this; reject them by id, and let them ask again")]
+    #[error("{0}: several waiting devices have this code or name; reject them by id and let them ask again")]
     SeveralWait(String),
     /// No receiver acts on what the user decided.
     #[error("no receiver acts on it: it must run with this state directory, with --tls and --discovery")]

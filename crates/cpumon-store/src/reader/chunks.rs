@@ -183,7 +183,7 @@ fn check_times(chunk: &Chunk, span: ChunkSpan) -> Result<(), ReadError> {
     if (ends().min(), ends().max()) == (Some(span.first_end_ns), Some(span.last_end_ns)) {
         Ok(())
     } else {
-        Err(ReadError::Inconsistent("the intervals of a chunk end at other times than it says"))
+        Err(ReadError::Inconsistent("the end times of a chunk's intervals differ from those in its row"))
     }
 }
 

@@ -94,7 +94,7 @@ impl DamageLog {
         let hole = Damage { host: place.host, detail, ..hole() };
         // Not a warning: each reader of the same store meets it, and reports it to who asked.
         log::debug!(
-            "of host {} an interval or a chunk that ends at {} cannot be read: {}",
+            "host {}: the interval or chunk that ends at {} cannot be read: {}",
             hole.host,
             hole.last_end_wall_ns,
             hole.detail

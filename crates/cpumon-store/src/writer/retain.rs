@@ -184,9 +184,7 @@ impl Retention {
             return Ok(None);
         }
         let range = IdRange::Unauthenticated;
-        log::warn!(
-            "the names of unauthenticated hosts take more of the store than they may have: all are deleted"
-        );
+        log::warn!("names of unauthenticated hosts exceed their share of the store: deleting all of them");
         self.wipe = Some(Wipe { names: dims.last_ids()[range], info: dims.last_info(range) });
         Ok(Some(Gone { unauthenticated_names: true, ..Gone::default() }))
     }

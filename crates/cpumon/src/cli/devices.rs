@@ -77,7 +77,7 @@ pub enum KeyAction {
 pub enum HostsCommand {
     /// Refuse an enrolled host from now on, and end its connection
     Revoke(RevokeArgs),
-    /// Remove a host from a store, with all of its data
+    /// Remove a host and all of its data from a store
     Forget(ForgetArgs),
     /// List the enrolled hosts, including revoked ones
     Enrolled(EnrolledArgs),

@@ -114,7 +114,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "hosts forget",
         &[
-            example("Remove a device and all that was recorded of it", "cpumon hosts forget device1"),
+            example("Remove a host and all of its data", "cpumon hosts forget device1"),
             example("Remove it by its id, without being asked", "cpumon hosts forget --yes 0f3a5c77"),
         ],
     ),
