@@ -476,7 +476,7 @@ mod tests {
         for id in 2..6 {
             hub.put(&host(id, i64::from(id)), interval(1, 12_000));
         }
-        hub.put(&host(6, 1), interval(1, 10));
+        hub.put(&host(6, 4), interval(1, 10));
         let bytes = |id: u8| hub.lock().hosts[&HostId([id; 16])].bytes;
         let large = bytes(2);
         hub.forget_silent(51 * SECOND_NS);
