@@ -1,7 +1,7 @@
 //! The measuring thread: this machine, without bytes in between. In: a [`Sampler`]. Out: intervals to the [`Sink`].
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cpumon_agent::Sampler;
 use cpumon_model::{HostStatus, LossCounts, Trust};
@@ -18,7 +18,7 @@ pub fn run(mut sampler: Sampler, sink: &Sink, stop: &AtomicBool) {
         source: sampler.kind(),
         ..HostStatus::default()
     };
-    let (mut last_error, mut heap) = (String::new(), HeapWatch::default());
+    let (mut last_error, mut heap) = (String::new(), HeapWatch::new(Instant::now()));
     while !stop.load(Ordering::Relaxed) {
         match sampler.step(stop) {
             Ok(None) => break,

@@ -83,7 +83,7 @@ pub fn run(
     // From the memory file: a restart must not open these hosts to plain datagrams.
     demux.encrypted_hosts().for_each(|host| sink.note_encrypted(host));
     let (mut next_publish, mut next_flush) = (Instant::now(), Instant::now());
-    let mut heap = HeapWatch::default();
+    let mut heap = HeapWatch::new(Instant::now());
     while !stop.load(Ordering::Relaxed) {
         pulse.beat(HANGS);
         let mut received = None;
