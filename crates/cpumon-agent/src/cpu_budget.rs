@@ -9,14 +9,14 @@ use cpumon_model::{Probes, Snapshot};
 use crate::budget_policy::{BudgetPolicy, Change, CpuShare};
 
 /// Opens a source with other options.
-pub(crate) type Decryptor =
+pub(crate) type OpenSource =
     Box<dyn FnMut(&SourceOptions) -> Result<Box<dyn Source + Send>, CollectError> + Send>;
 
 /// A policy, and the source options that it varies.
 pub(crate) struct CpuBudget {
     policy: BudgetPolicy,
     options: SourceOptions,
-    open: Decryptor,
+    open: OpenSource,
     /// Time and cost at the last snapshot.
     before: Option<Spent>,
     /// Since then another source was opened: that is no cost of its probes.
@@ -34,7 +34,7 @@ struct Spent {
 }
 
 impl CpuBudget {
-    pub(crate) fn new(limit: CpuShare, options: &SourceOptions, open: Decryptor) -> Self {
+    pub(crate) fn new(limit: CpuShare, options: &SourceOptions, open: OpenSource) -> Self {
         let policy = BudgetPolicy::new(limit, options.probes | Probes::EXITS);
         Self {
             policy,

@@ -8,7 +8,7 @@ use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions
 use cpumon_model::{HostInfo, Interval, Rows, Snapshot, SourceKind};
 
 use crate::budget_policy::CpuShare;
-use crate::cpu_budget::{CpuBudget, Decryptor};
+use crate::cpu_budget::{CpuBudget, OpenSource};
 
 /// How to measure; the interval is [`SourceOptions::interval`].
 #[derive(Clone, Debug, Default)]
@@ -71,16 +71,15 @@ impl Sampler {
             info.hostname = hostname.as_str().into();
         }
         let mut sampler = Self::from_source(opened.source, opened.kind, info, &options.source);
-        if let (Some(limit), SourceKind::Bpf) = (options.max_cpu, opened.kind) {
+        // Without probes to switch off, as with procfs, only the intervals get longer.
+        if let Some(limit) = options.max_cpu {
             sampler.limit_cpu(limit, &source, Box::new(open_again));
-        } else if options.max_cpu.is_some() {
-            log::warn!("--max-cpu has no effect with this source: it has no probes to switch off");
         }
         Ok(sampler)
     }
 
     /// Limits the sampler to a share of one CPU; `open` opens a source with other probes.
-    pub(crate) fn limit_cpu(&mut self, limit: CpuShare, source: &SourceOptions, open: Decryptor) {
+    pub(crate) fn limit_cpu(&mut self, limit: CpuShare, source: &SourceOptions, open: OpenSource) {
         self.cpu_budget = Some(CpuBudget::new(limit, source, open));
     }
 
@@ -309,5 +308,23 @@ mod tests {
         let step = sampler.step(&stop).unwrap().unwrap();
         assert!(step.snapshot.health.intervals_skipped >= 2, "{:?}", step.snapshot.health);
         assert_eq!(step.interval.health, step.snapshot.health);
+    }
+
+    #[test]
+    fn a_source_without_probes_is_limited_by_longer_intervals() {
+        let source = SourceOptions {
+            choice: SourceChoice::Procfs,
+            interval: Duration::from_millis(100),
+            ..SourceOptions::default()
+        };
+        // A procfs snapshot takes more than 10 µs of each interval.
+        let max_cpu = Some("0.01%".parse().unwrap());
+        let options = SamplerOptions { source, hostname: None, max_cpu };
+        let mut sampler = Sampler::open(&options).unwrap();
+        let stop = AtomicBool::new(false);
+        for _ in 0..3 {
+            sampler.step(&stop).unwrap().unwrap();
+        }
+        assert!(sampler.cpu_budget_mut().stretch() > 1);
     }
 }
