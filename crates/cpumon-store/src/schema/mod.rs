@@ -92,6 +92,7 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
 }
 
 /// Makes an empty database a store of an older version, or of this one.
+#[cfg(feature = "bundled")]
 pub(crate) fn create(connection: &mut Connection, path: &Path, version: i32) -> Result<()> {
     for text in [PAGE_SIZE, AUTO_VACUUM] {
         pragma(connection, path, text)?;
@@ -100,6 +101,7 @@ pub(crate) fn create(connection: &mut Connection, path: &Path, version: i32) -> 
 }
 
 /// Brings a store of an older version up to date.
+#[cfg(feature = "bundled")]
 pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<()> {
     let from = number(connection, path, "PRAGMA user_version")?;
     migrate(connection, path, Steps { from, to: VERSION })
