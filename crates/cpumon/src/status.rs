@@ -277,9 +277,8 @@ mod tests {
         assert!(cells(3).ends_with("sched 1500 4 exits_lost") && !text.contains('\u{1b}'), "{text}");
     }
 
-    #[test]
-    fn a_status_reads_well_and_is_safe_to_print() {
-        let host = api::Host {
+    fn a_host() -> api::Host {
+        api::Host {
             id: "ab".repeat(16),
             hostname: "evil\u{1b}[2J".into(),
             trust: "unauthenticated".into(),
@@ -296,7 +295,42 @@ mod tests {
             }),
             loss: api::Loss { snapshots_lost: 2, store_dropped: 1, ..api::Loss::default() },
             ..api::Host::default()
-        };
+        }
+    }
+
+    fn connections() -> api::Connections {
+        api::Connections {
+            address: "0.0.0.0:3002".into(),
+            devices: 2,
+            accepted: 9,
+            bytes: 5000,
+            enrolled: 2,
+            handshakes_failed: 3,
+            requests: 4,
+            requests_waiting: 1,
+            requests_accepted: 2,
+            requests_refused: 1,
+            discovery: Some(api::Discovery {
+                key: "ab".repeat(16),
+                queries: 9,
+                answered: 5,
+                unrelated: 1,
+                too_many: 3,
+                malformed: 2,
+                failed: 0,
+            }),
+            refused_by: vec![api::Rejects {
+                source: "10.0.0.66".into(),
+                count: 3,
+                reason: "TLS: invalid peer certificate: UnknownIssuer".into(),
+                ..api::Rejects::default()
+            }],
+            ..api::Connections::default()
+        }
+    }
+
+    #[test]
+    fn a_status_reads_well_and_is_safe_to_print() {
         let status = api::Status {
             version: "0.1.0".into(),
             pid: 42,
@@ -319,34 +353,7 @@ mod tests {
                 accepts_v1: true,
                 ..api::Receiver::default()
             },
-            connections: Some(api::Connections {
-                address: "0.0.0.0:3002".into(),
-                devices: 2,
-                accepted: 9,
-                bytes: 5000,
-                enrolled: 2,
-                handshakes_failed: 3,
-                requests: 4,
-                requests_waiting: 1,
-                requests_accepted: 2,
-                requests_refused: 1,
-                discovery: Some(api::Discovery {
-                    key: "ab".repeat(16),
-                    queries: 9,
-                    answered: 5,
-                    unrelated: 1,
-                    too_many: 3,
-                    malformed: 2,
-                    failed: 0,
-                }),
-                refused_by: vec![api::Rejects {
-                    source: "10.0.0.66".into(),
-                    count: 3,
-                    reason: "TLS: invalid peer certificate: UnknownIssuer".into(),
-                    ..api::Rejects::default()
-                }],
-                ..api::Connections::default()
-            }),
+            connections: Some(connections()),
             store: api::Store {
                 path: "x.db".into(),
                 state: api::StoreState::Failing,
@@ -354,7 +361,7 @@ mod tests {
                 refused: 6,
                 ..api::Store::default()
             },
-            hosts: vec![host],
+            hosts: vec![a_host()],
             ..api::Status::default()
         };
         let mut text = Vec::new();
