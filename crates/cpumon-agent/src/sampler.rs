@@ -4,7 +4,9 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use cpumon_collect::{CollectError, Schedule, Source, SourceChoice, SourceOptions, give_memory_back};
+use cpumon_collect::{
+    CollectError, Schedule, Source, SourceChoice, SourceOptions, give_large_lists_back, give_memory_back,
+};
 use cpumon_model::{HostInfo, Interval, Rows, Snapshot, SourceKind};
 
 use crate::budget_policy::CpuShare;
@@ -62,6 +64,9 @@ impl Sampler {
     /// # Errors
     /// A forced source that cannot run, or a machine that cannot be measured at all.
     pub fn open(options: &SamplerOptions) -> Result<Self, CollectError> {
+        // Opening a source frees some 5 MB of the kernel's type information. From then on the C library would put the lists of all
+        // threads on its heap, where what they outgrew stays.
+        give_large_lists_back();
         let opened = cpumon_collect::open(&options.source)?;
         // Probes that failed to load here are not tried again by the CPU budget.
         let source = SourceOptions { probes: opened.probes, ..options.source.clone() };

@@ -9,6 +9,7 @@ mod skip;
 
 mod allocations;
 mod budget;
+mod heap;
 mod process;
 mod rights;
 mod sandbox;
