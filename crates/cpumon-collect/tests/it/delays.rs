@@ -136,3 +136,34 @@ fn slots_of_ended_processes_are_used_again() {
     assert!(named > 1_000, "{named} processes lived and died with a histogram");
     assert_eq!(snapshot.health.histogram_drops, 0);
 }
+
+/// Memory of this process that is mapped from BPF maps and may be written, KiB: the histograms, and two pages.
+fn writable_map_kib() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut is_map = false;
+    let mut kib = 0;
+    for line in maps.lines() {
+        if let Some(rss) = line.strip_prefix("Rss:") {
+            let rss: u64 = rss.trim().trim_end_matches(" kB").parse().unwrap();
+            kib += if is_map { rss } else { 0 };
+        } else if line.contains('-') && line.split(' ').nth(1).is_some_and(|rights| rights.len() == 4) {
+            is_map = line.contains(" rw-s ") && line.ends_with("anon_inode:bpf-map");
+        }
+    }
+    kib
+}
+
+#[test]
+fn only_the_histograms_in_use_are_mapped() {
+    let options = SourceOptions { probes: Probes::HISTOGRAMS, ..SourceOptions::default() };
+    let Some((mut opened, _turn)) = bpf_for(options) else { return };
+    let mut snapshot = Snapshot::default();
+    for _ in 0..3 {
+        opened.source.snapshot(&mut snapshot).unwrap();
+    }
+    let owners = snapshot.delays.iter().filter(|row| matches!(row.of, DelayOf::Process(_))).count() as u64;
+    assert!(owners > 0);
+    // 1,040 bytes each, and up to the next power of two; many ended before the first snapshot.
+    let kib = writable_map_kib();
+    assert!(kib > owners && kib < 64 + owners.max(128) * 4, "{kib} KiB for {owners} histograms");
+}

@@ -244,6 +244,8 @@ impl DelayEntry {
 pub(crate) struct DelayPage {
     pub(crate) round: u64,
     pub(crate) drops: u64,
+    /// Bits of the numbers of all slots that the probe ever took.
+    pub(crate) taken: u64,
 }
 
 /// Length of an executable's name in an event, its NUL included.
@@ -271,7 +273,7 @@ assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32
 assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, send_all: 16, cpus: 20, rest_mask: 24);
 assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);
 assert_layout!(DelayEntry: 1040, kind: 0, owner: 4, start_ns: 8, counts: 16);
-assert_layout!(DelayPage: 16, round: 0, drops: 8);
+assert_layout!(DelayPage: 24, round: 0, drops: 8, taken: 16);
 
 /// [`TaskRecord`] without its times, as the iterator sends it for a thread that has none.
 pub(crate) const PLAIN_RECORD_BYTES: usize = offset_of!(TaskRecord, times);

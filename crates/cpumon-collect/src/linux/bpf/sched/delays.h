@@ -4,9 +4,10 @@
 //           selected it. A sum and a maximum do not distinguish one rare long wait from many short ones.
 // costs:    17 ns a switch; docs/probes.md.
 //
-// Histograms are in one array that user space maps, so that a pass reads them without a system call. A process takes a slot out
-// of a queue at its first delay and is found by a hash; a thread remembers its slots, so that a switch needs two array lookups.
-// User space frees a slot when its process has ended and was read. A delay without a slot is counted in `drops`.
+// Histograms are in one array that user space maps, so that a pass reads them without a system call. A process takes a slot off
+// a stack at its first delay and is found by a hash; a thread remembers its slots, so that a switch needs two array lookups.
+// User space frees a slot when its process has ended and was read. So the slots in use are always the first, and user space maps
+// no more than these. A delay without a slot is counted in `drops`.
 #pragma once
 
 #include "cpus.h"
@@ -45,10 +46,12 @@ ASSERT_SIZE(delay_key, 16);
 struct delay_page {
 	__u64 round; // user space: other threads are selected, or slots are free again
 	__u64 drops; // delays that are in no process's histogram, or not in that of a selected thread
+	__u64 taken; // bits of the numbers of all slots that the probe ever took: none is above
 };
-ASSERT_SIZE(delay_page, 16);
+ASSERT_SIZE(delay_page, 24);
 ASSERT_AT(delay_page, round, 0);
 ASSERT_AT(delay_page, drops, 8);
+ASSERT_AT(delay_page, taken, 16);
 
 // What a thread remembers. Slot 0 is never in use.
 struct delay_slots {
@@ -85,7 +88,7 @@ struct {
 } delay_owners SEC(".maps");
 
 struct {
-	__uint(type, BPF_MAP_TYPE_QUEUE);
+	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, 1);
 	__type(value, __u32);
 } free_delays SEC(".maps");
@@ -122,7 +125,7 @@ static __always_inline __u32 delay_bucket(__u64 ns)
 	return (shift << DELAY_GROUPING_POWER) + (__u32)(ns >> shift);
 }
 
-// The slot of a process, taken out of the queue if it has none yet. 0: there is none.
+// The slot of a process, taken off the stack if it has none yet. 0: there is none.
 static __noinline __u32 claim_delays(__u32 tgid, __u64 start_ns)
 {
 	struct delay_key key = {.kind = DELAYS_PROCESS, .owner = tgid, .start_ns = start_ns};
@@ -131,8 +134,10 @@ static __noinline __u32 claim_delays(__u32 tgid, __u64 start_ns)
 
 	if (known)
 		return *known;
-	if (bpf_map_pop_elem(&free_delays, &slot))
+	// Before the first round the stack is being filled, with the last slots first.
+	if (!delay_page.round || bpf_map_pop_elem(&free_delays, &slot))
 		return 0;
+	__sync_fetch_and_or(&delay_page.taken, slot);
 	// Another thread of it may have been faster.
 	if (bpf_map_update_elem(&delay_owners, &key, &slot, BPF_NOEXIST)) {
 		bpf_map_push_elem(&free_delays, &slot, 0);

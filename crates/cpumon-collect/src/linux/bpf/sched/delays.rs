@@ -16,6 +16,12 @@ use crate::select::ThreadPattern;
 /// Threads that can be selected at the same time.
 const MAX_THREADS: usize = 256;
 
+/// The map of the slots.
+const SLOTS: &str = "delays";
+
+/// Slots that are mapped at first.
+const FIRST_SLOTS: usize = 64;
+
 /// delays.h: `DELAYS_*`.
 const FREE: u32 = 0;
 const THREAD: u32 = 2;
@@ -36,7 +42,9 @@ impl SlotTotals {
 }
 
 pub(crate) struct DelayAccounts {
+    /// Those that were ever in use, up to a power of two.
     slots: Shared<DelayEntry>,
+    all_slots: MapHandle,
     cpus: Shared<DelayEntry>,
     page: Shared<DelayPage>,
     owners: MapHandle,
@@ -57,18 +65,20 @@ pub(crate) struct DelayAccounts {
 }
 
 impl DelayAccounts {
-    /// Fills the queue of free slots; from here on processes take them.
+    /// Fills the stack of free slots; from here on processes take them.
     pub(crate) fn open(programs: &Programs, patterns: &[ThreadPattern]) -> Result<Self, CollectError> {
         let handle = |name| {
             let map = programs.map(name)?;
             MapHandle::try_from(&map).map_err(|error| failed("keep a map of the histograms", &error))
         };
-        let slots: Shared<DelayEntry> = Shared::map(programs, "delays", true)?;
+        let all_slots = handle(SLOTS)?;
+        let slots: Shared<DelayEntry> = Shared::map_first(&all_slots, SLOTS, true, FIRST_SLOTS)?;
         let cpus: Shared<DelayEntry> = Shared::map(programs, "cpu_delays", false)?;
         let mut accounts = Self {
             kept: (0..slots.len()).map(|_| None).collect(),
             kept_cpus: vec![Arc::default(); cpus.len()],
             slots,
+            all_slots,
             cpus,
             page: Shared::map(programs, ".bss.delays", true)?,
             owners: handle("delay_owners")?,
@@ -80,11 +90,11 @@ impl DelayAccounts {
             first_drops: 0,
             has_warned: false,
         };
-        // Slot 0 is never in use: to the probe 0 means that a thread has no slot.
-        for slot in 1..accounts.slots.len() {
+        // Slot 0 is never in use: to the probe 0 means that a thread has no slot. The first ones come to lie on top.
+        for slot in (1..accounts.all_slots.max_entries() as usize).rev() {
             accounts.give_back(slot)?;
         }
-        // Threads that found no slot before the queue was filled search again.
+        // Threads that found no slot before the stack was filled search again.
         accounts.begin_round();
         accounts.first_drops = accounts.drops();
         accounts.drops_before = accounts.first_drops;
@@ -100,6 +110,8 @@ impl DelayAccounts {
         into: &mut Snapshot,
     ) -> Result<(), CollectError> {
         self.read_cpus(into);
+        let taken = self.page.read(0).map_or(0, |page| page.taken);
+        self.map_up_to(usize::try_from(taken).unwrap_or(usize::MAX))?;
         let mut has_freed = false;
         for at in 1..self.slots.len() {
             let Some(entry) = self.slots.read(at).filter(|entry| entry.kind != FREE) else { continue };
@@ -123,6 +135,18 @@ impl DelayAccounts {
         into.health.histogram_drops = drops.saturating_sub(self.first_drops);
         if self.select(live)? || is_wanted {
             self.begin_round();
+        }
+        Ok(())
+    }
+
+    /// Maps the slots up to this one.
+    fn map_up_to(&mut self, slot: usize) -> Result<(), CollectError> {
+        let all = self.all_slots.max_entries() as usize;
+        let wanted = slot.saturating_add(1).checked_next_power_of_two().map_or(all, |slots| slots.min(all));
+        if wanted > self.slots.len() {
+            // The kernel lets no mapping of a map grow, so this is a new one; the old one is unmapped here.
+            self.slots = Shared::map_first(&self.all_slots, SLOTS, true, wanted)?;
+            self.kept.resize_with(wanted, || None);
         }
         Ok(())
     }
@@ -170,6 +194,7 @@ impl DelayAccounts {
         };
         let number = u32::from_ne_bytes(bytes.first_chunk().copied().unwrap_or_default());
         let slot = number as usize;
+        self.map_up_to(slot)?;
         let entry =
             DelayEntry { kind: THREAD, owner: task.tid, start_ns: task.start_ns, ..DelayEntry::EMPTY };
         // Before `owners` leads to it: the probe counts only into a slot that names the right owner.
@@ -190,7 +215,7 @@ impl DelayAccounts {
         self.kept[at] = None;
         self.selected.retain(|(_, slot)| *slot != at);
         self.slots.write(at, &DelayEntry::EMPTY);
-        // Last: once it is in the queue, the probe may give the slot to another process.
+        // Last: once it is on the stack, the probe may give the slot to another process.
         self.give_back(at)
     }
 

@@ -2,7 +2,6 @@
 //! neither a system call nor an allocation.
 
 use std::marker::PhantomData;
-use std::os::fd::AsFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
@@ -31,11 +30,21 @@ impl<T: Plain> Shared<T> {
         name: &'static str,
         can_write: bool,
     ) -> Result<Self, CollectError> {
+        Self::map_first(&programs.map(name)?, name, can_write, usize::MAX)
+    }
+
+    /// Maps the first `count` entries of `map`, or all if it has fewer: what is mapped counts as memory of this process.
+    pub(crate) fn map_first(
+        map: &impl MapCore,
+        name: &'static str,
+        can_write: bool,
+        count: usize,
+    ) -> Result<Self, CollectError> {
         let refused = |why: &str| CollectError::BpfUnavailable {
             reason: format!("cannot map `{name}` of the probe: {why}"),
         };
-        let map = programs.map(name)?;
-        let (value_bytes, count) = (map.value_size() as usize, map.max_entries() as usize);
+        let value_bytes = map.value_size() as usize;
+        let count = count.min(map.max_entries() as usize);
         // The kernel rounds array entries up to 8 bytes: only then is the map an array of `T`.
         if value_bytes != size_of::<T>() || !size_of::<T>().is_multiple_of(8) {
             return Err(refused("its value has another size"));
