@@ -1,7 +1,12 @@
 //! [`Datagrams`]: reusable buffers for the datagrams of one snapshot, so that a steady state allocates
 //! nothing.
 
-/// Datagrams of one snapshot or v1 set. Clearing keeps every buffer.
+/// Buffers together larger than that are freed where only a few of them were needed, bytes.
+const SMALL_BYTES: usize = 256 << 10;
+/// Few: less than one in so many.
+const BUFFERS_FOR_ONE: usize = 8;
+
+/// Datagrams of one snapshot or v1 set. Clearing keeps the buffers, except those that only a far larger snapshot needed.
 #[derive(Clone, Debug, Default)]
 pub struct Datagrams {
     buffers: Vec<Vec<u8>>,
@@ -15,9 +20,18 @@ impl Datagrams {
         Self::default()
     }
 
-    /// Forgets the datagrams, keeps their buffers.
+    /// Forgets the datagrams, keeps their buffers. The first snapshots hold every thread and take up to a hundred times as many as
+    /// later ones: what they needed more than twice the last one is freed.
     pub fn clear(&mut self) {
-        self.used = 0;
+        let used = std::mem::take(&mut self.used);
+        if used < self.buffers.len() / BUFFERS_FOR_ONE && self.capacity_bytes() > SMALL_BYTES {
+            self.buffers.truncate(used * 2);
+            self.buffers.shrink_to_fit();
+        }
+    }
+
+    fn capacity_bytes(&self) -> usize {
+        self.buffers.iter().map(Vec::capacity).sum()
     }
 
     /// The datagrams, in the order in which to send them.
@@ -102,5 +116,23 @@ mod tests {
         assert!(datagrams.is_empty() && datagrams.iter().next().is_none());
         assert_eq!(datagrams.push(), &Vec::<u8>::new());
         assert_eq!(datagrams.as_slice(), &[Vec::<u8>::new()]);
+    }
+
+    #[test]
+    fn a_full_snapshot_leaves_no_buffers_behind() {
+        let mut datagrams = Datagrams::new();
+        let mut send = |count: usize| {
+            datagrams.clear();
+            for _ in 0..count {
+                datagrams.push().extend_from_slice(&[0; 1_400]);
+            }
+            datagrams.buffers.len()
+        };
+        assert_eq!(send(500), 500);
+        assert_eq!(send(10), 500, "the one before had so many");
+        assert_eq!(send(12), 20);
+        assert_eq!(send(20), 20);
+        assert_eq!(send(1), 20, "few buffers stay");
+        assert_eq!(send(1), 20);
     }
 }

@@ -3,6 +3,10 @@
 use super::header::{HEADER_BYTES, Header, MAX_FRAGMENTS};
 use crate::Datagrams;
 
+/// A row that does not fit is written and taken back, and encryption adds some bytes. With space for both a buffer is
+/// not doubled.
+const SPARE_BYTES: usize = 256;
+
 /// The datagrams of one snapshot; the last one is being filled.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
@@ -14,9 +18,15 @@ pub(crate) struct Frames<'a> {
 impl<'a> Frames<'a> {
     pub(crate) fn new(header: Header, max_bytes: usize, out: &'a mut Datagrams) -> Self {
         out.clear();
-        let header = header.to_bytes();
-        out.push().extend_from_slice(&header);
-        Self { out, header, max_bytes }
+        let mut frames = Self { out, header: header.to_bytes(), max_bytes };
+        frames.push();
+        frames
+    }
+
+    fn push(&mut self) {
+        let buffer = self.out.push();
+        buffer.reserve_exact(self.max_bytes + SPARE_BYTES);
+        buffer.extend_from_slice(&self.header);
     }
 
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
@@ -34,7 +44,7 @@ impl<'a> Frames<'a> {
         if self.buffer().len() <= HEADER_BYTES || self.out.len() >= usize::from(MAX_FRAGMENTS) {
             return false;
         }
-        self.out.push().extend_from_slice(&self.header);
+        self.push();
         true
     }
 

@@ -61,10 +61,14 @@ impl KnownThreads {
         self.gone.extend(rest.iter().map(|known| (known.process, known.key)));
         self.list.truncate(self.kept);
         trim_list(&mut self.list);
-        if !self.new.is_empty() {
-            self.list.append(&mut self.new);
+        if self.list.is_empty() {
+            // The first snapshot: all of them are new.
+            std::mem::swap(&mut self.list, &mut self.new);
+        } else if !self.new.is_empty() {
+            self.list.extend_from_slice(&self.new);
             self.list.sort_unstable_by_key(|known| known.key);
         }
+        empty_list(&mut self.new);
     }
 
     /// Whether this thread is to be sent with its name. If not, it is to be sent without if it changed.
@@ -159,5 +163,25 @@ impl KnownProcesses {
             sends_left: sends_left.saturating_sub(1),
         });
         due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_of_the_first_snapshot_are_in_one_list() {
+        let turn = Turn { everything: false, slot: 0, slots: 0, name_sends: 2 };
+        let threads: Vec<_> = (1..20_000)
+            .map(|tid| ThreadSample { key: ThreadKey { tid, start_ns: 1 }, ..ThreadSample::default() })
+            .collect();
+        let mut known = KnownThreads::default();
+        for _ in 0..2 {
+            known.begin();
+            assert!(threads.iter().all(|thread| known.next(thread, true, turn)), "a name is sent twice");
+            known.finish();
+            assert_eq!((known.list.len(), known.new.capacity()), (threads.len(), 0));
+        }
     }
 }
