@@ -87,6 +87,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	int exit_state;
+	void *stack;
 	int pid;
 	int tgid;
 	struct task_struct *real_parent;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 
 use cpumon_model::Probes;
 use libbpf_rs::btf::Btf;
-use libbpf_rs::btf::types::{Struct, Typedef};
+use libbpf_rs::btf::types::{Func, Struct, Typedef};
 use libbpf_rs::{Link, MapCore, Object, OpenObject};
 
 #[cfg(test)]
@@ -39,6 +39,10 @@ const PROGRAMS: [(&str, Probes); 10] = [
 /// Wakeup events say when a thread became runnable, where the run queues cannot be read; cut.h: `OWN_WAKEUPS`.
 const WAKEUPS: [&str; 2] = ["on_wakeup", "on_wakeup_new"];
 const OWN_WAKEUPS: u32 = 0x1_0000;
+
+/// The kernel's function that gives an address a type without a call, and what says that this kernel has it; waits.h: `regs_of`.
+const CAST: &str = "bpf_rdonly_cast";
+const CAN_CAST: u32 = 0x2_0000;
 
 /// Where threads can stay in a queue after they fell asleep, a move to another queue makes their time of wakeup unknown; threads.h: `woken_at`.
 const MIGRATE: &str = "on_migrate";
@@ -123,6 +127,9 @@ fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object,
         leaves_late = has_member(&btf, "sched_entity", "sched_delayed");
         if !has_reachable_queues(&btf) {
             constant |= OWN_WAKEUPS;
+        }
+        if btf.type_by_name::<Func<'_>>(CAST).is_some() {
+            constant |= CAN_CAST;
         }
     }
     for mut program in object.progs_mut() {

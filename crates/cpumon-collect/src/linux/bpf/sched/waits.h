@@ -22,17 +22,35 @@
 
 #define TS_COMPAT 0x0002
 
+// How far above the begin of its stack a task's saved registers are: the same for all tasks. 0: no task was asked yet.
+static volatile __u64 regs_at SEC(".bss.regs");
+
+// No call in the end, only a type: the verifier replaces it. Since Linux 6.2.
+extern void *bpf_rdonly_cast(const void *obj, __u32 btf_id) __ksym __weak;
+
+// A call of a helper takes longer than all else that a wait reason needs, so only the first task is asked that way.
+static __always_inline struct pt_regs *regs_of(struct task_struct *task)
+{
+	struct pt_regs *regs;
+
+	if (probes & CAN_CAST && regs_at)
+		return bpf_rdonly_cast((void *)((__u64)task->stack + regs_at), bpf_core_type_id_kernel(struct pt_regs));
+	regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	regs_at = (__u64)regs - (__u64)task->stack;
+	return regs;
+}
+
 // -1: in none; -2: not one that can be named.
 static __always_inline long syscall_of(struct task_struct *task)
 {
 #if defined(__TARGET_ARCH_x86)
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = regs_of(task);
 
 	if (bpf_core_field_exists(task->thread_info.status) && task->thread_info.status & TS_COMPAT)
 		return -2;
 	return regs->orig_ax < 0 ? -1 : regs->orig_ax;
 #elif defined(__TARGET_ARCH_arm64)
-	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+	struct pt_regs *regs = regs_of(task);
 
 	return regs->syscallno < 0 ? -1 : regs->syscallno;
 #else
