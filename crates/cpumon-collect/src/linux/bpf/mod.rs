@@ -285,6 +285,9 @@ impl BpfSource {
         // Also after a failure: otherwise every end of a thread until the next pass would leave a copy.
         self.control.end();
         let oddities = read?;
+        if self.watch.is_some() {
+            self.read_lost_cuts(into);
+        }
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
         let malformed = self.ring.drain(&mut self.events)?;
         let lost = *lost.get_or_insert_with(|| self.read_lost(into));
@@ -312,6 +315,14 @@ impl BpfSource {
         let oddities = self.iterator.read(self.tracker.before(), self.hidden.threads(), &mut self.records)?;
         self.cpus.read(&mut into.cpus)?;
         Ok(oddities)
+    }
+
+    /// Of the pass itself: the copies as of the cut that did not fit. What those threads ran is missing in this interval, so it says so.
+    fn read_lost_cuts(&self, into: &mut Snapshot) {
+        let cuts = self.ring.drops().cuts;
+        let health = &mut into.health;
+        health.ring_drops = health.ring_drops.saturating_add(cuts.saturating_sub(health.cuts_lost));
+        health.cuts_lost = cuts;
     }
 
     /// Reads the events that did not fit, and returns the sums of the exits among them.
