@@ -136,6 +136,20 @@ impl Waits {
         self.add_to_full(reason, ns);
     }
 
+    /// Takes time away, from the longest wait first.
+    pub fn cut(&mut self, mut ns: u64) {
+        while ns > 0 {
+            let longest = (0..WAIT_SLOTS).max_by_key(|&slot| self.ns[slot]).filter(|&slot| self.ns[slot] > 0);
+            let Some(slot) = longest else { return };
+            let taken = ns.min(self.ns[slot]);
+            self.ns[slot] -= taken;
+            ns -= taken;
+            if self.ns[slot] == 0 {
+                self.reasons[slot] = WaitReason::NONE;
+            }
+        }
+    }
+
     fn add_to_full(&mut self, reason: WaitReason, ns: u64) {
         let others = self.slot_of(WaitReason::OTHER);
         let by_time = |slot: &usize| (self.ns[*slot], self.reasons[*slot]);

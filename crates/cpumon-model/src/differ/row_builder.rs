@@ -14,6 +14,9 @@ const START_RESOLUTION_NS: u64 = 10_000_000;
 /// Slack for "more run time than time": `sum_exec_runtime` moves in steps of a tick (10 ms at HZ=100) at either end.
 const TICK_SLACK_NS: u64 = 20_000_000;
 
+/// Slack for "more blocked time than time": each wait is rounded to whole µs on the way.
+const WAIT_SLACK_NS: i64 = 100_000;
+
 /// The two snapshots and what every row needs to know of them.
 pub(super) struct RowBuilder<'a> {
     pub(super) prev: &'a Snapshot,
@@ -24,6 +27,8 @@ pub(super) struct RowBuilder<'a> {
     pub(super) most_run_ns: i64,
     /// The scheduler's events were measured on both sides.
     pub(super) has_sched: bool,
+    /// A task cannot be ready or blocked for longer, ns. None where snapshots between the two were lost: rows may span more.
+    most_waiting_ns: Option<i64>,
 }
 
 impl<'a> RowBuilder<'a> {
@@ -33,7 +38,15 @@ impl<'a> RowBuilder<'a> {
             .saturating_add(pass_ns(cur))
             .saturating_add(TICK_SLACK_NS);
         let has_sched = common_fields(prev, cur).contains(Fields::SCHED);
-        Self { prev, cur, born_from_ns: born_from_ns(prev.begin), most_run_ns: signed(most), has_sched }
+        let follows = cur.sequence == prev.sequence.wrapping_add(1);
+        Self {
+            prev,
+            cur,
+            born_from_ns: born_from_ns(prev.begin),
+            most_run_ns: signed(most),
+            has_sched,
+            most_waiting_ns: follows.then(|| signed(duration_ns)),
+        }
     }
 
     pub(super) fn is_born(&self, start_ns: u64) -> bool {
@@ -91,6 +104,7 @@ impl<'a> RowBuilder<'a> {
         } else {
             SchedDelta::default()
         };
+        let (delta, sched) = self.limit_waiting(delta, sched);
         // After a lost snapshot the row may span more than the born rule sees, so only known threads are judged.
         if earlier.is_some() && delta.run_ns > self.most_run_ns {
             flags |= Flags::IMPOSSIBLE;
@@ -102,6 +116,21 @@ impl<'a> RowBuilder<'a> {
             (true, true) => Life::BornEnded,
         };
         ThreadInterval { life, flags, delta, sched, ..bare_row(thread) }
+    }
+
+    /// Cuts off time in which the thread cannot have waited: the kernel counts a run delay when it ends, however long before it began,
+    /// and where a switch was missed, its time is booked in a later interval.
+    fn limit_waiting(&self, mut delta: Delta, mut sched: SchedDelta) -> (Delta, SchedDelta) {
+        let Some(most_ns) = self.most_waiting_ns else { return (delta, sched) };
+        let left_ns = most_ns.saturating_sub(delta.run_ns).max(0);
+        delta.run_delay_ns = delta.run_delay_ns.min(left_ns);
+        sched.delay_after_wakeup_ns = sched.delay_after_wakeup_ns.min(delta.run_delay_ns.max(0));
+        let left_ns = left_ns.saturating_sub(delta.run_delay_ns.max(0));
+        if sched.blocked_ns.saturating_sub(left_ns) > WAIT_SLACK_NS {
+            sched.waits.cut(sched.blocked_ns.saturating_sub(left_ns).unsigned_abs());
+            sched.blocked_ns = left_ns;
+        }
+        (delta, sched)
     }
 
     /// The row of a thread that is gone; none if there is an exit record, which says more.
