@@ -202,8 +202,8 @@ impl Interval {
     }
 
     /// A delay of a histogram was no shorter than its bucket, whatever was reported of the longest one: the exit that had it may be
-    /// lost, and the wire carries whole µs. Otherwise a percentile could exceed the longest delay.
-    fn raise_longest_delays(&mut self) {
+    /// lost, and wire and store keep whole µs. Otherwise a percentile could exceed the longest delay. Rows must be sorted by their keys.
+    pub fn raise_longest_delays(&mut self) {
         for owner in &self.delays {
             let Some((top, _)) = owner.histogram.iter().next_back() else { continue };
             let least_ns = signed(*delay_range_ns(top).start());

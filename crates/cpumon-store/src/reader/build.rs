@@ -29,6 +29,20 @@ pub(super) struct HostKey {
     pub(super) boot: BootId,
 }
 
+/// Fills what is known of the whole interval; it has no rows then.
+fn fill_meta(query: &Query, key: HostKey, row: &MetaRow, into: &mut StoredInterval) {
+    meta::apply(row, key.host, key.boot, &mut into.interval);
+    // What is not read must come out as not known, not as zeros.
+    if !query.sched {
+        into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS;
+    }
+    into.received_wall_ns = row[meta::RECEIVED];
+    into.loss = meta::loss_of(row);
+    into.interval.processes.clear();
+    into.interval.threads.clear();
+    into.interval.delays.clear();
+}
+
 /// Fills everything but the CPUs.
 pub(super) fn fill(
     connection: &Connection,
@@ -39,17 +53,8 @@ pub(super) fn fill(
     rows: PackedRows<'_>,
     into: &mut StoredInterval,
 ) -> rusqlite::Result<()> {
-    meta::apply(row, key.host, key.boot, &mut into.interval);
-    // What is not read must come out as not known, not as zeros.
-    if !query.sched {
-        into.interval.fields -= Fields::SCHED | Fields::WAITS | Fields::HISTOGRAMS;
-    }
-    into.received_wall_ns = row[meta::RECEIVED];
-    into.loss = meta::loss_of(row);
+    fill_meta(query, key, row, into);
     let interval = &mut into.interval;
-    interval.processes.clear();
-    interval.threads.clear();
-    interval.delays.clear();
     if query.what == What::Meta {
         return Ok(());
     }
@@ -106,5 +111,7 @@ pub(super) fn fill(
     interval.processes.sort_unstable_by_key(|process| process.key);
     interval.threads.sort_unstable_by_key(|thread| thread.key);
     interval.delays.sort_unstable_by_key(|row| row.of);
+    // The longest delay of a process is that of its stored threads; one that ended unseen has none.
+    interval.raise_longest_delays();
     Ok(())
 }

@@ -262,7 +262,7 @@ fn sched(random: &mut Random) -> SchedDelta {
 
 /// What a store gives back of an interval without the threads that rest: active rows, and the sums of these.
 pub fn active(interval: &Interval) -> Interval {
-    let mut active = active_before_12(interval);
+    let mut active = active_rows(interval);
     // What ended waits for nothing.
     for row in active.threads.iter_mut().filter(|row| row.life.has_ended()) {
         row.sched.open_wait = WaitReason::NONE;
@@ -273,11 +273,18 @@ pub fn active(interval: &Interval) -> Interval {
             process.sched += &row.sched;
         }
     }
+    active.raise_longest_delays();
     active
 }
 
 /// The same of a store that was written before schema version 12: rows that did not run were left out of the sums.
 pub fn active_before_12(interval: &Interval) -> Interval {
+    let mut active = active_rows(interval);
+    active.raise_longest_delays();
+    active
+}
+
+fn active_rows(interval: &Interval) -> Interval {
     let mut active = Interval { trust: Some(Trust::Local), ..interval.clone() };
     let is_odd = |life: Life, flags: cpumon_model::Flags| life != Life::Alive || !flags.is_empty();
     let has_delays =
