@@ -68,7 +68,7 @@ pub use interval::{Flags, Interval, Life, ProcessInterval, ThreadInterval, flag_
 pub use interval_view::IntervalView;
 pub use irq::{IrqInterval, IrqSample, LOCAL_IRQ_FROM};
 pub use ledger::Ledger;
-pub use lists::{empty_list, trim_list};
+pub use lists::{empty_list, sort_rows, trim_list};
 pub use memory::{
     DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_delays, bytes_of_info, bytes_of_rows,
 };

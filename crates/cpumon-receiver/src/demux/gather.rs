@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cpumon_model::{
     CpuSample, DELAY_BUCKET_BYTES, DelayHistogram, DelayOf, Delays, ExitSample, HISTOGRAM_BYTES, HostInfo,
     INFO_BYTES, IrqSample, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample,
-    trim_list,
+    sort_rows, trim_list,
 };
 
 use super::accounts::grow;
@@ -261,11 +261,11 @@ impl Gather {
         // Fragments arrive in any order, and everything behind this searches by ascending keys.
         snapshot.cpus.sort_unstable_by_key(|cpu| cpu.cpu);
         snapshot.cpus.dedup_by_key(|cpu| cpu.cpu);
-        snapshot.threads.sort_unstable_by_key(|thread| thread.key);
+        sort_rows(&mut snapshot.threads, |thread| thread.key);
         snapshot.threads.dedup_by_key(|thread| thread.key);
-        snapshot.processes.sort_unstable_by_key(|process| process.key);
+        sort_rows(&mut snapshot.processes, |process| process.key);
         snapshot.processes.dedup_by_key(|process| process.key);
-        snapshot.exits.sort_unstable_by_key(|exit| exit.thread.key);
+        sort_rows(&mut snapshot.exits, |exit| exit.thread.key);
         snapshot.exits.dedup_by_key(|exit| exit.thread.key);
         snapshot.gone.sort_unstable();
         snapshot.gone.dedup();
