@@ -73,7 +73,7 @@ pub use memory::{
     DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_delays, bytes_of_info, bytes_of_rows,
 };
 pub use name::Comm;
-pub use open_waits::{OpenWaits, WaitBuffers};
+pub use open_waits::{OpenWaits, WaitBuffers, WaitPlace};
 pub use recent::Recent;
 pub use resting::Resting;
 pub use sched_times::{SchedDelta, SchedTimes};

@@ -11,68 +11,104 @@ struct Group {
     reason: WaitReason,
 }
 
+/// Threads of a group.
+#[derive(Copy, Clone, Debug)]
+struct Count {
+    group: Group,
+    threads: u32,
+    /// Of these, threads that have a row of their own in the interval at hand.
+    own: u32,
+}
+
+/// Where a thread's group was found last, as a hint: groups move only when others come or go, and then not far. So a thread that
+/// waits for the same again costs one comparison and no search.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct WaitPlace(u32);
+
 /// Threads that wait, by process and reason. In a steady state it allocates nothing.
 #[derive(Clone, Debug, Default)]
 pub struct OpenWaits {
-    /// Numbers of threads, ascending by group; none is 0.
-    groups: Vec<(Group, u32)>,
+    /// Ascending by group. Those without threads stay until the next [`OpenWaits::settle`].
+    groups: Vec<Count>,
+    /// Some group has no threads.
+    has_empty: bool,
+    /// Some group has threads with rows of their own.
+    has_own: bool,
     buffers: WaitBuffers,
 }
 
 /// What [`OpenWaits`] needs only while it is changed; several can use the same memory in turn.
 #[derive(Clone, Debug, Default)]
 pub struct WaitBuffers {
-    /// One thread more or less each, in any order: what happened since the numbers were made.
+    /// One thread more or less each of groups that are not in the list, in any order.
     changes: Vec<(Group, i32)>,
-    /// One for each thread that waits but has a row of its own in the interval at hand.
-    own: Vec<Group>,
-    merged: Vec<(Group, u32)>,
+    /// Groups that come into the list, ascending.
+    fresh: Vec<Count>,
 }
 
 impl OpenWaits {
     /// Memory that a thread takes if no other thread of its process waits for the same, bytes.
-    pub const MOST_BYTES_A_THREAD: usize = size_of::<(Group, u32)>();
+    pub const MOST_BYTES_A_THREAD: usize = size_of::<Count>();
 
     /// Forgets all threads.
     pub fn clear(&mut self) {
         self.groups.clear();
         self.buffers.changes.clear();
-        self.buffers.own.clear();
+        (self.has_empty, self.has_own) = (false, false);
     }
 
     /// Takes `buffers` and gives away its own: before changes, and again after them.
     pub fn exchange(&mut self, buffers: &mut WaitBuffers) {
         self.settle();
-        self.buffers.own.clear();
+        self.forget_rows();
         std::mem::swap(&mut self.buffers, buffers);
     }
 
     /// A thread of `process` begins to wait for `reason`; nothing happens if that is [`WaitReason::NONE`].
-    pub fn join(&mut self, process: ProcessKey, reason: WaitReason) {
-        self.change(process, reason, 1);
+    pub fn join(&mut self, process: ProcessKey, reason: WaitReason, place: &mut WaitPlace) {
+        if !reason.is_some() {
+            return;
+        }
+        let group = Group { process, reason };
+        match self.find(group, place) {
+            Some(at) => self.groups[at].threads = self.groups[at].threads.saturating_add(1),
+            None => self.buffers.changes.push((group, 1)),
+        }
     }
 
     /// A thread that [`OpenWaits::join`]ed waits no longer, or ended.
-    pub fn leave(&mut self, process: ProcessKey, reason: WaitReason) {
-        self.change(process, reason, -1);
-    }
-
-    fn change(&mut self, process: ProcessKey, reason: WaitReason, threads: i32) {
-        if reason.is_some() {
-            self.buffers.changes.push((Group { process, reason }, threads));
+    pub fn leave(&mut self, process: ProcessKey, reason: WaitReason, mut place: WaitPlace) {
+        if !reason.is_some() {
+            return;
+        }
+        let group = Group { process, reason };
+        match self.find(group, &mut place) {
+            Some(at) => {
+                let threads = &mut self.groups[at].threads;
+                *threads = threads.saturating_sub(1);
+                self.has_empty |= *threads == 0;
+            }
+            None => self.buffers.changes.push((group, -1)),
         }
     }
 
     /// A thread that joined has a row of its own in the next interval of [`OpenWaits::add_to`], which has its time.
-    pub fn has_row(&mut self, process: ProcessKey, reason: WaitReason) {
-        if reason.is_some() {
-            self.buffers.own.push(Group { process, reason });
+    pub fn has_row(&mut self, process: ProcessKey, reason: WaitReason, place: &mut WaitPlace) {
+        if !reason.is_some() {
+            return;
+        }
+        self.settle();
+        if let Some(at) = self.find(Group { process, reason }, place) {
+            self.groups[at].own = self.groups[at].own.saturating_add(1);
+            self.has_own = true;
         }
     }
 
     /// Forgets [`OpenWaits::has_row`]: nothing is added to the interval at hand.
     pub fn forget_rows(&mut self) {
-        self.buffers.own.clear();
+        if std::mem::take(&mut self.has_own) {
+            self.groups.iter_mut().for_each(|count| count.own = 0);
+        }
     }
 
     /// Adds the length of the interval to the process rows, once for each thread that waited from its begin to its end without a row
@@ -80,65 +116,103 @@ impl OpenWaits {
     /// are not measured, nothing is known and nothing is added.
     pub fn add_to(&mut self, interval: &mut Interval, mut count: impl FnMut(&mut ProcessInterval, u32)) {
         self.settle();
-        self.buffers.own.sort_unstable();
         if interval.fields.contains(Fields::SCHED | Fields::WAITS) {
             let length_ns = interval.duration_ns();
-            let mut own = self.buffers.own.iter().peekable();
             let mut rows = interval.processes.iter_mut().peekable();
-            for &(group, threads) in &self.groups {
-                // All three lists ascend, so one pass matches them.
-                while own.next_if(|one| **one < group).is_some() {}
-                let mut resting = threads;
-                while own.next_if(|one| **one == group).is_some() {
-                    resting = resting.saturating_sub(1);
+            for &Count { group, threads, own } in &self.groups {
+                let resting = threads.saturating_sub(own);
+                if resting == 0 {
+                    continue;
                 }
+                // Both lists ascend, so one pass matches them.
                 while rows.next_if(|row| row.key < group.process).is_some() {}
-                let row = rows.peek_mut().filter(|row| row.key == group.process);
-                if let (Some(row), 1..) = (row, resting) {
+                if let Some(row) = rows.peek_mut().filter(|row| row.key == group.process) {
                     add(row, group.reason, resting, length_ns);
                     count(row, resting);
                 }
             }
         }
-        self.buffers.own.clear();
+        self.forget_rows();
     }
 
     /// Memory that it takes, bytes; buffers that others use too are left out.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.groups.capacity() * size_of::<(Group, u32)>()
+        self.groups.capacity() * size_of::<Count>()
     }
 
-    /// Takes the changes into the numbers.
+    /// The place of a group in the list.
+    fn find(&self, group: Group, place: &mut WaitPlace) -> Option<usize> {
+        let at = usize::try_from(place.0).unwrap_or(usize::MAX).min(self.groups.len());
+        if self.groups.get(at).is_some_and(|count| count.group == group) {
+            return Some(at);
+        }
+        let at = search_from(&self.groups, at, group);
+        *place = WaitPlace(u32::try_from(at).unwrap_or(u32::MAX));
+        self.groups.get(at).is_some_and(|count| count.group == group).then_some(at)
+    }
+
+    /// Takes groups that are new into the list, and those that have no threads out of it.
     fn settle(&mut self) {
-        let WaitBuffers { changes, own, merged } = &mut self.buffers;
+        if std::mem::take(&mut self.has_empty) {
+            self.groups.retain(|count| count.threads > 0);
+            trim_list(&mut self.groups);
+        }
+        let WaitBuffers { changes, fresh } = &mut self.buffers;
         if changes.is_empty() {
             return;
         }
         changes.sort_unstable_by_key(|change| change.0);
-        let mut before = self.groups.iter().peekable();
         for same in changes.chunk_by(|a, b| a.0 == b.0) {
             let Some(&(group, _)) = same.first() else { continue };
-            while let Some(&unchanged) = before.next_if(|one| one.0 < group) {
-                merged.push(unchanged);
-            }
-            let known = before.next_if(|one| one.0 == group).map_or(0, |one| i64::from(one.1));
-            let threads = same.iter().fold(known, |sum, change| sum + i64::from(change.1));
+            let threads = same.iter().fold(0, |sum, change| sum + i64::from(change.1));
             if let Ok(threads @ 1..) = u32::try_from(threads) {
-                merged.push((group, threads));
+                fresh.push(Count { group, threads, own: 0 });
             }
         }
-        merged.extend(before);
-        self.groups.clear();
-        // Copied, not swapped: the buffers are as long as the largest of those that use them needs.
-        self.groups.reserve_exact(merged.len());
-        self.groups.extend_from_slice(merged);
+        insert(&mut self.groups, fresh);
         changes.clear();
-        merged.clear();
-        trim_list(&mut self.groups);
+        fresh.clear();
         trim_list(changes);
-        trim_list(own);
-        trim_list(merged);
+        trim_list(fresh);
+    }
+}
+
+/// Where a group is in the list, or would be: by galloping from `from` on, forwards or backwards.
+fn search_from(groups: &[Count], from: usize, group: Group) -> usize {
+    let is_before = |at: usize| groups[at].group < group;
+    let mut step = 1;
+    let (low, high) = if from < groups.len() && is_before(from) {
+        let mut low = from + 1;
+        while low + step < groups.len() && is_before(low + step) {
+            low += step + 1;
+            step *= 2;
+        }
+        (low, (low + step).min(groups.len()))
+    } else {
+        let mut high = from;
+        while high >= step && high > 0 && !is_before(high - step) {
+            high -= step;
+            step *= 2;
+        }
+        (high.saturating_sub(step), high)
+    };
+    low + groups[low..high].partition_point(|count| count.group < group)
+}
+
+/// Inserts groups that the list does not have. Both ascend.
+fn insert(groups: &mut Vec<Count>, fresh: &[Count]) {
+    let mut from = groups.len();
+    // Exactly: what a host takes is counted by the capacity of its lists.
+    groups.reserve_exact(fresh.len());
+    groups.extend_from_slice(fresh);
+    // From behind, as in an insertion sort: each one moves at most once, to its final place.
+    for (more, one) in fresh.iter().enumerate().rev() {
+        while from > 0 && groups[from - 1].group > one.group {
+            groups[from + more] = groups[from - 1];
+            from -= 1;
+        }
+        groups[from + more] = *one;
     }
 }
 
@@ -185,14 +259,14 @@ mod tests {
     fn threads_that_wait_count_until_they_leave() {
         let mut waits = OpenWaits::default();
         for (pid, reason) in [(9, FUTEX), (5, WaitReason::DISK), (9, FUTEX), (9, WaitReason::DISK)] {
-            waits.join(key(pid), reason);
+            waits.join(key(pid), reason, &mut WaitPlace::default());
         }
-        waits.join(key(6), WaitReason::NONE);
+        waits.join(key(6), WaitReason::NONE, &mut WaitPlace::default());
         assert_eq!(second(&mut waits, &[5, 6, 9]), [(1, 0, 1, 1), (0, 0, 0, 0), (3, 2, 1, 3)]);
-        waits.leave(key(9), FUTEX);
-        waits.leave(key(5), WaitReason::DISK);
+        waits.leave(key(9), FUTEX, WaitPlace::default());
+        waits.leave(key(5), WaitReason::DISK, WaitPlace::default());
         waits.exchange(&mut WaitBuffers::default());
-        waits.join(key(6), FUTEX);
+        waits.join(key(6), FUTEX, &mut WaitPlace::default());
         assert_eq!(second(&mut waits, &[6, 9]), [(1, 1, 0, 1), (2, 1, 1, 2)]);
         assert_eq!(second(&mut waits, &[1, 9]), [(0, 0, 0, 0), (2, 1, 1, 2)], "6 has no row");
     }
@@ -200,27 +274,27 @@ mod tests {
     #[test]
     fn a_row_of_its_own_takes_a_thread_out_of_one_interval() {
         let mut waits = OpenWaits::default();
-        waits.join(key(3), FUTEX);
-        waits.join(key(3), FUTEX);
-        waits.has_row(key(3), FUTEX);
-        waits.has_row(key(2), FUTEX);
-        waits.has_row(key(3), WaitReason::DISK);
+        waits.join(key(3), FUTEX, &mut WaitPlace::default());
+        waits.join(key(3), FUTEX, &mut WaitPlace::default());
+        waits.has_row(key(3), FUTEX, &mut WaitPlace::default());
+        waits.has_row(key(2), FUTEX, &mut WaitPlace::default());
+        waits.has_row(key(3), WaitReason::DISK, &mut WaitPlace::default());
         assert_eq!(second(&mut waits, &[3]), [(1, 1, 0, 1)]);
         assert_eq!(second(&mut waits, &[3]), [(2, 2, 0, 2)]);
         // More rows than threads, which only a sender makes that lies.
-        (0..9).for_each(|_| waits.has_row(key(3), FUTEX));
+        (0..9).for_each(|_| waits.has_row(key(3), FUTEX, &mut WaitPlace::default()));
         assert_eq!(second(&mut waits, &[3]), [(0, 0, 0, 0)]);
-        (0..9).for_each(|_| waits.leave(key(3), FUTEX));
+        (0..9).for_each(|_| waits.leave(key(3), FUTEX, WaitPlace::default()));
         assert_eq!(second(&mut waits, &[3]), [(0, 0, 0, 0)]);
-        waits.join(key(3), FUTEX);
+        waits.join(key(3), FUTEX, &mut WaitPlace::default());
         assert_eq!(second(&mut waits, &[3]), [(1, 1, 0, 1)]);
     }
 
     #[test]
     fn what_is_not_measured_is_not_added() {
         let mut waits = OpenWaits::default();
-        waits.join(key(3), FUTEX);
-        waits.join(key(4), WaitReason::UNWATCHED);
+        waits.join(key(3), FUTEX, &mut WaitPlace::default());
+        waits.join(key(4), WaitReason::UNWATCHED, &mut WaitPlace::default());
         let mut interval = Interval { fields: Fields::SCHED, ..Interval::default() };
         interval.end.mono_ns = SECOND_NS;
         interval.processes =
@@ -233,5 +307,52 @@ mod tests {
         assert_eq!(interval.processes[0].sched.blocked_ns, 1_000_000_000);
         let unwatched = &interval.processes[1];
         assert_eq!((unwatched.sched, unwatched.flags), (before.processes[1].sched, Flags::UNWATCHED));
+    }
+
+    /// Places are hints: whatever they are, the numbers are those of a plain count.
+    #[test]
+    fn any_changes_give_the_numbers_of_a_plain_count() {
+        struct Thread {
+            process: ProcessKey,
+            reason: WaitReason,
+            place: WaitPlace,
+        }
+        let mut state = 1_u64;
+        let mut below = |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        let (mut waits, mut threads) = (OpenWaits::default(), Vec::<Thread>::new());
+        for round in 0..300 {
+            for _ in 0..below(60) {
+                let process = key(u32::try_from(below(12)).unwrap());
+                let reason = WaitReason(u16::try_from(below(7)).unwrap());
+                let mut thread =
+                    Thread { process, reason, place: WaitPlace(u32::try_from(below(90)).unwrap()) };
+                waits.join(process, reason, &mut thread.place);
+                threads.push(thread);
+            }
+            for _ in 0..below(60).min(threads.len() as u64) {
+                let at = usize::try_from(below(threads.len() as u64)).unwrap();
+                let thread = threads.swap_remove(at);
+                waits.leave(thread.process, thread.reason, thread.place);
+            }
+            let mut own = 0;
+            for thread in &mut threads {
+                if thread.process == key(3) && below(2) == 0 {
+                    waits.has_row(thread.process, thread.reason, &mut thread.place);
+                    own += u32::from(thread.reason.is_some());
+                }
+            }
+            let pids: Vec<u32> = (0..12).collect();
+            let counted = second(&mut waits, &pids);
+            for (pid, found) in pids.iter().zip(counted) {
+                let all = threads.iter().filter(|one| one.process == key(*pid) && one.reason.is_some());
+                let expected = u32::try_from(all.count()).unwrap() - if *pid == 3 { own } else { 0 };
+                assert_eq!(found.3, expected, "round {round}, process {pid}");
+            }
+            assert!(waits.groups.is_sorted_by(|a, b| a.group < b.group));
+            assert!(waits.groups.iter().all(|count| count.threads > 0 && count.own == 0));
+        }
     }
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use cpumon_model::{
     DelayOf, Fields, Interval, IrqSample, Life, OpenWaits, ProcessKey, ProcessSample, Snapshot, ThreadKey,
-    ThreadSample, bytes_of_info, trim_list,
+    ThreadSample, WaitPlace, bytes_of_info, trim_list,
 };
 
 use super::accounts::{bytes_of, grow};
 use super::delays;
 use super::gather::{IRQ_BYTES, MAX_IRQS};
 use super::lost_waits::{complete_waits, forget_earlier_waits};
+use super::search::{Among, search};
 
 /// Texts of so many bytes are not counted again.
 const FEW_TEXT_BYTES: usize = 64 << 10;
@@ -52,23 +53,14 @@ struct Received {
     end_ns: u64,
     /// Of a thread: rows that brought waits of it may be lost. The next one with a name has all.
     lacks_waits: bool,
+    /// Of a thread that waits: where it is among the open waits.
+    place: WaitPlace,
 }
 
 impl Received {
     fn of(snapshot: &Snapshot) -> Self {
-        Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns, lacks_waits: false }
+        Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns, ..Self::default() }
     }
-}
-
-/// Where a key is to be found in an ascending list, from `from` on: by galloping.
-fn search<T, K: Ord>(list: &[T], from: usize, key: &K, key_of: impl Fn(&T) -> K) -> usize {
-    let rest = list.get(from..).unwrap_or_default();
-    // Both lists ascend, so the next key is mostly close behind the last one.
-    let mut reach = 1;
-    while rest.get(reach - 1).is_some_and(|row| key_of(row) < *key) {
-        reach *= 2;
-    }
-    from + rest[..reach.min(rest.len())].partition_point(|row| key_of(row) < *key)
 }
 
 impl Known {
@@ -124,7 +116,8 @@ impl Known {
         // Old and new keys share one list, so that no memory is allocated for each snapshot. `tidy` sorted
         // both.
         let (before, _) = self.exits_sent.split_at(sent_before);
-        snapshot.exits.retain(|exit| before.binary_search(&exit.thread.key).is_err());
+        let mut was_sent = Among::new(before, |key| *key);
+        snapshot.exits.retain(|exit| !was_sent.has(&exit.thread.key));
         self.exits_sent.drain(..sent_before);
     }
 
@@ -162,25 +155,29 @@ impl Known {
             if is_first_name {
                 forget_earlier_waits(thread, known, since_ns);
             }
-            self.open_waits.has_row(known.process, known.sched.open_wait);
+            self.open_waits.has_row(known.process, known.sched.open_wait, &mut received.place);
         }
         // An ended thread has no row among the threads, but may have been left out in the same way until its
         // end.
+        at = 0;
         for exit in &snapshot.exits {
-            let at = search(&self.snapshot.threads, 0, &exit.thread.key, |row| row.key);
+            at = search(&self.snapshot.threads, at, &exit.thread.key, |row| row.key);
             if let Some(known) =
                 self.snapshot.threads.get_mut(at).filter(|known| known.key == exit.thread.key)
                 && let Some(received) = self.threads_received.get_mut(at)
             {
                 known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
                 received.end_ns = end_ns;
-                self.open_waits.has_row(known.process, known.sched.open_wait);
+                self.open_waits.has_row(known.process, known.sched.open_wait, &mut received.place);
             }
         }
+        at = 0;
         for key in &snapshot.gone {
-            let at = search(&self.snapshot.threads, 0, key, |row| row.key);
-            if let Some(known) = self.snapshot.threads.get(at).filter(|known| known.key == *key) {
-                self.open_waits.has_row(known.process, known.sched.open_wait);
+            at = search(&self.snapshot.threads, at, key, |row| row.key);
+            if let Some(known) = self.snapshot.threads.get(at).filter(|known| known.key == *key)
+                && let Some(received) = self.threads_received.get_mut(at)
+            {
+                self.open_waits.has_row(known.process, known.sched.open_wait, &mut received.place);
             }
         }
     }
@@ -250,25 +247,25 @@ impl Known {
     }
 
     fn forget_unlisted(&mut self, cur: &Snapshot) {
-        let listed = |key: &ThreadKey| cur.threads.binary_search_by_key(key, |thread| thread.key).is_ok();
-        self.retain_threads(|thread, _| listed(&thread.key));
-        self.retain_processes(|process, _| {
-            cur.processes.binary_search_by_key(&process.key, |row| row.key).is_ok()
-        });
+        let mut is_listed = Among::new(&cur.threads, |thread| thread.key);
+        self.retain_threads(|thread, _| is_listed.has(&thread.key));
+        let mut is_listed = Among::new(&cur.processes, |process| process.key);
+        self.retain_processes(|process, _| is_listed.has(&process.key));
     }
 
     fn forget_ended(&mut self, cur: &Snapshot) {
         if cur.exits.is_empty() {
             return;
         }
-        let ended = |key: &ThreadKey| cur.exits.binary_search_by_key(key, |exit| exit.thread.key).is_ok();
-        self.retain_threads(|thread, _| !ended(&thread.key));
+        let mut has_ended = Among::new(&cur.exits, |exit| exit.thread.key);
+        self.retain_threads(|thread, _| !has_ended.has(&thread.key));
         let mut processes: Vec<ProcessKey> =
             cur.exits.iter().filter(|exit| exit.ends_process).map(|exit| exit.thread.process).collect();
         if !processes.is_empty() {
             // Exits ascend by thread. Sorted by process each search takes few steps, however many ended at once.
             processes.sort_unstable();
-            self.retain_processes(|process, _| processes.binary_search(&process.key).is_err());
+            let mut has_ended = Among::new(&processes, |key| *key);
+            self.retain_processes(|process, _| !has_ended.has(&process.key));
         }
     }
 
@@ -278,24 +275,35 @@ impl Known {
         if cur.gone.is_empty() {
             return;
         }
-        let is_gone = |key: &ThreadKey| cur.gone.binary_search(key).is_ok();
         let threads = &self.snapshot.threads;
-        self.emptied.extend(threads.iter().filter(|row| is_gone(&row.key)).map(|row| row.process));
+        let mut is_gone = Among::new(&cur.gone, |key| *key);
+        self.emptied.extend(threads.iter().filter(|row| is_gone.has(&row.key)).map(|row| row.process));
         self.emptied.sort_unstable();
         self.emptied.dedup();
         // A thread that is new in this snapshot keeps its process alive as well.
-        let alive = threads.iter().filter(|row| !is_gone(&row.key)).chain(&cur.threads);
-        let mut lives = vec![false; self.emptied.len()];
+        let mut is_gone = Among::new(&cur.gone, |key| *key);
+        let alive = threads.iter().filter(|row| !is_gone.has(&row.key)).chain(&cur.threads);
+        // Memory that is free at this point: 1 for each of these processes that lives.
+        let lives = &mut self.fresh;
+        lives.clear();
+        lives.resize(self.emptied.len(), 0);
+        let mut last = None;
         for thread in alive {
-            if let Ok(at) = self.emptied.binary_search(&thread.process) {
-                lives[at] = true;
+            // Neighbours often share a process.
+            if last != Some(thread.process)
+                && let Ok(at) = self.emptied.binary_search(&thread.process)
+            {
+                lives[at] = 1;
             }
+            last = Some(thread.process);
         }
-        let mut lives = lives.into_iter();
-        self.emptied.retain(|_| lives.next() != Some(true));
+        let mut lives = lives.iter();
+        self.emptied.retain(|_| lives.next() != Some(&1));
+        let mut at = 0;
         for key in &self.emptied {
-            if let Ok(at) = interval.processes.binary_search_by_key(key, |row| row.key) {
-                interval.processes[at].life = Life::Ended;
+            at = search(&interval.processes, at, key, |row| row.key);
+            if let Some(row) = interval.processes.get_mut(at).filter(|row| row.key == *key) {
+                row.life = Life::Ended;
             }
         }
     }
@@ -305,10 +313,12 @@ impl Known {
         if cur.gone.is_empty() {
             return;
         }
-        self.retain_threads(|thread, _| cur.gone.binary_search(&thread.key).is_err());
+        let mut is_gone = Among::new(&cur.gone, |key| *key);
+        self.retain_threads(|thread, _| !is_gone.has(&thread.key));
         // Taken out for the borrow and put back, so that its memory is used again.
         let emptied = std::mem::take(&mut self.emptied);
-        self.retain_processes(|process, _| emptied.binary_search(&process.key).is_err());
+        let mut is_emptied = Among::new(&emptied, |key| *key);
+        self.retain_processes(|process, _| !is_emptied.has(&process.key));
         self.emptied = emptied;
     }
 
@@ -326,18 +336,18 @@ impl Known {
         forgotten
     }
 
-    fn retain_threads(&mut self, keep: impl Fn(&ThreadSample, Received) -> bool) {
+    fn retain_threads(&mut self, mut keep: impl FnMut(&ThreadSample, Received) -> bool) {
         let open_waits = &mut self.open_waits;
         retain_both(&mut self.snapshot.threads, &mut self.threads_received, |thread, received| {
             let stays = keep(thread, received);
             if !stays {
-                open_waits.leave(thread.process, thread.sched.open_wait);
+                open_waits.leave(thread.process, thread.sched.open_wait, received.place);
             }
             stays
         });
     }
 
-    fn retain_processes(&mut self, keep: impl Fn(&ProcessSample, Received) -> bool) {
+    fn retain_processes(&mut self, keep: impl FnMut(&ProcessSample, Received) -> bool) {
         retain_both(&mut self.snapshot.processes, &mut self.processes_received, keep);
     }
 
@@ -350,14 +360,15 @@ impl Known {
             at = search(known, at, &thread.key, |row| row.key);
             match known.get_mut(at).filter(|known| known.key == thread.key) {
                 Some(known) => {
+                    let Received { lacks_waits, mut place, .. } = received[at];
                     let (before, now) = (known.sched.open_wait, thread.sched.open_wait);
                     // Most threads that ran wait for the same again.
                     if (known.process, before) != (thread.process, now) {
-                        self.open_waits.leave(known.process, before);
-                        self.open_waits.join(thread.process, now);
+                        self.open_waits.leave(known.process, before, place);
+                        self.open_waits.join(thread.process, now, &mut place);
                     }
                     *known = *thread;
-                    received[at] = Received { lacks_waits: received[at].lacks_waits, ..Received::of(cur) };
+                    received[at] = Received { lacks_waits, place, ..Received::of(cur) };
                 }
                 None => self.fresh.push(index),
             }
@@ -367,7 +378,7 @@ impl Known {
         let over = self.fresh.len().saturating_sub(space);
         self.fresh.truncate(space);
         for thread in self.fresh.iter().filter_map(|&index| cur.threads.get(index)) {
-            self.open_waits.join(thread.process, thread.sched.open_wait);
+            self.open_waits.join(thread.process, thread.sched.open_wait, &mut WaitPlace::default());
         }
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.threads.get(index).copied());
         insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);

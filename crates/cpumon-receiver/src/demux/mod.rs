@@ -12,6 +12,7 @@ mod lost_waits;
 mod options;
 mod rejects;
 mod resting;
+mod search;
 mod senders;
 mod v1_host;
 mod v1_table;

@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use cpumon_model::{
     Delta, Fields, Flags, Interval, Life, ProcessInterval, ProcessSample, Resting, SchedDelta, Snapshot,
-    ThreadKey, ThreadSample,
+    ThreadSample,
 };
 
 use super::known::Known;
+use super::search::Among;
 
 /// Snapshots from one list of the threads that rest to the next: each one walks over all threads.
 const LIST_EVERY: u32 = 50;
@@ -65,6 +66,10 @@ impl Known {
 
 /// Adds rows of zeros of the known processes that have none. Both lists ascend.
 fn add_processes(rows: &mut Vec<ProcessInterval>, known: &[ProcessSample], spare: &mut Vec<ProcessInterval>) {
+    let mut is_listed = Among::new(rows, |row| row.key);
+    if known.iter().all(|process| is_listed.has(&process.key)) {
+        return;
+    }
     spare.clear();
     let mut own = rows.drain(..).peekable();
     for process in known {
@@ -93,16 +98,27 @@ fn idle_row(process: &ProcessSample) -> ProcessInterval {
 
 /// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known.
 fn list(known: &Snapshot, cur: &Snapshot) -> Option<Arc<[Resting]>> {
-    let has_row = |key: &ThreadKey| {
-        cur.threads.binary_search_by_key(key, |row| row.key).is_ok()
-            || cur.exits.binary_search_by_key(key, |exit| exit.thread.key).is_ok()
-            || cur.gone.binary_search(key).is_ok()
-    };
-    let without_row: Vec<&ThreadSample> = if cur.is_complete {
-        Vec::new()
-    } else {
-        known.threads.iter().filter(|thread| !has_row(&thread.key)).collect()
-    };
-    let has_all = without_row.len() + cur.threads.len() >= cur.thread_count as usize;
-    has_all.then(|| without_row.into_iter().filter_map(Resting::of_sample).collect())
+    let (mut threads, mut waiting) = (0, 0);
+    for thread in without_row(known, cur) {
+        threads += 1;
+        waiting += usize::from(thread.sched.open_wait.is_some());
+    }
+    if threads + cur.threads.len() < cur.thread_count as usize {
+        return None;
+    }
+    let mut rows = without_row(known, cur).filter_map(Resting::of_sample);
+    // Their number is known, so the list is made in its place.
+    Some((0..waiting).map(|_| rows.next().unwrap_or_default()).collect())
+}
+
+/// The known threads of which `cur` has no row. All lists ascend, so one pass matches them.
+fn without_row<'a>(known: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = &'a ThreadSample> {
+    // A complete snapshot has a row of each thread.
+    let threads = if cur.is_complete { &[] } else { &known.threads[..] };
+    let mut is_sent = Among::new(&cur.threads, |row| row.key);
+    let mut has_ended = Among::new(&cur.exits, |exit| exit.thread.key);
+    let mut is_gone = Among::new(&cur.gone, |key| *key);
+    threads.iter().filter(move |thread| {
+        !is_sent.has(&thread.key) && !has_ended.has(&thread.key) && !is_gone.has(&thread.key)
+    })
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cpumon_model::{
     Fields, Flags, Interval, OpenWaits, ProcessInfo, ProcessInterval, ProcessKey, Resting, TaskState,
-    ThreadInterval, ThreadKey, WaitReason,
+    ThreadInterval, ThreadKey, WaitPlace, WaitReason,
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -88,6 +88,7 @@ struct Waiting {
     process: ProcessKey,
     id: u64,
     reason: WaitReason,
+    place: WaitPlace,
     last_cpu: u16,
     state: u8,
     /// The last interval that had a row of it.
@@ -201,12 +202,13 @@ impl RestingThreads {
             if !follows(&query.filter, process) {
                 continue;
             }
-            let waiting = Waiting { process, id, reason, last_cpu: 0, state: b'S', turn: 0 };
+            let place = WaitPlace::default();
+            let waiting = Waiting { process, id, reason, place, last_cpu: 0, state: b'S', turn: 0 };
             let key = catalog.thread(id)?.key;
             self.rows.push((key, waiting, process_id));
             if let Some(known) = self.threads.get_mut(&key) {
                 known.turn = self.turn;
-                self.waits.has_row(known.process, known.reason);
+                self.waits.has_row(known.process, known.reason, &mut known.place);
             }
         }
         // In order of id, as what follows has them.
@@ -237,18 +239,19 @@ impl RestingThreads {
                 if key == ThreadKey::default() {
                     continue;
                 }
-                self.wait(key, Waiting { process, id, reason, last_cpu, state, turn: 0 }, process_id);
+                let place = WaitPlace::default();
+                self.wait(key, Waiting { process, id, reason, place, last_cpu, state, turn: 0 }, process_id);
             }
         }
         Ok(())
     }
 
     /// A thread begins to wait, or goes on.
-    fn wait(&mut self, key: ThreadKey, waiting: Waiting, process_id: u64) {
+    fn wait(&mut self, key: ThreadKey, mut waiting: Waiting, process_id: u64) {
+        self.waits.join(waiting.process, waiting.reason, &mut waiting.place);
         if let Some(before) = self.threads.insert(key, waiting) {
-            self.waits.leave(before.process, before.reason);
+            self.waits.leave(before.process, before.reason, before.place);
         }
-        self.waits.join(waiting.process, waiting.reason);
         self.processes.insert(waiting.process, process_id);
     }
 
@@ -338,7 +341,7 @@ impl RestingThreads {
             if waiting.reason.is_some() {
                 self.wait(*key, *waiting, *process_id);
             } else if let Some(before) = self.threads.remove(key) {
-                self.waits.leave(before.process, before.reason);
+                self.waits.leave(before.process, before.reason, before.place);
             }
         }
         self.rows = rows;
