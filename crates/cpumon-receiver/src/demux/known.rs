@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    DelayOf, Fields, Interval, IrqSample, Life, OpenWaits, ProcessKey, ProcessSample, Snapshot, ThreadKey,
-    ThreadSample, WaitPlace, bytes_of_info, trim_list,
+    DelayOf, Fields, Interval, IrqSample, Life, OpenWaits, ProcessInfo, ProcessKey, ProcessSample, Snapshot,
+    ThreadKey, ThreadSample, WaitPlace, bytes_of_info, trim_list,
 };
 
 use super::accounts::{bytes_of, grow};
@@ -88,8 +88,11 @@ impl Known {
         if self.text_bytes <= 2 * self.counted_text_bytes + FEW_TEXT_BYTES {
             return;
         }
-        let infos = self.snapshot.processes.iter().map(|process| &process.info);
-        self.text_bytes = infos.map(|info| bytes_of_info(info)).fold(0, usize::saturating_add);
+        // Processes of which no text was taken share one description.
+        let nameless = ProcessInfo::default();
+        let infos =
+            self.snapshot.processes.iter().map(|process| &*process.info).filter(|info| **info != nameless);
+        self.text_bytes = infos.map(bytes_of_info).fold(0, usize::saturating_add);
         self.counted_text_bytes = self.text_bytes;
     }
 
