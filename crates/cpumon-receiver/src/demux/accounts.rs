@@ -1,5 +1,5 @@
 //! [`Accounts`]: how many bytes hosts make a demux hold, by the source address that sends for them, and how many more each may.
-//! Limits count what datagrams become: a row of two bytes takes some 200 bytes of memory.
+//! Limits count what datagrams become: a row of four bytes takes some 200 bytes of memory.
 
 use std::collections::HashMap;
 

@@ -76,7 +76,7 @@ impl Head {
 struct Fixed(u8, u16, u64, u64);
 
 /// Bits of a process id that may be any.
-const ID_BITS: u16 = 20;
+const ID_BITS: u16 = 32;
 
 /// Writes values of any number of bits, the lowest bits first.
 #[derive(Default)]

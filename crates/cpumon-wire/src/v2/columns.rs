@@ -14,6 +14,12 @@ pub(crate) mod section {
     pub(crate) const DELAYS: u8 = 9;
 }
 
+/// Bits that rows of a section have at least, on average over a frame. A row takes some 200 bytes of memory and some hundred ns,
+/// however short it is here; one of a histogram less.
+pub(crate) const fn average_bits(kind: u8) -> usize {
+    if kind == section::DELAYS { 8 } else { 32 }
+}
+
 macro_rules! ids {
     ($($name:ident = $id:literal;)*) => { $(pub(crate) const $name: u8 = $id;)* };
 }
@@ -220,6 +226,16 @@ pub(crate) struct Column {
 impl Column {
     /// Length of a description, bytes.
     pub(crate) const BYTES: usize = 3;
+
+    /// What each row has in this column, if its values take no bits.
+    pub(crate) fn constant(&self) -> Option<u64> {
+        match (self.kind, self.prefix) {
+            (Kind::Fixed, _) => (self.min == 0).then_some(0),
+            (_, 0) if self.zero_is_apart || self.min == 0 => Some(0),
+            (_, 0) => (self.min == 1).then_some(1),
+            _ => None,
+        }
+    }
 
     /// Number, then bits 0–1 kind, 2–4 prefix, 5–11 min, 12 zero apart, 13–15 unit.
     pub(crate) fn to_bytes(self) -> [u8; Self::BYTES] {

@@ -12,7 +12,7 @@ use super::columns::{
     HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERVAL, INVOLUNTARY, IS_KERNEL,
     KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY,
     PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON, START, STATE, SYSTEM,
-    SYSTEM_REST, THREAD_COUNT, TID, UID, USER, VOLUNTARY, section,
+    SYSTEM_REST, THREAD_COUNT, TID, UID, USER, VOLUNTARY, average_bits, section,
 };
 use super::delays::{self, DelayRow};
 use super::header::Header;
@@ -25,10 +25,8 @@ use crate::{DecodeError, Reason};
 /// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits.
 const MAX_CPU_TIME_NS: u64 = 1 << 60;
 
-/// Bits of a frame for each row with counters, on average. Such a row takes some 200 bytes of memory, however short it is here.
-const COUNTED_ROW_BITS: usize = 16;
-/// So many rows with counters may be shorter. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
-const MIN_COUNTED_ROWS: usize = 4_096;
+/// So many rows may be shorter than [`average_bits`]. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
+const MIN_ROWS: usize = 4_096;
 /// Values of rows for each bit of a frame, on average: those that are the same in each row take no bits, but take time.
 const CELLS_OF_BIT: usize = 1;
 
@@ -56,8 +54,8 @@ pub struct Frame {
     /// Buckets of run-delay histograms.
     pub delays: Vec<DelayRow>,
     texts: Vec<u8>,
-    /// Rows with counters that may still come.
-    counted_rows_left: usize,
+    /// Bits that the rows still to come may have on average.
+    row_bits_left: usize,
     /// Values of rows that may still come.
     cells_left: usize,
 }
@@ -78,8 +76,8 @@ impl Frame {
         self.clear();
         let (header, mut at) = Header::decode(bytes)?;
         self.header = header;
-        self.counted_rows_left = (bytes.len() * 8 / COUNTED_ROW_BITS).max(MIN_COUNTED_ROWS);
-        self.cells_left = bytes.len() * 8 * CELLS_OF_BIT + MIN_COUNTED_ROWS * MAX_COLUMNS;
+        self.row_bits_left = (bytes.len() * 8).max(MIN_ROWS * average_bits(section::THREADS));
+        self.cells_left = bytes.len() * 8 * CELLS_OF_BIT + MIN_ROWS * MAX_COLUMNS;
         while at < bytes.len() {
             let cut = DecodeError::new(at, Reason::Truncated);
             let (&[kind, low, high], rest) =
@@ -184,9 +182,8 @@ impl Frame {
         let mut table = TableReader::new(body, offset)?;
         let too_many = DecodeError::new(offset, Reason::TooManyRows);
         self.cells_left = self.cells_left.checked_sub(table.cells_left()).ok_or(too_many)?;
-        if matches!(kind, section::HOST..=section::EXITS) {
-            self.counted_rows_left = self.counted_rows_left.checked_sub(table.rows_left()).ok_or(too_many)?;
-        }
+        let bits = table.rows_left() * average_bits(kind);
+        self.row_bits_left = self.row_bits_left.checked_sub(bits).ok_or(too_many)?;
         match kind {
             section::HOST => self.read_host(&mut table),
             section::TOTALS => self.read_totals(&mut table),

@@ -66,9 +66,14 @@ pub(crate) struct TableReader<'a> {
     bits: BitReader<'a>,
     /// Where the bits begin in the datagram.
     bits_at: usize,
+    /// Those that a row may change.
     columns: [Ready; MAX_COLUMNS],
     count: usize,
+    /// How many of these begin a group.
     groups: usize,
+    has_groups: bool,
+    /// Columns, those that no row changes included.
+    described: usize,
     rows_left: u16,
     is_first: bool,
     values: [u64; ID_LIMIT + 1],
@@ -84,13 +89,14 @@ impl<'a> TableReader<'a> {
     pub(crate) fn new(body: &'a [u8], offset: usize) -> Result<Self, DecodeError> {
         let cut = DecodeError::new(offset + body.len(), Reason::Truncated);
         let (&[count, groups], rest) = body.split_first_chunk().ok_or(cut)?;
-        let (count, groups) = (usize::from(count), usize::from(groups));
-        if count > MAX_COLUMNS || groups > count {
+        let (described, described_groups) = (usize::from(count), usize::from(groups));
+        if described > MAX_COLUMNS || described_groups > described {
             return Err(DecodeError::new(offset, Reason::BadColumn));
         }
-        let mut columns = [NO_COLUMN; MAX_COLUMNS];
+        let (mut columns, mut count, mut groups) = ([NO_COLUMN; MAX_COLUMNS], 0, 0);
+        let mut values = [0; ID_LIMIT + 1];
         let mut present = Present::default();
-        let (descriptions, rest) = rest.split_at_checked(count * Column::BYTES).ok_or(cut)?;
+        let (descriptions, rest) = rest.split_at_checked(described * Column::BYTES).ok_or(cut)?;
         for (at, description) in descriptions.as_chunks::<{ Column::BYTES }>().0.iter().enumerate() {
             let error = DecodeError::new(offset + 2 + at * Column::BYTES, Reason::BadColumn);
             let column = Column::from_bytes(*description).ok_or(error)?;
@@ -99,7 +105,14 @@ impl<'a> TableReader<'a> {
             if ready.to != UNKNOWN && !present.add(ready.to) {
                 return Err(error);
             }
-            columns[at] = ready;
+            // A sender may describe many columns that take no bits: they must not cost time in each row.
+            if let Some(value) = unchanged(column, &ready) {
+                values[ready.to] = value;
+                continue;
+            }
+            columns[count] = ready;
+            count += 1;
+            groups += usize::from(at < described_groups);
         }
         let (&rows, rest) = rest.split_first_chunk().ok_or(cut)?;
         let rows_left = u16::from_le_bytes(rows);
@@ -114,9 +127,11 @@ impl<'a> TableReader<'a> {
             columns,
             count,
             groups,
+            has_groups: described_groups > 0,
+            described,
             rows_left,
             is_first: true,
-            values: [0; ID_LIMIT + 1],
+            values,
             spans: [Span::default(); ID_LIMIT + 1],
             present,
             begins_group: false,
@@ -125,7 +140,7 @@ impl<'a> TableReader<'a> {
 
     /// Values of rows that are still to come, those that take no bits included.
     pub(crate) fn cells_left(&self) -> usize {
-        self.rows_left() * self.count.max(1)
+        self.rows_left() * self.described.max(1)
     }
 
     /// Rows that are still to come.
@@ -176,7 +191,7 @@ impl<'a> TableReader<'a> {
         }
         self.rows_left -= 1;
         self.begins_group = self.is_first;
-        if self.groups > 0 {
+        if self.has_groups {
             let flag = self.bits.take(1).ok_or_else(|| self.error(Reason::Truncated))?;
             self.begins_group |= flag == 1;
         }
@@ -271,6 +286,20 @@ fn make_utf8(texts: &mut Vec<u8>, begin: usize) {
     if let Cow::Owned(text) = String::from_utf8_lossy(bytes) {
         texts.truncate(begin);
         texts.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// The value of a column that is the same in each row and takes no bits.
+fn unchanged(column: Column, ready: &Ready) -> Option<u64> {
+    let constant = column.constant()?;
+    match (column.kind, ready.relative, constant) {
+        // A text without bytes. One that is as in the row before has none to repeat in the first row.
+        (Kind::Text, _, 1) => Some(0),
+        (Kind::Text, ..) => None,
+        (_, Relative::No, _) => Some(constant * ready.unit),
+        (_, Relative::ToRowBefore, 0) => Some(0),
+        // It grows with each row, or begins again with each group.
+        _ => None,
     }
 }
 

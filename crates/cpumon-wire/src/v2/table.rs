@@ -3,13 +3,20 @@
 
 use super::bits::{BitWriter, bit_len, zigzag};
 use super::columns::{
-    Column, Kind, Relative, SYSTEM, SYSTEM_REST, UNITS, has_unit, is_always_sent, is_text, relative,
+    Column, Kind, Relative, SYSTEM, SYSTEM_REST, UNITS, average_bits, has_unit, is_always_sent, is_text,
+    relative,
 };
 use super::frames::Frames;
 use super::tally::Tally;
 
 /// A row takes at least this many bits, so that a decoder can bound the number of rows by the bytes.
 pub(crate) const MIN_ROW_BITS: u32 = 4;
+
+/// Rows of a section that may have fewer bits than a decoder expects on average: all sections of a frame together stay below the
+/// 4,096 rows that it allows.
+const MAX_SHORT_ROWS: usize = 256;
+/// Shorter datagrams have no space for more than it allows, bytes.
+const ANY_ROWS_BYTES: usize = 2_048;
 
 /// Which columns a table has.
 #[derive(Copy, Clone, Debug)]
@@ -32,6 +39,14 @@ struct Planned {
     relative: Relative,
     /// Slot of the column that the first row of a group is relative to.
     base_slot: usize,
+}
+
+/// What was written of a section.
+#[derive(Copy, Clone, Debug, Default)]
+struct Written {
+    rows: usize,
+    /// The datagram must end here, though it has space: its rows are so short that a decoder would refuse more of them.
+    is_full: bool,
 }
 
 /// Rows gathered for one section type. Kept and reused.
@@ -85,12 +100,16 @@ impl Table {
         let mut at = 0;
         while at < rows {
             let written = self.write_section(spec, at, rows, frames);
-            // An empty datagram does not take this row either, or the header cannot number more datagrams.
-            if written == 0 && !frames.next_datagram() {
+            at += written.rows;
+            if written.is_full && at < rows && !frames.next_datagram() {
+                // The header cannot number more datagrams.
+                return lost + (rows - at) as u64;
+            }
+            // An empty datagram does not take this row either, or there are no more.
+            if written.rows == 0 && !frames.next_datagram() {
                 lost += 1;
                 at += 1;
             }
-            at += written;
         }
         lost
     }
@@ -248,7 +267,7 @@ impl Table {
     }
 
     /// Writes as many rows from `first` on as the current datagram takes; 0 if not even one.
-    fn write_section(&self, spec: Spec, first: usize, rows: usize, frames: &mut Frames<'_>) -> usize {
+    fn write_section(&self, spec: Spec, first: usize, rows: usize, frames: &mut Frames<'_>) -> Written {
         let limit = frames.limit();
         let out = frames.buffer();
         let begin = out.len();
@@ -265,9 +284,9 @@ impl Table {
         let count_at = out.len();
         out.extend_from_slice(&[0, 0]);
         let mut bits = BitWriter::default();
-        let mut at = first;
+        let (mut at, mut is_full) = (first, false);
         // The section counts its rows in 16 bits.
-        while at < rows && at - first < usize::from(u16::MAX) {
+        while at < rows && at - first < usize::from(u16::MAX) && !is_full {
             let mark = bits.mark(out);
             self.write_row(at, at == first, &mut bits, out);
             // A row's length is known only when it is written, so one that is too long is taken back.
@@ -276,10 +295,13 @@ impl Table {
                 break;
             }
             at += 1;
+            let written = at - first;
+            let least_bytes = written * average_bits(spec.section) / 8;
+            is_full = limit > ANY_ROWS_BYTES && written > MAX_SHORT_ROWS && out.len() - begin < least_bytes;
         }
         if at == first {
             out.truncate(begin);
-            return 0;
+            return Written::default();
         }
         bits.finish(out);
         // A datagram has at most 65,000 bytes, so the length always fits.
@@ -287,7 +309,7 @@ impl Table {
         out[begin + 1..begin + 3].copy_from_slice(&body.to_le_bytes());
         let count = u16::try_from(at - first).unwrap_or(u16::MAX);
         out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
-        at - first
+        Written { rows: at - first, is_full }
     }
 
     fn write_row(&self, at: usize, is_first: bool, bits: &mut BitWriter, out: &mut Vec<u8>) {

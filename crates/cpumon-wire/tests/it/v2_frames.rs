@@ -117,3 +117,32 @@ fn the_schedulers_events_take_at_most_18_bytes_more() {
     eprintln!("{bytes:.2} bytes more with the scheduler's and interrupts' events");
     assert!(bytes <= 18.0, "{bytes:.2} bytes more per changed thread");
 }
+
+#[test]
+fn many_short_rows_go_into_datagrams_that_a_decoder_takes() {
+    let mut machine = Machine::new(1, 3, 9, 3);
+    machine.forget_sched();
+    let first = machine.snapshot.threads[0];
+    let start_ns = first.key.start_ns;
+    // As with /proc: threads that began in the same tick, and end without a record.
+    machine.snapshot.threads.extend((1..=9_000).map(|more| cpumon_model::ThreadSample {
+        key: cpumon_model::ThreadKey { tid: 100_000 + more, start_ns },
+        counters: cpumon_model::Counters::default(),
+        ..first
+    }));
+    machine.snapshot.sort();
+    let before = machine.snapshot.clone();
+    machine.idle();
+    machine.snapshot.threads.retain(|thread| thread.key.tid < 100_000);
+    let interval = Interval::between(&before, &machine.snapshot);
+    for max_datagram in [1_400, 9_000, 65_000] {
+        let options = EncoderOptions { max_datagram, full_snapshots: 1, ..EncoderOptions::default() };
+        let (mut encoder, mut out) = (Encoder::new(options), Datagrams::new());
+        for (snapshot, interval) in [(&before, &Interval::default()), (&machine.snapshot, &interval)] {
+            let report = encoder.encode(&machine.host, snapshot, interval, &mut out);
+            assert_eq!(report.rows_lost, 0);
+        }
+        let gone: usize = out.iter().map(|bytes| decode(bytes).unwrap().gone.len()).sum();
+        assert_eq!(gone, 9_000, "datagrams of {max_datagram} bytes");
+    }
+}

@@ -10,8 +10,8 @@ use crate::tables::{
 
 /// Hosts of each kind that does not say otherwise.
 const HOSTS: u64 = 24;
-/// Rows of 16 bits that fill a datagram.
-const ROWS: usize = 32_000;
+/// Rows of 32 bits that fill a datagram.
+const ROWS: usize = 16_000;
 
 /// Makes the datagram with this number, from 0 on.
 type Make = Box<dyn Fn(u64) -> Vec<u8> + Send + Sync>;
@@ -50,16 +50,16 @@ fn v1(process: ProcessDatagram) -> Vec<u8> {
 pub fn kinds() -> Vec<Kind> {
     let no_text = vec![0xff; 60_000];
     let snapshots = [
-        ("threads", vec![threads(ROWS, 16)]),
-        ("processes", vec![processes(ROWS, 16)]),
-        ("exits of what is known", vec![processes(ROWS, 16), exits(30_000, 17)]),
-        ("threads, processes, exits", vec![threads(ROWS, 16), processes(ROWS, 16), exits(30_000, 17)]),
-        ("gone", vec![threads(ROWS, 16), gone(60_000, 8)]),
-        ("in empty columns", vec![threads(ROWS, 16), gone_in_many_columns(60_000, 8, 9)]),
+        ("threads", vec![threads(ROWS, 32)]),
+        ("processes", vec![processes(ROWS, 32)]),
+        ("exits of what is known", vec![processes(ROWS, 32), exits(15_000, 33)]),
+        ("threads, processes, exits", vec![threads(ROWS, 32), processes(ROWS, 32), exits(15_000, 33)]),
+        ("gone", vec![threads(ROWS, 32), gone(ROWS, 32)]),
+        ("in empty columns", vec![threads(ROWS, 32), gone_in_many_columns(ROWS, 32, 9)]),
         ("whole delays", vec![delays(60_000, 8, true)]),
         ("delays in part", vec![delays(60_000, 8, true), delays(60_000, 8, false)]),
-        ("CPUs", vec![cpus(ROWS, 16)]),
-        ("interrupts", vec![irqs(60_000, 8)]),
+        ("CPUs", vec![cpus(ROWS, 32)]),
+        ("interrupts", vec![irqs(ROWS, 32)]),
         ("repeated texts", vec![processes_with_long_texts(6_000, 16, &no_text[..24_000])]),
         ("repeated interrupt names", vec![irqs_with_long_name(1_024, &no_text)]),
     ];
@@ -90,7 +90,7 @@ fn texts() -> Vec<Kind> {
 }
 
 fn hosts() -> Vec<Kind> {
-    let table = threads(ROWS, 16);
+    let table = threads(ROWS, 32);
     let from_many = table.clone();
     vec![
         Kind::new("never whole", move |number| {
@@ -111,7 +111,7 @@ fn hosts() -> Vec<Kind> {
         },
         // A short datagram costs a walk over all that is known.
         Kind::new("few exits of many threads", {
-            let many = threads(ROWS, 16);
+            let many = threads(ROWS, 32);
             move |number| {
                 let table = if number < 4 { many.clone() } else { exits(1, 17) };
                 Head::of(32_000, number).frame(&[totals(60_000), table])

@@ -241,8 +241,8 @@ fn the_worst_valid_datagrams_of_one_source_keep_memory_bounded() {
     let serve = Serve::start(&["--no-agent", "--no-store"]);
     let (before_kib, socket) = (peak_kib(serve.pid), UdpSocket::bind("127.0.0.1:0").unwrap());
     let received = || serve.status()["receiver"]["datagrams"].as_u64().unwrap();
-    let rows = 32_000;
-    let tables = [threads(rows, 16), processes(rows, 16), exits(30_000, 17)];
+    let rows = 16_000;
+    let tables = [threads(rows, 32), processes(rows, 32), exits(15_000, 33)];
     let (mut sent, mut bytes) = (0, 0);
     // Of 24 hosts three whole snapshots, one of each kind, and three that never become whole.
     for host in 0..24 {
