@@ -22,6 +22,11 @@ pub fn resident_kib(pid: u32) -> u64 {
     kib(pid, "VmRSS")
 }
 
+/// Of that, what it allocated: pages of the program that were used for the first time are no cost of what came in, KiB.
+pub fn allocated_kib(pid: u32) -> u64 {
+    kib(pid, "RssAnon")
+}
+
 /// From now on [`peak_kib`] is of what comes.
 pub fn forget_peak(pid: u32) {
     std::fs::write(of(pid).join("clear_refs"), "5").unwrap();
