@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 
 use cpumon_model::{HostId, HostStatus, Interval, Moment};
 use cpumon_wire::connection::ChannelKind;
-use cpumon_wire::spool::{Entry, Gap, GapReason, decode_record};
+use cpumon_wire::spool::{Entry, Gap, GapReason, SnapshotRecord, decode_record};
 use cpumon_wire::v2::host_of;
 
 use crate::demux::{Demux, DemuxOptions, MemoryLimits};
@@ -102,73 +102,74 @@ impl Channel {
         let mut put = self.taken.back().map_or(0, |taken| taken.0);
         let mut out = |outcome: Outcome<'_>| put = put.max(out(outcome));
         match decode_record(record).ok_or(ChannelError::Damaged)? {
-            Entry::Snapshot(snapshot) => {
-                // A number was skipped without a word about it. What is known is too old to compare with: the skipped snapshots
-                // may be stored already, and their CPU time would be charged twice.
-                if self.has_base && snapshot.number > self.last.saturating_add(1) {
-                    let (number, wall_ns) = (snapshot.number, snapshot.wall_ns);
-                    self.forget_base();
-                    self.leading = Some(Gap {
-                        first: number,
-                        last: number,
-                        begin_wall_ns: wall_ns,
-                        end_wall_ns: wall_ns,
-                        reason: GapReason::Damaged,
-                    });
-                }
-                self.advance(snapshot.number)?;
-                if let Some(gap) = self.leading.take() {
-                    let gap = Gap { last: snapshot.number, end_wall_ns: snapshot.wall_ns, ..gap };
-                    out(Outcome::Gap(gap));
-                }
-                self.has_base = true;
-                let mut is_refused = false;
-                for frame in snapshot.frames() {
-                    watch().map_err(ChannelError::Ended)?;
-                    if frame.len() > MAX_FRAME_BYTES {
-                        return Err(ChannelError::Damaged);
-                    }
-                    if host_of(frame).is_some_and(|named| named != arrival.host) {
-                        return Err(ChannelError::Host);
-                    }
-                    let taken =
-                        self.demux.accept(frame, arrival.from, arrival.at, &mut |status, interval| {
-                            out(Outcome::Interval(status, interval));
-                        });
-                    // Reported as a hole: if the connection ended here, the device would only send the same
-                    // record again.
-                    is_refused |= taken.is_err();
-                }
-                if is_refused {
-                    let (number, wall_ns) = (snapshot.number, snapshot.wall_ns);
-                    let reason = GapReason::Damaged;
-                    out(Outcome::Gap(Gap {
-                        first: number,
-                        last: number,
-                        begin_wall_ns: wall_ns,
-                        end_wall_ns: wall_ns,
-                        reason,
-                    }));
-                }
-            }
-            Entry::Gap(gap) => {
-                if gap.reason == GapReason::Damaged || gap.first > self.last.saturating_add(1) {
-                    self.forget_base();
-                }
-                self.advance(gap.last)?;
-                // The next snapshot is the first here and ends no interval: its own interval belongs to the hole.
-                if !self.has_base {
-                    self.leading = Some(gap);
-                }
-                // An empty hole only says that the base is gone: it has nothing of its own to store.
-                if gap.count() > 0 {
-                    out(Outcome::Gap(gap));
-                }
-            }
+            Entry::Snapshot(snapshot) => self.take_snapshot(&snapshot, arrival, watch, &mut out)?,
+            Entry::Gap(gap) => self.take_gap(gap, &mut out)?,
             // A kind that is not known here has a number all the same.
             Entry::Unknown(number) => self.advance(number)?,
         }
         self.taken.push_back((put, self.last));
+        Ok(())
+    }
+
+    fn take_snapshot(
+        &mut self,
+        snapshot: &SnapshotRecord<'_>,
+        arrival: &Arrival,
+        watch: Watch<'_>,
+        out: &mut dyn FnMut(Outcome<'_>),
+    ) -> Result<(), ChannelError> {
+        let damaged = Gap {
+            first: snapshot.number,
+            last: snapshot.number,
+            begin_wall_ns: snapshot.wall_ns,
+            end_wall_ns: snapshot.wall_ns,
+            reason: GapReason::Damaged,
+        };
+        // A number was skipped without a word about it. What is known is too old to compare with: the skipped snapshots
+        // may be stored already, and their CPU time would be charged twice.
+        if self.has_base && snapshot.number > self.last.saturating_add(1) {
+            self.forget_base();
+            self.leading = Some(damaged);
+        }
+        self.advance(snapshot.number)?;
+        if let Some(gap) = self.leading.take() {
+            out(Outcome::Gap(Gap { last: snapshot.number, end_wall_ns: snapshot.wall_ns, ..gap }));
+        }
+        self.has_base = true;
+        let mut is_refused = false;
+        for frame in snapshot.frames() {
+            watch().map_err(ChannelError::Ended)?;
+            if frame.len() > MAX_FRAME_BYTES {
+                return Err(ChannelError::Damaged);
+            }
+            if host_of(frame).is_some_and(|named| named != arrival.host) {
+                return Err(ChannelError::Host);
+            }
+            let taken = self.demux.accept(frame, arrival.from, arrival.at, &mut |status, interval| {
+                out(Outcome::Interval(status, interval));
+            });
+            // Reported as a hole: if the connection ended here, the device would only send the same record again.
+            is_refused |= taken.is_err();
+        }
+        if is_refused {
+            out(Outcome::Gap(damaged));
+        }
+        Ok(())
+    }
+
+    fn take_gap(&mut self, gap: Gap, out: &mut dyn FnMut(Outcome<'_>)) -> Result<(), ChannelError> {
+        if gap.reason == GapReason::Damaged || gap.first > self.last.saturating_add(1) {
+            self.forget_base();
+        }
+        self.advance(gap.last)?;
+        // The next snapshot is the first here and ends no interval: its own interval belongs to the hole.
+        if !self.has_base {
+            self.leading = Some(gap);
+        }
+        // An empty hole only says that the base is gone: it has nothing of its own to store.
+        if gap.count() > 0 {
+            out(Outcome::Gap(gap));
+        }
         Ok(())
     }
 
