@@ -1,10 +1,9 @@
 //! Which processes there are, idle ones too: written once in a while, so that the rows of idle processes, which are not stored, can
 //! be had for any moment. From a list to the next, rows of samples record who began and who ended.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use cpumon_model::{BootId, Fields, HostId, Interval, Resting, ThreadInterval};
+use cpumon_model::{BootId, Fields, HostId, Interval, Recent, Resting, ThreadInterval};
 use rusqlite::{Connection, Result as Sql, params};
 
 use super::merge_names::mark_seen;
@@ -27,7 +26,7 @@ const LEAST_NS: i64 = 10 * PER_SECOND;
 const MOST: usize = 1 << 15;
 /// The same for threads that wait.
 const MOST_THREADS: usize = 1 << 17;
-/// Hosts in memory; beyond it all are forgotten, and get a list with their next interval.
+/// Hosts in memory; those that are forgotten get a list with their next interval.
 const MAX_HOSTS: usize = 8192;
 
 /// What is known of a host.
@@ -47,7 +46,7 @@ struct LastList {
 #[derive(Debug)]
 pub(crate) struct ListSchedule {
     every: u32,
-    hosts: HashMap<HostId, LastList, Seeded>,
+    hosts: Recent<HostId, LastList, Seeded>,
 }
 
 impl Default for ListSchedule {
@@ -59,16 +58,13 @@ impl Default for ListSchedule {
 impl ListSchedule {
     /// `every`: so many intervals from one list to the next.
     pub(crate) fn new(every: u32) -> Self {
-        Self { every, hosts: HashMap::default() }
+        Self { every, hosts: Recent::new(MAX_HOSTS) }
     }
 
     /// Whether a list is due with this interval. It then counts as written, if it can be.
     pub(crate) fn is_due(&mut self, interval: &Interval, can_be: bool) -> bool {
         let (boot, begin_ns, end_ns) = (interval.boot, interval.begin.wall_ns, interval.end.wall_ns);
-        if self.hosts.len() >= MAX_HOSTS {
-            self.hosts.clear();
-        }
-        let last = self.hosts.entry(interval.host).or_insert(LastList {
+        let last = self.hosts.get_or_insert_with(interval.host, || LastList {
             boot,
             listed_wall_ns: i64::MIN,
             end_wall_ns: begin_ns,
