@@ -76,6 +76,11 @@ impl Compactor {
         self.fresh.add(key, received_wall_ns);
     }
 
+    /// Receipt of the oldest interval that waits for compaction; ns since the epoch on this machine's clock.
+    pub(super) fn oldest_fresh_ns(&self) -> Option<i64> {
+        self.fresh.oldest_received_ns()
+    }
+
     /// The boot of which a chunk has been due for longest.
     pub(super) fn next_due(&self, due: &Due) -> Option<BootKey> {
         self.fresh.next_due(due)

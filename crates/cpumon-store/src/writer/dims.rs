@@ -106,6 +106,11 @@ impl Dims {
             self.forget_names(IdRange::Unauthenticated);
             self.infos[IdRange::Unauthenticated].abandon();
         }
+        if !gone.threads.is_empty() || !gone.processes.is_empty() {
+            // A task that rested for days may run again: it needs a new row then.
+            let tasks = self.hosts.values_mut().flat_map(|host| host.tasks.iter_mut());
+            tasks.for_each(|tasks| tasks.forget(gone));
+        }
         if !gone.hosts.is_empty() || !gone.boots.is_empty() {
             self.hosts
                 .retain(|host| !gone.hosts.contains(&host.key.host) && !gone.boots.contains(&host.key.boot));

@@ -109,6 +109,11 @@ impl FreshBoots {
         self.set(key, count);
     }
 
+    /// Receipt of the oldest interval. Walks over all boots.
+    pub(super) fn oldest_received_ns(&self) -> Option<i64> {
+        self.counts.values().map(|count| count.oldest_received_ns).min()
+    }
+
     /// What is fresh of a boot.
     pub(super) fn count(&self, key: BootKey) -> FreshCount {
         self.counts.get(&key).copied().unwrap_or_default()

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use cpumon_model::{Comm, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
 use rusqlite::{Connection, Result as Sql};
 
+use super::gone::Gone;
 use super::infos::Infos;
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::names::Stored;
@@ -53,6 +54,12 @@ impl KnownTasks {
     /// Tasks in memory.
     pub(super) fn count(&self) -> usize {
         self.processes.len() + self.threads.len()
+    }
+
+    /// Forgets tasks whose names are gone.
+    pub(super) fn forget(&mut self, gone: &Gone) {
+        self.processes.retain(|_, known| !gone.processes.has(known.id));
+        self.threads.retain(|_, known| !gone.threads.has(known.id));
     }
 }
 

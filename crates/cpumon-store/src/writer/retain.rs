@@ -77,8 +77,14 @@ impl Retention {
         }
     }
 
-    /// One step, at `now_ns` on this machine's clock.
-    pub(super) fn step(&mut self, transaction: &Transaction<'_>, dims: &Dims, now_ns: i64) -> Sql<Step> {
+    /// One step, at `now_ns` on this machine's clock. `oldest_fresh_ns`: receipt of the oldest interval that waits for compaction.
+    pub(super) fn step(
+        &mut self,
+        transaction: &Transaction<'_>,
+        dims: &Dims,
+        now_ns: i64,
+        oldest_fresh_ns: &dyn Fn() -> Option<i64>,
+    ) -> Sql<Step> {
         if let Some(gone) = self.forget_some(transaction, dims)? {
             return Ok(gone.into());
         }
@@ -114,7 +120,7 @@ impl Retention {
         if self.sweep.is_resting() {
             self.drop_old_sums(transaction, now_ns)?;
         }
-        let limits = SweepLimits { now_ns, samples_ns: limit, zstd_level: self.zstd_level };
+        let limits = SweepLimits { now_ns, samples_ns: limit, zstd_level: self.zstd_level, oldest_fresh_ns };
         let swept = self.sweep.step(transaction, &dims.last_ids(), &limits)?;
         Ok(Step { is_done: swept.is_done, gone: swept.gone })
     }

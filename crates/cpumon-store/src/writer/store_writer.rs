@@ -251,10 +251,11 @@ impl Writer {
 
     /// One step of retention; `false` if there is nothing to do.
     fn retain(&mut self, now_ns: i64) -> Result<bool> {
+        let oldest_fresh_ns = || self.compactor.oldest_fresh_ns();
         let step = self
             .session
             .transaction()
-            .and_then(|transaction| self.retention.step(&transaction, &self.dims, now_ns));
+            .and_then(|transaction| self.retention.step(&transaction, &self.dims, now_ns, &oldest_fresh_ns));
         let step = step.map_err(|error| self.fail("delete old data", error))?;
         self.commit()?;
         self.dims.forget(&step.gone);

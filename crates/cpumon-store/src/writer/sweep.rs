@@ -3,7 +3,7 @@
 use rusqlite::{Connection, Result as Sql, params};
 
 use super::counters::count;
-use super::gone::Gone;
+use super::gone::{Gone, GoneIds};
 use super::merge_names::drop_short_lived;
 use super::naming::LastIds;
 use super::prune::{IDS_AT_ONCE, prune_boots, prune_excess, prune_hosts};
@@ -48,13 +48,15 @@ pub(super) struct Sweep {
 }
 
 /// What a sweep goes by.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct SweepLimits {
+#[derive(Copy, Clone)]
+pub(super) struct SweepLimits<'a> {
     /// Now, on this machine's clock.
     pub(super) now_ns: i64,
     /// Samples and gaps from before may go; `None`: never by age.
     pub(super) samples_ns: Option<i64>,
     pub(super) zstd_level: i32,
+    /// Receipt of the oldest interval that waits for compaction.
+    pub(super) oldest_fresh_ns: &'a dyn Fn() -> Option<i64>,
 }
 
 /// What a step of the sweep did.
@@ -79,7 +81,7 @@ impl Sweep {
         &mut self,
         connection: &Connection,
         last: &ByRange<LastIds>,
-        limits: &SweepLimits,
+        limits: &SweepLimits<'_>,
     ) -> Sql<Swept> {
         let mut gone = Gone::default();
         self.phase = match self.phase {
@@ -94,16 +96,16 @@ impl Sweep {
                     Phase::Boots(next)
                 } else {
                     gone.boots.extend(prune_excess(connection)?);
-                    names_of(connection, IdRange::Trusted, limits.now_ns)?
+                    names_of(connection, IdRange::Trusted, limits)?
                 }
             }
             Phase::Names(range, from, oldest) => {
-                self.pruned_processes += prune_names(connection, from, oldest, limits.zstd_level)?;
+                self.pruned_processes += prune_names(connection, from, oldest, limits.zstd_level, &mut gone)?;
                 let to = from + NAMES_AT_ONCE;
                 let is_last = to.cast_unsigned() >= last[range].thread.max(last[range].process);
                 match range {
                     _ if !is_last => Phase::Names(range, to, oldest),
-                    IdRange::Trusted => names_of(connection, IdRange::Unauthenticated, limits.now_ns)?,
+                    IdRange::Trusted => names_of(connection, IdRange::Unauthenticated, limits)?,
                     IdRange::Unauthenticated => Phase::Resting,
                 }
             }
@@ -129,18 +131,21 @@ fn next_ids(connection: &Connection, table: &str, from: i64) -> Sql<Option<i64>>
 }
 
 /// Begins the names of a range.
-fn names_of(connection: &Connection, range: IdRange, now_ns: i64) -> Sql<Phase> {
-    let samples_s = oldest_sample_s(connection, range, now_ns)? - LAST_SEEN_SLACK_S;
+fn names_of(connection: &Connection, range: IdRange, limits: &SweepLimits<'_>) -> Sql<Phase> {
+    // Intervals wait longer than usual for compaction while a disk is full or too slow. Their names are as old as they are.
+    let newest_ns = (limits.oldest_fresh_ns)().map_or(limits.now_ns, |fresh| fresh.min(limits.now_ns));
+    let samples_s = oldest_sample_s(connection, range, newest_ns)? - LAST_SEEN_SLACK_S;
     let sums_s = oldest_sum_s(connection)?.map_or(samples_s, |sums| sums.min(samples_s));
     Ok(Phase::Names(range, range.after(), Oldest { samples_s, sums_s }))
 }
 
 /// Deletes unused names among the ids after `from`. Returns how many of processes.
-fn prune_names(connection: &Connection, from: i64, oldest: Oldest, level: i32) -> Sql<i64> {
-    prune(connection, "thread", from, THREAD_RULE, oldest)?;
-    prune_blocks(connection, "thread", from, THREAD_RULE, oldest)?;
-    Ok(prune(connection, "process", from, PROCESS_RULE, oldest)?
-        + prune_blocks(connection, "process", from, PROCESS_BLOCK_RULE, oldest)?
+fn prune_names(connection: &Connection, from: i64, oldest: Oldest, level: i32, gone: &mut Gone) -> Sql<i64> {
+    let Gone { threads, processes, .. } = gone;
+    prune(connection, "thread", from, THREAD_RULE, oldest, threads)?;
+    prune_blocks(connection, "thread", from, THREAD_RULE, oldest, threads)?;
+    Ok(prune(connection, "process", from, PROCESS_RULE, oldest, processes)?
+        + prune_blocks(connection, "process", from, PROCESS_BLOCK_RULE, oldest, processes)?
         + prune_short_lived(connection, from, oldest.samples_s, level)?)
 }
 
@@ -158,8 +163,8 @@ pub(super) fn prune_infos(connection: &Connection) -> Sql<()> {
     Ok(())
 }
 
-/// Receipt of the oldest stored sample whose tasks have ids of a range, s since the epoch; now if there is none.
-fn oldest_sample_s(connection: &Connection, range: IdRange, now_ns: i64) -> Sql<i64> {
+/// Receipt of the oldest compacted sample whose tasks have ids of a range, s since the epoch; `newest_ns` if there is no older one.
+fn oldest_sample_s(connection: &Connection, range: IdRange, newest_ns: i64) -> Sql<i64> {
     // A chunk's last receipt can be this much after its first: the time it took to fill, bounded by the age of partial ones.
     const CHUNK_SLACK_NS: i64 = 24 * 3_600_000_000_000;
     let oldest: Option<i64> = connection
@@ -168,7 +173,8 @@ fn oldest_sample_s(connection: &Connection, range: IdRange, now_ns: i64) -> Sql<
             "SELECT min(last_received_wall_ns) FROM chunk INDEXED BY chunk_host WHERE (trust = 1) = ?1",
         )?
         .query_row([range == IdRange::Unauthenticated], |row| row.get(0))?;
-    Ok(oldest.map_or(now_ns, |oldest| oldest.min(now_ns)).saturating_sub(CHUNK_SLACK_NS) / 1_000_000_000)
+    Ok(oldest.map_or(newest_ns, |oldest| oldest.min(newest_ns)).saturating_sub(CHUNK_SLACK_NS)
+        / 1_000_000_000)
 }
 /// Begin of the oldest stored sum, s since the epoch on its host's clock; `None` if there is none.
 fn oldest_sum_s(connection: &Connection) -> Sql<Option<i64>> {
@@ -193,26 +199,51 @@ struct Oldest {
 }
 
 /// Deletes unused names among the ids after `from`. Returns how many went.
-fn prune(connection: &Connection, table: &str, from: i64, rule: &str, oldest: Oldest) -> Sql<i64> {
-    let text = format!("DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND ({rule})");
-    let gone = connection.prepare_cached(&text)?.execute(params![
-        from,
-        from + NAMES_AT_ONCE,
-        oldest.samples_s,
-        oldest.sums_s
-    ])?;
-    count_names(connection, table, i64::try_from(gone).unwrap_or(i64::MAX))
+fn prune(
+    connection: &Connection,
+    table: &str,
+    from: i64,
+    rule: &str,
+    oldest: Oldest,
+    ids: &mut GoneIds,
+) -> Sql<i64> {
+    let text = format!("DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND ({rule}) RETURNING id");
+    let range = params![from, from + NAMES_AT_ONCE, oldest.samples_s, oldest.sums_s];
+    let mut delete = connection.prepare_cached(&text)?;
+    let gone: Vec<i64> = delete.query_map(range, |row| row.get(0))?.collect::<Sql<_>>()?;
+    let count = i64::try_from(gone.len()).unwrap_or(i64::MAX);
+    ids.add_rows(gone);
+    count_names(connection, table, count)
 }
 
 /// [`prune`] for whole blocks.
-fn prune_blocks(connection: &Connection, table: &str, from: i64, rule: &str, oldest: Oldest) -> Sql<i64> {
-    let wanted = format!("first_id > ?1 AND first_id <= ?2 AND ({rule})");
+fn prune_blocks(
+    connection: &Connection,
+    table: &str,
+    from: i64,
+    rule: &str,
+    oldest: Oldest,
+    ids: &mut GoneIds,
+) -> Sql<i64> {
+    let text = format!(
+        "DELETE FROM {table}_block WHERE first_id > ?1 AND first_id <= ?2 AND ({rule})
+         RETURNING first_id, last_id, count"
+    );
     let range = params![from, from + NAMES_AT_ONCE, oldest.samples_s, oldest.sums_s];
-    let gone: i64 = connection
-        .prepare_cached(&format!("SELECT coalesce(sum(count), 0) FROM {table}_block WHERE {wanted}"))?
-        .query_row(range, |row| row.get(0))?;
-    connection.prepare_cached(&format!("DELETE FROM {table}_block WHERE {wanted}"))?.execute(range)?;
-    count_names(connection, table, gone)
+    let mut delete = connection.prepare_cached(&text)?;
+    let rows = delete.query_map(range, |row| Ok(([row.get(0)?, row.get(1)?], row.get::<_, i64>(2)?)))?;
+    let (blocks, counts): (Vec<[i64; 2]>, Vec<i64>) = rows.collect::<Sql<Vec<_>>>()?.into_iter().unzip();
+    // A task that was seen again after its name went into a block has a row, too.
+    let mut select =
+        connection.prepare_cached(&format!("SELECT id FROM {table} WHERE id BETWEEN ?1 AND ?2"))?;
+    let mut stay = Vec::new();
+    for block in &blocks {
+        for id in select.query_map(*block, |row| row.get(0))? {
+            stay.push(id?);
+        }
+    }
+    ids.add_blocks(blocks, stay);
+    count_names(connection, table, counts.into_iter().sum())
 }
 
 /// Takes the short-lived processes out of blocks that no sample needs any more, only sums.

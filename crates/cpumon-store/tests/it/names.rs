@@ -205,3 +205,71 @@ fn names_are_cut_at_255_bytes_and_between_characters() {
     assert_eq!(count(&path, "SELECT count(*) FROM process_info"), 1);
     assert_eq!(count(&path, "SELECT count(*) FROM host_change"), 1);
 }
+
+/// The same intervals, so many hours later.
+fn later(day: &[Interval], hours: u64) -> Vec<Interval> {
+    let shift_ns = hours * 3_600 * data::SECOND_NS.cast_unsigned();
+    let mut day = day.to_vec();
+    for interval in &mut day {
+        interval.sequence += shift_ns;
+        for moment in [&mut interval.begin, &mut interval.end] {
+            moment.mono_ns += shift_ns;
+            moment.boot_ns += shift_ns;
+            moment.wall_ns += shift_ns.cast_signed();
+        }
+    }
+    day
+}
+
+#[test]
+fn a_task_that_runs_again_after_its_name_went_has_it_again() {
+    for with_blocks in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sqlite");
+        let options = StoreOptions { max_age: Some(MINUTE), ..StoreOptions::default() };
+        let mut day = data::day(&data::host(1), 3, if with_blocks { 1_100 } else { 20 }, 24);
+        if with_blocks {
+            data::add_short_lived(&mut day);
+        }
+        let mut writer = Writer::open(&path, &options).unwrap();
+        put(&mut writer, &day);
+        data::compact_all(&mut writer);
+        if with_blocks {
+            writer.maintain_at(MINUTE, day.last().unwrap().begin.wall_ns).unwrap();
+            assert!(count(&path, "SELECT count(*) FROM thread_block") > 0);
+        }
+        // Two days without a sample: all names go.
+        let end_ns = day.last().unwrap().end.wall_ns;
+        for hours in [1, 47, 48] {
+            writer.maintain_at(MINUTE, end_ns + hours * HOUR_NS).unwrap();
+        }
+        assert_eq!(count(&path, "SELECT count(*) FROM chunk"), 0);
+        let names = "SELECT (SELECT count(*) FROM thread) + (SELECT count(*) FROM thread_block)";
+        assert_eq!(count(&path, names), 0, "with blocks: {with_blocks}");
+        let again = later(&day[..20], 48);
+        put(&mut writer, &again);
+        data::compact_all(&mut writer);
+        let expected: Vec<Interval> = again.iter().map(data::active).collect();
+        let read = read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host));
+        assert_eq!(read, expected, "with blocks: {with_blocks}");
+    }
+}
+
+#[test]
+fn names_of_intervals_that_wait_for_compaction_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    // Compaction is behind for days, as with a disk that is too slow.
+    let late = Duration::from_hours(400);
+    let options =
+        StoreOptions { compact_after: late, compact_partial_after: late, ..StoreOptions::default() };
+    let day = data::day(&data::host(1), 3, 20, 24);
+    let mut writer = Writer::open(&path, &options).unwrap();
+    put(&mut writer, &day);
+    let end_ns = day.last().unwrap().end.wall_ns;
+    for hours in [1, 27, 90] {
+        writer.maintain_at(MINUTE, end_ns + hours * HOUR_NS).unwrap();
+    }
+    let expected: Vec<Interval> = day.iter().map(data::active).collect();
+    assert_eq!(read_all(&Reader::open(&path).unwrap(), &Query::new(data::host(1).host)), expected);
+}
