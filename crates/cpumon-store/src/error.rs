@@ -3,6 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
+/// SQLite's error. It has no cause: SQLite's own one repeats the text with a number.
+#[derive(Debug)]
+pub struct SqliteError(rusqlite::Error);
+
+impl std::fmt::Display for SqliteError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for SqliteError {}
+
 /// An operation on a store that failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -15,7 +27,7 @@ pub enum StoreError {
         /// The store file.
         path: PathBuf,
         /// SQLite's error.
-        source: rusqlite::Error,
+        source: SqliteError,
     },
     /// The file system refused an operation.
     #[error("cannot {operation} {}", path.display())]
@@ -126,7 +138,7 @@ impl StoreError {
     pub fn is_no_space(&self) -> bool {
         match self {
             Self::Sqlite { source, .. } => matches!(
-                source.sqlite_error_code(),
+                source.0.sqlite_error_code(),
                 Some(
                     rusqlite::ErrorCode::DiskFull
                         | rusqlite::ErrorCode::SystemIoFailure
@@ -152,7 +164,7 @@ impl StoreError {
             Some(rusqlite::ErrorCode::NotADatabase | rusqlite::ErrorCode::DatabaseCorrupt) => {
                 Self::Corrupt { path: path.into(), detail: source.to_string() }
             }
-            _ => Self::Sqlite { operation, path: path.into(), source },
+            _ => Self::Sqlite { operation, path: path.into(), source: SqliteError(source) },
         }
     }
 }

@@ -55,7 +55,7 @@ mod writer;
 pub use check::{CheckReport, LostRows, check};
 #[doc(hidden)]
 pub use codec::exercise::exercise;
-pub use error::{Result, StoreError};
+pub use error::{Result, SqliteError, StoreError};
 pub use forget::forget_host;
 pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
