@@ -182,6 +182,15 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
     }
 }
 
+/// Whether there may be a store at a path. What the system refuses to say is its error, not a missing file.
+pub(crate) fn check_is_there(path: &Path) -> Result<()> {
+    match path.try_exists() {
+        Ok(true) => check_is_no_directory(path),
+        Ok(false) => Err(StoreError::Missing { path: path.into() }),
+        Err(source) => Err(StoreError::Io { operation: "open", path: path.into(), source }),
+    }
+}
+
 /// SQLite reports a directory only as a file that cannot be opened.
 pub(crate) fn check_is_no_directory(path: &Path) -> Result<()> {
     if path.is_dir() { Err(StoreError::Directory { path: path.into() }) } else { Ok(()) }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use cpumon_model::HostId;
 use rusqlite::{Connection, OpenFlags, OptionalExtension};
 
-use crate::error::{At, Result, StoreError, check_is_no_directory};
+use crate::error::{At, Result, StoreError, check_is_there};
 use crate::options::StoreOptions;
 use crate::schema;
 use crate::writer::Writer;
@@ -24,10 +24,7 @@ const MAX_TRIES: i32 = 20_000;
 /// # Errors
 /// The store cannot be written, or there is none.
 pub fn forget_host(path: &Path, host: HostId, timeout: Duration) -> Result<bool> {
-    if !path.exists() {
-        return Err(StoreError::Missing { path: path.into() });
-    }
-    check_is_no_directory(path)?;
+    check_is_there(path)?;
     let deadline = Instant::now() + timeout;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;

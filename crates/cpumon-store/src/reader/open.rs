@@ -12,7 +12,7 @@ use super::cursor::IntervalCursor;
 use super::damage::DamageReport;
 use super::dims;
 use super::error::ReadError;
-use crate::error::{At, Result, StoreError, check_is_no_directory};
+use crate::error::{At, Result, StoreError, check_is_there};
 use crate::rows::HostRow;
 use crate::schema;
 
@@ -78,12 +78,7 @@ pub(crate) fn open_to_read(
     path: &Path,
     prepare: &mut dyn FnMut(&Connection) -> Result<()>,
 ) -> Result<Connection> {
-    match path.try_exists() {
-        Ok(true) => {}
-        Ok(false) => return Err(StoreError::Missing { path: path.into() }),
-        Err(source) => return Err(StoreError::Io { operation: "open", path: path.into(), source }),
-    }
-    check_is_no_directory(path)?;
+    check_is_there(path)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut open_with = |name: &Path, flags| -> Result<Connection> {
         let connection = Connection::open_with_flags(name, flags).at("open", path)?;
