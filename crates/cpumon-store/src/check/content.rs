@@ -1,11 +1,11 @@
 //! Whether what is packed in a row can be decoded.
 
-use cpumon_model::Interval;
+use cpumon_model::{Interval, Trust};
 use rusqlite::types::Value;
 
 use super::tables::Table;
 use crate::codec::chunk::Chunk;
-use crate::codec::meta::END_WALL;
+use crate::codec::meta::{END_WALL, TRUST, is_trust_code, trust_code};
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::codec::sched::SchedRows;
 use crate::codec::varint::Malformed;
@@ -36,6 +36,21 @@ impl Content {
             "process_list" => process_list::decode(section("processes")).map(|_| ()),
             _ => Ok(()),
         }
+    }
+
+    /// A row with the trust that its content has, if it has another one; [`Content::check`] has decoded it. By a wrong one the data of
+    /// strangers would count as that of an enrolled host.
+    pub(super) fn corrected(&self, table: &Table, row: &[Value]) -> Option<Vec<Value>> {
+        let trust = table.integer(row, "trust")?;
+        let right = match table.name.as_str() {
+            "chunk" if self.chunk.metas.iter().any(|meta| meta[TRUST] == trust) => trust,
+            "chunk" => self.chunk.metas.first()?[TRUST],
+            "interval" if is_trust_code(trust) => trust,
+            // Of a fresh interval nothing else says it: no one vouches for it.
+            "interval" => trust_code(Some(Trust::Unauthenticated)),
+            _ => trust,
+        };
+        (right != trust).then(|| table.with(row, "trust", Value::Integer(right)))
     }
 
     fn check_chunk(&mut self, table: &Table, row: &[Value]) -> Result<(), Malformed> {

@@ -4,10 +4,12 @@
 //! page that cannot be read costs the rows in it: the walk goes on behind it.
 
 mod content;
+mod layout;
 mod open;
 mod out;
 mod report;
 mod tables;
+mod temporary;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -24,7 +26,7 @@ use self::out::Out;
 pub use self::report::{CheckReport, LostRows};
 use self::tables::Table;
 use self::walk::{Found, walk};
-use crate::error::{At, Result};
+use crate::error::{At, Result, StoreError};
 use crate::reader::Damage;
 use crate::rows::HostRow;
 
@@ -32,27 +34,44 @@ use crate::rows::HostRow;
 /// is given; there each hole is a gap.
 ///
 /// # Errors
-/// The file is no store at all, or its list of tables cannot be read; the new one exists or cannot be written, or `stop` was set.
+/// The file is no store at all, or its header or list of tables cannot be read and nothing is to be salvaged; the new one exists or
+/// cannot be written, or `stop` was set.
 pub fn check(path: &Path, salvage: Option<&Path>, stop: &Arc<AtomicBool>) -> Result<CheckReport> {
-    let source = open::open(path, stop)?;
+    let source = match open::open(path, stop) {
+        Err(StoreError::Corrupt { detail, .. }) => return check_rest(path, salvage, stop, detail),
+        opened => opened?,
+    };
     let version = open::version(&source, path)?;
     let out = salvage.map(|to| Out::create(to, version, stop)).transpose()?;
-    // One snapshot: otherwise compaction would move rows while they are read. A damaged first page refuses it.
-    let _ = source.execute_batch("BEGIN");
-    let mut check = Check {
-        source: &source,
-        path,
-        stop,
-        out,
-        report: CheckReport::default(),
-        hosts: BTreeMap::new(),
-        content: Content::default(),
-    };
+    let mut check = Check::new(&source, path, stop, out);
     check.pages()?;
-    for table in tables::of_version(version)? {
-        check.table(&table)?;
-    }
-    check.finish()
+    check.all(version)
+}
+
+/// [`check`] of a store whose header or list of tables cannot be read (`detail`): a copy of it gets new ones.
+fn check_rest(
+    path: &Path,
+    salvage: Option<&Path>,
+    stop: &Arc<AtomicBool>,
+    detail: String,
+) -> Result<CheckReport> {
+    let corrupt = |detail| Err(StoreError::Corrupt { path: path.into(), detail });
+    let Some(layout) = layout::find(path)? else { return corrupt(detail) };
+    let Some(to) = salvage else {
+        return corrupt(format!(
+            "{detail}; the header or the list of tables cannot be read, but the rest can be salvaged"
+        ));
+    };
+    let out = Out::create(to, layout.version, stop)?;
+    let copy = layout::repaired_copy(path, &layout, to, stop)?;
+    let source = open::open(copy.path(), stop)?;
+    let mut check = Check::new(&source, path, stop, Some(out));
+    // SQLite's own check would list every page that is in no list of free pages.
+    check.report.pages.push(format!(
+        "the header or the list of tables cannot be read ({detail}): those of schema version {} were used",
+        layout.version
+    ));
+    check.all(layout.version)
 }
 
 struct Check<'a> {
@@ -64,9 +83,34 @@ struct Check<'a> {
     /// The hosts by their rows.
     hosts: BTreeMap<HostRow, HostId>,
     content: Content,
+    /// Rows of the table at hand with a trust that they cannot have.
+    wrong_trust: u64,
 }
 
-impl Check<'_> {
+impl<'a> Check<'a> {
+    fn new(source: &'a Connection, path: &'a Path, stop: &'a AtomicBool, out: Option<Out>) -> Self {
+        // One snapshot: otherwise compaction would move rows while they are read. A damaged first page refuses it.
+        let _ = source.execute_batch("BEGIN");
+        Self {
+            source,
+            path,
+            stop,
+            out,
+            report: CheckReport::default(),
+            hosts: BTreeMap::new(),
+            content: Content::default(),
+            wrong_trust: 0,
+        }
+    }
+
+    /// Reads all tables.
+    fn all(mut self, version: i32) -> Result<CheckReport> {
+        for table in tables::of_version(version)? {
+            self.table(&table)?;
+        }
+        self.finish()
+    }
+
     /// What SQLite finds.
     fn pages(&mut self) -> Result<()> {
         /// More lines say nothing more.
@@ -127,6 +171,11 @@ impl Check<'_> {
         if table.name == "host" || table.name == "boot" {
             self.copy_keys(table)?;
         }
+        let wrong_trust = std::mem::take(&mut self.wrong_trust);
+        if wrong_trust > 0 {
+            let what = "rows have a trust that their content does not have; a copy has the right one";
+            self.report.pages.push(format!("table {}: {wrong_trust} {what}", table.name));
+        }
         self.report.add_lost(lost);
         Ok(())
     }
@@ -139,6 +188,10 @@ impl Check<'_> {
             self.hosts.insert(HostRow(id), HostId(key.try_into().unwrap_or_default()));
         }
         self.report.count(&table.name);
+        // A request with another number would remove another host.
+        if table.name == "forget" && !self.has_host(table.integer(row, "host_id")) {
+            return Ok(false);
+        }
         if let Err(malformed) = self.content.check(table, row) {
             let intervals = match table.name.as_str() {
                 "chunk" => table.integer(row, "intervals").and_then(|count| u64::try_from(count).ok()),
@@ -150,7 +203,14 @@ impl Check<'_> {
             }
             return Ok(false);
         }
+        let corrected = self.content.corrected(table, row);
+        self.wrong_trust += u64::from(corrected.is_some());
+        let row = corrected.as_deref().unwrap_or(row);
         self.out.as_mut().map_or(Ok(true), |out| out.insert(table, row))
+    }
+
+    fn has_host(&self, row: Option<i64>) -> bool {
+        row.is_some_and(|row| self.hosts.contains_key(&HostRow(row)))
     }
 
     /// Where the hole is that a row leaves; `None` for a table that has no intervals.
@@ -241,7 +301,12 @@ impl Check<'_> {
     }
 
     fn finish(mut self) -> Result<CheckReport> {
-        if let Some(out) = self.out.take() {
+        if let Some(mut out) = self.out.take() {
+            for (table, added) in ["host", "boot"].into_iter().zip(out.add_missing_owners()?) {
+                let detail =
+                    "samples of each are in the new store, under an id made of its number".to_owned();
+                self.report.add_lost(LostRows { rows: added as u64, detail, ..LostRows::new(table) });
+            }
             out.finish()?;
         }
         self.report.finish();

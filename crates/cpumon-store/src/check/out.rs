@@ -9,6 +9,7 @@ use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
 use super::open::interrupt_on;
 use super::tables::Table;
+use super::temporary::Temporary;
 use crate::error::{At, Result, StoreError};
 use crate::reader::Damage;
 use crate::rows::HostRow;
@@ -25,16 +26,6 @@ pub(super) struct Out {
     temporary: Temporary,
 }
 
-/// A file that is removed unless it got its name.
-#[derive(Debug)]
-struct Temporary(PathBuf);
-
-impl Drop for Temporary {
-    fn drop(&mut self) {
-        let _gone_if_complete = std::fs::remove_file(&self.0);
-    }
-}
-
 impl Out {
     /// A new store of a schema version, under a temporary name beside `path`.
     pub(super) fn create(path: &Path, version: i32, stop: &Arc<AtomicBool>) -> Result<Self> {
@@ -43,16 +34,9 @@ impl Out {
             let source = std::io::Error::from(std::io::ErrorKind::AlreadyExists);
             return Err(io("salvage into", path, source));
         }
-        let mut name = std::ffi::OsString::from(".");
-        name.push(path.file_name().unwrap_or_default());
-        name.push(format!(".{}.part", std::process::id()));
-        let file = path.with_file_name(name);
-        // Of mode 0600. One that was left by a process of the same number goes.
-        let _left = std::fs::remove_file(&file);
-        cpumon_files::create_empty(&file).map_err(|source| io("create a file beside", path, source))?;
-        let temporary = Temporary(file);
+        let temporary = Temporary::create(path, "part")?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(&temporary.0, flags).at("create", path)?;
+        let mut connection = Connection::open_with_flags(temporary.path(), flags).at("create", path)?;
         schema::create(&mut connection, path, version)?;
         connection.execute_batch(COPY_FAST).at("create", path)?;
         connection.execute_batch("BEGIN").at("write", path)?;
@@ -84,6 +68,25 @@ impl Out {
         self.insert(&table, row).map(|_| ())
     }
 
+    /// Adds the hosts and boots of samples that have none: where their table and its index are lost, a reader finds the samples only
+    /// under an id of ours. Gives the number of hosts and of boots.
+    pub(super) fn add_missing_owners(&mut self) -> Result<[usize; 2]> {
+        // The first digits are "lost" and "boot".
+        let host = "INSERT OR IGNORE INTO host (id, key, name, trust)
+             SELECT host_id, unhex('6c6f7374' || printf('%024x', host_id)), 'host ' || host_id, 'unauthenticated'
+             FROM (SELECT DISTINCT host_id FROM chunk UNION SELECT host_id FROM interval)
+             WHERE host_id NOT IN (SELECT id FROM host)";
+        let boot = "INSERT OR IGNORE INTO boot (id, host_id, key)
+             SELECT boot_id, host_id, unhex('626f6f74' || printf('%024x', boot_id))
+             FROM (SELECT DISTINCT host_id, boot_id FROM chunk UNION SELECT host_id, boot_id FROM interval)
+             WHERE boot_id NOT IN (SELECT id FROM boot)";
+        let mut added = [0; 2];
+        for (text, added) in [host, boot].into_iter().zip(&mut added) {
+            *added = self.connection.execute(text, []).at("write", &self.path)?;
+        }
+        Ok(added)
+    }
+
     /// Records a hole as a gap; of a host that is not known there is nothing to show.
     pub(super) fn add_gap(&mut self, host: Option<HostRow>, hole: &Damage) -> Result<()> {
         let Some(host) = host else { return Ok(()) };
@@ -106,13 +109,13 @@ impl Out {
         connection.execute_batch("COMMIT").at("write", &path)?;
         schema::bring_up_to_date(&mut connection, &path)?;
         connection.close().map_err(|(_, error)| error).at("write", &path)?;
-        let file = std::fs::File::open(&temporary.0).at("write", &path)?;
+        let file = std::fs::File::open(temporary.path()).at("write", &path)?;
         // Before it gets its name: after a crash that must not be an incomplete file.
         file.sync_all().at("write", &path)?;
         // A link refuses a file that came into being meanwhile; a rename would replace it.
-        match std::fs::hard_link(&temporary.0, &path) {
+        match std::fs::hard_link(temporary.path(), &path) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists && !path.exists() => {
-                std::fs::rename(&temporary.0, &path).at("put in place", &path)
+                std::fs::rename(temporary.path(), &path).at("put in place", &path)
             }
             linked => linked.at("put in place", &path),
         }

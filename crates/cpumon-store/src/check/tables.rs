@@ -23,6 +23,17 @@ impl Table {
         self.columns.iter().position(|column| column == name).and_then(|at| row.get(at))
     }
 
+    /// A copy of a row with another value in a column.
+    pub(super) fn with(&self, row: &[Value], name: &str, value: Value) -> Vec<Value> {
+        let mut row = row.to_vec();
+        if let Some(cell) =
+            self.columns.iter().position(|column| column == name).and_then(|at| row.get_mut(at))
+        {
+            *cell = value;
+        }
+        row
+    }
+
     /// The number in a column of a row.
     pub(super) fn integer(&self, row: &[Value], name: &str) -> Option<i64> {
         match self.at(row, name) {

@@ -122,6 +122,12 @@ pub(crate) fn trust_code(trust: Option<Trust>) -> i64 {
     }
 }
 
+/// Whether [`trust_code`] gives this number.
+#[cfg(feature = "bundled")]
+pub(crate) fn is_trust_code(code: i64) -> bool {
+    code == 0 || trust_of(code).is_some()
+}
+
 /// The reverse of [`trust_code`]; `None` for a number that it never gives, too.
 fn trust_of(code: i64) -> Option<Trust> {
     let all = [Trust::Unauthenticated, Trust::Imported, Trust::Encrypted, Trust::Authenticated, Trust::Local];

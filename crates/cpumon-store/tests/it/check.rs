@@ -140,12 +140,9 @@ fn a_page_of_zeros_costs_what_was_on_it() {
         bytes[page * PAGE..(page + 1) * PAGE].fill(0);
         std::fs::write(&damaged, &bytes).unwrap();
         let (report, to) = stored.salvage(&damaged, &format!("n{page}.db"));
-        let Ok(report) = report else {
-            // The list of tables goes on here.
-            assert!(!to.exists());
-            without_tables += 1;
-            continue;
-        };
+        let report = report.unwrap();
+        // The list of tables goes on here.
+        without_tables += usize::from(report.pages.iter().any(|line| line.contains("list of tables")));
         found += usize::from(!report.is_sound());
         holes += usize::from(!report.damage.is_empty());
         stored.assert_rest_is_there(&report, &to, &format!("page {}", page + 1));
@@ -156,17 +153,17 @@ fn a_page_of_zeros_costs_what_was_on_it() {
             });
         }
     }
-    assert!(without_tables <= 2, "{without_tables}");
+    assert!((1..=2).contains(&without_tables), "{without_tables}");
     assert!(found > 20 && holes >= 3, "{found} {holes} of {}", sound.len() / PAGE);
 }
 
 #[test]
-fn without_its_first_page_or_with_other_content_it_is_no_store() {
+fn with_other_content_it_is_no_store() {
     let stored = stored();
     let sound = std::fs::read(&stored.path).unwrap();
     let bad = stored.dir.path().join("bad");
     for (bytes, expected) in [
-        ([vec![0; PAGE], sound[PAGE..].to_vec()].concat(), "damaged or not a cpumon store"),
+        (vec![0; sound.len()], "damaged or not a cpumon store"),
         (b"Dear store, ".repeat(2_000), "damaged or not a cpumon store"),
         (Vec::new(), "the file is empty"),
     ] {
@@ -184,6 +181,111 @@ fn without_its_first_page_or_with_other_content_it_is_no_store() {
     assert!(matches!(check_only(&other), Err(StoreError::NotAStore { .. })));
     assert!(matches!(check_only(&stored.dir.path().join("none")), Err(StoreError::Missing { .. })));
     assert!(matches!(check_only(stored.dir.path()), Err(StoreError::Directory { .. })));
+}
+
+/// What may be on a damaged page.
+fn fill(pages: &mut [u8], with: u8) {
+    let mut random = data::Random::new(with.into());
+    for byte in pages {
+        *byte = if with == 0 { 0 } else { random.below(256).to_le_bytes()[0] };
+    }
+}
+
+#[test]
+fn without_its_header_and_list_of_tables_all_the_rest_is_salvaged() {
+    let stored = stored();
+    let sound = std::fs::read(&stored.path).unwrap();
+    let damaged = stored.dir.path().join("damaged.db");
+    for (bytes, with) in [(PAGE, 0), (PAGE, 7), (100, 3), (28, 0), (2 * PAGE, 0)] {
+        let mut file = sound.clone();
+        fill(&mut file[..bytes], with);
+        std::fs::write(&damaged, &file).unwrap();
+        let error = check_only(&damaged).unwrap_err().to_string();
+        assert!(error.contains("but the rest can be salvaged"), "{error}");
+        let name = format!("new{bytes}-{with}.db");
+        let (report, to) = stored.salvage(&damaged, &name);
+        let report = report.unwrap();
+        assert!(report.damage.is_empty() && report.lost.is_empty() && !report.is_sound(), "{report:?}");
+        assert!(report.pages[0].contains("list of tables"), "{report:?}");
+        assert_eq!((report.rows["chunk"], report.rows["interval"], report.rows["host"]), (5, 15, 2));
+        stored.assert_rest_is_there(&report, &to, &name);
+        assert_eq!(std::fs::read(&damaged).unwrap(), file, "it is only read");
+    }
+    let left = std::fs::read_dir(stored.dir.path()).unwrap().map(|file| file.unwrap().file_name());
+    let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with('.')).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn without_its_first_pages_samples_are_salvaged_under_an_id_of_ours() {
+    let stored = stored();
+    let mut file = std::fs::read(&stored.path).unwrap();
+    // Header, list of tables, hosts, boots and their indexes.
+    fill(&mut file[..6 * PAGE], 0);
+    let damaged = stored.dir.path().join("damaged.db");
+    std::fs::write(&damaged, &file).unwrap();
+    let (report, to) = stored.salvage(&damaged, "new.db");
+    let report = report.unwrap();
+    let lost = |table: &str| {
+        report.lost.iter().filter(|lost| lost.table == table).map(|lost| lost.rows).sum::<u64>()
+    };
+    assert_eq!((lost("host"), lost("boot")), (2, 2), "{report:?}");
+    let reader = Reader::open(&to).unwrap();
+    let hosts = reader.hosts().unwrap();
+    let read: usize = hosts.iter().map(|host| read_all(&reader, &Query::new(host.info.host)).len()).sum();
+    assert_eq!((hosts.len(), read), (2, 115));
+    assert!(hosts.iter().all(|host| host.trust == Trust::Unauthenticated), "no one vouches for it");
+    assert!(check_only(&to).unwrap().is_sound());
+}
+
+#[test]
+fn a_store_of_any_earlier_version_is_salvaged_without_its_first_page() {
+    for version in 1..=9 {
+        for is_migrated in [false, true] {
+            let dir = tempfile::tempdir().unwrap();
+            let (path, to) = (dir.path().join("old.db"), dir.path().join("new.db"));
+            crate::fixture::unpack(version, &path);
+            if is_migrated {
+                drop(Writer::open(&path, &StoreOptions::default()).unwrap());
+                drop(Connection::open(&path).unwrap());
+            }
+            let sound = check_only(&path).unwrap();
+            let mut file = std::fs::read(&path).unwrap();
+            fill(&mut file[..PAGE], 0);
+            std::fs::write(&path, &file).unwrap();
+            let report = check(&path, Some(&to), &Arc::default()).unwrap();
+            let what = format!("version {version}, migrated: {is_migrated}: {report:?}");
+            for (table, rows) in &sound.rows {
+                assert_eq!(report.rows.get(table), Some(rows), "{table} of {what}");
+            }
+            assert!(report.damage.is_empty() && report.lost.is_empty(), "{what}");
+            assert!(!Reader::open(&to).unwrap().hosts().unwrap().is_empty());
+        }
+    }
+}
+
+#[test]
+fn requests_and_trusts_that_cannot_be_are_not_copied() {
+    let stored = stored();
+    let connection = Connection::open(&stored.path).unwrap();
+    let damage = "INSERT INTO forget VALUES (2), (77); UPDATE chunk SET trust = 0 WHERE id = 1;
+                  UPDATE chunk SET trust = 1 WHERE id = 2; UPDATE interval SET trust = 99 WHERE host_id = 1";
+    connection.execute_batch(damage).unwrap();
+    drop(connection);
+    let (report, to) = stored.salvage(&stored.path, "new.db");
+    let report = report.unwrap();
+    assert_eq!((report.lost[0].table.as_str(), report.lost[0].rows), ("forget", 1), "{report:?}");
+    let expected = ["table chunk: 2 rows have a trust", "table interval: 10 rows have a trust"];
+    for (line, expected) in report.pages.iter().zip(expected) {
+        assert!(line.starts_with(expected), "{line}");
+    }
+    assert_eq!(report.pages.len(), 2);
+    let count = |text: &str| data::number(&to, text);
+    assert_eq!(count("SELECT count(*) FROM forget WHERE host_id = 2"), 1);
+    assert_eq!(count("SELECT count(*) FROM forget"), 1);
+    assert_eq!(count("SELECT count(*) FROM chunk WHERE trust = 5"), 5, "as their intervals");
+    assert_eq!(count("SELECT count(*) FROM interval WHERE host_id = 1 AND trust = 1"), 10);
+    assert!(check_only(&to).unwrap().is_sound());
 }
 
 #[test]
