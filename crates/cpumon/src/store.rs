@@ -10,10 +10,11 @@ use anyhow::Context;
 use cpumon_model::{HostId, escape};
 use cpumon_store::{CheckReport, LostRows};
 
-use crate::cli::StoreCheckArgs;
+use crate::cli::{Format, StoreCheckArgs};
 use crate::damage;
 use crate::exit::Outcome;
 use crate::json::write_json;
+use crate::records::flattened;
 use crate::signals::Signals;
 
 /// Holes that are printed; JSON has all.
@@ -29,12 +30,15 @@ pub(crate) fn check(args: &StoreCheckArgs, out: &mut dyn Write) -> anyhow::Resul
     let report = checked?;
     // The copy can be read where the list of hosts of the original cannot.
     let names = damage::names(args.salvage.as_deref().unwrap_or(&args.file));
-    if args.json {
-        write_json(&json(&report), out)?;
-    } else {
-        write_report(&report, &args.file, &names, out).context("cannot write the report")?;
-        if let Some(salvage) = &args.salvage {
-            writeln!(out, "copied     what can be read to {}", salvage.display())?;
+    match args.format.get() {
+        Format::Json => write_json(&json(&report), out)?,
+        Format::Jsonl => writeln!(out, "{}", serde_json::to_string(&json(&report))?)?,
+        Format::Csv => flattened(&json(&report)).write(Format::Csv, out)?,
+        Format::Table => {
+            write_report(&report, &args.file, &names, out).context("cannot write the report")?;
+            if let Some(salvage) = &args.salvage {
+                writeln!(out, "copied     what can be read to {}", salvage.display())?;
+            }
         }
     }
     Ok(if report.is_sound() { Outcome::Done } else { Outcome::DataMissing })

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::FormatArgs;
 use crate::exit::Usage;
 use crate::paths::store_for_reading;
 use crate::when::{self, When};
@@ -65,7 +66,7 @@ pub struct StoreCommandArgs {
 /// The commands of `cpumon store`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum StoreCommand {
-    /// Read all of a store, and report what is damaged; exit code 3 if anything is
+    /// Read a whole store and report damage; the exit code is 3 if there is any
     Check(StoreCheckArgs),
 }
 
@@ -78,7 +79,7 @@ pub struct StoreCheckArgs {
     /// Copy everything that can be read to this new store; each hole becomes a gap
     #[arg(long, value_name = "NEW")]
     pub salvage: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
 }
