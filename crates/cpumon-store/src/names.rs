@@ -109,7 +109,7 @@ impl Stored for ProcessName {
 }
 
 /// A kernel name as SQL: text, or a blob where it is not UTF-8.
-struct SqlComm(Comm);
+pub(crate) struct SqlComm(pub(crate) Comm);
 
 impl ToSql for SqlComm {
     fn to_sql(&self) -> Sql<ToSqlOutput<'_>> {

@@ -1,6 +1,6 @@
 //! What sums per minute and hour are made of. The writer adds intervals up with it, the reader names the same buckets.
 
-use cpumon_model::{CpuSched, Fields, Flags, Interval};
+use cpumon_model::{CpuSched, Fields, Flags, Interval, Waits};
 
 /// ns in a second: the unit of rates per second.
 pub(crate) const PER_SECOND: i64 = 1_000_000_000;
@@ -60,6 +60,58 @@ pub(crate) struct BucketRange {
     pub(crate) last: i64,
 }
 
+/// When the task of a sum was active and when it ran most, ns since the epoch.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ActiveTimes {
+    /// Begin of the first interval in which it was active.
+    pub first_ns: i64,
+    /// End of the last one.
+    pub last_ns: i64,
+    /// End of the one in which it ran most.
+    pub max_end_ns: i64,
+}
+
+/// The largest run time in one interval, and when that and all others were. The store has the times as differences to the begin of
+/// their bucket.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Largest {
+    pub(crate) ns_per_s: i64,
+    pub(crate) times: ActiveTimes,
+}
+
+impl Largest {
+    /// Before the first interval.
+    pub(crate) const NONE: Self = Self {
+        ns_per_s: 0,
+        times: ActiveTimes { first_ns: i64::MAX, last_ns: i64::MIN, max_end_ns: i64::MIN },
+    };
+
+    /// Adds an interval from `begin_ns` to `end_ns`, or more of what ran in it.
+    pub(crate) fn add(&mut self, ns_per_s: i64, begin_ns: i64, end_ns: i64) {
+        let times = &mut self.times;
+        times.first_ns = times.first_ns.min(begin_ns);
+        times.last_ns = times.last_ns.max(end_ns);
+        if ns_per_s > self.ns_per_s || times.max_end_ns == i64::MIN {
+            (self.ns_per_s, times.max_end_ns) = (ns_per_s, end_ns);
+        }
+    }
+}
+
+impl Largest {
+    /// The times as the store has them: less the begin of their bucket.
+    pub(crate) fn stored_times(&self, resolution: Resolution, bucket: i64) -> [i64; 3] {
+        let begin_ns = bucket.saturating_mul(resolution.length_ns());
+        let ActiveTimes { first_ns, last_ns, max_end_ns } = self.times;
+        [first_ns, last_ns, max_end_ns].map(|ns| ns.saturating_sub(begin_ns))
+    }
+}
+
+impl Default for Largest {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 /// Run queues of all CPUs over a time.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunQueue {
@@ -109,4 +161,18 @@ pub(crate) fn rate(part: i64, whole: i64, unit: i64) -> i64 {
     }
     // 128 bits: `part` can be centuries of ns times a billion.
     i64::try_from(i128::from(part) * i128::from(unit) / i128::from(whole)).unwrap_or(i64::MAX)
+}
+
+/// Adds where something is known: unknown + 5 = 5, and a sum of nothing stays unknown.
+pub(crate) fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0).saturating_add(more));
+    }
+}
+
+/// [`add_known`] for wait reasons.
+pub(crate) fn add_waits(sum: &mut Option<Waits>, more: Option<Waits>) {
+    if let Some(more) = more {
+        *sum.get_or_insert_default() += &more;
+    }
 }

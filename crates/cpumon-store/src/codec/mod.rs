@@ -4,7 +4,7 @@
 
 pub(crate) mod blob;
 pub(crate) mod chunk;
-pub(crate) mod columns;
+mod columns;
 pub(crate) mod cpus;
 pub(crate) mod delays;
 pub(crate) mod exercise;
@@ -16,6 +16,7 @@ pub(crate) mod resting;
 pub(crate) mod sched;
 pub(crate) mod values;
 pub(crate) mod varint;
+pub(crate) mod waits;
 pub(crate) mod zip;
 
 use cpumon_model::{Delta, Flags, Life, TaskState};

@@ -13,6 +13,7 @@ use super::gaps::record_damage;
 use super::ids::next_id;
 use super::merge_names::mark_seen;
 use super::rollup::Rollup;
+use super::thread_sums::SumNames;
 use super::transaction::Transaction;
 use crate::codec::chunk::{self, Chunk, FreshInterval, MAX_CHUNK_SPAN_NS};
 use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE, TRUST};
@@ -178,7 +179,7 @@ impl Compactor {
                 intervals.first().map_or(0, |interval| interval.meta[TRUST])
             ])?;
         // In the same transaction as the chunk: a crash between the two would leave sums that lack an interval or have it twice.
-        self.rollup.add(intervals, |id| dims.summed_process(transaction, id))?;
+        self.rollup.add(intervals, &mut SumNames::new(transaction, dims))?;
         self.rollup.write(transaction, key.host)?;
         let rows = || intervals.iter().map(|interval| &interval.rows);
         let mut threads = rows().flat_map(|rows| rows.threads.iter().map(|row| row.id)).collect();

@@ -6,11 +6,12 @@ use super::ids::keep_last_id;
 use crate::rows::HostRow;
 
 /// Tables with much data of a host, by which column it is deleted, and about how many rows at once.
-const TABLES: [(&str, &str, i64); 8] = [
+const TABLES: [(&str, &str, i64); 9] = [
     ("chunk", "last_received_wall_ns", 16),
     ("interval", "end_wall_ns", 256),
     ("process_minute", "minute", 5_000),
     ("process_hour", "hour", 5_000),
+    ("thread_hour", "hour", 5_000),
     ("host_minute", "minute", 5_000),
     ("host_hour", "hour", 5_000),
     ("legacy_order", "end_wall_ns", 500),

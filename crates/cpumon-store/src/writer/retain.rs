@@ -281,7 +281,8 @@ fn drop_sums(connection: &Connection, resolution: Resolution, limit: i64) -> Sql
     let name = resolution.name();
     let mut hosts = connection.prepare_cached("SELECT id FROM host")?;
     let ids: Vec<i64> = hosts.query_map([], |row| row.get(0))?.collect::<Sql<_>>()?;
-    for table in [format!("host_{name}"), format!("process_{name}")] {
+    let of_threads = (resolution == Resolution::Hour).then(|| "thread_hour".to_owned());
+    for table in [format!("host_{name}"), format!("process_{name}")].into_iter().chain(of_threads) {
         // Host by host, because the primary keys begin with the host: without it each deletion would read the whole table.
         let mut delete =
             connection.prepare_cached(&format!("DELETE FROM {table} WHERE host_id = ?1 AND {name} < ?2"))?;

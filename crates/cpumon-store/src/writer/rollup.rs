@@ -3,17 +3,20 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_model::{DelayHistogram, Delta, Fields, Flags, Interval, Life};
+use cpumon_model::{DelayHistogram, Delta, Fields, Flags, Interval, Life, Waits};
 use rusqlite::{Connection, params};
 
-use super::run_delays::{self, MERGED};
-use crate::codec::PackedProcess;
+use super::merged::{LARGEST, delay_bytes, known_sum, run_delays_sum, waits_sum};
+use super::thread_sums::{ProcessThreads, SumNames, ThreadSums};
 use crate::codec::chunk::FreshInterval;
 use crate::codec::cpus;
-use crate::codec::meta::{BEGIN_MONO, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of, flags_of};
+use crate::codec::meta::{
+    BEGIN_MONO, BEGIN_WALL, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of, flags_of,
+};
 use crate::codec::sched::SchedRows;
+use crate::codec::{PackedProcess, waits};
 use crate::rows::HostRow;
-use crate::sums::{PER_SECOND, Resolution, RunQueue, rate};
+use crate::sums::{Largest, PER_SECOND, Resolution, RunQueue, add_known, add_waits, rate};
 
 /// Sums over a host.
 #[derive(Clone, Debug, Default)]
@@ -35,9 +38,11 @@ struct HostSum {
 #[derive(Clone, Debug, Default)]
 struct ProcessSum {
     delta: Delta,
-    max_run_ns_per_s: i64,
+    largest: Largest,
     /// Of its threads that were active.
     blocked_ns: Option<i64>,
+    /// What it was blocked by.
+    waits: Option<Waits>,
     /// Its run delays by length.
     run_delays: Option<DelayHistogram>,
 }
@@ -56,6 +61,7 @@ struct Sums {
 pub(super) struct Rollup {
     /// In the order of [`Resolution::ALL`].
     sums: [Sums; 2],
+    threads: ThreadSums,
     sched: SchedRows,
     /// Decoded CPUs of one interval.
     cpus: Interval,
@@ -96,20 +102,23 @@ fn length_ns(row: &MetaRow) -> i64 {
 }
 
 impl Rollup {
-    /// Adds intervals. `summed_process` gives the process under which short-lived ones are summed: a row for each of them
-    /// would outgrow the samples.
+    /// Adds intervals. Short-lived processes are summed under one of their description: a row for each of them would outgrow the
+    /// samples.
     pub(super) fn add(
         &mut self,
         intervals: &[FreshInterval],
-        mut summed_process: impl FnMut(u64) -> rusqlite::Result<u64>,
+        names: &mut SumNames<'_>,
     ) -> rusqlite::Result<()> {
         for interval in intervals {
             let known = self.read_sched(interval);
             self.add_host(interval, known);
+            self.threads.begin(interval, known);
             for process in &interval.rows.processes {
                 let is_short = process.life == Life::BornEnded;
-                let id = if is_short { summed_process(process.id)? } else { process.id };
+                let id = if is_short { names.summed_process(process.id)? } else { process.id };
                 self.add_process(interval, known, process, id);
+                self.threads
+                    .add(ProcessThreads { interval, sched: &self.sched, process, summed_id: id }, names)?;
             }
         }
         Ok(())
@@ -146,7 +155,10 @@ impl Rollup {
     fn add_process(&mut self, interval: &FreshInterval, known: Fields, process: &PackedProcess, id: u64) {
         // The events do not cover a process that is hidden from them: its blocked time is unknown, not 0.
         let is_watched = known.contains(Fields::SCHED) && !process.flags.contains(Flags::UNWATCHED);
-        let blocked_ns = is_watched.then(|| self.sched.process(process.id).blocked_ns);
+        // Without the threads that only waited, which have no row; see docs/store.md.
+        let sched = is_watched.then(|| self.sched.process(process.id));
+        let blocked_ns = sched.map(|sched| sched.blocked_ns);
+        let waits = sched.filter(|_| known.contains(Fields::WAITS)).map(|sched| sched.waits);
         // Where histograms were measured, a process without one had no run delay that ended: that is an empty histogram.
         let none;
         let run_delays = match self.sched.process_delays(process.id) {
@@ -166,8 +178,9 @@ impl Rollup {
             let sum = sums.processes.entry((bucket, id)).or_default();
             sum.delta += &process.delta;
             add_known(&mut sum.blocked_ns, blocked_ns);
+            add_waits(&mut sum.waits, waits);
             add_delays(&mut sum.run_delays, run_delays);
-            sum.max_run_ns_per_s = sum.max_run_ns_per_s.max(run);
+            sum.largest.add(run, interval.meta[BEGIN_WALL], interval.meta[END_WALL]);
         }
     }
 
@@ -182,7 +195,7 @@ impl Rollup {
             Ok(()) => known,
             Err(malformed) => {
                 log::warn!("the scheduler's events of an interval are damaged: {malformed}");
-                known - Fields::SCHED - Fields::HISTOGRAMS
+                known - Fields::SCHED - Fields::WAITS - Fields::HISTOGRAMS
             }
         }
     }
@@ -193,16 +206,9 @@ impl Rollup {
         for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
             let sums = std::mem::take(sums);
             write_hosts(connection, resolution.name(), host, &sums.hosts)?;
-            write_processes(connection, resolution.name(), host, &sums.processes)?;
+            write_processes(connection, *resolution, host, &sums.processes)?;
         }
-        Ok(())
-    }
-}
-
-/// Adds where something is known: unknown + 5 = 5, and a sum of nothing stays unknown.
-fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
-    if let Some(more) = more {
-        *sum = Some(sum.unwrap_or(0).saturating_add(more));
+        self.threads.write(connection, host)
     }
 }
 
@@ -211,18 +217,6 @@ fn add_delays(sum: &mut Option<DelayHistogram>, more: Option<&DelayHistogram>) {
     if let Some(more) = more {
         *sum.get_or_insert_with(DelayHistogram::default) += more;
     }
-}
-
-/// SQL: the sum of a column of histograms.
-fn merged_delays() -> String {
-    format!("run_delays = {MERGED}(run_delays, excluded.run_delays)")
-}
-
-/// SQL: the sum of a column in which NULL is no data.
-fn known_sum(column: &str) -> String {
-    format!(
-        "{column} = CASE WHEN excluded.{column} IS NULL THEN {column} ELSE coalesce({column}, 0) + excluded.{column} END"
-    )
 }
 
 /// SQL: the highest of a column in which NULL is no data; `max(NULL, 5)` would be NULL.
@@ -238,8 +232,10 @@ fn write_hosts(
 ) -> rusqlite::Result<()> {
     // Sums of one bucket come in many steps, so each is an upsert. Of columns that came with later versions NULL is no data.
     let text = format!(
-        "INSERT INTO host_{resolution} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17,
-           ?18)
+        "INSERT INTO host_{resolution} (host_id, {resolution}, intervals, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns,
+           softirq_ns, steal_ns, idle_ns, max_busy_ppm, run_delay_ns, blocked_ns, run_delays, run_queue_ns,
+           max_run_queue_ns_per_s, run_queue_max)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
          ON CONFLICT DO UPDATE SET intervals = intervals + excluded.intervals,
            covered_ns = covered_ns + excluded.covered_ns, capacity_ns = capacity_ns + excluded.capacity_ns,
            threads_ns = threads_ns + excluded.threads_ns, exited_ns = exited_ns + excluded.exited_ns,
@@ -248,7 +244,7 @@ fn write_hosts(
            max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}, {}, {}, {}, {}",
         known_sum("run_delay_ns"),
         known_sum("blocked_ns"),
-        merged_delays(),
+        run_delays_sum(),
         known_sum("run_queue_ns"),
         known_max("max_run_queue_ns_per_s"),
         known_max("run_queue_max")
@@ -271,7 +267,7 @@ fn write_hosts(
             sum.max_busy_ppm,
             sum.run_delay_ns,
             sum.blocked_ns,
-            sum.run_delays.as_ref().map(run_delays::to_bytes),
+            sum.run_delays.as_ref().map(delay_bytes),
             sum.run_queue.map(|queue| queue.run_queue_ns),
             sum.run_queue.map(|queue| queue.max_run_queue_ns_per_s),
             sum.run_queue.map(|queue| queue.run_queue_max)
@@ -282,22 +278,25 @@ fn write_hosts(
 
 fn write_processes(
     connection: &Connection,
-    resolution: &str,
+    resolution: Resolution,
     host: HostRow,
     sums: &BTreeMap<(i64, u64), ProcessSum>,
 ) -> rusqlite::Result<()> {
+    let name = resolution.name();
     let text = format!(
-        "INSERT INTO process_{resolution} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+        "INSERT INTO process_{name} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
          ON CONFLICT DO UPDATE SET user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
            run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
            voluntary_switches = voluntary_switches + excluded.voluntary_switches,
            involuntary_switches = involuntary_switches + excluded.involuntary_switches,
-           max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s), {}, {}",
+           {LARGEST}, {}, {}, {}",
         known_sum("blocked_ns"),
-        merged_delays()
+        run_delays_sum(),
+        waits_sum()
     );
     let mut upsert = connection.prepare_cached(&text)?;
     for ((bucket, process_id), sum) in sums {
+        let [first_ns, last_ns, max_end_ns] = sum.largest.stored_times(resolution, *bucket);
         upsert.execute(params![
             host,
             bucket,
@@ -308,9 +307,13 @@ fn write_processes(
             sum.delta.run_delay_ns,
             sum.delta.voluntary_switches,
             sum.delta.involuntary_switches,
-            sum.max_run_ns_per_s,
+            sum.largest.ns_per_s,
             sum.blocked_ns,
-            sum.run_delays.as_ref().map(run_delays::to_bytes)
+            sum.run_delays.as_ref().map(delay_bytes),
+            sum.waits.as_ref().map(waits::to_bytes),
+            first_ns,
+            last_ns,
+            max_end_ns
         ])?;
     }
     Ok(())

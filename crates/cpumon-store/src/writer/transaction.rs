@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Result as Sql};
 
-use super::run_delays;
+use super::merged;
 use crate::error::{At, Result};
 use crate::options::StoreOptions;
 use crate::schema;
@@ -53,7 +53,7 @@ impl Session {
         // A reader that recovers the log of a killed writer holds a lock for a moment.
         connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
         schema::prepare_writer(&mut connection, path, options.sync_each_commit)?;
-        run_delays::register(&connection).at("set up", path)?;
+        merged::register(&connection).at("set up", path)?;
         if let Some(pages) = options.max_page_count {
             let set = format!("PRAGMA max_page_count = {pages}");
             connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;

@@ -15,6 +15,8 @@ const PROCESS_BYTES: i64 = 56;
 const INFO_BYTES: i64 = 40;
 /// Of `process_minute` or `process_hour`.
 const PROCESS_SUM_BYTES: i64 = 64;
+/// Of `thread_hour`.
+const THREAD_SUM_BYTES: i64 = 80;
 /// Of `host_minute` or `host_hour`.
 const HOST_SUM_BYTES: i64 = 130;
 /// Of `boot`, with a description of the host, a gap and their indexes.
@@ -182,6 +184,7 @@ fn unauthenticated_rest(connection: &Connection) -> Sql<Rows> {
     Ok(sum(&[
         of("process_minute", &PROCESS_SUM_BYTES.to_string())?,
         of("process_hour", &PROCESS_SUM_BYTES.to_string())?,
+        of("thread_hour", &THREAD_SUM_BYTES.to_string())?,
         of("host_minute", &HOST_SUM_BYTES.to_string())?,
         of("host_hour", &HOST_SUM_BYTES.to_string())?,
         of("boot", &BOOT_BYTES.to_string())?,

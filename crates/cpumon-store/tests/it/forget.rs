@@ -55,9 +55,17 @@ fn check(path: &Path, hosts: &[(HostInfo, Vec<Interval>); 2]) {
     let expected: Vec<Interval> = day.iter().map(data::active).collect();
     assert_eq!((stored.len(), &stored[..60]), (61, &expected[..]), "the other host");
     let left_id = "(SELECT id FROM host WHERE name = 'host-2')";
-    for table in
-        ["interval", "chunk", "boot", "host_change", "host_minute", "process_hour", "process_list", "gap"]
-    {
+    for table in [
+        "interval",
+        "chunk",
+        "boot",
+        "host_change",
+        "host_minute",
+        "process_hour",
+        "thread_hour",
+        "process_list",
+        "gap",
+    ] {
         let text = format!("SELECT count(*) FROM {table} WHERE host_id <> {left_id}");
         assert_eq!(data::number(path, &text), 0, "{table}");
     }

@@ -95,13 +95,14 @@ fn what_is_too_old_goes_with_its_names() {
     maintain(20).unwrap();
     assert_eq!(count("chunk"), 5);
     maintain(30).unwrap();
-    assert_eq!((count("chunk"), count("host_hour")), (0, 1));
+    assert_eq!((count("chunk"), count("host_hour"), count("thread_hour")), (0, 1, 80));
     assert!(count("process_minute") > 0);
     maintain(60).unwrap();
     assert_eq!((count("process_minute"), count("thread")), (0, 0));
     assert_eq!(count("process"), 20, "hours still name them");
     maintain(100).unwrap();
     assert_eq!((count("process_hour"), count("process"), count("process_info")), (0, 0, 0));
+    assert_eq!(count("thread_hour"), 0);
 }
 
 #[test]

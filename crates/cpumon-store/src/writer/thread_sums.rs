@@ -1,0 +1,239 @@
+//! Sums of threads by the hour: rows of `thread_hour`. A row has the key and the name of its thread itself, so that the names of
+//! threads can go with their samples. Threads that began and ended within one interval share a row by process and name: a row for
+//! each of them would outgrow the samples on a machine that compiles.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cpumon_model::{Comm, Delta, Fields, Flags, Life, ThreadKey, Waits};
+use rusqlite::{Connection, Result as Sql, params};
+
+use super::dims::Dims;
+use super::merged::{LARGEST, known_sum, waits_sum};
+use super::naming::Seeded;
+use crate::codec::chunk::FreshInterval;
+use crate::codec::meta::{BEGIN_MONO, BEGIN_WALL, END_MONO, END_WALL};
+use crate::codec::names::ThreadName;
+use crate::codec::sched::SchedRows;
+use crate::codec::{PackedProcess, PackedThread, waits};
+use crate::names::{self, Block, SqlComm};
+use crate::rows::HostRow;
+use crate::sums::{Largest, PER_SECOND, Resolution, add_known, add_waits, rate};
+
+/// Names of the tasks of one chunk, for its sums.
+#[derive(Debug)]
+pub(super) struct SumNames<'a> {
+    connection: &'a Connection,
+    dims: &'a mut Dims,
+    block: Option<Block<ThreadName>>,
+}
+
+impl<'a> SumNames<'a> {
+    pub(super) fn new(connection: &'a Connection, dims: &'a mut Dims) -> Self {
+        Self { connection, dims, block: None }
+    }
+
+    /// The process under which a short-lived one is summed.
+    pub(super) fn summed_process(&mut self, process_id: u64) -> Sql<u64> {
+        self.dims.summed_process(self.connection, process_id)
+    }
+
+    /// Key and name of a thread; those of no thread if its block is damaged.
+    fn thread(&mut self, id: u64) -> Sql<ThreadName> {
+        Ok(names::find(self.connection, id, &mut self.block)?.unwrap_or_default())
+    }
+}
+
+/// The key of a row of `thread_hour` within its host.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct ThreadHour {
+    hour: i64,
+    process_id: u64,
+    key: ThreadKey,
+}
+
+/// A thread row of a chunk, by what decides its sum.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+struct Source {
+    hour: i64,
+    /// The process that it is summed under.
+    process_id: u64,
+    thread_id: u64,
+    is_short: bool,
+}
+
+/// Sums over a thread.
+#[derive(Copy, Clone, Debug, Default)]
+struct ThreadSum {
+    comm: Comm,
+    delta: Delta,
+    largest: Largest,
+    blocked_ns: Option<i64>,
+    waits: Option<Waits>,
+    /// The interval that was added last, and what all threads of the row ran in it.
+    interval: usize,
+    run_ns: i64,
+}
+
+/// The threads of a process in an interval.
+#[derive(Copy, Clone)]
+pub(super) struct ProcessThreads<'a> {
+    pub(super) interval: &'a FreshInterval,
+    /// The scheduler's events of the interval.
+    pub(super) sched: &'a SchedRows,
+    pub(super) process: &'a PackedProcess,
+    /// The process that it is summed under.
+    pub(super) summed_id: u64,
+}
+
+/// What is known of the interval at hand.
+#[derive(Copy, Clone, Debug, Default)]
+struct IntervalAt {
+    number: usize,
+    hour: i64,
+    begin_ns: i64,
+    end_ns: i64,
+    length_ns: i64,
+    known: Fields,
+    /// Thread rows that were added.
+    threads: usize,
+}
+
+/// Sums of the intervals that were added since the last write.
+#[derive(Debug, Default)]
+pub(super) struct ThreadSums {
+    at: IntervalAt,
+    /// Intervals by hour.
+    intervals: BTreeMap<i64, i64>,
+    sources: HashMap<Source, usize, Seeded>,
+    places: HashMap<ThreadHour, usize, Seeded>,
+    sums: Vec<ThreadSum>,
+}
+
+/// The key of the row that all short-lived threads of a process and a name share: no thread has the id 0, and FNV-1a of the name is
+/// the same in every build. Names of equal hash share a row too.
+fn shared_key(comm: &Comm) -> ThreadKey {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+    ThreadKey { tid: 0, start_ns: comm.as_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step) }
+}
+
+impl ThreadSums {
+    /// Begins an interval of which `known` fields can be read.
+    pub(super) fn begin(&mut self, interval: &FreshInterval, known: Fields) {
+        let row = &interval.meta;
+        let hour = Resolution::Hour.bucket(row[END_WALL]);
+        let length_ns = row[END_MONO].saturating_sub(row[BEGIN_MONO]).max(0);
+        let (begin_ns, end_ns) = (row[BEGIN_WALL], row[END_WALL]);
+        self.at =
+            IntervalAt { number: self.at.number + 1, hour, begin_ns, end_ns, length_ns, known, threads: 0 };
+        *self.intervals.entry(hour).or_default() += 1;
+    }
+
+    /// Adds the threads of the next process of the interval.
+    pub(super) fn add(&mut self, of: ProcessThreads<'_>, names: &mut SumNames<'_>) -> Sql<()> {
+        let threads = of.interval.rows.threads.get(self.at.threads..).unwrap_or_default();
+        let threads = &threads[..threads.len().min(of.process.stored_rows as usize)];
+        self.at.threads += threads.len();
+        for thread in threads {
+            let source = Source {
+                hour: self.at.hour,
+                process_id: of.summed_id,
+                thread_id: thread.id,
+                is_short: thread.life == Life::BornEnded,
+            };
+            let place = match self.sources.get(&source) {
+                Some(&place) => place,
+                None => self.insert(source, names)?,
+            };
+            self.add_thread(place, thread, of.sched);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn insert(&mut self, source: Source, names: &mut SumNames<'_>) -> Sql<usize> {
+        let name = names.thread(source.thread_id)?;
+        let own = ThreadKey { tid: name.tid, start_ns: name.start_ns };
+        let key = if source.is_short { shared_key(&name.comm) } else { own };
+        let row = ThreadHour { hour: source.hour, process_id: source.process_id, key };
+        let place = *self.places.entry(row).or_insert_with(|| {
+            self.sums.push(ThreadSum::default());
+            self.sums.len() - 1
+        });
+        // A thread that changed its name has several rows of `thread`; the newest one names it.
+        self.sums[place].comm = name.comm;
+        self.sources.insert(source, place);
+        Ok(place)
+    }
+
+    fn add_thread(&mut self, place: usize, thread: &PackedThread, sched: &SchedRows) {
+        let IntervalAt { number, begin_ns, end_ns, length_ns, known, .. } = self.at;
+        let sum = &mut self.sums[place];
+        sum.delta += &thread.delta;
+        if sum.interval != number {
+            (sum.interval, sum.run_ns) = (number, 0);
+        }
+        sum.run_ns = sum.run_ns.saturating_add(thread.delta.run_ns);
+        sum.largest.add(rate(sum.run_ns, length_ns, PER_SECOND), begin_ns, end_ns);
+        if known.contains(Fields::SCHED) && !thread.flags.contains(Flags::UNWATCHED) {
+            let sched = sched.thread(thread.id);
+            add_known(&mut sum.blocked_ns, Some(sched.blocked_ns));
+            add_waits(&mut sum.waits, known.contains(Fields::WAITS).then_some(sched.waits));
+        }
+    }
+
+    /// Adds the sums to the tables and empties itself. The rows of `host_hour` are there already.
+    pub(super) fn write(&mut self, connection: &Connection, host: HostRow) -> Sql<()> {
+        self.sources.clear();
+        let mut places: Vec<(ThreadHour, usize)> = self.places.drain().collect();
+        places.sort_unstable();
+        let sums = std::mem::take(&mut self.sums);
+        let mut upsert = connection.prepare_cached(&upsert_text())?;
+        for (row, place) in places {
+            let sum = &sums[place];
+            let [first_ns, last_ns, max_end_ns] = sum.largest.stored_times(Resolution::Hour, row.hour);
+            upsert.execute(params![
+                host,
+                row.hour,
+                row.process_id.cast_signed(),
+                row.key.tid,
+                row.key.start_ns.cast_signed(),
+                SqlComm(sum.comm),
+                sum.delta.user_ns,
+                sum.delta.system_ns,
+                sum.delta.run_ns,
+                sum.delta.run_delay_ns,
+                sum.delta.voluntary_switches,
+                sum.delta.involuntary_switches,
+                sum.largest.ns_per_s,
+                sum.blocked_ns,
+                sum.waits.as_ref().map(waits::to_bytes),
+                first_ns,
+                last_ns,
+                max_end_ns
+            ])?;
+        }
+        let text =
+            "UPDATE host_hour SET thread_intervals = thread_intervals + ?3 WHERE host_id = ?1 AND hour = ?2";
+        let mut count = connection.prepare_cached(text)?;
+        for (hour, intervals) in std::mem::take(&mut self.intervals) {
+            count.execute(params![host, hour, intervals])?;
+        }
+        self.at = IntervalAt::default();
+        Ok(())
+    }
+}
+
+fn upsert_text() -> String {
+    format!(
+        "INSERT INTO thread_hour VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+           ?17, ?18)
+         ON CONFLICT DO UPDATE SET comm = excluded.comm, user_ns = user_ns + excluded.user_ns,
+           system_ns = system_ns + excluded.system_ns, run_ns = run_ns + excluded.run_ns,
+           run_delay_ns = run_delay_ns + excluded.run_delay_ns,
+           voluntary_switches = voluntary_switches + excluded.voluntary_switches,
+           involuntary_switches = involuntary_switches + excluded.involuntary_switches,
+           {LARGEST}, {}, {}",
+        known_sum("blocked_ns"),
+        waits_sum()
+    )
+}
