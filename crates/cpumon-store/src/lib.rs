@@ -60,9 +60,10 @@ pub use forget::forget_host;
 pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
 pub use reader::{
-    Damage, DamageReport, HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval, What,
+    Damage, DamageReport, HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval,
+    ThreadRows, What,
 };
-pub use sums::{Resolution, RunQueue};
+pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use thread::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use time::{TimeRange, wall_now_ns};
 pub use writer::{Put, ReportedGap, SourcePosition, Writer};

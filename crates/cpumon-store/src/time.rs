@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// A range of time, ns since the UNIX epoch: after `since_ns`, up to and including `until_ns`.
 ///
 /// Intervals are placed by their end, so neighbouring ranges share no interval.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TimeRange {
     /// Begin, not in the range itself.
     pub since_ns: i64,

@@ -63,6 +63,8 @@ pub struct Query {
     /// Whether threads that waited throughout an interval count in it, where scheduler events are read and it is known who waited: in
     /// the sums of their process, which gets a row, and with a row of their own where threads are read.
     pub resting: bool,
+    /// Whether sums have wait reasons, and threads where threads are read: those of hours have them, unless an older version wrote them.
+    pub sum_details: bool,
 }
 
 impl Query {
@@ -77,6 +79,7 @@ impl Query {
             filter: ProcessFilter::All,
             sched: true,
             resting: true,
+            sum_details: false,
         }
     }
 
@@ -102,6 +105,12 @@ impl Query {
     #[must_use]
     pub fn without_resting(self) -> Self {
         Self { resting: false, ..self }
+    }
+
+    /// With the threads and the wait reasons of sums.
+    #[must_use]
+    pub fn with_sum_details(self) -> Self {
+        Self { sum_details: true, ..self }
     }
 
     /// Restricted to the processes that pass `filter`.

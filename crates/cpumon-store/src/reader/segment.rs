@@ -5,27 +5,27 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{
-    DelayHistogram, DelayOf, Delays, Delta, Fields, HostId, Interval, Ledger, Moment, ProcessInterval,
+    BootId, DelayHistogram, DelayOf, Delays, Delta, Fields, Interval, Moment, ProcessInterval, Waits,
 };
 use rusqlite::{Connection, params};
 
 use super::cursor::IntervalCursor;
 use super::dims::{self, ProcessThen};
 use super::error::ReadError;
+use super::host_sums::{HostSums, host_sums, read_delays};
 use super::open::Reader;
 use super::query::{Query, What};
-use crate::codec::delays;
-use crate::codec::varint::Cursor;
+use super::thread_sums::{HourOf, ThreadBucket, ThreadRows, read_times, read_waits};
 use crate::error::Result;
 use crate::rows::HostRow;
-use crate::sums::{BucketRange, Resolution, RunQueue};
+use crate::sums::{ActiveTimes, BucketRange, Resolution, RunQueue};
 use crate::time::TimeRange;
 
 /// One interval, or the sums of one bucket of a minute or an hour.
 #[derive(Copy, Clone, Debug)]
 pub struct Segment<'a> {
-    /// What happened. Of sums: their bucket on the wall clock, measured time as length; no threads, no CPUs, no flags; the run
-    /// delays of all CPUs are those of CPU 0.
+    /// What happened. Of sums: their bucket on the wall clock, measured time as length; no CPUs, no flags; the run delays of all CPUs
+    /// are those of CPU 0; threads and wait reasons only with [`Query::sum_details`].
     pub interval: &'a Interval,
     /// Of sums: the largest busy share of the capacity in one interval, millionths.
     pub max_busy_ppm: Option<i64>,
@@ -33,33 +33,53 @@ pub struct Segment<'a> {
     pub run_queue: Option<RunQueue>,
     /// Of sums: the largest run time of each process row in one interval, ns per second. Empty for an interval as it is.
     pub max_run_ns_per_s: &'a [i64],
+    /// Of sums: the blocked time of each process row; `None`: not measured. Empty for an interval as it is.
+    pub blocked_ns: &'a [Option<i64>],
+    /// Of sums: when each process row was active; `None`: not recorded. Empty for an interval as it is.
+    pub times: &'a [Option<ActiveTimes>],
+    /// Of sums: the boot of each process row, all zero where it is not known. Empty for an interval as it is, which names its boot.
+    pub boots: &'a [BootId],
+    /// Of sums: what else is known of its threads. Empty for an interval as it is.
+    pub threads: ThreadRows<'a>,
 }
 
 /// Takes a segment; `Break` ends the walk.
 type Visit<'a> = &'a mut dyn FnMut(&Segment<'_>) -> ControlFlow<()>;
 
-/// Sums of one bucket over a host.
-#[derive(Clone, Debug, Default)]
-struct HostSums {
-    bucket: i64,
-    covered_ns: i64,
-    ledger: Ledger,
-    max_busy_ppm: i64,
-    run_queue: Option<RunQueue>,
-    run_delays: Option<DelayHistogram>,
-}
-
 /// A bucket as an interval, its rows being collected.
 struct Bucket {
     length_ns: i64,
+    /// Histograms are the larger part of a row: they are decoded only where they are wanted.
+    with_delays: bool,
+    with_waits: bool,
     interval: Interval,
     peaks: Vec<i64>,
+    blocked_ns: Vec<Option<i64>>,
+    times: Vec<Option<ActiveTimes>>,
+    boots: Vec<BootId>,
+    /// Rows of `process` of the rows.
+    ids: Vec<u64>,
+    /// Rows with wait reasons, and rows whose blocked time is known without them.
+    waits: [usize; 2],
+    threads: ThreadBucket,
 }
 
 impl Bucket {
-    fn new(host: HostId, fields: Fields, resolution: Resolution) -> Self {
-        let interval = Interval { host, fields, ..Interval::default() };
-        Self { length_ns: resolution.length_ns(), interval, peaks: Vec::new() }
+    fn new(query: &Query, fields: Fields, resolution: Resolution) -> Self {
+        let interval = Interval { host: query.host, fields, ..Interval::default() };
+        Self {
+            length_ns: resolution.length_ns(),
+            with_delays: query.sched,
+            with_waits: query.sched && query.sum_details,
+            interval,
+            peaks: Vec::new(),
+            blocked_ns: Vec::new(),
+            times: Vec::new(),
+            boots: Vec::new(),
+            ids: Vec::new(),
+            waits: [0; 2],
+            threads: ThreadBucket::default(),
+        }
     }
 
     fn begin(&mut self, row: &HostSums) {
@@ -75,9 +95,24 @@ impl Bucket {
         self.interval.ledger = row.ledger;
         self.interval.processes.clear();
         self.interval.delays.clear();
-        self.interval.fields.set(Fields::HISTOGRAMS, row.run_delays.is_some());
-        self.add_delays(DelayOf::Cpu(0), row.run_delays.as_ref());
+        let run_delays = row.run_delays.as_ref().filter(|_| self.with_delays);
+        self.interval.fields.set(Fields::HISTOGRAMS, run_delays.is_some());
+        self.add_delays(DelayOf::Cpu(0), run_delays);
         self.peaks.clear();
+        self.blocked_ns.clear();
+        self.times.clear();
+        self.boots.clear();
+        self.ids.clear();
+        self.waits = [0; 2];
+    }
+
+    /// Ends the rows of a bucket: now it is known whether all of them have wait reasons.
+    fn end_rows(&mut self) {
+        self.sort_delays();
+        let [known, unknown] = self.waits;
+        // In a bucket without a row no task waited and was active.
+        let is_known = self.with_waits && unknown == 0 && (known > 0 || self.interval.processes.is_empty());
+        self.interval.fields.set(Fields::WAITS, is_known);
     }
 
     fn add_delays(&mut self, of: DelayOf, histogram: Option<&DelayHistogram>) {
@@ -144,7 +179,16 @@ impl<'a> Segment<'a> {
     /// An interval as it is.
     #[must_use]
     pub fn of(interval: &'a Interval) -> Self {
-        Self { interval, max_busy_ppm: None, run_queue: RunQueue::of(interval), max_run_ns_per_s: &[] }
+        Self {
+            interval,
+            max_busy_ppm: None,
+            run_queue: RunQueue::of(interval),
+            max_run_ns_per_s: &[],
+            blocked_ns: &[],
+            times: &[],
+            boots: &[],
+            threads: ThreadRows::default(),
+        }
     }
 }
 
@@ -159,15 +203,16 @@ struct BucketReader<'a> {
 impl BucketReader<'_> {
     /// Visits sums, then fresh intervals.
     fn visit_segments(&mut self, query: &Query, fields: Fields, visit: Visit<'_>) -> Result<(), ReadError> {
-        // Sums have no threads, so the fresh intervals behind them are read without theirs.
-        let fresh = Query { what: query.what.min(What::Processes), ..query.clone() };
+        // Where sums have no threads, the fresh intervals behind them are read without theirs.
+        let what = if self.has_threads(query) { query.what } else { query.what.min(What::Processes) };
+        let fresh = Query { what, ..query.clone() };
         self.cursor.follow_to_fresh(self.connection, self.host, &fresh)?;
         // In one transaction: an interval that is compacted in between would be in neither, or in both.
         let transaction = self.connection.unchecked_transaction()?;
         let range = TimeRange::new(query.since_ns, query.until_ns);
         let buckets = self.resolution.buckets(range);
         let hosts = host_sums(self.connection, self.host, self.resolution, buckets)?;
-        let mut bucket = Bucket::new(query.host, fields, self.resolution);
+        let mut bucket = Bucket::new(query, fields, self.resolution);
         let mut flow = if query.what == What::Meta {
             visit_hosts(&hosts, &mut bucket, visit)
         } else {
@@ -184,6 +229,11 @@ impl BucketReader<'_> {
         Ok(())
     }
 
+    /// Whether the threads of sums are read.
+    fn has_threads(&self, query: &Query) -> bool {
+        query.sum_details && query.what == What::Threads && self.resolution == Resolution::Hour
+    }
+
     /// Visits one bucket at a time; processes without a row in a bucket are left out of it.
     fn visit_process_buckets(
         &mut self,
@@ -196,7 +246,8 @@ impl BucketReader<'_> {
         let name = self.resolution.name();
         let text = format!(
             "SELECT {name}, process_id, user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches,
-                    max_run_ns_per_s, run_delays
+                    max_run_ns_per_s, run_delays, blocked_ns, waits, first_ns, last_ns,
+                    max_end_ns
              FROM process_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}, process_id"
         );
         let mut select = self.connection.prepare_cached(&text)?;
@@ -210,13 +261,25 @@ impl BucketReader<'_> {
                 if at > host.bucket {
                     break;
                 }
-                let process = self.cursor.names.process(self.connection, dims::unsigned(row, 1)?)?;
+                let (id, names) = (dims::unsigned(row, 1)?, &mut self.cursor.names);
+                let boot = names.process(self.connection, id)?.boot;
+                let boot = names.boot(self.connection, boot)?;
+                let process = names.process(self.connection, id)?;
                 if at == host.bucket && query.filter.matches(process.key, &process.info) {
                     bucket.add_process(process, row)?;
+                    bucket.boots.push(boot);
+                    bucket.ids.push(id);
                 }
                 pending = rows.next()?;
             }
-            bucket.sort_delays();
+            bucket.end_rows();
+            let at_hour = host.bucket;
+            if self.has_threads(query) {
+                let (threads, rows) = (&mut bucket.threads, &mut bucket.interval.threads);
+                let (host, processes) = (self.host, &bucket.ids);
+                let hour = HourOf { connection: self.connection, host, hour: at_hour, processes };
+                threads.read(hour, query, &mut self.cursor.names, rows)?;
+            }
             if visit(&bucket.segment(host)).is_break() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -231,28 +294,6 @@ fn visit_hosts(hosts: &[HostSums], bucket: &mut Bucket, visit: Visit<'_>) -> Con
         bucket.begin(host);
         visit(&bucket.segment(host))
     })
-}
-
-/// Run delays by length; `None` where they are not known, or damaged.
-fn read_delays(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Result<Option<DelayHistogram>> {
-    let Some(bytes) = row.get_ref(at)?.as_blob_or_null()? else { return Ok(None) };
-    match delays::read(&mut Cursor::new(bytes)) {
-        Ok(histogram) => Ok(Some(histogram)),
-        Err(malformed) => {
-            log::warn!("a sum of run delays is damaged: {malformed}");
-            Ok(None)
-        }
-    }
-}
-
-fn read_run_queue(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<RunQueue>> {
-    let Some(run_queue_ns) = row.get("run_queue_ns")? else { return Ok(None) };
-    let known = |name: &str| row.get::<_, Option<i64>>(name).map(Option::unwrap_or_default);
-    Ok(Some(RunQueue {
-        run_queue_ns,
-        max_run_queue_ns_per_s: known("max_run_queue_ns_per_s")?,
-        run_queue_max: known("run_queue_max")?,
-    }))
 }
 
 impl Bucket {
@@ -286,8 +327,26 @@ impl Bucket {
             ..ProcessInterval::default()
         });
         self.peaks.push(row.get(8)?);
-        self.add_delays(DelayOf::Process(process.key), read_delays(row, 9)?.as_ref());
+        let blocked_ns: Option<i64> = row.get(10)?;
+        self.blocked_ns.push(blocked_ns);
+        self.times.push(read_times(row, 12, self.interval.begin.wall_ns)?);
+        if self.with_waits {
+            self.add_waits(blocked_ns, read_waits(row, 11)?);
+        }
+        if self.with_delays {
+            self.add_delays(DelayOf::Process(process.key), read_delays(row, 9)?.as_ref());
+        }
         Ok(())
+    }
+
+    /// Adds the wait reasons of the row that was added last.
+    fn add_waits(&mut self, blocked_ns: Option<i64>, waits: Option<Waits>) {
+        let [known, unknown] = &mut self.waits;
+        *known += usize::from(waits.is_some());
+        *unknown += usize::from(waits.is_none() && blocked_ns.is_some());
+        if let (Some(waits), Some(row)) = (waits, self.interval.processes.last_mut()) {
+            row.sched.waits = waits;
+        }
     }
 
     fn segment(&self, row: &HostSums) -> Segment<'_> {
@@ -296,41 +355,10 @@ impl Bucket {
             max_busy_ppm: Some(row.max_busy_ppm),
             run_queue: row.run_queue,
             max_run_ns_per_s: &self.peaks,
+            blocked_ns: &self.blocked_ns,
+            times: &self.times,
+            boots: &self.boots,
+            threads: self.threads.rows(),
         }
     }
-}
-
-fn host_sums(
-    connection: &Connection,
-    host: HostRow,
-    resolution: Resolution,
-    buckets: BucketRange,
-) -> rusqlite::Result<Vec<HostSums>> {
-    let name = resolution.name();
-    let text = format!(
-        "SELECT {name}, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, max_busy_ppm,
-                run_delays, run_queue_ns, max_run_queue_ns_per_s, run_queue_max
-         FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}"
-    );
-    let mut select = connection.prepare_cached(&text)?;
-    let rows = select.query_map(params![host, buckets.first, buckets.last], |row| {
-        Ok(HostSums {
-            bucket: row.get(0)?,
-            covered_ns: row.get(1)?,
-            ledger: Ledger {
-                capacity_ns: row.get(2)?,
-                threads_ns: row.get(3)?,
-                exited_ns: row.get(4)?,
-                irq_ns: row.get(5)?,
-                softirq_ns: row.get(6)?,
-                steal_ns: row.get(7)?,
-                idle_ns: row.get(8)?,
-                ..Ledger::default()
-            },
-            max_busy_ppm: row.get(9)?,
-            run_delays: read_delays(row, 10)?,
-            run_queue: read_run_queue(row)?,
-        })
-    })?;
-    rows.collect()
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cpumon_model::{Interval, Trust};
-use cpumon_store::{Query, Reader, StoreOptions, Writer};
+use cpumon_store::{Query, Reader, StoreOptions, TimeRange, Writer};
 
 use crate::data;
 use crate::round_trip::read_all;
@@ -106,5 +106,7 @@ fn stores_of_every_version_are_brought_up_to_date_and_read() {
         let mut newest = day.last().unwrap().clone();
         let knows_idle = reader.add_idle(&mut newest).unwrap();
         assert_eq!(knows_idle, version > 7, "who was idle, in version {version}");
+        let hours = reader.hours_without_threads(query.host, TimeRange::ALL).unwrap();
+        assert_eq!(hours.is_empty(), version > 12, "sums of threads, in version {version}: {hours:?}");
     }
 }

@@ -1,11 +1,12 @@
 //! Segments: the same sums whether they come from samples, minutes or hours.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
 use cpumon_model::{
-    DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life, ProcessKey, SchedDelta, Trust,
+    DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life, ProcessKey, SchedDelta, ThreadKey, Trust,
     delay_bucket, delay_range_ns,
 };
 use cpumon_store::sql::Sql;
@@ -71,6 +72,57 @@ fn short_lived_processes_are_summed_under_their_name() {
         .query_row("SELECT count(*) FROM process_minute", [], |row| row.get(0))
         .unwrap();
     assert_eq!(sums, 4 * 3, "one row a minute for the two others and for all short-lived ones");
+}
+
+#[test]
+fn hours_have_threads_and_those_that_live_for_an_instant_share_a_row() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 1, 4_000, 12);
+    for interval in &mut day {
+        // The last two threads are others in each interval, of the same name.
+        let (start_ns, count) = (interval.end.boot_ns, interval.threads.len());
+        for row in &mut interval.threads[count - 2..] {
+            (row.key.start_ns, row.life, row.comm) = (start_ns, Life::BornEnded, "made".into());
+        }
+    }
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
+    }
+    writer.maintain_at(Duration::from_mins(1), data::START_NS + 66 * MINUTE_NS).unwrap();
+    let reader = Reader::open(&path).unwrap();
+    assert!(fresh_count(&path) > 100, "some of it must be fresh for this test");
+    assert_eq!(reader.hours_without_threads(info.host, TimeRange::ALL).unwrap(), []);
+    let sums = |resolution| {
+        let mut sums: BTreeMap<ThreadKey, (Delta, i64, i64)> = BTreeMap::new();
+        let mut times = 0;
+        let query = Query::new(info.host).without_resting().with_sum_details();
+        reader
+            .for_each_segment(&query, resolution, &mut |segment| {
+                for (at, row) in segment.interval.threads.iter().enumerate() {
+                    // Rows of short-lived threads have no key of their own in sums.
+                    let key = if row.life == Life::BornEnded { ThreadKey::default() } else { row.key };
+                    let blocked_ns = segment.threads.blocked_ns.get(at).copied().flatten();
+                    let waits: u64 = row.sched.waits.iter().map(|(_, ns)| ns).sum();
+                    let sum = sums.entry(key).or_default();
+                    sum.0 += &row.delta;
+                    sum.1 += blocked_ns.unwrap_or(row.sched.blocked_ns);
+                    sum.2 += waits.cast_signed();
+                    times += i64::from(segment.threads.times.get(at).copied().flatten().is_some());
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        (sums, times)
+    };
+    let ((exact, _), (hours, times)) = (sums(None), sums(Some(Resolution::Hour)));
+    assert_eq!(hours, exact);
+    let rows = data::number(&path, "SELECT count(*) FROM thread_hour");
+    assert_eq!(times, rows, "each row has its times");
+    let shared = data::number(&path, "SELECT count(*) FROM thread_hour WHERE tid = 0");
+    assert!((2..=6).contains(&shared) && rows < 200, "{shared} of {rows}");
 }
 
 #[test]
@@ -271,6 +323,19 @@ fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
             Some(Resolution::Hour) => 0,
         };
         assert_eq!(unknown, without, "where none are measured there is no data: {resolution:?}");
+        let mut read = false;
+        reader
+            .for_each_segment(&query.without_sched(), resolution, &mut |segment| {
+                let is_sum = segment.max_busy_ppm.is_some();
+                read |= is_sum && !segment.interval.delays.is_empty();
+                read |= segment.interval.fields.contains(Fields::HISTOGRAMS);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert!(
+            !read,
+            "histograms are not decoded where the scheduler's events are not wanted: {resolution:?}"
+        );
     }
     data::compact_all(&mut writer);
     let from = format!("FROM process_interval WHERE pid = {} AND start_ns = {}", key.pid, key.start_ns);
