@@ -65,6 +65,15 @@ pub(super) struct Rollup {
     sched: SchedRows,
     /// Decoded CPUs of one interval.
     cpus: Interval,
+    /// Run time of the short-lived processes of one interval.
+    short: Vec<ShortRun>,
+}
+
+/// What a short-lived process ran, and the process under which it is summed.
+#[derive(Copy, Clone, Debug)]
+struct ShortRun {
+    id: u64,
+    run_ns: i64,
 }
 
 /// What is added to the sums of a host for one interval.
@@ -112,6 +121,7 @@ impl Rollup {
         for interval in intervals {
             let known = self.read_sched(interval);
             self.add_host(interval, known);
+            self.short.clear();
             self.threads.begin(interval, known);
             for process in &interval.rows.processes {
                 let is_short = process.life == Life::BornEnded;
@@ -119,9 +129,27 @@ impl Rollup {
                 self.add_process(interval, known, process, id);
                 self.threads
                     .add(ProcessThreads { interval, sched: &self.sched, process, summed_id: id }, names)?;
+                if is_short {
+                    self.short.push(ShortRun { id, run_ns: process.delta.run_ns });
+                }
             }
+            self.raise_short(interval);
         }
         Ok(())
+    }
+
+    /// Short-lived processes share a row: its largest run time in one interval is that of all of them together.
+    fn raise_short(&mut self, interval: &FreshInterval) {
+        self.short.sort_unstable_by_key(|short| short.id);
+        for row in self.short.chunk_by(|one, next| one.id == next.id) {
+            let run_ns = row.iter().map(|short| short.run_ns).fold(0, i64::saturating_add);
+            let run = rate(run_ns, length_ns(&interval.meta), PER_SECOND);
+            let [begin_ns, end_ns] = [interval.meta[BEGIN_WALL], interval.meta[END_WALL]];
+            for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
+                let bucket = resolution.bucket(interval.meta[END_WALL]);
+                sums.processes.entry((bucket, row[0].id)).or_default().largest.add(run, begin_ns, end_ns);
+            }
+        }
     }
 
     fn add_host(&mut self, interval: &FreshInterval, known: Fields) {
