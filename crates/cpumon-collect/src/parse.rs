@@ -1,7 +1,7 @@
 //! Parsers of /proc files (proc(5)). They are pure, so that a fuzzer can drive them; none panics on any bytes, and what makes no sense
 //! is `None`.
 
-use cpumon_model::{Comm, CpuSample, CpuTimes, TaskState};
+use cpumon_model::{CgroupNames, Comm, CpuSample, CpuTimes, TaskState};
 
 /// What is used of /proc/PID/stat and /proc/PID/task/TID/stat. Times are in ticks of `USER_HZ`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -215,39 +215,7 @@ pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
 /// the way their tools print it.
 #[must_use]
 pub fn container_name(path: &str) -> String {
-    path.rsplit('/').find_map(|part| container_id(part).or_else(|| unit_name(part))).unwrap_or_default()
-}
-
-/// `docker-ID.scope`, `cri-containerd-ID.scope`, `libpod-ID.scope`, or a bare ID of 64 digits.
-fn container_id(part: &str) -> Option<String> {
-    let stem = part.strip_suffix(".scope").unwrap_or(part);
-    let id = stem.rsplit(['-', ':']).next()?;
-    // Container engines name a container by 256 bits in hex; shorter hex may be part of any name.
-    (id.len() == 64 && id.bytes().all(|b| b.is_ascii_hexdigit())).then(|| id[..12].to_owned())
-}
-
-fn unit_name(part: &str) -> Option<String> {
-    if let Some(name) =
-        part.strip_prefix("lxc.payload.").or_else(|| part.strip_prefix("machine-")?.strip_suffix(".scope"))
-    {
-        return Some(unescape_unit(name));
-    }
-    matches!(part.rsplit_once('.'), Some((_, "service" | "scope"))).then(|| unescape_unit(part))
-}
-
-/// systemd spells unusual characters of unit names as `\xNN` (systemd.unit(5)).
-fn unescape_unit(name: &str) -> String {
-    let mut bytes = Vec::with_capacity(name.len());
-    let mut rest = name.as_bytes();
-    while let Some((&first, tail)) = rest.split_first() {
-        let code = tail.strip_prefix(b"x").and_then(|hex| hex.get(..2)).filter(|_| first == b'\\');
-        let byte = code
-            .and_then(|hex| std::str::from_utf8(hex).ok())
-            .and_then(|hex| u8::from_str_radix(hex, 16).ok());
-        bytes.push(byte.unwrap_or(first));
-        rest = if byte.is_some() { &tail[3..] } else { tail };
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    CgroupNames::of(path).container_or_service().into_owned()
 }
 
 /// Runs every parser on `bytes` and checks what must hold whatever they are. For fuzzers; panics if something does not.
@@ -399,7 +367,7 @@ mod tests {
             (format!("/machine.slice/libpod-{id}.scope/container"), "0123456789ab"),
             (format!("/kubepods/besteffort/pod-1/{id}"), "0123456789ab"),
             (format!("/kubepods-x.slice:cri-containerd:{id}"), "0123456789ab"),
-            ("/lxc.payload.web/init.scope".into(), "init.scope"),
+            ("/lxc.payload.web/init.scope".into(), "web"),
             ("/lxc.payload.web".into(), "web"),
             ("/machine.slice/machine-a\\x2db.scope".into(), "a-b"),
             ("/system.slice/system-getty.slice/getty@tty1.service".into(), "getty@tty1.service"),

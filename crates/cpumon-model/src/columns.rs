@@ -113,7 +113,7 @@ columns! {
     ParentPid "parent_pid" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE "Pid of the parent process; 0 for none.";
     Uid "uid" Integer "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Real user id of the process.";
     Cgroup "cgroup" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "cgroup path; empty if none or unreadable.";
-    Container "container" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Container or systemd unit, derived from the cgroup; empty if none.";
+    Container "container" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Container, or else systemd unit, out of the cgroup path: name (LXC, nspawn) or first 12 digits of the id; empty if none.";
     Cmdline "cmdline" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Command line, scrubbed of secrets; empty unless the agent runs with --cmdline.";
     IsKernel "is_kernel" Integer "0/1" [PROCESSES|PROCESS_INTERVAL] NONE "1 for a kernel thread.";
     ThreadRows "thread_rows" Integer "" [PROCESS_INTERVAL] NONE "Threads of the process that have a row in this interval, ended ones included.";
@@ -214,6 +214,8 @@ columns! {
     HiddenLeftOut "hidden_left_out" Integer "" [HOST_INTERVAL] NONE "Threads hidden from BPF that are not read from /proc because there are too many, at the interval's end; what they ran is unknown.";
     WakeupsUnknown "wakeups_unknown" Integer "" [HOST_INTERVAL] SCHED "Switches to a thread of which it is not known when it was woken, since the agent's start; its whole wait counts as blocked.";
     IntervalTrust "trust" Text "" [HOST_INTERVAL] NONE "How the interval came in: local, authenticated, sealed, unauthenticated or imported; empty where that was not recorded.";
+    Service "service" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "systemd unit of the process, out of its cgroup path: a service or a scope; empty if none.";
+    Pod "pod" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Uid of its Kubernetes pod (of Podman: the pod's id), out of its cgroup path, which has no name of it; empty if none.";
 }
 
 /// The columns of one table, in their order.

@@ -12,6 +12,7 @@
 //! assert_eq!(interval.ledger.unattributed_ns(), 0);
 //! ```
 
+mod cgroup_names;
 mod clock;
 mod clock_line;
 mod clock_piece;
@@ -44,10 +45,12 @@ mod screen_columns;
 mod snapshot;
 mod syscalls;
 mod text;
+mod unit;
 mod value;
 mod values;
 mod wait;
 
+pub use cgroup_names::CgroupNames;
 pub use clock::{ClockExchange, ClockWatch, HostClock};
 pub use clock_line::{Arrivals, ClockEstimate, ClockLine, MAX_CLOCK_PIECES, WRONG_BEYOND_NS};
 pub use clock_piece::ClockPiece;
@@ -84,5 +87,6 @@ pub use snapshot::{
 };
 pub use syscalls::{syscall_name, syscall_number};
 pub use text::{Escaped, escape, with_causes};
+pub use unit::is_unit;
 pub use value::{Utc, Value};
 pub use wait::{WAIT_SLOTS, WaitReason, Waits};

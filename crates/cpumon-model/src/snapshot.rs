@@ -1,12 +1,13 @@
 //! [`Snapshot`]: everything one collection pass saw, as cumulative counters.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bitflags::bitflags;
 
 use crate::{
-    BootId, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample, ProcessKey, SchedTimes, ThreadKey,
-    empty_list,
+    BootId, CgroupNames, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample, ProcessKey,
+    SchedTimes, ThreadKey, empty_list, is_unit,
 };
 
 /// One instant on three clocks.
@@ -129,6 +130,17 @@ pub struct ProcessInfo {
     pub uid: u32,
     /// Whether it works for the kernel only.
     pub is_kernel: bool,
+}
+
+impl ProcessInfo {
+    /// The systemd unit that the cgroup path names, in a container too; of hosts that send no path, what they call it.
+    #[must_use]
+    pub fn service(&self) -> Cow<'_, str> {
+        if self.cgroup.is_empty() && is_unit(&self.container) {
+            return (&*self.container).into();
+        }
+        CgroupNames::of(&self.cgroup).service()
+    }
 }
 
 /// One process in a snapshot. Its counters are the sum of its threads', so it carries none but `ended_threads`.

@@ -22,6 +22,11 @@ impl<'a> Value<'a> {
         if text.is_empty() { Self::Null } else { Self::Text(Cow::Borrowed(text)) }
     }
 
+    /// As [`Value::text_or_null`], of a text that may be made.
+    pub(crate) fn cow_or_null(text: Cow<'a, str>) -> Self {
+        if text.is_empty() { Self::Null } else { Self::Text(text) }
+    }
+
     /// A count; beyond `i64` it sticks at the top.
     #[must_use]
     pub fn count(value: u64) -> Self {

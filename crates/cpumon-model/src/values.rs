@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use crate::delay_values::delay_cell;
 use crate::{
-    ColumnId, CpuInterval, CpuTimes, DelayOf, Delta, Fields, IntervalView, ProcessInfo, ProcessInterval,
-    ThreadInterval, Value, flag_names,
+    CgroupNames, ColumnId, CpuInterval, CpuTimes, DelayOf, Delta, Fields, IntervalView, ProcessInfo,
+    ProcessInterval, ThreadInterval, Value, flag_names,
 };
 
 impl<'a> IntervalView<'a> {
@@ -29,6 +29,8 @@ impl<'a> IntervalView<'a> {
     fn info<'v>(&'v self, id: ColumnId, info: &'v ProcessInfo) -> Option<Value<'v>> {
         Some(match id {
             ColumnId::Uid => self.known(Value::Int(i64::from(info.uid))),
+            ColumnId::Service => Value::cow_or_null(info.service()),
+            ColumnId::Pod => Value::cow_or_null(CgroupNames::of(&info.cgroup).pod()),
             ColumnId::Cgroup => Value::text_or_null(&info.cgroup),
             ColumnId::Container => Value::text_or_null(&info.container),
             ColumnId::Cmdline => Value::text_or_null(&info.cmdline),
@@ -275,8 +277,12 @@ mod tests {
         };
         interval.end.mono_ns = 1;
         let text = || "x".into();
-        let info =
-            ProcessInfo { cgroup: text(), container: text(), cmdline: text(), ..ProcessInfo::default() };
+        let info = ProcessInfo {
+            cgroup: "/kubepods/pod3cac3187-5e77-11ea-9c85-2c600c7b896a/x.service".into(),
+            container: text(),
+            cmdline: text(),
+            ..ProcessInfo::default()
+        };
         let process = ProcessInterval { info: info.into(), ..ProcessInterval::default() };
         let mut sched = SchedDelta { open_wait: WaitReason::DISK, ..SchedDelta::default() };
         sched.waits.add(WaitReason::DISK, 1);

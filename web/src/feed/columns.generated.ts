@@ -173,7 +173,7 @@ export const TASK_COLUMNS = [
     title: 'container',
     format: 'text',
     align: 'left',
-    help: 'Container or systemd unit, derived from the cgroup; empty if none.',
+    help: 'Container, or else systemd unit, out of the cgroup path: name (LXC, nspawn) or first 12 digits of the id; empty if none.',
   },
   {
     id: 'cmdline',

@@ -2,7 +2,7 @@
 
 use cpumon_model::{Column, ColumnId, Kind, Tables, columns, delay_percent};
 
-/// Columns that are the same in all rows of an interval, or that have another form in tables.
+/// Columns that are the same in all rows of an interval, that have another form in tables, or that repeat what another says.
 fn is_shown_elsewhere(column: &Column) -> bool {
     matches!(
         column.id,
@@ -19,6 +19,8 @@ fn is_shown_elsewhere(column: &Column) -> bool {
             | ColumnId::V1Ticks
             | ColumnId::IntervalTrust
             | ColumnId::RunDelayHistogram
+            | ColumnId::Service
+            | ColumnId::Pod
     )
 }
 

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use cpumon_model::{BootId, ColumnId, Comm, HostId, ProcessInfo, ProcessKey, Tables, ThreadKey, Value};
+use cpumon_model::{
+    BootId, CgroupNames, ColumnId, Comm, HostId, ProcessInfo, ProcessKey, Tables, ThreadKey, Value,
+};
 use rusqlite::{Connection, Result as Sql};
 
 use super::dims::{Names, ProcessThen, key_of};
@@ -155,6 +157,8 @@ impl Task<'_> {
             },
             ColumnId::ProcessName => text(&process.info.name),
             ColumnId::Uid => self.known(process.info.uid.into()),
+            ColumnId::Service => text(&process.info.service()),
+            ColumnId::Pod => text(&CgroupNames::of(&process.info.cgroup).pod()),
             ColumnId::Cgroup => text(&process.info.cgroup),
             ColumnId::Container => text(&process.info.container),
             ColumnId::Cmdline => text(&process.info.cmdline),
