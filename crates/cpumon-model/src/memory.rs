@@ -9,14 +9,15 @@ pub const HISTOGRAM_BYTES: usize = 80;
 /// Memory of one bucket of a histogram.
 pub const DELAY_BUCKET_BYTES: usize = size_of::<(u8, u64)>();
 
-/// Memory of a process's description without its texts, bytes: with the counts of the `Arc`, and the allocator's share of six
+/// Memory of a process's description without its texts, bytes: with the counts of the `Arc`, and the allocator's share of its
 /// allocations.
 pub const INFO_BYTES: usize = size_of::<ProcessInfo>() + 64;
 
 /// Memory of a process's description, bytes.
 #[must_use]
 pub fn bytes_of_info(info: &ProcessInfo) -> usize {
-    let texts = [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container];
+    let texts =
+        [&info.name, &info.interpreter, &info.comm, &info.cmdline, &info.cgroup, &info.container, &info.user];
     INFO_BYTES + texts.iter().map(|text| text.len()).sum::<usize>()
 }
 

@@ -118,6 +118,8 @@ pub struct ThreadSample {
 pub struct ProcessInfo {
     /// Name shown for the process: its executable's base name where known, else the main thread's comm.
     pub name: Box<str>,
+    /// Base name of the executable that runs the script; empty where `name` is the executable.
+    pub interpreter: Box<str>,
     /// The main thread's comm.
     pub comm: Box<str>,
     /// Full command line, scrubbed of secrets, arguments joined by spaces; empty unless `--cmdline`.
@@ -128,11 +130,19 @@ pub struct ProcessInfo {
     pub container: Box<str>,
     /// Real user id of the process.
     pub uid: u32,
+    /// Name of that user on its host; empty if unknown.
+    pub user: Box<str>,
     /// Whether it works for the kernel only.
     pub is_kernel: bool,
 }
 
 impl ProcessInfo {
+    /// Base name of the executable, as far as it is known.
+    #[must_use]
+    pub fn executable(&self) -> &str {
+        if self.interpreter.is_empty() { &self.name } else { &self.interpreter }
+    }
+
     /// The systemd unit that the cgroup path names, in a container too; of hosts that send no path, what they call it.
     #[must_use]
     pub fn service(&self) -> Cow<'_, str> {
@@ -140,6 +150,26 @@ impl ProcessInfo {
             return (&*self.container).into();
         }
         CgroupNames::of(&self.cgroup).service()
+    }
+
+    /// Name of the user. Uid 0 is root on every host, also in data of agents that send no names.
+    #[must_use]
+    pub fn user_name(&self) -> Option<&str> {
+        match (&*self.user, self.uid) {
+            ("", 0) => Some("root"),
+            ("", _) => None,
+            (name, _) => Some(name),
+        }
+    }
+
+    /// The user in one text that differs between users of several hosts: `root`, `ann (1000)`, or the id where no name is known.
+    #[must_use]
+    pub fn user_label(&self) -> Cow<'_, str> {
+        match self.user_name() {
+            Some("root") if self.uid == 0 => "root".into(),
+            Some(name) => format!("{name} ({})", self.uid).into(),
+            None => self.uid.to_string().into(),
+        }
     }
 }
 

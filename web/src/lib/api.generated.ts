@@ -1177,12 +1177,17 @@ export interface components {
              */
             container: string;
             /**
+             * @description Base name of the executable that runs the script; empty where the name is the executable's.
+             * @default
+             */
+            interpreter: string;
+            /**
              * @description A kernel thread.
              * @default false
              */
             is_kernel: boolean;
             /**
-             * @description Executable's base name, else the main thread's name.
+             * @description Base name of the script that it runs, else of its executable, else the main thread's name.
              * @default
              */
             name: string;
@@ -1192,6 +1197,11 @@ export interface components {
              * @default 0
              */
             uid: number;
+            /**
+             * @description Name of that user on its host, if known. Uid 0 is root.
+             * @default
+             */
+            user: string;
         };
         /** @description A process over time. */
         ProcessLine: components["schemas"]["Lines"] & {
@@ -1210,11 +1220,13 @@ export interface components {
             comm: string;
             /** @description Container or unit name. */
             container: string;
+            /** @description Base name of the executable that runs the script; empty where the name is the executable's. */
+            interpreter: string;
             /** @description A kernel thread. */
             is_kernel: boolean;
             /** @description Its key. */
             key: string;
-            /** @description Executable's base name, else the main thread's name. */
+            /** @description Base name of the script that it runs, else of its executable, else the main thread's name. */
             name: string;
             /**
              * Format: int32
@@ -1231,6 +1243,8 @@ export interface components {
              * @description Real user id.
              */
             uid: number;
+            /** @description Name of that user on its host; empty if not known. */
+            user: string;
         };
         /** @description Counters over all senders since the receiver started. */
         Receiver: {

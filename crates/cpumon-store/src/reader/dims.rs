@@ -86,6 +86,8 @@ fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
                 container: row.get(4)?,
                 uid: row.get(5)?,
                 is_kernel: row.get(6)?,
+                interpreter: Box::default(),
+                user: Box::default(),
             })
         })
         .optional()

@@ -190,6 +190,8 @@ fn hostile_names_are_values() {
         cgroup: "\0".into(),
         container: "=cmd|' /C calc'!A0".into(),
         uid: u32::MAX,
+        interpreter: "\u{1b}]0;x\u{7}".into(),
+        user: "'; DROP TABLE process_info; --".into(),
         is_kernel: true,
     };
     interval.processes[0].info = Arc::new(hostile);

@@ -67,6 +67,8 @@ fn process(key: model::ProcessKey) -> model::ProcessInterval {
         cmdline: "a b".into(),
         cgroup: "/x".into(),
         container: "c".into(),
+        interpreter: "python3.11".into(),
+        user: "alice".into(),
         uid: 1000,
         is_kernel: true,
     };

@@ -131,6 +131,8 @@ impl ProcessJson {
             cgroup: info.cgroup.to_string(),
             container: info.container.to_string(),
             uid: info.uid,
+            user: info.user_name().unwrap_or_default().to_owned(),
+            interpreter: info.interpreter.to_string(),
             is_kernel: info.is_kernel,
         }
     }

@@ -129,8 +129,10 @@ pub struct ProcessJson {
     pub pid: u32,
     /// Parent's pid; 0 for none.
     pub parent_pid: u32,
-    /// Executable's base name, else the main thread's name.
+    /// Base name of the script that it runs, else of its executable, else the main thread's name.
     pub name: String,
+    /// Base name of the executable that runs the script; empty where the name is the executable's.
+    pub interpreter: String,
     /// The main thread's name.
     pub comm: String,
     /// Command line, only if the agent is set to send it.
@@ -141,6 +143,8 @@ pub struct ProcessJson {
     pub container: String,
     /// Real user id.
     pub uid: u32,
+    /// Name of that user on its host; empty if not known.
+    pub user: String,
     /// A kernel thread.
     pub is_kernel: bool,
 }

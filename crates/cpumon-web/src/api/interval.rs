@@ -147,8 +147,11 @@ pub struct Process {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct ProcessInfo {
-    /// Executable's base name, else the main thread's name.
+    /// Base name of the script that it runs, else of its executable, else the main thread's name.
     pub name: String,
+    /// Base name of the executable that runs the script; empty where the name is the executable's.
+    #[serde(skip_serializing_if = "is_default")]
+    pub interpreter: String,
     /// The main thread's name.
     #[serde(skip_serializing_if = "is_default")]
     pub comm: String,
@@ -164,6 +167,9 @@ pub struct ProcessInfo {
     /// Real user id.
     #[serde(skip_serializing_if = "is_default")]
     pub uid: u32,
+    /// Name of that user on its host, if known. Uid 0 is root.
+    #[serde(skip_serializing_if = "is_default")]
+    pub user: String,
     /// A kernel thread.
     #[serde(skip_serializing_if = "is_default")]
     pub is_kernel: bool,

@@ -133,10 +133,12 @@ ids! {
     HEALTH_15 = 128;
     HEALTH_16 = 129;
     HEALTH_17 = 130;
+    USER_NAME = 131;
+    INTERPRETER = 132;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 131;
+pub(crate) const ID_LIMIT: usize = 133;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -184,6 +186,8 @@ pub(crate) const fn is_text(id: u8) -> bool {
             | AGENT
             | SOURCE_REASON
             | IRQ_NAME
+            | USER_NAME
+            | INTERPRETER
     )
 }
 

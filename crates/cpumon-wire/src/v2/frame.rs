@@ -9,10 +9,10 @@ use cpumon_model::{
 use super::bits::unzigzag;
 use super::columns::{
     AGENT, ARCH, CGROUP, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END, ENDS_PROCESS, HEALTH_0, HEALTH_1,
-    HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERVAL, INVOLUNTARY, IS_KERNEL,
-    KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY,
-    PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON, START, STATE, SYSTEM,
-    SYSTEM_REST, THREAD_COUNT, TID, UID, USER, VOLUNTARY, average_bits, section,
+    HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERPRETER, INTERVAL, INVOLUNTARY,
+    IS_KERNEL, KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID,
+    PRIORITY, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON, START, STATE,
+    SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, USER, USER_NAME, VOLUNTARY, average_bits, section,
 };
 use super::delays::{self, DelayRow};
 use super::header::Header;
@@ -99,6 +99,8 @@ impl Frame {
             cmdline: self.text(text.cmdline).into(),
             cgroup: self.short(text.cgroup).into(),
             container: self.short(text.container).into(),
+            interpreter: self.short(text.interpreter).into(),
+            user: self.short(text.user).into(),
             uid: text.uid,
             is_kernel: text.is_kernel,
         }
@@ -114,12 +116,14 @@ impl Frame {
             && self.bytes(text.cmdline) == info.cmdline.as_bytes()
             && self.bytes(text.cgroup) == info.cgroup.as_bytes()
             && self.bytes(text.container) == info.container.as_bytes()
+            && self.bytes(text.interpreter) == info.interpreter.as_bytes()
+            && self.bytes(text.user) == info.user.as_bytes()
     }
 
     /// Length of the texts of a process info that was sent, bytes: as long as [`Frame::info`] makes them, or a few more.
     #[must_use]
     pub fn info_bytes(&self, text: &InfoText) -> usize {
-        let short = [text.name, text.comm, text.cgroup, text.container];
+        let short = [text.name, text.comm, text.cgroup, text.container, text.interpreter, text.user];
         let length = |span: Span| span.len as usize;
         length(text.cmdline) + short.into_iter().map(|span| length(span).min(MAX_TEXT_BYTES)).sum::<usize>()
     }
@@ -422,6 +426,8 @@ fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
         cmdline: table.span(CMDLINE),
         cgroup: table.span(CGROUP),
         container: table.span(CONTAINER),
+        interpreter: table.span(INTERPRETER),
+        user: table.span(USER_NAME),
         uid: table.narrow(UID)?,
         is_kernel: table.value(IS_KERNEL) != 0,
     }))

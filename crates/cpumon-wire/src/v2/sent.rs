@@ -27,6 +27,8 @@ pub struct InfoText {
     pub(super) cmdline: Span,
     pub(super) cgroup: Span,
     pub(super) container: Span,
+    pub(super) interpreter: Span,
+    pub(super) user: Span,
     pub(super) uid: u32,
     pub(super) is_kernel: bool,
 }

@@ -301,6 +301,11 @@ fn the_first_release_reads_a_frame_of_today_without_what_came_later() {
     assert!(is_same, "{}\n{}", rendered(&old), rendered(&now));
     assert!(old.threads.iter().all(|row| row.sample.sched == SchedTimes::default()) && old.irqs.is_empty());
     assert!(old.delays.is_empty());
+    let infos = |frame: &cpumon_wire::v2::Frame| {
+        frame.processes.iter().map(|row| frame.info(&row.info.unwrap())).collect::<Vec<_>>()
+    };
+    assert!(infos(&now).iter().any(|info| !info.interpreter.is_empty() && !info.user.is_empty()));
+    assert!(infos(&old).iter().all(|info| info.interpreter.is_empty() && info.user.is_empty()));
 }
 
 /// What the first release decoded of a frame.
@@ -320,8 +325,15 @@ fn rendered(frame: &cpumon_wire::v2::Frame) -> String {
         writeln!(out, "cpu {} {:?}", cpu.cpu, cpu.times).unwrap();
     }
     for row in &frame.processes {
-        writeln!(out, "{:?} {} {:?}", row.key, row.parent_pid, row.info.map(|info| frame.info(&info)))
-            .unwrap();
+        let info = row.info.map(|info| rendered_info(&frame.info(&info)));
+        writeln!(
+            out,
+            "{:?} {} {}",
+            row.key,
+            row.parent_pid,
+            info.map_or("None".into(), |info| format!("Some({info})"))
+        )
+        .unwrap();
     }
     let threads = frame.threads.iter().map(|row| &row.sample);
     for thread in threads.chain(frame.exits.iter().map(|row| &row.thread)) {
@@ -334,4 +346,13 @@ fn rendered(frame: &cpumon_wire::v2::Frame) -> String {
         .unwrap();
     }
     out
+}
+
+/// Without what came later: interpreter and name of the user.
+fn rendered_info(info: &cpumon_model::ProcessInfo) -> String {
+    let cpumon_model::ProcessInfo { name, comm, cmdline, cgroup, container, uid, is_kernel, .. } = info;
+    format!(
+        "ProcessInfo {{ name: {name:?}, comm: {comm:?}, cmdline: {cmdline:?}, cgroup: {cgroup:?}, container: {container:?}, \
+         uid: {uid}, is_kernel: {is_kernel} }}"
+    )
 }

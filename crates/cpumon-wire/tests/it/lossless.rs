@@ -115,18 +115,23 @@ fn thread() -> impl Strategy<Value = ThreadSample> {
 }
 
 fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
-    ("\\PC{0,8}", "[a-b]{0,2}", "\\PC{0,30}", "[a-b/]{0,9}", "[a-b]{0,2}", any::<u32>(), any::<bool>())
-        .prop_map(|(name, comm, cmdline, cgroup, container, uid, is_kernel)| {
+    let beside = ("\\PC{0,9}", "[a-b]{0,2}");
+    let of_process = ("\\PC{0,8}", "[a-b]{0,2}", "\\PC{0,30}", "[a-b/]{0,9}", "[a-b]{0,2}");
+    (of_process, beside, any::<u32>(), any::<bool>()).prop_map(
+        |((name, comm, cmdline, cgroup, container), (interpreter, user), uid, is_kernel)| {
             Arc::new(ProcessInfo {
                 name: name.into(),
                 comm: comm.into(),
                 cmdline: cmdline.into(),
                 cgroup: cgroup.into(),
                 container: container.into(),
+                interpreter: interpreter.into(),
+                user: user.into(),
                 uid,
                 is_kernel,
             })
-        })
+        },
+    )
 }
 
 /// 0 is no CPU, and a bucket without delays is not sent.

@@ -131,6 +131,8 @@ impl Machine {
             cgroup: format!("/system.slice/{name}.service").into(),
             container: format!("{name}.service").into(),
             uid: key.pid % 7,
+            user: format!("user{}", key.pid % 7).into(),
+            interpreter: if key.pid.is_multiple_of(3) { "python3.11".into() } else { "".into() },
             ..ProcessInfo::default()
         };
         let info = Arc::new(info);

@@ -47,6 +47,7 @@ impl Scratch {
             container: parse::container_name(&self.cgroup).into(),
             uid: self.uid,
             is_kernel: self.is_kernel,
+            ..ProcessInfo::default()
         }
     }
 }
