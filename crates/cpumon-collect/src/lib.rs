@@ -34,6 +34,8 @@ mod options;
 #[doc(hidden)]
 pub mod parse;
 mod schedule;
+#[cfg(test)]
+mod script;
 #[doc(hidden)]
 pub mod scrub;
 mod select;

@@ -1,0 +1,105 @@
+//! The name of the script that an interpreter runs, out of a command line. Nothing else of the command line leaves this module: no
+//! code (`-c`, `-e`), no other argument, no directory.
+
+mod interpreters;
+
+use cpumon_model::Comm;
+
+use self::interpreters::{Found, Interpreter, base_name, find};
+
+/// Longest name, bytes; what travels is cut there, too.
+const MAX_NAME_BYTES: usize = 255;
+/// Names of main threads that a runtime sets, and that say nothing of the program.
+const RUNTIME_NAMES: [&[u8]; 3] = [b"MainThread", b"node-MainThread", b"main"];
+
+/// What is known of a process whose name is sought.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Command<'a> {
+    /// Base name of the executable.
+    pub(crate) executable: &'a str,
+    /// The main thread's name.
+    pub(crate) comm: Comm,
+    /// /proc/PID/cmdline or its beginning; empty if it is not known.
+    pub(crate) cmdline: &'a [u8],
+    /// `cmdline` is only a beginning.
+    pub(crate) is_cut: bool,
+}
+
+/// Whether an executable of this name runs scripts.
+pub(crate) fn is_interpreter(executable: &str) -> bool {
+    find(executable).is_some()
+}
+
+/// Whether it has long command lines before the name that counts.
+pub(crate) fn has_long_options(executable: &str) -> bool {
+    find(executable).is_some_and(Interpreter::is_java)
+}
+
+/// Whether the command line can hold the name of a script: of any other process it need not be read.
+pub(crate) fn may_run_script(executable: &str, comm: Comm) -> bool {
+    is_interpreter(executable) || Comm::new(executable.as_bytes()) != comm
+}
+
+impl Command<'_> {
+    /// Base name of the script, `None` if it is not known that one is run.
+    pub(crate) fn script(&self) -> Option<String> {
+        let by_options = || match find(self.executable) {
+            Some(interpreter) => self.of_interpreter(interpreter),
+            None => self.of_shell(),
+        };
+        let mut name = self.of_first_line().or_else(by_options).filter(|name| name != self.executable)?;
+        name.truncate(name.floor_char_boundary(MAX_NAME_BYTES));
+        (!name.is_empty()).then_some(name)
+    }
+
+    fn of_interpreter(&self, interpreter: &Interpreter) -> Option<String> {
+        match interpreter.script(self.arguments()) {
+            Found::Name(name) => Some(String::from_utf8_lossy(name).into_owned()),
+            // Code or a console: the name that the program gave itself, if any, is all there is.
+            Found::Nothing => self.own_name(),
+        }
+    }
+
+    /// Any interpreter: the kernel names a script that it starts by its first line (`#!`) after the script, and puts
+    /// its path behind the interpreter and at most one argument.
+    fn of_first_line(&self) -> Option<String> {
+        let name = self.arguments().take(2).map(base_name).find(|name| Comm::new(name) == self.comm)?;
+        (Comm::new(self.executable.as_bytes()) != self.comm && !name.is_empty())
+            .then(|| String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// A shell that is part of a larger executable (busybox), found by the name under which it was called.
+    fn of_shell(&self) -> Option<String> {
+        if !matches!(self.executable, "busybox" | "toybox" | "coreutils") {
+            return None;
+        }
+        let called = self.cmdline.split(|&b| b == 0).next().map(base_name).unwrap_or_default();
+        let called = std::str::from_utf8(called).unwrap_or_default();
+        match find(called).map(|shell| shell.script(self.arguments())) {
+            Some(Found::Name(name)) => Some(String::from_utf8_lossy(name).into_owned()),
+            _ => self.own_name(),
+        }
+    }
+
+    /// The main thread's name, where that is not the executable's and not another interpreter's.
+    fn own_name(&self) -> Option<String> {
+        let name = self.comm.to_str_lossy();
+        let is_own = Comm::new(self.executable.as_bytes()) != self.comm
+            && !RUNTIME_NAMES.contains(&self.comm.as_bytes())
+            && find(&name).is_none();
+        is_own.then(|| name.into_owned())
+    }
+
+    /// The arguments behind the program, each whole.
+    fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+        let whole = match self.cmdline.iter().rposition(|&b| b == 0) {
+            Some(end) if self.is_cut => self.cmdline.get(..end).unwrap_or_default(),
+            None if self.is_cut => &[],
+            _ => self.cmdline.strip_suffix(&[0]).unwrap_or(self.cmdline),
+        };
+        whole.split(|&b| b == 0).skip(1)
+    }
+}
+
+#[cfg(test)]
+mod tests;
