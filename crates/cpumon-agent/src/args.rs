@@ -156,6 +156,10 @@ pub struct AgentArgs {
     #[arg(long, env = "CPUMON_CMDLINE", help_heading = "What")]
     pub cmdline: bool,
 
+    /// Name processes after their executable (python3.11) even where they run a script (nightly-report); no command line is read then
+    #[arg(long, env = "CPUMON_NO_SCRIPT_NAMES", conflicts_with = "cmdline", help_heading = "What")]
+    pub no_script_names: bool,
+
     /// Report this host name instead of the machine's own
     #[arg(long, value_name = "NAME", env = "CPUMON_HOST_NAME", value_parser = parse_host_name, help_heading = "What")]
     pub host_name: Option<String>,

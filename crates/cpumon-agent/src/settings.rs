@@ -73,6 +73,7 @@ impl From<&AgentArgs> for Settings {
             choice: args.source,
             proc_root: args.proc_root.clone(),
             cmdline: args.cmdline,
+            script_names: !args.no_script_names,
             probes: args.probes,
             histogram_threads: args.histogram_threads.clone(),
             interval: args.interval.unwrap_or(default_interval),

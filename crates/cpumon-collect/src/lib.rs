@@ -34,7 +34,6 @@ mod options;
 #[doc(hidden)]
 pub mod parse;
 mod schedule;
-#[cfg(test)]
 mod script;
 #[doc(hidden)]
 pub mod scrub;

@@ -135,6 +135,8 @@ pub struct SourceOptions {
     pub fs_root: PathBuf,
     /// Read full command lines (secrets scrubbed); off unless the user asks, because they leak.
     pub cmdline: bool,
+    /// Name a process that runs a script after that script: its base name is read out of the command line, and nothing else of it.
+    pub script_names: bool,
     /// What the BPF source watches beyond threads and exits. [`Probes::EXITS`] is always in; wait reasons and interrupts
     /// bring [`Probes::SCHED`] along, as histograms do.
     pub probes: Probes,
@@ -153,6 +155,7 @@ impl Default for SourceOptions {
             proc_root: PathBuf::from("/proc"),
             fs_root: PathBuf::from("/"),
             cmdline: false,
+            script_names: true,
             probes: Probes::empty(),
             histogram_threads: Vec::new(),
             interval: Duration::from_secs(1),

@@ -116,7 +116,8 @@ pub struct ThreadSample {
 /// What a process *is*; changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ProcessInfo {
-    /// Name shown for the process: its executable's base name where known, else the main thread's comm.
+    /// Name shown for the process: the base name of the script that it runs, else of its executable where known, else the main
+    /// thread's comm.
     pub name: Box<str>,
     /// Base name of the executable that runs the script; empty where `name` is the executable.
     pub interpreter: Box<str>,

@@ -26,6 +26,7 @@ mod release;
 mod sandbox;
 mod split;
 mod steps;
+mod users;
 
 /// What /proc does not show. It comes before the reason, on the same line, which is cut after 255 bytes on its way.
 const LOST: &str = "short-lived processes, wait reasons and interrupts are lost without BPF";

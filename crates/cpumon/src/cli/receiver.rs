@@ -32,6 +32,9 @@ pub struct SourceArgs {
     /// Also read full command lines, with passwords and tokens redacted
     #[arg(long)]
     pub cmdline: bool,
+    /// Name processes after their executable (python3.11) even where they run a script (nightly-report)
+    #[arg(long)]
+    pub no_script_names: bool,
 }
 
 impl SourceArgs {
@@ -41,6 +44,7 @@ impl SourceArgs {
         SourceOptions {
             choice: self.source,
             cmdline: self.cmdline,
+            script_names: !self.no_script_names,
             probes: self.probes.unwrap_or(probes),
             histogram_threads: self.histogram_threads.clone(),
             interval,

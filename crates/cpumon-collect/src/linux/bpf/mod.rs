@@ -176,7 +176,7 @@ impl BpfSource {
             summed: SummedExits::open(&programs)?,
             cpus: CpuStat::open(&options.proc_root)?,
             own: OwnUsage::open(),
-            infos: InfoCache::open(&options.proc_root, options.cmdline)?,
+            infos: InfoCache::open(options)?,
             tracker: Tracker::new(),
             records: Pass::default(),
             events: Vec::with_capacity(ring::INITIAL_EVENTS),

@@ -125,7 +125,7 @@ impl ProcfsSource {
             processes: Vec::new(),
             order: Vec::new(),
             exited: Counters::default(),
-            infos: InfoCache::open(root, options.cmdline)?,
+            infos: InfoCache::open(options)?,
             cpus: CpuStat::open(root)?,
             own: OwnUsage::open(),
             template,

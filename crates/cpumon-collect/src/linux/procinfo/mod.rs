@@ -1,7 +1,8 @@
 //! What a process is: a cache of its [`ProcessInfo`] (program, command line, cgroup, user), which takes four
 //! files to read and hardly ever changes. It is read at first sight, when the name changes (exec, prctl),
 //! shortly after, and then now and then, because a move between cgroups or a setuid leaves no trace
-//! elsewhere.
+//! elsewhere. The command line is read for the name of a script only where there can be one, and not again while name and
+//! executable are the same.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -13,10 +14,12 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 pub(crate) use self::about::About;
 use self::files::{Files, MAX_BYTES};
-use self::naming::{base_name, longer_name};
+use self::naming::Naming;
 use self::refused::Refused;
 use self::scratch::{Scratch, UNKNOWN_UID};
-use crate::{CollectError, parse, scrub};
+use super::users::UserNames;
+use crate::script::Command;
+use crate::{CollectError, SourceOptions, parse};
 
 mod about;
 mod files;
@@ -28,6 +31,8 @@ mod tests;
 
 /// Entries up to which the map is never shrunk.
 const MANY_ENTRIES: usize = 4096;
+/// Scripts whose name is longer than the kernel's 15 bytes, of which the whole name is remembered.
+const MAX_LONG_NAMES: usize = 1024;
 /// Passes after which a fresh entry is read again: a process is often moved to its cgroup after it began.
 const SECOND_READ: u64 = 2;
 /// Passes between later reads.
@@ -40,13 +45,19 @@ struct Entry {
     read_again_at: u64,
     /// Files that were refused when they were read, already counted.
     denied: u64,
+    /// It was read a second time under this name.
+    is_settled: bool,
 }
 
 /// Every living process's [`ProcessInfo`].
 pub(crate) struct InfoCache {
     proc_dir: OwnedFd,
     with_cmdline: bool,
+    script_names: bool,
+    users: UserNames,
     entries: HashMap<ProcessKey, Entry>,
+    /// Whole names of scripts by their first 15 bytes, for processes that end before their command line is read.
+    long_names: HashMap<Comm, Box<str>>,
     pass: u64,
     denied: u64,
     refused: Refused,
@@ -55,20 +66,30 @@ pub(crate) struct InfoCache {
 }
 
 impl InfoCache {
-    pub(crate) fn open(proc_root: &Path, with_cmdline: bool) -> Result<Self, CollectError> {
+    pub(crate) fn open(options: &SourceOptions) -> Result<Self, CollectError> {
+        let proc_root: &Path = &options.proc_root;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::DIRECTORY;
         let proc_dir =
             openat(CWD, proc_root, flags, Mode::empty()).map_err(CollectError::file("open", proc_root))?;
         Ok(Self {
             proc_dir,
-            with_cmdline,
+            with_cmdline: options.cmdline,
+            script_names: options.script_names,
+            users: UserNames::new(options),
             entries: HashMap::new(),
+            long_names: HashMap::new(),
             pass: 0,
             denied: 0,
             refused: Refused::default(),
             buffer: vec![0; MAX_BYTES].into_boxed_slice(),
             scratch: Scratch::default(),
         })
+    }
+
+    #[cfg(test)]
+    pub(crate) fn open_in(proc_root: &Path, cmdline: bool) -> Self {
+        let options = SourceOptions { proc_root: proc_root.into(), cmdline, ..SourceOptions::default() };
+        Self::open(&options).unwrap()
     }
 
     /// What the process is: kept, or read when it is due. A process that is gone already gets what `about` holds.
@@ -78,7 +99,7 @@ impl InfoCache {
 
     /// [`InfoCache::resolve`] with the base name of its executable, used where /proc does not show it.
     pub(crate) fn resolve_named(&mut self, about: &About, program: Option<&str>) -> Arc<ProcessInfo> {
-        let due = match self.entries.get_mut(&about.key) {
+        let (due, known) = match self.entries.get_mut(&about.key) {
             Some(entry) => {
                 entry.seen = self.pass;
                 // A setuid changes the user and no name.
@@ -86,11 +107,12 @@ impl InfoCache {
                 if is_same && entry.read_again_at > self.pass {
                     return Arc::clone(&entry.info);
                 }
-                NEXT_READ
+                let is_settled = entry.is_settled && entry.comm == about.comm && entry.read_again_at > 0;
+                (NEXT_READ, is_settled.then(|| Arc::clone(&entry.info)))
             }
-            None => SECOND_READ,
+            None => (SECOND_READ, None),
         };
-        let (denied, others_denied) = self.read(about, program);
+        let (denied, others_denied) = self.read(about, program, known.as_deref());
         let (pass, read_again_at) = (self.pass, self.pass + due);
         let scratch = &self.scratch;
         let entry = self.entries.entry(about.key).or_insert_with(|| Entry {
@@ -99,6 +121,7 @@ impl InfoCache {
             seen: pass,
             read_again_at,
             denied: 0,
+            is_settled: false,
         });
         // A file that is refused at every read counts once.
         if denied > entry.denied {
@@ -107,6 +130,7 @@ impl InfoCache {
             self.refused.note(about.key.pid, others_denied);
         }
         let renamed = entry.comm != about.comm;
+        entry.is_settled = due == NEXT_READ && !renamed;
         entry.comm = about.comm;
         entry.read_again_at = if renamed { pass + SECOND_READ } else { read_again_at };
         // A process that just ended has no files left: what was known stays.
@@ -119,6 +143,41 @@ impl InfoCache {
     /// What was known of the process when it was last resolved, if that was in this pass or the one before.
     pub(crate) fn kept(&self, key: ProcessKey) -> Option<&Arc<ProcessInfo>> {
         self.entries.get(&key).map(|entry| &entry.info)
+    }
+
+    /// The name of a user, as it was known in this pass.
+    pub(crate) fn user(&self, uid: u32) -> &str {
+        self.users.known(uid).unwrap_or_default()
+    }
+
+    /// The name of a script of which nothing is left but what an exec shows of it: its executable and the 15 bytes of `comm`.
+    pub(crate) fn script(&self, executable: &str, comm: Comm) -> Option<Box<str>> {
+        let command = Command { executable, comm, cmdline: &[], is_cut: false };
+        let name = self.script_names.then(|| command.script()).flatten()?;
+        Some(
+            self.long_names.get(&comm).filter(|long| long.starts_with(&name)).cloned().unwrap_or(name.into()),
+        )
+    }
+
+    /// Notes the whole name of a script, or completes one.
+    fn complete(&mut self, comm: Comm) {
+        let Scratch { name, interpreter, .. } = &mut self.scratch;
+        if interpreter.is_empty() || Comm::new(name.as_bytes()) != comm {
+            return;
+        }
+        match self.long_names.get(&comm) {
+            Some(long) if name.len() == Comm::MAX_BYTES => {
+                name.clear();
+                name.push_str(long);
+            }
+            None if name.len() > Comm::MAX_BYTES => {
+                if self.long_names.len() >= MAX_LONG_NAMES {
+                    self.long_names.clear();
+                }
+                self.long_names.insert(comm, name.as_str().into());
+            }
+            _ => {}
+        }
     }
 
     /// Makes the next [`InfoCache::resolve`] of this process read it again: it is known to have changed.
@@ -144,6 +203,7 @@ impl InfoCache {
         if let Some((level, text)) = self.refused.message(self.entries.len()) {
             log::log!(level, "{text}");
         }
+        self.users.end_pass();
         self.pass += 1;
     }
 
@@ -153,47 +213,31 @@ impl InfoCache {
     }
 
     /// Fills the scratch; gives the number of files that were refused, and of those that are not the executable's link.
-    fn read(&mut self, about: &About, program: Option<&str>) -> (u64, u64) {
+    /// `known`: what the process was when it was read last, if it was read twice since its exec.
+    fn read(&mut self, about: &About, program: Option<&str>, known: Option<&ProcessInfo>) -> (u64, u64) {
         self.scratch.clear(about);
-        let Scratch { name, comm, cmdline, cgroup, uid, is_gone, .. } = &mut self.scratch;
+        let Scratch { comm, cgroup, uid, user, .. } = &mut self.scratch;
         comm.push_str(&about.comm.to_str_lossy());
         let mut files =
             Files { dir: &self.proc_dir, pid: about.key.pid, denied: 0, others_denied: 0, vanished: false };
         if let Some(path) = files.read("cgroup", &mut self.buffer).and_then(parse::parse_cgroup) {
             cgroup.push_str(&String::from_utf8_lossy(path));
         }
-        *uid = about
-            .uid
-            .or_else(|| files.read("status", &mut self.buffer).and_then(parse::parse_uid))
-            .unwrap_or(UNKNOWN_UID);
+        let read_uid =
+            about.uid.or_else(|| files.read("status", &mut self.buffer).and_then(parse::parse_uid));
+        *uid = read_uid.unwrap_or(UNKNOWN_UID);
+        user.push_str(read_uid.and_then(|uid| self.users.name(uid)).unwrap_or_default());
         if !about.is_kernel {
-            if let Some(path) = files.link("exe", &mut self.buffer) {
-                name.push_str(&base_name(path));
-            } else if let Some(program) = program {
-                name.push_str(program);
-                // The name is known all the same: nothing is missing.
-                files.denied = files.others_denied;
-            }
-            // Where the executable is refused, the command line may have its name in full.
-            if (name.is_empty() || self.with_cmdline)
-                && let Some(raw) = files.read("cmdline", &mut self.buffer)
-            {
-                if raw.is_empty() {
-                    // A process that is ending has neither executable nor arguments: nothing was refused.
-                    (files.denied, files.others_denied) = (0, 0);
-                }
-                if name.is_empty() {
-                    name.push_str(&longer_name(raw, about.comm).unwrap_or_default());
-                }
-                if self.with_cmdline {
-                    scrub::scrub_cmdline(raw, cmdline);
-                }
-            }
+            let naming =
+                Naming { about, known, with_cmdline: self.with_cmdline, script_names: self.script_names };
+            naming.read(&mut files, &mut self.buffer, program, &mut self.scratch);
         }
-        if name.is_empty() {
-            name.push_str(comm);
+        let refused = (files.denied, files.others_denied);
+        self.scratch.is_gone = files.vanished;
+        if self.scratch.name.is_empty() {
+            self.scratch.name.push_str(&self.scratch.comm);
         }
-        *is_gone = files.vanished;
-        (files.denied, files.others_denied)
+        self.complete(about.comm);
+        refused
     }
 }

@@ -12,9 +12,11 @@ pub(super) const UNKNOWN_UID: u32 = 65_534;
 #[derive(Default)]
 pub(super) struct Scratch {
     pub(super) name: String,
+    pub(super) interpreter: String,
     pub(super) comm: String,
     pub(super) cmdline: String,
     pub(super) cgroup: String,
+    pub(super) user: String,
     pub(super) uid: u32,
     pub(super) is_kernel: bool,
     pub(super) is_gone: bool,
@@ -22,8 +24,8 @@ pub(super) struct Scratch {
 
 impl Scratch {
     pub(super) fn clear(&mut self, about: &About) {
-        let Self { name, comm, cmdline, cgroup, .. } = self;
-        for text in [name, comm, cmdline, cgroup] {
+        let Self { name, interpreter, comm, cmdline, cgroup, user, .. } = self;
+        for text in [name, interpreter, comm, cmdline, cgroup, user] {
             text.clear();
         }
         (self.uid, self.is_kernel, self.is_gone) = (UNKNOWN_UID, about.is_kernel, false);
@@ -31,6 +33,8 @@ impl Scratch {
 
     pub(super) fn says(&self, info: &ProcessInfo) -> bool {
         *self.name == *info.name
+            && *self.interpreter == *info.interpreter
+            && *self.user == *info.user
             && *self.comm == *info.comm
             && *self.cmdline == *info.cmdline
             && *self.cgroup == *info.cgroup
@@ -41,13 +45,14 @@ impl Scratch {
     pub(super) fn to_info(&self) -> ProcessInfo {
         ProcessInfo {
             name: self.name.as_str().into(),
+            interpreter: self.interpreter.as_str().into(),
             comm: self.comm.as_str().into(),
             cmdline: self.cmdline.as_str().into(),
             cgroup: self.cgroup.as_str().into(),
             container: parse::container_name(&self.cgroup).into(),
             uid: self.uid,
+            user: self.user.as_str().into(),
             is_kernel: self.is_kernel,
-            ..ProcessInfo::default()
         }
     }
 }

@@ -1,3 +1,4 @@
+use super::naming::longer_name;
 use super::*;
 
 fn about(pid: u32, comm: &str) -> About {
@@ -6,7 +7,7 @@ fn about(pid: u32, comm: &str) -> About {
 
 #[test]
 fn this_process_is_named_after_its_executable() {
-    let mut cache = InfoCache::open(Path::new("/proc"), true).unwrap();
+    let mut cache = InfoCache::open_in(Path::new("/proc"), true);
     let info = cache.resolve(&about(std::process::id(), "whatever"));
     let exe = std::env::current_exe().unwrap();
     assert_eq!(*info.name, *exe.file_name().unwrap().to_string_lossy());
@@ -29,7 +30,7 @@ fn tree(pid: u32, exe: &str, cgroup: &str) -> tempfile::TempDir {
 #[test]
 fn names_units_and_users_come_from_their_files() {
     let root = tree(5, "/opt/a thing (deleted)", "0::/system.slice/web.service\n");
-    let mut cache = InfoCache::open(root.path(), true).unwrap();
+    let mut cache = InfoCache::open_in(root.path(), true);
     let info = cache.resolve(&about(5, "a thing"));
     assert_eq!((&*info.name, &*info.container, info.uid), ("a thing", "web.service", 7));
     assert_eq!(&*info.cmdline, "/opt/run --token=***");
@@ -37,10 +38,96 @@ fn names_units_and_users_come_from_their_files() {
     assert!(Arc::ptr_eq(&info, &again), "kept");
 }
 
+/// Replaces executable and command line of the process.
+fn exec(root: &tempfile::TempDir, exe: &str, cmdline: &[u8]) {
+    let link = root.path().join("5/exe");
+    std::fs::remove_file(&link).unwrap();
+    std::os::unix::fs::symlink(exe, link).unwrap();
+    std::fs::write(root.path().join("5/cmdline"), cmdline).unwrap();
+}
+
+#[test]
+fn a_script_has_its_own_name_and_its_interpreter_beside_it() {
+    let root = tree(5, "/usr/bin/python3.11", "0::/\n");
+    let run = |cmdline: &[u8]| exec(&root, "/usr/bin/python3.11", cmdline);
+    run(b"python3\0-u\0/opt/nightly-report\0--token=abc\0");
+    let mut cache = InfoCache::open_in(root.path(), false);
+    let info = cache.resolve(&about(5, "python3"));
+    assert_eq!((&*info.name, &*info.interpreter), ("nightly-report", "python3.11"));
+    assert_eq!((&*info.cmdline, info.executable()), ("", "python3.11"), "nothing else of the command line");
+
+    run(b"python3\0/opt/other\0");
+    cache.expire(about(5, "").key);
+    assert_eq!(&*cache.resolve(&about(5, "python3")).name, "other", "an exec of the same interpreter");
+    exec(&root, "/usr/bin/ls", b"ls\0x\0");
+    let info = cache.resolve(&about(5, "ls"));
+    assert_eq!((&*info.name, &*info.interpreter), ("ls", ""));
+
+    let options =
+        SourceOptions { proc_root: root.path().into(), script_names: false, ..SourceOptions::default() };
+    run(b"python3\0/opt/nightly-report\0");
+    let info = InfoCache::open(&options).unwrap().resolve(&about(5, "python3"));
+    assert_eq!((&*info.name, &*info.interpreter), ("python3.11", ""), "switched off");
+}
+
+#[test]
+fn a_main_class_behind_a_long_class_path_is_found() {
+    let root = tree(5, "/usr/bin/java", "0::/\n");
+    let jars = "/opt/kafka/libs/x.jar:".repeat(1000);
+    exec(&root, "/usr/bin/java", format!("java\0-cp\0{jars}\0kafka.Kafka\0x\0").as_bytes());
+    let info = InfoCache::open_in(root.path(), false).resolve(&about(5, "java"));
+    assert_eq!((&*info.name, &*info.interpreter), ("Kafka", "java"));
+}
+
+#[test]
+fn a_long_name_seen_once_completes_the_15_bytes_of_those_that_were_too_short() {
+    let root = tree(5, "/usr/bin/bash", "0::/\n");
+    exec(&root, "/usr/bin/bash", b"bash\0/opt/pyenv-version-name\0");
+    let mut cache = InfoCache::open_in(root.path(), false);
+    let comm = Comm::new(b"pyenv-version-n");
+    assert_eq!(cache.script("bash", comm).as_deref(), Some("pyenv-version-n"));
+    assert_eq!(&*cache.resolve(&about(5, "pyenv-version-n")).name, "pyenv-version-name");
+    assert_eq!(cache.script("bash", comm).as_deref(), Some("pyenv-version-name"));
+    assert_eq!(cache.script("bash", "bash".into()), None);
+}
+
+#[test]
+fn a_known_command_line_is_not_read_again() {
+    let root = tree(5, "/usr/bin/mawk", "0::/\n");
+    let read = |cache: &mut InfoCache, passes: u64| {
+        for _ in 0..passes {
+            cache.end_pass();
+            cache.resolve(&about(5, "sum-up"));
+        }
+        cache.resolve(&about(5, "sum-up")).name.to_string()
+    };
+    exec(&root, "/usr/bin/mawk", b"mawk\0-f\0/x/sum-up\0");
+    let mut cache = InfoCache::open_in(root.path(), false);
+    assert_eq!(read(&mut cache, SECOND_READ + 1), "sum-up");
+    std::fs::write(root.path().join("5/cmdline"), b"rewritten\0").unwrap();
+    assert_eq!(read(&mut cache, NEXT_READ + 1), "sum-up", "known from the second read");
+    cache.expire(about(5, "").key);
+    assert_eq!(read(&mut cache, 0), "mawk", "an exec");
+}
+
+#[test]
+fn a_process_has_its_users_name() {
+    let root = tree(5, "/opt/x", "0::/\n");
+    std::fs::create_dir(root.path().join("etc")).unwrap();
+    std::fs::write(root.path().join("etc/passwd"), "ann:x:7:7::/:\n").unwrap();
+    let (proc_root, fs_root) = (root.path().into(), root.path().into());
+    let mut cache =
+        InfoCache::open(&SourceOptions { proc_root, fs_root, ..SourceOptions::default() }).unwrap();
+    assert_eq!(&*cache.resolve(&about(5, "x")).user, "ann");
+    let of_root = About { uid: Some(0), ..about(5, "x") };
+    assert_eq!(&*cache.resolve(&of_root).user, "root");
+    assert_eq!(&*cache.resolve(&About { uid: Some(9), ..about(5, "x") }).user, "");
+}
+
 #[test]
 fn a_new_name_and_a_second_read_count_and_ended_processes_retain_theirs() {
     let root = tree(5, "/opt/old", "0::/\n");
-    let mut cache = InfoCache::open(root.path(), false).unwrap();
+    let mut cache = InfoCache::open_in(root.path(), false);
     let first = cache.resolve(&about(5, "old"));
     assert_eq!((&*first.name, &*first.cmdline), ("old", ""));
     cache.end_pass();

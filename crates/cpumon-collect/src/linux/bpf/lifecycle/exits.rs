@@ -7,7 +7,7 @@ use cpumon_model::{Counters, ExitSample, ProcessInfo, ProcessKey, Snapshot, Thre
 
 use super::super::super::procinfo::InfoCache;
 use super::super::records::{KERNEL_THREAD, TaskRecord};
-use super::names::ExecNames;
+use super::names::{Exec, ExecNames};
 
 #[derive(Copy, Clone, Debug)]
 struct Exit {
@@ -108,12 +108,12 @@ fn name_process<'a>(
     names: &ExecNames,
     infos: &InfoCache,
 ) -> Arc<ProcessInfo> {
-    let program = names.find(key);
+    let exec = names.find(key);
     if let Some(kept) = infos.kept(key) {
-        return match program {
-            // An exec since the process was read makes the cached name old.
-            Some(program) if *program != *kept.name => {
-                Arc::new(ProcessInfo { name: program.as_ref().into(), ..ProcessInfo::clone(kept) })
+        // An exec since the process was read makes the cached name old.
+        return match exec.map(|exec| (of_exec(&exec, infos), exec)) {
+            Some(((name, interpreter), exec)) if is_other(kept, &name, &exec.program) => {
+                Arc::new(ProcessInfo { name, interpreter, ..ProcessInfo::clone(kept) })
             }
             _ => Arc::clone(kept),
         };
@@ -121,14 +121,33 @@ fn name_process<'a>(
     let leader = threads.clone().find(|task| task.is_leader()).or_else(|| threads.last());
     let Some(leader) = leader else { return Arc::default() };
     let comm = leader.comm();
-    let name = program.unwrap_or_else(|| comm.to_str_lossy());
-    Arc::new(unseen_process(&name, leader))
+    let (name, interpreter) = match exec {
+        Some(exec) => of_exec(&exec, infos),
+        None => (comm.to_str_lossy().as_ref().into(), Box::default()),
+    };
+    let user = infos.user(leader.uid).into();
+    Arc::new(ProcessInfo { name, interpreter, user, ..unseen_process(leader) })
+}
+
+/// Whether an exec started another program, or another script, than what is kept.
+fn is_other(kept: &ProcessInfo, name: &str, program: &str) -> bool {
+    // The kept name may be longer than the 15 bytes that an exec shows of a script.
+    *program != *kept.executable() || (name != program && !kept.name.starts_with(name))
+}
+
+/// Name and interpreter of what was started. Without its command line, which is gone, a script has the name that the kernel
+/// gives to what it starts by its first line.
+fn of_exec(exec: &Exec<'_>, infos: &InfoCache) -> (Box<str>, Box<str>) {
+    let program: Box<str> = exec.program.as_ref().into();
+    match infos.script(&program, exec.comm) {
+        Some(script) => (script, program),
+        None => (program, Box::default()),
+    }
 }
 
 /// A process that was never looked up in /proc.
-fn unseen_process(name: &str, leader: &TaskRecord) -> ProcessInfo {
+fn unseen_process(leader: &TaskRecord) -> ProcessInfo {
     ProcessInfo {
-        name: name.into(),
         comm: leader.comm().to_str_lossy().as_ref().into(),
         uid: leader.uid,
         is_kernel: leader.has(KERNEL_THREAD),

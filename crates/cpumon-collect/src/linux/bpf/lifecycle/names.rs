@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use cpumon_model::{ProcessKey, trim_list};
+use cpumon_model::{Comm, ProcessKey, trim_list};
 
 use super::super::records::{EXEC_NAME_BYTES, ExecEvent};
 
@@ -11,10 +11,31 @@ use super::super::records::{EXEC_NAME_BYTES, ExecEvent};
 /// iterator had passed by.
 const KEPT_PASSES: u8 = 2;
 
+/// The newest execs among which the one before is sought: `env` calls the next within microseconds.
+const NEAR: usize = 64;
+/// The program in the first line of many scripts (`#!/usr/bin/env python3`), which calls the interpreter.
+const ENV: &[u8] = b"env";
+
 struct ExecName {
     process: ProcessKey,
     name: [u8; EXEC_NAME_BYTES],
+    /// The name of the thread after the exec: the script's, if that was called.
+    comm: Comm,
     passes: u8,
+}
+
+impl ExecName {
+    fn program(&self) -> &[u8] {
+        self.name.split(|&b| b == 0).next().unwrap_or_default()
+    }
+}
+
+/// What a process called.
+pub(crate) struct Exec<'a> {
+    /// Base name of the executable.
+    pub(crate) program: Cow<'a, str>,
+    /// The first 15 bytes of the base name of what was called, which may be a script.
+    pub(crate) comm: Comm,
 }
 
 /// The programs of processes that called exec lately.
@@ -29,19 +50,23 @@ impl ExecNames {
     /// Notes an exec; a later one of the same process wins.
     pub(crate) fn note(&mut self, process: ProcessKey, exec: &ExecEvent) {
         if !exec.name().is_empty() {
-            self.names.push(ExecName { process, name: exec.name, passes: 0 });
+            // The script called env, and env its interpreter: the name is still the script's.
+            let mut near = self.names.iter().rev().take(NEAR);
+            let before = near.find(|name| name.process == process);
+            let env = before.filter(|before| before.program() == ENV && before.comm.as_bytes() != ENV);
+            let comm = env.map_or(exec.task.comm(), |env| env.comm);
+            self.names.push(ExecName { process, name: exec.name, comm, passes: 0 });
         }
     }
 
-    /// The newest name of the process.
-    pub(crate) fn find(&self, process: ProcessKey) -> Option<Cow<'_, str>> {
+    /// The newest exec of the process.
+    pub(crate) fn find(&self, process: ProcessKey) -> Option<Exec<'_>> {
         let sorted = self.names.get(..self.sorted)?;
         let newer = self.names.get(self.sorted..)?.iter().rev().find(|name| name.process == process);
         let found = newer.or_else(|| {
             sorted.binary_search_by_key(&process, |name| name.process).ok().and_then(|at| sorted.get(at))
         })?;
-        let bytes = found.name.split(|&b| b == 0).next().unwrap_or_default();
-        Some(String::from_utf8_lossy(bytes))
+        Some(Exec { program: String::from_utf8_lossy(found.program()), comm: found.comm })
     }
 
     /// Makes every name quick to find; call it when the events have been noted.

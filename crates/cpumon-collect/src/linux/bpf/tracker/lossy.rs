@@ -62,7 +62,7 @@ struct Did {
 impl Host {
     fn new() -> Self {
         let proc = tempfile::tempdir().unwrap();
-        let infos = InfoCache::open(proc.path(), false).unwrap();
+        let infos = InfoCache::open_in(proc.path(), false);
         let mut host = Self {
             tracker: Tracker::new(),
             infos,

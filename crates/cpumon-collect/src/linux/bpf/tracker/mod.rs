@@ -350,7 +350,8 @@ impl Tracker {
         let key = task.process_key();
         let about =
             About { key, comm: leader.comm(), is_kernel: task.has(KERNEL_THREAD), uid: Some(leader.uid) };
-        let info = infos.resolve_named(&about, self.names.find(key).as_deref());
+        let exec = self.names.find(key);
+        let info = infos.resolve_named(&about, exec.as_ref().map(|exec| &*exec.program));
         ProcessSample { key, parent_pid: task.parent_pid, info, ended_threads: Counters::default() }
     }
 

@@ -163,7 +163,7 @@ impl Side {
         let proc = tempfile::tempdir().unwrap();
         Self {
             tracker: Tracker::new(),
-            infos: InfoCache::open(proc.path(), false).unwrap(),
+            infos: InfoCache::open_in(proc.path(), false),
             records: Pass::default(),
             snapshots: Default::default(),
             _proc: proc,

@@ -52,7 +52,7 @@ impl Rig {
     /// The first pass, in second 2, has seen `records`.
     fn new(records: &[TaskRecord]) -> Self {
         let proc = tempfile::tempdir().unwrap();
-        let infos = InfoCache::open(proc.path(), false).unwrap();
+        let infos = InfoCache::open_in(proc.path(), false);
         let mut rig =
             Self { tracker: Tracker::new(), infos, _proc: proc, last: Snapshot::default(), pass: 2 };
         rig.last = rig.snapshot(records, &[], LostExits::default());
@@ -207,6 +207,34 @@ fn a_short_process_is_named_by_exec_or_by_its_own_name() {
     assert_eq!(rows(&interval).iter().map(|row| row.1).sum::<i64>(), 9);
     let ends: Vec<_> = rig.last.exits.iter().map(|exit| (exit.thread.key.tid, exit.ends_process)).collect();
     assert_eq!(ends, [(7, true), (8, true), (9, false)]);
+}
+
+#[test]
+fn a_short_script_has_the_name_that_was_called() {
+    let mut rig = Rig::new(&[]);
+    let child = |pid: u32, comm: &[u8]| {
+        let start_ns = at(2) + u64::from(pid);
+        let mut name = [0; 16];
+        name[..comm.len()].copy_from_slice(comm);
+        TaskRecord { start_ns, process_start_ns: start_ns, comm: name, ..task(pid, pid, 3) }
+    };
+    let events = [
+        exec(child(7, b"nightly-report"), 7, at(2) + 8, "python3.11"),
+        exec(child(8, b"weekly-report"), 8, at(2) + 9, "env"),
+        exec(child(8, b"python3"), 8, at(2) + 10, "python3.11"),
+        exec(child(9, b"env"), 9, at(2) + 11, "env"),
+        exec(child(9, b"python3"), 9, at(2) + 12, "python3.11"),
+        exit(child(7, b"nightly-report"), at(2) + 20, 0),
+        exit(child(8, b"python3"), at(2) + 21, 0),
+        exit(child(9, b"python3"), at(2) + 22, 0),
+    ];
+    let interval = rig.next(&[], &events);
+    let names: Vec<_> =
+        interval.processes.iter().map(|row| (&*row.info.name, &*row.info.interpreter)).collect();
+    assert_eq!(
+        names,
+        [("nightly-report", "python3.11"), ("weekly-report", "python3.11"), ("python3.11", "")]
+    );
 }
 
 #[test]
