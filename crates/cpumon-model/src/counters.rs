@@ -29,6 +29,9 @@ bitflags! {
         const IRQ = 1 << 9;
         /// Histograms of the run delay.
         const HISTOGRAMS = 1 << 10;
+        /// CPU limits of control groups, and how often they were reached ([`CgroupSample`](crate::CgroupSample)): a group without
+        /// a row has no limit.
+        const CGROUPS = 1 << 11;
     }
 }
 

@@ -16,6 +16,7 @@ use std::cell::LazyCell;
 use std::sync::Arc;
 
 use self::row_builder::{RowBuilder, common_fields, find_process, find_thread, pass_ns, signed};
+use crate::cgroup;
 use crate::finder::Finder;
 use crate::{
     Counters, CpuInterval, CpuSched, DelayOf, Delta, Fields, Flags, Interval, IrqInterval, Ledger, Life,
@@ -62,6 +63,10 @@ impl Interval {
         self.flags.set(Flags::RUN_QUEUE_UNKNOWN, !has_queue && self.fields.contains(Fields::SCHED));
         self.cpus.extend(matching_cpus(prev, cur));
         self.irqs.extend(matching_irqs(prev, cur));
+        if self.fields.contains(Fields::CGROUPS) {
+            self.cgroups.extend(cgroup::rows_between(&prev.cgroups, &cur.cgroups));
+        }
+        self.pressure = cur.pressure.zip(prev.pressure).and_then(|(cur, prev)| cur.since(prev));
         let builder = RowBuilder::new(prev, cur, self.duration_ns());
         self.delays.extend(builder.delays());
         // Exits come after the live threads, so that one sort brings both into order.
@@ -98,6 +103,8 @@ impl Interval {
             threads: std::mem::take(&mut self.threads),
             irqs: std::mem::take(&mut self.irqs),
             delays: std::mem::take(&mut self.delays),
+            cgroups: std::mem::take(&mut self.cgroups),
+            cgroups_left_out: cur.cgroups_left_out,
             ..Self::default()
         };
         empty_list(&mut empty.cpus);
@@ -105,6 +112,7 @@ impl Interval {
         empty_list(&mut empty.threads);
         empty_list(&mut empty.irqs);
         empty_list(&mut empty.delays);
+        empty_list(&mut empty.cgroups);
         *self = empty;
     }
 

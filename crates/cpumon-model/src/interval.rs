@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bitflags::bitflags;
 
 use crate::{
-    BootId, ClockPiece, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta, Fields, HostId,
-    IrqInterval, Ledger, Moment, ProcessInfo, ProcessKey, Resting, SchedDelta, SourceHealth, SourceKind,
-    TaskState, ThreadKey, Trust, WaitReason, Waits,
+    BootId, CgroupInterval, ClockPiece, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta,
+    Fields, HostId, IrqInterval, Ledger, Moment, Pressure, ProcessInfo, ProcessKey, Resting, SchedDelta,
+    SourceHealth, SourceKind, TaskState, ThreadKey, Trust, WaitReason, Waits,
 };
 
 /// What became of a task inside the interval.
@@ -147,6 +147,13 @@ pub struct Interval {
     pub irqs: Vec<IrqInterval>,
     /// Run delays that ended, by owner, ascending; owners without any are left out.
     pub delays: Vec<Delays>,
+    /// Control groups that have a limit on their path or that waited for a CPU, ascending by id; from a store by path. Where
+    /// [`Fields::CGROUPS`] is measured, others have no limit, unless some were left out.
+    pub cgroups: Vec<CgroupInterval>,
+    /// Groups in use that are not measured, as of its end.
+    pub cgroups_left_out: u32,
+    /// Pressure on the CPUs of the host in the interval; `None`: not known.
+    pub pressure: Option<Pressure>,
     /// Threads alive on the host.
     pub thread_count: u32,
     /// Processes alive on the host.
@@ -264,6 +271,25 @@ impl Interval {
             sum += &row.histogram;
         }
         sum
+    }
+
+    /// The row of a control group; `None`: it has no limit and did not wait, or nothing is known of it ([`Interval::knows_limits`]).
+    #[must_use]
+    pub fn cgroup(&self, path: &str) -> Option<&CgroupInterval> {
+        self.cgroups.iter().find(|row| *row.path == *path)
+    }
+
+    /// Whether a control group without a row has no limit.
+    #[must_use]
+    pub fn knows_limits(&self) -> bool {
+        self.fields.contains(Fields::CGROUPS) && self.cgroups_left_out == 0
+    }
+
+    /// Share of its length in which a task of the host waited for a CPU, percent; `None`: not known.
+    #[must_use]
+    pub fn pressure_pct(&self) -> Option<f64> {
+        let pressure = self.pressure.filter(|_| self.duration_ns() > 0)?;
+        Some(pressure.some_ns as f64 * 100.0 / self.duration_ns() as f64)
     }
 
     /// The process row with this key.

@@ -12,6 +12,7 @@
 //! assert_eq!(interval.ledger.unattributed_ns(), 0);
 //! ```
 
+mod cgroup;
 mod cgroup_names;
 mod clock;
 mod clock_line;
@@ -50,6 +51,7 @@ mod value;
 mod values;
 mod wait;
 
+pub use cgroup::{CgroupInterval, CgroupSample, CpuLimit, MAX_CGROUPS, Pressure, Throttle};
 pub use cgroup_names::CgroupNames;
 pub use clock::{ClockExchange, ClockWatch, HostClock};
 pub use clock_line::{Arrivals, ClockEstimate, ClockLine, MAX_CLOCK_PIECES, WRONG_BEYOND_NS};
@@ -73,7 +75,8 @@ pub use irq::{IrqInterval, IrqSample, LOCAL_IRQ_FROM};
 pub use ledger::Ledger;
 pub use lists::{empty_list, sort_rows, trim_list};
 pub use memory::{
-    DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_delays, bytes_of_info, bytes_of_rows,
+    CGROUP_PATH_BYTES, DELAY_BUCKET_BYTES, HISTOGRAM_BYTES, INFO_BYTES, bytes_of_cgroup, bytes_of_delays,
+    bytes_of_info, bytes_of_rows,
 };
 pub use name::Comm;
 pub use open_waits::{OpenWaits, WaitBuffers, WaitPlace};

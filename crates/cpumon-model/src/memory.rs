@@ -1,9 +1,13 @@
 //! How much memory rows take. Limits count what input becomes, not its bytes on the wire, and all of them count it the same way.
 
-use crate::{CpuInterval, Delays, Interval, IrqInterval, ProcessInfo, ProcessInterval, ThreadInterval};
+use crate::{
+    CgroupInterval, CpuInterval, Delays, Interval, IrqInterval, ProcessInfo, ProcessInterval, ThreadInterval,
+};
 
 /// Memory of an interrupt line beside its row: its name.
 const IRQ_NAME_BYTES: usize = 64;
+/// Memory of a control group's path beside its bytes: counts of the `Arc`, the allocator's share.
+pub const CGROUP_PATH_BYTES: usize = 32;
 /// Memory of a histogram beside its place in the list and its buckets: counts of the `Arc`, the list, the allocator's share.
 pub const HISTOGRAM_BYTES: usize = 80;
 /// Memory of one bucket of a histogram.
@@ -27,6 +31,12 @@ pub fn bytes_of_delays(row: &Delays) -> usize {
     size_of::<Delays>() + HISTOGRAM_BYTES + row.histogram.iter().count() * DELAY_BUCKET_BYTES
 }
 
+/// Memory of a control group's row with its path, bytes.
+#[must_use]
+pub fn bytes_of_cgroup(row: &CgroupInterval) -> usize {
+    size_of::<CgroupInterval>() + CGROUP_PATH_BYTES + row.path.len()
+}
+
 /// Memory of an interval's rows, bytes, without the descriptions of its processes, which intervals share.
 #[must_use]
 pub fn bytes_of_rows(interval: &Interval) -> usize {
@@ -35,6 +45,7 @@ pub fn bytes_of_rows(interval: &Interval) -> usize {
         + interval.processes.len() * size_of::<ProcessInterval>()
         + interval.cpus.len() * size_of::<CpuInterval>()
         + interval.irqs.len() * (size_of::<IrqInterval>() + IRQ_NAME_BYTES)
+        + interval.cgroups.iter().map(bytes_of_cgroup).sum::<usize>()
         + interval.delays.iter().map(bytes_of_delays).sum::<usize>()
         + interval.resting.as_deref().map_or(0, size_of_val)
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bitflags::bitflags;
 
 use crate::{
-    BootId, CgroupNames, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample, ProcessKey,
-    SchedTimes, ThreadKey, empty_list, is_unit,
+    BootId, CgroupNames, CgroupSample, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample,
+    Pressure, ProcessKey, SchedTimes, ThreadKey, empty_list, is_unit,
 };
 
 /// One instant on three clocks.
@@ -304,6 +304,12 @@ pub struct Snapshot {
     pub irqs: Vec<IrqSample>,
     /// Run-delay histograms, cumulative, ascending by owner.
     pub delays: Vec<Delays>,
+    /// Control groups in use that have a limit on their path or count their pressure, ascending by id.
+    pub cgroups: Vec<CgroupSample>,
+    /// Groups in use that are not measured, because there are too many or their directories are out of reach.
+    pub cgroups_left_out: u32,
+    /// Pressure on the CPUs of the host, since it started; `None`: not known.
+    pub pressure: Option<Pressure>,
     /// Cumulative counters of *all* threads that ended since the source was opened. Of those whose rows were lost on the way it has what
     /// they did since the last snapshot that shows them.
     pub exited_total: Counters,
@@ -327,6 +333,7 @@ impl Snapshot {
             gone: std::mem::take(&mut self.gone),
             irqs: std::mem::take(&mut self.irqs),
             delays: std::mem::take(&mut self.delays),
+            cgroups: std::mem::take(&mut self.cgroups),
             ..Self::default()
         };
         *self = empty;
@@ -337,6 +344,7 @@ impl Snapshot {
         empty_list(&mut self.gone);
         empty_list(&mut self.irqs);
         empty_list(&mut self.delays);
+        empty_list(&mut self.cgroups);
     }
 
     /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.
@@ -347,5 +355,6 @@ impl Snapshot {
         self.exits.sort_unstable_by_key(|exit| exit.thread.key);
         self.irqs.sort_unstable_by_key(|irq| irq.irq);
         self.delays.sort_unstable_by_key(|row| row.of);
+        self.cgroups.sort_unstable_by_key(|row| row.id);
     }
 }

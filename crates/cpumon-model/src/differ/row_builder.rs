@@ -214,7 +214,7 @@ fn difference(now: &Counters, then: &Counters) -> (Delta, Flags) {
 /// What is known of the interval. Counters that began with the later snapshot, because a probe was switched on, have no
 /// earlier value to compare with.
 pub(super) fn common_fields(prev: &Snapshot, cur: &Snapshot) -> Fields {
-    let by_probe = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS;
+    let by_probe = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS | Fields::CGROUPS;
     // Only what a probe measures can begin in the middle; the kernel counts all else from a task's start.
     cur.fields - (by_probe - prev.fields)
 }

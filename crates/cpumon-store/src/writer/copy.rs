@@ -24,6 +24,7 @@ impl ActiveCopy {
         empty_list(&mut interval.irqs);
         interval.resting = None;
         empty_list(&mut interval.delays);
+        empty_list(&mut interval.cgroups);
         empty_list(keys);
     }
 
@@ -35,13 +36,14 @@ impl ActiveCopy {
             + bytes_of(&interval.threads)
             + bytes_of(&interval.irqs)
             + bytes_of(&interval.delays)
+            + bytes_of(&interval.cgroups)
             + bytes_of(keys)
     }
 
     /// Copies everything of `from` but its idle rows; `with_idle`: those of processes too, and the threads that wait, for the list of
     /// all that are there.
     pub(crate) fn fill(&mut self, from: &Interval, with_idle: bool) {
-        let Interval { mut cpus, mut processes, mut threads, mut irqs, mut delays, .. } =
+        let Interval { mut cpus, mut processes, mut threads, mut irqs, mut delays, mut cgroups, .. } =
             std::mem::take(&mut self.interval);
         cpus.clear();
         cpus.extend_from_slice(&from.cpus);
@@ -49,6 +51,8 @@ impl ActiveCopy {
         irqs.extend_from_slice(&from.irqs);
         delays.clear();
         delays.extend_from_slice(&from.delays);
+        cgroups.clear();
+        cgroups.extend_from_slice(&from.cgroups);
         threads.clear();
         let stores_all = stores_idle(from);
         let stored = || from.threads.iter().filter(|row| stores_all || is_stored_thread(from, row));
@@ -87,6 +91,9 @@ impl ActiveCopy {
             resting: if with_idle { resting_of(from) } else { None },
             irqs,
             delays,
+            cgroups,
+            cgroups_left_out: from.cgroups_left_out,
+            pressure: from.pressure,
             ledger: from.ledger,
             health: from.health,
         };

@@ -281,6 +281,9 @@ impl TryFrom<Interval> for model::Interval {
             health: (&interval.health).into(),
             irqs: interval.irqs.iter().map(model::IrqInterval::from).collect(),
             delays: super::delays::to_model(&interval.delays),
+            cgroups: Vec::new(),
+            cgroups_left_out: 0,
+            pressure: None,
         })
     }
 }

@@ -162,6 +162,9 @@ fn full() -> model::Interval {
         health: health(),
         irqs: vec![model::IrqInterval { irq: 9, name: "<eth0>".into(), time_ns: 5, count: u64::MAX }],
         delays: delays(key),
+        cgroups: Vec::new(),
+        cgroups_left_out: 0,
+        pressure: None,
     }
 }
 
