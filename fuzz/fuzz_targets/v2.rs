@@ -19,5 +19,8 @@ fuzz_target!(|bytes: &[u8]| {
         for row in &frame.irqs {
             let _ = frame.irq_name(row);
         }
+        for about in frame.cgroups.iter().filter_map(|row| row.about) {
+            let _ = frame.cgroup_path(&about);
+        }
     }
 });

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Comm, Counters, CpuSample, DelayOf, Delays, ExitSample, Fields, HostId, HostInfo, Interval, IrqSample,
-    Moment, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample,
+    BootId, CgroupSample, Comm, Counters, CpuLimit, CpuSample, DelayOf, Delays, ExitSample, Fields, HostId, HostInfo, Interval, IrqSample,
+    Moment, Pressure, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample, Throttle,
 };
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions, HEADER_BYTES, MAGIC, VERSION};
@@ -109,6 +109,9 @@ fn snapshot(from: &mut Unstructured<'_>, sequence: u64) -> Result<Snapshot> {
         let buckets = list(from, |from| Ok((from.arbitrary()?, value(from)?)))?;
         Ok(Delays { of, histogram: Arc::new(sorted(buckets, |row| row.0).into_iter().collect()) })
     })?;
+    made.cgroups = list(from, cgroup)?;
+    made.cgroups_left_out = from.arbitrary()?;
+    made.pressure = pressure(from)?;
     made.cpus = sorted(made.cpus, |row| row.cpu);
     made.processes = sorted(made.processes, |row| row.key);
     made.threads = sorted(made.threads, |row| row.key);
@@ -116,8 +119,29 @@ fn snapshot(from: &mut Unstructured<'_>, sequence: u64) -> Result<Snapshot> {
     made.gone = sorted(made.gone, |row| *row);
     made.irqs = sorted(made.irqs, |row| row.irq);
     made.delays = sorted(made.delays, |row| row.of);
+    made.cgroups = sorted(made.cgroups, |row| row.id);
     (made.thread_count, made.process_count) = (made.threads.len() as u32, made.processes.len() as u32);
     Ok(made)
+}
+
+fn pressure(from: &mut Unstructured<'_>) -> Result<Option<Pressure>> {
+    let is_known: bool = from.arbitrary()?;
+    let pressure = Pressure { some_ns: value(from)?, full_ns: value(from)? };
+    Ok(is_known.then_some(pressure))
+}
+
+fn cgroup(from: &mut Unstructured<'_>) -> Result<CgroupSample> {
+    let path: &str = from.arbitrary()?;
+    let is_known: bool = from.arbitrary()?;
+    let throttle = Throttle { periods: value(from)?, throttled_periods: value(from)?, throttled_ns: value(from)? };
+    Ok(CgroupSample {
+        id: id(from)?.into(),
+        path: path.into(),
+        limit: CpuLimit::from_code(value(from)?),
+        limiter_bytes: from.arbitrary()?,
+        throttle: is_known.then_some(throttle),
+        pressure: pressure(from)?,
+    })
 }
 
 /// As a source gives its lists: ascending, each key once.

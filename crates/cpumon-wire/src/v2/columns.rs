@@ -12,6 +12,7 @@ pub(crate) mod section {
     pub(crate) const GONE: u8 = 7;
     pub(crate) const IRQS: u8 = 8;
     pub(crate) const DELAYS: u8 = 9;
+    pub(crate) const CGROUPS: u8 = 10;
 }
 
 /// Bits that rows of a section have at least, on average over a frame. A row takes some 200 bytes of memory and some hundred ns,
@@ -135,10 +136,20 @@ ids! {
     HEALTH_17 = 130;
     USER_NAME = 131;
     INTERPRETER = 132;
+    CGROUP_ID = 133;
+    CGROUP_KNOWN = 134;
+    CGROUP_LIMIT = 135;
+    CGROUP_LIMITER = 136;
+    PERIODS = 137;
+    THROTTLED_PERIODS = 138;
+    THROTTLED_TIME = 139;
+    PRESSURE_SOME = 140;
+    PRESSURE_FULL = 141;
+    CGROUPS_LEFT_OUT = 142;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 133;
+pub(crate) const ID_LIMIT: usize = 143;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -154,7 +165,7 @@ pub(crate) enum Relative {
 /// How a column's value is coded, by its number.
 pub(crate) const fn relative(id: u8) -> Relative {
     match id {
-        PID | PROCESS_START | CPU | IRQ | DELAY_CPU => Relative::ToRowBefore,
+        PID | PROCESS_START | CPU | IRQ | DELAY_CPU | CGROUP_ID => Relative::ToRowBefore,
         TID => Relative::ToGroup(PID),
         START => Relative::ToGroup(PROCESS_START),
         _ => Relative::No,
@@ -165,6 +176,7 @@ pub(crate) const fn relative(id: u8) -> Relative {
 pub(crate) const fn has_unit(id: u8) -> bool {
     matches!(id, PROCESS_START | START | RUN | USER | SYSTEM | RUN_DELAY | INTERVAL)
         || matches!(id, BLOCKED_REST | DELAY_AFTER_WAKEUP | LONGEST_DELAY | UNKNOWN_TIME | RUN_QUEUE | IRQ_TIME)
+        || matches!(id, THROTTLED_TIME | PRESSURE_SOME | PRESSURE_FULL)
         || (id >= MODE_0 && id <= MODE_9)
         // Reason and time take turns.
         || (id >= WAIT_0 && id <= WAIT_11 && (id - WAIT_0) % 2 == 1)
@@ -193,7 +205,7 @@ pub(crate) const fn is_text(id: u8) -> bool {
 
 /// Whether the column is written even if every text in it is empty: its presence says that the texts are sent.
 pub(crate) const fn is_always_sent(id: u8) -> bool {
-    matches!(id, COMM | NAME | HOSTNAME | IRQ_NAME)
+    matches!(id, COMM | NAME | HOSTNAME | IRQ_NAME | CGROUP)
 }
 
 /// Units that a column's values may be multiples of, by their number on the wire. Each is a multiple of the one before.

@@ -4,6 +4,7 @@ use cpumon_model::{
     Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
 };
 
+use super::cgroups::CgroupWriter;
 use super::delays::DelayWriter;
 use super::format::CARRIED;
 use super::frames::Frames;
@@ -94,6 +95,7 @@ pub struct Encoder {
     /// Numbers of the interrupt lines of the snapshot before, ascending.
     irqs_before: Vec<u32>,
     delays: DelayWriter,
+    cgroups: CgroupWriter,
     /// Rows to send by process: key, index in the snapshot, of those without name also in the interval.
     plain_order: Vec<(ProcessKey, u32, usize)>,
     named_order: Vec<(ProcessKey, u32)>,
@@ -130,6 +132,7 @@ impl Encoder {
             gone_before: Vec::new(),
             irqs_before: Vec::new(),
             delays: DelayWriter::default(),
+            cgroups: CgroupWriter::default(),
             plain_order: Vec::new(),
             named_order: Vec::new(),
             exit_order: Vec::new(),
@@ -174,6 +177,7 @@ impl Encoder {
         self.write_threads(snapshot, interval, &mut frames, &mut report);
         self.write_irqs(snapshot, interval, turn, &mut frames, &mut report);
         report.rows_lost += self.write_delays(snapshot, interval, turn, &mut frames);
+        self.write_cgroups(snapshot, turn, &mut frames, &mut report);
         frames.finish();
         report.texts_cut += texts.cut;
         self.sent += 1;
@@ -424,6 +428,22 @@ impl Encoder {
         report.texts_cut += texts.cut;
         self.irqs_before.clear();
         self.irqs_before.extend(snapshot.irqs.iter().map(|irq| irq.irq));
+    }
+
+    fn write_cgroups(
+        &mut self,
+        snapshot: &Snapshot,
+        turn: Turn,
+        frames: &mut Frames<'_>,
+        report: &mut EncodeReport,
+    ) {
+        let mut texts = TextBudget::new(self.options.max_datagram - ROW_OVERHEAD);
+        let mut tables = [&mut self.named_table, &mut self.table];
+        for table in &mut tables {
+            table.clear();
+        }
+        report.rows_lost += self.cgroups.write(snapshot, turn, tables, &mut texts, frames);
+        report.texts_cut += texts.cut;
     }
 
     fn write_delays(

@@ -7,7 +7,11 @@ pub(super) const CARRIED: Fields = Fields::FIRST_RELEASE
     .union(Fields::SCHED)
     .union(Fields::WAITS)
     .union(Fields::IRQ)
-    .union(Fields::HISTOGRAMS);
+    .union(Fields::HISTOGRAMS)
+    .union(Fields::CGROUPS);
 
 /// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
 pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];
+
+/// Longest text sent apart from the command line, bytes.
+pub(super) const MAX_TEXT_BYTES: usize = 255;

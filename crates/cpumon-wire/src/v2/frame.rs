@@ -7,17 +7,20 @@ use cpumon_model::{
 };
 
 use super::bits::unzigzag;
+use super::cgroups::{self, AboutCgroup, CgroupRow};
 use super::columns::{
-    AGENT, ARCH, CGROUP, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END, ENDS_PROCESS, HEALTH_0, HEALTH_1,
-    HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERPRETER, INTERVAL, INVOLUNTARY,
-    IS_KERNEL, KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID,
-    PRIORITY, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON, START, STATE,
-    SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, USER, USER_NAME, VOLUNTARY, average_bits, section,
+    AGENT, ARCH, CGROUP, CGROUPS_LEFT_OUT, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END, ENDS_PROCESS,
+    HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERPRETER,
+    INTERVAL, INVOLUNTARY, IS_KERNEL, KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID, PASS_BOOT, PASS_MONO,
+    PASS_WALL, PID, PRIORITY, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON,
+    START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, USER, USER_NAME, VOLUNTARY, average_bits,
+    section,
 };
 use super::delays::{self, DelayRow};
+use super::format::MAX_TEXT_BYTES;
 use super::header::Header;
 use super::read::{MAX_COLUMNS, Span, TableReader};
-use super::rows::{MAX_TEXT_BYTES, STATES};
+use super::rows::STATES;
 use super::sched::{self, IrqRow};
 use super::sent::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 use crate::{DecodeError, Reason};
@@ -53,6 +56,8 @@ pub struct Frame {
     pub irqs: Vec<IrqRow>,
     /// Buckets of run-delay histograms.
     pub delays: Vec<DelayRow>,
+    /// Control groups with a limit or with pressure.
+    pub cgroups: Vec<CgroupRow>,
     texts: Vec<u8>,
     /// Bits that the rows still to come may have on average.
     row_bits_left: usize,
@@ -134,6 +139,12 @@ impl Frame {
         row.name.map(|name| self.short(name))
     }
 
+    /// The path of a control group.
+    #[must_use]
+    pub fn cgroup_path(&self, about: &AboutCgroup) -> &str {
+        self.short(about.path)
+    }
+
     /// Empties it, and gives back memory that only few datagrams need.
     pub fn trim(&mut self) {
         self.clear();
@@ -144,6 +155,7 @@ impl Frame {
         trim_list(&mut self.gone);
         trim_list(&mut self.irqs);
         trim_list(&mut self.delays);
+        trim_list(&mut self.cgroups);
     }
 
     fn clear(&mut self) {
@@ -156,6 +168,7 @@ impl Frame {
         self.gone.clear();
         self.irqs.clear();
         self.delays.clear();
+        self.cgroups.clear();
         self.texts.clear();
     }
 
@@ -180,7 +193,7 @@ impl Frame {
 
     fn section(&mut self, kind: u8, body: &[u8], offset: usize) -> Result<(), DecodeError> {
         // A section of a later release: its length is enough to skip it.
-        if !matches!(kind, section::HOST..=section::DELAYS) {
+        if !matches!(kind, section::HOST..=section::CGROUPS) {
             return Ok(());
         }
         let mut table = TableReader::new(body, offset)?;
@@ -197,7 +210,8 @@ impl Frame {
             section::EXITS => self.read_exits(&mut table),
             section::GONE => self.read_gone(&mut table),
             section::IRQS => self.read_irqs(&mut table),
-            _ => self.read_delays(&mut table),
+            section::DELAYS => self.read_delays(&mut table),
+            _ => self.read_cgroups(&mut table),
         }
     }
 
@@ -233,6 +247,8 @@ impl Frame {
                 wall_ns: end.wall_ns.wrapping_sub(before(PASS_WALL)),
             },
             exited_total: counters(table),
+            pressure: cgroups::pressure(table),
+            cgroups_left_out: table.narrow(CGROUPS_LEFT_OUT)?,
             health: SourceHealth {
                 tasks_vanished: table.value(HEALTH_0),
                 permission_denied: table.value(HEALTH_1),
@@ -345,6 +361,19 @@ impl Frame {
         self.delays.reserve(table.rows_left());
         while table.next_row(&mut self.texts)? {
             self.delays.push(delays::delay(table)?);
+        }
+        Ok(())
+    }
+
+    fn read_cgroups(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        let first = self.cgroups.len();
+        self.cgroups.reserve(table.rows_left());
+        while table.next_row(&mut self.texts)? {
+            let row = cgroups::cgroup(table)?;
+            if self.cgroups[first..].last().is_some_and(|before| before.id >= row.id) {
+                return Err(table.error(Reason::Unsorted));
+            }
+            self.cgroups.push(row);
         }
         Ok(())
     }

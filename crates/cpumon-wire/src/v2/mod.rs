@@ -4,6 +4,7 @@
 //! fields that it does not know, and takes what is missing as not sent.
 
 pub(crate) mod bits;
+mod cgroups;
 pub(crate) mod columns;
 mod delays;
 mod encoder;
@@ -20,6 +21,7 @@ mod table;
 mod tally;
 mod text_budget;
 
+pub use cgroups::{AboutCgroup, CgroupRow};
 pub use delays::DelayRow;
 pub use encoder::{EncodeReport, Encoder, EncoderOptions, MIN_DATAGRAM_BYTES};
 pub use format::MAGIC;

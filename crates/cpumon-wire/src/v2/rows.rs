@@ -7,21 +7,22 @@ use cpumon_model::{
 
 use super::bits::zigzag;
 use super::columns::{
-    AGENT, ARCH, BLOCKED_REST, CGROUP, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, CPU_SWITCHES,
-    DELAY_AFTER_WAKEUP, END, ENDS_PROCESS, HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5,
-    HEALTH_6, HEALTH_7, HEALTH_8, HEALTH_9, HEALTH_10, HEALTH_11, HEALTH_12, HEALTH_13, HEALTH_14, HEALTH_15,
-    HEALTH_16, HEALTH_17, HOSTNAME, INTERPRETER, INTERVAL, INVOLUNTARY, IRQ, IRQ_COUNT, IRQ_NAME, IRQ_TIME,
-    IS_KERNEL, KERNEL, LAST_CPU, LONGEST_DELAY, MIGRATIONS, MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5,
-    MODE_6, MODE_7, MODE_8, MODE_9, NAME, NICE, OPEN_WAIT, PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID,
-    PRIORITY, PROBES, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, RUN_QUEUE, RUN_QUEUE_MAX,
-    SOFTIRQ_0, SOFTIRQ_1, SOFTIRQ_2, SOFTIRQ_3, SOFTIRQ_4, SOFTIRQ_5, SOFTIRQ_6, SOFTIRQ_7, SOFTIRQ_8,
-    SOFTIRQ_9, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, UNKNOWN_TIME, USER,
-    USER_NAME, VOLUNTARY, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9,
-    WAIT_10, WAIT_11, WAKEUPS, section,
+    AGENT, ARCH, BLOCKED_REST, CGROUP, CGROUP_KNOWN, CGROUPS_LEFT_OUT, CMDLINE, COMM, CONTAINER, CPU,
+    CPU_COUNT, CPU_SWITCHES, DELAY_AFTER_WAKEUP, END, ENDS_PROCESS, HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3,
+    HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HEALTH_8, HEALTH_9, HEALTH_10, HEALTH_11, HEALTH_12, HEALTH_13,
+    HEALTH_14, HEALTH_15, HEALTH_16, HEALTH_17, HOSTNAME, INTERPRETER, INTERVAL, INVOLUNTARY, IRQ, IRQ_COUNT,
+    IRQ_NAME, IRQ_TIME, IS_KERNEL, KERNEL, LAST_CPU, LONGEST_DELAY, MIGRATIONS, MODE_0, MODE_1, MODE_2,
+    MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9, NAME, NICE, OPEN_WAIT, PARENT_PID, PASS_BOOT,
+    PASS_MONO, PASS_WALL, PID, PRESSURE_FULL, PRESSURE_SOME, PRIORITY, PROBES, PROCESS_COMM, PROCESS_COUNT,
+    PROCESS_START, RUN, RUN_DELAY, RUN_QUEUE, RUN_QUEUE_MAX, SOFTIRQ_0, SOFTIRQ_1, SOFTIRQ_2, SOFTIRQ_3,
+    SOFTIRQ_4, SOFTIRQ_5, SOFTIRQ_6, SOFTIRQ_7, SOFTIRQ_8, SOFTIRQ_9, SOURCE_REASON, START, STATE, SYSTEM,
+    SYSTEM_REST, THREAD_COUNT, TID, UID, UNKNOWN_TIME, USER, USER_NAME, VOLUNTARY, WAIT_0, WAIT_1, WAIT_2,
+    WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9, WAIT_10, WAIT_11, WAKEUPS, section,
 };
-use super::sched;
+use super::format::MAX_TEXT_BYTES;
 use super::table::{Spec, Table};
 use super::text_budget::TextBudget;
+use super::{cgroups, sched};
 
 /// Counters in the order of every table that has them.
 macro_rules! with_counters {
@@ -56,9 +57,29 @@ pub(crate) const TOTALS: Spec = Spec {
     row: with_counters!(
         [THREAD_COUNT, PROCESS_COUNT, PASS_MONO, PASS_BOOT, PASS_WALL],
         [
-            HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HEALTH_8,
-            HEALTH_9, PROBES, HEALTH_10, HEALTH_11, HEALTH_12, HEALTH_13, HEALTH_14, HEALTH_15, HEALTH_16,
-            HEALTH_17
+            HEALTH_0,
+            HEALTH_1,
+            HEALTH_2,
+            HEALTH_3,
+            HEALTH_4,
+            HEALTH_5,
+            HEALTH_6,
+            HEALTH_7,
+            HEALTH_8,
+            HEALTH_9,
+            PROBES,
+            HEALTH_10,
+            HEALTH_11,
+            HEALTH_12,
+            HEALTH_13,
+            HEALTH_14,
+            HEALTH_15,
+            HEALTH_16,
+            HEALTH_17,
+            CGROUP_KNOWN,
+            PRESSURE_SOME,
+            PRESSURE_FULL,
+            CGROUPS_LEFT_OUT
         ]
     ),
 };
@@ -162,9 +183,6 @@ pub(crate) const PLAIN_IRQS: Spec =
 
 /// State letters by how often they occur; others follow as 10 + the byte.
 pub(crate) const STATES: [u8; 10] = *b"SRDIZTtXP?";
-
-/// Longest text sent apart from the command line, bytes.
-pub(crate) const MAX_TEXT_BYTES: usize = 255;
 
 fn counters(counters: &Counters) -> [u64; 7] {
     // 0 where system time is exactly run less user; a column of zeros is not written at all.
@@ -293,6 +311,7 @@ pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
         health.own_rss_bytes,
     ]);
     sched::push_health(table, health);
+    cgroups::push_totals(table, snapshot);
 }
 
 pub(crate) fn push_host(table: &mut Table, host: &HostInfo, texts: &mut TextBudget) {

@@ -1,6 +1,6 @@
 //! The rows of a decoded [`super::Frame`], as types. They have no dependencies, so that decoder, receiver and tests can share them.
 
-use cpumon_model::{Counters, Moment, ProcessKey, SourceHealth, ThreadSample};
+use cpumon_model::{Counters, Moment, Pressure, ProcessKey, SourceHealth, ThreadSample};
 
 use super::read::Span;
 
@@ -15,6 +15,10 @@ pub struct Totals {
     pub begin: Moment,
     /// Counters of all threads that ended since the source was opened.
     pub exited_total: Counters,
+    /// Pressure on the CPUs of the host, if sent.
+    pub pressure: Option<Pressure>,
+    /// Control groups that are not measured.
+    pub cgroups_left_out: u32,
     /// What the source could not do.
     pub health: SourceHealth,
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use cpumon_model::{
-    Comm, Counters, CpuSample, CpuSched, CpuTimes, DelayOf, Delays, ExitSample, Fields, HostInfo, Interval,
-    IrqSample, Moment, Probes, ProcessInfo, ProcessKey, ProcessSample, SchedTimes, Snapshot, SourceHealth,
-    SourceKind, TaskState, ThreadKey, ThreadSample, WaitReason, Waits,
+    CgroupSample, Comm, Counters, CpuLimit, CpuSample, CpuSched, CpuTimes, DelayOf, Delays, ExitSample,
+    Fields, HostInfo, Interval, IrqSample, Moment, Pressure, Probes, ProcessInfo, ProcessKey, ProcessSample,
+    SchedTimes, Snapshot, SourceHealth, SourceKind, TaskState, ThreadKey, ThreadSample, Throttle, WaitReason,
+    Waits,
 };
 use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
@@ -85,6 +86,23 @@ fn irq() -> impl Strategy<Value = IrqSample> {
         time_ns,
         count,
     })
+}
+
+fn pressure() -> impl Strategy<Value = Option<Pressure>> {
+    prop::option::of((number(), number()).prop_map(|(some_ns, full_ns)| Pressure { some_ns, full_ns }))
+}
+
+fn cgroup() -> impl Strategy<Value = CgroupSample> {
+    let throttle = (number(), number(), number()).prop_map(|(periods, throttled_periods, throttled_ns)| {
+        Throttle { periods, throttled_periods, throttled_ns }
+    });
+    let about = (number(), "/\\PC{0,12}", number(), any::<u16>());
+    (about, prop::option::of(throttle), pressure()).prop_map(
+        |((id, path, limit, limiter_bytes), throttle, pressure)| {
+            let limit = CpuLimit::from_code(limit);
+            CgroupSample { id, path: path.into(), limit, limiter_bytes, throttle, pressure }
+        },
+    )
 }
 
 fn process_key() -> impl Strategy<Value = ProcessKey> {
@@ -183,6 +201,7 @@ prop_compose! {
         threads in prop::collection::vec(thread(), 0..60),
         exits in prop::collection::vec(exit(), 0..20),
         delays in prop::collection::vec(delays(), 0..9),
+        cgroups in (prop::collection::vec(cgroup(), 0..9), pressure(), any::<u32>()),
     ) -> Snapshot {
         let [tasks_vanished, permission_denied, malformed, exits_lost, late, skipped, cpu, rss, untracked, missed, drops, ring_drops, execs_lost, endings_lost, cuts_lost, hidden_left_out, wakeups_unknown, run_queue_unknown] = health;
         let threads: BTreeMap<_, _> = threads.into_iter().map(|thread| (thread.key, thread)).collect();
@@ -210,6 +229,9 @@ prop_compose! {
             threads: threads.into_values().collect(),
             irqs: irqs.1.into_iter().map(|irq| (irq.irq, irq)).collect::<BTreeMap<_, _>>().into_values().collect(),
             delays: delays.into_iter().map(|row| (row.of, row)).collect::<BTreeMap<_, _>>().into_values().collect(),
+            cgroups: cgroups.0.into_iter().map(|row| (row.id, row)).collect::<BTreeMap<_, _>>().into_values().collect(),
+            pressure: cgroups.1,
+            cgroups_left_out: cgroups.2,
             exits: exits.into_iter().filter(|exit| keys.insert(exit.thread.key)).collect(),
             ..Snapshot::default()
         };

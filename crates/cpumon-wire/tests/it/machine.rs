@@ -63,7 +63,8 @@ pub const CARRIED: Fields = Fields::FIRST_RELEASE
     .union(Fields::SCHED)
     .union(Fields::WAITS)
     .union(Fields::IRQ)
-    .union(Fields::HISTOGRAMS);
+    .union(Fields::HISTOGRAMS)
+    .union(Fields::CGROUPS);
 
 const SECOND: u64 = 1_000_000_000;
 

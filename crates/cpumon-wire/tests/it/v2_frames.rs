@@ -21,7 +21,7 @@ pub fn gather(datagrams: &Datagrams) -> Snapshot {
 }
 
 fn add(frame: &Frame, snapshot: &mut Snapshot) {
-    use cpumon_model::{ExitSample, IrqSample, ProcessSample};
+    use cpumon_model::{CgroupSample, ExitSample, IrqSample, ProcessSample};
     use std::sync::Arc;
     let header = &frame.header;
     (snapshot.host, snapshot.boot) = (header.host, header.boot);
@@ -33,6 +33,7 @@ fn add(frame: &Frame, snapshot: &mut Snapshot) {
         snapshot.begin = totals.begin;
         snapshot.exited_total = totals.exited_total;
         snapshot.health = totals.health;
+        (snapshot.pressure, snapshot.cgroups_left_out) = (totals.pressure, totals.cgroups_left_out);
         (snapshot.thread_count, snapshot.process_count) = (totals.thread_count, totals.process_count);
     }
     snapshot.cpus.extend(&frame.cpus);
@@ -48,6 +49,17 @@ fn add(frame: &Frame, snapshot: &mut Snapshot) {
         name: frame.irq_name(row).unwrap_or_default().into(),
         time_ns: row.time_ns,
         count: row.count,
+    }));
+    snapshot.cgroups.extend(frame.cgroups.iter().filter_map(|row| {
+        let about = row.about.as_ref()?;
+        Some(CgroupSample {
+            id: row.id,
+            path: frame.cgroup_path(about).into(),
+            limit: about.limit,
+            limiter_bytes: about.limiter_bytes,
+            throttle: row.throttle,
+            pressure: row.pressure,
+        })
     }));
     for row in &frame.delays {
         if let Some(delays) = snapshot.delays.iter_mut().find(|delays| delays.of == row.of) {
