@@ -12,6 +12,7 @@ use crate::{
 };
 
 mod bpf;
+mod cgroups;
 mod clock;
 mod cpustat;
 mod doctor;

@@ -45,6 +45,7 @@ use self::ring::EventRing;
 use self::ring::events::Event;
 use self::sched::{Control, DelayAccounts, Programs};
 use self::tracker::Tracker;
+use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
 use super::own::OwnUsage;
 use super::procinfo::InfoCache;
@@ -132,6 +133,7 @@ pub(crate) struct BpfSource {
     cpus: CpuStat,
     own: OwnUsage,
     infos: InfoCache,
+    cgroups: Cgroups,
     tracker: Tracker,
     records: Pass,
     events: Vec<Event>,
@@ -177,6 +179,7 @@ impl BpfSource {
             cpus: CpuStat::open(&options.proc_root)?,
             own: OwnUsage::open(),
             infos: InfoCache::open(options)?,
+            cgroups: Cgroups::open(&options.proc_root, &options.fs_root),
             tracker: Tracker::new(),
             records: Pass::default(),
             events: Vec::with_capacity(ring::INITIAL_EVENTS),
@@ -384,6 +387,7 @@ impl Source for BpfSource {
             // Every thread that an incomplete pass misses would seem to be hidden.
             self.hidden.find_again(self.tracker.before(), observed_from_ns, oddities.shown, into);
         }
+        self.cgroups.read(&mut self.infos, into);
         into.health.probes = self.programs.probes;
         self.own.fill(&mut into.health);
         self.cost.count(into);

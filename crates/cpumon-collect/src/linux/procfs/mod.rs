@@ -35,6 +35,7 @@ use std::path::{Path, PathBuf};
 use cpumon_model::{Comm, Counters, Fields, ProcessSample, Snapshot, SourceKind, ThreadKey};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
 use super::own::OwnUsage;
 use super::procinfo::{About, InfoCache};
@@ -77,6 +78,7 @@ pub(crate) struct ProcfsSource {
     /// What the threads of ended processes ran, as far as it was seen.
     exited: Counters,
     infos: InfoCache,
+    cgroups: Cgroups,
     cpus: CpuStat,
     own: OwnUsage,
     template: Snapshot,
@@ -126,6 +128,7 @@ impl ProcfsSource {
             order: Vec::new(),
             exited: Counters::default(),
             infos: InfoCache::open(options)?,
+            cgroups: Cgroups::open(root, &options.fs_root),
             cpus: CpuStat::open(root)?,
             own: OwnUsage::open(),
             template,
@@ -301,6 +304,7 @@ impl Source for ProcfsSource {
         into.end = clock::now();
         self.own.fill(&mut into.health);
         self.describe(into);
+        self.cgroups.read(&mut self.infos, into);
         Ok(())
     }
 }

@@ -31,6 +31,8 @@ mod tests;
 
 /// Entries up to which the map is never shrunk.
 const MANY_ENTRIES: usize = 4096;
+/// Fresh descriptions that are listed at most.
+const MAX_FRESH: usize = 16_384;
 /// Scripts whose name is longer than the kernel's 15 bytes, of which the whole name is remembered.
 const MAX_LONG_NAMES: usize = 1024;
 /// Passes after which a fresh entry is read again: a process is often moved to its cgroup after it began.
@@ -63,6 +65,8 @@ pub(crate) struct InfoCache {
     refused: Refused,
     buffer: Box<[u8]>,
     scratch: Scratch,
+    /// Descriptions that are new or another one since this was emptied.
+    fresh: Vec<Arc<ProcessInfo>>,
 }
 
 impl InfoCache {
@@ -83,6 +87,7 @@ impl InfoCache {
             refused: Refused::default(),
             buffer: vec![0; MAX_BYTES].into_boxed_slice(),
             scratch: Scratch::default(),
+            fresh: Vec::new(),
         })
     }
 
@@ -115,6 +120,7 @@ impl InfoCache {
         let (denied, others_denied) = self.read(about, program, known.as_deref());
         let (pass, read_again_at) = (self.pass, self.pass + due);
         let scratch = &self.scratch;
+        let mut is_fresh = due == SECOND_READ;
         let entry = self.entries.entry(about.key).or_insert_with(|| Entry {
             info: Arc::new(scratch.to_info()),
             comm: about.comm,
@@ -136,8 +142,22 @@ impl InfoCache {
         // A process that just ended has no files left: what was known stays.
         if !scratch.is_gone && !scratch.says(&entry.info) {
             entry.info = Arc::new(scratch.to_info());
+            is_fresh = true;
+        }
+        if is_fresh && self.fresh.len() < MAX_FRESH {
+            self.fresh.push(Arc::clone(&entry.info));
         }
         Arc::clone(&entry.info)
+    }
+
+    /// Descriptions that are new, or another one, since this list was emptied; [`MAX_FRESH`] of them at most.
+    pub(crate) fn fresh(&mut self) -> &mut Vec<Arc<ProcessInfo>> {
+        &mut self.fresh
+    }
+
+    /// The descriptions of all processes.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &ProcessInfo> {
+        self.entries.values().map(|entry| &*entry.info)
     }
 
     /// What was known of the process when it was last resolved, if that was in this pass or the one before.
