@@ -1,6 +1,8 @@
 //! Integration tests of the collector: made-up /proc trees, the real /proc, and a steady state that allocates nothing;
 //! BPF against this kernel.
 
+#[path = "../../../../testing/cgroup.rs"]
+mod cgroup;
 #[path = "../../../../testing/program.rs"]
 mod program;
 #[path = "../../../../testing/skip.rs"]
@@ -9,6 +11,7 @@ mod skip;
 mod alloc;
 mod bpf;
 mod calm;
+mod cgroups;
 mod delays;
 mod doctor;
 mod hidden;
