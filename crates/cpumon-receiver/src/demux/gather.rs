@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use cpumon_model::{
     CpuSample, DELAY_BUCKET_BYTES, DelayHistogram, DelayOf, Delays, ExitSample, HISTOGRAM_BYTES, HostInfo,
-    INFO_BYTES, IrqSample, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample,
-    sort_rows, trim_list,
+    INFO_BYTES, IrqSample, MAX_CGROUPS, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey,
+    ThreadSample, sort_rows, trim_list,
 };
 
 use super::accounts::grow;
+use super::cgroups::{self, CGROUP_BYTES};
 use cpumon_wire::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
 
 /// Most interrupt lines kept of a host.
@@ -82,6 +83,8 @@ pub(super) struct Gather {
     delays: Vec<DelayRow>,
     /// Owners whose histogram is sent whole, ascending.
     pub(super) whole_delays: Vec<DelayOf>,
+    /// Control groups that ended, ascending.
+    pub(super) ended_cgroups: Vec<u64>,
     pub(super) host: Option<HostInfo>,
     /// When its first fragment came, on the receiver's monotonic clock, ns.
     pub(super) first_mono_ns: u64,
@@ -118,6 +121,7 @@ impl Gather {
         self.has_totals = false;
         self.delays.clear();
         self.whole_delays.clear();
+        self.ended_cgroups.clear();
         self.host = None;
         self.first_mono_ns = mono_ns;
         self.rows_over_limit = 0;
@@ -147,6 +151,7 @@ impl Gather {
         trim_list(&mut self.delays);
         self.whole_delays.clear();
         trim_list(&mut self.whole_delays);
+        self.ended_cgroups.clear();
     }
 
     /// Takes a frame's rows, as many as there is space for. `known` is the host's last known snapshot.
@@ -175,11 +180,13 @@ impl Gather {
             snapshot.begin = totals.begin;
             snapshot.exited_total = totals.exited_total;
             snapshot.health = totals.health;
+            (snapshot.pressure, snapshot.cgroups_left_out) = (totals.pressure, totals.cgroups_left_out);
             snapshot.thread_count = totals.thread_count;
             snapshot.process_count = totals.process_count;
         }
         let mut left = space;
         self.add_rows(frame, &mut left, known);
+        self.add_cgroups(frame, &mut left, known);
         let mut texts = Texts { frame, known, nameless, space: &mut left, over: 0 };
         self.add_processes(&mut texts);
         self.add_exits(&mut texts);
@@ -221,6 +228,21 @@ impl Gather {
             }
             grow(&mut self.delays, 1);
             self.delays.push(*row);
+        }
+    }
+
+    /// Takes control groups; how many did not fit counts as over the limit.
+    fn add_cgroups(&mut self, frame: &Frame, space: &mut Space, known: &Snapshot) {
+        let taken = self.snapshot.cgroups.len().max(self.ended_cgroups.len());
+        let rows = frame.cgroups.len().min(MAX_CGROUPS.saturating_sub(taken));
+        let fits = space.take(rows, CGROUP_BYTES);
+        self.rows_over_limit += (frame.cgroups.len() - fits) as u64;
+        for row in frame.cgroups.iter().take(fits) {
+            if row.has_ended {
+                self.ended_cgroups.push(row.id);
+            } else {
+                self.snapshot.cgroups.extend(cgroups::sample(frame, row, known));
+            }
         }
     }
 
@@ -271,6 +293,9 @@ impl Gather {
         snapshot.gone.dedup();
         snapshot.irqs.sort_by_key(|irq| irq.irq);
         snapshot.irqs.dedup_by_key(|irq| irq.irq);
+        snapshot.cgroups.sort_by_key(|row| row.id);
+        snapshot.cgroups.dedup_by_key(|row| row.id);
+        self.ended_cgroups.sort_unstable();
         self.tidy_delays();
     }
 

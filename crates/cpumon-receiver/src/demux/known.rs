@@ -9,6 +9,7 @@ use cpumon_model::{
 };
 
 use super::accounts::{bytes_of, grow};
+use super::cgroups::{CGROUP_BYTES, CgroupTurns};
 use super::delays;
 use super::gather::{IRQ_BYTES, MAX_IRQS};
 use super::lost_waits::{complete_waits, forget_earlier_waits};
@@ -43,6 +44,7 @@ pub(super) struct Known {
     counted_text_bytes: usize,
     /// Memory of the run-delay histograms.
     delay_bytes: usize,
+    cgroup_turns: CgroupTurns,
 }
 
 /// The last snapshot that had a task.
@@ -71,6 +73,7 @@ impl Known {
             + bytes_of(&known.processes)
             + bytes_of(&known.threads)
             + known.irqs.len() * IRQ_BYTES
+            + known.cgroups.len() * CGROUP_BYTES
             + bytes_of(&self.threads_received)
             + bytes_of(&self.processes_received)
             + bytes_of(&self.exits_sent)
@@ -106,6 +109,7 @@ impl Known {
         self.watched_from_boot_ns = first.begin.boot_ns;
         self.has_all_delays = false;
         (self.text_bytes, self.counted_text_bytes) = (0, 0);
+        self.cgroup_turns.clear();
         self.exits_sent.clear();
         // The next snapshot repeats these exits. They are older than the first snapshot, so none is charged.
         self.exits_sent.extend(first.exits.iter().map(|exit| exit.thread.key));
@@ -190,6 +194,11 @@ impl Known {
         delays::complete(&mut self.snapshot, snapshot, whole, self.has_all_delays);
     }
 
+    /// Adds the control groups that were not sent. `ended`: those that are gone.
+    pub(super) fn complete_cgroups(&mut self, snapshot: &mut Snapshot, ended: &[u64], refresh: u16) {
+        self.cgroup_turns.complete(snapshot, &self.snapshot, ended, refresh);
+    }
+
     /// Gives interrupt lines without a name the one that is known.
     pub(super) fn name_irqs(&self, snapshot: &mut Snapshot) {
         for irq in snapshot.irqs.iter_mut().filter(|irq| irq.name.is_empty()) {
@@ -227,6 +236,8 @@ impl Known {
         if !cur.cpus.is_empty() {
             known.cpus.clone_from(&cur.cpus);
         }
+        known.cgroups.clone_from(&cur.cgroups);
+        (known.pressure, known.cgroups_left_out) = (cur.pressure, cur.cgroups_left_out);
         take_irqs(&mut self.snapshot.irqs, &cur.irqs);
         self.has_all_delays |= cur.is_complete || !cur.fields.contains(Fields::HISTOGRAMS);
         let space = limit.saturating_sub(self.bytes() - self.delay_bytes);

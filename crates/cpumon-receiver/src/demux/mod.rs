@@ -3,6 +3,7 @@
 
 mod accounts;
 mod arrival;
+mod cgroups;
 mod cpu_time;
 mod delays;
 mod gather;

@@ -374,11 +374,13 @@ impl V2Host {
         self.known.drop_known_exits(snapshot);
         self.known.complete_threads(snapshot);
         self.known.name_irqs(snapshot);
+        self.known.complete_cgroups(snapshot, &gather.ended_cgroups, gather.header.refresh_snapshots);
         // The fragment with the totals is lost: their defaults would show a host without tasks.
         if !gather.has_totals {
             let known = &self.known.snapshot;
             snapshot.exited_total = known.exited_total;
             snapshot.health = known.health;
+            (snapshot.pressure, snapshot.cgroups_left_out) = (known.pressure, known.cgroups_left_out);
             (snapshot.thread_count, snapshot.process_count) = (known.thread_count, known.process_count);
         }
     }

@@ -47,6 +47,8 @@ impl Work<'_> {
         trim_list(&mut interval.irqs);
         interval.delays.clear();
         trim_list(&mut interval.delays);
+        interval.cgroups.clear();
+        trim_list(&mut interval.cgroups);
     }
 
     /// Takes a snapshot that was given out.

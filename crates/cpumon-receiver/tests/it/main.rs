@@ -12,6 +12,7 @@ mod machine;
 #[path = "../../../cpumon-store/tests/it/sleepers.rs"]
 mod sleepers;
 
+mod cgroups;
 mod cost;
 mod delays;
 mod demux;
