@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use cpumon_model::{CpuSched, DelayOf, Delays, Fields, Interval, IrqInterval, Probes, SourceHealth};
 
+use super::cgroups::Cgroups;
 use super::delays;
 use super::varint::{self, Cursor, Malformed};
 
@@ -14,6 +15,9 @@ const FORMAT: u8 = 1;
 /// Appends what is known to the modes per CPU in `out`.
 pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
     let has_drops = drops_of(&interval.health).iter().any(|drops| *drops > 0);
+    let cgroups = Cgroups::of(interval);
+    // What follows is written even as zeros.
+    let has_drops = has_drops || cgroups.is_some();
     if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS) && !has_drops {
         return;
     }
@@ -54,9 +58,12 @@ pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
             varint::write(out, drops);
         }
     }
+    if let Some(cgroups) = cgroups {
+        cgroups.write(out);
+    }
 }
 
-/// The last part, written only where something in it is not 0.
+/// The part before the last, written only where something in it is not 0 or something follows.
 fn drops_of(health: &SourceHealth) -> [u64; 6] {
     let lost = [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost];
     let [ring_drops, execs, endings, cuts] = lost;
@@ -82,6 +89,7 @@ fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
 pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
     let names = std::mem::take(&mut interval.irqs);
     // Those of processes and threads stay: they were filled in before the CPUs.
+    Cgroups::default().give(interval);
     interval.delays.retain(|row| !matches!(row.of, DelayOf::Cpu(_)));
     if cursor.remaining() == 0 {
         return Ok(());
@@ -124,6 +132,10 @@ pub(crate) fn decode(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result
     health.cuts_lost = number()?;
     health.hidden_left_out = number()?;
     health.wakeups_unknown = number()?;
+    // Before schema version 14 nothing followed.
+    if cursor.remaining() > 0 {
+        Cgroups::read(cursor)?.give(interval);
+    }
     Ok(())
 }
 
@@ -163,13 +175,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::codec::cgroups::tests::any_cgroups;
     use crate::codec::cpus;
 
     prop_compose! {
         fn any_interval()(
             numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, ring_drops in prop::array::uniform6(0..2_u64), probes in any::<u16>(),
             cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 0..4),
-            irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
+            cgroups in any_cgroups(), irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
         ) -> Interval {
             let mut interval = Interval {
                 fields: Fields::SCHED | Fields::IRQ | if drops == 0 { Fields::empty() } else { Fields::HISTOGRAMS },
@@ -185,6 +198,10 @@ mod tests {
             (interval.health.sched_untracked, interval.health.sched_missed_switches) = (numbers[0], numbers[1]);
             let health = &mut interval.health;
             [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out, health.wakeups_unknown] = ring_drops;
+            if probes % 2 == 0 {
+                interval.fields |= Fields::CGROUPS;
+                cgroups.give(&mut interval);
+            }
             interval.health.probes = Probes::from_bits_truncate(probes);
             interval.cpus = (0..).zip(cpus).map(|(cpu, (some, run_queue_max, softirq_ns))| {
                 let [unknown_ns, run_queue_ns, switches] = some;

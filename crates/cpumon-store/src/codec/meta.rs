@@ -35,7 +35,8 @@ const CARRIED: Fields = Fields::FIRST_RELEASE
     .union(Fields::SCHED)
     .union(Fields::WAITS)
     .union(Fields::IRQ)
-    .union(Fields::HISTOGRAMS);
+    .union(Fields::HISTOGRAMS)
+    .union(Fields::CGROUPS);
 
 /// A value that is not there; NULL in SQL.
 pub(crate) const NONE: i64 = i64::MIN;

@@ -3,6 +3,7 @@
 //! layouts are documented in docs/store.md.
 
 pub(crate) mod blob;
+pub(crate) mod cgroups;
 pub(crate) mod chunk;
 mod columns;
 pub(crate) mod cpus;

@@ -3,6 +3,7 @@
 use cpumon_model::{DelayHistogram, Ledger};
 use rusqlite::{Connection, params};
 
+use crate::codec::cgroups::Cgroups;
 use crate::codec::delays;
 use crate::codec::varint::Cursor;
 use crate::rows::HostRow;
@@ -17,6 +18,7 @@ pub(super) struct HostSums {
     pub(super) max_busy_ppm: i64,
     pub(super) run_queue: Option<RunQueue>,
     pub(super) run_delays: Option<DelayHistogram>,
+    pub(super) cgroups: Option<Cgroups>,
 }
 
 /// Run delays by length; `None` where they are not known, or damaged.
@@ -29,6 +31,13 @@ pub(super) fn read_delays(row: &rusqlite::Row<'_>, at: usize) -> rusqlite::Resul
             Ok(None)
         }
     }
+}
+
+/// Limits of control groups; `None` where they are not known, or damaged.
+fn read_cgroups(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Cgroups>> {
+    let Some(bytes) = row.get_ref("cgroups")?.as_blob_or_null()? else { return Ok(None) };
+    let cgroups = Cgroups::read(&mut Cursor::new(bytes));
+    Ok(cgroups.inspect_err(|malformed| log::warn!("a sum of control groups is damaged: {malformed}")).ok())
 }
 
 fn read_run_queue(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<RunQueue>> {
@@ -51,7 +60,7 @@ pub(super) fn host_sums(
     let name = resolution.name();
     let text = format!(
         "SELECT {name}, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns, softirq_ns, steal_ns, idle_ns, max_busy_ppm,
-                run_delays, run_queue_ns, max_run_queue_ns_per_s, run_queue_max
+                run_delays, run_queue_ns, max_run_queue_ns_per_s, run_queue_max, cgroups
          FROM host_{name} WHERE host_id = ?1 AND {name} BETWEEN ?2 AND ?3 ORDER BY {name}"
     );
     let mut select = connection.prepare_cached(&text)?;
@@ -72,6 +81,7 @@ pub(super) fn host_sums(
             max_busy_ppm: row.get(9)?,
             run_delays: read_delays(row, 10)?,
             run_queue: read_run_queue(row)?,
+            cgroups: read_cgroups(row)?,
         })
     })?;
     rows.collect()

@@ -98,6 +98,8 @@ impl Bucket {
         let run_delays = row.run_delays.as_ref().filter(|_| self.with_delays);
         self.interval.fields.set(Fields::HISTOGRAMS, run_delays.is_some());
         self.add_delays(DelayOf::Cpu(0), run_delays);
+        self.interval.fields.set(Fields::CGROUPS, row.cgroups.is_some());
+        row.cgroups.clone().unwrap_or_default().give(&mut self.interval);
         self.peaks.clear();
         self.blocked_ns.clear();
         self.times.clear();
@@ -161,7 +163,7 @@ impl Reader {
         }
         // Scheduler and interrupt events are not summed: without these fields they read as no data, not as zero. Whether run
         // delays were measured is recorded for each bucket.
-        let without = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS;
+        let without = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS | Fields::CGROUPS;
         Ok(fields.unwrap_or(Fields::all()).difference(without))
     }
 

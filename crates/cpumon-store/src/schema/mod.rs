@@ -24,10 +24,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("v11.sql"),
     include_str!("v12.sql"),
     include_str!("v13.sql"),
+    include_str!("v14.sql"),
 ];
 
 /// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 13;
+pub(crate) const VERSION: i32 = 14;
 
 /// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
 /// not fit: larger pages than the default of 4096 leave less of themselves empty.

@@ -1,5 +1,6 @@
 //! Writes a store: [`Writer`] and its parts, each in a file of its own.
 
+mod cgroup_sums;
 mod clock;
 mod compact;
 mod copy;

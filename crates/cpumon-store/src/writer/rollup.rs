@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use cpumon_model::{DelayHistogram, Delta, Fields, Flags, Interval, Life, Waits};
 use rusqlite::{Connection, params};
 
+use super::cgroup_sums::{self, MERGED_CGROUPS};
 use super::merged::{LARGEST, delay_bytes, known_sum, run_delays_sum, waits_sum};
 use super::thread_sums::{ProcessThreads, SumNames, ThreadSums};
+use crate::codec::cgroups::Cgroups;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::cpus;
 use crate::codec::meta::{
@@ -32,6 +34,7 @@ struct HostSum {
     /// Of all CPUs, by length.
     run_delays: Option<DelayHistogram>,
     run_queue: Option<RunQueue>,
+    cgroups: Option<Cgroups>,
 }
 
 /// Sums over a process.
@@ -84,6 +87,7 @@ struct HostPart<'a> {
     run_delay_ns: Option<i64>,
     run_delays: Option<&'a DelayHistogram>,
     run_queue: Option<&'a RunQueue>,
+    cgroups: Option<&'a Cgroups>,
 }
 
 impl HostSum {
@@ -98,6 +102,9 @@ impl HostSum {
         add_delays(&mut self.run_delays, part.run_delays);
         if let Some(more) = part.run_queue {
             self.run_queue.get_or_insert_default().add(more);
+        }
+        if let Some(more) = part.cgroups {
+            self.cgroups.get_or_insert_default().add(more);
         }
         // The highest share in one interval, because a mean over an hour hides a second in which all CPUs were busy.
         let busy_ns = part.ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
@@ -165,6 +172,7 @@ impl Rollup {
             // Its sum is right together with its neighbours' (see the flag), its own mean is not known.
             queue.max_run_queue_ns_per_s = 0;
         }
+        let cgroups = known.contains(Fields::CGROUPS).then(|| Cgroups::of(&self.cpus)).flatten();
         let delays = interval.rows.processes.iter().map(|row| row.delta.run_delay_ns);
         let part = HostPart {
             end_wall_ns: row[END_WALL],
@@ -174,6 +182,7 @@ impl Rollup {
             run_delay_ns: known.contains(Fields::RUN_DELAY).then(|| delays.fold(0, i64::saturating_add)),
             run_delays: cpu_delays.as_ref(),
             run_queue: run_queue.as_ref(),
+            cgroups: cgroups.as_ref(),
         };
         for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
             sums.hosts.entry(resolution.bucket(part.end_wall_ns)).or_default().add(&part);
@@ -216,14 +225,15 @@ impl Rollup {
     fn read_sched(&mut self, interval: &FreshInterval) -> Fields {
         let known = fields_of(&interval.meta);
         let mut read = self.sched.read(&interval.sched);
-        if read.is_ok() && known.intersects(Fields::SCHED | Fields::HISTOGRAMS) {
+        if read.is_ok() && known.intersects(Fields::SCHED | Fields::HISTOGRAMS | Fields::CGROUPS) {
+            self.cpus.fields = known;
             read = cpus::decode(&interval.cpus, &mut self.cpus);
         }
         match read {
             Ok(()) => known,
             Err(malformed) => {
                 log::warn!("the scheduler's events of an interval are damaged: {malformed}");
-                known - Fields::SCHED - Fields::WAITS - Fields::HISTOGRAMS
+                known - Fields::SCHED - Fields::WAITS - Fields::HISTOGRAMS - Fields::CGROUPS
             }
         }
     }
@@ -262,14 +272,15 @@ fn write_hosts(
     let text = format!(
         "INSERT INTO host_{resolution} (host_id, {resolution}, intervals, covered_ns, capacity_ns, threads_ns, exited_ns, irq_ns,
            softirq_ns, steal_ns, idle_ns, max_busy_ppm, run_delay_ns, blocked_ns, run_delays, run_queue_ns,
-           max_run_queue_ns_per_s, run_queue_max)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)
+           max_run_queue_ns_per_s, run_queue_max, cgroups)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
          ON CONFLICT DO UPDATE SET intervals = intervals + excluded.intervals,
            covered_ns = covered_ns + excluded.covered_ns, capacity_ns = capacity_ns + excluded.capacity_ns,
            threads_ns = threads_ns + excluded.threads_ns, exited_ns = exited_ns + excluded.exited_ns,
            irq_ns = irq_ns + excluded.irq_ns, softirq_ns = softirq_ns + excluded.softirq_ns,
            steal_ns = steal_ns + excluded.steal_ns, idle_ns = idle_ns + excluded.idle_ns,
-           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}, {}, {}, {}, {}",
+           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}, {}, {}, {}, {},
+           cgroups = {MERGED_CGROUPS}(cgroups, excluded.cgroups)",
         known_sum("run_delay_ns"),
         known_sum("blocked_ns"),
         run_delays_sum(),
@@ -298,7 +309,8 @@ fn write_hosts(
             sum.run_delays.as_ref().map(delay_bytes),
             sum.run_queue.map(|queue| queue.run_queue_ns),
             sum.run_queue.map(|queue| queue.max_run_queue_ns_per_s),
-            sum.run_queue.map(|queue| queue.run_queue_max)
+            sum.run_queue.map(|queue| queue.run_queue_max),
+            sum.cgroups.as_ref().map(cgroup_sums::to_bytes)
         ])?;
     }
     Ok(())

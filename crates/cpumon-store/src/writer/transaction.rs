@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Result as Sql};
 
-use super::merged;
+use super::{cgroup_sums, merged};
 use crate::error::{At, Result};
 use crate::options::StoreOptions;
 use crate::schema;
@@ -54,6 +54,7 @@ impl Session {
         connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
         schema::prepare_writer(&mut connection, path, options.sync_each_commit)?;
         merged::register(&connection).at("set up", path)?;
+        cgroup_sums::register(&connection).at("set up", path)?;
         if let Some(pages) = options.max_page_count {
             let set = format!("PRAGMA max_page_count = {pages}");
             connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;

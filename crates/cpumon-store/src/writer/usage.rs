@@ -17,7 +17,7 @@ const INFO_BYTES: i64 = 40;
 const PROCESS_SUM_BYTES: i64 = 64;
 /// Of `thread_hour`.
 const THREAD_SUM_BYTES: i64 = 80;
-/// Of `host_minute` or `host_hour`.
+/// Of `host_minute` or `host_hour`, beside its control groups.
 const HOST_SUM_BYTES: i64 = 130;
 /// Of `boot`, with a description of the host, a gap and their indexes.
 const BOOT_BYTES: i64 = 500;
@@ -181,12 +181,14 @@ fn unauthenticated_rest(connection: &Connection) -> Sql<Rows> {
         let read = |row: &rusqlite::Row<'_>| Ok(Rows { rows: row.get(0)?, bytes: row.get(1)? });
         connection.prepare_cached(&text)?.query_row([], read)
     };
+    // Paths of control groups are as long as their sender likes.
+    let host_sum = format!("coalesce(length(cgroups), 0) + {HOST_SUM_BYTES}");
     Ok(sum(&[
         of("process_minute", &PROCESS_SUM_BYTES.to_string())?,
         of("process_hour", &PROCESS_SUM_BYTES.to_string())?,
         of("thread_hour", &THREAD_SUM_BYTES.to_string())?,
-        of("host_minute", &HOST_SUM_BYTES.to_string())?,
-        of("host_hour", &HOST_SUM_BYTES.to_string())?,
+        of("host_minute", &host_sum)?,
+        of("host_hour", &host_sum)?,
         of("boot", &BOOT_BYTES.to_string())?,
         of("process_list", &format!("length(processes) + coalesce(length(resting), 0) + {LIST_BYTES}"))?,
     ]))

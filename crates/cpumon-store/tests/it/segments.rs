@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use cpumon_model::{
-    DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life, ProcessKey, SchedDelta, ThreadKey, Trust,
-    delay_bucket, delay_range_ns,
+    CgroupInterval, CpuLimit, DelayHistogram, DelayOf, Delta, Fields, Flags, Interval, Life, Pressure,
+    ProcessKey, SchedDelta, ThreadKey, Throttle, Trust, delay_bucket, delay_range_ns,
 };
 use cpumon_store::sql::Sql;
 use cpumon_store::{
@@ -498,4 +498,76 @@ fn a_begin_is_computed_from_the_nearest_interval() {
     check("both");
     data::compact_all(&mut writer);
     check("compacted");
+}
+
+#[test]
+fn limits_of_control_groups_add_up_to_the_same_at_every_resolution() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut day = data::day(&info, 1, 300, 4);
+    for (at, interval) in (0_u64..).zip(&mut day) {
+        // Not measured at first.
+        if at < 60 {
+            continue;
+        }
+        interval.fields |= Fields::CGROUPS;
+        interval.pressure = Some(Pressure { some_ns: at * 1_000, full_ns: 0 });
+        interval.cgroups_left_out = u32::from(at == 70);
+        for (group, limit) in [("/pod/b", CpuLimit::Millionths(500_000)), ("/pod/a", CpuLimit::Unlimited)] {
+            let throttle = limit.is_limited().then_some(Throttle {
+                periods: 10,
+                throttled_periods: 3,
+                throttled_ns: at,
+            });
+            let pressure = Some(Pressure { some_ns: 5, full_ns: 1 });
+            let path = group.into();
+            interval.cgroups.push(CgroupInterval {
+                id: 9,
+                path,
+                limit,
+                limiter_bytes: 4,
+                throttle,
+                pressure,
+            });
+        }
+    }
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &day {
+        writer.put(&info, Trust::Local, None, interval).unwrap();
+    }
+    data::compact_all(&mut writer);
+    let reader = Reader::open(&path).unwrap();
+    let query = Query::new(info.host).what(What::Meta);
+    for resolution in [None, Some(Resolution::Minute), Some(Resolution::Hour)] {
+        let (mut throttled, mut host, mut waited, mut known) =
+            (Throttle::default(), Pressure::default(), 0, 0);
+        reader
+            .for_each_segment(&query, resolution, &mut |segment| {
+                let interval = segment.interval;
+                known += u32::from(interval.fields.contains(Fields::CGROUPS));
+                host.add(interval.pressure.unwrap_or_default());
+                for row in &interval.cgroups {
+                    throttled.add(row.throttle.unwrap_or_default());
+                    waited += row.pressure.unwrap().some_ns;
+                    let expected = if &*row.path == "/pod/b" { Some(0.5) } else { None };
+                    assert_eq!((row.limit.cpus(), row.limiter()), (expected, "/pod"));
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        let sum: u64 = (60..300).sum();
+        assert_eq!(
+            throttled,
+            Throttle { periods: 2_400, throttled_periods: 720, throttled_ns: sum },
+            "{resolution:?}"
+        );
+        assert_eq!((host.some_ns, waited), (sum * 1_000, 2_400));
+        let expected = match resolution {
+            None => 240,
+            Some(Resolution::Minute) => 4,
+            Some(Resolution::Hour) => 1,
+        };
+        assert_eq!(known, expected, "a bucket without measurement is no data: {resolution:?}");
+    }
 }
