@@ -29,6 +29,8 @@ bitflags! {
         const WAIT_INTERVAL = 1 << 7;
         /// SQL `irq_interval`: one row an interrupt line and interval.
         const IRQ_INTERVAL = 1 << 8;
+        /// SQL `cgroup_interval`: one row a control group and interval.
+        const CGROUP_INTERVAL = 1 << 9;
     }
 }
 
@@ -89,20 +91,20 @@ macro_rules! columns {
 }
 
 columns! {
-    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "The host's name; for v1 devices their address.";
+    Host "host" Text "" [HOSTS|PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "The host's name; for v1 devices their address.";
     HostId "host_id" Text "" [HOSTS|PROCESSES|THREADS] NONE "The host's identity over reboots, 32 hexadecimal digits.";
     BootId "boot_id" Text "" [HOSTS|PROCESSES|THREADS|HOST_INTERVAL] NONE "The boot, 32 hexadecimal digits; empty where the sender names none. Pids and start times count within it.";
-    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, ISO 8601 with nanoseconds: on the device's wall clock, or on the receiver's time line where that clock is wrong (device_end_ns).";
-    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, as begin_utc.";
+    BeginUtc "begin_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "Begin of the interval, ISO 8601 with nanoseconds: on the device's wall clock, or on the receiver's time line where that clock is wrong (device_end_ns).";
+    EndUtc "end_utc" Text "UTC" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "End of the interval, as begin_utc.";
     Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS "CPU number, from 0.";
     Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
     Tid "tid" Integer "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Thread id. Reused by the kernel: with start_ns it is unique in a boot.";
     Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process: its executable's base name where known, else its comm. Thread: its comm at the interval's end.";
     ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Name of the process the thread belongs to.";
     StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not know it.";
-    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Begin of the interval, since the UNIX epoch; as begin_utc.";
-    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval, since the UNIX epoch; as begin_utc.";
-    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "Measured length of the interval on the monotonic clock; rates divide by it.";
+    BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "Begin of the interval, since the UNIX epoch; as begin_utc.";
+    EndNs "end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "End of the interval, since the UNIX epoch; as begin_utc.";
+    DurationNs "duration_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "Measured length of the interval on the monotonic clock; rates divide by it.";
     UserNs "user_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] USER "Run time in user mode within the interval.";
     SystemNs "system_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SYSTEM "Run time in kernel mode within the interval.";
     RunNs "run_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] RUN "Time on a CPU within the interval.";
@@ -165,8 +167,8 @@ columns! {
     Trust "trust" Text "" [HOSTS] NONE "How the data came in, at its best: local, authenticated, sealed, unauthenticated or imported; host_interval has the trust of each interval.";
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
-    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "What is odd, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";
-    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "The source that measured: procfs, bpf, v1, legacy, simulated.";
+    Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "Anomalies, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";
+    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "The source that measured: procfs, bpf, v1, legacy, simulated.";
     BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Time neither running nor runnable within the interval; of a process the sum over its threads.";
     DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
     LongestRunDelayNs "longest_run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Longest single run delay; of a process the longest of its threads. Never summed.";
@@ -207,13 +209,22 @@ columns! {
     RunDelayMaxNs "run_delay_max_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "None of these run delays was longer, to within an eighth; longest_run_delay_ns is exact, and includes delays that are not over.";
     RunDelayHistogram "run_delay_histogram" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL] HISTOGRAMS "These run delays by length, [[up to ns, count], ...], JSON: add up the counts of several rows to merge them.";
     RingDrops "ring_drops" Integer "" [HOST_INTERVAL] NONE "Events (exits, execs, threads on their way out) that were lost because the kernel's ring buffer or the queue behind it was full, since the agent's start: exits_lost, execs_lost, endings_lost and cuts_lost together.";
-    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL] NONE "End of the interval on the device's own wall clock, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
+    DeviceEndNs "device_end_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "End of the interval on the device's own wall clock, however wrong, since the UNIX epoch; empty for v1 data, which has v1_ticks.";
     ExecsLost "execs_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: execs; a process shows under its earlier name until it is read again.";
     EndingsLost "endings_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: threads on their way out; one is missed only if a snapshot falls between that and its last switch.";
     CutsLost "cuts_lost" Integer "" [HOST_INTERVAL] NONE "Of ring_drops: counters at the instant of a snapshot of threads that ended while it was made; what they ran up to that instant is in the next interval.";
     HiddenLeftOut "hidden_left_out" Integer "" [HOST_INTERVAL] NONE "Threads hidden from BPF that are not read from /proc because there are too many, at the interval's end; what they ran is unknown.";
     WakeupsUnknown "wakeups_unknown" Integer "" [HOST_INTERVAL] SCHED "Switches to a thread of which it is not known when it was woken, since the agent's start; its whole wait counts as blocked.";
     IntervalTrust "trust" Text "" [HOST_INTERVAL] NONE "How the interval came in: local, authenticated, sealed, unauthenticated or imported; empty where that was not recorded.";
+    CgroupPath "cgroup" Text "" [CGROUP_INTERVAL] CGROUPS "Path of a control group that has a limit on it, or that waited for a CPU; the others have neither.";
+    CpuLimit "cpu_limit" Real "CPUs" [CGROUP_INTERVAL] CGROUPS "The tightest CPU limit of the group and those above it (cpu.max, cpu.cfs_quota_us), at the end of the interval; empty without one.";
+    LimitedBy "limited_by" Text "" [CGROUP_INTERVAL] CGROUPS "Path of the group that has this limit; rows with the same one have its counters and must not be added up.";
+    Periods "periods" Integer "" [CGROUP_INTERVAL] CGROUPS "Periods of that limit in which there was something to run; empty where not known, as where the group is seen for the first time.";
+    ThrottledPeriods "throttled_periods" Integer "" [CGROUP_INTERVAL] CGROUPS "Periods in which the limit was used up.";
+    ThrottledNs "throttled_ns" Integer "ns" [CGROUP_INTERVAL] CGROUPS "Time in which that group was not allowed to run, summed over CPUs as the kernel does (cpu.stat).";
+    PressureSomeNs "pressure_some_ns" Integer "ns" [CGROUP_INTERVAL|HOST_INTERVAL] NONE "Time in which at least one task waited for a CPU (cpu.pressure), a new period included; of the group itself or of the host; empty where not known.";
+    PressureFullNs "pressure_full_ns" Integer "ns" [CGROUP_INTERVAL|HOST_INTERVAL] NONE "Time in which all tasks with something to run waited for a CPU; 0 for a host and before Linux 5.13.";
+    CgroupsLeftOut "cgroups_left_out" Integer "" [HOST_INTERVAL] CGROUPS "Control groups in use that are not measured because there are more than 256, or because their files are out of reach, at the interval's end.";
     Service "service" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "systemd unit of the process, out of its cgroup path: a service or a scope; empty if none.";
     Pod "pod" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Uid of its Kubernetes pod (of Podman: the pod's id), out of its cgroup path, which has no name of it; empty if none.";
 }

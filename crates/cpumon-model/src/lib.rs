@@ -14,6 +14,7 @@
 
 mod cgroup;
 mod cgroup_names;
+mod cgroup_values;
 mod clock;
 mod clock_line;
 mod clock_piece;

@@ -121,6 +121,7 @@ impl<'a> IntervalView<'a> {
                 .ledger(id)
                 .or_else(|| self.health(id))
                 .or_else(|| self.cpu_sum(id))
+                .or_else(|| self.host_limits(id))
                 .or_else(|| self.host_sched(id))
                 .or_else(|| {
                     let delays = || self.interval.cpu_delays();
@@ -273,6 +274,7 @@ mod tests {
             cpus: vec![CpuInterval::default(); 2],
             ledger: Ledger { capacity_ns: 1, ..Ledger::default() },
             trust: Some(crate::Trust::Local),
+            pressure: Some(crate::Pressure::default()),
             ..Interval::default()
         };
         interval.end.mono_ns = 1;

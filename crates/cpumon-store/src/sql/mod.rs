@@ -1,5 +1,5 @@
 //! Plain SQL over a store: read-only virtual tables `hosts`, `processes`, `threads`, `process_interval`, `thread_interval`,
-//! `cpu_interval`, `host_interval`, `wait_interval` and `irq_interval`. Samples are packed blobs; a query need not know that.
+//! `cpu_interval`, `host_interval`, `wait_interval`, `irq_interval` and `cgroup_interval`. Samples are packed blobs; a query need not know that.
 //! [`Sql`] is a connection on which nothing can be written; the loadable extension adds the same tables to any SQLite shell.
 //! Columns: `cpumon_model::COLUMNS`, documented in docs/store.md.
 
@@ -29,7 +29,7 @@ pub use session::Sql;
 use table::{StoreTable, TableAux};
 
 /// The virtual tables by name.
-pub const TABLES: [(&str, Tables); 9] = [
+pub const TABLES: [(&str, Tables); 10] = [
     ("hosts", Tables::HOSTS),
     ("processes", Tables::PROCESSES),
     ("threads", Tables::THREADS),
@@ -39,6 +39,7 @@ pub const TABLES: [(&str, Tables); 9] = [
     ("host_interval", Tables::HOST_INTERVAL),
     ("wait_interval", Tables::WAIT_INTERVAL),
     ("irq_interval", Tables::IRQ_INTERVAL),
+    ("cgroup_interval", Tables::CGROUP_INTERVAL),
 ];
 
 /// Adds the virtual tables, and the functions for run-delay histograms, to `connection`. The tables read the store at `path`

@@ -209,6 +209,9 @@ fn take_rows(
             }
         }
         Tables::IRQ_INTERVAL => interval.irqs.iter().for_each(|row| take(&|id| view.irq(row, id).into())),
+        Tables::CGROUP_INTERVAL => {
+            interval.cgroups.iter().for_each(|row| take(&|id| view.cgroup(row, id).into()));
+        }
         _ => take(&|id| view.host(id).into()),
     }
 }

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, CpuInterval, Delta, Fields, HostId, HostInfo, Interval, IrqInterval, Ledger, Life, Moment,
-    ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceKind, ThreadInterval, ThreadKey, Trust,
-    Value, WaitReason, columns,
+    BootId, CgroupInterval, CpuInterval, CpuLimit, Delta, Fields, HostId, HostInfo, Interval, IrqInterval,
+    Ledger, Life, Moment, Pressure, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceKind,
+    ThreadInterval, ThreadKey, Throttle, Trust, Value, WaitReason, columns,
 };
 
 use super::{Sql, TABLES};
@@ -66,6 +66,15 @@ fn interval(host: u8, second: i64) -> Interval {
             ..ThreadInterval::default()
         });
     }
+    one.fields |= Fields::CGROUPS;
+    one.pressure = Some(Pressure { some_ns: 3, full_ns: 0 });
+    one.cgroups.push(CgroupInterval {
+        path: "/a/b'; DROP TABLE host --".into(),
+        limit: CpuLimit::Millionths(500_000),
+        limiter_bytes: 2,
+        throttle: Some(Throttle { periods: 10, throttled_periods: 4, throttled_ns: 5 }),
+        ..CgroupInterval::default()
+    });
     one.irqs.push(IrqInterval { irq: 25, name: "virtio0".into(), time_ns: 7, count: second.cast_unsigned() });
     one
 }
@@ -276,6 +285,11 @@ fn waits_and_interrupt_lines_are_rows() {
     assert_eq!(longest, ["futex|5000|6000|1"]);
     let irqs = store.ask("SELECT irq, name, sum(time_ns), sum(count) FROM irq_interval GROUP BY 1, 2");
     assert_eq!(irqs, ["25|virtio0|42|12"]);
+    let limits = "SELECT cgroup, cpu_limit, limited_by, sum(throttled_ns), sum(throttled_periods), sum(periods), max(pressure_some_ns)
+                  FROM cgroup_interval WHERE host = 'alpha' GROUP BY 1, 2, 3";
+    assert_eq!(store.ask(limits), ["/a/b'; DROP TABLE host --|0.5|/a|15|12|30|NULL"]);
+    let host = "SELECT sum(pressure_some_ns), max(cgroups_left_out) FROM host_interval WHERE host = 'alpha'";
+    assert_eq!(store.ask(host), ["9|0"]);
     let one = "SELECT tid FROM wait_interval WHERE pid = 10 AND host = 'alpha' AND end_ns <= 1000000000";
     assert_eq!(store.ask(one), ["11"]);
 }
