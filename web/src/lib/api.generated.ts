@@ -20,6 +20,41 @@ export interface components {
         };
         /** @description A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero. */
         Cell: null | number | boolean | string;
+        /** @description A control group that has a CPU limit on its path, or that waited for a CPU. */
+        Cgroup: {
+            /**
+             * Format: int64
+             * @description Number of the group since its agent started; 0 from the store.
+             * @default 0
+             */
+            id: number;
+            /**
+             * @description It is known that there is no limit.
+             * @default false
+             */
+            is_unlimited: boolean;
+            /**
+             * Format: int64
+             * @description The tightest limit on its path, millionths of a CPU; missing without one.
+             * @default null
+             */
+            limit_millionths: number | null;
+            /**
+             * Format: int32
+             * @description So many bytes of the path name the group that has the limit: rows with the same one have its counters.
+             * @default 0
+             */
+            limiter_bytes: number;
+            /**
+             * @description Its path. Hostile, as every name.
+             * @default
+             */
+            path: string;
+            /** @default null */
+            pressure: components["schemas"]["Pressure"] | null;
+            /** @default null */
+            throttle: components["schemas"]["Throttle"] | null;
+        };
         /** @description What is known of a device's clock. */
         Clock: {
             /**
@@ -669,6 +704,18 @@ export interface components {
              */
             boot: string;
             /**
+             * @description Control groups with a CPU limit on their path, or that waited for a CPU. Where `CGROUPS` is measured, others have neither,
+             *     unless some were left out.
+             * @default []
+             */
+            cgroups: components["schemas"]["Cgroup"][];
+            /**
+             * Format: int32
+             * @description Control groups in use that are not measured.
+             * @default 0
+             */
+            cgroups_left_out: number;
+            /**
              * @description Per CPU.
              * @default []
              */
@@ -742,6 +789,8 @@ export interface components {
              * @default 0
              */
             pass_ns: number;
+            /** @default null */
+            pressure: components["schemas"]["Pressure"] | null;
             /**
              * Format: int32
              * @description Processes alive on the host.
@@ -1110,6 +1159,21 @@ export interface components {
              * @description Rises with every interval of any host; begins again when the receiver starts.
              */
             serial: number;
+        };
+        /** @description Time in which tasks waited for a CPU (Documentation/accounting/psi.rst), waiting for a new period included. */
+        Pressure: {
+            /**
+             * Format: int64
+             * @description All that were not idle waited, ns. 0 for a whole host, and before Linux 5.13, which do not count it.
+             * @default 0
+             */
+            full_ns: number;
+            /**
+             * Format: int64
+             * @description At least one waited, ns.
+             * @default 0
+             */
+            some_ns: number;
         };
         /** @description An error, RFC 9457. */
         Problem: {
@@ -1877,6 +1941,27 @@ export interface components {
              * @default 0
              */
             tid: number;
+        };
+        /** @description How often a limit was reached. */
+        Throttle: {
+            /**
+             * Format: int64
+             * @description Periods in which the group had something to run.
+             * @default 0
+             */
+            periods: number;
+            /**
+             * Format: int64
+             * @description Time in which it was not allowed to run, ns, summed over CPUs as the kernel does.
+             * @default 0
+             */
+            throttled_ns: number;
+            /**
+             * Format: int64
+             * @description Those in which it used up its quota.
+             * @default 0
+             */
+            throttled_periods: number;
         };
         /** @description Blocked time of one reason. */
         Wait: {

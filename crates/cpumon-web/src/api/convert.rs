@@ -5,6 +5,7 @@ use std::sync::Arc;
 use cpumon_model as model;
 use cpumon_model::{Comm, Fields, Flags, Life, SourceHealth, TaskState, Trust};
 
+use super::cgroup::Cgroup;
 use super::delays::Delays;
 use super::fields::source_from_name;
 use super::interval::{Cpu, Health, Interval, Process, ProcessInfo, Task, Thread};
@@ -242,6 +243,9 @@ impl From<&model::Interval> for Interval {
             health: health_of(interval),
             irqs: interval.irqs.iter().map(Irq::from).collect(),
             delays: interval.delays.iter().map(Delays::from).collect(),
+            cgroups: interval.cgroups.iter().map(Cgroup::from).collect(),
+            cgroups_left_out: interval.cgroups_left_out,
+            pressure: interval.pressure,
         }
     }
 }
@@ -281,9 +285,9 @@ impl TryFrom<Interval> for model::Interval {
             health: (&interval.health).into(),
             irqs: interval.irqs.iter().map(model::IrqInterval::from).collect(),
             delays: super::delays::to_model(&interval.delays),
-            cgroups: Vec::new(),
-            cgroups_left_out: 0,
-            pressure: None,
+            cgroups: interval.cgroups.iter().map(model::CgroupInterval::from).collect(),
+            cgroups_left_out: interval.cgroups_left_out,
+            pressure: interval.pressure,
         })
     }
 }

@@ -162,9 +162,20 @@ fn full() -> model::Interval {
         health: health(),
         irqs: vec![model::IrqInterval { irq: 9, name: "<eth0>".into(), time_ns: 5, count: u64::MAX }],
         delays: delays(key),
-        cgroups: Vec::new(),
-        cgroups_left_out: 0,
-        pressure: None,
+        cgroups: vec![
+            model::CgroupInterval {
+                id: 3,
+                path: "/a/<b>".into(),
+                limit: model::CpuLimit::Millionths(500_000),
+                limiter_bytes: 2,
+                throttle: Some(model::Throttle { periods: 10, throttled_periods: 8, throttled_ns: u64::MAX }),
+                pressure: None,
+            },
+            model::CgroupInterval { path: "/c".into(), ..model::CgroupInterval::default() },
+            model::CgroupInterval { limit: model::CpuLimit::Unlimited, ..model::CgroupInterval::default() },
+        ],
+        cgroups_left_out: 7,
+        pressure: Some(model::Pressure { some_ns: 8, full_ns: 9 }),
     }
 }
 

@@ -1,9 +1,10 @@
 //! An interval as JSON: the types. Their conversions from and to [`cpumon_model::Interval`] are in `convert`.
 
-use cpumon_model::{CpuSched, Ledger, Moment};
+use cpumon_model::{CpuSched, Ledger, Moment, Pressure};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::cgroup::Cgroup;
 use super::delays::Delays;
 use super::fields::is_default;
 use super::sched::{Irq, Sched};
@@ -70,6 +71,16 @@ pub struct Interval {
     /// Run delays that ended, ascending by owner; owners without any are absent.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub delays: Vec<Delays>,
+    /// Control groups with a CPU limit on their path, or that waited for a CPU. Where `CGROUPS` is measured, others have neither,
+    /// unless some were left out.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub cgroups: Vec<Cgroup>,
+    /// Control groups in use that are not measured.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cgroups_left_out: u32,
+    /// Time in which tasks of the host waited for a CPU; missing where not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pressure: Option<Pressure>,
 }
 
 /// One CPU's times, by mode.

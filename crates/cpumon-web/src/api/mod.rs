@@ -7,6 +7,7 @@
 //! What the page reads is made for a browser: rows are a [`Table`] (a list a column), tasks have text keys, single moments are
 //! text in ns, and `null` is no data, which is not zero.
 
+mod cgroup;
 mod columns;
 mod convert;
 mod delays;
@@ -26,6 +27,7 @@ pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss,
 pub use cpumon_query::history::{SeriesColumn, WaitLine};
 pub use cpumon_query::status::{Connections, Discovery, Receiver, Rejects, Store, StoreState};
 
+pub use cgroup::Cgroup;
 pub use columns::{ColumnHelp, Columns};
 pub use convert::InvalidInterval;
 pub use delays::{Delays, TaskKey};
