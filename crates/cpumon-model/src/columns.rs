@@ -99,7 +99,7 @@ columns! {
     Cpu "cpu" Integer "" [CPU_INTERVAL] CPUS "CPU number, from 0.";
     Pid "pid" Integer "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process id (thread group id). Reused by the kernel: with start_ns it is unique in a boot.";
     Tid "tid" Integer "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Thread id. Reused by the kernel: with start_ns it is unique in a boot.";
-    Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process: its executable's base name where known, else its comm. Thread: its comm at the interval's end.";
+    Name "name" Text "" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Process: the base name of the script that it runs, else of its executable where known, else its comm. Thread: its comm at the interval's end.";
     ProcessName "process_name" Text "" [THREADS|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Name of the process the thread belongs to.";
     StartNs "start_ns" Integer "ns" [PROCESSES|THREADS|PROCESS_INTERVAL|THREAD_INTERVAL|WAIT_INTERVAL] NONE "Start of the process or thread since boot (CLOCK_BOOTTIME); empty where the sender does not know it.";
     BeginNs "begin_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "Begin of the interval, since the UNIX epoch; as begin_utc.";
@@ -225,6 +225,8 @@ columns! {
     PressureSomeNs "pressure_some_ns" Integer "ns" [CGROUP_INTERVAL|HOST_INTERVAL] NONE "Time in which at least one task waited for a CPU (cpu.pressure), a new period included; of the group itself or of the host; empty where not known.";
     PressureFullNs "pressure_full_ns" Integer "ns" [CGROUP_INTERVAL|HOST_INTERVAL] NONE "Time in which all tasks with something to run waited for a CPU; 0 for a host and before Linux 5.13.";
     CgroupsLeftOut "cgroups_left_out" Integer "" [HOST_INTERVAL] CGROUPS "Control groups in use that are not measured because there are more than 256, or because their files are out of reach, at the interval's end.";
+    Interpreter "interpreter" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Base name of the executable that runs the script; empty where the name is the executable's.";
+    User "user" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Name of the real user on its host: uid 0 is root; empty if the agent does not know it.";
     Service "service" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "systemd unit of the process, out of its cgroup path: a service or a scope; empty if none.";
     Pod "pod" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Uid of its Kubernetes pod (of Podman: the pod's id), out of its cgroup path, which has no name of it; empty if none.";
 }

@@ -37,7 +37,7 @@ impl<'a> IntervalView<'a> {
     }
 
     /// v1 devices report neither start times nor anything about a task but name, ids and times.
-    fn knows_tasks(&self) -> bool {
+    pub(crate) fn knows_tasks(&self) -> bool {
         !matches!(self.interval.source, SourceKind::V1 | SourceKind::Legacy)
     }
 

@@ -29,8 +29,13 @@ impl<'a> IntervalView<'a> {
     fn info<'v>(&'v self, id: ColumnId, info: &'v ProcessInfo) -> Option<Value<'v>> {
         Some(match id {
             ColumnId::Uid => self.known(Value::Int(i64::from(info.uid))),
+            ColumnId::User => match info.user_name() {
+                Some(name) if self.knows_tasks() => Value::Text(Cow::Borrowed(name)),
+                _ => Value::Null,
+            },
             ColumnId::Service => Value::cow_or_null(info.service()),
             ColumnId::Pod => Value::cow_or_null(CgroupNames::of(&info.cgroup).pod()),
+            ColumnId::Interpreter => Value::text_or_null(&info.interpreter),
             ColumnId::Cgroup => Value::text_or_null(&info.cgroup),
             ColumnId::Container => Value::text_or_null(&info.container),
             ColumnId::Cmdline => Value::text_or_null(&info.cmdline),
@@ -283,6 +288,7 @@ mod tests {
             cgroup: "/kubepods/pod3cac3187-5e77-11ea-9c85-2c600c7b896a/x.service".into(),
             container: text(),
             cmdline: text(),
+            interpreter: text(),
             ..ProcessInfo::default()
         };
         let process = ProcessInterval { info: info.into(), ..ProcessInterval::default() };

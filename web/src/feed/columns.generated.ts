@@ -21,7 +21,7 @@ export const TASK_COLUMNS = [
     title: 'Name',
     format: 'text',
     align: 'left',
-    help: 'Process: its executable\'s base name where known, else its comm. Thread: its comm at the interval\'s end.',
+    help: 'Process: the base name of the script that it runs, else of its executable where known, else its comm. Thread: its comm at the interval\'s end.',
   },
   {
     id: 'process',

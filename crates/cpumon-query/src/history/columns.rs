@@ -28,7 +28,12 @@ fn is_shown_elsewhere(column: &Column) -> bool {
 fn is_of_process(column: &Column) -> bool {
     matches!(
         column.id,
-        ColumnId::ProcessName | ColumnId::Pid | ColumnId::Uid | ColumnId::Cgroup | ColumnId::Container
+        ColumnId::ProcessName
+            | ColumnId::Pid
+            | ColumnId::Uid
+            | ColumnId::User
+            | ColumnId::Cgroup
+            | ColumnId::Container
     )
 }
 

@@ -75,7 +75,8 @@ pub(crate) fn unsigned(row: &rusqlite::Row<'_>, at: usize) -> Sql<u64> {
 fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
     connection
         .prepare_cached(
-            "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel FROM process_info WHERE id = ?1",
+            "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user
+             FROM process_info WHERE id = ?1",
         )?
         .query_row([id], |row| {
             Ok(ProcessInfo {
@@ -86,8 +87,8 @@ fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
                 container: row.get(4)?,
                 uid: row.get(5)?,
                 is_kernel: row.get(6)?,
-                interpreter: Box::default(),
-                user: Box::default(),
+                interpreter: row.get(7)?,
+                user: row.get(8)?,
             })
         })
         .optional()

@@ -157,8 +157,10 @@ impl Task<'_> {
             },
             ColumnId::ProcessName => text(&process.info.name),
             ColumnId::Uid => self.known(process.info.uid.into()),
+            ColumnId::User => text(self.user_name()),
             ColumnId::Service => text(&process.info.service()),
             ColumnId::Pod => text(&CgroupNames::of(&process.info.cgroup).pod()),
+            ColumnId::Interpreter => text(&process.info.interpreter),
             ColumnId::Cgroup => text(&process.info.cgroup),
             ColumnId::Container => text(&process.info.container),
             ColumnId::Cmdline => text(&process.info.cmdline),
@@ -170,6 +172,10 @@ impl Task<'_> {
     /// v1 devices send neither start times nor anything about a process but its name and id.
     fn is_v1(&self) -> bool {
         self.boot == BootId::default()
+    }
+
+    fn user_name(&self) -> &str {
+        if self.is_v1() { "" } else { self.process.info.user_name().unwrap_or_default() }
     }
 
     fn known(&self, number: i64) -> Cell {

@@ -25,10 +25,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("v12.sql"),
     include_str!("v13.sql"),
     include_str!("v14.sql"),
+    include_str!("v15.sql"),
 ];
 
 /// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 14;
+pub(crate) const VERSION: i32 = 15;
 
 /// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
 /// not fit: larger pages than the default of 4096 leave less of themselves empty.
@@ -183,6 +184,35 @@ mod tests {
         let plan: String = connection.query_row(text, [], |row| row.get("detail")).unwrap();
         let expected = "SEARCH interval USING COVERING INDEX interval_boot (host_id=? AND boot_id=?)";
         assert_eq!(plan, expected);
+    }
+
+    #[test]
+    fn scripts_of_older_stores_show_their_comm() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        create(&mut connection, Path::new(":memory:"), 14).unwrap();
+        let rows = [
+            ("python3.11", "nightly-report", ("nightly-report", "python3.11")),
+            ("python3.11", "python3", ("python3.11", "")),
+            ("dash", "sh", ("dash", "")),
+            ("node", "MainThread", ("node", "")),
+            ("nginx", "worker", ("nginx", "")),
+            ("pythonista", "x", ("pythonista", "")),
+            ("bash", "rotate-logs.sh", ("rotate-logs.sh", "bash")),
+        ];
+        for (name, comm, _) in rows {
+            let text =
+                "INSERT INTO process_info (hash, name, comm, cmdline, cgroup, container, uid, is_kernel)
+                VALUES (1, ?1, ?2, '', '', '', 0, 0)";
+            connection.execute(text, [name, comm]).unwrap();
+        }
+        bring_up_to_date(&mut connection, Path::new(":memory:")).unwrap();
+        let text = "SELECT name, interpreter, user FROM process_info ORDER BY id";
+        let mut statement = connection.prepare(text).unwrap();
+        let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+        let found: Vec<(String, String, String)> = found.map(Result::unwrap).collect();
+        let expected =
+            rows.map(|(_, _, (name, interpreter))| (name.into(), interpreter.into(), String::new()));
+        assert_eq!(found, expected);
     }
 
     #[test]

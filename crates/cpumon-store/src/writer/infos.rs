@@ -59,7 +59,8 @@ impl Infos {
         let found: Option<i64> = connection
             .prepare_cached(
                 "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
-                 AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND id > ?9 AND id <= ?10",
+                 AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND interpreter = ?9 AND user = ?10
+                 AND id > ?11 AND id <= ?12",
             )?
             .query_row(
                 params![
@@ -71,6 +72,8 @@ impl Infos {
                     info.container,
                     info.uid,
                     info.is_kernel,
+                    info.interpreter,
+                    info.user,
                     self.after_id,
                     self.range.last()
                 ],
@@ -90,8 +93,9 @@ impl Infos {
         self.last_id += 1;
         connection
             .prepare_cached(
-                "INSERT INTO process_info (id, hash, name, comm, cmdline, cgroup, container, uid, is_kernel)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                "INSERT INTO process_info (id, hash, name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter,
+                                           user)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?
             .execute(params![
                 self.last_id,
@@ -102,7 +106,9 @@ impl Infos {
                 info.cgroup,
                 info.container,
                 info.uid,
-                info.is_kernel
+                info.is_kernel,
+                info.interpreter,
+                info.user
             ])?;
         Ok(self.last_id)
     }
@@ -125,13 +131,15 @@ fn shortened(info: &ProcessInfo) -> Option<ProcessInfo> {
         (&info.comm, MAX_NAME_BYTES),
         (&info.cgroup, MAX_PATH_BYTES),
         (&info.container, MAX_PATH_BYTES),
+        (&info.interpreter, MAX_NAME_BYTES),
+        (&info.user, MAX_NAME_BYTES),
     ];
     if limits.iter().all(|(text, max)| text.len() <= *max) {
         return None;
     }
-    let [name, comm, cgroup, container] =
+    let [name, comm, cgroup, container, interpreter, user] =
         limits.map(|(text, max)| text[..text.floor_char_boundary(max)].into());
-    Some(ProcessInfo { name, comm, cgroup, container, ..info.clone() })
+    Some(ProcessInfo { name, comm, cgroup, container, interpreter, user, ..info.clone() })
 }
 
 /// FNV-1a over the content, the same in every build because it is stored in the file. Rows of equal hash are compared in full.
@@ -151,6 +159,11 @@ fn stable_hash(info: &ProcessInfo) -> i64 {
     for text in [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container] {
         hasher.write(text.as_bytes());
         // Separated, so that ("ab", "c") and ("a", "bc") differ.
+        hasher.write(&[0]);
+    }
+    // Left out where empty: descriptions of older versions keep their hash.
+    for text in [&info.interpreter, &info.user].into_iter().filter(|text| !text.is_empty()) {
+        hasher.write(text.as_bytes());
         hasher.write(&[0]);
     }
     // Little-endian, so that a store can be written on a machine of either byte order.

@@ -159,8 +159,8 @@ fn unauthenticated_names(connection: &Connection) -> Sql<Rows> {
             Ok(Rows { rows: row.get(0)?, bytes: row.get(1)? })
         })
     };
-    let texts =
-        ["name", "comm", "cmdline", "cgroup", "container"].map(|text| format!("octet_length({text})"));
+    let texts = ["name", "interpreter", "comm", "cmdline", "cgroup", "container", "user"]
+        .map(|text| format!("octet_length({text})"));
     let parts = [
         of("thread", "id", &THREAD_BYTES.to_string())?,
         of("process", "id", &PROCESS_BYTES.to_string())?,

@@ -26,6 +26,7 @@ mod fleet;
 mod flood;
 mod log;
 mod made_up;
+mod names;
 mod outage;
 mod past;
 mod replay;

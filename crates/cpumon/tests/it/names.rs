@@ -1,0 +1,65 @@
+//! Names that people know, through the real program: a script that ran and ended is found under its own name.
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+
+use crate::support::{Serve, eventually, ok, run, text};
+
+/// A script that uses the CPU for some intervals of 100 ms, with a code and an argument that must not travel.
+const SCRIPT: &str =
+    "#!/bin/sh\nfor part in 1 2 3 4 5 6 7 8; do i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; done\n";
+
+fn serve_and_run(more: &[&str]) -> (Serve, String) {
+    let mut all = vec!["--source", "procfs", "--interval", "100ms"];
+    all.extend(more);
+    let serve = Serve::start(&all);
+    let dir = tempfile::tempdir().unwrap();
+    let script = dir.path().join("nightly-report");
+    std::fs::write(&script, SCRIPT).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    assert!(Command::new(&script).arg("hunter2").status().unwrap().success());
+    let dir = dir.path().to_str().unwrap().to_owned();
+    (serve, dir)
+}
+
+#[test]
+fn a_script_that_ended_is_found_and_reported_under_its_name() {
+    let (serve, dir) = serve_and_run(&[]);
+    let found = eventually("the script in the store", || {
+        // It fails until the store has the host.
+        let found = run(&["find", "nightly", "--store", serve.store(), "--json"]);
+        let found: serde_json::Value = serde_json::from_slice(&found.stdout).ok()?;
+        found.as_array().is_some_and(|rows| !rows.is_empty()).then_some(found)
+    });
+    assert_eq!((&found[0]["name"], &found[0]["kind"]), (&"nightly-report".into(), &"name".into()), "{found}");
+    let report =
+        ok(&["report", "--since", "1h", "--store", serve.store(), "--format", "csv", "--limit", "10000"]);
+    assert!(report.contains("nightly-report"), "{report}");
+    let query = "SELECT name, interpreter, uid, user FROM processes WHERE name = 'nightly-report'";
+    let rows = ok(&["sql", query, "--store", serve.store(), "--format", "jsonl"]);
+    let row: serde_json::Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
+    assert!(["dash", "bash", "sh", "busybox"].contains(&row["interpreter"].as_str().unwrap()), "{row}");
+    assert!(row["uid"] != 0 || row["user"] == "root", "{row}");
+    let user = row["user"].as_str().unwrap_or_default().to_owned();
+    if !user.is_empty() {
+        let found = ok(&["find", &user, "--store", serve.store()]);
+        assert!(found.contains("user"), "{found}");
+    }
+    let all = ok(&["export", "processes", "--store", serve.store()]);
+    assert!(
+        all.contains("nightly-report") && !all.contains("hunter2") && !all.contains(&dir),
+        "only the base name"
+    );
+    serve.stop();
+}
+
+#[test]
+fn without_script_names_a_script_is_its_interpreter() {
+    let (serve, _) = serve_and_run(&["--no-script-names"]);
+    eventually("the interpreter in the store", || {
+        let found = run(&["find", "sh", "--store", serve.store()]);
+        text(&found.stdout).contains("sh ").then_some(())
+    });
+    assert!(!ok(&["find", "nightly", "--store", serve.store()]).contains("nightly-report"));
+    serve.stop();
+}
