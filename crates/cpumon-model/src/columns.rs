@@ -150,8 +150,8 @@ columns! {
     ProcessCount "process_count" Integer "" [HOST_INTERVAL] NONE "Processes alive on the host at the end.";
     PassNs "pass_ns" Integer "ns" [HOST_INTERVAL] NONE "How long the ending collection pass took.";
     TasksVanished "tasks_vanished" Integer "" [HOST_INTERVAL] NONE "Tasks that vanished while being read, since the agent's start (normal).";
-    PermissionDenied "permission_denied" Integer "" [HOST_INTERVAL] NONE "Tasks or files the kernel refused to show, since the agent's start.";
-    Malformed "malformed" Integer "" [HOST_INTERVAL] NONE "Records that made no sense, since the agent's start.";
+    PermissionDenied "permission_denied" Integer "" [HOST_INTERVAL] NONE "Tasks or files that the kernel refused to show, since the agent's start.";
+    Malformed "malformed" Integer "" [HOST_INTERVAL] NONE "Records that could not be decoded, since the agent's start.";
     ExitsLost "exits_lost" Integer "" [HOST_INTERVAL] NONE "Exit records lost, since the agent's start.";
     IntervalsLate "intervals_late" Integer "" [HOST_INTERVAL] NONE "Intervals that began late, since the agent's start.";
     IntervalsSkipped "intervals_skipped" Integer "" [HOST_INTERVAL] NONE "Intervals skipped, since the agent's start.";
@@ -161,10 +161,10 @@ columns! {
     Kernel "kernel" Text "" [HOSTS] NONE "Kernel name and release.";
     Arch "arch" Text "" [HOSTS] NONE "Machine architecture.";
     Agent "agent" Text "" [HOSTS] NONE "Agent name and version.";
-    SourceReason "source_reason" Text "" [HOSTS] NONE "The source that measures, and why it was chosen.";
+    SourceReason "source_reason" Text "" [HOSTS] NONE "The source, and why it was chosen.";
     CpuCount "cpu_count" Integer "" [HOSTS] NONE "Online CPUs.";
-    IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE "The interval the agent aims at.";
-    Trust "trust" Text "" [HOSTS] NONE "How the data came in, at its best: local, authenticated, sealed, unauthenticated or imported; host_interval has the trust of each interval.";
+    IntervalNs "interval_ns" Integer "ns" [HOSTS] NONE "Intended length of an interval.";
+    Trust "trust" Text "" [HOSTS] NONE "The most trusted way in which data of the host arrived: local, authenticated, sealed, unauthenticated or imported; host_interval has the trust of each interval.";
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
     Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "Anomalies, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";

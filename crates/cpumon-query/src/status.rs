@@ -105,7 +105,7 @@ pub struct Connections {
     pub refused_tokens: u64,
     /// Certificates that were renewed.
     pub renewed: u64,
-    /// Devices without a token that asked to be let in.
+    /// Devices without a token that requested enrolment.
     pub requests: u64,
     /// Those of them that wait for the user now.
     pub requests_waiting: u64,

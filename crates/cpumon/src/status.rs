@@ -145,7 +145,7 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         let changed = receiver.changed_names;
         writeln!(
             out,
-            "renamed    {changed} times a host was named by the id of another one; it is shown as host-ID"
+            "renamed    {changed} times a host had the id of another host as its name; such a host is shown as host-ID"
         )?;
     }
     write_encryption(receiver, out)?;
@@ -210,7 +210,7 @@ fn write_connections(connections: &api::Connections, out: &mut dyn Write) -> std
     if connections.requests > 0 {
         writeln!(
             out,
-            "requests   {} devices asked to be let in: {} wait (cpumon hosts pending), {} accepted, {} refused",
+            "requests   {} devices requested enrolment: {} wait for an answer (cpumon hosts pending), {} accepted, {} refused",
             connections.requests,
             connections.requests_waiting,
             connections.requests_accepted,

@@ -197,7 +197,7 @@ export interface components {
             renewed: number;
             /**
              * Format: int64
-             * @description Devices without a token that asked to be let in.
+             * @description Devices without a token that requested enrolment.
              * @default 0
              */
             requests: number;

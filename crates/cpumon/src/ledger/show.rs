@@ -124,7 +124,7 @@ fn notes(ledger: &LedgerSum) -> Vec<String> {
     ];
     let has = |field| ledger.fields.contains(field);
     if ledger.has_sched() {
-        notes.push("threads, exited, idle: measured at each context switch; unknown: the part of unattributed that no switch event explains".into());
+        notes.push("threads, exited, idle: measured at each context switch; unknown: the part of unattributed for which switch events are missing".into());
     } else {
         notes.push("threads: the scheduler's clock, not sampled; idle, and all of a CPU's own lines: /proc/stat, in clock ticks".into());
         notes.push(
@@ -143,9 +143,11 @@ fn notes(ledger: &LedgerSum) -> Vec<String> {
     }
     let of_cpus = ledger.per_cpu().filter_map(|(_, lines)| lines.unknown).fold(0, i64::saturating_add);
     if ledger.total().unknown.is_some_and(|unknown| of_cpus > unknown) {
-        notes.push("unattributed and unknown of a CPU: with them what threads ran that are hidden from BPF; they are in the threads of all CPUs, by /proc, which does not report on which CPU they ran".into());
+        notes.push("unattributed and unknown of a CPU include the run time of threads that BPF does not see: /proc does not report on which CPU they ran, so only the line of all CPUs has it under threads".into());
     }
-    notes.push("exited of a CPU: -, its modes do not separate ended tasks from living ones".into());
+    notes.push(
+        "exited of a CPU: no data (-), because its modes do not separate ended tasks from living ones".into(),
+    );
     notes
 }
 
@@ -321,7 +323,7 @@ mod tests {
             ledger.add(&one);
             let mut out = Vec::new();
             tables(&[&ledger], usize::MAX, &mut out).unwrap();
-            String::from_utf8(out).unwrap().contains("hidden from BPF")
+            String::from_utf8(out).unwrap().contains("threads that BPF does not see")
         };
         // The two CPUs have 500 us of it.
         assert_eq!([has_note(500_000), has_note(499_999)], [false, true]);
