@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::Context;
 use cpumon_collect::{AllowedPaths, Calls, RetainedCapabilities};
 use cpumon_link::tls::random;
 use cpumon_link::{SenderOptions, UdpSender, group};
@@ -15,16 +14,13 @@ use cpumon_wire::encrypted::{Encryptor, GroupKey};
 use crate::args::describe_targets;
 use crate::connection::Connection;
 use crate::encoding::{Encoding, fitting_pace};
-use crate::process::DataMissing;
+use crate::error::{AgentError, DataMissing, MAX_FAILED_PASSES};
 use crate::recorder::{Recorder, describe_directory};
 use crate::report::{Reporter, Totals};
 use crate::sampler::{Sampler, Step};
 use crate::sandbox::in_domain;
 use crate::service::Pulse;
 use crate::settings::Settings;
-
-/// The agent ends after this many failed passes in a row: the error is not temporary.
-const MAX_FAILED_PASSES: u64 = 10;
 
 /// Source, encoders and outputs of one agent.
 pub struct Agent {
@@ -54,9 +50,9 @@ impl Agent {
     ///
     /// # Errors
     /// The source, a socket, the group key or the recording cannot be opened.
-    pub fn open(settings: &Settings) -> anyhow::Result<Self> {
+    pub fn open(settings: &Settings) -> Result<Self, AgentError> {
         let begin = Instant::now();
-        let sampler = Sampler::open(&settings.sampler).context("cannot measure this machine")?;
+        let sampler = Sampler::open(&settings.sampler).map_err(AgentError::Measure)?;
         let agent = Self::with_sampler(sampler, settings)?;
         // The cost of the process includes opening the source, so the time it is divided by must start before that too.
         Ok(Self { reporter: Reporter::new(begin), ..agent })
@@ -66,7 +62,7 @@ impl Agent {
     ///
     /// # Errors
     /// A socket cannot be opened, this machine is not enrolled, or the recording cannot be opened.
-    pub fn with_sampler(mut sampler: Sampler, settings: &Settings) -> anyhow::Result<Self> {
+    pub fn with_sampler(mut sampler: Sampler, settings: &Settings) -> Result<Self, AgentError> {
         // Version 1 sends idle threads too.
         sampler.set_rows(if settings.v1 { Rows::All } else { Rows::Moved });
         let options = SenderOptions { to: settings.to.clone(), pace: settings.pace };
@@ -80,18 +76,18 @@ impl Agent {
                 })
             })
             .transpose()
-            .context("cannot start a thread")?;
+            .map_err(AgentError::Thread)?;
         let (sender, resolver_sandbox) =
             opened.map_or((None, None), |(sender, sandbox)| (Some(sender), Some(sandbox)));
-        let sender = sender.transpose().context("cannot send")?;
+        let sender = sender.transpose().map_err(AgentError::Datagrams)?;
         let agent_start = new_agent_start();
         let connect = |wanted| Connection::open(wanted, sampler.info(), agent_start, settings.interval());
         let connection = settings.connection.as_ref().map(connect).transpose();
-        let connection = connection.context("cannot prepare the TLS connection")?;
+        let connection = connection.map_err(AgentError::PrepareConnection)?;
         let record = |wanted| Recorder::open(wanted, sampler.info(), agent_start, settings.interval());
-        let recorder = settings.recording.as_ref().map(record).transpose().context("cannot record")?;
+        let recorder = settings.recording.as_ref().map(record).transpose().map_err(AgentError::Record)?;
         let keys = settings.group_key.as_deref().map(group::read_keys).transpose();
-        let keys = keys.context("cannot encrypt datagrams")?;
+        let keys = keys.map_err(AgentError::GroupKeys)?;
         let group = keys.and_then(|keys| keys.into_iter().next());
         Ok(Self {
             encoding: Encoding::new(settings, agent_start, encryptor(group.as_ref())?),
@@ -145,8 +141,9 @@ impl Agent {
     ///
     /// # Errors
     /// They cannot be started.
-    pub fn start_threads(&mut self) -> anyhow::Result<String> {
-        let connected = self.connection.as_mut().map(Connection::start).transpose()?;
+    pub fn start_threads(&mut self) -> Result<String, AgentError> {
+        let connected = self.connection.as_mut().map(Connection::start).transpose();
+        let connected = connected.map_err(AgentError::StartConnection)?;
         let sandbox = connected.or_else(|| self.resolver_sandbox.clone());
         Ok(sandbox.map_or_else(|| "no network threads".to_owned(), |text| format!("network threads: {text}")))
     }
@@ -190,7 +187,7 @@ impl Agent {
     ///
     /// # Errors
     /// Ten passes in a row failed; [`DataMissing`] if a wanted number of snapshots was not sent or recorded in full.
-    pub fn run(&mut self, stop: &AtomicBool) -> anyhow::Result<()> {
+    pub fn run(&mut self, stop: &AtomicBool) -> Result<(), AgentError> {
         while self.settings.count.is_none_or(|count| self.totals.snapshots < count) {
             if !self.step(stop)? {
                 break;
@@ -219,7 +216,7 @@ impl Agent {
     ///
     /// # Errors
     /// Measuring failed ten times in a row.
-    pub fn step(&mut self, stop: &AtomicBool) -> anyhow::Result<bool> {
+    pub fn step(&mut self, stop: &AtomicBool) -> Result<bool, AgentError> {
         // A step sleeps up to one interval on purpose: only a delay beyond that means that the loop hangs.
         self.pulse.beat(self.sampler.interval() + LATE);
         let (info, step) = match self.sampler.step_with_info(stop) {
@@ -233,7 +230,7 @@ impl Agent {
                     log::warn!("a pass failed: {error}; the next one covers its time");
                 }
                 if self.failed_in_a_row >= MAX_FAILED_PASSES {
-                    return Err(error).context(format!("{MAX_FAILED_PASSES} passes failed in a row"));
+                    return Err(AgentError::Passes(error));
                 }
                 return Ok(true);
             }
@@ -260,7 +257,7 @@ impl Agent {
             self.totals.sent = *sender.stats();
         }
         if let Some(connection) = &mut self.connection {
-            self.totals.connection = Some(connection.send(info, &step)?);
+            self.totals.connection = Some(connection.send(info, &step).map_err(AgentError::StartConnection)?);
         }
         if let Some(recorder) = &mut self.recorder {
             self.totals.recording = Some(recorder.record(info, &step));
@@ -312,9 +309,9 @@ impl Agent {
 }
 
 /// A new encryptor for each start, so that no nonce is used twice.
-fn encryptor(group: Option<&GroupKey>) -> anyhow::Result<Option<Encryptor>> {
+fn encryptor(group: Option<&GroupKey>) -> Result<Option<Encryptor>, AgentError> {
     let new = |group| Ok(Encryptor::new(group, cpumon_collect::now().boot_ns, random()?));
-    group.map(new).transpose()
+    group.map(new).transpose().map_err(AgentError::Random)
 }
 
 /// Identifies a start of the agent: the time of day in ns.

@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::ensure;
 use clap::{ArgGroup, Args, ValueEnum};
 use cpumon_collect::{SourceChoice, ThreadPattern, parse_interval, parse_probes};
 use cpumon_link::Target;
@@ -17,6 +16,7 @@ use cpumon_wire::encrypted::OVERHEAD_BYTES;
 use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 
 use crate::To;
+use crate::error::FlagsError;
 
 /// The flags of the agent.
 #[derive(Args, Clone, Debug)]
@@ -204,33 +204,28 @@ impl AgentArgs {
     ///
     /// # Errors
     /// Names the flags that contradict each other, and what to give instead.
-    pub fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self) -> Result<(), FlagsError> {
         let has_tls = self.to.iter().any(|to| matches!(to, To::Tls(_) | To::Enrolled));
-        ensure!(
-            !self.to.contains(&To::Enrolled) || !self.to.iter().any(|to| matches!(to, To::Tls(_))),
-            "--to enrolled already includes every receiver: remove the tls:// targets"
-        );
-        ensure!(
-            has_tls || self.spool.is_none(),
-            "--spool needs a receiver that acknowledges snapshots: add --to tls://ADDR:PORT, or use --record DIR"
-        );
-        ensure!(
-            self.spool.is_none() || self.spool != self.record,
-            "--spool and --record need two different directories: the spool is emptied, the recording is not"
-        );
         let has_datagrams = self.broadcast.is_some()
             || !self.multicast.is_empty()
             || self.to.iter().any(|to| matches!(to, To::Udp(_)))
             || (!has_tls && self.record.is_none());
-        ensure!(
-            self.group_key.is_none() || has_datagrams,
-            "--group-key encrypts datagrams, and none are sent: tls:// uses keys of its own, a recording is not encrypted"
-        );
         let least = MIN_DATAGRAM_BYTES + OVERHEAD_BYTES;
-        ensure!(
-            self.group_key.is_none() || self.max_datagram.is_none_or(|bytes| usize::from(bytes) >= least),
-            "--max-datagram must be at least {least} with --group-key: encryption adds {OVERHEAD_BYTES} bytes"
-        );
+        if self.to.contains(&To::Enrolled) && self.to.iter().any(|to| matches!(to, To::Tls(_))) {
+            return Err(FlagsError::EnrolledAndTls);
+        }
+        if self.spool.is_some() && !has_tls {
+            return Err(FlagsError::SpoolWithoutTls);
+        }
+        if self.spool.is_some() && self.spool == self.record {
+            return Err(FlagsError::SpoolIsRecording);
+        }
+        if self.group_key.is_some() && !has_datagrams {
+            return Err(FlagsError::KeyWithoutDatagrams);
+        }
+        if self.group_key.is_some() && self.max_datagram.is_some_and(|bytes| usize::from(bytes) < least) {
+            return Err(FlagsError::ShortDatagrams);
+        }
         Ok(())
     }
 

@@ -4,9 +4,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::Context;
 use cpumon_collect::AllowedPaths;
-use cpumon_link::spool::{Spool, SpoolOptions};
+use cpumon_link::spool::{Spool, SpoolError, SpoolOptions};
 use cpumon_link::tls::{DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Uplink, UplinkOptions, random};
 use cpumon_link::{Backlog, RamBacklog};
 use cpumon_model::HostInfo;
@@ -14,6 +13,7 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
 use cpumon_wire::v2::Encoder;
 
+use crate::error::ConnectionError;
 use crate::recorder::{DAY, describe_directory, encoder};
 use crate::sampler::Step;
 use crate::sandbox::in_domain;
@@ -114,7 +114,7 @@ impl Connection {
         info: &HostInfo,
         agent_start: u64,
         interval: Duration,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, ConnectionError> {
         let receiver = |address: &String| {
             let identity = DeviceIdentity::find(&settings.state, address)?;
             Ok(Receiver { address: address.clone(), identity })
@@ -122,7 +122,7 @@ impl Connection {
         let receivers: Vec<Receiver> = if settings.receivers.is_empty() {
             DeviceIdentity::all(&settings.state)?.into_iter().map(Receiver::from).collect()
         } else {
-            settings.receivers.iter().map(receiver).collect::<anyhow::Result<_>>()?
+            settings.receivers.iter().map(receiver).collect::<Result<_, ConnectionError>>()?
         };
         let addresses: Vec<String> = receivers.iter().map(|receiver| receiver.address.clone()).collect();
         let options = UplinkOptions {
@@ -169,16 +169,19 @@ impl Connection {
     }
 
     /// Starts the uplink thread if it does not run yet. Returns the sandbox of the thread as text.
-    pub(crate) fn start(&mut self) -> anyhow::Result<String> {
+    pub(crate) fn start(&mut self) -> Result<String, ConnectionError> {
         let Some(Ready { options, backlog, allowed }) = self.ready.take() else { return Ok(String::new()) };
-        let (uplink, sandbox) = in_domain(allowed, || Uplink::start(options, backlog))
-            .context("cannot start the TLS connection")?;
-        self.uplink = Some(uplink.context("cannot start the TLS connection")?);
+        let (uplink, sandbox) = in_domain(allowed, || Uplink::start(options, backlog))?;
+        self.uplink = Some(uplink?);
         Ok(sandbox)
     }
 
     /// Encodes a step and appends it to the backlog.
-    pub(crate) fn send(&mut self, info: &HostInfo, step: &Step<'_>) -> anyhow::Result<ConnectionTotals> {
+    pub(crate) fn send(
+        &mut self,
+        info: &HostInfo,
+        step: &Step<'_>,
+    ) -> Result<ConnectionTotals, ConnectionError> {
         self.start()?;
         let Some(uplink) = &self.uplink else { return Ok(ConnectionTotals::default()) };
         // A receiver that knows nothing must begin at a full snapshot, so the backlog needs one now and then.
@@ -249,7 +252,11 @@ fn allowed_paths(settings: &ConnectionSettings, receivers: &[String]) -> Allowed
     }
 }
 
-fn open_spool(settings: &RecordingSettings, info: &HostInfo, interval: Duration) -> anyhow::Result<Spool> {
+fn open_spool(
+    settings: &RecordingSettings,
+    info: &HostInfo,
+    interval: Duration,
+) -> Result<Spool, SpoolError> {
     let options = SpoolOptions {
         dir: settings.dir.clone(),
         max_bytes: settings.max_bytes,

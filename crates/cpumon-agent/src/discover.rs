@@ -4,12 +4,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use anyhow::{Context, ensure};
 use clap::Args;
 use cpumon_collect::parse_interval;
 use cpumon_link::discovery::{FoundReceiver, Ignored, Search, SearchOptions, groups, search};
 use cpumon_link::tls::fingerprint;
 use cpumon_model::escape;
+
+use crate::error::DiscoverError;
 
 /// The interfaces to ask on, and how long to wait for answers.
 #[derive(Args, Clone, Debug)]
@@ -27,13 +28,12 @@ impl DiscoverArgs {
     ///
     /// # Errors
     /// This machine is on no network, or has no socket left.
-    pub fn search(&self) -> anyhow::Result<Search> {
+    pub fn search(&self) -> Result<Search, DiscoverError> {
         let options = SearchOptions { to: groups(&self.interfaces), wanted: None, wait: self.wait };
-        let search = search(&options, &|| false).context("cannot ask for receivers")?;
-        ensure!(
-            search.asked > 0,
-            "no interface to ask on: it must be up, have an address and not be loopback; choose one with --interface NAME"
-        );
+        let search = search(&options, &|| false).map_err(DiscoverError::Search)?;
+        if search.asked == 0 {
+            return Err(DiscoverError::NoInterface);
+        }
         Ok(search)
     }
 
@@ -41,7 +41,7 @@ impl DiscoverArgs {
     ///
     /// # Errors
     /// As [`DiscoverArgs::search`].
-    pub fn run(&self) -> anyhow::Result<(String, bool)> {
+    pub fn run(&self) -> Result<(String, bool), DiscoverError> {
         let search = self.search()?;
         Ok((describe(&search), !search.found.is_empty()))
     }

@@ -4,7 +4,6 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
 use clap::Args;
 use cpumon_link::discovery::FoundReceiver;
 use cpumon_link::tls::{AskedReceiver, AskingDevice, Code, Token, ask, enroll, fingerprint};
@@ -12,6 +11,7 @@ use cpumon_model::{HostInfo, escape};
 
 use crate::DiscoverArgs;
 use crate::discover::describe;
+use crate::error::EnrollError;
 use crate::state_dir::default_state_dir;
 use crate::to::parse_receiver_address;
 
@@ -54,7 +54,7 @@ impl EnrollArgs {
     ///
     /// # Errors
     /// The receiver cannot be found or reached, rejects this machine, or the key cannot be stored.
-    pub fn run(&self) -> anyhow::Result<String> {
+    pub fn run(&self) -> Result<String, EnrollError> {
         let state = self.state.clone().unwrap_or_else(default_state_dir);
         let mut message = match (&self.address, &self.token) {
             (Some(address), Some(token)) if !self.discover => {
@@ -69,13 +69,10 @@ impl EnrollArgs {
         Ok(message)
     }
 
-    fn ask_on_the_subnet(&self, state: &Path) -> anyhow::Result<String> {
+    fn ask_on_the_subnet(&self, state: &Path) -> Result<String, EnrollError> {
         // The answer may come from anyone on the subnet: either the user compares the code, or names the key.
         if self.key.is_none() && !std::io::stdin().is_terminal() {
-            bail!(
-                "enroll --discover without a terminal needs --key KEY, which the receiver prints when it starts: no user can confirm here that the \
-                 right receiver has answered"
-            );
+            return Err(EnrollError::NoTerminal);
         }
         let receiver = self.find()?;
         let info = this_machine()?;
@@ -90,7 +87,7 @@ impl EnrollArgs {
             // With --key the user has named the receiver already, so there is nothing left to compare.
             &mut |code| self.key.is_some() || agrees(code),
         )
-        .context("cannot enroll")?;
+        .map_err(EnrollError::Enroll)?;
         let (address, path) = identity.place();
         Ok(format!(
             "enrolled with {shown} at {address} as {name}; the key is in {}\nnow run: cpumon-agent --to enrolled",
@@ -99,20 +96,19 @@ impl EnrollArgs {
     }
 
     /// The receiver with the wanted key, or the only one that answers.
-    fn find(&self) -> anyhow::Result<FoundReceiver> {
+    fn find(&self) -> Result<FoundReceiver, EnrollError> {
         let mut search = self.discovery.search()?;
         if let Some(key) = &self.key {
             search.found.retain(|found| fingerprint(&found.pin) == *key);
             if search.found.is_empty() {
-                bail!("no receiver with key {key} answers; `cpumon-agent discover` lists those that do");
+                return Err(EnrollError::UnknownKey(key.clone()));
             }
         }
+        let answers = || describe(&search).trim_end().to_owned();
         match search.found.len() {
-            0 => bail!("{}", describe(&search).trim_end()),
+            0 => Err(EnrollError::NoAnswer(answers())),
             1 => Ok(search.found.swap_remove(0)),
-            _ => {
-                bail!("several receivers answer; choose one with --key KEY\n{}", describe(&search).trim_end())
-            }
+            _ => Err(EnrollError::Ambiguous(answers())),
         }
     }
 }
@@ -126,19 +122,18 @@ pub fn enroll_here(
     token: &Token,
     state: &Path,
     host_name: Option<&str>,
-) -> anyhow::Result<String> {
+) -> Result<String, EnrollError> {
     let info = this_machine()?;
     let name = host_name.unwrap_or(&info.hostname);
-    let identity = enroll(state, address, token, info.host.0, name).context("cannot enroll")?;
+    let identity = enroll(state, address, token, info.host.0, name).map_err(EnrollError::Enroll)?;
     Ok(format!(
         "enrolled with {address} as {name}; the key is in {}\nnow run: cpumon-agent --to tls://{address}",
         identity.place().1.display()
     ))
 }
 
-fn this_machine() -> anyhow::Result<HostInfo> {
-    cpumon_collect::host_info(&cpumon_collect::SourceOptions::default())
-        .context("cannot identify this machine")
+fn this_machine() -> Result<HostInfo, EnrollError> {
+    cpumon_collect::host_info(&cpumon_collect::SourceOptions::default()).map_err(EnrollError::Machine)
 }
 
 fn show(code: Code, receiver: &str, pin: &[u8; 32]) {

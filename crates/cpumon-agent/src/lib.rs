@@ -15,6 +15,7 @@ mod discover;
 pub mod doctor;
 mod encoding;
 mod enroll;
+mod error;
 mod local_time;
 mod old_variables;
 mod process;
@@ -30,7 +31,6 @@ mod to;
 
 use std::sync::atomic::AtomicBool;
 
-use anyhow::Context;
 use cpumon_model::SourceKind;
 
 pub use agent::Agent;
@@ -43,8 +43,9 @@ pub use cpumon_collect::{
 };
 pub use discover::DiscoverArgs;
 pub use enroll::{EnrollArgs, enroll_here};
+pub use error::{AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError};
 pub use old_variables::{variable_of, with_old_variable};
-pub use process::{DataMissing, Signals, log_to_stderr, wake_on};
+pub use process::{Signals, log_to_stderr, wake_on};
 pub use recorder::RecordingTotals;
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
@@ -69,7 +70,7 @@ pub fn give_up_rights(kind: SourceKind, keep: RetainedCapabilities) {
 ///
 /// # Errors
 /// The source or an output cannot be opened, ten passes in a row failed, or [`DataMissing`].
-pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
+pub fn run(args: &AgentArgs, stop: &AtomicBool) -> Result<(), AgentError> {
     args.check()?;
     let manager = Manager::find();
     let mut agent = Agent::open(&Settings::from(args))?;
@@ -81,7 +82,7 @@ pub fn run(args: &AgentArgs, stop: &AtomicBool) -> anyhow::Result<()> {
     let domain = agent.start_threads()?;
     log::info!("sandbox: {filter}; {domain}");
     manager.ready();
-    let watch = manager.watch(agent.pulse()).context("cannot start the watchdog's thread")?;
+    let watch = manager.watch(agent.pulse()).map_err(AgentError::Watchdog)?;
     let result = agent.run(stop);
     drop(watch);
     manager.stopping();

@@ -1,5 +1,6 @@
 //! `cpumon-agent`: the agent as a program of its own, without receiver, store and web page.
 
+use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -84,7 +85,7 @@ fn doctor(args: &DoctorArgs) -> ExitCode {
 }
 
 /// Prints the text of a command. Exit code 3 if it found nothing.
-fn print(result: anyhow::Result<(String, bool)>) -> ExitCode {
+fn print<E: Error + 'static>(result: Result<(String, bool), E>) -> ExitCode {
     match result {
         Ok((text, is_found)) => {
             // Standard output may be closed; the key is stored all the same.

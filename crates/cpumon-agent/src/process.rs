@@ -11,26 +11,10 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::chain::Chain;
+use crate::error::AgentError;
 
 /// Stack of the thread that waits for signals.
 const SIGNAL_STACK_BYTES: usize = 64 << 10;
-
-/// The agent finished, but not all data was sent or recorded: exit code 3.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "data is missing: {unsent} datagrams could not be sent, {unrecorded} snapshots could not be recorded, \
-     {unacknowledged} were not acknowledged by a receiver, {failed} passes failed"
-)]
-pub struct DataMissing {
-    /// Datagrams that could not be sent.
-    pub unsent: u64,
-    /// Snapshots that could not be recorded.
-    pub unrecorded: u64,
-    /// Snapshots for a TLS connection that no receiver has acknowledged.
-    pub unacknowledged: u64,
-    /// Collection passes that failed.
-    pub failed: u64,
-}
 
 /// SIGINT and SIGTERM as flags.
 #[derive(Clone, Debug)]
@@ -68,12 +52,12 @@ impl Signals {
 
     /// 0 ok, 1 failed, 3 finished but data is missing, 130 interrupted. Prints an error with its causes on standard error.
     #[must_use]
-    pub fn exit_code(&self, program: &str, result: &anyhow::Result<()>) -> ExitCode {
+    pub fn exit_code(&self, program: &str, result: &Result<(), AgentError>) -> ExitCode {
         let code = match result {
             Err(error) => {
                 // Standard error may be closed; the exit code reports the failure all the same.
                 let _ = writeln!(io::stderr(), "{program}: {}", Chain(error));
-                if error.is::<DataMissing>() { 3 } else { 1 }
+                if matches!(error, AgentError::DataMissing(_)) { 3 } else { 1 }
             }
             // 128 + SIGINT is the convention of shells. SIGTERM is how a service manager stops it, which is
             // no failure.

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use cpumon_link::spool::{Spool, SpoolOptions, SpoolStatus, SyncPolicy};
+use cpumon_link::spool::{Spool, SpoolError, SpoolOptions, SpoolStatus, SyncPolicy};
 use cpumon_model::HostInfo;
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::Origin;
@@ -97,7 +97,7 @@ impl Recorder {
         info: &HostInfo,
         agent_start: u64,
         interval: Duration,
-    ) -> anyhow::Result<Self> {
+    ) -> Result<Self, SpoolError> {
         let options = SpoolOptions {
             dir: settings.dir.clone(),
             max_bytes: settings.max_bytes,

@@ -37,7 +37,7 @@ pub fn finish(result: &anyhow::Result<Outcome>) -> ExitCode {
     if let (Err(error), true) = (result, code != 0) {
         let hint = if code == 2 { "\nTry --help." } else { "" };
         // Standard error may be closed; the exit code still reports the error.
-        let _ = writeln!(io::stderr(), "cpumon: {}{hint}", Chain(error));
+        let _ = writeln!(io::stderr(), "cpumon: {}{hint}", Chain(error.as_ref()));
     }
     ExitCode::from(code)
 }

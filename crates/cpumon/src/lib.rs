@@ -45,7 +45,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use anyhow::Context;
-use cpumon_agent::{AgentArgs, DataMissing};
+use cpumon_agent::{AgentArgs, AgentError};
 
 use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs};
 use crate::exit::{Outcome, finish};
@@ -110,11 +110,11 @@ fn agent(args: &AgentArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::wake_on(&signals::ASKS_TO_STOP).context("cannot handle signals")?;
     match cpumon_agent::run(args, signals.stop()) {
         Ok(()) => Ok(signals.outcome()),
-        Err(error) if error.is::<DataMissing>() => {
-            log::warn!("{error}");
+        Err(AgentError::DataMissing(missing)) => {
+            log::warn!("{missing}");
             Ok(Outcome::DataMissing)
         }
-        Err(error) => Err(error),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -1,0 +1,165 @@
+//! [`AgentError`], [`FlagsError`], [`DiscoverError`] and [`EnrollError`]: what can go wrong, and with what.
+
+use std::io;
+
+use cpumon_collect::CollectError;
+use cpumon_link::LinkError;
+use cpumon_link::group::GroupError;
+use cpumon_link::spool::SpoolError;
+use cpumon_link::tls::TlsError;
+use cpumon_wire::encrypted::{Exhausted, OVERHEAD_BYTES};
+use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
+
+/// The agent ends after this many failed passes in a row: the error is not temporary.
+pub(crate) const MAX_FAILED_PASSES: u64 = 10;
+
+/// An agent could not be started, or did not end well.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// Flags contradict each other.
+    #[error(transparent)]
+    Flags(#[from] FlagsError),
+    /// No source of measurements could be opened.
+    #[error("cannot measure this machine")]
+    Measure(#[source] CollectError),
+    /// The system gives no thread to resolve host names.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+    /// A socket for datagrams cannot be opened.
+    #[error("cannot send")]
+    Datagrams(#[source] LinkError),
+    /// The key file that the user named cannot be used.
+    #[error("cannot encrypt datagrams")]
+    GroupKeys(#[source] GroupError),
+    /// The system gives no random number for the encryption of datagrams.
+    #[error(transparent)]
+    Random(TlsError),
+    /// No more datagrams may be encrypted with this key.
+    #[error(transparent)]
+    Exhausted(#[from] Exhausted),
+    /// This machine is not enrolled, or the spool cannot be opened.
+    #[error("cannot prepare the TLS connection")]
+    PrepareConnection(#[source] ConnectionError),
+    /// The thread of the connection cannot be started.
+    #[error("cannot start the TLS connection")]
+    StartConnection(#[source] ConnectionError),
+    /// The directory of the recording cannot be used.
+    #[error("cannot record")]
+    Record(#[source] SpoolError),
+    /// The error is not temporary.
+    #[error("{MAX_FAILED_PASSES} passes failed in a row")]
+    Passes(#[source] CollectError),
+    /// The system gives no thread that reports to the service manager.
+    #[error("cannot start the watchdog's thread")]
+    Watchdog(#[source] io::Error),
+    /// It finished, but not all data was sent or recorded.
+    #[error(transparent)]
+    DataMissing(#[from] DataMissing),
+}
+
+/// The agent finished, but not all data was sent or recorded: exit code 3.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "data is missing: {unsent} datagrams could not be sent, {unrecorded} snapshots could not be recorded, \
+     {unacknowledged} were not acknowledged by a receiver, {failed} passes failed"
+)]
+pub struct DataMissing {
+    /// Datagrams that could not be sent.
+    pub unsent: u64,
+    /// Snapshots that could not be recorded.
+    pub unrecorded: u64,
+    /// Snapshots for a TLS connection that no receiver has acknowledged.
+    pub unacknowledged: u64,
+    /// Collection passes that failed.
+    pub failed: u64,
+}
+
+/// What a TLS connection needs could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectionError {
+    /// The identity cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// The directory of the spool cannot be used.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
+    /// The system gives no thread.
+    #[error(transparent)]
+    Thread(#[from] io::Error),
+}
+
+/// Flags contradict each other in a way that clap cannot detect.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlagsError {
+    /// Both `--to enrolled` and `--to tls://…`.
+    #[error("--to enrolled already includes every receiver: remove the tls:// targets")]
+    EnrolledAndTls,
+    /// `--spool` without a TLS target.
+    #[error(
+        "--spool needs a receiver that acknowledges snapshots: add --to tls://ADDR:PORT, or use --record DIR"
+    )]
+    SpoolWithoutTls,
+    /// `--spool` and `--record` name the same directory.
+    #[error(
+        "--spool and --record need two different directories: the spool is emptied, the recording is not"
+    )]
+    SpoolIsRecording,
+    /// `--group-key` where no datagrams are sent.
+    #[error(
+        "--group-key encrypts datagrams, and none are sent: tls:// uses keys of its own, a recording is not encrypted"
+    )]
+    KeyWithoutDatagrams,
+    /// Encrypted datagrams would have no space for a row.
+    #[error(
+        "--max-datagram must be at least {} with --group-key: encryption adds {OVERHEAD_BYTES} bytes",
+        MIN_DATAGRAM_BYTES + OVERHEAD_BYTES
+    )]
+    ShortDatagrams,
+}
+
+/// The search for receivers failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DiscoverError {
+    /// No socket could be opened.
+    #[error("cannot ask for receivers")]
+    Search(#[source] LinkError),
+    /// This machine is on no network.
+    #[error(
+        "no interface to ask on: it must be up, have an address and not be loopback; choose one with --interface NAME"
+    )]
+    NoInterface,
+}
+
+/// This machine could not be enrolled.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnrollError {
+    /// No user can compare the code.
+    #[error(
+        "enroll --discover without a terminal needs --key KEY, which the receiver prints when it starts: no user can confirm here that the \
+         right receiver has answered"
+    )]
+    NoTerminal,
+    /// The search failed.
+    #[error(transparent)]
+    Discover(#[from] DiscoverError),
+    /// No receiver has the wanted key.
+    #[error("no receiver with key {0} answers; `cpumon-agent discover` lists those that do")]
+    UnknownKey(String),
+    /// No receiver answers; the text says what did.
+    #[error("{0}")]
+    NoAnswer(String),
+    /// Several receivers answer; the text lists them.
+    #[error("several receivers answer; choose one with --key KEY\n{0}")]
+    Ambiguous(String),
+    /// This machine has no host id.
+    #[error("cannot identify this machine")]
+    Machine(#[source] CollectError),
+    /// The receiver cannot be reached or refuses this machine, or the key cannot be stored.
+    #[error("cannot enroll")]
+    Enroll(#[source] TlsError),
+}
