@@ -55,14 +55,14 @@ impl std::fmt::Display for CpuShare {
 
 /// The text is not a share of a CPU.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a share of one CPU from 0.01% to 100%, such as 1%")]
+#[error("expected a share of one CPU from 0.01% to 100%, such as 1% or 1")]
 pub struct ParseCpuShareError;
 
 impl FromStr for CpuShare {
     type Err = ParseCpuShareError;
 
     fn from_str(text: &str) -> Result<Self, ParseCpuShareError> {
-        let number = text.strip_suffix('%').ok_or(ParseCpuShareError)?;
+        let number = text.strip_suffix('%').unwrap_or(text);
         let percent: f64 = number.trim_end().parse().map_err(|_| ParseCpuShareError)?;
         // NaN is in no range, so it is refused too.
         if (0.01..=100.0).contains(&percent) { Ok(Self(percent / 100.0)) } else { Err(ParseCpuShareError) }
@@ -425,10 +425,17 @@ mod tests {
 
     #[test]
     fn a_share_is_read_and_shown() {
-        for (text, shown) in [("1%", "1%"), ("0.5 %", "0.5%"), ("100%", "100%"), ("0.01%", "0.01%")] {
+        for (text, shown) in [
+            ("1", "1%"),
+            ("0.5", "0.5%"),
+            ("1%", "1%"),
+            ("0.5 %", "0.5%"),
+            ("100%", "100%"),
+            ("0.01%", "0.01%"),
+        ] {
             assert_eq!(text.parse::<CpuShare>().map(|share| share.to_string()), Ok(shown.to_owned()));
         }
-        for text in ["", "1", "%", "0%", "101%", "-1%", "NaN%", "inf%", "one%"] {
+        for text in ["", "0", "101", "%", "0%", "101%", "-1%", "NaN%", "inf%", "one%"] {
             assert_eq!(text.parse::<CpuShare>(), Err(ParseCpuShareError), "{text}");
         }
     }
