@@ -86,7 +86,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
             let _ = write!(line, "; {name} {}", count - before);
         }
     }
-    if now.sent.errors > then.sent.errors {
+    if now.sent.errors - now.sent.unresolved > then.sent.errors - then.sent.unresolved {
         let kinds: Vec<String> = now.sent.by_kind().map(|(kind, count)| format!("{count}x {kind}")).collect();
         let _ = write!(line, " (since the start: {})", kinds.join(", "));
     }
@@ -94,7 +94,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
 }
 
 /// Counts that are reported when they grew. Send errors come last, because their kinds follow them in the line.
-fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 10] {
+fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 11] {
     let (health, before) = (&now.health, &then.health);
     [
         ("failed passes", then.failed, now.failed),
@@ -106,7 +106,8 @@ fn troubles(now: &Totals, then: &Totals) -> [(&'static str, u64, u64); 10] {
         ("exec events lost", before.execs_lost, health.execs_lost),
         ("ending events lost", before.endings_lost, health.endings_lost),
         ("cut events lost", before.cuts_lost, health.cuts_lost),
-        ("send errors", then.sent.errors, now.sent.errors),
+        ("not sent, name without an address", then.sent.unresolved, now.sent.unresolved),
+        ("send errors", then.sent.errors - then.sent.unresolved, now.sent.errors - now.sent.unresolved),
     ]
 }
 

@@ -36,8 +36,10 @@ pub struct Destinations {
     is_expanded: bool,
     pub v4: Vec<Destination>,
     pub v6: Vec<Destination>,
-    /// Targets that have no destination now.
+    /// Targets that have no destination now; names excluded.
     pub unreachable: u64,
+    /// Names without an address now.
+    pub unresolved: u64,
 }
 
 impl Destinations {
@@ -59,6 +61,7 @@ impl Destinations {
             v4: Vec::new(),
             v6: Vec::new(),
             unreachable: 0,
+            unresolved: 0,
         }
     }
 
@@ -99,7 +102,7 @@ impl Destinations {
     fn expand(&mut self) {
         self.v4.clear();
         self.v6.clear();
-        self.unreachable = 0;
+        (self.unreachable, self.unresolved) = (0, 0);
         let mut names = self.names.iter();
         for target in &self.targets {
             let before = self.v4.len() + self.v6.len();
@@ -109,10 +112,13 @@ impl Destinations {
                     list.push(destination);
                 }
             };
+            let mut is_resolved = false;
             match target {
                 Target::Unicast(address) => add(Destination::routed(*address)),
                 Target::Name { .. } => {
-                    names.next().copied().flatten().map(Destination::routed).into_iter().for_each(add);
+                    let address = names.next().copied().flatten();
+                    is_resolved = address.is_some();
+                    address.map(Destination::routed).into_iter().for_each(add);
                 }
                 Target::Broadcast { port, interfaces } => {
                     let to = |from: &InterfaceAddress| {
@@ -131,7 +137,12 @@ impl Destinations {
                     }
                 }
             }
-            self.unreachable += u64::from(self.v4.len() + self.v6.len() == before);
+            // A destination that several targets share does not make the others unreachable.
+            let is_missing = self.v4.len() + self.v6.len() == before;
+            match target {
+                Target::Name { .. } => self.unresolved += u64::from(is_missing && !is_resolved),
+                _ => self.unreachable += u64::from(is_missing),
+            }
         }
     }
 }

@@ -107,8 +107,12 @@ impl UdpSender {
         if unreachable > 0 {
             self.destinations.suspect();
             if self.stats.count_errors(libc::ENETUNREACH, unreachable) {
-                log::warn!("a target has no address now (no interface up, or its name is unknown)");
+                log::warn!("a target has no address now: no interface is up");
             }
+        }
+        let unresolved = self.destinations.unresolved * datagrams.len() as u64;
+        if unresolved > 0 && self.stats.count_unresolved(unresolved) {
+            log::warn!("nothing is sent to a receiver whose name has no address");
         }
         let families = [(&self.v4, &self.destinations.v4), (&self.v6, &self.destinations.v6)];
         let mut is_suspect = false;

@@ -9,8 +9,10 @@ pub struct SendStats {
     pub datagrams: u64,
     /// Bytes of those.
     pub bytes: u64,
-    /// Datagrams that it refused, or that had nowhere to go (no interface up, name not known).
+    /// Datagrams that it refused, or that had nowhere to go (no interface up, name without an address).
     pub errors: u64,
+    /// Those of them for whose receiver's name there was no address.
+    pub unresolved: u64,
     /// Times the list of destinations changed (an interface came, went or got another address).
     pub destination_changes: u64,
     by_errno: [(i32, u64); SendStats::KINDS],
@@ -26,6 +28,14 @@ impl SendStats {
             .iter()
             .take_while(|row| row.1 > 0)
             .map(|row| (io::Error::from_raw_os_error(row.0), row.1))
+    }
+
+    /// Counts datagrams for a name without an address; returns whether these are the first.
+    pub(crate) fn count_unresolved(&mut self, count: u64) -> bool {
+        let is_new = self.unresolved == 0;
+        self.errors += count;
+        self.unresolved += count;
+        is_new
     }
 
     /// Counts errors; returns whether this kind is new.
