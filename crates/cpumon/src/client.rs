@@ -140,7 +140,7 @@ impl Client {
         }
         let mut response = request.call().map_err(|error| ClientError::Unreachable {
             url: self.base.clone(),
-            reason: error.to_string(),
+            reason: without_tls(&error).unwrap_or_else(|| error.to_string()),
         })?;
         let status = response.status().as_u16();
         // A long poll that ran out of time: nothing is wrong.
@@ -154,6 +154,14 @@ impl Client {
             return Ok(Some((url, body)));
         }
         match serde_json::from_slice::<api::Problem>(&body) {
+            Ok(problem) if status == 401 => {
+                let how = "give --login-token TOKEN or CPUMON_LOGIN_TOKEN; `cpumon login-token add NAME` on the receiver makes one";
+                Err(ClientError::Refused {
+                    url,
+                    status,
+                    detail: format!("{} To log in, {how}", problem.detail),
+                })
+            }
             Ok(problem) => {
                 let text = format!("{} {}", problem.detail, problem.how);
                 Err(ClientError::Refused { url, status, detail: text.trim_end().to_owned() })
@@ -244,6 +252,12 @@ impl Client {
             Err(error) => Err(error),
         }
     }
+}
+
+/// What to write where the other side answers without TLS.
+fn without_tls(error: &ureq::Error) -> Option<String> {
+    let is_plain = error.to_string().contains("InvalidContentType");
+    is_plain.then(|| "it answers without TLS: write http:// in place of https://".to_owned())
 }
 
 /// TLS with the one certificate that the user trusts: receivers make their own.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::pki_types::ServerName;
-use rustls::{CertificateError, ClientConfig, ClientConnection};
+use rustls::{CertificateError, ClientConfig, ClientConnection, InvalidMessage};
 
 use super::TlsError;
 use super::crypto::RECEIVER_NAME;
@@ -43,6 +43,7 @@ pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
         TlsError::Tls(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
             TlsError::WrongKey { address: address.to_owned() }
         }
+        TlsError::Tls(rustls::Error::InvalidMessage(InvalidMessage::InvalidContentType)) => TlsError::NotTls,
         other => other,
     })?;
     Ok(pipe)

@@ -78,6 +78,9 @@ pub enum TlsError {
     /// TLS refuses the other side, or the other side refuses us.
     #[error("TLS: {0}")]
     Tls(rustls::Error),
+    /// The other side answers in another protocol, such as HTTP.
+    #[error("the other side does not speak TLS: this must be the port that `cpumon serve --tls` listens on")]
+    NotTls,
     /// The other side says what makes no sense.
     #[error("unexpected message: {0}")]
     Message(MessageError),
