@@ -66,9 +66,11 @@ impl UdpSender {
         match self.pace {
             None => self.send_unpaced(datagrams, &mut patience),
             Some(pace) => {
+                let mut due = Instant::now();
                 for datagram in datagrams {
                     self.send_unpaced(std::slice::from_ref(datagram), &mut patience);
-                    thread::sleep(pace);
+                    due = next_due(due, pace, Instant::now());
+                    thread::sleep(due.saturating_duration_since(Instant::now()));
                 }
             }
         }
@@ -200,6 +202,13 @@ fn is_sign_of_change(errno: i32) -> bool {
     matches!(errno, EADDRNOTAVAIL | EHOSTUNREACH | EINVAL | ENETDOWN | ENETUNREACH | ENODEV | ENXIO)
 }
 
+/// When the datagram after this one is due. The next pause is shorter by what this one was too long: else a
+/// large set would take longer than the sum of its pauses. By one pause at most, because many datagrams at once would overflow a receiver's buffer.
+fn next_due(due: Instant, pace: Duration, now: Instant) -> Instant {
+    let due = due + pace;
+    now.checked_sub(pace).map_or(due, |earliest| due.max(earliest))
+}
+
 /// A socket of this family: an error if it is `needed`, `None` if it is only `useful` and this machine has none.
 fn open_family(domain: Domain, needed: bool, useful: bool) -> Result<Option<Socket>, LinkError> {
     if !needed && !useful {
@@ -243,5 +252,22 @@ impl Target {
 
     fn is_v6(&self) -> bool {
         !self.is_v4() && !self.is_name()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_that_was_too_long_shortens_the_next_one_and_makes_no_burst() {
+        let ms = Duration::from_millis;
+        let (begin, pace) = (Instant::now() + ms(1_000), ms(2));
+        assert_eq!(next_due(begin, pace, begin), begin + ms(2));
+        // 0.5 ms late: the next datagram is due as if it had been in time.
+        assert_eq!(next_due(begin + ms(2), pace, begin + Duration::from_micros(2_500)), begin + ms(4));
+        // 300 ms late: one datagram at once, not 150.
+        let due = next_due(begin + ms(2), pace, begin + ms(302));
+        assert_eq!((due, next_due(due, pace, begin + ms(302))), (begin + ms(300), begin + ms(302)));
     }
 }

@@ -16,3 +16,4 @@ mod sandbox;
 mod scene;
 mod soak;
 mod travel;
+mod v1_pace;
