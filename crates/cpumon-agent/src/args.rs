@@ -68,7 +68,8 @@ pub struct AgentArgs {
     #[arg(long = "interface", value_name = "NAME", env = "CPUMON_INTERFACE", value_delimiter = ',')]
     pub interfaces: Vec<String>,
 
-    /// Send datagrams in version 1 of the protocol, for receivers of 2012 and 2013 (cpumonRcv)
+    /// Send datagrams in version 1 of the protocol, for receivers of 2012 and 2013 (cpumonRcv): each process in each set, idle ones
+    /// with zeros; an apostrophe in a name as U+2019
     #[arg(long, env = "CPUMON_V1")]
     pub v1: bool,
 

@@ -1,5 +1,8 @@
 //! [`SetEncoder`]: writes one of our intervals as a v1 set that every original receiver takes. v1 counts
 //! whole ms, so the parts below 1 ms are carried to the next set and no time is lost over the long run.
+//!
+//! Every process is in every set, with zeros where it was idle: the original's screen changes a row only when a datagram for
+//! it comes, so a process that is left out keeps its last value there, and the means and the pivot are wrong.
 
 use cpumon_model::{Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
 
@@ -12,6 +15,9 @@ use crate::Datagrams;
 /// Longest process name sent, bytes; longer ones are cut.
 pub(super) const MAX_NAME_BYTES: usize = 1_024;
 const NS_PER_MS: i64 = 1_000_000;
+/// Sent in place of `'`: the original puts names into its SQL as they are, so an apostrophe costs it the row, and a crafted
+/// name its tables.
+const APOSTROPHE: char = '\u{2019}';
 
 /// What one set held and what did not fit. Everything but `processes` and `threads` is for the user to see.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -123,7 +129,10 @@ impl SetEncoder {
         }
     }
 
-    /// Writes the set of one interval: each process that ran, then the end marker.
+    /// Writes the set of one interval: each process, those with time first, then the end marker.
+    ///
+    /// The order has two reasons. Of several processes with one name the original's pivot shows the first that came, and a
+    /// receiver that does not take all of a set should lose the idle ones.
     ///
     /// `utc_offset_s`: the device's local time less UTC, seconds; v1 stamps are local time.
     pub fn encode(&mut self, interval: &Interval, utc_offset_s: i32, out: &mut Datagrams) -> SetReport {
@@ -140,11 +149,12 @@ impl SetEncoder {
         // The interval has its threads by their own key; a datagram needs those of one process together.
         self.order.sort_unstable();
         let stamp = Stamp::of(interval, utc_offset_s);
-        for (at, process) in interval.processes.iter().enumerate() {
-            let millis = self.processes.millis.get(at).copied().unwrap_or_default();
-            // A process without new time may still have a whole millisecond: its end rounds the rest up.
-            if !process.delta.is_zero() || !millis.is_zero() {
-                self.process(interval, process, millis, stamp, out, &mut report);
+        for is_idle in [false, true] {
+            for (at, process) in interval.processes.iter().enumerate() {
+                let millis = self.processes.millis.get(at).copied().unwrap_or_default();
+                if millis.is_zero() == is_idle {
+                    self.process(interval, process, millis, stamp, out, &mut report);
+                }
             }
         }
         out.push().extend_from_slice(&super::END_OF_TRANSFER);
@@ -162,20 +172,17 @@ impl SetEncoder {
         out: &mut Datagrams,
         report: &mut SetReport,
     ) {
-        let name = cut(&process.info.name, MAX_NAME_BYTES);
-        report.names_cut += u64::from(name.len() < process.info.name.len());
+        let Datagram::Process(datagram) = &mut self.datagram else { return };
+        report.names_cut += u64::from(!put_name(&mut datagram.name, process.info.executable()));
+        stamp.put(datagram, process.key.pid, millis);
+        datagram.threads.clear();
+        let fits = (self.max_datagram - PROCESS_BYTES - datagram.name.len()) / THREAD_BYTES;
         let first = self.order.partition_point(|entry| entry.0 < process.key);
         let count = self.order[first..].iter().take_while(|entry| entry.0 == process.key).count();
         let rows = &self.order[first..first + count];
-        let fits = (self.max_datagram - PROCESS_BYTES - name.len()) / THREAD_BYTES;
         // Idle threads are left out only where the process does not fit: the original receives at most 32,768
         // bytes.
         let all_fit = count <= fits;
-        let Datagram::Process(datagram) = &mut self.datagram else { return };
-        datagram.name.clear();
-        datagram.name.push_str(name);
-        stamp.put(datagram, process.key.pid, millis);
-        datagram.threads.clear();
         let mut sent = 0_u64;
         for &(_, at) in rows {
             let (Some(row), Some(&time)) = (interval.threads.get(at), self.threads.millis.get(at)) else {
@@ -258,7 +265,15 @@ fn rest_of(delta: &Delta, fields: Fields) -> Rest {
     }
 }
 
-/// The longest beginning of `text` that has at most `max` bytes.
-fn cut(text: &str, max: usize) -> &str {
-    &text[..text.floor_char_boundary(max)]
+/// Writes a name as it is sent; `false`: it is cut, because it is too long.
+fn put_name(out: &mut String, name: &str) -> bool {
+    out.clear();
+    for c in name.chars() {
+        let c = if c == '\'' { APOSTROPHE } else { c };
+        if out.len() + c.len_utf8() > MAX_NAME_BYTES {
+            return false;
+        }
+        out.push(c);
+    }
+    true
 }

@@ -246,10 +246,67 @@ fn an_interval_becomes_a_set_in_local_ticks_and_ms() {
 }
 
 #[test]
-fn processes_that_did_not_run_are_left_out_but_the_end_is_sent() {
+fn an_idle_process_is_sent_with_zeros_behind_those_with_time() {
+    let mut all = interval(42, "idle", &[(0, 0), (0, 0)]);
+    let busy = interval(99, "busy", &[(MS, 0)]);
+    all.processes.extend(busy.processes);
+    all.threads.extend(busy.threads);
     let mut out = Datagrams::new();
-    SetEncoder::default().encode(&interval(42, "idle", &[(0, 0)]), 0, &mut out);
+    let report = SetEncoder::default().encode(&all, 0, &mut out);
+    let rows: Vec<_> = processes(&out)
+        .into_iter()
+        .map(|row| (row.name, row.user_ms, row.kernel_ms, row.threads.len()))
+        .collect();
+    assert_eq!(rows, [("busy".to_owned(), 1, 0, 1), ("idle".to_owned(), 0, 0, 2)]);
+    assert_eq!(report, SetReport { processes: 2, threads: 3, ..SetReport::default() });
+
+    // For our own receiver it is idle: a row of zeros, not no row.
+    let mut set = Set::new(AssemblerLimits::default());
+    for datagram in &out {
+        set.accept(&decode(datagram).unwrap());
+    }
+    let rows: Vec<_> = set.intervals[0].processes.iter().map(|row| (row.key.pid, row.delta.run_ns)).collect();
+    assert_eq!(rows, [(42, 0), (99, MS)]);
+}
+
+#[test]
+fn a_process_that_falls_idle_is_sent_with_zeros_once_its_time_is_reported() {
+    let mut encoder = SetEncoder::default();
+    let mut out = Datagrams::new();
+    let mut user_ms = |threads| {
+        encoder.encode(&interval(42, "pulse", threads), 0, &mut out);
+        processes(&out)[0].user_ms
+    };
+    assert_eq!([user_ms(&[(432 * MS, 0)]), user_ms(&[(0, 0)]), user_ms(&[(0, 0)])], [432, 0, 0]);
+}
+
+#[test]
+fn the_rests_of_a_process_that_ended_without_time_are_sent() {
+    let mut encoder = SetEncoder::default();
+    let mut out = Datagrams::new();
+    // Each thread has less than a ms, the process more than one.
+    encoder.encode(&interval(42, "short", &[(600_000, 0), (600_000, 0)]), 0, &mut out);
+    let mut ended = interval(42, "short", &[(0, 0), (0, 0)]);
+    ended.processes[0].life = Life::Ended;
+    ended.threads.iter_mut().for_each(|row| row.life = Life::Ended);
+    encoder.encode(&ended, 0, &mut out);
+    let process = &processes(&out)[0];
+    assert_eq!((process.user_ms, process.threads[0].user_ms, process.threads[1].user_ms), (0, 1, 1));
+    // It is over: no later set has it.
+    let over = Interval { processes: Vec::new(), threads: Vec::new(), ..ended };
+    encoder.encode(&over, 0, &mut out);
     assert_eq!(out.as_slice(), [END_OF_TRANSFER.to_vec()]);
+}
+
+#[test]
+fn an_apostrophe_does_not_reach_the_originals_sql() {
+    let mut out = Datagrams::new();
+    let name = "x',1,1,1,1,NULL);DROP TABLE Threads;--";
+    SetEncoder::default().encode(&interval(9, name, &[(MS, 0)]), 0, &mut out);
+    assert_eq!(processes(&out)[0].name, "x’,1,1,1,1,NULL);DROP TABLE Threads;--");
+    // What takes its place is longer, and still within the limit.
+    let report = SetEncoder::default().encode(&interval(9, &"'".repeat(400), &[(MS, 0)]), 0, &mut out);
+    assert_eq!((report.names_cut, processes(&out)[0].name.as_str()), (1, "’".repeat(341).as_str()));
 }
 
 #[test]
