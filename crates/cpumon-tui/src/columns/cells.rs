@@ -12,7 +12,7 @@ use cpumon_model::{
 use crate::columns::column::Col;
 use crate::feed::Task;
 use crate::history::RunTotals;
-use crate::rows::{Group, Item, group_delays, main_thread};
+use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
 use crate::text::{percent, rate, safe, short, total};
 use crate::theme::Theme;
 use crate::view::{Unit, View};
@@ -257,8 +257,10 @@ impl<'a> Cells<'a> {
                     (false, false) => safe(&info.name),
                 }
             }
-            Item::Thread(thread) if thread.comm.is_empty() => NONE.into(),
-            Item::Thread(thread) => safe(&thread.comm.to_str_lossy()),
+            Item::Thread(thread) => match &*thread_name(self.interval, thread) {
+                "" => NONE.into(),
+                name => safe(name),
+            },
         }
     }
 }

@@ -3,7 +3,7 @@
 use cpumon_model::Interval;
 
 use crate::app::App;
-use crate::rows::RowKind;
+use crate::rows::{RowKind, thread_name};
 use crate::text::contains;
 
 impl App {
@@ -43,7 +43,7 @@ impl App {
                     || row.key.pid.to_string() == needle
             }),
             RowKind::Thread(at) => shown.threads.get(at as usize).is_some_and(|row| {
-                contains(&row.comm.to_str_lossy(), needle) || row.key.tid.to_string() == needle
+                contains(&thread_name(shown, row), needle) || row.key.tid.to_string() == needle
             }),
         }
     }

@@ -11,5 +11,5 @@ mod thread_lists;
 mod tree;
 mod types;
 
-pub(crate) use lookup::{group_delays, main_thread};
+pub(crate) use lookup::{group_delays, main_thread, thread_name};
 pub(crate) use types::{Fold, GridRow, Group, Item, RowId, RowKind, RowList};

@@ -8,7 +8,7 @@ use cpumon_model::{DelayHistogram, DelayOf, Delta, Interval, ProcessInterval, Sc
 use crate::columns::Col;
 use crate::feed::Task;
 use crate::history::RunTotals;
-use crate::rows::lookup::{group_delays, main_thread};
+use crate::rows::lookup::{group_delays, main_thread, thread_name};
 use crate::rows::types::Group;
 use crate::view::View;
 
@@ -145,7 +145,7 @@ impl<'a> Sorter<'a> {
                     owner().map_or(String::new(), |process| process.info.container.to_lowercase()),
                 );
             }
-            Col::Name => return Value::Text(row.comm.to_str_lossy().to_lowercase()),
+            Col::Name => return Value::Text(thread_name(self.interval, row).to_lowercase()),
             Col::Wait => return Value::Text(longest_wait(&row.sched)),
             Col::DelayP99 => {
                 return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)), &row.sched);

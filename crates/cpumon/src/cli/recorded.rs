@@ -119,7 +119,7 @@ pub struct ImportArgs {
     /// Import into this store [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
-    /// For databases only: name of the device [default: its address, or for a database of 2012 the file's name]
+    /// For databases only: name of the device [default: its address; in a database of 2012, the file's name, or `device` for ProcessUsage.sqlite]
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
     /// For databases only: time zone of its times, such as Europe/Berlin or +02:00 [default: UTC]
