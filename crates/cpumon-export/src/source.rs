@@ -18,7 +18,7 @@ pub(crate) struct Source<'a> {
     query: &'a ExportQuery,
     pub hosts: Vec<HostRecord>,
     filter: ProcessFilter,
-    passes: u32,
+    pub passes: u32,
     /// Rows of threads that only waited are left out.
     pub only_active: bool,
 }
@@ -78,8 +78,24 @@ impl<'a> Source<'a> {
         counter: &mut Counter<'_>,
         visit: &mut dyn FnMut(&Interval, &mut Report) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
-        let range = (self.query.since_ns.unwrap_or(i64::MIN), self.query.until_ns.unwrap_or(i64::MAX));
-        let query = Query::new(host.info.host).range(range.0, range.1).what(what).filter(self.filter.clone());
+        self.walk_range(host, (i64::MIN, i64::MAX), what, counter, visit)?;
+        self.end_pass(counter);
+        Ok(())
+    }
+
+    /// As [`Source::walk`], only intervals that end after the first of two times and not after the second. It is a part of a pass.
+    pub fn walk_range(
+        &self,
+        host: &HostRecord,
+        range: (i64, i64),
+        what: What,
+        counter: &mut Counter<'_>,
+        visit: &mut dyn FnMut(&Interval, &mut Report) -> Result<(), ExportError>,
+    ) -> Result<(), ExportError> {
+        let since_ns = self.query.since_ns.unwrap_or(i64::MIN).max(range.0);
+        let until_ns = self.query.until_ns.unwrap_or(i64::MAX).min(range.1);
+        let query =
+            Query::new(host.info.host).range(since_ns, until_ns).what(what).filter(self.filter.clone());
         let query = Query { resting: !self.only_active, ..query };
         let mut resampler = self.query.interval_ns.map(Resampler::new);
         // The store's walk has errors of its own only, so an error of `visit` is carried past it.
@@ -102,7 +118,6 @@ impl<'a> Source<'a> {
         if let Some(resampler) = resampler {
             resampler.finish(&mut |merged| visit(merged, &mut counter.report))?;
         }
-        self.end_pass(counter);
         Ok(())
     }
 

@@ -56,30 +56,62 @@ fn the_pivot_of_2012_is_what_the_original_wrote() {
     assert_eq!(late, 6);
 }
 
+/// An SQL expression: the time of day of ticks in `column` on the original's clock.
+fn clock(column: &str) -> String {
+    let ms = format!("({column} / 10000 % 86400000)");
+    let hour = format!("({ms} / 3600000 % 12)");
+    format!(
+        "printf('%02d:%02d:%02d.%03d', CASE {hour} WHEN 0 THEN 12 ELSE {hour} END, {ms} / 60000 % 60, \
+         {ms} / 1000 % 60, {ms} % 1000)"
+    )
+}
+
 #[test]
-fn the_processes_export_has_every_row_with_its_idx() {
+fn the_processes_export_of_2012_is_what_the_original_wrote() {
     let Some(database) = shared("ProcessUsage.sqlite") else { return };
     let (ours, report) = imported(&database).export(&legacy(Kind::Processes, LegacyYear::Y2012));
     assert_eq!(report.rows, 1716);
     let source = Connection::open(&database).unwrap();
-    let sql = "SELECT 'device;' || Process || ';' || ProcID || ';' || User || ';' || Time || ';' || Duration || ';' || idx
-               FROM Processes ORDER BY Time, idx";
-    let mut expected = String::from("RemoteIP;Process;ProcID;User;Time;Duration;Idx\r\n");
-    expected += &lines(&source, sql);
+    let sql = format!(
+        "SELECT '\"' || Process || '\";' || ProcID || ';' || User || ';' || {} || ';' || Duration || ';' || idx
+         FROM Processes ORDER BY idx",
+        clock("Time")
+    );
+    let mut expected = String::from("Process;ProcID;User;Time;Duration;Idx\r\n");
+    expected += &lines(&source, &sql);
     assert!(ours == expected);
+    assert_eq!(
+        ours.lines().nth(1),
+        Some("\"NK.EXE\";479195138;0;12:36:21.594;3177;1"),
+        "as the original wrote it"
+    );
 }
 
 #[test]
-fn the_threads_export_has_every_row_once_with_its_idx() {
+fn the_processes_export_of_2013_has_the_device_and_all_quotes() {
     let Some(database) = shared("ProcessUsage.sqlite") else { return };
-    let (ours, report) = imported(&database).export(&legacy(Kind::Threads, LegacyYear::Y2013));
-    assert_eq!(report.rows, 41_557);
+    let (ours, _) = imported(&database).export(&legacy(Kind::Processes, LegacyYear::Y2013));
+    let expected = "RemoteIP;Process;ProcID;User;Time;Duration;Idx\r\n\
+                    \"device\";\"NK.EXE\";479195138;0;12:36:21.594;3177;1\r\n";
+    assert!(ours.starts_with(expected), "{:?}", ours.lines().next());
+}
+
+#[test]
+fn the_threads_export_has_every_row_once_in_the_originals_order() {
+    let Some(database) = shared("ProcessUsage.sqlite") else { return };
     let source = Connection::open(&database).unwrap();
-    let sql = "SELECT ThreadID || ';' || ProcID || ';' || user || ';' || kernel || ';' || duration || ';' || timestamp ||
-               ';' || idx || ';' FROM Threads ORDER BY timestamp, idx, rowid";
+    let sql = format!(
+        "SELECT ThreadID || ';' || ProcID || ';' || user || ';' || kernel || ';' || duration || ';' || {} || ';' ||
+         idx || ';' FROM Threads ORDER BY idx, rowid",
+        clock("timestamp")
+    );
     let mut expected = String::from("ThreadID;ProcID;user;kernel;duration;timestamp;idx;\r\n");
-    expected += &lines(&source, sql);
-    assert!(ours == expected);
+    expected += &lines(&source, &sql);
+    for year in [LegacyYear::Y2012, LegacyYear::Y2013] {
+        let (ours, report) = imported(&database).export(&legacy(Kind::Threads, year));
+        assert_eq!(report.rows, 41_557);
+        assert!(ours == expected);
+    }
 }
 
 #[test]

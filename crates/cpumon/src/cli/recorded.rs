@@ -35,7 +35,7 @@ pub struct ExportArgs {
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
-    /// Write the layout of the original receiver, byte for byte
+    /// Write the original receiver's layout of that year, without its faults (a missing quote, doubled and cut rows)
     #[arg(long, value_enum, value_name = "YEAR", conflicts_with_all = ["format", "json"])]
     pub legacy: Option<LegacyYear>,
     /// Only this host, by name or id

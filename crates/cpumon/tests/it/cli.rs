@@ -158,6 +158,7 @@ fn the_originals_database_is_taken_over_and_handed_out_as_it_was() {
 
     let rows = ok(&["export", "processes", "--legacy", "2013", "--store", store]);
     assert_eq!(rows.lines().count(), 1_716 + 1);
+    assert_eq!(rows.lines().nth(1), Some("\"dev\";\"NK.EXE\";479195138;0;12:36:21.594;3177;1"));
     let at = ok(&["top", "--store", store, "--at", "2003-01-01 12:09:57", "-b"]);
     assert!(at.contains("NK.EXE") || at.contains("gwes.exe"), "{at}");
 }

@@ -1,0 +1,249 @@
+//! Rows of processes and threads in the order of `Idx`.
+
+use std::io::Write;
+
+use cpumon_model::{Interval, ProcessKey, Trust};
+use cpumon_query::Past;
+use cpumon_store::legacy::SetOrder;
+use cpumon_store::{ProcessFilter, What};
+
+use super::layout::{RowLayout, write_thread};
+use super::order::{ImportedOrder, Window, order_of};
+use crate::source::{Counter, Source};
+use crate::{ExportError, ExportQuery, Progress, Report};
+
+/// How many rows are in memory.
+#[derive(Copy, Clone)]
+pub(super) struct Limits {
+    /// A window is made for about so many.
+    window_rows: u64,
+    /// More than these, and those with the highest numbers are put off to the next window.
+    most_rows: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { window_rows: 1 << 18, most_rows: 1 << 19 }
+    }
+}
+
+pub(super) fn write(
+    reader: &dyn Past,
+    query: &ExportQuery,
+    layout: RowLayout,
+    limits: Limits,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExportError> {
+    // A number belongs to a place among all rows of an interval, so imported ones are read in full and filtered here.
+    let unfiltered = ExportQuery { process: None, ..query.clone() };
+    let mut all = Source::open(reader, &unfiltered, 1)?;
+    let mut filtered = Source::open(reader, query, 1)?;
+    (all.only_active, filtered.only_active) = (true, true);
+    let mut counter = Counter::new(progress);
+    // Sums of intervals have no numbers.
+    let has_numbers =
+        query.interval_ns.is_none() && all.hosts.iter().any(|host| host.trust == Trust::Imported);
+    let order = if has_numbers {
+        (all.passes, filtered.passes) = (2, 2);
+        ImportedOrder::read(&all, layout.what, limits.window_rows, &mut counter)?
+    } else {
+        ImportedOrder::none(all.hosts.len())
+    };
+    out.write_all(layout.header().as_bytes())?;
+    let mut next = order.first_window();
+    let mut lines = WindowRows::new(layout, filtered.filter().clone(), limits.most_rows);
+    while let Some(mut window) = next {
+        lines.collect(&all, &order, &mut window, &mut counter)?;
+        lines.write(out, &mut counter)?;
+        next = order.window_after(window);
+    }
+    write_others(&filtered, &order, layout, out, &mut counter)?;
+    Ok(counter.report)
+}
+
+/// Writes the rows that no database numbered, one host after the other.
+fn write_others(
+    source: &Source<'_>,
+    order: &ImportedOrder,
+    layout: RowLayout,
+    out: &mut dyn Write,
+    counter: &mut Counter<'_>,
+) -> Result<(), ExportError> {
+    // Numbers go on behind imported ones, so none is used twice.
+    let mut last = order.last;
+    for (host, numbers) in source.hosts.iter().zip(&order.hosts) {
+        if !numbers.has_others {
+            source.end_pass(counter);
+            continue;
+        }
+        let label = source.label(host);
+        let before = counter.report.intervals;
+        source.walk(host, layout.what, counter, &mut |interval, report| {
+            if numbers.has(interval) {
+                return Ok(());
+            }
+            report.intervals += 1;
+            report.rows += write_interval(layout, &label, interval, last, out)?;
+            last = last.saturating_add(i64::try_from(interval.processes.len()).unwrap_or(i64::MAX));
+            Ok(())
+        })?;
+        counter.report.hosts += u64::from(numbers.is_empty() && counter.report.intervals > before);
+    }
+    Ok(())
+}
+
+/// Writes the rows of an interval, numbered from `last` on; returns how many.
+fn write_interval(
+    layout: RowLayout,
+    host: &str,
+    interval: &Interval,
+    last: i64,
+    out: &mut dyn Write,
+) -> Result<u64, ExportError> {
+    let idx_of = |at: usize| last.saturating_add(i64::try_from(at).map_or(i64::MAX, |at| at + 1));
+    if layout.what != What::Threads {
+        for (at, row) in interval.processes.iter().enumerate() {
+            layout.process(host, interval, row, idx_of(at), out)?;
+        }
+        return Ok(interval.processes.len() as u64);
+    }
+    // The original listed threads under their process.
+    let place = |key: ProcessKey| interval.processes.binary_search_by_key(&key, |row| row.key);
+    let mut rows: Vec<_> =
+        interval.threads.iter().map(|row| (place(row.process).map_or(0, idx_of), row)).collect();
+    rows.sort_by_key(|(idx, _)| *idx);
+    for (idx, row) in &rows {
+        write_thread(interval, row, *idx, out)?;
+    }
+    Ok(rows.len() as u64)
+}
+
+/// A line of a window, and what it is sorted by.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    idx: i64,
+    /// Numbers are unique within a database only.
+    host: usize,
+    end_ns: i64,
+    /// Threads of a process are in the order in which the device sent them.
+    position: u32,
+    /// Where its text begins and ends.
+    text: (usize, usize),
+}
+
+/// The lines of one window.
+struct WindowRows {
+    layout: RowLayout,
+    filter: ProcessFilter,
+    lines: Vec<Line>,
+    text: Vec<u8>,
+    most_rows: usize,
+}
+
+/// Where rows come from, and which are wanted.
+#[derive(Copy, Clone)]
+struct Place<'a> {
+    host: usize,
+    label: &'a str,
+    window: Window,
+}
+
+impl WindowRows {
+    fn new(layout: RowLayout, filter: ProcessFilter, most_rows: usize) -> Self {
+        Self { layout, filter, lines: Vec::new(), text: Vec::new(), most_rows }
+    }
+
+    /// Reads the rows of a window, which is made smaller if they are too many.
+    fn collect(
+        &mut self,
+        source: &Source<'_>,
+        order: &ImportedOrder,
+        window: &mut Window,
+        counter: &mut Counter<'_>,
+    ) -> Result<(), ExportError> {
+        for (at, (host, numbers)) in source.hosts.iter().zip(&order.hosts).enumerate() {
+            let Some(range) = numbers.range_of(*window) else { continue };
+            let label = source.label(host);
+            source.walk_range(host, range, self.layout.what, counter, &mut |interval, _| {
+                if let Some(order) = order_of(source.reader(), interval)? {
+                    self.add(Place { host: at, label: &label, window: *window }, interval, &order)?;
+                }
+                if self.lines.len() > self.most_rows {
+                    self.put_off(window);
+                }
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Adds those rows of an interval that the window holds.
+    fn add(&mut self, place: Place<'_>, interval: &Interval, order: &SetOrder) -> Result<(), ExportError> {
+        let Self { layout, filter, lines, text, .. } = self;
+        let mut add = |idx: i64, position: u32, begin: usize, end: usize| {
+            lines.push(Line {
+                idx,
+                host: place.host,
+                end_ns: interval.end.wall_ns,
+                position,
+                text: (begin, end),
+            });
+        };
+        let is_wanted = |at: usize| {
+            let (row, idx) = (interval.processes.get(at)?, *order.process_idx.get(at)?);
+            (place.window.holds(idx) && filter.matches(row.key, &row.info)).then_some((row, idx))
+        };
+        if layout.what != What::Threads {
+            for (row, idx) in (0..interval.processes.len()).filter_map(is_wanted) {
+                let begin = text.len();
+                layout.process(place.label, interval, row, idx, text)?;
+                add(idx, 0, begin, text.len());
+            }
+            return Ok(());
+        }
+        for (at, row) in interval.threads.iter().enumerate() {
+            let owner = interval.processes.binary_search_by_key(&row.process, |process| process.key);
+            let Some((_, idx)) = owner.ok().and_then(is_wanted) else { continue };
+            let position = order.thread_position.get(at).copied().unwrap_or(0);
+            let begin = text.len();
+            write_thread(interval, row, idx, text)?;
+            add(idx, position, begin, text.len());
+        }
+        Ok(())
+    }
+
+    /// Leaves the rows with the lower half of the numbers, and ends the window behind them. Rows of one number stay together.
+    fn put_off(&mut self, window: &mut Window) {
+        self.lines.sort_unstable();
+        let is_border = |at: &usize| self.lines[at - 1].idx != self.lines[*at].idx;
+        let half = self.lines.len() / 2;
+        let border = (half..self.lines.len()).find(is_border).or_else(|| (1..half).rev().find(is_border));
+        let Some(border) = border else { return };
+        window.high = Some(self.lines[border].idx);
+        self.lines.truncate(border);
+        let mut text = Vec::new();
+        for line in &mut self.lines {
+            let begin = text.len();
+            text.extend_from_slice(&self.text[line.text.0..line.text.1]);
+            line.text = (begin, text.len());
+        }
+        self.text = text;
+    }
+
+    /// Writes the lines in their order, and forgets them.
+    fn write(&mut self, out: &mut dyn Write, counter: &mut Counter<'_>) -> Result<(), ExportError> {
+        self.lines.sort_unstable();
+        for line in &self.lines {
+            out.write_all(&self.text[line.text.0..line.text.1])?;
+        }
+        counter.report.rows += self.lines.len() as u64;
+        self.lines.clear();
+        self.text.clear();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "rows_tests.rs"]
+mod tests;
