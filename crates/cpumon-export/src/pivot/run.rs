@@ -41,27 +41,7 @@ pub(super) fn run_within(
     source.only_active = true;
     let mut counter = Counter::new(progress);
     let mut names = Names::new(query.group_by);
-    let mut seen = Vec::with_capacity(source.hosts.len());
-    let mut budget = max_bytes;
-    for (at, host) in source.hosts.iter().enumerate() {
-        let mut first = FirstPass {
-            value: query.pivot_value,
-            host: at,
-            lives: EarlyLives::default(),
-            buffer: Some(PivotBuffer::default()),
-            budget,
-        };
-        source.walk(host, What::Processes, &mut counter, &mut |interval, _| {
-            first.observe(interval, &mut names);
-            Ok(())
-        })?;
-        if let Some(buffer) = &mut first.buffer {
-            buffer.close();
-            // The buffers of all hosts live until the second pass, so they share one budget.
-            budget = budget.saturating_sub(buffer.bytes());
-        }
-        seen.push((first.lives, first.buffer));
-    }
+    let seen = first_passes(&mut source, query.pivot_value, &mut names, &mut counter, max_bytes)?;
     // The header has the names of all hosts, so no row is written before every first pass is over.
     let order = names.sort();
     counter.report.folded = names.folded();
@@ -103,6 +83,32 @@ pub(super) fn run_within(
         counter.report.hosts += u64::from(counter.report.intervals > before);
     }
     Ok(counter.report)
+}
+
+/// The first pass over each host: when its tasks began, and its rows, as long as all of them fit into `budget` bytes.
+fn first_passes(
+    source: &mut Source<'_>,
+    value: PivotValue,
+    names: &mut Names,
+    counter: &mut Counter<'_>,
+    mut budget: usize,
+) -> Result<Vec<(EarlyLives, Option<PivotBuffer>)>, ExportError> {
+    let mut seen = Vec::with_capacity(source.hosts.len());
+    for (at, host) in source.hosts.iter().enumerate() {
+        let (lives, buffer) = (EarlyLives::default(), Some(PivotBuffer::default()));
+        let mut first = FirstPass { value, host: at, lives, buffer, budget };
+        source.walk(host, What::Processes, counter, &mut |interval, _| {
+            first.observe(interval, names);
+            Ok(())
+        })?;
+        if let Some(buffer) = &mut first.buffer {
+            buffer.close();
+            // The buffers of all hosts live until the second pass, so they share one budget.
+            budget = budget.saturating_sub(buffer.bytes());
+        }
+        seen.push((first.lives, first.buffer));
+    }
+    Ok(seen)
 }
 
 /// The first pass over one host.
