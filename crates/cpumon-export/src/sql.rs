@@ -82,7 +82,7 @@ fn ask(session: &Sql, statement: &str, answer: &mut dyn Answer) -> Result<u64, E
 
 impl Answer for Csv<'_> {
     fn columns(&mut self, names: &[&str]) -> io::Result<()> {
-        names.iter().try_for_each(|name| self.text_field(name))?;
+        names.iter().try_for_each(|name| self.name_field(name))?;
         self.end_record()
     }
 

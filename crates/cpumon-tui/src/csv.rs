@@ -80,7 +80,7 @@ fn cell<'a>(cells: &'a Cells<'_>, item: &Item<'a>, id: ColumnId) -> Value<'a> {
     }
 }
 
-/// A field: control characters spelled out, quoted where needed, with a leading apostrophe if a spreadsheet would run it as a
+/// A field: control characters spelled out, a text between quotes, with a leading apostrophe if a spreadsheet would run it as a
 /// formula.
 fn field(value: &Value<'_>) -> String {
     match value {
@@ -92,11 +92,7 @@ fn field(value: &Value<'_>) -> String {
             if text.starts_with(['=', '+', '-', '@', '|', '%', '＝', '＋', '－', '＠']) {
                 text.insert(0, '\'');
             }
-            if text.contains([',', '"', ' ', ';', '\'']) {
-                format!("\"{}\"", text.replace('"', "\"\""))
-            } else {
-                text
-            }
+            format!("\"{}\"", text.replace('"', "\"\""))
         }
     }
 }
@@ -123,9 +119,9 @@ mod tests {
         let field = |text: &str| field(&Value::Text(text.to_string().into()));
         assert_eq!(field("=cmd|' /C calc'!A0"), "\"'=cmd|' /C calc'!A0\"");
         assert_eq!(field("say \"hi\", you"), "\"say \"\"hi\"\", you\"");
-        assert_eq!(field("\t=1"), "\\t=1");
+        assert_eq!(field("\t=1"), "\"\\t=1\"");
         assert_eq!(field("-1\n"), "\"'-1\\n\"");
-        assert_eq!(field("plain"), "plain");
+        assert_eq!(field("plain"), "\"plain\"");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use cpumon_export::is_formula;
+use cpumon_model::Value as Cell;
 use serde_json::{Map, Value};
 
 use crate::cli::Format;
@@ -65,18 +65,14 @@ impl Records {
     }
 }
 
-/// Writes CSV (RFC 4180). Text that a spreadsheet would run as a formula gets an apostrophe in front.
-fn write_csv(names: &[&str], rows: &[Vec<String>], out: &mut dyn Write) -> io::Result<()> {
-    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
-    writer.write_record(names)?;
-    for row in rows {
-        writer.write_record(row.iter().map(|cell| defused(cell)))?;
-    }
-    writer.flush()
-}
-
-fn defused(cell: &str) -> String {
-    if is_formula(cell) { format!("'{cell}") } else { cell.to_owned() }
+/// Writes CSV (RFC 4180): each text between quotes, nothing for an empty one.
+fn write_csv(names: &[&'static str], rows: &[Vec<String>], out: &mut dyn Write) -> anyhow::Result<()> {
+    let cell = |cell: &String| match cell.as_str() {
+        "" => Cell::Null,
+        text => Cell::Text(text.to_owned().into()),
+    };
+    let cells = rows.iter().map(|row| row.iter().map(cell).collect());
+    Ok(cpumon_export::table(cpumon_export::Format::Csv, names, cells, out)?)
 }
 
 /// A value as rows of path and value: `receiver.datagrams`, `7`.
@@ -158,7 +154,7 @@ mod tests {
     #[test]
     fn each_format_has_the_same_rows() {
         assert_eq!(written(Format::Table), "HOST  LAST SEEN\n=a,b  now\nc\n");
-        assert_eq!(written(Format::Csv), "host,last_seen\r\n\"'=a,b\",now\r\nc,\r\n");
+        assert_eq!(written(Format::Csv), "host,last_seen\r\n\"'=a,b\",\"now\"\r\n\"c\",\r\n");
         let lines = "{\"host\":\"=a,b\",\"last_seen\":\"now\"}\n{\"host\":\"c\",\"last_seen\":\"\"}\n";
         assert_eq!(written(Format::Jsonl), lines);
         let array: Vec<Value> = serde_json::from_str(&written(Format::Json)).unwrap();
@@ -185,6 +181,9 @@ mod tests {
         let mut out = Vec::new();
         let value = serde_json::json!({"a": {"b": 1, "c": [true, null]}});
         flattened(&value).write(Format::Csv, &mut out).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "name,value\r\na.b,1\r\na.c.0,true\r\na.c.1,\r\n");
+        assert_eq!(
+            String::from_utf8(out).unwrap(),
+            "name,value\r\n\"a.b\",\"1\"\r\n\"a.c.0\",\"true\"\r\n\"a.c.1\",\r\n"
+        );
     }
 }

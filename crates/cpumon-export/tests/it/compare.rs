@@ -119,7 +119,8 @@ fn hostile_names_stay_one_row_and_run_nowhere() {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let mut found: Vec<_> = reader.records().map(|row| row.unwrap()[1].to_owned()).collect();
     let mut wanted = names.map(|name| {
-        if name.starts_with(['=', '+', '-', '@', '\t']) { format!("'{name}") } else { name.to_owned() }
+        let escaped = cpumon_model::escape(name);
+        if name.starts_with(['=', '+', '-', '@']) { format!("'{escaped}") } else { escaped.to_string() }
     });
     found.sort();
     wanted.sort();
@@ -133,7 +134,7 @@ fn each_host_is_compared_by_itself() {
     let store = Store::of([("a", one.clone()), ("b", one)]);
     let (text, report) = store.export(&query(GroupBy::Name));
     assert_eq!((report.hosts, report.rows), (2, 2));
-    assert!(text.contains("\na,x,") && text.contains("\nb,x,"), "{text}");
+    assert!(text.contains("\n\"a\",\"x\",") && text.contains("\n\"b\",\"x\","), "{text}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cpumon_export::{ExportQuery, Format, Kind, export};
 use cpumon_model::{
     CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Fields, Interval, Life, SchedDelta, SourceKind, Tables,
-    ThreadInterval, WaitReason, columns, delay_bucket, delay_range_ns,
+    ThreadInterval, WaitReason, columns, delay_bucket, delay_range_ns, escape,
 };
 use cpumon_store::Reader;
 
@@ -46,13 +46,14 @@ fn column(table: &(Vec<String>, Vec<Vec<String>>), name: &str) -> Vec<String> {
 }
 
 #[test]
-fn hostile_names_survive_csv_and_formulas_are_defused() {
+fn hostile_names_are_escaped_in_csv_and_formulas_are_defused() {
     let (text, report) = hostile_store().export(&ExportQuery::default());
     let table = parse_csv(&text);
     assert_eq!((report.rows, table.1.len()), (10, 10));
     let expected = HOSTILE.map(|name| {
-        let runs = name.starts_with(['=', '+', '-', '@', '\t', '\r']);
-        if runs { format!("'{name}") } else { name.to_owned() }
+        let runs = name.starts_with(['=', '+', '-', '@']);
+        let escaped = escape(name);
+        if runs { format!("'{escaped}") } else { escaped.to_string() }
     });
     assert_eq!(column(&table, "name"), expected);
     assert!(column(&table, "host").iter().all(|host| host == "'=host"));
@@ -79,7 +80,7 @@ fn hostile_names_are_columns_of_a_pivot() {
     let (text, _) = hostile_store().export(&query);
     let (header, rows) = parse_csv(&text);
     assert_eq!(header.len(), 6 + HOSTILE.len());
-    assert!(header.contains(&"'=cmd()".to_owned()) && header.contains(&"a\r\nb".to_owned()));
+    assert!(header.contains(&"'=cmd()".to_owned()) && header.contains(&r"a\r\nb".to_owned()));
     assert!(rows[0][6..].iter().all(|cell| cell == "7"));
 }
 

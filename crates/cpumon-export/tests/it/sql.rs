@@ -32,7 +32,7 @@ fn csv_and_json_lines_can_be_read_back() {
     let text = answer(STATEMENT, SqlFormat::Csv);
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let rows: Vec<_> = reader.records().map(Result::unwrap).collect();
-    assert_eq!((&rows[1][1], &rows[1][2], &rows[1][3]), ("'=\u{1b}[2J,\"日本\"", "123456", ""));
+    assert_eq!((&rows[1][1], &rows[1][2], &rows[1][3]), ("'=\\x1b[2J,\"日本\"", "123456", ""));
     let text = answer(STATEMENT, SqlFormat::Jsonl);
     let row: serde_json::Value = serde_json::from_str(text.lines().nth(1).unwrap()).unwrap();
     assert_eq!(row["name"], "=\u{1b}[2J,\"日本\"");

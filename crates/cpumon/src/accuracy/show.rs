@@ -143,6 +143,7 @@ pub fn csv(findings: &Findings, out: &mut dyn Write) -> Result<(), csv::Error> {
     let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
     for row in &findings.rows {
         let mut row = Row::from(row);
+        row.name = escape(&row.name).to_string();
         if is_formula(&row.name) {
             row.name.insert(0, '\'');
         }

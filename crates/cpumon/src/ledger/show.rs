@@ -227,7 +227,7 @@ pub(super) fn csv(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A field: names are quoted, and defused where a spreadsheet would take them for a formula.
+/// A field: texts are quoted, and defused where a spreadsheet would take them for a formula.
 fn field(value: Option<&Value>) -> String {
     match value {
         None | Some(Value::Null) => String::new(),
@@ -236,7 +236,7 @@ fn field(value: Option<&Value>) -> String {
             if text.starts_with(['=', '+', '-', '@']) {
                 text.insert(0, '\'');
             }
-            if text.contains([',', '"', '\'']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
+            format!("\"{}\"", text.replace('"', "\"\""))
         }
         Some(other) => other.to_string(),
     }
@@ -363,6 +363,6 @@ mod tests {
             (&"worst".into(), &90_000_000.into())
         );
         assert_eq!(objects[4]["unattributed_ns"], -40_000_000, "more booked than there was is as bad");
-        assert!(table.lines().nth(1).unwrap().starts_with("host,\"'=cmd\",,"), "{table}");
+        assert!(table.lines().nth(1).unwrap().starts_with("\"host\",\"'=cmd\",,"), "{table}");
     }
 }

@@ -114,7 +114,7 @@ fn what_came_before_enrolment_stays_unauthenticated() {
     let ends = |trust: &str| {
         let query = format!("SELECT end_utc FROM host_interval WHERE trust = '{trust}' ORDER BY end_ns");
         let rows = ok(&["sql", "--store", serve.store(), "--format", "csv", &query]);
-        rows.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        rows.lines().skip(1).map(|end| end.trim_matches('"').to_owned()).collect::<Vec<_>>()
     };
     let udp = serve.udp.to_string();
     let interval = ["--source", "procfs", "--interval", "100ms", "--count", "6"];
@@ -154,7 +154,7 @@ fn plain_datagrams_of_an_enrolled_machine_are_another_host() {
     eventually("both are stored", || {
         let stored = stored();
         let has = |row: &str| stored.lines().any(|line| line == row);
-        (has("device,authenticated") && has("device@127.0.0.1,unauthenticated")).then_some(())
+        (has(r#""device","authenticated""#) && has(r#""device@127.0.0.1","unauthenticated""#)).then_some(())
     });
 }
 
@@ -174,10 +174,10 @@ fn a_device_that_another_process_revokes_is_cut_off_and_the_audit_log_says_so() 
     let audit = ok(&["audit", "--state", state, "--since", "1h", "--format", "csv"]);
     for entry in [
         "token made",
-        "enrolled,127.0.0.1,device (",
+        r#""enrolled","127.0.0.1","device ("#,
         "revoked",
-        "refused,127.0.0.1",
-        "exported,127.0.0.1,processes",
+        r#""refused","127.0.0.1""#,
+        r#""exported","127.0.0.1","processes"#,
     ] {
         assert!(audit.contains(entry), "{entry}: {audit}");
     }

@@ -84,7 +84,7 @@ fn an_encrypted_host_is_shown_as_such_and_plain_datagrams_are_refused() {
     eventually("its trust is stored", || {
         let query = "SELECT host, trust FROM hosts";
         let rows = text(&run(&["sql", "--store", receiver.serve.store(), "--format", "csv", query]).stdout);
-        rows.contains("dev,sealed").then_some(())
+        rows.contains(r#""dev","sealed""#).then_some(())
     });
     end(encrypting);
 }
@@ -314,7 +314,7 @@ fn an_encrypted_broadcast_reaches_the_receiver_and_a_stranger_on_the_wire_does_n
     for (target, intervals) in targets.into_iter().zip([7, 15, 23]) {
         send("device", &[target, &["--group-key", keys]].concat());
         let query = "SELECT host, trust, count(*) FROM host_interval GROUP BY host";
-        let expected = format!("device,sealed,{intervals}");
+        let expected = format!(r#""device","sealed",{intervals}"#);
         eventually(&expected, || {
             let rows = ok(&["sql", "--store", serve.store(), "--format", "csv", query]);
             rows.contains(&expected).then_some(())

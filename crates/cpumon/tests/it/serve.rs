@@ -19,7 +19,7 @@ fn a_live_host_has_a_ledger_and_the_cost_of_measuring() {
     agent.wait().unwrap();
     assert_eq!(accounts.status.code(), Some(0), "{accounts:?}");
     let accounts = String::from_utf8(accounts.stdout).unwrap();
-    assert!(accounts.lines().filter(|line| line.contains(",dev,")).count() > 1, "{accounts}");
+    assert!(accounts.lines().filter(|line| line.contains(",\"dev\",")).count() > 1, "{accounts}");
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
     let cost = &status["agents"][0];
     assert_eq!(cost["host"], "dev", "{status}");
