@@ -1,6 +1,6 @@
 //! Exports with fixed columns: processes, threads, ledger. Their columns are those of `cpumon_model::COLUMNS`, in that order.
 
-use cpumon_model::{Column, Interval, IntervalView, Tables, Value, columns};
+use cpumon_model::{Column, Interval, IntervalView, Tables, ThreadInterval, Value, columns};
 use cpumon_query::Past;
 use cpumon_store::What;
 
@@ -26,7 +26,8 @@ pub(crate) fn run(
 ) -> Result<Report, ExportError> {
     let (table, what) = table_of(query.kind);
     let columns: Vec<&'static Column> = columns(table).collect();
-    let source = Source::open(reader, query, 1)?;
+    let mut source = Source::open(reader, query, 1)?;
+    source.only_active = query.only_active;
     let mut counter = Counter::new(progress);
     sink.header(&columns.iter().map(|column| column.name).collect::<Vec<_>>())?;
     for host in &source.hosts {
@@ -34,7 +35,7 @@ pub(crate) fn run(
         let before = counter.report.intervals;
         source.walk(host, what, &mut counter, &mut |interval, report| {
             report.intervals += 1;
-            report.rows += write_rows(&label, interval, query.kind, &columns, sink)?;
+            report.rows += write_rows(&label, interval, query, &columns, sink)?;
             Ok(())
         })?;
         counter.report.hosts += u64::from(counter.report.intervals > before);
@@ -42,16 +43,25 @@ pub(crate) fn run(
     Ok(counter.report)
 }
 
+/// Whether a thread did more than to wait, as the WHERE in `docs/export.md` says it in SQL.
+fn is_active(thread: &ThreadInterval) -> bool {
+    let delta = &thread.delta;
+    delta.run_ns > 0
+        || delta.run_delay_ns > 0
+        || delta.voluntary_switches > 0
+        || delta.involuntary_switches > 0
+}
+
 fn write_rows(
     host: &str,
     interval: &Interval,
-    kind: Kind,
+    query: &ExportQuery,
     columns: &[&'static Column],
     sink: &mut dyn RowSink,
 ) -> Result<u64, ExportError> {
     let view = IntervalView::new(host, interval);
     let mut cells: Vec<Value<'_>> = Vec::with_capacity(columns.len());
-    match kind {
+    match query.kind {
         Kind::Processes => {
             for process in &interval.processes {
                 cells.clear();
@@ -61,12 +71,14 @@ fn write_rows(
             Ok(interval.processes.len() as u64)
         }
         Kind::Threads => {
-            for thread in &interval.threads {
+            let mut rows = 0;
+            for thread in interval.threads.iter().filter(|thread| !query.only_active || is_active(thread)) {
                 cells.clear();
                 cells.extend(columns.iter().map(|column| view.thread(thread, column.id)));
                 sink.row(&cells)?;
+                rows += 1;
             }
-            Ok(interval.threads.len() as u64)
+            Ok(rows)
         }
         Kind::Ledger | Kind::Pivot | Kind::Compare => {
             cells.extend(columns.iter().map(|column| view.host(column.id)));

@@ -89,6 +89,8 @@ pub struct ExportQuery {
     pub group_by: GroupBy,
     /// The value of a pivot's cells.
     pub pivot_value: PivotValue,
+    /// Only threads with run time, run delay or context switches in the interval, not those that only waited.
+    pub only_active: bool,
     /// The ranges of a comparison, which ignores `since_ns`, `until_ns` and `interval_ns`.
     pub compared: Option<Compared>,
 }

@@ -50,6 +50,7 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
         interval_ns: interval_ns.context("--interval is too long")?,
         group_by: args.by,
         pivot_value: args.value,
+        only_active: args.active,
         compared,
     })
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use cpumon_export::{ExportQuery, Format, Kind, export};
 use cpumon_model::{
-    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Fields, Interval, Life, SchedDelta, SourceKind, Tables,
-    ThreadInterval, WaitReason, columns, delay_bucket, delay_range_ns, escape,
+    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, Interval, Life, SchedDelta, SourceKind,
+    Tables, ThreadInterval, WaitReason, columns, delay_bucket, delay_range_ns, escape,
 };
 use cpumon_store::Reader;
 
@@ -276,6 +276,32 @@ fn a_closed_pipe_is_an_error_of_its_own() {
         let error = export(&reader, &query, &mut Closed, &mut |_| {}).unwrap_err();
         assert!(error.is_broken_pipe(), "{error}");
     }
+}
+
+#[test]
+fn active_threads_are_those_that_did_more_than_to_wait() {
+    let mut only = interval(10);
+    let parent = process(100, "web", 40);
+    let doing = |tid, delta| ThreadInterval { delta, ..thread(&parent, tid) };
+    only.threads = vec![
+        doing(100, Delta::default()),
+        doing(101, Delta { run_ns: 1, ..Delta::default() }),
+        doing(102, Delta { run_delay_ns: 1, ..Delta::default() }),
+        doing(103, Delta { voluntary_switches: 1, ..Delta::default() }),
+        doing(104, Delta { involuntary_switches: 1, ..Delta::default() }),
+    ];
+    // A thread that was born is stored without having done anything.
+    only.threads[0].life = Life::Born;
+    only.processes = vec![parent];
+    let store = Store::of([("alpha", only)]);
+    let all = ExportQuery { kind: Kind::Threads, ..ExportQuery::default() };
+    let active = ExportQuery { only_active: true, ..all.clone() };
+    let tids = |query| column(&parse_csv(&store.export(query).0), "tid");
+    assert_eq!(tids(&all), ["100", "101", "102", "103", "104"]);
+    assert_eq!(
+        (tids(&active), store.export(&active).1.rows),
+        (vec!["101".into(), "102".into(), "103".into(), "104".into()], 4)
+    );
 }
 
 #[test]

@@ -58,6 +58,8 @@ pub(super) struct Wanted {
     value: Option<String>,
     /// `csv` or `jsonl`.
     format: Option<String>,
+    /// Of `threads`: `true` leaves out threads that only waited, which have neither run time nor run delay nor switches.
+    active: Option<bool>,
     /// The layout of the original receiver instead: `2012` or `2013`.
     legacy: Option<String>,
 }
@@ -106,6 +108,7 @@ impl Wanted {
             interval_ns: self.interval_ns,
             group_by: choice::<GroupBy>(self.by.as_deref())?,
             pivot_value: choice::<PivotValue>(self.value.as_deref())?,
+            only_active: self.active.unwrap_or(false),
             compared,
         })
     }
@@ -123,6 +126,9 @@ impl Wanted {
         line.option("interval", self.interval_ns.map(length));
         line.option("by", self.by.clone());
         line.option("value", self.value.clone());
+        if self.active == Some(true) {
+            line.flag("active");
+        }
         line.option("format", self.format.clone());
         line.option("legacy", self.legacy.clone());
         line

@@ -53,6 +53,9 @@ pub struct ExportArgs {
     /// Only processes of this name, or this process id
     #[arg(long, value_name = "NAME|PID")]
     pub process: Option<String>,
+    /// For `threads`: leave out threads that only waited: no run time, no run delay and no context switch in the interval
+    #[arg(long)]
+    pub active: bool,
     /// Sum up over this time instead of writing each interval: 10s, 1m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub interval: Option<Duration>,
