@@ -39,6 +39,6 @@ pub use export::{check, export, table};
 pub use file::OutputFile;
 pub use jsonl::jsonl;
 pub use legacy::legacy;
-pub use query::{Compared, ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, Report};
+pub use query::{Compared, ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, QueryPart, Report};
 pub use sql::{SqlFormat, sql};
 pub use text_table::TextTable;

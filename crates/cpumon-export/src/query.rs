@@ -17,6 +17,41 @@ words! {
     Compare = "compare": "Two ranges side by side, one row for each name (--before, --after)",
 }
 
+/// A part of a query that has a meaning for some kinds only.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum QueryPart {
+    /// [`ExportQuery::group_by`].
+    GroupBy,
+    /// [`ExportQuery::pivot_value`].
+    PivotValue,
+    /// [`ExportQuery::process`].
+    Process,
+    /// [`ExportQuery::interval_ns`].
+    Interval,
+    /// [`ExportQuery::only_active`].
+    Active,
+}
+
+impl QueryPart {
+    /// The kinds that it has a meaning for.
+    #[must_use]
+    pub const fn kinds(self) -> &'static [Kind] {
+        match self {
+            Self::GroupBy => &[Kind::Pivot, Kind::Compare],
+            Self::PivotValue => &[Kind::Pivot],
+            Self::Process => &[Kind::Processes, Kind::Threads, Kind::Pivot, Kind::Compare],
+            Self::Interval => &[Kind::Processes, Kind::Threads, Kind::Pivot, Kind::Ledger],
+            Self::Active => &[Kind::Threads],
+        }
+    }
+
+    /// Whether the original's layouts leave it to the user: their pivot has user time by name, and their threads are active.
+    #[must_use]
+    pub const fn is_in_legacy(self) -> bool {
+        matches!(self, Self::Process | Self::Interval)
+    }
+}
+
 /// Layout of the file on disk.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {

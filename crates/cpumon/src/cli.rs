@@ -12,6 +12,7 @@ use cpumon_agent::{variable_of, with_old_variable};
 mod charts;
 mod devices;
 pub mod examples;
+mod export_parts;
 mod format;
 mod live;
 mod receiver;

@@ -35,10 +35,11 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
     let kind = args.kind.context("export needs a KIND")?;
     let (since_ns, until_ns) = args.range.range_ns()?;
     let compared = compared(kind, args)?;
+    args.check_parts(kind)?;
     let interval_ns = args.interval.map(|interval| u64::try_from(interval.as_nanos())).transpose();
     Ok(ExportQuery {
         kind,
-        format: match (args.legacy, args.wanted_format()) {
+        format: match (args.legacy, args.wanted_format()?) {
             (Some(year), _) => Format::Legacy(year),
             (None, ExportFormat::Csv) => Format::Csv,
             (None, ExportFormat::Jsonl | ExportFormat::Json) => Format::Jsonl,
@@ -48,8 +49,8 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
         until_ns,
         process: args.process.clone(),
         interval_ns: interval_ns.context("--interval is too long")?,
-        group_by: args.by,
-        pivot_value: args.value,
+        group_by: args.by.unwrap_or_default(),
+        pivot_value: args.value.unwrap_or_default(),
         only_active: args.active,
         compared,
     })
@@ -86,7 +87,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     audit.note(AuditEvent::Exported, &this_user(), &format!("{:?}", query.kind).to_lowercase(), &detail);
     // The progress line and an export on the same terminal would overwrite each other.
     let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());
-    let is_array = args.wanted_format() == ExportFormat::Json;
+    let is_array = query.format == Format::Jsonl && args.wanted_format()? == ExportFormat::Json;
     let mut write = |out: &mut dyn Write| {
         let mut progress = |progress| bar.show(progress);
         if !is_array {

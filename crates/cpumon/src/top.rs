@@ -54,6 +54,11 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
     if args.url.is_some() && args.host.is_none() && args.store.is_none() && args.at.is_none() {
         return Err(Usage("--url needs --host NAME; `cpumon hosts` lists the names".to_owned()));
     }
+    let ending = args.output.as_deref().and_then(Path::extension);
+    if ending.is_some_and(|ending| ending.eq_ignore_ascii_case("csv")) {
+        let text = "`cpumon top` writes text or JSON lines; `cpumon export` writes CSV of recorded data";
+        return Err(Usage(text.to_owned()));
+    }
     if args.output.is_some() && !args.batch {
         return Err(Usage("--output needs --batch".to_owned()));
     }

@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
-use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue};
+use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue, QueryPart};
 use cpumon_files::AuditEvent;
 use cpumon_model::Utc;
 use cpumon_query::{ChoiceError, GroupBy, open_store};
@@ -98,6 +98,7 @@ impl Wanted {
         } else if self.before.is_some() || self.after.is_some() {
             return Err(bad("Only a comparison has before and after."));
         }
+        self.check_parts(kind)?;
         Ok(ExportQuery {
             kind,
             format,
@@ -111,6 +112,26 @@ impl Wanted {
             only_active: self.active.unwrap_or(false),
             compared,
         })
+    }
+
+    /// Refuses what would have no effect.
+    fn check_parts(&self, kind: Kind) -> Result<(), Problem> {
+        let parts = [
+            ("by", self.by.is_some(), QueryPart::GroupBy),
+            ("value", self.value.is_some(), QueryPart::PivotValue),
+            ("process", self.process.is_some(), QueryPart::Process),
+            ("active", self.active.is_some(), QueryPart::Active),
+        ];
+        let is_legacy = self.legacy.is_some();
+        for (name, _, part) in parts.iter().filter(|(_, is_given, _)| *is_given) {
+            if !part.kinds().contains(&kind) {
+                return Err(bad(format!("{name} has no effect on {}.", kind.name())));
+            }
+            if is_legacy && !part.is_in_legacy() {
+                return Err(bad(format!("{name} has no effect on the original's layouts.")));
+            }
+        }
+        Ok(())
     }
 
     /// The command line that gives the same file.

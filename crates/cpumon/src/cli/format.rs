@@ -45,3 +45,16 @@ pub enum ExportFormat {
     /// One JSON array
     Json,
 }
+
+impl ExportFormat {
+    /// The format of a file name's ending, in lower case and without the dot.
+    #[must_use]
+    pub fn of_ending(ending: &str) -> Option<Self> {
+        match ending {
+            "csv" => Some(Self::Csv),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "json" => Some(Self::Json),
+            _ => None,
+        }
+    }
+}

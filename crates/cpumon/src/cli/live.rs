@@ -56,7 +56,7 @@ pub struct TopArgs {
     /// With --batch: write to this file instead of standard output
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// With --batch: output format [default: text]
+    /// With --batch: output format [default: json if the name of --output ends in .json or .jsonl, else text]
     #[arg(long, value_enum)]
     pub format: Option<BatchFormat>,
     /// Short for --format json
@@ -78,6 +78,12 @@ pub enum BatchFormat {
     Json,
 }
 
+/// The format of a file name's ending.
+fn format_of(path: &Path) -> Option<BatchFormat> {
+    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+    matches!(ending.as_str(), "json" | "jsonl" | "ndjson").then_some(BatchFormat::Json)
+}
+
 impl TopArgs {
     /// Format and file of the batch output. `-o text` and `-o json` were formats until version 0.1 and still are.
     #[must_use]
@@ -86,7 +92,10 @@ impl TopArgs {
         match self.output.as_deref().map(|path| (path.to_str(), path)) {
             Some((Some("text"), _)) => (format.unwrap_or(BatchFormat::Text), None),
             Some((Some("json"), _)) => (format.unwrap_or(BatchFormat::Json), None),
-            other => (format.unwrap_or(BatchFormat::Text), other.map(|(_, path)| path)),
+            other => {
+                let path = other.map(|(_, path)| path);
+                (format.or_else(|| format_of(path?)).unwrap_or(BatchFormat::Text), path)
+            }
         }
     }
 }

@@ -1,15 +1,17 @@
 //! Arguments of the commands for recorded data: `export`, `ledger`, `import`, `sql`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
-use cpumon_export::{Kind, LegacyYear, PivotValue};
+use cpumon_export::{Kind, LegacyYear, PivotValue, QueryPart};
 use cpumon_model::Probes;
 use cpumon_query::GroupBy;
 
+use super::export_parts::PARTS;
 use super::{AccessArgs, ExportFormat, ExportPicture, FormatArgs, HTTP_URL, RangeArgs, StoreArgs};
+use crate::exit::Usage;
 use crate::units::duration;
 use crate::when::{self, Between};
 
@@ -29,7 +31,7 @@ pub struct ExportArgs {
     /// Write to this file instead of standard output; it gets its name when it is complete
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Output format [default: csv]
+    /// Output format [default: by the ending of --output: .csv, .jsonl or .json; else csv]
     #[arg(long, value_enum)]
     pub format: Option<ExportFormat>,
     /// Short for --format json
@@ -59,12 +61,12 @@ pub struct ExportArgs {
     /// Sum up over this time instead of writing each interval: 10s, 1m, 1h
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub interval: Option<Duration>,
-    /// Columns of a pivot, or rows of a comparison
-    #[arg(long, value_enum, default_value_t = GroupBy::Name)]
-    pub by: GroupBy,
-    /// Values of a pivot
-    #[arg(long, value_enum, default_value_t = PivotValue::User)]
-    pub value: PivotValue,
+    /// Columns of a pivot, or rows of a comparison [default: name]
+    #[arg(long, value_enum)]
+    pub by: Option<GroupBy>,
+    /// Values of a pivot [default: user]
+    #[arg(long, value_enum)]
+    pub value: Option<PivotValue>,
 }
 
 /// `cpumon ledger`.
@@ -106,10 +108,56 @@ pub struct LedgerArgs {
 }
 
 impl ExportArgs {
-    /// The wanted format; CSV by default.
-    #[must_use]
-    pub fn wanted_format(&self) -> ExportFormat {
-        if self.json { ExportFormat::Json } else { self.format.unwrap_or(ExportFormat::Csv) }
+    /// The wanted format: the given one, else that of the file's ending, else CSV.
+    pub fn wanted_format(&self) -> Result<ExportFormat, Usage> {
+        if self.json {
+            return Ok(ExportFormat::Json);
+        }
+        if let Some(format) = self.format {
+            return Ok(format);
+        }
+        match self.output.as_deref().and_then(Path::extension) {
+            Some(ending) if self.legacy.is_none() => {
+                let ending = ending.to_string_lossy().to_ascii_lowercase();
+                ExportFormat::of_ending(&ending).ok_or_else(|| {
+                    Usage(format!(
+                        "--output: the ending .{ending} names no format of an export; write .csv, .jsonl or .json, or give --format"
+                    ))
+                })
+            }
+            _ => Ok(ExportFormat::Csv),
+        }
+    }
+
+    /// Refuses options that have no effect on what is exported.
+    pub fn check_parts(&self, kind: Kind) -> Result<(), Usage> {
+        for (name, part) in PARTS.iter().filter(|(_, part)| self.has(*part)) {
+            if !part.kinds().contains(&kind) {
+                let kinds: Vec<String> =
+                    part.kinds().iter().map(|kind| format!("`export {}`", kind.name())).collect();
+                let kinds = kinds.join(" and ");
+                return Err(Usage(format!(
+                    "--{name} has no effect on `export {}`; it is for {kinds}",
+                    kind.name()
+                )));
+            }
+            if self.legacy.is_some() && !part.is_in_legacy() {
+                return Err(Usage(format!(
+                    "--{name} has no effect with --legacy: the original's pivot has user time by process name, and its threads are those with CPU time"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn has(&self, part: QueryPart) -> bool {
+        match part {
+            QueryPart::GroupBy => self.by.is_some(),
+            QueryPart::PivotValue => self.value.is_some(),
+            QueryPart::Process => self.process.is_some(),
+            QueryPart::Interval => self.interval.is_some(),
+            QueryPart::Active => self.active,
+        }
     }
 }
 

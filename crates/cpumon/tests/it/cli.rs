@@ -22,6 +22,15 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
         (&["export", "chart", "cpu", "--zone", "Mars/Olympus"], "Europe/Berlin"),
         (&["export", "chart", "cpu", "-o", "x.gif"], ".svg or .png"),
         (&["export", "chart", "cpu", "--since", "now", "--until", "1h ago"], "--since"),
+        (&["export", "processes", "--by", "user"], "--by has no effect on `export processes`"),
+        (&["export", "threads", "--value", "run"], "it is for `export pivot`"),
+        (&["export", "ledger", "--by", "container"], "--by has no effect on `export ledger`"),
+        (&["export", "ledger", "--process", "x"], "--process has no effect on `export ledger`"),
+        (&["export", "processes", "--active"], "it is for `export threads`"),
+        (&["export", "pivot", "--legacy", "2012", "--by", "user"], "--by has no effect with --legacy"),
+        (&["export", "pivot", "--legacy", "2013", "--value", "run"], "--value has no effect with --legacy"),
+        (&["export", "processes", "-o", "x.parquet"], ".csv, .jsonl or .json"),
+        (&["top", "-b", "-o", "x.csv"], "cpumon export"),
         (&[], "Usage"),
     ] {
         let output = run(line);

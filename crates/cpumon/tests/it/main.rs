@@ -17,6 +17,7 @@ mod tables;
 mod accuracy;
 mod chaos;
 mod cli;
+mod cli_more;
 mod connections;
 mod damage;
 mod discovery;

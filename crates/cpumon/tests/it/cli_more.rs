@@ -1,0 +1,127 @@
+//! Commands that end by themselves, beside something: a plain server, a made-up store, a signal.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use cpumon_model::{
+    Delta, Fields, HostInfo, Interval, Moment, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey, Trust,
+};
+
+use crate::support::{cpumon, eventually, run, text, wait};
+
+/// A server that answers whatever it gets as HTTP does.
+fn plain_server() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    address
+}
+
+#[test]
+fn a_port_without_tls_is_called_one() {
+    let address = plain_server().to_string();
+    let dir = tempfile::tempdir().unwrap();
+    let token = cpumon_link::tls::Token { pin: [1; 32], secret: [2; 32] }.to_string();
+    let enrolled = run(&["enroll", &address, &token, "--state", dir.path().to_str().unwrap()]);
+    assert!(text(&enrolled.stderr).contains("does not speak TLS"), "{enrolled:?}");
+}
+
+#[test]
+fn a_process_that_is_not_there_is_an_error_and_no_empty_list() {
+    let output = run(&["top", "-b", "-n", "1", "-d", "100ms", "--source", "procfs", "-p", "4194305"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains("there is no process 4194305"), "{output:?}");
+    assert!(output.stdout.is_empty(), "{output:?}");
+}
+
+#[test]
+fn rows_are_chosen_sorted_and_limited() {
+    let top =
+        |more: &[&str]| run(&[&["top", "-b", "-n", "1", "-d", "300ms", "--source", "procfs"], more].concat());
+    let output = top(&["--sort", "pid", "--limit", "3", "--user", "0"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let printed = text(&output.stdout);
+    let pids: Vec<u32> =
+        printed.lines().filter_map(|line| line.split_whitespace().next()?.parse().ok()).collect();
+    assert!(pids.len() <= 3 && !pids.is_empty() && pids.is_sorted(), "{printed}");
+    let mine = top(&["--filter", "cpumon", "--active", "--json"]);
+    let listed: serde_json::Value = serde_json::from_str(text(&mine.stdout).trim()).unwrap();
+    let rows = listed["rows"].as_array().unwrap();
+    assert!(!rows.is_empty() && rows.iter().all(|row| row["run_ns"] != 0 || row["user_ns"] != 0), "{listed}");
+    for (wrong, expected) in [
+        (["--user", "no such user"], "this machine has no user"),
+        (["--sort", "seen"], "--sort seen is the run time while the screens are open"),
+    ] {
+        let refused = top(&wrong);
+        assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+        assert!(text(&refused.stderr).contains(expected), "{refused:?}");
+    }
+}
+
+/// A store whose export takes long enough to be stopped.
+fn store_of_many_threads(path: &Path) {
+    let options = cpumon_store::StoreOptions::default();
+    let mut writer = cpumon_store::Writer::open(path, &options).unwrap();
+    let info = HostInfo { hostname: "many".into(), ..HostInfo::default() };
+    let second = |at: i64| Moment {
+        wall_ns: at * 1_000_000_000,
+        mono_ns: at.unsigned_abs() * 1_000_000_000,
+        ..Moment::default()
+    };
+    let key = ProcessKey { pid: 1, start_ns: 1 };
+    let thread = |tid| ThreadInterval {
+        key: ThreadKey { tid, start_ns: 1 },
+        process: key,
+        delta: Delta { run_ns: 5, ..Delta::default() },
+        ..ThreadInterval::default()
+    };
+    for at in 1..60 {
+        let interval = Interval {
+            host: info.host,
+            fields: Fields::RUN,
+            begin: second(at - 1),
+            end: second(at),
+            sequence: at.unsigned_abs(),
+            processes: vec![ProcessInterval { key, ..ProcessInterval::default() }],
+            threads: (1..2_000).map(thread).collect(),
+            ..Interval::default()
+        };
+        writer.put(&info, Trust::Local, None, &interval).unwrap();
+    }
+    writer.commit().unwrap();
+}
+
+#[test]
+fn a_signal_leaves_no_unfinished_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("s.db");
+    store_of_many_threads(&store);
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("threads.csv");
+    let mut command = cpumon();
+    command.args(["export", "threads", "--store", store.to_str().unwrap(), "-o", file.to_str().unwrap()]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    eventually("the unfinished file", || {
+        let files = std::fs::read_dir(out.path()).unwrap().count();
+        (files > 0 || file.exists()).then_some(())
+    });
+    let pid = child.id().to_string();
+    let _ = Command::new("kill").args(["-INT", &pid]).status().unwrap();
+    let status = wait(&mut child, "export");
+    std::thread::sleep(Duration::from_millis(50));
+    let left: Vec<_> =
+        std::fs::read_dir(out.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    // It may have been quicker than the signal: then the file is whole.
+    let is_done = status.success() && left == ["threads.csv"];
+    assert!(is_done || status.code() == Some(130) && left.is_empty(), "{status:?} {left:?}");
+}
