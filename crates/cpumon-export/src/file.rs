@@ -38,6 +38,12 @@ impl OutputFile {
         Ok(Self { path, temporary, file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)) })
     }
 
+    /// The file that holds what is written until [`OutputFile::finish`]; `None` for a device or a pipe.
+    #[must_use]
+    pub fn temporary(&self) -> Option<&Path> {
+        self.temporary.as_deref()
+    }
+
     /// Writes what is buffered, syncs, and renames the file to its path.
     pub fn finish(mut self) -> Result<(), ExportError> {
         let error =

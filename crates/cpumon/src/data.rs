@@ -22,6 +22,7 @@ use crate::import_log;
 use crate::json::write_json;
 use crate::paths::{explain, state_dir, store_for_writing};
 use crate::records::JsonArray;
+use crate::signals::remove_when_stopped;
 use crate::stdout::stdout;
 use crate::table::{Table, terminal_columns};
 use crate::when::{self, Between};
@@ -119,6 +120,9 @@ fn to_file(
     write: &mut dyn FnMut(&mut dyn Write) -> Result<Report, ExportError>,
 ) -> Result<Report, ExportError> {
     let mut file = OutputFile::create(path)?;
+    if let Err(error) = remove_when_stopped(file.temporary(), path) {
+        log::warn!("Ctrl-C will leave an unfinished file: {error:#}");
+    }
     let report = write(&mut file).map_err(|error| file.with_path(error))?;
     file.finish()?;
     Ok(report)
