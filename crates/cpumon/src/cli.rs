@@ -5,9 +5,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
-use clap::parser::ValueSource;
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use cpumon_agent::{variable_of, with_old_variable};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod charts;
 mod devices;
@@ -20,6 +18,7 @@ mod recorded;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 pub use charts::*;
 pub use devices::*;
@@ -109,29 +108,18 @@ pub struct CompletionsArgs {
 /// The definition, each flag with its variable (`--retain-days` is `CPUMON_RETAIN_DAYS`), each page with its examples.
 #[must_use]
 pub fn command() -> clap::Command {
-    examples::add_to(Cli::command()).mut_subcommands(|command| {
-        command.mut_args(with_variable).mut_subcommands(|command| command.mut_args(with_variable))
-    })
+    variables::add_to(definition(), None)
 }
 
-fn with_variable(arg: clap::Arg) -> clap::Arg {
-    let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
-    let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
-    // One sentence in the help covers all variables; the man pages name each.
-    let arg = with_old_variable(arg.env(variable_of(&long))).hide_env(true).hide_env_values(true);
-    if is_flag { arg.value_parser(clap::builder::FalseyValueParser::new()) } else { arg }
+fn definition() -> clap::Command {
+    examples::add_to(Cli::command())
 }
 
 /// Parses a command line; the first word is the name of the program.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Cli, clap::Error> {
-    let matches = command().try_get_matches_from(args)?;
-    let mut cli = Cli::from_arg_matches(&matches)?;
-    if let (Command::Top(top), Some(("top", given))) = (&mut cli.command, matches.subcommand()) {
-        // CPUMON_STORE names the store of recorded data; it does not make `top` show the past.
-        let from_environment = given.value_source("store") == Some(ValueSource::EnvVariable);
-        if from_environment && top.at.is_none() && top.host.is_none() {
-            top.store = None;
-        }
-    }
-    Ok(cli)
+    let args: Vec<OsString> = args.into_iter().collect();
+    // First without variables: what was typed decides which of them count. Errors are those of the second pass.
+    let typed = definition().ignore_errors(true).try_get_matches_from(&args).ok();
+    let matches = variables::add_to(definition(), typed.as_ref()).try_get_matches_from(args)?;
+    Cli::from_arg_matches(&matches)
 }

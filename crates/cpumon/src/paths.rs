@@ -13,6 +13,8 @@ const SERVICE_DIR: &str = "/var/lib/cpumon";
 /// The environment that decides, see [`Surroundings::of_process`].
 #[derive(Clone, Debug, Default)]
 struct Surroundings {
+    /// `CPUMON_STORE`, the default of --store.
+    store: Option<OsString>,
     state_directory: Option<OsString>,
     xdg_state_home: Option<OsString>,
     home: Option<OsString>,
@@ -23,6 +25,7 @@ impl Surroundings {
     fn of_process() -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         Self {
+            store: variable("CPUMON_STORE"),
             state_directory: variable("STATE_DIRECTORY"),
             xdg_state_home: variable("XDG_STATE_HOME"),
             home: variable("HOME"),
@@ -49,8 +52,11 @@ impl Surroundings {
         self.service().or_else(|| self.user()).unwrap_or_else(|| Path::new(SERVICE_DIR).join(FILE))
     }
 
-    /// The user's own store, else the service's if it exists.
+    /// The store of the variable, else the user's own, else the service's if it exists.
     fn for_reading(&self, exists: impl Fn(&Path) -> bool) -> PathBuf {
+        if let Some(store) = &self.store {
+            return store.into();
+        }
         let own = self.for_writing();
         let service = Path::new(SERVICE_DIR).join(FILE);
         if !exists(&own) && exists(&service) { service } else { own }
@@ -63,7 +69,7 @@ pub fn store_for_writing(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| Surroundings::of_process().for_writing(), Path::to_owned)
 }
 
-/// The store to read: `given`, else the user's own, else the service's.
+/// The store to read: `given`, else that of `CPUMON_STORE`, else the user's own, else the service's.
 #[must_use]
 pub fn store_for_reading(given: Option<&Path>) -> PathBuf {
     given.map_or_else(|| Surroundings::of_process().for_reading(Path::exists), Path::to_owned)

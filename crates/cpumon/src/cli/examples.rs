@@ -16,7 +16,7 @@ const fn example(purpose: &'static str, line: &'static str) -> Example {
 }
 
 /// Text below the examples of the main page.
-pub const VARIABLES: &str = "Each flag has an environment variable: --store FILE is CPUMON_STORE=FILE.";
+pub const VARIABLES: &str = "Each flag has an environment variable: CPUMON_STORE=FILE is the default of --store. A variable does not choose what a command does, and what is typed overrides it.";
 /// The exit codes, for the main page.
 pub const EXIT_CODES: &str =
     "0 success, 1 failure, 2 wrong usage, 3 finished but data is missing, 130 interrupted.";

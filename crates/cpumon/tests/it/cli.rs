@@ -1,6 +1,6 @@
 //! Commands that end by themselves: exit codes, messages, the original's database.
 
-use crate::support::{cpumon, ok, output, run, text, v1_dir};
+use crate::support::{ok, run, text, v1_dir};
 
 #[test]
 fn wrong_usage_ends_with_2_and_says_what_is_right() {
@@ -92,20 +92,6 @@ fn a_directory_in_the_place_of_a_store_is_called_one() {
     assert!(
         !beside.map(|entry| entry.unwrap().file_name()).any(|other| other == name.as_str()),
         "left behind"
-    );
-}
-
-#[test]
-fn options_come_from_the_environment_too() {
-    let mut command = cpumon();
-    command.args(["hosts"]).env("CPUMON_STORE", "/nowhere/from-env.db");
-    assert!(text(&output(command).stderr).contains("/nowhere/from-env.db"));
-    let mut command = cpumon();
-    command.args(["top", "-b", "-n", "1", "-d", "100ms"]).env("CPUMON_STORE", "/nowhere/from-env.db");
-    let local = output(command);
-    assert!(
-        local.status.success(),
-        "a store in the environment does not make `top` show the past: {local:?}"
     );
 }
 

@@ -39,3 +39,4 @@ mod time_line;
 mod two_machines;
 mod units;
 mod v1_agent;
+mod variables;

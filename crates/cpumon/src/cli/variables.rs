@@ -1,0 +1,72 @@
+//! The `CPUMON_*` variables of the flags. A variable is a default: it does not choose what a command does, and what the user
+//! typed wins over a variable that contradicts it.
+
+use clap::builder::FalseyValueParser;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, Id};
+use cpumon_agent::{variable_of, with_old_variable};
+use cpumon_export::{Kind, LegacyYear};
+
+use super::export_parts::without_effect;
+
+/// Adds the variables to the flags of each subcommand, except those that `typed` overrides.
+pub(super) fn add_to(root: Command, typed: Option<&ArgMatches>) -> Command {
+    root.mut_subcommands(|command| {
+        let typed = typed.and_then(|typed| typed.subcommand_matches(command.get_name()));
+        let command = with_variables(command, typed);
+        command.mut_subcommands(|nested| {
+            let typed = typed.and_then(|typed| typed.subcommand_matches(nested.get_name()));
+            with_variables(nested, typed)
+        })
+    })
+}
+
+fn with_variables(command: Command, typed: Option<&ArgMatches>) -> Command {
+    let overridden = typed.map_or_else(Vec::new, |typed| overridden(&command, typed));
+    command.mut_args(|arg| if overridden.contains(arg.get_id()) { arg } else { with_variable(arg) })
+}
+
+fn with_variable(arg: Arg) -> Arg {
+    let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
+    let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
+    // One sentence in the help covers all variables; the man pages name each.
+    let arg = with_old_variable(arg.env(variable_of(&long))).hide_env(true).hide_env_values(true);
+    if is_flag { arg.value_parser(FalseyValueParser::new()) } else { arg }
+}
+
+/// The flags whose variables do not count beside what was typed.
+fn overridden(command: &Command, typed: &ArgMatches) -> Vec<Id> {
+    let is_typed = |id: &Id| {
+        typed.try_contains_id(id.as_str()).is_ok()
+            && typed.value_source(id.as_str()) == Some(ValueSource::CommandLine)
+    };
+    let mut all: Vec<Id> = by_command(command.get_name(), typed).map(Id::from).collect();
+    for arg in command.get_arguments() {
+        // A conflict is declared on one side only.
+        let opponents = command.get_arg_conflicts_with(arg);
+        if is_typed(arg.get_id()) {
+            all.extend(opponents.iter().map(|opponent| opponent.get_id().clone()));
+        } else if opponents.iter().any(|opponent| is_typed(opponent.get_id())) {
+            all.push(arg.get_id().clone());
+        }
+    }
+    all
+}
+
+/// Flags that choose what a command does, or have no effect on it.
+fn by_command(name: &str, typed: &ArgMatches) -> Box<dyn Iterator<Item = &'static str>> {
+    let is_typed = |id| typed.value_source(id) == Some(ValueSource::CommandLine);
+    match name {
+        // Without --store they show this machine or a receiver. `top --at` reads the store of the variable, see `paths`.
+        "top" | "hosts" => Box::new(std::iter::once("store")),
+        "export" => {
+            let kind = typed.try_get_one::<Kind>("kind").ok().flatten().copied();
+            let is_legacy = typed.try_get_one::<LegacyYear>("legacy").ok().flatten().is_some();
+            let is_typed_output = is_typed("output");
+            // The ending of a typed file name wins too.
+            let formats = ["format", "json"].into_iter().filter(move |_| is_typed_output);
+            Box::new(without_effect(kind, is_legacy).chain(formats))
+        }
+        _ => Box::new(std::iter::empty()),
+    }
+}
