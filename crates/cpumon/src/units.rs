@@ -1,5 +1,6 @@
 //! Sizes and durations as people write them: `10GB`, `3s`.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
@@ -23,6 +24,25 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         return Err(wrong());
     };
     if duration.is_zero() { Err(format!("{text:?}: must be more than zero")) } else { Ok(duration) }
+}
+
+/// Parses a number of intervals.
+pub fn count(text: &str) -> Result<u64, String> {
+    match text.trim().parse() {
+        Ok(count @ 1..) => Ok(count),
+        _ => Err(format!("{text:?} is not a whole number from 1 up")),
+    }
+}
+
+/// Parses an address to listen on.
+pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    let text = text.trim();
+    text.parse().map_err(|_| match text.parse::<u16>() {
+        Ok(port) => format!(
+            "the address is missing; write 127.0.0.1:{port} for this machine only, 0.0.0.0:{port} for all"
+        ),
+        Err(_) => format!("{text:?} is not an IP address with a port; write 127.0.0.1:3080 or [::1]:3080"),
+    })
 }
 
 /// Whole seconds in nanoseconds.

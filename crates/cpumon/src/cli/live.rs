@@ -9,7 +9,7 @@ use cpumon_collect::parse_interval;
 use cpumon_query::fleet::HostOrder;
 
 use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs};
-use crate::units::duration;
+use crate::units::{count, duration};
 use crate::when::When;
 
 /// Parses a process id.
@@ -42,7 +42,7 @@ pub struct TopArgs {
     #[arg(short = 'b', long)]
     pub batch: bool,
     /// Stop after this many intervals
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub iterations: Option<u64>,
     /// Time between two screens, 100ms to 1h; a plain number is in seconds
     #[arg(short = 'd', long, alias = "delay", value_name = "TIME", value_parser = parse_interval)]

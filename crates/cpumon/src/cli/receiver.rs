@@ -11,7 +11,7 @@ use cpumon_model::Probes;
 use cpumon_receiver::SourceRate;
 
 use super::{FormatArgs, HTTP_ADDRESS};
-use crate::units::size;
+use crate::units::{count, listen_address, size};
 
 /// Probes for a live view of this machine: all that the ledger needs, and wait reasons.
 pub const LIVE_PROBES: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
@@ -151,7 +151,7 @@ pub enum LoginTokenAction {
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [::]:3001 is an address")]
 pub struct ServeArgs {
     /// Receive datagrams on this address; may be repeated [default: 0.0.0.0:3001 and, if possible, [::]:3001]
-    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", action = ArgAction::Append, value_delimiter = ',')]
+    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", action = ArgAction::Append, value_delimiter = ',', value_parser = listen_address)]
     pub udp: Vec<SocketAddr>,
     /// Receive no datagrams
     #[arg(
@@ -161,7 +161,7 @@ pub struct ServeArgs {
     )]
     pub no_udp: bool,
     /// Accept TLS connections of enrolled devices on this address, such as 0.0.0.0:3002 [default: off]
-    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", conflicts_with = "no_store")]
+    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", conflicts_with = "no_store", value_parser = listen_address)]
     pub tls: Option<SocketAddr>,
     /// Answer devices that search the subnet for a receiver (DNS-SD), and accept requests for enrolment, which
     /// `cpumon hosts accept` grants
@@ -203,7 +203,7 @@ pub struct ServeArgs {
     #[arg(long, help_heading = "Receiving", value_name = "GROUP", action = ArgAction::Append, value_delimiter = ',')]
     pub multicast: Vec<IpAddr>,
     /// Serve the web page and the API on this address; on other addresses than loopback with login and TLS
-    #[arg(long, help_heading = "Web page and API", value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS)]
+    #[arg(long, help_heading = "Web page and API", value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS, value_parser = listen_address)]
     pub http: SocketAddr,
     /// Store data in this file [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
     #[arg(long, help_heading = "Store", value_name = "FILE")]
@@ -232,16 +232,16 @@ pub struct ServeArgs {
 #[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Receive datagrams on this loopback address
-    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", default_value = "127.0.0.1:3001")]
+    #[arg(long, help_heading = "Receiving", value_name = "ADDR:PORT", default_value = "127.0.0.1:3001", value_parser = listen_address)]
     pub udp: SocketAddr,
     /// Serve the web page and the API on this loopback address
-    #[arg(long, help_heading = "Web page and API", value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS)]
+    #[arg(long, help_heading = "Web page and API", value_name = "ADDR:PORT", default_value_t = HTTP_ADDRESS, value_parser = listen_address)]
     pub http: SocketAddr,
     /// Store data in this file [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
     #[arg(long, help_heading = "Store", value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// Stop after this many intervals
-    #[arg(short = 'n', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(short = 'n', long, value_name = "N", value_parser = count)]
     pub iterations: Option<u64>,
     /// Login, TLS and names.
     #[command(flatten)]
