@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_model::{HostId, HostRef, HostStatus, Interval, escape};
 use cpumon_query::Seek;
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
@@ -59,8 +59,8 @@ pub enum ClientError {
         /// Names of the hosts it knows.
         known: String,
     },
-    /// Several hosts of this name.
-    #[error("{wanted:?} is the name of several hosts; choose one by its id: {known}")]
+    /// Several hosts of this name, or several whose names begin so.
+    #[error("{wanted:?} means several hosts; write the whole name or the id: {known}")]
     AmbiguousHost {
         /// The wanted name or id.
         wanted: String,
@@ -201,25 +201,24 @@ impl Client {
         })
     }
 
-    /// The host of this id or name.
+    /// The host of this id or name, or the only one whose name begins so.
     pub fn find(&self, wanted: &str) -> Result<HostStatus, ClientError> {
         let hosts = self.hosts()?;
-        let by_id = wanted.parse::<HostId>().ok();
-        let found: Vec<&HostStatus> = hosts
-            .iter()
-            .filter(|host| Some(host.info.host) == by_id || &*host.info.hostname == wanted)
-            .collect();
+        let found = meant_by(wanted, &hosts);
         let wanted = wanted.to_owned();
         match found.as_slice() {
             [one] => Ok((*one).clone()),
             [] => {
-                let names: Vec<&str> = hosts.iter().map(|host| &*host.info.hostname).collect();
+                let names: Vec<String> =
+                    hosts.iter().map(|host| escape(&host.info.hostname).to_string()).collect();
                 let known = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
                 Err(ClientError::UnknownHost { url: self.base.clone(), wanted, known })
             }
             several => {
-                let ids: Vec<String> = several.iter().map(|host| host.info.host.to_string()).collect();
-                Err(ClientError::AmbiguousHost { wanted, known: ids.join(", ") })
+                let named =
+                    |host: &&HostStatus| format!("{} ({})", escape(&host.info.hostname), host.info.host);
+                let known: Vec<String> = several.iter().map(named).collect();
+                Err(ClientError::AmbiguousHost { wanted, known: known.join(", ") })
             }
         }
     }
@@ -260,6 +259,16 @@ fn without_tls(error: &ureq::Error) -> Option<String> {
     is_plain.then(|| "it answers without TLS: write http:// in place of https://".to_owned())
 }
 
+/// The hosts that a text means: by id or name, else those whose name begins so.
+fn meant_by<'h>(wanted: &str, hosts: &'h [HostStatus]) -> Vec<&'h HostStatus> {
+    let meant = HostRef::new(wanted, hosts.iter().map(|host| (&host.info, host.trust)));
+    let found: Vec<&HostStatus> = hosts.iter().filter(|host| meant.is(&host.info, host.trust)).collect();
+    if !found.is_empty() || wanted.is_empty() || matches!(meant, HostRef::Id(_)) {
+        return found;
+    }
+    hosts.iter().filter(|host| host.info.hostname.starts_with(wanted)).collect()
+}
+
 /// TLS with the one certificate that the user trusts: receivers make their own.
 fn tls_config(is_tls: bool, access: &AccessArgs) -> Result<TlsConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -282,6 +291,21 @@ fn tls_config(is_tls: bool, access: &AccessArgs) -> Result<TlsConfig, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_host_is_meant_by_the_begin_of_its_name_if_no_other_name_begins_so() {
+        let host = |id: u8, name: &str| {
+            let mut status = HostStatus::default();
+            (status.info.host, status.info.hostname) = (HostId([id; 16]), name.into());
+            status
+        };
+        let hosts = [host(1, "device1@10.77.0.2"), host(2, "board5"), host(3, "board50"), host(4, "board6")];
+        let ids = |wanted: &str| -> Vec<u8> {
+            meant_by(wanted, &hosts).iter().map(|host| host.info.host.0[0]).collect()
+        };
+        assert_eq!((ids("device1"), ids("board5"), ids("board")), (vec![1], vec![2], vec![2, 3, 4]));
+        assert_eq!((ids(""), ids("x"), ids(&HostId([4; 16]).to_string())), (vec![], vec![], vec![4]));
+    }
 
     #[test]
     fn only_urls_of_receivers_are_taken() {

@@ -75,11 +75,30 @@ impl Reader {
     }
 
     /// The host of this id (32 hexadecimal digits, or enough of the first ones to be the only host), or the most trusted one of
-    /// this name. A text that parses as an id is no name: a host could be named after another one's id.
+    /// this name, or the only one whose name begins so. A text that parses as an id is no name: a host could be named after
+    /// another one's id.
     ///
     /// # Errors
     /// [`StoreError::UnknownHost`] and [`StoreError::AmbiguousHost`] list what there is.
     pub fn find_host(&self, wanted: &str) -> Result<HostRecord> {
+        match self.find_named_host(wanted) {
+            Err(unknown @ StoreError::UnknownHost { .. }) if may_begin_a_name(wanted) => {
+                let mut hosts = self.hosts()?;
+                hosts.retain(|host| host.info.hostname.starts_with(wanted));
+                match hosts.len() {
+                    0 => Err(unknown),
+                    1 => Ok(hosts.remove(0)),
+                    _ => {
+                        Err(StoreError::AmbiguousHost { wanted: wanted.to_owned(), known: names_of(&hosts) })
+                    }
+                }
+            }
+            found => found,
+        }
+    }
+
+    /// [`Reader::find_host`] without names that only begin so.
+    fn find_named_host(&self, wanted: &str) -> Result<HostRecord> {
         let mut hosts = self.hosts()?;
         let meant = meant_by(wanted, &hosts);
         // A name goes before the first digits of an id: a host may be named like those.
@@ -99,18 +118,23 @@ impl Reader {
     }
 }
 
+/// Whether a text may be the begin of a name: an id is no name.
+fn may_begin_a_name(wanted: &str) -> bool {
+    !wanted.is_empty() && wanted.parse::<HostId>().is_err()
+}
+
 /// Which of these hosts a text means.
 pub(crate) fn meant_by<'a>(wanted: &'a str, hosts: &[HostRecord]) -> HostRef<'a> {
     HostRef::new(wanted, hosts.iter().map(|host| (&host.info, host.trust)))
 }
 
 impl Reader {
-    /// [`Reader::find_host`], but of several hosts with this name none is meant: for what cannot be undone.
+    /// [`Reader::find_host`] by id or whole name, but of several hosts with this name none is meant: for what cannot be undone.
     ///
     /// # Errors
     /// The same.
     pub fn find_only_host(&self, wanted: &str) -> Result<HostRecord> {
-        let found = self.find_host(wanted)?;
+        let found = self.find_named_host(wanted)?;
         let mut named = self.hosts()?;
         named.retain(|host| &*host.info.hostname == wanted);
         if named.len() > 1 && wanted.parse::<HostId>().is_err() {

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::{HostInfo, Interval, Trust};
-use cpumon_store::{ProcessFilter, Put, Query, Reader, StoreOptions, What, Writer};
+use cpumon_store::{ProcessFilter, Put, Query, Reader, StoreError, StoreOptions, What, Writer};
 
 use crate::data;
 
@@ -159,8 +159,29 @@ fn hosts_are_found_by_name_and_by_the_first_digits_of_their_id() {
     assert_eq!(reader.find_host("host-2").unwrap().info, data::host(2));
     assert_eq!(reader.find_host("0101").unwrap().info, data::host(1));
     assert_eq!(reader.find_host("host-2").unwrap().trust, Trust::Unauthenticated);
+    assert!(
+        matches!(reader.find_host("host-"), Err(StoreError::AmbiguousHost { .. })),
+        "both names begin so"
+    );
+    assert!(matches!(reader.find_host(""), Err(StoreError::UnknownHost { .. })));
     let error = reader.find_host("kitchen").unwrap_err().to_string();
     assert!(error.contains("host-1") && error.contains("host-2"), "{error}");
+}
+
+#[test]
+fn the_begin_of_a_name_is_enough_to_read_and_not_to_remove() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for (number, name) in [(1, "device1@10.77.0.2"), (2, "board"), (3, "board5")] {
+        let info = HostInfo { hostname: name.into(), ..data::host(number) };
+        writer.put(&info, Trust::Unauthenticated, None, &data::day(&info, 1, 1, 4)[0]).unwrap();
+    }
+    writer.commit().unwrap();
+    let reader = Reader::open(&path).unwrap();
+    let found = |wanted: &str| reader.find_host(wanted).unwrap().info.host;
+    assert_eq!((found("device1"), found("board")), (data::host(1).host, data::host(2).host));
+    assert!(matches!(reader.find_only_host("device1"), Err(StoreError::UnknownHost { .. })));
 }
 
 #[test]
