@@ -8,16 +8,18 @@ use std::path::Path;
 use anyhow::{Context, bail, ensure};
 use cpumon_agent::EnrollArgs;
 use cpumon_link::tls::{DEFAULT_TLS_PORT, fingerprint};
-use cpumon_model::{HostId, escape};
+use cpumon_model::{HostId, Trust, escape};
 use cpumon_receiver::enrollment::{
     Authority, BoundHost, Decision, EnrolledHost, EnrollmentError, TokenScope,
 };
+
+use cpumon_store::{HostRecord, Reader};
 
 use crate::cli::{
     AcceptArgs, DiscoverCommandArgs, EnrolledArgs, Format, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
 };
 use crate::exit::Outcome;
-use crate::paths::state_dir;
+use crate::paths::{state_dir, store_for_writing};
 use crate::records::Records;
 use crate::when;
 
@@ -110,9 +112,27 @@ pub fn enroll(args: &EnrollArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(Outcome::Done)
 }
 
+/// The enrolled name of a host that is listed as `NAME@ADDRESS`, because another host has its id. `NAME@ADDRESS` may also be someone
+/// who only claims to be the host, so the store must have it as authenticated.
+fn name_as_enrolled<'a>(authority: &Authority, args: &'a RevokeArgs) -> Option<&'a str> {
+    let (name, address) = args.host.rsplit_once('@')?;
+    address.parse::<IpAddr>().ok()?;
+    authority.registry().named(name).ok()?;
+    let reader = Reader::open(&store_for_writing(args.place.store.as_deref())).ok()?;
+    let is_it = |host: &HostRecord| *host.info.hostname == args.host && host.trust == Trust::Authenticated;
+    reader.hosts().ok()?.iter().any(is_it).then_some(name)
+}
+
 /// `cpumon hosts revoke`.
 pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let host = open_made(&args.place)?.revoke(&args.host)?;
+    let authority = open_made(&args.place)?;
+    let host = match authority.revoke(&args.host) {
+        Err(unknown @ EnrollmentError::UnknownHost(_)) => match name_as_enrolled(&authority, args) {
+            Some(name) => authority.revoke(name)?,
+            None => return Err(unknown.into()),
+        },
+        revoked => revoked?,
+    };
     let (name, id) = (escape(&host.name), HostId(host.host));
     writeln!(
         out,

@@ -13,9 +13,13 @@ struct RunningReceiver {
 
 impl RunningReceiver {
     fn start() -> Self {
+        Self::start_with(&["--no-agent"])
+    }
+
+    fn start_with(more: &[&str]) -> Self {
         let state = tempfile::tempdir().unwrap();
         let dir = state.path().to_str().unwrap().to_owned();
-        let serve = Serve::start(&["--no-agent", "--tls", "127.0.0.1:0", "--state", &dir]);
+        let serve = Serve::start(&[&["--tls", "127.0.0.1:0", "--state", &dir], more].concat());
         let address = serve.status()["stream"]["address"].as_str().unwrap().to_owned();
         Self { serve, state, address }
     }
@@ -156,6 +160,31 @@ fn plain_datagrams_of_an_enrolled_machine_are_another_host() {
         let has = |row: &str| stored.lines().any(|line| line == row);
         (has(r#""device","authenticated""#) && has(r#""device@127.0.0.1","unauthenticated""#)).then_some(())
     });
+    // A sender that only claims to be the device must not have it revoked.
+    let place = ["--state", device.receiver.state(), "--store", serve.store()];
+    let refused = run(&[&["hosts", "revoke", "device@127.0.0.1"][..], &place].concat());
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    let enrolled = ok(&[&["hosts", "enrolled"][..], &place].concat());
+    assert!(!enrolled.contains("revoked"), "{enrolled}");
+}
+
+#[test]
+fn a_device_is_revoked_by_the_name_under_which_it_is_listed() {
+    // The receiver measures this machine too, which has the id of the device: so the device is listed with its address.
+    let receiver = RunningReceiver::start_with(&["--source", "procfs", "--interval", "200ms"]);
+    let keys = tempfile::tempdir().unwrap();
+    receiver.enroll(&keys, "device");
+    let mut agent = agent(&receiver.address, &keys, &["--count", "20"]);
+    let store = receiver.serve.store();
+    eventually("the device is stored", || {
+        let listed = ok(&["hosts", "--store", store]);
+        let is_it = |line: &str| line.starts_with("device@127.0.0.1") && line.contains(" authenticated");
+        listed.lines().any(is_it).then_some(())
+    });
+    let revoked = ok(&["hosts", "revoke", "device@127.0.0.1", "--state", receiver.state(), "--store", store]);
+    assert!(revoked.starts_with("revoked device ("), "{revoked}");
+    agent.kill().unwrap();
+    agent.wait().unwrap();
 }
 
 #[test]
