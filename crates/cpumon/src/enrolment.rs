@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, bail, ensure};
 use cpumon_agent::EnrollArgs;
+use cpumon_link::local_ips;
 use cpumon_link::tls::{DEFAULT_TLS_PORT, fingerprint};
 use cpumon_model::{HostId, Trust, escape};
 use cpumon_receiver::enrollment::{
@@ -101,9 +102,26 @@ fn reachable(listening: SocketAddr) -> anyhow::Result<SocketAddr> {
     match towards() {
         Ok(ip) if !ip.is_unspecified() => Ok(SocketAddr::new(ip, listening.port())),
         _ => bail!(
-            "cannot determine which address devices should use; give --address, such as --address 10.77.0.1:3002"
+            "cannot determine which address devices should use; give --address, such as --address {}",
+            own_addresses(listening.port()).unwrap_or_else(|| "10.77.0.1:3002".to_owned())
         ),
     }
+}
+
+/// This machine's addresses that devices could reach, `10.77.0.1:3002 or [fd00::1]:3002`.
+fn own_addresses(port: u16) -> Option<String> {
+    const SHOWN: usize = 8;
+    let is_reachable = |ip: &IpAddr| match ip {
+        IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),
+        // A link-local address has no meaning without the name of an interface.
+        IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local() && !ip.is_unspecified(),
+    };
+    let mut own: Vec<IpAddr> = local_ips().ok()?.into_iter().filter(is_reachable).collect();
+    own.sort_unstable();
+    own.dedup();
+    let shown: Vec<String> =
+        own.iter().take(SHOWN).map(|ip| SocketAddr::new(*ip, port).to_string()).collect();
+    (!shown.is_empty()).then(|| shown.join(" or "))
 }
 
 /// `cpumon enroll`: the same as `cpumon-agent enroll`.
