@@ -80,7 +80,12 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
             let interval = args.interval.unwrap_or(SourceOptions::default().interval);
             let source = args.source.source_options(interval, LIVE_PROBES);
             let options = SamplerOptions { source, ..SamplerOptions::default() };
-            Ok(Box::new(LocalFeed::start(&options)?))
+            let feed = LocalFeed::start(&options)?;
+            if let Some(reason) = feed.why_procfs().filter(|_| args.batch) {
+                // Standard error may be closed; each interval names its source all the same.
+                let _ = writeln!(io::stderr(), "cpumon: {reason}");
+            }
+            Ok(Box::new(feed))
         }
         // A receiver given by --url is asked for the past too.
         Some(name) if args.url.is_some() && args.store.is_none() => remote_or_store(args, name),

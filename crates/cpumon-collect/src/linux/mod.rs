@@ -37,9 +37,20 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     match options.choice {
         SourceChoice::Bpf => open_bpf(options, "bpf: asked for"),
         SourceChoice::Procfs => open_procfs(options, "procfs: asked for".to_owned()),
-        SourceChoice::Auto => open_bpf(options, "bpf: permitted")
-            .or_else(|refused| open_less(options, refused))
-            .or_else(|refused| open_procfs(options, format!("procfs: {LOST}; {}", steps::why(&refused)))),
+        SourceChoice::Auto => {
+            open_bpf(options, "bpf: permitted").or_else(|refused| open_less(options, refused)).or_else(
+                |refused| open_procfs(options, format!("{}; {LOST}; {}", what_helps(), steps::why(&refused))),
+            )
+        }
+    }
+}
+
+/// What to do about a refusal, in the first columns of a line that terminals cut.
+fn what_helps() -> &'static str {
+    if rustix::process::geteuid().is_root() {
+        "procfs: no BPF, see `cpumon doctor`"
+    } else {
+        "procfs: no BPF; run as root or see `cpumon doctor`"
     }
 }
 
@@ -128,7 +139,11 @@ mod tests {
         let _refusing = bpf::refuse_loading(Probes::all());
         let opened = open(&SourceOptions { probes: Probes::SCHED, ..SourceOptions::default() }).unwrap();
         assert_eq!((opened.kind, opened.probes), (SourceKind::Procfs, Probes::empty()));
-        assert!(opened.reason.starts_with("procfs: short-lived processes"), "{}", opened.reason);
+        assert!(
+            opened.reason.starts_with("procfs: no BPF") && opened.reason.contains(LOST),
+            "{}",
+            opened.reason
+        );
         let forced = SourceOptions { choice: SourceChoice::Bpf, ..SourceOptions::default() };
         assert!(open(&forced).is_err(), "a request for BPF fails with an error");
     }

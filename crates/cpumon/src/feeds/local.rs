@@ -36,6 +36,15 @@ struct Inner {
 }
 
 impl LocalFeed {
+    /// Why the source is procfs although BPF would be taken where it is permitted; `None` otherwise.
+    #[must_use]
+    pub fn why_procfs(&self) -> Option<&str> {
+        self.title
+            .split_once(", ")
+            .map(|(_, reason)| reason)
+            .filter(|reason| reason.starts_with("procfs: no BPF"))
+    }
+
     /// Opens the source and starts measuring.
     pub fn start(options: &SamplerOptions) -> anyhow::Result<Self> {
         let sampler = Sampler::open(options).context("cannot measure this machine")?;
