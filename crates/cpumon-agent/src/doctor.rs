@@ -34,9 +34,72 @@ fn heading(topic: Topic) -> &'static str {
     }
 }
 
-/// Writes every check by topic: its state, the reason, its use and how to get it; then the conclusion.
-pub fn write_text(diagnosis: &Diagnosis, columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
+/// Writes the conclusion, and the command that gets what is missing.
+pub fn write_summary(diagnosis: &Diagnosis, columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
     let columns = columns.clamp(*COLUMNS.start(), *COLUMNS.end());
+    wrap(&conclusion(diagnosis), columns).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    for help in remedies(diagnosis) {
+        writeln!(out)?;
+        let help = escape(help).to_string();
+        if let Some((way, command)) = help.split_once(": setcap ") {
+            // Not wrapped: a command must stay on one line to be copied.
+            writeln!(out, "To get it, {way}:\n    setcap {}", command.replacen("; ", "\n", 1))?;
+        } else {
+            let text = format!("To get it: {help}");
+            wrap(&text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
+    }
+    for (state, label) in [(CheckState::Missing, "Missing"), (CheckState::Unknown, "Unknown")] {
+        let checks = diagnosis.checks.iter().filter(|check| check.state == state);
+        let names: Vec<String> = checks.map(|check| escape(&check.name).to_string()).collect();
+        if !names.is_empty() {
+            let text = format!("{label}: {}", names.join(", "));
+            writeln!(out)?;
+            wrap(&text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+        }
+    }
+    let count = diagnosis.checks.len();
+    let more =
+        format!("`doctor -v` shows all {count} checks: what was found, what each gives, how to get it.");
+    writeln!(out)?;
+    wrap(&more, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// How to get what is missing, each way once. Of several grants of capabilities the largest is enough.
+fn remedies(diagnosis: &Diagnosis) -> Vec<&str> {
+    let missing = diagnosis.checks.iter().filter(|check| check.state == CheckState::Missing);
+    // The probes only say that the rights are missing, which have a check of their own.
+    let mut helps: Vec<&str> = missing
+        .map(|check| check.help.as_str())
+        .filter(|help| !help.is_empty() && !help.ends_with("see below"))
+        .collect();
+    helps.sort_by_key(|help| std::cmp::Reverse(if is_grant(help) { help.len() } else { 0 }));
+    let mut seen: Vec<&str> = Vec::new();
+    helps.retain(|help| {
+        let is_new = !seen.iter().any(|known| known == help || is_grant(known) && is_grant(help));
+        seen.push(help);
+        is_new
+    });
+    helps
+}
+
+fn is_grant(help: &str) -> bool {
+    help.contains(": setcap ")
+}
+
+fn conclusion(diagnosis: &Diagnosis) -> String {
+    if diagnosis.is_complete() {
+        return "Everything works: every nanosecond can be measured here.".to_owned();
+    }
+    let (missing, unknown) = (diagnosis.count(CheckState::Missing), diagnosis.count(CheckState::Unknown));
+    format!("{missing} missing, {unknown} unknown. The rest works; each figure names its source.")
+}
+
+/// Writes the summary, and every check by topic: its state, the reason, its use and how to get it.
+pub fn write_details(diagnosis: &Diagnosis, columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    let columns = columns.clamp(*COLUMNS.start(), *COLUMNS.end());
+    wrap(&conclusion(diagnosis), columns).iter().try_for_each(|line| writeln!(out, "{line}"))?;
+    writeln!(out)?;
     let name_width = diagnosis.checks.iter().map(|check| check.name.width()).max().unwrap_or(0);
     let mut topic = None;
     for check in &diagnosis.checks {
@@ -47,14 +110,7 @@ pub fn write_text(diagnosis: &Diagnosis, columns: usize, out: &mut dyn Write) ->
         }
         write_check(check, columns, name_width, out)?;
     }
-    let (missing, unknown) = (diagnosis.count(CheckState::Missing), diagnosis.count(CheckState::Unknown));
-    let conclusion = if diagnosis.is_complete() {
-        "Everything works: every nanosecond can be measured here.".to_owned()
-    } else {
-        format!("{missing} missing, {unknown} unknown. The rest works; each figure names its source.")
-    };
-    writeln!(out)?;
-    wrap(&conclusion, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
+    Ok(())
 }
 
 /// Writes one check: mark, name, finding, use and remedy.

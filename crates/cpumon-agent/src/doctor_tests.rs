@@ -46,7 +46,7 @@ fn diagnosis() -> Diagnosis {
 
 fn at(columns: usize) -> String {
     let mut text = Vec::new();
-    write_text(&diagnosis(), columns, &mut text).unwrap();
+    write_details(&diagnosis(), columns, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     for line in text.lines() {
         assert!(line.width() <= columns, "{} > {columns}: {line}", line.width());
@@ -61,6 +61,20 @@ fn it_fits_every_width() {
         at(columns);
     }
     insta::assert_snapshot!([40, 80, 120].map(at).join("\n================\n"));
+}
+
+#[test]
+fn the_summary_has_each_remedy_once_and_commands_on_one_line() {
+    let mut diagnosis = diagnosis();
+    let mut more = diagnosis.checks[0].clone();
+    more.name = "CAP_SYS_PTRACE".into();
+    more.help = more.help.replace("cap_perfmon", "cap_perfmon,cap_sys_ptrace");
+    diagnosis.checks.push(more.clone());
+    more.help = "CAP_BPF and CAP_PERFMON, see below".into();
+    diagnosis.checks.push(more);
+    let mut text = Vec::new();
+    write_summary(&diagnosis, 80, &mut text).unwrap();
+    insta::assert_snapshot!(String::from_utf8(text).unwrap());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
-use cpumon_agent::doctor::write_text;
+use cpumon_agent::doctor::{write_details, write_summary};
 use cpumon_agent::{
     AgentArgs, Chain, DiscoverArgs, EnrollArgs, Signals, log_to_stderr, run, with_old_variable,
 };
@@ -67,6 +67,9 @@ struct DoctorArgs {
     /// Only read files; do not try to load the probes
     #[arg(long)]
     no_load: bool,
+    /// Show every check: what was found, what it gives, how to get it
+    #[arg(short, long)]
+    verbose: bool,
 }
 
 /// Prints the report. Exit code 3 if something is missing.
@@ -74,7 +77,8 @@ fn doctor(args: &DoctorArgs) -> ExitCode {
     const COLUMNS: usize = 80;
     let diagnosis = diagnose(&DoctorOptions { load: !args.no_load, ..DoctorOptions::default() });
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-    match write_text(&diagnosis, columns.unwrap_or(COLUMNS), &mut std::io::stdout().lock()) {
+    let write = if args.verbose { write_details } else { write_summary };
+    match write(&diagnosis, columns.unwrap_or(COLUMNS), &mut std::io::stdout().lock()) {
         Ok(()) if diagnosis.is_complete() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::from(3),
         Err(error) => {

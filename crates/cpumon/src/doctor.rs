@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::Context;
-use cpumon_agent::doctor::write_text;
+use cpumon_agent::doctor::{write_details, write_summary};
 use cpumon_collect::{Check, Diagnosis, DoctorOptions, diagnose};
 use cpumon_model::escape;
 use serde::Serialize;
@@ -25,7 +25,8 @@ pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     let diagnosis = diagnose(&options);
     match args.format.get() {
         Format::Table => {
-            write_text(&diagnosis, report_columns(), out).context("cannot write the report")?;
+            let write = if args.verbose { write_details } else { write_summary };
+            write(&diagnosis, report_columns(), out).context("cannot write the report")?;
         }
         Format::Json => write_json(&Report::from(&diagnosis), out)?,
         format => records(&diagnosis).write(format, out)?,

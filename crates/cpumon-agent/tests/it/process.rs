@@ -246,8 +246,10 @@ fn sending_and_logging_go_together() {
 
 #[test]
 fn the_doctor_lists_each_probe_and_what_it_would_give() {
-    let output =
-        Command::new(env!("CARGO_BIN_EXE_cpumon-agent")).args(["doctor", "--no-load"]).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_cpumon-agent"))
+        .args(["doctor", "-v", "--no-load"])
+        .output()
+        .unwrap();
     let messages = String::from_utf8(output.stdout).unwrap();
     assert!(matches!(output.status.code(), Some(0 | 3)), "{messages}");
     for probe in ["exits", "sched", "waits", "irq", "hist"] {

@@ -161,6 +161,9 @@ pub struct DoctorArgs {
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,
+    /// Show every check: what was found, what it gives, how to get it
+    #[arg(short, long)]
+    pub verbose: bool,
     /// Only read files; do not try to load the probes
     #[arg(long)]
     pub no_load: bool,

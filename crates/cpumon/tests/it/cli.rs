@@ -187,7 +187,7 @@ fn the_doctor_distinguishes_this_machine_from_an_empty_one() {
 
     let nowhere = tempfile::tempdir().unwrap();
     let root = nowhere.path().to_str().unwrap();
-    let output = run(&["doctor", "--no-load", "--proc-root", root, "--sys-root", root]);
+    let output = run(&["doctor", "-v", "--no-load", "--proc-root", root, "--sys-root", root]);
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(text(&output.stdout).contains("vmlinux"), "{output:?}");
 
