@@ -41,7 +41,7 @@ pub mod units;
 pub mod when;
 
 use std::ffi::OsString;
-use std::io::Write;
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -51,8 +51,13 @@ use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreComma
 use crate::exit::{Outcome, finish};
 use crate::signals::Signals;
 
-/// Runs the program with `args`, whose first word is the name of the program.
+/// Runs the program with `args`, whose first word is the name of the program. Without any other word it is `cpumon top` on a terminal,
+/// and a usage error elsewhere.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    if args.len() == 1 && io::stdin().is_terminal() && io::stdout().is_terminal() {
+        args.push("top".into());
+    }
     match cli::parse(args) {
         Ok(cli) => finish(&dispatch(&cli)),
         Err(error) => {

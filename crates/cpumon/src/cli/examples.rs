@@ -26,7 +26,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "",
         &[
-            example("Show this machine", "cpumon top"),
+            example("Show this machine; on a terminal `cpumon` does the same", "cpumon top"),
             example("Receive from devices, store, and serve the web page", "cpumon serve"),
             example("Show what ran yesterday at 14:05", "cpumon top --at 'yesterday 14:05'"),
         ],
@@ -207,6 +207,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "doctor",
         &[
             example("Check this machine", "cpumon doctor"),
+            example("Show every check and its reason", "cpumon doctor -v"),
             example("Check it without loading BPF programs", "cpumon doctor --no-load"),
         ],
     ),
