@@ -9,9 +9,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostStatus, Interval, bytes_of_info, bytes_of_rows};
+use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Trust, bytes_of_info, bytes_of_rows};
 use cpumon_query::status::Status;
-use cpumon_query::{Bell, Live, Seek, Shown};
+use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
 
 /// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
@@ -47,6 +47,8 @@ pub type Statuses = Box<dyn Fn() -> Status + Send + Sync>;
 pub struct Hub {
     options: HubOptions,
     inner: Mutex<Inner>,
+    /// What hosts were, and how their data came in, before the receiver started.
+    stored: HashMap<HostId, (HostInfo, Trust)>,
     bell: Bell,
     past: Past,
     status: Statuses,
@@ -105,7 +107,26 @@ impl Hub {
     /// An empty hub. `past` answers for moments that are out of memory, `status` for the receiver.
     #[must_use]
     pub fn new(options: HubOptions, past: Past, status: Statuses) -> Self {
-        Self { options, inner: Mutex::default(), bell: Bell::default(), past, status }
+        Self { options, inner: Mutex::default(), stored: HashMap::new(), bell: Bell::default(), past, status }
+    }
+
+    /// With the descriptions that a store has of hosts: an agent repeats its own now and then only.
+    #[must_use]
+    pub fn with_stored(mut self, hosts: Vec<HostRecord>) -> Self {
+        let hosts = hosts.into_iter().map(|record| (record.info.host, (record.info, record.trust)));
+        self.stored = hosts.collect();
+        self
+    }
+
+    /// A status as it is shown: until its description arrives, a host has that of the store. Not one whose data comes in by a way that is
+    /// trusted less: it could be another machine that gives this id.
+    fn described(&self, status: &HostStatus) -> HostStatus {
+        let mut status = status.clone();
+        let stored = status.info.hostname.is_empty().then(|| self.stored.get(&status.info.host)).flatten();
+        if let Some((info, _)) = stored.filter(|(_, trust)| trust.rank() <= status.trust.rank()) {
+            status.info = HostInfo { boot: status.info.boot, ..info.clone() };
+        }
+        status
     }
 
     /// Memory for the hosts of one kind of trust.
@@ -136,7 +157,7 @@ impl Hub {
             // One more, for the host that may be new with this interval.
             let budget = share.bytes / (inner.hosts_of(&share).count() + 1);
             let host = inner.hosts.entry(id).or_default();
-            host.status.clone_from(status);
+            host.status = self.described(status);
             host.number += 1;
             let shown = Shown { serial, number: host.number, interval };
             // Before it is there: with it the others would take more than they may.
@@ -156,7 +177,7 @@ impl Hub {
     pub fn put_status(&self, status: &HostStatus) {
         // Not inserted: a host is shown once it has an interval.
         if let Some(host) = self.lock().hosts.get_mut(&status.info.host) {
-            host.status.clone_from(status);
+            host.status = self.described(status);
         }
     }
 

@@ -24,7 +24,7 @@ use crate::hub::{Hub, HubOptions};
 use crate::measure;
 use crate::privileges::{self, Kept};
 use crate::status::State;
-use crate::storing::{Sink, StoreHandle, past_of_store};
+use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
 
 /// What a receiver does, every default applied.
 #[derive(Clone, Debug)]
@@ -156,11 +156,11 @@ impl Receiver {
         let authority = plan.tls.as_ref().map(|tls| Authority::open(&tls.state)).transpose()?.map(Arc::new);
 
         let state = Arc::new(State::new(udp, frontend.address, store.clone()));
-        let past = past_of_store(plan.store.as_ref().map(|(path, _)| path.clone()));
-        let for_status = Arc::clone(&state);
-        let hub = Arc::new(Hub::new(HubOptions::default(), past, Box::new(move || for_status.status())));
+        let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
+        let stored = hosts_of_store(path.as_deref());
+        let hub = Hub::new(HubOptions::default(), past_of_store(path), Box::new(move || for_status.status()));
+        let hub = Arc::new(hub.with_stored(stored));
         let local = info.as_ref().map(|info| info.host);
-        let measured_by = info.map(|info| info.source_reason.to_string());
         let sinks = Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone());
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
@@ -183,7 +183,7 @@ impl Receiver {
             hub,
             state,
             store,
-            measured_by,
+            measured_by: info.map(|info| info.source_reason.to_string()),
             taken: receiver.as_ref().map_or_else(String::new, Receiving::describe),
             sandbox: String::new(),
             pulse: Pulse::default(),

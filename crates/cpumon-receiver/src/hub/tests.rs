@@ -167,3 +167,27 @@ fn a_host_that_only_sent_a_status_is_updated_not_invented() {
     hub.put_status(&host(1, 7));
     assert_eq!(hub.hosts()[0].received_wall_ns, 7 * SECOND_NS);
 }
+
+#[test]
+fn a_host_has_its_stored_name_until_it_sends_one() {
+    let record = |id: u8, trust| HostRecord {
+        info: HostInfo { interval_ns: 7, ..host(id, 0).info },
+        trust,
+        first_wall_ns: None,
+        last_wall_ns: Some(5),
+    };
+    let stored = vec![record(1, Trust::Authenticated), record(2, Trust::Authenticated)];
+    let hub = hub(HubOptions::default()).with_stored(stored);
+    let nameless = |id: u8, trust| {
+        let info = HostInfo { host: HostId([id; 16]), ..HostInfo::default() };
+        HostStatus { info, trust, ..HostStatus::default() }
+    };
+    hub.put(&nameless(1, Trust::Authenticated), interval(1, 1));
+    // Anyone may give the id of an enrolled host.
+    hub.put(&nameless(2, Trust::Unauthenticated), interval(1, 1));
+    let of = |id: u8| hub.host(HostId([id; 16])).unwrap().info;
+    assert_eq!((&*of(1).hostname, of(1).interval_ns, &*of(2).hostname), ("h1", 7, ""));
+    let renamed = HostInfo { hostname: "new".into(), ..nameless(1, Trust::Authenticated).info };
+    hub.put_status(&HostStatus { info: renamed, trust: Trust::Authenticated, ..HostStatus::default() });
+    assert_eq!(&*of(1).hostname, "new");
+}

@@ -6,4 +6,4 @@ mod store_handle;
 mod time_line;
 
 pub use sink::Sink;
-pub use store_handle::{StoreHandle, past_of_store};
+pub use store_handle::{StoreHandle, hosts_of_store, past_of_store};

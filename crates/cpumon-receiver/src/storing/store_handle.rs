@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use cpumon_model::{BootId, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
-use cpumon_query::{seek, status};
+use cpumon_query::{HostRecord, seek, status};
 use cpumon_store::{
     QueueOptions, Reader, ReceiptRequest, ReportedGap, StoreOptions, StoreState, WriterHandle, WriterThread,
 };
@@ -138,6 +138,12 @@ fn size_on_disk(path: &Path) -> u64 {
     log.push("-wal");
     let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
     size(path) + size(Path::new(&log))
+}
+
+/// The hosts of the store. None, where it cannot be read: the writer says why.
+pub fn hosts_of_store(path: Option<&Path>) -> Vec<HostRecord> {
+    let reader = path.and_then(|path| Reader::open(path).ok());
+    reader.and_then(|reader| reader.hosts().ok()).unwrap_or_default()
 }
 
 /// Answers for what the hub has no longer in memory. The store is opened at the first question.

@@ -1,6 +1,6 @@
 //! The list of hosts to choose from, over the screen.
 
-use cpumon_model::{HostStatus, Trust};
+use cpumon_model::{HostStatus, SourceKind, Trust};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 
@@ -52,9 +52,10 @@ fn cells(app: &App, status: &HostStatus) -> [String; 5] {
     [
         format!("{mark}{}", safe(&status.info.hostname)),
         status.trust.name().to_string(),
-        status.source.name().to_string(),
-        status.thread_count.to_string(),
-        safe(&status.address),
+        // A store says what a host was, not how it is measured now.
+        if status.source == SourceKind::Unknown { "-".to_owned() } else { status.source.name().to_string() },
+        if status.thread_count == 0 { "-".to_owned() } else { status.thread_count.to_string() },
+        if status.address.is_empty() { "-".to_owned() } else { safe(&status.address) },
     ]
 }
 
