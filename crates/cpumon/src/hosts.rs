@@ -8,6 +8,7 @@ use anyhow::Context;
 use cpumon_export::is_formula;
 use cpumon_model::{LossCounts, escape};
 use cpumon_web::api;
+use serde_json::Value;
 
 use crate::cli::{Format, HostsArgs};
 use crate::client::Client;
@@ -28,7 +29,8 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     if format == Format::Json {
         write_json(&api::Hosts { total: status.hosts.len(), hosts: status.hosts }, out)?;
     } else {
-        write_hosts(&status, out).context("cannot write the hosts")?;
+        let busy = busy_by_host(&client.fleet_file(&[("format", "jsonl")])?);
+        write_hosts(&status, Some(&busy), out).context("cannot write the hosts")?;
         write_no_hosts(&status, out).context("cannot write the hosts")?;
     }
     Ok(Outcome::Done)
@@ -127,23 +129,66 @@ fn show_clock(host: &api::Host) -> String {
     }
 }
 
-/// A line a host.
-pub fn write_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
-    let mut table =
-        Table::new(&["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS", "SEEN", "CLOCK", "LOSS"]);
+/// How busy a host is.
+#[derive(Clone, Debug, Default)]
+pub struct Busy {
+    /// Share of all CPUs: `12.3 %`; `-` without data.
+    all: String,
+    /// The busiest process with its share of one CPU.
+    busiest: String,
+}
+
+/// By id, of the JSON lines of the receiver's list of hosts.
+fn busy_by_host(lines: &[u8]) -> BTreeMap<String, Busy> {
+    let rows =
+        lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+    rows.filter_map(|row| {
+        let number = |name: &str| row.get(name).and_then(Value::as_f64);
+        let percent = |share: f64| format!("{share:.1} %");
+        let top = row.get("top_name").and_then(Value::as_str).zip(number("top_cpu_pct"));
+        let busy = Busy {
+            all: number("busy_ratio").map_or_else(|| "-".to_owned(), |ratio| percent(ratio * 100.0)),
+            busiest: top.map_or_else(
+                || "-".to_owned(),
+                |(name, share)| format!("{} {}", escape(name), percent(share)),
+            ),
+        };
+        Some((row.get("id")?.as_str()?.to_owned(), busy))
+    })
+    .collect()
+}
+
+/// A line a host; with `busy` also how busy each is.
+pub fn write_hosts(
+    status: &api::Status,
+    busy: Option<&BTreeMap<String, Busy>>,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    let mut titles = vec!["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS"];
+    titles.extend(busy.map(|_| ["BUSY", "BUSIEST"]).into_iter().flatten());
+    titles.extend(["SEEN", "CLOCK", "LOSS"]);
+    let mut table = Table::new(&titles);
     for host in &status.hosts {
         let over_limit = over_limit(host, &status.receiver.rejected_by);
-        table.row([
+        let mut cells = vec![
             escape(&host.hostname).to_string(),
             host.id.clone(),
             escape(&host.trust).to_string(),
             escape(&host.source).to_string(),
             escape(&host.address).to_string(),
             host.thread_count.to_string(),
+        ];
+        if let Some(busy) = busy {
+            // A host that came between the two requests has no figure yet.
+            let Busy { all, busiest } = busy.get(&host.id).cloned().unwrap_or_default();
+            cells.extend([all, busiest]);
+        }
+        cells.extend([
             format!("{} s ago", whole_seconds(status.now_wall_ns.saturating_sub(host.received_wall_ns))),
             show_clock(host),
             show_loss(&host.loss, over_limit),
         ]);
+        table.row(cells);
     }
     table.write_within(terminal_columns(), out)
 }
@@ -203,7 +248,7 @@ mod tests {
             ..api::Status::default()
         };
         let mut text = Vec::new();
-        write_hosts(&status, &mut text).unwrap();
+        write_hosts(&status, None, &mut text).unwrap();
         write_no_hosts(&status, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().skip(1).map(str::trim_end).collect();
@@ -218,6 +263,22 @@ mod tests {
             assert!(line.ends_with(end), "{line} does not end with {end}");
         }
         assert_eq!(lines.len(), 6, "{text}");
+    }
+
+    #[test]
+    fn a_host_is_shown_with_its_share_of_all_cpus_and_its_busiest_process() {
+        let lines = "{\"id\":\"aa\",\"busy_ratio\":0.123,\"top_name\":\"x\\u001b[2J\",\"top_cpu_pct\":99.96}\n\
+                     {\"id\":\"bb\",\"busy_ratio\":null,\"top_name\":null,\"top_cpu_pct\":null}\n";
+        let host = |id: &str| api::Host { id: id.into(), ..api::Host::default() };
+        let status =
+            api::Status { hosts: vec![host("aa"), host("bb"), host("new")], ..api::Status::default() };
+        let mut text = Vec::new();
+        write_hosts(&status, Some(&busy_by_host(lines.as_bytes())), &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(lines[0].contains("BUSY") && lines[0].contains("BUSIEST"), "{text}");
+        assert!(lines[1].contains("12.3 %  x\\x1b[2J 100.0 %"), "{text}");
+        assert!(lines[2].contains("-       -"), "{text}");
     }
 
     #[test]

@@ -158,7 +158,7 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         write_connections(connections, out)?;
     }
     write_store(&status.store, out)?;
-    write_hosts(status, out)
+    write_hosts(status, None, out)
 }
 
 fn write_encryption(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::Result<()> {
