@@ -14,8 +14,10 @@ words! {
     Name = "name": "All processes of one name",
     Process = "process": "One process, by pid and start time",
     Program = "program": "Like name, with kernel threads of one family together (kworker/0:1 is kworker)",
-    User = "user": "Real user id",
+    User = "user": "Real user: root, ann (1000), or the id where no name is known",
+    Service = "service": "systemd unit",
     Container = "container": "Container or systemd unit",
+    Cgroup = "cgroup": "cgroup path",
 }
 
 /// Name of what did not fit.
@@ -31,10 +33,15 @@ pub fn group_name(by: GroupBy, source: SourceKind, info: &ProcessInfo) -> Cow<'_
         GroupBy::Program => program(info).into(),
         // What a v1 device sends has no user.
         GroupBy::User if matches!(source, SourceKind::V1 | SourceKind::Legacy) => NONE.into(),
-        GroupBy::User => info.uid.to_string().into(),
-        GroupBy::Container if info.container.is_empty() => NONE.into(),
-        GroupBy::Container => (&*info.container).into(),
+        GroupBy::User => info.user_label(),
+        GroupBy::Service => or_none(info.service()),
+        GroupBy::Container => or_none((&*info.container).into()),
+        GroupBy::Cgroup => or_none((&*info.cgroup).into()),
     }
+}
+
+fn or_none(text: Cow<'_, str>) -> Cow<'_, str> {
+    if text.is_empty() { NONE.into() } else { text }
 }
 
 /// What kernel threads of one family have in common: `kworker/0:1-events` is `kworker`.

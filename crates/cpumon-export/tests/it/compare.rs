@@ -59,7 +59,7 @@ fn rows_are_groups_the_largest_change_first() {
     for (by, wanted) in [
         (GroupBy::Name, &[("kworker/1:0", 25.0), ("web", 25.0), ("kworker/0:1", -12.5), ("old", -12.5)][..]),
         (GroupBy::Program, &[("web", 25.0), ("kworker", 12.5), ("old", -12.5)]),
-        (GroupBy::User, &[("33", 25.0), ("0", 0.0)]),
+        (GroupBy::User, &[("33", 25.0), ("root", 0.0)]),
         (GroupBy::Container, &[("(none)", 25.0), ("docker:a", 0.0)]),
         (
             GroupBy::Process,

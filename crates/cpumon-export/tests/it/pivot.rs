@@ -176,7 +176,7 @@ fn users_and_containers_are_columns_too() {
         |by| pivot(&store, by, PivotValue::User).into_iter().map(|row| row.into_iter().collect::<Vec<_>>());
     let pair = |name: &str, cell: &str| (name.to_owned(), cell.to_owned());
     let users: Vec<_> = of(GroupBy::User).collect();
-    assert_eq!(users, [[pair("0", "7"), pair("1000", "5")], [pair("0", "0"), pair("1000", "0")]]);
+    assert_eq!(users, [[pair("1000", "5"), pair("root", "7")], [pair("1000", "0"), pair("root", "0")]]);
     let containers: Vec<_> = of(GroupBy::Container).collect();
     assert_eq!(containers[0], [pair("(none)", "7"), pair("docker:a", "5")]);
 }

@@ -52,7 +52,7 @@ pub(super) struct Wanted {
     /// Of a comparison: its second span, likewise.
     #[param(value_type = Option<String>, pattern = r"^-?\d+\.\.-?\d+$")]
     after: Option<Between>,
-    /// What makes a pivot's column, or a comparison's row: `name`, `process`, `program`, `user`, `container`.
+    /// What makes a pivot's column, or a comparison's row: `name`, `process`, `program`, `user`, `service`, `container`, `cgroup`.
     by: Option<String>,
     /// Values of a pivot: `user`, `system`, `run`, `pct`.
     value: Option<String>,
