@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use cpumon_model::Value;
 use cpumon_query::Past;
-use cpumon_query::compare::{COMPARE_COLUMNS, COMPARE_POINTS, Comparison, Side};
-use cpumon_store::{Plan, Query, TimeRange, What};
+use cpumon_query::compare::{COMPARE_COLUMNS, Comparison, Side};
+use cpumon_query::spans::{Cut, Span};
+use cpumon_store::{Query, TimeRange, What};
 
 use crate::rows::RowSink;
 use crate::source::Source;
@@ -58,16 +59,16 @@ fn add_range(
     range: TimeRange,
     comparison: &mut Comparison,
 ) -> Result<u64, ExportError> {
-    let Some(Plan { since_ns, until_ns, resolution, .. }) = reader.plan(query.host, range, COMPARE_POINTS)?
-    else {
-        return Ok(0);
-    };
-    comparison.read_from(side, resolution);
+    let Some(cut) = Cut::of(reader, query.host, range)? else { return Ok(0) };
+    comparison.read_from(side, cut.coarsest());
     let mut intervals = 0;
-    reader.for_each_segment(&query.clone().range(since_ns, until_ns), resolution, &mut |span| {
-        comparison.add(side, span.interval);
-        intervals += 1;
-        ControlFlow::Continue(())
-    })?;
+    for Span { range, resolution } in cut.spans {
+        let query = query.clone().range(range.since_ns, range.until_ns);
+        reader.for_each_segment(&query, resolution, &mut |span| {
+            comparison.add(side, span.interval);
+            intervals += 1;
+            ControlFlow::Continue(())
+        })?;
+    }
     Ok(intervals)
 }

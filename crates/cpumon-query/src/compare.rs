@@ -12,9 +12,6 @@ use crate::group::{GroupBy, OTHERS, group_name};
 /// Groups at most; what comes later is added up in one more.
 const MAX_GROUPS: usize = 50_000;
 
-/// A span of more than this many minutes is read from sums of a minute, of more than this many hours from sums of an hour.
-pub const COMPARE_POINTS: usize = 120;
-
 /// Names of the columns after `host`, in order.
 pub const COMPARE_COLUMNS: [&str; 17] = [
     "name",

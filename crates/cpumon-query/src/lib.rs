@@ -22,6 +22,7 @@ mod live;
 mod parse;
 mod past;
 mod pool;
+pub mod spans;
 pub mod status;
 mod stored;
 mod sum;

@@ -47,6 +47,8 @@ pub trait Past: Send {
     fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, StoreError>;
     /// How the original receiver numbered the rows of an imported interval, by its end; `None`: it was measured.
     fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>, StoreError>;
+    /// The hours of a range whose threads are not in sums, in order.
+    fn hours_without_threads(&self, host: HostId, range: TimeRange) -> Result<Vec<TimeRange>, StoreError>;
 }
 
 impl Past for Reader {
@@ -102,6 +104,10 @@ impl Past for Reader {
 
     fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>, StoreError> {
         self.legacy_order(host, end_wall_ns)
+    }
+
+    fn hours_without_threads(&self, host: HostId, range: TimeRange) -> Result<Vec<TimeRange>, StoreError> {
+        self.hours_without_threads(host, range)
     }
 }
 

@@ -76,7 +76,9 @@ impl IntervalSum {
         // The measured length is the sum of the lengths: a hole between two intervals is not measured.
         let measured_ns = self.total.duration_ns().saturating_add(next.duration_ns());
         self.total.end = next.end;
-        self.total.begin.mono_ns = next.end.mono_ns.saturating_sub(measured_ns);
+        // The monotonic clock of a sum begins with its bucket.
+        self.total.end.mono_ns = next.end.mono_ns.max(measured_ns);
+        self.total.begin.mono_ns = self.total.end.mono_ns.saturating_sub(measured_ns);
         self.total.fields &= next.fields;
         self.total.flags |= next.flags;
         self.total.sequence = next.sequence;

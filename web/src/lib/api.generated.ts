@@ -1748,7 +1748,7 @@ export interface components {
             covered_ns: number;
             /** @description A row a process or a name, most run time first. */
             processes: components["schemas"]["Table"];
-            /** @description What was read: `interval`s, or sums of a `minute` or an `hour` (then the range's ends are those of whole ones). */
+            /** @description What was read: `interval`s, or sums of a `minute` or an `hour`, with single intervals at both ends where these are stored. */
             resolution: string;
             /** @description The range that was asked for. */
             since_ns: components["schemas"]["Nanos"];

@@ -71,7 +71,8 @@ impl ChartRequest<'_> {
         }
         let pid: Option<u32> = text.parse().ok();
         // A sum of the range, and no plot of it: a plot looks up when each process began and ended.
-        let mut processes = history::sum(self.history, self.host, self.plot(1), false)?.interval.processes;
+        let mut processes =
+            history::sum(self.history, self.host, self.plot(1).time(), false)?.interval.processes;
         processes.sort_by_key(|row| std::cmp::Reverse(row.delta.run_ns));
         let matching = processes
             .into_iter()

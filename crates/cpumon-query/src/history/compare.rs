@@ -5,9 +5,10 @@ use cpumon_store::{Query, What};
 
 use super::source::History;
 use crate::QueryError;
-use crate::compare::{COMPARE_POINTS, Comparison, Side};
+use crate::compare::{Comparison, Side};
 use crate::group::GroupBy;
-use crate::time::{PlotRange, TimeRange};
+use crate::spans::{Span, cut};
+use crate::time::TimeRange;
 
 /// The two ranges of a comparison.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub struct CompareRanges {
     pub after: TimeRange,
 }
 
-/// Compares two ranges; rows are sorted, the largest change first.
+/// Compares two ranges, each read as a report reads it; rows are sorted, the largest change first.
 pub fn compare(
     history: &History,
     host: &HostStatus,
@@ -27,11 +28,13 @@ pub fn compare(
 ) -> Result<Comparison, QueryError> {
     let mut comparison = Comparison::new(by);
     for (side, range) in [(Side::Before, ranges.before), (Side::After, ranges.after)] {
-        let TimeRange { since_ns, until_ns } = range;
-        let plan = history.plan(host.info.host, PlotRange { since_ns, until_ns, points: COMPARE_POINTS })?;
-        comparison.read_from(side, plan.resolution);
-        let query = Query::new(host.info.host).range(plan.since_ns, plan.until_ns).what(What::Processes);
-        history.for_each(&query, plan.resolution, &mut |span| comparison.add(side, span.interval))?;
+        let cut = cut(range, history.finest(host.info.host, range)?);
+        comparison.read_from(side, cut.coarsest());
+        for Span { range, resolution } in cut.spans {
+            let query =
+                Query::new(host.info.host).range(range.since_ns, range.until_ns).what(What::Processes);
+            history.for_each(&query, resolution, &mut |span| comparison.add(side, span.interval))?;
+        }
     }
     comparison.sort();
     Ok(comparison)

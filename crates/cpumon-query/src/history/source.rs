@@ -12,6 +12,7 @@ use cpumon_store::{Gap, GapFinder, HostRecord, Plan, Query, Resolution, Segment,
 
 use crate::past::{KnownProcess, Past, open_store};
 use crate::pool::{MAX_AT_ONCE, ReaderPool};
+use crate::spans::Finest;
 use crate::time::{Available, PlotRange, TimeRange};
 use crate::{Live, QueryError, Shown};
 
@@ -264,6 +265,12 @@ impl History {
             }
         }
         self.ask_reader(|reader| reader.process(host, key)).map(Option::flatten)
+    }
+
+    /// The finest data at both ends of a range.
+    pub(crate) fn finest(&self, host: HostId, range: TimeRange) -> Result<Finest, QueryError> {
+        let found = self.ask_reader(|reader| Finest::of(reader, host, range))?;
+        Ok(found.flatten().unwrap_or_default())
     }
 
     /// When processes began, of those that the store knows.

@@ -8,8 +8,9 @@ use cpumon_store::{Query, What};
 use super::answers::RangeSum;
 use super::source::History;
 use crate::QueryError;
+use crate::spans::{Cut, Span, cut};
 use crate::sum::{IntervalSum, add_process};
-use crate::time::PlotRange;
+use crate::time::TimeRange;
 
 /// All processes of a name.
 #[derive(Clone, Debug)]
@@ -38,21 +39,25 @@ pub fn by_name(interval: &Interval) -> Vec<NamedProcess> {
     rows
 }
 
-/// Adds up a range. `with_threads`: threads too; then intervals are read, whatever the range.
+/// Adds up a range, read as a report reads it, so that both have the same figures. `with_threads`: threads too; then intervals are read, whatever the range.
 pub fn sum(
     history: &History,
     host: &HostStatus,
-    range: PlotRange,
+    range: TimeRange,
     with_threads: bool,
 ) -> Result<RangeSum, QueryError> {
-    let plan = history.plan(host.info.host, range)?;
-    let (resolution, what) =
-        if with_threads { (None, What::Threads) } else { (plan.resolution, What::Processes) };
-    let query = Query::new(host.info.host).range(plan.since_ns, plan.until_ns).what(what);
+    let (cut, what) = if with_threads {
+        (Cut::fine(range), What::Threads)
+    } else {
+        (cut(range, history.finest(host.info.host, range)?), What::Processes)
+    };
     let mut sum: Option<IntervalSum> = None;
-    history.for_each(&query, resolution, &mut |span| match &mut sum {
-        Some(sum) => sum.add(span.interval),
-        None => sum = Some(IntervalSum::new(span.interval)),
-    })?;
-    Ok(RangeSum { resolution, interval: sum.map(IntervalSum::finish).unwrap_or_default() })
+    for Span { range, resolution } in &cut.spans {
+        let query = Query::new(host.info.host).range(range.since_ns, range.until_ns).what(what);
+        history.for_each(&query, *resolution, &mut |span| match &mut sum {
+            Some(sum) => sum.add(span.interval),
+            None => sum = Some(IntervalSum::new(span.interval)),
+        })?;
+    }
+    Ok(RangeSum { resolution: cut.coarsest(), interval: sum.map(IntervalSum::finish).unwrap_or_default() })
 }

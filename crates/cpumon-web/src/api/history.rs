@@ -211,7 +211,7 @@ pub struct SumJson {
     pub since_ns: Nanos,
     /// Its end.
     pub until_ns: Nanos,
-    /// What was read: `interval`s, or sums of a `minute` or an `hour` (then the range's ends are those of whole ones).
+    /// What was read: `interval`s, or sums of a `minute` or an `hour`, with single intervals at both ends where these are stored.
     pub resolution: &'static str,
     /// Measured time; rates divide by it.
     pub covered_ns: u64,

@@ -309,9 +309,6 @@ pub(super) struct WithThreads {
     threads: Option<String>,
 }
 
-/// Sums over more than two hours are read from minutes.
-const SUM_POINTS: usize = 120;
-
 /// A span of time as if it were one interval: what each process did in it.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/sum",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Grouped, Paging, WithThreads, ThreadPaging),
@@ -325,7 +322,7 @@ pub(super) async fn sum(
     Asked(threads): Asked<WithThreads>,
     Asked(thread_page): Asked<ThreadPaging>,
 ) -> Result<Json<api::SumJson>, Problem> {
-    let range = span.range(SUM_POINTS)?;
+    let range = span.range(1)?.time();
     let processes = list(threads.threads.as_deref(), 64, |key| Ok(parse_process_key(key)?))?;
     let options = api::SumOptions {
         is_by_name: grouped.by.unwrap_or(MatrixBy::Process) == MatrixBy::Name,
@@ -335,12 +332,12 @@ pub(super) async fn sum(
     };
     let with_threads = !options.threads_of.is_empty();
     if with_threads {
-        check_thread_range(range.time())?;
+        check_thread_range(range)?;
     }
     let answer = app.past.ask(move |past| {
         let host = past.find(&host)?;
         let sum = history::sum(past, &host, range, with_threads)?;
-        Ok(api::SumJson::new(&host, range.time(), &sum, &options))
+        Ok(api::SumJson::new(&host, range, &sum, &options))
     });
     answer.await.map(Json)
 }
