@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cpumon_model::{HostId, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::legacy::SetOrder;
-use cpumon_store::{Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError};
+use cpumon_store::{Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, StoredProcess};
 
 use crate::time::{Available, TimeRange};
 
@@ -18,6 +18,8 @@ pub type KnownProcess = (Arc<ProcessInfo>, u32);
 pub trait Past: Send {
     /// Every host, by name.
     fn hosts(&self) -> Result<Vec<HostRecord>, StoreError>;
+    /// The container or unit of each control group that a process was in, by its path.
+    fn cgroup_containers(&self) -> Result<HashMap<Box<str>, Box<str>>, StoreError>;
     /// The host of this name or id.
     fn find_host(&self, text: &str) -> Result<HostRecord, StoreError>;
     /// What is stored of a host; `None`: nothing.
@@ -43,6 +45,9 @@ pub trait Past: Send {
     fn gaps(&self, host: HostId, range: TimeRange, limit: usize) -> Result<Vec<Gap>, StoreError>;
     /// What a process is; `None`: it was never stored.
     fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, StoreError>;
+    /// Visits every process of a host of which the name is stored, once for each description it had.
+    fn each_process(&self, host: HostId, visit: &mut dyn FnMut(&StoredProcess<'_>))
+    -> Result<(), StoreError>;
     /// When processes began; those that are not known are left out.
     fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, StoreError>;
     /// How the original receiver numbered the rows of an imported interval, by its end; `None`: it was measured.
@@ -54,6 +59,10 @@ pub trait Past: Send {
 impl Past for Reader {
     fn hosts(&self) -> Result<Vec<HostRecord>, StoreError> {
         self.hosts()
+    }
+
+    fn cgroup_containers(&self) -> Result<HashMap<Box<str>, Box<str>>, StoreError> {
+        self.cgroup_containers()
     }
 
     fn find_host(&self, text: &str) -> Result<HostRecord, StoreError> {
@@ -96,6 +105,14 @@ impl Past for Reader {
 
     fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, StoreError> {
         self.process(host, key)
+    }
+
+    fn each_process(
+        &self,
+        host: HostId,
+        visit: &mut dyn FnMut(&StoredProcess<'_>),
+    ) -> Result<(), StoreError> {
+        self.each_process(host, visit)
     }
 
     fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>, StoreError> {

@@ -61,7 +61,7 @@ pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
 pub use reader::{
     Damage, DamageReport, HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval,
-    ThreadRows, What,
+    StoredProcess, ThreadRows, What,
 };
 pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use thread::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};

@@ -82,6 +82,11 @@ impl History {
         self.ask_reader(|reader| reader.hosts()).map(Option::unwrap_or_default)
     }
 
+    /// The container or unit of each control group that a process of the store was in.
+    pub(crate) fn cgroup_containers(&self) -> Result<HashMap<Box<str>, Box<str>>, QueryError> {
+        self.ask_reader(|reader| reader.cgroup_containers()).map(Option::unwrap_or_default)
+    }
+
     /// Every host of the store; without a store, those that reported.
     pub(crate) fn all(&self) -> Result<Vec<HostStatus>, QueryError> {
         match (&self.reader, &self.live) {

@@ -1,5 +1,7 @@
 //! Hosts of a store, by name or id, with the time range of their data.
 
+use std::collections::HashMap;
+
 use cpumon_model::{BootId, HostId, HostInfo, HostRef, Trust};
 use rusqlite::params;
 
@@ -13,6 +15,18 @@ impl Reader {
     /// All hosts, by name. Their number is the receiver's to bound.
     pub fn hosts(&self) -> Result<Vec<HostRecord>> {
         self.read_hosts().at("list hosts", self.path())
+    }
+
+    /// The container or unit of each control group that a process was in, by its path.
+    pub fn cgroup_containers(&self) -> Result<HashMap<Box<str>, Box<str>>> {
+        let text =
+            "SELECT DISTINCT cgroup, container FROM process_info WHERE cgroup <> '' AND container <> ''";
+        let read = || -> rusqlite::Result<_> {
+            let mut statement = self.connection.prepare_cached(text)?;
+            let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            rows.collect()
+        };
+        read().at("read the containers of", self.path())
     }
 
     fn read_hosts(&self) -> rusqlite::Result<Vec<HostRecord>> {

@@ -31,4 +31,5 @@ pub(crate) use self::open::open_to_read;
 pub use self::plan::Plan;
 pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};
 pub use self::segment::Segment;
+pub use self::tasks::StoredProcess;
 pub use self::thread_sums::ThreadRows;

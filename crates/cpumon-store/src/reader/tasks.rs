@@ -18,6 +18,17 @@ use crate::names::next_names;
 use crate::rows::{BootRow, HostRow};
 use crate::sql::Cell;
 
+/// A process as it was.
+#[derive(Copy, Clone, Debug)]
+pub struct StoredProcess<'a> {
+    /// The boot in which its key counts; all zero of v1 devices.
+    pub boot: BootId,
+    /// Its key.
+    pub key: ProcessKey,
+    /// What it was.
+    pub info: &'a ProcessInfo,
+}
+
 /// A process as it was, or a thread with its process.
 pub(crate) struct Task<'a> {
     /// Row id in table `process`, or of a thread in `thread`.
@@ -47,6 +58,14 @@ impl Reader {
         };
         self.for_each_task(host, Tables::PROCESSES, Some(key.pid), 0, usize::MAX, &mut visit)?;
         Ok(found)
+    }
+
+    /// Visits every process of a host of which the name is stored, once for each description it had. Reads names, not samples.
+    pub fn each_process(&self, host: HostId, visit: &mut dyn FnMut(&StoredProcess<'_>)) -> Result<()> {
+        let mut visit = |task: &Task<'_>| {
+            visit(&StoredProcess { boot: task.boot, key: task.process.key, info: &task.process.info });
+        };
+        self.for_each_task(host, Tables::PROCESSES, None, 0, usize::MAX, &mut visit)
     }
 
     /// Up to `limit` tasks of a host with a row id above `after_id`.
