@@ -1,9 +1,10 @@
 //! Why a question has no answer. Frontends map each variant to an HTTP status or an exit code.
 
-use cpumon_model::HostId;
+use cpumon_model::{HostId, Utc};
 use cpumon_store::StoreError;
 
 use crate::keys::TaskKey;
+use crate::time::Available;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +36,11 @@ pub enum QueryError {
         /// Hosts that are named.
         count: usize,
     },
-    /// A chart of one host names none, and the store has several.
-    #[error("a chart is of one host, and there are several: {}", list(names))]
+    /// A chart or a report is of one host and names none, and the store has several.
+    #[error("{what} is of one host, and there are several: {}", list(names))]
     WhichHost {
+        /// `a chart` or `a report`.
+        what: &'static str,
         /// Some of them.
         names: Vec<String>,
     },
@@ -105,6 +108,19 @@ pub enum QueryError {
         /// Hosts there are.
         total: usize,
     },
+    /// Nothing was measured in a range.
+    #[error("no data for {} to {}{}", Utc(*since_ns), Utc(*until_ns), stored(*available))]
+    NoData {
+        /// Its begin.
+        since_ns: i64,
+        /// Its end.
+        until_ns: i64,
+        /// What is stored instead.
+        available: Option<Available>,
+    },
+    /// A search for an empty text.
+    #[error("a search needs a name, a user id or a container")]
+    EmptySearch,
     /// A text that is no key.
     #[error("{text:?} is not a {of} key: keys have the form {form}, e.g. 1-52000000")]
     InvalidKey {
@@ -134,6 +150,7 @@ impl QueryError {
                 | Self::FinestRangeTooLong
                 | Self::RowCount { .. }
                 | Self::OffsetTooLarge { .. }
+                | Self::EmptySearch
                 | Self::InvalidKey { .. }
         )
     }
@@ -148,6 +165,12 @@ impl QueryError {
             _ => None,
         }
     }
+}
+
+fn stored(available: Option<Available>) -> String {
+    available.map_or_else(String::new, |Available { first_ns, last_ns }| {
+        format!("; available: {} to {}", Utc(first_ns), Utc(last_ns))
+    })
 }
 
 fn list<T: ToString>(items: &[T]) -> String {

@@ -5,7 +5,7 @@ use std::fmt;
 use cpumon_model::{ProcessKey, ThreadKey};
 
 /// Key of a process or of a thread.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum TaskKey {
     /// Of a process.
     Process(ProcessKey),

@@ -6,7 +6,7 @@
 //!
 //! # Overview
 //! [`history`] has series, lines, matrices and sums over a range; [`charts`] fills charts from them; [`fleet`] lists all hosts.
-//! [`compare`] puts two ranges side by side, [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
+//! [`report`] answers who used the CPU, by any group. [`compare`] puts two ranges side by side, [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
 
 pub mod accuracy;
 pub mod charts;
@@ -22,6 +22,7 @@ mod live;
 mod parse;
 mod past;
 mod pool;
+pub mod report;
 pub mod spans;
 pub mod status;
 mod stored;

@@ -13,6 +13,8 @@ const HOUR_NS: i64 = 60 * MINUTE_NS;
 const FINE_NS: i64 = 2 * HOUR_NS;
 /// Up to this, sums of minutes are read: their points are fine enough for a small line.
 const MINUTES_NS: i64 = 12 * HOUR_NS;
+/// The same for lines over time: hundreds of points of a week are minutes apart.
+const LINES_NS: i64 = 8 * 24 * HOUR_NS;
 
 /// A part of a range.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -53,6 +55,11 @@ pub(crate) fn cut(asked: TimeRange, finest: Finest) -> Cut {
     cut_to(asked, finest, MINUTES_NS)
 }
 
+/// The same for lines over time, which have more points.
+pub(crate) fn cut_for_lines(asked: TimeRange, finest: Finest) -> Cut {
+    cut_to(asked, finest, LINES_NS)
+}
+
 /// `minutes_ns`: up to this, sums of minutes are read.
 fn cut_to(asked: TimeRange, finest: Finest, minutes_ns: i64) -> Cut {
     let length_of = |resolution: Option<Resolution>| resolution.map_or(1, Resolution::length_ns);
@@ -87,6 +94,39 @@ fn cut_to(asked: TimeRange, finest: Finest, minutes_ns: i64) -> Cut {
     Cut { range, spans }
 }
 
+/// [`cut`] for threads, which have sums of hours alone; hours of `without` have none, and are read from intervals.
+pub(crate) fn cut_threads(asked: TimeRange, finest: Finest, without: &[TimeRange]) -> Cut {
+    let end = |ns: i64, finest: Option<Resolution>, to: fn(i64, i64) -> i64| {
+        if finest.is_some() { to(ns, HOUR_NS) } else { ns }
+    };
+    let range = TimeRange {
+        since_ns: end(asked.since_ns, finest.since, down),
+        until_ns: end(asked.until_ns, finest.until, up),
+    };
+    let (from, to) = (up(range.since_ns, HOUR_NS), down(range.until_ns, HOUR_NS));
+    let has_sums_only = finest.since.is_some() || finest.until.is_some();
+    let mut spans = Vec::new();
+    let mut push = |since_ns: i64, until_ns: i64, resolution| {
+        if since_ns < until_ns {
+            spans.push(Span { range: TimeRange { since_ns, until_ns }, resolution });
+        }
+    };
+    if from >= to || range.length_ns() <= FINE_NS && !has_sums_only {
+        push(range.since_ns, range.until_ns, None);
+        return Cut { range, spans };
+    }
+    push(range.since_ns, from, None);
+    let mut next = from;
+    for hour in without.iter().filter(|hour| hour.since_ns >= from && hour.until_ns <= to) {
+        push(next, hour.since_ns, Some(Resolution::Hour));
+        push(hour.since_ns, hour.until_ns, None);
+        next = hour.until_ns;
+    }
+    push(next, to, Some(Resolution::Hour));
+    push(to, range.until_ns, None);
+    Cut { range, spans }
+}
+
 impl Finest {
     /// Of what is stored; `None`: there is nothing of this host.
     pub(crate) fn of(past: &dyn Past, host: HostId, range: TimeRange) -> Result<Option<Self>, StoreError> {
@@ -106,6 +146,16 @@ impl Cut {
     /// Single intervals alone.
     pub(crate) fn fine(range: TimeRange) -> Self {
         Self { range, spans: vec![Span { range, resolution: None }] }
+    }
+
+    /// How much of what is stored from `known.since_ns` to `known.until_ns` is read interval by interval.
+    pub(crate) fn intervals_ns(&self, known: TimeRange) -> i64 {
+        let fine = self.spans.iter().filter(|span| span.resolution.is_none());
+        let length_ns = |span: &Span| {
+            let since_ns = span.range.since_ns.max(known.since_ns);
+            span.range.until_ns.min(known.until_ns).saturating_sub(since_ns).max(0)
+        };
+        fine.map(length_ns).fold(0, i64::saturating_add)
     }
 
     /// The coarsest that is read.
@@ -132,6 +182,29 @@ mod tests {
             .iter()
             .map(|span| (minutes(span.range.since_ns), minutes(span.range.until_ns), name(span)))
             .collect()
+    }
+
+    #[test]
+    fn threads_are_read_from_hours_and_where_there_are_none_from_intervals() {
+        let s = |seconds: i64| seconds * 1_000_000_000;
+        let range = |since: i64, until: i64| TimeRange { since_ns: s(since), until_ns: s(until) };
+        let of = |asked: TimeRange, finest: Finest, without: &[TimeRange]| {
+            let cut = cut_threads(asked, finest, without);
+            let seconds = |span: &Span| [span.range.since_ns, span.range.until_ns].map(|ns| ns / s(1));
+            cut.spans.iter().map(|span| (seconds(span), span.resolution.is_some())).collect::<Vec<_>>()
+        };
+        let all = Finest::default();
+        assert_eq!(of(range(30, 7230), all, &[]), [([30, 7230], false)]);
+        let parts = [([30, 3600], false), ([3600, 10_800], true), ([10_800, 10_860], false)];
+        assert_eq!(of(range(30, 10_860), all, &[]), parts);
+        let without = [range(0, 3600), range(7200, 10_800)];
+        let parts =
+            [([30, 3600], false), ([3600, 7200], true), ([7200, 10_800], false), ([10_800, 14_400], true)];
+        assert_eq!(of(range(30, 14_400), all, &without), parts);
+        let old = Finest { since: Some(Resolution::Minute), until: None };
+        assert_eq!(of(range(3700, 7230), old, &[]), [([3600, 7200], true), ([7200, 7230], false)]);
+        let cut = cut_threads(range(30, 14_400), all, &without);
+        assert_eq!(cut.intervals_ns(range(3000, 8000)), s(600 + 800));
     }
 
     #[test]

@@ -50,6 +50,7 @@ impl From<QueryError> for Problem {
             QueryError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
             QueryError::UnknownHost
             | QueryError::NoHost
+            | QueryError::NoData { .. }
             | QueryError::NoProcess { .. }
             | QueryError::UnknownProcess => StatusCode::NOT_FOUND,
             QueryError::AmbiguousHost { .. } => StatusCode::CONFLICT,

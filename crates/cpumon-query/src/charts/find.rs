@@ -1,6 +1,7 @@
 //! Which host and which process a chart is of: names, ids and keys as people write them are looked up.
 
 use cpumon_model::{HostStatus, ProcessKey};
+use cpumon_store::HostRecord;
 
 use super::query::ChartQuery;
 use super::request::ChartRequest;
@@ -21,22 +22,27 @@ pub(super) fn host(history: &History, query: &ChartQuery) -> Result<HostStatus, 
             return Err(QueryError::ManyHosts { view: query.view.name(), count: several.len() });
         }
     }
-    let mut stored = history.stored()?;
-    let names: Vec<String> = stored
-        .iter()
-        .take(MAX_NAMED)
-        .map(|host| cpumon_model::escape(&host.info.hostname).to_string())
-        .collect();
+    only_host("a chart", history, history.stored()?)
+}
+
+/// The only one of these hosts; of several, which there are.
+pub(crate) fn only_host(
+    what: &'static str,
+    history: &History,
+    mut stored: Vec<HostRecord>,
+) -> Result<HostStatus, QueryError> {
+    let name = |host: &HostRecord| cpumon_model::escape(&host.info.hostname).to_string();
+    let names: Vec<String> = stored.iter().take(MAX_NAMED).map(name).collect();
     match (stored.pop(), stored.is_empty()) {
         // By its id once more: of a host that reports, the receiver knows more than the record says.
         (Some(one), true) => history.find(&one.info.host.to_string()),
         (None, _) => Err(QueryError::NoHost),
-        (Some(_), false) => Err(QueryError::WhichHost { names }),
+        (Some(_), false) => Err(QueryError::WhichHost { what, names }),
     }
 }
 
 /// The hosts of these names and ids, as they are named, each once; without any, all.
-pub(super) fn hosts(history: &History, wanted: &[String]) -> Result<Vec<HostStatus>, QueryError> {
+pub(crate) fn hosts(history: &History, wanted: &[String]) -> Result<Vec<HostStatus>, QueryError> {
     let all = history.all()?;
     if wanted.is_empty() {
         return if all.is_empty() { Err(QueryError::NoHost) } else { Ok(all) };

@@ -4,7 +4,7 @@
 mod chart;
 mod cpus;
 mod fill;
-mod find;
+pub(crate) mod find;
 mod fleet;
 mod holes;
 mod host;

@@ -12,7 +12,7 @@ use crate::time::Available;
 pub type Values = Vec<Option<i64>>;
 
 /// Points of a picture, evenly spaced over the range.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct BucketTimes {
     /// What was read: `None`: intervals, else sums of a minute or an hour.
     pub resolution: Option<Resolution>,

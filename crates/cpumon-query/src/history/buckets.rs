@@ -102,6 +102,12 @@ impl Buckets {
         self.count
     }
 
+    /// The same points, of which nothing was measured.
+    pub(crate) fn emptied(mut self) -> Self {
+        self.covered_ns.fill(0.0);
+        self
+    }
+
     fn place(&self, wall_ns: i64) -> i64 {
         wall_ns.saturating_sub(self.begin_ns).div_euclid(self.width_ns)
     }

@@ -1,7 +1,7 @@
 //! Questions about a range of time: series, lines, matrices and sums, of as many points as fit the picture.
 
 mod answers;
-mod buckets;
+pub(crate) mod buckets;
 mod building;
 mod columns;
 mod compare;

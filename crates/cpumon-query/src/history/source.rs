@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cpumon_model::{HostId, HostStatus, Interval, ProcessKey};
-use cpumon_store::{Gap, GapFinder, HostRecord, Plan, Query, Resolution, Segment, StoreError, What};
+use cpumon_store::{
+    Gap, GapFinder, HostRecord, Plan, Query, Resolution, Segment, StoreError, StoredProcess, What,
+};
 
 use crate::past::{KnownProcess, Past, open_store};
 use crate::pool::{MAX_AT_ONCE, ReaderPool};
@@ -272,10 +274,29 @@ impl History {
         self.ask_reader(|reader| reader.process(host, key)).map(Option::flatten)
     }
 
+    /// Visits every process of a host of which the name is stored, once for each description it had.
+    pub(crate) fn each_process(
+        &self,
+        host: HostId,
+        visit: &mut dyn FnMut(&StoredProcess<'_>),
+    ) -> Result<(), QueryError> {
+        self.ask_reader(|reader| reader.each_process(host, visit)).map(Option::unwrap_or_default)
+    }
+
     /// The finest data at both ends of a range.
     pub(crate) fn finest(&self, host: HostId, range: TimeRange) -> Result<Finest, QueryError> {
         let found = self.ask_reader(|reader| Finest::of(reader, host, range))?;
         Ok(found.flatten().unwrap_or_default())
+    }
+
+    /// The hours of a range whose threads are not in sums.
+    pub(crate) fn hours_without_threads(
+        &self,
+        host: HostId,
+        range: TimeRange,
+    ) -> Result<Vec<TimeRange>, QueryError> {
+        let found = self.ask_reader(|reader| reader.hours_without_threads(host, range))?;
+        Ok(found.unwrap_or_default())
     }
 
     /// When processes began, of those that the store knows.

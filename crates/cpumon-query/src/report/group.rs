@@ -1,0 +1,346 @@
+//! Which groups a row belongs to, and how they are found again in another part of the range.
+
+use cpumon_model::{
+    BootId, CgroupNames, Fields, Flags, Life, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
+    ThreadInterval,
+};
+use cpumon_store::{ActiveTimes, Segment, What};
+
+use super::query::{ReportBy, ReportFilter};
+use crate::group::{GroupBy, group_name};
+use crate::keys::TaskKey;
+
+/// How rows are grouped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Grouping {
+    /// Each row is in one group.
+    By(ReportBy),
+    /// The same for the rows that a filter lets through; the others are one group.
+    Filtered(ReportBy, RowFilter),
+    /// Only what a search finds; a row can be in several groups.
+    Search(Search),
+}
+
+/// What `find` searches for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Search {
+    /// A part of the name of a program, an interpreter, a user or a container, in lower case.
+    text: String,
+    /// A user id.
+    uid: Option<u32>,
+    /// A pid, where a filter takes one.
+    number: Option<u32>,
+}
+
+/// Kind of a group; the kinds of a report are its grouping, those of a search are three.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Kind {
+    /// What the report is by.
+    #[default]
+    Whole,
+    /// Processes that began and ended within one interval, by name.
+    Short,
+    /// What a filter does not let through.
+    Unmatched,
+    /// Found by name.
+    Name,
+    /// Found by user.
+    User,
+    /// Found by container.
+    Container,
+}
+
+/// A group, as it is called in every part of a range.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum GroupId {
+    /// By what it is called.
+    Named(Kind, Box<str>),
+    /// By its key, which counts within a boot.
+    Task(BootId, TaskKey),
+}
+
+/// A group of a row, borrowed.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct GroupOf<'a> {
+    pub(super) kind: Kind,
+    /// Of a task: its newest name, by which it is shown only.
+    pub(super) name: &'a str,
+    pub(super) task: Option<(BootId, TaskKey)>,
+    /// The process of a thread, or the process itself.
+    pub(super) process: Option<ProcessKey>,
+}
+
+impl<'a> GroupOf<'a> {
+    /// All rows that a filter does not let through.
+    pub(super) const UNMATCHED: GroupOf<'static> =
+        GroupOf { kind: Kind::Unmatched, name: "", task: None, process: None };
+
+    fn named(kind: Kind, name: &'a str) -> Self {
+        Self { kind, name, task: None, process: None }
+    }
+}
+
+/// A process row of a span: an interval's, or a sum's.
+#[derive(Copy, Clone)]
+pub(super) struct ProcessRow<'a> {
+    pub(super) row: &'a ProcessInterval,
+    boot: BootId,
+    source: SourceKind,
+    is_short: bool,
+    /// `None`: not measured.
+    pub(super) blocked_ns: Option<i64>,
+    /// Of sums: the largest run time in one interval, ns per second.
+    pub(super) most_ns_per_s: Option<i64>,
+    /// Of sums: when it was active, where that is recorded.
+    pub(super) times: Option<ActiveTimes>,
+}
+
+impl<'a> ProcessRow<'a> {
+    /// The process rows of a span.
+    pub(super) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
+        let interval = span.interval;
+        let is_sum = span.max_busy_ppm.is_some();
+        interval.processes.iter().enumerate().map(move |(at, row)| {
+            let boot = span.boots.get(at).copied().unwrap_or(interval.boot);
+            // Sums have one row for all short-lived processes of a description: no process, of no boot.
+            let is_short = if is_sum {
+                row.key.pid == 0 && boot == BootId::default()
+            } else {
+                row.life == Life::BornEnded
+            };
+            // Sums do not name their source; only v1 devices send no boot.
+            let is_v1 = is_sum && boot == BootId::default() && !is_short;
+            let source = if is_v1 { SourceKind::V1 } else { interval.source };
+            let is_known = interval.fields.contains(Fields::SCHED) && !row.flags.contains(Flags::UNWATCHED);
+            let blocked_ns = match span.blocked_ns.get(at) {
+                Some(of_sum) => *of_sum,
+                None => is_known.then_some(row.sched.blocked_ns),
+            };
+            let most_ns_per_s = span.max_run_ns_per_s.get(at).copied();
+            let times = span.times.get(at).copied().flatten();
+            Self { row, boot, source, is_short, blocked_ns, most_ns_per_s, times }
+        })
+    }
+}
+
+/// A thread row of a span: an interval's, or a sum's.
+#[derive(Copy, Clone)]
+pub(super) struct ThreadRow<'a> {
+    pub(super) row: &'a ThreadInterval,
+    boot: BootId,
+    /// `None`: not measured.
+    pub(super) blocked_ns: Option<i64>,
+    /// Of sums: the largest run time in one interval, ns per second.
+    pub(super) most_ns_per_s: Option<i64>,
+    /// Of sums: when it was active, where that is recorded.
+    pub(super) times: Option<ActiveTimes>,
+    /// The place of its process in the rows of the span.
+    pub(super) process_at: Option<usize>,
+}
+
+impl<'a> ThreadRow<'a> {
+    /// The thread rows of a span.
+    pub(super) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
+        let (interval, sums) = (span.interval, span.threads);
+        interval.threads.iter().enumerate().map(move |(at, row)| {
+            let is_known = interval.fields.contains(Fields::SCHED) && !row.flags.contains(Flags::UNWATCHED);
+            let blocked_ns = match sums.blocked_ns.get(at) {
+                Some(of_sum) => *of_sum,
+                None => is_known.then_some(row.sched.blocked_ns),
+            };
+            let by_key = || interval.processes.binary_search_by_key(&row.process, |process| process.key).ok();
+            Self {
+                row,
+                process_at: sums.processes.get(at).copied().unwrap_or_else(by_key),
+                boot: sums.boots.get(at).copied().unwrap_or(interval.boot),
+                blocked_ns,
+                most_ns_per_s: sums.max_run_ns_per_s.get(at).copied(),
+                times: sums.times.get(at).copied().flatten(),
+            }
+        })
+    }
+
+    /// Its group. Threads that began and ended within one interval are together, by name: sums do not have each of them.
+    pub(super) fn group<'n>(&self, name: &'n str) -> GroupOf<'n> {
+        if self.row.life == Life::BornEnded {
+            return GroupOf::named(Kind::Short, name);
+        }
+        GroupOf {
+            kind: Kind::Whole,
+            name,
+            task: Some((self.boot, TaskKey::Thread(self.row.key))),
+            process: Some(self.row.process),
+        }
+    }
+}
+
+impl Grouping {
+    /// Groups of the rows that a filter lets through.
+    pub(super) fn of(by: ReportBy, filter: &ReportFilter) -> Self {
+        if *filter == ReportFilter::default() {
+            Self::By(by)
+        } else {
+            Self::Filtered(by, RowFilter::new(filter))
+        }
+    }
+
+    /// How deep rows are read.
+    pub(super) fn what(&self) -> What {
+        match self {
+            Self::By(ReportBy::Thread) | Self::Filtered(ReportBy::Thread, _) => What::Threads,
+            _ => What::Processes,
+        }
+    }
+
+    /// Which rows count; `None`: all.
+    pub(super) fn filter(&self) -> Option<&RowFilter> {
+        if let Self::Filtered(_, filter) = self { Some(filter) } else { None }
+    }
+
+    /// The groups of a process row.
+    pub(super) fn each(&self, process: ProcessRow<'_>, host: &str, visit: &mut dyn FnMut(GroupOf<'_>)) {
+        let ProcessRow { row, boot, source, is_short, .. } = process;
+        match self {
+            Self::By(ReportBy::Host) => visit(GroupOf::named(Kind::Whole, host)),
+            Self::By(ReportBy::Process) if is_short => visit(GroupOf::named(Kind::Short, &row.info.name)),
+            Self::By(ReportBy::Process) => visit(GroupOf {
+                kind: Kind::Whole,
+                name: &row.info.name,
+                task: Some((boot, TaskKey::Process(row.key))),
+                process: Some(row.key),
+            }),
+            Self::By(by) => {
+                if let Some(by) = by.group() {
+                    visit(GroupOf::named(Kind::Whole, &group_name(by, source, &row.info)));
+                }
+            }
+            Self::Filtered(by, filter) if filter.lets(process) => Self::By(*by).each(process, host, visit),
+            Self::Filtered(..) => visit(GroupOf::UNMATCHED),
+            Self::Search(search) => search.each(&row.info, source, visit),
+        }
+    }
+}
+
+/// Which rows a report is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RowFilter {
+    text: Option<Search>,
+    within: Option<(GroupBy, Box<str>)>,
+}
+
+impl RowFilter {
+    fn new(filter: &ReportFilter) -> Self {
+        Self { text: filter.text.as_deref().map(Search::new), within: filter.within.clone() }
+    }
+
+    fn is_within(&self, process: ProcessRow<'_>) -> bool {
+        let ProcessRow { row, source, .. } = process;
+        let Some((by, name)) = &self.within else { return true };
+        *group_name(*by, source, &row.info) == **name || has_other_name(*by, name, source, &row.info)
+    }
+
+    /// Whether it lets a process through.
+    pub(super) fn lets(&self, process: ProcessRow<'_>) -> bool {
+        let ProcessRow { row, source, is_short, .. } = process;
+        let has_pid = |search: &Search| !is_short && search.number == Some(row.key.pid);
+        let is_found = |search: &Search| has_pid(search) || search.finds(&row.info, source);
+        self.is_within(process) && self.text.as_ref().is_none_or(is_found)
+    }
+
+    /// Whether it lets a thread through, itself or with its process.
+    pub(super) fn lets_thread(&self, thread: &ThreadInterval, process: Option<ProcessRow<'_>>) -> bool {
+        let is_found = |search: &Search| {
+            search.number == Some(thread.key.tid) || search.is_in(&thread.comm.to_str_lossy())
+        };
+        let is_found = self.text.as_ref().is_some_and(is_found);
+        match process {
+            Some(process) => self.lets(process) || is_found && self.is_within(process),
+            None => is_found && self.within.is_none(),
+        }
+    }
+}
+
+/// Whether a search finds a process under a name that is not that of its group: a unit in a container, a pod, the id of a user
+/// with a name.
+fn has_other_name(by: GroupBy, name: &str, source: SourceKind, info: &ProcessInfo) -> bool {
+    match by {
+        GroupBy::Container => *info.service() == *name || *CgroupNames::of(&info.cgroup).pod() == *name,
+        GroupBy::User => has_user(source) && name.parse() == Ok(info.uid),
+        _ => false,
+    }
+}
+
+/// What a v1 device sends has no user.
+fn has_user(source: SourceKind) -> bool {
+    !matches!(source, SourceKind::V1 | SourceKind::Legacy)
+}
+
+impl Search {
+    /// Searches for a text: a part of the name of a program, an interpreter, a user or a container in any case, or a whole user id.
+    pub(super) fn new(text: &str) -> Self {
+        Self { text: text.to_lowercase(), uid: text.parse().ok(), number: text.parse().ok() }
+    }
+
+    fn is_in(&self, text: &str) -> bool {
+        text.to_lowercase().contains(&self.text)
+    }
+
+    /// Whether a process is found at all.
+    fn finds(&self, info: &ProcessInfo, source: SourceKind) -> bool {
+        let mut is_found = false;
+        self.each(info, source, &mut |_| is_found = true);
+        is_found
+    }
+
+    /// The groups in which a process is found.
+    pub(super) fn each(&self, info: &ProcessInfo, source: SourceKind, visit: &mut dyn FnMut(GroupOf<'_>)) {
+        if self.is_in(&info.name) || self.is_in(&info.interpreter) {
+            visit(GroupOf::named(Kind::Name, &info.name));
+        }
+        let is_named = || info.user_name().is_some_and(|name| self.is_in(name));
+        if has_user(source) && (self.uid == Some(info.uid) || is_named()) {
+            visit(GroupOf::named(Kind::User, &info.user_label()));
+        }
+        if self.is_in(&info.container) {
+            visit(GroupOf::named(Kind::Container, &info.container));
+        }
+        // The unit in a container, and the pod around it, are names of their own.
+        for other in [info.service(), CgroupNames::of(&info.cgroup).pod()] {
+            if !other.is_empty() && *other != *info.container && self.is_in(&other) {
+                visit(GroupOf::named(Kind::Container, &other));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_within_each_name_that_a_search_finds_it_by() {
+        let of = |cgroup: &str| ProcessInfo {
+            name: "sshd".into(),
+            cgroup: cgroup.into(),
+            container: "web".into(),
+            uid: 1000,
+            user: "ann".into(),
+            ..ProcessInfo::default()
+        };
+        let in_lxc = of("/lxc.payload.web/system.slice/ssh.service");
+        let in_pod = of("/kubepods/burstable/pod0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d/0123456789ab");
+        let pod = CgroupNames::of(&in_pod.cgroup).pod();
+        assert!(!pod.is_empty());
+        for (by, name, info, is_within) in [
+            (GroupBy::Container, "ssh.service", &in_lxc, true),
+            (GroupBy::Container, &*pod, &in_pod, true),
+            (GroupBy::Container, &*pod, &in_lxc, false),
+            (GroupBy::User, "1000", &in_lxc, true),
+            (GroupBy::User, "100", &in_lxc, false),
+            (GroupBy::Name, "ssh.service", &in_lxc, false),
+        ] {
+            assert_eq!(has_other_name(by, name, SourceKind::Bpf, info), is_within, "{by:?} {name}");
+        }
+        assert!(!has_other_name(GroupBy::User, "1000", SourceKind::V1, &in_lxc));
+    }
+}

@@ -1,0 +1,154 @@
+//! Who used the CPU: a range added up by program, process, thread, user, service, container, cgroup or host. The command line,
+//! the API and its exports all ask here, so they have the same columns and the same numbers.
+//!
+//! Sums of hours and minutes are read where they cover whole ones, intervals at the edges (`spans`), and each part is added to
+//! a `tally`. Sums do not say in which interval a peak was, nor when a group was first there: that is read again, only for the
+//! rows that are shown and only where it can be (`zoom`). What no group has is a row of its own, so the rows together are
+//! exactly the ledger's time of threads.
+
+mod answer;
+mod columns;
+mod compare;
+mod find;
+mod group;
+mod host_tally;
+mod limits;
+mod lines;
+mod query;
+mod read;
+mod row;
+mod tally;
+mod zoom;
+
+use std::collections::HashMap;
+
+use cpumon_model::{HostStatus, Trust};
+use cpumon_store::HostRecord;
+
+pub use answer::{Before, GroupLimits, HostPart, Peak, Report, ReportRow, RowKind, Wait};
+pub use columns::{CHANGE_COLUMNS, LIMIT_COLUMNS, REPORT_COLUMNS};
+pub use find::{FIND_COLUMNS, Found, find};
+pub use query::{CompareWith, ReportBy, ReportFilter, ReportQuery, ReportSort};
+
+use self::group::Grouping;
+use self::host_tally::HostTally;
+use self::limits::HostLimits;
+use self::read::Whole;
+use self::row::GroupPlace;
+use self::zoom::Zoom;
+use crate::QueryError;
+use crate::charts::find::{hosts as named_hosts, only_host};
+use crate::history::History;
+use crate::time::{Available, TimeRange, now_ns};
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// The hosts of a report: those that are named; without names this machine if the store has it, else the only host there is.
+pub fn hosts(history: &History, wanted: &[String], is_all: bool) -> Result<Vec<HostStatus>, QueryError> {
+    if is_all || !wanted.is_empty() {
+        return named_hosts(history, wanted);
+    }
+    let stored = history.stored()?;
+    let is_local = |host: &&HostRecord| host.trust == Trust::Local;
+    let mut local = stored.iter().filter(is_local);
+    match (local.next(), local.next()) {
+        (Some(one), None) => Ok(vec![history.find(&one.info.host.to_string())?]),
+        _ => Ok(vec![only_host("a report", history, stored)?]),
+    }
+}
+
+/// Adds up a range of each host and gives the rows that come first.
+pub fn report(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<Report, QueryError> {
+    let range = range_of(history, hosts, query)?;
+    let grouping = Grouping::of(query.by, &query.filter);
+    let tallies = tallies(history, hosts, query, range)?;
+    let mut report = row::report(query, range, &tallies);
+    let all = row::in_order(&tallies, query.sort);
+    let begin = query.offset.min(all.len());
+    let end = begin.saturating_add(query.limit).min(all.len());
+    let shown = &all[begin..end];
+    let limits = tallies.iter().map(|one| limits::of_host(history, one, query.by));
+    let limits: Vec<Option<HostLimits>> = limits.collect::<Result<_, _>>()?;
+    let mut zooms: HashMap<usize, Zoom<'_>> = HashMap::new();
+    for place in shown {
+        let HostTally { host, tally, .. } = &tallies[place.host];
+        let zoom = zooms.entry(place.host).or_insert_with(|| {
+            let of_host = shown.iter().filter(|other| other.host == place.host);
+            let groups: Vec<_> = of_host.map(|other| &tally.groups[other.group]).collect();
+            Zoom::new(history, host, &grouping, &groups)
+        });
+        let group = &tally.groups[place.group];
+        let zoomed = zoom.of(&group.id(), &group.times)?;
+        let mut row = row::of_group(&tallies[place.host], place.group, zoomed, report.used_ns);
+        row.limits = limits[place.host].as_ref().and_then(|limits| limits.of(&group.name));
+        report.rows.push(row);
+    }
+    if let Some(points) = query.points {
+        lines::fill(&mut report, history, &tallies, shown, points)?;
+    }
+    let unmatched = row::unmatched(&tallies);
+    let hidden: Vec<GroupPlace> = [&all[..begin], &all[end..], &unmatched].concat();
+    report.rows.extend(row::rest(&tallies, &hidden, report.used_ns));
+    report.rows.extend(row::unattributed(&tallies, report.used_ns));
+    Ok(report)
+}
+
+/// The range that is asked for: without an end it ends with the data, without a begin it is an hour.
+fn range_of(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<TimeRange, QueryError> {
+    let mut last_ns = None;
+    for host in hosts {
+        last_ns = last_ns.max(history.available(host.info.host)?.map(|known| known.last_ns));
+    }
+    let until_ns = query.until_ns.or(last_ns).unwrap_or_else(now_ns);
+    let since_ns = query.since_ns.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
+    if query.since_ns.is_some() && query.until_ns.is_none() && since_ns >= until_ns {
+        let until_ns = now_ns().max(since_ns);
+        return Err(QueryError::NoData { since_ns, until_ns, available: available(history, hosts)? });
+    }
+    if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
+        return Err(QueryError::InvalidRange { since_ns, until_ns });
+    }
+    Ok(TimeRange { since_ns, until_ns })
+}
+
+/// From the first data of any of the hosts to the last.
+fn available(history: &History, hosts: &[HostStatus]) -> Result<Option<Available>, QueryError> {
+    let mut all: Option<Available> = None;
+    for host in hosts {
+        if let Some(one) = history.available(host.info.host)? {
+            let before = all.unwrap_or(one);
+            all = Some(Available {
+                first_ns: before.first_ns.min(one.first_ns),
+                last_ns: before.last_ns.max(one.last_ns),
+            });
+        }
+    }
+    Ok(all)
+}
+
+/// Each host's range added up; an error if none of them has data in it.
+fn tallies(
+    history: &History,
+    hosts: &[HostStatus],
+    query: &ReportQuery,
+    range: TimeRange,
+) -> Result<Vec<HostTally>, QueryError> {
+    let grouping = Grouping::of(query.by, &query.filter);
+    let mut tallies = Vec::new();
+    for host in hosts {
+        let Whole { cut, mut tally } = read::of_range(history, host, range, &grouping)?;
+        if tally.covered_ns == 0 {
+            continue;
+        }
+        let before = match query.compare {
+            Some(with) => Some(compare::before(history, host, with.range(range), &grouping, &mut tally)?),
+            None => None,
+        };
+        tallies.push(HostTally { host: host.clone(), cut, tally, before });
+    }
+    if tallies.is_empty() {
+        let TimeRange { since_ns, until_ns } = range;
+        return Err(QueryError::NoData { since_ns, until_ns, available: available(history, hosts)? });
+    }
+    Ok(tallies)
+}

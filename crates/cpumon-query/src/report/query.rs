@@ -1,0 +1,126 @@
+//! [`ReportQuery`]: which report to make, from words of a command line or a URL.
+
+use crate::group::GroupBy;
+use crate::time::TimeRange;
+use crate::words;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+
+words! {
+    /// What a row of a report is.
+    #[derive(Default)]
+    ReportBy, "grouping",
+    #[default]
+    Program = "program": "All processes of one name; kernel threads of one family together (kworker/0:1 is kworker)",
+    Name = "name": "All processes of one name",
+    Process = "process": "One process; those that began and ended within one interval are together, by name",
+    Thread = "thread": "One thread; those that began and ended within one interval are together, by name",
+    User = "user": "Real user id",
+    Service = "service": "systemd unit",
+    Container = "container": "Container or systemd unit",
+    Cgroup = "cgroup": "cgroup path",
+    Host = "host": "One host",
+}
+
+words! {
+    /// Order of a report, the most first.
+    #[derive(Default)]
+    ReportSort, "order",
+    #[default]
+    Cpu = "cpu": "CPU time",
+    Ready = "ready": "Run delay: time ready, waiting for a CPU",
+    Blocked = "blocked": "Time blocked",
+    Switches = "switches": "Context switches",
+    Change = "change": "With --compare: change of the utilization, up or down",
+}
+
+impl ReportBy {
+    /// The same group of processes in a pivot or a comparison; `None` of threads and hosts, which are no groups of processes.
+    pub(super) fn group(self) -> Option<GroupBy> {
+        Some(match self {
+            Self::Program => GroupBy::Program,
+            Self::Name => GroupBy::Name,
+            Self::Process => GroupBy::Process,
+            Self::User => GroupBy::User,
+            Self::Service => GroupBy::Service,
+            Self::Container => GroupBy::Container,
+            Self::Cgroup => GroupBy::Cgroup,
+            Self::Thread | Self::Host => return None,
+        })
+    }
+}
+
+/// What a report is compared with.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum CompareWith {
+    /// The range of the same length that ends where the report's begins.
+    Before,
+    /// The same range a day earlier.
+    Yesterday,
+    /// This range.
+    Range(TimeRange),
+}
+
+impl CompareWith {
+    /// The range to compare one with.
+    #[must_use]
+    pub fn range(self, of: TimeRange) -> TimeRange {
+        let earlier = |by_ns: i64| TimeRange {
+            since_ns: of.since_ns.saturating_sub(by_ns),
+            until_ns: of.until_ns.saturating_sub(by_ns),
+        };
+        match self {
+            Self::Before => earlier(of.length_ns()),
+            Self::Yesterday => earlier(DAY_NS),
+            Self::Range(range) => range,
+        }
+    }
+}
+
+/// Which rows a report is of. All others are one row, so that it adds up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReportFilter {
+    /// A part of a name or of a container in any case, a whole user id or pid.
+    pub text: Option<Box<str>>,
+    /// Only processes of the group with this name.
+    pub within: Option<(GroupBy, Box<str>)>,
+}
+
+/// Which report to make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportQuery {
+    /// Begin, ns since the UNIX epoch; `None` is an hour before the end.
+    pub since_ns: Option<i64>,
+    /// End, ns since the UNIX epoch; `None` is the end of the data.
+    pub until_ns: Option<i64>,
+    /// What a row is.
+    pub by: ReportBy,
+    /// Which rows come first.
+    pub sort: ReportSort,
+    /// Rows to leave out at the beginning.
+    pub offset: usize,
+    /// Most rows; all others are one row.
+    pub limit: usize,
+    /// What to compare with.
+    pub compare: Option<CompareWith>,
+    /// Which rows it is of.
+    pub filter: ReportFilter,
+    /// Points over time, about; `None`: as many as a small line has.
+    pub points: Option<usize>,
+}
+
+impl Default for ReportQuery {
+    fn default() -> Self {
+        Self {
+            since_ns: None,
+            until_ns: None,
+            by: ReportBy::default(),
+            sort: ReportSort::default(),
+            offset: 0,
+            limit: 20,
+            compare: None,
+            filter: ReportFilter::default(),
+            points: None,
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Which groups a report shows, and its rows, made from what was added up.
+
+use std::cmp::Reverse;
+
+use cpumon_model::{Delta, Fields};
+
+use super::answer::{HostPart, Report, ReportRow, RowKind, Wait};
+use super::group::Kind;
+use super::host_tally::HostTally;
+use super::query::{ReportQuery, ReportSort};
+use super::tally::{Group, Tally};
+use super::zoom::Zoomed;
+use crate::history::Values;
+use crate::time::TimeRange;
+
+/// The begin of a report: all but its rows.
+pub(super) fn report(query: &ReportQuery, range: TimeRange, tallies: &[HostTally]) -> Report {
+    let part = |one: &HostTally| HostPart {
+        host: one.host.info.host,
+        name: one.host.info.hostname.clone(),
+        range: one.cut.range,
+        resolution: one.cut.coarsest(),
+        covered_ns: one.tally.covered_ns,
+        used_ns: one.tally.used_ns,
+        times: one.tally.times(),
+        used: used(&one.tally),
+    };
+    Report {
+        query: query.clone(),
+        range,
+        before: query.compare.map(|with| with.range(range)),
+        hosts: tallies.iter().map(part).collect(),
+        total: in_order(tallies, query.sort).len(),
+        used_ns: tallies.iter().map(|one| one.tally.used_ns).fold(0, i64::saturating_add),
+        rows: Vec::new(),
+    }
+}
+
+/// A group of one of the hosts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct GroupPlace {
+    pub(super) host: usize,
+    pub(super) group: usize,
+}
+
+/// All groups of all hosts, in order: the most first. Groups that are equal are in order of their names.
+pub(super) fn in_order(tallies: &[HostTally], sort: ReportSort) -> Vec<GroupPlace> {
+    let mut all: Vec<GroupPlace> = Vec::new();
+    for (host, one) in tallies.iter().enumerate() {
+        let groups = one.tally.groups.iter().enumerate();
+        let shown = groups.filter(|(_, group)| group.kind != Kind::Unmatched);
+        all.extend(shown.map(|(group, _)| GroupPlace { host, group }));
+    }
+    let group = |place: &GroupPlace| &tallies[place.host].tally.groups[place.group];
+    all.sort_by_cached_key(|place| {
+        let one = group(place);
+        let weight = weight(&tallies[place.host], place.group, sort);
+        (Reverse(weight), Reverse(one.delta.run_ns), place.host, one.name.clone(), one.task)
+    });
+    all
+}
+
+fn weight(one: &HostTally, at: usize, sort: ReportSort) -> i64 {
+    let group = &one.tally.groups[at];
+    match sort {
+        ReportSort::Cpu => group.delta.run_ns,
+        ReportSort::Ready => group.delta.run_delay_ns,
+        ReportSort::Blocked => group.blocked_ns.unwrap_or(-1),
+        ReportSort::Switches => {
+            group.delta.voluntary_switches.saturating_add(group.delta.involuntary_switches)
+        }
+        ReportSort::Change => {
+            let Some(before) = one.before_of(group) else { return group.delta.run_ns };
+            let per_s = |run_ns: i64, covered_ns: u64| run_ns as f64 * 1e9 / (covered_ns as f64).max(1.0);
+            let change = per_s(group.delta.run_ns, one.tally.covered_ns)
+                - per_s(before.delta.run_ns, before.covered_ns);
+            #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 sticks at its end")]
+            let weight = change.abs() as i64;
+            weight
+        }
+    }
+}
+
+/// The row of a group.
+pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64) -> ReportRow {
+    let (tally, group) = (&one.tally, &one.tally.groups[at]);
+    let wait = group.waits.longest().filter(|_| tally.fields.contains(Fields::WAITS));
+    ReportRow {
+        host: Some(one.host.info.hostname.clone()),
+        kind: if group.kind == Kind::Short { RowKind::Short } else { RowKind::Group },
+        name: group.name.clone(),
+        task: group.task.map(|(_, task)| task),
+        pid: group.process.map(|process| process.pid),
+        delta: group.delta,
+        blocked_ns: group.blocked_ns,
+        wait: wait.map(|(reason, ns)| Wait { reason, ns }),
+        peak: zoomed.peak,
+        first_ns: zoomed.first_ns,
+        last_ns: zoomed.last_ns,
+        points: points(tally, group),
+        covered_ns: tally.covered_ns,
+        used_ns,
+        fields: tally.fields,
+        before: one.before_of(group),
+        limits: None,
+    }
+}
+
+/// What no row of the filter is in, one place a host.
+pub(super) fn unmatched(tallies: &[HostTally]) -> Vec<GroupPlace> {
+    let place = |(host, one): (usize, &HostTally)| {
+        let group = one.tally.groups.iter().position(|group| group.kind == Kind::Unmatched)?;
+        Some(GroupPlace { host, group })
+    };
+    tallies.iter().enumerate().filter_map(place).collect()
+}
+
+/// Run time of all threads a point.
+pub(super) fn used(tally: &Tally) -> Values {
+    let Some(buckets) = &tally.buckets else { return Values::new() };
+    buckets.zero_where_there(tally.used_points.iter().copied().enumerate(), |_| true)
+}
+
+/// Run time a point.
+pub(super) fn points(tally: &Tally, group: &Group) -> Values {
+    let Some(buckets) = &tally.buckets else { return Values::new() };
+    buckets.zero_where_there(group.points.iter().copied().enumerate(), |_| true)
+}
+
+/// A row of several groups.
+fn together(tallies: &[HostTally], kind: RowKind, used_ns: i64) -> ReportRow {
+    let only = if let [one] = tallies { Some(one) } else { None };
+    ReportRow {
+        host: only.map(|one| one.host.info.hostname.clone()),
+        kind,
+        name: "".into(),
+        task: None,
+        pid: None,
+        delta: Delta::default(),
+        blocked_ns: None,
+        wait: None,
+        peak: None,
+        first_ns: None,
+        last_ns: None,
+        points: Values::new(),
+        covered_ns: only.map_or(0, |one| one.tally.covered_ns),
+        used_ns,
+        fields: tallies.iter().fold(Fields::all(), |fields, one| fields & one.tally.fields),
+        before: None,
+        limits: None,
+    }
+}
+
+/// The groups that are not shown as one row, if there are any.
+pub(super) fn rest(tallies: &[HostTally], hidden: &[GroupPlace], used_ns: i64) -> Option<ReportRow> {
+    let mut row = together(tallies, RowKind::Rest, used_ns);
+    let is_unmatched =
+        |place: &GroupPlace| tallies[place.host].tally.groups[place.group].kind == Kind::Unmatched;
+    row.name = if hidden.iter().any(is_unmatched) {
+        "(others)".into()
+    } else {
+        format!("({} other{})", hidden.len(), if hidden.len() == 1 { "" } else { "s" }).into()
+    };
+    for place in hidden {
+        let group = &tallies[place.host].tally.groups[place.group];
+        row.delta += &group.delta;
+        if let Some(ns) = group.blocked_ns {
+            row.blocked_ns = Some(row.blocked_ns.unwrap_or(0).saturating_add(ns));
+        }
+    }
+    (!hidden.is_empty()).then_some(row)
+}
+
+/// Run time of the ledger that no group has, if there is any.
+pub(super) fn unattributed(tallies: &[HostTally], used_ns: i64) -> Option<ReportRow> {
+    let run_ns = tallies.iter().map(|one| one.tally.unattributed_ns()).fold(0, i64::saturating_add);
+    let mut row = together(tallies, RowKind::Unattributed, used_ns);
+    row.name = "(not attributed)".into();
+    // Of the ledger only its run time is known.
+    row.fields &= Fields::RUN;
+    row.delta.run_ns = run_ns;
+    (run_ns != 0).then_some(row)
+}
