@@ -20,6 +20,9 @@ mod row;
 mod tally;
 mod zoom;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 
 use cpumon_model::{HostStatus, Trust};
