@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use cpumon_model::{HostId, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::legacy::SetOrder;
-use cpumon_store::{Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, StoredProcess};
+use cpumon_store::{
+    DamageReport, Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, StoredProcess,
+};
 
 use crate::time::{Available, TimeRange};
 
@@ -54,6 +56,8 @@ pub trait Past: Send {
     fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>, StoreError>;
     /// The hours of a range whose threads are not in sums, in order.
     fn hours_without_threads(&self, host: HostId, range: TimeRange) -> Result<Vec<TimeRange>, StoreError>;
+    /// What could not be read since it was opened. Answers were given without it.
+    fn damage(&self) -> DamageReport;
 }
 
 impl Past for Reader {
@@ -125,6 +129,10 @@ impl Past for Reader {
 
     fn hours_without_threads(&self, host: HostId, range: TimeRange) -> Result<Vec<TimeRange>, StoreError> {
         self.hours_without_threads(host, range)
+    }
+
+    fn damage(&self) -> DamageReport {
+        self.damage()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use cpumon_store::StoreError;
+use cpumon_store::{DamageReport, StoreError};
 use tokio::sync::Semaphore;
 
 use crate::past::{OpenPast, Past};
@@ -39,5 +39,14 @@ impl ReaderPool {
 
     pub(crate) fn give_back(&self, reader: Option<Box<dyn Past>>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(reader);
+    }
+
+    /// What idle readers could not read.
+    pub(crate) fn damage(&self) -> DamageReport {
+        let mut damage = DamageReport::default();
+        for reader in self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            damage.merge(reader.damage());
+        }
+        damage
     }
 }

@@ -12,6 +12,7 @@ use cpumon_query::history::History;
 use cpumon_store::Reader;
 
 use crate::cli::ChartArgs;
+use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
 
@@ -76,7 +77,8 @@ pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
         }
         None => io::stdout().lock().write_all(&bytes).context("cannot write the picture")?,
     }
-    let Some(empty) = &chart.empty else { return Ok(Outcome::Done) };
+    let outcome = damage::report_of(&history.damage(), &store, Outcome::Done);
+    let Some(empty) = &chart.empty else { return Ok(outcome) };
     // Standard error may be closed; the exit code still reports missing data.
     let _ = writeln!(io::stderr(), "cpumon: {empty}; `cpumon hosts --store FILE` lists its hosts and times");
     Ok(Outcome::DataMissing)

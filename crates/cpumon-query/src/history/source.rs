@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use cpumon_model::{HostId, HostStatus, Interval, ProcessKey};
 use cpumon_store::{
-    Gap, GapFinder, HostRecord, Plan, Query, Resolution, Segment, StoreError, StoredProcess, What,
+    DamageReport, Gap, GapFinder, HostRecord, Plan, Query, Resolution, Segment, StoreError, StoredProcess,
+    What,
 };
 
 use crate::past::{KnownProcess, Past, open_store};
@@ -261,6 +262,15 @@ impl History {
         let query = Query::new(host).range(range.since_ns, range.until_ns).what(What::Meta);
         self.for_each(&query, None, &mut |span| finder.see(span.interval))?;
         Ok(finder.finish())
+    }
+
+    /// What of the store could not be read so far, by this and by other readers of its pool that are idle. Answers were given without
+    /// it.
+    #[must_use]
+    pub fn damage(&self) -> DamageReport {
+        let mut damage = self.pool.damage();
+        damage.merge(self.reader.as_deref().map(Past::damage).unwrap_or_default());
+        damage
     }
 
     /// What a process is, if it was ever stored or is in memory.

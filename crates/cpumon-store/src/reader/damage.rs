@@ -48,7 +48,7 @@ impl DamageReport {
     }
 
     /// Adds what another reader of the same store could not read.
-    pub(crate) fn merge(&mut self, other: Self) {
+    pub fn merge(&mut self, other: Self) {
         self.more = self.more.max(other.more);
         self.nameless = self.nameless.max(other.nameless);
         self.holes.extend(other.holes);

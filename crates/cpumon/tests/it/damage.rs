@@ -90,6 +90,18 @@ fn a_damaged_store_is_exported_but_for_its_holes_checked_and_salvaged() {
         "{output:?}"
     );
 
+    let picture = work.path().join("chart.svg");
+    let range = ["--since", "2025-06-15T15:06:40Z", "--until", "2025-06-15T15:11:40Z", "--store", damaged];
+    for command in [
+        vec!["export", "chart", "landscape", "--finest", "-o", picture.to_str().unwrap()],
+        vec!["report", "--host", "kitchen"],
+    ] {
+        let output = run(&[&command[..], &range[..]].concat());
+        assert_eq!(output.status.code(), Some(3), "{command:?} {output:?}");
+        assert!(text(&output.stderr).contains("50 intervals of kitchen"), "{command:?} {output:?}");
+    }
+    assert!(picture.exists(), "the rest is drawn");
+
     let rescued = work.path().join("rescued.db");
     let rescued = rescued.to_str().unwrap();
     let output = run(&["store", "check", damaged, "--salvage", rescued]);
