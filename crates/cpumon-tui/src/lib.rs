@@ -26,4 +26,4 @@ pub use batch::batch;
 pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Task};
 pub use moment::{NoMoment, find_moment};
 pub use options::{BatchFormat, BatchOptions, Options, TuiError};
-pub use run::run;
+pub use run::{is_utf8_locale, run};

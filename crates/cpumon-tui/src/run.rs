@@ -40,18 +40,27 @@ pub fn run(feed: &mut dyn Feed, options: &Options) -> Result<(), TuiError> {
     Screens::new(feed, &options).main_loop(terminal)
 }
 
-/// Adds what the environment asks for: `NO_COLOR` (no-color.org), a locale without UTF-8.
-fn with_environment(options: &Options) -> Options {
-    let text = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+/// A variable that is set and not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// Whether a terminal of this locale shows more than ASCII.
+#[must_use]
+pub fn is_utf8_locale() -> bool {
     // POSIX: the first of these that is set and not empty decides.
-    let locale = text("LC_ALL").or_else(|| text("LC_CTYPE")).or_else(|| text("LANG"));
-    let is_utf8 = locale.is_some_and(|locale| {
+    let locale = variable("LC_ALL").or_else(|| variable("LC_CTYPE")).or_else(|| variable("LANG"));
+    locale.is_some_and(|locale| {
         let locale = locale.to_ascii_lowercase();
         locale.contains("utf-8") || locale.contains("utf8")
-    });
+    })
+}
+
+/// Adds what the environment asks for: `NO_COLOR` (no-color.org), a locale without UTF-8.
+fn with_environment(options: &Options) -> Options {
     Options {
-        no_color: options.no_color || text("NO_COLOR").is_some(),
-        ascii: options.ascii || !is_utf8,
+        no_color: options.no_color || variable("NO_COLOR").is_some(),
+        ascii: options.ascii || !is_utf8_locale(),
         ..options.clone()
     }
 }

@@ -15,6 +15,7 @@ mod format;
 mod live;
 mod receiver;
 mod recorded;
+mod reports;
 mod stored;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ pub use format::*;
 pub use live::*;
 pub use receiver::*;
 pub use recorded::*;
+pub use reports::*;
 pub use stored::*;
 
 /// The default address of the web page and the API, for `serve` and for the commands that ask a receiver.
@@ -69,6 +71,10 @@ pub enum Command {
     Status(StatusArgs),
     /// Show the ledger: where the capacity of the CPUs went, and the intervals with the largest unattributed share
     Ledger(LedgerArgs),
+    /// Show who used the CPU in a range: by program, process, thread, user, service, container or host
+    Report(ReportArgs),
+    /// Find when and how much a program, a user or a container ran, over all that is stored
+    Find(FindArgs),
     /// Export recorded data as CSV or JSON, or as a chart in SVG or PNG
     Export(ExportArgs),
     /// Make, list or revoke login tokens, with which people and programs log in to a receiver

@@ -170,7 +170,8 @@ impl Client {
         }
     }
 
-    fn must<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
+    /// The answer to a GET request that always has one.
+    pub(crate) fn must<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
         self.ask(path)?.ok_or_else(|| ClientError::NotAReceiver {
             url: format!("{}{path}", self.base),
             reason: "an empty answer".to_owned(),

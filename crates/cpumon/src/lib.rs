@@ -27,6 +27,7 @@ mod man;
 pub mod paths;
 mod recording;
 mod records;
+mod report;
 mod screen;
 mod second_lines;
 mod serve;
@@ -77,6 +78,8 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Agent(args) => agent(args),
         Command::LoginToken(args) => to_stdout(|out| login::login_token(args, out)),
         Command::Ledger(args) => to_stdout(|out| ledger::ledger(args, out)),
+        Command::Report(args) => to_stdout(|out| report::report(args, out)),
+        Command::Find(args) => to_stdout(|out| report::find(args, out)),
         Command::Export(args) => data::export(args),
         Command::Import(args) => data::import(args),
         Command::Sql(args) => data::sql(args),

@@ -224,6 +224,16 @@ pub fn show(wall_ns: i64) -> String {
     show_in(wall_ns, TimeZone::system())
 }
 
+/// A moment on this machine's clock, to the second, for tables: `14:05:30`, or `2026-11-20 14:05:30` with its day.
+#[must_use]
+pub fn show_clock(wall_ns: i64, with_day: bool) -> String {
+    let form = if with_day { "%Y-%m-%d %H:%M:%S" } else { "%H:%M:%S" };
+    match Timestamp::from_nanosecond(i128::from(wall_ns)) {
+        Ok(stamp) => stamp.to_zoned(TimeZone::system()).strftime(form).to_string(),
+        Err(_) => format!("{wall_ns} ns"),
+    }
+}
+
 fn show_in(wall_ns: i64, zone: TimeZone) -> String {
     match Timestamp::from_nanosecond(i128::from(wall_ns)) {
         Ok(stamp) => stamp.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),

@@ -147,6 +147,25 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "report",
+        &[
+            example("Show who used the CPU in the last hour", "cpumon report"),
+            example("Show the users of yesterday", "cpumon report --by user --since yesterday --until today"),
+            example("Show what changed since yesterday", "cpumon report --since 1h --compare yesterday"),
+            example(
+                "Write the programs of all hosts as CSV",
+                "cpumon report --all-hosts --since 1d --format csv",
+            ),
+        ],
+    ),
+    (
+        "find",
+        &[
+            example("Find a program on all hosts", "cpumon find backup"),
+            example("Find what root ran on one host", "cpumon find root --host device1"),
+        ],
+    ),
+    (
         "export",
         &[
             example(

@@ -31,6 +31,7 @@ mod names;
 mod outage;
 mod past;
 mod replay;
+mod report;
 mod serve;
 mod serve_v1;
 mod support;

@@ -1,0 +1,121 @@
+//! `cpumon report`: who used the CPU in a range. `cpumon find`: when and how much a program, a user or a container ever ran.
+
+mod columns;
+mod show;
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use cpumon_model::Value;
+use cpumon_query::QueryError;
+use cpumon_query::history::History;
+use cpumon_query::report::{self, FIND_COLUMNS, ReportFilter, ReportQuery, ReportSort};
+use cpumon_store::Reader;
+
+use crate::cli::{FindArgs, Format, ReportArgs};
+use crate::damage;
+use crate::exit::{Outcome, Usage};
+use crate::paths::explain;
+use crate::records::JsonArray;
+use crate::table::terminal_columns;
+use crate::when;
+
+/// What is wrong with a question is wrong usage, with what to do about it; no data is reported and ends with code 3.
+fn answered<T>(result: Result<T, QueryError>) -> anyhow::Result<Option<T>> {
+    match result {
+        Ok(answer) => Ok(Some(answer)),
+        Err(QueryError::NoData { since_ns, until_ns, available }) => {
+            let range = format!("{} to {}", when::show(since_ns), when::show(until_ns));
+            let stored = available.map_or_else(String::new, |known| {
+                format!("; available: {} to {}", when::show(known.first_ns), when::show(known.last_ns))
+            });
+            // Standard error may be closed; the exit code still reports missing data.
+            let _ = writeln!(io::stderr(), "cpumon: no data for {range}{stored}");
+            Ok(None)
+        }
+        Err(error) if error.is_usage() => {
+            let hint = error.hint().map_or_else(String::new, |hint| format!(". {hint}"));
+            Err(Usage(format!("{error}{hint}")).into())
+        }
+        Err(QueryError::Store(error)) => Err(explain(error)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn open(path: &Path) -> anyhow::Result<History> {
+    // A missing store is reported with what to do about it.
+    drop(Reader::open(path).map_err(explain)?);
+    Ok(History::of_store(path)?)
+}
+
+fn query(args: &ReportArgs) -> Result<ReportQuery, Usage> {
+    let (since_ns, until_ns) = args.range.range_ns()?;
+    let usual = if args.compare.is_some() { ReportSort::Change } else { ReportSort::Cpu };
+    let sort = args.sort.unwrap_or(usual);
+    if sort == ReportSort::Change && args.compare.is_none() {
+        return Err(Usage("--sort change needs --compare".to_owned()));
+    }
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let filter = ReportFilter {
+        text: args.filter.as_deref().filter(|text| !text.is_empty()).map(Into::into),
+        within: args.within.as_ref().map(|(by, name)| (*by, name.as_str().into())),
+    };
+    let (by, compare) = (args.by, args.compare);
+    Ok(ReportQuery { since_ns, until_ns, by, sort, limit, compare, filter, ..ReportQuery::default() })
+}
+
+/// `cpumon report`.
+pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let query = query(args)?;
+    let store = args.store.path();
+    let history = open(&store)?;
+    let made = report::hosts(&history, &args.host, args.all_hosts)
+        .and_then(|hosts| report::report(&history, &hosts, &query));
+    let Some(report) = answered(made)? else { return Ok(Outcome::DataMissing) };
+    if args.format.get() == Format::Table {
+        show::report(&report, &show::Terminal::of_terminal(terminal_columns()), out)
+            .context("cannot write the report")?;
+    } else {
+        write_rows(args.format.get(), &report.columns(), report.cells(), out)?;
+    }
+    Ok(damage::report_of(&history.damage(), &store, Outcome::Done))
+}
+
+/// `cpumon find`.
+pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let store = args.store.path();
+    let history = open(&store)?;
+    let found = report::hosts(&history, &args.host, args.host.is_empty())
+        .and_then(|hosts| report::find(&history, &hosts, &args.text));
+    let Some(found) = answered(found)? else { return Ok(Outcome::DataMissing) };
+    if args.format.get() == Format::Table {
+        show::found(&found, &args.text, &show::Terminal::of_terminal(terminal_columns()), out)
+            .context("cannot write what was found")?;
+    } else {
+        let cells = found.iter().map(report::Found::cells);
+        write_rows(args.format.get(), &FIND_COLUMNS, cells, out)?;
+    }
+    Ok(damage::report_of(&history.damage(), &store, Outcome::Done))
+}
+
+/// The same rows and names as those of the API.
+fn write_rows<'v>(
+    format: Format,
+    names: &[&'static str],
+    rows: impl Iterator<Item = Vec<Value<'v>>>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let lines = cpumon_export::Format::Jsonl;
+    match format {
+        Format::Csv => cpumon_export::table(cpumon_export::Format::Csv, names, rows, out),
+        Format::Json => {
+            let mut array = JsonArray::new(out);
+            cpumon_export::table(lines, names, rows, &mut array)?;
+            array.finish()?;
+            Ok(())
+        }
+        Format::Jsonl | Format::Table => cpumon_export::table(lines, names, rows, out),
+    }
+    .context("cannot write the rows")
+}

@@ -1,0 +1,114 @@
+//! `cpumon report` and `cpumon find`: which host, what is printed where there is no data, and that names are safe to show.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use cpumon_model::{
+    Delta, Fields, HostId, HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval, ProcessKey,
+    Trust,
+};
+use cpumon_store::{StoreOptions, Writer};
+
+use crate::support::{cpumon, ok, output, run, text};
+
+const SECOND_NS: i64 = 1_000_000_000;
+/// Some time in the past.
+const BEGIN_NS: i64 = 1_750_000_000 * SECOND_NS;
+
+fn interval(host: u8, second: i64) -> Interval {
+    let at = |second: i64| Moment {
+        wall_ns: BEGIN_NS + second * SECOND_NS,
+        mono_ns: (second * SECOND_NS).unsigned_abs(),
+        boot_ns: (second * SECOND_NS).unsigned_abs(),
+    };
+    let process = |pid: u32, name: &str, run_ns: i64| ProcessInterval {
+        key: ProcessKey { pid, start_ns: 9 },
+        info: Arc::new(ProcessInfo { name: name.into(), ..ProcessInfo::default() }),
+        delta: Delta { run_ns, ..Delta::default() },
+        ..ProcessInterval::default()
+    };
+    Interval {
+        host: HostId([host; 16]),
+        fields: Fields::RUN,
+        sequence: second.unsigned_abs(),
+        begin: at(second - 1),
+        end: at(second),
+        processes: vec![process(7, "burner", 900_000_000), process(8, "a\u{1b}[2J,\"x", 50_000_000)],
+        ledger: Ledger { capacity_ns: SECOND_NS, threads_ns: 950_000_000, ..Ledger::default() },
+        ..Interval::default()
+    }
+}
+
+fn store(path: &Path, hosts: &[(u8, &str, Trust)]) {
+    let mut writer = Writer::open(path, &StoreOptions::default()).unwrap();
+    for second in 1..=60 {
+        for (id, name, trust) in hosts {
+            let info = HostInfo { host: HostId([*id; 16]), hostname: (*name).into(), ..HostInfo::default() };
+            writer.put(&info, *trust, None, &interval(*id, second)).unwrap();
+        }
+    }
+    writer.commit().unwrap();
+}
+
+#[test]
+fn a_report_is_of_this_machine_of_the_only_host_or_of_those_that_are_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let store_path = path.to_str().unwrap();
+    store(&path, &[(1, "alpha", Trust::Authenticated), (2, "beta", Trust::Unauthenticated)]);
+    let refused = run(&["report", "--store", store_path]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let printed = text(&refused.stderr);
+    assert!(printed.contains("there are several: alpha, beta. Choose one with --host."), "{printed}");
+    let named = ok(&["report", "--store", store_path, "--host", "beta", "--format", "csv"]);
+    assert!(named.lines().nth(1).unwrap().starts_with("\"beta\",\"group\",\"burner\","), "{named}");
+    let all = ok(&["report", "--store", store_path, "--all-hosts", "--by", "host", "--json"]);
+    let rows: serde_json::Value = serde_json::from_str(&all).unwrap();
+    assert_eq!(rows.as_array().unwrap().len(), 2, "{all}");
+    assert_eq!((&rows[0]["run_ns"], &rows[0]["share_pct"]), (&57_000_000_000_i64.into(), &50.0.into()));
+    store(&path, &[(3, "here", Trust::Local)]);
+    let local = ok(&["report", "--store", store_path, "--format", "jsonl", "--limit", "1"]);
+    let lines: Vec<serde_json::Value> =
+        local.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!((&lines[0]["host"], &lines[1]["kind"], lines.len()), (&"here".into(), &"rest".into(), 2));
+}
+
+#[test]
+fn names_are_escaped_and_a_narrow_terminal_has_fewer_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store(&path, &[(1, "alpha", Trust::Local)]);
+    for columns in ["40", "80", "200"] {
+        let mut command = cpumon();
+        command.args(["report", "--store", path.to_str().unwrap()]);
+        command.env("COLUMNS", columns).env("LC_ALL", "C").env("NO_COLOR", "1");
+        let report = output(command);
+        let shown = text(&report.stdout);
+        assert_eq!(report.status.code(), Some(0), "{report:?}");
+        assert!(shown.is_ascii() && !shown.contains('\u{1b}'), "{shown}");
+        let width = columns.parse::<usize>().unwrap();
+        assert!(shown.lines().all(|line| line.len() <= width), "{shown}");
+        assert!(shown.contains("burner") && shown.contains("54.000") && shown.contains("a\\x1b"), "{shown}");
+    }
+    let found = ok(&["find", "BURN", "--store", path.to_str().unwrap()]);
+    assert!(found.contains("burner") && found.contains("54.000"), "{found}");
+    let none = ok(&["find", "nothing\u{1b}", "--store", path.to_str().unwrap()]);
+    assert_eq!(none, "nothing that is stored matches nothing\\x1b\n");
+}
+
+#[test]
+fn no_data_is_reported_with_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store(&path, &[(1, "alpha", Trust::Local)]);
+    for range in [&["--since", "1h"][..], &["--since", "2001-01-01", "--until", "2001-01-02"]] {
+        let none = run(&[&["report", "--store", path.to_str().unwrap()], range].concat());
+        assert_eq!(none.status.code(), Some(3), "{none:?}");
+        let printed = text(&none.stderr);
+        assert!(
+            printed.contains("no data for 20") && printed.contains("; available: 2025-06-15 15:06:41"),
+            "{printed}"
+        );
+        assert!(text(&none.stdout).is_empty());
+    }
+}
