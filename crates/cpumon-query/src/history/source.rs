@@ -121,7 +121,8 @@ impl History {
         Ok(self.reader.as_deref().map(ask).transpose()?)
     }
 
-    pub(crate) fn available(&self, host: HostId) -> Result<Option<Available>, QueryError> {
+    /// The first and the last interval that are stored of a host, or in memory.
+    pub fn available(&self, host: HostId) -> Result<Option<Available>, QueryError> {
         if let Some(available) = self.ask_reader(|reader| reader.available(host))? {
             return Ok(available);
         }

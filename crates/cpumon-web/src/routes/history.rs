@@ -6,56 +6,24 @@ use cpumon_query::charts::{MAX_FINEST_RANGE_NS, check_thread_range};
 use cpumon_query::history::{
     self, CompareRanges, History, Selection, SeriesOptions, ShownRows, parse_thread_selection,
 };
-use cpumon_query::time::{PlotRange, now_ns, to_ms};
+use cpumon_query::time::to_ms;
 use cpumon_query::{ChoiceError, GroupBy, QueryError, parse_process_key};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, Paging, ThreadPaging, bad, limit, list};
+use super::span::{Span, life_of};
 use crate::api::{self, Cell, ProcessJson, Table};
 use crate::app::Shared;
 use crate::problem::Problem;
 
-/// Points of a picture at most.
-const MAX_POINTS: usize = 4000;
 /// Lines in an answer at most.
 const MAX_LINES: usize = 32;
 /// Rows of a matrix at most.
 const MAX_MATRIX_ROWS: usize = 1000;
 /// Gaps searched for at most.
 const MAX_GAPS: usize = 10_000;
-const HOUR_NS: i64 = 3_600_000_000_000;
-
-#[derive(Debug, Deserialize, IntoParams)]
-#[into_params(parameter_in = Query)]
-pub(super) struct Span {
-    /// What ends after this, ns since the UNIX epoch; without it an hour before `until`.
-    since: Option<i64>,
-    /// And not after this; without it the receiver's clock.
-    until: Option<i64>,
-    /// Points that fit the picture.
-    #[param(minimum = 1, maximum = 4000)]
-    points: Option<usize>,
-}
-
-impl Span {
-    fn range(&self, points: usize) -> Result<PlotRange, Problem> {
-        let until_ns = self.until.unwrap_or_else(now_ns);
-        let since_ns = self.since.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
-        // Later code subtracts the two, so their difference must fit into 64 bits.
-        if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
-            return Err(bad(format!(
-                "since={since_ns} is not before until={until_ns}, or too long before it."
-            )));
-        }
-        let points = self.points.unwrap_or(points);
-        if !(1..=MAX_POINTS).contains(&points) {
-            return Err(bad(format!("points={points} is not between 1 and {MAX_POINTS}.")));
-        }
-        Ok(PlotRange { since_ns, until_ns, points })
-    }
-}
 
 /// The hosts of the store, by name, whether they report now or not: `id`, `hostname`, `trust`, `kernel`, `arch`, `agent`,
 /// `cpu_count`, `first_ms`, `last_ms`.
@@ -115,17 +83,22 @@ pub(super) async fn series(
     Asked(span): Asked<Span>,
     Asked(columns): Asked<Columns>,
 ) -> Result<Json<api::HostSeries>, Problem> {
-    let range = span.range(600)?;
+    let mut range = span.range(600)?;
     let is_finest = columns.resolution.is_some();
     if is_finest && range.until_ns - range.since_ns > MAX_FINEST_RANGE_NS {
         return Err(bad("Intervals are read of 48 hours at most; without `resolution` sums are."));
     }
     let wanted = list(columns.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
     let answer = app.past.ask(move |past| {
+        let host = past.find(&host)?;
+        if let Some(available) = past.available(host.info.host)? {
+            range = span.fitted(range, available);
+        }
         let options = SeriesOptions { columns: &wanted, is_finest };
-        history::series(past, &past.find(&host)?, range, options)
+        Ok((range, history::series(past, &host, range, options)?))
     });
-    Ok(Json(api::HostSeries::new(range.time(), answer.await?)))
+    let (range, series) = answer.await?;
+    Ok(Json(api::HostSeries::new(range.time(), series)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -187,13 +160,16 @@ pub(super) async fn process(
     Named((host, process)): Named<(String, String)>,
     Asked(span): Asked<Span>,
 ) -> Result<Json<api::ProcessLine>, Problem> {
-    let (range, key) = (span.range(600)?, parse_process_key(&process)?);
+    let (mut range, key) = (span.range(600)?, parse_process_key(&process)?);
     let answer = app.past.ask(move |past| {
         let host = past.find(&host)?;
         let known = past.process(host.info.host, key)?.ok_or(QueryError::UnknownProcess)?;
-        Ok((known, history::process(past, &host, range, key)?))
+        if span.is_open() {
+            range = life_of(past, &host, key, range)?;
+        }
+        Ok((range, known, history::process(past, &host, range, key)?))
     });
-    let (known, (lines, waits)) = answer.await?;
+    let (range, known, (lines, waits)) = answer.await?;
     let lines = api::Lines::new(range.time(), lines);
     Ok(Json(api::ProcessLine { process: ProcessJson::new(key, &known), lines, waits }))
 }

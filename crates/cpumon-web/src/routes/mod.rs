@@ -27,6 +27,7 @@ mod params;
 #[cfg(test)]
 mod past_store;
 mod refusals;
+mod span;
 #[cfg(test)]
 mod tests;
 
