@@ -231,6 +231,11 @@ fn main() -> Result<(), Failure> {
             ("landscape, 200 points", format!("{host}/landscape?{span}&points=200")),
             ("landscape, 600 points", format!("{host}/landscape?{span}&points=600")),
             ("sum", format!("{host}/sum?{span}")),
+            ("report by program", format!("{host}/report?{span}")),
+            ("report by process", format!("{host}/report?{span}&by=process")),
+            ("report by user", format!("{host}/report?{span}&by=user")),
+            ("report by thread", format!("{host}/report?{span}&by=thread")),
+            ("report by program, compared", format!("{host}/report?{span}&compare=before")),
             ("threads of a process, 200 points", format!("{host}/processes/1010-7/threads?{span}")),
             (
                 "two threads as lines",
@@ -240,6 +245,7 @@ fn main() -> Result<(), Failure> {
             time(address, &format!("{hours:>2} h: {name}"), &path)?;
         }
     }
+    time(address, "a search over all that is stored", "/api/v1/find?text=program-7")?;
     let noon = BEGIN_NS + 43_210 * SECOND_NS + 5;
     time(address, "a moment, its processes and threads", &format!("{host}/at?at={noon}&threads=all"))?;
     shutdown.stop();

@@ -425,6 +425,27 @@ export interface components {
             /** @description The busiest processes over all hosts: `host_id`, `hostname`, `key`, `name`, `container`, `cpu_pct`, `host_pct`, `run_ns`. */
             top: components["schemas"]["Table"];
         };
+        /** @description Answer of `/api/v1/fleet/history`: all hosts over a range. */
+        FleetHistory: components["schemas"]["BucketTimes"] & {
+            /** @description A list a host: busy share of all CPUs in each point; null: no data. */
+            busy_ratio: (number | null)[][];
+            /**
+             * @description A row a host: `id`, `hostname`, `trust`, `covered_ns`, `busy_ratio` (mean, of all CPUs), `peak_ratio` (the highest single
+             *     interval), `peak_ms` (begin of the point it is in), `run_queue_per_cpu`.
+             */
+            hosts: components["schemas"]["Table"];
+            /** @description Likewise, the highest single interval in each. */
+            peak_ratio: (number | null)[][];
+            /** @description The range that was asked for. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+        };
+        /** @description What a search found. */
+        Found: {
+            /** @description Most run time first. Columns are those of `cpumon find` (docs/report.md); moments are text in ns. */
+            rows: components["schemas"]["Table"];
+        };
         /** @description A hole in a host's time. */
         Gap: {
             /**
@@ -1448,6 +1469,81 @@ export interface components {
              * @default
              */
             source: string;
+        };
+        /** @description Who used the CPU. */
+        Report: components["schemas"]["BucketTimes"] & {
+            /** @description Begin and end of the range that it is compared with; null: none. */
+            before?: components["schemas"]["Nanos"][] | null;
+            /**
+             * Format: int64
+             * @description Measured time.
+             */
+            duration_ns: number;
+            /** @description Run time a point, a list for each row; empty for the rows of several groups. */
+            points: (number | null)[][];
+            /**
+             * @description Groups, then one row (`kind` is `rest`) of those that are not shown, then one (`not attributed`) of run time that no group
+             *     has. Columns are those of `cpumon report` (docs/report.md); moments are text in ns.
+             */
+            rows: components["schemas"]["Table"];
+            /** @description Begin of the range that was read: earlier than asked for where only sums are left of it. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Groups there are. */
+            total: number;
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Run time of all threads by the ledger: exactly the sum of `run_ns` of all rows.
+             */
+            used_ns: number;
+            /** @description Run time of all threads a point. */
+            used_points: (number | null)[];
+        };
+        /** @description What was read of one host. */
+        ReportHost: components["schemas"]["BucketTimes"] & {
+            /**
+             * Format: int64
+             * @description Measured time.
+             */
+            duration_ns: number;
+            /** @description Its id. */
+            host: string;
+            /** @description Its name. */
+            hostname: string;
+            /** @description Begin of the range that was read: earlier than asked for where only sums are left of it. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Run time of all its threads by the ledger.
+             */
+            used_ns: number;
+            /** @description Run time of all its threads a point. */
+            used_points: (number | null)[];
+        };
+        /** @description Who used the CPU of several hosts. */
+        ReportOfHosts: {
+            /** @description Begin and end of the range that it is compared with; null: none. */
+            before?: components["schemas"]["Nanos"][] | null;
+            /** @description The hosts that have data in the range. */
+            hosts: components["schemas"]["ReportHost"][];
+            /** @description Run time a point of the row's host, a list for each row; empty for the rows of several groups. */
+            points: (number | null)[][];
+            /** @description As in the report of one host; the column `host` has the name of each row's host, null for rows of several. */
+            rows: components["schemas"]["Table"];
+            /** @description Begin of the range that was asked for. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Groups there are. */
+            total: number;
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Run time of all threads of all hosts by their ledgers: exactly the sum of `run_ns` of all rows.
+             */
+            used_ns: number;
         };
         RowOfCell: {
             [key: string]: null | number | boolean | string;

@@ -18,6 +18,7 @@ mod history;
 mod host;
 mod interval;
 mod limits;
+mod report;
 mod sched;
 mod snapshot;
 mod status;
@@ -40,6 +41,7 @@ pub use history::{
 pub use host::{Host, Hosts};
 pub use interval::{Cpu, Health, Interval, Numbered, Process, ProcessInfo, Task, Thread};
 pub use limits::Limits;
+pub use report::{FoundJson, HostPartJson, ReportJson, ReportOfHostsJson};
 pub use sched::{Irq, Sched, Wait};
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Nanos, Snapshot, SnapshotBase};

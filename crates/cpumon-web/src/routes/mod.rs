@@ -27,6 +27,7 @@ mod params;
 #[cfg(test)]
 mod past_store;
 mod refusals;
+mod reports;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -86,6 +87,11 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(history::landscape))
         .routes(routes!(history::sum))
         .routes(routes!(history::compare))
+        .routes(routes!(reports::of_host))
+        .routes(routes!(reports::export))
+        .routes(routes!(reports::export_command))
+        .routes(routes!(reports::of_hosts))
+        .routes(routes!(reports::find))
         .routes(routes!(history::gaps))
         .routes(routes!(charts::chart))
         .routes(routes!(charts::command))

@@ -1,0 +1,356 @@
+//! Who used the CPU: what `cpumon report` and `cpumon find` print.
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use cpumon_export::Format;
+use cpumon_model::Utc;
+use cpumon_query::ChoiceError;
+use cpumon_query::report::{self, CompareWith, ReportFilter, ReportQuery};
+use cpumon_query::time::Page;
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::export::store_of;
+use super::file::{CommandLine, ExportCommand, as_download};
+use super::host_problems::HostProblems;
+use super::params::{Asked, Between, Named, Paging, bad, limit, list};
+use crate::api;
+use crate::app::Shared;
+use crate::problem::Problem;
+
+/// Hosts of a search at most.
+const MAX_HOSTS: usize = 1000;
+/// Characters of a search at most.
+const MAX_TEXT: usize = 4096;
+/// Points of a report at most.
+const MAX_POINTS: usize = 1000;
+/// Rows of a file at most; one more has all others.
+const MAX_ROWS: usize = 10_000;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReportParams {
+    /// What ends after this, ns since the UNIX epoch; without it an hour before `until`.
+    since: Option<i64>,
+    /// And not after this; without it the end of the data.
+    until: Option<i64>,
+    /// What makes a row: `program` (the default), `name`, `process`, `thread`, `user`, `service`, `container`,
+    /// `cgroup`, `host`.
+    by: Option<String>,
+    /// Which rows come first: `cpu` (the default), `ready`, `blocked`, `switches`; with `compare` also `change`.
+    sort: Option<String>,
+    /// What to compare with: `before` (the range of the same length before), `yesterday` (a day earlier), or `SINCE..UNTIL` in ns.
+    compare: Option<String>,
+    /// Only rows with this in their name or container, in any case, or of this user id or pid; what else there is counts as others.
+    filter: Option<String>,
+    /// Only processes of one group: `BY:NAME`, e.g. `user:0` or `service:cron.service`. Threads count as their process.
+    within: Option<String>,
+    /// Points over time, about; without it 24.
+    #[param(minimum = 1, maximum = 1000)]
+    points: Option<usize>,
+}
+
+fn choice<T: std::str::FromStr<Err = ChoiceError> + Default>(text: Option<&str>) -> Result<T, Problem> {
+    let parsed = text.map(str::parse).transpose();
+    parsed.map(Option::unwrap_or_default).map_err(|error: ChoiceError| bad(error.to_string()))
+}
+
+fn compare_with(text: &str) -> Result<CompareWith, Problem> {
+    match text {
+        "before" => Ok(CompareWith::Before),
+        "yesterday" => Ok(CompareWith::Yesterday),
+        text => match Between::try_from(text.to_owned()) {
+            Ok(between) => Ok(CompareWith::Range(between.0)),
+            Err(error) => Err(bad(format!("compare is neither before nor yesterday, and {error}."))),
+        },
+    }
+}
+
+fn filter(params: &ReportParams) -> Result<ReportFilter, Problem> {
+    let texts = [params.filter.as_deref(), params.within.as_deref()];
+    if texts.iter().flatten().any(|text| text.len() > MAX_TEXT) {
+        return Err(bad(format!("A filter has {MAX_TEXT} bytes at most.")));
+    }
+    let within = params.within.as_deref().filter(|text| !text.is_empty()).map(|text| {
+        let (by, name) =
+            text.split_once(':').ok_or_else(|| bad(format!("within={text} is not BY:NAME, e.g. user:0.")))?;
+        let by = by.parse().map_err(|error: ChoiceError| bad(error.to_string()))?;
+        Ok::<_, Problem>((by, name.into()))
+    });
+    let text = params.filter.as_deref().filter(|text| !text.is_empty()).map(Into::into);
+    Ok(ReportFilter { text, within: within.transpose()? })
+}
+
+impl ReportParams {
+    fn query(&self, page: Page) -> Result<ReportQuery, Problem> {
+        let points = self.points.map(|_| limit("points", self.points, MAX_POINTS, MAX_POINTS)).transpose()?;
+        Ok(ReportQuery {
+            since_ns: self.since,
+            until_ns: self.until,
+            by: choice(self.by.as_deref())?,
+            sort: choice(self.sort.as_deref())?,
+            offset: page.offset,
+            limit: page.limit,
+            compare: self.compare.as_deref().map(compare_with).transpose()?,
+            filter: filter(self)?,
+            points,
+        })
+    }
+}
+
+/// Who used the CPU in a range: a row a program, process, thread, user, service, container, cgroup or host.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/report",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, Paging),
+    responses((status = 200, body = api::ReportJson), HostProblems))]
+pub(super) async fn of_host(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(params): Asked<ReportParams>,
+    Asked(page): Asked<Paging>,
+) -> Result<Json<api::ReportJson>, Problem> {
+    let page = page.rows(20, MAX_ROWS)?;
+    let query = params.query(page)?;
+    let answer = app.past.ask(move |past| report::report(past, &[past.find(&host)?], &query));
+    Ok(Json(api::ReportJson::new(&answer.await?)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FileParams {
+    /// `csv` or `jsonl`.
+    format: Option<String>,
+}
+
+/// All rows of a report as a file: what `cpumon report --format csv` writes.
+#[utoipa::path(get, operation_id = "report_export", path = "/api/v1/hosts/{host}/report/export",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, FileParams),
+    responses((status = 200, body = String, content_type = "text/csv"), HostProblems))]
+pub(super) async fn export(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(params): Asked<ReportParams>,
+    Asked(file): Asked<FileParams>,
+) -> Result<Response, Problem> {
+    let format = choice::<Format>(file.format.as_deref())?;
+    let query = params.query(Page { offset: 0, limit: MAX_ROWS })?;
+    let answer = app.past.ask(move |past| report::report(past, &[past.find(&host)?], &query));
+    let (made, mut bytes) = (answer.await?, Vec::new());
+    cpumon_export::table(format, &made.columns(), made.cells(), &mut bytes)
+        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    Ok(as_download("report", format, bytes.into()))
+}
+
+/// The command line that gives the same file as `/api/v1/hosts/{host}/report/export`.
+#[utoipa::path(get, operation_id = "report_export_command", path = "/api/v1/hosts/{host}/report/export/command",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, FileParams),
+    responses((status = 200, body = ExportCommand), HostProblems))]
+pub(super) async fn export_command(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(params): Asked<ReportParams>,
+    Asked(file): Asked<FileParams>,
+) -> Result<Json<ExportCommand>, Problem> {
+    choice::<Format>(file.format.as_deref())?;
+    params.query(Page { offset: 0, limit: MAX_ROWS })?;
+    let store = store_of(&app)?;
+    let compare = params.compare.as_deref().map(compare_with).transpose()?;
+    let ReportParams { since, until, by, sort, filter, within, .. } = params;
+    let mut line = CommandLine::new(&["report"]);
+    line.option("store", Some(store.display().to_string()));
+    line.option("host", Some(host));
+    line.option("since", since.map(|ns| Utc(ns).to_string()));
+    line.option("until", until.map(|ns| Utc(ns).to_string()));
+    line.option("by", by);
+    line.option("sort", sort);
+    line.option("compare", compare.map(compare_for_shell));
+    line.option("filter", filter.filter(|text| !text.is_empty()));
+    line.option("within", within.filter(|text| !text.is_empty()));
+    line.option("limit", Some(MAX_ROWS.to_string()));
+    line.option("format", Some(file.format.unwrap_or_else(|| "csv".to_owned())));
+    Ok(Json(line.into()))
+}
+
+fn compare_for_shell(with: CompareWith) -> String {
+    match with {
+        CompareWith::Before => "before".to_owned(),
+        CompareWith::Yesterday => "yesterday".to_owned(),
+        CompareWith::Range(range) => format!("{}..{}", Utc(range.since_ns), Utc(range.until_ns)),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ReportHosts {
+    /// Names or ids of hosts, separated by commas; without it all.
+    host: Option<String>,
+}
+
+/// Who used the CPU of several hosts in a range: a row of each host and program, process, thread, user, service, container, cgroup,
+/// or a row of each host.
+#[utoipa::path(get, path = "/api/v1/report", params(ReportHosts, ReportParams, Paging),
+    responses((status = 200, body = api::ReportOfHostsJson), HostProblems))]
+pub(super) async fn of_hosts(
+    State(app): State<Shared>,
+    Asked(hosts): Asked<ReportHosts>,
+    Asked(params): Asked<ReportParams>,
+    Asked(page): Asked<Paging>,
+) -> Result<Json<api::ReportOfHostsJson>, Problem> {
+    let query = params.query(page.rows(20, MAX_ROWS)?)?;
+    let wanted = list(hosts.host.as_deref(), MAX_HOSTS, |name| Ok(name.to_owned()))?;
+    let answer = app.past.ask(move |past| {
+        let hosts = report::hosts(past, &wanted, wanted.is_empty())?;
+        report::report(past, &hosts, &query)
+    });
+    Ok(Json(api::ReportOfHostsJson::new(&answer.await?)))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct FindParams {
+    /// A part of a name or of a container, in any case, or a user id.
+    text: String,
+    /// Names or ids of hosts, separated by commas; without it all.
+    host: Option<String>,
+}
+
+/// When and how much a program, a user or a container ran, over all that is stored.
+#[utoipa::path(get, path = "/api/v1/find", params(FindParams, Paging),
+    responses((status = 200, body = api::FoundJson), HostProblems))]
+pub(super) async fn find(
+    State(app): State<Shared>,
+    Asked(params): Asked<FindParams>,
+    Asked(page): Asked<Paging>,
+) -> Result<Json<api::FoundJson>, Problem> {
+    let page = page.rows(100, 10_000)?;
+    if params.text.len() > MAX_TEXT {
+        return Err(bad(format!("A search has {MAX_TEXT} bytes at most.")));
+    }
+    let wanted = list(params.host.as_deref(), MAX_HOSTS, |name| Ok(name.to_owned()))?;
+    let answer = app.past.ask(move |past| {
+        let hosts = report::hosts(past, &wanted, wanted.is_empty())?;
+        report::find(past, &hosts, &params.text)
+    });
+    Ok(Json(api::FoundJson::new(&answer.await?, page)))
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_query::history::History;
+    use serde_json::Value;
+
+    use super::super::past_store::{BEGIN_NS, SECOND_NS, Stored};
+    use super::super::tests::ask_raw;
+    use super::*;
+
+    #[tokio::test]
+    async fn a_report_has_the_rows_of_the_command_line() {
+        for compacted in [false, true] {
+            let stored = Stored::new(compacted);
+            let body = stored.of_all("report", "by=process&limit=2&compare=before").await;
+            let history = History::of_store(&stored.path()).unwrap();
+            let query = ReportQuery {
+                since_ns: Some(BEGIN_NS),
+                until_ns: Some(BEGIN_NS + 300 * SECOND_NS),
+                by: report::ReportBy::Process,
+                limit: 2,
+                compare: Some(CompareWith::Before),
+                ..ReportQuery::default()
+            };
+            let made = report::report(&history, &[history.find("past").unwrap()], &query).unwrap();
+            assert_eq!(body, serde_json::to_value(api::ReportJson::new(&made)).unwrap());
+            let rows = &body["rows"]["columns"];
+            assert_eq!(rows["run_ns"][0], stored.run_ns(20).max(stored.run_ns(10)));
+            assert_eq!(rows["kind"], serde_json::json!(["group", "group", "rest", "not attributed"]));
+            let sum: i64 = rows["run_ns"].as_array().unwrap().iter().filter_map(Value::as_i64).sum();
+            assert_eq!((body["total"].as_u64(), Some(sum)), (Some(3), body["used_ns"].as_i64()));
+            assert_eq!(rows["first_ns"]["values"][0], BEGIN_NS.to_string(), "moments are text: {rows}");
+            let until = BEGIN_NS + 300 * SECOND_NS;
+            let range = format!("since={BEGIN_NS}&until={until}&by=process&limit=2&compare=before");
+            let (status, all) = stored.get(&format!("/api/v1/report?{range}")).await;
+            assert_eq!((status, &all["rows"], &all["points"]), (200, &body["rows"], &body["points"]));
+            let hosts = all["hosts"].as_array().unwrap();
+            assert_eq!((hosts.len(), &hosts[0]["hostname"]), (1, &"past".into()));
+            assert_eq!(hosts[0]["covered_ns"], body["covered_ns"]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_report_is_of_one_group_where_it_is_asked_for() {
+        let stored = Stored::new(false);
+        let body = stored.of_all("report", "by=process&within=name:web&filter=30&points=100").await;
+        let rows = &body["rows"]["columns"];
+        assert_eq!(rows["kind"], serde_json::json!(["group", "rest", "not attributed"]), "{body}");
+        assert_eq!(
+            (&rows["run_ns"][0], &rows["start_ns"][0]),
+            (&stored.run_ns(30).into(), &"9".into()),
+            "{rows}"
+        );
+        let sum = |points: &Value| points.as_array().unwrap().iter().filter_map(Value::as_i64).sum::<i64>();
+        assert_eq!(
+            (Some(sum(&body["used_points"])), sum(&body["points"][0])),
+            (body["used_ns"].as_i64(), stored.run_ns(30))
+        );
+        assert_eq!(body["used_points"].as_array().map(Vec::len), body["points"][0].as_array().map(Vec::len));
+    }
+
+    #[tokio::test]
+    async fn a_report_as_a_file_has_all_rows_and_its_command_line() {
+        let stored = Stored::new(false);
+        let range = format!("since={BEGIN_NS}&until={}", BEGIN_NS + 300 * SECOND_NS);
+        let path =
+            format!("/api/v1/hosts/past/report/export?{range}&by=process&within=name:web&compare=before");
+        let (status, _, body) = ask_raw(stored.router(), &path, "localhost").await;
+        let body = String::from_utf8_lossy(&body);
+        assert_eq!((status, body.lines().count()), (200, 5), "{body}");
+        assert!(
+            body.starts_with("host,kind,name,pid") || body.starts_with("\"host\",\"kind\",\"name\""),
+            "{body}"
+        );
+        let (status, body) = stored.get(&path.replace("export?", "export/command?")).await;
+        let command = body["command"].as_str().unwrap();
+        assert_eq!(status, 200, "{body}");
+        for word in [
+            "cpumon report --store=",
+            " --by=process ",
+            " --compare=before ",
+            " --within=name:web ",
+            " --format=csv",
+        ] {
+            assert!(command.contains(word), "{word}: {command}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_search_finds_by_name_and_wrong_questions_are_refused() {
+        let stored = Stored::new(true);
+        let (status, body) = stored.get("/api/v1/find?text=WEB").await;
+        assert_eq!(
+            (status, &body["rows"]["columns"]["run_ns"]),
+            (200, &(stored.run_ns(20) + stored.run_ns(30)).into())
+        );
+        for (path, expected) in [
+            ("find?text=", 400),
+            ("find", 400),
+            ("find?text=x&host=nowhere", 404),
+            ("hosts/past/report?by=colour", 400),
+            ("hosts/past/report?sort=size", 400),
+            ("hosts/past/report?compare=tomorrow", 400),
+            ("hosts/past/report?since=5&until=5", 400),
+            ("hosts/past/report?since=5&until=6", 404),
+            ("hosts/past/report?limit=0", 400),
+            ("hosts/past/report?points=0", 400),
+            ("hosts/past/report?within=web", 400),
+            ("hosts/past/report?within=colour:web", 400),
+            ("hosts/nowhere/report", 404),
+            ("report?host=nowhere", 404),
+            ("report?by=colour", 400),
+            ("report?since=5&until=6", 404),
+        ] {
+            let (status, body) = stored.get(&format!("/api/v1/{path}")).await;
+            assert_eq!(status, expected, "{path}: {body}");
+            assert!(body["detail"].as_str().is_some_and(|text| !text.is_empty()), "{path}: {body}");
+        }
+    }
+}
