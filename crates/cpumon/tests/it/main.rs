@@ -15,6 +15,7 @@ mod small_disk;
 mod tables;
 
 mod accuracy;
+mod cgroups;
 mod chaos;
 mod cli;
 mod cli_more;
