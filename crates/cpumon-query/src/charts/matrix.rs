@@ -3,11 +3,12 @@
 use super::chart::{Body, Chart, HeatmapRow};
 use super::fill::Draft;
 use super::parts::points;
-use super::query::{Cells, LandscapeBy};
+use super::query::Cells;
 use super::request::{ChartRequest, MAX_ROWS, rows_of};
 use super::values::{rates, scale, shares};
 use crate::QueryError;
-use crate::history::{self, Matrix, MatrixBy, MatrixRow, MatrixSort, ShownRows};
+use crate::group::GroupBy;
+use crate::history::{self, Matrix, MatrixRow, MatrixSort, ShownRows};
 
 /// Rows of a landscape unless the query has a number.
 const LANDSCAPE_ROWS: usize = 60;
@@ -58,17 +59,22 @@ fn numbered(row: &MatrixRow) -> String {
 
 pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let limit = rows_of(request.query, LANDSCAPE_ROWS)?;
-    let (by, what_rows) = match request.query.by {
-        LandscapeBy::Name => (MatrixBy::Name, "programs"),
-        LandscapeBy::Process => (MatrixBy::Process, "processes"),
+    let by = request.query.by;
+    let what_rows = match by {
+        GroupBy::Name | GroupBy::Program => "programs",
+        GroupBy::Process => "processes",
+        GroupBy::User => "users",
+        GroupBy::Service => "services",
+        GroupBy::Container => "containers",
+        GroupBy::Cgroup => "cgroups",
     };
     let cells = request.query.cells;
     let range = request.plot(points().matrix);
     let matrix = history::landscape(request.history, request.host, range, by, shown(cells, limit))?;
     let (divide, unit) = scale(request.query.percent, request.host.info.cpu_count);
     let mut rows = rows(&matrix, cells, divide, |row| match by {
-        MatrixBy::Name => row.name.clone(),
-        MatrixBy::Process => numbered(row),
+        GroupBy::Process => numbered(row),
+        _ => row.name.clone(),
     });
     let others = matrix.total.saturating_sub(matrix.rows.len());
     // Highest intervals of several tasks cannot be added up, so they have no row of others.
@@ -85,7 +91,7 @@ pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
         body: Body::Heatmap { rows, max },
         unmeasured: "No process used a CPU in this range",
     });
-    if by == MatrixBy::Name && matrix.times.resolution.is_some() && chart.empty.is_none() {
+    if by != GroupBy::Process && matrix.times.resolution.is_some() && chart.empty.is_none() {
         chart.notes.push("Read from sums: a program that was not running is drawn as 0.".to_owned());
     }
     if cells == Cells::Highest && chart.empty.is_none() {

@@ -17,7 +17,7 @@ mod values;
 
 pub use chart::{Bar, BarPart, Body, Chart, HeatmapRow, Hole, Ink, Line, Sparkline, Stroke, Times};
 pub use parts::{CHARTS_JSON, DelayPart, Part, Points, delays, ledger, modes, points, states};
-pub use query::{Cells, ChartQuery, LandscapeBy, Order, Percent, View};
+pub use query::{Cells, ChartQuery, Order, Percent, View};
 pub use request::{MAX_FINEST_RANGE_NS, check_thread_range};
 
 use self::request::{ChartRequest, range_of, rows_of};

@@ -1,6 +1,6 @@
 //! [`ChartQuery`]: which chart to fill, from words of a command line or a URL.
 
-use crate::words;
+use crate::{GroupBy, words};
 
 words! {
     /// Views of a chart.
@@ -21,13 +21,6 @@ words! {
     Percent, "percent",
     Cpu = "cpu": "One CPU",
     Host = "host": "All CPUs",
-}
-
-words! {
-    /// Rows of the landscape.
-    LandscapeBy, "row",
-    Name = "name": "All processes of one name",
-    Process = "process": "Each process",
 }
 
 words! {
@@ -60,7 +53,7 @@ pub struct ChartQuery {
     /// Threads: `TID-STARTNS`, or with `PID-STARTNS/` in front.
     pub threads: Vec<String>,
     /// What a row of the landscape is.
-    pub by: LandscapeBy,
+    pub by: GroupBy,
     /// What the cells of a heatmap show.
     pub cells: Cells,
     /// Most rows of a heatmap or hosts of the fleet; `None` is 60, for threads 200.
@@ -90,7 +83,7 @@ impl ChartQuery {
             until_ns: None,
             processes: Vec::new(),
             threads: Vec::new(),
-            by: LandscapeBy::Name,
+            by: GroupBy::Name,
             cells: Cells::Mean,
             rows: None,
             offset: 0,

@@ -3,7 +3,7 @@
 
 use std::hash::Hash;
 
-use cpumon_model::{HostStatus, ProcessInterval, ProcessKey, ThreadKey};
+use cpumon_model::{BootId, HostStatus, ProcessInterval, ProcessKey, SourceKind, ThreadKey};
 use cpumon_store::{GapFinder, ProcessFilter, Query, Segment, What};
 
 use super::answers::Matrix;
@@ -12,18 +12,9 @@ use super::life::Lives;
 use super::rows::{Placed, Ran, ShownRows, TaskRows};
 use super::source::{History, MAX_GAPS};
 use crate::QueryError;
+use crate::group::{GroupBy, group_name};
 use crate::keys::TaskKey;
 use crate::time::{PlotRange, TimeRange};
-
-/// What makes a row of the landscape.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum MatrixBy {
-    /// Processes of a name together.
-    #[default]
-    Name,
-    /// Each process.
-    Process,
-}
 
 /// What was read of a part of a range.
 struct Part<K> {
@@ -90,16 +81,14 @@ pub fn landscape(
     history: &History,
     host: &HostStatus,
     range: PlotRange,
-    by: MatrixBy,
+    by: GroupBy,
     shown: ShownRows,
 ) -> Result<Matrix, QueryError> {
     let asked = Asked { query: Query::new(host.info.host).what(What::Processes), range, shown };
-    match by {
-        MatrixBy::Name => build(history, asked, |_: &String| None, add_names),
-        MatrixBy::Process => {
-            build(history, asked, |key: &ProcessKey| Some(TaskKey::Process(*key)), add_processes)
-        }
+    if by == GroupBy::Process {
+        return build(history, asked, |key: &ProcessKey| Some(TaskKey::Process(*key)), add_processes);
     }
+    build(history, asked, |_: &String| None, |rows, placed| add_groups(rows, placed, by))
 }
 
 /// The process rows of a span.
@@ -112,9 +101,15 @@ fn ran<'a>(span: &'a Segment<'_>) -> impl Iterator<Item = (&'a ProcessInterval, 
     })
 }
 
-fn add_names(rows: &mut TaskRows<String>, placed: Placed<'_>) {
-    for (row, ran) in ran(placed.span) {
-        let name = row.info.name.to_string();
+fn add_groups(rows: &mut TaskRows<String>, placed: Placed<'_>, by: GroupBy) {
+    let interval = placed.span.interval;
+    let is_sum = placed.span.max_busy_ppm.is_some();
+    for (at, (row, ran)) in ran(placed.span).enumerate() {
+        // Sums do not name their source; only v1 devices send no boot. One row has all short-lived processes of a description.
+        let boot = placed.span.boots.get(at).copied().unwrap_or(interval.boot);
+        let is_v1 = is_sum && boot == BootId::default() && row.key.pid != 0;
+        let source = if is_v1 { SourceKind::V1 } else { interval.source };
+        let name = group_name(by, source, &row.info).into_owned();
         rows.add(name.clone(), || name, placed, ran);
     }
 }

@@ -25,7 +25,7 @@ pub use columns::{process_columns, shown_columns, summable};
 pub use compare::{CompareRanges, compare};
 pub use cpus::{CpuSum, Cpus, cpus};
 pub use lines::{lines, process};
-pub use matrix::{MatrixBy, landscape, threads};
+pub use matrix::{landscape, threads};
 pub use rows::{MatrixSort, ShownRows};
 pub use selection::{Selection, parse_thread_selection};
 pub use series::{SeriesOptions, series};

@@ -10,10 +10,8 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, PictureForm, RenderOptions, Theme, Zone, draw};
 use cpumon_model::Utc;
-use cpumon_query::ChoiceError;
-use cpumon_query::charts::{
-    Cells, ChartQuery, LandscapeBy, Order, Percent, View, chart as fill, check, is_awaited,
-};
+use cpumon_query::charts::{Cells, ChartQuery, Order, Percent, View, chart as fill, check, is_awaited};
+use cpumon_query::{ChoiceError, GroupBy};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
@@ -70,7 +68,7 @@ pub(super) struct OfHost {
     process: Option<String>,
     /// Threads of `tasks`, separated by commas: `PID-STARTNS/TID-STARTNS` or `TID-STARTNS`.
     thread: Option<String>,
-    /// Rows of the landscape: `name` (the default) or `process`.
+    /// Rows of the landscape: `name` (the default), `process`, `program`, `user`, `service`, `container`, `cgroup`.
     by: Option<String>,
     /// Heatmaps: a colour is the `mean` of its time (the default; the busiest rows first), or the `highest` single interval in it
     /// (rows with the highest first).
@@ -179,7 +177,7 @@ impl OfHost {
             hosts: vec![host.to_owned()],
             processes: list(self.process.as_deref(), MAX_TASKS, |name| Ok(name_of(name)))?,
             threads: list(self.thread.as_deref(), MAX_TASKS, |key| Ok(key.to_owned()))?,
-            by: word(self.by.as_deref(), LandscapeBy::Name)?,
+            by: word(self.by.as_deref(), GroupBy::Name)?,
             cells: word(self.cells.as_deref(), Cells::Mean)?,
             rows: self.rows,
             with_blocked: self.blocked.unwrap_or(false),

@@ -48,7 +48,7 @@ fn values_of(name: &str) -> &'static [&'static str] {
         ],
         "points" | "rows" | "limit" | "thread_limit" => &["1", "7", "300", "4000", "0", "4001", "-1", "x"],
         "offset" | "thread_offset" => &["0", "1", "1000000000", "-1"],
-        "by" => &["name", "process", "program", "x"],
+        "by" => &["name", "process", "program", "container", "x"],
         "resolution" => &["interval", "minute"],
         "sort" => &["name", "busy", "threads", "last_seen", "loss", "x"],
         "columns" => &["user_ns", "user_ns,idle_ns", "nothing", ","],

@@ -194,7 +194,7 @@ impl From<MatrixSort> for history::MatrixSort {
     }
 }
 
-/// What makes a row of the landscape.
+/// What makes a row of a sum.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum MatrixBy {
@@ -203,15 +203,6 @@ pub(super) enum MatrixBy {
     Name,
     /// Each process.
     Process,
-}
-
-impl From<MatrixBy> for history::MatrixBy {
-    fn from(by: MatrixBy) -> Self {
-        match by {
-            MatrixBy::Name => Self::Name,
-            MatrixBy::Process => Self::Process,
-        }
-    }
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -261,18 +252,30 @@ pub(super) struct Grouped {
     by: Option<MatrixBy>,
 }
 
-/// The busiest processes of a host over time, as a matrix of run time.
+fn group_by(text: Option<&str>) -> Result<GroupBy, Problem> {
+    let by = text.map(str::parse::<GroupBy>).transpose();
+    Ok(by.map_err(|error: ChoiceError| bad(error.to_string()))?.unwrap_or_default())
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct LandscapeRows {
+    /// What makes a row: `name` (the default: all processes of a name), `process`, `program`, `user`, `service`, `container`, `cgroup`.
+    by: Option<String>,
+}
+
+/// The busiest processes of a host over time, or groups of them, as a matrix of run time.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/landscape",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, MatrixRows, Grouped),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, MatrixRows, LandscapeRows),
     responses((status = 200, body = api::Matrix), HostProblems))]
 pub(super) async fn landscape(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
     Asked(rows): Asked<MatrixRows>,
-    Asked(grouped): Asked<Grouped>,
+    Asked(grouped): Asked<LandscapeRows>,
 ) -> Result<Json<api::Matrix>, Problem> {
-    let (range, by) = (span.range(200)?, grouped.by.unwrap_or_default().into());
+    let (range, by) = (span.range(200)?, group_by(grouped.by.as_deref())?);
     let shown = rows.shown(40)?;
     let answer = app.past.ask(move |past| history::landscape(past, &past.find(&host)?, range, by, shown));
     Ok(Json(api::Matrix::new(range.time(), answer.await?)))
@@ -327,7 +330,7 @@ pub(super) struct TwoSpans {
     /// The second span.
     #[param(value_type = String, pattern = r"^-?\d+\.\.-?\d+$")]
     after: Between,
-    /// What makes a row: `name` (the default), `process`, `program`, `user`, `container`.
+    /// What makes a row: `name` (the default), `process`, `program`, `user`, `service`, `container`, `cgroup`.
     by: Option<String>,
 }
 
@@ -341,8 +344,7 @@ pub(super) async fn compare(
     Asked(spans): Asked<TwoSpans>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<api::CompareJson>, Problem> {
-    let by = spans.by.as_deref().map(str::parse::<GroupBy>).transpose();
-    let by = by.map_err(|error: ChoiceError| bad(error.to_string()))?.unwrap_or_default();
+    let by = group_by(spans.by.as_deref())?;
     let (rows, ranges) =
         (page.rows(500, 10_000)?, CompareRanges { before: spans.before.0, after: spans.after.0 });
     let answer = app.past.ask(move |past| history::compare(past, &past.find(&host)?, ranges, by));

@@ -373,7 +373,7 @@ async fn wrong_ranges_and_lists_are_refused() {
         format!("lines?threads=1-1&since=0&until={day_and_more}"),
         format!("processes/1-1/threads?since=0&until={day_and_more}"),
         "landscape?rows=1001".into(),
-        "landscape?by=user".into(),
+        "landscape?by=size".into(),
         "sum?limit=0".into(),
         "gaps?limit=10001".into(),
     ] {
@@ -452,5 +452,29 @@ async fn percentiles_of_a_point_are_of_all_its_run_delays_from_intervals_and_fro
             Value::Null,
             "two minutes in nothing was measured: {body}"
         );
+    }
+}
+
+#[tokio::test]
+async fn a_landscape_of_groups_has_the_run_time_of_the_report() {
+    for compacted in [false, true] {
+        let stored = Stored::new(compacted);
+        for by in ["program", "user", "service", "container", "cgroup", "process"] {
+            for points in [5, 300] {
+                let body = stored.of_all("landscape", &format!("points={points}&by={by}")).await;
+                let report = stored.of_all("report", &format!("by={by}&limit=1000")).await;
+                let of_landscape: Vec<i64> = body["rows"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|row| row["total_ns"].as_i64().unwrap())
+                    .collect();
+                let used = report["used_ns"].as_i64().unwrap();
+                assert!(!of_landscape.is_empty() && of_landscape.iter().sum::<i64>() <= used, "{by}: {body}");
+                let first = &report["rows"]["columns"]["run_ns"];
+                let first = first.get(0).unwrap_or(first).as_i64().unwrap();
+                assert_eq!(of_landscape[0], first, "{by}, {points} points, compacted {compacted}");
+            }
+        }
     }
 }

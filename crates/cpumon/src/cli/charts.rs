@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, Theme, Zone};
-use cpumon_query::charts::{Cells, LandscapeBy, Order, Percent, View};
+use cpumon_query::GroupBy;
+use cpumon_query::charts::{Cells, Order, Percent, View};
 
 use super::{RangeArgs, StoreArgs};
 
@@ -44,8 +45,8 @@ pub struct ChartArgs {
     #[arg(long, value_name = "KEY")]
     pub thread: Vec<String>,
     /// For `landscape`: one row for each of these
-    #[arg(long, value_enum, default_value_t = LandscapeBy::Name)]
-    pub by: LandscapeBy,
+    #[arg(long, value_enum, default_value_t = GroupBy::Name)]
+    pub by: GroupBy,
     /// For `landscape` and `threads`: value of a cell, which also orders the rows
     #[arg(long, value_enum, default_value_t = Cells::Mean)]
     pub cells: Cells,
