@@ -9,6 +9,7 @@ use super::buckets::{Buckets, view_of};
 use super::building::Building;
 use super::life::Lives;
 use super::selection::Selection;
+use super::short_holes::ShortHoles;
 use super::source::{History, MAX_GAPS};
 use super::waits::WaitLines;
 use crate::QueryError;
@@ -95,10 +96,11 @@ fn walk(
     if !building.iter().flat_map(|line| &line.columns).any(|(column, _)| column.needs.intersects(OF_EVENTS)) {
         query = query.without_sched();
     }
-    let mut shares = Vec::new();
+    let (mut shares, mut short_holes) = (Vec::new(), ShortHoles::default());
     history.for_each(&query, plan.resolution, &mut |span| {
         buckets.cover(span, &mut shares);
         gaps.see(span.interval);
+        short_holes.see(span);
         let view = view_of(span);
         for line in &mut building {
             line.see(&buckets, span, &view, &shares);
@@ -113,9 +115,11 @@ fn walk(
             lives.complete(line, &buckets)?;
         }
     }
+    let mut gaps = gaps.finish();
+    short_holes.add_to(&mut gaps, history, id, plan.resolution)?;
     Ok(Lines {
         times: buckets.times(),
         lines: building.into_iter().map(|line| line.finish(&buckets, plan.resolution.is_some())).collect(),
-        gaps: gaps.finish(),
+        gaps,
     })
 }

@@ -10,6 +10,7 @@ use super::answers::Matrix;
 use super::buckets::Buckets;
 use super::life::Lives;
 use super::rows::{Placed, Ran, ShownRows, TaskRows};
+use super::short_holes::ShortHoles;
 use super::source::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::group::{GroupBy, group_name};
@@ -20,6 +21,8 @@ use crate::time::{PlotRange, TimeRange};
 struct Part<K> {
     buckets: Buckets,
     gaps: GapFinder,
+    /// Sums are read in one part.
+    short_holes: ShortHoles,
     rows: TaskRows<K>,
 }
 
@@ -56,12 +59,18 @@ fn build<K: Hash + Eq + Ord + Send>(
         (Buckets::new(range, &plan), TimeRange { since_ns: plan.since_ns, until_ns: plan.until_ns });
     let gaps = GapFinder::new(history.losses(query.host, range.time())?, MAX_GAPS);
     let read = |history: &History, range: TimeRange| {
-        let mut part = Part { buckets: buckets.clone(), gaps: gaps.clone(), rows: TaskRows::new() };
+        let mut part = Part {
+            buckets: buckets.clone(),
+            gaps: gaps.clone(),
+            short_holes: ShortHoles::default(),
+            rows: TaskRows::new(),
+        };
         let query = query.clone().range(range.since_ns, range.until_ns).without_sched();
         let mut shares = Vec::new();
         history.for_each(&query, plan.resolution, &mut |span| {
             part.buckets.cover(span, &mut shares);
             part.gaps.see(span.interval);
+            part.short_holes.see(span);
             add(&mut part.rows, Placed { buckets: &part.buckets, span, shares: &shares });
             part.rows.fold();
         })?;
@@ -70,10 +79,13 @@ fn build<K: Hash + Eq + Ord + Send>(
     // Sums are read in a moment, and one of them may lie on an edge.
     let parts = if plan.resolution.is_none() { history.parts(all) } else { 1 };
     let whole = history.in_parts(all, parts, read)?.into_iter().reduce(Part::append);
-    let Part { buckets, gaps, rows } = whole.unwrap_or(Part { buckets, gaps, rows: TaskRows::new() });
+    let empty = Part { buckets, gaps, short_holes: ShortHoles::default(), rows: TaskRows::new() };
+    let Part { buckets, gaps, short_holes, rows } = whole.unwrap_or(empty);
+    let mut gaps = gaps.finish();
+    short_holes.add_to(&mut gaps, history, host, plan.resolution)?;
     let lives = plan.resolution.map(|resolution| Lives { history, host, range, resolution });
     let (total, rows, other) = rows.finish(&buckets, shown, lives.as_ref(), key)?;
-    Ok(Matrix { times: buckets.times(), total, rows, other, gaps: gaps.finish() })
+    Ok(Matrix { times: buckets.times(), total, rows, other, gaps })
 }
 
 /// The busiest processes of a host over time.

@@ -13,6 +13,7 @@ mod presence;
 mod rows;
 mod selection;
 mod series;
+mod short_holes;
 mod source;
 mod sum;
 mod waits;

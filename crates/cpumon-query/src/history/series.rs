@@ -7,6 +7,7 @@ use cpumon_store::{Gap, GapFinder, Query, RunQueue, Segment, What};
 use super::answers::{HostSeries, SeriesColumn};
 use super::buckets::{Buckets, Points, Share, number, view_of};
 use super::columns::{shown_columns, summable};
+use super::short_holes::ShortHoles;
 use super::source::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::time::PlotRange;
@@ -98,6 +99,7 @@ struct Building {
     busy: Line,
     run_queue: QueueLine,
     gaps: GapFinder,
+    short_holes: ShortHoles,
     shares: Vec<Share>,
     with_extremes: bool,
 }
@@ -119,6 +121,7 @@ impl Building {
             run_queue: QueueLine::new(count),
             buckets,
             gaps,
+            short_holes: ShortHoles::default(),
             shares: Vec::new(),
             with_extremes: !wanted.is_empty(),
         }
@@ -127,6 +130,7 @@ impl Building {
     fn add(&mut self, span: &Segment<'_>) {
         self.buckets.cover(span, &mut self.shares);
         self.gaps.see(span.interval);
+        self.short_holes.see(span);
         let (view, length_ns) = (view_of(span), span.interval.duration_ns() as f64);
         for (column, line) in &mut self.columns {
             if let Some(value) = number(&view.host(column.id)) {
@@ -154,7 +158,7 @@ impl Building {
         }
     }
 
-    fn finish(self) -> (Buckets, Vec<(&'static str, SeriesColumn)>, Vec<Gap>) {
+    fn finish(self) -> Finished {
         let with_extremes = self.with_extremes;
         let mut columns = Vec::new();
         let lines = self.columns.iter().map(|(column, line)| (column.name, line.finish(with_extremes)));
@@ -166,8 +170,16 @@ impl Building {
             let series = SeriesColumn { sum: None, min: None, max: Some(points.finish()) };
             columns.push((column.name, series));
         }
-        (self.buckets, columns, self.gaps.finish())
+        Finished { buckets: self.buckets, columns, gaps: self.gaps.finish(), short_holes: self.short_holes }
     }
+}
+
+/// A series that is added up.
+struct Finished {
+    buckets: Buckets,
+    columns: Vec<(&'static str, SeriesColumn)>,
+    gaps: Vec<Gap>,
+    short_holes: ShortHoles,
 }
 
 /// How a series is read.
@@ -195,7 +207,8 @@ pub fn series(
     let mut building = Building::new(Buckets::new(range, &plan), gaps, options.columns);
     let query = Query::new(id).range(plan.since_ns, plan.until_ns).what(What::Meta);
     history.for_each(&query, plan.resolution, &mut |span| building.add(span))?;
-    let (buckets, columns, gaps) = building.finish();
+    let Finished { buckets, columns, mut gaps, short_holes } = building.finish();
+    short_holes.add_to(&mut gaps, history, id, plan.resolution)?;
     let available = history.available(id)?;
     Ok(HostSeries { available, times: buckets.times(), columns, gaps })
 }

@@ -1,0 +1,154 @@
+//! [`ShortHoles`]: holes within sums. A minute in which 7 s are missing is still a sum, so between sums there is no hole: which sums
+//! measured less time than they are long says where to read the intervals.
+
+use cpumon_model::{HostId, Interval};
+use cpumon_store::{Gap, GapFinder, Query, Resolution, Segment, What};
+
+use super::source::{History, MAX_GAPS};
+use crate::error::QueryError;
+use crate::time::TimeRange;
+
+/// An interval belongs to the sum in which it ends, so a sum without a hole may have one interval less: longer ones are only read in
+/// vain.
+const USUAL_INTERVAL_NS: i64 = 1_500_000_000;
+/// Most sums whose intervals are read; of minutes an hour of them.
+const MOST_SUMS: usize = 60;
+
+/// Sums that measured less than all of their time.
+#[derive(Default)]
+pub(super) struct ShortHoles {
+    /// Neighbours are one range.
+    incomplete: Vec<TimeRange>,
+    sums: usize,
+}
+
+impl ShortHoles {
+    /// Takes the next span.
+    pub(super) fn see(&mut self, span: &Segment<'_>) {
+        let Interval { begin, end, .. } = span.interval;
+        let measured_ns = i64::try_from(span.interval.duration_ns()).unwrap_or(i64::MAX);
+        let missing_ns = end.wall_ns.saturating_sub(begin.wall_ns).saturating_sub(measured_ns);
+        if span.max_busy_ppm.is_none() || missing_ns < USUAL_INTERVAL_NS || self.sums == MOST_SUMS {
+            return;
+        }
+        self.sums += 1;
+        match self.incomplete.last_mut().filter(|range| range.until_ns == begin.wall_ns) {
+            Some(range) => range.until_ns = end.wall_ns,
+            None => {
+                self.incomplete.push(TimeRange { since_ns: begin.wall_ns, until_ns: end.wall_ns });
+            }
+        }
+    }
+
+    /// Adds the holes in these sums to those that are known.
+    pub(super) fn add_to(
+        self,
+        gaps: &mut Vec<Gap>,
+        history: &History,
+        host: HostId,
+        resolution: Option<Resolution>,
+    ) -> Result<(), QueryError> {
+        let mut minutes = Self::default();
+        if resolution == Some(Resolution::Hour) {
+            for range in self.incomplete {
+                let query = Query::new(host).range(range.since_ns, range.until_ns).what(What::Meta);
+                history.for_each(&query, Some(Resolution::Minute), &mut |span| minutes.see(span))?;
+            }
+        } else {
+            minutes = self;
+        }
+        for range in minutes.incomplete {
+            let mut finder = GapFinder::new(Vec::new(), MAX_GAPS);
+            // With its neighbours: a hole may be at the edge.
+            let margin_ns = Resolution::Minute.length_ns() / 6;
+            let (since_ns, until_ns) =
+                (range.since_ns.saturating_sub(margin_ns), range.until_ns.saturating_add(margin_ns));
+            let query = Query::new(host).range(since_ns, until_ns).what(What::Meta);
+            history.for_each(&query, None, &mut |span| finder.see(span.interval))?;
+            for found in finder.finish() {
+                let is_known = |gap: &Gap| {
+                    gap.begin_wall_ns < found.end_wall_ns && gap.end_wall_ns > found.begin_wall_ns
+                };
+                if gaps.len() < MAX_GAPS && !gaps.iter().any(is_known) {
+                    gaps.push(found);
+                }
+            }
+        }
+        gaps.sort_by_key(|gap| gap.begin_wall_ns);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use cpumon_model::{Fields, HostInfo, HostStatus, Ledger, Moment, Trust};
+    use cpumon_store::{StoreOptions, Writer};
+
+    use super::super::{MatrixSort, SeriesOptions, ShownRows, landscape, series};
+    use super::*;
+    use crate::time::PlotRange;
+
+    const SECOND_NS: i64 = 1_000_000_000;
+    /// Begin of an hour.
+    const BEGIN_NS: i64 = 500_000 * 3_600 * SECOND_NS;
+
+    fn interval(second: i64) -> Interval {
+        let at = |second: i64| Moment {
+            mono_ns: (second * SECOND_NS).unsigned_abs(),
+            boot_ns: (second * SECOND_NS).unsigned_abs(),
+            wall_ns: BEGIN_NS + second * SECOND_NS,
+        };
+        Interval {
+            host: HostId([3; 16]),
+            sequence: second.unsigned_abs(),
+            fields: Fields::RUN | Fields::CPUS,
+            begin: at(second - 1),
+            end: at(second),
+            ledger: Ledger { capacity_ns: SECOND_NS, idle_ns: SECOND_NS, ..Ledger::default() },
+            ..Interval::default()
+        }
+    }
+
+    #[test]
+    fn holes_of_some_seconds_are_found_in_sums() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.db");
+        let options = StoreOptions {
+            max_age: None,
+            compact_after: Duration::ZERO,
+            compact_partial_after: Duration::ZERO,
+            ..StoreOptions::default()
+        };
+        let mut writer = Writer::open(&path, &options).unwrap();
+        let info = HostInfo { host: HostId([3; 16]), ..HostInfo::default() };
+        // The second one is at the border of two minutes.
+        let holes = [(130, 137), (895, 902)];
+        for second in 1..=1_200 {
+            if !holes.iter().any(|(begin, end)| second > *begin && second <= *end) {
+                writer.put(&info, Trust::Local, None, &interval(second)).unwrap();
+            }
+        }
+        writer.commit().unwrap();
+        writer.maintain(Duration::from_secs(20)).unwrap();
+        drop(writer);
+        let history = History::of_store(&path).unwrap();
+        let host = HostStatus { info, ..HostStatus::default() };
+        for hours in [12, 24 * 30] {
+            let until_ns = BEGIN_NS + hours * 3_600 * SECOND_NS;
+            let range = PlotRange { since_ns: BEGIN_NS, until_ns, points: 600 };
+            let plan = history.plan(host.info.host, range).unwrap();
+            assert!(plan.resolution.is_some(), "sums are read");
+            let seconds = |gaps: &[Gap]| -> Vec<(i64, i64)> {
+                let second = |ns: i64| (ns - BEGIN_NS) / SECOND_NS;
+                gaps.iter().map(|gap| (second(gap.begin_wall_ns), second(gap.end_wall_ns))).collect()
+            };
+            let found = series(&history, &host, range, SeriesOptions::default()).unwrap().gaps;
+            assert_eq!(seconds(&found), holes, "{hours} h");
+            let shown = ShownRows { sort: MatrixSort::default(), offset: 0, limit: 9 };
+            let rows = landscape(&history, &host, range, crate::GroupBy::Name, shown).unwrap();
+            assert_eq!(seconds(&rows.gaps), holes, "{hours} h");
+        }
+    }
+}
