@@ -8,7 +8,7 @@ use crate::{ClockPiece, HostClock, Interval, Moment};
 /// Beyond this a device's clock is wrong where exchanges measure it, ns.
 pub const WRONG_BEYOND_NS: i64 = 1_000_000_000;
 /// Beyond this (and the interval that the device aims at) where it is known from arrivals only, ns: datagrams may wait in a busy receiver.
-const WRONG_ON_ARRIVAL_NS: i64 = 5_000_000_000;
+pub const WRONG_ON_ARRIVAL_NS: i64 = 5_000_000_000;
 /// The line of a wrong clock follows its estimate when that is off by more than this, ns.
 const FOLLOW_BEYOND_NS: i64 = 250_000_000;
 /// A line that was too late goes back over time, at most so far, ns; beyond it, it leaps.

@@ -55,7 +55,9 @@ mod wait;
 pub use cgroup::{CgroupInterval, CgroupSample, CpuLimit, MAX_CGROUPS, Pressure, Throttle};
 pub use cgroup_names::CgroupNames;
 pub use clock::{ClockExchange, ClockWatch, HostClock};
-pub use clock_line::{Arrivals, ClockEstimate, ClockLine, MAX_CLOCK_PIECES, WRONG_BEYOND_NS};
+pub use clock_line::{
+    Arrivals, ClockEstimate, ClockLine, MAX_CLOCK_PIECES, WRONG_BEYOND_NS, WRONG_ON_ARRIVAL_NS,
+};
 pub use clock_piece::ClockPiece;
 pub use clock_reading::ClockReading;
 pub use columns::{COLUMNS, Column, ColumnId, Kind, Tables, column, columns};

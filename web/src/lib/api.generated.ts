@@ -404,10 +404,14 @@ export interface components {
         FleetBase: {
             /**
              * @description A row a host: `id`, `hostname`, `trust`, `source`, `address`, `agent`, `kernel`, `arch`, `cpu_count`, `interval_ns`,
-             *     `state` (`reporting`, `late`, `silent`), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
+             *     `state` (`reporting`, `late`, `silent`; `stored`: not since the receiver started, the store has its past), `health` (what is odd,
+             *     the heaviest first: `silent`, `stored`, `late`, `loss`, `ledger`, `clock`; empty: nothing), `age_ns` since its last interval arrived, `clock_offset_ns` (its clock less the
              *     receiver's: by exchanges of time over TLS, which also give `clock_round_trip_ns` and `clock_drift_ppb`; else when that
-             *     interval arrived), `end_ms`, `busy_ratio` (of all CPUs), `threads`, `processes`, `top_key`, `top_name`,
-             *     `top_cpu_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`, `ledger_closed`, `lost`, `rejected`,
+             *     interval arrived), `end_ms`, `busy_ratio` (of all CPUs); of the last minute `minute_busy_ratio` (mean),
+             *     `minute_peak_ratio` (highest interval), `minute_ready` (threads ready on average), `minute_run_queue_per_cpu`,
+             *     `minute_unattributed_ratio`,
+             *     `minute_intervals`, `minute_incomplete` (those that lack lost data); `threads`, `processes`, `top_key`, `top_name`,
+             *     `top_cpu_pct`, `top_host_pct`, `capacity_ns`, `unattributed_ns`, `unattributed_ratio`, `ledger_closed`, `lost`, `rejected`,
              *     `store_dropped`, `flags`.
              */
             hosts: components["schemas"]["Table"];

@@ -6,10 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use cpumon_model::{HostId, HostStatus};
 
 use super::glance::{Busy, Glance};
-use super::order::{self, FleetHost, FleetQuery};
+use super::host::FleetHost;
+use super::minute::{MAX_INTERVALS, Parts};
+use super::order::{self, FleetQuery};
 use super::state::{HostState, age_ns};
-use crate::Live;
 use crate::time::now_ns;
+use crate::{Live, Shown};
 
 /// All hosts that were asked for.
 #[derive(Clone, Debug)]
@@ -29,33 +31,63 @@ pub struct TopProcess<'f> {
     pub busy: &'f Busy,
 }
 
+/// What is known of a host.
+#[derive(Debug, Default)]
+struct Known {
+    parts: Parts,
+    glance: Arc<Glance>,
+}
+
 /// The newest interval of each host in short.
 #[derive(Default)]
-pub struct FleetBoard(Mutex<HashMap<HostId, Arc<Glance>>>);
+pub struct FleetBoard(Mutex<HashMap<HostId, Known>>);
 
 impl FleetBoard {
     /// The hosts that match a query, in its order, all pages of them.
     pub fn hosts(&self, live: &dyn Live, query: &FleetQuery) -> Fleet {
         let now_ns = now_ns();
-        let mut glances = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Hosts that were forgotten leave with the old map.
-        let mut known = std::mem::take(&mut *glances);
+        let mut before = std::mem::take(&mut *known);
         let fleet = live.fleet();
-        glances.reserve(fleet.len());
+        known.reserve(fleet.len());
         let mut hosts = Vec::with_capacity(fleet.len());
         for (status, shown) in fleet {
             let id = status.info.host;
             let glance = shown.map(|shown| {
-                let same = known.remove(&id).filter(|glance| glance.number == shown.number);
-                same.unwrap_or_else(|| Arc::new(Glance::new(shown.number, &shown.interval)))
+                let mut now = before.remove(&id).unwrap_or_default();
+                now.follow(live, id, &shown);
+                let glance = Arc::clone(&now.glance);
+                known.insert(id, now);
+                glance
             });
-            glances.extend(glance.clone().map(|glance| (id, glance)));
             let age_ns = age_ns(&status, now_ns);
             let state = HostState::of(age_ns, status.info.interval_ns);
             hosts.push(FleetHost { status, state, age_ns, glance });
         }
-        drop(glances);
+        drop(known);
         Fleet { now_ns, hosts: order::select(hosts, query) }
+    }
+}
+
+impl Known {
+    /// Takes the intervals that came since the last call.
+    fn follow(&mut self, live: &dyn Live, host: HostId, newest: &Shown) {
+        if self.glance.number == newest.number && newest.number > 0 {
+            return;
+        }
+        let limit = u64::try_from(MAX_INTERVALS).unwrap_or(u64::MAX);
+        let mut number = self.glance.number;
+        if newest.number < number || newest.number - number > limit {
+            // Another start of the receiver's count, or long not asked for: only the last minute matters.
+            *self = Self::default();
+            number = newest.number.saturating_sub(limit);
+        }
+        while let Some(shown) = live.newer(host, number).filter(|shown| shown.number > number) {
+            self.parts.push(&shown.interval);
+            number = shown.number;
+        }
+        self.glance = Arc::new(Glance::new(newest.number, &newest.interval, self.parts.sum()));
     }
 }
 
@@ -69,7 +101,8 @@ pub fn top(hosts: &[FleetHost]) -> Vec<TopProcess<'_>> {
             busiest.map(|busy| TopProcess { host: &host.status, busy })
         })
         .collect();
-    let pct = |top: &TopProcess<'_>| top.busy.cpu_pct.unwrap_or(0.0);
+    // Of their hosts: a busy thread is little on a large machine. One without known CPUs comes last.
+    let pct = |top: &TopProcess<'_>| top.busy.host_pct.unwrap_or(0.0);
     all.sort_by(|a, b| pct(b).total_cmp(&pct(a)));
     all
 }

@@ -4,6 +4,9 @@ use std::cmp::Reverse;
 
 use cpumon_model::{Interval, Ledger, ProcessInterval, ProcessKey};
 
+use super::busy::busy_ratio;
+use super::minute::Minute;
+
 /// Processes of a host that are listed.
 pub const TOP: usize = 20;
 
@@ -12,6 +15,8 @@ pub const TOP: usize = 20;
 pub struct Glance {
     /// Number of the interval.
     pub number: u64,
+    /// The last minute, this interval included.
+    pub minute: Minute,
     /// Share of all CPUs that was busy; `None` if the CPUs are not known.
     pub busy_ratio: Option<f64>,
     /// Its ledger.
@@ -39,17 +44,8 @@ pub struct Busy {
     pub host_pct: Option<f64>,
 }
 
-/// Share of all CPUs that was busy; `None` if the CPUs are not known.
-#[must_use]
-pub fn busy_ratio(interval: &Interval) -> Option<f64> {
-    let ledger = &interval.ledger;
-    let idle_ns = ledger.idle_ns.saturating_add(ledger.steal_ns);
-    let knows_cpus = ledger.capacity_ns > 0 && !interval.cpus.is_empty();
-    knows_cpus.then(|| (1.0 - idle_ns as f64 / ledger.capacity_ns as f64).clamp(0.0, 1.0))
-}
-
 impl Glance {
-    pub(super) fn new(number: u64, interval: &Interval) -> Self {
+    pub(super) fn new(number: u64, interval: &Interval, minute: Minute) -> Self {
         let mut rows: Vec<&ProcessInterval> =
             interval.processes.iter().filter(|row| row.delta.run_ns > 0).collect();
         if rows.len() > TOP {
@@ -68,6 +64,7 @@ impl Glance {
         };
         Self {
             number,
+            minute,
             busy_ratio: busy_ratio(interval),
             ledger: interval.ledger,
             flags: cpumon_model::flag_names(interval.flags),

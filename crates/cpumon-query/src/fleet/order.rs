@@ -1,11 +1,8 @@
 //! Which hosts are asked for, and their order.
 
 use std::cmp::Ordering;
-use std::sync::Arc;
 
-use cpumon_model::HostStatus;
-
-use super::glance::Glance;
+use super::host::FleetHost;
 use super::state::HostState;
 use crate::time::Page;
 
@@ -18,8 +15,16 @@ pub enum HostOrder {
     /// By name, from A to Z
     #[default]
     Name,
-    /// Busiest first
+    /// Busiest first, by the mean of the last minute
     Busy,
+    /// Highest CPU use of a single interval of the last minute first
+    Peak,
+    /// Most threads ready first
+    Ready,
+    /// Longest run queues for each CPU first
+    RunQueue,
+    /// Oddest first: silent, stored, late, loss, ledger, clock
+    Health,
     /// By the name of the busiest process
     Top,
     /// Most threads first
@@ -43,6 +48,10 @@ impl HostOrder {
         match self {
             Self::Name => "name",
             Self::Busy => "busy",
+            Self::Peak => "peak",
+            Self::Ready => "ready",
+            Self::RunQueue => "run_queue",
+            Self::Health => "health",
             Self::Top => "top",
             Self::Threads => "threads",
             Self::Ledger => "ledger",
@@ -76,19 +85,6 @@ impl FleetQuery {
     }
 }
 
-/// A host of the fleet.
-#[derive(Clone, Debug)]
-pub struct FleetHost {
-    /// The host.
-    pub status: HostStatus,
-    /// Whether its intervals still arrive.
-    pub state: HostState,
-    /// How long ago its last interval arrived.
-    pub age_ns: i64,
-    /// Its newest interval in short; `None`: there is none.
-    pub glance: Option<Arc<Glance>>,
-}
-
 /// What a host is sorted by.
 #[derive(PartialEq, PartialOrd)]
 enum Key {
@@ -105,7 +101,16 @@ fn key(host: &FleetHost, by: HostOrder) -> Option<Key> {
         HostOrder::Name => text(&status.info.hostname),
         HostOrder::Agent => text(&status.info.agent),
         HostOrder::Top => text(&glance?.top.first()?.name),
-        HostOrder::Busy => number(glance?.busy_ratio?),
+        HostOrder::Busy => number(glance?.minute.busy_ratio?),
+        HostOrder::Peak => number(glance?.minute.peak_ratio?),
+        HostOrder::Ready => number(glance?.minute.ready_mean?),
+        HostOrder::RunQueue => number(glance?.minute.run_queue_per_cpu?),
+        // The heaviest oddity comes first in its own order.
+        HostOrder::Health => host.oddities().first().map(|oddity| Key::Number(f64::from(*oddity as u8))),
+        // The past says nothing of these.
+        HostOrder::Threads | HostOrder::Loss | HostOrder::ClockOffset if host.state == HostState::Stored => {
+            None
+        }
         HostOrder::Threads => number(f64::from(status.thread_count)),
         HostOrder::Ledger => {
             let ledger = &glance?.ledger;

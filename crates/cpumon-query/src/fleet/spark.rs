@@ -2,7 +2,7 @@
 
 use cpumon_model::{HostId, HostStatus};
 
-use super::glance::busy_ratio;
+use super::busy::busy_ratio;
 use crate::Live;
 use crate::time::now_ns;
 

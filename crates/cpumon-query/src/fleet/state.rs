@@ -14,7 +14,7 @@ pub const SILENT_INTERVALS: f64 = 10.0;
 /// The least age of a silent host, ns.
 pub const SILENT_NS: i64 = 15_000_000_000;
 
-/// Whether intervals of a host still arrive.
+/// Whether intervals of a host arrive.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum HostState {
     /// They arrive.
@@ -23,6 +23,8 @@ pub enum HostState {
     Late,
     /// The last one is older than [`SILENT_INTERVALS`] and [`SILENT_NS`].
     Silent,
+    /// None arrived since the receiver started: the store has its past.
+    Stored,
 }
 
 impl HostState {
@@ -39,13 +41,14 @@ impl HostState {
         }
     }
 
-    /// `reporting`, `late` or `silent`.
+    /// `reporting`, `late`, `silent` or `stored`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Reporting => "reporting",
             Self::Late => "late",
             Self::Silent => "silent",
+            Self::Stored => "stored",
         }
     }
 }

@@ -3,7 +3,7 @@
 use cpumon_export::{ExportError, Format};
 use cpumon_model::{HostStatus, Ledger, Utc, Value};
 use cpumon_query::TaskKey;
-use cpumon_query::fleet::{BALANCED_RATIO, FleetHost, Glance, TOP, TopProcess, top};
+use cpumon_query::fleet::{BALANCED_RATIO, FleetHost, Glance, HostState, TOP, TopProcess, top};
 use cpumon_query::time::to_ms;
 
 use crate::api::{Cell, Table};
@@ -13,6 +13,11 @@ type Columns = Vec<(&'static str, Vec<Cell>)>;
 
 fn real(value: Option<f64>) -> Cell {
     Cell::or_null(value, Cell::real)
+}
+
+/// Counts of this receiver's run say nothing of a host that did not report in it.
+fn of_reported(host: &FleetHost, cell: impl Fn(&HostStatus) -> Cell) -> Cell {
+    if host.state == HostState::Stored { Cell::Null } else { cell(&host.status) }
 }
 
 pub(super) fn host_table(rows: &[&FleetHost], total: usize) -> Table {
@@ -35,7 +40,9 @@ fn host_columns(rows: &[&FleetHost]) -> Columns {
     status("id", &|host| host.info.host.to_string().into());
     status("hostname", &|host| text(&host.info.hostname));
     status("trust", &|host| text(host.trust.name()));
-    status("source", &|host| text(host.source.name()));
+    of_host("source", &|host| of_reported(host, |status| text(status.source.name())));
+    let mut status =
+        |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| of_host(name, &|host| cell(&host.status));
     status("address", &|host| text(&host.address));
     status("agent", &|host| text(&host.info.agent));
     status("kernel", &|host| text(&host.info.kernel));
@@ -50,8 +57,11 @@ fn host_columns(rows: &[&FleetHost]) -> Columns {
     });
     of_host("state", &|host| text(host.state.name()));
     of_host("age_ns", &|host| Cell::Int(host.age_ns));
-    let mut status =
-        |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| of_host(name, &|host| cell(&host.status));
+    of_host("end_ms", &|host| Cell::real(to_ms(host.status.last.wall_ns)));
+    of_host("health", &|host| Cell::from(host.health()));
+    let mut status = |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| {
+        of_host(name, &|host| of_reported(host, cell));
+    };
     status("clock_offset_ns", &|host| Cell::Int(host.clock_offset_ns()));
     status("clock_round_trip_ns", &|host| {
         host.clock.map_or(Cell::Null, |clock| Cell::count(clock.round_trip_ns))
@@ -59,7 +69,6 @@ fn host_columns(rows: &[&FleetHost]) -> Columns {
     status("clock_drift_ppb", &|host| {
         host.clock.and_then(|clock| clock.drift_ppb).map_or(Cell::Null, Cell::Int)
     });
-    status("end_ms", &|host| Cell::real(to_ms(host.last.wall_ns)));
     status("threads", &|host| Cell::Int(host.thread_count.into()));
     status("processes", &|host| Cell::Int(host.process_count.into()));
     status("lost", &|host| Cell::count(host.loss.snapshots_lost.saturating_add(host.loss.snapshots_partial)));
@@ -74,11 +83,19 @@ fn host_columns(rows: &[&FleetHost]) -> Columns {
         _ => cell(&glance.ledger),
     };
     glance("busy_ratio", &|glance| real(glance.busy_ratio));
+    glance("minute_busy_ratio", &|glance| real(glance.minute.busy_ratio));
+    glance("minute_peak_ratio", &|glance| real(glance.minute.peak_ratio));
+    glance("minute_ready", &|glance| real(glance.minute.ready_mean));
+    glance("minute_run_queue_per_cpu", &|glance| real(glance.minute.run_queue_per_cpu));
+    glance("minute_unattributed_ratio", &|glance| real(glance.minute.unattributed_ratio));
+    glance("minute_intervals", &|glance| Cell::Int(glance.minute.intervals.into()));
+    glance("minute_incomplete", &|glance| Cell::Int(glance.minute.incomplete.into()));
     glance("top_key", &|glance| {
         Cell::or_null(glance.top.first(), |top| TaskKey::Process(top.key).to_string().into())
     });
     glance("top_name", &|glance| Cell::or_null(glance.top.first(), |top| text(&top.name)));
     glance("top_cpu_pct", &|glance| real(glance.top.first().and_then(|top| top.cpu_pct)));
+    glance("top_host_pct", &|glance| real(glance.top.first().and_then(|top| top.host_pct)));
     glance("capacity_ns", &|glance| ledger(glance, &|ledger| Cell::Int(ledger.capacity_ns)));
     glance("unattributed_ns", &|glance| ledger(glance, &|ledger| Cell::Int(ledger.unattributed_ns())));
     glance("unattributed_ratio", &|glance| ledger(glance, &|ledger| Cell::real(ledger.unattributed_ratio())));
