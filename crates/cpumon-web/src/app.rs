@@ -44,7 +44,7 @@ pub(crate) struct App {
     pub(crate) epoch: i64,
     pub(crate) encoder: Encoder,
     pub(crate) fleet: FleetFeed,
-    pub(crate) past: PastQueries,
+    pub(crate) past: Arc<PastQueries>,
     /// Turns of exports: each reads as fast as its reader takes it.
     pub(crate) exports: Arc<Semaphore>,
     pub(crate) options: WebOptions,
@@ -54,10 +54,11 @@ impl App {
     pub(crate) fn new(live: Arc<dyn Live>, options: WebOptions) -> Self {
         let epoch = live.status().started_wall_ns;
         let pool = ReaderPool::new(options.store.clone().map(open_store));
+        let past = Arc::new(PastQueries::new(Arc::clone(&live), pool));
         Self {
             epoch,
-            past: PastQueries::new(Arc::clone(&live), pool),
-            fleet: FleetFeed::new(Arc::clone(&live), epoch),
+            fleet: FleetFeed::new(Arc::clone(&live), epoch, Arc::clone(&past)),
+            past,
             live,
             gate: options
                 .login

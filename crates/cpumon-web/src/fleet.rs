@@ -9,17 +9,23 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use cpumon_export::{ExportError, Format};
-use cpumon_query::Live;
 use cpumon_query::fleet::{self, FleetBoard, FleetQuery, SPARK_STEP_NS, SparkLine, sparks};
-use tokio::time::{Instant, sleep, sleep_until};
+use cpumon_query::history::History;
+use cpumon_query::{HostRecord, Live};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use columns::{host_table, top_table};
 
 use crate::api::{Fleet, FleetBase, Limits, Nanos, Spark};
+use crate::ask::PastQueries;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
 
 /// Time between two fleet snapshots.
 const STEP: Duration = Duration::from_secs(1);
+/// The list of the store's hosts is read again after this time: a host that reports is known without it.
+const STORED_FOR: Duration = Duration::from_secs(30);
+/// A list that takes longer is left for the next time: a busy store must not stop what is live.
+const STORED_WAIT: Duration = Duration::from_millis(500);
 
 /// The message that all readers share until the next one is made.
 #[derive(Default)]
@@ -47,31 +53,43 @@ struct Feed {
     epoch: i64,
     board: FleetBoard,
     last: Mutex<Encoded>,
+    past: Arc<PastQueries>,
+    stored: tokio::sync::Mutex<Stored>,
+}
+
+/// The hosts of the store.
+#[derive(Default)]
+struct Stored {
+    read: Option<Instant>,
+    hosts: Arc<[HostRecord]>,
 }
 
 impl FleetFeed {
-    pub(crate) fn new(live: Arc<dyn Live>, epoch: i64) -> Self {
-        Self(Arc::new(Feed { live, epoch, board: FleetBoard::default(), last: Mutex::default() }))
+    pub(crate) fn new(live: Arc<dyn Live>, epoch: i64, past: Arc<PastQueries>) -> Self {
+        let (board, last, stored) = (FleetBoard::default(), Mutex::default(), tokio::sync::Mutex::default());
+        Self(Arc::new(Feed { live, epoch, board, last, past, stored }))
     }
 
     /// The hosts that are asked for, now.
-    pub(crate) fn answer(&self, query: &FleetQuery) -> Fleet {
+    pub(crate) async fn answer(&self, query: &FleetQuery) -> Fleet {
         let feed = &*self.0;
+        let stored = feed.stored().await;
         let number = feed.last.lock().unwrap_or_else(PoisonError::into_inner).number;
-        let fleet = feed.board.hosts(&*feed.live, query);
+        let fleet = feed.board.hosts(&*feed.live, &stored, query);
         let shown = query.page.of(&fleet.hosts).map(|host| &host.status);
         let spark = Some(spark(sparks(&*feed.live, shown)));
         Fleet { base: feed.base(&fleet, query, number), skipped: 0, spark }
     }
 
     /// The hosts that are asked for as a file, all pages of them; or their busiest processes.
-    pub(crate) fn file(
+    pub(crate) async fn file(
         &self,
         query: &FleetQuery,
         of: FileOf,
         format: Format,
     ) -> Result<Vec<u8>, ExportError> {
-        let fleet = self.0.board.hosts(&*self.0.live, query);
+        let stored = self.0.stored().await;
+        let fleet = self.0.board.hosts(&*self.0.live, &stored, query);
         let columns = match of {
             FileOf::Hosts => columns::file_columns(&fleet.hosts),
             FileOf::Busiest => columns::top_columns(&fleet::top(&fleet.hosts)),
@@ -81,6 +99,19 @@ impl FleetFeed {
 }
 
 impl Feed {
+    /// The hosts of the store, as they were half a minute ago at most, or as long as the store is too busy.
+    async fn stored(&self) -> Arc<[HostRecord]> {
+        let mut stored = self.stored.lock().await;
+        if stored.read.is_none_or(|read| read.elapsed() >= STORED_FOR) {
+            stored.read = Some(Instant::now());
+            // A store that cannot be read says so in the receiver's status.
+            if let Ok(Ok(hosts)) = timeout(STORED_WAIT, self.past.ask(History::stored)).await {
+                stored.hosts = hosts.into();
+            }
+        }
+        Arc::clone(&stored.hosts)
+    }
+
     fn base(&self, fleet: &fleet::Fleet, query: &FleetQuery, number: u64) -> FleetBase {
         let page: Vec<_> = query.page.of(&fleet.hosts).collect();
         FleetBase {
@@ -94,7 +125,8 @@ impl Feed {
     }
 
     /// The newest message as an open object, made if the last one is older than [`STEP`].
-    fn current(&self) -> (u64, Bytes) {
+    async fn current(&self) -> (u64, Bytes) {
+        let stored = self.stored().await;
         // Held while encoding: readers that come meanwhile get this message instead of making their own.
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         // Readers come a little early or late: what is nearly a step old is old.
@@ -103,7 +135,7 @@ impl Feed {
             last.number += 1;
             last.made = Some(Instant::now());
             let query = FleetQuery::all();
-            let fleet = self.board.hosts(&*self.live, &query);
+            let fleet = self.board.hosts(&*self.live, &stored, &query);
             last.body = open(&body_of(&self.base(&fleet, &query, last.number)));
         }
         (last.number, last.body.clone())
@@ -152,7 +184,7 @@ impl Messages for FleetReader {
         let deadline = Instant::now() + HEARTBEAT;
         loop {
             sleep_until(self.next).await;
-            let (number, body) = self.feed.0.current();
+            let (number, body) = self.feed.0.current().await;
             if self.last.is_none_or(|last| last != number) {
                 self.next = Instant::now() + STEP;
                 return Some(self.message(number, body));

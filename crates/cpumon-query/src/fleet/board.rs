@@ -1,15 +1,17 @@
 //! [`FleetBoard`]: all hosts with their newest interval in short. An interval is read once, however many readers ask.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cpumon_model::{HostId, HostStatus};
+use cpumon_store::HostRecord;
 
 use super::glance::{Busy, Glance};
 use super::host::FleetHost;
 use super::minute::{MAX_INTERVALS, Parts};
 use super::order::{self, FleetQuery};
 use super::state::{HostState, age_ns};
+use crate::history::status_of;
 use crate::time::now_ns;
 use crate::{Live, Shown};
 
@@ -43,8 +45,9 @@ struct Known {
 pub struct FleetBoard(Mutex<HashMap<HostId, Known>>);
 
 impl FleetBoard {
-    /// The hosts that match a query, in its order, all pages of them.
-    pub fn hosts(&self, live: &dyn Live, query: &FleetQuery) -> Fleet {
+    /// The hosts that match a query, in its order, all pages of them. `stored`: the hosts of the store, of which those that did not
+    /// report are listed too.
+    pub fn hosts(&self, live: &dyn Live, stored: &[HostRecord], query: &FleetQuery) -> Fleet {
         let now_ns = now_ns();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Hosts that were forgotten leave with the old map.
@@ -66,6 +69,7 @@ impl FleetBoard {
             hosts.push(FleetHost { status, state, age_ns, glance });
         }
         drop(known);
+        add_stored(&mut hosts, stored, now_ns);
         Fleet { now_ns, hosts: order::select(hosts, query) }
     }
 }
@@ -89,6 +93,20 @@ impl Known {
         }
         self.glance = Arc::new(Glance::new(newest.number, &newest.interval, self.parts.sum()));
     }
+}
+
+/// Adds the hosts of the store that did not report.
+fn add_stored(hosts: &mut Vec<FleetHost>, stored: &[HostRecord], now_ns: i64) {
+    let reported: HashSet<HostId> = hosts.iter().map(|host| host.status.info.host).collect();
+    let others = stored.iter().filter(|record| !reported.contains(&record.info.host));
+    hosts.extend(others.filter_map(|record| {
+        let last_ns = record.last_wall_ns?;
+        let mut status = status_of(record.clone());
+        status.last.wall_ns = last_ns;
+        status.received_wall_ns = last_ns;
+        let age_ns = age_ns(&status, now_ns);
+        Some(FleetHost { status, state: HostState::Stored, age_ns, glance: None })
+    }));
 }
 
 /// The busiest processes of each host that reports, the busiest of all first.

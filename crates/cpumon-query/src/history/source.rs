@@ -25,7 +25,7 @@ pub(crate) const MAX_GAPS: usize = 1000;
 /// A range is read in parts of at least this: below, one more thread costs what it saves.
 const SHORTEST_PART_NS: i64 = 120_000_000_000;
 
-fn status_of(record: HostRecord) -> HostStatus {
+pub(crate) fn status_of(record: HostRecord) -> HostStatus {
     HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() }
 }
 

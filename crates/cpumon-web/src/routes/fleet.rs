@@ -56,7 +56,7 @@ pub(super) async fn fleet(
         is_reverse: which.reverse.unwrap_or_default(),
         page: Page { offset: which.offset.unwrap_or(0), limit },
     };
-    Ok(Json(app.fleet.answer(&query)))
+    Ok(Json(app.fleet.answer(&query).await))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -107,7 +107,7 @@ pub(super) async fn export(
         is_reverse: wanted.reverse.unwrap_or_default(),
         ..FleetQuery::all()
     };
-    let file = app.fleet.file(&query, of, format);
+    let file = app.fleet.file(&query, of, format).await;
     let file = file.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     let name = if of == FileOf::Busiest { "busiest" } else { "hosts" };
     Ok(as_download(name, format, file.into()))
