@@ -8,16 +8,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::body::Bytes;
+use axum::http::StatusCode;
 use cpumon_export::{ExportError, Format};
-use cpumon_query::fleet::{self, FleetBoard, FleetQuery, SPARK_STEP_NS, SparkLine, sparks};
-use cpumon_query::history::History;
+use cpumon_query::fleet::{
+    self, FleetBoard, FleetQuery, FleetSpan, SPARK_STEP_NS, SpanQuery, SparkLine, sparks,
+};
+use cpumon_query::history::{History, resolution_name};
+use cpumon_query::time::{TimeRange, to_ms};
 use cpumon_query::{HostRecord, Live};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use columns::{host_table, top_table};
+use columns::{host_table, span_table, top_table};
 
-use crate::api::{Fleet, FleetBase, Limits, Nanos, Spark};
+use crate::api::{BucketTimes, Fleet, FleetBase, FleetHistory, Limits, Nanos, Spark};
 use crate::ask::PastQueries;
+use crate::problem::Problem;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
 
 /// Time between two fleet snapshots.
@@ -81,6 +86,23 @@ impl FleetFeed {
         Fleet { base: feed.base(&fleet, query, number), skipped: 0, spark }
     }
 
+    /// The hosts as they were at a moment, ns since the UNIX epoch.
+    pub(crate) async fn at(&self, at_ns: i64, query: FleetQuery) -> Result<Fleet, Problem> {
+        let (stored, feed) = (self.0.stored().await, Arc::clone(&self.0));
+        let answer = self.0.past.ask(move |past| {
+            let fleet = FleetBoard::at(&*feed.live, &stored, at_ns, &query, &|| past.is_cancelled());
+            Ok(fleet.map(|fleet| Fleet { base: feed.base(&fleet, &query, 0), skipped: 0, spark: None }))
+        });
+        answer.await?.map_err(|error| Problem::new(StatusCode::SERVICE_UNAVAILABLE, error))
+    }
+
+    /// All hosts over a range.
+    pub(crate) async fn span(&self, query: SpanQuery) -> Result<FleetHistory, Problem> {
+        let range = query.range.time();
+        let span = self.0.past.ask(move |past| fleet::span(past, &query)).await?;
+        Ok(history(range, span))
+    }
+
     /// The hosts that are asked for as a file, all pages of them; or their busiest processes.
     pub(crate) async fn file(
         &self,
@@ -139,6 +161,30 @@ impl Feed {
             last.body = open(&body_of(&self.base(&fleet, &query, last.number)));
         }
         (last.number, last.body.clone())
+    }
+}
+
+/// Values of the page's pictures: a ten-thousandth is less than a pixel.
+fn rounded(values: Vec<Option<f64>>) -> Vec<Option<f64>> {
+    values.into_iter().map(|value| value.map(|value| (value * 1e4).round() / 1e4)).collect()
+}
+
+fn history(range: TimeRange, span: FleetSpan) -> FleetHistory {
+    let FleetSpan { times, total, hosts } = span;
+    let table = span_table(&hosts, total);
+    let (busy, peaks) = hosts.into_iter().map(|host| (rounded(host.points), rounded(host.peaks))).unzip();
+    FleetHistory {
+        since_ns: Nanos(range.since_ns),
+        until_ns: Nanos(range.until_ns),
+        times: BucketTimes {
+            resolution: resolution_name(times.resolution),
+            width_ns: times.width_ns,
+            t_ms: times.begin_ns.into_iter().map(to_ms).collect(),
+            covered_ns: times.covered_ns,
+        },
+        hosts: table,
+        busy_ratio: busy,
+        peak_ratio: peaks,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cpumon_model::{HostId, HostStatus};
+use cpumon_model::{HostId, HostStatus, LossCounts};
 use cpumon_store::HostRecord;
 
 use super::glance::{Busy, Glance};
@@ -13,7 +13,7 @@ use super::order::{self, FleetQuery};
 use super::state::{HostState, age_ns};
 use crate::history::status_of;
 use crate::time::now_ns;
-use crate::{Live, Shown};
+use crate::{Live, Seek, Shown};
 
 /// All hosts that were asked for.
 #[derive(Clone, Debug)]
@@ -72,6 +72,32 @@ impl FleetBoard {
         add_stored(&mut hosts, stored, now_ns);
         Fleet { now_ns, hosts: order::select(hosts, query) }
     }
+
+    /// The same at a moment of the past: each host with the interval that contains it. A host without one is [`HostState::Stored`].
+    /// The text says why the store could not be read. `is_cancelled`: whether anyone still waits for the answer.
+    pub fn at(
+        live: &dyn Live,
+        stored: &[HostRecord],
+        at_ns: i64,
+        query: &FleetQuery,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Fleet, String> {
+        let mut hosts: Vec<FleetHost> = live
+            .fleet()
+            .into_iter()
+            .map(|(status, _)| FleetHost { status, state: HostState::Stored, age_ns: 0, glance: None })
+            .collect();
+        add_stored(&mut hosts, stored, at_ns);
+        for host in &mut hosts {
+            if is_cancelled() {
+                break;
+            }
+            host.age_ns = 0;
+            let Some(shown) = live.seek(host.status.info.host, Seek::At(at_ns))? else { continue };
+            host.show(&shown);
+        }
+        Ok(Fleet { now_ns: at_ns, hosts: order::select(hosts, query) })
+    }
 }
 
 impl Known {
@@ -92,6 +118,24 @@ impl Known {
             number = shown.number;
         }
         self.glance = Arc::new(Glance::new(newest.number, &newest.interval, self.parts.sum()));
+    }
+}
+
+impl FleetHost {
+    /// Shows an interval of the past in place of the newest one.
+    fn show(&mut self, shown: &Shown) {
+        let interval = &shown.interval;
+        let mut parts = Parts::default();
+        parts.push(interval);
+        self.state = HostState::Reporting;
+        self.status.last = interval.end;
+        self.status.received_wall_ns = interval.end.wall_ns;
+        self.status.clock = None;
+        self.status.loss = LossCounts::default();
+        self.status.source = interval.source;
+        (self.status.thread_count, self.status.process_count) =
+            (interval.thread_count, interval.process_count);
+        self.glance = Some(Arc::new(Glance::new(shown.number, interval, parts.sum())));
     }
 }
 

@@ -1,4 +1,5 @@
-//! All hosts at a glance: their state, their newest interval in short, and the last minutes of CPU use.
+//! All hosts at a glance: their state, their newest interval and their last minute in short, and the last minutes of CPU use; the
+//! same at a moment of the past ([`FleetBoard::at`]) and over a range ([`span()`]).
 
 mod board;
 mod busy;
@@ -7,6 +8,7 @@ mod health;
 mod host;
 mod minute;
 mod order;
+mod span;
 mod spark;
 mod state;
 
@@ -17,5 +19,6 @@ pub use health::Oddity;
 pub use host::FleetHost;
 pub use minute::Minute;
 pub use order::{FleetQuery, HostOrder};
+pub use span::{FleetSpan, SpanHost, SpanOrder, SpanQuery, span};
 pub use spark::{SPARK_STEP_NS, SparkLine, sparks};
 pub use state::{BALANCED_RATIO, HostState, LATE_INTERVALS, LATE_NS, SILENT_INTERVALS, SILENT_NS, age_ns};

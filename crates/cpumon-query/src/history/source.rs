@@ -62,6 +62,12 @@ impl History {
         self
     }
 
+    /// Whether the client that asked went away.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
     fn recent(&self, host: HostId, since_ns: i64) -> Vec<Shown> {
         self.live.as_ref().map_or_else(Vec::new, |live| live.recent(host, since_ns))
     }

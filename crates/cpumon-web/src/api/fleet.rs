@@ -4,6 +4,7 @@ use cpumon_query::status::StoreState;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::history::BucketTimes;
 use super::limits::Limits;
 use super::snapshot::Nanos;
 use super::table::Table;
@@ -71,4 +72,23 @@ pub struct Spark {
     pub host_ids: Vec<String>,
     /// A list a host, the newest value last; null: nothing came.
     pub busy_ratio: Vec<Vec<Option<f64>>>,
+}
+
+/// Answer of `/api/v1/fleet/history`: all hosts over a range.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct FleetHistory {
+    /// The range that was asked for.
+    pub since_ns: Nanos,
+    /// Its end.
+    pub until_ns: Nanos,
+    /// The points; `covered_ns` is that of the host with most data in each.
+    #[serde(flatten)]
+    pub times: BucketTimes,
+    /// A row a host: `id`, `hostname`, `trust`, `covered_ns`, `busy_ratio` (mean, of all CPUs), `peak_ratio` (the highest single
+    /// interval), `peak_ms` (begin of the point it is in), `run_queue_per_cpu`.
+    pub hosts: Table,
+    /// A list a host: busy share of all CPUs in each point; null: no data.
+    pub busy_ratio: Vec<Vec<Option<f64>>>,
+    /// Likewise, the highest single interval in each.
+    pub peak_ratio: Vec<Vec<Option<f64>>>,
 }

@@ -32,7 +32,7 @@ pub use cgroup::Cgroup;
 pub use columns::{ColumnHelp, Columns};
 pub use convert::InvalidInterval;
 pub use delays::{Delays, TaskKey};
-pub use fleet::{Fleet, FleetBase, ReceiverHealth, Spark};
+pub use fleet::{Fleet, FleetBase, FleetHistory, ReceiverHealth, Spark};
 pub(crate) use from_query::SumOptions;
 pub use history::{
     BucketTimes, CompareJson, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow,

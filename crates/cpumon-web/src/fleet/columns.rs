@@ -3,7 +3,7 @@
 use cpumon_export::{ExportError, Format};
 use cpumon_model::{HostStatus, Ledger, Utc, Value};
 use cpumon_query::TaskKey;
-use cpumon_query::fleet::{BALANCED_RATIO, FleetHost, Glance, HostState, TOP, TopProcess, top};
+use cpumon_query::fleet::{BALANCED_RATIO, FleetHost, Glance, HostState, SpanHost, TOP, TopProcess, top};
 use cpumon_query::time::to_ms;
 
 use crate::api::{Cell, Table};
@@ -104,6 +104,23 @@ fn host_columns(rows: &[&FleetHost]) -> Columns {
     });
     glance("flags", &|glance| text(&glance.flags));
     columns
+}
+
+/// Hosts over a range.
+pub(super) fn span_table(rows: &[SpanHost], total: usize) -> Table {
+    let mut table = Table::new(rows.len(), total);
+    let mut push = |name: &'static str, cell: &dyn Fn(&SpanHost) -> Cell| {
+        table.push(name, rows.iter().map(cell));
+    };
+    push("id", &|host| host.status.info.host.to_string().into());
+    push("hostname", &|host| Cell::from(&*host.status.info.hostname));
+    push("trust", &|host| Cell::from(host.status.trust.name()));
+    push("covered_ns", &|host| Cell::Int(host.covered_ns));
+    push("busy_ratio", &|host| real(host.busy_ratio));
+    push("peak_ratio", &|host| real(host.peak_ratio));
+    push("peak_ms", &|host| real(host.peak_ns.map(to_ms)));
+    push("run_queue_per_cpu", &|host| real(host.run_queue_per_cpu));
+    table
 }
 
 /// The busiest processes over all hosts that report.

@@ -5,7 +5,8 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use cpumon_export::Format;
-use cpumon_query::fleet::{FleetQuery, HostOrder};
+use cpumon_query::ChoiceError;
+use cpumon_query::fleet::{FleetQuery, HostOrder, SpanOrder, SpanQuery};
 use cpumon_query::time::Page;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -13,6 +14,7 @@ use utoipa::IntoParams;
 use super::file::{CommandLine, ExportCommand, as_download};
 use super::host::{LastId, last_id};
 use super::params::{Asked, bad, limit};
+use super::span::Span;
 use crate::api;
 use crate::app::Shared;
 use crate::fleet::{FileOf, FleetReader};
@@ -32,6 +34,8 @@ pub(super) struct Which {
     sort: Option<HostOrder>,
     /// The other way round; what has no data stays last.
     reverse: Option<bool>,
+    /// All hosts as they were at this moment, ns since the UNIX epoch; those of which there is no data then are `stored`.
+    at: Option<i64>,
     /// Hosts to leave out at the beginning.
     #[param(minimum = 0)]
     offset: Option<usize>,
@@ -44,6 +48,7 @@ pub(super) struct Which {
 #[utoipa::path(get, path = "/api/v1/fleet", params(Which), responses(
     (status = 200, body = api::Fleet),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
+    (status = 503, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn fleet(
     State(app): State<Shared>,
@@ -56,7 +61,60 @@ pub(super) async fn fleet(
         is_reverse: which.reverse.unwrap_or_default(),
         page: Page { offset: which.offset.unwrap_or(0), limit },
     };
-    Ok(Json(app.fleet.answer(&query).await))
+    match which.at {
+        Some(at_ns) => app.fleet.at(at_ns, query).await.map(Json),
+        None => Ok(Json(app.fleet.answer(&query).await)),
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Shown {
+    /// Only hosts of whose name or id each of these words is a part, whatever its case.
+    search: Option<String>,
+    /// In which order: `mean` CPU use (the default), `peak`, `run_queue`, `name`.
+    sort: Option<String>,
+    /// The other way round; what has no data stays last.
+    reverse: Option<bool>,
+    /// Hosts to leave out at the beginning.
+    #[param(minimum = 0)]
+    offset: Option<usize>,
+    /// Hosts in the answer.
+    #[param(minimum = 1, maximum = 1000)]
+    rows: Option<usize>,
+}
+
+/// Hosts in a picture at most.
+const MAX_SPAN_HOSTS: usize = 1000;
+/// Points of such a picture at most.
+const MAX_SPAN_POINTS: usize = 400;
+
+/// All hosts over a range: mean, peak, run queue, and CPU use over time. Many hosts and long ranges are read from sums of minutes or
+/// hours, so that the time it takes is bounded.
+#[utoipa::path(get, operation_id = "fleet_history", path = "/api/v1/fleet/history", params(Span, Shown), responses(
+    (status = 200, body = api::FleetHistory),
+    (status = 400, body = api::Problem, content_type = "application/problem+json"),
+    (status = 503, body = api::Problem, content_type = "application/problem+json"),
+))]
+pub(super) async fn history(
+    State(app): State<Shared>,
+    Asked(span): Asked<Span>,
+    Asked(shown): Asked<Shown>,
+) -> Result<Json<api::FleetHistory>, Problem> {
+    let range = span.range(MAX_SPAN_POINTS / 2)?;
+    if range.points > MAX_SPAN_POINTS {
+        return Err(bad(format!("points={} is more than {MAX_SPAN_POINTS}.", range.points)));
+    }
+    let sort = shown.sort.as_deref().map(str::parse::<SpanOrder>).transpose();
+    let limit = limit("rows", shown.rows, 100, MAX_SPAN_HOSTS)?;
+    let query = SpanQuery {
+        range,
+        search: shown.search.unwrap_or_default(),
+        sort: sort.map_err(|error: ChoiceError| bad(error.to_string()))?.unwrap_or_default(),
+        is_reverse: shown.reverse.unwrap_or_default(),
+        page: Page { offset: shown.offset.unwrap_or(0), limit },
+    };
+    app.fleet.span(query).await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -74,6 +74,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(meta::hosts))
         .routes(routes!(interval::interval))
         .routes(routes!(fleet::fleet))
+        .routes(routes!(fleet::history))
         .routes(routes!(fleet::live))
         .routes(routes!(fleet::export))
         .routes(routes!(fleet::command))

@@ -1,0 +1,267 @@
+//! [`FleetSpan`]: all hosts over a range of time: mean, peak, run queue, and CPU use over time.
+
+use cpumon_model::HostStatus;
+use cpumon_store::{Query, Resolution, Segment, What};
+
+use super::busy::busy_ratio;
+use crate::history::buckets::{Buckets, Points, Share};
+use crate::history::{BucketTimes, History};
+use crate::time::{Page, PlotRange, TimeRange};
+use crate::{QueryError, words};
+
+const SECOND_NS: i64 = 1_000_000_000;
+const MINUTE_NS: i64 = 60 * SECOND_NS;
+const HOUR_NS: i64 = 60 * MINUTE_NS;
+/// Intervals or sums read at most, about: more hosts or a longer range are read from coarser sums. On one core a million take 9 s.
+const MAX_READ: i64 = 200_000;
+
+words! {
+    /// Order of the hosts over a range, the most first.
+    #[derive(Default)]
+    SpanOrder, "order",
+    #[default]
+    Mean = "mean": "Mean CPU use",
+    Peak = "peak": "Highest CPU use of a single interval",
+    RunQueue = "run_queue": "Mean run queue for each CPU",
+    Name = "name": "Name, from A to Z",
+}
+
+/// Which hosts over which range.
+#[derive(Clone, Debug)]
+pub struct SpanQuery {
+    /// The range, and points that fit the picture.
+    pub range: PlotRange,
+    /// Only hosts whose name or id contains each of these words.
+    pub search: String,
+    /// Their order.
+    pub sort: SpanOrder,
+    /// Reverses the order; hosts without data stay last.
+    pub is_reverse: bool,
+    /// The part of the list that is shown.
+    pub page: Page,
+}
+
+/// A host over the range.
+#[derive(Clone, Debug)]
+pub struct SpanHost {
+    /// The host.
+    pub status: HostStatus,
+    /// Measured time; 0: no data.
+    pub covered_ns: i64,
+    /// Busy share of all CPUs.
+    pub busy_ratio: Option<f64>,
+    /// The highest of a single interval.
+    pub peak_ratio: Option<f64>,
+    /// Begin of the point in which it was.
+    pub peak_ns: Option<i64>,
+    /// Tasks running or ready for each CPU, on average.
+    pub run_queue_per_cpu: Option<f64>,
+    /// Busy share of all CPUs in each point.
+    pub points: Vec<Option<f64>>,
+    /// The highest of a single interval in each.
+    pub peaks: Vec<Option<f64>>,
+}
+
+/// All hosts over a range.
+#[derive(Clone, Debug)]
+pub struct FleetSpan {
+    /// The points; `covered_ns` is that of the host with most data in each.
+    pub times: BucketTimes,
+    /// Hosts that match.
+    pub total: usize,
+    /// The page of them.
+    pub hosts: Vec<SpanHost>,
+}
+
+/// Points that all hosts share. They are whole minutes or hours apart wherever sums are read, so that no sum is split.
+fn grid(range: PlotRange, hosts: usize) -> PlotRange {
+    let PlotRange { since_ns, until_ns, points } = range;
+    let length_ns = until_ns.saturating_sub(since_ns).max(1);
+    let hosts = i64::try_from(hosts).unwrap_or(i64::MAX).max(1);
+    let reads = |step_ns: i64| (length_ns / step_ns).saturating_mul(hosts);
+    let finest_ns = [SECOND_NS, MINUTE_NS].into_iter().find(|step_ns| reads(*step_ns) <= MAX_READ);
+    let finest_ns = finest_ns.unwrap_or(HOUR_NS);
+    let wanted_ns = (length_ns / i64::try_from(points).unwrap_or(i64::MAX).max(1)).max(finest_ns);
+    let unit_ns = [HOUR_NS, MINUTE_NS].into_iter().find(|unit_ns| wanted_ns >= *unit_ns).unwrap_or(SECOND_NS);
+    let width_ns = wanted_ns.saturating_add(unit_ns - 1) / unit_ns * unit_ns;
+    let begin_ns = since_ns.div_euclid(unit_ns).saturating_mul(unit_ns);
+    let count = until_ns.saturating_sub(begin_ns).saturating_add(width_ns - 1) / width_ns;
+    let end_ns = begin_ns.saturating_add(width_ns.saturating_mul(count.max(1)));
+    PlotRange { since_ns: begin_ns, until_ns: end_ns, points: usize::try_from(count.max(1)).unwrap_or(1) }
+}
+
+/// A host being added up.
+struct Building {
+    buckets: Buckets,
+    busy: Points,
+    capacity: Points,
+    peak: Points,
+    run_queue_ns: f64,
+    /// Capacity of what the run queue is known of.
+    queue_capacity_ns: f64,
+    shares: Vec<Share>,
+}
+
+impl Building {
+    fn new(buckets: Buckets) -> Self {
+        let count = buckets.count();
+        let points = || Points::new(count);
+        Self {
+            buckets,
+            busy: points(),
+            capacity: points(),
+            peak: points(),
+            run_queue_ns: 0.0,
+            queue_capacity_ns: 0.0,
+            shares: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, span: &Segment<'_>) {
+        self.buckets.cover(span, &mut self.shares);
+        let capacity_ns = span.interval.ledger.capacity_ns as f64;
+        let Some(busy) = busy_of(span) else { return };
+        let highest = span.max_busy_ppm.map_or(busy, |ppm| ppm as f64 / 1e6);
+        for Share { at, part } in &self.shares {
+            self.busy.add(*at, busy * capacity_ns * part);
+            self.capacity.add(*at, capacity_ns * part);
+            self.peak.raise(*at, highest);
+        }
+        if let Some(queue) = span.run_queue {
+            self.run_queue_ns += queue.run_queue_ns as f64;
+            self.queue_capacity_ns += capacity_ns;
+        }
+    }
+
+    fn finish(&self, status: HostStatus) -> SpanHost {
+        let times = self.buckets.times();
+        let values = |points: &Points| {
+            let mut values = vec![None; times.begin_ns.len()];
+            points.each(|at, value| values[at] = Some(value));
+            values
+        };
+        let (busy, capacity, peaks) = (values(&self.busy), values(&self.capacity), values(&self.peak));
+        let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
+        let ratio = |of: f64, by: f64| (by > 0.0).then(|| of / by);
+        let share = |(of, by): (&Option<f64>, &Option<f64>)| of.zip(*by).and_then(|(of, by)| ratio(of, by));
+        let most = peaks.iter().zip(&times.begin_ns).filter_map(|(peak, ns)| Some(((*peak)?, *ns)));
+        let most = most.max_by(|(a, _), (b, _)| a.total_cmp(b));
+        SpanHost {
+            status,
+            covered_ns: times.covered_ns.iter().sum(),
+            busy_ratio: ratio(sum(&busy), sum(&capacity)),
+            peak_ratio: most.map(|(peak, _)| peak),
+            peak_ns: most.map(|(_, ns)| ns),
+            run_queue_per_cpu: ratio(self.run_queue_ns, self.queue_capacity_ns),
+            points: busy.iter().zip(&capacity).map(share).collect(),
+            peaks,
+        }
+    }
+}
+
+/// Busy share of the capacity; sums have no CPUs, and are there only of intervals that had.
+fn busy_of(span: &Segment<'_>) -> Option<f64> {
+    if span.max_busy_ppm.is_none() {
+        return busy_ratio(span.interval);
+    }
+    let ledger = &span.interval.ledger;
+    let idle_ns = ledger.idle_ns.saturating_add(ledger.steal_ns);
+    (ledger.capacity_ns > 0).then(|| (1.0 - idle_ns as f64 / ledger.capacity_ns as f64).clamp(0.0, 1.0))
+}
+
+/// What was read of a host, and from what.
+struct Read {
+    host: SpanHost,
+    times: BucketTimes,
+    resolution: Option<Resolution>,
+}
+
+fn read(history: &History, status: &HostStatus, grid: PlotRange) -> Result<Read, QueryError> {
+    let plan = history.plan(status.info.host, grid)?;
+    let width_ns = grid.time().length_ns() / i64::try_from(grid.points).unwrap_or(1).max(1);
+    // Hours are split between points of minutes where only they are left, so the points take any span.
+    let points = cpumon_store::Plan { resolution: None, width_ns, ..plan };
+    let mut building = Building::new(Buckets::new(grid, &points));
+    let TimeRange { since_ns, until_ns } = grid.time();
+    let query = Query::new(status.info.host).what(What::Meta);
+    let query = query.range(plan.since_ns.max(since_ns), plan.until_ns.min(until_ns));
+    history.for_each(&query, plan.resolution, &mut |span| building.add(span))?;
+    let times = building.buckets.times();
+    Ok(Read { host: building.finish(status.clone()), times, resolution: plan.resolution })
+}
+
+/// Hosts of which a range is read: the stored ones, whether they report now or not.
+fn wanted(history: &History, search: &str) -> Result<Vec<HostStatus>, QueryError> {
+    let search = search.to_lowercase();
+    let matches = |host: &HostStatus| {
+        let texts = [host.info.hostname.to_lowercase(), host.info.host.to_string()];
+        search.split_whitespace().all(|word| texts.iter().any(|text| text.contains(word)))
+    };
+    Ok(history.all()?.into_iter().filter(matches).collect())
+}
+
+fn sort(hosts: &mut [SpanHost], query: &SpanQuery) {
+    let value = |host: &SpanHost| match query.sort {
+        SpanOrder::Mean => host.busy_ratio,
+        SpanOrder::Peak => host.peak_ratio,
+        SpanOrder::RunQueue => host.run_queue_per_cpu,
+        SpanOrder::Name => None,
+    };
+    let is_name_reverse = query.is_reverse && query.sort == SpanOrder::Name;
+    hosts.sort_by(|a, b| {
+        let names = [a, b].map(|host| (host.status.info.hostname.to_lowercase(), host.status.info.host));
+        let by_name = if is_name_reverse { names[1].cmp(&names[0]) } else { names[0].cmp(&names[1]) };
+        let by_value = match (value(a), value(b)) {
+            (Some(a), Some(b)) if query.is_reverse => a.total_cmp(&b),
+            (Some(a), Some(b)) => b.total_cmp(&a),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        };
+        by_value.then(by_name)
+    });
+}
+
+/// Reads all hosts over a range. What is read is bounded, whatever the range: of many hosts or long ranges, hours.
+pub fn span(history: &History, query: &SpanQuery) -> Result<FleetSpan, QueryError> {
+    let hosts = wanted(history, &query.search)?;
+    let grid = grid(query.range, hosts.len());
+    let mut times: Option<BucketTimes> = None;
+    let mut rows = Vec::with_capacity(hosts.len());
+    for Read { host, times: of_host, resolution } in
+        history.of_each(&hosts, |history, host| read(history, host, grid))?
+    {
+        let all = times.get_or_insert_with(|| BucketTimes { resolution, ..of_host.clone() });
+        let length_ns = |of: Option<Resolution>| of.map_or(0, Resolution::length_ns);
+        if length_ns(resolution) > length_ns(all.resolution) {
+            all.resolution = resolution;
+        }
+        for (all, one) in all.covered_ns.iter_mut().zip(&of_host.covered_ns) {
+            *all = (*all).max(*one);
+        }
+        rows.push(host);
+    }
+    sort(&mut rows, query);
+    let total = rows.len();
+    Ok(FleetSpan { times: times.unwrap_or_default(), total, hosts: query.page.of(rows).collect() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn points_are_whole_minutes_or_hours_and_what_is_read_is_bounded() {
+        let range = |length_ns: i64, points| PlotRange { since_ns: 7, until_ns: 7 + length_ns, points };
+        let width = |grid: PlotRange| grid.time().length_ns() / i64::try_from(grid.points).unwrap();
+        // Ten minutes of a few hosts: the seconds themselves.
+        assert_eq!(width(grid(range(600 * SECOND_NS, 200), 4)), 3 * SECOND_NS);
+        // Of a thousand, minutes; and over a week, hours.
+        let minutes = grid(range(HOUR_NS, 200), 1000);
+        assert_eq!((width(minutes), minutes.since_ns % MINUTE_NS, minutes.points), (MINUTE_NS, 0, 61));
+        for (length_ns, hosts) in [(168 * HOUR_NS, 1000), (24 * HOUR_NS, 4096), (87_600 * HOUR_NS, 1)] {
+            let grid = grid(range(length_ns, 400), hosts);
+            assert_eq!(width(grid) % HOUR_NS, 0, "{length_ns}, {hosts}");
+            assert!(grid.points <= 401 && grid.until_ns >= 7 + length_ns);
+        }
+        assert_eq!(grid(range(i64::MAX - 7, 1), 1).points, 1);
+    }
+}
