@@ -1430,6 +1430,11 @@ export interface components {
         ReceiverHealth: {
             /**
              * Format: int64
+             * @description Datagrams that came.
+             */
+            datagrams: number;
+            /**
+             * Format: int64
              * @description Datagrams that the kernel threw away because the socket's buffer was full.
              */
             kernel_dropped: number;
@@ -1447,6 +1452,10 @@ export interface components {
             store_dropped: number;
             /** @description Why not; empty while they are. */
             store_error: string;
+            /** @description TCP address for enrolled devices; null: none. */
+            tls?: string | null;
+            /** @description UDP addresses that it listens on. */
+            udp: string[];
         };
         /** @description What was rejected from one sender. */
         Rejects: {

@@ -18,6 +18,12 @@ pub struct ReceiverHealth {
     pub store_error: String,
     /// Intervals that were shown and not stored.
     pub store_dropped: u64,
+    /// Datagrams that came.
+    pub datagrams: u64,
+    /// UDP addresses that it listens on.
+    pub udp: Vec<String>,
+    /// TCP address for enrolled devices; null: none.
+    pub tls: Option<String>,
     /// Datagrams that could not be used.
     pub rejected: u64,
     /// Datagrams that the kernel threw away because the socket's buffer was full.

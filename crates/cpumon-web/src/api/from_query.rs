@@ -36,6 +36,9 @@ impl From<status::Status> for ReceiverHealth {
     fn from(from: status::Status) -> Self {
         Self {
             store: from.store.state,
+            datagrams: from.receiver.datagrams,
+            udp: from.udp,
+            tls: from.connections.map(|connections| connections.address),
             store_error: from.store.error,
             store_dropped: from.store.dropped + from.store.refused,
             rejected: from.receiver.rejected,
