@@ -63,7 +63,7 @@ fn embedded(path: &str, headers: &HeaderMap) -> Response {
         return if FILES.is_empty() && is_view(path) {
             html(StatusCode::OK, Cow::Borrowed(NOT_BUILT))
         } else {
-            html(StatusCode::NOT_FOUND, Cow::Borrowed("Not a file of the page.\n"))
+            not_found()
         };
     };
     let mut response = if is_known(headers, file.tag) {
@@ -103,9 +103,16 @@ pub(crate) fn is_known(headers: &HeaderMap, tag: &str) -> bool {
         .any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
-/// Whether a path that is no file may be a view: what has a hash in its name is a file that is gone.
+/// Whether a path is a view of the page: `parse` in `web/src/lib/route.svelte.ts` reads the same paths.
 fn is_view(path: &str) -> bool {
-    !path.starts_with(HASHED)
+    let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+    matches!(
+        parts.as_slice(),
+        [] | ["history"]
+            | ["host", _]
+            | ["host", _, "live" | "history" | "landscape" | "export"]
+            | ["host", _, "process", _]
+    )
 }
 
 fn takes_brotli(headers: &HeaderMap) -> bool {
@@ -120,6 +127,13 @@ fn takes_brotli(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Plain text: a program that asked for a file or for metrics must not take it for one.
+fn not_found() -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
+    let text = "There is no such page. The page is at /, the API at /api/v1/openapi.json.\n";
+    (StatusCode::NOT_FOUND, headers, text).into_response()
+}
+
 fn html(status: StatusCode, text: Cow<'static, str>) -> Response {
     let headers = [(header::CONTENT_TYPE, "text/html; charset=utf-8"), (header::CACHE_CONTROL, "no-store")];
     (status, headers, text).into_response()
@@ -129,12 +143,17 @@ fn html(status: StatusCode, text: Cow<'static, str>) -> Response {
 async fn from_disk(dir: PathBuf, path: String) -> Response {
     let read = tokio::task::spawn_blocking(move || {
         // `join` would replace the directory by an absolute path, and `..` would leave it.
-        let wanted =
-            if is_inside(&path) && dir.join(&path).is_file() { path } else { "index.html".to_owned() };
-        std::fs::read(dir.join(&wanted)).map(|bytes| (kind(&wanted), bytes)).map_err(|error| (dir, error))
+        let is_file = is_inside(&path) && dir.join(&path).is_file();
+        if !is_file && !is_view(&path) {
+            return Ok(None);
+        }
+        let wanted = if is_file { path } else { "index.html".to_owned() };
+        let read = std::fs::read(dir.join(&wanted));
+        read.map(|bytes| Some((kind(&wanted), bytes))).map_err(|error| (dir, error))
     });
     match read.await {
-        Ok(Ok((kind, bytes))) => {
+        Ok(Ok(None)) => not_found(),
+        Ok(Ok(Some((kind, bytes)))) => {
             ([(header::CONTENT_TYPE, kind), (header::CACHE_CONTROL, "no-store")], bytes).into_response()
         }
         Ok(Err((dir, error))) => {
@@ -184,7 +203,14 @@ mod tests {
 
     #[tokio::test]
     async fn every_view_gets_html_under_the_strict_policy() {
-        for path in ["/", "/hosts/vm", "/hosts/my.host/history?x=1"] {
+        for path in [
+            "/",
+            "/history",
+            "/host/vm",
+            "/host/my.host/history",
+            "/host/vm/process/12-5",
+            "/host/a%2Fb/export/",
+        ] {
             let (status, headers, body) = get(&Page::default(), path, &[]).await;
             assert_eq!(status, 200, "{path}");
             let policy = headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
@@ -194,7 +220,15 @@ mod tests {
                 "{path}"
             );
         }
-        assert_eq!(get(&Page::default(), "/assets/gone-123.js", &[]).await.0, 404);
+        for path in ["/assets/gone-123.js", "/metrics", "/nosuch", "/host", "/host/vm/nosuch", "/hosts/vm"] {
+            let (status, headers, body) = get(&Page::default(), path, &[]).await;
+            assert_eq!(
+                (status, &headers[header::CONTENT_TYPE]),
+                (404, &HeaderValue::from_static("text/plain; charset=utf-8")),
+                "{path}"
+            );
+            assert!(!String::from_utf8_lossy(&body).contains('<'), "{path}");
+        }
     }
 
     #[tokio::test]
@@ -236,8 +270,9 @@ mod tests {
         assert_eq!((status, &body[..]), (200, &b"b{}"[..]));
         assert_eq!(headers[header::CONTENT_TYPE], "text/css; charset=utf-8");
         for path in ["/../secret.txt", "//etc/passwd", "/..%2fsecret.txt", "/./../secret.txt", "/x/y"] {
-            assert_eq!(&get(&page, path, &[]).await.2[..], b"<!doctype html>one", "{path}");
+            assert_eq!(get(&page, path, &[]).await.0, 404, "{path}");
         }
+        assert_eq!(&get(&page, "/host/vm", &[]).await.2[..], b"<!doctype html>one");
         std::fs::write(dir.join("index.html"), "<!doctype html>two").unwrap();
         assert_eq!(&get(&page, "/", &[]).await.2[..], b"<!doctype html>two", "read again");
     }

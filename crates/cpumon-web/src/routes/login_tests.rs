@@ -93,7 +93,7 @@ async fn strangers_see_the_page_and_the_login_and_nothing_else() {
         assert_eq!((status, body["status"].as_u64()), (401, Some(401)), "{path}");
         assert!(body["how"].as_str().unwrap().contains("login-token"), "{body}");
     }
-    for path in ["/", "/hosts/one", "/api/v1/columns", "/api/v1/openapi.json"] {
+    for path in ["/", "/host/one", "/api/v1/columns", "/api/v1/openapi.json"] {
         assert_eq!(guarded.get(path, &[]).await, 200, "{path}");
     }
     let (_, _, session) = guarded.ask("GET", "/api/v1/session", &[], "").await;
