@@ -14,6 +14,7 @@ mod fleet;
 mod guard;
 mod lease;
 mod login;
+mod packed;
 mod page;
 mod problem;
 mod routes;

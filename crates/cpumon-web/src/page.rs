@@ -69,7 +69,7 @@ fn embedded(path: &str, headers: &HeaderMap) -> Response {
     let mut response = if is_known(headers, file.tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
-        match file.brotli.filter(|_| takes_brotli(headers)) {
+        match file.brotli.filter(|_| takes(headers, "br")) {
             Some(packed) => {
                 let mut response = Body::from(Bytes::from_static(packed)).into_response();
                 response.headers_mut().insert(header::CONTENT_ENCODING, HeaderValue::from_static("br"));
@@ -115,12 +115,13 @@ fn is_view(path: &str) -> bool {
     )
 }
 
-fn takes_brotli(headers: &HeaderMap) -> bool {
+/// Whether who asks takes this coding of an answer.
+pub(crate) fn takes(headers: &HeaderMap, wanted: &str) -> bool {
     headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok()).any(|value| {
         value.split(',').any(|coding| {
             let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
             let weight = weight.trim().trim_start_matches("q=").trim();
-            name.trim().eq_ignore_ascii_case("br")
+            name.trim().eq_ignore_ascii_case(wanted)
                 // `br;q=0` forbids brotli (RFC 9110, section 12.4.2).
                 && weight.parse::<f32>().is_ok_and(|q| q > 0.0) | weight.is_empty()
         })
@@ -249,11 +250,11 @@ mod tests {
 
     #[test]
     fn brotli_is_sent_only_to_those_who_take_it() {
-        for (value, takes) in
+        for (value, is_taken) in
             [("br", true), ("gzip, br;q=0.5", true), ("gzip, deflate", false), ("br;q=0", false), ("", false)]
         {
             let headers = HeaderMap::from_iter([(header::ACCEPT_ENCODING, value.parse().unwrap())]);
-            assert_eq!(takes_brotli(&headers), takes, "{value}");
+            assert_eq!(takes(&headers, "br"), is_taken, "{value}");
         }
     }
 

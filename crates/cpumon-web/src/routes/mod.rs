@@ -49,6 +49,7 @@ use utoipa_axum::routes;
 use crate::app::{App, Shared, WebOptions};
 use crate::guard;
 use crate::guard::Server;
+use crate::packed;
 use crate::problem::Problem;
 use crate::stream::body_of;
 use known::Known;
@@ -118,14 +119,19 @@ pub fn openapi_json() -> String {
 /// Every route of a server bound to `bound`, behind the checks of `Host`, `Origin`, login and names of parameters.
 pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Router {
     let (routes, document) = described().split_for_parts();
+    let is_far = options.tls.is_some();
     let server = Server { bound, names: options.names.clone(), is_tls: options.tls.is_some() };
     let app = Arc::new(App::new(live, options));
     let known = Arc::new(Known::new(&document));
     let document = body_of(&refusals::added(document));
     let describe = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
-    routes
+    let mut routes = routes
         .route("/api/v1/openapi.json", get(describe))
-        .route_layer(middleware::from_fn_with_state(known, known::check))
+        .route_layer(middleware::from_fn_with_state(known, known::check));
+    if is_far {
+        routes = routes.route_layer(middleware::from_fn(packed::pack));
+    }
+    routes
         .fallback(page_or_nothing)
         .method_not_allowed_fallback(only_get)
         .layer(middleware::from_fn_with_state(app.gate.clone(), crate::login::check))
