@@ -13,6 +13,9 @@ pub(crate) const CONNECTION_TIME: Duration = Duration::from_mins(5);
 /// stopped reading frees its place.
 pub(crate) const LAST_ANSWER: Duration = Duration::from_mins(1);
 
+/// An event stream ends this long before its connection does.
+const LAST_WORDS: Duration = Duration::from_secs(10);
+
 /// How long a connection may last.
 #[derive(Clone, Debug)]
 pub(crate) struct Lease(Arc<Mutex<Instant>>);
@@ -30,6 +33,12 @@ impl Lease {
     pub(crate) fn renew(&self) {
         let mut end = self.end();
         *end = (*end).max(Instant::now() + LAST_ANSWER);
+    }
+
+    /// Until an event stream should end by itself: a browser reports one that is cut off as an error.
+    pub(crate) async fn is_ending(&self) {
+        let end = *self.end();
+        sleep_until(end.checked_sub(LAST_WORDS).unwrap_or(end)).await;
     }
 
     pub(crate) async fn is_over(&self) {

@@ -201,6 +201,7 @@ async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, router: axum::Router
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
     use std::convert::Infallible;
 
     use axum::body::{Body, Bytes};
@@ -211,7 +212,18 @@ mod tests {
 
     use super::*;
     use crate::lease::LAST_ANSWER;
+    use crate::stream::{Messages, heartbeat, respond};
     use tokio::time::Instant;
+
+    /// A message each second, without an end.
+    struct Ticks;
+
+    impl Messages for Ticks {
+        async fn next(&mut self) -> Option<VecDeque<Bytes>> {
+            sleep(Duration::from_secs(1)).await;
+            Some(heartbeat())
+        }
+    }
 
     #[test]
     fn one_address_has_not_all_places_but_this_machine_may() {
@@ -248,6 +260,10 @@ mod tests {
         let router = Router::new()
             .route("/slow", get(slow))
             .route("/file", get(|Extension(lease): Extension<Lease>| async move { file(30, Some(lease)) }))
+            .route(
+                "/events",
+                get(|Extension(lease): Extension<Lease>| async move { respond(Ticks, Some(lease)) }),
+            )
             .route("/stream", get(|| async { file(u32::MAX, None) }));
         let (mut client, server) = duplex(1 << 16);
         let begin = Instant::now();
@@ -270,6 +286,10 @@ mod tests {
         let (answer, time) = ask("/file").await;
         assert!(answer.matches("piece").count() == 30 && answer.ends_with("0\r\n\r\n"), "{answer}");
         assert!(time > 2 * CONNECTION_TIME, "{time:?}");
+        // An event stream ends by itself before that: its last piece says so.
+        let (answer, time) = ask("/events").await;
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("0\r\n\r\n"), "{answer}");
+        assert!(time > CONNECTION_TIME && time < CONNECTION_TIME + LAST_ANSWER, "{time:?}");
         let (answer, time) = ask("/stream").await;
         assert!(answer.contains("piece") && time <= CONNECTION_TIME + LAST_ANSWER, "{time:?}");
     }

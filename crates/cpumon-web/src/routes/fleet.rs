@@ -1,9 +1,9 @@
 //! All hosts at a glance: once, or as a stream.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
+use axum::{Extension, Json};
 use cpumon_export::Format;
 use cpumon_query::ChoiceError;
 use cpumon_query::fleet::{FleetQuery, HostOrder, SpanOrder, SpanQuery};
@@ -18,6 +18,7 @@ use super::span::Span;
 use crate::api;
 use crate::app::Shared;
 use crate::fleet::{FileOf, FleetReader};
+use crate::lease::Lease;
 use crate::problem::Problem;
 use crate::stream;
 
@@ -208,9 +209,10 @@ pub(super) async fn command(
 ))]
 pub(super) async fn live(
     State(app): State<Shared>,
+    lease: Option<Extension<Lease>>,
     headers: HeaderMap,
     Asked(given): Asked<LastId>,
 ) -> Response {
     let reader = FleetReader::new(app.fleet.clone(), last_id(&headers, &given));
-    stream::respond(reader)
+    stream::respond(reader, lease.map(|Extension(lease)| lease))
 }

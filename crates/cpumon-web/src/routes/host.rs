@@ -1,9 +1,9 @@
 //! One host: live, and at any moment.
 
-use axum::Json;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use cpumon_model::{HostStatus, IntervalView};
 use cpumon_query::fleet::age_ns;
 use cpumon_query::time::{Page, now_ns};
@@ -16,6 +16,7 @@ use super::interval::{seek, seek_place};
 use super::params::{Asked, MAX_ROWS, Named, ThreadPaging, limit, list};
 use crate::api::{self, Nanos, SnapshotBase, thread_table};
 use crate::app::Shared;
+use crate::lease::Lease;
 use crate::problem::Problem;
 use crate::stream::{self, HostReader, Threads};
 
@@ -60,13 +61,14 @@ impl WithThreads {
 pub(super) async fn live(
     State(app): State<Shared>,
     Named(host): Named<String>,
+    lease: Option<Extension<Lease>>,
     headers: HeaderMap,
     Asked(threads): Asked<WithThreads>,
     Asked(given): Asked<LastId>,
 ) -> Result<Response, Problem> {
     let (threads, host) = (threads.wanted()?, app.live.find(&host)?);
     let reader = HostReader::new(app, host, threads, last_id(&headers, &given));
-    Ok(stream::respond(reader))
+    Ok(stream::respond(reader, lease.map(|Extension(lease)| lease)))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -5,12 +5,15 @@ mod encode;
 mod host;
 
 use std::collections::VecDeque;
+use std::future::pending;
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
+
+use crate::lease::Lease;
 
 pub(crate) use encode::{Encoder, Threads, body_of, close, open};
 pub(crate) use host::HostReader;
@@ -29,17 +32,31 @@ pub(crate) trait Messages: Send + 'static {
 struct Sending<M> {
     pieces: VecDeque<Bytes>,
     messages: M,
+    /// Of its connection; `None`: there is none, in tests.
+    lease: Option<Lease>,
 }
 
-/// A stream of messages as a response.
-pub(crate) fn respond<M: Messages>(messages: M) -> Response {
-    let first = Sending { pieces: VecDeque::from([Bytes::from_static(RETRY)]), messages };
+/// Waits until a connection ends soon.
+async fn is_ending(lease: Option<&Lease>) {
+    match lease {
+        Some(lease) => lease.is_ending().await,
+        None => pending().await,
+    }
+}
+
+/// A stream of messages as a response. It ends by itself before its connection does: browsers connect again.
+pub(crate) fn respond<M: Messages>(messages: M, lease: Option<Lease>) -> Response {
+    let first = Sending { pieces: VecDeque::from([Bytes::from_static(RETRY)]), messages, lease };
     let body = unfold(first, |mut sending| async move {
         loop {
             if let Some(piece) = sending.pieces.pop_front() {
                 return Some((Ok::<_, std::convert::Infallible>(piece), sending));
             }
-            sending.pieces = sending.messages.next().await?;
+            tokio::select! {
+                biased;
+                () = is_ending(sending.lease.as_ref()) => return None,
+                pieces = sending.messages.next() => sending.pieces = pieces?,
+            }
         }
     });
     let mut response = Body::from_stream(body).into_response();
