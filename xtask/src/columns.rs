@@ -20,8 +20,8 @@ const END: &str = "<!-- /columns -->";
 const HEAD: &str = "\
 // Written by `cargo xtask generate-columns` from crates/cpumon-model/src/screen_columns.rs. Do not edit.
 
-/** How a value is shown: share of the interval, count per second, time, number as it is, text. */
-export type Format = 'share' | 'per_s' | 'ns' | 'plain' | 'text';
+/** How a value is shown: share of the interval, mean number of threads, count per second, time, number as it is, text. */
+export type Format = 'share' | 'threads' | 'per_s' | 'ns' | 'plain' | 'text';
 
 export interface ScreenColumn {
   /** Stable name, in addresses and settings. */

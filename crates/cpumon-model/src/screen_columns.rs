@@ -26,6 +26,8 @@ bitflags! {
 pub enum Format {
     /// A time, as a percentage of the interval; 100 = one CPU, or all of them where the user chose so.
     Share,
+    /// A time in a state: of a process or group the threads that were in it on average, of a thread a percentage of the interval.
+    Threads,
     /// A count, divided by the length of the interval.
     PerSecond,
     /// A time with a unit that fits: `3.4 ms`.
@@ -42,6 +44,7 @@ impl Format {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Share => "share",
+            Self::Threads => "threads",
             Self::PerSecond => "per_s",
             Self::Duration => "ns",
             Self::Number => "plain",
@@ -52,7 +55,10 @@ impl Format {
     /// Sentence that says how the value of a stored column is shown; empty where it is shown as it is stored.
     const fn help(self) -> &'static str {
         match self {
-            Self::Share => " Shown as a percentage of the interval, threads added up.",
+            Self::Share => " Shown as a percentage of the interval.",
+            Self::Threads => {
+                " Shown as the number of threads in that state on average; of a single thread as a percentage of the interval."
+            }
             Self::PerSecond => " Shown per second.",
             Self::Duration | Self::Number | Self::Text => "",
         }
@@ -138,8 +144,8 @@ pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
     "cpu" RunNs "%CPU" "%CPU" Share Right [TERMINAL|PAGE] "Time on a CPU. %CPU: 100 = one CPU. %host: 100 = all CPUs.";
     "user" UserNs "user" "%USR" Share Right [TERMINAL|PAGE] "Run time in user mode, in the unit of utilization.";
     "system" SystemNs "system" "%SYS" Share Right [TERMINAL|PAGE] "Run time in kernel mode, in the unit of utilization.";
-    "ready" RunDelayNs "ready %" "%RDY" Share Right [TERMINAL|PAGE] "";
-    "blocked" BlockedNs "blocked %" "%BLK" Share Right [TERMINAL|PAGE] "Time neither running nor runnable within the interval. Shown as a percentage of the interval, threads added up.";
+    "ready" RunDelayNs "ready" "RDY" Threads Right [TERMINAL|PAGE] "";
+    "blocked" BlockedNs "blocked" "BLK" Threads Right [TERMINAL|PAGE] "Time neither running nor runnable within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.";
     "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] "What it was blocked by most: the system call it slept in, disk, page fault, stopped, traced, kernel, exit, other.";
     "longest" LongestRunDelayNs "max delay" "RDELAY" Duration Right [TERMINAL|PAGE] "";
     "p99" RunDelayP99Ns "p99 delay" "RDELAY p99" Duration Right [TERMINAL] "99 % of the run delays were no longer, to within an eighth; of a thread only if it was selected (--histogram-threads).";
@@ -197,7 +203,7 @@ mod tests {
         let ready = TASK_COLUMNS.iter().find(|column| column.id == "ready").unwrap();
         assert_eq!(
             ready.help(),
-            "Run delay: time runnable but waiting for a CPU within the interval. Shown as a percentage of the interval, threads added up."
+            "Run delay: time runnable but waiting for a CPU within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval."
         );
         assert_eq!(ready.needs(), Fields::RUN_DELAY);
     }

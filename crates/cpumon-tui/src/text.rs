@@ -76,6 +76,19 @@ pub(crate) fn percent(value: f64, fine: bool) -> String {
     }
 }
 
+/// A mean number of threads in at most six columns.
+pub(crate) fn mean(value: f64) -> String {
+    // A rounded zero has no sign.
+    let value = if value.abs() < 0.0005 { 0.0 } else { value };
+    match value.abs() {
+        size if size < 0.9995 => format!("{value:.3}"),
+        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 99.95 => format!("{value:.1}"),
+        size if size < 99_999.5 => format!("{value:.0}"),
+        _ => format!("{value:.0e}"),
+    }
+}
+
 /// A rate a second in at most six columns.
 pub(crate) fn rate(per_sec: f64) -> String {
     let size = per_sec.abs();
@@ -184,6 +197,8 @@ mod tests {
         }
         assert_eq!((percent(0.0, false), percent(12.345, true)), ("0.0".into(), "12.35".into()));
         assert_eq!(rate(123_456.0), "123k");
+        let means = [0.0, 0.0004, 0.1499, 1.7, 13.11, 131.19, 1e7];
+        assert_eq!(means.map(mean), ["0.000", "0.000", "0.150", "1.70", "13.1", "131", "1e7"]);
     }
 
     #[test]

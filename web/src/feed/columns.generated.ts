@@ -1,7 +1,7 @@
 // Written by `cargo xtask generate-columns` from crates/cpumon-model/src/screen_columns.rs. Do not edit.
 
-/** How a value is shown: share of the interval, count per second, time, number as it is, text. */
-export type Format = 'share' | 'per_s' | 'ns' | 'plain' | 'text';
+/** How a value is shown: share of the interval, mean number of threads, count per second, time, number as it is, text. */
+export type Format = 'share' | 'threads' | 'per_s' | 'ns' | 'plain' | 'text';
 
 export interface ScreenColumn {
   /** Stable name, in addresses and settings. */
@@ -66,18 +66,18 @@ export const TASK_COLUMNS = [
   {
     id: 'ready',
     source: 'run_delay_ns',
-    title: 'ready %',
-    format: 'share',
+    title: 'ready',
+    format: 'threads',
     align: 'right',
-    help: 'Run delay: time runnable but waiting for a CPU within the interval. Shown as a percentage of the interval, threads added up.',
+    help: 'Run delay: time runnable but waiting for a CPU within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.',
   },
   {
     id: 'blocked',
     source: 'blocked_ns',
-    title: 'blocked %',
-    format: 'share',
+    title: 'blocked',
+    format: 'threads',
     align: 'right',
-    help: 'Time neither running nor runnable within the interval. Shown as a percentage of the interval, threads added up.',
+    help: 'Time neither running nor runnable within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.',
   },
   {
     id: 'wait',

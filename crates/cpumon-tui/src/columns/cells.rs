@@ -13,7 +13,7 @@ use crate::columns::column::Col;
 use crate::feed::Task;
 use crate::history::RunTotals;
 use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
-use crate::text::{percent, rate, safe, short, total};
+use crate::text::{mean, percent, rate, safe, short, total};
 use crate::theme::Theme;
 use crate::view::{Unit, View};
 
@@ -65,7 +65,7 @@ impl<'a> Cells<'a> {
             Col::Cpu => self.percent(item, ColumnId::RunNs),
             Col::User100 => self.percent(item, ColumnId::UserNs),
             Col::System100 => self.percent(item, ColumnId::SystemNs),
-            Col::Ready => self.of_interval(item, ColumnId::RunDelayNs),
+            Col::Ready => self.in_state(item, ColumnId::RunDelayNs),
             Col::LongestDelay => self.int(item, ColumnId::LongestRunDelayNs).map(short),
             Col::DelayP99 => self.int(item, ColumnId::RunDelayP99Ns).map(short),
             Col::Blocked => self.blocked(item),
@@ -155,16 +155,22 @@ impl<'a> Cells<'a> {
         Some(percent(value, self.view.unit == Unit::Host))
     }
 
-    /// Run delay and blocked time are always a share of the interval: time, not CPU time, so there is no host to divide by.
-    fn of_interval(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
-        Some(percent(self.interval.cpu_pct(self.int(item, id)?)?, false))
+    /// Run delay or blocked time as the threads in that state on average. Of a single thread it is a share of the interval: time, not
+    /// CPU time, so there is no host to divide by.
+    fn in_state(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
+        let share = self.interval.cpu_pct(self.int(item, id)?)?;
+        Some(match item {
+            Item::Thread(_) if self.view.is_flat_threads() => percent(share, false),
+            Item::Thread(_) => format!("{}%", percent(share, false)),
+            _ => mean(share / 100.0),
+        })
     }
 
     /// A process that did nothing waited. Where nothing is known of its waits, as in stores of older versions, that is no data.
     fn blocked(&self, item: &Item<'_>) -> Option<String> {
         let is_asleep = !matches!(item, Item::Thread(_)) && item.delta().is_zero();
         let is_unknown = is_asleep && self.int(item, ColumnId::BlockedNs) == Some(0);
-        if is_unknown { None } else { self.of_interval(item, ColumnId::BlockedNs) }
+        if is_unknown { None } else { self.in_state(item, ColumnId::BlockedNs) }
     }
 
     /// What it was blocked by most; of a process that only slept, what its main thread waits for.

@@ -73,6 +73,9 @@ impl Col {
             Self::Id if view.is_flat_threads() => "TID",
             Self::Id if view.threads || view.layout == Layout::Groups => "ID",
             Self::Cpu => view.unit.title(),
+            // Where all rows are threads, the title has the unit in place of each cell.
+            Self::Ready if view.is_flat_threads() => "%RDY",
+            Self::Blocked if view.is_flat_threads() => "%BLK",
             Self::Name if view.cmdline => "COMMAND",
             _ => self.shared().short,
         }

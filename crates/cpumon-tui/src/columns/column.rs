@@ -19,13 +19,13 @@ pub(crate) enum Col {
     Cpu,
     User100,
     System100,
-    /// Run delay as a share of the interval.
+    /// Threads that were ready and waited for a CPU, on average; of a thread a share of the interval.
     Ready,
     /// Longest single run delay.
     LongestDelay,
     /// 99 % of its run delays were no longer.
     DelayP99,
-    /// Blocked time as a share of the interval.
+    /// Threads that were blocked on average; of a thread a share of the interval.
     Blocked,
     /// What it was blocked by most.
     Wait,
