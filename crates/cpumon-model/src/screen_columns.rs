@@ -158,7 +158,7 @@ pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
     "state" State "S" "S" Text Left [TERMINAL|PAGE] "";
     "nice" Nice "nice" "NI" Number Right [TERMINAL|PAGE] "";
     "last_cpu" LastCpu "CPU#" "CPU#" Number Right [TERMINAL|PAGE] "";
-    "uid" Uid "uid" "USER" Number Left [TERMINAL|PAGE] "";
+    "uid" User "owner" "USER" Text Left [TERMINAL|PAGE] "Real user, by name if known.";
     "seen" NONE "run time" "SEEN" Duration Right [TERMINAL] "Run time since it is on screen.";
     "container" Container "container" "CONTAINER" Text Left [TERMINAL|PAGE] "";
     "marks" NONE "" "" Text Left [TERMINAL] "+ began, x ended, * both, ! something is odd: its details say what.";

@@ -161,11 +161,11 @@ export const TASK_COLUMNS = [
   },
   {
     id: 'uid',
-    source: 'uid',
-    title: 'uid',
-    format: 'plain',
+    source: 'user',
+    title: 'owner',
+    format: 'text',
     align: 'left',
-    help: 'Real user id of the process.',
+    help: 'Real user, by name if known.',
   },
   {
     id: 'container',

@@ -131,8 +131,23 @@ impl<'a> Cells<'a> {
             _ => self.int(item, ColumnId::Uid),
         };
         let Some(uid) = uid else { return NONE.into() };
-        let name = u32::try_from(uid).ok().and_then(|uid| self.users.get(&uid)?.as_deref());
-        name.map_or_else(|| uid.to_string(), safe)
+        let sent = match item {
+            Item::Group(_) => None,
+            Item::Process(process) => process.info.user_name(),
+            Item::Thread(thread) => {
+                self.interval.process(thread.process).and_then(|row| row.info.user_name())
+            }
+        };
+        // Of hosts that send no names: this machine's.
+        let own = || u32::try_from(uid).ok().and_then(|uid| self.users.get(&uid)?.as_deref());
+        sent.or_else(own).map_or_else(|| uid.to_string(), safe)
+    }
+
+    /// What runs the script after which a process is named; `None` where the name is the executable's.
+    pub(crate) fn interpreter(&self, item: &Item<'_>) -> Option<String> {
+        let Item::Process(process) = item else { return None };
+        let is_named = !self.view.cmdline || process.info.cmdline.is_empty();
+        (is_named && !process.info.interpreter.is_empty()).then(|| safe(&process.info.interpreter))
     }
 
     /// A process shows its main thread's state, nice value and CPU.

@@ -41,7 +41,9 @@ impl Input<'_> {
         let needle = &self.view.filter;
         needle.is_empty()
             || contains(&process.info.name, needle)
+            || contains(&process.info.interpreter, needle)
             || contains(&process.info.comm, needle)
+            || process.info.user_name().is_some_and(|name| contains(name, needle))
             || contains(&process.info.cmdline, needle)
             || contains(&process.info.container, needle)
             || process.key.pid.to_string() == *needle

@@ -1,7 +1,7 @@
 //! Details of the selected row, or of the host if none is selected: what no column has space for, such as the parent, the start,
 //! the container and unusual values.
 
-use cpumon_model::{ColumnId, Fields, Flags, Interval, Life, SOFTIRQ_KINDS, Value};
+use cpumon_model::{CgroupNames, ColumnId, Fields, Flags, Interval, Life, SOFTIRQ_KINDS, Value};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -228,9 +228,18 @@ fn about_process(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> 
         ("threads", process.thread_rows.to_string()),
     ];
     entries.extend(oddities(process.life, process.flags));
-    for (label, text) in
-        [("container", &info.container), ("cgroup", &info.cgroup), ("command", &info.cmdline)]
-    {
+    let names = CgroupNames::of(&info.cgroup);
+    let (service, container, pod) = (names.service(), names.container(), names.pod());
+    // Of hosts that send no path, what they call it.
+    let container = if info.cgroup.is_empty() { &*info.container } else { &container };
+    for (label, text) in [
+        ("runs in", &*info.interpreter),
+        ("service", &service),
+        ("container", container),
+        ("pod", &pod),
+        ("cgroup", &info.cgroup),
+        ("command", &info.cmdline),
+    ] {
         if !text.is_empty() {
             entries.push((label, safe(text)));
         }

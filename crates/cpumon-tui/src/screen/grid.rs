@@ -100,7 +100,8 @@ fn draw_row(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, places: &[Column
     }
 }
 
-/// Draws the name after its tree lines and fold mark. In a flat list of threads, the name of the process follows.
+/// Draws the name after its tree lines and fold mark. The interpreter of a script follows; in a flat list of threads, the name of
+/// the process.
 fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPlace, buffer: &mut Buffer) {
     let ShownRow { row, item, line } = *shown;
     let mut lead = guides(app, row);
@@ -127,8 +128,9 @@ fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPl
     let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
     let (x, _) = buffer.set_stringn(x, line.y, clip(&name, left, app.theme.cut()), left, style);
     let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
-    if let Some(owner) = owner_name(app, cells, item, &name).filter(|_| left > 6) {
-        let text = clip(&format!("  {owner}"), left, app.theme.cut());
+    let beside = owner_name(app, cells, item, &name).or_else(|| cells.interpreter(item));
+    if let Some(beside) = beside.filter(|_| left > 6) {
+        let text = clip(&format!("  {beside}"), left, app.theme.cut());
         buffer.set_stringn(x, line.y, text, left, Theme::dim());
     }
 }
