@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use crate::app::state::{App, Clock};
+use crate::app::state::App;
+use crate::app::types::Clock;
 use crate::feed::{HistoryPoint, Task};
 use crate::history::{FeedHistory, PlotPoint};
 use crate::rows::RowId;

@@ -8,74 +8,14 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval};
 
 use crate::app::cursor::Cursor;
-use crate::feed::{FeedError, Play, Playback, Seek};
+use crate::app::types::{Clock, Mode, Pane, Request};
+use crate::feed::{FeedError, Playback, Seek};
 use crate::history::{FeedHistory, Recent, RunHistory, RunTotals};
 use crate::options::Options;
 use crate::rows::{RowId, RowList};
 use crate::text;
 use crate::theme::Theme;
 use crate::view::View;
-
-/// What the event loop has to do for the state.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Request {
-    /// Ends the screens.
-    Quit,
-    /// Shows another moment: call [`Feed::seek`](crate::Feed::seek), then [`App::on_seek`].
-    Seek(Seek),
-    /// Plays a recording, or stops it, or changes its speed: call [`Feed::play`](crate::Feed::play), then [`App::on_playback`].
-    Play(Play),
-    /// Goes to the moment that this text means: call [`Feed::parse_time`](crate::Feed::parse_time), then [`App::go_to`].
-    GoTo(String),
-    /// Shows another host: call [`Feed::select`](crate::Feed::select).
-    Select(HostId),
-    /// Writes a file into the current directory, never over another one, then [`App::on_notice`].
-    Export {
-        /// File name without `.csv`; safe for any file system.
-        stem: String,
-        /// The file's text.
-        csv: String,
-    },
-}
-
-/// Which moment is on screen.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Clock {
-    /// The newest interval, whenever one arrives.
-    Live,
-    /// The interval that was the newest when the user stopped.
-    Paused,
-    /// An interval that the user went to.
-    Past,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mode {
-    Grid,
-    /// The help, scrolled down by some lines.
-    Help(u16),
-    /// The list of hosts, at one of them.
-    Hosts(usize),
-    /// A line of text.
-    Prompt(Prompt, String),
-}
-
-/// What a line of text is for.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Prompt {
-    Search,
-    Filter,
-    GoTo,
-}
-
-/// Whether the plot and the details are shown below the grid.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Pane {
-    /// Shown if it fits.
-    Auto,
-    Shown,
-    Hidden,
-}
 
 /// All of the screens' state.
 #[derive(Debug)]
