@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{Delta, HostId, HostStatus, Interval, ProcessKey, ThreadKey};
+use cpumon_model::{HostId, HostStatus, Interval, ProcessKey, ThreadKey};
 
 /// A failure of a feed, as text for the status line: which operation on what failed, and why. The screens continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,7 +54,16 @@ pub enum Task {
     Thread(ThreadKey),
 }
 
-/// What a task did in one interval of its host.
+/// What a line of the plot is of.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Subject {
+    /// All tasks of the selected host together.
+    Host,
+    /// One of its tasks.
+    Task(Task),
+}
+
+/// Run time in one interval of a host, or in an even part of a longer time.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistoryPoint {
     /// Begin of the interval, device wall clock, ns since the UNIX epoch.
@@ -63,8 +72,24 @@ pub struct HistoryPoint {
     pub end_wall_ns: i64,
     /// Measured length of the interval, ns. Rates divide by it.
     pub duration_ns: u64,
-    /// What the task did; zero where the interval has no row of it.
-    pub delta: Delta,
+    /// Capacity of the host, ns; 0 if not known.
+    pub capacity_ns: i64,
+    /// Run time of the host or of the task, ns; zero where the interval has no row of the task.
+    pub run_ns: i64,
+}
+
+impl HistoryPoint {
+    /// The whole host in an interval.
+    #[must_use]
+    pub fn of_host(interval: &Interval) -> Self {
+        Self {
+            begin_wall_ns: interval.begin.wall_ns,
+            end_wall_ns: interval.end.wall_ns,
+            duration_ns: interval.duration_ns(),
+            capacity_ns: interval.ledger.capacity_ns,
+            run_ns: interval.ledger.threads_ns.saturating_add(interval.ledger.exited_ns),
+        }
+    }
 }
 
 /// Where the screens get their data. One host is selected at a time.
@@ -110,11 +135,11 @@ pub trait Feed {
         let _ = command;
     }
 
-    /// What a task did in each interval of the selected host that ends in `wall_ns`, ascending, one point for each interval;
+    /// Run time of the selected host or of one of its tasks in `wall_ns`, ascending; points are intervals or even parts of the time.
     /// `None` if there is no data (the screens then use the intervals that they received themselves).
     /// May read a file or ask a receiver.
-    fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
-        let _ = (task, wall_ns);
+    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+        let _ = (of, wall_ns);
         Ok(None)
     }
 
@@ -122,9 +147,10 @@ pub trait Feed {
     /// `shown_wall_ns`: the end of the interval on screen, for texts that name no day.
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError>;
 
-    /// A moment for people. The default is UTC, to the second: `2026-11-21 14:05:09Z`.
-    fn format_time(&self, wall_ns: i64) -> String {
-        crate::text::utc_seconds(wall_ns)
+    /// Writes moments for people: day, clock time and zone, all in one time zone. The default is UTC, to the second:
+    /// `2026-11-21 14:05:09Z`.
+    fn clock(&self) -> fn(i64) -> String {
+        crate::text::utc_seconds
     }
 
     /// The name of a user of the selected host. `None` where it is not known for sure: another machine's names are its own.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use cpumon_model::{Fields, Interval};
 
-use crate::feed::Task;
+use crate::feed::{HistoryPoint, Subject, Task};
 
 /// Intervals that the plot can reach back.
 const MAX_STEPS: usize = 3600;
@@ -20,31 +20,17 @@ const MAX_RECENT_ROWS: usize = 500_000;
 /// Tasks with a running total.
 const MAX_SEEN: usize = 200_000;
 
-/// A point of the plot: an interval and the run time in it.
-#[derive(Copy, Clone, Debug, Default, PartialEq)]
-#[expect(clippy::struct_field_names, reason = "units are part of names")]
-pub(crate) struct PlotPoint {
-    /// Begin, ns since the UNIX epoch.
-    pub begin_wall_ns: i64,
-    pub end_wall_ns: i64,
-    /// Measured length, ns.
-    pub duration_ns: u64,
-    /// Capacity of the host, ns; 0 if not known.
-    pub capacity_ns: i64,
-    pub run_ns: i64,
-}
-
-/// What a feed knows of a task's past, as it was asked for.
+/// What a feed knows of the past of the host or of a task, as it was asked for.
 #[derive(Debug)]
 pub(crate) struct FeedHistory {
-    pub task: Task,
+    pub of: Subject,
     pub asked: Range<i64>,
-    pub points: Vec<PlotPoint>,
+    pub points: Vec<HistoryPoint>,
 }
 
 #[derive(Debug)]
 struct Step {
-    point: PlotPoint,
+    point: HistoryPoint,
     end_boot_ns: u64,
     points: Vec<(Task, i64)>,
 }
@@ -71,7 +57,11 @@ impl RunHistory {
         // `tasks` finds points by binary search.
         points.sort_unstable_by_key(|point| point.0);
         self.points += points.len();
-        self.steps.push_back(Step { point: host_point(interval), end_boot_ns: interval.end.boot_ns, points });
+        self.steps.push_back(Step {
+            point: HistoryPoint::of_host(interval),
+            end_boot_ns: interval.end.boot_ns,
+            points,
+        });
         while self.steps.len() > MAX_STEPS || self.points > MAX_POINTS {
             let Some(step) = self.steps.pop_front() else { break };
             self.points -= step.points.len();
@@ -79,12 +69,12 @@ impl RunHistory {
     }
 
     /// Run time of the whole host.
-    pub(crate) fn host(&self) -> Vec<PlotPoint> {
+    pub(crate) fn host(&self) -> Vec<HistoryPoint> {
         self.steps.iter().map(|step| step.point).collect()
     }
 
     /// Run time of some tasks together, from when the first of them began. Where a task has no row it was idle: zero.
-    pub(crate) fn tasks(&self, tasks: &[Task]) -> Vec<PlotPoint> {
+    pub(crate) fn tasks(&self, tasks: &[Task]) -> Vec<HistoryPoint> {
         let start_ns = tasks.iter().map(|task| task.start_ns()).min().unwrap_or(0);
         let sum = |step: &Step| {
             let found =
@@ -93,7 +83,7 @@ impl RunHistory {
         };
         // 0: the sender does not know the start, so no step can be left out.
         let lived = self.steps.iter().filter(|step| start_ns == 0 || step.end_boot_ns >= start_ns);
-        lived.map(|step| PlotPoint { run_ns: sum(step), ..step.point }).collect()
+        lived.map(|step| HistoryPoint { run_ns: sum(step), ..step.point }).collect()
     }
 }
 
@@ -103,16 +93,6 @@ impl Task {
             Self::Process(key) => key.start_ns,
             Self::Thread(key) => key.start_ns,
         }
-    }
-}
-
-fn host_point(interval: &Interval) -> PlotPoint {
-    PlotPoint {
-        begin_wall_ns: interval.begin.wall_ns,
-        end_wall_ns: interval.end.wall_ns,
-        duration_ns: interval.duration_ns(),
-        capacity_ns: interval.ledger.capacity_ns,
-        run_ns: interval.ledger.threads_ns.saturating_add(interval.ledger.exited_ns),
     }
 }
 

@@ -34,14 +34,14 @@ pub fn find_moment(feed: &mut dyn Feed, wall_ns: i64) -> Result<Result<Arc<Inter
         (Some(newest), None) if is_still_measured(newest, wall_ns) => return Ok(Ok(Arc::clone(newest))),
         _ => {}
     }
-    let mut text = format!("no data for {}", feed.format_time(wall_ns));
+    let mut text = format!("no data for {}", (feed.clock())(wall_ns));
     let nearest = [
         before.map(|interval| ("before", interval.end.wall_ns, "earlier")),
         after.map(|interval| ("after", interval.begin.wall_ns, "later")),
     ];
     for (nth, (side, at_ns, word)) in nearest.into_iter().flatten().enumerate() {
         let begin = if nth == 0 { "; nearest data" } else { "," };
-        let (at, far) = (feed.format_time(at_ns), ago(at_ns.abs_diff(wall_ns) / 1_000_000_000));
+        let (at, far) = ((feed.clock())(at_ns), ago(at_ns.abs_diff(wall_ns) / 1_000_000_000));
         let _infallible = write!(text, "{begin} {side}: {at} ({far} {word})");
     }
     Ok(Err(NoMoment(text)))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
-use crate::feed::{Seek, Task};
+use crate::feed::{Seek, Subject};
 use crate::moment::find_moment;
 use crate::{App, Feed, Options, Request, TuiError};
 
@@ -79,7 +79,7 @@ struct Screens<'a> {
     options: &'a Options,
     app: App,
     hosts_at: Option<Instant>,
-    resting: Option<(Task, Instant)>,
+    resting: Option<(Subject, Instant)>,
 }
 
 impl<'a> Screens<'a> {
@@ -88,6 +88,7 @@ impl<'a> Screens<'a> {
     }
 
     fn main_loop(&mut self, mut terminal: DefaultTerminal) -> Result<(), TuiError> {
+        self.app.on_clock(self.feed.clock());
         self.refresh_hosts();
         if let Some(wall_ns) = self.options.at_wall_ns {
             self.seek(Seek::At(wall_ns));
@@ -142,38 +143,35 @@ impl<'a> Screens<'a> {
         self.app.on_hosts(self.feed.title(), self.feed.hosts(), self.feed.host());
     }
 
-    /// Times and users in the feed's words.
+    /// Users by name.
     fn refresh_names(&mut self) {
         for uid in self.app.unknown_users() {
             self.app.on_user(uid, self.feed.user_name(uid));
         }
-        if let Some(wall_ns) = self.app.shown_wall_ns() {
-            self.app.on_clock(wall_ns, self.feed.format_time(wall_ns));
-        }
     }
 
     fn refresh_history(&mut self) {
-        let Some((task, range)) = self.app.history_wanted() else {
+        let Some((of, range)) = self.app.history_wanted() else {
             self.resting = None;
             return;
         };
         match self.resting {
-            Some((resting, since)) if resting == task => {
+            Some((resting, since)) if resting == of => {
                 if since.elapsed() < REST {
                     return;
                 }
             }
             _ => {
-                self.resting = Some((task, Instant::now()));
+                self.resting = Some((of, Instant::now()));
                 return;
             }
         }
-        match self.feed.history(task, range.clone()) {
-            Ok(points) => self.app.on_history(task, range, &points.unwrap_or_default()),
+        match self.feed.history(of, range.clone()) {
+            Ok(points) => self.app.on_history(of, range, points.unwrap_or_default()),
             Err(error) => {
                 // An empty answer is stored too, so that a failed request is not repeated at each turn of the
                 // loop.
-                self.app.on_history(task, range, &[]);
+                self.app.on_history(of, range, Vec::new());
                 self.app.on_notice(error.to_string());
             }
         }

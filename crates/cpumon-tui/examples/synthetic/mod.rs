@@ -10,7 +10,7 @@ use cpumon_model::{
     HostId, HostInfo, HostStatus, Interval, Life, Moment, Probes, ProcessInfo, ProcessInterval, ProcessKey,
     SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, Trust, WaitReason, delay_bucket,
 };
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Seek, Task};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Seek, Subject, Task};
 
 /// 2026-11-21 14:05:00 UTC.
 pub const EPOCH_NS: i64 = 1_795_269_900_000_000_000;
@@ -351,19 +351,18 @@ impl Feed for MadeUp {
         Ok(number.map(|number| Arc::new(interval(self.kind, number))))
     }
 
-    fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let point = |number: u64| {
             let made = interval(self.kind, number);
-            let delta = match task {
-                Task::Process(key) => made.process(key).map(|row| row.delta),
-                Task::Thread(key) => made.threads.iter().find(|row| row.key == key).map(|row| row.delta),
+            let host = HistoryPoint::of_host(&made);
+            let delta = match of {
+                Subject::Host => return host,
+                Subject::Task(Task::Process(key)) => made.process(key).map(|row| row.delta),
+                Subject::Task(Task::Thread(key)) => {
+                    made.threads.iter().find(|row| row.key == key).map(|row| row.delta)
+                }
             };
-            HistoryPoint {
-                begin_wall_ns: made.begin.wall_ns,
-                end_wall_ns: made.end.wall_ns,
-                duration_ns: made.duration_ns(),
-                delta: delta.unwrap_or_default(),
-            }
+            HistoryPoint { run_ns: delta.map_or(0, |delta| delta.run_ns), ..host }
         };
         let points = (0..self.next.min(400)).map(point);
         Ok(Some(points.filter(|point| wall_ns.contains(&point.end_wall_ns)).collect()))

@@ -4,73 +4,77 @@ use std::ops::Range;
 
 use crate::app::state::App;
 use crate::app::types::Clock;
-use crate::feed::{HistoryPoint, Task};
-use crate::history::{FeedHistory, PlotPoint};
+use crate::feed::{HistoryPoint, Subject, Task};
+use crate::history::FeedHistory;
 use crate::rows::RowId;
 
-/// Minutes that the plot can show.
-pub(crate) const PLOT_MINUTES: [i64; 4] = [5, 15, 1, 60];
-const MINUTE_NS: i64 = 60_000_000_000;
-
 impl App {
-    /// The task whose past the plot lacks, and the time; ask [`Feed::history`](crate::Feed::history) for it once the
-    /// selection rests.
+    /// The past that the plot lacks: of what, and the time. Ask [`Feed::history`](crate::Feed::history) for it once the selection
+    /// rests.
     #[must_use]
-    pub fn history_wanted(&self) -> Option<(Task, Range<i64>)> {
-        let [task] = *self.selected_tasks()? else { return None };
+    pub fn history_wanted(&self) -> Option<(Subject, Range<i64>)> {
+        let of = self.subject_of_plot()?;
         let window = self.plot_window()?;
-        let is_had = self.history.as_ref().is_some_and(|history| {
-            history.task == task
-                && match self.clock {
-                    // A live window moves on, away from what was asked for; only a longer one needs more.
-                    Clock::Live => history.asked.start <= window.start,
-                    _ => history.asked == window,
-                }
-        });
-        (!is_had).then_some((task, window))
+        // What the screens received themselves needs no request.
+        let seen_from = self.seen_points(of).first().map_or(i64::MAX, |point| point.begin_wall_ns);
+        let needed_end = window.end.min(seen_from);
+        let is_known = self
+            .plot
+            .history(of)
+            .is_some_and(|known| known.asked.start <= window.start && needed_end <= known.asked.end);
+        (window.start < needed_end && !is_known).then_some((of, window))
     }
 
     /// The answer to [`App::history_wanted`]; empty if there is none.
-    pub fn on_history(&mut self, task: Task, asked: Range<i64>, points: &[HistoryPoint]) {
-        // A `HistoryPoint` has no capacity, so that of the interval on screen is used.
+    pub fn on_history(&mut self, of: Subject, asked: Range<i64>, mut points: Vec<HistoryPoint>) {
+        // Where the feed does not know the capacity of then, it is that of the interval on screen.
         let rate = self.shown.as_ref().map_or(0.0, |interval| {
             interval.ledger.capacity_ns as f64 / interval.duration_ns().max(1) as f64
         });
-        let point = |point: &HistoryPoint| PlotPoint {
-            begin_wall_ns: point.begin_wall_ns,
-            end_wall_ns: point.end_wall_ns,
-            duration_ns: point.duration_ns,
-            // A float to integer cast saturates; capacity in ns is far below 2^53.
-            #[expect(clippy::cast_possible_truncation, reason = "saturates")]
-            capacity_ns: (point.duration_ns as f64 * rate) as i64,
-            run_ns: point.delta.run_ns,
-        };
-        self.history = Some(FeedHistory { task, asked, points: points.iter().map(point).collect() });
+        for point in points.iter_mut().filter(|point| point.capacity_ns == 0) {
+            #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 saturates")]
+            let capacity_ns = (point.duration_ns as f64 * rate) as i64;
+            point.capacity_ns = capacity_ns;
+        }
+        self.plot.remember(FeedHistory { of, asked, points });
         self.mark_dirty();
     }
 
-    /// The time that the plot shows. In the past some of what came later is shown too.
-    pub(crate) fn plot_window(&self) -> Option<Range<i64>> {
-        let end = self.shown_wall_ns()?;
-        let length = PLOT_MINUTES.get(self.plot_minutes).unwrap_or(&5) * MINUTE_NS;
-        let after = if self.clock == Clock::Past { length / 4 } else { 0 };
-        let end = end.saturating_add(after);
-        Some(end.saturating_sub(length)..end)
+    /// Shows the next length of time on the plot, around the moment on screen.
+    pub(crate) fn next_plot_length(&mut self) {
+        self.plot.next_length();
+        if let Some(end) = self.shown_wall_ns().filter(|_| self.clock == Clock::Past) {
+            self.plot.go_to(end, None);
+        }
+    }
+
+    /// One task or the host; `None` for a group, of which the screens know what they received.
+    fn subject_of_plot(&self) -> Option<Subject> {
+        match self.selected_tasks().as_deref() {
+            None => Some(Subject::Host),
+            Some([task]) => Some(Subject::Task(*task)),
+            Some(_) => None,
+        }
+    }
+
+    fn seen_points(&self, of: Subject) -> Vec<HistoryPoint> {
+        match of {
+            Subject::Host => self.seen_history.host(),
+            Subject::Task(task) => self.seen_history.tasks(&[task]),
+        }
     }
 
     /// What the plot draws: the selected row's run time, else the whole host's.
-    pub(crate) fn plot_points(&self) -> Vec<PlotPoint> {
-        let Some(tasks) = self.selected_tasks() else { return self.seen_history.host() };
-        let seen = self.seen_history.tasks(&tasks);
-        match (&self.history, tasks.as_slice()) {
-            (Some(history), [task]) if history.task == *task && !history.points.is_empty() => {
-                // What the screens received has its own capacity, so the feed only adds what is older.
-                let first = seen.first().map_or(i64::MAX, |point| point.begin_wall_ns);
-                let older = history.points.iter().filter(|point| point.begin_wall_ns < first);
-                older.copied().chain(seen).collect()
-            }
-            _ => seen,
-        }
+    pub(crate) fn plot_points(&self) -> Vec<HistoryPoint> {
+        let Some(of) = self.subject_of_plot() else {
+            return self.seen_history.tasks(&self.selected_tasks().unwrap_or_default());
+        };
+        let seen = self.seen_points(of);
+        let Some(history) = self.plot.history(of) else { return seen };
+        // The feed adds only what is older than what the screens received.
+        let first = seen.first().map_or(i64::MAX, |point| point.begin_wall_ns);
+        let older = history.points.iter().filter(|point| point.begin_wall_ns < first);
+        older.copied().chain(seen).collect()
     }
 
     /// The tasks of the selected row.

@@ -2,15 +2,17 @@
 //! and [`Request`]s come out.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval};
 
 use crate::app::cursor::Cursor;
+use crate::app::plot_state::PlotState;
 use crate::app::types::{Clock, Mode, Pane, Request};
 use crate::feed::{FeedError, Playback, Seek};
-use crate::history::{FeedHistory, Recent, RunHistory, RunTotals};
+use crate::history::{Recent, RunHistory, RunTotals};
 use crate::options::Options;
 use crate::rows::{RowId, RowList};
 use crate::text;
@@ -38,13 +40,13 @@ pub struct App {
     pub(crate) notice: Option<String>,
     pub(crate) problem: Option<String>,
     pub(crate) pane: Pane,
-    pub(crate) plot_minutes: usize,
+    pub(crate) plot: PlotState,
     pub(crate) seen_history: RunHistory,
     pub(crate) recent: Recent,
     pub(crate) seen: RunTotals,
     pub(crate) users: HashMap<u32, Option<String>>,
-    clock_text: Option<(i64, String)>,
-    pub(super) history: Option<FeedHistory>,
+    /// How moments are written.
+    time_text: fn(i64) -> String,
     pub(crate) is_pane_drawn: bool,
     /// The selected task with the name it had when it was seen last.
     pub(crate) subject: Option<(RowId, String)>,
@@ -78,13 +80,12 @@ impl App {
             notice: None,
             problem: None,
             pane: Pane::Auto,
-            plot_minutes: 0,
+            plot: PlotState::default(),
             seen_history: RunHistory::default(),
             recent: Recent::default(),
             seen: RunTotals::default(),
             users: HashMap::new(),
-            clock_text: None,
-            history: None,
+            time_text: text::utc_seconds,
             is_pane_drawn: false,
             subject: None,
             is_dirty: true,
@@ -169,7 +170,7 @@ impl App {
         match (answer, to) {
             (Ok(Some(interval)), _) => self.show_past(interval),
             (Ok(None), Seek::At(wall_ns)) => {
-                self.on_notice(format!("no data for {}", text::utc_seconds(wall_ns)));
+                self.on_notice(format!("no data for {}", self.time_text(wall_ns)));
             }
             (Ok(None), Seek::After(_)) if self.playback.is_some() => {
                 self.on_notice("this is the end of the recording".into());
@@ -222,18 +223,23 @@ impl App {
         self.shown.as_ref().map(|interval| interval.end.wall_ns)
     }
 
-    /// How the feed writes the moment `wall_ns`.
-    pub fn on_clock(&mut self, wall_ns: i64, text: String) {
-        let clock = Some((wall_ns, text));
-        self.is_dirty |= self.clock_text != clock;
-        self.clock_text = clock;
+    /// How the feed writes moments ([`Feed::clock`](crate::Feed::clock)): all on screen are in one time zone.
+    pub fn on_clock(&mut self, time_text: fn(i64) -> String) {
+        self.time_text = time_text;
+        self.is_dirty = true;
     }
 
-    pub(crate) fn clock_text(&self, wall_ns: i64) -> String {
-        match &self.clock_text {
-            // The feed has formatted only the moment on screen; any other is shown in UTC.
-            Some((at, text)) if *at == wall_ns => text::safe(text),
-            _ => text::utc_seconds(wall_ns),
+    /// A moment with its day and time zone.
+    pub(crate) fn time_text(&self, wall_ns: i64) -> String {
+        text::safe(&(self.time_text)(wall_ns))
+    }
+
+    /// The time that the plot shows. In the past some of what came later is shown too.
+    pub(crate) fn plot_window(&self) -> Option<Range<i64>> {
+        let end = self.shown_wall_ns()?;
+        match &self.plot.past {
+            Some(window) if self.clock == Clock::Past => Some(window.clone()),
+            _ => Some(end.saturating_sub(self.plot.length_ns())..end),
         }
     }
 
@@ -276,6 +282,7 @@ impl App {
     }
 
     pub(crate) fn show_past(&mut self, interval: Arc<Interval>) {
+        self.plot.go_to(interval.end.wall_ns, self.plot_window());
         self.clock = Clock::Past;
         self.show(interval);
     }
@@ -308,6 +315,6 @@ impl App {
         self.recent = Recent::default();
         self.seen = RunTotals::default();
         self.users.clear();
-        self.history = None;
+        self.plot.forget();
     }
 }

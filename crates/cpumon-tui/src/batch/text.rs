@@ -100,7 +100,7 @@ fn write_head(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io
     write!(
         out,
         "# host {host}  time {}  interval {length} s  source {}  trust {trust}  processes {}  threads {}",
-        safe(&feed.format_time(interval.end.wall_ns)),
+        safe(&(feed.clock())(interval.end.wall_ns)),
         interval.source.name(),
         interval.process_count,
         interval.thread_count,

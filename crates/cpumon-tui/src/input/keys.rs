@@ -2,7 +2,7 @@
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::app::{App, Clock, Mode, Move, PLOT_MINUTES, Pane, Prompt, Request};
+use crate::app::{App, Clock, Mode, Move, Pane, Prompt, Request};
 use crate::columns::{Col, choose};
 use crate::csv::export;
 use crate::feed::{Play, Seek};
@@ -119,7 +119,7 @@ impl App {
             KeyCode::Char('d') => {
                 self.pane = if self.is_pane_shown() { Pane::Hidden } else { Pane::Shown };
             }
-            KeyCode::Char('z') => self.plot_minutes = (self.plot_minutes + 1) % PLOT_MINUTES.len(),
+            KeyCode::Char('z') => self.next_plot_length(),
             _ => return,
         }
         self.rebuild();

@@ -34,7 +34,7 @@ fn clock_line(app: &App, columns: usize) -> Line<'static> {
     let mut spans = vec![Span::styled(format!(" {label} "), style), Span::raw(" ")];
     let mut left = columns.saturating_sub(width(&label) + 3);
     let (time, length) = app.shown.as_ref().map_or((String::new(), String::new()), |shown| {
-        (app.clock_text(shown.end.wall_ns), format!("{} s", seconds(duration(shown))))
+        (app.time_text(shown.end.wall_ns), format!("{} s", seconds(duration(shown))))
     });
     // On a narrow screen the date is left out first: the name of the host needs ten columns to be distinct from others.
     let time = if width(&time) + 12 > left {

@@ -10,8 +10,9 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::app::{App, Clock, PLOT_MINUTES};
-use crate::history::PlotPoint;
+use crate::app::{App, Clock};
+use crate::columns::NONE;
+use crate::feed::HistoryPoint;
 use crate::rows::RowId;
 use crate::text::{clip, percent, width};
 use crate::theme::Theme;
@@ -28,11 +29,12 @@ type Extent = Option<(f64, f64)>;
 /// Draws title, axes and line.
 pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     let (Some(shown), Some(window)) = (&app.shown, app.plot_window()) else { return };
-    if area.height < 3 || area.width < 16 {
+    if line_area(area).is_empty() {
         return;
     }
-    let in_window = |point: &&PlotPoint| point.end_wall_ns > window.start && point.begin_wall_ns < window.end;
-    let points: Vec<(PlotPoint, f64)> = app
+    let in_window =
+        |point: &&HistoryPoint| point.end_wall_ns > window.start && point.begin_wall_ns < window.end;
+    let points: Vec<(HistoryPoint, f64)> = app
         .plot_points()
         .iter()
         .filter(in_window)
@@ -45,15 +47,23 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
         return;
     }
     let top = ceiling(points.iter().map(|point| point.1).fold(0.0, f64::max));
-    // Only an odd height has a middle row, where the middle label is written.
-    let height = (area.height - 2) - u16::from(area.height > 6 && area.height.is_multiple_of(2));
-    let y = area.bottom() - 1 - height;
-    let line = Rect { x: area.x + LABELS, y, width: area.width - LABELS, height };
+    let line = line_area(area);
     draw_axes(app, top, line, &window, buffer);
     draw_line(app, &points, top, line, &window, buffer);
 }
 
-fn value(unit: Unit, point: &PlotPoint) -> Option<f64> {
+/// Where the line is, below the title, right of the labels and above the axis; empty if there is no space for it.
+pub(crate) fn line_area(area: Rect) -> Rect {
+    if area.height < 3 || area.width < 16 {
+        return Rect::default();
+    }
+    // Only an odd height has a middle row, where the middle label is written.
+    let height = (area.height - 2) - u16::from(area.height > 6 && area.height.is_multiple_of(2));
+    let y = area.bottom() - 1 - height;
+    Rect { x: area.x + LABELS, y, width: area.width - LABELS, height }
+}
+
+fn value(unit: Unit, point: &HistoryPoint) -> Option<f64> {
     let whole = match unit {
         Unit::OneCpu => point.duration_ns as f64,
         Unit::Host => point.capacity_ns as f64,
@@ -74,19 +84,32 @@ fn ceiling(highest: f64) -> f64 {
     ROUND.iter().map(|step| step * power).find(|top| *top >= highest).unwrap_or(power * 10.0)
 }
 
-fn draw_title(app: &App, points: &[(PlotPoint, f64)], area: Rect, buffer: &mut Buffer) {
+fn draw_title(app: &App, points: &[(HistoryPoint, f64)], area: Rect, buffer: &mut Buffer) {
     let fine = app.view.unit == Unit::Host;
     let most = points.iter().map(|point| point.1).fold(f64::NEG_INFINITY, f64::max);
+    let unit = app.view.unit.title();
     let figures = match points.last() {
-        Some((_, last)) => {
-            format!(" {} last {} max {}", app.view.unit.title(), percent(*last, fine), percent(most, fine))
+        Some(_) if app.clock == Clock::Past => {
+            let at = value_at_mark(app, points).map_or_else(|| NONE.into(), |value| percent(value, fine));
+            format!(" {unit} mark {at} max {}", percent(most, fine))
         }
-        None => format!(" {} no data", app.view.unit.title()),
+        Some((_, last)) => format!(" {unit} last {} max {}", percent(*last, fine), percent(most, fine)),
+        None => format!(" {unit} no data"),
     };
     let columns = usize::from(area.width);
     let name = clip(&subject(app), columns.saturating_sub(width(&figures)), app.theme.cut());
     let (x, _) = buffer.set_stringn(area.x, area.y, name, columns, Theme::bold());
     buffer.set_stringn(x, area.y, figures, usize::from(area.right() - x), Style::new());
+}
+
+/// The value of the moment on screen.
+fn value_at_mark(app: &App, points: &[(HistoryPoint, f64)]) -> Option<f64> {
+    let at = app.shown_wall_ns()?;
+    points
+        .iter()
+        .rev()
+        .find(|(point, _)| point.begin_wall_ns < at && at <= point.end_wall_ns)
+        .map(|found| found.1)
 }
 
 /// The task that the plot shows.
@@ -118,7 +141,11 @@ fn draw_axes(app: &App, top: f64, line: Rect, window: &Range<i64>, buffer: &mut 
     let floor_y = line.bottom();
     buffer.set_string(line.x - 1, floor_y, corner, Theme::dim());
     buffer.set_string(line.x, floor_y, floor.repeat(usize::from(line.width)), Theme::dim());
-    let minutes = PLOT_MINUTES.get(app.plot_minutes).unwrap_or(&5);
+    // Before the labels, which must stay readable.
+    if app.clock == Clock::Past || app.plot.has_keys {
+        draw_mark(app, line, window, buffer);
+    }
+    let minutes = app.plot.minutes();
     let (start, end) = match app.clock {
         Clock::Live => (format!("-{minutes} min "), " now".to_string()),
         _ => (day_time(app, window.start), day_time(app, window.end)),
@@ -128,20 +155,24 @@ fn draw_axes(app: &App, top: f64, line: Rect, window: &Range<i64>, buffer: &mut 
         let x = line.right() - u16::try_from(width(&end)).unwrap_or(0);
         buffer.set_string(x, floor_y, &end, Theme::dim());
     }
-    if app.clock == Clock::Past
-        && let Some(shown) = &app.shown
-    {
-        let at = column(shown.end.wall_ns.saturating_sub(1), window, usize::from(line.width));
-        let x = line.x + u16::try_from(at).unwrap_or(0).min(line.width - 1);
-        for y in line.top()..line.bottom() {
-            buffer.set_string(x, y, if theme.ascii { ":" } else { "┊" }, Theme::dim());
-        }
+}
+
+/// A line through the moment on screen; bold while keys move it.
+fn draw_mark(app: &App, line: Rect, window: &Range<i64>, buffer: &mut Buffer) {
+    let Some(shown) = app.shown_wall_ns() else { return };
+    let at = column(shown.saturating_sub(1), window, usize::from(line.width));
+    let x = line.x + u16::try_from(at).unwrap_or(0).min(line.width - 1);
+    let style = if app.plot.has_keys { Theme::bold() } else { Theme::dim() };
+    for y in line.top()..line.bottom() {
+        buffer.set_string(x, y, if app.theme.ascii { ":" } else { "┊" }, style);
     }
+    buffer.set_string(x, line.bottom(), if app.theme.ascii { "^" } else { "▲" }, style);
 }
 
 fn day_time(app: &App, wall_ns: i64) -> String {
-    let text = app.clock_text(wall_ns);
-    format!(" {} ", text.split_once(' ').map_or(text.as_str(), |parts| parts.1))
+    let text = app.time_text(wall_ns);
+    // The header has the day and the zone.
+    format!(" {} ", text.split(' ').nth(1).unwrap_or(&text))
 }
 
 /// The column of a moment; moments before the window are in the first one.
@@ -153,7 +184,7 @@ fn column(wall_ns: i64, window: &Range<i64>, columns: usize) -> usize {
 }
 
 /// The extent of the values that touch each column; `None` where nothing was measured.
-fn extents(points: &[(PlotPoint, f64)], window: &Range<i64>, columns: usize) -> Vec<Extent> {
+fn extents(points: &[(HistoryPoint, f64)], window: &Range<i64>, columns: usize) -> Vec<Extent> {
     let mut extents: Vec<Extent> = vec![None; columns];
     for (point, value) in points {
         let from = column(point.begin_wall_ns, window, columns);
@@ -170,7 +201,7 @@ fn extents(points: &[(PlotPoint, f64)], window: &Range<i64>, columns: usize) -> 
 
 fn draw_line(
     app: &App,
-    points: &[(PlotPoint, f64)],
+    points: &[(HistoryPoint, f64)],
     top: f64,
     line: Rect,
     window: &Range<i64>,
@@ -240,8 +271,8 @@ fn put_cells(app: &App, cells: &[u32], line: Rect, buffer: &mut Buffer) {
 mod tests {
     use super::*;
 
-    fn point(begin: i64, end: i64) -> PlotPoint {
-        PlotPoint { begin_wall_ns: begin, end_wall_ns: end, ..PlotPoint::default() }
+    fn point(begin: i64, end: i64) -> HistoryPoint {
+        HistoryPoint { begin_wall_ns: begin, end_wall_ns: end, ..HistoryPoint::default() }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_tui::{App, FeedError, Play, Playback, Request, Seek};
+use cpumon_tui::{App, FeedError, HistoryPoint, Options, Play, Playback, Request, Seek, Subject};
 
 use crate::synthetic::{EPOCH_NS, Kind, interval, status};
 use crate::{app_of, picture, press};
@@ -246,9 +246,6 @@ fn nothing_is_drawn_again_without_a_reason() {
     app.on_age(Some(Duration::from_millis(100)));
     app.on_age(Some(Duration::from_millis(1200)));
     app.on_feed_ok();
-    app.on_clock(EPOCH_NS, "x".into());
-    assert!(app.take_dirty());
-    app.on_clock(EPOCH_NS, "x".into());
     assert!(!app.take_dirty());
     press(&mut app, "H");
     assert!(app.take_dirty());
@@ -257,28 +254,70 @@ fn nothing_is_drawn_again_without_a_reason() {
 #[test]
 fn history_is_asked_for_once_and_drawn() {
     let mut app = app_of(Kind::Normal);
-    assert_eq!(app.history_wanted(), None);
-    press(&mut app, "<Down>");
-    let (task, range) = app.history_wanted().unwrap();
     let before = screen(&mut app);
-    let point = cpumon_tui::HistoryPoint {
+    let (of, range) = app.history_wanted().unwrap();
+    assert_eq!(of, Subject::Host);
+    let point = HistoryPoint {
         begin_wall_ns: EPOCH_NS - 100_000_000_000,
         end_wall_ns: EPOCH_NS - 1_000_000_000,
         duration_ns: 99_000_000_000,
-        delta: cpumon_model::Delta { run_ns: 80_000_000_000, ..cpumon_model::Delta::default() },
+        capacity_ns: 4 * 99_000_000_000,
+        run_ns: 80_000_000_000,
     };
-    app.on_history(task, range, &[point]);
+    app.on_history(of, range, vec![point]);
     assert_eq!(app.history_wanted(), None);
     app.on_interval(Arc::new(interval(Kind::Normal, 101)));
     assert_eq!(app.history_wanted(), None);
     assert_ne!(before, screen(&mut app));
     // A longer plot reaches further back; a step into the past moves it.
     press(&mut app, "z");
-    assert!(app.history_wanted().is_some_and(|wanted| wanted.0 == task));
+    assert!(app.history_wanted().is_some_and(|wanted| wanted.0 == of));
     press(&mut app, "zzz");
     assert_eq!(app.history_wanted(), None);
     press(&mut app, "[");
-    assert!(app.history_wanted().is_some());
+    assert_eq!(app.history_wanted(), None, "the window stays and only the mark moves");
+    press(&mut app, "zz");
+    app.on_seek(Seek::At(EPOCH_NS), Ok(Some(Arc::new(interval(Kind::Normal, 0)))));
+    assert!(app.history_wanted().is_none_or(|wanted| wanted.0 == of));
+    press(&mut app, "<Down>");
+    assert!(matches!(app.history_wanted(), Some((Subject::Task(_), _))), "each task has its own");
+}
+
+#[test]
+fn the_plot_of_the_past_is_the_feeds_and_its_window_stays_around_the_mark() {
+    let mut app = App::new(&Options::default());
+    app.on_hosts("made up".into(), vec![status(Kind::Normal)], Some(status(Kind::Normal).info.host));
+    app.on_seek(Seek::At(EPOCH_NS), Ok(Some(Arc::new(interval(Kind::Normal, 300)))));
+    assert!(screen(&mut app).contains("whole host, all tasks %CPU no data"));
+    let (of, range) = app.history_wanted().unwrap();
+    let points: Vec<HistoryPoint> =
+        (0..400).map(|number| HistoryPoint::of_host(&interval(Kind::Normal, number))).collect();
+    app.on_history(of, range.clone(), points);
+    let text = screen(&mut app);
+    assert!(text.contains("whole host, all tasks %CPU mark 220.8 max 315.7"), "{text}");
+    for number in [299, 240, 150] {
+        app.on_seek(Seek::At(EPOCH_NS), Ok(Some(Arc::new(interval(Kind::Normal, number)))));
+        assert_eq!(app.history_wanted(), None, "{number}");
+    }
+    app.on_seek(Seek::At(EPOCH_NS), Ok(Some(Arc::new(interval(Kind::Normal, 20)))));
+    let (_, moved) = app.history_wanted().unwrap();
+    assert!(moved.start < range.start && moved.contains(&(EPOCH_NS + 20_000_000_000)));
+}
+
+#[test]
+fn all_moments_on_screen_are_in_the_time_zone_of_the_feed() {
+    fn in_berlin(wall_ns: i64) -> String {
+        let seconds = (wall_ns - EPOCH_NS) / 1_000_000_000;
+        format!("2026-11-21 15:{:02}:{:02} +01:00", 5 + seconds / 60, seconds % 60)
+    }
+    let mut app = app_of(Kind::Normal);
+    app.on_clock(in_berlin);
+    press(&mut app, "[");
+    let text = screen(&mut app);
+    assert!(text.contains("2026-11-21 15:06:40 +01:00") && text.contains(" 15:06:41 "), "{text}");
+    assert!(!text.contains("Z ") && !text.contains(" 14:"), "{text}");
+    app.on_seek(Seek::At(EPOCH_NS), Ok(None));
+    assert!(screen(&mut app).contains("no data for 2026-11-21 15:05:00 +01:00"));
 }
 
 #[test]

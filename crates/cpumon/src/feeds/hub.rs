@@ -9,7 +9,9 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::{Live, status::StoreState};
 use cpumon_receiver::hub::Hub;
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Subject};
+
+use super::points::point_of;
 
 /// The hub, the selected host, and the serial number of the last interval that was returned.
 #[derive(Debug)]
@@ -34,23 +36,6 @@ impl HubFeed {
             let local = hosts.iter().find(|host| host.trust == Trust::Local);
             self.selected = local.or(hosts.first()).map(|host| host.info.host);
         }
-    }
-}
-
-/// What a task did in an interval; zeros where it has no row.
-pub(super) fn history_point(interval: &Interval, task: Task) -> HistoryPoint {
-    let delta = match task {
-        Task::Process(key) => interval.process(key).map(|row| row.delta),
-        Task::Thread(key) => {
-            let at = interval.threads.binary_search_by_key(&key, |row| row.key).ok();
-            at.and_then(|at| interval.threads.get(at)).map(|row| row.delta)
-        }
-    };
-    HistoryPoint {
-        begin_wall_ns: interval.begin.wall_ns,
-        end_wall_ns: interval.end.wall_ns,
-        duration_ns: interval.duration_ns(),
-        delta: delta.unwrap_or_default(),
     }
 }
 
@@ -112,7 +97,7 @@ impl Feed for HubFeed {
         Ok(found.map(|shown| shown.interval))
     }
 
-    fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
         let recent = self.hub.after_serial(host, 0);
         let is_in_memory =
@@ -123,15 +108,15 @@ impl Feed for HubFeed {
             return Ok(None);
         }
         let inside = recent.iter().filter(|shown| wall_ns.contains(&shown.interval.end.wall_ns));
-        Ok(Some(inside.map(|shown| history_point(&shown.interval, task)).collect()))
+        Ok(Some(inside.map(|shown| point_of(&shown.interval, of)).collect()))
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
         super::parse_time(text, shown_wall_ns)
     }
 
-    fn format_time(&self, wall_ns: i64) -> String {
-        crate::when::show(wall_ns)
+    fn clock(&self) -> fn(i64) -> String {
+        crate::when::show
     }
 
     fn user_name(&self, uid: u32) -> Option<String> {

@@ -146,8 +146,8 @@ impl Feed for LocalFeed {
         super::parse_time(text, shown_wall_ns)
     }
 
-    fn format_time(&self, wall_ns: i64) -> String {
-        crate::when::show(wall_ns)
+    fn clock(&self) -> fn(i64) -> String {
+        crate::when::show
     }
 
     fn user_name(&self, uid: u32) -> Option<String> {

@@ -3,6 +3,7 @@
 
 mod hub;
 mod local;
+mod points;
 mod remote;
 mod replay;
 mod store;

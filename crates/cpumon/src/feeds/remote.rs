@@ -1,15 +1,16 @@
 //! [`RemoteFeed`]: a host of a receiver, over HTTP. A thread of its own sends the requests, so that keys never wait for the network.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_tui::{Feed, FeedError};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Subject};
 
-use super::Shared;
+use super::{Shared, points};
 use crate::client::{Client, ClientError};
 
 /// Most intervals that wait for the screens.
@@ -151,11 +152,16 @@ impl Feed for RemoteFeed {
         Ok(found.map(Arc::new))
     }
 
+    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+        let host = self.shared.lock().selected;
+        points::of_receiver(&self.client, host, of, &wall_ns)
+    }
+
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
         super::parse_time(text, shown_wall_ns)
     }
 
-    fn format_time(&self, wall_ns: i64) -> String {
-        crate::when::show(wall_ns)
+    fn clock(&self) -> fn(i64) -> String {
+        crate::when::show
     }
 }

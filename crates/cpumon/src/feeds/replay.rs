@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use cpumon_link::spool::{SpoolError, SpoolReader};
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Task};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Subject};
 use cpumon_wire::spool::SegmentHeader;
 
-use super::hub::history_point;
+use super::points::point_of;
 use crate::recording::{self, RecordingEvent};
 
 /// Most decoded segments in memory.
@@ -300,7 +300,7 @@ impl Feed for ReplayFeed {
         Ok(self.interval(position))
     }
 
-    fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         // The interval that contains the end of the range may end in the next segment.
         let (first, last) = (self.segment_at(wall_ns.start), self.segment_at(wall_ns.end) + 1);
         if last - first > MAX_HISTORY_SEGMENTS {
@@ -312,7 +312,7 @@ impl Feed for ReplayFeed {
                 let loaded = self.load(segment);
                 let within =
                     loaded.intervals.iter().filter(|interval| wall_ns.contains(&interval.end.wall_ns));
-                points.extend(within.map(|interval| history_point(interval, task)));
+                points.extend(within.map(|interval| point_of(interval, of)));
             }
         }
         Ok(Some(points))
@@ -341,7 +341,7 @@ impl Feed for ReplayFeed {
         super::parse_time(text, shown_wall_ns)
     }
 
-    fn format_time(&self, wall_ns: i64) -> String {
-        crate::when::show(wall_ns)
+    fn clock(&self) -> fn(i64) -> String {
+        crate::when::show
     }
 }

@@ -6,14 +6,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
+use cpumon_query::time::TimeRange;
 use cpumon_query::{Seek, seek};
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Task};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Subject, Task};
 
-use super::hub::history_point;
+use super::points::point_of;
 
 /// Time between two checks for new intervals.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
+/// More points than intervals on the plot, so that sums are read only where intervals are no longer stored.
+const PLOT_POINTS: usize = 36_000;
 
 /// The store, the selected host, and the end of the newest interval that was shown.
 #[derive(Debug)]
@@ -110,19 +113,24 @@ impl Feed for StoreFeed {
         Ok(found.map(Arc::new))
     }
 
-    fn history(&mut self, task: Task, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
         let mut points = Vec::new();
         // The store's range is open at its begin and closed at its end.
-        let query = Query::new(host).range(wall_ns.start.saturating_sub(1), wall_ns.end.saturating_sub(1));
-        let query = match task {
-            Task::Process(key) => query.what(What::Processes).filter(ProcessFilter::Key(key)),
+        let range =
+            TimeRange { since_ns: wall_ns.start.saturating_sub(1), until_ns: wall_ns.end.saturating_sub(1) };
+        let plan = self.reader.plan(host, range, PLOT_POINTS).map_err(|error| failed(&error))?;
+        let Some(plan) = plan.filter(|plan| plan.since_ns < plan.until_ns) else { return Ok(None) };
+        let query = Query::new(host).range(plan.since_ns, plan.until_ns);
+        let query = match of {
+            Subject::Host => query.what(What::Meta),
+            Subject::Task(Task::Process(key)) => query.what(What::Processes).filter(ProcessFilter::Key(key)),
             // A thread's key does not name its process, which the store filters by.
-            Task::Thread(_) => query,
+            Subject::Task(Task::Thread(_)) => query,
         };
         self.reader
-            .for_each_interval(&query, &mut |interval| {
-                points.push(history_point(interval, task));
+            .for_each_segment(&query, plan.resolution, &mut |segment| {
+                points.push(point_of(segment.interval, of));
                 ControlFlow::Continue(())
             })
             .map_err(|error| failed(&error))?;
@@ -133,7 +141,7 @@ impl Feed for StoreFeed {
         super::parse_time(text, shown_wall_ns)
     }
 
-    fn format_time(&self, wall_ns: i64) -> String {
-        crate::when::show(wall_ns)
+    fn clock(&self) -> fn(i64) -> String {
+        crate::when::show
     }
 }

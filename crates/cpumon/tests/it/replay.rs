@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use cpumon::feeds::{ReplayFeed, StoreFeed};
 use cpumon_model::Interval;
-use cpumon_tui::{Feed, Play, Seek, Task};
+use cpumon_tui::{Feed, Play, Seek, Subject, Task};
 
 use crate::made_up::write_log;
 use crate::support::{ok, run, text};
@@ -71,9 +71,14 @@ fn any_moment_shows_what_a_store_shows_that_took_the_log_over() {
         }
     }
     let middle = &intervals[200];
-    let task = Task::Process(middle.processes.iter().find(|row| row.delta.run_ns > 0).unwrap().key);
+    let task =
+        Subject::Task(Task::Process(middle.processes.iter().find(|row| row.delta.run_ns > 0).unwrap().key));
     let range = middle.end.wall_ns - 300_000_000..middle.end.wall_ns;
-    assert_eq!(feed.history(task, range.clone()).unwrap(), kept.history(task, range).unwrap());
+    for of in [task, Subject::Host] {
+        let played = feed.history(of, range.clone()).unwrap();
+        assert!(played.as_ref().is_some_and(|points| points.iter().any(|point| point.run_ns > 0)), "{of:?}");
+        assert_eq!(played, kept.history(of, range.clone()).unwrap(), "{of:?}");
+    }
 }
 
 #[test]
