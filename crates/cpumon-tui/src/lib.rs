@@ -23,7 +23,9 @@ mod view;
 
 pub use app::{App, Request};
 pub use batch::batch;
+pub use columns::{SortColumn, UnknownColumn};
 pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Subject, Task};
 pub use moment::{NoMoment, find_moment};
-pub use options::{BatchFormat, BatchOptions, Options, TuiError};
+pub use options::{BatchFormat, BatchOptions, Options, RowOptions, TuiError};
 pub use run::{is_utf8_locale, run};
+pub use view::UserFilter;

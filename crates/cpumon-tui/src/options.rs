@@ -4,7 +4,41 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use crate::columns::SortColumn;
+use crate::view::{UserFilter, View};
 use crate::{FeedError, NoMoment};
+
+/// Which rows are shown, and in which order.
+#[derive(Clone, Debug, Default)]
+pub struct RowOptions {
+    /// The column that sorts; `None`: CPU.
+    pub sort: Option<SortColumn>,
+    /// Shows so many rows at most.
+    pub limit: Option<usize>,
+    /// Leaves out rows that did nothing.
+    pub active: bool,
+    /// Shows only the processes of this user.
+    pub user: Option<UserFilter>,
+    /// Shows only rows that hold this text, in any case.
+    pub filter: String,
+}
+
+impl RowOptions {
+    /// The view that a user asked for at the start.
+    pub(crate) fn view(&self, threads: bool, pids: &[u32]) -> View {
+        let usual = View::default();
+        View {
+            threads,
+            pids: pids.iter().copied().collect(),
+            sort: self.sort.map_or(usual.sort, SortColumn::col),
+            limit: self.limit,
+            hide_idle: self.active,
+            user: self.user.clone(),
+            filter: self.filter.to_ascii_lowercase(),
+            ..usual
+        }
+    }
+}
 
 /// How the screens start.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +51,8 @@ pub struct Options {
     pub pids: Vec<u32>,
     /// Opens with the threads of all processes shown.
     pub threads: bool,
+    /// Which rows, in which order.
+    pub rows: RowOptions,
     /// No colors, whatever the terminal can do. `NO_COLOR` in the environment (not empty) does the same.
     pub no_color: bool,
     /// Only ASCII characters: bars and marks without box drawing and braille. Chosen by itself where the locale is not UTF-8.
@@ -49,6 +85,8 @@ pub struct BatchOptions {
     pub pids: Vec<u32>,
     /// Prints a row a thread instead of a row a process.
     pub threads: bool,
+    /// Which rows, in which order.
+    pub rows: RowOptions,
     /// Columns for people or JSON for programs.
     pub format: BatchFormat,
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{Fields, Interval, ProcessKey};
+use cpumon_model::{Fields, Interval, ProcessInfo, ProcessKey};
 
 use crate::columns::Col;
 use crate::rows::RowId;
@@ -16,6 +16,28 @@ pub(crate) enum Layout {
     Tree,
     /// Processes under their program.
     Groups,
+}
+
+/// A user by name or id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UserFilter {
+    /// As the user wrote it.
+    pub text: String,
+    /// The id, where it is known.
+    pub uid: Option<u32>,
+}
+
+impl UserFilter {
+    /// `uid`: the id of this name where the host's names are this machine's. A number is an id.
+    #[must_use]
+    pub fn new(text: &str, uid: Option<u32>) -> Self {
+        let by_text = if text == "root" { Some(0) } else { text.parse().ok() };
+        Self { text: text.to_owned(), uid: by_text.or(uid) }
+    }
+
+    pub(crate) fn allows(&self, info: &ProcessInfo) -> bool {
+        self.uid == Some(info.uid)
+    }
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -61,6 +83,10 @@ pub(crate) struct View {
     pub filter: String,
     /// Only these pids; empty for all.
     pub pids: HashSet<u32>,
+    /// Only this user's processes.
+    pub user: Option<UserFilter>,
+    /// So many rows at most.
+    pub limit: Option<usize>,
     /// Rows that did nothing are left out.
     pub hide_idle: bool,
     /// Processes whose threads are shown, groups whose processes are shown.
@@ -85,6 +111,8 @@ impl Default for View {
             unit: Unit::OneCpu,
             filter: String::new(),
             pids: HashSet::new(),
+            user: None,
+            limit: None,
             hide_idle: false,
             open: HashSet::new(),
             closed: HashSet::new(),

@@ -8,12 +8,14 @@ use anyhow::{Context, anyhow};
 use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
 use cpumon_model::{HostStatus, Trust};
-use cpumon_tui::{BatchOptions, Feed, NoMoment, Options, TuiError, find_moment};
+use cpumon_tui::{
+    BatchOptions, Feed, NoMoment, Options, RowOptions, SortColumn, TuiError, UserFilter, find_moment,
+};
 
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
 use crate::exit::{Outcome, Usage};
-use crate::feeds::{LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
+use crate::feeds::{self, LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::paths::{explain, store_for_reading};
 use crate::screen;
 use crate::signals::Signals;
@@ -25,10 +27,14 @@ const MAX_NAMED: usize = 8;
 /// `cpumon top`.
 pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     check(args)?;
+    if is_local(args) {
+        check_pids(&args.pid)?;
+    }
+    let rows = rows(args)?;
     let signals = Signals::install()?;
     let mut feed = feed(args)?;
     if args.batch {
-        return batch(args, &signals, &mut *feed);
+        return batch(args, rows, &signals, &mut *feed);
     }
     // Before the screens open: they would hide that the moment has no data behind another one.
     if let Some(at) = args.at
@@ -41,6 +47,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
         at_wall_ns: args.at.map(|at| at.wall_ns),
         pids: args.pid.clone(),
         threads: args.threads,
+        rows,
         ..Options::default()
     };
     screen::show(feed, options)?;
@@ -65,6 +72,54 @@ fn check(args: &TopArgs) -> Result<(), Usage> {
     Ok(())
 }
 
+/// Which rows, in which order.
+fn rows(args: &TopArgs) -> Result<RowOptions, Usage> {
+    if args.batch && args.sort == Some(SortColumn::SEEN) {
+        let text = "--sort seen is the run time while the screens are open; with --batch sort by cpu";
+        return Err(Usage(text.to_owned()));
+    }
+    Ok(RowOptions {
+        sort: args.sort,
+        limit: args.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
+        active: args.active,
+        user: args.user.as_deref().map(|name| user(args, name)).transpose()?,
+        filter: args.filter.clone().unwrap_or_default(),
+    })
+}
+
+/// A user of this machine by its name, of another one by its id: another machine's names are its own.
+fn user(args: &TopArgs, name: &str) -> Result<UserFilter, Usage> {
+    let is_here = args.host.is_none() && args.replay.is_none() && args.store.is_none();
+    let by_name = feeds::users().into_iter().find(|(_, known)| is_here && known == name).map(|(uid, _)| uid);
+    let filter = UserFilter::new(name, by_name);
+    match filter.uid {
+        Some(_) => Ok(filter),
+        None if is_here => {
+            Err(Usage(format!("this machine has no user {name:?}; --user takes a name or an id")))
+        }
+        None => {
+            Err(Usage(format!("the name {name:?} is of this machine; --user takes an id of another host")))
+        }
+    }
+}
+
+/// Whether this machine is measured.
+fn is_local(args: &TopArgs) -> bool {
+    args.replay.is_none() && args.host.is_none() && args.at.is_none() && args.store.is_none()
+}
+
+/// An empty list without a reason would seem to be an answer.
+fn check_pids(pids: &[u32]) -> anyhow::Result<()> {
+    let is_there = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
+    if pids.is_empty() || pids.iter().any(is_there) { Ok(()) } else { Err(no_rows_of(pids)) }
+}
+
+fn no_rows_of(pids: &[u32]) -> anyhow::Error {
+    let listed: Vec<String> = pids.iter().map(u32::to_string).collect();
+    let word = if pids.len() == 1 { "process" } else { "processes" };
+    anyhow!("there is no {word} {}; `cpumon top -b` lists the process ids", listed.join(", "))
+}
+
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     if let Some(dir) = &args.replay {
         // Programs read batch output, so it is not paced.
@@ -76,7 +131,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     let host = args.host.as_deref();
     match host {
         Some(name) if args.at.is_none() && args.store.is_none() => remote_or_store(args, name),
-        None if args.at.is_none() && args.store.is_none() => {
+        None if is_local(args) => {
             let interval = args.interval.unwrap_or(SourceOptions::default().interval);
             let source = args.source.source_options(interval, LIVE_PROBES);
             let options = SamplerOptions { source, ..SamplerOptions::default() };
@@ -153,7 +208,12 @@ fn missing(nothing: &NoMoment) -> Outcome {
     Outcome::DataMissing
 }
 
-fn batch(args: &TopArgs, signals: &Signals, feed: &mut dyn Feed) -> anyhow::Result<Outcome> {
+fn batch(
+    args: &TopArgs,
+    rows: RowOptions,
+    signals: &Signals,
+    feed: &mut dyn Feed,
+) -> anyhow::Result<Outcome> {
     let (format, path) = args.batch_output();
     let options = BatchOptions {
         stop: signals.stop().clone(),
@@ -162,6 +222,7 @@ fn batch(args: &TopArgs, signals: &Signals, feed: &mut dyn Feed) -> anyhow::Resu
         at_wall_ns: args.at.map(|at| at.wall_ns),
         pids: args.pid.clone(),
         threads: args.threads,
+        rows,
         format: match format {
             BatchFormat::Text => cpumon_tui::BatchFormat::Text,
             BatchFormat::Json => cpumon_tui::BatchFormat::Json,
@@ -174,8 +235,11 @@ fn batch(args: &TopArgs, signals: &Signals, feed: &mut dyn Feed) -> anyhow::Resu
         None => Box::new(io::stdout().lock()),
     };
     let mut out = BufWriter::new(to);
-    match cpumon_tui::batch(feed, &options, &mut out).and_then(|()| out.flush().map_err(TuiError::Output)) {
+    match cpumon_tui::batch(feed, &options, &mut out)
+        .and_then(|rows| out.flush().map(|()| rows).map_err(TuiError::Output))
+    {
         Err(TuiError::NoMoment(nothing)) => Ok(missing(&nothing)),
-        ended => ended.map(|()| signals.outcome()).map_err(Into::into),
+        Ok(0) if !args.pid.is_empty() => Err(no_rows_of(&args.pid)),
+        ended => ended.map(|_| signals.outcome()).map_err(Into::into),
     }
 }

@@ -57,11 +57,7 @@ impl App {
     /// A state without data.
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        let view = View {
-            threads: options.threads,
-            pids: options.pids.iter().copied().collect(),
-            ..View::default()
-        };
+        let view = options.rows.view(options.threads, &options.pids);
         Self {
             theme: Theme { color: !options.no_color, ascii: options.ascii },
             view,

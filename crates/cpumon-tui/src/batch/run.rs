@@ -14,7 +14,6 @@ use crate::history::RunTotals;
 use crate::moment::find_moment;
 use crate::options::BatchFormat;
 use crate::rows::RowList;
-use crate::view::View;
 use crate::{BatchOptions, Feed, FeedError, TuiError};
 
 /// How often an idle feed is asked again.
@@ -22,15 +21,15 @@ const POLL: Duration = Duration::from_millis(20);
 /// How long a failing feed is asked again before batch mode gives up.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Prints intervals as they come until [`BatchOptions`] says it is enough.
-pub fn batch(feed: &mut dyn Feed, options: &BatchOptions, out: &mut dyn Write) -> Result<(), TuiError> {
+/// Prints intervals as they come until [`BatchOptions`] says it is enough. Returns how many rows they had.
+pub fn batch(feed: &mut dyn Feed, options: &BatchOptions, out: &mut dyn Write) -> Result<usize, TuiError> {
     if let Some(wall_ns) = options.at_wall_ns {
         let found = find_moment(feed, wall_ns).map_err(TuiError::Feed)?;
         let interval = found.map_err(TuiError::NoMoment)?;
         return print(feed, &interval, options, 0, out).map_err(TuiError::Output);
     }
     let delay_ns = options.delay.map_or(0, |delay| i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX));
-    let (mut printed, mut left_out) = (0_u64, 0_u64);
+    let (mut printed, mut left_out, mut rows) = (0_u64, 0_u64, 0);
     let mut last_end: Option<i64> = None;
     while options.iterations.is_none_or(|most| printed < most) {
         let Some(interval) = wait(feed, options)? else { break };
@@ -41,11 +40,11 @@ pub fn batch(feed: &mut dyn Feed, options: &BatchOptions, out: &mut dyn Write) -
             left_out += 1;
             continue;
         }
-        print(feed, &interval, options, left_out, out).map_err(TuiError::Output)?;
+        rows += print(feed, &interval, options, left_out, out).map_err(TuiError::Output)?;
         (last_end, left_out) = (Some(end), 0);
         printed += 1;
     }
-    Ok(())
+    Ok(rows)
 }
 
 /// The next interval; `None` when asked to stop.
@@ -73,9 +72,8 @@ fn print(
     options: &BatchOptions,
     left_out: u64,
     out: &mut dyn Write,
-) -> io::Result<()> {
-    let view =
-        View { threads: options.threads, pids: options.pids.iter().copied().collect(), ..View::default() };
+) -> io::Result<usize> {
+    let view = options.rows.view(options.threads, &options.pids);
     let rows = RowList::build(interval, &view, &RunTotals::default());
     let status = feed.hosts().into_iter().find(|status| status.info.host == interval.host);
     let listing = Listing { interval, status: status.as_ref(), view: &view, rows: &rows, left_out };
@@ -83,5 +81,6 @@ fn print(
         BatchFormat::Json => write_json(&listing, out)?,
         BatchFormat::Text => write_text(feed, &listing, out)?,
     }
-    out.flush()
+    out.flush()?;
+    Ok(rows.rows.len())
 }

@@ -6,7 +6,7 @@ use cpumon_model::Align;
 use crate::columns::column::Col;
 use crate::view::{Layout, View};
 
-const ORDER: [Col; 22] = [
+pub(super) const ORDER: [Col; 22] = [
     Col::Id,
     Col::Owner,
     Col::User,

@@ -3,7 +3,9 @@
 mod cells;
 mod choose;
 mod column;
+mod sort_column;
 
 pub(crate) use cells::{Cells, NONE};
 pub(crate) use choose::{ColumnPlace, choose};
 pub(crate) use column::Col;
+pub use sort_column::{SortColumn, UnknownColumn};

@@ -13,12 +13,14 @@ use crate::view::{Layout, View};
 impl RowList {
     pub(crate) fn build(interval: &Interval, view: &View, seen: &RunTotals) -> Self {
         let input = Input { interval, view, sorter: Sorter::new(interval, view, seen) };
-        match view.layout {
+        let mut list = match view.layout {
             Layout::List if view.threads => input.flat_threads(),
             Layout::List => input.list(),
             Layout::Tree => tree::build(&input),
             Layout::Groups => groups::build(&input),
-        }
+        };
+        list.rows.truncate(view.limit.unwrap_or(usize::MAX));
+        list
     }
 }
 
@@ -38,15 +40,21 @@ impl Input<'_> {
 
     fn flat_threads(&self) -> RowList {
         // Once for each process: all of its threads share the answer.
-        let wanted: Vec<bool> =
-            self.interval.processes.iter().map(|process| self.allows_pid(process.key.pid)).collect();
+        let wanted: Vec<bool> = self
+            .interval
+            .processes
+            .iter()
+            .map(|process| self.allows_pid(process.key.pid) && self.allows_user(process))
+            .collect();
         let named: Vec<bool> =
             self.interval.processes.iter().map(|process| self.names_match(process)).collect();
         let mut shown: Vec<u32> = Vec::with_capacity(self.interval.threads.len());
         for (at, thread) in self.interval.threads.iter().enumerate() {
             let owner = self.interval.processes.binary_search_by_key(&thread.process, |row| row.key);
             let (is_wanted, is_named) = owner
-                .map_or((self.allows_pid(thread.process.pid), false), |owner| (wanted[owner], named[owner]));
+                .map_or((self.allows_pid(thread.process.pid) && self.view.user.is_none(), false), |owner| {
+                    (wanted[owner], named[owner])
+                });
             if is_wanted && !self.is_hidden(&thread.delta) && (is_named || self.thread_matches(thread)) {
                 shown.push(index(at));
             }

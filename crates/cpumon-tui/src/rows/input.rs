@@ -22,6 +22,7 @@ impl Input<'_> {
             self.interval.processes.get(*at).is_some_and(|process| {
                 let below = threads.of(index(*at));
                 self.allows_pid(process.key.pid)
+                    && self.allows_user(process)
                     && !self.is_hidden(&process.delta)
                     && (self.names_match(process) || below.iter().any(|at| self.thread_at_matches(*at)))
             })
@@ -35,6 +36,10 @@ impl Input<'_> {
 
     pub(super) fn allows_pid(&self, pid: u32) -> bool {
         self.view.pids.is_empty() || self.view.pids.contains(&pid)
+    }
+
+    pub(super) fn allows_user(&self, process: &ProcessInterval) -> bool {
+        self.view.user.as_ref().is_none_or(|user| user.allows(&process.info))
     }
 
     pub(super) fn names_match(&self, process: &ProcessInterval) -> bool {

@@ -44,10 +44,11 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
         draw_row(app, &cells, &ShownRow { row, item: &item, line }, &places, buffer);
     }
     if app.rows.rows.is_empty() && area.height > 2 {
-        let text = if app.view.filter.is_empty() && app.view.pids.is_empty() {
-            "this interval has no rows"
-        } else {
+        let is_filtered = !app.view.filter.is_empty() || !app.view.pids.is_empty() || app.view.user.is_some();
+        let text = if is_filtered {
             "no row matches the filter (Esc clears it)"
+        } else {
+            "this interval has no rows"
         };
         buffer.set_stringn(area.x + 1, area.y + 1, text, usize::from(area.width) - 1, Theme::dim());
     }

@@ -37,6 +37,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             example("Show this machine", "cpumon top"),
             example("Show a host of the receiver on this machine", "cpumon top --host device1"),
             example("Show what ran an hour ago", "cpumon top --at 1h"),
+            example(
+                "Print the 10 processes of alice that waited longest for a CPU",
+                "cpumon top -b -n 1 --user alice --active --sort ready --limit 10",
+            ),
             example("Print ten intervals of 2 seconds as JSON lines", "cpumon top -b -n 10 -d 2s --json"),
         ],
     ),

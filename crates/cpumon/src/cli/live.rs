@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use cpumon_agent::DiscoverArgs;
 use cpumon_collect::parse_interval;
 use cpumon_query::fleet::HostOrder;
+use cpumon_tui::SortColumn;
 
 use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs};
 use crate::units::{count, duration};
@@ -19,6 +20,7 @@ fn pid(text: &str) -> Result<u32, String> {
 
 /// `cpumon top`.
 #[derive(Clone, Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 pub struct TopArgs {
     /// Show this host of a receiver (with --at: of a store) instead of this machine
     #[arg(long, value_name = "NAME")]
@@ -53,6 +55,21 @@ pub struct TopArgs {
     /// Show a row for each thread
     #[arg(short = 'H', long)]
     pub threads: bool,
+    /// Sort by this column, such as cpu, ready, blocked, wait, pid or name; a wrong name lists all
+    #[arg(long, value_name = "COLUMN")]
+    pub sort: Option<SortColumn>,
+    /// Show so many rows at most
+    #[arg(long, value_name = "N", value_parser = count)]
+    pub limit: Option<u64>,
+    /// Leave out rows that did nothing
+    #[arg(long)]
+    pub active: bool,
+    /// Only processes of this user, by name or id
+    #[arg(long, value_name = "NAME")]
+    pub user: Option<String>,
+    /// Only rows whose name, command line, container or id contains this text
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
     /// With --batch: write to this file instead of standard output
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,

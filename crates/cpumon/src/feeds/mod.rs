@@ -48,7 +48,7 @@ fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> 
 }
 
 /// Names of this machine's users by id, from passwd(5).
-fn users() -> HashMap<u32, String> {
+pub(crate) fn users() -> HashMap<u32, String> {
     let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     text.lines()
         .filter_map(|line| {
