@@ -28,4 +28,4 @@ pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Subject, Tas
 pub use moment::{NoMoment, find_moment};
 pub use options::{BatchFormat, BatchOptions, Options, RowOptions, TuiError};
 pub use run::{is_utf8_locale, run};
-pub use view::UserFilter;
+pub use view::{GroupBy, UserFilter};

@@ -1,6 +1,6 @@
 //! [`View`]: how the user wants to see an interval. It outlives intervals, so rows are identified by their task, never by position.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use cpumon_model::{Fields, Interval, ProcessInfo, ProcessKey};
 
@@ -14,8 +14,43 @@ pub(crate) enum Layout {
     List,
     /// Processes under their parents.
     Tree,
-    /// Processes under their program.
+    /// Processes under what they have in common.
     Groups,
+}
+
+/// What the processes of a group have in common.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum GroupBy {
+    /// The same program.
+    #[default]
+    Program,
+    /// The same real user.
+    User,
+    /// The same systemd unit.
+    Service,
+    /// The same container or systemd unit.
+    Container,
+}
+
+impl GroupBy {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Program => "program",
+            Self::User => "user",
+            Self::Service => "service",
+            Self::Container => "container",
+        }
+    }
+
+    /// The next grouping; `None` after the last.
+    pub(crate) fn next(self) -> Option<Self> {
+        match self {
+            Self::Program => Some(Self::User),
+            Self::User => Some(Self::Service),
+            Self::Service => Some(Self::Container),
+            Self::Container => None,
+        }
+    }
 }
 
 /// A user by name or id.
@@ -87,6 +122,10 @@ pub(crate) struct View {
     pub user: Option<UserFilter>,
     /// So many rows at most.
     pub limit: Option<usize>,
+    /// Names of users, where they are known.
+    pub users: HashMap<u32, String>,
+    /// What groups are made of.
+    pub group_by: GroupBy,
     /// Rows that did nothing are left out.
     pub hide_idle: bool,
     /// Processes whose threads are shown, groups whose processes are shown.
@@ -113,6 +152,8 @@ impl Default for View {
             pids: HashSet::new(),
             user: None,
             limit: None,
+            users: HashMap::new(),
+            group_by: GroupBy::default(),
             hide_idle: false,
             open: HashSet::new(),
             closed: HashSet::new(),

@@ -5,8 +5,10 @@ mod plot_data;
 mod plot_state;
 mod state;
 mod types;
+mod users;
 
 pub(crate) use cursor::Move;
 pub use state::App;
 pub use types::Request;
 pub(crate) use types::{Clock, Mode, Pane, Prompt};
+pub(crate) use users::UserRow;

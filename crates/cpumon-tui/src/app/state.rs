@@ -208,8 +208,12 @@ impl App {
         // Uids come from other machines: a sender that invents them must not fill the memory.
         if self.users.len() >= 10_000 {
             self.users.clear();
+            self.view.users.clear();
         }
         self.is_dirty |= name.is_some();
+        if let Some(name) = &name {
+            self.view.users.insert(uid, name.clone());
+        }
         self.users.insert(uid, name);
     }
 
@@ -311,6 +315,7 @@ impl App {
         self.recent = Recent::default();
         self.seen = RunTotals::default();
         self.users.clear();
+        self.view.users.clear();
         self.plot.forget();
     }
 }

@@ -44,6 +44,8 @@ pub(crate) enum Mode {
     Help(u16),
     /// The list of hosts, at one of them.
     Hosts(usize),
+    /// The users of the interval on screen, at one of them; 0 is everyone.
+    Users(usize),
     /// A line of text.
     Prompt(Prompt, String),
 }

@@ -6,7 +6,7 @@ use crate::app::{App, Clock, Mode, Move, Pane, Prompt, Request};
 use crate::columns::{Col, choose};
 use crate::csv::export;
 use crate::feed::{Play, Seek};
-use crate::view::{Layout, Unit};
+use crate::view::{GroupBy, Layout, Unit};
 
 impl App {
     /// Takes in a key.
@@ -24,6 +24,10 @@ impl App {
                 None
             }
             Mode::Hosts(at) => self.on_hosts_key(key.code, at),
+            Mode::Users(at) => {
+                self.on_users_key(key.code, at);
+                None
+            }
             Mode::Prompt(prompt, text) => self.on_prompt_key(key, prompt, text),
         }
     }
@@ -39,6 +43,7 @@ impl App {
             KeyCode::Char('\\') | KeyCode::F(4) => {
                 self.mode = Mode::Prompt(Prompt::Filter, self.view.filter.clone());
             }
+            KeyCode::Char('u') => self.open_users(),
             KeyCode::Char('b') => self.mode = Mode::Prompt(Prompt::GoTo, String::new()),
             KeyCode::Char('e') => return self.export_request(),
             KeyCode::Char(' ') if self.playback.is_some() => return Some(Request::Play(Play::Toggle)),
@@ -108,7 +113,7 @@ impl App {
         match code {
             KeyCode::Char('H') => view.threads = !view.threads,
             KeyCode::Char('t') | KeyCode::F(5) => view.layout = toggled(view.layout, Layout::Tree),
-            KeyCode::Char('g') => view.layout = toggled(view.layout, Layout::Groups),
+            KeyCode::Char('g') => self.next_grouping(),
             KeyCode::Char('I' | '%') => {
                 view.unit = if view.unit == Unit::OneCpu { Unit::Host } else { Unit::OneCpu };
             }
@@ -123,6 +128,21 @@ impl App {
             _ => return,
         }
         self.rebuild();
+    }
+
+    /// Program, user, service, container, and the list again.
+    fn next_grouping(&mut self) {
+        let next = match self.view.layout {
+            Layout::Groups => self.view.group_by.next(),
+            _ => Some(GroupBy::default()),
+        };
+        // Groups of another kind are other rows, even if they are called alike.
+        self.cursor.clear();
+        self.view.layout = if next.is_some() { Layout::Groups } else { Layout::List };
+        self.view.group_by = next.unwrap_or_default();
+        self.on_notice(
+            next.map_or("not grouped".into(), |by| format!("grouped by {}; g again for the next", by.name())),
+        );
     }
 
     fn follow(&mut self) {
@@ -197,6 +217,8 @@ impl App {
             self.search.clear();
         } else if !self.view.filter.is_empty() {
             self.view.filter.clear();
+            self.rebuild();
+        } else if self.view.user.take().is_some() {
             self.rebuild();
         } else {
             self.cursor.clear();

@@ -2,7 +2,8 @@
 
 use ratatui::crossterm::event::KeyCode;
 
-use crate::app::{App, Mode, Request};
+use crate::app::{App, Mode, Request, UserRow};
+use crate::view::UserFilter;
 
 impl App {
     pub(super) fn on_help_key(&mut self, code: KeyCode, line: u16) {
@@ -16,20 +17,44 @@ impl App {
         };
     }
 
+    pub(super) fn open_users(&mut self) {
+        let users = self.users_shown();
+        let is_chosen =
+            |user: &UserRow| self.view.user.as_ref().is_some_and(|chosen| chosen.uid == Some(user.uid));
+        self.mode = Mode::Users(users.iter().position(is_chosen).map_or(0, |at| at + 1));
+    }
+
+    pub(super) fn on_users_key(&mut self, code: KeyCode, at: usize) {
+        let users = self.users_shown();
+        let last = users.len();
+        let at = at.min(last);
+        self.mode = moved(code, at, last).map_or(Mode::Grid, Mode::Users);
+        if code == KeyCode::Enter {
+            let chosen = at.checked_sub(1).and_then(|at| users.get(at));
+            self.view.user = chosen.map(|user| UserFilter::new(&user.name, Some(user.uid)));
+            self.rebuild();
+        }
+    }
+
     pub(super) fn on_hosts_key(&mut self, code: KeyCode, at: usize) -> Option<Request> {
         let last = self.hosts.len().saturating_sub(1);
         // The list may have become shorter since it was drawn.
         let at = at.min(last);
-        self.mode = match code {
-            KeyCode::Up | KeyCode::Char('k') => Mode::Hosts(at.saturating_sub(1)),
-            KeyCode::Down | KeyCode::Char('j') => Mode::Hosts((at + 1).min(last)),
-            KeyCode::PageUp => Mode::Hosts(at.saturating_sub(10)),
-            KeyCode::PageDown => Mode::Hosts((at + 10).min(last)),
-            KeyCode::Home => Mode::Hosts(0),
-            KeyCode::End => Mode::Hosts(last),
-            _ => Mode::Grid,
-        };
+        self.mode = moved(code, at, last).map_or(Mode::Grid, Mode::Hosts);
         let chosen = self.hosts.get(at).filter(|_| code == KeyCode::Enter)?;
         Some(Request::Select(chosen.info.host))
     }
+}
+
+/// The place in a list after a key; `None` for keys that close it.
+fn moved(code: KeyCode, at: usize, last: usize) -> Option<usize> {
+    Some(match code {
+        KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
+        KeyCode::Down | KeyCode::Char('j') => (at + 1).min(last),
+        KeyCode::PageUp => at.saturating_sub(10),
+        KeyCode::PageDown => (at + 10).min(last),
+        KeyCode::Home => 0,
+        KeyCode::End => last,
+        _ => return None,
+    })
 }

@@ -1,12 +1,18 @@
-//! Groups: one row for each program, with its processes below if it is open.
+//! Groups: one row for each program, user, service or container, with its processes below if it is open.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+
+use cpumon_model::{ProcessInfo, ProcessInterval, SourceKind};
 
 use crate::rows::input::Input;
 use crate::rows::types::{Fold, GridRow, Group, RowId, RowKind, RowList, index};
+use crate::view::GroupBy;
 
 /// The name under which kernel threads come together.
 const KERNEL: &str = "(kernel threads)";
+/// Of what belongs to no container or unit, or whose user is unknown.
+const NONE: &str = "(none)";
 
 pub(crate) fn build(input: &Input<'_>) -> RowList {
     let threads = input.threads_by_process();
@@ -33,15 +39,37 @@ pub(crate) fn build(input: &Input<'_>) -> RowList {
     RowList { rows, groups }
 }
 
-/// Groups by name. Kernel threads are one group: their names count up per CPU and job.
+/// Whose group a process is in. Kernel threads are one program: their names count up per CPU and job. The other names are those
+/// of `cpumon report`.
+fn group_name<'a>(input: &Input<'a>, process: &'a ProcessInterval) -> Cow<'a, str> {
+    let info = &process.info;
+    let or_none = |text: Cow<'a, str>| if text.is_empty() { NONE.into() } else { text };
+    match input.view.group_by {
+        GroupBy::Program if info.is_kernel => KERNEL.into(),
+        GroupBy::Program => (&*info.name).into(),
+        // What a v1 device sends has no user.
+        GroupBy::User if matches!(input.interval.source, SourceKind::V1 | SourceKind::Legacy) => NONE.into(),
+        GroupBy::User => user_label(input, info),
+        GroupBy::Service => or_none(info.service()),
+        GroupBy::Container => or_none((&*info.container).into()),
+    }
+}
+
+fn user_label<'a>(input: &Input<'a>, info: &'a ProcessInfo) -> Cow<'a, str> {
+    match input.view.users.get(&info.uid) {
+        Some(name) => name.as_str().into(),
+        None => info.user_name().map_or_else(|| info.uid.to_string().into(), Cow::from),
+    }
+}
+
+/// Groups by name.
 fn collect(input: &Input<'_>, processes: &[u32]) -> Vec<Group> {
-    let mut by_name: HashMap<&str, usize> = HashMap::new();
+    let mut by_name: HashMap<Cow<'_, str>, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for &at in processes {
         let Some(process) = input.interval.processes.get(at as usize) else { continue };
-        let name = if process.info.is_kernel { KERNEL } else { &*process.info.name };
-        let place = *by_name.entry(name).or_insert_with(|| {
-            groups.push(Group { name: name.into(), ..Group::default() });
+        let place = *by_name.entry(group_name(input, process)).or_insert_with_key(|name| {
+            groups.push(Group { name: (&**name).into(), ..Group::default() });
             groups.len() - 1
         });
         if let Some(group) = groups.get_mut(place) {

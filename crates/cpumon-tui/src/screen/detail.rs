@@ -12,6 +12,7 @@ use crate::rows::{Group, Item};
 use crate::screen::health::{events_per_sec, losses};
 use crate::text::{clip, rate, safe, seconds, short, total, width};
 use crate::theme::Theme;
+use crate::view::GroupBy;
 
 /// A label and its value.
 type Entry = (&'static str, String);
@@ -70,7 +71,7 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     };
     let cells = Cells::new(shown, &app.view, app.theme, &app.users, None);
     let mut entries = match item {
-        Item::Group(group) => about_group(group, shown),
+        Item::Group(group) => about_group(group, app.view.group_by, shown),
         Item::Process(process) => about_process(&cells, process),
         Item::Thread(thread) => about_thread(&cells, thread),
     };
@@ -202,7 +203,7 @@ fn blocked(cells: &Cells<'_>, item: &Item<'_>) -> String {
     text
 }
 
-fn about_group(group: &Group, shown: &Interval) -> Vec<Entry> {
+fn about_group(group: &Group, by: GroupBy, shown: &Interval) -> Vec<Entry> {
     let pids: Vec<String> = group
         .processes
         .iter()
@@ -211,7 +212,7 @@ fn about_group(group: &Group, shown: &Interval) -> Vec<Entry> {
         .map(|row| row.key.pid.to_string())
         .collect();
     vec![
-        ("program", format!("{}, {} processes", safe(&group.name), group.processes.len())),
+        (by.name(), format!("{}, {} processes", safe(&group.name), group.processes.len())),
         ("threads", group.thread_rows.to_string()),
         ("pids", pids.join(" ")),
     ]

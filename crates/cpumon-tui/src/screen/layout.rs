@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use crate::app::{App, Mode, Pane, Prompt};
 use crate::columns::{Cells, Col};
-use crate::screen::{detail, grid, header, help, hosts, plot};
+use crate::screen::{detail, grid, header, help, hosts, plot, users};
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
 
@@ -48,6 +48,7 @@ impl App {
         match self.mode {
             Mode::Help(from) => help::draw(self, from, frame),
             Mode::Hosts(at) => hosts::draw(self, at, frame),
+            Mode::Users(at) => users::draw(self, at, frame),
             Mode::Grid | Mode::Prompt(..) => {}
         }
         if self.theme.ascii {

@@ -12,3 +12,4 @@ mod ledger;
 mod parts;
 mod plot;
 mod popup;
+mod users;

@@ -120,7 +120,7 @@ fn subject(app: &App) -> String {
     match id {
         RowId::Process(key) => format!("process {} {name}", key.pid),
         RowId::Thread(key) => format!("thread {} {name}", key.tid),
-        RowId::Group(name) => format!("program {}", crate::text::safe(name)),
+        RowId::Group(name) => format!("{} {}", app.view.group_by.name(), crate::text::safe(name)),
     }
 }
 
