@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use ratatui::layout::Rect;
+
 use crate::feed::Subject;
 use crate::history::FeedHistory;
 
@@ -24,6 +26,8 @@ pub(crate) struct PlotState {
     histories: VecDeque<FeedHistory>,
     /// Arrow keys move the mark on the plot and not the selection.
     pub has_keys: bool,
+    /// Where the line was drawn last; empty if it was not.
+    pub line: Rect,
 }
 
 impl PlotState {

@@ -1,11 +1,13 @@
 //! Keys of the grid: those of top, htop and atop where they agree. `screen/help.rs` lists them.
 
+use std::ops::ControlFlow;
+
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use crate::app::{App, Clock, Mode, Move, Pane, Prompt, Request};
 use crate::columns::{Col, choose};
 use crate::csv::export;
-use crate::feed::{Play, Seek};
+use crate::feed::Play;
 use crate::view::{GroupBy, Layout, Unit};
 
 impl App {
@@ -33,6 +35,18 @@ impl App {
     }
 
     fn on_grid_key(&mut self, key: KeyEvent) -> Option<Request> {
+        if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+            self.on_notice(format!("no such key: {}+{} (see ?)", key.modifiers, key.code));
+            return None;
+        }
+        if self.plot.has_keys
+            && let ControlFlow::Break(request) = self.on_plot_key(key.code)
+        {
+            return request;
+        }
+        if let ControlFlow::Break(request) = self.on_time_key(key.code) {
+            return request;
+        }
         match key.code {
             KeyCode::Char('q') | KeyCode::F(10) => return Some(Request::Quit),
             KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help(0),
@@ -49,17 +63,11 @@ impl App {
             KeyCode::Char(' ') if self.playback.is_some() => return Some(Request::Play(Play::Toggle)),
             KeyCode::Char('+') if self.playback.is_some() => return Some(Request::Play(Play::Faster)),
             KeyCode::Char('-') if self.playback.is_some() => return Some(Request::Play(Play::Slower)),
-            KeyCode::Char('l') if self.playback.is_some() => {
-                return Some(Request::Seek(Seek::Before(i64::MAX)));
-            }
             KeyCode::Char(' ') => self.pause(),
-            KeyCode::Char('[') => return self.step_back(),
-            KeyCode::Char(']') => return self.step_forward(),
-            KeyCode::Char('l') => self.go_live(),
             KeyCode::Esc => self.escape(),
             code => {
-                if !self.on_move_key(code) && !self.on_sort_key(code) {
-                    self.on_view_key(code);
+                if !self.on_move_key(code) && !self.on_sort_key(code) && !self.on_view_key(code) {
+                    self.on_notice(format!("no such key: {code} (see ?)"));
                 }
             }
         }
@@ -101,14 +109,14 @@ impl App {
             KeyCode::Char('N') => self.sort_by(Col::Id),
             KeyCode::Char('<') => self.sort_by_neighbour(false),
             KeyCode::Char('>') | KeyCode::F(6) => self.sort_by_neighbour(true),
-            KeyCode::Char('R') => self.view.reversed = !self.view.reversed,
+            KeyCode::Char('r') => self.view.reversed = !self.view.reversed,
             _ => return false,
         }
         self.rebuild();
         true
     }
 
-    fn on_view_key(&mut self, code: KeyCode) {
+    fn on_view_key(&mut self, code: KeyCode) -> bool {
         let view = &mut self.view;
         match code {
             KeyCode::Char('H') => view.threads = !view.threads,
@@ -123,11 +131,13 @@ impl App {
             KeyCode::Char('F') => self.follow(),
             KeyCode::Char('d') => {
                 self.pane = if self.is_pane_shown() { Pane::Hidden } else { Pane::Shown };
+                self.plot.has_keys &= self.pane != Pane::Hidden;
             }
             KeyCode::Char('z') => self.next_plot_length(),
-            _ => return,
+            _ => return false,
         }
         self.rebuild();
+        true
     }
 
     /// Program, user, service, container, and the list again.
@@ -178,37 +188,6 @@ impl App {
         } else {
             self.go_live();
         }
-    }
-
-    fn step_back(&mut self) -> Option<Request> {
-        let Some(end) = self.shown_wall_ns() else {
-            return Some(Request::Seek(Seek::Before(i64::MAX)));
-        };
-        if self.playback.is_some() {
-            return Some(Request::Seek(Seek::Before(end)));
-        }
-        match self.recent.before(end) {
-            Some(interval) => self.show_past(interval),
-            None => return Some(Request::Seek(Seek::Before(end))),
-        }
-        None
-    }
-
-    fn step_forward(&mut self) -> Option<Request> {
-        let end = self.shown_wall_ns()?;
-        if self.playback.is_some() {
-            return Some(Request::Seek(Seek::After(end)));
-        }
-        if self.clock == Clock::Live {
-            self.on_notice("this is the newest interval".into());
-            return None;
-        }
-        match self.recent.after(end) {
-            Some(interval) => self.show_past(interval),
-            None if self.newest.as_ref().is_some_and(|newest| newest.end.wall_ns <= end) => self.go_live(),
-            None => return Some(Request::Seek(Seek::After(end))),
-        }
-        None
     }
 
     /// Clears the search; without one the filter; without that the selection.

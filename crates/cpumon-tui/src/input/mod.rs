@@ -2,6 +2,7 @@
 
 mod fold;
 mod keys;
+mod moving;
 mod prompt;
 mod search;
 mod windows;

@@ -29,7 +29,7 @@ const KEYS: &[(&str, &str)] = &[
     ("T", "sort by SEEN, the run time while these screens are open"),
     ("N", "sort by id"),
     ("<  >  F6", "sort by the column to the left, to the right"),
-    ("R", "reverse the order"),
+    ("r", "reverse the order"),
     ("I  %", "utilization: %CPU (100 = one CPU) or %host (100 = all CPUs)"),
     ("1", "one bar for all CPUs or one each"),
     ("i", "hide idle rows"),
@@ -39,6 +39,9 @@ const KEYS: &[(&str, &str)] = &[
     ("F", "follow the selected row when rows change places"),
     ("Space", "pause; again: back to live"),
     ("[  ]", "previous, next interval"),
+    ("{  }", "a minute back, forward"),
+    ("(  )", "previous, next peak of what the plot shows"),
+    ("Tab", "move along the plot: Left Right by a column, PgUp PgDn by its length; Tab ends it"),
     ("b", "go to a moment"),
     ("l", "back to live"),
     ("Space  +  -  l", "of a recording: play and stop, faster, slower, to its end"),
@@ -53,7 +56,7 @@ pub(crate) fn draw(app: &mut App, from: u16, frame: &mut Frame<'_>) {
     let width = full.width.min(96);
     let area = Rect { x: (full.width - width) / 2, y: 0, width, height: full.height };
     frame.render_widget(Clear, area);
-    let block = frame_block(app.theme, " help: Up Down scroll, any other key closes ");
+    let block = frame_block(app.theme, " help: Up Down PgUp PgDn scroll, any other key closes ");
     let inner = block.inner(area);
     let lines = lines(app, usize::from(inner.width));
     let hidden = lines.len().saturating_sub(usize::from(inner.height));

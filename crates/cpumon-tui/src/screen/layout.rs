@@ -80,7 +80,8 @@ impl App {
     }
 
     /// Plot left, details right; only the plot on a narrow screen.
-    fn draw_pane(&self, area: Rect, frame: &mut Frame<'_>) {
+    fn draw_pane(&mut self, area: Rect, frame: &mut Frame<'_>) {
+        self.plot.line = Rect::default();
         if area.height == 0 {
             return;
         }
@@ -88,13 +89,14 @@ impl App {
         let rule = if self.theme.ascii { "-" } else { "─" };
         buffer.set_string(area.x, area.y, rule.repeat(usize::from(area.width)), Theme::dim());
         let inner = Rect { y: area.y + 1, height: area.height - 1, ..area };
-        if area.width < 60 {
-            plot::draw(self, inner, buffer);
+        let with_details = area.width >= 60;
+        let right = (area.width * 2 / 5).clamp(28, 80);
+        let left = if with_details { Rect { width: area.width - right - 1, ..inner } } else { inner };
+        self.plot.line = plot::line_area(left);
+        plot::draw(self, left, buffer);
+        if !with_details {
             return;
         }
-        let right = (area.width * 2 / 5).clamp(28, 80);
-        let left = Rect { width: area.width - right - 1, ..inner };
-        plot::draw(self, left, buffer);
         detail::draw(self, Rect { x: left.right() + 1, width: right, ..inner }, buffer);
     }
 

@@ -71,7 +71,7 @@ fn sorting_goes_by_the_column_that_the_key_names() {
     assert_eq!(names(&mut app).first().map(String::as_str), Some("rustc"));
     press(&mut app, "N");
     assert_eq!(names(&mut app).first().map(String::as_str), Some("systemd"));
-    press(&mut app, "R");
+    press(&mut app, "r");
     assert_eq!(names(&mut app).first().map(String::as_str), Some("postgres"));
     press(&mut app, "<");
     let text = screen(&mut app);

@@ -66,6 +66,8 @@ fn code(name: &str) -> Option<KeyCode> {
         "Enter" => KeyCode::Enter,
         "Esc" => KeyCode::Esc,
         "BS" => KeyCode::Backspace,
+        "Tab" => KeyCode::Tab,
+        "F2" => KeyCode::F(2),
         "F5" => KeyCode::F(5),
         _ => return None,
     })
