@@ -5,10 +5,11 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use cpumon_model::{Fields, Interval};
+use cpumon_model::{BootId, Fields, Interval, LossCounts, SourceHealth};
 
 use crate::feed::{HistoryPoint, Subject, Task};
 
+const MINUTE_NS: i64 = 60_000_000_000;
 /// Intervals that the plot can reach back.
 const MAX_STEPS: usize = 3600;
 /// Rows that the plot keeps in all (32 bytes each).
@@ -135,6 +136,42 @@ impl Recent {
         let holds =
             |interval: &&Arc<Interval>| interval.begin.wall_ns < wall_ns && wall_ns <= interval.end.wall_ns;
         self.intervals.iter().find(holds).cloned()
+    }
+}
+
+/// What was lost since the start, as of one interval.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct LossStep {
+    end_wall_ns: i64,
+    boot: BootId,
+    pub loss: LossCounts,
+    pub health: SourceHealth,
+}
+
+/// Counts of losses over the last minutes, to show what was lost lately.
+#[derive(Debug, Default)]
+pub(crate) struct LossHistory {
+    steps: VecDeque<LossStep>,
+}
+
+impl LossHistory {
+    /// `loss`: what the receiver counted until now.
+    pub(crate) fn push(&mut self, interval: &Interval, loss: LossCounts) {
+        let (end_wall_ns, boot, health) = (interval.end.wall_ns, interval.boot, interval.health);
+        self.steps.push_back(LossStep { end_wall_ns, boot, loss, health });
+        if self.steps.len() > MAX_RECENT {
+            self.steps.pop_front();
+        }
+    }
+
+    /// The counts of an interval, and those of the oldest one in the minute before it; `None` if it is not known.
+    pub(crate) fn minute_before(&self, interval: &Interval) -> Option<(&LossStep, &LossStep)> {
+        let end_wall_ns = interval.end.wall_ns;
+        let at = self.steps.iter().rposition(|step| step.end_wall_ns == end_wall_ns)?;
+        let is_near = |step: &&LossStep| {
+            step.boot == interval.boot && step.end_wall_ns >= end_wall_ns.saturating_sub(MINUTE_NS)
+        };
+        Some((self.steps.iter().take(at).find(is_near)?, self.steps.get(at)?))
     }
 }
 

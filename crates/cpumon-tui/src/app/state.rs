@@ -12,7 +12,7 @@ use crate::app::cursor::Cursor;
 use crate::app::plot_state::PlotState;
 use crate::app::types::{Clock, Mode, Pane, Request};
 use crate::feed::{FeedError, Playback, Seek};
-use crate::history::{Recent, RunHistory, RunTotals};
+use crate::history::{LossHistory, Recent, RunHistory, RunTotals};
 use crate::options::Options;
 use crate::rows::{RowId, RowList};
 use crate::text;
@@ -43,6 +43,7 @@ pub struct App {
     pub(crate) plot: PlotState,
     pub(crate) seen_history: RunHistory,
     pub(crate) recent: Recent,
+    pub(crate) counts: LossHistory,
     pub(crate) seen: RunTotals,
     pub(crate) users: HashMap<u32, Option<String>>,
     /// How moments are written.
@@ -79,6 +80,7 @@ impl App {
             plot: PlotState::default(),
             seen_history: RunHistory::default(),
             recent: Recent::default(),
+            counts: LossHistory::default(),
             seen: RunTotals::default(),
             users: HashMap::new(),
             time_text: text::utc_seconds,
@@ -94,6 +96,8 @@ impl App {
         self.seen_history.push(&interval);
         self.seen.push(&interval);
         self.recent.push(Arc::clone(&interval));
+        let loss = self.status().map(|status| status.loss).unwrap_or_default();
+        self.counts.push(&interval, loss);
         self.newest = Some(Arc::clone(&interval));
         if self.clock == Clock::Live {
             self.show(interval);
@@ -313,6 +317,7 @@ impl App {
         self.view.closed.clear();
         self.seen_history = RunHistory::default();
         self.recent = Recent::default();
+        self.counts = LossHistory::default();
         self.seen = RunTotals::default();
         self.users.clear();
         self.view.users.clear();

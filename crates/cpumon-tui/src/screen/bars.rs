@@ -57,13 +57,18 @@ fn per_cpu(app: &App, cpus: &[CpuInterval], columns: usize, max_lines: usize) ->
     lines
 }
 
-/// Label, bar, and the share of the time that was not idle, stolen or waiting for I/O.
-fn cell(theme: Theme, label: &str, times: &CpuTimes, is_odd: bool, columns: usize) -> Vec<Span<'static>> {
+/// The share of the time that was not idle, stolen or waiting for I/O; `None` if nothing is known.
+pub(crate) fn busy_pct(times: &CpuTimes) -> Option<f64> {
     // Times come from other machines: their sum may not fit into 64 bits.
     let total: u128 = MODES.iter().map(|mode| u128::from((mode.ns)(times))).sum();
     let is_busy = |mode: &&Mode| !matches!(mode.letter, 't' | 'w' | '.');
     let busy: u128 = MODES.iter().filter(is_busy).map(|mode| u128::from((mode.ns)(times))).sum();
-    let busy = if total == 0 { "-".to_string() } else { percent(busy as f64 * 100.0 / total as f64, false) };
+    (total > 0).then(|| busy as f64 * 100.0 / total as f64)
+}
+
+/// Label, bar, and the share of the time that was not idle, stolen or waiting for I/O.
+fn cell(theme: Theme, label: &str, times: &CpuTimes, is_odd: bool, columns: usize) -> Vec<Span<'static>> {
+    let busy = busy_pct(times).map_or_else(|| "-".to_string(), |busy| percent(busy, false));
     let width = columns.saturating_sub(label.len() + 10);
     let mut spans = vec![Span::styled(format!("{label} ["), Theme::bold())];
     spans.extend(bar(theme, times, width));
@@ -92,7 +97,8 @@ fn bar(theme: Theme, times: &CpuTimes, columns: usize) -> Vec<Span<'static>> {
     spans
 }
 
-fn sum(cpus: &[CpuInterval]) -> CpuTimes {
+/// The modes of all CPUs together.
+pub(crate) fn sum(cpus: &[CpuInterval]) -> CpuTimes {
     let mut sum = [0_u64; 10];
     for cpu in cpus {
         for (total, mode) in sum.iter_mut().zip(cpu.times.to_array()) {

@@ -8,7 +8,7 @@ use ratatui::style::Style;
 
 use crate::app::App;
 use crate::columns::{Cells, Col, NONE};
-use crate::rows::{Group, Item};
+use crate::rows::{Group, Item, RowId};
 use crate::screen::health::{events_per_sec, losses};
 use crate::text::{clip, rate, safe, seconds, short, total, width};
 use crate::theme::Theme;
@@ -67,7 +67,7 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     }
     let row = app.rows.rows.get(app.cursor.at).filter(|_| app.cursor.is_present);
     let Some(item) = row.and_then(|row| app.rows.item(shown, row)) else {
-        return vec![("", "The selected task has no row in this interval: it was idle or has ended.".into())];
+        return vec![("", why_absent(app, shown).into())];
     };
     let cells = Cells::new(shown, &app.view, app.theme, &app.users, None);
     let mut entries = match item {
@@ -77,6 +77,22 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     };
     entries.splice(1..1, counters(&cells, &item));
     entries
+}
+
+/// Why the selected task is not among the rows.
+fn why_absent(app: &App, shown: &Interval) -> &'static str {
+    let is_there = match app.cursor.selected.as_ref() {
+        Some(RowId::Process(key)) => shown.process(*key).is_some(),
+        Some(RowId::Thread(key)) => shown.threads.binary_search_by_key(key, |row| row.key).is_ok(),
+        _ => false,
+    };
+    let is_thread = matches!(app.cursor.selected, Some(RowId::Thread(_)));
+    match (is_there, is_thread) {
+        (true, true) if !app.view.threads => "This view shows no threads; H shows them.",
+        (true, false) if app.view.is_flat_threads() => "This view shows threads only; H shows processes.",
+        (true, _) => "Hidden by a filter or by this view.",
+        (false, _) => "The selected task has no row in this interval: it was idle or has ended.",
+    }
 }
 
 fn host(app: &App, shown: &Interval) -> Vec<Entry> {
@@ -97,7 +113,12 @@ fn host(app: &App, shown: &Interval) -> Vec<Entry> {
         let probes = if probes.is_empty() { NONE.into() } else { probes.join(", ") };
         entries.push(("probes", format!("{probes}; {} events/s", rate(events))));
     }
-    entries.push(("drops", losses(None, health).join(", ")));
+    let loss = app.status().map(|status| status.loss).unwrap_or_default();
+    let lost = losses(&loss, health).join(", ");
+    entries.push((
+        "losses",
+        if lost.is_empty() { lost } else { format!("{lost} (since the start; ? explains)") },
+    ));
     entries.push(("last pass", format!("{:.2} ms", shown.pass_ns as f64 / 1e6)));
     entries.extend(interrupts(shown));
     entries.retain(|entry| !entry.1.trim().is_empty());

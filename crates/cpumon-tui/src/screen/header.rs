@@ -1,43 +1,102 @@
-//! The header: the moment and the host, trust, losses, CPU bars, the ledger.
+//! The header: the moment and the host, what is wrong, CPU bars, the ledger. Its height depends on the size of the window and on
+//! keys only, so that the table below never moves by itself.
 
-use cpumon_model::{Fields, Interval, Trust, WRONG_BEYOND_NS, flag_names};
+use cpumon_model::{CpuTimes, Fields, Interval, Trust, WRONG_BEYOND_NS, flag_names};
+use ratatui::layout::Rect;
 use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::app::{App, Clock};
-use crate::screen::health::{losses, own_cost, run_queue};
+use crate::screen::health::{losses_now, no_bpf, own_cost, run_queue};
 use crate::screen::parts::{Part, wrap};
 use crate::screen::{bars, ledger};
-use crate::text::{ago, clip, safe, seconds, width};
+use crate::text::{ago, clip, percent, safe, seconds, width};
 use crate::theme::Theme;
+use crate::view::Layout;
 
-/// The lines of the header, at most `max_lines`.
-pub(crate) fn lines(app: &App, columns: u16, max_lines: usize) -> Vec<Line<'static>> {
-    let columns = usize::from(columns);
-    let mut lines = vec![clock_line(app, columns)];
+/// Up to this height the header has two lines, and the plot is drawn only if the user asks for it.
+pub(crate) const SMALL_HEIGHT: u16 = 30;
+
+/// The lines of the header.
+pub(crate) fn lines(app: &App, area: Rect) -> Vec<Line<'static>> {
+    let columns = usize::from(area.width);
+    if area.height <= SMALL_HEIGHT {
+        return small(app, columns, area.height);
+    }
+    let mut lines = vec![clock_line(app, columns, &[])];
     let Some(shown) = &app.shown else { return lines };
-    // On a small screen, the line of trust and losses is left out last: it says what may be wrong with all others.
-    lines.extend(wrap(&facts(app, shown), app.theme.dot(), columns, if max_lines > 5 { 2 } else { 1 }, app));
-    let left = max_lines.saturating_sub(lines.len());
-    let ledger = ledger::lines(app, shown, columns, left.saturating_sub(1));
-    let bar_lines = left.saturating_sub(ledger.len());
+    let facts: Vec<Part> = [problems(app, shown), filters(app), facts(app, shown)].concat();
+    push_padded(
+        &mut lines,
+        wrap(&facts, app.theme.dot(), columns, fact_lines(columns), app),
+        fact_lines(columns),
+    );
+    // A bar for each CPU may take up to half of the screen.
+    let bar_lines = if app.view.per_cpu { usize::from(area.height / 2) } else { 1 };
     lines.extend(bars::lines(app, shown, columns, bar_lines));
-    lines.extend(ledger);
-    lines.truncate(max_lines.max(1));
+    let count = ledger_lines(columns);
+    push_padded(&mut lines, ledger::lines(app, shown, columns, count), count);
     lines
 }
 
-/// LIVE, PAUSED or PAST, the host, the moment, the interval's length; the origin of the data at the right.
-fn clock_line(app: &App, columns: usize) -> Line<'static> {
+fn fact_lines(columns: usize) -> usize {
+    if columns >= 110 { 1 } else { 2 }
+}
+
+fn ledger_lines(columns: usize) -> usize {
+    match columns {
+        0..80 => 3,
+        80..200 => 2,
+        _ => 1,
+    }
+}
+
+fn push_padded(lines: &mut Vec<Line<'static>>, block: Vec<Line<'static>>, count: usize) {
+    let end = lines.len() + count;
+    lines.extend(block);
+    lines.resize(end, Line::default());
+}
+
+/// Two lines: the moment with plain facts; what is wrong, and the ledger.
+fn small(app: &App, columns: usize, height: u16) -> Vec<Line<'static>> {
+    let Some(shown) = &app.shown else { return vec![clock_line(app, columns, &[])] };
+    let mut lines = vec![clock_line(app, columns, &[filters(app), short_facts(app, shown)].concat())];
+    if height < 8 {
+        return lines;
+    }
+    let (wrong, separator) = (problems(app, shown), app.theme.dot());
+    let taken = wrong.iter().map(|part| width(&part.0) + width(separator)).sum::<usize>();
+    let mut line = wrap(&wrong, separator, columns, 1, app).pop().unwrap_or_default();
+    let left = columns.saturating_sub(taken);
+    if left >= 10 {
+        if !wrong.is_empty() {
+            line.push_span(Span::styled(separator.to_owned(), Theme::dim()));
+        }
+        line.extend(ledger::lines(app, shown, left, 1).pop().unwrap_or_default().spans);
+    }
+    lines.push(line);
+    if app.view.per_cpu {
+        lines.extend(bars::lines(app, shown, columns, usize::from(height / 3)));
+    }
+    lines
+}
+
+/// LIVE, PAUSED or PAST, the host, the moment, facts if there are any, else the interval's length and the origin of the data.
+fn clock_line(app: &App, columns: usize, facts: &[Part]) -> Line<'static> {
     let (label, style) = clock_label(app);
     let host = app.status().map_or_else(|| "no host".to_string(), |status| safe(&status.info.hostname));
     let mut spans = vec![Span::styled(format!(" {label} "), style), Span::raw(" ")];
     let mut left = columns.saturating_sub(width(&label) + 3);
-    let (time, length) = app.shown.as_ref().map_or((String::new(), String::new()), |shown| {
-        (app.time_text(shown.end.wall_ns), format!("{} s", seconds(duration(shown))))
-    });
+    let time = app.shown.as_ref().map_or(String::new(), |shown| app.time_text(shown.end.wall_ns));
     // On a narrow screen the date is left out first: the name of the host needs ten columns to be distinct from others.
-    let time = if width(&time) + 12 > left {
+    // Of a moment in the past the day matters more than the figures behind it.
+    let behind = match (facts.is_empty(), app.clock) {
+        (true, _) => 12,
+        (false, Clock::Past) => 36,
+        (false, _) => 64,
+    };
+    let wanted = width(&time) + behind;
+    let time = if wanted > left {
         time.split_once(' ').map_or(time.clone(), |parts| parts.1.to_string())
     } else {
         time
@@ -46,14 +105,20 @@ fn clock_line(app: &App, columns: usize) -> Line<'static> {
     left = left.saturating_sub(width(&host) + width(&time) + 1);
     spans.push(Span::styled(host, Theme::bold()));
     spans.push(Span::raw(format!(" {time}")));
-    if width(&length) + app.theme.dot().chars().count() <= left && !length.is_empty() {
-        left -= width(&length) + app.theme.dot().chars().count();
-        spans.push(Span::styled(format!("{}{length}", app.theme.dot()), Theme::dim()));
-    }
-    let title = clip(&safe(&app.title), left.saturating_sub(2), app.theme.cut());
-    if left > 10 {
-        let gap = left - width(&title);
-        spans.push(Span::styled(format!("{}{title}", " ".repeat(gap)), Theme::dim()));
+    let length = app.shown.as_ref().map_or(String::new(), |shown| format!("{} s", seconds(duration(shown))));
+    let gap = width(app.theme.dot());
+    if facts.is_empty() {
+        if !length.is_empty() && width(&length) + gap <= left {
+            left -= width(&length) + gap;
+            spans.push(Span::styled(format!("{}{length}", app.theme.dot()), Theme::dim()));
+        }
+        let title = clip(&safe(&app.title), left.saturating_sub(2), app.theme.cut());
+        if left > 10 {
+            spans.push(Span::styled(format!("{}{title}", " ".repeat(left - width(&title))), Theme::dim()));
+        }
+    } else if left > gap + 8 {
+        spans.push(Span::styled(app.theme.dot(), Theme::dim()));
+        spans.extend(wrap(facts, app.theme.dot(), left - gap, 1, app).pop().unwrap_or_default().spans);
     }
     Line::from(spans)
 }
@@ -82,50 +147,85 @@ fn clock_label(app: &App) -> (String, Style) {
     }
 }
 
-/// Trust, losses, filters, the source, the number of tasks.
-fn facts(app: &App, shown: &Interval) -> Vec<Part> {
-    let theme = app.theme;
-    let mut parts: Vec<Part> = Vec::new();
-    if let Some(status) = app.status() {
-        // Of the past: a host may have been enrolled since.
-        match shown.trust.unwrap_or(status.trust) {
-            Trust::Unauthenticated => {
-                parts.push((format!("UNAUTHENTICATED {}", safe(&status.address)), theme.warn()));
-            }
-            trust => parts.push((trust.name().to_string(), Style::new())),
-        }
+/// What a user must know before the figures: they come first, so that a narrow screen cuts them last.
+fn problems(app: &App, shown: &Interval) -> Vec<Part> {
+    let mut texts: Vec<String> = Vec::new();
+    // Of the past: a host may have been enrolled since.
+    if let Some(status) = app.status()
+        && shown.trust.unwrap_or(status.trust) == Trust::Unauthenticated
+    {
+        texts.push(format!("UNAUTHENTICATED {}", safe(&status.address)));
     }
-    parts.extend(wrong_clock(shown).map(|text| (text, theme.warn())));
-    // Problems come first: on a narrow screen the rest may be cut.
+    texts.extend(no_bpf(app, shown));
+    texts.extend(wrong_clock(shown));
     if !shown.flags.is_empty() {
-        parts.push((format!("interval {}", flag_names(shown.flags).replace('|', ", ")), theme.warn()));
+        texts.push(format!("interval {}", flag_names(shown.flags).replace('|', ", ")));
     }
-    let lost = losses(app.status().map(|status| &status.loss), &shown.health);
-    let has_loss = !lost.is_empty();
-    parts.extend(lost.into_iter().map(|text| (text, theme.warn())));
-    // Filters come before plain facts: without them a user would miss rows and not know why.
+    texts.extend(losses_now(app, shown));
+    texts.into_iter().map(|text| (text, app.theme.warn())).collect()
+}
+
+/// Filters: without them a user would miss rows and not know why.
+fn filters(app: &App) -> Vec<Part> {
+    let mut texts: Vec<String> = Vec::new();
     if !app.view.filter.is_empty() {
-        parts.push((format!("filter {}", safe(&app.view.filter)), Theme::bold()));
+        texts.push(format!("filter {}", safe(&app.view.filter)));
+    }
+    if let Some(user) = &app.view.user {
+        texts.push(format!("user {}", safe(&user.text)));
+    }
+    if let Some(limit) = app.view.limit {
+        texts.push(format!("first {limit} rows"));
+    }
+    if app.view.layout == Layout::Groups {
+        texts.push(format!("by {}", app.view.group_by.name()));
     }
     if !app.view.pids.is_empty() {
-        parts.push((format!("only {} pids", app.view.pids.len()), Theme::bold()));
+        texts.push(format!("only {} pids", app.view.pids.len()));
     }
     if app.view.hide_idle {
-        parts.push(("idle rows hidden".to_string(), Theme::bold()));
+        texts.push("idle rows hidden".to_string());
     }
-    parts.push((shown.source.name().to_string(), Style::new()));
-    if !has_loss {
-        parts.push(("no loss".to_string(), Style::new()));
-    }
-    parts.push((format!("{} processes", shown.process_count), Style::new()));
-    parts.push((format!("{} threads", shown.thread_count), Style::new()));
-    if shown.fields.contains(Fields::SCHED) {
-        parts.push((run_queue(shown), Style::new()));
-    }
-    parts.extend(own_cost(app, shown).map(|text| (text, Style::new())));
     if app.cursor.follow {
-        parts.push(("following".to_string(), Theme::bold()));
+        texts.push("following".to_string());
     }
+    texts.into_iter().map(|text| (text, Theme::bold())).collect()
+}
+
+/// Trust, the source, the number of tasks, what measuring costs.
+fn facts(app: &App, shown: &Interval) -> Vec<Part> {
+    let mut texts: Vec<String> = Vec::new();
+    let trust = app.status().map(|status| shown.trust.unwrap_or(status.trust));
+    texts
+        .extend(trust.filter(|trust| *trust != Trust::Unauthenticated).map(|trust| trust.name().to_string()));
+    texts.push(shown.source.name().to_string());
+    texts.push(format!("{} processes", shown.process_count));
+    texts.push(format!("{} threads", shown.thread_count));
+    if shown.fields.contains(Fields::SCHED) {
+        texts.push(run_queue(shown));
+    }
+    texts.extend(own_cost(app, shown));
+    texts.into_iter().map(|text| (text, Style::new())).collect()
+}
+
+/// The same for a small screen, with the utilization that a bar would show.
+fn short_facts(app: &App, shown: &Interval) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let sum: CpuTimes = bars::sum(&shown.cpus);
+    if let Some(busy) = bars::busy_pct(&sum) {
+        let count = shown.cpus.len();
+        let plural = if count == 1 { "" } else { "s" };
+        parts.push((format!("{}% of {count} CPU{plural}", percent(busy, false)), Theme::bold()));
+    }
+    let mut texts: Vec<String> = Vec::new();
+    if let Some(mean) = shown.run_queue_mean().filter(|_| shown.fields.contains(Fields::SCHED)) {
+        texts.push(format!("queue {mean:.2}"));
+    }
+    texts.push(format!("{} proc {} thr", shown.process_count, shown.thread_count));
+    texts.push(shown.source.name().to_string());
+    texts.push(format!("{} s", seconds(duration(shown))));
+    texts.push(safe(&app.title));
+    parts.extend(texts.into_iter().map(|text| (text, Style::new())));
     parts
 }
 

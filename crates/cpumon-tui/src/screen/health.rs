@@ -1,10 +1,117 @@
 //! What measuring costs and what was lost, in words.
 
-use cpumon_model::{Fields, Interval, LossCounts, SourceHealth};
+use cpumon_model::{Fields, Interval, LossCounts, SourceHealth, SourceKind, Trust};
 
 use crate::app::App;
 use crate::columns::NONE;
 use crate::text::rate;
+
+/// What a loss means.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum LossKind {
+    /// Data is missing because of each one.
+    CostsData,
+    /// Data is missing while it lasts: not a sum since the start.
+    CostsNow,
+    /// Normal, or made up for.
+    Normal,
+}
+
+/// Something that can be lost while measuring.
+pub(crate) struct Loss {
+    /// What the count counts.
+    pub name: &'static str,
+    count: fn(&LossCounts, &SourceHealth) -> u64,
+    pub kind: LossKind,
+    /// For the help.
+    pub help: &'static str,
+}
+
+const fn costs(name: &'static str, count: fn(&LossCounts, &SourceHealth) -> u64, help: &'static str) -> Loss {
+    Loss { name, count, kind: LossKind::CostsData, help }
+}
+
+const fn normal(
+    name: &'static str,
+    count: fn(&LossCounts, &SourceHealth) -> u64,
+    help: &'static str,
+) -> Loss {
+    Loss { name, count, kind: LossKind::Normal, help }
+}
+
+/// Everything that can be lost; what costs data first.
+pub(crate) const LOSSES: [Loss; 17] = [
+    costs(
+        "snapshots lost",
+        |loss, _| loss.snapshots_lost,
+        "never arrived: the next interval covers their time",
+    ),
+    costs(
+        "partial",
+        |loss, _| loss.snapshots_partial,
+        "parts of a snapshot never arrived; the rest was used",
+    ),
+    costs("rejected", |loss, _| loss.rejected, "datagrams that could not be decoded"),
+    costs(
+        "not stored",
+        |loss, _| loss.store_dropped,
+        "intervals that the store was too slow or too full for",
+    ),
+    costs(
+        "exits lost",
+        |_, health| health.exits_lost,
+        "ended threads whose last counters did not fit a buffer",
+    ),
+    costs(
+        "intervals skipped",
+        |_, health| health.intervals_skipped,
+        "the pass before was still running: the next interval covers both",
+    ),
+    costs("malformed", |_, health| health.malformed, "records of the kernel that made no sense"),
+    costs(
+        "threads untracked",
+        |_, health| health.sched_untracked,
+        "too many threads for the switch events: counters of the kernel in their place, no wait reasons",
+    ),
+    costs(
+        "run delays in no histogram",
+        |_, health| health.histogram_drops,
+        "too many histograms: percentiles lack them, sums do not",
+    ),
+    costs(
+        "other events lost",
+        |_, health| health.ring_drops.saturating_sub(health.exits_lost),
+        "new names and endings that did not fit a buffer: they are seen a pass later",
+    ),
+    Loss {
+        name: "hidden threads left out",
+        count: |_, health| health.hidden_left_out,
+        kind: LossKind::CostsNow,
+        help: "threads that BPF does not see, too many to read from /proc",
+    },
+    normal("doubled", |loss, _| loss.duplicates, "datagrams that arrived twice count once"),
+    normal("reordered", |loss, _| loss.reordered, "datagrams that arrived after a later one were sorted in"),
+    normal(
+        "late",
+        |_, health| health.intervals_late,
+        "passes that began late: rates use the measured length",
+    ),
+    normal(
+        "denied",
+        |_, health| health.permission_denied,
+        "files of /proc that the kernel does not show, such as /proc/1/exe",
+    ),
+    normal(
+        "switches missed",
+        |_, health| health.sched_missed_switches,
+        "switch events that did not arrive: the next one corrects the thread, its time is in *unknown*",
+    ),
+    normal(
+        "wakeups unknown",
+        |_, health| health.wakeups_unknown,
+        "waits without a wakeup event count as blocked, not as ready",
+    ),
+];
 
 /// What measuring costs: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an ordinary row
 /// too.
@@ -37,27 +144,36 @@ pub(crate) fn run_queue(shown: &Interval) -> String {
     format!("run queue {mean}, longest {}", shown.cpu_sched().run_queue_max)
 }
 
-/// Everything that was lost or not measured, with its count. Zero counts are left out.
-pub(crate) fn losses(loss: Option<&LossCounts>, health: &SourceHealth) -> Vec<String> {
-    let loss = loss.copied().unwrap_or_default();
-    let counts = [
-        (loss.snapshots_lost, "snapshots lost"),
-        (loss.snapshots_partial, "partial"),
-        (loss.rejected, "rejected"),
-        (loss.store_dropped, "not stored"),
-        (loss.duplicates, "doubled"),
-        (loss.reordered, "reordered"),
-        (health.exits_lost, "exits lost"),
-        (health.intervals_skipped, "intervals skipped"),
-        (health.intervals_late, "late"),
-        (health.permission_denied, "denied"),
-        (health.malformed, "malformed"),
-        (health.sched_missed_switches, "switches missed"),
-        (health.wakeups_unknown, "wakeups unknown"),
-        (health.sched_untracked, "threads untracked"),
-        (health.histogram_drops, "run delays in no histogram"),
-        (health.ring_drops.saturating_sub(health.exits_lost), "other events lost"),
-        (health.hidden_left_out, "hidden threads left out"),
-    ];
-    counts.into_iter().filter(|row| row.0 > 0).map(|(count, what)| format!("{count} {what}")).collect()
+/// Why this machine is not measured by BPF, and how to get it; these words come first, where a narrow screen does not cut them.
+pub(crate) fn no_bpf(app: &App, shown: &Interval) -> Option<String> {
+    let status = app.status().filter(|status| status.trust == Trust::Local)?;
+    let is_missing =
+        shown.source == SourceKind::Procfs && status.info.source_reason.starts_with("procfs: no BPF");
+    is_missing.then(|| "no BPF: run as root, or see cpumon doctor".to_string())
+}
+
+/// Data that was lost in the minute before the interval on screen, and where it is explained. A healthy host has none.
+pub(crate) fn losses_now(app: &App, shown: &Interval) -> Vec<String> {
+    let Some((earlier, now)) = app.counts.minute_before(shown) else { return Vec::new() };
+    let lost = LOSSES.iter().filter_map(|loss| {
+        let [before, after] = [earlier, now].map(|counts| (loss.count)(&counts.loss, &counts.health));
+        let (count, rate) = match loss.kind {
+            // The device was started again where a count is smaller than it was.
+            LossKind::CostsData => (after.checked_sub(before).unwrap_or(after), "/min"),
+            LossKind::CostsNow => (after, ""),
+            LossKind::Normal => return None,
+        };
+        (count > 0).then(|| format!("{count} {}{rate}", loss.name))
+    });
+    let mut lost: Vec<String> = lost.collect();
+    if let Some(last) = lost.last_mut() {
+        last.push_str(" (? explains)");
+    }
+    lost
+}
+
+/// Everything that was lost or not measured since the start, with its count. Zero counts are left out.
+pub(crate) fn losses(loss: &LossCounts, health: &SourceHealth) -> Vec<String> {
+    let counts = LOSSES.iter().map(|one| ((one.count)(loss, health), one.name));
+    counts.filter(|row| row.0 > 0).map(|(count, name)| format!("{count} {name}")).collect()
 }

@@ -7,6 +7,7 @@ use ratatui::widgets::{Clear, Paragraph};
 
 use crate::app::{App, Mode};
 use crate::columns::{Col, choose};
+use crate::screen::health::LOSSES;
 use crate::screen::popup::frame_block;
 use crate::theme::{MODES, Theme};
 
@@ -83,6 +84,14 @@ fn lines(app: &App, columns: usize) -> Vec<Line<'static>> {
     push_entry("CPU bars", &modes.join(", "), label_width, columns, &mut lines);
     push_entry("marks", &marks, label_width, columns, &mut lines);
     push_entry("-  and  0.0", "no data is not zero", label_width, columns, &mut lines);
+    lines.push(Line::raw(""));
+    lines.push(Line::styled(
+        "Losses: of the last minute in the header, since the start in the details of the host",
+        Theme::bold(),
+    ));
+    for loss in &LOSSES {
+        push_entry(loss.name, loss.help, label_width, columns, &mut lines);
+    }
     lines.push(Line::raw(""));
     for place in choose(&app.view, u16::MAX, 1) {
         // The marks depend on the terminal and are explained above.

@@ -8,9 +8,12 @@ use crate::columns::{Cells, Col};
 use crate::screen::{detail, grid, header, help, hosts, plot, users};
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
+use crate::view::Layout;
 
 /// With fewer rows of the grid (titles included), the plot is hidden unless the user asked for it.
 const MIN_GRID: u16 = 10;
+/// A hint is shown where ended tasks used more than this of the capacity, percent.
+const STORM_PCT: f64 = 30.0;
 /// Least and greatest height of the plot and the details.
 const PANE_LINES: (u16, u16) = (6, 15);
 
@@ -22,19 +25,13 @@ impl App {
             return;
         }
         self.remember_subject();
-        let least = if area.height >= 14 { 6 } else { 1 };
-        let max_lines = usize::from((area.height / 3).clamp(least, 24));
-        let lines = header::lines(
-            self,
-            area.width,
-            if self.view.per_cpu { max_lines * 3 / 2 } else { max_lines.min(7) },
-        );
+        let lines = header::lines(self, area);
         let header = u16::try_from(lines.len()).unwrap_or(area.height).min(area.height);
         for (y, line) in (area.y..area.y + header).zip(&lines) {
             frame.buffer_mut().set_line(area.x, y, line, area.width);
         }
         let rest = area.height.saturating_sub(header + 1);
-        let pane = self.pane_height(rest);
+        let pane = self.pane_height(rest, area.height <= header::SMALL_HEIGHT);
         let body = Rect { y: area.y + header, height: rest - pane, ..area };
         if self.shown.is_some() {
             grid::draw(self, body, frame.buffer_mut());
@@ -56,6 +53,14 @@ impl App {
         }
     }
 
+    /// Where short-lived processes use much CPU time, groups show whose they are.
+    fn storm_hint(&self) -> Option<String> {
+        let ledger = self.shown.as_ref().map(|shown| shown.ledger).filter(|ledger| ledger.capacity_ns > 0)?;
+        let share = ledger.exited_ns as f64 * 100.0 / ledger.capacity_ns as f64;
+        let is_storm = share > STORM_PCT && self.view.layout != Layout::Groups;
+        is_storm.then(|| format!("g groups by program: ended processes used {share:.0} % of the CPU time"))
+    }
+
     fn remember_subject(&mut self) {
         let Some(shown) = self.shown.as_ref().filter(|_| self.cursor.is_present) else { return };
         let row = self.rows.rows.get(self.cursor.at);
@@ -66,11 +71,11 @@ impl App {
     }
 
     /// Height of the plot and the details, of `rest` lines below the header.
-    fn pane_height(&mut self, rest: u16) -> u16 {
+    fn pane_height(&mut self, rest: u16, is_small: bool) -> u16 {
         let (least, most) = PANE_LINES;
         let wanted = match self.pane {
             Pane::Hidden => 0,
-            Pane::Auto if rest < MIN_GRID + least => 0,
+            Pane::Auto if is_small || rest < MIN_GRID + least => 0,
             Pane::Auto => (rest / 3).clamp(least, most),
             Pane::Shown if rest < 8 => 0,
             Pane::Shown => (rest / 2).min(most),
@@ -124,6 +129,8 @@ impl App {
             let label = match prompt {
                 Prompt::Search => "search: ",
                 Prompt::Filter => "filter: ",
+                // The examples are left out where they would take the space of what is typed.
+                Prompt::GoTo if columns < 90 => "go to time (14:05, 3m ago): ",
                 Prompt::GoTo => "go to time (14:05, yesterday 14:05, 3m ago): ",
             };
             // Of a long text the end is visible, because the user types there.
@@ -141,7 +148,10 @@ impl App {
         let (text, style) = match (&self.notice, &self.problem) {
             (Some(notice), _) => (safe(notice), Theme::bold()),
             (None, Some(problem)) => (safe(problem), self.theme.warn()),
-            (None, None) => (hints(columns).to_string(), Theme::dim()),
+            (None, None) => match self.storm_hint() {
+                Some(hint) => (hint, Theme::bold()),
+                None => (hints(columns).to_string(), Theme::dim()),
+            },
         };
         let text = clip(&text, columns, self.theme.cut());
         frame.buffer_mut().set_stringn(area.x, area.y, text, columns, style);

@@ -18,6 +18,8 @@ enum Length {
     Medium,
     /// Short names and percentages.
     Short,
+    /// The same in one line, without what is a part of another entry.
+    Tiny,
 }
 
 /// The ledger in at most `max_lines` lines, in the longest form that needs no more than two of them.
@@ -36,7 +38,8 @@ pub(crate) fn lines(app: &App, interval: &Interval, columns: usize, max_lines: u
             return lines;
         }
     }
-    wrap(&parts(app, interval, Length::Short), " ", columns, max_lines.min(3), app)
+    let length = if max_lines == 1 { Length::Tiny } else { Length::Short };
+    wrap(&parts(app, interval, length), " ", columns, max_lines.min(3), app)
 }
 
 fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
@@ -44,11 +47,13 @@ fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
     let capacity = seconds(ledger.capacity_ns);
     let mut parts: Vec<Part> = vec![match length {
         Length::Short => (format!("% of {capacity} s:"), Theme::bold()),
+        Length::Tiny => ("CPU time %:".into(), Theme::bold()),
         _ => (format!("capacity {capacity} s ="), Theme::bold()),
     }];
-    let entries = entries(ledger, length == Length::Short);
+    let is_short = matches!(length, Length::Short | Length::Tiny);
+    let entries = entries(ledger, is_short);
     for (nth, (name, ns)) in entries.into_iter().enumerate() {
-        let plus = if nth == 0 || length == Length::Short { "" } else { "+ " };
+        let plus = if nth == 0 || is_short { "" } else { "+ " };
         let Some(ns) = ns else {
             parts.push((format!("{plus}{name}"), Theme::dim()));
             continue;
@@ -57,17 +62,17 @@ fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
         let text = match length {
             Length::Full => format!("{plus}{name} {} s {share}%", seconds(ns)),
             Length::Medium => format!("{plus}{name} {share}%"),
-            Length::Short => format!("{name} {share}"),
+            Length::Short | Length::Tiny => format!("{name} {share}"),
         };
         parts.push((text, style(app, ledger, name)));
     }
-    if interval.fields.contains(Fields::SCHED) {
+    if interval.fields.contains(Fields::SCHED) && length != Length::Tiny {
         let ns = ledger.unknown_ns;
         let share = percent(ns as f64 * 100.0 / ledger.capacity_ns as f64, false);
         parts.push(match length {
             Length::Full => (format!("(of which unknown {} s {share}%)", seconds(ns)), Style::new()),
             Length::Medium => (format!("(of which unknown {share}%)"), Style::new()),
-            Length::Short => (format!("(unk {share})"), Style::new()),
+            Length::Short | Length::Tiny => (format!("(unk {share})"), Style::new()),
         });
     }
     parts

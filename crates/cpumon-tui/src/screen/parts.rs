@@ -25,7 +25,7 @@ pub(crate) fn wrap(
         if !spans.is_empty() && used + gap + width(text) > columns {
             if lines.len() + 1 >= max_lines {
                 if used + 2 <= columns {
-                    spans.push(Span::styled(format!(" {}", app.theme.cut()), app.theme.warn()));
+                    spans.push(Span::styled(format!(" {}", app.theme.cut()), Theme::dim()));
                 }
                 break;
             }
