@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::report::{RangeReport, ReportRequest};
 use cpumon_model::{HostId, HostStatus, Interval, ProcessKey, ThreadKey};
 
 /// A failure of a feed, as text for the status line: which operation on what failed, and why. The screens continue.
@@ -141,6 +142,31 @@ pub trait Feed {
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let _ = (of, wall_ns);
         Ok(None)
+    }
+
+    /// Who used the CPU of the selected host in a range of time. May read a file or ask a receiver.
+    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+        let _ = request;
+        Err(FeedError("this source has no stored data to add up; `cpumon serve` stores it".into()))
+    }
+
+    /// A range of time that a user typed: `14:00..14:30`, or its begin alone (`1h`); then it ends at `until_wall_ns`.
+    /// `shown_wall_ns` as in [`Feed::parse_time`].
+    fn parse_range(
+        &self,
+        text: &str,
+        shown_wall_ns: Option<i64>,
+        until_wall_ns: i64,
+    ) -> Result<Range<i64>, FeedError> {
+        let (since, until) = text.split_once("..").unwrap_or((text, ""));
+        let since_ns = self.parse_time(since, shown_wall_ns)?;
+        let until_ns =
+            if until.trim().is_empty() { until_wall_ns } else { self.parse_time(until, shown_wall_ns)? };
+        if since_ns < until_ns {
+            return Ok(since_ns..until_ns);
+        }
+        let show = self.clock();
+        Err(FeedError(format!("{} is not before {}", show(since_ns), show(until_ns))))
     }
 
     /// What a user typed to go to a moment (`14:05`, `yesterday 14:05`, `3m ago`) as ns since the UNIX epoch.

@@ -10,6 +10,7 @@ use ratatui::crossterm::event::{self, Event, KeyEventKind};
 
 use crate::feed::{Seek, Subject};
 use crate::moment::find_moment;
+use crate::report::ReportRequest;
 use crate::{App, Feed, Options, Request, TuiError};
 
 /// How long the loop waits for a key before it asks the feed again.
@@ -217,6 +218,15 @@ impl<'a> Screens<'a> {
                 }
                 Err(error) => self.app.on_notice(error.to_string()),
             },
+            Request::Report(wanted) => self.report(wanted),
+            Request::ReportOf(text) => {
+                let shown = self.app.shown_wall_ns();
+                let until = self.app.newest_wall_ns().or(shown).unwrap_or_default();
+                match self.feed.parse_range(&text, shown, until) {
+                    Ok(range) => self.report(self.app.report_request(range)),
+                    Err(error) => self.app.on_notice(error.to_string()),
+                }
+            }
             Request::Select(host) => {
                 if let Err(error) = self.feed.select(host) {
                     self.app.on_notice(error.to_string());
@@ -232,6 +242,11 @@ impl<'a> Screens<'a> {
             }
         }
         false
+    }
+
+    fn report(&mut self, wanted: ReportRequest) {
+        let answer = self.feed.report(&wanted);
+        self.app.on_report(wanted, answer);
     }
 
     fn seek(&mut self, to: Seek) {

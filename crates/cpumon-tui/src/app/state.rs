@@ -10,10 +10,12 @@ use cpumon_model::{HostId, HostStatus, Interval};
 
 use crate::app::cursor::Cursor;
 use crate::app::plot_state::PlotState;
+use crate::app::report_screen::ReportScreen;
 use crate::app::types::{Clock, Mode, Pane, Request};
 use crate::feed::{FeedError, Playback, Seek};
 use crate::history::{LossHistory, Recent, RunHistory, RunTotals};
 use crate::options::Options;
+use crate::report::{RangeReport, ReportRequest};
 use crate::rows::{RowId, RowList};
 use crate::text;
 use crate::theme::Theme;
@@ -41,6 +43,8 @@ pub struct App {
     pub(crate) problem: Option<String>,
     pub(crate) pane: Pane,
     pub(crate) plot: PlotState,
+    /// The report that was made last.
+    pub(crate) report: Option<ReportScreen>,
     pub(crate) seen_history: RunHistory,
     pub(crate) recent: Recent,
     pub(crate) counts: LossHistory,
@@ -78,6 +82,7 @@ impl App {
             problem: None,
             pane: Pane::Auto,
             plot: PlotState::default(),
+            report: None,
             seen_history: RunHistory::default(),
             recent: Recent::default(),
             counts: LossHistory::default(),
@@ -165,6 +170,18 @@ impl App {
         self.is_dirty = true;
     }
 
+    /// The answer to [`Request::Report`].
+    pub fn on_report(&mut self, request: ReportRequest, answer: Result<RangeReport, FeedError>) {
+        match answer {
+            Ok(report) => {
+                self.report = Some(ReportScreen::new(request, report));
+                self.mode = Mode::Report;
+                self.is_dirty = true;
+            }
+            Err(error) => self.on_notice(error.0),
+        }
+    }
+
     /// The answer to [`Request::Seek`].
     pub fn on_seek(&mut self, to: Seek, answer: Result<Option<Arc<Interval>>, FeedError>) {
         match (answer, to) {
@@ -225,6 +242,12 @@ impl App {
     #[must_use]
     pub fn shown_wall_ns(&self) -> Option<i64> {
         self.shown.as_ref().map(|interval| interval.end.wall_ns)
+    }
+
+    /// The end of the newest interval, ns since the UNIX epoch.
+    #[must_use]
+    pub fn newest_wall_ns(&self) -> Option<i64> {
+        self.newest.as_ref().map(|interval| interval.end.wall_ns)
     }
 
     /// How the feed writes moments ([`Feed::clock`](crate::Feed::clock)): all on screen are in one time zone.
@@ -322,5 +345,6 @@ impl App {
         self.users.clear();
         self.view.users.clear();
         self.plot.forget();
+        self.report = None;
     }
 }

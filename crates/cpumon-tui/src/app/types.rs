@@ -3,6 +3,7 @@
 use cpumon_model::HostId;
 
 use crate::feed::{Play, Seek};
+use crate::report::ReportRequest;
 
 /// What the event loop has to do for the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +16,10 @@ pub enum Request {
     Play(Play),
     /// Goes to the moment that this text means: call [`Feed::parse_time`](crate::Feed::parse_time), then [`App::go_to`](crate::App::go_to).
     GoTo(String),
+    /// Adds up a range of time: call [`Feed::report`](crate::Feed::report), then [`App::on_report`](crate::App::on_report).
+    Report(ReportRequest),
+    /// The same for the range that this text means: call [`Feed::parse_range`](crate::Feed::parse_range) first.
+    ReportOf(String),
     /// Shows another host: call [`Feed::select`](crate::Feed::select).
     Select(HostId),
     /// Writes a file into the current directory, never over another one, then [`App::on_notice`](crate::App::on_notice).
@@ -46,6 +51,8 @@ pub(crate) enum Mode {
     Hosts(usize),
     /// The users of the interval on screen, at one of them; 0 is everyone.
     Users(usize),
+    /// Who used the CPU in a range, see [`ReportScreen`](crate::app::ReportScreen).
+    Report,
     /// A line of text.
     Prompt(Prompt, String),
 }
@@ -56,6 +63,7 @@ pub(crate) enum Prompt {
     Search,
     Filter,
     GoTo,
+    Range,
 }
 
 /// Whether the plot and the details are shown below the grid.

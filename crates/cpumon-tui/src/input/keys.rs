@@ -21,6 +21,7 @@ impl App {
         }
         match self.mode.clone() {
             Mode::Grid => self.on_grid_key(key),
+            Mode::Report => self.on_report_key(key.code),
             Mode::Help(line) => {
                 self.on_help_key(key.code, line);
                 None
@@ -58,6 +59,7 @@ impl App {
                 self.mode = Mode::Prompt(Prompt::Filter, self.view.filter.clone());
             }
             KeyCode::Char('u') => self.open_users(),
+            KeyCode::Char('R') => self.open_range_prompt(),
             KeyCode::Char('b') => self.mode = Mode::Prompt(Prompt::GoTo, String::new()),
             KeyCode::Char('e') => return self.export_request(),
             KeyCode::Char(' ') if self.playback.is_some() => return Some(Request::Play(Play::Toggle)),

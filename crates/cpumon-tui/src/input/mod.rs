@@ -4,5 +4,6 @@ mod fold;
 mod keys;
 mod moving;
 mod prompt;
+mod report_keys;
 mod search;
 mod windows;

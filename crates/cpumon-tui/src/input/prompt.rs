@@ -21,7 +21,11 @@ impl App {
             }
             KeyCode::Enter => {
                 self.mode = Mode::Grid;
-                return (prompt == Prompt::GoTo && !text.trim().is_empty()).then_some(Request::GoTo(text));
+                return match prompt {
+                    Prompt::Range => self.report_of(text),
+                    Prompt::GoTo if !text.trim().is_empty() => Some(Request::GoTo(text)),
+                    _ => None,
+                };
             }
             KeyCode::Backspace => {
                 text.pop();
@@ -54,7 +58,7 @@ impl App {
                 self.view.filter = text.to_ascii_lowercase();
                 self.rebuild();
             }
-            Prompt::GoTo => {}
+            Prompt::GoTo | Prompt::Range => {}
         }
     }
 
@@ -66,7 +70,7 @@ impl App {
                 self.view.filter.clear();
                 self.rebuild();
             }
-            Prompt::GoTo => {}
+            Prompt::GoTo | Prompt::Range => {}
         }
     }
 }

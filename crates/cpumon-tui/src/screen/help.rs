@@ -44,6 +44,7 @@ const KEYS: &[(&str, &str)] = &[
     ("(  )", "previous, next peak of what the plot shows"),
     ("Tab", "move along the plot: Left Right by a column, PgUp PgDn by its length; Tab ends it"),
     ("b", "go to a moment"),
+    ("R", "report: who used the CPU in a range of time, as `cpumon report`; Enter filters by a row"),
     ("l", "back to live"),
     ("Space  +  -  l", "of a recording: play and stop, faster, slower, to its end"),
     ("h", "choose a host"),

@@ -5,7 +5,7 @@ use ratatui::layout::Rect;
 
 use crate::app::{App, Mode, Pane, Prompt};
 use crate::columns::{Cells, Col};
-use crate::screen::{detail, grid, header, help, hosts, plot, users};
+use crate::screen::{detail, grid, header, help, hosts, plot, report, users};
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
 use crate::view::Layout;
@@ -46,6 +46,7 @@ impl App {
             Mode::Help(from) => help::draw(self, from, frame),
             Mode::Hosts(at) => hosts::draw(self, at, frame),
             Mode::Users(at) => users::draw(self, at, frame),
+            Mode::Report => report::draw(self, frame),
             Mode::Grid | Mode::Prompt(..) => {}
         }
         if self.theme.ascii {
@@ -129,6 +130,10 @@ impl App {
             let label = match prompt {
                 Prompt::Search => "search: ",
                 Prompt::Filter => "filter: ",
+                Prompt::Range if columns < 90 => "report of (1h, 14:00..14:30): ",
+                Prompt::Range => {
+                    "report of (1h, 14:00..14:30, yesterday 9:00..10:00; Enter: the time on the plot): "
+                }
                 // The examples are left out where they would take the space of what is typed.
                 Prompt::GoTo if columns < 90 => "go to time (14:05, 3m ago): ",
                 Prompt::GoTo => "go to time (14:05, yesterday 14:05, 3m ago): ",
@@ -148,6 +153,9 @@ impl App {
         let (text, style) = match (&self.notice, &self.problem) {
             (Some(notice), _) => (safe(notice), Theme::bold()),
             (None, Some(problem)) => (safe(problem), self.theme.warn()),
+            (None, None) if self.mode == Mode::Report => {
+                ("Enter shows a row  P M B S sort  g grouping  R range  Esc closes".to_string(), Theme::dim())
+            }
             (None, None) => match self.storm_hint() {
                 Some(hint) => (hint, Theme::bold()),
                 None => (hints(columns).to_string(), Theme::dim()),

@@ -12,4 +12,5 @@ mod ledger;
 mod parts;
 mod plot;
 mod popup;
+mod report;
 mod users;

@@ -10,6 +10,7 @@ mod batch;
 mod health;
 mod keys;
 mod pictures;
+mod report;
 mod session;
 
 use std::sync::Arc;

@@ -1,0 +1,108 @@
+//! Keys of the report of a range, and how one is asked for.
+
+use ratatui::crossterm::event::KeyCode;
+
+use crate::app::{App, Mode, Prompt, Request};
+use crate::report::{ReportRequest, ReportSort};
+use crate::view::{GroupBy, Layout, UserFilter};
+
+/// The group of processes that have no container, service or user, as `cpumon report` calls it.
+const NO_GROUP: &str = "(none)";
+
+impl App {
+    pub(super) fn open_range_prompt(&mut self) {
+        self.mode = Mode::Prompt(Prompt::Range, String::new());
+    }
+
+    /// The report of a range that was typed; of nothing the time that the plot shows.
+    pub(super) fn report_of(&self, text: String) -> Option<Request> {
+        if text.trim().is_empty() {
+            return Some(Request::Report(self.report_request(self.plot_window()?)));
+        }
+        Some(Request::ReportOf(text))
+    }
+
+    /// A report by the grouping that is on screen.
+    #[must_use]
+    pub fn report_request(&self, wall_ns: std::ops::Range<i64>) -> ReportRequest {
+        let sort = self.report.as_ref().map_or(ReportSort::Cpu, |report| report.request.sort);
+        ReportRequest { wall_ns, by: self.view.group_by, sort }
+    }
+
+    pub(super) fn on_report_key(&mut self, code: KeyCode) -> Option<Request> {
+        let Some(screen) = &mut self.report else {
+            self.mode = Mode::Grid;
+            return None;
+        };
+        let (last, page) =
+            (screen.report.rows.len().saturating_sub(1), screen.height.saturating_sub(1).max(1));
+        let sort = |sort| Some(Request::Report(ReportRequest { sort, ..screen.request.clone() }));
+        let at = match code {
+            KeyCode::Up | KeyCode::Char('k') => screen.at.saturating_sub(1),
+            KeyCode::Down | KeyCode::Char('j') => screen.at + 1,
+            KeyCode::PageUp => screen.at.saturating_sub(page),
+            KeyCode::PageDown => screen.at + page,
+            KeyCode::Home => 0,
+            KeyCode::End => last,
+            KeyCode::Char('P') => return sort(ReportSort::Cpu),
+            KeyCode::Char('M') => return sort(ReportSort::Ready),
+            KeyCode::Char('B') => return sort(ReportSort::Blocked),
+            KeyCode::Char('S') => return sort(ReportSort::Switches),
+            KeyCode::Char('g') => {
+                let by = screen.request.by.next().unwrap_or_default();
+                let request = ReportRequest { by, ..screen.request.clone() };
+                self.view.group_by = by;
+                return Some(Request::Report(request));
+            }
+            KeyCode::Char('R') => {
+                self.open_range_prompt();
+                return None;
+            }
+            KeyCode::Enter => return self.show_row_of_report(),
+            KeyCode::Esc | KeyCode::Char('q') => {
+                self.mode = Mode::Grid;
+                return None;
+            }
+            code => {
+                self.on_notice(format!("no such key here: {code}; Esc closes the report"));
+                return None;
+            }
+        };
+        screen.select(at);
+        None
+    }
+
+    /// Filters the rows by the selected group and goes to the moment at which it was busiest.
+    fn show_row_of_report(&mut self) -> Option<Request> {
+        let screen = self.report.as_ref()?;
+        let (by, row) = (screen.request.by, screen.row()?);
+        let Some(group) = row.group.clone() else {
+            self.on_notice("this row is of several groups: choose another one".into());
+            return None;
+        };
+        if group == NO_GROUP {
+            self.on_notice(format!("these processes have no {}: choose another row", by.name()));
+            return None;
+        }
+        let peak_ns = row.peak_ns;
+        self.mode = Mode::Grid;
+        if self.view.layout == Layout::Groups {
+            self.view.layout = Layout::List;
+        }
+        if by == GroupBy::User {
+            self.view.user = Some(self.user_named(&group));
+        } else {
+            self.view.filter = group.to_ascii_lowercase();
+        }
+        self.rebuild();
+        self.go_to(peak_ns?)
+    }
+
+    /// A user as a report names it: `ann (1000)`, `root`, `1000`.
+    fn user_named(&self, label: &str) -> UserFilter {
+        let in_parentheses =
+            label.rsplit_once(" (").and_then(|(_, rest)| rest.strip_suffix(')')?.parse().ok());
+        let by_name = || self.view.users.iter().find(|user| user.1 == label).map(|user| *user.0);
+        UserFilter::new(label, in_parentheses.or_else(by_name))
+    }
+}

@@ -1,0 +1,122 @@
+//! The report of a range, over the whole screen: what was measured, the rows, what their columns mean.
+
+use ratatui::Frame;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::Line;
+use ratatui::widgets::Clear;
+
+use crate::app::{App, ReportScreen};
+use crate::report::{RangeReport, ReportColumn};
+use crate::text::{clip, safe, width};
+use crate::theme::Theme;
+
+/// Space between two columns.
+const GAP: usize = 2;
+/// Names are not cut below this.
+const SHORTEST_NAME: usize = 10;
+/// Lines of what was measured.
+const MAX_HEAD: usize = 3;
+
+/// Draws the report above the status line.
+pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
+    let Some(mut screen) = app.report.take() else { return };
+    let full = frame.area();
+    let area = Rect { height: full.height.saturating_sub(1), ..full };
+    frame.render_widget(Clear, area);
+    let by = screen.request.by.name();
+    let mut lines = vec![Line::styled(format!(" REPORT by {by} "), app.theme.not_live())];
+    let columns = usize::from(area.width);
+    lines.extend(screen.report.head.iter().take(MAX_HEAD).map(|line| Line::raw(safe(line))));
+    let notes = notes(&screen.report, usize::from(area.height).saturating_sub(lines.len() + 6));
+    let rows = usize::from(area.height).saturating_sub(lines.len() + 1 + notes.len());
+    screen.resize(rows);
+    let table = Table::new(&screen.report, columns, app.theme);
+    lines.push(Line::styled(table.titles(), Theme::columns()));
+    screen.first_line = u16::try_from(lines.len()).unwrap_or(u16::MAX);
+    for at in (screen.top..screen.report.rows.len()).take(rows) {
+        lines.push(Line::styled(table.row(at), row_style(app, &screen, at)));
+    }
+    let buffer = frame.buffer_mut();
+    for (y, line) in (area.top()..area.bottom()).zip(&lines) {
+        buffer.set_line(area.x, y, line, area.width);
+    }
+    let first = area.bottom().saturating_sub(u16::try_from(notes.len()).unwrap_or(0));
+    for (y, note) in (first..area.bottom()).zip(&notes) {
+        buffer.set_stringn(area.x, y, clip(note, columns, app.theme.cut()), columns, Theme::dim());
+    }
+    app.report = Some(screen);
+}
+
+fn notes(report: &RangeReport, most: usize) -> Vec<String> {
+    report.notes.iter().take(most).map(|note| safe(note)).collect()
+}
+
+fn row_style(app: &App, screen: &ReportScreen, at: usize) -> Style {
+    let is_group = screen.report.rows.get(at).is_some_and(|row| row.group.is_some());
+    match (at == screen.at, is_group) {
+        (true, _) => app.theme.selected(),
+        (false, true) => Style::new(),
+        (false, false) => Theme::dim(),
+    }
+}
+
+/// The columns that fit, with their widths.
+struct Table<'r> {
+    columns: Vec<(&'r ReportColumn, usize)>,
+    theme: Theme,
+    total: usize,
+}
+
+impl<'r> Table<'r> {
+    /// The less important columns are left out first; names are cut where there is no space for them.
+    fn new(report: &'r RangeReport, total: usize, theme: Theme) -> Self {
+        let wide = |column: &ReportColumn| {
+            column
+                .cells
+                .iter()
+                .map(|cell| width(&safe(cell)))
+                .chain([width(&column.title)])
+                .max()
+                .unwrap_or(0)
+        };
+        let mut columns: Vec<(&ReportColumn, usize)> =
+            report.columns.iter().map(|column| (column, wide(column))).collect();
+        let least = |column: &(&ReportColumn, usize)| {
+            GAP + if column.0.is_name { column.1.min(SHORTEST_NAME) } else { column.1 }
+        };
+        let mut used: usize = columns.iter().map(least).sum();
+        while used > total + GAP {
+            let last =
+                (0..columns.len()).filter(|at| columns[*at].0.rank > 0).max_by_key(|at| columns[*at].0.rank);
+            let Some(last) = last else { break };
+            used -= least(&columns.remove(last));
+        }
+        let mut spare = (total + GAP).saturating_sub(used);
+        for column in columns.iter_mut().filter(|column| column.0.is_name) {
+            let shortest = column.1.min(SHORTEST_NAME);
+            let more = (column.1 - shortest).min(spare);
+            (column.1, spare) = (shortest + more, spare - more);
+        }
+        Self { columns, theme, total }
+    }
+
+    fn titles(&self) -> String {
+        self.line(&|column| column.title.clone())
+    }
+
+    fn row(&self, at: usize) -> String {
+        self.line(&|column| column.cells.get(at).map_or_else(String::new, |cell| safe(cell)))
+    }
+
+    fn line(&self, text: &dyn Fn(&ReportColumn) -> String) -> String {
+        let cells = self.columns.iter().map(|(column, columns)| {
+            let text = clip(&text(column), *columns, self.theme.cut());
+            let pad = " ".repeat(columns.saturating_sub(width(&text)));
+            if column.is_name { format!("{text}{pad}") } else { format!("{pad}{text}") }
+        });
+        let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
+        let pad = self.total.saturating_sub(width(&line));
+        format!("{line}{}", " ".repeat(pad))
+    }
+}
