@@ -3,15 +3,17 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::{Live, status::StoreState};
 use cpumon_receiver::hub::Hub;
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Subject};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, Subject};
 
 use super::points::point_of;
+use super::ranges;
 
 /// The hub, the selected host, and the serial number of the last interval that was returned.
 #[derive(Debug)]
@@ -109,6 +111,15 @@ impl Feed for HubFeed {
         }
         let inside = recent.iter().filter(|shown| wall_ns.contains(&shown.interval.end.wall_ns));
         Ok(Some(inside.map(|shown| point_of(&shown.interval, of)).collect()))
+    }
+
+    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+        let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
+        let store = self.hub.status().store.path;
+        if store.is_empty() {
+            return Err(FeedError("this receiver stores nothing that could be added up".to_owned()));
+        }
+        ranges::of_store(Path::new(&store), host, request)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

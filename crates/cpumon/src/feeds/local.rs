@@ -10,9 +10,10 @@ use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::RetainedCapabilities;
 use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
-use cpumon_tui::{Feed, FeedError};
+use cpumon_tui::{Feed, FeedError, RangeReport, ReportRequest};
 
-use super::Shared;
+use super::{Shared, ranges};
+use crate::paths::store_for_reading;
 
 /// Most intervals that wait for the screens. The oldest is dropped; the screens compute its time from the next.
 const MAX_WAITING: usize = 64;
@@ -140,6 +141,16 @@ impl Feed for LocalFeed {
 
     fn age(&self) -> Option<Duration> {
         self.shared.lock().arrived.map(|arrived| arrived.elapsed())
+    }
+
+    /// What `cpumon serve` stored of this machine: these screens alone keep minutes only.
+    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+        let store = store_for_reading(None);
+        if !store.exists() {
+            let text = "no store of this machine to add up; `cpumon serve` records one";
+            return Err(FeedError(text.to_owned()));
+        }
+        ranges::of_store(&store, self.host, request)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

@@ -4,6 +4,7 @@
 mod hub;
 mod local;
 mod points;
+mod ranges;
 mod remote;
 mod replay;
 mod store;

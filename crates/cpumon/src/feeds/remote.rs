@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Subject};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, Subject};
 
-use super::{Shared, points};
+use super::{Shared, points, ranges};
 use crate::client::{Client, ClientError};
 
 /// Most intervals that wait for the screens.
@@ -155,6 +155,15 @@ impl Feed for RemoteFeed {
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let host = self.shared.lock().selected;
         points::of_receiver(&self.client, host, of, &wall_ns)
+    }
+
+    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+        let (host, name) = {
+            let inner = self.shared.lock();
+            let found = inner.hosts.iter().find(|known| known.info.host == inner.selected);
+            (inner.selected, found.map_or_else(String::new, |known| known.info.hostname.to_string()))
+        };
+        ranges::of_receiver(&self.client, host, &name, request)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

@@ -9,9 +9,10 @@ use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::time::TimeRange;
 use cpumon_query::{Seek, seek};
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Subject, Task};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, Subject, Task};
 
 use super::points::point_of;
+use super::ranges;
 
 /// Time between two checks for new intervals.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -135,6 +136,11 @@ impl Feed for StoreFeed {
             })
             .map_err(|error| failed(&error))?;
         Ok(Some(points))
+    }
+
+    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+        let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
+        ranges::of_store(self.reader.path(), host, request)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

@@ -33,6 +33,11 @@ impl Column {
         Self { title, rank, cells: cells.into_iter().collect() }
     }
 
+    /// Title, rank and cells.
+    pub(super) fn into_parts(self) -> (&'static str, u8, Vec<String>) {
+        (self.title, self.rank, self.cells)
+    }
+
     fn width(&self) -> usize {
         self.cells.iter().map(|cell| cell.width()).chain([self.title.width()]).max().unwrap_or(0)
     }
@@ -60,6 +65,11 @@ impl Columns {
     pub(super) fn new(names: Vec<Column>, numbers: Vec<Column>) -> Self {
         let numbers = numbers.into_iter().filter(|column| column.rank == 0 || !column.is_empty()).collect();
         Self { names, numbers }
+    }
+
+    /// Names and numbers.
+    pub(super) fn into_columns(self) -> (Vec<Column>, Vec<Column>) {
+        (self.names, self.numbers)
     }
 
     /// Writes the columns that fit into lines of `width`; `end` marks names that were cut.

@@ -1,7 +1,10 @@
 //! `cpumon report`: who used the CPU in a range. `cpumon find`: when and how much a program, a user or a container ever ran.
 
 mod columns;
+mod screen;
 mod show;
+
+pub(crate) use screen::for_screen;
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,0 +1,46 @@
+//! A report for the terminal screens, with the cells that `cpumon report` prints.
+
+use std::io;
+
+use cpumon_query::report::{Report, RowKind};
+use cpumon_tui::{RangeReport, ReportColumn, ReportRow};
+
+use super::columns::Column;
+use super::show::{self, Terminal};
+
+/// More columns than a terminal has: the screens choose those that fit.
+const WIDE: usize = 100_000;
+
+/// Head, columns, rows and notes of a report.
+pub(crate) fn for_screen(report: &Report) -> RangeReport {
+    let terminal = Terminal::of_terminal(WIDE);
+    let (names, numbers) = show::columns(report, terminal).into_columns();
+    let column = |column: Column, is_name| {
+        let (title, rank, cells) = column.into_parts();
+        ReportColumn { title: title.to_owned(), rank, is_name, cells }
+    };
+    let names = names.into_iter().map(|one| column(one, true));
+    let numbers = numbers.into_iter().map(|one| column(one, false));
+    RangeReport {
+        head: lines(|out| show::head(report, terminal, out)),
+        columns: names.chain(numbers).collect(),
+        rows: report
+            .rows
+            .iter()
+            .map(|row| ReportRow {
+                group: matches!(row.kind, RowKind::Group | RowKind::Short).then(|| row.name.to_string()),
+                peak_ns: row.peak.map(|peak| peak.end_ns),
+            })
+            .collect(),
+        notes: lines(|out| show::notes(report, terminal.columns, out)),
+    }
+}
+
+/// What is written, by lines; empty ones are left out.
+fn lines(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> Vec<String> {
+    let mut text = Vec::new();
+    // Writing into memory does not fail.
+    let _infallible = write(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
