@@ -42,6 +42,7 @@ impl RowOptions {
 
 /// How the screens start.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line or of the terminal")]
 pub struct Options {
     /// Ends the screens when it becomes true (set it from a handler of SIGTERM and SIGHUP).
     pub stop: Arc<AtomicBool>,
@@ -55,6 +56,12 @@ pub struct Options {
     pub rows: RowOptions,
     /// No colors, whatever the terminal can do. `NO_COLOR` in the environment (not empty) does the same.
     pub no_color: bool,
+    /// No mouse: the terminal's own selection of text works without Shift.
+    pub no_mouse: bool,
+    /// Stops the process until the shell continues it (SIGTSTP), for Ctrl-Z; `None` where there is no job control.
+    pub suspend: Option<fn()>,
+    /// Becomes true when the process was continued (SIGCONT): the terminal is set up again.
+    pub continued: Arc<AtomicBool>,
     /// Only ASCII characters: bars and marks without box drawing and braille. Chosen by itself where the locale is not UTF-8.
     pub ascii: bool,
 }

@@ -6,7 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
+use ratatui::crossterm::execute;
+use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 
 use crate::feed::{Seek, Subject};
 use crate::moment::find_moment;
@@ -38,6 +40,7 @@ pub fn run(feed: &mut dyn Feed, options: &Options) -> Result<(), TuiError> {
         ratatui::try_init().map_err(|source| TuiError::Terminal { operation: "set up", source })?;
     // Named, not `_`: it must live until the loop has ended.
     let _restore = Restore;
+    take_mouse(&options).map_err(|source| TuiError::Terminal { operation: "set up", source })?;
     Screens::new(feed, &options).main_loop(terminal)
 }
 
@@ -71,8 +74,27 @@ struct Restore;
 
 impl Drop for Restore {
     fn drop(&mut self) {
-        ratatui::restore();
+        give_back();
     }
+}
+
+/// Leaves the screens and lets the shell have the terminal.
+fn give_back() {
+    // A terminal that is gone needs nothing.
+    let _ = execute!(io::stdout(), DisableMouseCapture);
+    ratatui::restore();
+}
+
+fn take_mouse(options: &Options) -> io::Result<()> {
+    if options.no_mouse { Ok(()) } else { execute!(io::stdout(), EnableMouseCapture) }
+}
+
+/// Sets the terminal up as at the start, after the shell had it.
+fn take_again(terminal: &mut DefaultTerminal, options: &Options) -> io::Result<()> {
+    enable_raw_mode()?;
+    execute!(io::stdout(), EnterAlternateScreen)?;
+    take_mouse(options)?;
+    terminal.clear()
 }
 
 struct Screens<'a> {
@@ -81,11 +103,19 @@ struct Screens<'a> {
     app: App,
     hosts_at: Option<Instant>,
     resting: Option<(Subject, Instant)>,
+    is_suspend_wanted: bool,
 }
 
 impl<'a> Screens<'a> {
     fn new(feed: &'a mut dyn Feed, options: &'a Options) -> Self {
-        Self { app: App::new(options), feed, options, hosts_at: None, resting: None }
+        Self {
+            app: App::new(options),
+            feed,
+            options,
+            hosts_at: None,
+            resting: None,
+            is_suspend_wanted: false,
+        }
     }
 
     fn main_loop(&mut self, mut terminal: DefaultTerminal) -> Result<(), TuiError> {
@@ -107,6 +137,24 @@ impl<'a> Screens<'a> {
             if self.handle_events()? {
                 break;
             }
+            self.suspend_or_continue(&mut terminal)?;
+        }
+        Ok(())
+    }
+
+    /// Stops on Ctrl-Z. The terminal is set up again when the process goes on, also where another program stopped it.
+    fn suspend_or_continue(&mut self, terminal: &mut DefaultTerminal) -> Result<(), TuiError> {
+        if std::mem::take(&mut self.is_suspend_wanted)
+            && let Some(suspend) = self.options.suspend
+        {
+            give_back();
+            suspend();
+            self.options.continued.store(true, Ordering::Relaxed);
+        }
+        if self.options.continued.swap(false, Ordering::Relaxed) {
+            let taken = take_again(terminal, self.options);
+            taken.map_err(|source| TuiError::Terminal { operation: "set up", source })?;
+            self.app.on_resize();
         }
         Ok(())
     }
@@ -194,6 +242,11 @@ impl<'a> Screens<'a> {
                         return Ok(true);
                     }
                 }
+                Event::Mouse(mouse) => {
+                    if let Some(request) = self.app.on_mouse(mouse) {
+                        self.carry_out(request);
+                    }
+                }
                 Event::Resize(..) => self.app.on_resize(),
                 _ => {}
             }
@@ -205,6 +258,7 @@ impl<'a> Screens<'a> {
     fn carry_out(&mut self, request: Request) -> bool {
         match request {
             Request::Quit => return true,
+            Request::Suspend => self.is_suspend_wanted = true,
             Request::Seek(to) => self.seek(to),
             Request::Play(command) => {
                 self.feed.play(command);

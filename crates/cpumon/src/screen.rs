@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cpumon_tui::{Feed, Options};
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+use signal_hook::{flag, low_level};
 
 /// Time between two checks of the stop flag.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
@@ -16,6 +18,8 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Shows the screens until the user quits, `options.stop` is set or the terminal fails.
 pub fn show(mut feed: Box<dyn Feed + Send>, options: Options) -> anyhow::Result<()> {
+    let options = Options { suspend: Some(suspend), ..options };
+    flag::register(SIGCONT, options.continued.clone()).context("cannot handle signals")?;
     let stop = options.stop.clone();
     let (send, ended) = mpsc::channel();
     std::thread::Builder::new()
@@ -41,4 +45,10 @@ pub fn show(mut feed: Box<dyn Feed + Send>, options: Options) -> anyhow::Result<
             return Ok(());
         }
     }
+}
+
+/// Stops all threads until the shell continues them. Without a shell that could, the kernel ignores the signal.
+fn suspend() {
+    // It fails for no signal that exists.
+    let _ = low_level::raise(SIGTSTP);
 }

@@ -48,6 +48,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
         pids: args.pid.clone(),
         threads: args.threads,
         rows,
+        no_mouse: args.no_mouse,
         ..Options::default()
     };
     screen::show(feed, options)?;

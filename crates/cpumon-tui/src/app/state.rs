@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval};
+use ratatui::layout::Rect;
 
 use crate::app::cursor::Cursor;
 use crate::app::plot_state::PlotState;
 use crate::app::report_screen::ReportScreen;
 use crate::app::types::{Clock, Mode, Pane, Request};
+use crate::columns::ColumnPlace;
 use crate::feed::{FeedError, Playback, Seek};
 use crate::history::{LossHistory, Recent, RunHistory, RunTotals};
 use crate::options::Options;
@@ -43,6 +45,8 @@ pub struct App {
     pub(crate) problem: Option<String>,
     pub(crate) pane: Pane,
     pub(crate) plot: PlotState,
+    /// Where the grid was drawn, its line of titles first, and its columns: for the mouse.
+    pub(crate) grid: (Rect, Vec<ColumnPlace>),
     /// The report that was made last.
     pub(crate) report: Option<ReportScreen>,
     pub(crate) seen_history: RunHistory,
@@ -82,6 +86,7 @@ impl App {
             problem: None,
             pane: Pane::Auto,
             plot: PlotState::default(),
+            grid: (Rect::default(), Vec::new()),
             report: None,
             seen_history: RunHistory::default(),
             recent: Recent::default(),

@@ -10,6 +10,8 @@ use crate::report::ReportRequest;
 pub enum Request {
     /// Ends the screens.
     Quit,
+    /// Gives the terminal back and stops until the shell continues the process.
+    Suspend,
     /// Shows another moment: call [`Feed::seek`](crate::Feed::seek), then [`App::on_seek`](crate::App::on_seek).
     Seek(Seek),
     /// Plays a recording, or stops it, or changes its speed: call [`Feed::play`](crate::Feed::play), then [`App::on_playback`](crate::App::on_playback).

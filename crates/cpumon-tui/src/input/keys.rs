@@ -19,6 +19,9 @@ impl App {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Some(Request::Quit);
         }
+        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('z') {
+            return Some(Request::Suspend);
+        }
         match self.mode.clone() {
             Mode::Grid => self.on_grid_key(key),
             Mode::Report => self.on_report_key(key.code),
@@ -167,7 +170,7 @@ impl App {
         self.on_notice(text.into());
     }
 
-    fn sort_by(&mut self, col: Col) {
+    pub(super) fn sort_by(&mut self, col: Col) {
         self.view.reversed = false;
         self.view.sort = col;
     }

@@ -2,6 +2,7 @@
 
 mod fold;
 mod keys;
+mod mouse;
 mod moving;
 mod prompt;
 mod report_keys;

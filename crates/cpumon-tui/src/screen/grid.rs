@@ -31,6 +31,7 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     let largest = largest.chain(shown.processes.iter().map(|row| row.key.pid)).max().unwrap_or(1);
     let places = choose(&app.view, area.width, largest);
     draw_titles(app, &places, area, buffer);
+    app.grid = (area, places.clone());
     // Totals include everything until now: next to a moment in the past they would be wrong.
     let seen = (app.clock == Clock::Live).then_some(&app.seen);
     let cells = Cells::new(&shown, &app.view, app.theme, &app.users, seen);

@@ -49,6 +49,11 @@ const KEYS: &[(&str, &str)] = &[
     ("Space  +  -  l", "of a recording: play and stop, faster, slower, to its end"),
     ("h", "choose a host"),
     ("e", "write the rows on screen into a CSV file in the current directory"),
+    (
+        "wheel, click",
+        "scroll; select a row, sort by a title, go to a moment of the plot; with Shift: the terminal's own",
+    ),
+    ("Ctrl-Z", "suspend; fg continues"),
     ("q  F10  Ctrl-C", "quit"),
 ];
 

@@ -3,7 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_tui::{App, FeedError, HistoryPoint, Options, Play, Playback, Request, Seek, Subject};
+use cpumon_tui::{
+    App, FeedError, HistoryPoint, Options, Play, Playback, Request, RowOptions, Seek, Subject, UserFilter,
+};
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::synthetic::{EPOCH_NS, Kind, interval, status};
 use crate::{app_of, picture, press};
@@ -355,4 +359,170 @@ fn a_recording_is_played_stopped_and_stepped_by_the_feed() {
     app.on_seek(Seek::After(end), Ok(None));
     let text = screen(&mut app);
     assert!(text.contains(" END ") && text.contains("this is the end of the recording"), "{text}");
+}
+
+#[test]
+fn an_unknown_key_is_named() {
+    let mut app = app_of(Kind::Normal);
+    for (keys, named) in [("y", "no such key: y (see ?)"), ("<F2>", "no such key: F2 (see ?)")] {
+        press(&mut app, keys);
+        assert!(screen(&mut app).contains(named), "{named}");
+    }
+    app.on_key(KeyEvent::new(KeyCode::Char('z'), KeyModifiers::ALT));
+    let text = screen(&mut app);
+    assert!(text.contains("no such key: Alt+z") && text.contains("└-5 min"), "it is not z: {text}");
+    press(&mut app, "j");
+    assert!(!screen(&mut app).contains("no such key"));
+}
+
+#[test]
+fn minutes_and_columns_of_the_plot_are_steps() {
+    let mut app = app_of(Kind::Normal);
+    let live = app.shown_wall_ns().unwrap();
+    press(&mut app, "{");
+    assert_eq!(app.shown_wall_ns(), Some(live - 60_000_000_000));
+    press(&mut app, "}");
+    assert!(screen(&mut app).contains(" PAST "), "the newest interval ends there");
+    assert_eq!(app.shown_wall_ns(), Some(live));
+    assert_eq!(press(&mut app, "{{"), Some(Request::Seek(Seek::Before(live - 120_000_000_000 + 1))));
+    app.on_seek(Seek::Before(0), Ok(Some(Arc::new(interval(Kind::Normal, 10)))));
+    assert_eq!(press(&mut app, "}"), None, "it is in memory");
+    assert_eq!(app.shown_wall_ns(), Some(EPOCH_NS + 71_000_000_000));
+    press(&mut app, "l");
+    screen(&mut app);
+    press(&mut app, "<Tab>");
+    let text = screen(&mut app);
+    assert!(text.contains('┊') && text.contains("plot: Left Right"), "{text}");
+    press(&mut app, "<Left>");
+    let column_ns = live - app.shown_wall_ns().unwrap();
+    // Five minutes on 64 columns.
+    assert!((4_000_000_000..7_000_000_000).contains(&column_ns), "{column_ns}");
+    press(&mut app, "<Right><Right>");
+    assert_eq!(app.shown_wall_ns(), Some(live));
+    press(&mut app, "<Tab><Left>");
+    assert_eq!(app.shown_wall_ns(), Some(live), "arrow keys are the grid's again");
+}
+
+#[test]
+fn peaks_are_found_to_both_sides() {
+    let mut app = app_of(Kind::Normal);
+    let mut busiest = vec![];
+    press(&mut app, "(");
+    busiest.push(app.shown_wall_ns().unwrap());
+    press(&mut app, "(");
+    busiest.push(app.shown_wall_ns().unwrap());
+    assert!(busiest[1] < busiest[0], "{busiest:?}");
+    press(&mut app, ")");
+    assert_eq!(app.shown_wall_ns(), Some(busiest[0]));
+    for at in &busiest {
+        let second = u64::try_from((at - EPOCH_NS) / 1_000_000_000 - 1).unwrap();
+        let run_ns = |number| interval(Kind::Normal, number).ledger.threads_ns;
+        assert!(run_ns(second) >= run_ns(second - 2) && run_ns(second) >= run_ns(second + 2), "{second}");
+    }
+    press(&mut app, "((((((((");
+    assert!(screen(&mut app).contains("no earlier peak on the plot"));
+}
+
+#[test]
+fn g_goes_through_programs_users_services_and_containers() {
+    let mut app = app_of(Kind::Normal);
+    for (by, first) in [
+        ("program", "rustc"),
+        ("user", "ada"),
+        ("service", "session-4.scope"),
+        ("container", "session-4.scope"),
+    ] {
+        press(&mut app, "g");
+        let text = screen(&mut app);
+        assert!(text.contains(&format!("by {by}")), "{text}");
+        assert_eq!(names(&mut app).first().map(String::as_str), Some(first), "{by}");
+    }
+    assert!(names(&mut app).iter().any(|name| name == "3f2a9c0d71be"), "a container");
+    press(&mut app, "gggg");
+    let services = names(&mut app);
+    assert!(!services.iter().any(|name| name == "3f2a9c0d71be"), "{services:?}");
+    press(&mut app, "gg");
+    assert!(!screen(&mut app).contains(" by ") && names(&mut app).len() == 14);
+}
+
+#[test]
+fn u_chooses_a_user() {
+    let mut app = app_of(Kind::Normal);
+    press(&mut app, "u");
+    let text = screen(&mut app);
+    assert!(text.contains("all users") && text.contains("users: Enter shows"), "{text}");
+    press(&mut app, "<Down><Enter>");
+    assert_eq!(names(&mut app), ["rustc", "rustc", "cargo", "bash"]);
+    assert!(screen(&mut app).contains("user ada"));
+    press(&mut app, "H");
+    assert!(!names(&mut app).iter().any(|name| name.contains("postgres")));
+    press(&mut app, "Hu<Home><Enter>");
+    assert_eq!(names(&mut app).len(), 14);
+    press(&mut app, "u<Down><Down><Enter><Esc>");
+    assert_eq!(names(&mut app).len(), 14, "Esc shows all again");
+}
+
+#[test]
+fn the_screens_begin_with_the_rows_that_were_asked_for() {
+    let rows = RowOptions {
+        sort: Some("pid".parse().unwrap()),
+        limit: Some(2),
+        active: true,
+        user: Some(UserFilter::new("ada", Some(1000))),
+        filter: "RUST".into(),
+    };
+    let mut app = crate::app_with(Kind::Normal, &Options { rows: rows.clone(), ..Options::default() });
+    assert_eq!(names(&mut app), ["rustc", "rustc"]);
+    let text = screen(&mut app);
+    assert!(text.contains("PID▴") && text.contains("filter rust · user ada · first 2 rows"), "{text}");
+    let rows = RowOptions { limit: Some(3), filter: String::new(), user: None, ..rows };
+    let mut app = crate::app_with(Kind::Normal, &Options { rows, ..Options::default() });
+    assert_eq!(names(&mut app), ["systemd", "[ksoftirqd/0]", "[kworker/1:2-events]"]);
+}
+
+fn mouse(app: &mut App, kind: MouseEventKind, (column, row): (u16, u16)) -> Option<Request> {
+    app.on_mouse(MouseEvent { kind, column, row, modifiers: KeyModifiers::NONE })
+}
+
+#[test]
+fn the_mouse_scrolls_selects_sorts_and_goes_to_moments() {
+    let click = MouseEventKind::Down(MouseButton::Left);
+    let mut app = app_of(Kind::Normal);
+    let text = screen(&mut app);
+    let titles = u16::try_from(text.lines().position(|line| line.contains("%CPU▾")).unwrap()).unwrap();
+    mouse(&mut app, click, (30, titles + 3));
+    assert!(screen(&mut app).contains("process 1711 cargo"), "the third row");
+    mouse(&mut app, click, (3, titles));
+    assert!(screen(&mut app).contains("PID▴"));
+    mouse(&mut app, click, (3, titles));
+    assert!(screen(&mut app).contains("PID▾"), "the same title again turns the order");
+    let mut app = app_of(Kind::Many);
+    let top = screen(&mut app);
+    mouse(&mut app, MouseEventKind::ScrollDown, (10, 10));
+    let scrolled = screen(&mut app);
+    let row = |text: &str, at: usize| text.lines().nth(usize::from(titles) + at).unwrap().to_string();
+    assert_eq!(row(&scrolled, 1), row(&top, 4), "three rows further");
+    mouse(&mut app, MouseEventKind::ScrollUp, (10, 10));
+    assert_eq!(screen(&mut app), top);
+    let mut app = app_of(Kind::Normal);
+    let live = app.shown_wall_ns().unwrap();
+    screen(&mut app);
+    assert_eq!(mouse(&mut app, click, (60, 34)), None);
+    let shown = app.shown_wall_ns().unwrap();
+    // Column 53 of 64 of the five minutes.
+    assert!((live - shown - 49_000_000_000).abs() < 8_000_000_000, "{}", live - shown);
+    press(&mut app, "?");
+    let help = screen(&mut app);
+    mouse(&mut app, MouseEventKind::ScrollDown, (10, 10));
+    assert_ne!(screen(&mut app), help);
+}
+
+#[test]
+fn ctrl_z_suspends_in_every_mode() {
+    for keys in ["", "?", "/x", "u"] {
+        let mut app = app_of(Kind::Normal);
+        press(&mut app, keys);
+        let key = KeyEvent::new(KeyCode::Char('z'), KeyModifiers::CONTROL);
+        assert_eq!(app.on_key(key), Some(Request::Suspend), "{keys}");
+    }
 }

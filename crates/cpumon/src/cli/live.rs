@@ -55,6 +55,9 @@ pub struct TopArgs {
     /// Show a row for each thread
     #[arg(short = 'H', long)]
     pub threads: bool,
+    /// Leave the mouse to the terminal: its selection of text then works without Shift
+    #[arg(long)]
+    pub no_mouse: bool,
     /// Sort by this column, such as cpu, ready, blocked, wait, pid or name; a wrong name lists all
     #[arg(long, value_name = "COLUMN")]
     pub sort: Option<SortColumn>,

@@ -86,6 +86,37 @@ fn keys_work_and_the_terminal_is_restored() {
     tmux.wait_for("a working shell", |screen| screen.lines().any(|line| line == "after"));
 }
 
+#[test]
+fn ctrl_z_gives_the_shell_the_terminal_and_fg_brings_the_screen_back() {
+    let top = format!("{} top -d 200ms --source procfs", env!("CARGO_BIN_EXE_cpumon"));
+    let Some(tmux) = Tmux::start("env PS1='prompt> ' sh -i") else { return };
+    tmux.wait_for("a shell", |screen| screen.contains("prompt>"));
+    tmux.keys(&[&top, "Enter"]);
+    tmux.wait_for("the grid", |screen| screen.contains("PID") && screen.contains("capacity"));
+    tmux.keys(&["C-z"]);
+    tmux.wait_for("the prompt", |screen| {
+        screen.contains("Stopped") && screen.trim_end().ends_with("prompt>") && !screen.contains("capacity")
+    });
+    tmux.keys(&["echo still''there", "Enter"]);
+    tmux.wait_for("a working shell", |screen| screen.contains("stillthere"));
+    tmux.keys(&["fg", "Enter"]);
+    tmux.wait_for("the grid again", |screen| screen.contains("PID") && screen.contains("capacity"));
+    tmux.keys(&["?"]);
+    tmux.wait_for("the help: keys are read one by one", |screen| screen.contains("help: Up Down"));
+    tmux.keys(&["Escape"]);
+    // A terminal takes an Escape and a key right behind it for one key with Alt.
+    tmux.wait_for("the grid without the help", |screen| !screen.contains("help: Up Down"));
+    tmux.keys(&["q"]);
+    tmux.wait_for("the prompt at the end", |screen| screen.trim_end().ends_with("prompt>"));
+}
+
+#[test]
+fn without_a_command_it_shows_this_machine() {
+    let Some(tmux) = Tmux::start(env!("CARGO_BIN_EXE_cpumon")) else { return };
+    tmux.wait_for("the grid", |screen| screen.contains("PID") && screen.contains("capacity"));
+    tmux.keys(&["q"]);
+}
+
 /// It looped on the closed terminal with one CPU until it was killed.
 #[test]
 fn a_terminal_that_goes_away_ends_it() {
