@@ -221,14 +221,14 @@ export class ViewMaker {
   }
 
   private numbersOf(node: Node): Float64Array {
-    const { task, process } = node;
+    const { task } = node;
     const values = new Float64Array(NUMBERS).fill(NaN);
-    const share = this.durationNs > 0 ? 100 / this.durationNs : NaN;
-    const perSecond = this.durationNs > 0 ? 1e9 / this.durationNs : NaN;
+    const interval = this.durationNs > 0 ? 1 / this.durationNs : NaN;
+    const factors = { share: 100 * interval, threads: interval, per_s: 1e9 * interval, ns: 1, plain: 1, text: 1 };
     NUMBER_COLUMNS.forEach((column, at) => {
       if (!column.counter) return;
       const raw = task.counters[COUNTER[column.counter]]!;
-      values[at] = column.unit === 'share' ? raw * share : column.unit === 'per_s' ? raw * perSecond : raw;
+      values[at] = raw * factors[column.unit];
     });
     values[PID] = node.kind & IS_GROUP ? node.children.length : task.id;
     values[UID] = node.kind & IS_GROUP ? NaN : (process?.uid ?? NaN);

@@ -21,6 +21,14 @@ export function percent(ratio: number | null | undefined, digits = 1): string {
   return isNumber(ratio) ? `${(ratio * 100).toFixed(digits)} %` : NO_DATA;
 }
 
+/** A mean number of threads: 0.012, 1.70, 13.1, 131. */
+export function mean(value: number | null | undefined): string {
+  if (!isNumber(value)) return NO_DATA;
+  const size = Math.abs(value);
+  if (size >= 99.95) return count(value);
+  return fixed(value, size < 0.9995 ? 3 : size < 9.995 ? 2 : 1);
+}
+
 /** Counts a second: 0.0, 12.3, 3,210, 1.2 M. */
 export function rate(value: number | null | undefined): string {
   if (!isNumber(value)) return NO_DATA;

@@ -24,7 +24,7 @@ function viewOf(rows: number, layout: Layout = 'list'): { view: View; texts: str
     life: nth.map((row) => (row === 1 ? 'ended' : '')),
   };
   const tasks = new Tasks();
-  const snapshot = { host: 'h', boot: 'b', skipped: 0, processes: { rows, columns } };
+  const snapshot = { host: 'h', boot: 'b', skipped: 0, fields: [], processes: { rows, columns } };
   tasks.apply(snapshot as unknown as Snapshot, false);
   const view = new ViewMaker(tasks, { ...BASE, layout }, 1e9, new Texts()).make();
   return { view, texts: view.fresh };
@@ -51,7 +51,7 @@ it('shows values with their unit, no data as a dash, and marks what ended', () =
     'Name',
     'PID',
     '%CPU▾',
-    'ready %',
+    'ready',
   ]);
   expect(cells(dataRows()[0]!).slice(1)).toEqual(['1', '0.2', '–']);
   expect(dataRows()[1]!.textContent).toContain('†');

@@ -95,7 +95,7 @@ it('the help lists keys and columns, and closes', async () => {
   const onclose = vi.fn();
   render(Help, { onclose });
   expect(screen.getByRole('heading', { name: 'Keys and terms' })).toBeTruthy();
-  expect(screen.getByText('ready %')).toBeTruthy();
+  expect(screen.getByText('ready')).toBeTruthy();
   await fireEvent.click(screen.getByRole('button', { name: 'Close' }));
   expect(onclose).toHaveBeenCalledOnce();
 });

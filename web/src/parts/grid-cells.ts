@@ -1,6 +1,6 @@
 // The text of a grid's cells. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
 // formatted, and the rules (no data, unit, marks) can be tested without a browser.
-import { count, duration, NO_DATA, rate, share, visible } from '../lib/format';
+import { count, duration, mean, NO_DATA, percent, rate, share, visible } from '../lib/format';
 import { type GridColumn, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
 import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
 
@@ -37,25 +37,29 @@ export function textAt(view: View, texts: readonly string[], row: number, column
   return at === undefined ? '' : (texts[view.texts[row * TEXTS + at]!] ?? '');
 }
 
-export function cellText(column: GridColumn, value: number, unit: PercentUnit, cpus: number): string {
+/** How the numbers of a row are shown. */
+export interface RowUnit {
+  unit: PercentUnit;
+  cpus: number;
+  isThread: boolean;
+}
+
+export function cellText(column: GridColumn, value: number, { unit, cpus, isThread }: RowUnit): string {
   switch (column.unit) {
     case 'share':
-      // Ready and blocked time are not CPU time: their share is of the interval in both units.
-      return share(unit === 'host' && isUtilization(column) && cpus > 0 ? value / cpus : value);
+      return share(unit === 'host' && cpus > 0 ? value / cpus : value);
+    case 'threads':
+      // Not CPU time, so it is never a part of the host: of a thread a part of the interval, else a number of threads.
+      return isThread ? percent(value) : mean(value);
     case 'per_s':
       return rate(value);
     case 'ns':
-      return value === 0 ? '0' : duration(value);
+      return duration(value);
     case 'plain':
-      if (column.id === 'uid' && value === 0) return 'root';
       return Number.isNaN(value) ? NO_DATA : Math.abs(value) > 9_999 ? String(value) : count(value).replace(',', '');
     case 'text':
       return '';
   }
-}
-
-export function isUtilization(column: GridColumn): boolean {
-  return column.id === 'cpu' || column.id === 'user' || column.id === 'system';
 }
 
 export function rowText(
@@ -70,12 +74,13 @@ export function rowText(
   const marks = view.marks[row]!;
   const run = valueAt(view, row, 'cpu');
   const odd = texts[view.flags[row]!] ?? '';
+  const isThread = (marks & IS_THREAD) !== 0;
   return {
     at: row,
     key: texts[view.keys[row]!] ?? '',
     owner: texts[view.owners[row]!] ?? '',
     depth: view.depths[row]!,
-    isThread: (marks & IS_THREAD) !== 0,
+    isThread,
     isGroup: (marks & IS_GROUP) !== 0,
     isOpen: marks & EXPANDABLE ? (marks & OPEN) !== 0 : null,
     mark: markOf(marks),
@@ -90,7 +95,7 @@ export function rowText(
       }
       const value = valueAt(view, row, column.id);
       return {
-        text: groupId(column, marks) + cellText(column, value, unit, cpus),
+        text: groupId(column, marks) + cellText(column, value, { unit, cpus, isThread }),
         isNone: Number.isNaN(value),
         isZero: value === 0,
       };

@@ -1,0 +1,22 @@
+import { expect, it } from 'vitest';
+import { COLUMN_BY_ID } from '../feed/columns';
+import { cellText } from './grid-cells';
+
+const text = (column: string, value: number, isThread: boolean): string =>
+  cellText(COLUMN_BY_ID.get(column)!, value, { unit: 'host', cpus: 4, isThread });
+
+it('shows states of a process as threads on average, of a thread as percent, whatever the unit', () => {
+  expect(['ready', 'blocked'].map((column) => text(column, 131.19, false))).toEqual(['131', '131']);
+  expect([0, 0.0123, 1.7, 13.11].map((value) => text('ready', value, false))).toEqual([
+    '0.000',
+    '0.012',
+    '1.70',
+    '13.1',
+  ]);
+  expect([text('ready', 0.343, true), text('ready', NaN, true), text('blocked', NaN, false)]).toEqual([
+    '34.3 %',
+    '–',
+    '–',
+  ]);
+  expect(text('cpu', 80, false)).toBe('20.0');
+});
