@@ -116,5 +116,8 @@ export const NUMBERS = NUMBER_COLUMNS.length;
 
 /** Columns whose values a view carries as text. */
 export const TEXT_COLUMNS = GRID_COLUMNS.filter((column) => column.unit === 'text');
-export const TEXT_AT = new Map(TEXT_COLUMNS.map((column, at) => [column.id, at]));
-export const TEXTS = TEXT_COLUMNS.length;
+/** What runs a script is shown beside its name, in no column of its own. */
+export const INTERPRETER = 'interpreter';
+export const TEXT_IDS: readonly string[] = [...TEXT_COLUMNS.map((column) => column.id), INTERPRETER];
+export const TEXT_AT = new Map(TEXT_IDS.map((id, at) => [id, at]));
+export const TEXTS = TEXT_IDS.length;

@@ -2,7 +2,7 @@
 // counters of the newest snapshot. Why: a row that is missing did nothing, it is not gone; only its `life` ends a task.
 import type { Snapshot } from '../lib/api';
 import { getter, has, numbers, texts, type Table } from '../lib/table';
-import { COUNTERS } from './columns';
+import { COUNTER, COUNTERS } from './columns';
 
 /** Marks of a row. */
 export const BORN = 1;
@@ -22,6 +22,10 @@ export interface Task {
   state: string;
   /** What it was blocked by for most of the time, and for how long; of a group by reason, the longest first. */
   waits: [string, number][];
+  /** What it waited for when it was last listed; processes have none. */
+  open: string;
+  /** BPF observes it; of others some columns are no data. */
+  isWatched: boolean;
   /** Number of the newest snapshot that lists it. */
   seen: number;
 }
@@ -29,6 +33,10 @@ export interface Task {
 export interface Process extends Task {
   parent: number;
   uid: number;
+  /** Name of the user on its host; empty where it is not known. */
+  user: string;
+  /** What runs the script after which the process is named; empty where the name is the executable's. */
+  interpreter: string;
   container: string;
   cmdline: string;
   threads: Map<string, Thread>;
@@ -41,6 +49,22 @@ export interface Thread extends Task {
 /** Counters that a source without them does not have; all others are 0 where a row is missing. */
 type Measured = Uint8Array;
 const NOTHING: Measured = new Uint8Array(COUNTERS.length);
+
+/** What is known of rows that a snapshot leaves out. */
+interface Left {
+  known: Measured;
+  durationNs: number;
+  /** Wait reasons are measured. Without them it is not known what a thread without a row did while it did not run. */
+  hasWaits: boolean;
+}
+
+/** Counters of context switches: of a thread that BPF does not observe they are no data. */
+const OF_SCHED = new Set<number>([
+  COUNTER.blocked_ns,
+  COUNTER.longest_run_delay_ns,
+  COUNTER.wakeups,
+  COUNTER.migrations,
+]);
 
 export class Tasks {
   readonly processes = new Map<string, Process>();
@@ -69,7 +93,7 @@ export class Tasks {
       this.threadMeasured = measured(table);
       this.readThreads(table);
     }
-    this.settle(isWhole(snapshot.processes), (snapshot.threads ?? []).every(isWhole));
+    this.settle(snapshot);
   }
 
   private readProcesses(table: Table): void {
@@ -78,6 +102,8 @@ export class Tasks {
     const name = texts(table, 'name');
     const parent = numbers(table, 'parent_pid');
     const uid = numbers(table, 'uid');
+    const user = texts(table, 'user');
+    const interpreter = texts(table, 'interpreter');
     const container = texts(table, 'container');
     const cmdline = texts(table, 'cmdline');
     const kernel = getter(table, 'is_kernel');
@@ -86,12 +112,23 @@ export class Tasks {
       const id = key(row);
       let process = this.processes.get(id);
       if (!process) {
-        process = { ...newTask(id, pid(row)), parent: 0, uid: 0, container: '', cmdline: '', threads: new Map() };
+        process = {
+          ...newTask(id, pid(row)),
+          parent: 0,
+          uid: 0,
+          user: '',
+          interpreter: '',
+          container: '',
+          cmdline: '',
+          threads: new Map(),
+        };
         this.processes.set(id, process);
       }
       process.name = name(row);
       process.parent = parent(row);
       process.uid = uid(row);
+      process.user = user(row);
+      process.interpreter = interpreter(row);
       process.container = container(row);
       process.cmdline = cmdline(row);
       task(process, row, this.turn);
@@ -121,15 +158,21 @@ export class Tasks {
   }
 
   /** Rows that this snapshot left out: zero if they live, gone if they ended before; unknown where the table was cut. */
-  private settle(allProcesses: boolean, allThreads: boolean): void {
+  private settle({ processes, threads = [], fields, duration_ns }: Snapshot): void {
+    const left = { durationNs: duration_ns, hasWaits: fields.includes('WAITS') };
+    const ofProcess: Left = { ...left, known: isWhole(processes) ? this.processMeasured : NOTHING };
+    const ofThread: Left = { ...left, known: threads.every(isWhole) ? this.threadMeasured : NOTHING };
     for (const process of this.processes.values()) {
-      if (process.seen !== this.turn && !rest(process, allProcesses ? this.processMeasured : NOTHING)) {
+      if (process.seen !== this.turn && !rest(process, ofProcess)) {
         this.processes.delete(process.key);
         continue;
       }
+      // All its threads rest, and how long they were blocked is in none of its own counters.
+      if (process.seen !== this.turn) process.counters[COUNTER.blocked_ns] = NaN;
       for (const thread of process.threads.values()) {
-        if (thread.seen !== this.turn && !rest(thread, allThreads ? this.threadMeasured : NOTHING))
-          process.threads.delete(thread.key);
+        if (thread.seen === this.turn) continue;
+        if (rest(thread, ofThread)) waitOn(thread, ofThread);
+        else process.threads.delete(thread.key);
       }
     }
   }
@@ -144,7 +187,7 @@ function measured(table: Table): Measured {
 }
 
 /** A task without a row: its counters are zero where they are measured. False: it had ended. */
-function rest(task: Task, known: Measured): boolean {
+function rest(task: Task, { known }: Left): boolean {
   if (task.marks & ENDED) return false;
   task.marks &= KERNEL;
   task.flags = '';
@@ -153,9 +196,20 @@ function rest(task: Task, known: Measured): boolean {
     const name = COUNTERS[at];
     // These are not counters of the interval; they stay as they were.
     if (name === 'nice' || name === 'last_cpu') continue;
-    task.counters[at] = known[at] ? 0 : NaN;
+    task.counters[at] = known[at] && (task.isWatched || !OF_SCHED.has(at)) ? 0 : NaN;
   }
   return true;
+}
+
+/** A thread without a row went on with what it waited for; an agent sends it again only when it has run. */
+function waitOn(thread: Thread, { durationNs, hasWaits }: Left): void {
+  const { counters } = thread;
+  if (Number.isNaN(counters[COUNTER.blocked_ns])) return;
+  if (!hasWaits) counters[COUNTER.blocked_ns] = NaN;
+  else if (thread.open !== '') {
+    counters[COUNTER.blocked_ns] = durationNs;
+    thread.waits = [[thread.open, durationNs]];
+  }
 }
 
 function newTask(key: string, id: number): Task {
@@ -168,6 +222,8 @@ function newTask(key: string, id: number): Task {
     counters: new Float64Array(COUNTERS.length).fill(NaN),
     state: '',
     waits: [],
+    open: '',
+    isWatched: true,
     seen: 0,
   };
 }
@@ -179,6 +235,7 @@ function taskReader(table: Table): (task: Task, row: number, turn: number) => vo
   const state = texts(table, 'state');
   const reason = texts(table, 'wait_reason');
   const waited = numbers(table, 'wait_ns');
+  const open = texts(table, 'open_wait');
   return (task, row, turn) => {
     for (let at = 0; at < columns.length; at += 1) task.counters[at] = columns[at]!(row);
     const word = life(row);
@@ -186,6 +243,8 @@ function taskReader(table: Table): (task: Task, row: number, turn: number) => vo
     task.flags = flags(row);
     // Read from /proc: some columns are no data, those that are there are right.
     if (task.flags !== '' && task.flags !== 'unwatched') task.marks |= ODD;
+    task.isWatched = !task.flags.split('|').includes('unwatched');
+    task.open = open(row);
     task.state = state(row);
     const why = reason(row);
     task.waits = why === '' ? [] : [[why, waited(row) || 0]];

@@ -105,7 +105,27 @@ describe('view', () => {
     expect(names(tasks, { descending: false })).toEqual(['init', 'shell']);
     expect(names(tasks, { filter: 'INI' })).toEqual(['init']);
     expect(names(tasks, { filter: '2' })).toEqual(['shell']);
-    expect(names(tasks, { layout: 'user' })).toEqual(['uid 1000', 'uid 0 (root)']);
+    expect(names(tasks, { layout: 'user' })).toEqual(['1000', 'root']);
+  });
+
+  it('finds and shows the user and the interpreter of a script', () => {
+    const scripts = new Tasks();
+    const names2 = { name: ['nightly-report', 'python3.11'], interpreter: ['python3.11', null], user: ['ann', null] };
+    scripts.apply(
+      snapshot({ key: ['1-5', '2-6'], pid: [1, 2], uid: [1000, 0], ...names2, run_ns: [3, 1], thread_rows: [1, 1] }),
+      true,
+    );
+    expect(names(scripts, { filter: 'python3' })).toEqual(['nightly-report', 'python3.11']);
+    expect(names(scripts, { filter: 'ann' })).toEqual(['nightly-report']);
+    expect(names(scripts, { layout: 'user' })).toEqual(['ann (1000)', 'root']);
+    const view = new ViewMaker(scripts, base, SECOND, new Texts()).make();
+    const cell = (row: number, id: string) => view.fresh[view.texts[row * TEXTS + TEXT_AT.get(id)!]!];
+    expect([cell(0, 'uid'), cell(0, 'interpreter'), cell(1, 'uid'), cell(1, 'interpreter')]).toEqual([
+      'ann',
+      'python3.11',
+      'root',
+      '',
+    ]);
   });
 
   it('shows children below parents', () => {

@@ -1,6 +1,6 @@
 // The rows that a grid shows. In: tasks, and how the user wants to see them. Out: flat arrays, ready to be sent to the page.
 // Why: sorting and filtering 20,000 rows happens beside the page, and the page gets numbers it can draw without thinking.
-import { COLUMN_BY_ID, COUNTER, COUNTERS, NUMBERS, NUMBER_COLUMNS, TEXT_COLUMNS, TEXTS } from './columns';
+import { COLUMN_BY_ID, COUNTER, COUNTERS, NUMBERS, NUMBER_COLUMNS, TEXT_IDS, TEXTS } from './columns';
 import { BORN, ENDED, KERNEL, ODD, type Process, type Task, type Tasks, type Thread } from './tasks';
 
 export type Layout = 'list' | 'tree' | 'program' | 'user' | 'container' | 'threads';
@@ -84,7 +84,6 @@ interface Node {
 }
 
 const PID = NUMBER_COLUMNS.findIndex((column) => column.id === 'pid');
-const UID = NUMBER_COLUMNS.findIndex((column) => column.id === 'uid');
 /** The text of each text column. */
 const TEXT_OF: Record<string, (task: Task, process: Process | null) => string> = {
   name: (task) => task.name,
@@ -93,9 +92,11 @@ const TEXT_OF: Record<string, (task: Task, process: Process | null) => string> =
   state: (task) => task.state,
   container: (_, process) => process?.container ?? '',
   cmdline: (_, process) => process?.cmdline ?? '',
+  uid: (_, process) => (process ? userName(process) : ''),
+  interpreter: (task, process) => (task === process ? process.interpreter : ''),
 };
 /** In the order in which a view carries them. */
-const TEXT_READERS = TEXT_COLUMNS.map(({ id }) => TEXT_OF[id] ?? (() => ''));
+const TEXT_READERS = TEXT_IDS.map((id) => TEXT_OF[id] ?? (() => ''));
 const MOST_DEPTH = 200;
 
 export class ViewMaker {
@@ -231,7 +232,6 @@ export class ViewMaker {
       values[at] = raw * factors[column.unit];
     });
     values[PID] = node.kind & IS_GROUP ? node.children.length : task.id;
-    values[UID] = node.kind & IS_GROUP ? NaN : (process?.uid ?? NaN);
     return values;
   }
 
@@ -274,6 +274,8 @@ function filterOf(filter: string): (task: Task, process: Process) => boolean {
       (word) =>
         task.name.toLowerCase().includes(word) ||
         process.name.toLowerCase().includes(word) ||
+        process.interpreter.toLowerCase().includes(word) ||
+        process.user.toLowerCase().includes(word) ||
         process.container.toLowerCase().includes(word) ||
         process.cmdline.toLowerCase().includes(word) ||
         String(task.id) === word ||
@@ -346,11 +348,22 @@ function groups(nodes: Node[], layout: Layout): Node[] {
 }
 
 function groupName(process: Process, layout: Layout): string {
-  if (layout === 'user')
-    return Number.isNaN(process.uid) ? 'user unknown' : process.uid === 0 ? 'uid 0 (root)' : `uid ${process.uid}`;
+  if (layout === 'user') return userLabel(process.uid, process.user);
   if (layout === 'container') return process.container || 'no container or unit';
   // kworker/0:1 and its family are one program.
   return process.marks & KERNEL ? (process.name.split(/[/:]/)[0] ?? process.name) : process.name;
+}
+
+/** Of agents that send no names only uid 0 is known: it is root on every host. */
+function userName({ uid, user }: Process): string {
+  return user !== '' ? user : uid === 0 ? 'root' : Number.isNaN(uid) ? '' : String(uid);
+}
+
+/** As `report --by user` has it: `root`, `ann (1000)`, or the id where no name is known. */
+function userLabel(uid: number, name: string): string {
+  if (Number.isNaN(uid)) return 'user unknown';
+  if (uid === 0) return 'root';
+  return name === '' ? String(uid) : `${name} (${uid})`;
 }
 
 function comparer(spec: Spec): (a: Node, b: Node) => number {
@@ -377,7 +390,6 @@ function comparer(spec: Spec): (a: Node, b: Node) => number {
       return left === right ? byId(a, b) : (left < right ? -1 : 1) * sign;
     };
   }
-  if (spec.sort === 'uid') return (a, b) => ((a.process?.uid ?? 0) - (b.process?.uid ?? 0)) * sign || byId(a, b);
   return (a, b) => byId(a, b) * sign;
 }
 

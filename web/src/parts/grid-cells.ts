@@ -1,7 +1,7 @@
 // The text of a grid's cells. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
 // formatted, and the rules (no data, unit, marks) can be tested without a browser.
 import { count, duration, mean, NO_DATA, percent, rate, share, visible } from '../lib/format';
-import { type GridColumn, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
+import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
 import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
 
 /** A task may have no name, or one of spaces: its row still has one to point at. */
@@ -21,6 +21,8 @@ export interface RowText {
   /** `+` began, `†` ended, `‡` both in this interval, `!` odd figures. */
   mark: string;
   markHelp: string;
+  /** What runs the script after which the row is named. */
+  beside: string;
   ended: boolean;
   cells: { text: string; isNone: boolean; isZero: boolean }[];
   /** 0..1, of the %CPU bar. */
@@ -85,6 +87,7 @@ export function rowText(
     isOpen: marks & EXPANDABLE ? (marks & OPEN) !== 0 : null,
     mark: markOf(marks),
     markHelp: markHelp(marks, odd),
+    beside: visible(textAt(view, texts, row, INTERPRETER)),
     ended: (marks & ENDED) !== 0,
     share: run > 0 && largest > 0 ? Math.min(run / largest, 1) : 0,
     cells: columns.map((column) => {

@@ -18,6 +18,7 @@ interface Cell {
 
 interface NameCell extends Cell {
   toggle: HTMLElement;
+  beside: HTMLElement;
   mark: HTMLElement;
   plotted: HTMLElement;
 }
@@ -68,7 +69,7 @@ export class GridRows {
 
   /** A text that is cut off gets a tooltip with all of it under the pointer; only there. */
   explain(target: EventTarget | null): void {
-    const cell = target instanceof HTMLElement ? target.closest<HTMLElement>('.label, .cell.text') : null;
+    const cell = target instanceof HTMLElement ? target.closest<HTMLElement>('.label, .beside, .cell.text') : null;
     if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? (cell.textContent ?? '') : '';
   }
 
@@ -103,11 +104,12 @@ function nameCell(): NameCell {
   const element = make('div', 'cell name', 'gridcell');
   const toggle = make('span', 'toggle');
   const label = make('span', 'label');
+  const beside = make('span', 'beside');
   const mark = make('span', 'mark');
   const plotted = make('span', 'plotted');
   plotted.title = 'in the plot';
-  element.append(toggle, label, mark, plotted);
-  return { element, text: textIn(label), isDim: false, toggle, mark, plotted };
+  element.append(toggle, label, beside, mark, plotted);
+  return { element, text: textIn(label), isDim: false, toggle, beside, mark, plotted };
 }
 
 function write(row: Row, text: RowText, style: RowStyle): void {
@@ -150,6 +152,7 @@ function writeName(name: NameCell, { element, shown }: Row, text: RowText, style
     if (text.isOpen === null) element.removeAttribute('aria-expanded');
     else element.setAttribute('aria-expanded', String(text.isOpen));
   }
+  if (shown?.beside !== text.beside) name.beside.textContent = text.beside;
   if (shown?.mark !== text.mark || shown.markHelp !== text.markHelp) {
     name.mark.textContent = text.mark;
     name.mark.title = text.markHelp;
