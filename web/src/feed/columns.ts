@@ -88,7 +88,10 @@ export const COLUMN_BY_ID = new Map(GRID_COLUMNS.map((column) => [column.id, col
 
 /** Shown unless the user chose others; where rows are threads, the process of each too. */
 export function usualColumns(rowsAreThreads: boolean): string[] {
-  return rowsAreThreads ? ['name', 'process', ...USUAL.slice(1).filter((id) => id !== 'threads')] : USUAL;
+  // Only threads have a state: a process would have an empty column.
+  return rowsAreThreads
+    ? ['name', 'process', ...USUAL.slice(1).filter((id) => id !== 'threads')]
+    : USUAL.filter((id) => id !== 'state');
 }
 
 const USUAL = [

@@ -3,7 +3,7 @@ import type { Snapshot } from '../lib/api';
 import type { Value } from '../lib/table';
 import { COUNTER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, usualColumns } from './columns';
 import { Tasks } from './tasks';
-import { IS_THREAD, OPEN, sum, Texts, ViewMaker, type Spec } from './view';
+import { BORN, ENDED, IS_GROUP, IS_THREAD, OPEN, sum, Texts, ViewMaker, type Spec } from './view';
 
 const SECOND = 1e9;
 
@@ -52,6 +52,42 @@ const two = snapshot({
   uid: [0, 1000],
   run_ns: [1e8, 3e8],
   thread_rows: [1, 2],
+});
+
+describe('a storm', () => {
+  /** So many processes of one name, each there for a moment; one of them with a name of its own. */
+  const storm = (count: number): Tasks => {
+    const all = Array.from({ length: count + 1 }, (_, nth) => nth);
+    const tasks = new Tasks();
+    tasks.apply(
+      snapshot({
+        key: all.map((nth) => `${nth + 10}-5`),
+        pid: all.map((nth) => nth + 10),
+        parent_pid: all.map(() => 1),
+        name: all.map((nth) => (nth === count ? 'single' : 'stormchild')),
+        uid: all.map(() => 0),
+        run_ns: all.map(() => 5e6),
+        life: all.map(() => 'born_ended'),
+        thread_rows: all.map(() => 1),
+      }),
+      true,
+    );
+    return tasks;
+  };
+
+  it('is one row for all that began and ended under one name, and opens', () => {
+    expect(names(storm(3))).toHaveLength(4);
+    const tasks = storm(118);
+    expect(names(tasks)).toEqual(['stormchild', 'single']);
+    const view = new ViewMaker(tasks, base, SECOND, new Texts()).make();
+    expect(view.tasks).toBe(119);
+    expect(view.numbers[NUMBER_AT.get('pid')!]).toBe(118);
+    expect(view.numbers[NUMBER_AT.get('cpu')!]).toBeCloseTo(59);
+    expect(view.marks[0]! & (IS_GROUP | BORN | ENDED)).toBe(IS_GROUP | BORN | ENDED);
+    const opened = names(tasks, { open: ['group:short:stormchild'] });
+    expect([opened.length, opened[1]]).toEqual([120, '  stormchild']);
+    expect(names(tasks, { filter: '17' })).toEqual(['stormchild']);
+  });
 });
 
 describe('tasks', () => {

@@ -107,7 +107,7 @@ export class ViewMaker {
   private texts: number[] = [];
   private flags: number[] = [];
   private rowsOf: Float64Array[] = [];
-  /** Processes of the tree that pass the filter; the others are there for their children. */
+  /** Processes that pass the filter: in the tree others are there for their children, in the list some are folded. */
   private found = 0;
 
   constructor(
@@ -136,7 +136,7 @@ export class ViewMaker {
       }
     };
     walk(roots, 0);
-    return this.finish(isTree ? this.found : roots.length);
+    return this.finish(isTree || this.spec.layout === 'list' ? this.found : roots.length);
   }
 
   private hasThreads(node: Node): boolean {
@@ -158,7 +158,8 @@ export class ViewMaker {
     if (layout === 'threads') return this.allThreads();
     if (layout === 'tree') return this.tree();
     const nodes = this.chosen().map((process) => nodeOf(process, process, 0));
-    return layout === 'list' ? nodes : groups(nodes, layout);
+    this.found = nodes.length;
+    return layout === 'list' ? folded(nodes) : groups(nodes, layout);
   }
 
   private chosen(): Process[] {
@@ -326,25 +327,48 @@ function groups(nodes: Node[], layout: Layout): Node[] {
     if (group) group.push(node);
     else byName.set(name, [node]);
   }
-  return Array.from(byName, ([name, children]) => {
-    const counters = sum(children.map((child) => child.task.counters));
-    const waits = new Map<string, number>();
-    children.forEach(({ task }) =>
-      task.waits.forEach(([reason, ns]) => waits.set(reason, (waits.get(reason) ?? 0) + ns)),
-    );
-    const task: Task = {
-      key: `group:${layout}:${name}`,
-      id: 0,
-      name,
-      marks: 0,
-      flags: '',
-      counters,
-      state: '',
-      seen: 0,
-      waits: Array.from(waits).sort((a, b) => b[1] - a[1]),
-    };
-    return { task, process: null, kind: IS_GROUP, children, total: counters };
-  });
+  return Array.from(byName, ([name, children]) => groupOf(`group:${layout}:${name}`, name, children, 0));
+}
+
+/** So many processes of one name that began and ended are one row, which opens. */
+const FOLD_FROM = 4;
+
+function folded(nodes: Node[]): Node[] {
+  const isShort = ({ task }: Node): boolean => (task.marks & BORN) !== 0 && (task.marks & ENDED) !== 0;
+  const byName = new Map<string, Node[]>();
+  for (const node of nodes) {
+    if (!isShort(node)) continue;
+    const same = byName.get(node.task.name);
+    if (same) same.push(node);
+    else byName.set(node.task.name, [node]);
+  }
+  const isFolded = (node: Node): boolean => isShort(node) && byName.get(node.task.name)!.length >= FOLD_FROM;
+  const rest = nodes.filter((node) => !isFolded(node));
+  for (const [name, children] of byName)
+    if (children.length >= FOLD_FROM) rest.push(groupOf(`group:short:${name}`, name, children, BORN | ENDED));
+  return rest;
+}
+
+function groupOf(key: string, name: string, children: Node[], marks: number): Node {
+  const counters = sum(children.map((child) => child.task.counters));
+  const waits = new Map<string, number>();
+  children.forEach(({ task }) =>
+    task.waits.forEach(([reason, ns]) => waits.set(reason, (waits.get(reason) ?? 0) + ns)),
+  );
+  const task: Task = {
+    key,
+    id: 0,
+    name,
+    marks,
+    flags: '',
+    counters,
+    state: '',
+    open: '',
+    isWatched: true,
+    seen: 0,
+    waits: Array.from(waits).sort((a, b) => b[1] - a[1]),
+  };
+  return { task, process: null, kind: IS_GROUP, children, total: counters };
 }
 
 function groupName(process: Process, layout: Layout): string {
