@@ -57,14 +57,23 @@ export function onLoginWanted(listener: () => void): void {
   loginWanted = listener;
 }
 
+let answerSeen: (came: boolean) => void = () => undefined;
+
+/** Called with each request: whether an answer came, whatever it says. */
+export function onAnswer(listener: (came: boolean) => void): void {
+  answerSeen = listener;
+}
+
 async function answerOf(url: string, accept: string, signal?: AbortSignal): Promise<Response> {
   let answer: Response;
   try {
     answer = await fetch(url, { headers: { accept }, ...(signal ? { signal } : {}) });
   } catch (error) {
     if (signal?.aborted) throw error;
+    answerSeen(false);
     throw new Unreachable('The receiver does not answer.');
   }
+  answerSeen(true);
   if (answer.status === 401) loginWanted();
   if (!answer.ok) throw await problemOf(answer);
   return answer;

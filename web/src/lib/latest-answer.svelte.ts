@@ -2,6 +2,7 @@
 // Why: every view of the past has the same three states, and an older answer must never replace a newer one.
 import { untrack } from 'svelte';
 import { Problem } from './api';
+import { RETRY_MS } from './reach.svelte';
 
 export interface Refusal {
   status: number;
@@ -38,8 +39,16 @@ export class LatestAnswer<T> {
    * is on its way meanwhile. Called while a component is made; ends with it.
    */
   follow(question: () => ((signal: AbortSignal) => Promise<T>) | null, delayMs = 0): void {
+    let last: ((signal: AbortSignal) => Promise<T>) | null = null;
+    // The receiver is away: the same question again, until it is back.
+    $effect(() => {
+      if (this.refusal?.status !== 0) return;
+      const timer = setTimeout(() => last && void this.ask(last), RETRY_MS);
+      return () => clearTimeout(timer);
+    });
     $effect.pre(() => {
       const request = question();
+      last = request ?? last;
       if (!request) return;
       if (delayMs === 0) {
         void untrack(() => this.ask(request));
