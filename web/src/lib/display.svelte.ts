@@ -1,16 +1,42 @@
-// How the page is shown: colour scheme and width from media queries, time zone from the address.
+// How the page is shown: colour scheme of the system or the one that was chosen, width from media queries, time zone from the address.
+import { remembered } from './remembered.svelte';
 import { route } from './route.svelte';
 import type { Zone } from './format';
 
+export const THEMES = ['system', 'light', 'dark'] as const;
+export type Theme = (typeof THEMES)[number];
+
 class Display {
-  isDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
+  private isSystemDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
 
   /** As wide as the styles' own turn from one column to more. */
   isNarrow = $state(matchMedia('(max-width: 760px)').matches);
 
   constructor() {
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', (event) => (this.isDark = event.matches));
+    this.apply();
+    matchMedia('(prefers-color-scheme: dark)').addEventListener(
+      'change',
+      (event) => (this.isSystemDark = event.matches),
+    );
     matchMedia('(max-width: 760px)').addEventListener('change', (event) => (this.isNarrow = event.matches));
+  }
+
+  get theme(): Theme {
+    return THEMES.find((theme) => theme === remembered.get('theme')) ?? 'system';
+  }
+
+  set theme(theme: Theme) {
+    remembered.set('theme', theme === 'system' ? undefined : theme);
+    this.apply();
+  }
+
+  get isDark(): boolean {
+    return this.theme === 'system' ? this.isSystemDark : this.theme === 'dark';
+  }
+
+  /** The colours of the document, before anything reads them. */
+  private apply(): void {
+    document.documentElement.dataset['theme'] = this.theme;
   }
 
   get zone(): Zone {

@@ -1,8 +1,9 @@
-// How the grid is seen. In: the address. Out: the worker's order, columns, units. Why: every setting has a link, and both the
-// live and the past grid read the same words.
+// How the grid is seen. In: the address, and what the browser remembers where a link says nothing. Out: the worker's order,
+// columns, units. Why: every setting has a link, and both the live and the past grid read the same words.
 import { COLUMN_BY_ID, isMeasured, usualColumns, type GridColumn } from '../feed/columns';
 import { feed } from '../feed/feed.svelte';
 import type { Layout, Spec } from '../feed/view';
+import { remembered } from '../lib/remembered.svelte';
 import { route } from '../lib/route.svelte';
 import type { PercentUnit } from './grid-cells';
 
@@ -36,16 +37,23 @@ class GridSpec {
   }
 
   get unit(): PercentUnit {
-    return route.query['unit'] === 'host' ? 'host' : 'cpu';
+    return (route.query['unit'] ?? remembered.get('unit')) === 'host' ? 'host' : 'cpu';
   }
 
   /** What the user chose; else those of the usual ones that the source measures. */
   get columns(): GridColumn[] {
-    const wanted = (route.query['cols'] ?? '').split(',').filter((id) => COLUMN_BY_ID.has(id));
+    const wanted = (route.query['cols'] ?? remembered.get(this.memory) ?? '')
+      .split(',')
+      .filter((id) => COLUMN_BY_ID.has(id));
     if (wanted.length > 0) return ['name', ...wanted.filter((id) => id !== 'name')].map((id) => COLUMN_BY_ID.get(id)!);
     const usual = this.usual.map((id) => COLUMN_BY_ID.get(id)!);
     const measured = feed.head?.measured;
     return measured ? usual.filter((column) => isMeasured(column, measured)) : usual;
+  }
+
+  /** Rows of threads have columns of their own. */
+  private get memory(): string {
+    return this.layout === 'threads' ? 'cols-threads' : 'cols';
   }
 
   private get usual(): string[] {
@@ -91,13 +99,17 @@ class GridSpec {
   }
 
   toggleUnit(): void {
-    route.set({ unit: this.unit === 'cpu' ? 'host' : undefined });
+    const unit = this.unit === 'cpu' ? 'host' : undefined;
+    remembered.set('unit', unit);
+    route.set({ unit });
   }
 
   setColumns(ids: readonly string[]): void {
     const { usual } = this;
     const same = ids.length === usual.length && ids.every((id, at) => id === usual[at]);
-    route.set({ cols: same ? undefined : ids.join(',') });
+    const cols = same ? undefined : ids.join(',');
+    remembered.set(this.memory, cols);
+    route.set({ cols });
   }
 }
 
