@@ -13,6 +13,11 @@ const rows = (page: Page) => grid(page).getByRole('rowgroup').getByRole('row');
 
 test('header, ledger and grid show what the machine does', async ({ page, receiver }) => {
   await openLocal(page, receiver);
+  const header = page.getByRole('region', { name: 'host', exact: true });
+  await expect(header).toContainText(/% of \d+ CPUs/);
+  await expect(header).toContainText(/ready\s*\d/);
+  await header.getByRole('button', { name: 'Accounts and interrupts' }).click();
+  await expect(page).toHaveURL(/accounts=1/);
   await expect(page.getByRole('list', { name: 'CPUs' }).getByRole('img').first()).toHaveAttribute(
     'aria-label',
     /CPU 0: .*idle \d/,
@@ -55,9 +60,9 @@ test('the keyboard alone: search, move, open threads, plot, unit, pause, step, l
   await expect(grid(page).getByRole('columnheader', { name: '%host' })).toBeVisible();
   await page.keyboard.press('Space');
   await expect(page.getByText('Paused')).toBeVisible();
-  const paused = await page.locator('.banner.past').innerText();
+  const paused = await shownTime(page).innerText();
   await page.keyboard.press('[');
-  await expect(page.locator('.banner.past')).not.toHaveText(paused);
+  await expect(shownTime(page)).not.toHaveText(paused);
   await expect(page).toHaveURL(/at=\d+/);
   await page.keyboard.press('l');
   await expect(page.getByText('Paused')).toHaveCount(0);
@@ -83,7 +88,7 @@ test('groups, tree and threads', async ({ page, receiver }) => {
   await openLocal(page, receiver);
   const layout = page.getByRole('combobox', { name: 'rows' });
   await layout.selectOption('user');
-  await expect(rows(page).first()).toContainText(/uid \d/);
+  await expect(rows(page).first()).toContainText(/root|uid \d/);
   await layout.selectOption('threads');
   await expect(page.getByRole('region', { name: 'tasks' })).toContainText(/\d+\s+threads/);
   await expect(grid(page).getByRole('columnheader', { name: 'Process' })).toBeVisible();

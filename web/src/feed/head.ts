@@ -52,8 +52,18 @@ export function headOf(snapshot: Snapshot, ownPct: number | null, bytes: number)
     irqs: irqsOf(snapshot),
     measured: [...COUNTERS, 'wait_reason'].filter((name) => has(snapshot.processes, name)),
     ownPct,
+    readyMean: readyMeanOf(snapshot),
     bytes,
   };
+}
+
+/** The run delay of all processes over the interval's length. */
+function readyMeanOf({ processes, duration_ns }: Snapshot): number | null {
+  if (!has(processes, 'run_delay_ns') || (processes.total ?? 0) > processes.rows || duration_ns <= 0) return null;
+  const delay = numbers(processes, 'run_delay_ns');
+  let sumNs = 0;
+  for (let row = 0; row < processes.rows; row += 1) sumNs += delay(row) || 0;
+  return sumNs / duration_ns;
 }
 
 /** What did not fit of processes and threads. */

@@ -57,6 +57,8 @@ export interface Head {
   measured: string[];
   /** The agent's own use of CPU in this interval, 100 = one CPU; null: not known yet. */
   ownPct: number | null;
+  /** Threads that were ready and had no CPU, mean over the interval; null: not measured. */
+  readyMean: number | null;
   /** Bytes of the snapshot's JSON. */
   bytes: number;
 }

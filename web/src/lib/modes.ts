@@ -21,6 +21,17 @@ export const IDLE_MODES: readonly Part[] = [
   { name: 'idle_ns', label: 'idle', color: '--idle', help: 'nothing to run' },
 ];
 
+/** The share of all CPUs' time that was not idle, percent; null: no CPU was measured. */
+export function busyPercent(cpus: readonly Readonly<Record<string, number>>[]): number | null {
+  let busyNs = 0;
+  let allNs = 0;
+  for (const modes of cpus) {
+    for (const mode of MODES) busyNs += modes[mode.name] || 0;
+    for (const mode of [...MODES, ...IDLE_MODES]) allNs += modes[mode.name] || 0;
+  }
+  return allNs > 0 ? (busyNs * 100) / allNs : null;
+}
+
 /** Capacity is their sum. */
 export const LEDGER: readonly Part[] = charts.ledger.map(partOf);
 

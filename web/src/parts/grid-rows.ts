@@ -122,6 +122,7 @@ function write(row: Row, text: RowText, style: RowStyle): void {
   const isSelected = text.key === style.selected ? 'true' : 'false';
   if (element.getAttribute('aria-selected') !== isSelected) element.setAttribute('aria-selected', isSelected);
   if (shown?.isThread !== text.isThread) element.classList.toggle('thread', text.isThread);
+  if (shown?.isGroup !== text.isGroup) element.classList.toggle('link', !text.isGroup);
   if (shown?.ended !== text.ended) element.classList.toggle('ended', text.ended);
   if (row.name) writeName(row.name, row, text, style);
   text.cells.forEach((cell, nth) => {
