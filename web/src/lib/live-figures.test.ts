@@ -1,10 +1,11 @@
 import { expect, it } from 'vitest';
-import { linesOf, maxOf, titleOf, unitOf, type Minutes, type PlotChoice } from './live-figures';
+import { linesOf, maxOf, queueCut, titleOf, unitOf, type Minutes, type PlotChoice } from './live-figures';
 
 const colors = { named: (name: string) => name, nth: (nth: number) => `line ${nth}` };
 const minutes: Minutes = {
   times: [1, 2, 3],
   modes: { user_ns: [50, null, 100], system_ns: [10, null, 0], irq_ns: [0, null, 0], steal_ns: [4, null, 0] },
+  peak: [],
   queue: { mean: [1.5, null, 2], longest: [4, null, 5] },
   lines: [],
   tasks: [],
@@ -16,6 +17,19 @@ it('stacks the modes that occurred; user and system always', () => {
   expect(labels(minutes, choice)).toEqual(expect.arrayContaining(['user', 'system', 'steal']));
   expect(labels(minutes, choice)).not.toContain('irq');
   expect(labels({ ...minutes, modes: {} }, choice)).toEqual(['user', 'system']);
+});
+
+it('draws the highest interval above the modes: a spike stays when a point becomes a mean', () => {
+  const lines = linesOf({ ...minutes, peak: [180, null, 100] }, { ...choice, percent: 'host' }, colors);
+  expect(lines.at(-1)).toMatchObject({ label: 'highest interval', values: [90, null, 50] });
+  expect(lines.at(-1)!.stacked).toBeUndefined();
+});
+
+it('ends the axis of the run queue where one outlier would flatten all else', () => {
+  const mean = [1, 2, null, 3];
+  expect(queueCut({ mean, longest: [4, 5, null, 6] })).toBeNull();
+  expect(queueCut({ mean, longest: [4, 4798, null, 6] })).toEqual({ max: 6, longest: 4798 });
+  expect(queueCut({ mean: [null], longest: [4798] })).toBeNull();
 });
 
 it('divides by the number of CPUs where 100 is the whole host', () => {

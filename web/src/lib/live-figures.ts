@@ -10,6 +10,8 @@ type Values = readonly (number | null)[];
 export interface Minutes {
   times: readonly number[];
   modes: Readonly<Record<string, Values>>;
+  /** The highest busy share of a single interval, percent of one CPU: a point of the past is the mean of two. */
+  peak: Values;
   queue: { mean: Values; longest: Values };
   lines: readonly { name: string; values: Values }[];
   tasks: readonly unknown[];
@@ -37,12 +39,17 @@ export function linesOf(from: Minutes, choice: PlotChoice, colors: Colors): Plot
     divide === 1 ? values : values.map((value) => (value === null ? null : value / divide));
   if (from.tasks.length === 0) {
     const ran = (name: string): boolean => (from.modes[name] ?? []).some((value) => value !== null && value > 0);
-    return MODES.filter((mode) => mode.label === 'user' || mode.label === 'system' || ran(mode.name)).map((mode) => ({
-      label: mode.label,
-      color: colors.named(mode.color),
-      values: scale(from.modes[mode.name] ?? []),
-      stacked: true,
-    }));
+    const modes = MODES.filter((mode) => mode.label === 'user' || mode.label === 'system' || ran(mode.name)).map(
+      (mode) => ({
+        label: mode.label,
+        color: colors.named(mode.color),
+        values: scale(from.modes[mode.name] ?? []),
+        stacked: true,
+      }),
+    );
+    const hasPeak = from.peak.some((value) => value !== null);
+    const peak = { label: 'highest interval', color: colors.named('--dim'), values: scale(from.peak), width: 1 };
+    return hasPeak ? [...modes, peak] : modes;
   }
   const lines = from.lines.map((line, at) => ({
     label: line.name,
@@ -52,6 +59,17 @@ export function linesOf(from: Minutes, choice: PlotChoice, colors: Colors): Plot
   }));
   const all = { label: 'all CPUs', color: colors.named('--dim'), values: scale(busyOf(from)), dashed: true, width: 1 };
   return [...lines, all];
+}
+
+/** An axis ends here where one outlier would flatten all else: no run queue is longer than this many times the usual one. */
+const OUTLIER = 8;
+
+/** Where the axis of the run queue ends, and the longest queue beyond it; null: nothing is cut off. */
+export function queueCut({ mean, longest }: Minutes['queue']): { max: number; longest: number } | null {
+  const known = mean.filter((value) => value !== null).sort((a, b) => a - b);
+  const usual = Math.max(1, known[Math.floor(known.length * 0.99)] ?? 0);
+  const most = longest.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
+  return known.length > 0 && most > usual * OUTLIER ? { max: Math.ceil(usual * 2), longest: most } : null;
 }
 
 /** All modes together; null where none was measured. */

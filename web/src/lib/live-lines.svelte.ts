@@ -5,10 +5,12 @@ import type { Head } from '../feed/messages';
 import { ask, hostPath, type Gap, type Lines, type Series } from './api';
 import { MODES } from './modes';
 import { msOf, nsOf } from './format';
-import { holesOf, queueOf } from './shares';
+import { busiest, holesOf, queueOf } from './shares';
 
 /** Points of the past. */
 const MOST_POINTS = 720;
+/** The store commits twice a second: what it has not yet when the plot opens, it has a little later. */
+const ASK_AGAIN_MS = 1_500;
 /** What comes live is kept one by one, up to this many. */
 const MOST_LIVE = 3_700;
 export const MOST_LINES = 8;
@@ -25,6 +27,8 @@ export class LiveLines {
   modes = $state.raw<Record<string, (number | null)[]>>({});
   /** Tasks running or ready: the mean of all CPUs together, and the longest queue of one; null where it is not measured. */
   queue = $state.raw<{ mean: (number | null)[]; longest: (number | null)[] }>({ mean: [], longest: [] });
+  /** The highest busy share of a single interval, in percent of one CPU. */
+  peak = $state.raw<(number | null)[]>([]);
   lines = $state.raw<LiveLine[]>([]);
   gaps = $state.raw<Gap[]>([]);
   private serial = 0;
@@ -38,11 +42,18 @@ export class LiveLines {
 
   /** `untilMs`: a past moment to end at; null: goes on live. */
   start(untilMs: number | null): void {
-    const keys = this.tasks.map((task) => task.key);
     this.serial += 1;
-    void this.fill(untilMs, this.serial);
-    if (untilMs !== null) return;
-    feed.watch(keys);
+    const { head } = feed;
+    if (untilMs !== null) {
+      void this.fill(untilMs, this.serial);
+      return;
+    }
+    // The interval in the header is the newest point: the past may not have it yet, and would mix it with the one before. Of tasks
+    // nothing is known of it.
+    const isShown = head !== null && this.tasks.length === 0;
+    if (isShown) this.append(head, new Map());
+    void this.fill(isShown ? msOf(head.beginNs) : (head?.endMs ?? Date.now()), this.serial);
+    feed.watch(this.tasks.map((task) => task.key));
     this.stop = feed.listen((report) => this.append(report.head, new Map(report.watched)));
   }
 
@@ -51,8 +62,7 @@ export class LiveLines {
     this.stop();
   }
 
-  private async fill(untilMs: number | null, mine: number): Promise<void> {
-    const until = untilMs ?? feed.head?.endMs ?? Date.now();
+  private async fill(until: number, mine: number, isFirst = true): Promise<void> {
     const range = { since: nsOf(until - this.spanS * 1000), until: nsOf(until), points: this.points() };
     const threads = this.tasks.filter((task) => task.key.includes('/')).map((task) => task.key);
     const processes = this.tasks.filter((task) => !task.key.includes('/')).map((task) => task.key);
@@ -68,7 +78,11 @@ export class LiveLines {
               processes: processes.join(','),
             }),
       ]);
-      if (mine === this.serial) this.put(series, lines);
+      if (mine !== this.serial) return;
+      this.put(series, lines, until);
+      if (!isFirst || (series.covered_ns.at(-1) ?? 0) > series.width_ns / 2) return;
+      await new Promise((done) => setTimeout(done, ASK_AGAIN_MS));
+      if (mine === this.serial) await this.fill(until, mine, false);
     } catch {
       // The past is not there (no store, or the host is new): the plot begins now. Live data says if the receiver is lost.
     }
@@ -80,10 +94,11 @@ export class LiveLines {
     return Math.max(2, Math.min(MOST_POINTS, Math.floor(this.spanS / (2 * intervalS))));
   }
 
-  private put(series: Series, lines: Lines | null): void {
-    // A bucket ends with its interval; the live points stand at their ends too.
+  private put(series: Series, lines: Lines | null, until: number): void {
+    // A bucket ends with its interval; the live points stand at their ends too. The last one may reach behind what was asked
+    // for: there it would hide what comes live.
     const width = series.width_ns / 1e6;
-    const times = series.t_ms.map((ms) => (ms + width) / 1000);
+    const times = series.t_ms.map((ms) => Math.min(ms + width, until) / 1000);
     const share = (
       values: readonly (number | null)[] | null | undefined,
       covered: readonly number[],
@@ -101,6 +116,7 @@ export class LiveLines {
     for (const mode of MODES)
       modes[mode.name] = join(share(series.columns[mode.name]?.sum, series.covered_ns), this.modes[mode.name]);
     const none = times.map(() => null);
+    this.peak = join(busiest(series), this.peak);
     const queue = queueOf(series) ?? { mean: none, longest: none };
     this.queue = { mean: join(queue.mean, this.queue.mean), longest: join(queue.longest, this.queue.longest) };
     const pasts = new Map(
@@ -111,10 +127,13 @@ export class LiveLines {
       return { ...task, values: join(past, this.lines.find((line) => line.key === task.key)?.values) };
     });
     this.modes = modes;
-    this.gaps = holesOf(
+    const past = holesOf(
       series,
       series.kept ? { firstMs: msOf(series.kept.first_ns), lastMs: msOf(series.kept.last_ns) } : null,
     );
+    // Of what came live, the page knows the holes itself.
+    const known = past.map((gap) => ({ ...gap, end_ms: Math.min(gap.end_ms, until) })).filter(lasts);
+    this.gaps = [...known, ...this.gaps.filter((gap) => gap.begin_ms >= until)];
     this.times = [...times, ...after];
   }
 
@@ -125,7 +144,9 @@ export class LiveLines {
     let drop = this.times.findIndex((at) => at >= oldest);
     if (drop < 0) drop = this.times.length;
     drop = Math.max(drop, this.times.length + 1 - MOST_LIVE);
-    const hole = this.times.length > 0 && time - this.times.at(-1)! > (head.durationNs / 1e9) * 2.5;
+    // As the receiver finds them: less than half an interval between two cannot be a missing one.
+    const durationS = head.durationNs / 1e9;
+    const hole = this.times.length > 0 && time - durationS - this.times.at(-1)! > durationS / 2;
     const push = (values: readonly (number | null)[], value: number | null): (number | null)[] => [
       ...values.slice(drop),
       ...(hole ? [null] : []),
@@ -143,6 +164,7 @@ export class LiveLines {
     }
     this.modes = modes;
     const empty = this.times.map(() => null);
+    this.peak = push(this.peak.length > 0 ? this.peak : empty, busyIn(modes));
     this.queue = {
       mean: push(this.queue.mean.length > 0 ? this.queue.mean : empty, number(head.summary['run_queue_mean'])),
       longest: push(this.queue.longest.length > 0 ? this.queue.longest : empty, number(head.summary['run_queue_max'])),
@@ -159,6 +181,16 @@ export class LiveLines {
         { begin_ms: begin, end_ms: head.endMs - head.durationNs / 1e6, intervals: 0, reason: 'nothing came' },
       ];
     }
-    this.times = [...this.times.slice(drop), ...(hole ? [time - head.durationNs / 1e9] : []), time];
+    this.times = [...this.times.slice(drop), ...(hole ? [time - durationS] : []), time];
   }
 }
+
+/** All modes of one interval together, in percent of one CPU. */
+function busyIn(modes: Readonly<Record<string, readonly (number | null)[]>>): number | null {
+  return MODES.reduce<number | null>((sum, mode) => {
+    const value = modes[mode.name]?.at(-1) ?? null;
+    return value === null ? sum : (sum ?? 0) + value;
+  }, null);
+}
+
+const lasts = (gap: Gap): boolean => gap.end_ms > gap.begin_ms;
