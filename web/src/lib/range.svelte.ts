@@ -1,5 +1,6 @@
 // The span of time that a view of the past shows. In: the address. Out: since and until, and how to move them.
 import { untrack } from 'svelte';
+import { beforeNow, isRelative, momentOfText } from './moment-text';
 import { LAST_MS } from './typed-moments';
 import { route } from './route.svelte';
 
@@ -11,30 +12,81 @@ export const SPANS: readonly [number, string][] = [
   [604_800_000, '7 d'],
 ];
 const SHORTEST_MS = 5_000;
+const HOUR_MS = 3_600_000;
+/** A span that ends now is read again when it is this much older, but not more often than each 5 s. */
+const PARTS_OF_A_SPAN = 360;
+const OFTEN_MS = 5_000;
+const SELDOM_MS = 60_000;
 
 export class Range {
   /** When the view was opened; the end of a span that no link names. */
   private readonly openedMs = Date.now();
+  /** What `now` is in a link. */
+  private nowMs = $state(this.openedMs);
+  private fitted = $state.raw<{ sinceMs: number; untilMs: number } | null>(null);
 
-  constructor() {
+  /** `fits`: without a span in the link the view learns from its first answer which one fits, and calls `fit`. */
+  constructor(private readonly fits = false) {
     // A link that is passed on shows the same span tomorrow.
     $effect(() => {
-      const { view, query } = route.place;
-      if (view === 'live' || view === 'fleet' || query['until'] !== undefined) return;
+      const { view } = route.place;
+      if (view === 'live' || view === 'fleet' || !this.isUnset || this.isOpen) return;
       untrack(() => this.set(this.sinceMs, this.untilMs, false));
+    });
+    $effect(() => {
+      if (!this.isFollowing) return;
+      const everyMs = Math.min(Math.max(untrack(() => this.lengthMs) / PARTS_OF_A_SPAN, OFTEN_MS), SELDOM_MS);
+      const timer = setInterval(() => (this.nowMs = Date.now()), everyMs);
+      return () => clearInterval(timer);
     });
   }
 
+  /** No link names the span. */
+  private get isUnset(): boolean {
+    return route.query['until'] === undefined && route.query['since'] === undefined;
+  }
+
+  /** Which span fits is not known yet. */
+  get isOpen(): boolean {
+    return this.fits && this.fitted === null && this.isUnset;
+  }
+
+  /** The span moves along with the clock. */
+  get isFollowing(): boolean {
+    return isRelative(route.query['until']) && route.query['until'] === 'now';
+  }
+
+  /** What of the link cannot be read; empty: nothing. */
+  get problem(): string {
+    const wrong = (['since', 'until'] as const).find((name) => {
+      const text = route.query[name];
+      return text !== undefined && momentOfText(text, 0) === null;
+    });
+    return wrong === undefined ? '' : `${wrong}=${(route.query[wrong] ?? '').slice(0, 40)}`;
+  }
+
   get untilMs(): number {
-    return numberOf(route.query['until']) ?? this.openedMs;
+    const text = route.query['until'];
+    return (text === undefined ? null : momentOfText(text, this.nowMs)) ?? this.fitted?.untilMs ?? this.openedMs;
   }
 
   get sinceMs(): number {
-    return numberOf(route.query['since']) ?? this.untilMs - 3_600_000;
+    const text = route.query['since'];
+    const known = text === undefined ? (this.fitted?.sinceMs ?? null) : momentOfText(text, this.nowMs);
+    const since = known ?? this.untilMs - HOUR_MS;
+    // The other way round there is no span.
+    return since < this.untilMs ? since : this.untilMs - HOUR_MS;
   }
 
   get lengthMs(): number {
     return Math.max(this.untilMs - this.sinceMs, 1);
+  }
+
+  /** The span of the first answer, which becomes that of the link. */
+  fit(sinceMs: number, untilMs: number): void {
+    if (!this.isOpen) return;
+    this.fitted = { sinceMs, untilMs };
+    route.set({ since: String(Math.floor(sinceMs)), until: String(Math.ceil(untilMs)) });
   }
 
   set(sinceMs: number, untilMs: number, push = true): void {
@@ -45,13 +97,15 @@ export class Range {
 
   /** The last so many ms before the present end. */
   last(ms: number): void {
-    this.set(this.untilMs - ms, this.untilMs);
+    if (this.isFollowing) route.set({ since: beforeNow(ms) }, true);
+    else this.set(this.untilMs - ms, this.untilMs);
   }
 
-  /** The same length, up to now. */
+  /** The same length up to now, and on with the clock. */
   toNow(): void {
-    const nowMs = Date.now();
-    this.set(nowMs - this.lengthMs, nowMs);
+    const since = beforeNow(this.lengthMs);
+    this.nowMs = Date.now();
+    route.set({ since, until: 'now' }, true);
   }
 
   /** By a share of the span; -0.5 is half a span back. */
@@ -63,9 +117,4 @@ export class Range {
   zoom(factor: number, aroundMs = (this.sinceMs + this.untilMs) / 2): void {
     this.set(aroundMs - (aroundMs - this.sinceMs) * factor, aroundMs + (this.untilMs - aroundMs) * factor);
   }
-}
-
-function numberOf(text: string | undefined): number | null {
-  const value = Number(text);
-  return text !== undefined && text !== '' && Number.isFinite(value) ? Math.min(Math.max(value, 0), LAST_MS) : null;
 }
