@@ -49,14 +49,15 @@ describe('numbers', () => {
   });
 
   it('chooses the unit of a length of time', () => {
-    expect([830, 12_400, 3_210_000, 999_700_000, 1_500_000_000, 243e9, 90_000e9].map(duration)).toEqual([
+    expect([830, 12_400, 3_210_000, 999_700_000, 1_500_000_000, 243e9, 3600e9, 90_000e9].map(duration)).toEqual([
       '830 ns',
       '12.4 µs',
       '3.21 ms',
       '1.00 s',
       '1.50 s',
       '4 min 03 s',
-      '25 h 00 min',
+      '1 h',
+      '25 h',
     ]);
   });
 });

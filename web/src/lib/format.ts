@@ -71,6 +71,10 @@ export function duration(ns: number | null | undefined): string {
   if (size < 120e9) return `${short(ns / 1e9)} s`;
   const seconds = Math.round(size / 1e9);
   const sign = ns < 0 ? '-' : '';
+  // 1 h and 24 h, as they are asked for; 90 min stays.
+  if (seconds % 3600 === 0)
+    return seconds % 86_400 === 0 && seconds > 86_400 ? `${sign}${seconds / 86_400} d` : `${sign}${seconds / 3600} h`;
+  if (seconds < 7200 && seconds % 60 === 0) return `${sign}${seconds / 60} min`;
   if (seconds < 7200) return `${sign}${Math.floor(seconds / 60)} min ${pad(seconds % 60)} s`;
   if (seconds < 172_800) return `${sign}${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
   return `${sign}${Math.floor(seconds / 86_400)} d ${Math.floor((seconds % 86_400) / 3600)} h`;

@@ -3,7 +3,7 @@
 import type { PlotData, PlotLine } from '../parts/plot';
 import { absencesOf } from './absence';
 import type { Line, MatrixRow, ProcessPage, TaskLine } from './api';
-import { count, duration, fixed, isNumber, NO_DATA } from './format';
+import { count, duration, fixed, isNumber, mean, NO_DATA } from './format';
 import { DELAYS, STATES } from './modes';
 import { holesOf, rateOf, shareOf, timesOf } from './shares';
 import { totalOf } from './totals';
@@ -66,20 +66,31 @@ export interface Total {
 /** Sums over the span that is shown. */
 export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
   const covered = page.covered_ns.reduce((sum, ns) => sum + ns, 0);
+  const lived = livedNs(page, task);
   const sum = (column: string): number | null => totalOf(task.columns[column]);
   const time = (column: string): string => {
     const ns = sum(column);
-    return ns === null ? NOT_MEASURED : `${duration(ns)} · ${covered > 0 ? fixed((ns * 100) / covered) : NO_DATA} %`;
+    return ns === null ? NOT_MEASURED : `${duration(ns)} · ${lived > 0 ? fixed((ns * 100) / lived) : NO_DATA} %`;
+  };
+  const inState = (column: string): string => {
+    const ns = sum(column);
+    return ns === null
+      ? NOT_MEASURED
+      : `${duration(ns)} · ${covered > 0 ? mean(ns / covered) : NO_DATA} threads on average`;
   };
   const length = (ns: number | null): string => (ns === null ? NOT_MEASURED : duration(ns));
   const delay = sum('run_delay_ns');
   const [voluntary, involuntary] = [sum('voluntary_switches'), sum('involuntary_switches')];
   const turns = voluntary === null && involuntary === null ? null : (voluntary ?? 0) + (involuntary ?? 0);
   return [
-    { label: 'run', value: time('run_ns'), help: 'time on a CPU, and its mean share of one CPU' },
+    {
+      label: 'run',
+      value: time('run_ns'),
+      help: 'time on a CPU, and its mean share of one CPU over its life in this span',
+    },
     { label: 'user', value: time('user_ns'), help: 'run time in user mode' },
     { label: 'system', value: time('system_ns'), help: 'run time in kernel mode' },
-    { label: 'ready', value: time('run_delay_ns'), help: 'runnable, but waiting for a CPU; summed over threads' },
+    { label: 'ready', value: inState('run_delay_ns'), help: 'runnable, but waiting for a CPU; summed over threads' },
     {
       label: 'mean delay',
       value: delay !== null && turns ? duration(delay / turns) : delay === null ? NOT_MEASURED : NO_DATA,
@@ -95,14 +106,27 @@ export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
       value: length(sum('delay_after_wakeup_ns')),
       help: 'the part of the ready time that followed a wakeup; the rest followed a preemption',
     },
-    { label: 'blocked', value: time('blocked_ns'), help: 'neither running nor runnable; summed over threads' },
+    { label: 'blocked', value: inState('blocked_ns'), help: 'neither running nor runnable; summed over threads' },
     {
       label: 'switches',
       value: turns === null ? NOT_MEASURED : `${count(voluntary)} voluntary, ${count(involuntary)} involuntary`,
       help: 'times it left the CPU to wait, and times it was pushed off',
     },
+    { label: 'alive', value: duration(lived), help: 'measured time in this span in which it was alive' },
     { label: 'measured', value: duration(covered), help: 'time in this span for which there is data' },
   ];
+}
+
+/** Measured time of the points in which it was alive; its first and last one count in part. */
+function livedNs(page: ProcessPage, task: TaskLine): number {
+  const width = page.width_ns / 1e6;
+  const began = task.began_ms ?? -Infinity;
+  const ended = task.ended_ms ?? Infinity;
+  return page.covered_ns.reduce((sum, ns, at) => {
+    const begin = page.t_ms[at]!;
+    const part = (Math.min(begin + width, ended) - Math.max(begin, began)) / width;
+    return sum + ns * Math.min(Math.max(part, 0), 1);
+  }, 0);
 }
 
 function largestOf(line: Line | undefined): number | null {

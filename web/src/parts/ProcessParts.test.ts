@@ -27,7 +27,7 @@ const head = (of: ProcessPage | null) => render(ProcessHead, { process: '20-9', 
 it('says when a process began and when it ended, as far as that is known', async () => {
   const { rerender } = head(page({ began_ms: second(9), ended_ms: second(31) }));
   const region = screen.getByRole('region', { name: 'process' });
-  expect(region.textContent).toMatch(/began .*2026-07-01.*at work .* ended .*2026-07-01/s);
+  expect(region.textContent).toMatch(/began .*2026-07-01.*active .* ended .*2026-07-01/s);
   expect(region.textContent).toContain('uid 0 (root)');
   await rerender({ page: page({}) });
   expect(region.textContent).not.toMatch(/began|ended/);
