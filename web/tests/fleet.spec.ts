@@ -5,13 +5,25 @@ import { execFileSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { CPUMON, expect, test } from './receiver';
 
-test('every host is listed with CPU, ledger, trust and age', async ({ page, receiver }) => {
+test('every host is listed with CPU, peak, queue and age, and a healthy one has no mark', async ({
+  page,
+  receiver,
+}) => {
   await page.goto(receiver.url);
   await expect(page.getByRole('heading', { name: 'Hosts', exact: true })).toBeVisible();
   const row = page.getByRole('row', { name: /sim-00001/ });
-  await expect(row).toContainText('unauthenticated');
-  await expect(row.locator('.busy')).toContainText(/\d+\.\d %/);
-  await expect(row.locator('.ledger')).toContainText(/[✓✗] -?\d+\.\d\d %/);
+  await expect(row.locator('.busy')).toContainText(/\d+\.\d/);
+  await expect(row.locator('.peak')).toContainText(/\d+\.\d/);
+  await expect(row.locator('.cell.health')).toHaveText('');
+  // Once for all, not on each row.
+  await expect(row).not.toContainText('unauthenticated');
+  const banner = page.locator('[data-state=unauthenticated]');
+  await expect(banner).toContainText('3 hosts are unauthenticated');
+  await banner.getByRole('button', { name: 'How to enrol' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Enrol a device' });
+  await expect(dialog.locator('code').filter({ hasText: /^cpumon token$/ })).toBeVisible();
+  await findsNothing(page);
+  await page.keyboard.press('Escape');
   await expect(row.locator('.seen')).toContainText(/\d\.\d s/);
   await expect(page.getByRole('status').filter({ hasText: 'reporting' })).toContainText('4 of 4');
   await expect(
@@ -88,7 +100,7 @@ test('the table of hosts is a file, as it is searched and sorted, and a command 
   expect(csv.suggestedFilename()).toBe('cpumon-hosts.csv');
   const lines = (await readFile(await csv.path(), 'utf8')).split('\r\n');
   expect(lines[0]).toMatch(/^id,hostname,trust,/);
-  expect(lines.slice(1, 4).map((line) => line.split(',')[1])).toEqual(['sim-00002', 'sim-00001', 'sim-00000']);
+  expect(lines.slice(1, 4).map((line) => line.split(',')[1])).toEqual(['"sim-00002"', '"sim-00001"', '"sim-00000"']);
   await page.keyboard.press('Escape');
   const tops = page.getByRole('region', { name: 'busiest processes over all hosts' });
   await tops.getByRole('button', { name: 'Data', exact: true }).click();
@@ -101,7 +113,7 @@ test('the table of hosts is a file, as it is searched and sorted, and a command 
   expect(file.suggestedFilename()).toBe('cpumon-busiest.csv');
   const rows = (await readFile(await file.path(), 'utf8')).split('\r\n');
   expect(rows[0]).toMatch(/^host_id,hostname,key,name,container,cpu_pct,/);
-  expect(rows.some((row) => row.includes(',sim-0000'))).toBe(true);
+  expect(rows.some((row) => row.includes(',"sim-0000'))).toBe(true);
 });
 
 test('the sparklines are a chart to save, and a command line that gives the very file', async ({ page, receiver }) => {
@@ -141,4 +153,61 @@ test('the sparklines are a chart to save, and a command line that gives the very
   await page.keyboard.press('Escape');
   await page.goto(`${receiver.url}/?q=no-host-has-this-name`);
   await expect(buttons.getByRole('button', { name: 'PNG' })).toBeDisabled();
+});
+
+test('the busiest host of a span is found in three clicks from the first page', async ({ page, receiver }) => {
+  await receiver.hasRecorded(4);
+  await page.goto(receiver.url);
+  await expect(page.getByRole('row', { name: /sim-00002/ })).toBeVisible();
+  await page.getByRole('link', { name: 'History' }).click();
+  await expect(page.getByRole('application', { name: 'hosts by time, colour is CPU' })).toBeVisible();
+  await findsNothing(page);
+  await page.getByRole('button', { name: '10 min' }).click();
+  await expect(page).toHaveURL(/since=/);
+  const means = page.getByRole('list', { name: 'mean %' }).getByRole('listitem');
+  await expect(means).toHaveCount(4);
+  const values = (await means.allTextContents()).map(Number);
+  expect(values).toEqual([...values].sort((a, b) => b - a));
+  const first = page.locator('.names a').first();
+  const name = await first.innerText();
+  await first.click();
+  await expect(page).toHaveURL(/\/host\/[0-9a-f]{32}\/history\?since=\d+&until=\d+/);
+  await expect(page.locator('header .host')).toHaveText(name);
+});
+
+test('all hosts are shown at a moment of the past', async ({ page, receiver }) => {
+  await receiver.hasRecorded(6);
+  await page.goto(`${receiver.url}/history`);
+  await page.getByRole('button', { name: '10 min' }).click();
+  const board = page.getByRole('application', { name: 'hosts by time, colour is CPU' });
+  await board.focus();
+  await page.keyboard.press('End');
+  await page.keyboard.press('ArrowLeft');
+  await page.keyboard.press('Enter');
+  await expect(page).toHaveURL(/at=\d+/);
+  const table = page.getByRole('table', { name: 'hosts' });
+  await expect(table.getByRole('row', { name: /sim-00001/ })).toBeVisible();
+  await findsNothing(page);
+  await page.setViewportSize({ width: 360, height: 740 });
+  await findsNothing(page);
+});
+
+test('a host that does not report stays in the list after a restart of the receiver', async ({ page, receiver }) => {
+  await receiver.hasRecorded(4);
+  await receiver.silence();
+  try {
+    await receiver.stop();
+    await receiver.start();
+    await page.goto(receiver.url);
+    const row = page.getByRole('row', { name: /sim-00001/ });
+    await expect(row.locator('.cell.health')).toHaveText('not reporting');
+    const id = /host\/([0-9a-f]{32})/.exec((await row.getByRole('link').first().getAttribute('href')) ?? '')?.[1];
+    await page.goto(`${receiver.url}/host/${id}`);
+    await expect(page.getByRole('alert')).toContainText('sim-00001 does not report');
+    await findsNothing(page);
+    await page.getByRole('link', { name: 'Open its history' }).click();
+    await expect(page).toHaveURL(/history\?since=/);
+  } finally {
+    receiver.simulate();
+  }
 });

@@ -168,14 +168,15 @@ pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
 /// Columns of the page's table of hosts.
 pub const HOST_COLUMNS: &[ScreenColumn] = screen_columns! {
     "name" NONE "Host" "HOST" Text Left [PAGE] "Name of the machine.";
-    "busy" NONE "CPU" "CPU" Share Right [PAGE] "Busy share of all CPUs in the newest interval, and over the last two minutes.";
-    "top" NONE "busiest process" "BUSIEST" Text Left [PAGE] "The process with the most run time in the newest interval.";
+    "health" NONE "health" "HEALTH" Text Left [PAGE] "Empty of a healthy host. Else what is odd: no data arrives, intervals of the last minute lack lost data, their ledger is not balanced, the clock is wrong.";
+    "busy" NONE "CPU %" "CPU" Share Right [PAGE] "Busy share of all CPUs: mean of the last minute; the line has the last two minutes. 100 = all CPUs of the host.";
+    "peak" NONE "peak %" "PEAK" Share Right [PAGE] "Highest busy share of a single interval of the last minute. 100 = all CPUs of the host.";
+    "ready" NONE "ready" "READY" Number Right [PAGE] "Threads ready, waiting for a CPU: how many on average over the last minute.";
+    "queue" NONE "queue/CPU" "QUEUE" Number Right [PAGE] "Threads running or ready for each CPU, on average over the last minute. Above 1, threads wait.";
+    "top" NONE "busiest process, %" "BUSIEST" Text Left [PAGE] "The process with the most run time in the newest interval. 100 = all CPUs of the host.";
     "threads" ThreadCount "threads" "THREADS" Number Right [PAGE] "Threads alive at the end of the newest interval.";
-    "ledger" UnattributedRatio "ledger" "LEDGER" Share Right [PAGE] "Unattributed share of the capacity of the newest interval; balanced up to 0.5 %.";
-    "loss" NONE "lost" "LOST" Number Right [PAGE] "Snapshots lost or incomplete since the receiver started.";
-    "offset" NONE "clock offset" "OFFSET" Duration Right [PAGE] "The device's clock minus the receiver's: measured over TLS, else estimated from arrivals, transit time included.";
     "agent" Agent "agent" "AGENT" Text Left [PAGE] "Version of the agent, and the source that it measures with.";
-    "seen" NONE "last seen" "SEEN" Duration Right [PAGE] "Time since the newest interval arrived.";
+    "seen" NONE "last data" "SEEN" Duration Right [PAGE] "Time since the newest interval arrived; of a host that does not report, when that was.";
 };
 
 #[cfg(test)]

@@ -1,19 +1,36 @@
 import { expect, it } from 'vitest';
+import { Losses } from './fleet-losses';
 import type { Fleet } from './api';
-import { lossesOf } from './fleet-losses';
 
-const receiver = (of: object) =>
-  ({ rejected: 0, kernel_dropped: 0, store: 'ok', store_dropped: 0, ...of }) as unknown as Fleet['receiver'];
+const health = (more: Partial<Fleet['receiver']> = {}): Fleet['receiver'] => ({
+  store: 'ok',
+  store_error: '',
+  store_dropped: 0,
+  datagrams: 0,
+  udp: [],
+  rejected: 0,
+  kernel_dropped: 0,
+  ...more,
+});
+const texts = (losses: Losses, of: Fleet['receiver'], ms: number) => losses.take(of, ms).map((one) => one.text);
 
-it('names only what happened', () => {
-  expect(lossesOf(undefined)).toEqual([]);
-  expect(lossesOf(receiver({}))).toEqual([]);
-  expect(lossesOf(receiver({ rejected: 1200, store_dropped: 3 }))).toEqual([
-    '1,200 datagrams refused',
-    '3 intervals not stored',
+it('says nothing of a healthy receiver, and each count that happened', () => {
+  expect(texts(new Losses(), health(), 0)).toEqual([]);
+  expect(texts(new Losses(), health({ rejected: 5000, kernel_dropped: 1, store_dropped: 2 }), 0)).toEqual([
+    '5,000 datagrams refused',
+    '1 dropped by the kernel',
+    '2 intervals not stored',
   ]);
+  expect(texts(new Losses(), health({ store: 'failing', store_dropped: 2 }), 0)).toEqual([]);
 });
 
-it('leaves the count of a failing store to its banner', () => {
-  expect(lossesOf(receiver({ store: 'failing', store_dropped: 3 }))).toEqual([]);
+it('gives the rate of the last minute while a count grows, and only then calls it current', () => {
+  const losses = new Losses();
+  losses.take(health({ rejected: 100 }), 0);
+  expect(losses.take(health({ rejected: 120 }), 10_000)).toEqual([
+    { text: '120 datagrams refused (2.0/s)', isNow: true },
+  ]);
+  expect(losses.take(health({ rejected: 120 }), 75_000)).toEqual([{ text: '120 datagrams refused', isNow: false }]);
+  // The receiver was started again.
+  expect(losses.take(health({ rejected: 3 }), 76_000)).toEqual([{ text: '3 datagrams refused', isNow: false }]);
 });

@@ -14,13 +14,13 @@ it('asks for the sparklines in the order that is shown', () => {
   // The receiver's charts know neither the search nor other columns: the hosts are named.
   expect(of('name', false, ' web ')).toEqual({ ...RANGE, host: 'id0,id1,id2', rows: '' });
   expect(of('threads', true)).toEqual({ ...RANGE, host: 'id0,id1,id2', rows: '' });
-  expect(String(of('loss', true, '', 1000)['host']).split(',')).toHaveLength(200);
+  expect(String(of('health', true, '', 1000)['host']).split(',')).toHaveLength(200);
 });
 
 it('says what a chart of named hosts leaves out', () => {
   expect(leftOut(many(1000), 'name', '')).toBe('');
-  expect(leftOut(many(200), 'loss', '')).toBe('');
-  expect(leftOut(many(201), 'loss', '')).toBe('The first 200 of the 201 hosts that are shown.');
+  expect(leftOut(many(200), 'health', '')).toBe('');
+  expect(leftOut(many(201), 'health', '')).toBe('The first 200 of the 201 hosts that are shown.');
 });
 
 it('ends a chart where all reporting hosts have data', () => {

@@ -1,7 +1,6 @@
 // The fleet's rows. In: the receiver's tables. Out: hosts and busiest processes, sorted and searched.
 import type { Fleet, Query } from './api';
-import { isNumber, NO_DATA, share } from './format';
-import { getter, numbers, texts } from './table';
+import { numbers, texts } from './table';
 
 export interface HostRow {
   id: string;
@@ -17,29 +16,40 @@ export interface HostRow {
   /** End of its newest interval. */
   endMs: number | null;
   offsetNs: number | null;
+  /** What is odd, in the receiver's words, the heaviest first. */
+  health: readonly string[];
+  /** Of the last minute, shares of all CPUs: mean and highest interval. */
   busy: number | null;
+  peak: number | null;
+  /** Threads ready on average, and threads running or ready for each CPU. */
+  ready: number | null;
+  queue: number | null;
+  /** Intervals of the last minute, and how many of them lack lost data. */
+  intervals: number | null;
+  incomplete: number | null;
   threads: number | null;
   topName: string;
+  /** 100 = all CPUs of the host. */
   topPct: number | null;
   unattributed: number | null;
-  closed: boolean | null;
   lost: number | null;
   spark: readonly (number | null)[];
 }
+
+const HEALTHY: readonly string[] = [];
 
 /** A host without a name is shown by its id. */
 function called(name: string, id: string): string {
   return name.trim() === '' ? id : name;
 }
 
-export function hostsOf(fleet: Fleet): HostRow[] {
-  const table = fleet.hosts;
+export function hostsOf({ hosts: table, spark }: Pick<Fleet, 'hosts' | 'spark'>): HostRow[] {
   const text = (name: string) => texts(table, name);
   const number = (name: string): ((row: number) => number | null) => {
     const get = numbers(table, name);
     return (row) => (Number.isNaN(get(row)) ? null : get(row));
   };
-  const [id, name, trust, source, address, agent, kernel, arch, state, topName] = [
+  const [id, name, trust, source, address, agent, kernel, arch, state, health, topName] = [
     text('id'),
     text('hostname'),
     text('trust'),
@@ -49,22 +59,27 @@ export function hostsOf(fleet: Fleet): HostRow[] {
     text('kernel'),
     text('arch'),
     text('state'),
+    text('health'),
     text('top_name'),
   ];
-  const [age, end, offset, busy, threads, topPct, unattributed, lost] = [
+  const [age, end, offset, busy, peak, ready, queue, intervals, incomplete, threads, topPct, unattributed, lost] = [
     number('age_ns'),
     number('end_ms'),
     number('clock_offset_ns'),
-    number('busy_ratio'),
+    number('minute_busy_ratio'),
+    number('minute_peak_ratio'),
+    number('minute_ready'),
+    number('minute_run_queue_per_cpu'),
+    number('minute_intervals'),
+    number('minute_incomplete'),
     number('threads'),
-    number('top_cpu_pct'),
-    number('unattributed_ratio'),
+    number('top_host_pct'),
+    number('minute_unattributed_ratio'),
     number('lost'),
   ];
-  const closed = getter(table, 'ledger_closed');
-  const sparks = new Map(fleet.spark?.host_ids.map((host, at) => [host, fleet.spark?.busy_ratio[at] ?? []]));
+  const sparks = new Map(spark?.host_ids.map((host, at) => [host, spark.busy_ratio[at] ?? []]));
   return Array.from({ length: table.rows }, (_, row) => {
-    const word = closed(row);
+    const words = health(row);
     return {
       id: id(row),
       name: called(name(row), id(row)),
@@ -78,12 +93,17 @@ export function hostsOf(fleet: Fleet): HostRow[] {
       ageNs: age(row),
       endMs: end(row),
       offsetNs: offset(row),
+      health: words === '' ? HEALTHY : words.split(', '),
       busy: busy(row),
+      peak: peak(row),
+      ready: ready(row),
+      queue: queue(row),
+      intervals: intervals(row),
+      incomplete: incomplete(row),
       threads: threads(row),
       topName: topName(row),
       topPct: topPct(row),
       unattributed: unattributed(row),
-      closed: word === null ? null : word === true || word === 1,
       lost: lost(row),
       spark: sparks.get(id(row)) ?? [],
     };
@@ -97,8 +117,8 @@ export function sortHosts(hosts: readonly HostRow[], sort: string, descending: b
     .filter((word) => word !== '');
   const passes = (host: HostRow): boolean =>
     words.every((word) =>
-      [host.name, host.id, host.agent, host.topName, host.address, host.state, host.trust].some((text) =>
-        text.toLowerCase().includes(word),
+      [host.name, host.id, host.agent, host.topName, host.address, host.state, host.trust, ...host.health].some(
+        (text) => text.toLowerCase().includes(word),
       ),
     );
   const sign = descending ? -1 : 1;
@@ -113,16 +133,6 @@ export function sortHosts(hosts: readonly HostRow[], sort: string, descending: b
   });
 }
 
-/** How a host's ledger balances: a mark with the share that is not attributed, and whether it is good. */
-export function ledgerOf(host: Pick<HostRow, 'closed' | 'unattributed'>): {
-  text: string;
-  kind: 'none' | 'good' | 'warn';
-} {
-  if (host.closed === null) return { text: NO_DATA, kind: 'none' };
-  const percent = share(isNumber(host.unattributed) ? host.unattributed * 100 : null, 2);
-  return { text: `${host.closed ? '✓' : '✗'} ${percent} %`, kind: host.closed ? 'good' : 'warn' };
-}
-
 /** Of our own agents the version alone: space is short. */
 export function shortAgent(agent: string): string {
   return agent.replace(/^cpumon (?=\d)/, '');
@@ -134,9 +144,10 @@ const SORTS: Record<string, readonly [string, boolean]> = {
   busy: ['busy', true],
   top: ['top', false],
   threads: ['threads', true],
-  ledger: ['ledger', true],
-  loss: ['loss', true],
-  offset: ['clock_offset', true],
+  health: ['health', true],
+  peak: ['peak', true],
+  ready: ['ready', true],
+  queue: ['run_queue', true],
   agent: ['agent', false],
   seen: ['last_seen', true],
 };
@@ -193,6 +204,13 @@ export function leftOut(hosts: readonly HostRow[], sort: string, search: string)
     : '';
 }
 
+/** In the receiver's order: the heaviest is the largest. */
+const ODDITIES: readonly string[] = ['clock', 'ledger', 'loss', 'late', 'stored', 'silent'];
+
+function weightOf(oddity: string | undefined): number | null {
+  return oddity === undefined ? null : ODDITIES.indexOf(oddity);
+}
+
 function keyOf(sort: string): (host: HostRow) => number | string | null {
   switch (sort) {
     case 'busy':
@@ -201,12 +219,14 @@ function keyOf(sort: string): (host: HostRow) => number | string | null {
       return (host) => host.topName.toLowerCase() || null;
     case 'threads':
       return (host) => host.threads;
-    case 'ledger':
-      return (host) => (host.unattributed === null ? null : Math.abs(host.unattributed));
-    case 'loss':
-      return (host) => host.lost;
-    case 'offset':
-      return (host) => (host.offsetNs === null ? null : Math.abs(host.offsetNs));
+    case 'peak':
+      return (host) => host.peak;
+    case 'ready':
+      return (host) => host.ready;
+    case 'queue':
+      return (host) => host.queue;
+    case 'health':
+      return (host) => weightOf(host.health[0]);
     case 'agent':
       return (host) => host.agent.toLowerCase() || null;
     case 'seen':
@@ -221,6 +241,7 @@ export interface TopRow {
   hostname: string;
   key: string;
   name: string;
+  /** 100 = all CPUs of its host. */
   pct: number;
   /** 0..1 of the busiest. */
   share: number;
@@ -233,9 +254,9 @@ export function topOf(fleet: Fleet): TopRow[] {
     texts(table, 'hostname'),
     texts(table, 'key'),
     texts(table, 'name'),
-    numbers(table, 'cpu_pct'),
+    numbers(table, 'host_pct'),
   ];
-  const most = Math.max(100, ...Array.from({ length: table.rows }, (_, row) => pct(row) || 0));
+  const most = Math.max(1, ...Array.from({ length: table.rows }, (_, row) => pct(row) || 0));
   return Array.from({ length: table.rows }, (_, row) => ({
     hostId: hostId(row),
     hostname: called(hostname(row), hostId(row)),
