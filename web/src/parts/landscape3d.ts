@@ -12,6 +12,8 @@ use([Bar3DChart, Grid3DComponent, VisualMapContinuousComponent, CanvasRenderer])
 
 /** A drag reports many positions; the last one counts. */
 const STILL_MS = 300;
+/** A pointer that moved further turned the picture. */
+const STILL_PX = 4;
 
 export interface Pointed {
   name: string;
@@ -44,6 +46,8 @@ export interface Landscape3d {
 
 export interface Events {
   point: (what: Pointed | null) => void;
+  /** A click on a bar: the key of its row, and the begin of its time. */
+  pick: (key: string, seconds: number) => void;
   /** The user moved the camera, and it has stopped. */
   turned: (camera: Camera) => void;
 }
@@ -77,6 +81,22 @@ export function open(
     on.point({ name: shown.rows[row!]?.name ?? '', seconds: shown.times[column!] ?? NaN, value: height! });
   });
   chart.on('mouseout', () => on.point(null));
+  /** Where the button went down: the end of a turn is no click. */
+  let down: { x: number; y: number } | null = null;
+  const press = (event: PointerEvent): void => void (down = { x: event.clientX, y: event.clientY });
+  box.addEventListener('pointerdown', press, true);
+  chart.on('click', (event) => {
+    const { value, event: mouse } = event as {
+      value?: unknown;
+      event?: { event?: { clientX?: number; clientY?: number } };
+    };
+    const at = mouse?.event;
+    const moved = down && at ? Math.hypot((at.clientX ?? 0) - down.x, (at.clientY ?? 0) - down.y) : 0;
+    if (!shown || !Array.isArray(value) || moved > STILL_PX) return;
+    const [column, row] = value as number[];
+    const [key, seconds] = [shown.rows[row!]?.key, shown.times[column!]];
+    if (key !== undefined && seconds !== undefined) on.pick(key, seconds);
+  });
   chart.on('grid3dcamerachanged', () => {
     clearTimeout(still);
     still = setTimeout(() => {
@@ -119,6 +139,7 @@ export function open(
     canvas: () => Array.from(box.querySelectorAll('canvas')).at(-1) ?? null,
     close: () => {
       clearTimeout(still);
+      box.removeEventListener('pointerdown', press, true);
       resize.disconnect();
       chart.dispose();
     },
