@@ -9,6 +9,7 @@ export type Session = Schemas['Session'];
 export type Limits = Schemas['Limits'];
 export type Spark = Schemas['Spark'];
 export type Fleet = Schemas['Fleet'];
+export type FleetHistory = Schemas['FleetHistory'];
 export type Summary = Schemas['RowOfCell'];
 export type Snapshot = Schemas['Snapshot'];
 export type Gap = Pick<Schemas['Gap'], 'begin_ms' | 'end_ms' | 'intervals' | 'reason'>;

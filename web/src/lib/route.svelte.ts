@@ -1,6 +1,6 @@
 // Where the user is. In: the address. Out: view, host and settings, and back. Why: every state has a link.
 
-export type ViewName = 'fleet' | 'live' | 'history' | 'process' | 'landscape' | 'export';
+export type ViewName = 'fleet' | 'fleet-history' | 'live' | 'history' | 'process' | 'landscape' | 'export';
 
 export interface Place {
   view: ViewName;
@@ -11,6 +11,8 @@ export interface Place {
 }
 
 const HOST_VIEWS: readonly string[] = ['live', 'history', 'landscape', 'export'];
+/** Views of all hosts. */
+const ROOTS: Partial<Record<ViewName, string>> = { fleet: '/', 'fleet-history': '/history' };
 
 export function parse(path: string, search: string): Place {
   const parts = path
@@ -19,6 +21,7 @@ export function parse(path: string, search: string): Place {
     .map(safeDecode);
   const query = Object.fromEntries(new URLSearchParams(search));
   const [kind = '', host = '', view = 'live', process = ''] = parts;
+  if (kind === 'history' && parts.length === 1) return { view: 'fleet-history', host: '', process: '', query };
   if (kind !== 'host' || host === '') return { view: 'fleet', host: '', process: '', query };
   if (view === 'process' && process) return { view, host, process, query };
   return { view: HOST_VIEWS.includes(view) ? (view as ViewName) : 'live', host, process: '', query };
@@ -40,7 +43,7 @@ export function href(place: {
 }): string {
   const { view, host = '', process = '', query = {} } = place;
   const parts = ['host', host, ...(view === 'live' ? [] : [view]), ...(view === 'process' ? [process] : [])];
-  const path = view === 'fleet' ? '/' : `/${parts.map(encodeURIComponent).join('/')}`;
+  const path = ROOTS[view] ?? `/${parts.map(encodeURIComponent).join('/')}`;
   const words = Object.entries(query).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
   );
