@@ -74,6 +74,8 @@ export interface PlotSetup {
   onbrush?: ((from: number, to: number) => void) | undefined;
   onhover?: ((at: number | null) => void) | undefined;
   mark?: () => number | null;
+  /** A span that is selected, seconds: what lies outside is dimmed. */
+  selected?: () => readonly [number, number] | null;
   /** Charts of one name show the pointer at the same time. */
   sync?: string | undefined;
 }
@@ -120,10 +122,10 @@ export function options(setup: PlotSetup): uPlot.Options {
     hooks: {
       drawClear: [(plot) => drawGaps(plot, setup)],
       drawAxes: [(plot) => drawReasons(plot, setup)],
-      draw: [(plot) => drawMark(plot, setup)],
+      draw: [(plot) => drawSelected(plot, setup), (plot) => drawMark(plot, setup)],
       setCursor: [(plot) => setup.onhover?.(plot.cursor.idx ?? null)],
       setSelect: [(plot) => brushed(plot, setup)],
-      ready: [(plot) => listenForClicks(plot, setup)],
+      ready: [(plot) => listenForClicks(plot, setup), (plot) => listenForTouch(plot, setup)],
     },
   };
 }
@@ -266,6 +268,26 @@ function hatchTile(ctx: CanvasRenderingContext2D, color: string): CanvasPattern 
   return ctx.createPattern(tile, 'repeat');
 }
 
+/** What is not selected lies under a veil, and the selection between two lines. */
+function drawSelected(plot: uPlot, setup: PlotSetup): void {
+  const selected = setup.selected?.() ?? null;
+  if (!selected) return;
+  const { ctx, bbox } = plot;
+  const end = bbox.left + bbox.width;
+  const [from, to] = selected.map((at) => Math.min(Math.max(plot.valToPos(at, 'x', true), bbox.left), end)) as [
+    number,
+    number,
+  ];
+  ctx.save();
+  ctx.fillStyle = fade(setup.colors.panel, 0.6);
+  ctx.fillRect(bbox.left, bbox.top, from - bbox.left, bbox.height);
+  ctx.fillRect(to, bbox.top, end - to, bbox.height);
+  ctx.fillStyle = setup.colors.text;
+  const line = devicePixelRatio;
+  for (const x of [from, to]) ctx.fillRect(x - line / 2, bbox.top, line, bbox.height);
+  ctx.restore();
+}
+
 function drawMark(plot: uPlot, setup: PlotSetup): void {
   const at = setup.mark?.() ?? null;
   if (at === null) return;
@@ -301,4 +323,48 @@ function listenForClicks(plot: uPlot, setup: PlotSetup): void {
     const box = plot.over.getBoundingClientRect();
     setup.onpick?.(plot.posToVal(event.clientX - box.left, 'x'));
   });
+}
+
+/** How far a finger moves before it selects instead of scrolling, px. */
+const FINGER = 8;
+
+/** uPlot knows the mouse only: one finger that moves sideways selects too, and up or down it scrolls the page. */
+function listenForTouch(plot: uPlot, setup: PlotSetup): void {
+  if (!setup.onbrush) return;
+  const { over } = plot;
+  over.style.touchAction = 'pan-y';
+  let from: number | null = null;
+  let moved = false;
+  const place = (event: TouchEvent): number => {
+    const box = over.getBoundingClientRect();
+    return Math.min(Math.max((event.touches[0]?.clientX ?? 0) - box.left, 0), box.width);
+  };
+  const end = (): void => {
+    from = null;
+    moved = false;
+  };
+  over.addEventListener('touchstart', (event) => {
+    end();
+    if (event.touches.length === 1) from = place(event);
+  });
+  over.addEventListener(
+    'touchmove',
+    (event) => {
+      if (from === null) return;
+      const to = place(event);
+      moved ||= Math.abs(to - from) > FINGER;
+      if (!moved) return;
+      if (event.cancelable) event.preventDefault();
+      plot.setSelect(
+        { left: Math.min(from, to), width: Math.abs(to - from), top: 0, height: over.clientHeight },
+        false,
+      );
+    },
+    { passive: false },
+  );
+  over.addEventListener('touchend', () => {
+    if (moved) brushed(plot, setup);
+    end();
+  });
+  over.addEventListener('touchcancel', end);
 }
