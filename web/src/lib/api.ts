@@ -20,7 +20,8 @@ export type WaitLine = Schemas['WaitLine'];
 export type ProcessPage = Schemas['ProcessLine'];
 export type MatrixRow = Schemas['MatrixRow'];
 export type Matrix = Schemas['Matrix'];
-export type Compared = Schemas['Compare'];
+export type Report = Schemas['Report'];
+export type Found = Schemas['Found'];
 /** Values by point; null: not measured. */
 export type Line = (number | null)[];
 export type Buckets = Schemas['BucketTimes'] & { gaps: Gap[] };

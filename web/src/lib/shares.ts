@@ -89,3 +89,11 @@ export function holesOf(
   });
   return holes;
 }
+
+/** How many CPUs a host has: the time that the ledger accounts for, by measured time; 0: not known. */
+export function cpusOf(series: Pick<Series, 'covered_ns' | 'columns'>): number {
+  const at = series.covered_ns.findLastIndex((ns) => ns > 0);
+  if (at < 0) return 0;
+  const capacity = LEDGER.reduce((sum, { name }) => sum + (series.columns[name]?.sum?.[at] ?? 0), 0);
+  return Math.round(capacity / series.covered_ns[at]!);
+}
