@@ -16,9 +16,10 @@ const shownTime = (page: Page) => page.getByRole('region', { name: 'host', exact
 const timeLine = (page: Page) => page.getByRole('region', { name: 'time line' });
 
 test('a click on the time line shows the processes and threads of that instant', async ({ page, receiver }) => {
-  await openPast(page, receiver, 'history');
+  await openPast(page, receiver, 'history', '&tab=instant');
   await expect(rows(page).first()).toBeVisible();
   const before = await shownTime(page).innerText();
+  await expect(timeLine(page).locator('.u-over')).toBeVisible();
   const box = await timeLine(page).locator('.u-over').boundingBox();
   if (!box) throw new Error('no time line');
   await page.mouse.click(box.x + box.width * 0.97, box.y + box.height / 2);
@@ -34,35 +35,160 @@ test('a view begins once, though it puts its span and its moment into the addres
   await receiver.hasRecorded(4);
   const asked: string[] = [];
   page.on('request', (request) => {
-    const [, what] = /\/api\/.*\/(series|at|landscape)\?(?!limit=1$)/.exec(request.url()) ?? [];
+    const [, what] = /\/api\/.*\/(series|report|at|landscape)\?(?!limit=1$)/.exec(request.url()) ?? [];
     if (what) asked.push(what);
   });
   const host = `${receiver.url}/host/${await receiver.local()}`;
   await page.goto(`${host}/history`);
-  await expect(page).toHaveURL(/since=.*at=/);
-  await expect.poll(() => asked).toEqual(['series', 'at']);
+  await expect(page).toHaveURL(/since=/);
+  await expect(page.getByRole('table').getByRole('row').nth(1)).toBeVisible();
+  // One for the chart, one for the table.
+  await expect.poll(() => [...asked].sort()).toEqual(['report', 'report', 'series']);
+  await page.getByRole('tab', { name: 'Instant' }).click();
+  await expect(page).toHaveURL(/at=/);
   await expect(rows(page).first()).toBeVisible();
   await page.goto(`${host}/landscape?as=heatmap`);
   await expect(page).toHaveURL(/since=/);
   await expect(page.getByRole('application')).toBeVisible();
   await page.getByRole('link', { name: 'Export' }).click();
   await expect(page.locator('code').first()).toBeVisible();
-  expect(asked).toEqual(['series', 'at', 'landscape']);
+  expect([...asked].sort()).toEqual(['at', 'landscape', 'report', 'report', 'series']);
 });
 
-test('drag zooms, back returns, keys step, a hole says why', async ({ page, receiver }) => {
-  await openPast(page, receiver, 'history');
-  await expect(rows(page).first()).toBeVisible();
-  const wide = page.url();
+/** Presses, moves and releases the mouse on the time line; both in parts of its width. */
+async function drag(page: Page, from: number, to: number): Promise<void> {
+  await expect(timeLine(page).locator('.u-over')).toBeVisible();
   const box = await timeLine(page).locator('.u-over').boundingBox();
   if (!box) throw new Error('no time line');
-  await page.mouse.move(box.x + box.width * 0.6, box.y + 30);
+  await page.mouse.move(box.x + box.width * from, box.y + 20);
   await page.mouse.down();
-  await page.mouse.move(box.x + box.width * 0.9, box.y + 30, { steps: 5 });
+  await page.mouse.move(box.x + box.width * to, box.y + 20, { steps: 5 });
   await page.mouse.up();
-  await expect(timeLine(page)).toContainText(/· 1\d\.\d s/);
+}
+
+const spanTable = (page: Page) => page.getByRole('tabpanel').getByRole('table');
+
+test('a drag selects a span, which the table shows; Zoom zooms, back returns, Esc clears', async ({
+  page,
+  receiver,
+}) => {
+  await openPast(page, receiver, 'history');
+  await expect(spanTable(page).getByRole('row').nth(1)).toBeVisible();
+  const whole = new URL(page.url()).searchParams.get('since');
+  await drag(page, 0.6, 0.9);
+  await expect(page).toHaveURL(/part=\d+-\d+/);
+  const bar = page.getByRole('group', { name: 'selected span' });
+  await expect(bar).toContainText(/1[78]\.\d s/);
+  const tab = page.getByRole('tab', { selected: true });
+  await expect(tab).toHaveText(/^Span \d\d:\d\d:\d\d–/);
+  const asked = page.waitForRequest(/\/report\?.*compare=/);
+  await bar.getByRole('button', { name: 'Compare with before' }).click();
+  const [, part] = /part=([\d-]+)/.exec(page.url())!;
+  const [since, until] = part!.split('-').map(Number) as [number, number];
+  const params = new URL((await asked).url()).searchParams;
+  expect(params.get('since')).toBe(`${since}000000`);
+  expect(params.get('compare')).toBe(`${since - (until - since)}000000..${since}000000`);
+  await bar.getByRole('button', { name: 'Save' }).click();
+  await expect(page.getByRole('dialog').locator('code').first()).toContainText(/^cpumon report .* --since=/);
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  await findsNothing(page);
+  await bar.getByRole('button', { name: 'Zoom' }).click();
+  await expect.poll(() => new URL(page.url()).searchParams.get('since')).toBe(String(since));
+  await expect(bar).toHaveCount(0);
   await page.goBack();
-  await expect.poll(() => new URL(page.url()).searchParams.get('since')).toBe(new URL(wide).searchParams.get('since'));
+  await expect.poll(() => new URL(page.url()).searchParams.get('since')).toBe(whole);
+  await expect(bar).toBeVisible();
+  await page.keyboard.press('Escape');
+  await expect(bar).toHaveCount(0);
+  expect(page.url()).not.toContain('part=');
+});
+
+test('a span is selected from the keyboard, and with a finger', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history');
+  await expect(spanTable(page).getByRole('row').nth(1)).toBeVisible();
+  await timeLine(page).getByRole('slider').focus();
+  await page.keyboard.press('End');
+  for (let turn = 0; turn < 40; turn += 1) await page.keyboard.press('Shift+ArrowLeft');
+  const bar = page.getByRole('group', { name: 'selected span' });
+  await expect(bar).toBeVisible();
+  const length = (): number => {
+    const [since = 0, until = 0] = (new URL(page.url()).searchParams.get('part') ?? '').split('-').map(Number);
+    return until - since;
+  };
+  expect(length()).toBeGreaterThan(2_000);
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Escape');
+  await expect(bar).toHaveCount(0);
+  const box = (await timeLine(page).locator('.u-over').boundingBox())!;
+  const session = await page.context().newCDPSession(page);
+  const touch = (type: 'touchStart' | 'touchMove', part: number) =>
+    session.send('Input.dispatchTouchEvent', {
+      type,
+      touchPoints: [{ x: box.x + box.width * part, y: box.y + 40 }],
+    });
+  await touch('touchStart', 0.5);
+  for (const part of [0.55, 0.6, 0.7, 0.75]) await touch('touchMove', part);
+  await session.send('Input.dispatchTouchEvent', { type: 'touchEnd', touchPoints: [] });
+  await expect(bar).toBeVisible();
+  expect(Math.abs(length() - 15_000)).toBeLessThan(1_000);
+});
+
+test('the rows of a span by any group lead to what they are, and add up', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history', '&by=user');
+  const table = spanTable(page);
+  await expect(table.getByRole('link', { name: 'root', exact: true })).toBeVisible();
+  await table.getByRole('link', { name: 'root', exact: true }).click();
+  await expect(page).toHaveURL(/by=process.*in=user%3Aroot/);
+  await expect(page.getByRole('button', { name: 'user root ×' })).toBeVisible();
+  // Whatever a program is called, it is text.
+  await page.getByRole('searchbox').fill('onerror');
+  const row = table.getByRole('row', { name: HOSTILE });
+  await expect(row.first()).toBeVisible();
+  await expect(table.getByRole('row', { name: '(others)' })).toBeVisible();
+  const shares = await table
+    .locator('tbody tr')
+    .evaluateAll((all) => all.map((one) => Number(one.querySelector('td.share')?.textContent ?? NaN)));
+  expect(Math.abs(shares.reduce((sum, share) => sum + share, 0) - 100)).toBeLessThan(0.5);
+  // Its peak is an instant, and its name the process.
+  await row.first().locator('button.peak').click();
+  await expect(page).toHaveURL(/at=\d+/);
+  await expect(rows(page).first()).toContainText(HOSTILE.slice(0, 10));
+  await page.goBack();
+  await row.first().getByRole('link').click();
+  await expect(page).toHaveURL(/\/process\/\d+-\d+\?/);
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('<img src=x');
+});
+
+test('a report is no longer than asked for, and shows more', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history', '&by=process&rows=2');
+  const table = spanTable(page);
+  await expect(table.locator('tbody tr:not(.rest)')).toHaveCount(2);
+  await expect(table.getByRole('row', { name: /^\(\d+ others\)/ })).toBeVisible();
+  await page.getByRole('button', { name: 'Show more' }).click();
+  await expect.poll(() => table.locator('tbody tr:not(.rest)').count()).toBeGreaterThan(2);
+  const order = table.getByRole('button', { name: 'ready' });
+  await Promise.all([page.waitForResponse(/\/report\?.*sort=ready/), order.click()]);
+  await expect(order).toHaveAttribute('aria-pressed', 'true');
+});
+
+test('the chart stacks who ran, or by mode; a group has one colour in chart and table', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history');
+  const legend = timeLine(page).locator('.legend');
+  await expect(legend).toContainText('others');
+  const entry = legend.locator('.entry', { hasText: 'onerror' });
+  const colour = await entry.locator('.swatch').evaluate((one) => getComputedStyle(one).backgroundColor);
+  const row = spanTable(page).getByRole('row', { name: HOSTILE });
+  await expect(row.locator('.swatch')).toHaveCSS('background-color', colour);
+  await page.getByRole('button', { name: 'Mode', exact: true }).click();
+  await expect(page).toHaveURL(/chart=mode/);
+  await expect(legend).toContainText('system');
+  await expect(legend).not.toContainText('others');
+});
+
+test('keys step, a hole says why', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history', '&tab=instant');
+  await expect(rows(page).first()).toBeVisible();
   const instant = await shownTime(page).innerText();
   await page.locator('body').click({ position: { x: 5, y: 400 } });
   await page.keyboard.press('[');
@@ -81,7 +207,7 @@ test('the last hour opens at the newest instant, though its last point reaches b
   receiver,
 }) => {
   await receiver.hasRecorded(2);
-  await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history?tab=instant`);
   await expect(rows(page).first()).toBeVisible();
   await expect(page.locator('[data-state=gap]')).toHaveCount(0);
 });
@@ -92,20 +218,13 @@ test('a span without data says where there is some', async ({ page, receiver }) 
   await expect(page.locator('[data-state=gap]')).toContainText('No data in this span');
   await findsNothing(page);
   await page.getByRole('button', { name: 'show all data' }).click();
-  await expect(rows(page).first()).toBeVisible();
+  await expect(spanTable(page).getByRole('row').nth(1)).toBeVisible();
 });
 
 test('the numbers of a comparison are in sight at 360 px', async ({ page, receiver }) => {
   await page.setViewportSize({ width: 360, height: 740 });
-  await receiver.hasRecorded(6);
-  const now = Date.now();
-  await openPast(
-    page,
-    receiver,
-    'history',
-    `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`,
-  );
-  const change = page.getByRole('table').locator('td.change').first();
+  await openPast(page, receiver, 'history', '&cmp=before&by=process');
+  const change = spanTable(page).locator('td.change').first();
   await expect(change).toBeVisible();
   const box = await change.boundingBox();
   expect((box?.x ?? 0) + (box?.width ?? 999)).toBeLessThanOrEqual(352);
@@ -119,46 +238,48 @@ test('a view that does not come says so', async ({ page, receiver }) => {
   await findsNothing(page);
 });
 
-test('two spans side by side', async ({ page, receiver }) => {
+test('a span is compared with another one, and with presets', async ({ page, receiver }) => {
+  await receiver.hasRecorded(20);
   await openPast(page, receiver, 'history');
-  await page.getByRole('button', { name: 'Compare' }).click();
-  await page.getByRole('button', { name: 'Use range as “before”' }).click();
-  await page.getByRole('button', { name: 'Use range as “after”' }).click();
-  const table = page.getByRole('table');
-  await expect(table.getByRole('row').nth(1)).toContainText(/0\.00/);
-  await expect(page).toHaveURL(/a=\d+-\d+&b=\d+-\d+/);
-  await expect(table.getByRole('row', { name: HOSTILE })).toBeVisible();
-  const by = page.getByRole('region', { name: 'compare two spans' }).getByRole('combobox');
-  await by.selectOption('process');
-  await expect(table.getByRole('row', { name: /onerror.*> \d+ / }).first()).toBeVisible();
-  await by.selectOption('user');
-  await expect(table.getByRole('row', { name: /^0 \(root\)/ })).toBeVisible();
+  const compare = page.getByRole('combobox', { name: 'Compare with' });
+  await drag(page, 0.7, 0.8);
+  await compare.selectOption('this span, then select another');
+  await drag(page, 0.82, 0.98);
+  await expect(page).toHaveURL(/cmp=\d+-\d+/);
+  const row = spanTable(page).getByRole('row', { name: HOSTILE });
+  await expect(row.locator('td.change')).toHaveText(/^[+-]?\d+\.\d\d$/);
+  const params = (await page.waitForResponse(/\/report\?.*compare=\d+\.\.\d+/).catch(() => null)) ?? null;
+  expect(params === null || params.ok()).toBe(true);
+  // Its name leads to its processes, and what is compared stays.
+  await row.getByRole('link').click();
+  await expect(page).toHaveURL(/cmp=\d+-\d+.*in=program/);
+  await expect(spanTable(page).locator('td.change').first()).toBeVisible();
+  for (const [preset, ms] of [
+    ['yesterday', 86_400_000],
+    ['last week', 604_800_000],
+  ] as const) {
+    const [asked] = await Promise.all([page.waitForRequest(/\/report\?.*compare=/), compare.selectOption(preset)]);
+    const query = new URL(asked.url()).searchParams;
+    const [from] = query.get('compare')!.split('..');
+    expect(Number(query.get('since')) - Number(from)).toBe(ms * 1e6);
+  }
+  await expect(page.getByText('there is no data of then')).toBeVisible();
 });
 
-test('two spans as a file, and the command line of it', async ({ page, receiver }) => {
-  await receiver.hasRecorded(4);
-  const now = Date.now();
-  await openPast(
-    page,
-    receiver,
-    'history',
-    `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`,
-  );
-  await page
-    .getByRole('region', { name: 'compare two spans' })
-    .getByRole('button', { name: 'Data', exact: true })
-    .click();
-  const dialog = page.getByRole('dialog', { name: 'Two spans as a file' });
+test('the rows of a span as a file, and the command line of it', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'history', '&by=process&cmp=before&q=onerror');
+  await page.getByRole('tabpanel').getByRole('button', { name: 'Data', exact: true }).click();
+  const dialog = page.getByRole('dialog', { name: 'All rows of this span as a file' });
   await expect(dialog.locator('code').first()).toContainText(
-    /^cpumon export compare --store=\S+ --host=\S+ --before=\S+Z\.\.\S+Z --after=\S+Z\.\.\S+Z --by=process --format=csv$/,
+    /^cpumon report --store=\S+ --host=\S+ --since=\S+Z --until=\S+Z --by=process --sort=change --compare=\S+Z\.\.\S+Z --filter=onerror /,
   );
   const [csv] = await Promise.all([
     page.waitForEvent('download'),
     dialog.getByRole('link', { name: 'Download' }).click(),
   ]);
-  expect(csv.suggestedFilename()).toBe('cpumon-compare.csv');
+  expect(csv.suggestedFilename()).toBe('cpumon-report.csv');
   const text = await readFile(await csv.path(), 'utf8');
-  expect(text).toMatch(/^host,name,pid,start_ns,before_cpu_pct,/);
+  expect(text).toMatch(/^"?host"?,"?kind"?,"?name"?,/);
   expect(text).toContain('"<img src=x onerror=""document.title=`owned`"">"');
   await dialog.getByRole('button', { name: 'JSON lines' }).click();
   await expect(dialog.locator('code').first()).toContainText('--format=jsonl');
@@ -181,7 +302,23 @@ test('the rows of each view as a file, and the command line of it', async ({ pag
   await expect(rows(page).first()).toBeVisible();
   await of('time line', /^cpumon export ledger --store=\S+ --host=\S+ --since=\S+ --until=\S+ --format=csv$/);
   await page.keyboard.press('Escape');
-  await of('tasks', /^cpumon export processes /);
+  // The grid first as it is on screen: what is found, in the columns that are chosen.
+  await page.getByRole('searchbox', { name: 'search' }).fill('onerror');
+  // Another worker has a process of the same name.
+  await expect(rows(page).filter({ hasNotText: 'onerror' })).toHaveCount(0);
+  const found = await rows(page).count();
+  expect(found).toBeGreaterThan(0);
+  await page.getByRole('region', { name: 'tasks' }).getByRole('button', { name: 'Data', exact: true }).click();
+  const [shown] = await Promise.all([
+    page.waitForEvent('download'),
+    dialog.getByRole('link', { name: 'Download' }).click(),
+  ]);
+  const seen = (await readFile(await shown.path(), 'utf8')).trimEnd().split('\r\n');
+  expect(seen[0]).toMatch(/^"depth","is_group","name","pid","cpu",/);
+  expect(seen).toHaveLength(1 + found);
+  expect(seen[1]).toContain('"<img src=x onerror=""document.title=`owned`"">"');
+  await dialog.getByRole('button', { name: 'CSV' }).click();
+  await expect(dialog.locator('code').first()).toContainText(/^cpumon export processes /);
   const [csv] = await Promise.all([
     page.waitForEvent('download'),
     dialog.getByRole('link', { name: 'Download' }).click(),
@@ -199,7 +336,7 @@ test('the rows of each view as a file, and the command line of it', async ({ pag
 });
 
 test('a process over time: states, threads, what is not measured', async ({ page, receiver }) => {
-  await openPast(page, receiver, 'history', '&q=onerror');
+  await openPast(page, receiver, 'history', '&q=onerror&tab=instant');
   await expect(rows(page).first()).toContainText(HOSTILE.slice(0, 10));
   await rows(page).first().dblclick();
   await expect(page).toHaveURL(/\/process\//);
@@ -248,7 +385,7 @@ test('the landscape: bars, and the same data as a heatmap', async ({ page, recei
 test('the 3D code is loaded only for the landscape', async ({ page, receiver }) => {
   const asked: string[] = [];
   page.on('request', (request) => asked.push(request.url()));
-  await openPast(page, receiver, 'history');
+  await openPast(page, receiver, 'history', '&tab=instant');
   await expect(rows(page).first()).toBeVisible();
   expect(asked.filter((url) => url.includes('landscape3d'))).toEqual([]);
   await page.getByRole('link', { name: 'Landscape' }).click();
@@ -349,6 +486,7 @@ test('what is on the live plot is saved too, and 3D bars as they are turned', as
   await page.keyboard.press('Escape');
   await expect(dialog).toHaveCount(0);
   // Each CPU in the very interval that is shown, be it a moment old.
+  await page.getByRole('button', { name: 'Accounts and interrupts' }).click();
   await page.getByRole('group', { name: 'save the CPU bars' }).getByRole('button', { name: 'SVG' }).click();
   await expect(dialog.locator('code')).toContainText('cpumon export chart cpus --store=');
   const [bars] = await Promise.all([
