@@ -45,7 +45,7 @@ export function href(place: {
   const parts = ['host', host, ...(view === 'live' ? [] : [view]), ...(view === 'process' ? [process] : [])];
   const path = ROOTS[view] ?? `/${parts.map(encodeURIComponent).join('/')}`;
   const words = Object.entries(query).filter(
-    (entry): entry is [string, string] => entry[1] !== undefined && entry[1] !== '',
+    (entry): entry is [string, string] => entry[1] !== undefined && (entry[1] !== '' || entry[0] === 'find'),
   );
   const search = new URLSearchParams(words).toString();
   return search ? `${path}?${search}` : path;
