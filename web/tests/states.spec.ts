@@ -55,23 +55,10 @@ const FORBIDDEN = {
   }),
 };
 
-/** A moment and spans, once there is something in them. */
+/** A moment, once there is something in it. */
 async function instant(receiver: Receiver): Promise<string> {
   await receiver.hasRecorded(4);
   return `&at=${Date.now() - 2000}000000`;
-}
-
-/** A screen of a comparison: all of its rows are alike, and a thousand of them take axe most of a minute. */
-async function fewRows(page: Page): Promise<void> {
-  await page.route('**/compare?*', (route) =>
-    route.continue({ url: route.request().url().replace('limit=1000', 'limit=60') }),
-  );
-}
-
-async function spans(receiver: Receiver): Promise<string> {
-  await receiver.hasRecorded(6);
-  const now = Date.now();
-  return `&cmp=1&of=process&a=${now - 60_000}-${now - 2000}&b=${now - 30_000}-${now - 2000}`;
 }
 
 /** How each comes to be. */
@@ -157,24 +144,29 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
     await expect(page.locator('[data-state=gap]')).toContainText('No data in this span');
   },
   instant: async (page, receiver) => open(page, receiver, '/history', await instant(receiver)),
-  'compare, no spans': async (page, receiver) => {
-    await open(page, receiver, '/history', '&cmp=1');
-    await expect(page.locator('[data-state=empty]')).toContainText('Choose two spans');
+  'instant, newest': async (page, receiver) => open(page, receiver, '/history', '&tab=instant'),
+  'a span by process': async (page, receiver) => {
+    await open(page, receiver, '/history', '&by=process&q=e&in=user:root');
+    await expect(page.getByRole('tabpanel').getByRole('link').first()).toBeVisible();
   },
   compare: async (page, receiver) => {
-    await fewRows(page);
-    await open(page, receiver, '/history', await spans(receiver));
+    await open(page, receiver, '/history', '&cmp=before');
     await expect(page.getByRole('table').locator('td.change').first()).toBeVisible();
   },
-  'compare, data dialog': async (page, receiver) => {
-    await fewRows(page);
-    await open(page, receiver, '/history', await spans(receiver));
-    await page
-      .getByRole('region', { name: 'compare two spans' })
-      .getByRole('button', { name: 'Data', exact: true })
-      .first()
-      .click();
-    await expect(page.getByRole('dialog').locator('code').first()).toContainText('cpumon export compare');
+  'a selection': async (page, receiver) => {
+    await open(page, receiver, '/history');
+    await settled(page);
+    const box = (await page.locator('.u-over').first().boundingBox())!;
+    await page.mouse.move(box.x + box.width * 0.6, box.y + 20);
+    await page.mouse.down();
+    await page.mouse.move(box.x + box.width * 0.9, box.y + 20, { steps: 4 });
+    await page.mouse.up();
+    await expect(page.getByRole('group', { name: 'selected span' })).toBeVisible();
+  },
+  'span, data dialog': async (page, receiver) => {
+    await open(page, receiver, '/history');
+    await page.getByRole('tabpanel').getByRole('button', { name: 'Data', exact: true }).click();
+    await expect(page.getByRole('dialog').locator('code').first()).toContainText('cpumon report');
   },
   heatmap: async (page, receiver) => open(page, receiver, '/landscape', '&as=heatmap'),
   '3D': async (page, receiver) => {

@@ -1,0 +1,121 @@
+// What people come for, from the first page, in clicks: who made a spike, a process that is gone, CPU by container, who delays whom.
+import { spawn } from 'node:child_process';
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Locator, Page } from '@playwright/test';
+import { findsNothing } from './axe';
+import { expect, test, type Receiver } from './receiver';
+
+/** Counts what a user presses. */
+class Clicks {
+  count = 0;
+
+  async on(target: Locator): Promise<void> {
+    this.count += 1;
+    await target.click();
+  }
+}
+
+/** Runs a program of this name for so many ms, and waits until the store has it. */
+async function run(receiver: Receiver, name: string, ms: number): Promise<void> {
+  const program = join(receiver.dir, name);
+  copyFileSync('/bin/bash', program);
+  const child = spawn(program, ['-c', 'while :; do :; done'], { stdio: 'ignore' });
+  await new Promise((resolve) => setTimeout(resolve, ms));
+  child.kill('SIGKILL');
+  await new Promise((resolve) => child.on('exit', resolve));
+  await receiver.hasRecordedNow();
+}
+
+async function firstPage(page: Page, receiver: Receiver): Promise<Clicks> {
+  await page.goto(receiver.url);
+  await expect(page.getByRole('row').nth(1)).toBeVisible();
+  return new Clicks();
+}
+
+/** Opens History of the measured machine: two clicks. */
+async function history(page: Page, receiver: Receiver, clicks: Clicks): Promise<void> {
+  const local = await receiver.local();
+  await clicks.on(page.locator(`main a[href*="/host/${local}"]`).first());
+  await clicks.on(page.getByRole('link', { name: 'History' }));
+}
+
+const table = (page: Page): Locator => page.getByRole('tabpanel').getByRole('table');
+
+test('the culprit of a spike: named by the first screen of History', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  await run(receiver, 'spike-maker', 6_000);
+  const clicks = await firstPage(page, receiver);
+  await history(page, receiver, clicks);
+  await expect(page.getByRole('region', { name: 'time line' }).locator('.legend')).toContainText('spike-maker');
+  const row = table(page).getByRole('row', { name: /spike-maker/ });
+  await expect(row).toBeVisible();
+  await clicks.on(row.locator('button.peak'));
+  await expect(page.getByRole('treegrid').getByRole('row', { name: /spike-maker/ })).toBeVisible();
+  expect(clicks.count).toBeLessThanOrEqual(3);
+});
+
+test('a short-lived process by its name, at an unknown time', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  await run(receiver, 'nightly-report', 3_000);
+  const clicks = await firstPage(page, receiver);
+  await clicks.on(page.getByRole('button', { name: 'Find' }));
+  const dialog = page.getByRole('dialog', { name: 'Find' });
+  await page.keyboard.type('nightly');
+  const link = dialog.getByRole('link', { name: 'nightly-report' });
+  await expect(link).toBeVisible();
+  await findsNothing(page);
+  await clicks.on(link);
+  await expect(page).toHaveURL(/\/history\?.*in=name%3Anightly-report/);
+  const row = table(page).getByRole('row', { name: /nightly-report/ });
+  await expect(row).toBeVisible();
+  const span = ['since', 'until'].map((name) => Number(new URL(page.url()).searchParams.get(name)));
+  expect(span[1]! - span[0]!, 'its life').toBeLessThan(30_000);
+  await clicks.on(row.getByRole('link'));
+  await expect(page.getByRole('heading', { level: 1 })).toContainText('nightly-report');
+  expect(clicks.count).toBeLessThanOrEqual(3);
+  // Back and forth, and a text that nothing has.
+  await page.goBack();
+  await expect(row).toBeVisible();
+  await page.keyboard.press('f');
+  await dialog.getByRole('searchbox').fill('no-such-program');
+  await expect(dialog).toContainText('Nothing stored matches');
+  // Once for the text, once for the dialog.
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Escape');
+  await expect(dialog).toHaveCount(0);
+  expect(page.url()).not.toContain('find=');
+});
+
+test('CPU by container in the last hour', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  const clicks = await firstPage(page, receiver);
+  await history(page, receiver, clicks);
+  await expect(table(page)).toBeVisible();
+  clicks.count += 1;
+  await page.getByRole('tabpanel').getByRole('combobox', { name: 'rows' }).selectOption('container');
+  await expect(table(page).getByRole('columnheader').first()).toHaveText('container');
+  await expect(table(page).locator('td.share').first()).toHaveText(/\d/);
+  expect(clicks.count).toBeLessThanOrEqual(3);
+});
+
+test('who is delayed, by program', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  const clicks = await firstPage(page, receiver);
+  await history(page, receiver, clicks);
+  const order = table(page).getByRole('button', { name: 'ready' });
+  await clicks.on(order);
+  await expect(order).toHaveAttribute('aria-pressed', 'true');
+  await expect(page.getByRole('tabpanel')).not.toContainText('Loading');
+  const ready = async (): Promise<number[]> =>
+    table(page)
+      .locator('tbody tr:not(.rest)')
+      .evaluateAll((all) => all.map((one) => Number(one.querySelectorAll('td')[6]?.textContent ?? NaN)));
+  await expect
+    .poll(async () => {
+      const values = await ready();
+      return values.length > 1 && values.every((value, at) => at === 0 || value <= values[at - 1]!);
+    })
+    .toBe(true);
+  expect(clicks.count).toBeLessThanOrEqual(3);
+});
