@@ -23,6 +23,7 @@ mod connections;
 mod damage;
 mod discovery;
 mod encrypted;
+mod equal;
 mod faults;
 mod fleet;
 mod flood;
