@@ -84,7 +84,7 @@ test('a short-lived process by its name, at an unknown time', async ({ page, rec
   await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
   await expect(dialog).toHaveCount(0);
-  expect(page.url()).not.toContain('find=');
+  await expect(page).not.toHaveURL(/find=/);
 });
 
 test('CPU by container in the last hour', async ({ page, receiver }) => {
