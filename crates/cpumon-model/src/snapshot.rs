@@ -42,6 +42,12 @@ pub enum SourceKind {
 }
 
 impl SourceKind {
+    /// Whether it reports the users of processes. What a v1 device sends has none.
+    #[must_use]
+    pub fn has_users(self) -> bool {
+        !matches!(self, Self::V1 | Self::Legacy)
+    }
+
     /// Every kind with its stable number (wire, store) and its name (exports, screens).
     const TABLE: [(Self, u8, &'static str); 6] = [
         (Self::Unknown, 0, "unknown"),
@@ -142,6 +148,12 @@ impl ProcessInfo {
     #[must_use]
     pub fn executable(&self) -> &str {
         if self.interpreter.is_empty() { &self.name } else { &self.interpreter }
+    }
+
+    /// What groups by program go by: the name; of a kernel thread that of its family (`kworker/0:1-events` is `kworker`).
+    #[must_use]
+    pub fn program(&self) -> &str {
+        if self.is_kernel { self.name.split('/').next().unwrap_or(&self.name) } else { &self.name }
     }
 
     /// The systemd unit that the cgroup path names, in a container too; of hosts that send no path, what they call it.

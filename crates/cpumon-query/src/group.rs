@@ -30,9 +30,8 @@ const NONE: &str = "(none)";
 pub fn group_name(by: GroupBy, source: SourceKind, info: &ProcessInfo) -> Cow<'_, str> {
     match by {
         GroupBy::Name | GroupBy::Process => (&*info.name).into(),
-        GroupBy::Program => program(info).into(),
-        // What a v1 device sends has no user.
-        GroupBy::User if matches!(source, SourceKind::V1 | SourceKind::Legacy) => NONE.into(),
+        GroupBy::Program => info.program().into(),
+        GroupBy::User if !source.has_users() => NONE.into(),
         GroupBy::User => info.user_label(),
         GroupBy::Service => or_none(info.service()),
         GroupBy::Container => or_none((&*info.container).into()),
@@ -42,9 +41,4 @@ pub fn group_name(by: GroupBy, source: SourceKind, info: &ProcessInfo) -> Cow<'_
 
 fn or_none(text: Cow<'_, str>) -> Cow<'_, str> {
     if text.is_empty() { NONE.into() } else { text }
-}
-
-/// What kernel threads of one family have in common: `kworker/0:1-events` is `kworker`.
-fn program(info: &ProcessInfo) -> &str {
-    if info.is_kernel { info.name.split('/').next().unwrap_or(&info.name) } else { &info.name }
 }

@@ -1,6 +1,5 @@
 //! The rows on screen as CSV (RFC 4180), in their order and with exact values.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 
 use cpumon_model::{COLUMNS, ColumnId, Interval, Value};
@@ -51,8 +50,7 @@ pub(crate) fn column_name(id: ColumnId) -> &'static str {
 /// File name (without `.csv`) and text.
 pub(crate) fn export(interval: &Interval, rows: &RowList, hostname: &str) -> (String, String) {
     let view = View::default();
-    let users = HashMap::new();
-    let cells = Cells::new(interval, &view, Theme { color: false, ascii: false }, &users, None);
+    let cells = Cells::new(interval, &view, Theme { color: false, ascii: false }, None);
     let mut csv = String::from("host");
     for id in EXPORTED {
         csv.push(',');

@@ -178,10 +178,4 @@ pub trait Feed {
     fn clock(&self) -> fn(i64) -> String {
         crate::text::utc_seconds
     }
-
-    /// The name of a user of the selected host. `None` where it is not known for sure: another machine's names are its own.
-    fn user_name(&self, uid: u32) -> Option<String> {
-        let _ = uid;
-        None
-    }
 }

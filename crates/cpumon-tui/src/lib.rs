@@ -20,6 +20,7 @@ mod run;
 mod screen;
 mod text;
 mod theme;
+mod users;
 mod view;
 
 pub use app::{App, Request};

@@ -128,7 +128,6 @@ impl<'a> Screens<'a> {
             self.take_intervals();
             self.app.on_playback(self.feed.playback());
             self.refresh_hosts();
-            self.refresh_names();
             self.refresh_history();
             if self.app.take_dirty() {
                 let drawn = terminal.draw(|frame| self.app.draw(frame));
@@ -190,13 +189,6 @@ impl<'a> Screens<'a> {
         }
         self.hosts_at = Some(Instant::now());
         self.app.on_hosts(self.feed.title(), self.feed.hosts(), self.feed.host());
-    }
-
-    /// Users by name.
-    fn refresh_names(&mut self) {
-        for uid in self.app.unknown_users() {
-            self.app.on_user(uid, self.feed.user_name(uid));
-        }
     }
 
     fn refresh_history(&mut self) {

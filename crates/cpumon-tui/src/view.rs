@@ -1,6 +1,6 @@
 //! [`View`]: how the user wants to see an interval. It outlives intervals, so rows are identified by their task, never by position.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use cpumon_model::{Fields, Interval, ProcessInfo, ProcessKey};
 
@@ -53,25 +53,40 @@ impl GroupBy {
     }
 }
 
-/// A user by name or id.
+/// A user by name, by id, or as groups name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UserFilter {
-    /// As the user wrote it.
-    pub text: String,
-    /// The id, where it is known.
-    pub uid: Option<u32>,
+    text: String,
+    /// The id, where the text has one; else the text is a name.
+    uid: Option<u32>,
 }
 
 impl UserFilter {
-    /// `uid`: the id of this name where the host's names are this machine's. A number is an id.
+    /// `1000` and `ann (1000)` are the user with this id, `ann` is the one that the host calls so. `root` is 0 on every host.
     #[must_use]
-    pub fn new(text: &str, uid: Option<u32>) -> Self {
-        let by_text = if text == "root" { Some(0) } else { text.parse().ok() };
-        Self { text: text.to_owned(), uid: by_text.or(uid) }
+    pub fn new(text: &str) -> Self {
+        let in_parentheses = text.rsplit_once(" (").and_then(|(_, rest)| rest.strip_suffix(')'));
+        let by_id = || in_parentheses.unwrap_or(text).parse().ok();
+        Self { text: text.to_owned(), uid: if text == "root" { Some(0) } else { by_id() } }
+    }
+
+    /// As it was written.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The id, if it was given by its id.
+    #[must_use]
+    pub fn uid(&self) -> Option<u32> {
+        self.uid
     }
 
     pub(crate) fn allows(&self, info: &ProcessInfo) -> bool {
-        self.uid == Some(info.uid)
+        match self.uid {
+            Some(uid) => uid == info.uid,
+            None => info.user_name() == Some(&self.text),
+        }
     }
 }
 
@@ -122,8 +137,6 @@ pub(crate) struct View {
     pub user: Option<UserFilter>,
     /// So many rows at most.
     pub limit: Option<usize>,
-    /// Names of users, where they are known.
-    pub users: HashMap<u32, String>,
     /// What groups are made of.
     pub group_by: GroupBy,
     /// Rows that did nothing are left out.
@@ -152,7 +165,6 @@ impl Default for View {
             pids: HashSet::new(),
             user: None,
             limit: None,
-            users: HashMap::new(),
             group_by: GroupBy::default(),
             hide_idle: false,
             open: HashSet::new(),

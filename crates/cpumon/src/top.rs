@@ -15,7 +15,7 @@ use cpumon_tui::{
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
 use crate::exit::{Outcome, Usage};
-use crate::feeds::{self, LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
+use crate::feeds::{LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::paths::{explain, store_for_reading};
 use crate::screen;
 use crate::signals::Signals;
@@ -88,20 +88,19 @@ fn rows(args: &TopArgs) -> Result<RowOptions, Usage> {
     })
 }
 
-/// A user of this machine by its name, of another one by its id: another machine's names are its own.
+/// A user by id, or by the name that the host calls it. The names of this machine are known before anything is measured.
 fn user(args: &TopArgs, name: &str) -> Result<UserFilter, Usage> {
-    let is_here = args.host.is_none() && args.replay.is_none() && args.store.is_none();
-    let by_name = feeds::users().into_iter().find(|(_, known)| is_here && known == name).map(|(uid, _)| uid);
-    let filter = UserFilter::new(name, by_name);
-    match filter.uid {
-        Some(_) => Ok(filter),
-        None if is_here => {
-            Err(Usage(format!("this machine has no user {name:?}; --user takes a name or an id")))
-        }
-        None => {
-            Err(Usage(format!("the name {name:?} is of this machine; --user takes an id of another host")))
-        }
+    let filter = UserFilter::new(name);
+    if filter.uid().is_some() || !is_local(args) || is_user_here(name) {
+        return Ok(filter);
     }
+    Err(Usage(format!("this machine has no user {name:?} in /etc/passwd; --user takes a name or an id")))
+}
+
+/// Whether passwd(5) has a user of this name.
+fn is_user_here(name: &str) -> bool {
+    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    text.lines().any(|line| line.split(':').next() == Some(name))
 }
 
 /// Whether this machine is measured.
@@ -119,6 +118,11 @@ fn no_rows_of(pids: &[u32]) -> anyhow::Error {
     let listed: Vec<String> = pids.iter().map(u32::to_string).collect();
     let word = if pids.len() == 1 { "process" } else { "processes" };
     anyhow!("there is no {word} {}; `cpumon top -b` lists the process ids", listed.join(", "))
+}
+
+fn no_rows_of_user(args: &TopArgs) -> anyhow::Error {
+    let name = args.user.as_deref().unwrap_or_default();
+    anyhow!("no row is of user {name:?}; `cpumon top -b` shows the users of each host without --user")
 }
 
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
@@ -241,6 +245,7 @@ fn batch(
     {
         Err(TuiError::NoMoment(nothing)) => Ok(missing(&nothing)),
         Ok(0) if !args.pid.is_empty() => Err(no_rows_of(&args.pid)),
+        Ok(0) if args.user.is_some() => Err(no_rows_of_user(args)),
         ended => ended.map(|_| signals.outcome()).map_err(Into::into),
     }
 }

@@ -265,14 +265,9 @@ impl RowFilter {
 fn has_other_name(by: GroupBy, name: &str, source: SourceKind, info: &ProcessInfo) -> bool {
     match by {
         GroupBy::Container => *info.service() == *name || *CgroupNames::of(&info.cgroup).pod() == *name,
-        GroupBy::User => has_user(source) && name.parse() == Ok(info.uid),
+        GroupBy::User => source.has_users() && name.parse() == Ok(info.uid),
         _ => false,
     }
-}
-
-/// What a v1 device sends has no user.
-fn has_user(source: SourceKind) -> bool {
-    !matches!(source, SourceKind::V1 | SourceKind::Legacy)
 }
 
 impl Search {
@@ -298,7 +293,7 @@ impl Search {
             visit(GroupOf::named(Kind::Name, &info.name));
         }
         let is_named = || info.user_name().is_some_and(|name| self.is_in(name));
-        if has_user(source) && (self.uid == Some(info.uid) || is_named()) {
+        if source.has_users() && (self.uid == Some(info.uid) || is_named()) {
             visit(GroupOf::named(Kind::User, &info.user_label()));
         }
         if self.is_in(&info.container) {

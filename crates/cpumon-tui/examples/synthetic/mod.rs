@@ -198,6 +198,7 @@ fn push(made: &mut Interval, spec: &Spec, number: u64) {
             cmdline: format!("/usr/bin/{name} --flag value").into(),
             container: container.into(),
             uid,
+            user: if uid == 1000 { "ada".into() } else { "".into() },
             is_kernel: pid == 2 || parent_pid == 2,
             ..ProcessInfo::default()
         }),
@@ -371,12 +372,5 @@ impl Feed for MadeUp {
     fn parse_time(&self, text: &str, _shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
         let error = || FeedError(format!("{text:?} is not a time: expected seconds since 14:05"));
         text.trim().parse::<i64>().map(|second| EPOCH_NS + second * SECOND).map_err(|_| error())
-    }
-
-    fn user_name(&self, uid: u32) -> Option<String> {
-        [(0, "root"), (1000, "ada"), (113, "postgres")]
-            .iter()
-            .find(|user| user.0 == uid)
-            .map(|user| user.1.to_string())
     }
 }

@@ -6,11 +6,9 @@ mod plot_state;
 mod report_screen;
 mod state;
 mod types;
-mod users;
 
 pub(crate) use cursor::Move;
 pub(crate) use report_screen::ReportScreen;
 pub use state::App;
 pub use types::Request;
 pub(crate) use types::{Clock, Mode, Pane, Prompt};
-pub(crate) use users::UserRow;

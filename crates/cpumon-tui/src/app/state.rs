@@ -1,7 +1,6 @@
 //! [`App`]: the state of the screens. It has no terminal, clock or feed, so tests can drive it: keys and intervals go in, drawings
 //! and [`Request`]s come out.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,7 +52,6 @@ pub struct App {
     pub(crate) recent: Recent,
     pub(crate) counts: LossHistory,
     pub(crate) seen: RunTotals,
-    pub(crate) users: HashMap<u32, Option<String>>,
     /// How moments are written.
     time_text: fn(i64) -> String,
     pub(crate) is_pane_drawn: bool,
@@ -92,7 +90,6 @@ impl App {
             recent: Recent::default(),
             counts: LossHistory::default(),
             seen: RunTotals::default(),
-            users: HashMap::new(),
             time_text: text::utc_seconds,
             is_pane_drawn: false,
             subject: None,
@@ -218,31 +215,6 @@ impl App {
         }
     }
 
-    /// The uids on screen whose names were not asked for yet.
-    #[must_use]
-    pub fn unknown_users(&self) -> Vec<u32> {
-        let Some(shown) = &self.shown else { return Vec::new() };
-        let mut uids: Vec<u32> = shown.processes.iter().map(|row| row.info.uid).collect();
-        uids.sort_unstable();
-        uids.dedup();
-        uids.retain(|uid| !self.users.contains_key(uid));
-        uids
-    }
-
-    /// A user's name, or that it is not known.
-    pub fn on_user(&mut self, uid: u32, name: Option<String>) {
-        // Uids come from other machines: a sender that invents them must not fill the memory.
-        if self.users.len() >= 10_000 {
-            self.users.clear();
-            self.view.users.clear();
-        }
-        self.is_dirty |= name.is_some();
-        if let Some(name) = &name {
-            self.view.users.insert(uid, name.clone());
-        }
-        self.users.insert(uid, name);
-    }
-
     /// The end of the interval on screen, ns since the UNIX epoch.
     #[must_use]
     pub fn shown_wall_ns(&self) -> Option<i64> {
@@ -347,8 +319,6 @@ impl App {
         self.recent = Recent::default();
         self.counts = LossHistory::default();
         self.seen = RunTotals::default();
-        self.users.clear();
-        self.view.users.clear();
         self.plot.forget();
         self.report = None;
     }

@@ -1,7 +1,6 @@
 //! Batch mode's JSON: one object for each interval, on one line, with the field names of exports and SQL. No data is `null`. Rows
 //! are written one by one, so memory stays small.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 
 use cpumon_model::{ColumnId, IntervalView, Value};
@@ -121,8 +120,8 @@ pub(super) fn write_json(listing: &Listing<'_>, out: &mut dyn Write) -> io::Resu
     // Without its closing brace, so that the rows follow one by one.
     out.write_all(text.trim_end_matches('}').as_bytes())?;
     out.write_all(b",\"rows\":[")?;
-    let (view, users) = (View::default(), HashMap::new());
-    let cells = Cells::new(interval, &view, Theme { color: false, ascii: true }, &users, None);
+    let view = View::default();
+    let cells = Cells::new(interval, &view, Theme { color: false, ascii: true }, None);
     let items = rows.rows.iter().filter_map(|row| rows.item(interval, row));
     for (nth, item) in items.enumerate() {
         if nth > 0 {

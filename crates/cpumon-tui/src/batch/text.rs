@@ -1,6 +1,5 @@
 //! Batch mode's text: lines with stable columns for people and `awk`.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 
 use cpumon_model::{Fields, Interval, Trust, flag_names};
@@ -11,6 +10,7 @@ use crate::columns::{Cells, Col};
 use crate::rows::Item;
 use crate::text::{safe, seconds, width};
 use crate::theme::Theme;
+use crate::users::no_such_user;
 use crate::view::View;
 
 /// Columns of a text line with their widths, the name last.
@@ -40,15 +40,10 @@ const COLUMNS: [(Col, usize); 20] = [
 pub(super) fn write_text(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
     write_head(feed, listing, out)?;
     let Listing { interval, view, rows, .. } = *listing;
-    let uids: HashMap<u32, Option<String>> = interval
-        .processes
-        .iter()
-        .map(|row| row.info.uid)
-        .collect::<std::collections::HashSet<u32>>()
-        .into_iter()
-        .map(|uid| (uid, feed.user_name(uid).map(|name| name.replace(char::is_whitespace, "_"))))
-        .collect();
-    let cells = Cells::new(interval, view, Theme { color: false, ascii: true }, &uids, None);
+    if let Some(hint) = view.user.as_ref().and_then(|user| no_such_user(interval, user)) {
+        writeln!(out, "# {hint}")?;
+    }
+    let cells = Cells::new(interval, view, Theme { color: false, ascii: true }, None);
     // Each title is one word, for tools that split lines at spaces.
     let titles =
         |col: Col| if col == Col::Marks { "MARK".to_string() } else { col.title(view).replace(' ', "") };
@@ -64,7 +59,7 @@ fn cell(cells: &Cells<'_>, item: &Item<'_>, col: Col) -> String {
     let text = cells.text(item, col);
     let text = match col {
         Col::Marks => text.replace(' ', ""),
-        Col::Wait => text.replace(' ', "_"),
+        Col::Wait | Col::User => text.replace(char::is_whitespace, "_"),
         _ => text,
     };
     if text.is_empty() { "-".into() } else { text }

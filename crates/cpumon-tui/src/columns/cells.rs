@@ -2,7 +2,6 @@
 //! [`cpumon_model::IntervalView`] decides what is no data.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
 use cpumon_model::{
     ColumnId, Fields, Flags, Interval, IntervalView, Life, ProcessInterval, ThreadInterval, Value,
@@ -37,7 +36,6 @@ pub(crate) struct Cells<'a> {
     pub view: &'a View,
     pub theme: Theme,
     values: IntervalView<'a>,
-    users: &'a HashMap<u32, Option<String>>,
     seen: Option<&'a RunTotals>,
 }
 
@@ -47,10 +45,9 @@ impl<'a> Cells<'a> {
         interval: &'a Interval,
         view: &'a View,
         theme: Theme,
-        users: &'a HashMap<u32, Option<String>>,
         seen: Option<&'a RunTotals>,
     ) -> Self {
-        Self { interval, view, theme, values: IntervalView::new("", interval), users, seen }
+        Self { interval, view, theme, values: IntervalView::new("", interval), seen }
     }
 
     /// The text of a cell, without tree lines and search marks. Safe on a terminal.
@@ -131,16 +128,14 @@ impl<'a> Cells<'a> {
             _ => self.int(item, ColumnId::Uid),
         };
         let Some(uid) = uid else { return NONE.into() };
-        let sent = match item {
+        let name = match item {
             Item::Group(_) => None,
             Item::Process(process) => process.info.user_name(),
             Item::Thread(thread) => {
                 self.interval.process(thread.process).and_then(|row| row.info.user_name())
             }
         };
-        // Of hosts that send no names: this machine's.
-        let own = || u32::try_from(uid).ok().and_then(|uid| self.users.get(&uid)?.as_deref());
-        sent.or_else(own).map_or_else(|| uid.to_string(), safe)
+        name.map_or_else(|| uid.to_string(), safe)
     }
 
     /// What runs the script after which a process is named; `None` where the name is the executable's.

@@ -90,19 +90,11 @@ impl App {
             self.view.layout = Layout::List;
         }
         if by == GroupBy::User {
-            self.view.user = Some(self.user_named(&group));
+            self.view.user = Some(UserFilter::new(&group));
         } else {
             self.view.filter = group.to_ascii_lowercase();
         }
         self.rebuild();
         self.go_to(peak_ns?)
-    }
-
-    /// A user as a report names it: `ann (1000)`, `root`, `1000`.
-    fn user_named(&self, label: &str) -> UserFilter {
-        let in_parentheses =
-            label.rsplit_once(" (").and_then(|(_, rest)| rest.strip_suffix(')')?.parse().ok());
-        let by_name = || self.view.users.iter().find(|user| user.1 == label).map(|user| *user.0);
-        UserFilter::new(label, in_parentheses.or_else(by_name))
     }
 }

@@ -2,7 +2,8 @@
 
 use ratatui::crossterm::event::KeyCode;
 
-use crate::app::{App, Mode, Request, UserRow};
+use crate::app::{App, Mode, Request};
+use crate::users::{UserRow, users_of};
 use crate::view::UserFilter;
 
 impl App {
@@ -18,20 +19,20 @@ impl App {
     }
 
     pub(super) fn open_users(&mut self) {
-        let users = self.users_shown();
+        let users = self.shown.as_deref().map(users_of).unwrap_or_default();
         let is_chosen =
-            |user: &UserRow| self.view.user.as_ref().is_some_and(|chosen| chosen.uid == Some(user.uid));
+            |user: &UserRow| self.view.user.as_ref().is_some_and(|chosen| chosen.uid() == Some(user.uid));
         self.mode = Mode::Users(users.iter().position(is_chosen).map_or(0, |at| at + 1));
     }
 
     pub(super) fn on_users_key(&mut self, code: KeyCode, at: usize) {
-        let users = self.users_shown();
+        let users = self.shown.as_deref().map(users_of).unwrap_or_default();
         let last = users.len();
         let at = at.min(last);
         self.mode = moved(code, at, last).map_or(Mode::Grid, Mode::Users);
         if code == KeyCode::Enter {
             let chosen = at.checked_sub(1).and_then(|at| users.get(at));
-            self.view.user = chosen.map(|user| UserFilter::new(&user.name, Some(user.uid)));
+            self.view.user = chosen.map(|user| UserFilter::new(&user.label));
             self.rebuild();
         }
     }

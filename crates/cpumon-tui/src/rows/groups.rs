@@ -3,14 +3,12 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use cpumon_model::{ProcessInfo, ProcessInterval, SourceKind};
+use cpumon_model::ProcessInterval;
 
 use crate::rows::input::Input;
 use crate::rows::types::{Fold, GridRow, Group, RowId, RowKind, RowList, index};
 use crate::view::GroupBy;
 
-/// The name under which kernel threads come together.
-const KERNEL: &str = "(kernel threads)";
 /// Of what belongs to no container or unit, or whose user is unknown.
 const NONE: &str = "(none)";
 
@@ -39,26 +37,16 @@ pub(crate) fn build(input: &Input<'_>) -> RowList {
     RowList { rows, groups }
 }
 
-/// Whose group a process is in. Kernel threads are one program: their names count up per CPU and job. The other names are those
-/// of `cpumon report`.
+/// Whose group a process is in, by the names of `cpumon report`.
 fn group_name<'a>(input: &Input<'a>, process: &'a ProcessInterval) -> Cow<'a, str> {
     let info = &process.info;
     let or_none = |text: Cow<'a, str>| if text.is_empty() { NONE.into() } else { text };
     match input.view.group_by {
-        GroupBy::Program if info.is_kernel => KERNEL.into(),
-        GroupBy::Program => (&*info.name).into(),
-        // What a v1 device sends has no user.
-        GroupBy::User if matches!(input.interval.source, SourceKind::V1 | SourceKind::Legacy) => NONE.into(),
-        GroupBy::User => user_label(input, info),
+        GroupBy::Program => info.program().into(),
+        GroupBy::User if !input.interval.source.has_users() => NONE.into(),
+        GroupBy::User => info.user_label(),
         GroupBy::Service => or_none(info.service()),
         GroupBy::Container => or_none((&*info.container).into()),
-    }
-}
-
-fn user_label<'a>(input: &Input<'a>, info: &'a ProcessInfo) -> Cow<'a, str> {
-    match input.view.users.get(&info.uid) {
-        Some(name) => name.as_str().into(),
-        None => info.user_name().map_or_else(|| info.uid.to_string().into(), Cow::from),
     }
 }
 

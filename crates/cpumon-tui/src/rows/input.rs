@@ -6,7 +6,7 @@ use crate::rows::sort::Sorter;
 use crate::rows::thread_lists::ThreadLists;
 use crate::rows::types::{Fold, GridRow, RowId, RowKind, index};
 use crate::text::contains;
-use crate::view::View;
+use crate::view::{UserFilter, View};
 
 /// What rows are made of.
 pub(crate) struct Input<'a> {
@@ -39,7 +39,8 @@ impl Input<'_> {
     }
 
     pub(super) fn allows_user(&self, process: &ProcessInterval) -> bool {
-        self.view.user.as_ref().is_none_or(|user| user.allows(&process.info))
+        let is_of = |user: &UserFilter| self.interval.source.has_users() && user.allows(&process.info);
+        self.view.user.as_ref().is_none_or(is_of)
     }
 
     pub(super) fn names_match(&self, process: &ProcessInterval) -> bool {

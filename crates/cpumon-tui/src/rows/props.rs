@@ -81,7 +81,6 @@ fn views() -> impl Strategy<Value = View> {
 /// Opens every group, so that all processes are rows.
 fn with_groups_open(mut view: View) -> View {
     view.open.extend(NAMES.map(|name| RowId::Group(name.into())));
-    view.open.insert(RowId::Group("(kernel threads)".into()));
     view
 }
 

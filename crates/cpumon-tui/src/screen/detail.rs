@@ -69,7 +69,7 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     let Some(item) = row.and_then(|row| app.rows.item(shown, row)) else {
         return vec![("", why_absent(app, shown).into())];
     };
-    let cells = Cells::new(shown, &app.view, app.theme, &app.users, None);
+    let cells = Cells::new(shown, &app.view, app.theme, None);
     let mut entries = match item {
         Item::Group(group) => about_group(group, app.view.group_by, shown),
         Item::Process(process) => about_process(&cells, process),

@@ -1,6 +1,7 @@
 //! The grid: titles and the rows in view. Only rows in view are formatted. Each cell is written at the position of its column, so a
 //! wide name cannot move others.
 
+use cpumon_model::Interval;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -10,6 +11,8 @@ use crate::columns::{Cells, Col, ColumnPlace, choose};
 use crate::rows::{Fold, GridRow, Item, RowKind};
 use crate::text::{clip, contains, width};
 use crate::theme::Theme;
+use crate::users::no_such_user;
+use crate::view::View;
 
 /// Most levels of the tree that are indented; deeper rows have the indentation of the last one.
 const MAX_DEPTH: u16 = 16;
@@ -34,7 +37,7 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     app.grid = (area, places.clone());
     // Totals include everything until now: next to a moment in the past they would be wrong.
     let seen = (app.clock == Clock::Live).then_some(&app.seen);
-    let cells = Cells::new(&shown, &app.view, app.theme, &app.users, seen);
+    let cells = Cells::new(&shown, &app.view, app.theme, seen);
     let in_view = app.rows.rows.iter().enumerate().skip(app.cursor.top);
     for (y, (at, row)) in (area.y + 1..area.bottom()).zip(in_view) {
         let Some(item) = app.rows.item(&shown, row) else { continue };
@@ -45,14 +48,21 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
         draw_row(app, &cells, &ShownRow { row, item: &item, line }, &places, buffer);
     }
     if app.rows.rows.is_empty() && area.height > 2 {
-        let is_filtered = !app.view.filter.is_empty() || !app.view.pids.is_empty() || app.view.user.is_some();
-        let text = if is_filtered {
-            "no row matches the filter (Esc clears it)"
-        } else {
-            "this interval has no rows"
-        };
-        buffer.set_stringn(area.x + 1, area.y + 1, text, usize::from(area.width) - 1, Theme::dim());
+        let columns = usize::from(area.width).saturating_sub(1);
+        let text = clip(&why_empty(&app.view, &shown), columns, app.theme.cut());
+        buffer.set_stringn(area.x + 1, area.y + 1, text, columns, Theme::dim());
     }
+}
+
+/// Why there is no row.
+fn why_empty(view: &View, shown: &Interval) -> String {
+    if let Some(hint) = view.user.as_ref().and_then(|user| no_such_user(shown, user)) {
+        return format!("{hint} (Esc shows all)");
+    }
+    let is_filtered = !view.filter.is_empty() || !view.pids.is_empty() || view.user.is_some();
+    let text =
+        if is_filtered { "no row matches the filter (Esc clears it)" } else { "this interval has no rows" };
+    text.into()
 }
 
 fn row_style(item: &Item<'_>) -> Style {

@@ -172,7 +172,7 @@ fn filters(app: &App) -> Vec<Part> {
         texts.push(format!("filter {}", safe(&app.view.filter)));
     }
     if let Some(user) = &app.view.user {
-        texts.push(format!("user {}", safe(&user.text)));
+        texts.push(format!("user {}", safe(user.text())));
     }
     if let Some(limit) = app.view.limit {
         texts.push(format!("first {limit} rows"));

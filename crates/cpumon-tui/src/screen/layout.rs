@@ -66,7 +66,7 @@ impl App {
         let Some(shown) = self.shown.as_ref().filter(|_| self.cursor.is_present) else { return };
         let row = self.rows.rows.get(self.cursor.at);
         if let Some(item) = row.and_then(|row| self.rows.item(shown, row)) {
-            let name = Cells::new(shown, &self.view, self.theme, &self.users, None).text(&item, Col::Name);
+            let name = Cells::new(shown, &self.view, self.theme, None).text(&item, Col::Name);
             self.subject = Some((item.id(), name));
         }
     }

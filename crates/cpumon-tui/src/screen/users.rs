@@ -9,6 +9,7 @@ use crate::columns::NONE;
 use crate::screen::popup::frame_block;
 use crate::text::{clip, percent, safe, width};
 use crate::theme::Theme;
+use crate::users::users_of;
 use crate::view::Unit;
 
 /// Columns of the numbers behind the name.
@@ -17,7 +18,7 @@ const NUMBERS: usize = 20;
 /// Draws the list with the line number `at` selected; the first one is for all users.
 pub(crate) fn draw(app: &App, at: usize, frame: &mut Frame<'_>) {
     let full = frame.area();
-    let users = app.users_shown();
+    let users = app.shown.as_deref().map(users_of).unwrap_or_default();
     let columns = full.width.min(48);
     let wanted = u16::try_from(users.len()).unwrap_or(u16::MAX).saturating_add(4);
     let height = wanted.min(full.height);
@@ -37,7 +38,7 @@ pub(crate) fn draw(app: &App, at: usize, frame: &mut Frame<'_>) {
     lines.extend(users.iter().map(|user| {
         let share = app.shown.as_ref().and_then(|shown| app.view.unit.of(shown, user.run_ns));
         let share = share.map_or_else(|| NONE.into(), |value| percent(value, app.view.unit == Unit::Host));
-        line(app, &safe(&user.name), [&user.processes.to_string(), &share], columns)
+        line(app, &safe(&user.label), [&user.processes.to_string(), &share], columns)
     }));
     let rows = usize::from(inner.height - 1);
     let at = at.min(lines.len() - 1);

@@ -428,7 +428,7 @@ fn g_goes_through_programs_users_services_and_containers() {
     let mut app = app_of(Kind::Normal);
     for (by, first) in [
         ("program", "rustc"),
-        ("user", "ada"),
+        ("user", "(1000)"),
         ("service", "session-4.scope"),
         ("container", "session-4.scope"),
     ] {
@@ -460,6 +460,19 @@ fn u_chooses_a_user() {
     assert_eq!(names(&mut app).len(), 14);
     press(&mut app, "u<Down><Down><Enter><Esc>");
     assert_eq!(names(&mut app).len(), 14, "Esc shows all again");
+    press(&mut app, "u");
+    assert!(screen(&mut app).contains("│ada (1000) "), "as groups and reports name it");
+}
+
+#[test]
+fn a_user_that_the_host_does_not_have_is_answered_with_those_that_it_has() {
+    let rows = RowOptions { user: Some(UserFilter::new("nina")), ..RowOptions::default() };
+    let mut app = crate::app_with(Kind::Normal, &Options { rows, ..Options::default() });
+    let text = screen(&mut app);
+    let hint = "no process of user nina here, only of ada (1000), 113, root (Esc shows all)";
+    assert!(text.contains(hint), "{text}");
+    press(&mut app, "<Esc>");
+    assert_eq!(names(&mut app).len(), 14);
 }
 
 #[test]
@@ -468,7 +481,7 @@ fn the_screens_begin_with_the_rows_that_were_asked_for() {
         sort: Some("pid".parse().unwrap()),
         limit: Some(2),
         active: true,
-        user: Some(UserFilter::new("ada", Some(1000))),
+        user: Some(UserFilter::new("ada")),
         filter: "RUST".into(),
     };
     let mut app = crate::app_with(Kind::Normal, &Options { rows: rows.clone(), ..Options::default() });

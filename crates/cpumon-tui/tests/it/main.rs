@@ -33,9 +33,6 @@ fn app_with(kind: Kind, options: &Options) -> App {
     for number in 40..=100 {
         app.on_interval(Arc::new(interval(kind, number)));
     }
-    for uid in app.unknown_users() {
-        app.on_user(uid, (uid == 1000).then(|| "ada".to_string()));
-    }
     app
 }
 

@@ -85,7 +85,7 @@ fn a_session_from_start_to_end() {
     tmux.keys(&["t"]);
     tmux.wait_for("└─▾ sshd");
     tmux.keys(&["t", "g"]);
-    tmux.wait_for("(kernel threads)");
+    tmux.wait_for("▸ ksoftirqd");
     tmux.keys(&["g", "["]);
     tmux.wait_for("PAST");
     tmux.keys(&["b", "3", "0", "Enter"]);

@@ -1,6 +1,5 @@
 //! [`HubFeed`]: shows the hosts of this process's own receiver, live and past.
 
-use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::Range;
 use std::path::Path;
@@ -21,15 +20,13 @@ pub struct HubFeed {
     hub: Arc<Hub>,
     selected: Option<HostId>,
     handed_out: u64,
-    /// Names of this machine's users. Those of other machines are not sent.
-    users: HashMap<u32, String>,
 }
 
 impl HubFeed {
     /// Shows this machine first, or else the first host by name.
     #[must_use]
     pub fn new(hub: Arc<Hub>) -> Self {
-        Self { hub, selected: None, handed_out: 0, users: super::users() }
+        Self { hub, selected: None, handed_out: 0 }
     }
 
     fn choose_first(&mut self) {
@@ -128,11 +125,5 @@ impl Feed for HubFeed {
 
     fn clock(&self) -> fn(i64) -> String {
         crate::when::show
-    }
-
-    fn user_name(&self, uid: u32) -> Option<String> {
-        let status = self.hub.host(self.selected?)?;
-        // Another machine's uids mean other users.
-        (status.trust == Trust::Local).then(|| self.users.get(&uid).cloned()).flatten()
     }
 }

@@ -1,6 +1,6 @@
 //! [`LocalFeed`]: this machine, measured by a thread of this process.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -23,7 +23,6 @@ const MAX_WAITING: usize = 64;
 pub struct LocalFeed {
     shared: Arc<Shared<Inner>>,
     thread: Option<JoinHandle<()>>,
-    users: HashMap<u32, String>,
     title: String,
     host: HostId,
 }
@@ -65,7 +64,7 @@ impl LocalFeed {
             .name("measure".to_owned())
             .spawn(move || measure(sampler, &for_thread))
             .context("cannot start the measuring thread")?;
-        Ok(Self { shared, thread: Some(thread), users: super::users(), title, host })
+        Ok(Self { shared, thread: Some(thread), title, host })
     }
 }
 
@@ -159,9 +158,5 @@ impl Feed for LocalFeed {
 
     fn clock(&self) -> fn(i64) -> String {
         crate::when::show
-    }
-
-    fn user_name(&self, uid: u32) -> Option<String> {
-        self.users.get(&uid).cloned()
     }
 }

@@ -9,7 +9,6 @@ mod remote;
 mod replay;
 mod store;
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -46,18 +45,6 @@ fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> 
         .and_then(|ns| Timestamp::from_nanosecond(i128::from(ns)).ok())
         .map_or_else(Zoned::now, |stamp| stamp.to_zoned(TimeZone::system()));
     when::parse(text, &shown).map(|when| when.wall_ns).map_err(|error| FeedError(error.to_string()))
-}
-
-/// Names of this machine's users by id, from passwd(5).
-pub(crate) fn users() -> HashMap<u32, String> {
-    let text = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
-    text.lines()
-        .filter_map(|line| {
-            let mut fields = line.split(':');
-            let name = fields.next()?;
-            Some((fields.nth(1)?.parse().ok()?, name.to_owned()))
-        })
-        .collect()
 }
 
 /// The query crate's type for a position in the past.

@@ -39,6 +39,7 @@ mod serve_v1;
 mod support;
 mod terminal;
 mod time_line;
+mod top;
 mod two_machines;
 mod units;
 mod v1_agent;

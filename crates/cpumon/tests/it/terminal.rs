@@ -6,13 +6,13 @@ use crate::skip::skip;
 use crate::support::{eventually, ok, text};
 
 /// A tmux server of its own; ended when dropped.
-struct Tmux {
+pub struct Tmux {
     socket: std::path::PathBuf,
     _dir: tempfile::TempDir,
 }
 
 impl Tmux {
-    fn start(command: &str) -> Option<Self> {
+    pub fn start(command: &str) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let tmux = Self { socket: dir.path().join("tmux"), _dir: dir };
         let has_tmux = Command::new("tmux").arg("-V").output().is_ok();
@@ -35,13 +35,13 @@ impl Tmux {
         text(&self.call(&["capture-pane", "-p"]).stdout)
     }
 
-    fn keys(&self, keys: &[&str]) {
+    pub fn keys(&self, keys: &[&str]) {
         let mut args = vec!["send-keys"];
         args.extend(keys);
         assert!(self.call(&args).status.success());
     }
 
-    fn wait_for(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
+    pub fn wait_for(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             eventually(what, || {
