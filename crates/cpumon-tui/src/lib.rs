@@ -28,7 +28,7 @@ pub use batch::batch;
 pub use columns::{SortColumn, UnknownColumn};
 pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Subject, Task};
 pub use moment::{NoMoment, find_moment};
-pub use options::{BatchFormat, BatchOptions, Options, RowOptions, TuiError};
+pub use options::{BatchFormat, BatchOptions, CommandLines, Options, RowOptions, TuiError};
 pub use report::{RangeReport, ReportColumn, ReportRequest, ReportRow, ReportSort};
 pub use run::{is_utf8_locale, run};
 pub use view::{GroupBy, UserFilter};

@@ -40,6 +40,18 @@ impl RowOptions {
     }
 }
 
+/// Who reads the command lines of processes.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum CommandLines {
+    /// The agent of each host, if it was started so. The screens begin with names.
+    #[default]
+    OfHosts,
+    /// This program. The screens begin with command lines.
+    Read,
+    /// No one: the user asked this program not to.
+    NotRead,
+}
+
 /// How the screens start.
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line or of the terminal")]
@@ -54,6 +66,8 @@ pub struct Options {
     pub threads: bool,
     /// Which rows, in which order.
     pub rows: RowOptions,
+    /// Who reads command lines.
+    pub command_lines: CommandLines,
     /// No colors, whatever the terminal can do. `NO_COLOR` in the environment (not empty) does the same.
     pub no_color: bool,
     /// No mouse: the terminal's own selection of text works without Shift.

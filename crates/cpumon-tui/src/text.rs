@@ -1,6 +1,8 @@
 //! Texts with a known width that are safe on a terminal. A name from another machine may hold escape sequences, wide or combining
 //! characters.
 
+use std::fmt::{self, Write};
+
 use cpumon_model::{Utc, escape};
 use unicode_width::UnicodeWidthChar;
 
@@ -58,6 +60,71 @@ pub(crate) fn clip(text: &str, columns: usize, mark: char) -> String {
         out.push(mark);
     }
     out
+}
+
+/// A part of a text, safe on a terminal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// With a mark at each end where something is left out.
+    pub text: String,
+    /// The text goes on to the right.
+    pub has_more: bool,
+}
+
+/// The terminal columns `from..from + columns` of a hostile text. What is behind them is not read: it may be long.
+pub(crate) fn part(text: &str, from: usize, columns: usize, mark: char) -> Part {
+    let marks = if from > 0 { char_width(mark).min(columns) } else { 0 };
+    let mut window = Window { skip: from + marks, space: columns - marks, ..Window::default() };
+    // An error is that the window is full.
+    let has_more = write!(window, "{}", escape(text)).is_err();
+    let mut out = window.text;
+    if marks > 0 && (has_more || !out.is_empty()) {
+        out.insert(0, mark);
+    }
+    if has_more {
+        // Two more columns than may be shown at least, so that the last one becomes the mark.
+        out = clip(&format!("{out}{mark}{mark}"), columns, mark);
+    }
+    Part { text: out, has_more }
+}
+
+/// Takes the terminal columns of a text that are in view; fails when something does not fit any more.
+#[derive(Debug, Default)]
+struct Window {
+    /// Columns to leave out.
+    skip: usize,
+    /// Columns left.
+    space: usize,
+    /// Combining characters since the last other one.
+    combining: usize,
+    text: String,
+}
+
+impl Write for Window {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for c in text.chars().filter(|c| !is_variation_selector(*c)) {
+            let columns = char_width(c);
+            if columns == 0 {
+                self.combining += 1;
+                if self.combining <= MAX_COMBINING && !self.text.is_empty() {
+                    self.text.push(c);
+                }
+                continue;
+            }
+            self.combining = 0;
+            let hidden = self.skip.min(columns);
+            self.skip -= hidden;
+            let visible = columns - hidden;
+            self.space = self.space.checked_sub(visible).ok_or(fmt::Error)?;
+            // Half of a wide character is a space.
+            if hidden == 0 {
+                self.text.push(c);
+            } else {
+                self.text.extend(std::iter::repeat_n(' ', visible));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A percentage in at most six columns. `fine`: two decimals, for percent of a whole host.
@@ -225,6 +292,25 @@ mod tests {
     }
 
     #[test]
+    fn a_part_of_a_text_has_marks_where_something_is_left_out() {
+        let shown = |text: &str, from, columns| {
+            let part = part(text, from, columns, '…');
+            (part.text, part.has_more)
+        };
+        let text = |text: &str| text.to_string();
+        assert_eq!(shown("--one --two", 0, 11), (text("--one --two"), false));
+        assert_eq!(shown("--one --two", 0, 8), (text("--one -…"), true));
+        assert_eq!(shown("--one --two", 4, 7), (text("… --two"), false));
+        assert_eq!(shown("--one --two", 4, 4), (text("… -…"), true));
+        assert_eq!(shown("--one", 10, 4), (text(""), false));
+        assert_eq!(shown("日本語", 0, 5), (text("日本…"), true));
+        assert_eq!(shown("日本語", 1, 5), (text("…本語"), false));
+        assert_eq!(shown("日本語", 2, 5), (text("… 語"), false));
+        assert_eq!(shown("a\u{1b}[2J\u{202e}b", 0, 40), (text("a\\x1b[2J\\u{202e}b"), false));
+        assert_eq!(shown("x", 0, 0), (text(""), true));
+    }
+
+    #[test]
     fn search_ignores_the_case_of_ascii() {
         assert!(contains("Firefox", "fox") && contains("FireFOX", "fox") && contains("x", ""));
         assert!(!contains("fo", "fox") && contains("日本", "日"));
@@ -236,6 +322,14 @@ mod tests {
             let shown = clip(&safe(&text), columns, '…');
             prop_assert!(width(&shown) <= columns);
             prop_assert!(!shown.chars().any(char::is_control));
+        }
+
+        #[test]
+        fn a_part_never_exceeds_its_columns(text in any::<String>(), from in 0_usize..40, columns in 0_usize..60) {
+            let part = part(&text, from, columns, '…');
+            prop_assert!(width(&part.text) <= columns);
+            prop_assert!(!part.text.chars().any(char::is_control));
+            prop_assert_eq!(part.has_more, width(&safe(&text)) > from + columns);
         }
     }
 }

@@ -9,7 +9,8 @@ use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
 use cpumon_model::{HostStatus, Trust};
 use cpumon_tui::{
-    BatchOptions, Feed, NoMoment, Options, RowOptions, SortColumn, TuiError, UserFilter, find_moment,
+    BatchOptions, CommandLines, Feed, NoMoment, Options, RowOptions, SortColumn, TuiError, UserFilter,
+    find_moment,
 };
 
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
@@ -48,6 +49,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
         pids: args.pid.clone(),
         threads: args.threads,
         rows,
+        command_lines: command_lines(args),
         no_mouse: args.no_mouse,
         ..Options::default()
     };
@@ -108,6 +110,19 @@ fn is_local(args: &TopArgs) -> bool {
     args.replay.is_none() && args.host.is_none() && args.at.is_none() && args.store.is_none()
 }
 
+/// Whether the command lines of this machine are read. Batch output may end in a file, so there they are only on request.
+fn reads_command_lines(args: &TopArgs) -> bool {
+    args.source.cmdline || (!args.batch && !args.no_cmdline)
+}
+
+fn command_lines(args: &TopArgs) -> CommandLines {
+    match (is_local(args), reads_command_lines(args)) {
+        (false, _) => CommandLines::OfHosts,
+        (true, true) => CommandLines::Read,
+        (true, false) => CommandLines::NotRead,
+    }
+}
+
 /// An empty list without a reason would seem to be an answer.
 fn check_pids(pids: &[u32]) -> anyhow::Result<()> {
     let is_there = |pid: &u32| Path::new("/proc").join(pid.to_string()).exists();
@@ -139,6 +154,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
         None if is_local(args) => {
             let interval = args.interval.unwrap_or(SourceOptions::default().interval);
             let source = args.source.source_options(interval, LIVE_PROBES);
+            let source = SourceOptions { cmdline: reads_command_lines(args), ..source };
             let options = SamplerOptions { source, ..SamplerOptions::default() };
             let feed = LocalFeed::start(&options)?;
             if let Some(reason) = feed.why_procfs().filter(|_| args.batch) {

@@ -11,4 +11,4 @@ pub(crate) use cursor::Move;
 pub(crate) use report_screen::ReportScreen;
 pub use state::App;
 pub use types::Request;
-pub(crate) use types::{Clock, Mode, Pane, Prompt};
+pub(crate) use types::{Clock, CommandPart, Mode, Pane, Prompt};

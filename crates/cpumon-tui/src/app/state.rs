@@ -11,11 +11,11 @@ use ratatui::layout::Rect;
 use crate::app::cursor::Cursor;
 use crate::app::plot_state::PlotState;
 use crate::app::report_screen::ReportScreen;
-use crate::app::types::{Clock, Mode, Pane, Request};
+use crate::app::types::{Clock, CommandPart, Mode, Pane, Request};
 use crate::columns::ColumnPlace;
 use crate::feed::{FeedError, Playback, Seek};
 use crate::history::{LossHistory, Recent, RunHistory, RunTotals};
-use crate::options::Options;
+use crate::options::{CommandLines, Options};
 use crate::report::{RangeReport, ReportRequest};
 use crate::rows::{RowId, RowList};
 use crate::text;
@@ -27,6 +27,8 @@ use crate::view::View;
 pub struct App {
     pub(crate) theme: Theme,
     pub(crate) view: View,
+    pub(crate) command_lines: CommandLines,
+    pub(crate) command: CommandPart,
     pub(crate) title: String,
     pub(crate) hosts: Vec<HostStatus>,
     pub(crate) host: Option<HostId>,
@@ -64,8 +66,13 @@ impl App {
     /// A state without data.
     #[must_use]
     pub fn new(options: &Options) -> Self {
-        let view = options.rows.view(options.threads, &options.pids);
+        let view = View {
+            cmdline: options.command_lines == CommandLines::Read,
+            ..options.rows.view(options.threads, &options.pids)
+        };
         Self {
+            command_lines: options.command_lines,
+            command: CommandPart::default(),
             theme: Theme { color: !options.no_color, ascii: options.ascii },
             view,
             title: String::new(),
@@ -320,6 +327,7 @@ impl App {
         self.counts = LossHistory::default();
         self.seen = RunTotals::default();
         self.plot.forget();
+        self.command = CommandPart::default();
         self.report = None;
     }
 }

@@ -68,6 +68,15 @@ pub(crate) enum Prompt {
     Range,
 }
 
+/// Which part of the command lines is in view.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CommandPart {
+    /// Terminal columns to the left of it.
+    pub from: usize,
+    /// One of the rows in view has more to the right, as drawn last.
+    pub has_more: bool,
+}
+
 /// Whether the plot and the details are shown below the grid.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pane {

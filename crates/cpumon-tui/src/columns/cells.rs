@@ -139,10 +139,23 @@ impl<'a> Cells<'a> {
     }
 
     /// What runs the script after which a process is named; `None` where the name is the executable's.
-    pub(crate) fn interpreter(&self, item: &Item<'_>) -> Option<String> {
+    pub(crate) fn interpreter(item: &Item<'_>) -> Option<String> {
         let Item::Process(process) = item else { return None };
-        let is_named = !self.view.cmdline || process.info.cmdline.is_empty();
-        (is_named && !process.info.interpreter.is_empty()).then(|| safe(&process.info.interpreter))
+        let interpreter = &process.info.interpreter;
+        (!interpreter.is_empty()).then(|| safe(interpreter))
+    }
+
+    /// The command line, where it is to be shown beside the name; hostile. Where its first word is the program that the process is
+    /// named after, its arguments.
+    pub(crate) fn command<'c>(&self, item: &Item<'c>) -> Option<&'c str> {
+        let Item::Process(process) = item else { return None };
+        let line: &str = &process.info.cmdline;
+        if !self.view.cmdline || line.is_empty() {
+            return None;
+        }
+        let (program, arguments) = line.split_once(' ').unwrap_or((line, ""));
+        let is_name = program.rsplit('/').next() == Some(&process.info.name);
+        Some(if is_name { arguments } else { line })
     }
 
     /// A process shows its main thread's state, nice value and CPU.
@@ -266,11 +279,10 @@ impl<'a> Cells<'a> {
             Item::Group(group) => safe(&group.name),
             Item::Process(process) => {
                 let info = &process.info;
-                match (self.view.cmdline && !info.cmdline.is_empty(), info.is_kernel) {
-                    (true, _) => safe(&info.cmdline),
-                    (false, true) => format!("[{}]", safe(&info.name)),
-                    (false, false) if info.name.is_empty() => NONE.into(),
-                    (false, false) => safe(&info.name),
+                match safe(&info.name) {
+                    name if info.is_kernel => format!("[{name}]"),
+                    name if name.is_empty() => NONE.into(),
+                    name => name,
                 }
             }
             Item::Thread(thread) => match &*thread_name(self.interval, thread) {

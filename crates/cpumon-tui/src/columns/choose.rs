@@ -126,11 +126,12 @@ impl Col {
 pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlace> {
     let id_width = u16::try_from(largest_id.max(1).ilog10() + 1).unwrap_or(10).max(5);
     // Wider screens have wider names, before they have more columns.
-    let name_width = match total {
-        0..=59 => 12,
-        60..=99 => 20,
-        100..=159 => 26,
-        _ => 40,
+    let name_width = match (total, view.cmdline) {
+        (0..=59, _) => 12,
+        (60..=99, _) => 20,
+        (100..=159, false) => 26,
+        (100..=159, true) | (_, false) => 40,
+        (_, true) => 60,
     };
     let mut chosen: Vec<Col> = Vec::new();
     let mut used = 0;

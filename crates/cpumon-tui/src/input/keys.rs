@@ -51,6 +51,13 @@ impl App {
         if let ControlFlow::Break(request) = self.on_time_key(key.code) {
             return request;
         }
+        // Without a selected row there is nothing to open or close.
+        if matches!(key.code, KeyCode::Left | KeyCode::Right)
+            && (key.modifiers.contains(KeyModifiers::SHIFT) || self.cursor.selected.is_none())
+        {
+            self.scroll_command_lines(key.code == KeyCode::Right);
+            return None;
+        }
         match key.code {
             KeyCode::Char('q') | KeyCode::F(10) => return Some(Request::Quit),
             KeyCode::Char('?') | KeyCode::F(1) => self.mode = Mode::Help(0),
@@ -131,7 +138,9 @@ impl App {
                 view.unit = if view.unit == Unit::OneCpu { Unit::Host } else { Unit::OneCpu };
             }
             KeyCode::Char('1') => view.per_cpu = !view.per_cpu,
-            KeyCode::Char('c') => view.cmdline = !view.cmdline,
+            KeyCode::Char('c') => self.toggle_command_lines(),
+            KeyCode::Char(',') => self.scroll_command_lines(false),
+            KeyCode::Char('.') => self.scroll_command_lines(true),
             KeyCode::Char('i') => view.hide_idle = !view.hide_idle,
             KeyCode::Char('F') => self.follow(),
             KeyCode::Char('d') => {

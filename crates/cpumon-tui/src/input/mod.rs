@@ -1,5 +1,6 @@
 //! What keys do.
 
+mod command_lines;
 mod fold;
 mod keys;
 mod mouse;

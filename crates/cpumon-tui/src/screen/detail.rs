@@ -14,6 +14,9 @@ use crate::text::{clip, rate, safe, seconds, short, total, width};
 use crate::theme::Theme;
 use crate::view::GroupBy;
 
+/// The label of the command line.
+const COMMAND: &str = "command";
+
 /// A label and its value.
 type Entry = (&'static str, String);
 
@@ -26,11 +29,14 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     let mut y = area.y;
     for (label, value) in entries {
         let mut rest = value.as_str();
+        // A long command line must not hide what was measured.
+        let lines = if label == COMMAND { (area.height / 2).max(1) } else { area.height };
+        let bottom = area.bottom().min(y.saturating_add(lines));
         let mut label = label;
-        while y < area.bottom() {
+        while y < bottom {
             buffer.set_stringn(area.x, y, label, label_width - 1, Theme::dim());
             let taken = clip_plain(rest, value_width);
-            let is_last_line = y + 1 == area.bottom();
+            let is_last_line = y + 1 == bottom;
             let text =
                 if is_last_line { clip(rest, value_width, app.theme.cut()) } else { taken.to_string() };
             let x = area.x + u16::try_from(label_width.min(columns)).unwrap_or(0);
@@ -76,6 +82,11 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
         Item::Thread(thread) => about_thread(&cells, thread),
     };
     entries.splice(1..1, counters(&cells, &item));
+    if let Item::Process(process) = item
+        && !process.info.cmdline.is_empty()
+    {
+        entries.insert(1, (COMMAND, safe(&process.info.cmdline)));
+    }
     entries
 }
 
@@ -260,7 +271,6 @@ fn about_process(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> 
         ("container", container),
         ("pod", &pod),
         ("cgroup", &info.cgroup),
-        ("command", &info.cmdline),
     ] {
         if !text.is_empty() {
             entries.push((label, safe(text)));

@@ -4,12 +4,12 @@
 use cpumon_model::Interval;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
-use ratatui::style::Style;
+use ratatui::style::{Modifier, Style};
 
 use crate::app::{App, Clock};
 use crate::columns::{Cells, Col, ColumnPlace, choose};
 use crate::rows::{Fold, GridRow, Item, RowKind};
-use crate::text::{clip, contains, width};
+use crate::text::{clip, contains, part, width};
 use crate::theme::Theme;
 use crate::users::no_such_user;
 use crate::view::View;
@@ -38,6 +38,7 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
     // Totals include everything until now: next to a moment in the past they would be wrong.
     let seen = (app.clock == Clock::Live).then_some(&app.seen);
     let cells = Cells::new(&shown, &app.view, app.theme, seen);
+    let mut has_more = false;
     let in_view = app.rows.rows.iter().enumerate().skip(app.cursor.top);
     for (y, (at, row)) in (area.y + 1..area.bottom()).zip(in_view) {
         let Some(item) = app.rows.item(&shown, row) else { continue };
@@ -45,8 +46,9 @@ pub(crate) fn draw(app: &mut App, area: Rect, buffer: &mut Buffer) {
         let is_selected = app.cursor.is_present && app.cursor.at == at;
         let style = if is_selected { app.theme.selected() } else { row_style(&item) };
         buffer.set_style(line, style);
-        draw_row(app, &cells, &ShownRow { row, item: &item, line }, &places, buffer);
+        has_more |= draw_row(app, &cells, &ShownRow { row, item: &item, line }, &places, buffer);
     }
+    app.command.has_more = has_more;
     if app.rows.rows.is_empty() && area.height > 2 {
         let columns = usize::from(area.width).saturating_sub(1);
         let text = clip(&why_empty(&app.view, &shown), columns, app.theme.cut());
@@ -101,20 +103,35 @@ fn put(text: &str, place: ColumnPlace, left: u16, y: u16, style: Style, app: &Ap
     }
 }
 
-fn draw_row(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, places: &[ColumnPlace], buffer: &mut Buffer) {
+/// Returns whether its command line goes on to the right.
+fn draw_row(
+    app: &App,
+    cells: &Cells<'_>,
+    shown: &ShownRow<'_>,
+    places: &[ColumnPlace],
+    buffer: &mut Buffer,
+) -> bool {
+    let mut has_more = false;
     for place in places {
         if place.col == Col::Name {
-            draw_name(app, cells, shown, *place, buffer);
+            has_more = draw_name(app, cells, shown, *place, buffer);
         } else {
             let ShownRow { item, line, .. } = *shown;
             put(&cells.text(item, place.col), *place, line.x, line.y, Style::new(), app, buffer);
         }
     }
+    has_more
 }
 
-/// Draws the name after its tree lines and fold mark. The interpreter of a script follows; in a flat list of threads, the name of
-/// the process.
-fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPlace, buffer: &mut Buffer) {
+/// Draws the name after its tree lines and fold mark. The command line or the interpreter of a script follows; in a flat list of
+/// threads, the name of the process. Returns whether a command line goes on to the right.
+fn draw_name(
+    app: &App,
+    cells: &Cells<'_>,
+    shown: &ShownRow<'_>,
+    place: ColumnPlace,
+    buffer: &mut Buffer,
+) -> bool {
     let ShownRow { row, item, line } = *shown;
     let mut lead = guides(app, row);
     match row.fold {
@@ -129,9 +146,12 @@ fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPl
     // At any depth, eight columns remain for the name.
     let lead = clip(&lead, columns.saturating_sub(8), app.theme.cut());
     let name = cells.text(item, Col::Name);
-    let is_found = !app.search.is_empty() && contains(&name, &app.search.to_ascii_lowercase());
+    let command = cells.command(item);
+    let needle = app.search.to_ascii_lowercase();
+    let is_found = !needle.is_empty()
+        && (contains(&name, &needle) || command.is_some_and(|command| contains(command, &needle)));
     let style = if is_found {
-        Style::new().add_modifier(ratatui::style::Modifier::UNDERLINED | ratatui::style::Modifier::BOLD)
+        Style::new().add_modifier(Modifier::UNDERLINED | Modifier::BOLD)
     } else {
         Style::new()
     };
@@ -140,11 +160,18 @@ fn draw_name(app: &App, cells: &Cells<'_>, shown: &ShownRow<'_>, place: ColumnPl
     let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
     let (x, _) = buffer.set_stringn(x, line.y, clip(&name, left, app.theme.cut()), left, style);
     let left = usize::from((line.x + place.x + place.width).saturating_sub(x));
-    let beside = owner_name(app, cells, item, &name).or_else(|| cells.interpreter(item));
+    if let Some(command) = command {
+        let Some(left) = left.checked_sub(2) else { return !command.is_empty() };
+        let part = part(command, app.command.from, left, app.theme.cut());
+        buffer.set_stringn(x + 2, line.y, part.text, left, style.add_modifier(Modifier::DIM));
+        return part.has_more;
+    }
+    let beside = owner_name(app, cells, item, &name).or_else(|| Cells::interpreter(item));
     if let Some(beside) = beside.filter(|_| left > 6) {
         let text = clip(&format!("  {beside}"), left, app.theme.cut());
         buffer.set_stringn(x, line.y, text, left, Theme::dim());
     }
+    false
 }
 
 /// The name of a thread's process in a flat list, unless it is the same.

@@ -180,8 +180,11 @@ fn filters(app: &App) -> Vec<Part> {
     if app.view.layout == Layout::Groups {
         texts.push(format!("by {}", app.view.group_by.name()));
     }
-    if !app.view.pids.is_empty() {
-        texts.push(format!("only {} pids", app.view.pids.len()));
+    let mut pids = app.view.pids.iter();
+    match (pids.next(), pids.len()) {
+        (None, _) => {}
+        (Some(pid), 0) => texts.push(format!("only pid {pid}")),
+        (Some(_), others) => texts.push(format!("only {} pids", others + 1)),
     }
     if app.view.hide_idle {
         texts.push("idle rows hidden".to_string());

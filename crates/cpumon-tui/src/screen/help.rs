@@ -34,7 +34,11 @@ const KEYS: &[(&str, &str)] = &[
     ("I  %", "utilization: %CPU (100 = one CPU) or %host (100 = all CPUs)"),
     ("1", "one bar for all CPUs or one each"),
     ("i", "hide idle rows"),
-    ("c", "command line or name"),
+    ("c", "command lines beside the names"),
+    (
+        ",  .",
+        "scroll command lines sideways, as Shift with Left Right, or Left Right while no row is selected",
+    ),
     ("d", "plot and details of the selected row (of the host if none is)"),
     ("z", "time on the plot: 5, 15, 1, 60 minutes"),
     ("F", "follow the selected row when rows change places"),

@@ -7,6 +7,7 @@ mod synthetic;
 mod skip;
 
 mod batch;
+mod command_lines;
 mod health;
 mod keys;
 mod pictures;

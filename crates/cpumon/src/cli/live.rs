@@ -85,6 +85,9 @@ pub struct TopArgs {
     /// Source and probes.
     #[command(flatten)]
     pub source: SourceArgs,
+    /// Do not read command lines; the screens of this machine show them otherwise, --batch only with --cmdline
+    #[arg(long, conflicts_with = "cmdline", help_heading = "Measuring")]
+    pub no_cmdline: bool,
 }
 
 /// Formats of `top -b`.
