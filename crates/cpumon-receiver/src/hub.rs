@@ -103,6 +103,12 @@ fn is_trusted(status: &HostStatus) -> bool {
     status.trust.is_trusted()
 }
 
+/// Whether a host has sent no description yet: it goes by its id, if by anything.
+pub(crate) fn is_undescribed(info: &HostInfo) -> bool {
+    info.hostname.is_empty()
+        || info.agent.is_empty() && info.cpu_count == 0 && *info.hostname == *info.host.to_string()
+}
+
 impl Hub {
     /// An empty hub. `past` answers for moments that are out of memory, `status` for the receiver.
     #[must_use]
@@ -122,11 +128,18 @@ impl Hub {
     /// trusted less: it could be another machine that gives this id.
     fn described(&self, status: &HostStatus) -> HostStatus {
         let mut status = status.clone();
-        let stored = status.info.hostname.is_empty().then(|| self.stored.get(&status.info.host)).flatten();
+        if is_undescribed(&status.info) {
+            self.describe(&mut status);
+        }
+        status
+    }
+
+    /// Gives a host its description of the store, if there is one.
+    pub(crate) fn describe(&self, status: &mut HostStatus) {
+        let stored = self.stored.get(&status.info.host);
         if let Some((info, _)) = stored.filter(|(_, trust)| trust.rank() <= status.trust.rank()) {
             status.info = HostInfo { boot: status.info.boot, ..info.clone() };
         }
-        status
     }
 
     /// Memory for the hosts of one kind of trust.

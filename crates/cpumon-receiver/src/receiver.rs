@@ -159,9 +159,10 @@ impl Receiver {
         let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
         let stored = hosts_of_store(path.as_deref());
         let hub = Hub::new(HubOptions::default(), past_of_store(path), Box::new(move || for_status.status()));
-        let hub = Arc::new(hub.with_stored(stored));
+        let hub = Arc::new(hub.with_stored(stored.clone()));
         let local = info.as_ref().map(|info| info.host);
-        let sinks = Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone());
+        let sinks =
+            Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone()).with_names_of_tasks(&stored);
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
                 let listener = ConnectionListener::bind(

@@ -176,7 +176,11 @@ fn a_host_has_its_stored_name_until_it_sends_one() {
         first_wall_ns: None,
         last_wall_ns: Some(5),
     };
-    let stored = vec![record(1, Trust::Authenticated), record(2, Trust::Authenticated)];
+    let stored = vec![
+        record(1, Trust::Authenticated),
+        record(2, Trust::Authenticated),
+        record(3, Trust::Unauthenticated),
+    ];
     let hub = hub(HubOptions::default()).with_stored(stored);
     let nameless = |id: u8, trust| {
         let info = HostInfo { host: HostId([id; 16]), ..HostInfo::default() };
@@ -185,8 +189,13 @@ fn a_host_has_its_stored_name_until_it_sends_one() {
     hub.put(&nameless(1, Trust::Authenticated), interval(1, 1));
     // Anyone may give the id of an enrolled host.
     hub.put(&nameless(2, Trust::Unauthenticated), interval(1, 1));
+    // Of datagrams, a host goes by its id until it sent a name.
+    let mut by_id = nameless(3, Trust::Unauthenticated);
+    by_id.info.hostname = by_id.info.host.to_string().into();
+    hub.put(&by_id, interval(3, 1));
     let of = |id: u8| hub.host(HostId([id; 16])).unwrap().info;
     assert_eq!((&*of(1).hostname, of(1).interval_ns, &*of(2).hostname), ("h1", 7, ""));
+    assert_eq!(&*of(3).hostname, "h3");
     let renamed = HostInfo { hostname: "new".into(), ..nameless(1, Trust::Authenticated).info };
     hub.put_status(&HostStatus { info: renamed, trust: Trust::Authenticated, ..HostStatus::default() });
     assert_eq!(&*of(1).hostname, "new");

@@ -1,6 +1,7 @@
 //! Where intervals go: to the store's queue and to the hub, each at its place on the receiver's time line.
 
 mod claims;
+mod earlier;
 mod sink;
 mod store_handle;
 mod time_line;

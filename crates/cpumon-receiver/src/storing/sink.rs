@@ -5,14 +5,16 @@ use std::collections::HashSet;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cpumon_model::{ClockEstimate, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
+use cpumon_query::HostRecord;
 use cpumon_store::{ReceiptRequest, ReportedGap};
 
 use super::claims::{Claims, claim};
+use super::earlier::Earlier;
 use super::store_handle::StoreHandle;
 use super::time_line::TimeLines;
 use crate::clock;
 use crate::enrollment::Authority;
-use crate::hub::Hub;
+use crate::hub::{Hub, is_undescribed};
 
 /// Where intervals go. Clones share everything.
 #[derive(Clone, Debug)]
@@ -25,6 +27,7 @@ pub struct Sink {
     encrypted: Arc<RwLock<HashSet<HostId>>>,
     lines: Arc<TimeLines>,
     claims: Arc<Claims>,
+    earlier: Arc<Earlier>,
 }
 
 impl Sink {
@@ -36,7 +39,14 @@ impl Sink {
         authority: Option<Arc<Authority>>,
     ) -> Self {
         let (encrypted, lines, claims) = (Arc::default(), Arc::default(), Arc::default());
-        Self { hub, store, local, authority, encrypted, lines, claims }
+        Self { hub, store, local, authority, encrypted, lines, claims, earlier: Arc::default() }
+    }
+
+    /// Takes names of tasks from the store until agents repeat them. `hosts`: those of the store.
+    #[must_use]
+    pub fn with_names_of_tasks(self, hosts: &[HostRecord]) -> Self {
+        let earlier = self.store.as_ref().map(|store| Earlier::read(store.path(), hosts)).unwrap_or_default();
+        Self { earlier: Arc::new(earlier), ..self }
     }
 
     /// Encrypted datagrams speak for this host.
@@ -132,16 +142,16 @@ impl Sink {
         if status.trust == Trust::Encrypted {
             self.note_encrypted(interval.host);
         }
-        if self.is_open(interval.host, status.trust) {
-            let recall = self.recall(&interval);
-            self.lines.place_received(status, &mut interval, recall);
-            self.put(status, interval);
-            return;
-        }
         let mut status = status.clone();
-        if !self.claims.take(&mut status, &mut interval) {
+        // Before the id becomes the one that is claimed.
+        let is_undescribed = is_undescribed(&status.info);
+        if !self.is_open(interval.host, status.trust) && !self.claims.take(&mut status, &mut interval) {
             return;
         }
+        if is_undescribed {
+            self.hub.describe(&mut status);
+        }
+        self.earlier.name_tasks(status.trust, &mut interval);
         let recall = self.recall(&interval);
         self.lines.place_received(&status, &mut interval, recall);
         self.put(&status, interval);

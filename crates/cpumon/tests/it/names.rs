@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::support::{Serve, eventually, ok, run, text};
+use crate::support::{Serve, cpumon, eventually, ok, run, text};
 
 /// A script that uses the CPU for some intervals of 100 ms, with a code and an argument that must not travel.
 const SCRIPT: &str =
@@ -62,4 +62,49 @@ fn without_script_names_a_script_is_its_interpreter() {
     });
     assert!(!ok(&["find", "nightly", "--store", serve.store()]).contains("nightly-report"));
     serve.stop();
+}
+
+/// It called the host by its id and its processes by nothing for half a minute, and stored that.
+#[test]
+fn a_receiver_that_starts_again_knows_the_names_of_before_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("s.db");
+    let serve = Serve::start_with(cpumon(), &store, &["--no-agent"]);
+    let udp = serve.udp.to_string();
+    let mut agent = cpumon();
+    agent.args(["agent", "--to", &udp, "--source", "procfs", "--host-name", "phoenix", "-q"]);
+    let mut agent = agent.spawn().unwrap();
+    let pid = agent.id().to_string();
+    let name_of_agent = |serve: &Serve| {
+        let shown =
+            run(&["top", "-b", "-n", "1", "--json", "--host", "phoenix", "--url", &serve.url, "-p", &pid]);
+        let shown: serde_json::Value = serde_json::from_slice(&shown.stdout).ok()?;
+        Some(shown["rows"].as_array()?.first()?["name"].as_str()?.to_owned())
+    };
+    let names = || {
+        ok(&[
+            "sql",
+            "--store",
+            store.to_str().unwrap(),
+            "--format",
+            "csv",
+            "SELECT DISTINCT name FROM host_change",
+        ])
+    };
+    eventually("the agent's name", || name_of_agent(&serve).filter(|name| name == "cpumon"));
+    eventually("the host in the store", || names().contains("phoenix").then_some(()));
+    serve.stop();
+
+    let serve = Serve::start_anywhere(cpumon(), &store, &["--no-agent", "--udp", &udp]);
+    let hosts = eventually("a host", || {
+        let hosts = serve.status()["hosts"].as_array().unwrap().clone();
+        (!hosts.is_empty()).then_some(hosts)
+    });
+    assert_eq!(hosts[0]["hostname"], "phoenix", "{hosts:?}");
+    let name = eventually("its first interval", || name_of_agent(&serve));
+    assert_eq!(name, "cpumon");
+    serve.stop();
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert_eq!(names().lines().filter(|line| !line.contains("phoenix")).count(), 1, "{}", names());
 }
