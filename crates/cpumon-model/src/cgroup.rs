@@ -201,6 +201,17 @@ impl CgroupInterval {
         }
     }
 
+    /// Adds the same group over a later interval, which says what its limit is now. What is not known adds nothing.
+    pub fn add(&mut self, later: &Self) {
+        (self.id, self.limit, self.limiter_bytes) = (later.id, later.limit, later.limiter_bytes);
+        if let Some(throttle) = later.throttle {
+            self.throttle.get_or_insert_default().add(throttle);
+        }
+        if let Some(pressure) = later.pressure {
+            self.pressure.get_or_insert_default().add(pressure);
+        }
+    }
+
     /// Whether it shows nothing: no limit, as is known, and nothing waited.
     #[must_use]
     pub fn is_zero(&self) -> bool {

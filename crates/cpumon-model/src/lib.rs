@@ -27,6 +27,7 @@ mod delay_values;
 mod delays;
 mod differ;
 mod finder;
+mod group_limits;
 mod host;
 mod host_ref;
 mod ids;
@@ -69,6 +70,7 @@ pub use delays::{
     DELAY_BUCKETS, DelayHistogram, DelayOf, Delays, LongestDelay, delay_bucket, delay_range_ns, find_delays,
 };
 pub use differ::{Rows, born_from_ns};
+pub use group_limits::{GroupLimits, LimitFinder};
 pub use host::{HostInfo, HostStatus, LossCounts, Trust};
 pub use host_ref::HostRef;
 pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};

@@ -5,8 +5,8 @@ use std::hash::Hash;
 use std::sync::Arc;
 
 use cpumon_model::{
-    CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, Interval, Life, ProcessInterval,
-    ThreadInterval,
+    CgroupInterval, CpuInterval, CpuTimes, DelayHistogram, DelayOf, Delays, Fields, Flags, Interval, Life,
+    ProcessInterval, ThreadInterval,
 };
 
 /// Intervals of one host, in order of time, added up into one whose length is their measured time.
@@ -15,6 +15,7 @@ pub struct IntervalSum {
     total: Interval,
     processes: HashMap<cpumon_model::ProcessKey, usize>,
     threads: HashMap<cpumon_model::ThreadKey, usize>,
+    cgroups: BTreeMap<Arc<str>, CgroupInterval>,
     delays: BTreeMap<DelayOf, DelayHistogram>,
 }
 
@@ -50,14 +51,21 @@ impl IntervalSum {
     /// Begins with one interval.
     #[must_use]
     pub fn new(first: &Interval) -> Self {
-        let empty =
-            Interval { processes: Vec::new(), threads: Vec::new(), delays: Vec::new(), ..first.clone() };
+        let empty = Interval {
+            processes: Vec::new(),
+            threads: Vec::new(),
+            cgroups: Vec::new(),
+            delays: Vec::new(),
+            ..first.clone()
+        };
         let mut merged = Self {
             total: empty,
             processes: HashMap::new(),
             threads: HashMap::new(),
+            cgroups: BTreeMap::new(),
             delays: BTreeMap::new(),
         };
+        merged.add_cgroups(first);
         merged.add_delays(first);
         merged.add_rows(first);
         merged
@@ -89,6 +97,8 @@ impl IntervalSum {
         self.total.ledger += &next.ledger;
         self.add_cpus(next);
         self.add_irqs(next);
+        self.add_pressure(next);
+        self.add_cgroups(next);
         self.add_delays(next);
         self.add_rows(next);
     }
@@ -119,6 +129,23 @@ impl IntervalSum {
         }
     }
 
+    fn add_pressure(&mut self, next: &Interval) {
+        if let Some(pressure) = next.pressure {
+            self.total.pressure.get_or_insert_default().add(pressure);
+        }
+    }
+
+    /// A group is its path: one that was removed and made again goes on.
+    fn add_cgroups(&mut self, next: &Interval) {
+        self.total.cgroups_left_out = self.total.cgroups_left_out.max(next.cgroups_left_out);
+        for row in &next.cgroups {
+            match self.cgroups.get_mut(&row.path) {
+                Some(sum) => sum.add(row),
+                None => _ = self.cgroups.insert(Arc::clone(&row.path), row.clone()),
+            }
+        }
+    }
+
     fn add_delays(&mut self, next: &Interval) {
         for row in &next.delays {
             *self.delays.entry(row.of).or_default() += &row.histogram;
@@ -138,11 +165,12 @@ impl IntervalSum {
         }
     }
 
-    /// The sum, its rows in order of their keys.
+    /// The sum, its rows in order of their keys, those of control groups by path.
     #[must_use]
     pub fn finish(mut self) -> Interval {
         self.total.processes.sort_by_key(|row| row.key);
         self.total.threads.sort_by_key(|row| row.key);
+        self.total.cgroups = self.cgroups.into_values().collect();
         let delays = self.delays.into_iter();
         self.total.delays =
             delays.map(|(of, histogram)| Delays { of, histogram: Arc::new(histogram) }).collect();
@@ -180,4 +208,41 @@ fn add_thread(sum: &mut ThreadInterval, more: &ThreadInterval) {
     // What a thread waits for is a state and no sum: the newest one counts.
     sched.open_wait = more.sched.open_wait;
     *sum = ThreadInterval { delta, sched, flags, life, ..*more };
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{CpuLimit, Pressure, Throttle};
+
+    use super::*;
+
+    fn group(path: &str, parts: u64, throttled_ns: Option<u64>) -> CgroupInterval {
+        let throttle = |throttled_ns| Throttle { periods: 10, throttled_periods: 2, throttled_ns };
+        CgroupInterval {
+            path: path.into(),
+            limit: CpuLimit::Millionths(parts),
+            throttle: throttled_ns.map(throttle),
+            ..CgroupInterval::default()
+        }
+    }
+
+    fn interval(cgroups: Vec<CgroupInterval>, some_ns: u64) -> Interval {
+        let pressure = Some(Pressure { some_ns, full_ns: 0 });
+        Interval { fields: Fields::all(), cgroups, pressure, ..Interval::default() }
+    }
+
+    #[test]
+    fn control_groups_add_up_by_path_and_have_the_last_limit() {
+        let first = interval(vec![group("/b", 500_000, None), group("/a", 100_000, Some(7))], 4);
+        let mut sum = IntervalSum::new(&first);
+        sum.add(&Interval { cgroups_left_out: 3, ..interval(vec![group("/b", 200_000, Some(30))], 5) });
+        sum.add(&interval(vec![group("/b", 200_000, Some(12)), group("/c", 300_000, Some(1))], 0));
+        let total = sum.finish();
+        let paths: Vec<&str> = total.cgroups.iter().map(|row| &*row.path).collect();
+        assert_eq!(paths, ["/a", "/b", "/c"]);
+        let row = total.cgroup("/b").unwrap();
+        assert_eq!((row.limit.cpus(), row.throttle.unwrap().throttled_ns), (Some(0.2), 42));
+        assert_eq!(row.throttle.unwrap().periods, 20, "of the intervals that know them");
+        assert_eq!((total.pressure.unwrap().some_ns, total.cgroups_left_out), (9, 3));
+    }
 }

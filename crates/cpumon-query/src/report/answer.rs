@@ -1,6 +1,6 @@
 //! [`Report`] and its rows, as plain structs.
 
-use cpumon_model::{CpuLimit, Delta, Fields, HostId, Pressure, Throttle, WaitReason};
+use cpumon_model::{Delta, Fields, GroupLimits, HostId, WaitReason};
 use cpumon_store::Resolution;
 
 use super::query::ReportQuery;
@@ -65,17 +65,6 @@ pub struct Before {
     pub covered_ns: u64,
     /// Counters that every interval has.
     pub fields: Fields,
-}
-
-/// What limits the control groups of a row.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct GroupLimits {
-    /// The tightest limit that any of them had.
-    pub limit: CpuLimit,
-    /// How often these limits were reached; each counts once, however many groups share it. `None`: not known.
-    pub throttle: Option<Throttle>,
-    /// Time in which tasks of the one that waited most waited for a CPU; `None`: not known, as with cgroup v1.
-    pub pressure: Option<Pressure>,
 }
 
 /// A row of a report.

@@ -1,11 +1,10 @@
 //! CPU limits of the groups of a report: how often and for how long they were reached.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
-use cpumon_model::{CgroupInterval, CpuLimit, Fields, Interval, Pressure, ProcessInfo, SourceKind, Throttle};
+use cpumon_model::{CgroupInterval, Fields, GroupLimits, Interval, ProcessInfo, SourceKind};
 use cpumon_store::{Query, What};
 
-use super::answer::GroupLimits;
 use super::host_tally::HostTally;
 use super::query::ReportBy;
 use crate::QueryError;
@@ -28,34 +27,22 @@ pub(super) fn has_limits(by: ReportBy) -> bool {
 impl HostLimits {
     /// Of a row; `None`: not known.
     pub(super) fn of(&self, name: &str) -> Option<GroupLimits> {
-        let none =
-            GroupLimits { limit: CpuLimit::Unlimited, throttle: Some(Throttle::default()), pressure: None };
-        self.groups.get(name).copied().or_else(|| self.is_complete.then_some(none))
+        self.groups.get(name).copied().or_else(|| self.is_complete.then_some(GroupLimits::NONE))
     }
 
     fn add(&mut self, interval: &Interval, rows: &HashMap<Box<str>, Box<str>>) {
         self.is_complete &= interval.knows_limits();
-        let mut limiters = HashSet::new();
-        let mut waited: HashMap<&str, Pressure> = HashMap::new();
+        let mut named: HashMap<&str, Vec<&CgroupInterval>> = HashMap::new();
         for row in &interval.cgroups {
-            let Some(name) = rows.get(&*row.path) else { continue };
-            let sum = self.groups.entry(name.clone()).or_insert(GroupLimits {
-                limit: row.limit,
-                throttle: None,
-                pressure: None,
-            });
-            sum.limit = sum.limit.tighter(row.limit);
-            if let Some(throttle) = row.throttle.filter(|_| limiters.insert((&**name, row.limiter()))) {
-                sum.throttle.get_or_insert_default().add(throttle);
-            }
-            if let Some(pressure) = row.pressure {
-                let most = waited.entry(name).or_default();
-                *most = if pressure.some_ns > most.some_ns { pressure } else { *most };
+            if let Some(name) = rows.get(&*row.path) {
+                named.entry(name).or_default().push(row);
             }
         }
-        for (name, pressure) in waited {
-            if let Some(sum) = self.groups.get_mut(name) {
-                sum.pressure.get_or_insert_default().add(pressure);
+        for (name, rows) in named {
+            let Some(more) = GroupLimits::of_rows(rows) else { continue };
+            match self.groups.get_mut(name) {
+                Some(sum) => sum.add(&more),
+                None => _ = self.groups.insert(name.into(), more),
             }
         }
     }
@@ -109,6 +96,8 @@ pub(super) fn of_host(
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::{CpuLimit, Pressure, Throttle};
+
     use super::*;
 
     fn row(path: &str, limiter_bytes: u16, parts: u64, some_ns: u64) -> CgroupInterval {

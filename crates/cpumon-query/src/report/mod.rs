@@ -28,7 +28,7 @@ use std::collections::HashMap;
 use cpumon_model::{HostStatus, Trust};
 use cpumon_store::HostRecord;
 
-pub use answer::{Before, GroupLimits, HostPart, Peak, Report, ReportRow, RowKind, Wait};
+pub use answer::{Before, HostPart, Peak, Report, ReportRow, RowKind, Wait};
 pub use columns::{CHANGE_COLUMNS, LIMIT_COLUMNS, REPORT_COLUMNS};
 pub use find::{FIND_COLUMNS, Found, find};
 pub use query::{CompareWith, ReportBy, ReportFilter, ReportQuery, ReportSort};

@@ -20,18 +20,6 @@ pub(crate) struct Cgroups {
     pub(crate) rows: Vec<CgroupInterval>,
 }
 
-fn add_throttle(sum: &mut Option<Throttle>, more: Option<Throttle>) {
-    if let Some(more) = more {
-        sum.get_or_insert_default().add(more);
-    }
-}
-
-fn add_pressure(sum: &mut Option<Pressure>, more: Option<Pressure>) {
-    if let Some(more) = more {
-        sum.get_or_insert_default().add(more);
-    }
-}
-
 impl Cgroups {
     /// Those of an interval; `None` where nothing is known of groups and host.
     pub(crate) fn of(interval: &Interval) -> Option<Self> {
@@ -56,16 +44,13 @@ impl Cgroups {
 
     /// Adds another interval, or a sum of some. A limit is that of the later one added.
     pub(crate) fn add(&mut self, more: &Self) {
-        add_pressure(&mut self.pressure, more.pressure);
+        if let Some(pressure) = more.pressure {
+            self.pressure.get_or_insert_default().add(pressure);
+        }
         self.left_out = self.left_out.max(more.left_out);
         for row in &more.rows {
             match self.rows.binary_search_by(|known| known.path.cmp(&row.path)) {
-                Ok(at) => {
-                    let sum = &mut self.rows[at];
-                    (sum.limit, sum.limiter_bytes) = (row.limit, row.limiter_bytes);
-                    add_throttle(&mut sum.throttle, row.throttle);
-                    add_pressure(&mut sum.pressure, row.pressure);
-                }
+                Ok(at) => self.rows[at].add(row),
                 Err(at) => self.rows.insert(at, row.clone()),
             }
         }
