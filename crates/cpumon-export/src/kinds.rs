@@ -1,6 +1,6 @@
-//! Exports with fixed columns: processes, threads, ledger. Their columns are those of `cpumon_model::COLUMNS`, in that order.
+//! Exports with fixed columns: processes, threads, control groups, ledger. Their columns are those of `cpumon_model::COLUMNS`, in that order.
 
-use cpumon_model::{Column, Interval, IntervalView, Tables, ThreadInterval, Value, columns};
+use cpumon_model::{Column, Fields, Interval, IntervalView, Tables, ThreadInterval, Value, columns};
 use cpumon_query::Past;
 use cpumon_store::What;
 
@@ -13,6 +13,7 @@ fn table_of(kind: Kind) -> (Tables, What) {
     match kind {
         Kind::Processes => (Tables::PROCESS_INTERVAL, What::Processes),
         Kind::Threads => (Tables::THREAD_INTERVAL, What::Threads),
+        Kind::Cgroups => (Tables::CGROUP_INTERVAL, What::Meta),
         Kind::Ledger | Kind::Pivot | Kind::Compare => (Tables::HOST_INTERVAL, What::Meta),
     }
 }
@@ -34,7 +35,9 @@ pub(crate) fn run(
         let label = source.label(host);
         let before = counter.report.intervals;
         source.walk(host, what, &mut counter, &mut |interval, report| {
-            report.intervals += 1;
+            // Of one without limits of groups, no row is no data.
+            let is_known = query.kind != Kind::Cgroups || interval.fields.contains(Fields::CGROUPS);
+            report.intervals += u64::from(is_known);
             report.rows += write_rows(&label, interval, query, &columns, sink)?;
             Ok(())
         })?;
@@ -79,6 +82,14 @@ fn write_rows(
                 rows += 1;
             }
             Ok(rows)
+        }
+        Kind::Cgroups => {
+            for group in &interval.cgroups {
+                cells.clear();
+                cells.extend(columns.iter().map(|column| view.cgroup(group, column.id)));
+                sink.row(&cells)?;
+            }
+            Ok(interval.cgroups.len() as u64)
         }
         Kind::Ledger | Kind::Pivot | Kind::Compare => {
             cells.extend(columns.iter().map(|column| view.host(column.id)));

@@ -12,6 +12,7 @@ words! {
     #[default]
     Processes = "processes": "One row for each process and interval",
     Threads = "threads": "One row for each thread and interval",
+    Cgroups = "cgroups": "One row for each control group with a CPU limit or pressure, and interval",
     Pivot = "pivot": "One row for each moment, one column for each process",
     Ledger = "ledger": "One row for each interval: the CPU time of the whole machine by use",
     Compare = "compare": "Two ranges side by side, one row for each name (--before, --after)",
@@ -40,7 +41,7 @@ impl QueryPart {
             Self::GroupBy => &[Kind::Pivot, Kind::Compare],
             Self::PivotValue => &[Kind::Pivot],
             Self::Process => &[Kind::Processes, Kind::Threads, Kind::Pivot, Kind::Compare],
-            Self::Interval => &[Kind::Processes, Kind::Threads, Kind::Pivot, Kind::Ledger],
+            Self::Interval => &[Kind::Processes, Kind::Threads, Kind::Cgroups, Kind::Pivot, Kind::Ledger],
             Self::Active => &[Kind::Threads],
         }
     }
@@ -116,7 +117,7 @@ pub struct ExportQuery {
     pub since_ns: Option<i64>,
     /// Only intervals that do not end after this, ns since the UNIX epoch.
     pub until_ns: Option<i64>,
-    /// Only processes of this name, or of this pid if it is a number. Does not apply to the ledger.
+    /// Only processes of this name, or of this pid if it is a number. Does not apply to control groups and the ledger.
     pub process: Option<String>,
     /// Adds up intervals into windows of this length, ns, aligned to the UNIX epoch.
     pub interval_ns: Option<u64>,

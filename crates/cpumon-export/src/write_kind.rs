@@ -17,6 +17,8 @@ pub(crate) fn write_kind(
     match query.kind {
         Kind::Pivot => pivot::run(reader, query, sink, progress),
         Kind::Compare => compare::run(reader, query, sink, progress),
-        Kind::Processes | Kind::Threads | Kind::Ledger => kinds::run(reader, query, sink, progress),
+        Kind::Processes | Kind::Threads | Kind::Cgroups | Kind::Ledger => {
+            kinds::run(reader, query, sink, progress)
+        }
     }
 }

@@ -109,7 +109,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         }
         Err(error) => Err(error.into()),
         Ok(report) => {
-            let outcome = judge(&report, &losses(&reader, &query)?);
+            let outcome = judge(query.kind, &report, &losses(&reader, &query)?);
             Ok(damage::report(&reader, outcome))
         }
     }
@@ -153,7 +153,7 @@ pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
 }
 
 /// Reports requested data that the export does not contain.
-fn judge(report: &Report, losses: &[String]) -> Outcome {
+fn judge(kind: Kind, report: &Report, losses: &[String]) -> Outcome {
     let mut err = io::stderr();
     for loss in losses {
         let _ = writeln!(err, "cpumon: {loss}");
@@ -165,7 +165,9 @@ fn judge(report: &Report, losses: &[String]) -> Outcome {
             report.folded
         );
     }
-    if report.rows == 0 {
+    if report.rows == 0 && report.intervals > 0 && kind == Kind::Cgroups {
+        let _ = writeln!(err, "cpumon: no control group had a CPU limit or waited for a CPU");
+    } else if report.rows == 0 {
         let _ = writeln!(
             err,
             "cpumon: the store has no data for this query; `cpumon hosts --store FILE` lists its hosts and times"

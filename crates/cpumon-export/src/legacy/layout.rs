@@ -24,6 +24,7 @@ pub(crate) fn layout_of(source: &Source<'_>, year: LegacyYear, kind: Kind) -> Re
         Kind::Pivot => Layout::Pivot,
         Kind::Processes => Layout::Rows(RowLayout { year, what: What::Processes }),
         Kind::Threads => Layout::Rows(RowLayout { year, what: What::Threads }),
+        Kind::Cgroups => return Err(ExportError::NoLegacyLayout { kind: "cgroups" }),
         Kind::Ledger => return Err(ExportError::NoLegacyLayout { kind: "ledger" }),
         Kind::Compare => return Err(ExportError::NoLegacyLayout { kind: "compare" }),
     };

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use cpumon_export::{ExportQuery, Format, Kind, export};
+use cpumon_export::{ExportQuery, Format, Kind, LegacyYear, export};
 use cpumon_model::{
-    CpuInterval, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, Interval, Life, SchedDelta, SourceKind,
-    Tables, ThreadInterval, WaitReason, columns, delay_bucket, delay_range_ns, escape,
+    CgroupInterval, CpuInterval, CpuLimit, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields, Interval,
+    Life, Pressure, SchedDelta, SourceKind, Tables, ThreadInterval, Throttle, WaitReason, columns,
+    delay_bucket, delay_range_ns, escape,
 };
 use cpumon_store::Reader;
 
@@ -122,6 +123,51 @@ fn the_tables_as_csv_and_json() {
     insta::assert_snapshot!(all);
 }
 
+/// Two seconds: a limit that was reached, a group that only waited, one seen for the first time.
+fn limited_store() -> Store {
+    let group = |path: &str, limit, throttle| CgroupInterval {
+        path: path.into(),
+        limit,
+        limiter_bytes: 4,
+        throttle,
+        ..CgroupInterval::default()
+    };
+    let half = CpuLimit::Millionths(500_000);
+    let throttle = |throttled_ns| Some(Throttle { periods: 10, throttled_periods: 4, throttled_ns });
+    let waited = CgroupInterval {
+        pressure: Some(Pressure { some_ns: 9, full_ns: 0 }),
+        ..group("/=waited", CpuLimit::Unlimited, None)
+    };
+    let seconds = [
+        vec![waited.clone(), group("/pod/a", half, None)],
+        vec![waited, group("/pod/a", half, throttle(300)), group("/pod/b", half, throttle(300))],
+        vec![group("/pod/a", half, throttle(0))],
+    ];
+    let seconds = (10..).zip(seconds);
+    Store::of(seconds.map(|(second, cgroups)| ("alpha", Interval { cgroups, ..interval(second) })))
+}
+
+#[test]
+fn control_groups_as_csv_and_json_and_added_up() {
+    let store = limited_store();
+    let mut all = String::new();
+    let minute = Some(60 * SECOND.cast_unsigned());
+    for (format, interval_ns) in [(Format::Csv, None), (Format::Jsonl, None), (Format::Csv, minute)] {
+        let query = ExportQuery { kind: Kind::Cgroups, format, interval_ns, ..ExportQuery::default() };
+        let (text, report) = store.export(&query);
+        writeln!(all, "# {format:?} {interval_ns:?}: {report:?}\n{}", text.replace('\r', "")).unwrap();
+    }
+    insta::assert_snapshot!(all);
+    let unknown = Interval { fields: Fields::empty(), ..interval(10) };
+    let query = ExportQuery { kind: Kind::Cgroups, ..ExportQuery::default() };
+    let intervals = |only| Store::of([("alpha", only)]).export(&query).1.intervals;
+    assert_eq!((intervals(interval(10)), intervals(unknown)), (1, 0), "nothing has a limit, and not known");
+    let legacy = Format::Legacy(LegacyYear::Y2013);
+    let query = ExportQuery { kind: Kind::Cgroups, format: legacy, ..ExportQuery::default() };
+    let error = store.try_export(&query).unwrap_err().to_string();
+    assert!(error.starts_with("no legacy layout for cgroups"), "{error}");
+}
+
 #[test]
 fn no_data_zero_and_exited_are_three_things() {
     let store = rich_store();
@@ -138,6 +184,7 @@ fn headers_are_the_table_of_columns() {
     for (kind, table) in [
         (Kind::Processes, Tables::PROCESS_INTERVAL),
         (Kind::Threads, Tables::THREAD_INTERVAL),
+        (Kind::Cgroups, Tables::CGROUP_INTERVAL),
         (Kind::Ledger, Tables::HOST_INTERVAL),
     ] {
         let (text, report) = Store::of([]).export(&ExportQuery { kind, ..ExportQuery::default() });

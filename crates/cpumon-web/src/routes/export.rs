@@ -213,7 +213,7 @@ fn write(path: PathBuf, query: &ExportQuery, sender: mpsc::Sender<Piece>) {
 
 /// Recorded data as a file, made while it is sent. If it cannot be finished, the transfer breaks off.
 #[utoipa::path(get, path = "/api/v1/export/{kind}",
-    params(("kind" = String, Path, description = "`processes`, `threads`, `pivot`, `ledger` or `compare`."), Wanted),
+    params(("kind" = String, Path, description = "`processes`, `threads`, `cgroups`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"))), HostProblems))]
 pub(super) async fn export(
     State(app): State<Shared>,
@@ -271,7 +271,7 @@ pub(super) async fn export(
 
 /// The command line that gives the same file as `/api/v1/export/{kind}`; what is refused there is refused here.
 #[utoipa::path(get, operation_id = "export_command", path = "/api/v1/export/{kind}/command",
-    params(("kind" = String, Path, description = "`processes`, `threads`, `pivot`, `ledger` or `compare`."), Wanted),
+    params(("kind" = String, Path, description = "`processes`, `threads`, `cgroups`, `pivot`, `ledger` or `compare`."), Wanted),
     responses((status = 200, body = ExportCommand), HostProblems))]
 pub(super) async fn command(
     State(app): State<Shared>,
