@@ -11,7 +11,7 @@ use crate::theme::Theme;
 use crate::view::View;
 
 /// The columns of the file.
-const EXPORTED: [ColumnId; 28] = [
+const EXPORTED: [ColumnId; 33] = [
     ColumnId::EndUtc,
     ColumnId::DurationNs,
     ColumnId::Pid,
@@ -40,6 +40,11 @@ const EXPORTED: [ColumnId; 28] = [
     ColumnId::WaitReason,
     ColumnId::WaitNs,
     ColumnId::OpenWait,
+    ColumnId::CpuLimit,
+    ColumnId::Periods,
+    ColumnId::ThrottledPeriods,
+    ColumnId::ThrottledNs,
+    ColumnId::PressureSomeNs,
 ];
 
 /// The name of a column in the shared table.

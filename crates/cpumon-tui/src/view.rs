@@ -151,6 +151,8 @@ pub(crate) struct View {
     pub per_cpu: bool,
     /// What is known of the interval on screen.
     pub known: Fields,
+    /// A control group has a CPU limit.
+    pub has_limits: bool,
 }
 
 impl Default for View {
@@ -172,6 +174,7 @@ impl Default for View {
             cmdline: false,
             per_cpu: false,
             known: Fields::empty(),
+            has_limits: false,
         }
     }
 }
@@ -194,6 +197,7 @@ impl View {
                 | Col::State
                 | Col::Container
                 | Col::Wait
+                | Col::Limit
                 | Col::Name
         );
         natural != self.reversed

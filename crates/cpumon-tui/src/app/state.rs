@@ -308,6 +308,7 @@ impl App {
         self.is_dirty = true;
         let Some(shown) = &self.shown else { return };
         self.view.known = shown.fields;
+        self.view.has_limits = shown.has_limits();
         self.rows = RowList::build(shown, &self.view, &self.seen);
         self.cursor.after_rebuild(&self.rows, shown);
     }

@@ -14,7 +14,7 @@ use crate::theme::Theme;
 use crate::view::View;
 
 /// Fields of the interval.
-const HOST: [ColumnId; 25] = [
+const HOST: [ColumnId; 27] = [
     ColumnId::BeginUtc,
     ColumnId::EndUtc,
     ColumnId::BeginNs,
@@ -40,10 +40,12 @@ const HOST: [ColumnId; 25] = [
     ColumnId::RunQueueMax,
     ColumnId::Switches,
     ColumnId::Probes,
+    ColumnId::PressureSomeNs,
+    ColumnId::CgroupsLeftOut,
 ];
 
 /// Fields of rows; a row leaves out those that do not apply to it.
-const ROW: [ColumnId; 30] = [
+const ROW: [ColumnId; 35] = [
     ColumnId::Pid,
     ColumnId::Tid,
     ColumnId::Name,
@@ -74,6 +76,11 @@ const ROW: [ColumnId; 30] = [
     ColumnId::WaitReason,
     ColumnId::WaitNs,
     ColumnId::OpenWait,
+    ColumnId::CpuLimit,
+    ColumnId::Periods,
+    ColumnId::ThrottledPeriods,
+    ColumnId::ThrottledNs,
+    ColumnId::PressureSomeNs,
 ];
 
 fn applies(item: &Item<'_>, id: ColumnId) -> bool {

@@ -14,7 +14,7 @@ use crate::users::no_such_user;
 use crate::view::View;
 
 /// Columns of a text line with their widths, the name last.
-const COLUMNS: [(Col, usize); 20] = [
+const COLUMNS: [(Col, usize); 22] = [
     (Col::Owner, 7),
     (Col::Id, 7),
     (Col::User, 8),
@@ -27,6 +27,8 @@ const COLUMNS: [(Col, usize); 20] = [
     (Col::Ready, 6),
     (Col::LongestDelay, 6),
     (Col::DelayP99, 10),
+    (Col::Limit, 6),
+    (Col::Throttled, 6),
     (Col::Blocked, 6),
     (Col::Wait, 12),
     (Col::Switches, 7),
@@ -59,6 +61,7 @@ fn cell(cells: &Cells<'_>, item: &Item<'_>, col: Col) -> String {
     let text = cells.text(item, col);
     let text = match col {
         Col::Marks => text.replace(' ', ""),
+        Col::Limit | Col::Throttled if text.is_empty() => "none".into(),
         Col::Wait | Col::User => text.replace(char::is_whitespace, "_"),
         _ => text,
     };

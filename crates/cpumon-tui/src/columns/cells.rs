@@ -4,11 +4,12 @@
 use std::borrow::Cow;
 
 use cpumon_model::{
-    ColumnId, Fields, Flags, Interval, IntervalView, Life, ProcessInterval, ThreadInterval, Value,
-    delay_percent,
+    ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life, LimitFinder,
+    ProcessInterval, ThreadInterval, Value, delay_percent,
 };
 
 use crate::columns::column::Col;
+use crate::columns::limits::{IS_OF_LIMITS, limit_text, limit_value, limits_of};
 use crate::feed::Task;
 use crate::history::RunTotals;
 use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
@@ -36,6 +37,7 @@ pub(crate) struct Cells<'a> {
     pub view: &'a View,
     pub theme: Theme,
     values: IntervalView<'a>,
+    limits: LimitFinder<'a>,
     seen: Option<&'a RunTotals>,
 }
 
@@ -47,7 +49,8 @@ impl<'a> Cells<'a> {
         theme: Theme,
         seen: Option<&'a RunTotals>,
     ) -> Self {
-        Self { interval, view, theme, values: IntervalView::new("", interval), seen }
+        let (values, limits) = (IntervalView::new("", interval), LimitFinder::new(interval));
+        Self { interval, view, theme, values, limits, seen }
     }
 
     /// The text of a cell, without tree lines and search marks. Safe on a terminal.
@@ -65,6 +68,8 @@ impl<'a> Cells<'a> {
             Col::Ready => self.in_state(item, ColumnId::RunDelayNs),
             Col::LongestDelay => self.int(item, ColumnId::LongestRunDelayNs).map(short),
             Col::DelayP99 => self.int(item, ColumnId::RunDelayP99Ns).map(short),
+            Col::Limit => limit_text(self.limits(item)),
+            Col::Throttled => self.throttled(item),
             Col::Blocked => self.blocked(item),
             Col::Wait => self.wait(item),
             Col::Switches => self.switches(item),
@@ -90,10 +95,16 @@ impl<'a> Cells<'a> {
     /// Any column of the shared table.
     pub(crate) fn value<'v>(&'v self, item: &Item<'v>, id: ColumnId) -> Value<'v> {
         match item {
+            _ if IS_OF_LIMITS.contains(&id) => limit_value(self.limits(item), id),
             Item::Group(group) => self.group_value(group, id),
             Item::Process(process) => self.values.process(process, id),
             Item::Thread(thread) => self.values.thread(thread, id),
         }
+    }
+
+    /// What limits its control groups; `None`: not known.
+    pub(crate) fn limits(&self, item: &Item<'_>) -> Option<GroupLimits> {
+        limits_of(&self.limits, self.interval, item)
     }
 
     fn group_value(&self, group: &Group, id: ColumnId) -> Value<'static> {
@@ -176,6 +187,14 @@ impl<'a> Cells<'a> {
     fn percent(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
         let value = self.view.unit.of(self.interval, self.int(item, id)?)?;
         Some(percent(value, self.view.unit == Unit::Host))
+    }
+
+    /// Empty without a limit: nothing could have been used up.
+    fn throttled(&self, item: &Item<'_>) -> Option<String> {
+        if self.limits(item)?.limit == CpuLimit::Unlimited {
+            return Some(String::new());
+        }
+        self.percent(item, ColumnId::ThrottledNs)
     }
 
     /// Run delay or blocked time as the threads in that state on average. Of a single thread it is a share of the interval: time, not

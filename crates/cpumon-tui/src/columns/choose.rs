@@ -6,7 +6,7 @@ use cpumon_model::Align;
 use crate::columns::column::Col;
 use crate::view::{Layout, View};
 
-pub(super) const ORDER: [Col; 22] = [
+pub(super) const ORDER: [Col; 24] = [
     Col::Id,
     Col::Owner,
     Col::User,
@@ -19,6 +19,8 @@ pub(super) const ORDER: [Col; 22] = [
     Col::Ready,
     Col::LongestDelay,
     Col::DelayP99,
+    Col::Limit,
+    Col::Throttled,
     Col::Blocked,
     Col::Wait,
     Col::Switches,
@@ -32,13 +34,15 @@ pub(super) const ORDER: [Col; 22] = [
 ];
 
 /// The most important columns first: narrow screens leave out the last ones.
-const IMPORTANCE: [Col; 22] = [
+const IMPORTANCE: [Col; 24] = [
     Col::Id,
     Col::Cpu,
     Col::Name,
     Col::Marks,
     Col::State,
     Col::Ready,
+    Col::Throttled,
+    Col::Limit,
     Col::Wait,
     Col::User100,
     Col::System100,
@@ -98,6 +102,8 @@ impl Col {
             | Self::System100
             | Self::Ready
             | Self::LongestDelay
+            | Self::Limit
+            | Self::Throttled
             | Self::Blocked
             | Self::Switches
             | Self::Voluntary
@@ -117,6 +123,7 @@ impl Col {
             Self::LongestDelay | Self::Blocked | Self::DelayP99 | Self::Wait => {
                 view.known.contains(self.shared().needs())
             }
+            Self::Limit | Self::Throttled => view.has_limits,
             _ => true,
         }
     }
@@ -166,10 +173,14 @@ mod tests {
     #[test]
     fn every_width_keeps_id_cpu_and_a_readable_name_and_nothing_overlaps() {
         for known in [Fields::FIRST_RELEASE, Fields::all()] {
-            every_width_is_used(&View { known, ..View::default() });
+            for has_limits in [false, true] {
+                every_width_is_used(&View { known, has_limits, ..View::default() });
+            }
         }
         assert_eq!(choose(&View::default(), 300, 99).len(), 17);
-        assert_eq!(choose(&View { known: Fields::all(), ..View::default() }, 300, 99).len(), 21);
+        let all = View { known: Fields::all(), ..View::default() };
+        assert_eq!(choose(&all, 300, 99).len(), 21);
+        assert_eq!(choose(&View { has_limits: true, ..all }, 300, 99).len(), 23);
     }
 
     fn every_width_is_used(view: &View) {

@@ -25,6 +25,10 @@ pub(crate) enum Col {
     LongestDelay,
     /// 99 % of its run delays were no longer.
     DelayP99,
+    /// CPUs that its control group may use.
+    Limit,
+    /// Time in which that was used up.
+    Throttled,
     /// Threads that were blocked on average; of a thread a share of the interval.
     Blocked,
     /// What it was blocked by most.
@@ -68,6 +72,8 @@ impl Col {
             Self::Ready => "ready",
             Self::LongestDelay => "longest",
             Self::DelayP99 => "p99",
+            Self::Limit => "limit",
+            Self::Throttled => "throttled",
             Self::Blocked => "blocked",
             Self::Wait => "wait",
             Self::Switches => "csw",

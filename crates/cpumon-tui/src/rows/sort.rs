@@ -3,19 +3,23 @@
 
 use std::cmp::Reverse;
 
-use cpumon_model::{DelayHistogram, DelayOf, Delta, Interval, ProcessInterval, SchedDelta, ThreadInterval};
+use cpumon_model::{
+    CpuLimit, DelayHistogram, DelayOf, Delta, Interval, LimitFinder, ProcessInterval, SchedDelta,
+    ThreadInterval,
+};
 
-use crate::columns::Col;
+use crate::columns::{Col, limits_of};
 use crate::feed::Task;
 use crate::history::RunTotals;
 use crate::rows::lookup::{group_delays, main_thread, thread_name};
-use crate::rows::types::Group;
+use crate::rows::types::{Group, Item};
 use crate::view::View;
 
 /// Sorts rows by the column of the view.
 pub(crate) struct Sorter<'a> {
     interval: &'a Interval,
     seen: &'a RunTotals,
+    limits: LimitFinder<'a>,
     col: Col,
     is_rising: bool,
 }
@@ -30,7 +34,8 @@ enum Value {
 impl<'a> Sorter<'a> {
     /// Sorts as the view says.
     pub(crate) fn new(interval: &'a Interval, view: &View, seen: &'a RunTotals) -> Self {
-        Self { interval, seen, col: view.sort, is_rising: view.is_rising() }
+        let limits = LimitFinder::new(interval);
+        Self { interval, seen, limits, col: view.sort, is_rising: view.is_rising() }
     }
 
     pub(crate) fn processes(&self, places: &mut [u32]) {
@@ -72,6 +77,7 @@ impl<'a> Sorter<'a> {
             Col::Name | Col::Container | Col::User => Value::Text(group.name.to_lowercase()),
             Col::Wait => Value::Text(longest_wait(&group.sched)),
             Col::DelayP99 => p99(Some(&group_delays(self.interval, group)), &group.sched),
+            Col::Limit | Col::Throttled => self.limits(&Item::Group(group)),
             _ => Value::Number(self.measured(&group.delta, &group.sched)),
         };
         if self.is_rising {
@@ -95,6 +101,19 @@ impl<'a> Sorter<'a> {
     fn seen_of_group(&self, group: &Group) -> i64 {
         let rows = group.processes.iter().filter_map(|&at| self.interval.processes.get(at as usize));
         rows.map(|row| self.seen.run_ns(Task::Process(row.key))).fold(0, i64::saturating_add)
+    }
+
+    /// The tightest limit comes first, then what has none; throttled time that is not known comes last.
+    fn limits(&self, item: &Item<'_>) -> Value {
+        let limits = limits_of(&self.limits, self.interval, item);
+        Value::Number(if self.col == Col::Limit {
+            let code =
+                limits.map(|limits| limits.limit).filter(|limit| limit.is_limited()).map(CpuLimit::code);
+            code.map_or(i64::MAX, |code| i64::try_from(code).unwrap_or(i64::MAX))
+        } else {
+            let throttle = limits.and_then(|limits| limits.throttle);
+            throttle.map_or(-1, |one| i64::try_from(one.throttled_ns).unwrap_or(i64::MAX))
+        })
     }
 
     fn measured(&self, delta: &Delta, sched: &SchedDelta) -> i64 {
@@ -125,6 +144,7 @@ impl<'a> Sorter<'a> {
             }
             Col::Wait => return Value::Text(longest_wait(&row.sched)),
             Col::DelayP99 => return p99(self.interval.delays_of(DelayOf::Process(row.key)), &row.sched),
+            Col::Limit | Col::Throttled => return self.limits(&Item::Process(row)),
             _ => self.measured(&row.delta, &row.sched),
         })
     }
@@ -150,6 +170,7 @@ impl<'a> Sorter<'a> {
             Col::DelayP99 => {
                 return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)), &row.sched);
             }
+            Col::Limit | Col::Throttled => return self.limits(&Item::Thread(row)),
             _ => self.measured(&row.delta, &row.sched),
         })
     }

@@ -10,6 +10,7 @@ use crate::app::App;
 use crate::columns::{Cells, Col, NONE};
 use crate::rows::{Group, Item, RowId};
 use crate::screen::health::{events_per_sec, losses};
+use crate::screen::quota;
 use crate::text::{clip, rate, safe, seconds, short, total, width};
 use crate::theme::Theme;
 use crate::view::GroupBy;
@@ -81,7 +82,10 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
         Item::Process(process) => about_process(&cells, process),
         Item::Thread(thread) => about_thread(&cells, thread),
     };
-    entries.splice(1..1, counters(&cells, &item));
+    let mut counters = counters(&cells, &item);
+    // Beside the run delay: both are time in which it could have run.
+    counters.splice(2..2, quota::about(&cells, &item));
+    entries.splice(1..1, counters);
     if let Item::Process(process) = item
         && !process.info.cmdline.is_empty()
     {
@@ -130,6 +134,7 @@ fn host(app: &App, shown: &Interval) -> Vec<Entry> {
         "losses",
         if lost.is_empty() { lost } else { format!("{lost} (since the start; ? explains)") },
     ));
+    entries.extend(shown.pressure.map(|host| ("pressure", quota::pressure(shown, host))));
     entries.push(("last pass", format!("{:.2} ms", shown.pass_ns as f64 / 1e6)));
     entries.extend(interrupts(shown));
     entries.retain(|entry| !entry.1.trim().is_empty());

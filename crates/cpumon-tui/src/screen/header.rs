@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use crate::app::{App, Clock};
 use crate::screen::health::{losses_now, no_bpf, own_cost, run_queue};
 use crate::screen::parts::{Part, wrap};
-use crate::screen::{bars, ledger};
+use crate::screen::{bars, ledger, quota};
 use crate::text::{ago, clip, percent, safe, seconds, width};
 use crate::theme::Theme;
 use crate::view::Layout;
@@ -25,7 +25,8 @@ pub(crate) fn lines(app: &App, area: Rect) -> Vec<Line<'static>> {
     }
     let mut lines = vec![clock_line(app, columns, &[])];
     let Some(shown) = &app.shown else { return lines };
-    let facts: Vec<Part> = [problems(app, shown), filters(app), facts(app, shown)].concat();
+    let facts: Vec<Part> =
+        [problems(app, shown), filters(app), limits(app, shown), facts(app, shown)].concat();
     push_padded(
         &mut lines,
         wrap(&facts, app.theme.dot(), columns, fact_lines(columns), app),
@@ -64,7 +65,7 @@ fn small(app: &App, columns: usize, height: u16) -> Vec<Line<'static>> {
     if height < 8 {
         return lines;
     }
-    let (wrong, separator) = (problems(app, shown), app.theme.dot());
+    let (wrong, separator) = ([problems(app, shown), limits(app, shown)].concat(), app.theme.dot());
     let taken = wrong.iter().map(|part| width(&part.0) + width(separator)).sum::<usize>();
     let mut line = wrap(&wrong, separator, columns, 1, app).pop().unwrap_or_default();
     let left = columns.saturating_sub(taken);
@@ -163,6 +164,11 @@ fn problems(app: &App, shown: &Interval) -> Vec<Part> {
     }
     texts.extend(losses_now(app, shown));
     texts.into_iter().map(|text| (text, app.theme.warn())).collect()
+}
+
+/// A CPU limit that was reached: nothing is wrong with the figures, and none of them says why the tasks are slow.
+fn limits(app: &App, shown: &Interval) -> Vec<Part> {
+    quota::used_up(shown, app.theme.cut()).map(|text| (text, Theme::bold())).into_iter().collect()
 }
 
 /// Filters: without them a user would miss rows and not know why.

@@ -12,5 +12,6 @@ mod ledger;
 mod parts;
 mod plot;
 mod popup;
+mod quota;
 mod report;
 mod users;

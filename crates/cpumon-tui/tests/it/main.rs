@@ -10,6 +10,7 @@ mod batch;
 mod command_lines;
 mod health;
 mod keys;
+mod limits;
 mod pictures;
 mod report;
 mod session;

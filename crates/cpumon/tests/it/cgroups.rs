@@ -1,4 +1,4 @@
-//! CPU time of a cgroup in `cpumon report`, against what the kernel counts for it: `cpu.stat` of cgroup v2. Needs root and BPF.
+//! CPU time and limits of cgroups, against what the kernel counts for them: `cpu.stat`. Needs root; CPU time also BPF and cgroup v2.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::cgroup::LimitedGroup;
 use crate::skip::say_skipped;
 use crate::support::{Serve, eventually, is_root, ok};
 
@@ -133,5 +134,59 @@ fn a_report_by_cgroup_has_the_cpu_time_of_the_kernel() {
         );
         assert!(off.abs() <= TOLERANCE, "{}: {run_ns} and {used_ns}: {off}", group.path());
     }
+    serve.stop();
+}
+
+struct KillOnDrop(Child);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_quota_that_is_used_up_is_the_same_in_top_and_export() {
+    let group = match LimitedGroup::twentieth("cpumon-quota") {
+        Ok(group) => group,
+        Err(error) => return say_skipped(format!("it needs root and cgroups: {error}")),
+    };
+    let burner = KillOnDrop(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    group.add(burner.0.id());
+    let serve = Serve::start(&["--interval", "250ms"]);
+    let export = |format| ok(&["export", "cgroups", "--store", serve.store(), "--format", format]);
+    eventually("some data", || serve.status()["store"]["written"].as_u64().filter(|written| *written > 8));
+    let (first, rows) = eventually("throttled time in the store", || {
+        let rows: Vec<Value> =
+            export("jsonl").lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of_group = rows.into_iter().filter(|row| row["cgroup"] == *group.path);
+        let known: Vec<Value> = of_group.filter(|row| row["throttled_ns"].is_u64()).collect();
+        (known.len() > 8).then(|| (known[0].clone(), known))
+    });
+    assert_eq!((&first["cpu_limit"], &first["limited_by"]), (&Value::from(0.05), &Value::from(&*group.path)));
+    let sum = |name: &str| rows.iter().map(|row| row[name].as_u64().unwrap()).sum::<u64>();
+    let kernel = group.counts();
+    assert!(
+        sum("throttled_ns") <= kernel.throttled_ns && sum("throttled_periods") <= kernel.throttled_periods
+    );
+    let length = sum("duration_ns");
+    assert!(sum("throttled_ns") > length / 2, "{rows:?}");
+    let header = export("csv").lines().next().unwrap().to_owned();
+    assert!(header.contains(",cpu_limit,limited_by,periods,throttled_periods,throttled_ns,"), "{header}");
+    // One of these intervals again, as `top` has it.
+    let at = rows[4]["end_utc"].as_str().unwrap();
+    let pid = burner.0.id().to_string();
+    let top = |more: &[&str]| {
+        ok(&[&["top", "-b", "--store", serve.store(), "--at", at, "-p", &pid], more].concat())
+    };
+    let shown: Value = serde_json::from_str(&top(&["-o", "json"])).unwrap();
+    for name in ["cpu_limit", "periods", "throttled_periods", "throttled_ns", "pressure_some_ns"] {
+        assert_eq!(shown["rows"][0][name], rows[4][name], "{name}");
+    }
+    assert!(shown.get("pressure_some_ns").is_some());
+    let text = top(&[]);
+    let row = text.lines().find(|line| line.trim_start().starts_with(&pid)).unwrap();
+    assert!(row.split_whitespace().any(|cell| cell == "0.05"), "{text}");
     serve.stop();
 }

@@ -1,5 +1,7 @@
 //! The real binary as a user meets it: over sockets, files, signals and a terminal, on loopback only.
 
+#[path = "../../../../testing/cgroup.rs"]
+mod cgroup;
 #[path = "../../../../testing/netns.rs"]
 mod netns;
 #[path = "../../../../testing/program.rs"]
