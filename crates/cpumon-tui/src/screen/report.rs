@@ -27,7 +27,8 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let by = screen.request.by.name();
     let mut lines = vec![Line::styled(format!(" REPORT by {by} "), app.theme.not_live())];
     let columns = usize::from(area.width);
-    lines.extend(screen.report.head.iter().take(MAX_HEAD).map(|line| Line::raw(safe(line))));
+    let head = screen.report.head.iter().take(MAX_HEAD);
+    lines.extend(head.map(|line| Line::raw(clip(&safe(line), columns, app.theme.cut()))));
     let notes = notes(&screen.report, usize::from(area.height).saturating_sub(lines.len() + 6));
     let rows = usize::from(area.height).saturating_sub(lines.len() + 1 + notes.len());
     screen.resize(rows);
