@@ -68,7 +68,7 @@ pub struct TopArgs {
     #[arg(long)]
     pub active: bool,
     /// Only processes of this user, by name or id
-    #[arg(long, value_name = "NAME")]
+    #[arg(short = 'u', long, value_name = "NAME")]
     pub user: Option<String>,
     /// Only rows whose name, command line, container or id contains this text
     #[arg(long, value_name = "TEXT")]

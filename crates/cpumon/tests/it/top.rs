@@ -118,7 +118,7 @@ fn a_user_of_another_host_is_chosen_by_the_name_that_it_sent_or_by_id() {
     let store = path.to_str().unwrap();
     let at = (end_ns - SECOND_NS / 2).to_string();
     let top =
-        |user: &str| run(&["top", "-b", "--host", "made-up", "--store", store, "--at", &at, "--user", user]);
+        |user: &str| run(&["top", "-b", "--host", "made-up", "--store", store, "--at", &at, "-u", user]);
     for (user, names) in [
         ("ann", &["rustc", "rustc", "rustc"][..]),
         ("1000", &["rustc", "rustc"]),
