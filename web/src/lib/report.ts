@@ -63,6 +63,14 @@ export interface ReportRow {
   changePct: number;
   beforeReady: number;
   beforeBlocked: number;
+  /** CPU limit of its control groups, CPUs; NaN: none, or rows of another kind. */
+  limitCpus: number;
+  throttledNs: number;
+  periods: number;
+  throttledPeriods: number;
+  /** Share of the limit's periods in which it was used up. */
+  throttledShare: number;
+  pressureNs: number;
 }
 
 /** The rows of a report, those of several groups last. */
@@ -98,6 +106,13 @@ export function rowsOf({ rows: table, points }: Report): ReportRow[] {
     read('before_blocked_ns'),
     read('before_duration_ns'),
   ];
+  const [limit, periods, throttledPeriods, throttled, pressure] = [
+    read('cpu_limit'),
+    read('periods'),
+    read('throttled_periods'),
+    read('throttled_ns'),
+    read('pressure_some_ns'),
+  ];
   return Array.from({ length: table.rows }, (_, row) => ({
     kind: kind(row) as ReportRow['kind'],
     name: name(row),
@@ -122,6 +137,12 @@ export function rowsOf({ rows: table, points }: Report): ReportRow[] {
     changePct: change(row),
     beforeReady: beforeDelay(row) / beforeLength(row),
     beforeBlocked: beforeBlocked(row) / beforeLength(row),
+    limitCpus: limit(row),
+    throttledNs: throttled(row),
+    periods: periods(row),
+    throttledPeriods: throttledPeriods(row),
+    throttledShare: throttledPeriods(row) / periods(row),
+    pressureNs: pressure(row),
   }));
 }
 
