@@ -262,7 +262,7 @@ pub struct SourceHealth {
     /// Run delays without space for a histogram of their process or thread; those of the CPUs have them.
     pub histogram_drops: u64,
     /// Events (exits, execs, threads on their way out) that did not fit the kernel's ring buffer or in the list behind
-    /// it: the sum of those below and of `exits_lost`. An older sender reports only this sum.
+    /// it: the sum of those below, of `exits_lost`, and of lost names of control groups. An older sender reports only this sum.
     pub ring_drops: u64,
     /// Programs that were called, as above: a process shows under its earlier name until it is read again.
     pub execs_lost: u64,

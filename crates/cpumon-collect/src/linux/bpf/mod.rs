@@ -292,7 +292,7 @@ impl BpfSource {
             self.read_lost_cuts(into);
         }
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
-        let malformed = self.ring.drain(&mut self.events)?;
+        let malformed = self.ring.drain(&mut self.events, self.tracker.groups())?;
         let lost = *lost.get_or_insert_with(|| self.read_lost(into));
         let end = clock::now();
         if oddities.malformed == 0 {
@@ -374,6 +374,7 @@ impl Source for BpfSource {
         into.threads = left;
         self.tracker.track(&mut self.records, &self.events, observed_from_ns, lost, &mut self.infos, into);
         self.infos.end_pass();
+        self.control.set_group_round(self.tracker.groups().end_pass());
         self.summed.fill(self.tracker.before(), into);
         if let Some(watch) = &mut self.watch {
             watch.fill_queues(self.tracker.ready(), self.ring.drops(), into);

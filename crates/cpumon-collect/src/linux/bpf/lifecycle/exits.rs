@@ -6,19 +6,13 @@ use std::sync::Arc;
 use cpumon_model::{Counters, ExitSample, ProcessInfo, ProcessKey, Snapshot, ThreadKey, empty_list};
 
 use super::super::super::procinfo::InfoCache;
-use super::super::records::{KERNEL_THREAD, TaskRecord};
+use super::super::records::{ExitEvent, KERNEL_THREAD, TaskRecord};
+use super::groups::{Group, Groups};
 use super::names::{Exec, ExecNames};
-
-#[derive(Copy, Clone, Debug)]
-struct Exit {
-    task: TaskRecord,
-    end_ns: u64,
-    threads_left: u32,
-}
 
 #[derive(Default)]
 pub(crate) struct Exits {
-    list: Vec<Exit>,
+    list: Vec<ExitEvent>,
     /// Indexes into `list`, by process and end.
     by_process: Vec<usize>,
     /// Placeholder until the process has been named.
@@ -30,9 +24,9 @@ impl Exits {
         empty_list(&mut self.list);
     }
 
-    /// Adds a settled record. `threads_left`: threads of the process that had not begun to end.
-    pub(crate) fn push(&mut self, task: TaskRecord, end_ns: u64, threads_left: u32) {
-        self.list.push(Exit { task, end_ns, threads_left });
+    /// Adds one with a settled record.
+    pub(crate) fn push(&mut self, exit: &ExitEvent) {
+        self.list.push(*exit);
     }
 
     /// Brings them into ascending order, each once; call it when all are there.
@@ -58,7 +52,13 @@ impl Exits {
     }
 
     /// Fills `into.exits`; its processes must be listed already. Returns the sum of the counters.
-    pub(crate) fn report(&mut self, names: &ExecNames, infos: &InfoCache, into: &mut Snapshot) -> Counters {
+    pub(crate) fn report(
+        &mut self,
+        names: &ExecNames,
+        groups: &Groups,
+        infos: &InfoCache,
+        into: &mut Snapshot,
+    ) -> Counters {
         let mut sum = Counters::default();
         for exit in &self.list {
             sum += &exit.task.counters();
@@ -82,9 +82,11 @@ impl Exits {
             let Some(last) = exits().next_back() else { continue };
             let key = last.task.process_key();
             let listed = into.processes.binary_search_by_key(&key, |process| process.key).ok();
-            let info = match listed.and_then(|at| into.processes.get(at)) {
-                Some(process) => Arc::clone(&process.info),
-                None => name_process(key, exits().map(|exit| &exit.task), names, infos),
+            let info = if let Some(process) = listed.and_then(|at| into.processes.get(at)) {
+                Arc::clone(&process.info)
+            } else {
+                let group = exits().rev().find_map(|exit| groups.find(exit.group));
+                name_process(key, exits().map(|exit| &exit.task), names, infos, group)
             };
             for &at in group {
                 if let Some(sample) = into.exits.get_mut(at) {
@@ -101,32 +103,38 @@ impl Exits {
 }
 
 /// Who a process was that is not there any more: what was known of it, its last exec, the name of its leader, or
-/// of the last of its threads.
+/// of the last of its threads; and its control group, which may not have been known, or another one.
 fn name_process<'a>(
     key: ProcessKey,
     threads: impl Iterator<Item = &'a TaskRecord> + Clone,
     names: &ExecNames,
     infos: &InfoCache,
+    group: Option<&Group>,
 ) -> Arc<ProcessInfo> {
     let exec = names.find(key);
-    if let Some(kept) = infos.kept(key) {
+    let mut info = if let Some(kept) = infos.kept(key) {
         // An exec since the process was read makes the cached name old.
-        return match exec.map(|exec| (of_exec(&exec, infos), exec)) {
+        match exec.map(|exec| (of_exec(&exec, infos), exec)) {
             Some(((name, interpreter), exec)) if is_other(kept, &name, &exec.program) => {
-                Arc::new(ProcessInfo { name, interpreter, ..ProcessInfo::clone(kept) })
+                ProcessInfo { name, interpreter, ..ProcessInfo::clone(kept) }
             }
-            _ => Arc::clone(kept),
+            _ if group.is_none_or(|group| group.path == kept.cgroup) => return Arc::clone(kept),
+            _ => ProcessInfo::clone(kept),
+        }
+    } else {
+        let leader = threads.clone().find(|task| task.is_leader()).or_else(|| threads.last());
+        let Some(leader) = leader else { return Arc::default() };
+        let (name, interpreter) = match exec {
+            Some(exec) => of_exec(&exec, infos),
+            None => (leader.comm().to_str_lossy().as_ref().into(), Box::default()),
         };
-    }
-    let leader = threads.clone().find(|task| task.is_leader()).or_else(|| threads.last());
-    let Some(leader) = leader else { return Arc::default() };
-    let comm = leader.comm();
-    let (name, interpreter) = match exec {
-        Some(exec) => of_exec(&exec, infos),
-        None => (comm.to_str_lossy().as_ref().into(), Box::default()),
+        let user = infos.user(leader.uid).into();
+        ProcessInfo { name, interpreter, user, ..unseen_process(leader) }
     };
-    let user = infos.user(leader.uid).into();
-    Arc::new(ProcessInfo { name, interpreter, user, ..unseen_process(leader) })
+    if let Some(group) = group {
+        (info.cgroup, info.container) = (group.path.clone(), group.container.clone());
+    }
+    Arc::new(info)
 }
 
 /// Whether an exec started another program, or another script, than what is kept.

@@ -1,6 +1,7 @@
-//! Threads that end, execute another program or change their id, as the events report them.
+//! Threads that end, execute another program or change their id, as the events report them, and the control groups of processes that ended.
 
 pub(crate) mod exits;
+pub(crate) mod groups;
 pub(crate) mod names;
 pub(crate) mod renames;
 pub(crate) mod summed;

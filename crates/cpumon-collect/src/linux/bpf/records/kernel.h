@@ -75,6 +75,57 @@ struct signal_struct {
 	int nr_threads;
 };
 
+struct kernfs_node {
+	__u64 id;
+	const char *name;
+	struct kernfs_node *__parent;
+};
+
+// Before Linux 6.15.
+struct kernfs_node___older {
+	struct kernfs_node *parent;
+};
+
+struct cgroup_root {
+	char name[64];
+};
+
+struct cgroup {
+	struct kernfs_node *kn;
+	struct cgroup_root *root;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+};
+
+enum cgroup_subsys_id {
+	cpu_cgrp_id,
+};
+
+struct list_head {
+	struct list_head *next;
+};
+
+struct css_set {
+	struct cgroup_subsys_state *subsys[1];
+	struct cgroup *dfl_cgrp;
+	struct list_head cgrp_links;
+};
+
+struct cgrp_cset_link {
+	struct cgroup *cgrp;
+	struct list_head cgrp_link;
+};
+
+struct cgroup_namespace {
+	struct css_set *root_cset;
+};
+
+struct nsproxy {
+	struct cgroup_namespace *cgroup_ns;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -99,7 +150,9 @@ struct task_struct {
 	__u64 start_boottime;
 	const struct cred *real_cred;
 	char comm[16];
+	struct nsproxy *nsproxy;
 	struct signal_struct *signal;
+	struct css_set *cgroups;
 };
 
 // Before Linux 5.14 the state had another name and type, before 5.16 most machines kept the CPU in the task itself.

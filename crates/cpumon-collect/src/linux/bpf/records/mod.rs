@@ -1,6 +1,7 @@
 //! Layouts that the probes and this program share: [`TaskRecord`], [`ExitEvent`], [`ExecEvent`], [`LostExits`]. records.h defines
 //! them, and both sides assert the same size and the same place of every field.
 
+pub(crate) mod group;
 pub(crate) mod task;
 
 use std::mem::offset_of;
@@ -99,6 +100,8 @@ pub(crate) struct ExitEvent {
     /// The newest cut that was past; 0: none.
     pub(crate) cut_ns: u64,
     pub(crate) task: TaskRecord,
+    /// Number of the control group of a process of which no thread is left; 0: not known, or threads are left.
+    pub(crate) group: u64,
 }
 
 /// A process became another program.
@@ -112,6 +115,16 @@ pub(crate) struct ExecEvent {
     pub(crate) cut_ns: u64,
     pub(crate) task: TaskRecord,
     pub(crate) name: [u8; EXEC_NAME_BYTES],
+}
+
+/// What precedes the names of a control group and those above it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct GroupHeader {
+    pub(crate) kind: u32,
+    /// Of the names.
+    pub(crate) bytes: u32,
+    pub(crate) number: u64,
 }
 
 /// Sums over threads whose exit event did not fit, cumulative since the probe was loaded: what they did since the last snapshot that
@@ -139,11 +152,13 @@ pub(crate) struct RingDrops {
     pub(crate) endings: u64,
     /// Threads as of the cut, that ended while a pass was on.
     pub(crate) cuts: u64,
+    /// Names of control groups.
+    pub(crate) groups: u64,
 }
 
 impl RingDrops {
     pub(crate) fn total(&self) -> u64 {
-        self.exits + self.execs + self.endings + self.cuts
+        self.exits + self.execs + self.endings + self.cuts + self.groups
     }
 }
 
@@ -213,7 +228,8 @@ pub(crate) struct ControlPage {
     pub(crate) cpus: u32,
     /// Slots of `rests` less one.
     pub(crate) rest_mask: u32,
-    pub(crate) reserved: u32,
+    /// What the probe sent in an earlier round it sends again.
+    pub(crate) group_round: u32,
 }
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -264,13 +280,14 @@ macro_rules! assert_layout {
 assert_layout!(TaskRecord: 256, start_ns: 0, process_start_ns: 8, run_ns: 16, utime_ns: 24, stime_ns: 32, run_delay_ns: 40, voluntary_switches: 48, involuntary_switches: 56, tid: 64, pid: 68, parent_pid: 72, uid: 76, comm: 80, state: 96, cpu: 100, priority: 102, nice: 104, flags: 105, missed: 106, migrations: 108, times: 112);
 assert_layout!(ThreadTimes: 144, at_ns: 0, ready_ns: 8, run_ns: 16, voluntary_switches: 24, involuntary_switches: 32, delay_wakeup_ns: 40, delay_preempt_ns: 48, blocked_ns: 56, longest_delay_ns: 64, cpu: 72, reason: 74, state: 76, flags: 77, reserved: 78, reasons: 80, longest_cut: 92, wait_ns: 96);
 assert_layout!(SentHeader: 8, kind: 0, tid: 4);
-assert_layout!(ExitEvent: 280, kind: 0, threads_left: 4, end_ns: 8, cut_ns: 16, task: 24);
+assert_layout!(ExitEvent: 288, kind: 0, threads_left: 4, end_ns: 8, cut_ns: 16, task: 24, group: 280);
 assert_layout!(ExecEvent: 400, kind: 0, old_tid: 4, at_ns: 8, cut_ns: 16, task: 24, name: 280);
+assert_layout!(GroupHeader: 16, kind: 0, bytes: 4, number: 8);
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
-assert_layout!(RingDrops: 32, exits: 0, execs: 8, endings: 16, cuts: 24);
+assert_layout!(RingDrops: 40, exits: 0, execs: 8, endings: 16, cuts: 24, groups: 32);
 assert_layout!(CpuAccount: 288, since_ns: 0, mode_ns: 8, slice_ns: 72, slice_base_ns: 80, slice_run_ns: 88, steal_clock_ns: 96, slice_exec_ns: 104, busy_ns: 112, switches: 120, breaks: 128, softirq_ns: 136, queue_cut_ns: 264, queue_max: 272, tid: 276, base: 280, mode: 281, irq_depth: 282, softirq: 283, came_unseen: 284);
 assert_layout!(CpuEntry: 1024, changes: 0, cut_ns: 8, pulled_ns: 24, is_torn: 32, shown: 640, unknown_wakeups: 952, waited_ns: 960);
-assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, send_all: 16, cpus: 20, rest_mask: 24);
+assert_layout!(ControlPage: 32, cut_ns: 0, is_reading: 8, refresh: 12, send_all: 16, cpus: 20, rest_mask: 24, group_round: 28);
 assert_layout!(IrqEntry: 16, time_ns: 0, count: 8);
 assert_layout!(DelayEntry: 1040, kind: 0, owner: 4, start_ns: 8, counts: 16);
 assert_layout!(DelayPage: 24, round: 0, drops: 8, taken: 16);
@@ -301,6 +318,7 @@ plain!(
     SentHeader,
     ExitEvent,
     ExecEvent,
+    GroupHeader,
     LostExits,
     RingDrops,
     CpuAccount,

@@ -124,6 +124,7 @@ ASSERT_AT(sent, tid, 4);
 #define EVENT_EXEC 2
 #define EVENT_ENDING 3
 #define EVENT_CUT 4
+#define EVENT_GROUP 5
 
 // Length of an executable's name in an event, its NUL included.
 #define EXEC_NAME_BYTES 120
@@ -137,14 +138,16 @@ struct exit_event {
 	__u64 cut_ns; // the newest cut that was past; 0: none
 	struct task_record task;
 	struct thread_times times;
+	__u64 group; // EVENT_EXIT: the control group of a process of which no thread is left; 0: not known
 };
-ASSERT_SIZE(exit_event, 280);
+ASSERT_SIZE(exit_event, 288);
 ASSERT_AT(exit_event, kind, 0);
 ASSERT_AT(exit_event, threads_left, 4);
 ASSERT_AT(exit_event, end_ns, 8);
 ASSERT_AT(exit_event, cut_ns, 16);
 ASSERT_AT(exit_event, task, 24);
 ASSERT_AT(exit_event, times, 136);
+ASSERT_AT(exit_event, group, 280);
 
 // A process became another program.
 struct exec_event {
@@ -164,6 +167,30 @@ ASSERT_AT(exec_event, cut_ns, 16);
 ASSERT_AT(exec_event, task, 24);
 ASSERT_AT(exec_event, times, 136);
 ASSERT_AT(exec_event, name, 280);
+
+// Hierarchies of control groups, in the order in which they are asked for a process's group. The number of a group is its id with the
+// hierarchy in the highest bits: each hierarchy counts for itself.
+#define GROUPS_V2 0
+#define GROUPS_V1_CPU 1 // with the controller `cpu`, unless v2 has it
+#define GROUPS_V1_SYSTEMD 2 // `name=systemd`, without controllers
+#define HIERARCHIES 3
+#define HIERARCHY_SHIFT 62
+
+// Longest path of a group that is sent, its NULs included; PATH_MAX, as /proc shows it.
+#define GROUP_PATH_BYTES 4096
+
+// How a group is called; sent before the first exit in it.
+struct group_event {
+	__u32 kind; // EVENT_GROUP
+	__u32 bytes; // of `names`
+	__u64 group;
+	char names[GROUP_PATH_BYTES]; // from the group up to the root, which has none, each NUL-terminated
+};
+ASSERT_SIZE(group_event, 4112);
+ASSERT_AT(group_event, kind, 0);
+ASSERT_AT(group_event, bytes, 4);
+ASSERT_AT(group_event, group, 8);
+ASSERT_AT(group_event, names, 16);
 
 // Sums over the threads whose exit event did not fit.
 struct lost_exits {
@@ -193,12 +220,14 @@ struct ring_drops {
 	__u64 execs;
 	__u64 endings;
 	__u64 cuts;
+	__u64 groups; // names of control groups
 };
-ASSERT_SIZE(ring_drops, 32);
+ASSERT_SIZE(ring_drops, 40);
 ASSERT_AT(ring_drops, exits, 0);
 ASSERT_AT(ring_drops, execs, 8);
 ASSERT_AT(ring_drops, endings, 16);
 ASSERT_AT(ring_drops, cuts, 24);
+ASSERT_AT(ring_drops, groups, 32);
 
 #define PF_KTHREAD 0x00200000
 #define DEFAULT_PRIO 120

@@ -17,13 +17,15 @@ use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
 use self::events::Event;
+use super::lifecycle::groups::{Groups, NewGroups};
 use super::load;
+use super::records::group::GroupEvent;
 use super::records::{ExitEvent, LostExits, RingDrops};
 use super::sched::{PROBE, Programs, Shared};
 use crate::CollectError;
 use crate::source::platform::privileges;
 
-/// Ring buffer for each CPU, bytes; a short process takes 1008. A power of two, as the kernel wants it.
+/// Ring buffer for each CPU, bytes; a short process takes 1,000. A power of two, as the kernel wants it.
 const RING_BYTES_PER_CPU: usize = 1 << 19;
 const MIN_RING_BYTES: usize = 1 << 20;
 const MAX_RING_BYTES: usize = 16 << 20;
@@ -42,11 +44,15 @@ const NEWEST: usize = 8;
 #[derive(Default)]
 struct Waiting {
     events: Vec<Event>,
+    groups: NewGroups,
     malformed: u64,
 }
 
 impl Waiting {
     fn take(&mut self, bytes: &[u8]) {
+        if let Some(group) = GroupEvent::parse(bytes) {
+            return self.groups.push(group);
+        }
         let mut event = Event::parse(bytes);
         if let Some(event) = &mut event {
             let task = event.task_mut();
@@ -134,8 +140,9 @@ impl EventRing {
         Ok(Self { ring: Arc::new(ring), lost, drops, helper: None })
     }
 
-    /// Replaces `into` by every event since the last call. Returns how many records made no sense, since the probe was loaded.
-    pub(crate) fn drain(&self, into: &mut Vec<Event>) -> Result<u64, CollectError> {
+    /// Replaces `into` by every event since the last call; `groups` receives the names that they use. Returns how many records made
+    /// no sense, since the probe was loaded.
+    pub(crate) fn drain(&self, into: &mut Vec<Event>, groups: &mut Groups) -> Result<u64, CollectError> {
         // Before `waiting` is locked: the callback of the ring buffer takes that lock. All that was in the buffer at this instant is
         // among so many; a storm that goes on must not hold up the pass.
         self.ring.take(self.ring.capacity)?;
@@ -144,6 +151,7 @@ impl EventRing {
         empty_list(into);
         // The two lists change places, so that both keep their memory.
         std::mem::swap(into, &mut waiting.events);
+        groups.learn(&mut waiting.groups);
         if was_full {
             self.ring.wake();
         }
@@ -296,7 +304,7 @@ mod tests {
             std::thread::spawn(|| ()).join().unwrap();
         }
         let mut events = Vec::new();
-        assert_eq!(ring.drain(&mut events).unwrap(), 0);
+        assert_eq!(ring.drain(&mut events, &mut Groups::default()).unwrap(), 0);
         let (lost, ring) = (ring.lost(), ring.drops());
         assert_eq!((ring.exits, ring.execs), (lost.count, lost.execs), "exits and execs are summed besides");
         assert!(ring.endings > 0 && ring.total() >= ring.exits + ring.endings, "{ring:?}");
@@ -336,7 +344,7 @@ mod tests {
             std::thread::spawn(|| ()).join().unwrap();
         }
         let mut events = Vec::new();
-        ring.drain(&mut events).unwrap();
+        ring.drain(&mut events, &mut Groups::default()).unwrap();
         let lost = ring.lost();
         let is_ours =
             |event: &&Event| matches!(event, Event::Exit(exit) if exit.task.pid == std::process::id());

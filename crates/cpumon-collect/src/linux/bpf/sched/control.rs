@@ -28,13 +28,14 @@ pub(crate) struct Control {
     send_all: bool,
     cpus: u32,
     rest_mask: u32,
+    group_round: u32,
 }
 
 impl Control {
     pub(crate) fn open(programs: &Programs) -> Result<Self, CollectError> {
         let page = Shared::map(programs, ".bss.control", true)?;
         let rest_mask = programs.map("rests")?.max_entries().saturating_sub(1);
-        Ok(Self { page, pass: 0, send_all: true, cpus: possible_cpus(), rest_mask })
+        Ok(Self { page, pass: 0, send_all: true, cpus: possible_cpus(), rest_mask, group_round: 0 })
     }
 
     /// Begins a pass without a cut.
@@ -50,6 +51,7 @@ impl Control {
             send_all: self.send_all.into(),
             cpus: self.cpus,
             rest_mask: self.rest_mask,
+            group_round: self.group_round,
             ..ControlPage::default()
         };
         // All but T, which `begin_cut` writes last: a probe that sees T must find the rest in place.
@@ -86,7 +88,14 @@ impl Control {
     /// The iterator is through.
     pub(crate) fn end(&mut self) {
         // The mask stays: renames, which the probe reports at any time, find the slot of a thread by it.
-        self.page.write_rest(&ControlPage { rest_mask: self.rest_mask, ..ControlPage::default() });
+        // So does the round: groups are named at any time.
+        let (rest_mask, group_round) = (self.rest_mask, self.group_round);
+        self.page.write_rest(&ControlPage { rest_mask, group_round, ..ControlPage::default() });
+    }
+
+    /// From the next pass on the probe sends the names of groups that it sent in another round again.
+    pub(crate) fn set_group_round(&mut self, round: u32) {
+        self.group_round = round;
     }
 
     /// Whether the probe takes a pass to be on.

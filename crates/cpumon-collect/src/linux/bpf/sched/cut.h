@@ -17,7 +17,7 @@ struct control {
 	__u32 send_all; // every thread is sent in full
 	__u32 cpus; // that the pass shows
 	__u32 rest_mask; // slots of `rests` less one
-	__u32 reserved;
+	__u32 group_round; // a name of a group that was sent in another round is sent again
 };
 ASSERT_SIZE(control, 32);
 ASSERT_AT(control, cut_ns, 0);
@@ -26,6 +26,7 @@ ASSERT_AT(control, refresh, 12);
 ASSERT_AT(control, send_all, 16);
 ASSERT_AT(control, cpus, 20);
 ASSERT_AT(control, rest_mask, 24);
+ASSERT_AT(control, group_round, 28);
 
 #define REFRESH_PASSES 16
 

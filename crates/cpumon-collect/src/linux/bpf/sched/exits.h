@@ -2,53 +2,12 @@
 // traces:   last switches, the beginning of each end, and execs, as sched.bpf.c reports them.
 // produces: events in a ring buffer, in the order in which they happened; those that do not fit are summed (lost.h). A thread
 //           that ends between two passes is in no list, so only its event has its final counters.
-// costs:    280 or 400 bytes of the ring buffer an event; docs/probes.md.
+// costs:    288 or 400 bytes of the ring buffer an event; docs/probes.md.
 #pragma once
 
+#include "groups.h"
 #include "lost.h"
 #include "threads.h"
-
-// user space sets the size before it loads this
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 1 << 21);
-} events SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct ring_drops);
-} ring_drops SEC(".maps");
-
-// Counts an event of this kind that did not fit.
-static __noinline int count_drop(__u32 kind)
-{
-	__u32 zero = 0;
-	struct ring_drops *drops = bpf_map_lookup_elem(&ring_drops, &zero);
-
-	if (!drops)
-		return 0;
-	if (kind == EVENT_EXIT)
-		__sync_fetch_and_add(&drops->exits, 1);
-	else if (kind == EVENT_EXEC)
-		__sync_fetch_and_add(&drops->execs, 1);
-	else if (kind == EVENT_ENDING)
-		__sync_fetch_and_add(&drops->endings, 1);
-	else
-		__sync_fetch_and_add(&drops->cuts, 1);
-	return 0;
-}
-
-// Wakes user space only when the buffer is half full; otherwise the next snapshot empties it.
-static __always_inline __u64 wakeup(void)
-{
-	__u64 waiting = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA);
-	__u64 size = bpf_ringbuf_query(&events, BPF_RB_RING_SIZE);
-
-	return waiting > size / 2 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
-}
 
 // The last quarter of the buffer is kept for ends of processes and for execs: a process with thousands of threads that is killed
 // must not take the names of all others that end in the same moment.
@@ -116,7 +75,11 @@ static __always_inline void identify(struct task_record *record, const struct th
 static __noinline bool send_exit(struct task_struct *task, const struct thread *thread, __u32 kind, __u64 cut)
 {
 	struct exit_event *event = NULL;
+	__u64 group = 0;
 
+	// Before its exit: who finds the exit has the name of the group.
+	if (kind == EVENT_EXIT && task->signal->live.counter == 0)
+		group = group_of(task);
 	if (!is_kept_for_others(task))
 		event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
@@ -127,6 +90,7 @@ static __noinline bool send_exit(struct task_struct *task, const struct thread *
 	event->threads_left = task->signal->live.counter;
 	event->end_ns = bpf_ktime_get_boot_ns();
 	event->cut_ns = cut;
+	event->group = group;
 	fill_record(&event->task, task);
 	if (thread)
 		identify(&event->task, thread, kind == EVENT_CUT ? cut : NEVER);

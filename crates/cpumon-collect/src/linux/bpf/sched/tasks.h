@@ -253,6 +253,8 @@ int each_task(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
+	if (ctx->meta->seq_num == 0)
+		find_group_roots();
 	// The first tasks bring all CPUs along.
 	if (probes & PROBE_SCHED && ctx->meta->seq_num * CPUS_A_TASK < control.cpus) {
 		__u32 first = ctx->meta->seq_num * CPUS_A_TASK;

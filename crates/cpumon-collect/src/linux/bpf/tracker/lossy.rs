@@ -136,7 +136,7 @@ impl Host {
         shown: Option<&TaskRecord>,
     ) -> bool {
         let end_ns = (self.second + 1) * SECOND - 1;
-        let exit = Event::Exit(ExitEvent { kind: 1, threads_left: 0, end_ns, cut_ns: 0, task });
+        let exit = Event::Exit(ExitEvent { kind: 1, threads_left: 0, end_ns, cut_ns: 0, group: 0, task });
         match step.fate {
             Fate::Arrives => events.push(exit),
             Fate::Doubled => events.extend([exit.clone(), exit]),

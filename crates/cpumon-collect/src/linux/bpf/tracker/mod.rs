@@ -5,6 +5,7 @@ use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, born_from_ns
 
 use super::super::procinfo::{About, InfoCache};
 use super::lifecycle::exits::Exits;
+use super::lifecycle::groups::Groups;
 use super::lifecycle::names::ExecNames;
 use super::lifecycle::renames::{Rename, Renames};
 use super::pass::{Pass, Place};
@@ -30,6 +31,7 @@ pub(crate) struct Tracker {
     ended_leaders: Vec<TaskRecord>,
     exits: Exits,
     names: ExecNames,
+    groups: Groups,
     renames: Renames,
     lost: LostExits,
     /// `lost` as one settled thread.
@@ -61,6 +63,11 @@ impl Tracker {
     /// The live threads of the last pass, settled, ascending by key.
     pub(crate) fn before(&self) -> &Pass {
         &self.before
+    }
+
+    /// The control groups that exits are in.
+    pub(crate) fn groups(&mut self) -> &mut Groups {
+        &mut self.groups
     }
 
     /// What the last pass found.
@@ -112,7 +119,7 @@ impl Tracker {
         self.merge(records, lost.count != self.lost.count, into);
         self.list_processes(records, infos, into);
         // After the processes are listed: an exit shares the name of its process.
-        self.exited_rows += &self.exits.report(&self.names, infos, into);
+        self.exited_rows += &self.exits.report(&self.names, &self.groups, infos, into);
         self.count(lost, into);
         self.names.end_pass();
         // After the merge, when `records` has the threads on their way out as well.
@@ -156,7 +163,7 @@ impl Tracker {
             task.process_start_ns = self.process_start(earlier, &task);
         }
         task.settle(earlier);
-        self.exits.push(task, exit.end_ns, exit.threads_left);
+        self.exits.push(&ExitEvent { task, ..*exit });
     }
 
     /// For a thread that outlived its leader.
@@ -187,7 +194,12 @@ impl Tracker {
             let mut ended = TaskRecord { tid: old.tid, start_ns: old.start_ns, ..exec.task };
             ended.settle(Some(&old));
             // 1 thread left: the process lives on, so this exit must not end it.
-            self.exits.push(ended, exec.at_ns, 1);
+            self.exits.push(&ExitEvent {
+                task: ended,
+                end_ns: exec.at_ns,
+                threads_left: 1,
+                ..ExitEvent::default()
+            });
         }
         // A thread that no snapshot showed under its old id takes all its counters to the new one.
         let rename = Rename::new(exec, old.is_some());

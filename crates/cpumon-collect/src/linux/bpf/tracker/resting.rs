@@ -76,7 +76,8 @@ impl Host {
     fn go_on(&mut self) -> Vec<Event> {
         self.pass += 1;
         let end_ns = self.pass * SECOND;
-        let exit = |task| Event::Exit(ExitEvent { kind: 1, threads_left: 1, end_ns, cut_ns: 0, task });
+        let exit =
+            |task| Event::Exit(ExitEvent { kind: 1, threads_left: 1, end_ns, cut_ns: 0, group: 0, task });
         let mut events: Vec<Event> = self.on_their_way.drain(..).map(exit).collect();
         let ending = std::mem::take(&mut self.ending);
         self.threads.retain(|task| !ending.contains(&task.tid));

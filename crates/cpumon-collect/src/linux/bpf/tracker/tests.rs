@@ -35,11 +35,11 @@ fn task(tid: u32, pid: u32, run_ms: u64) -> TaskRecord {
 }
 
 fn exit(task: TaskRecord, end_ns: u64, threads_left: u32) -> Event {
-    Event::Exit(ExitEvent { kind: 1, threads_left, end_ns, cut_ns: 0, task })
+    Event::Exit(ExitEvent { kind: 1, threads_left, end_ns, cut_ns: 0, group: 0, task })
 }
 
 fn ending(task: TaskRecord) -> Event {
-    Event::Ending(ExitEvent { kind: 3, threads_left: 0, end_ns: 0, cut_ns: 0, task })
+    Event::Ending(ExitEvent { kind: 3, threads_left: 0, end_ns: 0, cut_ns: 0, group: 0, task })
 }
 
 fn exec(task: TaskRecord, old_tid: u32, at_ns: u64, program: &str) -> Event {

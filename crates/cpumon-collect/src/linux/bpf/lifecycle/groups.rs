@@ -1,0 +1,156 @@
+//! The control groups of processes that ended before their files in /proc were read. The probe sends each group's path once, before
+//! the first exit in it, so that nothing has to be searched for, and groups that are removed meanwhile have their names.
+//!
+//! # Bounds
+//! Where the names take more than [`MAX_BYTES`], the next round begins: the probe sends the name of each group again when a process
+//! ends in it. Until then those of the round before are there. So two rounds and what one pass brings ([`NewGroups`]) are the most.
+
+use std::collections::HashMap;
+use std::mem::take;
+
+use super::super::records::group::GroupEvent;
+use crate::parse;
+
+/// Names of one round, bytes.
+const MAX_BYTES: usize = 1 << 20;
+/// What a name takes beside its text, with its place in the map; about.
+const ENTRY_BYTES: usize = 100;
+
+/// A control group.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Group {
+    /// As /proc/PID/cgroup shows it.
+    pub(crate) path: Box<str>,
+    /// Container or systemd unit that the path names; empty if none.
+    pub(crate) container: Box<str>,
+}
+
+/// Names that arrived since the last pass.
+#[derive(Debug, Default)]
+pub(crate) struct NewGroups {
+    list: Vec<GroupEvent>,
+    bytes: usize,
+    /// Some did not fit: the probe must send them again.
+    has_overflown: bool,
+}
+
+impl NewGroups {
+    pub(crate) fn push(&mut self, group: GroupEvent) {
+        let bytes = self.bytes + ENTRY_BYTES + group.path.len();
+        if bytes > MAX_BYTES {
+            self.has_overflown = true;
+            return;
+        }
+        self.bytes = bytes;
+        self.list.push(group);
+    }
+}
+
+#[derive(Default)]
+struct Round {
+    groups: HashMap<u64, Group>,
+    bytes: usize,
+}
+
+/// Control groups by their numbers.
+#[derive(Default)]
+pub(crate) struct Groups {
+    now: Round,
+    before: Round,
+    round: u32,
+    has_overflown: bool,
+}
+
+impl Groups {
+    /// Takes the names that arrived.
+    pub(crate) fn learn(&mut self, new: &mut NewGroups) {
+        self.has_overflown |= take(&mut new.has_overflown);
+        new.bytes = 0;
+        for GroupEvent { number, path } in new.list.drain(..) {
+            self.now.bytes += ENTRY_BYTES + path.len();
+            let container = parse::container_name(&path).into();
+            if let Some(old) = self.now.groups.insert(number, Group { path, container }) {
+                self.now.bytes -= ENTRY_BYTES + old.path.len();
+            }
+        }
+        new.list.shrink_to(8);
+    }
+
+    /// `None`: the name is not known, or `number` is 0.
+    pub(crate) fn find(&self, number: u64) -> Option<&Group> {
+        self.now.groups.get(&number).or_else(|| self.before.groups.get(&number))
+    }
+
+    /// Ends a pass; returns the round, which the probe needs before the next one.
+    pub(crate) fn end_pass(&mut self) -> u32 {
+        if take(&mut self.has_overflown) || self.now.bytes > MAX_BYTES {
+            self.before = take(&mut self.now);
+            self.round = self.round.wrapping_add(1);
+        }
+        self.round
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn learn(groups: &mut Groups, names: impl IntoIterator<Item = (u64, String)>) {
+        let mut new = NewGroups::default();
+        names.into_iter().for_each(|(number, path)| new.push(GroupEvent { number, path: path.into() }));
+        groups.learn(&mut new);
+        assert_eq!((new.list.len(), new.bytes, new.has_overflown), (0, 0, false));
+    }
+
+    fn path(groups: &Groups, number: u64) -> Option<&str> {
+        groups.find(number).map(|group| &*group.path)
+    }
+
+    #[test]
+    fn a_group_has_its_path_and_its_container() {
+        let mut groups = Groups::default();
+        let id = "0123456789abcdef".repeat(4);
+        learn(&mut groups, [(7, format!("/docker/{id}")), (1 << 62 | 7, "/a\u{1b}[2J".to_owned())]);
+        let expected = Group { path: format!("/docker/{id}").into(), container: "0123456789ab".into() };
+        assert_eq!(groups.find(7), Some(&expected));
+        assert_eq!(path(&groups, 1 << 62 | 7), Some("/a\u{1b}[2J"), "a hierarchy counts for itself");
+        assert_eq!((groups.find(0), groups.find(8), groups.find(u64::MAX)), (None, None, None));
+        learn(&mut groups, [(7, "/renamed".to_owned())]);
+        assert_eq!(path(&groups, 7), Some("/renamed"));
+    }
+
+    #[test]
+    fn of_a_storm_of_groups_two_rounds_are_the_most() {
+        let mut groups = Groups::default();
+        let long = "x".repeat(4000);
+        let (mut rounds, mut next) = (0, 1);
+        for _ in 0..100 {
+            learn(&mut groups, (next..next + 100).map(|number| (number, format!("/{number}{long}"))));
+            assert!(path(&groups, next).is_some() && path(&groups, next + 99).is_some());
+            next += 100;
+            let last = rounds;
+            rounds = groups.end_pass();
+            assert!(path(&groups, next - 1).is_some(), "what came last survives the end of the round");
+            assert!(rounds - last <= 1);
+            assert!(groups.now.bytes <= MAX_BYTES && groups.before.bytes <= 2 * MAX_BYTES);
+            assert!(groups.now.groups.len() + groups.before.groups.len() <= 2 * 362);
+        }
+        assert!(rounds > 20, "{rounds}");
+        assert_eq!(path(&groups, 1), None, "the probe sends it again");
+    }
+
+    #[test]
+    fn names_that_do_not_fit_are_asked_for_again() {
+        let mut groups = Groups::default();
+        learn(&mut groups, [(1, "/a".to_owned())]);
+        assert_eq!(groups.end_pass(), 0);
+        let many = (0..20_000).map(|number| (100 + number, "/short".to_owned()));
+        learn(&mut groups, many);
+        assert_eq!((path(&groups, 100), path(&groups, 20_099)), (Some("/short"), None));
+        assert_eq!(groups.end_pass(), 1, "another round");
+        assert_eq!(path(&groups, 1), Some("/a"), "until the next one");
+        assert_eq!(groups.end_pass(), 1);
+        learn(&mut groups, [(1, "/a".to_owned()), (20_099, "/short".to_owned())]);
+        assert_eq!(path(&groups, 20_099), Some("/short"));
+    }
+}

@@ -1,0 +1,183 @@
+// Control groups of processes that end.
+// traces:   nothing itself; the last switch of a process's last thread, as exits.h reports it.
+// produces: the number of the group that the process is in, and once for each group, before the first exit in it, its path. A process that
+//           lives for a few ms has no files in /proc any more when user space would read its group, and the group may be gone as well.
+// costs:    a lookup for each process that ends; docs/probes.md. A walk up to the root for each new group.
+//
+// A task leaves its group's list before its last switch, but keeps its css_set, and with it the groups, until it is freed.
+#pragma once
+
+#include "cut.h"
+#include "events.h"
+
+// Control groups one inside the other, at most; hierarchies at most.
+#define MAX_DEPTH 32
+#define MAX_LINKS 32
+// NAME_MAX and a NUL.
+#define GROUP_NAME_BYTES 256
+
+// As the namespace of user space has them: it shows paths from these on. 0: not known yet.
+static __u64 group_roots[HIERARCHIES] SEC(".bss.groups");
+// Address of systemd's hierarchy, if there is one.
+static __u64 systemd_root SEC(".bss.groups");
+
+// The groups of which the name was sent, and in which round.
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u32);
+} sent_groups SEC(".maps");
+
+// Too large for the stack. Switches are not interrupted by others.
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct group_event);
+} group_events SEC(".maps");
+
+// The group of a hierarchy without controllers is in a list only. `is_search`: which hierarchy it is shall be found out.
+static __noinline struct kernfs_node *systemd_node(struct css_set *set, bool is_search)
+{
+	struct list_head *head = __builtin_preserve_access_index(&set->cgrp_links), *at = BPF_CORE_READ(head, next);
+
+	for (int i = 0; i < MAX_LINKS && at != head; i++) {
+		struct cgrp_cset_link *link = (void *)at - bpf_core_field_offset(struct cgrp_cset_link, cgrp_link);
+		struct cgroup *group = BPF_CORE_READ(link, cgrp);
+		struct cgroup_root *root = BPF_CORE_READ(group, root);
+
+		bool is_it = (__u64)root == systemd_root;
+
+		if (is_search) {
+			static const char systemd[8] = "systemd";
+			char name[8] = {};
+
+			bpf_probe_read_kernel(name, sizeof(name), __builtin_preserve_access_index(&root->name));
+			is_it = *(__u64 *)name == *(const __u64 *)systemd;
+		}
+		if (is_it) {
+			systemd_root = (__u64)root;
+			return BPF_CORE_READ(group, kn);
+		}
+		at = BPF_CORE_READ(at, next);
+	}
+	if (is_search)
+		systemd_root = 0;
+	return NULL;
+}
+
+// The directory of a group in a hierarchy; NULL: there is none.
+static __always_inline struct kernfs_node *node_in(struct css_set *set, __u64 hierarchy, bool is_search)
+{
+	struct cgroup *v2 = BPF_CORE_READ(set, dfl_cgrp), *v1;
+	struct cgroup_subsys_state *state = NULL;
+	void *states = __builtin_preserve_access_index(&set->subsys);
+
+	if (hierarchy == GROUPS_V2)
+		return BPF_CORE_READ(v2, kn);
+	if (hierarchy == GROUPS_V1_SYSTEMD)
+		return is_search || systemd_root ? systemd_node(set, is_search) : NULL;
+	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id))
+		return NULL;
+	states += bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id) * sizeof(state);
+	bpf_probe_read_kernel(&state, sizeof(state), states);
+	v1 = BPF_CORE_READ(state, cgroup);
+	return BPF_CORE_READ(v1, root) == BPF_CORE_READ(v2, root) ? NULL : BPF_CORE_READ(v1, kn);
+}
+
+static __always_inline bool has_groups(struct task_struct *task)
+{
+	return bpf_core_field_exists(task->cgroups) && bpf_core_field_exists(((struct kernfs_node *)0)->id);
+}
+
+// Notes where the paths begin that user space, which is reading, finds in /proc.
+static __noinline int find_group_roots(void)
+{
+	struct task_struct *reader = (void *)bpf_get_current_task();
+	struct css_set *set;
+
+	if (!has_groups(reader))
+		return 0;
+	set = BPF_CORE_READ(reader, nsproxy, cgroup_ns, root_cset);
+#pragma unroll
+	for (__u64 hierarchy = 0; hierarchy < HIERARCHIES; hierarchy++) {
+		struct kernfs_node *node = node_in(set, hierarchy, true);
+
+		group_roots[hierarchy] = node ? BPF_CORE_READ(node, id) : 0;
+	}
+	return 0;
+}
+
+static __always_inline struct kernfs_node *above(struct kernfs_node *node)
+{
+	if (bpf_core_field_exists(node->__parent))
+		return BPF_CORE_READ(node, __parent);
+	return BPF_CORE_READ((struct kernfs_node___older *)node, parent);
+}
+
+// Sends the path up to this root. False if it did not fit the buffer; one that is deeper, longer, or not below the root is not sent.
+static __noinline bool send_group(struct kernfs_node *node, __u64 group, __u64 root)
+{
+	__u32 zero = 0, bytes = 0, size;
+	struct group_event *event = bpf_map_lookup_elem(&group_events, &zero);
+
+	if (!event)
+		return false;
+	for (int depth = 0; depth < MAX_DEPTH && node && BPF_CORE_READ(node, id) != root; depth++) {
+		const char *name = BPF_CORE_READ(node, name);
+		long length;
+
+		if (bytes > GROUP_PATH_BYTES - GROUP_NAME_BYTES)
+			return true;
+		length = bpf_probe_read_kernel_str(event->names + bytes, GROUP_NAME_BYTES, name);
+		if (length <= 0)
+			return true;
+		bytes += length;
+		node = above(node);
+	}
+	if (!node || BPF_CORE_READ(node, id) != root || bytes > GROUP_PATH_BYTES)
+		return true;
+	event->kind = EVENT_GROUP;
+	event->bytes = bytes;
+	event->group = group;
+	size = __builtin_offsetof(struct group_event, names) + bytes;
+	// The shortest event is an exit: by it user space reckons how many the buffer holds.
+	if (size < sizeof(struct exit_event))
+		size = sizeof(struct exit_event);
+	if (!bpf_ringbuf_output(&events, event, size, wakeup()))
+		return true;
+	count_drop(EVENT_GROUP);
+	return false;
+}
+
+// The number of the task's group; 0: not known.
+static __noinline __u64 group_of(struct task_struct *task)
+{
+	__u64 group = group_roots[GROUPS_V2], root = group;
+	struct kernfs_node *node = NULL;
+	struct css_set *set;
+	__u32 *round, now = control.group_round;
+
+	if (!has_groups(task) || !group)
+		return 0;
+	set = task->cgroups;
+#pragma unroll
+	for (__u64 hierarchy = 0; hierarchy < HIERARCHIES; hierarchy++) {
+		struct kernfs_node *here = node_in(set, hierarchy, false);
+		__u64 id = here ? BPF_CORE_READ(here, id) : 0;
+
+		if (hierarchy == GROUPS_V2)
+			node = here;
+		if (!id || id == group_roots[hierarchy])
+			continue;
+		root = group_roots[hierarchy];
+		group = id | hierarchy << HIERARCHY_SHIFT;
+		node = here;
+		break;
+	}
+	round = bpf_map_lookup_elem(&sent_groups, &group);
+	if ((!round || *round != now) && send_group(node, group, root))
+		bpf_map_update_elem(&sent_groups, &group, &now, BPF_ANY);
+	return group;
+}
