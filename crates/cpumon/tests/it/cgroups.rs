@@ -16,6 +16,11 @@ const TOLERANCE: f64 = 0.005;
 /// Ends within a job of a second: one that has only begun when it is stopped was not seen by a pass.
 const BURN: Duration = Duration::from_millis(7_700);
 
+/// Processes that live for about a ms.
+const STORM: usize = 1_500;
+/// Id of a made-up container.
+const CONTAINER: &str = "9ec39b91f3d70e1beff50a308f77067065ea6be0d91a3378375056cd4422cf3d";
+
 /// The root of cgroup v2, also where v1 is mounted beside it.
 fn root() -> Option<&'static Path> {
     let roots = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"].map(Path::new);
@@ -83,10 +88,13 @@ fn a_report_by_cgroup_has_the_cpu_time_of_the_kernel() {
     let Some(root) = root().filter(|_| is_root()) else {
         return say_skipped("it needs root and cgroup v2");
     };
-    // One burns; the other burns in processes that live for a second. Those that are gone before a pass can read their cgroup have none.
+    // One burns; one burns in processes that live for a second, one in processes that are gone before a pass can read their cgroup.
+    let container = format!("docker-{CONTAINER}.scope");
+    let storm = format!("i=0; while [ $i -lt {STORM} ]; do /bin/true; i=$((i+1)); done; sleep 600");
     let mut groups = [
         Group::new(root, "burn", "while :; do :; done"),
         Group::new(root, "jobs", "while :; do timeout 1 sh -c 'while :; do :; done'; done"),
+        Group::new(root, &container, &storm),
     ];
     let serve = Serve::start(&["--interval", "250ms"]);
     let stored = || serve.status()["store"]["written"].as_u64();
@@ -103,38 +111,34 @@ fn a_report_by_cgroup_has_the_cpu_time_of_the_kernel() {
         return say_skipped("BPF is not permitted here");
     }
     let since = cpumon_store::wall_now_ns().to_string();
-    let before = [0, 1].map(|at: usize| groups[at].usage_ns());
+    let before = [0, 1, 2].map(|at: usize| groups[at].usage_ns());
     groups.iter_mut().for_each(Group::start);
     std::thread::sleep(BURN);
     groups.iter_mut().for_each(Group::stop);
-    let used = [0, 1].map(|at: usize| groups[at].usage_ns() - before[at]);
+    let used = [0, 1, 2].map(|at: usize| groups[at].usage_ns() - before[at]);
     let written = stored().unwrap();
     eventually("the end of it in the store", || stored().filter(|now| *now > written + 4));
-    let command = [
-        "report",
-        "--store",
-        serve.store(),
-        "--since",
-        &since,
-        "--by",
-        "cgroup",
-        "--limit",
-        "1000",
-        "--json",
-    ];
-    let rows: Vec<Value> = serde_json::from_str(&ok(&command)).unwrap();
+    let rows = report(&serve, &since, "cgroup");
     for (group, used_ns) in groups.iter().zip(used) {
-        let row = rows.iter().find(|row| row["name"] == *group.path()).unwrap();
-        let run_ns = row["run_ns"].as_i64().unwrap();
-        let off = (run_ns - used_ns) as f64 / used_ns as f64;
-        println!(
-            "{}: {run_ns} ns in the report, {used_ns} ns in cpu.stat, {:+.3} %",
-            group.path(),
-            off * 100.0
-        );
-        assert!(off.abs() <= TOLERANCE, "{}: {run_ns} and {used_ns}: {off}", group.path());
+        assert_is_near(&rows, &group.path(), used_ns);
     }
+    assert_is_near(&report(&serve, &since, "container"), &CONTAINER[..12], used[2]);
     serve.stop();
+}
+
+fn report(serve: &Serve, since: &str, by: &str) -> Vec<Value> {
+    let store = serve.store();
+    let command = ["report", "--store", store, "--since", since, "--by", by, "--limit", "1000", "--json"];
+    serde_json::from_str(&ok(&command)).unwrap()
+}
+
+/// The row of this name has as much CPU time as the kernel counted.
+fn assert_is_near(rows: &[Value], name: &str, used_ns: i64) {
+    let row = rows.iter().find(|row| row["name"] == *name).unwrap();
+    let run_ns = row["run_ns"].as_i64().unwrap();
+    let off = (run_ns - used_ns) as f64 / used_ns as f64;
+    println!("{name}: {run_ns} ns in the report, {used_ns} ns in cpu.stat, {:+.3} %", off * 100.0);
+    assert!(off.abs() <= TOLERANCE, "{name}: {run_ns} and {used_ns}: {off}");
 }
 
 struct KillOnDrop(Child);

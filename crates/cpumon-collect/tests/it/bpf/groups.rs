@@ -1,0 +1,145 @@
+//! Control groups of processes that ended, and mostly were removed with them, before a pass could read anything of them.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use cpumon_collect::Opened;
+use cpumon_model::{ExitSample, Probes, Snapshot};
+
+use super::bpf;
+use super::support::{LAST_SWITCH, pass};
+use crate::skip::say_skipped;
+
+super::twice! {
+    exits_are_in_the_group_that_they_ended_in
+    a_group_deeper_than_is_sent_is_unknown
+}
+
+/// Where each hierarchy is mounted of which a path is shown: v2, v1 with the controller `cpu`, systemd's own.
+fn mounts() -> Vec<PathBuf> {
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let place = |line: &str| {
+        let (mount, rest) = line.split_once(" - ")?;
+        let mut rest = rest.split(' ');
+        let (kind, options) = (rest.next()?, rest.nth(1)?);
+        let is_shown = options.split(',').any(|option| matches!(option, "cpu" | "name=systemd"));
+        let is_whole = mount.split(' ').nth(3)? == "/";
+        (is_whole && (kind == "cgroup2" || kind == "cgroup" && is_shown))
+            .then(|| mount.split(' ').nth(4).map(PathBuf::from))?
+    };
+    mounts.lines().filter_map(place).collect()
+}
+
+/// A directory in a hierarchy, removed when dropped.
+struct Group {
+    dir: PathBuf,
+    path: String,
+}
+
+impl Group {
+    /// `None`: this process may not.
+    fn new(mount: &Path, name: &str) -> Option<Self> {
+        let path = format!("/cpumon-it-{}-{name}", std::process::id());
+        let dir = mount.join(&path[1..]);
+        std::fs::create_dir(&dir).ok().map(|()| Self { dir, path })
+    }
+
+    fn add(&self, pid: u32) {
+        std::fs::write(self.dir.join("cgroup.procs"), pid.to_string()).unwrap();
+    }
+
+    /// Runs a process in it, for about a ms.
+    fn run(&self) -> u32 {
+        let script = "echo $$ > \"$0\" && exec true";
+        let procs = self.dir.join("cgroup.procs");
+        let mut child = Command::new("sh").args(["-c", script]).arg(procs).spawn().unwrap();
+        assert!(child.wait().unwrap().success());
+        child.id()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // A process leaves its group a little after it was waited for.
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.dir).is_ok() {
+                return;
+            }
+            std::thread::sleep(LAST_SWITCH / 10);
+        }
+    }
+}
+
+/// The next pass, and the exit of this process in it.
+fn last_of(source: &mut Opened, pid: u32) -> ExitSample {
+    std::thread::sleep(LAST_SWITCH);
+    exit_of(&pass(source), pid).clone()
+}
+
+fn exit_of(snapshot: &Snapshot, pid: u32) -> &ExitSample {
+    let is_it = |exit: &&ExitSample| exit.thread.process.pid == pid;
+    snapshot.exits.iter().rfind(is_it).unwrap_or_else(|| panic!("no exit of {pid}"))
+}
+
+fn exits_are_in_the_group_that_they_ended_in(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
+    let group = |mount: &PathBuf, name: &str| Group::new(mount, name);
+    let mounts: Vec<_> = mounts().into_iter().filter(|mount| group(mount, "try").is_some()).collect();
+    if mounts.is_empty() {
+        return say_skipped("it may not make control groups");
+    }
+    // Where the paths begin is known from the first pass on.
+    pass(&mut source);
+    let mut ended = Vec::new();
+    for mount in &mounts {
+        for number in 0..60 {
+            let group = group(mount, &format!("{number}-\u{1b}[31m docker-{}", "ab".repeat(32))).unwrap();
+            ended.push((group.run(), group.path.clone()));
+        }
+    }
+    std::thread::sleep(LAST_SWITCH);
+    let snapshot = pass(&mut source);
+    for (pid, path) in &ended {
+        let exit = exit_of(&snapshot, *pid);
+        assert_eq!((&*exit.info.cgroup, &*exit.info.container), (&**path, "abababababab"));
+        assert!(exit.ends_process);
+        assert_eq!((exit.parent_pid, &*exit.info.name), (std::process::id(), "true"));
+        assert_eq!((exit.info.uid, &*exit.info.user), (0, "root"));
+    }
+
+    // One that a pass has read, and that is moved before it ends.
+    let groups = ["first", "second"].map(|name| group(&mounts[0], name).unwrap());
+    let mut child = Command::new("sh").args(["-c", "read line"]).stdin(Stdio::piped()).spawn().unwrap();
+    groups[0].add(child.id());
+    let snapshot = pass(&mut source);
+    let read = snapshot.processes.iter().find(|process| process.key.pid == child.id()).unwrap();
+    assert_eq!(*read.info.cgroup, *groups[0].path);
+    groups[1].add(child.id());
+    child.stdin.take().unwrap().write_all(b"go\n").unwrap();
+    child.wait().unwrap();
+    let exit = last_of(&mut source, child.id());
+    assert_eq!((&*exit.info.cgroup, &*exit.info.name), (&*groups[1].path, &*read.info.name));
+}
+
+fn a_group_deeper_than_is_sent_is_unknown(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
+    let Some(top) = mounts().first().and_then(|mount| Group::new(mount, "deep")) else {
+        return say_skipped("it may not make control groups");
+    };
+    pass(&mut source);
+    let mut groups = vec![top];
+    for _ in 0..32 {
+        let above = groups.last().unwrap();
+        let (dir, path) = (above.dir.join("x"), format!("{}/x", above.path));
+        std::fs::create_dir(&dir).unwrap();
+        groups.push(Group { dir, path });
+    }
+    let (deepest, nearer) = (groups[32].run(), groups[31].run());
+    std::thread::sleep(LAST_SWITCH);
+    let snapshot = pass(&mut source);
+    let info = &exit_of(&snapshot, deepest).info;
+    assert_eq!((&*info.cgroup, &*info.container), ("", ""));
+    assert_eq!(*exit_of(&snapshot, nearer).info.cgroup, *groups[31].path);
+    while groups.pop().is_some() {}
+}
