@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cpumon_tui::{Feed, Options};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use signal_hook::{flag, low_level};
 
@@ -39,12 +40,20 @@ pub fn show(mut feed: Box<dyn Feed + Send>, options: Options) -> anyhow::Result<
             Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the screen thread panicked")),
             Err(RecvTimeoutError::Timeout) => {}
         }
-        if stop.load(Ordering::Relaxed)
+        if (stop.load(Ordering::Relaxed) || is_terminal_gone())
             && Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + GRACE)
         {
             return Ok(());
         }
     }
+}
+
+/// Whether the terminal was closed. A program without a controlling terminal, as `su -c` starts it, gets no SIGHUP then.
+fn is_terminal_gone() -> bool {
+    let input = std::io::stdin();
+    let mut polled = [PollFd::new(&input, PollFlags::empty())];
+    let is_polled = poll(&mut polled, Some(&Timespec::default())).is_ok();
+    is_polled && polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Stops all threads until the shell continues them. Without a shell that could, the kernel ignores the signal.

@@ -142,10 +142,20 @@ fn without_a_command_it_shows_this_machine() {
 /// It looped on the closed terminal with one CPU until it was killed.
 #[test]
 fn a_terminal_that_goes_away_ends_it() {
+    ends_with_its_terminal("sh");
+}
+
+/// `su -c` starts a session of its own, which gets no SIGHUP.
+#[test]
+fn a_terminal_that_goes_away_without_a_signal_ends_it_too() {
+    ends_with_its_terminal("setsid -w sh");
+}
+
+fn ends_with_its_terminal(shell: &str) {
     let dir = tempfile::tempdir().unwrap();
     let pid_file = dir.path().join("pid");
     let binary = env!("CARGO_BIN_EXE_cpumon");
-    let script = format!("echo $$ > {}; exec {binary} top --source procfs", pid_file.display());
+    let script = format!("{shell} -c 'echo $$ > {}; exec {binary} top --source procfs'", pid_file.display());
     let Some(tmux) = Tmux::start(&script) else { return };
     tmux.wait_for("the grid", |screen| screen.contains("capacity"));
     let pid = std::fs::read_to_string(&pid_file).unwrap();
