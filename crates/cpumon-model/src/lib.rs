@@ -42,6 +42,7 @@ mod name;
 mod open_waits;
 mod recent;
 mod resting;
+mod sched_event;
 mod sched_times;
 mod sched_values;
 mod screen_columns;
@@ -87,6 +88,7 @@ pub use name::Comm;
 pub use open_waits::{OpenWaits, WaitBuffers, WaitPlace};
 pub use recent::Recent;
 pub use resting::Resting;
+pub use sched_event::{Leaves, SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 pub use sched_times::{SchedDelta, SchedTimes};
 pub use screen_columns::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
 pub use snapshot::{
