@@ -40,7 +40,7 @@ const PROGRAMS: [(&str, Probes); 10] = [
 const WAKEUPS: [&str; 2] = ["on_wakeup", "on_wakeup_new"];
 const OWN_WAKEUPS: u32 = 0x1_0000;
 
-/// The kernel's function that gives an address a type without a call, and what says that this kernel has it; waits.h: `regs_of`.
+/// The kernel's function that gives an address a type without a call, and what says that this kernel has it; reasons.h: `regs_of`.
 const CAST: &str = "bpf_rdonly_cast";
 const CAN_CAST: u32 = 0x2_0000;
 
@@ -128,9 +128,7 @@ fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object,
         if !has_reachable_queues(&btf) {
             constant |= OWN_WAKEUPS;
         }
-        if btf.type_by_name::<Func<'_>>(CAST).is_some() {
-            constant |= CAN_CAST;
-        }
+        constant |= casts_of(&btf);
     }
     for mut program in object.progs_mut() {
         let Some(name) = program.name().to_str() else { continue };
@@ -187,6 +185,11 @@ fn has_reachable_queues(btf: &Btf<'_>) -> bool {
     has_member(btf, "cfs_rq", "rq")
 }
 
+/// `CAN_CAST`, if this kernel can.
+pub(crate) fn casts_of(btf: &Btf<'_>) -> u32 {
+    if btf.type_by_name::<Func<'_>>(CAST).is_some() { CAN_CAST } else { 0 }
+}
+
 fn has_member(btf: &Btf<'_>, kind: &str, field: &str) -> bool {
     let Some(kind) = btf.type_by_name::<Struct<'_>>(kind) else { return false };
     kind.iter().any(|member| member.name.is_some_and(|name| name == field))
@@ -231,7 +234,7 @@ fn rest_slots() -> u32 {
 }
 
 /// CPUs that may ever come online.
-pub(super) fn possible_cpus() -> u32 {
+pub(crate) fn possible_cpus() -> u32 {
     let listed = std::fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = listed.trim_end().rsplit(['-', ',']).next().and_then(|last| last.parse::<u32>().ok());
     let online = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);

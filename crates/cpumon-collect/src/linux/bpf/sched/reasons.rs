@@ -1,21 +1,21 @@
-//! Makes [`WaitReason`]s, which mean the same on every machine, of what the probe notes at a switch (waits.h)
+//! Makes [`WaitReason`]s, which mean the same on every machine, of what the probe notes at a switch (reasons.h)
 //! in the machine's own numbers.
 
 use cpumon_model::WaitReason;
 
-/// waits.h: `WAIT_OTHER`.
+/// reasons.h: `WAIT_OTHER`.
 pub(super) const OTHER: u16 = 0x9000;
 
 const CLASS: u16 = 0xf000;
 const NUMBER: u16 = 0x0fff;
-/// waits.h: `WAIT_NO_SYSCALL`.
+/// reasons.h: `WAIT_NO_SYSCALL`.
 const NO_SYSCALL: u16 = 0x0fff;
 
 /// Calls that wait uninterruptibly for a child, not for a disk.
 const CLONES: [&str; 3] = ["vfork", "clone", "clone3"];
 
 /// What a reason of the probe means.
-pub(super) fn reason_of(noted: u16) -> WaitReason {
+pub(crate) fn reason_of(noted: u16) -> WaitReason {
     match noted & CLASS {
         0 => WaitReason::NONE,
         0x1000 => call(noted & NUMBER),
