@@ -7,7 +7,7 @@ use std::process::Command;
 use std::{env, fs};
 
 /// Each probe: `src/linux/bpf/NAME/NAME.bpf.c`.
-const PROBES: [&str; 1] = ["sched"];
+const PROBES: [&str; 2] = ["sched", "trace"];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed=build.rs");
