@@ -42,6 +42,8 @@ mod select;
 #[path = "../../../testing/skip.rs"]
 mod skip;
 mod source;
+mod trace;
+mod trace_sink;
 
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
@@ -53,6 +55,8 @@ pub use options::{
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use select::{ParseThreadPatternError, ThreadPattern};
 pub use source::Source;
+pub use trace::TraceRecorder;
+pub use trace_sink::{TraceRecorderOptions, TraceSink};
 
 /// Opens the source that `options` ask for; with [`SourceChoice::Auto`] BPF where it is permitted, else /proc.
 ///

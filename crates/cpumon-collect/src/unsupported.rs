@@ -1,5 +1,7 @@
 //! Platforms without a source: the receiver's side of cpumon builds and runs where nothing can be measured yet.
 
+use std::cell::RefCell;
+use std::rc::Rc;
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -7,6 +9,7 @@ use cpumon_model::{ClockReading, HostInfo, Moment, SourceKind};
 
 use crate::{
     Check, CollectError, Diagnosis, DoctorOptions, Opened, RetainedCapabilities, SourceOptions, Topic,
+    TraceRecorderOptions, TraceSink,
 };
 
 /// There is no source here.
@@ -72,5 +75,33 @@ impl ClockReader {
 
     pub(crate) fn tick_ns() -> u64 {
         0
+    }
+}
+
+/// Cannot be made: nothing records switches here.
+pub(crate) enum Recorder {}
+
+impl Recorder {
+    pub(crate) fn open(
+        _options: TraceRecorderOptions,
+        _sink: Rc<RefCell<dyn TraceSink>>,
+    ) -> Result<Self, CollectError> {
+        Err(CollectError::Unsupported)
+    }
+
+    pub(crate) fn drain(&mut self) -> Result<f64, CollectError> {
+        match *self {}
+    }
+
+    pub(crate) fn stop(&mut self) -> Result<(), CollectError> {
+        match *self {}
+    }
+
+    pub(crate) fn lost(&self) -> u64 {
+        match *self {}
+    }
+
+    pub(crate) fn malformed(&self) -> u64 {
+        match *self {}
     }
 }

@@ -3,7 +3,7 @@
 
 use cpumon_model::{HostInfo, Probes, SourceKind};
 
-pub(crate) use self::bpf::ClockReader;
+pub(crate) use self::bpf::{ClockReader, Recorder};
 pub(crate) use self::clock::now;
 pub(crate) use self::heap::{give_large_lists_back, give_memory_back};
 pub(crate) use self::sandbox::{confine_calls, confine_files};

@@ -22,6 +22,7 @@ mod pass;
 mod records;
 mod ring;
 mod sched;
+mod trace;
 mod tracker;
 
 pub(crate) use clocks::ClockReader;
@@ -30,6 +31,7 @@ pub(super) use ring::ring_bytes;
 pub(super) use sched::wanted;
 #[cfg(test)]
 pub(super) use sched::{refuse_loading, watch_wakeups};
+pub(crate) use trace::Recorder;
 
 use std::path::Path;
 

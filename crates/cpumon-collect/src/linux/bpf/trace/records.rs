@@ -1,0 +1,169 @@
+//! The records of trace.bpf.c, as it lays them out, and what they mean.
+
+use std::mem::offset_of;
+
+use cpumon_model::{
+    Comm, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
+};
+
+use super::super::records::task::whole_us;
+use super::super::records::{Plain, read_plain};
+use super::super::sched::reason_of;
+
+const SWITCH: u8 = 1;
+const WAKING: u8 = 2;
+const MIGRATE: u8 = 3;
+const BORN: u8 = 4;
+const EXIT: u8 = 5;
+const LOST: u8 = 6;
+const TASK: u8 = 7;
+const PROGRAM: u8 = 8;
+
+const LEAVES_ASLEEP: u8 = 1;
+const LEAVES_DEAD: u8 = 2;
+
+/// `PROGRAM_BYTES`.
+const PROGRAM_BYTES: usize = 64;
+
+/// `struct event_record`.
+#[derive(Copy, Clone)]
+#[repr(C)]
+struct EventRecord {
+    at_ns: u64,
+    kind: u8,
+    leaves: u8,
+    cpu: u16,
+    task: u32,
+    other: u32,
+    value: u16,
+    reserved: u16,
+}
+
+/// `struct lost_record`.
+#[derive(Copy, Clone)]
+#[repr(C)]
+struct LostRecord {
+    at_ns: u64,
+    kind: u8,
+    leaves: u8,
+    cpu: u16,
+    task: u32,
+    until_ns: u64,
+    count: u64,
+}
+
+/// `struct task_entry`.
+#[derive(Copy, Clone)]
+#[repr(C)]
+struct TaskEntry {
+    at_ns: u64,
+    kind: u8,
+    is_kernel: u8,
+    cpu: u16,
+    task: u32,
+    start_ns: u64,
+    process_start_ns: u64,
+    tid: u32,
+    pid: u32,
+    comm: [u8; 16],
+    process_comm: [u8; 16],
+    reserved: u64,
+}
+
+/// `struct program_entry`.
+#[derive(Copy, Clone)]
+#[repr(C)]
+struct ProgramEntry {
+    task: TaskEntry,
+    program: [u8; PROGRAM_BYTES],
+}
+
+/// `struct loss`.
+#[derive(Copy, Clone)]
+#[repr(C)]
+pub(super) struct LossEntry {
+    pub(super) count: u64,
+    pub(super) first_ns: u64,
+    pub(super) last_ns: u64,
+    /// Since the recording began.
+    pub(super) total: u64,
+    reserved: [u64; 4],
+}
+
+const _: () = {
+    assert!(size_of::<EventRecord>() == 24 && offset_of!(EventRecord, other) == 16);
+    assert!(size_of::<LostRecord>() == 32 && offset_of!(LostRecord, until_ns) == 16);
+    assert!(size_of::<TaskEntry>() == 80 && offset_of!(TaskEntry, comm) == 40);
+    assert!(size_of::<ProgramEntry>() == 144 && offset_of!(ProgramEntry, program) == 80);
+    assert!(size_of::<LossEntry>() == 64);
+};
+
+/// Marks the types above.
+macro_rules! plain {
+    ($($type:ty),+) => {
+        $(
+            #[expect(unsafe_code, reason = "integers only; sizes asserted above exclude padding")]
+            // SAFETY: integers and arrays of them in `repr(C)`; the sum of the fields is the asserted size.
+            unsafe impl Plain for $type {}
+        )+
+    };
+}
+plain!(EventRecord, LostRecord, TaskEntry, ProgramEntry, LossEntry);
+
+/// A record.
+pub(super) enum Record {
+    Event(SchedEvent),
+    Identity(TraceIdentity),
+}
+
+/// Reads a record; `None` if it is none.
+pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
+    match *bytes.get(offset_of!(EventRecord, kind))? {
+        LOST => read_plain::<LostRecord>(bytes).map(|lost| {
+            let kind = SchedEventKind::Lost { count: lost.count, until_ns: lost.until_ns };
+            Record::Event(SchedEvent { at_ns: lost.at_ns, cpu: lost.cpu, kind })
+        }),
+        TASK => {
+            let entry: TaskEntry = read_plain(bytes)?;
+            Some(Record::Identity(identity(&entry, &entry.process_comm)))
+        }
+        PROGRAM => {
+            let entry: ProgramEntry = read_plain(bytes)?;
+            Some(Record::Identity(identity(&entry.task, &entry.program)))
+        }
+        _ => event(&read_plain(bytes)?).map(Record::Event),
+    }
+}
+
+fn event(record: &EventRecord) -> Option<SchedEvent> {
+    let (task, other) = (TraceTask(record.task), TraceTask(record.other));
+    let kind = match record.kind {
+        SWITCH => {
+            let leaves = match record.leaves {
+                LEAVES_ASLEEP => Leaves::Asleep(reason_of(record.value)),
+                LEAVES_DEAD => Leaves::Dead,
+                _ => Leaves::Ready,
+            };
+            SchedEventKind::Switch { prev: task, next: other, leaves }
+        }
+        WAKING => SchedEventKind::Waking { task, waker: other, cpu: record.value },
+        MIGRATE => SchedEventKind::Migrate { task, to_cpu: record.value },
+        BORN => SchedEventKind::Born { task, parent: other },
+        EXIT => SchedEventKind::Exit { task },
+        _ => return None,
+    };
+    Some(SchedEvent { at_ns: record.at_ns, cpu: record.cpu, kind })
+}
+
+fn identity(entry: &TaskEntry, program: &[u8]) -> TraceIdentity {
+    let program = program.split(|&byte| byte == 0).next().unwrap_or_default();
+    TraceIdentity {
+        task: TraceTask(entry.task),
+        thread: ThreadKey { tid: entry.tid, start_ns: whole_us(entry.start_ns) },
+        process: ProcessKey { pid: entry.pid, start_ns: whole_us(entry.process_start_ns) },
+        comm: Comm::new(&entry.comm),
+        program: program.into(),
+        is_executable: entry.kind == PROGRAM,
+        is_kernel: entry.is_kernel != 0,
+    }
+}

@@ -1,0 +1,25 @@
+//! What a recorder of switches needs from its user: options, and where the events go.
+
+use cpumon_model::{SchedEvent, TraceIdentity};
+
+/// Takes what a [`TraceRecorder`](crate::TraceRecorder) reads.
+pub trait TraceSink {
+    /// An event. Those of one CPU come in the order of their time, except that one may be some µs early or late.
+    fn event(&mut self, event: SchedEvent);
+    /// Who a task is, before its first event, and when it changes.
+    fn identity(&mut self, identity: &TraceIdentity);
+}
+
+/// Options of a [`TraceRecorder`](crate::TraceRecorder).
+#[derive(Copy, Clone, Debug)]
+pub struct TraceRecorderOptions {
+    /// Memory in the kernel for events that have not been read yet, bytes a CPU. Rounded to a power of two, and less where
+    /// that would come to more than 512 MiB on all CPUs. An event takes 32 bytes.
+    pub buffer_bytes: u32,
+}
+
+impl Default for TraceRecorderOptions {
+    fn default() -> Self {
+        Self { buffer_bytes: 8 << 20 }
+    }
+}
