@@ -1,0 +1,143 @@
+//! Chunks: a header of 32 bytes with a checksum, and what it announces.
+
+use std::io::Read;
+
+use super::header::{array, fill};
+
+pub(super) const HEADER_BYTES: usize = 32;
+/// The largest payload, stored or unpacked. Writers close a chunk far below that.
+pub(super) const MAX_PAYLOAD_BYTES: usize = 1 << 20;
+
+const MAGIC: [u8; 4] = *b"chnk";
+
+/// What a chunk has inside.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum ChunkKind {
+    /// Events of one CPU.
+    Events,
+    /// Who tasks are.
+    Identities,
+    /// All events up to `base_ns` are in the file.
+    Sync,
+    /// The recording ended in order at `base_ns`.
+    End,
+    /// Of a later version of the format.
+    Other(u8),
+}
+
+/// The header of a chunk.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct ChunkHeader {
+    pub(super) kind: ChunkKind,
+    pub(super) is_packed: bool,
+    pub(super) cpu: u16,
+    pub(super) stored_bytes: usize,
+    pub(super) raw_bytes: usize,
+    pub(super) count: u32,
+    pub(super) base_ns: u64,
+}
+
+/// How the reading of a chunk ended.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum ChunkRead {
+    Whole(ChunkHeader),
+    /// The file ends where a chunk would begin.
+    End,
+    /// The file ends inside.
+    Torn,
+    Damaged,
+}
+
+impl ChunkKind {
+    fn number(self) -> u8 {
+        match self {
+            Self::Events => 1,
+            Self::Identities => 2,
+            Self::Sync => 3,
+            Self::End => 4,
+            Self::Other(number) => number,
+        }
+    }
+
+    fn of(number: u8) -> Self {
+        match number {
+            1 => Self::Events,
+            2 => Self::Identities,
+            3 => Self::Sync,
+            4 => Self::End,
+            other => Self::Other(other),
+        }
+    }
+}
+
+impl ChunkHeader {
+    /// The header of `payload`, checksum included.
+    pub(super) fn encode(&self, payload: &[u8]) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[..4].copy_from_slice(&MAGIC);
+        bytes[4] = self.kind.number();
+        bytes[5] = u8::from(self.is_packed);
+        bytes[6..8].copy_from_slice(&self.cpu.to_le_bytes());
+        bytes[8..12].copy_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes[12..16].copy_from_slice(&u32::try_from(self.raw_bytes).unwrap_or(u32::MAX).to_le_bytes());
+        bytes[16..20].copy_from_slice(&self.count.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.base_ns.to_le_bytes());
+        let crc = checksum(&bytes, payload);
+        bytes[20..24].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let size = |at| usize::try_from(u32::from_le_bytes(array(bytes, at)?)).ok();
+        if bytes.len() != HEADER_BYTES || bytes.get(..4)? != MAGIC || *bytes.get(5)? > 1 {
+            return None;
+        }
+        let header = Self {
+            kind: ChunkKind::of(*bytes.get(4)?),
+            is_packed: *bytes.get(5)? == 1,
+            cpu: u16::from_le_bytes(array(bytes, 6)?),
+            stored_bytes: size(8)?,
+            raw_bytes: size(12)?,
+            count: u32::from_le_bytes(array(bytes, 16)?),
+            base_ns: u64::from_le_bytes(array(bytes, 24)?),
+        };
+        let is_sound = header.stored_bytes <= MAX_PAYLOAD_BYTES
+            && header.raw_bytes <= MAX_PAYLOAD_BYTES
+            && (header.is_packed || header.stored_bytes == header.raw_bytes);
+        is_sound.then_some(header)
+    }
+}
+
+/// Of a header, its checksum left out, and the payload.
+fn checksum(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
+    let crc = crc32c::crc32c_append(crc32c::crc32c(&header[..20]), &header[24..]);
+    crc32c::crc32c_append(crc, payload)
+}
+
+/// Reads a chunk; its payload as stored replaces what `payload` holds.
+pub(super) fn read(from: &mut dyn Read, payload: &mut Vec<u8>) -> std::io::Result<ChunkRead> {
+    payload.clear();
+    fill(from, payload, HEADER_BYTES)?;
+    if payload.is_empty() {
+        return Ok(ChunkRead::End);
+    }
+    let Some(bytes) = array::<HEADER_BYTES>(payload, 0) else { return Ok(ChunkRead::Torn) };
+    let Some(header) = ChunkHeader::decode(&bytes) else { return Ok(ChunkRead::Damaged) };
+    payload.clear();
+    fill(from, payload, header.stored_bytes)?;
+    if payload.len() < header.stored_bytes {
+        return Ok(ChunkRead::Torn);
+    }
+    let crc = u32::from_le_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]);
+    Ok(if checksum(&bytes, payload) == crc { ChunkRead::Whole(header) } else { ChunkRead::Damaged })
+}
+
+/// A chunk with a right checksum and any payload, for fuzzers.
+#[doc(hidden)]
+#[must_use]
+pub fn chunk_of(kind: u8, cpu: u16, count: u32, payload: &[u8]) -> Vec<u8> {
+    let (stored_bytes, raw_bytes) = (payload.len(), payload.len());
+    let kind = ChunkKind::of(kind);
+    let header = ChunkHeader { kind, is_packed: false, cpu, stored_bytes, raw_bytes, count, base_ns: 0 };
+    [&header.encode(payload)[..], payload].concat()
+}

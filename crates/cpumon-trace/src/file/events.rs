@@ -1,0 +1,275 @@
+//! Events of one CPU as bytes: a tag, the time since the event before, and only what does not follow from that.
+
+use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+
+use super::varint::{push, take};
+
+const SWITCH: u8 = 0;
+const WAKING: u8 = 1;
+const MIGRATE: u8 = 2;
+const BORN: u8 = 3;
+const EXIT: u8 = 4;
+const LOST: u8 = 5;
+const KIND: u8 = 7;
+
+// Of a switch.
+const LEAVES_SHIFT: u8 = 3;
+const READY: u8 = 0;
+const ASLEEP: u8 = 1;
+const DEAD: u8 = 2;
+/// Who leaves is who came last.
+const PREV_FOLLOWS: u8 = 1 << 5;
+/// The reason is that of the last switch with one.
+const SAME_REASON: u8 = 1 << 6;
+const TO_IDLE: u8 = 1 << 7;
+
+// Of a wakeup or birth.
+/// The waker or parent is who came last.
+const BY_CURRENT: u8 = 1 << 3;
+/// To this CPU.
+const HERE: u8 = 1 << 4;
+
+/// What the next event may leave out.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Context {
+    cpu: u16,
+    at_ns: u64,
+    current: TraceTask,
+    reason: WaitReason,
+}
+
+impl Context {
+    /// At the begin of a chunk.
+    pub(super) fn new(cpu: u16, base_ns: u64) -> Self {
+        Self { cpu, at_ns: base_ns, current: TraceTask::UNKNOWN, reason: WaitReason::NONE }
+    }
+
+    /// Of the last event.
+    pub(super) fn at_ns(&self) -> u64 {
+        self.at_ns
+    }
+
+    /// Writes an event. A time before that of the event in front of it is moved up to that.
+    pub(super) fn push(&mut self, out: &mut Vec<u8>, event: &SchedEvent) {
+        let at_ns = event.at_ns.max(self.at_ns);
+        let passed_ns = at_ns - self.at_ns;
+        self.at_ns = at_ns;
+        match event.kind {
+            SchedEventKind::Switch { prev, next, leaves } => {
+                self.push_switch(out, passed_ns, prev, next, leaves);
+            }
+            SchedEventKind::Waking { task, waker, cpu } => {
+                let tag = self.by(WAKING, waker) | if cpu == self.cpu { HERE } else { 0 };
+                begin(out, tag, passed_ns, task);
+                push_unless(out, tag & BY_CURRENT != 0, waker.0.into());
+                push_unless(out, tag & HERE != 0, cpu.into());
+            }
+            SchedEventKind::Migrate { task, to_cpu } => {
+                begin(out, MIGRATE, passed_ns, task);
+                push(out, to_cpu.into());
+            }
+            SchedEventKind::Born { task, parent } => {
+                let tag = self.by(BORN, parent);
+                begin(out, tag, passed_ns, task);
+                push_unless(out, tag & BY_CURRENT != 0, parent.0.into());
+            }
+            SchedEventKind::Exit { task } => begin(out, EXIT, passed_ns, task),
+            SchedEventKind::Lost { count, until_ns } => {
+                out.push(LOST);
+                push(out, passed_ns);
+                push(out, count);
+                push(out, until_ns.saturating_sub(at_ns));
+                self.current = TraceTask::UNKNOWN;
+            }
+        }
+    }
+
+    fn by(&self, kind: u8, who: TraceTask) -> u8 {
+        if who == self.current { kind | BY_CURRENT } else { kind }
+    }
+
+    fn push_switch(
+        &mut self,
+        out: &mut Vec<u8>,
+        passed_ns: u64,
+        prev: TraceTask,
+        next: TraceTask,
+        leaves: Leaves,
+    ) {
+        let mut tag = SWITCH;
+        if prev == self.current {
+            tag |= PREV_FOLLOWS;
+        }
+        if next == TraceTask::IDLE {
+            tag |= TO_IDLE;
+        }
+        let mut new_reason = None;
+        tag |= match leaves {
+            Leaves::Ready => READY,
+            Leaves::Dead => DEAD,
+            Leaves::Asleep(reason) => {
+                if reason == self.reason {
+                    tag |= SAME_REASON;
+                } else {
+                    (self.reason, new_reason) = (reason, Some(reason));
+                }
+                ASLEEP
+            }
+        } << LEAVES_SHIFT;
+        out.push(tag);
+        push(out, passed_ns);
+        push_unless(out, tag & PREV_FOLLOWS != 0, prev.0.into());
+        push_unless(out, tag & TO_IDLE != 0, next.0.into());
+        if let Some(reason) = new_reason {
+            push(out, reason.code());
+        }
+        self.current = next;
+    }
+
+    /// Takes an event from the front of `bytes`; `None` if there is none.
+    #[inline]
+    pub(super) fn take(&mut self, bytes: &mut &[u8]) -> Option<SchedEvent> {
+        let (&tag, rest) = bytes.split_first()?;
+        *bytes = rest;
+        self.at_ns = self.at_ns.checked_add(take(bytes)?)?;
+        let at_ns = self.at_ns;
+        let kind = match tag & KIND {
+            SWITCH => self.take_switch(tag, bytes)?,
+            WAKING => {
+                let task = take_task(bytes)?;
+                let waker = self.take_other(tag, bytes)?;
+                let cpu = if tag & HERE == 0 { u16::try_from(take(bytes)?).ok()? } else { self.cpu };
+                SchedEventKind::Waking { task, waker, cpu }
+            }
+            MIGRATE => {
+                SchedEventKind::Migrate { task: take_task(bytes)?, to_cpu: u16::try_from(take(bytes)?).ok()? }
+            }
+            BORN => SchedEventKind::Born { task: take_task(bytes)?, parent: self.take_other(tag, bytes)? },
+            EXIT => SchedEventKind::Exit { task: take_task(bytes)? },
+            LOST => {
+                let (count, length_ns) = (take(bytes)?, take(bytes)?);
+                self.current = TraceTask::UNKNOWN;
+                SchedEventKind::Lost { count, until_ns: at_ns.checked_add(length_ns)? }
+            }
+            _ => return None,
+        };
+        Some(SchedEvent { at_ns, cpu: self.cpu, kind })
+    }
+
+    fn take_switch(&mut self, tag: u8, bytes: &mut &[u8]) -> Option<SchedEventKind> {
+        let prev = if tag & PREV_FOLLOWS == 0 { take_task(bytes)? } else { self.current };
+        let next = if tag & TO_IDLE == 0 { take_task(bytes)? } else { TraceTask::IDLE };
+        let leaves = match tag >> LEAVES_SHIFT & 3 {
+            READY => Leaves::Ready,
+            ASLEEP => {
+                if tag & SAME_REASON == 0 {
+                    self.reason = WaitReason::from_code(take(bytes)?);
+                }
+                Leaves::Asleep(self.reason)
+            }
+            DEAD => Leaves::Dead,
+            _ => return None,
+        };
+        self.current = next;
+        Some(SchedEventKind::Switch { prev, next, leaves })
+    }
+
+    fn take_other(&self, tag: u8, bytes: &mut &[u8]) -> Option<TraceTask> {
+        if tag & BY_CURRENT == 0 { take_task(bytes) } else { Some(self.current) }
+    }
+}
+
+fn begin(out: &mut Vec<u8>, tag: u8, passed_ns: u64, task: TraceTask) {
+    out.push(tag);
+    push(out, passed_ns);
+    push(out, task.0.into());
+}
+
+fn push_unless(out: &mut Vec<u8>, follows: bool, value: u64) {
+    if !follows {
+        push(out, value);
+    }
+}
+
+fn take_task(bytes: &mut &[u8]) -> Option<TraceTask> {
+    u32::try_from(take(bytes)?).ok().map(TraceTask)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn task() -> impl Strategy<Value = TraceTask> {
+        prop_oneof![
+            Just(TraceTask::IDLE),
+            Just(TraceTask::UNKNOWN),
+            (1_u32..5).prop_map(TraceTask),
+            any::<u32>().prop_map(TraceTask)
+        ]
+    }
+
+    fn leaves() -> impl Strategy<Value = Leaves> {
+        prop_oneof![
+            Just(Leaves::Ready),
+            Just(Leaves::Dead),
+            (0_u16..8).prop_map(|plain| Leaves::Asleep(WaitReason(plain))),
+            (0_u16..500).prop_map(|call| Leaves::Asleep(WaitReason::syscall(call))),
+        ]
+    }
+
+    pub(crate) fn kind() -> impl Strategy<Value = SchedEventKind> {
+        prop_oneof![
+            (task(), task(), leaves()).prop_map(|(prev, next, leaves)| SchedEventKind::Switch {
+                prev,
+                next,
+                leaves
+            }),
+            (task(), task(), 0_u16..4).prop_map(|(task, waker, cpu)| SchedEventKind::Waking {
+                task,
+                waker,
+                cpu
+            }),
+            (task(), any::<u16>()).prop_map(|(task, to_cpu)| SchedEventKind::Migrate { task, to_cpu }),
+            (task(), task()).prop_map(|(task, parent)| SchedEventKind::Born { task, parent }),
+            task().prop_map(|task| SchedEventKind::Exit { task }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn events_come_back(kinds in prop::collection::vec((kind(), 0_u64..1 << 40), 0..60), lost in 0_u64..1 << 50) {
+            let (mut out, mut at_ns, mut events) = (Vec::new(), 77, Vec::new());
+            let mut context = Context::new(3, at_ns);
+            for (kind, passed_ns) in kinds {
+                at_ns += passed_ns;
+                events.push(SchedEvent { at_ns, cpu: 3, kind });
+            }
+            events.push(SchedEvent { at_ns, cpu: 3, kind: SchedEventKind::Lost { count: lost, until_ns: at_ns + lost } });
+            for event in &events {
+                context.push(&mut out, event);
+            }
+            let (mut rest, mut context) = (out.as_slice(), Context::new(3, 77));
+            for event in events {
+                prop_assert_eq!(context.take(&mut rest), Some(event));
+            }
+            prop_assert!(rest.is_empty());
+        }
+    }
+
+    #[test]
+    fn a_switch_between_two_that_wait_for_the_same_takes_four_bytes() {
+        let mut out = Vec::new();
+        let mut context = Context::new(0, 0);
+        let switch = |prev, next| SchedEventKind::Switch {
+            prev: TraceTask(prev),
+            next: TraceTask(next),
+            leaves: Leaves::Asleep(WaitReason::syscall(0)),
+        };
+        context.push(&mut out, &SchedEvent { at_ns: 1_000, cpu: 0, kind: switch(1, 2) });
+        out.clear();
+        context.push(&mut out, &SchedEvent { at_ns: 2_500, cpu: 0, kind: switch(2, 1) });
+        assert_eq!(out.len(), 4, "{out:?}");
+    }
+}

@@ -1,0 +1,44 @@
+//! Trace files: bytes and nothing else. docs/trace-format.md has the layout.
+
+pub(crate) mod chunk;
+pub(crate) mod events;
+pub(crate) mod header;
+pub(crate) mod identities;
+pub(crate) mod reader;
+mod sorter;
+mod varint;
+pub(crate) mod writer;
+
+use std::io;
+
+/// A trace file cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {operation}: {error}")]
+pub struct WriteError {
+    /// What was tried, as an infinitive.
+    pub operation: &'static str,
+    /// Why it failed.
+    pub error: io::Error,
+}
+
+/// A file cannot be read as a trace at all.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file itself cannot be read.
+    #[error("cannot read the trace: {0}")]
+    Io(#[from] io::Error),
+    /// It begins with something else.
+    #[error("this is no trace file of cpumon")]
+    Foreign,
+    /// It ends within its header, or that is damaged.
+    #[error("the header of the trace is damaged or incomplete")]
+    Header,
+    /// A newer cpumon wrote it.
+    #[error("the trace has format version {found}; this cpumon reads version {known}")]
+    Version {
+        /// Version of the file.
+        found: u16,
+        /// The newest known version.
+        known: u16,
+    },
+}

@@ -1,0 +1,203 @@
+//! Writes a trace file while it is being recorded.
+
+use std::io::Write;
+
+use cpumon_model::{SchedEvent, TraceIdentity};
+use zstd::bulk::Compressor;
+
+use super::WriteError;
+use super::chunk::{ChunkHeader, ChunkKind};
+use super::events::Context;
+use super::header::FileHeader;
+use super::identities::push_identity;
+use super::varint::push;
+
+/// A chunk is closed when it has this many bytes.
+const FULL_BYTES: usize = 64 << 10;
+/// More than any event or identity takes.
+const SPARE_BYTES: usize = 1 << 10;
+
+/// How chunks are stored.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// As they are.
+    None,
+    /// zstd at this level.
+    Zstd(i32),
+}
+
+/// What a writer has written.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct WrittenCounts {
+    /// Events.
+    pub events: u64,
+    /// Bytes of the file.
+    pub bytes: u64,
+}
+
+/// The open chunk of a CPU.
+struct OpenChunk {
+    bytes: Vec<u8>,
+    context: Context,
+    base_ns: u64,
+    count: u32,
+}
+
+/// A trace file that is being written. Memory: a chunk a CPU. In a steady state it allocates nothing.
+pub struct TraceWriter<W: Write> {
+    to: W,
+    chunks: Vec<Option<OpenChunk>>,
+    identities: Vec<u8>,
+    identity_count: u32,
+    compressor: Option<Compressor<'static>>,
+    packed: Vec<u8>,
+    counts: WrittenCounts,
+    /// The first error: [`TraceWriter::sync`] returns it, because those who bring events cannot.
+    failed: Option<WriteError>,
+}
+
+fn failed(operation: &'static str) -> impl FnOnce(std::io::Error) -> WriteError {
+    move |error| WriteError { operation, error }
+}
+
+impl<W: Write> TraceWriter<W> {
+    /// Begins a file.
+    pub fn new(mut to: W, header: &FileHeader, compression: Compression) -> Result<Self, WriteError> {
+        let compressor = match compression {
+            Compression::None => None,
+            Compression::Zstd(level) => Some(Compressor::new(level).map_err(failed("prepare zstd"))?),
+        };
+        let bytes = header.encode();
+        to.write_all(&bytes).map_err(failed("write the header"))?;
+        let counts = WrittenCounts { events: 0, bytes: bytes.len() as u64 };
+        let packed = Vec::with_capacity(zstd::zstd_safe::compress_bound(FULL_BYTES + SPARE_BYTES));
+        Ok(Self {
+            to,
+            chunks: Vec::new(),
+            identities: Vec::new(),
+            identity_count: 0,
+            compressor,
+            packed,
+            counts,
+            failed: None,
+        })
+    }
+
+    /// Adds an event.
+    pub fn event(&mut self, event: &SchedEvent) {
+        let at = usize::from(event.cpu);
+        if at >= self.chunks.len() {
+            self.chunks.resize_with(at + 1, || None);
+        }
+        let fresh = || OpenChunk {
+            bytes: Vec::with_capacity(FULL_BYTES + SPARE_BYTES),
+            context: Context::new(event.cpu, 0),
+            base_ns: 0,
+            count: 0,
+        };
+        let chunk = self.chunks[at].get_or_insert_with(fresh);
+        if chunk.count == 0 {
+            // Not earlier than the chunk before: times of one CPU never go back.
+            chunk.base_ns = event.at_ns.max(chunk.base_ns);
+            chunk.context = Context::new(event.cpu, chunk.base_ns);
+        }
+        chunk.context.push(&mut chunk.bytes, event);
+        chunk.count += 1;
+        self.counts.events += 1;
+        if chunk.bytes.len() >= FULL_BYTES {
+            self.close(at);
+        }
+    }
+
+    /// Adds who a task is.
+    pub fn identity(&mut self, identity: &TraceIdentity) {
+        push_identity(&mut self.identities, identity);
+        self.identity_count += 1;
+        if self.identities.len() >= FULL_BYTES {
+            self.close_identities();
+        }
+    }
+
+    /// Closes the open chunks and says that all events before `before_ns` are in the file: what was written so far can be read
+    /// from here on. An event that comes later with an earlier time is out of order for readers.
+    pub fn sync(&mut self, before_ns: u64) -> Result<(), WriteError> {
+        self.close_all();
+        self.write(ChunkKind::Sync, 0, before_ns, 0, &[]);
+        self.check()
+    }
+
+    /// Ends the file: the recording went on until `end_ns` and lost so many events.
+    pub fn finish(mut self, end_ns: u64, lost: u64) -> Result<(W, WrittenCounts), WriteError> {
+        self.close_all();
+        let mut payload = Vec::new();
+        push(&mut payload, self.counts.events);
+        push(&mut payload, lost);
+        self.write(ChunkKind::End, 0, end_ns, 0, &payload);
+        self.check()?;
+        Ok((self.to, self.counts))
+    }
+
+    /// What has been written so far.
+    #[must_use]
+    pub fn counts(&self) -> WrittenCounts {
+        self.counts
+    }
+
+    fn check(&mut self) -> Result<(), WriteError> {
+        self.failed.take().map_or(Ok(()), Err)?;
+        self.to.flush().map_err(failed("write the trace"))
+    }
+
+    fn close_all(&mut self) {
+        self.close_identities();
+        (0..self.chunks.len()).for_each(|at| self.close(at));
+    }
+
+    fn close_identities(&mut self) {
+        if self.identity_count > 0 {
+            let mut payload = std::mem::take(&mut self.identities);
+            let count = std::mem::take(&mut self.identity_count);
+            self.write(ChunkKind::Identities, 0, 0, count, &payload);
+            payload.clear();
+            self.identities = payload;
+        }
+    }
+
+    fn close(&mut self, at: usize) {
+        let Some(chunk) = self.chunks[at].as_mut().filter(|chunk| chunk.count > 0) else { return };
+        let (mut payload, count) = (std::mem::take(&mut chunk.bytes), std::mem::take(&mut chunk.count));
+        let base_ns = chunk.base_ns;
+        chunk.base_ns = chunk.context.at_ns();
+        self.write(ChunkKind::Events, u16::try_from(at).unwrap_or(u16::MAX), base_ns, count, &payload);
+        payload.clear();
+        if let Some(chunk) = &mut self.chunks[at] {
+            chunk.bytes = payload;
+        }
+    }
+
+    fn write(&mut self, kind: ChunkKind, cpu: u16, base_ns: u64, count: u32, raw: &[u8]) {
+        self.packed.clear();
+        let packed = self.compressor.as_mut().filter(|_| !raw.is_empty()).map(|compressor| {
+            self.packed.reserve(zstd::zstd_safe::compress_bound(raw.len()));
+            compressor.compress_to_buffer(raw, &mut self.packed)
+        });
+        // What does not get smaller, or cannot be compressed, is stored as it is.
+        let is_packed = matches!(packed, Some(Ok(bytes)) if bytes < raw.len());
+        let payload = if is_packed { self.packed.as_slice() } else { raw };
+        let header = ChunkHeader {
+            kind,
+            is_packed,
+            cpu,
+            stored_bytes: payload.len(),
+            raw_bytes: raw.len(),
+            count,
+            base_ns,
+        }
+        .encode(payload);
+        let written = self.to.write_all(&header).and_then(|()| self.to.write_all(payload));
+        self.counts.bytes += (header.len() + payload.len()) as u64;
+        if let (Err(error), None) = (written, &self.failed) {
+            self.failed = Some(WriteError { operation: "write the trace", error });
+        }
+    }
+}
