@@ -2,18 +2,28 @@
 //!
 //! # Overview
 //! [`TraceWriter`] makes a trace file of events (docs/trace-format.md has the layout), [`TraceReader`] hands them out again
-//! sorted by time over all CPUs.
+//! sorted by time over all CPUs. A [`Tracker`] makes of them spans of states of threads and CPUs, of which [`Report`] computes
+//! run time, run delay, blocked time by reason and the ledger.
 //!
 //! Memory is bounded by the number of threads, not by the length of the trace; every size in a file is checked before it is
 //! used.
 
+mod analysis;
 mod file;
+mod state;
 mod tasks;
+mod tracker;
 
+pub use analysis::cpu::CpuAccount;
+pub use analysis::group::{GroupKey, GroupRow, ReportBy};
+pub use analysis::ready::LongestDelay;
+pub use analysis::report::{Report, Totals, TraceRange, analyse};
 #[doc(hidden)]
 pub use file::chunk::chunk_of;
 pub use file::header::{FileHeader, VERSION};
 pub use file::reader::{Ending, TraceReader};
 pub use file::writer::{Compression, TraceWriter, WrittenCounts};
 pub use file::{ReadError, WriteError};
+pub use state::{CpuSpan, CpuState, ThreadSpan, ThreadState};
 pub use tasks::{TaskNames, Tasks};
+pub use tracker::{SpanSink, Tracker};

@@ -1,0 +1,182 @@
+//! Rows of a report: threads, or their sums by process or program.
+
+use std::collections::HashMap;
+
+use cpumon_model::{ProcessKey, ThreadKey, TraceTask, Waits};
+use foldhash::fast::FixedState;
+
+use super::ready::{LongestDelay, ReadyTimes};
+use super::report::Report;
+use super::switches::SwitchCounts;
+use crate::tasks::Tasks;
+
+/// What a row is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ReportBy {
+    /// A thread.
+    Thread,
+    /// A process.
+    Process,
+    /// All processes of one name.
+    Program,
+}
+
+/// Who a row is of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GroupKey {
+    /// A thread of a process.
+    Thread(ThreadKey, ProcessKey),
+    /// A process.
+    Process(ProcessKey),
+    /// A program.
+    Program(Box<str>),
+    /// A task that the trace does not name.
+    Unnamed(TraceTask),
+}
+
+/// A row.
+#[derive(Clone, Debug)]
+pub struct GroupRow {
+    /// Whose.
+    pub key: GroupKey,
+    /// Its name. Hostile.
+    pub name: Box<str>,
+    /// Threads in it.
+    pub threads: u64,
+    /// On a CPU, ns.
+    pub run_ns: u64,
+    pub(super) ready: ReadyTimes,
+    /// Neither running nor runnable, by reason.
+    pub blocked: Waits,
+    pub(super) counts: SwitchCounts,
+    /// In a state that no event says, ns.
+    pub unknown_ns: u64,
+    /// Whom it waited behind, ns, the most first. Rows of the same kind.
+    pub behind: Vec<(Box<str>, u64)>,
+}
+
+impl GroupRow {
+    /// Runnable since a wakeup, ns.
+    #[must_use]
+    pub fn ready_woken_ns(&self) -> u64 {
+        self.ready.woken_ns
+    }
+
+    /// Runnable since it was pushed off, ns.
+    #[must_use]
+    pub fn ready_preempted_ns(&self) -> u64 {
+        self.ready.preempted_ns
+    }
+
+    /// The longest single wait for a CPU, if there was any.
+    #[must_use]
+    pub fn longest_delay(&self) -> Option<LongestDelay> {
+        (self.ready.longest.ns > 0 || !self.ready.histogram.is_empty()).then_some(self.ready.longest)
+    }
+
+    /// So many percent of the waits for a CPU were no longer, ns.
+    #[must_use]
+    pub fn delay_percentile_ns(&self, percent: u32) -> Option<u64> {
+        self.ready.histogram.percentile_ns(percent, Some(self.ready.longest.ns))
+    }
+
+    /// Waits for a CPU.
+    #[must_use]
+    pub fn delays(&self) -> u64 {
+        self.ready.histogram.total()
+    }
+
+    /// Times it left a CPU to wait.
+    #[must_use]
+    pub fn voluntary_switches(&self) -> u64 {
+        self.counts.voluntary
+    }
+
+    /// Times it was pushed off a CPU.
+    #[must_use]
+    pub fn involuntary_switches(&self) -> u64 {
+        self.counts.involuntary
+    }
+
+    /// Moves to another CPU.
+    #[must_use]
+    pub fn migrations(&self) -> u64 {
+        self.counts.migrations
+    }
+
+    /// Times it came to a CPU, and it is not known when it was woken.
+    #[must_use]
+    pub fn unknown_wakeups(&self) -> u64 {
+        self.counts.unknown_wakeups
+    }
+
+    fn new(key: GroupKey, name: Box<str>) -> Self {
+        Self {
+            key,
+            name,
+            threads: 0,
+            run_ns: 0,
+            ready: ReadyTimes::default(),
+            blocked: Waits::default(),
+            counts: SwitchCounts::default(),
+            unknown_ns: 0,
+            behind: Vec::new(),
+        }
+    }
+}
+
+fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<str>) {
+    let Some(names) = tasks.find(task) else {
+        return (GroupKey::Unnamed(task), format!("task {}", task.0).into());
+    };
+    match by {
+        ReportBy::Thread => (GroupKey::Thread(names.thread, names.process), names.comm.into()),
+        ReportBy::Process => (GroupKey::Process(names.process), names.program.into()),
+        ReportBy::Program => {
+            let name: Box<str> = names.program.into();
+            (GroupKey::Program(name.clone()), name)
+        }
+    }
+}
+
+impl Report {
+    /// Rows by run time, the most first. Threads that neither ran nor waited in the range have none.
+    #[must_use]
+    pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<GroupRow> {
+        let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();
+        let mut rows: Vec<GroupRow> = Vec::new();
+        let mut behind: Vec<HashMap<GroupKey, (Box<str>, u64), FixedState>> = Vec::new();
+        for slot in 0..self.threads {
+            let Some(&task) = self.tasks.get(slot).filter(|task| task.is_thread()) else { continue };
+            let (key, name) = group_of(task, by, tasks);
+            let place = *places.entry(key.clone()).or_insert_with(|| {
+                rows.push(GroupRow::new(key, name));
+                behind.push(HashMap::default());
+                rows.len() - 1
+            });
+            self.add_thread(&mut rows[place], slot);
+            for &(task, ns) in self.behind.get(slot) {
+                let (key, name) = group_of(task, by, tasks);
+                let sum = &mut behind[place].entry(key).or_insert((name, 0)).1;
+                *sum = sum.saturating_add(ns);
+            }
+        }
+        for (row, behind) in rows.iter_mut().zip(behind) {
+            row.behind = behind.into_values().collect();
+            row.behind.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        }
+        rows.sort_by(|a, b| b.run_ns.cmp(&a.run_ns).then_with(|| a.key.cmp(&b.key)));
+        rows
+    }
+
+    fn add_thread(&self, row: &mut GroupRow, slot: usize) {
+        row.threads += 1;
+        row.run_ns = row.run_ns.saturating_add(self.run.run_ns(slot));
+        row.unknown_ns = row.unknown_ns.saturating_add(self.run.unknown_ns(slot));
+        row.blocked += &self.blocked.get(slot);
+        row.counts.merge(&self.switches.get(slot));
+        if let Some(ready) = self.delays.get(slot) {
+            row.ready.merge(ready);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What the spans of a trace add up to: one file for each question.
+
+mod behind;
+mod blocked;
+pub(crate) mod cpu;
+pub(crate) mod group;
+pub(crate) mod ready;
+pub(crate) mod report;
+mod run;
+mod slots;
+mod switches;

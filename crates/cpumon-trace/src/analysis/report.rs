@@ -1,0 +1,190 @@
+//! The report of a trace or of a range of it: all analyses in one pass.
+
+use std::io::Read;
+
+use cpumon_model::{Leaves, TraceTask};
+
+use super::behind::Behind;
+use super::blocked::BlockedTimes;
+use super::cpu::{CpuAccount, Cpus};
+use super::ready::Delays;
+use super::run::RunTimes;
+use super::slots::Slots;
+use super::switches::Switches;
+use crate::file::ReadError;
+use crate::file::reader::{Ending, TraceReader};
+use crate::state::{CpuSpan, ThreadSpan, ThreadState};
+use crate::tracker::{SpanSink, Tracker};
+
+/// A part of a trace, ns since its begin.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TraceRange {
+    /// From here.
+    pub from_ns: u64,
+    /// To here.
+    pub until_ns: u64,
+}
+
+impl Default for TraceRange {
+    /// All of it.
+    fn default() -> Self {
+        Self { from_ns: 0, until_ns: u64::MAX }
+    }
+}
+
+/// What all CPUs together did in the range.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Length of the range, ns.
+    pub length_ns: u64,
+    /// CPUs with events.
+    pub cpus: u64,
+    /// Events of the whole trace.
+    pub events: u64,
+    /// The ledger: capacity = idle + run + unknown.
+    pub ledger: CpuAccount,
+}
+
+/// The sums of a trace.
+#[derive(Debug)]
+pub struct Report {
+    /// Begin and end of the range on the trace's clock.
+    from_ns: u64,
+    until_ns: u64,
+    events: u64,
+    pub(super) tasks: Slots<TraceTask>,
+    pub(super) threads: usize,
+    pub(super) run: RunTimes,
+    pub(super) delays: Delays,
+    pub(super) blocked: BlockedTimes,
+    pub(super) switches: Switches,
+    pub(super) behind: Behind,
+    cpus: Cpus,
+}
+
+/// Reads a trace and adds up what lies in the range. `ending` of the result says whether the trace is whole.
+pub fn analyse<R: Read>(
+    reader: &mut TraceReader<R>,
+    range: TraceRange,
+) -> Result<(Report, Ending), ReadError> {
+    let began_ns = reader.header().began.mono_ns;
+    let mut tracker = Tracker::new(began_ns, Report::new(began_ns, range));
+    let mut events = 0;
+    let ending = reader.read(&mut |event| {
+        events += 1;
+        tracker.event(&event);
+    })?;
+    let mut report = tracker.finish(ending.known_until_ns);
+    report.events = events;
+    report.until_ns = report.until_ns.min(ending.known_until_ns).max(report.from_ns);
+    Ok((report, ending))
+}
+
+impl Report {
+    /// An empty report of a trace that began at this time on its clock.
+    #[must_use]
+    pub fn new(began_ns: u64, range: TraceRange) -> Self {
+        Self {
+            from_ns: began_ns.saturating_add(range.from_ns),
+            until_ns: began_ns.saturating_add(range.until_ns),
+            events: 0,
+            tasks: Slots::default(),
+            threads: 0,
+            run: RunTimes::default(),
+            delays: Delays::default(),
+            blocked: BlockedTimes::default(),
+            switches: Switches::default(),
+            behind: Behind::default(),
+            cpus: Cpus::default(),
+        }
+    }
+
+    /// Each CPU with events, ascending.
+    pub fn cpus(&self) -> impl Iterator<Item = CpuAccount> {
+        self.cpus.iter()
+    }
+
+    /// All CPUs together.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        let length_ns = self.until_ns.saturating_sub(self.from_ns);
+        let mut totals = Totals { length_ns, events: self.events, ..Totals::default() };
+        for cpu in self.cpus.iter() {
+            totals.cpus += 1;
+            totals.ledger.merge(&cpu);
+        }
+        totals
+    }
+
+    fn has(&self, at_ns: u64) -> bool {
+        (self.from_ns..=self.until_ns).contains(&at_ns)
+    }
+
+    fn note(&mut self, slot: usize, task: TraceTask) {
+        *self.tasks.at(slot) = task;
+        self.threads = self.threads.max(slot + 1);
+    }
+}
+
+impl SpanSink for Report {
+    fn thread(&mut self, whole: &ThreadSpan) {
+        let (from_ns, until_ns) = (whole.from_ns.max(self.from_ns), whole.until_ns.min(self.until_ns));
+        if from_ns > until_ns {
+            return;
+        }
+        let span = ThreadSpan { from_ns, until_ns, ..*whole };
+        self.note(span.slot, span.task);
+        match span.state {
+            ThreadState::Running | ThreadState::Unknown => self.run.add(&span),
+            ThreadState::ReadyWoken | ThreadState::ReadyPreempted => {
+                self.delays.add(&span, whole);
+                self.behind.ready(&span);
+            }
+            ThreadState::Blocked(_) => self.blocked.add(&span),
+            ThreadState::Dead => {}
+        }
+    }
+
+    fn cpu(&mut self, whole: &CpuSpan) {
+        let (from_ns, until_ns) = (whole.from_ns.max(self.from_ns), whole.until_ns.min(self.until_ns));
+        if from_ns < until_ns {
+            let span = CpuSpan { from_ns, until_ns, ..*whole };
+            self.cpus.add(&span);
+            self.behind.cpu(&span);
+        }
+        if whole.is_over && self.has(whole.until_ns) {
+            self.cpus.of(whole.cpu).switches += 1;
+        }
+    }
+
+    fn left(&mut self, slot: usize, leaves: Leaves, at_ns: u64) {
+        if self.has(at_ns) {
+            self.switches.left(slot, leaves);
+        }
+    }
+
+    fn moved(&mut self, slot: usize, at_ns: u64) {
+        if self.has(at_ns) {
+            self.switches.moved(slot);
+        }
+    }
+
+    fn hole(&mut self, cpu: u16, at_ns: u64) {
+        if self.has(at_ns) {
+            self.cpus.of(cpu).holes += 1;
+        }
+    }
+
+    fn unknown_wakeup(&mut self, slot: usize, at_ns: u64) {
+        if self.has(at_ns) {
+            self.switches.unknown_wakeup(slot);
+        }
+    }
+
+    fn lost(&mut self, cpu: u16, count: u64, at_ns: u64) {
+        if self.has(at_ns) {
+            let lost = &mut self.cpus.of(cpu).lost;
+            *lost = lost.saturating_add(count);
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What threads and CPUs are in, and for how long.
+
+use cpumon_model::{TraceTask, WaitReason};
+
+/// What a thread is in.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ThreadState {
+    /// No event says.
+    Unknown,
+    /// On a CPU.
+    Running,
+    /// Runnable since a wakeup.
+    ReadyWoken,
+    /// Runnable since it was pushed off its CPU, or yielded.
+    ReadyPreempted,
+    /// Neither running nor runnable.
+    Blocked(WaitReason),
+    /// It has made its last switch.
+    Dead,
+}
+
+impl ThreadState {
+    /// Whether it waits for a CPU.
+    #[must_use]
+    pub const fn is_ready(self) -> bool {
+        matches!(self, Self::ReadyWoken | Self::ReadyPreempted)
+    }
+}
+
+/// A thread was in a state.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ThreadSpan {
+    /// Who.
+    pub task: TraceTask,
+    /// Its place in the tracker, from 0 up: analyses index by it.
+    pub slot: usize,
+    /// What it was in.
+    pub state: ThreadState,
+    /// From here, ns.
+    pub from_ns: u64,
+    /// To here, ns.
+    pub until_ns: u64,
+    /// Begin of the state: earlier than `from_ns` if the thread moved to another CPU while it was ready.
+    pub since_ns: u64,
+    /// The CPU it was on, or in whose queue it waited.
+    pub cpu: u16,
+    /// The state ended: the thread neither moved nor did the trace end.
+    pub is_over: bool,
+}
+
+/// What a CPU does.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum CpuState {
+    /// No event says.
+    Unknown,
+    /// Nothing.
+    Idle,
+    /// A thread.
+    Run(TraceTask),
+}
+
+/// A CPU was in a state.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct CpuSpan {
+    /// Which.
+    pub cpu: u16,
+    /// What it did.
+    pub state: CpuState,
+    /// From here, ns.
+    pub from_ns: u64,
+    /// To here, ns.
+    pub until_ns: u64,
+    /// It ended with a switch: else it goes on, and is reported up to here for a thread that waited for it.
+    pub is_over: bool,
+}

@@ -1,0 +1,330 @@
+//! The state machine of threads and CPUs: events in, spans of states out. What no event says is unknown, and never charged to
+//! who came before or after.
+
+use std::collections::HashMap;
+
+use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use foldhash::fast::FixedState;
+
+use crate::state::{CpuSpan, CpuState, ThreadSpan, ThreadState};
+
+/// Threads that are followed. What further ones do is unknown.
+const MAX_THREADS: usize = 1 << 22;
+
+/// Takes what a [`Tracker`] finds. CPU spans come in front of the thread spans that end with the same switch.
+pub trait SpanSink {
+    /// A thread was in a state.
+    fn thread(&mut self, span: &ThreadSpan);
+    /// A CPU was in a state.
+    fn cpu(&mut self, span: &CpuSpan);
+    /// A thread left its CPU.
+    fn left(&mut self, slot: usize, leaves: Leaves, at_ns: u64);
+    /// A thread moved to another CPU.
+    fn moved(&mut self, slot: usize, at_ns: u64);
+    /// A CPU switched from another task than it had switched to: events are missing.
+    fn hole(&mut self, cpu: u16, at_ns: u64);
+    /// A thread came to a CPU, and it is not known when it was woken: its whole wait counts as blocked.
+    fn unknown_wakeup(&mut self, slot: usize, at_ns: u64);
+    /// The recorder lost events.
+    fn lost(&mut self, cpu: u16, count: u64, at_ns: u64);
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Thread {
+    task: TraceTask,
+    state: ThreadState,
+    at_ns: u64,
+    since_ns: u64,
+    /// When it was woken while it was still on its CPU, on its way to sleep.
+    woken_early: bool,
+    cpu: u16,
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Cpu {
+    /// `None`: not known.
+    current: Option<TraceTask>,
+    at_ns: u64,
+    /// Its events up to here were lost.
+    lossy_until_ns: Option<u64>,
+    is_seen: bool,
+}
+
+/// Follows threads and CPUs.
+pub struct Tracker<S> {
+    sink: S,
+    began_ns: u64,
+    now_ns: u64,
+    /// Events of some CPU were lost up to here.
+    lossy_until_ns: u64,
+    cpus: Vec<Cpu>,
+    threads: Vec<Thread>,
+    slots: HashMap<TraceTask, usize, FixedState>,
+}
+
+impl<S: SpanSink> Tracker<S> {
+    /// A trace that began at this time.
+    pub fn new(began_ns: u64, sink: S) -> Self {
+        Self {
+            sink,
+            began_ns,
+            now_ns: began_ns,
+            lossy_until_ns: 0,
+            cpus: Vec::new(),
+            threads: Vec::new(),
+            slots: HashMap::default(),
+        }
+    }
+
+    /// What happens next. Time does not go back: an event that is out of order counts as of the latest before it.
+    pub fn event(&mut self, event: &SchedEvent) {
+        let at_ns = event.at_ns.max(self.now_ns);
+        self.now_ns = at_ns;
+        match event.kind {
+            SchedEventKind::Switch { prev, next, leaves } => {
+                self.switch(event.cpu, at_ns, prev, next, leaves);
+            }
+            SchedEventKind::Waking { task, cpu, .. } => self.wake(task, at_ns, cpu),
+            SchedEventKind::Migrate { task, to_cpu } => self.migrate(task, at_ns, to_cpu),
+            SchedEventKind::Born { task, .. } => {
+                if let Some(slot) = self.slot(task, at_ns) {
+                    self.enter(slot, at_ns, ThreadState::Blocked(WaitReason::OTHER), event.cpu);
+                }
+            }
+            SchedEventKind::Exit { .. } => {}
+            SchedEventKind::Lost { count, until_ns } => self.lose(event.cpu, at_ns, count, until_ns),
+        }
+    }
+
+    /// Ends the trace: all open states count up to this time. Returns the sink.
+    pub fn finish(mut self, end_ns: u64) -> S {
+        let end_ns = end_ns.max(self.now_ns);
+        for cpu in 0..self.cpus.len() {
+            self.close_cpu(cpu, end_ns, false);
+        }
+        for slot in 0..self.threads.len() {
+            self.emit(slot, end_ns, false);
+        }
+        self.sink
+    }
+
+    #[inline]
+    fn slot(&mut self, task: TraceTask, at_ns: u64) -> Option<usize> {
+        if !task.is_thread() {
+            return None;
+        }
+        if let Some(&slot) = self.slots.get(&task) {
+            return Some(slot);
+        }
+        let slot = self.threads.len();
+        if slot >= MAX_THREADS {
+            return None;
+        }
+        let (state, woken_early) = (ThreadState::Unknown, false);
+        self.threads.push(Thread { task, state, at_ns, since_ns: at_ns, woken_early, cpu: 0 });
+        self.slots.insert(task, slot);
+        Some(slot)
+    }
+
+    /// Counts what the thread is in up to `until_ns`.
+    #[inline]
+    fn emit(&mut self, slot: usize, until_ns: u64, is_over: bool) {
+        let thread = &mut self.threads[slot];
+        let until_ns = until_ns.max(thread.at_ns);
+        if thread.state == ThreadState::Dead || (until_ns == thread.at_ns && !is_over) {
+            return;
+        }
+        let span = ThreadSpan {
+            task: thread.task,
+            slot,
+            state: thread.state,
+            from_ns: thread.at_ns,
+            until_ns,
+            since_ns: thread.since_ns,
+            cpu: thread.cpu,
+            is_over,
+        };
+        thread.at_ns = until_ns;
+        self.sink.thread(&span);
+    }
+
+    #[inline]
+    fn enter(&mut self, slot: usize, at_ns: u64, state: ThreadState, cpu: u16) {
+        // While events of a CPU are missing, a thread that does not run may come there unseen.
+        let is_sure =
+            at_ns > self.lossy_until_ns || matches!(state, ThreadState::Running | ThreadState::Dead);
+        let thread = &mut self.threads[slot];
+        thread.state = if is_sure { state } else { ThreadState::Unknown };
+        thread.at_ns = at_ns.max(thread.at_ns);
+        thread.since_ns = thread.at_ns;
+        thread.cpu = cpu;
+    }
+
+    /// From `from_ns` on it is not known what the thread did.
+    fn forget(&mut self, slot: usize, from_ns: u64) {
+        if self.threads[slot].state == ThreadState::Dead {
+            return;
+        }
+        self.emit(slot, from_ns, false);
+        let thread = &mut self.threads[slot];
+        (thread.state, thread.since_ns, thread.woken_early) = (ThreadState::Unknown, thread.at_ns, false);
+    }
+
+    fn cpu(&mut self, number: u16) -> usize {
+        let at = usize::from(number);
+        if at >= self.cpus.len() {
+            self.cpus.resize(at + 1, Cpu::default());
+        }
+        at
+    }
+
+    fn close_cpu(&mut self, at: usize, until_ns: u64, is_over: bool) {
+        let Some(cpu) = self.cpus.get_mut(at) else { return };
+        if !cpu.is_seen || (until_ns <= cpu.at_ns && !is_over) {
+            return;
+        }
+        let state = match cpu.current {
+            None | Some(TraceTask::UNKNOWN) => CpuState::Unknown,
+            Some(TraceTask::IDLE) => CpuState::Idle,
+            Some(task) => CpuState::Run(task),
+        };
+        let number = u16::try_from(at).unwrap_or(u16::MAX);
+        let until_ns = until_ns.max(cpu.at_ns);
+        let span = CpuSpan { cpu: number, state, from_ns: cpu.at_ns, until_ns, is_over };
+        cpu.at_ns = until_ns;
+        self.sink.cpu(&span);
+    }
+
+    fn switch(&mut self, number: u16, at_ns: u64, prev: TraceTask, next: TraceTask, leaves: Leaves) {
+        let at = self.cpu(number);
+        self.check_chain(at, number, at_ns, prev);
+        self.close_cpu(at, at_ns, true);
+        if let Some(slot) = self.slot(prev, at_ns) {
+            self.leave(slot, number, at_ns, leaves);
+        }
+        if let Some(slot) = self.slot(next, at_ns) {
+            self.come(slot, number, at_ns);
+        }
+        (self.cpus[at].current, self.cpus[at].at_ns) = (Some(next), self.cpus[at].at_ns.max(at_ns));
+    }
+
+    /// Makes `prev` the one that runs, from when it is known to.
+    fn check_chain(&mut self, at: usize, number: u16, at_ns: u64, prev: TraceTask) {
+        let cpu = self.cpus[at];
+        let ran_since_ns = if !cpu.is_seen {
+            // The first event of this CPU: nothing was missed, so `prev` has been there since the trace began.
+            self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..cpu };
+            self.began_ns
+        } else if let Some(until_ns) = cpu.lossy_until_ns {
+            // After the last lost event nothing happened until now.
+            let until_ns = until_ns.min(at_ns);
+            self.cpus[at].lossy_until_ns = None;
+            self.close_cpu(at, until_ns, false);
+            until_ns
+        } else if cpu.current == Some(prev) {
+            return;
+        } else {
+            self.sink.hole(number, at_ns);
+            self.cpus[at].current = None;
+            if let Some(slot) = cpu.current.and_then(|task| self.slot(task, at_ns)) {
+                let is_here =
+                    self.threads[slot].state == ThreadState::Running && self.threads[slot].cpu == number;
+                if is_here {
+                    self.forget(slot, cpu.at_ns);
+                }
+            }
+            if let Some(slot) = self.slot(prev, cpu.at_ns) {
+                self.forget(slot, cpu.at_ns);
+                self.emit(slot, at_ns, true);
+                self.enter(slot, at_ns, ThreadState::Running, number);
+            }
+            return;
+        };
+        self.cpus[at].current = Some(prev);
+        if let Some(slot) = self.slot(prev, ran_since_ns) {
+            self.emit(slot, ran_since_ns, true);
+            let thread = &mut self.threads[slot];
+            (thread.state, thread.at_ns, thread.since_ns) =
+                (ThreadState::Running, ran_since_ns, ran_since_ns);
+            thread.cpu = number;
+        }
+    }
+
+    fn leave(&mut self, slot: usize, cpu: u16, at_ns: u64, leaves: Leaves) {
+        self.emit(slot, at_ns, true);
+        let state = match leaves {
+            Leaves::Ready => ThreadState::ReadyPreempted,
+            Leaves::Asleep(reason) => ThreadState::Blocked(reason),
+            Leaves::Dead => ThreadState::Dead,
+        };
+        self.enter(slot, at_ns, state, cpu);
+        self.sink.left(slot, leaves, at_ns);
+    }
+
+    fn come(&mut self, slot: usize, cpu: u16, at_ns: u64) {
+        let thread = &mut self.threads[slot];
+        match thread.state {
+            ThreadState::Blocked(_) if thread.woken_early => {
+                // The wakeup came while it was on its way to sleep: it was never anything but ready.
+                thread.state = ThreadState::ReadyWoken;
+            }
+            ThreadState::Blocked(_) => self.sink.unknown_wakeup(slot, at_ns),
+            // It left its other CPU unseen.
+            ThreadState::Running => thread.state = ThreadState::Unknown,
+            _ => {}
+        }
+        self.threads[slot].woken_early = false;
+        let waited_at = self.threads[slot].cpu;
+        if waited_at != cpu {
+            // Its move was missed: what ran there meanwhile goes on.
+            self.close_cpu(waited_at.into(), at_ns, false);
+        }
+        self.emit(slot, at_ns, true);
+        self.enter(slot, at_ns, ThreadState::Running, cpu);
+    }
+
+    fn wake(&mut self, task: TraceTask, at_ns: u64, cpu: u16) {
+        let Some(slot) = self.slot(task, at_ns) else { return };
+        match self.threads[slot].state {
+            ThreadState::Blocked(_) | ThreadState::Unknown => {
+                self.threads[slot].woken_early = false;
+                self.emit(slot, at_ns, true);
+                self.enter(slot, at_ns, ThreadState::ReadyWoken, cpu);
+            }
+            ThreadState::Running => self.threads[slot].woken_early = true,
+            _ => {}
+        }
+    }
+
+    fn migrate(&mut self, task: TraceTask, at_ns: u64, to_cpu: u16) {
+        let Some(slot) = self.slot(task, at_ns) else { return };
+        if self.threads[slot].state.is_ready() {
+            self.close_cpu(self.threads[slot].cpu.into(), at_ns, false);
+            self.emit(slot, at_ns, false);
+        }
+        if self.threads[slot].state != ThreadState::Running {
+            self.threads[slot].cpu = to_cpu;
+        }
+        self.sink.moved(slot, at_ns);
+    }
+
+    /// Of the lost events nothing is known but their CPU and span: any thread that runs on no other CPU may have come and gone.
+    fn lose(&mut self, number: u16, from_ns: u64, count: u64, until_ns: u64) {
+        let at = self.cpu(number);
+        if !self.cpus[at].is_seen {
+            self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };
+        }
+        self.close_cpu(at, from_ns, false);
+        self.cpus[at].current = None;
+        let until_ns = until_ns.max(from_ns);
+        self.cpus[at].lossy_until_ns = Some(self.cpus[at].lossy_until_ns.unwrap_or(0).max(until_ns));
+        self.lossy_until_ns = self.lossy_until_ns.max(until_ns);
+        for slot in 0..self.threads.len() {
+            let thread = &self.threads[slot];
+            if thread.state != ThreadState::Running || thread.cpu == number {
+                self.forget(slot, from_ns);
+            }
+        }
+        self.sink.lost(number, count, from_ns);
+    }
+}
