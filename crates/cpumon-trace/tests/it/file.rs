@@ -1,0 +1,124 @@
+//! What was written comes back, sorted; a torn or damaged file gives what lies before the damage, and says so.
+
+use cpumon_model::{SchedEvent, SchedEventKind};
+use cpumon_trace::{Compression, ReadError, TraceRange, TraceReader, TraceWriter, analyse};
+
+use crate::seeded_rng::SeededRng;
+use crate::support::{header, made_up, read, write};
+
+#[test]
+fn events_come_back_in_the_order_of_their_time() {
+    for compression in [Compression::None, Compression::Zstd(3)] {
+        for every in [1, 7, 1_000, 100_000] {
+            let events = made_up(7, 5_000);
+            let bytes = write(&events, compression, every);
+            let (back, ending) = read(&bytes).unwrap();
+            assert!(back.is_sorted_by_key(|event| event.at_ns));
+            let by_cpu = |events: &[SchedEvent], cpu| -> Vec<_> {
+                events.iter().filter(|event| event.cpu == cpu).copied().collect()
+            };
+            for cpu in 0..2 {
+                assert_eq!(by_cpu(&back, cpu), by_cpu(&events, cpu));
+            }
+            assert!(ending.is_whole() && ending.late == 0, "{ending:?}");
+        }
+    }
+}
+
+#[test]
+fn a_file_that_ends_anywhere_gives_all_whole_chunks_before_and_says_so() {
+    let events = made_up(3, 300);
+    let bytes = write(&events, Compression::Zstd(1), 20);
+    let whole = read(&bytes).unwrap().0;
+    let mut most = 0;
+    for length in 0..bytes.len() {
+        match read(&bytes[..length]) {
+            Ok((back, ending)) => {
+                assert!(!ending.is_whole(), "{length}");
+                // Up to the last mark all is there, so the order is that of the whole file.
+                assert!(back.len() >= most || back.len() + 40 >= most, "{length}");
+                most = most.max(back.len());
+                assert!(back.iter().all(|event| whole.contains(event)));
+            }
+            Err(ReadError::Foreign | ReadError::Header) => assert_eq!(most, 0),
+            Err(error) => panic!("{length}: {error}"),
+        }
+    }
+    assert_eq!(most, whole.len());
+}
+
+#[test]
+fn flipped_bits_are_found() {
+    let events = made_up(5, 400);
+    let bytes = write(&events, Compression::None, 50);
+    let mut rng = SeededRng(99);
+    for _ in 0..2_000 {
+        let mut damaged = bytes.clone();
+        let at = usize::try_from(rng.below(bytes.len() as u64)).unwrap();
+        damaged[at] ^= 1 << rng.below(8);
+        match read(&damaged) {
+            Ok((back, ending)) => {
+                assert!(ending.damaged_at.is_some_and(|found| found <= at as u64), "{at} {ending:?}");
+                assert!(back.len() <= events.len());
+            }
+            Err(ReadError::Foreign | ReadError::Header | ReadError::Version { .. }) => assert!(at < 100),
+            Err(error) => panic!("{at}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn foreign_and_empty_files_and_later_versions_are_named() {
+    assert!(matches!(read(b""), Err(ReadError::Foreign)));
+    assert!(matches!(read(b"PERFILE2 and more than ten bytes"), Err(ReadError::Foreign)));
+    let mut later = write(&[], Compression::None, 1);
+    later[8] = 2;
+    assert!(matches!(read(&later), Err(ReadError::Version { found: 2, known: 1 })));
+    assert!(matches!(read(b"cpumon-t\x01\x00"), Err(ReadError::Header)));
+}
+
+#[test]
+fn a_file_without_any_event_is_whole() {
+    let bytes = write(&[], Compression::Zstd(3), 1);
+    let mut reader = TraceReader::open(bytes.as_slice()).unwrap();
+    let (report, ending) = analyse(&mut reader, TraceRange::default()).unwrap();
+    assert!(ending.is_whole());
+    assert_eq!((report.totals().cpus, report.totals().length_ns), (0, 1_000));
+    assert_eq!(*reader.header(), header());
+}
+
+/// Sound checksums, any content: nothing may panic, or take more memory than its bytes explain.
+#[test]
+fn any_content_behind_sound_checksums_is_read_within_bounds() {
+    let mut rng = SeededRng(1234);
+    for _ in 0..300 {
+        let mut writer = TraceWriter::new(Vec::new(), &header(), Compression::None).unwrap();
+        for _ in 0..rng.below(200) {
+            let task = |rng: &mut SeededRng| {
+                cpumon_model::TraceTask(rng.below(1 << 33).min(u64::from(u32::MAX)).try_into().unwrap())
+            };
+            let (first, second) = (task(&mut rng), task(&mut rng));
+            let cpu = u16::try_from(rng.below(3) * rng.below(30_000)).unwrap();
+            let kind = match rng.below(6) {
+                0 => SchedEventKind::Lost {
+                    count: rng.below(u64::MAX >> 33),
+                    until_ns: rng.below(1 << 30) << rng.below(30),
+                },
+                1 => SchedEventKind::Waking { task: first, waker: second, cpu },
+                2 => SchedEventKind::Migrate { task: first, to_cpu: cpu },
+                3 => SchedEventKind::Born { task: first, parent: second },
+                4 => SchedEventKind::Exit { task: first },
+                _ => {
+                    SchedEventKind::Switch { prev: first, next: second, leaves: cpumon_model::Leaves::Ready }
+                }
+            };
+            writer.event(&SchedEvent { at_ns: rng.below(1 << 31) << rng.below(33), cpu, kind });
+        }
+        let bytes = writer.finish(rng.below(1 << 30), 0).unwrap().0;
+        let mut reader = TraceReader::open(bytes.as_slice()).unwrap();
+        let (report, ending) = analyse(&mut reader, TraceRange::default()).unwrap();
+        assert_eq!(ending.damaged_at, None);
+        let totals = report.totals();
+        assert!(totals.ledger.capacity_ns() <= totals.length_ns.saturating_mul(totals.cpus));
+    }
+}

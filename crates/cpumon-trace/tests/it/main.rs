@@ -1,0 +1,10 @@
+//! Trace files and their analyses: what was written comes back, whatever happens to the file; and the state machine by the
+//! scenarios of the live accounting.
+
+#[path = "../../../../testing/seeded_rng.rs"]
+mod seeded_rng;
+
+mod file;
+mod ledger;
+mod scenarios;
+mod support;

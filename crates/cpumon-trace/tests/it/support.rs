@@ -1,0 +1,85 @@
+//! Traces for tests.
+
+use cpumon_model::{
+    Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
+    WaitReason,
+};
+use cpumon_trace::{Compression, Ending, FileHeader, ReadError, TraceReader, TraceWriter};
+
+use crate::seeded_rng::SeededRng;
+
+pub const BEGAN_NS: u64 = 1_000_000;
+
+pub fn header() -> FileHeader {
+    let began = Moment { mono_ns: BEGAN_NS, boot_ns: BEGAN_NS + 5, wall_ns: 1_700_000_000_000_000_000 };
+    FileHeader { began, cpus: 2, host: "device1".into(), ..FileHeader::default() }
+}
+
+/// Of a process of its own.
+pub fn identity(number: u32, comm: &str) -> TraceIdentity {
+    TraceIdentity {
+        task: TraceTask(number),
+        thread: ThreadKey { tid: number + 100, start_ns: 7_000 },
+        process: ProcessKey { pid: number + 100, start_ns: 7_000 },
+        comm: Comm::from(comm),
+        program: comm.as_bytes().into(),
+        is_executable: false,
+        is_kernel: false,
+    }
+}
+
+/// Switches and wakeups on two CPUs such as a machine makes them, ascending by time.
+pub fn made_up(seed: u64, count: usize) -> Vec<SchedEvent> {
+    let mut rng = SeededRng(seed);
+    let (mut at_ns, mut current) = (BEGAN_NS, [TraceTask::IDLE; 2]);
+    let mut events = Vec::new();
+    for _ in 0..count {
+        at_ns += rng.below(5_000);
+        let cpu = rng.below(2);
+        let here = usize::try_from(cpu).unwrap();
+        let task = TraceTask(1 + 2 * u32::try_from(rng.below(8)).unwrap() + u32::try_from(cpu).unwrap());
+        let kind = if rng.below(3) == 0 {
+            SchedEventKind::Waking { task, waker: current[here], cpu: cpu.try_into().unwrap() }
+        } else {
+            let next = if current[here] == task || rng.below(4) == 0 { TraceTask::IDLE } else { task };
+            if next == current[here] {
+                continue;
+            }
+            let leaves = match rng.below(3) {
+                0 => Leaves::Ready,
+                reason => Leaves::Asleep(WaitReason::syscall(reason.try_into().unwrap())),
+            };
+            SchedEventKind::Switch { prev: std::mem::replace(&mut current[here], next), next, leaves }
+        };
+        events.push(SchedEvent { at_ns, cpu: cpu.try_into().unwrap(), kind });
+    }
+    events
+}
+
+/// A file of these events, with a mark after every `every`.
+pub fn write(events: &[SchedEvent], compression: Compression, every: usize) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), &header(), compression).unwrap();
+    for number in 1..20 {
+        writer.identity(&identity(number, &format!("task-{number}")));
+    }
+    for batch in events.chunks(every) {
+        // As ring buffers are read: one CPU after the other.
+        for cpu in 0..2 {
+            for event in batch.iter().filter(|event| event.cpu == cpu) {
+                writer.event(event);
+            }
+        }
+        writer.sync(batch.last().unwrap().at_ns).unwrap();
+    }
+    writer.finish(end_ns(events), 0).unwrap().0
+}
+
+pub fn end_ns(events: &[SchedEvent]) -> u64 {
+    events.last().map_or(BEGAN_NS, |event| event.at_ns) + 1_000
+}
+
+pub fn read(bytes: &[u8]) -> Result<(Vec<SchedEvent>, Ending), ReadError> {
+    let mut events = Vec::new();
+    let ending = TraceReader::open(bytes)?.read(&mut |event| events.push(event))?;
+    Ok((events, ending))
+}
