@@ -19,6 +19,7 @@ mod reports;
 mod stored;
 #[cfg(test)]
 mod tests;
+mod trace;
 mod variables;
 
 pub use charts::*;
@@ -29,6 +30,7 @@ pub use receiver::*;
 pub use recorded::*;
 pub use reports::*;
 pub use stored::*;
+pub use trace::*;
 
 /// The default address of the web page and the API, for `serve` and for the commands that ask a receiver.
 pub const HTTP_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 3080);
@@ -87,6 +89,8 @@ pub enum Command {
     Store(StoreCommandArgs),
     /// Show what can be measured on this machine, and how to get what is missing
     Doctor(DoctorArgs),
+    /// Record every context switch of this machine, and report from such a trace where the time went
+    Trace(TraceArgs),
     /// Compare each thread's CPU time by the tick sampler, by the scheduler's clock and by context switches
     Accuracy(AccuracyArgs),
     /// Write the man pages

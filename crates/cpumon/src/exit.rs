@@ -16,6 +16,8 @@ pub enum Outcome {
     DataMissing,
     /// The user stopped it before it was done.
     Interrupted,
+    /// The command that it ran ended with this exit code.
+    Code(u8),
 }
 
 /// A usage error that clap cannot detect.
@@ -47,6 +49,7 @@ fn code_of(result: &anyhow::Result<Outcome>) -> u8 {
         Ok(Outcome::Done) => 0,
         Ok(Outcome::DataMissing) => 3,
         Ok(Outcome::Interrupted) => 130,
+        Ok(Outcome::Code(code)) => *code,
         Err(error) if is_broken_pipe(error) => 0,
         Err(error) if error.is::<Usage>() => 2,
         Err(_) => 1,

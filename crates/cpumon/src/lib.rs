@@ -38,6 +38,7 @@ mod stdout;
 mod store;
 mod table;
 mod top;
+mod trace;
 pub mod units;
 pub mod when;
 
@@ -48,7 +49,7 @@ use std::process::ExitCode;
 use anyhow::Context;
 use cpumon_agent::{AgentArgs, AgentError};
 
-use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs};
+use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs, TraceCommand};
 use crate::exit::{Outcome, finish};
 use crate::signals::Signals;
 
@@ -106,6 +107,10 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Status(args) => to_stdout(|out| status::status(args, out)),
         Command::Doctor(args) => to_stdout(|out| doctor::doctor(args, out)),
         Command::Accuracy(args) => to_stdout(|out| accuracy::accuracy(args, out)),
+        Command::Trace(args) => match &args.command {
+            TraceCommand::Record(args) => trace::record(args),
+            TraceCommand::Report(args) => to_stdout(|out| trace::report(args, out)),
+        },
         Command::Man(args) => to_stdout(|out| man::man(args, out)),
         Command::Completions(args) => to_stdout(|out| man::completions(args, out)),
     }

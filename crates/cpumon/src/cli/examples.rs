@@ -238,6 +238,25 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "accuracy",
         &[example("Compare for 30 seconds, and show every thread", "cpumon accuracy --duration 30s --all")],
     ),
+    ("trace", &[example("Record for 10 seconds to cpumon.trace", "cpumon trace record --for 10s")]),
+    (
+        "trace record",
+        &[
+            example("Record for 10 seconds to cpumon.trace", "cpumon trace record --for 10s"),
+            example("Record while a command runs", "cpumon trace record -o build.trace -- make -j8"),
+        ],
+    ),
+    (
+        "trace report",
+        &[
+            example("Show each thread, who ran most first", "cpumon trace report cpumon.trace"),
+            example("Show the ledger of each CPU", "cpumon trace report cpumon.trace --by cpu"),
+            example(
+                "Write half a second of it as CSV",
+                "cpumon trace report cpumon.trace --from 2s --to 2.5s --format csv",
+            ),
+        ],
+    ),
     ("man", &[example("Write the man pages to a directory", "cpumon man /usr/local/share/man/man1")]),
     (
         "completions",

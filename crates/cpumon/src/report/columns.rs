@@ -13,7 +13,7 @@ const SHORTEST_NAME: usize = 10;
 
 /// A column of a table.
 #[derive(Clone, Debug)]
-pub(super) struct Column {
+pub(crate) struct Column {
     title: &'static str,
     /// 0: always shown; a higher one is left out earlier.
     rank: u8,
@@ -22,14 +22,14 @@ pub(super) struct Column {
 
 /// A table with more columns than a narrow terminal shows.
 #[derive(Clone, Debug)]
-pub(super) struct Columns {
+pub(crate) struct Columns {
     /// Of the rows: texts, cut where a terminal is too narrow for them.
     names: Vec<Column>,
     numbers: Vec<Column>,
 }
 
 impl Column {
-    pub(super) fn new(title: &'static str, rank: u8, cells: impl IntoIterator<Item = String>) -> Self {
+    pub(crate) fn new(title: &'static str, rank: u8, cells: impl IntoIterator<Item = String>) -> Self {
         Self { title, rank, cells: cells.into_iter().collect() }
     }
 
@@ -62,7 +62,7 @@ fn cut(text: &str, width: usize, end: char) -> String {
 
 impl Columns {
     /// Names at the left, numbers at the right; columns without any data are left out.
-    pub(super) fn new(names: Vec<Column>, numbers: Vec<Column>) -> Self {
+    pub(crate) fn new(names: Vec<Column>, numbers: Vec<Column>) -> Self {
         let numbers = numbers.into_iter().filter(|column| column.rank == 0 || !column.is_empty()).collect();
         Self { names, numbers }
     }
@@ -73,7 +73,7 @@ impl Columns {
     }
 
     /// Writes the columns that fit into lines of `width`; `end` marks names that were cut.
-    pub(super) fn write(mut self, width: usize, end: char, out: &mut dyn Write) -> io::Result<()> {
+    pub(crate) fn write(mut self, width: usize, end: char, out: &mut dyn Write) -> io::Result<()> {
         let shortest = |column: &Column| column.width().min(SHORTEST_NAME);
         let mut used: usize = self.names.iter().map(|column| shortest(column) + GAP).sum();
         let mut by_rank: Vec<usize> = (0..self.numbers.len()).collect();

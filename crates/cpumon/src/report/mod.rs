@@ -4,6 +4,7 @@ mod columns;
 mod screen;
 mod show;
 
+pub(crate) use columns::{Column, Columns};
 pub(crate) use screen::for_screen;
 
 use std::io::{self, Write};
@@ -103,7 +104,7 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 }
 
 /// The same rows and names as those of the API.
-fn write_rows<'v>(
+pub(crate) fn write_rows<'v>(
     format: Format,
     names: &[&'static str],
     rows: impl Iterator<Item = Vec<Value<'v>>>,

@@ -42,6 +42,7 @@ mod support;
 mod terminal;
 mod time_line;
 mod top;
+mod trace;
 mod two_machines;
 mod units;
 mod v1_agent;

@@ -1,0 +1,92 @@
+//! Arguments of `trace`.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Subcommand, ValueEnum};
+
+use super::FormatArgs;
+use crate::units::{duration, size};
+
+/// `cpumon trace`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: TraceCommand,
+}
+
+/// The commands of `cpumon trace`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum TraceCommand {
+    /// Record every context switch, wakeup and migration of this machine to a file (needs the rights of BPF)
+    Record(TraceRecordArgs),
+    /// Show where the time went in a trace: run time, run delay and who ran meanwhile, blocked time by reason, the ledger
+    Report(TraceReportArgs),
+}
+
+/// How the chunks of a trace are stored.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceCompression {
+    /// zstd
+    Zstd,
+    /// As they are: less CPU time, a larger file
+    None,
+}
+
+/// `cpumon trace record`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceRecordArgs {
+    /// Write to this file, which must not exist
+    #[arg(short = 'o', long, value_name = "FILE", default_value = "cpumon.trace")]
+    pub output: PathBuf,
+    /// Record for this time: 500ms, 10s, 5m [default: until COMMAND ends, or until Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+    pub length: Option<Duration>,
+    /// Compression
+    #[arg(long, value_enum, default_value_t = TraceCompression::Zstd)]
+    pub compression: TraceCompression,
+    /// Memory of each CPU for events that are not written yet, 64KB to 512MB: more where events are lost
+    #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size)]
+    pub buffer: u64,
+    /// Run this command, and record until it ends; its exit code is passed on
+    #[arg(value_name = "COMMAND", last = true)]
+    pub command: Vec<OsString>,
+}
+
+/// What a row of a trace's report is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceReportBy {
+    /// A thread
+    Thread,
+    /// A process
+    Process,
+    /// All processes of one name
+    Program,
+    /// A CPU
+    Cpu,
+}
+
+/// `cpumon trace report`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceReportArgs {
+    /// A trace; it may still be recorded
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// What a row is
+    #[arg(long, value_enum, default_value_t = TraceReportBy::Thread)]
+    pub by: TraceReportBy,
+    /// Only from this time after the begin of the trace: 500ms, 2s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// Only to this time after the begin of the trace
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub to: Option<Duration>,
+    /// Number of rows [default: 20 in a table, else all]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub limit: Option<u32>,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}

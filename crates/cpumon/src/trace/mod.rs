@@ -1,0 +1,8 @@
+//! `cpumon trace`: records context switches, and reports where the time went in a recording.
+
+mod record;
+mod report;
+mod rows;
+
+pub(crate) use record::record;
+pub(crate) use report::report;

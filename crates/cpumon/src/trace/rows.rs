@@ -1,0 +1,104 @@
+//! The rows of a trace's report, as values for CSV and JSON.
+
+use cpumon_model::Value;
+use cpumon_trace::{CpuAccount, GroupKey, GroupRow};
+
+/// Columns of a thread, a process or a program. Times are ns; `at` counts from the begin of the trace.
+pub(super) const COLUMNS: [&str; 27] = [
+    "name",
+    "pid",
+    "process_start_ns",
+    "tid",
+    "thread_start_ns",
+    "threads",
+    "run_ns",
+    "run_pct",
+    "ready_woken_ns",
+    "ready_preempted_ns",
+    "delays",
+    "delay_p50_ns",
+    "delay_p99_ns",
+    "delay_max_ns",
+    "delay_max_at_ns",
+    "delay_max_cpu",
+    "behind",
+    "behind_ns",
+    "blocked_ns",
+    "blocked_most_for",
+    "blocked_most_ns",
+    "voluntary_switches",
+    "involuntary_switches",
+    "migrations",
+    "unknown_wakeups",
+    "unknown_ns",
+    "kind",
+];
+
+/// Columns of a CPU.
+pub(super) const CPU_COLUMNS: [&str; 9] =
+    ["cpu", "capacity_ns", "run_ns", "idle_ns", "unknown_ns", "run_pct", "switches", "holes", "lost"];
+
+fn percent(part: u64, whole: u64) -> Value<'static> {
+    if whole == 0 { Value::Null } else { Value::Real(part as f64 * 100.0 / whole as f64) }
+}
+
+fn maybe(count: Option<u64>) -> Value<'static> {
+    count.map_or(Value::Null, Value::count)
+}
+
+/// `length_ns`: of the range; 100 % are one CPU. `began_ns`: of the trace.
+pub(super) fn cells(row: &GroupRow, length_ns: u64, began_ns: u64) -> Vec<Value<'_>> {
+    let (process, thread, kind) = match &row.key {
+        GroupKey::Thread(thread, process) => (Some(*process), Some(*thread), "thread"),
+        GroupKey::Process(process) => (Some(*process), None, "process"),
+        GroupKey::Program(_) => (None, None, "program"),
+        GroupKey::Unnamed(_) => (None, None, "unnamed"),
+    };
+    let longest = row.longest_delay();
+    let behind = row.behind.first();
+    let reason = row.blocked.longest();
+    let text = |text: Option<std::borrow::Cow<'static, str>>| text.map_or(Value::Null, Value::Text);
+    vec![
+        Value::Text(row.name.as_ref().into()),
+        maybe(process.map(|key| key.pid.into())),
+        maybe(process.map(|key| key.start_ns)),
+        maybe(thread.map(|key| key.tid.into())),
+        maybe(thread.map(|key| key.start_ns)),
+        Value::count(row.threads),
+        Value::count(row.run_ns),
+        percent(row.run_ns, length_ns),
+        Value::count(row.ready_woken_ns()),
+        Value::count(row.ready_preempted_ns()),
+        Value::count(row.delays()),
+        maybe(row.delay_percentile_ns(50)),
+        maybe(row.delay_percentile_ns(99)),
+        maybe(longest.map(|longest| longest.ns)),
+        maybe(longest.map(|longest| longest.from_ns.saturating_sub(began_ns))),
+        maybe(longest.map(|longest| longest.cpu.into())),
+        behind.map_or(Value::Null, |(name, _)| Value::Text(name.as_ref().into())),
+        maybe(behind.map(|(_, ns)| *ns)),
+        Value::count(row.blocked.total_ns()),
+        text(reason.map(|(reason, _)| reason.name())),
+        maybe(reason.map(|(_, ns)| ns)),
+        Value::count(row.voluntary_switches()),
+        Value::count(row.involuntary_switches()),
+        Value::count(row.migrations()),
+        Value::count(row.unknown_wakeups()),
+        Value::count(row.unknown_ns),
+        Value::Text(kind.into()),
+    ]
+}
+
+pub(super) fn cpu_cells(cpu: &CpuAccount) -> Vec<Value<'static>> {
+    vec![
+        Value::count(cpu.cpu.into()),
+        Value::count(cpu.capacity_ns()),
+        Value::count(cpu.run_ns),
+        Value::count(cpu.idle_ns),
+        Value::count(cpu.unknown_ns),
+        percent(cpu.run_ns, cpu.capacity_ns()),
+        Value::count(cpu.switches),
+        Value::count(cpu.holes),
+        Value::count(cpu.lost),
+    ]
+}

@@ -1,0 +1,125 @@
+//! `cpumon trace`: a recording of this very kernel against the kernel's own clocks, and what becomes of damaged files. Recording needs
+//! root or `CAP_BPF` and `CAP_PERFMON`.
+
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::skip::skip;
+use crate::support::cpumon;
+
+/// Spins and naps, and prints what the scheduler has of the shell while it waits for `cat`: run time, run delay, slices.
+const LOAD: &str = "i=0; while [ $i -lt 4000 ]; do i=$((i+1)); [ $((i % 200)) -ne 0 ] || sleep 0.002; done; cat /proc/$$/schedstat; echo $$";
+/// The scheduler reads its clock before the switch event: so much a slice (measured: 11 µs).
+const A_SLICE_NS: u64 = 12_000;
+/// The shell's own end, after its time was printed.
+const ITS_END_NS: u64 = 5_000_000;
+/// Where a hypervisor pauses this machine between the two clocks, one recording is off; a wrong account is off in all.
+const ATTEMPTS: usize = 5;
+
+fn record(file: &Path, command: &[&str]) -> Output {
+    let mut record = cpumon();
+    record.args(["trace", "record", "-o"]).arg(file).arg("--").args(command);
+    record.output().unwrap()
+}
+
+fn report(file: &Path, by: &str) -> (Output, Vec<Value>) {
+    let output = cpumon().args(["trace", "report", "--json", "--by", by]).arg(file).output().unwrap();
+    let rows = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    (output, rows)
+}
+
+fn is_refused(output: &Output) -> bool {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let refused = output.status.code() == Some(1) && text.contains("BPF");
+    if refused {
+        skip(format!("needs root for BPF: {}", text.trim()));
+    }
+    refused
+}
+
+fn number(row: &Value, name: &str) -> u64 {
+    row[name].as_u64().unwrap_or_else(|| panic!("{name}: {row}"))
+}
+
+#[test]
+fn a_trace_agrees_with_the_scheduler_and_its_ledger_balances() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut last = String::new();
+    for attempt in 0..ATTEMPTS {
+        let file = dir.path().join(format!("{attempt}.trace"));
+        let output = record(&file, &["sh", "-c", LOAD]);
+        if is_refused(&output) {
+            return;
+        }
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        check_ledger(&file);
+        let text = String::from_utf8(output.stdout).unwrap();
+        let numbers: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let [run_ns, _, slices, pid] = numbers[..] else { panic!("{text}") };
+        let (_, rows) = report(&file, "thread");
+        let row = rows.iter().find(|row| number(row, "tid") == pid).expect("the shell");
+        assert_eq!(row["name"], "sh", "its name after exec");
+        let tolerance_ns = (run_ns / 500).max(slices * A_SLICE_NS);
+        let its_ns = number(row, "run_ns");
+        let switches = number(row, "voluntary_switches") + number(row, "involuntary_switches");
+        let is_near = its_ns + tolerance_ns >= run_ns && its_ns <= run_ns + tolerance_ns + ITS_END_NS;
+        let is_whole = switches >= slices && switches <= slices + 20 && number(row, "unknown_ns") == 0;
+        if is_near && is_whole {
+            assert!(number(row, "blocked_ns") > 20 * 2_000_000, "20 naps of 2 ms: {row}");
+            return;
+        }
+        last = format!("{its_ns} of {run_ns} ns, {switches} of {slices} switches: {row}");
+    }
+    panic!("{last}");
+}
+
+fn check_ledger(file: &Path) {
+    let (output, cpus) = report(file, "cpu");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (_, threads) = report(file, "thread");
+    let sum = |rows: &[Value], name: &str| rows.iter().map(|row| number(row, name)).sum::<u64>();
+    for cpu in &cpus {
+        let parts = number(cpu, "run_ns") + number(cpu, "idle_ns") + number(cpu, "unknown_ns");
+        assert_eq!((parts, number(cpu, "lost")), (number(cpu, "capacity_ns"), 0));
+        assert_eq!(number(cpu, "capacity_ns"), number(&cpus[0], "capacity_ns"), "each has the whole length");
+    }
+    assert_eq!(sum(&cpus, "run_ns"), sum(&threads, "run_ns"), "what the CPUs ran is what the threads ran");
+}
+
+#[test]
+fn the_exit_code_of_the_command_is_passed_on_and_a_torn_file_gives_what_is_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.trace");
+    let output = record(&file, &["sh", "-c", "sleep 0.4; exit 7"]);
+    if is_refused(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    let again = record(&file, &["true"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("exists; give another name with -o"),
+        "{again:?}"
+    );
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
+    let (output, rows) = report(&file, "program");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("ends early at byte"), "{output:?}");
+    assert!(rows.iter().any(|row| row["name"] == "sleep"), "{rows:?}");
+}
+
+#[test]
+fn foreign_files_and_wrong_ranges_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.trace");
+    std::fs::write(&file, "PERFILE2 and so on").unwrap();
+    let (output, _) = report(&file, "thread");
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no trace file of cpumon"), "{output:?}");
+    let mut range = cpumon();
+    range.args(["trace", "report", "--from", "2s", "--to", "1s"]).arg(&file);
+    assert_eq!(range.output().unwrap().status.code(), Some(2));
+}
