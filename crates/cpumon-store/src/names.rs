@@ -178,14 +178,18 @@ pub(crate) fn find<N: Stored>(
     id: u64,
     cached: &mut Option<Block<N>>,
 ) -> Sql<Option<N>> {
-    // The row first: a task that outlived its block has both, and the row is the newer one.
+    let in_block = |block: &Option<Block<N>>| block.as_ref().and_then(|block| block.get(id)).copied();
+    // A task that outlived its block has a row too: the same name, so the one that costs no SQL is taken.
+    if let Some(name) = in_block(cached) {
+        return Ok(Some(name));
+    }
     if let Some(row) = row_of(connection, id)? {
         return Ok(Some(row));
     }
     if cached.as_ref().is_none_or(|block| !block.covers(id)) {
         *cached = block_around(connection, id)?;
     }
-    Ok(cached.as_ref().and_then(|block| block.get(id)).copied())
+    Ok(in_block(cached))
 }
 
 /// Names read at once.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use cpumon_model::HostId;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::cursor::IntervalCursor;
@@ -83,6 +84,8 @@ pub(crate) fn open_to_read(
     let mut open_with = |name: &Path, flags| -> Result<Connection> {
         let connection = Connection::open_with_flags(name, flags).at("open", path)?;
         connection.set_prepared_statement_cache_capacity(64);
+        // Plans do not depend on bound values: else each use of a statement with a bound LIMIT prepares it again.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).at("set up", path)?;
         connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
         prepare(&connection)?;
         Ok(connection)
