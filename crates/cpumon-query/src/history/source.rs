@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use cpumon_model::{HostId, HostStatus, Interval, ProcessKey};
 use cpumon_store::{
@@ -24,6 +24,9 @@ pub(crate) const MAX_GAPS: usize = 1000;
 
 /// A range is read in parts of at least this: below, one more thread costs what it saves.
 const SHORTEST_PART_NS: i64 = 120_000_000_000;
+
+/// CPUs that this process may use. Asked once: the answer takes system calls.
+static CPUS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
 
 pub(crate) fn status_of(record: HostRecord) -> HostStatus {
     HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() }
@@ -187,8 +190,7 @@ impl History {
     /// In how many parts a range is worth reading: one a CPU, none shorter than a few minutes, and one where there is no file.
     pub(crate) fn parts(&self, range: TimeRange) -> usize {
         let long_enough = range.length_ns() / SHORTEST_PART_NS;
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let wanted = usize::try_from(long_enough).unwrap_or(1).min(cpus).min(MAX_AT_ONCE);
+        let wanted = usize::try_from(long_enough).unwrap_or(1).min(*CPUS).min(MAX_AT_ONCE);
         let usual = if self.reader.is_some() { wanted.max(1) } else { 1 };
         self.parts.unwrap_or(usual)
     }
@@ -231,8 +233,7 @@ impl History {
         items: &[I],
         work: impl Fn(&Self, &I) -> Result<T, QueryError> + Sync,
     ) -> Result<Vec<T>, QueryError> {
-        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        let parts = if self.reader.is_some() { cpus.min(MAX_AT_ONCE).min(items.len()).max(1) } else { 1 };
+        let parts = if self.reader.is_some() { CPUS.min(MAX_AT_ONCE).min(items.len()).max(1) } else { 1 };
         let end = i64::try_from(items.len()).unwrap_or(i64::MAX);
         // Places in the list take the part of times.
         let all = TimeRange { since_ns: 0, until_ns: end };

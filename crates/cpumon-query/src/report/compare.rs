@@ -4,8 +4,9 @@ use cpumon_model::HostStatus;
 
 use super::answer::Before;
 use super::group::Grouping;
+use super::group_sum::Group;
 use super::read::{Whole, of_range};
-use super::tally::{Group, Tally};
+use super::tally::Tally;
 use crate::QueryError;
 use crate::history::History;
 use crate::time::TimeRange;

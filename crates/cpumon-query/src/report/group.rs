@@ -96,6 +96,11 @@ pub(super) struct ProcessRow<'a> {
 }
 
 impl<'a> ProcessRow<'a> {
+    /// Whether its user is known.
+    pub(super) fn has_user(&self) -> bool {
+        self.source.has_users()
+    }
+
     /// The process rows of a span.
     pub(super) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
         let interval = span.interval;
@@ -197,6 +202,15 @@ impl Grouping {
         if let Self::Filtered(_, filter) = self { Some(filter) } else { None }
     }
 
+    /// Whether all rows of one description are in the same groups.
+    pub(super) fn is_by_info(&self) -> bool {
+        match self {
+            Self::By(by) => !matches!(by, ReportBy::Process | ReportBy::Thread),
+            Self::Filtered(by, filter) => Self::By(*by).is_by_info() && !filter.takes_pids(),
+            Self::Search(_) => true,
+        }
+    }
+
     /// The groups of a process row.
     pub(super) fn each(&self, process: ProcessRow<'_>, host: &str, visit: &mut dyn FnMut(GroupOf<'_>)) {
         let ProcessRow { row, boot, source, is_short, .. } = process;
@@ -231,6 +245,11 @@ pub(super) struct RowFilter {
 impl RowFilter {
     fn new(filter: &ReportFilter) -> Self {
         Self { text: filter.text.as_deref().map(Search::new), within: filter.within.clone() }
+    }
+
+    /// Whether a process may be found by its pid.
+    fn takes_pids(&self) -> bool {
+        self.text.as_ref().is_some_and(|search| search.number.is_some())
     }
 
     fn is_within(&self, process: ProcessRow<'_>) -> bool {

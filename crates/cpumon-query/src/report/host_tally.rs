@@ -4,7 +4,8 @@ use cpumon_model::HostStatus;
 
 use super::answer::Before;
 use super::compare;
-use super::tally::{Group, Tally};
+use super::group_sum::Group;
+use super::tally::Tally;
 use crate::spans::Cut;
 
 /// What one host did in the range, and in the one to compare with.

@@ -11,13 +11,16 @@ mod columns;
 mod compare;
 mod find;
 mod group;
+mod group_sum;
 mod host_tally;
 mod limits;
 mod lines;
+mod places;
 mod query;
 mod read;
 mod row;
 mod tally;
+mod times;
 mod zoom;
 
 #[cfg(test)]

@@ -6,9 +6,10 @@ use cpumon_model::{Delta, Fields};
 
 use super::answer::{HostPart, Report, ReportRow, RowKind, Wait};
 use super::group::Kind;
+use super::group_sum::Group;
 use super::host_tally::HostTally;
 use super::query::{ReportQuery, ReportSort};
-use super::tally::{Group, Tally};
+use super::tally::Tally;
 use super::zoom::Zoomed;
 use crate::history::Values;
 use crate::time::TimeRange;

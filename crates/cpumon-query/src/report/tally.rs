@@ -1,101 +1,22 @@
 //! [`Tally`]: the groups of a range of one host while they are added up. All sums are exact. Of peaks, and of the first and the
 //! last time a group was there, it notes in which sum they are, where it is not an interval that was read.
 
-use std::collections::HashMap;
+use cpumon_model::Fields;
+use cpumon_store::{Resolution, Segment, What};
 
-use cpumon_model::{BootId, Delta, Fields, ProcessKey, Waits};
-use cpumon_store::{ActiveTimes, Resolution, Segment, What};
-use foldhash::fast::RandomState;
-
-use super::answer::Peak;
-use super::group::{GroupId, GroupOf, Grouping, Kind, ProcessRow, ThreadRow};
+use super::group::{GroupId, GroupOf, Grouping, ProcessRow, ThreadRow};
+use super::group_sum::{Group, Part, rate};
+use super::places::{Found, Places};
+use super::times::Mark;
 use crate::history::BucketTimes;
 use crate::history::buckets::{Buckets, Share};
-use crate::keys::TaskKey;
 use crate::time::TimeRange;
-
-/// Groups at most; what comes later is in no group, and so in the row of all others.
-const MAX_GROUPS: usize = 50_000;
-/// A span of time, and what was read of it.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mark {
-    pub(super) range: TimeRange,
-    /// `None`: an interval.
-    pub(super) resolution: Option<Resolution>,
-}
-
-/// A sum in which the peak of a group may be.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Candidate {
-    pub(super) mark: Mark,
-    /// Not more than this, ns per second.
-    pub(super) upper: i64,
-    /// Not less.
-    pub(super) lower: i64,
-}
-
-/// What a group did in the span at hand.
-#[derive(Copy, Clone, Debug, Default)]
-struct Now {
-    is_there: bool,
-    run_ns: i64,
-    /// Sum and highest of the largest run times of its processes, ns per second.
-    sum: i64,
-    highest: i64,
-    /// Rows of a sum, and when they were active; of the latter the rows whose times are not recorded.
-    rows: usize,
-    timeless: usize,
-    times: Option<ActiveTimes>,
-}
-
-/// What is known of when a group was there and ran most.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Times {
-    pub(super) first: Option<Mark>,
-    pub(super) last: Option<Mark>,
-    /// The highest of the intervals that were read.
-    pub(super) peak: Option<Peak>,
-    pub(super) candidates: Vec<Candidate>,
-}
-
-/// A group.
-#[derive(Clone, Debug)]
-pub(super) struct Group {
-    pub(super) kind: Kind,
-    pub(super) name: Box<str>,
-    pub(super) task: Option<(BootId, TaskKey)>,
-    pub(super) process: Option<ProcessKey>,
-    pub(super) delta: Delta,
-    pub(super) blocked_ns: Option<i64>,
-    pub(super) waits: Waits,
-    pub(super) times: Times,
-    /// Run time a point.
-    pub(super) points: Vec<f64>,
-    now: Now,
-}
-
-/// Where a group is found: names are numbered, so that a row is looked up without a copy of its name.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-enum Place {
-    Named(Kind, usize),
-    Task(BootId, TaskKey),
-}
-
-/// What a row adds to its groups.
-#[derive(Copy, Clone)]
-struct Part<'a> {
-    delta: &'a Delta,
-    blocked_ns: Option<i64>,
-    waits: &'a Waits,
-    most_ns_per_s: Option<i64>,
-    times: Option<ActiveTimes>,
-}
 
 /// Groups being added up.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
-    names: HashMap<Box<str>, usize, RandomState>,
-    places: HashMap<Place, usize, RandomState>,
+    /// Closed: rows of other groups count as run time of all threads only.
+    places: Places,
     pub(super) groups: Vec<Group>,
     /// Measured time.
     pub(super) covered_ns: u64,
@@ -107,139 +28,20 @@ pub(super) struct Tally {
     pub(super) buckets: Option<Buckets>,
     /// Run time of all threads a point.
     pub(super) used_points: Vec<f64>,
-    /// No group is added any more: rows of others count as run time of all threads only.
-    is_closed: bool,
     shares: Vec<Share>,
     touched: Vec<usize>,
-}
-
-/// `part` in `length_ns`, a second.
-fn rate(part: i64, length_ns: u64) -> i64 {
-    if length_ns == 0 {
-        return 0;
-    }
-    // 128 bits: `part` can be years of ns times a billion.
-    i64::try_from(i128::from(part) * 1_000_000_000 / i128::from(length_ns)).unwrap_or(i64::MAX)
-}
-
-/// Unknown + 5 = 5, and a sum of nothing stays unknown.
-fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
-    if let Some(more) = more {
-        *sum = Some(sum.unwrap_or(0).saturating_add(more));
-    }
-}
-
-/// Times of two rows of one sum.
-fn together(one: Option<ActiveTimes>, other: ActiveTimes) -> ActiveTimes {
-    one.map_or(other, |one| ActiveTimes {
-        first_ns: one.first_ns.min(other.first_ns),
-        last_ns: one.last_ns.max(other.last_ns),
-        ..one
-    })
-}
-
-impl Times {
-    fn see(&mut self, mark: Mark) {
-        let is_earlier = |first: &Mark| mark.range.since_ns < first.range.since_ns;
-        if self.first.as_ref().is_none_or(is_earlier) {
-            self.first = Some(mark);
-        }
-        let is_later = |last: &Mark| mark.range.until_ns > last.range.until_ns;
-        if self.last.as_ref().is_none_or(is_later) {
-            self.last = Some(mark);
-        }
-    }
-
-    fn append(&mut self, more: Self) {
-        for mark in more.first.into_iter().chain(more.last) {
-            self.see(mark);
-        }
-        self.peak = highest(self.peak, more.peak);
-        self.candidates.extend(more.candidates);
-    }
-}
-
-/// The higher of two peaks, the earlier of equal ones.
-pub(super) fn highest(one: Option<Peak>, other: Option<Peak>) -> Option<Peak> {
-    match (one, other) {
-        (Some(one), Some(other)) if other.ns_per_s > one.ns_per_s => Some(other),
-        (None, other) => other,
-        (one, _) => one,
-    }
-}
-
-impl Group {
-    fn new(of: GroupOf<'_>, points: usize) -> Self {
-        Self {
-            kind: of.kind,
-            name: of.name.into(),
-            task: of.task,
-            process: of.process,
-            delta: Delta::default(),
-            blocked_ns: None,
-            waits: Waits::default(),
-            times: Times::default(),
-            points: vec![0.0; points],
-            now: Now::default(),
-        }
-    }
-
-    /// How it is found in another part of the range.
-    pub(super) fn id(&self) -> GroupId {
-        match self.task {
-            Some((boot, task)) => GroupId::Task(boot, task),
-            None => GroupId::Named(self.kind, self.name.clone()),
-        }
-    }
-
-    pub(super) fn of(&self) -> GroupOf<'_> {
-        GroupOf { kind: self.kind, name: &self.name, task: self.task, process: self.process }
-    }
-
-    /// Ends a span: what the group did in it is known now.
-    fn close(&mut self, mark: Mark, length_ns: u64, busy_ns_per_s: i64) {
-        let now = std::mem::take(&mut self.now);
-        let times = now.times.filter(|_| now.timeless == 0);
-        match times {
-            Some(ActiveTimes { first_ns, last_ns, .. }) => {
-                let range = TimeRange { since_ns: first_ns, until_ns: last_ns };
-                self.times.see(Mark { range, resolution: None });
-            }
-            None => self.times.see(mark),
-        }
-        let mean = rate(now.run_ns, length_ns);
-        let highest = self.times.peak.map_or(i64::MIN, |peak| peak.ns_per_s);
-        if mark.resolution.is_none() {
-            if mean > highest {
-                self.times.peak = Some(Peak { ns_per_s: mean, end_ns: mark.range.until_ns, is_exact: true });
-            }
-            return;
-        }
-        if let Some(ActiveTimes { max_end_ns, .. }) = times.filter(|_| now.rows == 1) {
-            let peak = Peak { ns_per_s: now.highest, end_ns: max_end_ns, is_exact: true };
-            self.times.peak = self::highest(self.times.peak, Some(peak));
-            return;
-        }
-        let lower = now.highest.max(mean);
-        let upper = now.sum.min(busy_ns_per_s).max(lower);
-        if upper > highest {
-            self.times.candidates.push(Candidate { mark, upper, lower });
-        }
-    }
 }
 
 impl Tally {
     pub(super) fn new(buckets: Option<Buckets>) -> Self {
         Self {
-            names: HashMap::default(),
-            places: HashMap::default(),
+            places: Places::default(),
             groups: Vec::new(),
             covered_ns: 0,
             used_ns: 0,
             fields: Fields::all(),
             used_points: vec![0.0; buckets.as_ref().map_or(0, Buckets::count)],
             buckets,
-            is_closed: false,
             shares: Vec::new(),
             touched: Vec::new(),
         }
@@ -251,7 +53,7 @@ impl Tally {
         for group in groups {
             tally.place(group.of());
         }
-        tally.is_closed = true;
+        tally.places.is_closed = true;
         tally
     }
 
@@ -259,57 +61,32 @@ impl Tally {
     pub(super) fn emptied(&self) -> Self {
         let buckets = self.buckets.clone().map(Buckets::emptied);
         match buckets {
-            Some(buckets) if self.is_closed => Self::of_groups(buckets, self.groups.iter()),
+            Some(buckets) if self.places.is_closed => Self::of_groups(buckets, self.groups.iter()),
             buckets => Self::new(buckets),
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.is_closed || self.groups.len() >= MAX_GROUPS
-    }
-
     /// The group with this id.
     pub(super) fn find(&self, id: &GroupId) -> Option<usize> {
-        let place = match id {
-            GroupId::Named(kind, name) => Place::Named(*kind, *self.names.get(name)?),
-            GroupId::Task(boot, task) => Place::Task(*boot, *task),
-        };
-        self.places.get(&place).copied()
-    }
-
-    /// The number of a name; `None` where there are too many groups for another one.
-    fn number_of(&mut self, name: &str) -> Option<usize> {
-        if let Some(number) = self.names.get(name) {
-            return Some(*number);
-        }
-        if self.is_full() {
-            return None;
-        }
-        self.names.insert(name.into(), self.names.len());
-        Some(self.names.len() - 1)
+        self.places.find(id)
     }
 
     /// The group of a row; `None` where there are too many.
     pub(super) fn place(&mut self, of: GroupOf<'_>) -> Option<usize> {
-        let place = if let Some((boot, task)) = of.task {
-            Place::Task(boot, task)
-        } else {
-            Place::Named(of.kind, self.number_of(of.name)?)
-        };
-        if let Some(&at) = self.places.get(&place) {
-            // A process that calls exec gets another name; the newest one names it.
-            if of.task.is_some() && *self.groups[at].name != *of.name {
-                self.groups[at].name = of.name.into();
+        match self.places.place(&of)? {
+            Found::Known(at) => {
+                // A process that calls exec gets another name; the newest one names it.
+                if of.task.is_some() && *self.groups[at].name != *of.name {
+                    self.groups[at].name = of.name.into();
+                }
+                Some(at)
             }
-            return Some(at);
+            Found::New(at) => {
+                let points = self.buckets.as_ref().map_or(0, Buckets::count);
+                self.groups.push(Group::new(of, points));
+                Some(at)
+            }
         }
-        if self.is_full() {
-            return None;
-        }
-        let points = self.buckets.as_ref().map_or(0, Buckets::count);
-        self.groups.push(Group::new(of, points));
-        self.places.insert(place, self.groups.len() - 1);
-        Some(self.groups.len() - 1)
     }
 
     /// Adds a span; `resolution`: of sums.
@@ -332,16 +109,8 @@ impl Tally {
             self.add_threads(span, grouping);
         } else {
             for process in ProcessRow::of(span) {
-                let row = process.row;
-                rows_ns = rows_ns.saturating_add(row.delta.run_ns);
-                let part = Part {
-                    delta: &row.delta,
-                    blocked_ns: process.blocked_ns,
-                    waits: &row.sched.waits,
-                    most_ns_per_s: process.most_ns_per_s,
-                    times: process.times,
-                };
-                grouping.each(process, host, &mut |of| self.add_row(of, part));
+                rows_ns = rows_ns.saturating_add(process.row.delta.run_ns);
+                self.add_process(process, grouping, host);
             }
         }
         let ledger = &interval.ledger;
@@ -375,32 +144,42 @@ impl Tally {
         self.add_row(of, part);
     }
 
+    fn add_process(&mut self, process: ProcessRow<'_>, grouping: &Grouping, host: &str) {
+        let row = process.row;
+        let part = Part {
+            delta: &row.delta,
+            blocked_ns: process.blocked_ns,
+            waits: &row.sched.waits,
+            most_ns_per_s: process.most_ns_per_s,
+            times: process.times,
+        };
+        if !grouping.is_by_info() {
+            grouping.each(process, host, &mut |of| self.add_row(of, part));
+            return;
+        }
+        let has_user = process.has_user();
+        let groups = self.places.of_info(&row.info, has_user).unwrap_or_else(|| {
+            let mut groups = Vec::new();
+            grouping.each(process, host, &mut |of| groups.extend(self.place(of)));
+            self.places.note(&row.info, has_user, groups.into_iter())
+        });
+        for at in groups {
+            if let Some(group) = self.places.noted(at) {
+                self.add_to(group, part);
+            }
+        }
+    }
+
     fn add_row(&mut self, of: GroupOf<'_>, part: Part<'_>) {
         // What is in no group is found at the end, as the difference from the ledger.
-        let Some(at) = self.place(of) else { return };
-        let group = &mut self.groups[at];
-        group.delta += part.delta;
-        add_known(&mut group.blocked_ns, part.blocked_ns);
-        group.waits += part.waits;
-        if !group.now.is_there {
-            group.now.is_there = true;
+        if let Some(at) = self.place(of) {
+            self.add_to(at, part);
+        }
+    }
+
+    fn add_to(&mut self, at: usize, part: Part<'_>) {
+        if self.groups[at].add(part, &self.shares) {
             self.touched.push(at);
-        }
-        let now = &mut group.now;
-        now.run_ns = now.run_ns.saturating_add(part.delta.run_ns);
-        if let Some(most) = part.most_ns_per_s {
-            now.sum = now.sum.saturating_add(most);
-            now.highest = now.highest.max(most);
-            now.rows += 1;
-            match part.times {
-                Some(times) => now.times = Some(together(now.times, times)),
-                None => now.timeless += 1,
-            }
-        }
-        for Share { at, part: share } in &self.shares {
-            if let Some(point) = group.points.get_mut(*at) {
-                *point += part.delta.run_ns as f64 * share;
-            }
         }
     }
 
@@ -413,7 +192,7 @@ impl Tally {
         let bound = |ppm: i64| i128::from(capacity) * (i128::from(ppm) + 1) / 1_000_000;
         let busy = span.max_busy_ppm.filter(|_| capacity > 0).map(bound);
         let busy_ns_per_s = busy.map_or(i64::MAX, |ns| i64::try_from(ns).unwrap_or(i64::MAX));
-        for at in std::mem::take(&mut self.touched) {
+        for at in self.touched.drain(..) {
             self.groups[at].close(mark, length_ns, busy_ns_per_s);
         }
     }
@@ -431,14 +210,7 @@ impl Tally {
         }
         for more in later.groups {
             let Some(at) = self.place(more.of()) else { continue };
-            let group = &mut self.groups[at];
-            group.delta += &more.delta;
-            add_known(&mut group.blocked_ns, more.blocked_ns);
-            group.waits += &more.waits;
-            group.times.append(more.times);
-            for (point, ns) in group.points.iter_mut().zip(more.points) {
-                *point += ns;
-            }
+            self.groups[at].append(more);
         }
     }
 

@@ -9,8 +9,10 @@ use cpumon_store::{ProcessFilter, Resolution, What};
 
 use super::answer::Peak;
 use super::group::{GroupId, Grouping};
+use super::group_sum::Group;
 use super::read::{Reading, read};
-use super::tally::{Candidate, Group, Mark, Tally, Times, highest};
+use super::tally::Tally;
+use super::times::{Candidate, Mark, Times, highest};
 use crate::QueryError;
 use crate::history::History;
 use crate::spans::Span;

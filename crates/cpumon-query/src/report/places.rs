@@ -1,0 +1,124 @@
+//! [`Places`]: finds the group of a row. Rows of one description are always in the same groups, unless groups are single tasks, so
+//! their names are made and looked up once and not for each row.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cpumon_model::{BootId, ProcessInfo};
+use foldhash::fast::RandomState;
+
+use super::group::{GroupId, GroupOf, Kind};
+use crate::keys::TaskKey;
+
+/// Groups at most; what comes later is in no group, and so in the row of all others.
+const MAX_GROUPS: usize = 50_000;
+/// Descriptions at most whose groups are noted; beyond it they are found again.
+const MAX_INFOS: usize = 1 << 16;
+
+/// Where a group is found: names are numbered, so that a row is looked up without a copy of its name.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Named(Kind, usize),
+    Task(BootId, TaskKey),
+}
+
+/// A group that was found, or is to be made.
+pub(super) enum Found {
+    /// It is there.
+    Known(usize),
+    /// The next one.
+    New(usize),
+}
+
+/// The groups of a description. It is held, so that no other one gets its address.
+#[derive(Clone, Debug)]
+struct OfInfo {
+    _info: Arc<ProcessInfo>,
+    groups: Range<usize>,
+}
+
+/// Where groups are.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Places {
+    names: HashMap<Box<str>, usize, RandomState>,
+    groups: HashMap<Place, usize, RandomState>,
+    /// By address, and whether rows have a user.
+    infos: HashMap<(usize, bool), OfInfo, RandomState>,
+    /// Groups of descriptions, one list behind the other.
+    lists: Vec<usize>,
+    /// No group is added any more.
+    pub(super) is_closed: bool,
+}
+
+impl Places {
+    /// The group with this id.
+    pub(super) fn find(&self, id: &GroupId) -> Option<usize> {
+        let place = match id {
+            GroupId::Named(kind, name) => Place::Named(*kind, *self.names.get(name)?),
+            GroupId::Task(boot, task) => Place::Task(*boot, *task),
+        };
+        self.groups.get(&place).copied()
+    }
+
+    fn is_full(&self) -> bool {
+        self.is_closed || self.groups.len() >= MAX_GROUPS
+    }
+
+    /// The number of a name; `None` where there are too many groups for another one.
+    fn number_of(&mut self, name: &str) -> Option<usize> {
+        if let Some(number) = self.names.get(name) {
+            return Some(*number);
+        }
+        if self.is_full() {
+            return None;
+        }
+        self.names.insert(name.into(), self.names.len());
+        Some(self.names.len() - 1)
+    }
+
+    /// The group of a row; `None` where there are too many.
+    pub(super) fn place(&mut self, of: &GroupOf<'_>) -> Option<Found> {
+        let place = match of.task {
+            Some((boot, task)) => Place::Task(boot, task),
+            None => Place::Named(of.kind, self.number_of(of.name)?),
+        };
+        if let Some(&at) = self.groups.get(&place) {
+            return Some(Found::Known(at));
+        }
+        if self.is_full() {
+            return None;
+        }
+        self.groups.insert(place, self.groups.len());
+        Some(Found::New(self.groups.len() - 1))
+    }
+
+    /// Where the groups of a description are noted, for [`Places::noted`]; `None`: they are not.
+    pub(super) fn of_info(&self, info: &Arc<ProcessInfo>, has_user: bool) -> Option<Range<usize>> {
+        self.infos.get(&(Arc::as_ptr(info).addr(), has_user)).map(|known| known.groups.clone())
+    }
+
+    /// One of the groups of [`Places::of_info`].
+    pub(super) fn noted(&self, at: usize) -> Option<usize> {
+        self.lists.get(at).copied()
+    }
+
+    /// Notes the groups of a description.
+    pub(super) fn note(
+        &mut self,
+        info: &Arc<ProcessInfo>,
+        has_user: bool,
+        groups: impl Iterator<Item = usize>,
+    ) -> Range<usize> {
+        if self.infos.len() >= MAX_INFOS {
+            self.infos.clear();
+            self.lists.clear();
+        }
+        let begin = self.lists.len();
+        self.lists.extend(groups);
+        let groups = begin..self.lists.len();
+        let known = OfInfo { _info: Arc::clone(info), groups: groups.clone() };
+        self.infos.insert((Arc::as_ptr(info).addr(), has_user), known);
+        groups
+    }
+}
