@@ -219,6 +219,12 @@ impl Interval {
         self.end.mono_ns.saturating_sub(self.begin.mono_ns)
     }
 
+    /// The time in which its run time was measured, at least; see [`Ledger::measured_in_ns`].
+    #[must_use]
+    pub fn measured_in_ns(&self) -> u64 {
+        self.ledger.measured_in_ns(self.duration_ns())
+    }
+
     /// Utilization of `run_ns` with 100 = one CPU (`%CPU`). `None` for an interval without length.
     #[must_use]
     pub fn cpu_pct(&self, run_ns: i64) -> Option<f64> {

@@ -41,6 +41,21 @@ impl Ledger {
             .fold(0_i64, |sum, line| sum.saturating_add(*line))
     }
 
+    /// The time in which the run time of an interval was measured, ns, at least: its length, or longer where its threads ran more than
+    /// its CPUs can in that time. Such an interval has run time from before its begin: a pass takes time, and threads that a late
+    /// pass read first ran on while it read the others. The highest rates divide by this.
+    #[must_use]
+    pub fn measured_in_ns(&self, length_ns: u64) -> u64 {
+        let run_ns = self.threads_ns.saturating_add(self.exited_ns);
+        if self.capacity_ns <= 0 || run_ns <= self.capacity_ns {
+            return length_ns;
+        }
+        // 128 bits: both can be years of ns. Rounded up, so that no rate is above the capacity.
+        let least_ns = (u128::from(length_ns) * u128::from(run_ns.unsigned_abs()))
+            .div_ceil(u128::from(self.capacity_ns.unsigned_abs()));
+        u64::try_from(least_ns).unwrap_or(u64::MAX)
+    }
+
     /// unattributed ÷ capacity; 0 for an empty interval.
     #[must_use]
     pub fn unattributed_ratio(&self) -> f64 {

@@ -156,7 +156,7 @@ impl Building {
             peak = peak.max(span.max_run_ns_per_s.get(at).map_or(0.0, |peak| *peak as f64));
         }
         // All of a name together. Sums hold the highest of each process alone: together they had at least their mean.
-        let together = run_ns as f64 * 1e9 / (span.interval.duration_ns() as f64).max(1.0);
+        let together = run_ns as f64 * 1e9 / (span.interval.measured_in_ns() as f64).max(1.0);
         for Share { at, .. } in shares {
             self.peak.raise(*at, peak.max(together));
         }

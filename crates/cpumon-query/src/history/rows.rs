@@ -91,7 +91,7 @@ impl RowSum {
         self.born |= matches!(ran.life, Life::Born | Life::BornEnded);
         self.ended = matches!(ran.life, Life::Ended | Life::BornEnded);
         // Sums hold the highest of each process alone: all of a name had at least their mean.
-        let together = self.last_run_ns as f64 * 1e9 / (span.interval.duration_ns() as f64).max(1.0);
+        let together = self.last_run_ns as f64 * 1e9 / (span.interval.measured_in_ns() as f64).max(1.0);
         let most_ns_per_s = ran.most_ns_per_s.map_or(together, |most| together.max(most as f64));
         self.most_ns_per_s = self.most_ns_per_s.max(most_ns_per_s);
         for Share { at, part } in shares {

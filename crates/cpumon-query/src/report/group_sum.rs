@@ -139,7 +139,7 @@ impl Group {
     }
 
     /// Ends a span: what the group did in it is known now.
-    pub(super) fn close(&mut self, mark: Mark, length_ns: u64, busy_ns_per_s: i64) {
+    pub(super) fn close(&mut self, mark: Mark, measured_in_ns: u64, busy_ns_per_s: i64) {
         let now = std::mem::take(&mut self.now);
         let times = now.times.filter(|_| now.timeless == 0);
         match times {
@@ -149,7 +149,7 @@ impl Group {
             }
             None => self.times.see(mark),
         }
-        let mean = rate(now.run_ns, length_ns);
+        let mean = rate(now.run_ns, measured_in_ns);
         let highest = self.times.peak.map_or(i64::MIN, |peak| peak.ns_per_s);
         if mark.resolution.is_none() {
             if mean > highest {

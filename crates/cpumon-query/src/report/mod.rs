@@ -24,6 +24,8 @@ mod times;
 mod zoom;
 
 #[cfg(test)]
+mod late_pass_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;

@@ -187,13 +187,14 @@ impl Tally {
         let interval = span.interval;
         let range = TimeRange { since_ns: interval.begin.wall_ns, until_ns: interval.end.wall_ns };
         let (mark, length_ns) = (Mark { range, resolution }, interval.duration_ns());
+        let measured_in_ns = interval.measured_in_ns();
         // No group ran more than all CPUs in the busiest interval. That share is rounded down, so one millionth is added.
         let capacity = rate(interval.ledger.capacity_ns, length_ns);
         let bound = |ppm: i64| i128::from(capacity) * (i128::from(ppm) + 1) / 1_000_000;
         let busy = span.max_busy_ppm.filter(|_| capacity > 0).map(bound);
         let busy_ns_per_s = busy.map_or(i64::MAX, |ns| i64::try_from(ns).unwrap_or(i64::MAX));
         for at in self.touched.drain(..) {
-            self.groups[at].close(mark, length_ns, busy_ns_per_s);
+            self.groups[at].close(mark, measured_in_ns, busy_ns_per_s);
         }
     }
 

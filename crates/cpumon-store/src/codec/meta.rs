@@ -247,6 +247,19 @@ pub(crate) fn apply(row: &MetaRow, host: HostId, boot: BootId, interval: &mut In
     };
 }
 
+/// Measured length of the interval, ns.
+pub(crate) fn length_ns(row: &MetaRow) -> i64 {
+    row[END_MONO].saturating_sub(row[BEGIN_MONO]).max(0)
+}
+
+/// [`Ledger::measured_in_ns`] of the interval.
+pub(crate) fn measured_in_ns(row: &MetaRow) -> i64 {
+    // The first lines of the ledger are neighbours.
+    let [capacity_ns, threads_ns, exited_ns] = std::array::from_fn(|at| row[CAPACITY + at]);
+    let ledger = Ledger { capacity_ns, threads_ns, exited_ns, ..Ledger::default() };
+    i64::try_from(ledger.measured_in_ns(length_ns(row).unsigned_abs())).unwrap_or(i64::MAX)
+}
+
 /// What is odd about the interval.
 pub(crate) fn flags_of(row: &MetaRow) -> Flags {
     Flags::from_bits_retain(u16::try_from(row[FLAGS]).unwrap_or(0))

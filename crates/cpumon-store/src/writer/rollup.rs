@@ -12,9 +12,7 @@ use super::thread_sums::{ProcessThreads, SumNames, ThreadSums};
 use crate::codec::cgroups::Cgroups;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::cpus;
-use crate::codec::meta::{
-    BEGIN_MONO, BEGIN_WALL, CAPACITY, END_MONO, END_WALL, MetaRow, fields_of, flags_of,
-};
+use crate::codec::meta::{BEGIN_WALL, CAPACITY, END_WALL, fields_of, flags_of, length_ns, measured_in_ns};
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedProcess, waits};
 use crate::rows::HostRow;
@@ -112,11 +110,6 @@ impl HostSum {
     }
 }
 
-/// Measured length of an interval, ns.
-fn length_ns(row: &MetaRow) -> i64 {
-    row[END_MONO].saturating_sub(row[BEGIN_MONO]).max(0)
-}
-
 impl Rollup {
     /// Adds intervals. Short-lived processes are summed under one of their description: a row for each of them would outgrow the
     /// samples.
@@ -150,7 +143,7 @@ impl Rollup {
         self.short.sort_unstable_by_key(|short| short.id);
         for row in self.short.chunk_by(|one, next| one.id == next.id) {
             let run_ns = row.iter().map(|short| short.run_ns).fold(0, i64::saturating_add);
-            let run = rate(run_ns, length_ns(&interval.meta), PER_SECOND);
+            let run = rate(run_ns, measured_in_ns(&interval.meta), PER_SECOND);
             let [begin_ns, end_ns] = [interval.meta[BEGIN_WALL], interval.meta[END_WALL]];
             for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
                 let bucket = resolution.bucket(interval.meta[END_WALL]);
@@ -206,7 +199,7 @@ impl Rollup {
                 Some(&none)
             }
         };
-        let run = rate(process.delta.run_ns, length_ns(&interval.meta), PER_SECOND);
+        let run = rate(process.delta.run_ns, measured_in_ns(&interval.meta), PER_SECOND);
         for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
             let bucket = resolution.bucket(interval.meta[END_WALL]);
             if blocked_ns.is_some() {

@@ -11,7 +11,7 @@ use super::dims::Dims;
 use super::merged::{LARGEST, known_sum, waits_sum};
 use super::naming::Seeded;
 use crate::codec::chunk::FreshInterval;
-use crate::codec::meta::{BEGIN_MONO, BEGIN_WALL, END_MONO, END_WALL};
+use crate::codec::meta::{BEGIN_WALL, END_WALL, measured_in_ns};
 use crate::codec::names::ThreadName;
 use crate::codec::sched::SchedRows;
 use crate::codec::{PackedProcess, PackedThread, waits};
@@ -92,7 +92,7 @@ struct IntervalAt {
     hour: i64,
     begin_ns: i64,
     end_ns: i64,
-    length_ns: i64,
+    measured_in_ns: i64,
     known: Fields,
     /// Thread rows that were added.
     threads: usize,
@@ -121,10 +121,17 @@ impl ThreadSums {
     pub(super) fn begin(&mut self, interval: &FreshInterval, known: Fields) {
         let row = &interval.meta;
         let hour = Resolution::Hour.bucket(row[END_WALL]);
-        let length_ns = row[END_MONO].saturating_sub(row[BEGIN_MONO]).max(0);
+        let measured_in_ns = measured_in_ns(row);
         let (begin_ns, end_ns) = (row[BEGIN_WALL], row[END_WALL]);
-        self.at =
-            IntervalAt { number: self.at.number + 1, hour, begin_ns, end_ns, length_ns, known, threads: 0 };
+        self.at = IntervalAt {
+            number: self.at.number + 1,
+            hour,
+            begin_ns,
+            end_ns,
+            measured_in_ns,
+            known,
+            threads: 0,
+        };
         *self.intervals.entry(hour).or_default() += 1;
     }
 
@@ -166,14 +173,14 @@ impl ThreadSums {
     }
 
     fn add_thread(&mut self, place: usize, thread: &PackedThread, sched: &SchedRows) {
-        let IntervalAt { number, begin_ns, end_ns, length_ns, known, .. } = self.at;
+        let IntervalAt { number, begin_ns, end_ns, measured_in_ns, known, .. } = self.at;
         let sum = &mut self.sums[place];
         sum.delta += &thread.delta;
         if sum.interval != number {
             (sum.interval, sum.run_ns) = (number, 0);
         }
         sum.run_ns = sum.run_ns.saturating_add(thread.delta.run_ns);
-        sum.largest.add(rate(sum.run_ns, length_ns, PER_SECOND), begin_ns, end_ns);
+        sum.largest.add(rate(sum.run_ns, measured_in_ns, PER_SECOND), begin_ns, end_ns);
         if known.contains(Fields::SCHED) && !thread.flags.contains(Flags::UNWATCHED) {
             let sched = sched.thread(thread.id);
             add_known(&mut sum.blocked_ns, Some(sched.blocked_ns));
