@@ -11,7 +11,7 @@ use cpumon_query::charts::{self, ChartQuery};
 use cpumon_query::history::History;
 use cpumon_store::Reader;
 
-use crate::cli::ChartArgs;
+use crate::cli::{ChartArgs, file_of};
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
@@ -62,14 +62,14 @@ fn explained(error: QueryError) -> anyhow::Error {
 
 /// `cpumon export chart`.
 pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
-    let (query, form) = (query(args)?, form_of(args.output.as_deref())?);
+    let (query, form) = (query(args)?, form_of(file_of(args.output.as_deref()))?);
     let store = args.store.path();
     // A missing store is reported with what to do about it.
     drop(Reader::open(&store).map_err(explain)?);
     let history = History::of_store(&store).map_err(explained)?;
     let chart = charts::chart(&history, &query).map_err(explained)?;
     let bytes = draw(&chart, &options(args), form)?;
-    match &args.output {
+    match file_of(args.output.as_deref()) {
         Some(path) => {
             let mut file = OutputFile::create(path)?;
             file.write_all(&bytes).map_err(|error| file.with_path(error.into()))?;

@@ -87,7 +87,8 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     let audit = AuditLog::in_dir(&state_dir(None, Some(reader.path())));
     audit.note(AuditEvent::Exported, &this_user(), &format!("{:?}", query.kind).to_lowercase(), &detail);
     // The progress line and an export on the same terminal would overwrite each other.
-    let mut bar = ProgressLine::new(args.output.is_some() || !io::stdout().is_terminal());
+    let path = cli::file_of(args.output.as_deref());
+    let mut bar = ProgressLine::new(path.is_some() || !io::stdout().is_terminal());
     let is_array = query.format == Format::Jsonl && args.wanted_format()? == ExportFormat::Json;
     let mut write = |out: &mut dyn Write| {
         let mut progress = |progress| bar.show(progress);
@@ -99,7 +100,7 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         array.finish()?;
         Ok(report)
     };
-    let result = if let Some(path) = &args.output { to_file(path, &mut write) } else { write(&mut stdout()) };
+    let result = if let Some(path) = path { to_file(path, &mut write) } else { write(&mut stdout()) };
     bar.clear();
     match result {
         // The reader closed the output (`cpumon export … | head`): it has what it wanted.

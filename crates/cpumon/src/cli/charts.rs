@@ -29,7 +29,7 @@ pub struct ChartArgs {
     /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Write to this file, FILE.svg or FILE.png; it gets its name when it is complete [default: SVG to standard output]
+    /// Write to this file, FILE.svg or FILE.png; it gets its name when it is complete [default: SVG to standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Host, by name or id; not needed if the store holds only one. For `fleet`: several hosts; may be repeated [default: all]

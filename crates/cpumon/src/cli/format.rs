@@ -1,4 +1,6 @@
-//! The output format of a command: `--format`, and `--json` as its short form.
+//! The output of a command: `--format`, `--json` as its short form, and the file of `--output`.
+
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
@@ -57,4 +59,10 @@ impl ExportFormat {
             _ => None,
         }
     }
+}
+
+/// The file that `--output` names; `None` is standard output, which `-` names too.
+#[must_use]
+pub fn file_of(output: Option<&Path>) -> Option<&Path> {
+    output.filter(|path| *path != Path::new("-"))
 }

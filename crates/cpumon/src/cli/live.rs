@@ -9,7 +9,7 @@ use cpumon_collect::parse_interval;
 use cpumon_query::fleet::HostOrder;
 use cpumon_tui::SortColumn;
 
-use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs};
+use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, file_of};
 use crate::units::{count, duration};
 use crate::when::When;
 
@@ -73,7 +73,7 @@ pub struct TopArgs {
     /// Only rows whose name, command line, container or id contains this text
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
-    /// With --batch: write to this file instead of standard output
+    /// With --batch: write to this file [default: standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// With --batch: output format [default: json if the name of --output ends in .json or .jsonl, else text]
@@ -112,7 +112,7 @@ impl TopArgs {
     #[must_use]
     pub fn batch_output(&self) -> (BatchFormat, Option<&Path>) {
         let format = if self.json { Some(BatchFormat::Json) } else { self.format };
-        match self.output.as_deref().map(|path| (path.to_str(), path)) {
+        match file_of(self.output.as_deref()).map(|path| (path.to_str(), path)) {
             Some((Some("text"), _)) => (format.unwrap_or(BatchFormat::Text), None),
             Some((Some("json"), _)) => (format.unwrap_or(BatchFormat::Json), None),
             other => {

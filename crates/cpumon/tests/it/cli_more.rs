@@ -102,6 +102,25 @@ fn store_of_many_threads(path: &Path) {
 }
 
 #[test]
+fn a_minus_is_standard_output_wherever_a_file_is_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("s.db");
+    store_of_many_threads(&store);
+    let out = tempfile::tempdir().unwrap();
+    let store = store.to_str().unwrap();
+    for (args, begin) in [
+        (&["export", "ledger", "--store", store, "-o", "-"][..], "host,"),
+        (&["export", "ledger", "--store", store, "-o", "-", "--format", "json"], "["),
+        (&["export", "chart", "cpu", "--store", store, "--output", "-"], "<svg"),
+        (&["top", "-b", "-n", "1", "-d", "100ms", "--source", "procfs", "--json", "-o", "-"], "{"),
+    ] {
+        let output = cpumon().args(args).current_dir(out.path()).output().unwrap();
+        assert!(text(&output.stdout).starts_with(begin), "{args:?}: {}", text(&output.stderr));
+        assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "{args:?} made a file");
+    }
+}
+
+#[test]
 fn a_signal_leaves_no_unfinished_file() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("s.db");
