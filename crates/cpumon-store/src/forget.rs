@@ -35,7 +35,8 @@ pub fn forget_host(path: &Path, host: HostId, timeout: Duration) -> Result<bool>
         .at("request the removal of a host", path)?;
     loop {
         // No limits: nothing but the host goes.
-        let options = StoreOptions { max_age: None, max_bytes: None, ..StoreOptions::default() };
+        let options =
+            StoreOptions { max_age: None, minute_max_age: None, max_bytes: None, ..StoreOptions::default() };
         match Writer::open(path, &options) {
             Ok(mut writer) => return writer.forget_requested().map(|()| true),
             Err(StoreError::Locked { .. }) => {}

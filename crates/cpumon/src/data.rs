@@ -269,7 +269,8 @@ fn open_writer(path: &Path) -> anyhow::Result<Writer> {
     if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
         cpumon_files::create_dir(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     }
-    let options = StoreOptions { max_age: None, max_bytes: None, ..StoreOptions::default() };
+    let options =
+        StoreOptions { max_age: None, minute_max_age: None, max_bytes: None, ..StoreOptions::default() };
     Writer::open(path, &options).context("cannot open the store")
 }
 

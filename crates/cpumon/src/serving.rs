@@ -18,11 +18,14 @@ use crate::login;
 /// The store's options for the retention arguments.
 #[must_use]
 pub fn store_options(retention: &RetentionArgs) -> StoreOptions {
-    let day = Duration::from_hours(24);
+    let (day, usual) = (Duration::from_hours(24), StoreOptions::default());
+    let max_age = (retention.retain_days > 0).then(|| day.saturating_mul(retention.retain_days));
     StoreOptions {
-        max_age: (retention.retain_days > 0).then(|| day.saturating_mul(retention.retain_days)),
+        max_age,
+        // Never before their samples: a range reads the sums of its whole minutes.
+        minute_max_age: max_age.max(usual.minute_max_age).filter(|_| max_age.is_some()),
         max_bytes: (retention.retain_bytes > 0).then_some(retention.retain_bytes),
-        ..StoreOptions::default()
+        ..usual
     }
 }
 
@@ -136,5 +139,25 @@ fn bind_hint(error: &WebError) -> &'static str {
             "; ports below 1024 need CAP_NET_BIND_SERVICE: choose another port with --http"
         }
         _ => "; choose another address with --http",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_are_stored_as_long_as_their_samples_at_least() {
+        let days = |n: u32| Some(Duration::from_hours(24) * n);
+        for (retain_days, samples, minutes) in [
+            (0, None, None),
+            (1, days(1), days(366)),
+            (30, days(30), days(366)),
+            (1000, days(1000), days(1000)),
+        ] {
+            let options = store_options(&RetentionArgs { retain_days, retain_bytes: 0 });
+            let ages = (options.max_age, options.minute_max_age, options.hour_max_age);
+            assert_eq!(ages, (samples, minutes, None), "{retain_days} days");
+        }
     }
 }

@@ -72,7 +72,7 @@ pub struct MeasureArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub struct RetentionArgs {
-    /// Delete data after this many days; 0 for no limit
+    /// Delete data after this many days, sums per minute after 366 or as many if that is more; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub retain_days: u32,
     /// Delete the oldest data when the store grows beyond this size; 0 for no limit
