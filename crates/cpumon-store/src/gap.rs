@@ -74,19 +74,34 @@ impl GapFinder {
         self.last_end_ns = self.last_end_ns.max(later.last_end_ns);
     }
 
-    /// Adds a hole if the next interval begins later than the last one ended.
+    /// Adds a hole if the next interval begins later than the last one ended. The part of it that is recorded has the better reason.
     fn check_before(&mut self, next: Begin) {
-        let Some(begin_wall_ns) = self.last_end_ns else { return };
-        let end_wall_ns = next.wall_ns;
-        if end_wall_ns <= begin_wall_ns.saturating_add(next.slack_ns) || self.is_full() {
+        let Some(mut begin_ns) = self.last_end_ns else { return };
+        let end_ns = next.wall_ns;
+        if end_ns <= begin_ns.saturating_add(next.slack_ns) {
             return;
         }
-        // The recorded hole has the better reason.
-        let mut recorded = self.recorded.iter();
-        if recorded.any(|gap| gap.begin_wall_ns < end_wall_ns && gap.end_wall_ns > begin_wall_ns) {
+        let mut slack_ns = next.slack_ns;
+        for at in 0..self.recorded.len() {
+            let gap = &self.recorded[at];
+            if gap.begin_wall_ns >= end_ns || gap.end_wall_ns <= begin_ns {
+                continue;
+            }
+            // A recorded hole may begin and end with the snapshots that are missing: the intervals beside them are missing too.
+            slack_ns = next.slack_ns.saturating_mul(3);
+            let (until_ns, next_ns) = (gap.begin_wall_ns, gap.end_wall_ns);
+            self.add_unexplained(begin_ns, until_ns, slack_ns, next.is_restart);
+            begin_ns = begin_ns.max(next_ns);
+        }
+        self.add_unexplained(begin_ns, end_ns, slack_ns, next.is_restart);
+    }
+
+    /// Adds a hole that is not recorded, if it is longer than `slack_ns`.
+    fn add_unexplained(&mut self, begin_wall_ns: i64, end_wall_ns: i64, slack_ns: i64, is_restart: bool) {
+        if end_wall_ns <= begin_wall_ns.saturating_add(slack_ns) || self.is_full() {
             return;
         }
-        let reason = if next.is_restart { "restart" } else { "no data" }.to_owned();
+        let reason = if is_restart { "restart" } else { "no data" }.to_owned();
         self.found.push(Gap { begin_wall_ns, end_wall_ns, reason, ..Gap::default() });
     }
 
@@ -98,5 +113,61 @@ impl GapFinder {
         gaps.sort_by_key(|gap| gap.begin_wall_ns);
         gaps.truncate(self.limit);
         gaps
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cpumon_model::Moment;
+
+    fn interval(end_s: i64) -> Interval {
+        let at = |s: i64| Moment {
+            wall_ns: s * 1_000_000_000,
+            mono_ns: s.unsigned_abs() * 1_000_000_000,
+            ..Moment::default()
+        };
+        Interval { begin: at(end_s - 1), end: at(end_s), ..Interval::default() }
+    }
+
+    #[test]
+    fn a_hole_that_is_recorded_in_part_has_its_other_parts() {
+        let recorded = |begin_s: i64, end_s: i64| Gap {
+            begin_wall_ns: begin_s * 1_000_000_000,
+            end_wall_ns: end_s * 1_000_000_000,
+            reason: "queue full".to_owned(),
+            ..Gap::default()
+        };
+        // No data from 10 s to 100 s.
+        for (gaps, expected) in [
+            (vec![], vec![(10, 100, "no data")]),
+            (vec![recorded(5, 10)], vec![(5, 10, "queue full"), (10, 100, "no data")]),
+            (vec![recorded(5, 12)], vec![(5, 12, "queue full"), (12, 100, "no data")]),
+            (vec![recorded(40, 50)], vec![(10, 40, "no data"), (40, 50, "queue full"), (50, 100, "no data")]),
+            (vec![recorded(10, 100)], vec![(10, 100, "queue full")]),
+            // From the end of the first missing interval to that of the last one.
+            (vec![recorded(11, 99)], vec![(11, 99, "queue full")]),
+            (
+                vec![recorded(8, 60), recorded(20, 30), recorded(90, 120)],
+                vec![
+                    (8, 60, "queue full"),
+                    (20, 30, "queue full"),
+                    (60, 90, "no data"),
+                    (90, 120, "queue full"),
+                ],
+            ),
+        ] {
+            let mut finder = GapFinder::new(gaps, 100);
+            for end_s in [9, 10, 101, 102] {
+                finder.see(&interval(end_s));
+            }
+            let found = finder.finish();
+            let seconds = |ns: i64| ns / 1_000_000_000;
+            let found: Vec<_> = found
+                .iter()
+                .map(|gap| (seconds(gap.begin_wall_ns), seconds(gap.end_wall_ns), &*gap.reason))
+                .collect();
+            assert_eq!(found, expected);
+        }
     }
 }

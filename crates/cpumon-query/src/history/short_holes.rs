@@ -58,23 +58,15 @@ impl ShortHoles {
             minutes = self;
         }
         for range in minutes.incomplete {
-            let mut finder = GapFinder::new(Vec::new(), MAX_GAPS);
+            let mut finder = GapFinder::new(std::mem::take(gaps), MAX_GAPS);
             // With its neighbours: a hole may be at the edge.
             let margin_ns = Resolution::Minute.length_ns() / 6;
             let (since_ns, until_ns) =
                 (range.since_ns.saturating_sub(margin_ns), range.until_ns.saturating_add(margin_ns));
             let query = Query::new(host).range(since_ns, until_ns).what(What::Meta);
             history.for_each(&query, None, &mut |span| finder.see(span.interval))?;
-            for found in finder.finish() {
-                let is_known = |gap: &Gap| {
-                    gap.begin_wall_ns < found.end_wall_ns && gap.end_wall_ns > found.begin_wall_ns
-                };
-                if gaps.len() < MAX_GAPS && !gaps.iter().any(is_known) {
-                    gaps.push(found);
-                }
-            }
+            *gaps = finder.finish();
         }
-        gaps.sort_by_key(|gap| gap.begin_wall_ns);
         Ok(())
     }
 }
