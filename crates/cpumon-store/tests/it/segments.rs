@@ -283,6 +283,20 @@ fn ask(path: &Path, text: &str) -> String {
     found
 }
 
+/// Whether any histogram is decoded.
+fn reads_histograms(reader: &Reader, query: &Query, resolution: Option<Resolution>) -> bool {
+    let mut read = false;
+    reader
+        .for_each_segment(query, resolution, &mut |segment| {
+            let is_sum = segment.max_busy_ppm.is_some();
+            read |= is_sum && !segment.interval.delays.is_empty();
+            read |= segment.interval.fields.contains(Fields::HISTOGRAMS);
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    read
+}
+
 #[test]
 fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
     let dir = tempfile::tempdir().unwrap();
@@ -323,17 +337,8 @@ fn run_delays_are_merged_over_any_range_in_samples_sums_and_sql() {
             Some(Resolution::Hour) => 0,
         };
         assert_eq!(unknown, without, "where none are measured there is no data: {resolution:?}");
-        let mut read = false;
-        reader
-            .for_each_segment(&query.without_sched(), resolution, &mut |segment| {
-                let is_sum = segment.max_busy_ppm.is_some();
-                read |= is_sum && !segment.interval.delays.is_empty();
-                read |= segment.interval.fields.contains(Fields::HISTOGRAMS);
-                ControlFlow::Continue(())
-            })
-            .unwrap();
         assert!(
-            !read,
+            !reads_histograms(&reader, &query.without_sched(), resolution),
             "histograms are not decoded where the scheduler's events are not wanted: {resolution:?}"
         );
     }
