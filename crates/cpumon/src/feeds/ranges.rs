@@ -112,6 +112,8 @@ fn read(host: HostId, name: &str, query: ReportQuery, answer: &Answer) -> Report
     };
     #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 saturates")]
     let begin_ns = answer.t_ms.iter().map(|ms| (ms * 1e6) as i64).collect();
+    // As its rows name it: the list of hosts lacks those that only the store has.
+    let name = cell(answer, "host", 0).and_then(Value::as_str).unwrap_or(name);
     let part = HostPart {
         host,
         name: name.into(),

@@ -1,17 +1,22 @@
 //! The figures of a range are the same wherever they are asked for: `cpumon report`, `cpumon sql`, `cpumon export compare`, and the
-//! API's report, sum and comparison. Ranges end within intervals, minutes and hours, most of them compacted into sums.
+//! API's report, sum and comparison; and the terminal has every digit that `cpumon report` prints. Ranges end within intervals, minutes and hours, most of them compacted into sums.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
 
+use cpumon::cli::AccessArgs;
+use cpumon::client::Client;
+use cpumon::feeds::{RemoteFeed, StoreFeed};
 use cpumon_model::{
     BootId, Delta, Fields, HostId, HostInfo, Interval, Ledger, Life, Moment, ProcessInfo, ProcessInterval,
     ProcessKey, SourceKind, ThreadInterval, ThreadKey, Trust,
 };
 use cpumon_store::{StoreOptions, Writer};
+use cpumon_tui::{Feed, GroupBy, ReportRequest, ReportSort};
 use serde_json::Value;
 
+use crate::screen_report::{cells, printed};
 use crate::support::{Serve, cpumon, ok};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -192,6 +197,20 @@ fn sql(store: &str, [since_ns, until_ns]: [i64; 2], by: &str) -> Figures {
     figures(&json(&ok(&["sql", "--store", store, "--format", "json", &text])), "name", &FIGURES)
 }
 
+/// The terminal's report (`R`) has the cells that `cpumon report` prints. It has neither names nor single processes: those are programs.
+fn same_on_screen(feed: &mut dyn Feed, path: &Path, [since_ns, until_ns]: [i64; 2], by: &str) {
+    let (by, word) = match by {
+        "user" => (GroupBy::User, "user"),
+        "container" => (GroupBy::Container, "container"),
+        _ => (GroupBy::Program, "program"),
+    };
+    let made =
+        feed.report(&ReportRequest { wall_ns: since_ns..until_ns, by, sort: ReportSort::Cpu }).unwrap();
+    let [since, until] = [since_ns, until_ns].map(|ns| ns.to_string());
+    let (_, table) = printed(path, &["--since", &since, "--until", &until, "--by", word]);
+    assert_eq!(cells(&made), table, "{word} {since} {until}: terminal");
+}
+
 #[test]
 fn every_frontend_has_the_same_figures_for_any_range_and_group() {
     let dir = tempfile::tempdir().unwrap();
@@ -199,8 +218,16 @@ fn every_frontend_has_the_same_figures_for_any_range_and_group() {
     store(&path);
     let store = path.to_str().unwrap();
     let serve = Serve::start_with(cpumon(), &path, &["--no-agent", "--retain-days", "0"]);
+    let client = Client::new(&serve.url, &AccessArgs::default()).unwrap();
+    let mut feeds: [Box<dyn Feed>; 2] = [
+        Box::new(StoreFeed::open(&path, None, "").unwrap()),
+        Box::new(RemoteFeed::start(client, HostId([7; 16])).unwrap()),
+    ];
     for seed in 0..PAIRS {
         let (range, by) = pair(seed);
+        for feed in &mut feeds {
+            same_on_screen(&mut **feed, &path, range, by);
+        }
         let [since, until] = range.map(|ns| ns.to_string());
         let what = format!("{by} {range:?}");
         let command = ["report", "--store", store, "--since", &since, "--until", &until, "--by", by];

@@ -36,6 +36,7 @@ mod outage;
 mod past;
 mod replay;
 mod report;
+mod screen_report;
 mod serve;
 mod serve_v1;
 mod support;

@@ -9,6 +9,7 @@ use cpumon_model::{
 };
 use cpumon_store::{StoreOptions, Writer};
 
+use crate::screen_report::{cells, printed};
 use crate::support::{cpumon, ok, output, run, text};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -113,44 +114,24 @@ fn no_data_is_reported_with_what_there_is() {
     }
 }
 
-/// Every digit that `cpumon report` prints is on the screen, from the store and from a receiver.
+/// Every digit that `cpumon report` prints is on the screen; `equal.rs` has the same for ranges that are read from sums, and from a receiver.
 #[test]
 fn the_terminal_shows_the_numbers_of_cpumon_report() {
     use cpumon::feeds::StoreFeed;
-    use cpumon_tui::{Feed, GroupBy, RangeReport, ReportRequest, ReportSort};
+    use cpumon_tui::{Feed, GroupBy, ReportRequest, ReportSort};
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
     store(&path, &[(1, "alpha", Trust::Local)]);
-    let cells = |report: &RangeReport| -> Vec<String> {
-        let titles = report.columns.iter().map(|column| column.title.clone());
-        let rows = (0..report.rows.len())
-            .flat_map(|at| report.columns.iter().map(move |column| column.cells[at].clone()));
-        titles
-            .chain(rows)
-            .flat_map(|cell| cell.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
-            .collect()
-    };
     let mut stored = StoreFeed::open(&path, None, "").unwrap();
     let range = BEGIN_NS + 7 * SECOND_NS..BEGIN_NS + 43 * SECOND_NS;
     for by in [GroupBy::Program, GroupBy::User, GroupBy::Service, GroupBy::Container] {
         for sort in [ReportSort::Cpu, ReportSort::Ready, ReportSort::Switches] {
             let made = stored.report(&ReportRequest { wall_ns: range.clone(), by, sort }).unwrap();
             let word = format!("{sort:?}").to_lowercase();
-            let mut command = cpumon();
-            command.args(["report", "--store", path.to_str().unwrap(), "--sort", &word, "--limit", "100"]);
-            command.args(["--by", &format!("{by:?}").to_lowercase()]);
-            command.args(["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"]);
-            command.env("COLUMNS", "100000").env("NO_COLOR", "1");
-            let printed = output(command);
-            assert_eq!(printed.status.code(), Some(0), "{printed:?}");
-            let printed = text(&printed.stdout);
-            let table: Vec<String> = printed
-                .lines()
-                .skip_while(|line| !line.is_empty())
-                .skip(1)
-                .take_while(|line| !line.is_empty())
-                .flat_map(|line| line.split_whitespace().map(str::to_owned))
-                .collect();
+            let by_word = format!("{by:?}").to_lowercase();
+            let range = ["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"];
+            let (printed, table) =
+                printed(&path, &[&["--sort", &word, "--by", &by_word][..], &range].concat());
             assert_eq!(cells(&made), table, "{by:?} {sort:?}");
             assert!(
                 made.head[0].contains("36.0 s measured") && printed.starts_with(&made.head[0]),
