@@ -97,6 +97,73 @@ fn names_are_escaped_and_a_narrow_terminal_has_fewer_columns() {
     assert_eq!(none, "nothing that is stored matches nothing\\x1b\n");
 }
 
+/// A unit in a container, a pod, a user with a name and a script: each has names that are not those of its group.
+fn store_of_other_names(path: &Path) {
+    let info = |name: &str, cgroup: &str, container: &str| {
+        Arc::new(ProcessInfo {
+            name: name.into(),
+            interpreter: "python3.11".into(),
+            cgroup: cgroup.into(),
+            container: container.into(),
+            uid: 1000,
+            user: "ann".into(),
+            ..ProcessInfo::default()
+        })
+    };
+    let infos = [
+        info("sshd", "/lxc.payload.web/system.slice/ssh.service", "web"),
+        info(
+            "nightly",
+            "/kubepods/burstable/pod0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d/0123456789ab",
+            "0123456789ab",
+        ),
+    ];
+    let mut writer = Writer::open(path, &StoreOptions::default()).unwrap();
+    let host = HostInfo { host: HostId([1; 16]), hostname: "alpha".into(), ..HostInfo::default() };
+    for second in 1..=60 {
+        let mut one = interval(1, second);
+        // Each is there for a part of the time.
+        for (row, info) in one.processes.iter_mut().zip(&infos) {
+            row.info = Arc::clone(info);
+        }
+        one.processes.retain(|row| (second / 20) % 2 == i64::from(row.key.pid % 2));
+        writer.put(&host, Trust::Local, None, &one).unwrap();
+    }
+    writer.commit().unwrap();
+}
+
+#[test]
+fn what_find_found_is_what_the_report_within_it_has() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store_of_other_names(&path);
+    let store = path.to_str().unwrap();
+    let mut found = Vec::new();
+    for text in ["ssh.service", "0aa79f1d", "web", "012345", "ann", "1000", "nightly", "python"] {
+        let rows = ok(&["find", text, "--store", store, "--json"]);
+        let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
+        assert!(!rows.is_empty(), "{text}");
+        for row in rows {
+            let cell = |name: &str| row[name].as_str().unwrap();
+            // The page's link to what was found: `in=KIND:NAME` over its life.
+            let within = format!("--within={}:{}", cell("kind"), cell("name"));
+            let [since, until] = ["first_ns", "last_ns"].map(|name| row[name].to_string());
+            let report =
+                ok(&["report", "--store", store, "--since", &since, "--until", &until, &within, "--json"]);
+            let report: Vec<serde_json::Value> = serde_json::from_str(&report).unwrap();
+            let groups = report.iter().filter(|row| row["kind"] == "group");
+            let run_ns: i64 = groups.map(|row| row["run_ns"].as_i64().unwrap()).sum();
+            assert!(run_ns > 0 && Some(run_ns) == row["run_ns"].as_i64(), "{text}: {row} {run_ns}");
+            found.push(within);
+        }
+    }
+    for expected in
+        ["container:ssh.service", "container:0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d", "user:ann (1000)"]
+    {
+        assert!(found.contains(&format!("--within={expected}")), "{expected}: {found:?}");
+    }
+}
+
 #[test]
 fn no_data_is_reported_with_what_there_is() {
     let dir = tempfile::tempdir().unwrap();
