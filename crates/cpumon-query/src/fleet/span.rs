@@ -6,7 +6,7 @@ use cpumon_store::{Query, Resolution, Segment, What};
 use super::busy::busy_ratio;
 use crate::history::buckets::{Buckets, Points, Share};
 use crate::history::{BucketTimes, History};
-use crate::time::{Page, PlotRange, TimeRange};
+use crate::time::{Page, PlotRange};
 use crate::{QueryError, words};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -128,8 +128,9 @@ impl Building {
             self.peak.raise(*at, highest);
         }
         if let Some(queue) = span.run_queue {
-            self.run_queue_ns += queue.run_queue_ns as f64;
-            self.queue_capacity_ns += capacity_ns;
+            let share: f64 = self.shares.iter().map(|share| share.part).sum();
+            self.run_queue_ns += queue.run_queue_ns as f64 * share;
+            self.queue_capacity_ns += capacity_ns * share;
         }
     }
 
@@ -182,9 +183,7 @@ fn read(history: &History, status: &HostStatus, grid: PlotRange) -> Result<Read,
     // Hours are split between points of minutes where only they are left, so the points take any span.
     let points = cpumon_store::Plan { resolution: None, width_ns, ..plan };
     let mut building = Building::new(Buckets::new(grid, &points));
-    let TimeRange { since_ns, until_ns } = grid.time();
-    let query = Query::new(status.info.host).what(What::Meta);
-    let query = query.range(plan.since_ns.max(since_ns), plan.until_ns.min(until_ns));
+    let query = Query::new(status.info.host).what(What::Meta).range(plan.since_ns, plan.until_ns);
     history.for_each(&query, plan.resolution, &mut |span| building.add(span))?;
     let times = building.buckets.times();
     Ok(Read { host: building.finish(status.clone()), times, resolution: plan.resolution })

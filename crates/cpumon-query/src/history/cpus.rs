@@ -53,7 +53,10 @@ pub fn cpus(history: &History, host: &HostStatus, range: TimeRange) -> Result<Cp
     let TimeRange { since_ns, until_ns } = range;
     let range = PlotRange { since_ns, until_ns, points: 1 };
     let mut plan = history.plan(id, range)?;
-    let has_sums = plan.resolution.take().is_some();
+    let has_sums = plan.resolution.is_some();
+    if has_sums {
+        plan = history.over_intervals(id, plan, range)?;
+    }
     // One point: the width that sums would have is of no use here.
     plan.width_ns = until_ns.saturating_sub(since_ns).max(1);
     let mut buckets = Buckets::new(range, &plan);

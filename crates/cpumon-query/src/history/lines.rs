@@ -84,7 +84,7 @@ fn walk(
     let mut plan = history.plan(id, range)?;
     let with_threads = selections.iter().any(Selection::is_thread);
     if with_threads && plan.resolution.is_some() {
-        plan.resolution = None;
+        plan = history.over_intervals(id, plan, range)?;
     }
     let mut buckets = Buckets::new(range, &plan);
     let mut gaps = GapFinder::new(history.losses(id, range.time())?, MAX_GAPS);

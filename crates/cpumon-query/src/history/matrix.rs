@@ -51,9 +51,9 @@ fn build<K: Hash + Eq + Ord + Send>(
     let Asked { query, range, shown } = asked;
     let host = query.host;
     let mut plan = history.plan(host, range)?;
-    if query.what == What::Threads {
+    if query.what == What::Threads && plan.resolution.is_some() {
         // There are no sums of threads.
-        plan.resolution = None;
+        plan = history.over_intervals(host, plan, range)?;
     }
     let (buckets, all) =
         (Buckets::new(range, &plan), TimeRange { since_ns: plan.since_ns, until_ns: plan.until_ns });

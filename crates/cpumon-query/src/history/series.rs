@@ -200,8 +200,8 @@ pub fn series(
 ) -> Result<HostSeries, QueryError> {
     let id = host.info.host;
     let mut plan = history.plan(id, range)?;
-    if options.is_finest {
-        plan.resolution = None;
+    if options.is_finest && plan.resolution.is_some() {
+        plan = history.over_intervals(id, plan, range)?;
     }
     let gaps = GapFinder::new(history.losses(id, range.time())?, MAX_GAPS);
     let mut building = Building::new(Buckets::new(range, &plan), gaps, options.columns);
@@ -211,4 +211,71 @@ pub fn series(
     short_holes.add_to(&mut gaps, history, id, plan.resolution)?;
     let available = history.available(id)?;
     Ok(HostSeries { available, times: buckets.times(), columns, gaps })
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{CpuInterval, CpuTimes, Fields, HostId, HostInfo, Ledger, Moment, Trust};
+    use cpumon_store::{StoreOptions, Writer};
+
+    use super::*;
+    use crate::history::cpus;
+    use crate::time::TimeRange;
+
+    const LENGTH_NS: i64 = 1_000_000_000;
+    const BEGIN_NS: i64 = 1_767_225_600 * LENGTH_NS;
+
+    /// One CPU, busy for half of each second.
+    fn second(nth: i64) -> Interval {
+        let at = |nth: i64| {
+            let ns = (nth * LENGTH_NS).unsigned_abs();
+            Moment { mono_ns: ns, boot_ns: ns, wall_ns: BEGIN_NS + nth * LENGTH_NS }
+        };
+        let half = LENGTH_NS / 2;
+        let ledger = Ledger { capacity_ns: LENGTH_NS, idle_ns: half, ..Ledger::default() };
+        let times =
+            CpuTimes { user_ns: half.unsigned_abs(), idle_ns: half.unsigned_abs(), ..CpuTimes::default() };
+        Interval {
+            host: HostId([7; 16]),
+            sequence: nth.unsigned_abs(),
+            fields: Fields::RUN | Fields::CPUS,
+            begin: at(nth - 1),
+            end: at(nth),
+            ledger,
+            cpus: vec![CpuInterval { cpu: 0, times, ..CpuInterval::default() }],
+            ..Interval::default()
+        }
+    }
+
+    #[test]
+    fn the_interval_that_the_end_of_a_range_lies_in_counts_with_its_part() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("store.db");
+        let mut writer =
+            Writer::open(&path, &StoreOptions { max_age: None, ..StoreOptions::default() }).unwrap();
+        let info = HostInfo { host: HostId([7; 16]), cpu_count: 1, ..HostInfo::default() };
+        for nth in 1..=20 {
+            writer.put(&info, Trust::Local, None, &second(nth)).unwrap();
+        }
+        writer.commit().unwrap();
+        drop(writer);
+        let history = History::of_store(&path).unwrap();
+        let host = HostStatus { info, ..HostStatus::default() };
+        // From 4.25 s to 9.75 s in points of a quarter, and past the end of what is stored.
+        for (since, until, covered) in [(4_250, 9_750, 5_500), (18_500, 30_000, 1_500), (0, 20_000, 20_000)] {
+            let at = |ms: i64| BEGIN_NS + ms * 1_000_000;
+            let points = usize::try_from((until - since) / 250).unwrap();
+            let range = PlotRange { since_ns: at(since), until_ns: at(until), points };
+            let found = series(&history, &host, range, SeriesOptions::default()).unwrap();
+            assert_eq!(found.times.covered_ns.iter().sum::<i64>(), covered * 1_000_000, "{since}");
+            let empty = found.times.covered_ns.iter().filter(|ns| **ns == 0).count();
+            let stored = usize::try_from(covered / 250).unwrap();
+            assert_eq!(empty, found.times.covered_ns.len() - stored, "{since}: {:?}", found.times);
+            let (_, busy) = found.columns.iter().find(|(name, _)| *name == "busy_ns").unwrap();
+            let busy: i64 = busy.sum.iter().flatten().flatten().sum();
+            assert_eq!(busy, covered * 500_000, "{since}");
+            let sums = cpus(&history, &host, TimeRange { since_ns: at(since), until_ns: at(until) }).unwrap();
+            assert_eq!(sums.each[&0].times.user_ns, (covered * 500_000).unsigned_abs(), "{since}");
+        }
+    }
 }

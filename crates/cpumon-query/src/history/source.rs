@@ -116,11 +116,11 @@ impl History {
         Ok(recent.iter().any(|shown| shown.interval.begin.wall_ns < range.until_ns))
     }
 
-    /// Whether something that is in memory and ends by `until_ns` is still on its way into the store.
+    /// Whether something that is in memory and begins before `until_ns` is still on its way into the store.
     pub(crate) fn is_awaited(&self, host: HostId, until_ns: i64) -> Result<bool, QueryError> {
         let Some(available) = self.ask_reader(|reader| reader.available(host))? else { return Ok(false) };
         let last_ns = available.map_or(i64::MIN, |available| available.last_ns);
-        Ok(self.recent(host, last_ns).iter().any(|shown| shown.interval.end.wall_ns <= until_ns))
+        Ok(self.recent(host, last_ns).iter().any(|shown| shown.interval.begin.wall_ns < until_ns))
     }
 
     fn ask_reader<T>(
@@ -148,15 +148,44 @@ impl History {
         let length_ns = until_ns.saturating_sub(since_ns);
         let points = i64::try_from(points).unwrap_or(i64::MAX).max(1);
         let width_ns = (length_ns.saturating_add(points - 1) / points).max(1);
-        Ok(match plan {
+        match plan {
             // Intervals are split by time, so points may have any width; those of sums must be multiples of
             // them.
             Some(Plan { resolution: None, since_ns, until_ns, .. }) => {
-                Plan { since_ns, until_ns, resolution: None, width_ns }
+                self.over_intervals(host, Plan { since_ns, until_ns, resolution: None, width_ns }, range)
             }
-            Some(plan) => plan,
-            None => Plan { since_ns, until_ns, resolution: None, width_ns },
-        })
+            Some(plan) => Ok(plan),
+            None => self.over_intervals(host, Plan { since_ns, until_ns, resolution: None, width_ns }, range),
+        }
+    }
+
+    /// The same walk over intervals in place of sums, up to the end of the interval that the range ends in: what is split by
+    /// time counts with the part of it that lies in the range.
+    pub(crate) fn over_intervals(
+        &self,
+        host: HostId,
+        plan: Plan,
+        range: PlotRange,
+    ) -> Result<Plan, QueryError> {
+        let plan = Plan { resolution: None, ..plan };
+        // A walk that ends earlier has all there is.
+        if plan.until_ns < range.until_ns {
+            return Ok(plan);
+        }
+        let mut until_ns = plan.until_ns;
+        let mut first = |interval: &Interval| {
+            if interval.begin.wall_ns < range.until_ns {
+                until_ns = interval.end.wall_ns;
+            }
+            ControlFlow::Break(())
+        };
+        let after = Query::new(host).range(range.until_ns, i64::MAX).what(What::Meta).without_sched();
+        if self.ask_reader(|reader| reader.for_each_interval(&after, &mut first))?.is_none()
+            && let Some(shown) = self.recent(host, range.until_ns).first()
+        {
+            let _ = first(&shown.interval);
+        }
+        Ok(Plan { until_ns, ..plan })
     }
 
     /// Walks spans in order of time.
