@@ -185,7 +185,7 @@ test('a span is typed in the zone that is shown', async ({ page, receiver }) => 
   await findsNothing(page);
   for (const box of [await to.boundingBox(), await dialog.getByRole('button', { name: 'Apply' }).boundingBox()])
     expect((box?.x ?? 9e9) + (box?.width ?? 0)).toBeLessThanOrEqual(352);
-  await dialog.getByRole('button', { name: 'Cancel' }).click();
+  await dialog.getByRole('button', { name: 'Close' }).click();
   await expect(page.getByRole('button', { name: /^2026-07-01 10:00:00/ })).toBeFocused();
 });
 

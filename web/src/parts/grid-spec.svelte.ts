@@ -98,10 +98,10 @@ class GridSpec {
     route.set({ by: layout === 'list' ? undefined : layout, open: undefined });
   }
 
-  toggleUnit(): void {
-    const unit = this.unit === 'cpu' ? 'host' : undefined;
-    remembered.set('unit', unit);
-    route.set({ unit });
+  setUnit(unit: PercentUnit): void {
+    const word = unit === 'host' ? unit : undefined;
+    remembered.set('unit', word);
+    route.set({ unit: word });
   }
 
   setColumns(ids: readonly string[]): void {
