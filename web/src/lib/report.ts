@@ -23,13 +23,13 @@ export function groupingOf(by: string | undefined): Grouping {
   return found ?? OF_LAYOUT[by ?? ''] ?? 'program';
 }
 
-export const SORTS = ['cpu', 'ready', 'blocked', 'switches', 'change'] as const;
+export const SORTS = ['cpu', 'peak', 'ready', 'blocked', 'switches', 'first', 'last', 'change'] as const;
 export type ReportSort = (typeof SORTS)[number];
 
 /** The grid's columns, as far as a report has an order by them. */
 const OF_COLUMN: Readonly<Record<string, ReportSort>> = { vcsw: 'switches', icsw: 'switches', longest: 'ready' };
 
-/** Most comes first always: what a report leaves out is the least. */
+/** Most (of times: the newest) comes first always: what a report leaves out is the least. */
 export function sortOf(sort: string | undefined, compares: boolean): ReportSort {
   const word = (sort ?? '').replace(/^-/, '');
   const found = SORTS.find((id) => id === word) ?? OF_COLUMN[word];
@@ -42,7 +42,7 @@ export interface ReportRow {
   name: string;
   pid: number;
   tid: number;
-  /** `PID-START` of a process. */
+  /** `PID-START` of a process; of a thread that of its process. */
   process: string;
   runNs: number;
   cpuPct: number;
@@ -73,6 +73,8 @@ export interface ReportRow {
   pressureNs: number;
 }
 
+const keyOf = (pid: number, start: string): string => (start === '' ? '' : `${pid}-${start}`);
+
 /** The rows of a report, those of several groups last. */
 export function rowsOf({ rows: table, points }: Report): ReportRow[] {
   const [kind, name, start, wait] = [
@@ -81,6 +83,7 @@ export function rowsOf({ rows: table, points }: Report): ReportRow[] {
     texts(table, 'start_ns'),
     texts(table, 'wait'),
   ];
+  const owner = texts(table, 'process_start_ns');
   const [peakAt, first, last] = [texts(table, 'peak_end_ns'), texts(table, 'first_ns'), texts(table, 'last_ns')];
   const exact = getter(table, 'peak_is_exact');
   const read = (column: string) => numbers(table, column);
@@ -118,7 +121,7 @@ export function rowsOf({ rows: table, points }: Report): ReportRow[] {
     name: name(row),
     pid: pid(row),
     tid: tid(row),
-    process: start(row) !== '' && Number.isNaN(tid(row)) ? `${pid(row)}-${start(row)}` : '',
+    process: keyOf(pid(row), Number.isNaN(tid(row)) ? start(row) : owner(row)),
     runNs: run(row),
     cpuPct: cpu(row),
     sharePct: share(row),

@@ -80,6 +80,8 @@ pub struct ReportRow {
     pub task: Option<TaskKey>,
     /// The pid of that process, or of that thread's.
     pub pid: Option<u32>,
+    /// When that process started, ns since boot.
+    pub process_start_ns: Option<u64>,
     /// Sums of its counters.
     pub delta: Delta,
     /// Blocked time of threads in intervals in which they were active; `None`: not measured.

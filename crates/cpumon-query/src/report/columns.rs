@@ -4,6 +4,7 @@ use cpumon_model::{Fields, Value};
 
 use super::answer::{Report, ReportRow};
 use super::limits::has_limits;
+use super::query::ReportBy;
 use crate::keys::TaskKey;
 
 /// Names of the columns of a report, in order.
@@ -39,6 +40,9 @@ pub const REPORT_COLUMNS: [&str; 25] = [
 pub const LIMIT_COLUMNS: [&str; 5] =
     ["cpu_limit", "throttled_ns", "throttled_periods", "periods", "pressure_some_ns"];
 
+/// The column behind them where rows are threads: with `pid` the key of the process.
+pub const THREAD_COLUMN: &str = "process_start_ns";
+
 /// Names of the columns behind them where the report is compared with another range.
 pub const CHANGE_COLUMNS: [&str; 6] = [
     "before_run_ns",
@@ -63,6 +67,7 @@ impl Report {
     pub fn columns(&self) -> Vec<&'static str> {
         let mut names = REPORT_COLUMNS.to_vec();
         names.extend(LIMIT_COLUMNS.iter().filter(|_| has_limits(self.query.by)));
+        names.extend((self.query.by == ReportBy::Thread).then_some(THREAD_COLUMN));
         names.extend(CHANGE_COLUMNS.iter().filter(|_| self.before.is_some()));
         names
     }
@@ -73,6 +78,9 @@ impl Report {
             let mut cells = row.cells();
             if has_limits(self.query.by) {
                 cells.extend(row.limit_cells());
+            }
+            if self.query.by == ReportBy::Thread {
+                cells.push(row.process_start_ns.map_or(Value::Null, Value::count));
             }
             if self.before.is_some() {
                 cells.extend(row.change_cells());

@@ -94,6 +94,7 @@ pub fn report(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> R
     if let Some(points) = query.points {
         lines::fill(&mut report, history, &tallies, shown, points)?;
     }
+    row::settle(&mut report.rows, query.sort);
     let unmatched = row::unmatched(&tallies);
     let hidden: Vec<GroupPlace> = [&all[..begin], &all[end..], &unmatched].concat();
     report.rows.extend(row::rest(&tallies, &hidden, report.used_ns));

@@ -31,6 +31,9 @@ words! {
     Ready = "ready": "Run delay: time ready, waiting for a CPU",
     Blocked = "blocked": "Time blocked",
     Switches = "switches": "Context switches",
+    Peak = "peak": "Highest single interval",
+    First = "first": "When it was active first, the newest before older ones",
+    Last = "last": "When it was active last, the newest first",
     Change = "change": "With --compare: change of the utilization, up or down",
 }
 

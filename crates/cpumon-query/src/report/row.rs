@@ -70,6 +70,13 @@ fn weight(one: &HostTally, at: usize, sort: ReportSort) -> i64 {
         ReportSort::Switches => {
             group.delta.voluntary_switches.saturating_add(group.delta.involuntary_switches)
         }
+        // Of what is read from sums, bounds: the rows that are shown are put in order by `settle`.
+        ReportSort::Peak => {
+            let known = group.times.peak.map_or(-1, |peak| peak.ns_per_s);
+            group.times.candidates.iter().map(|one| one.upper).fold(known, i64::max)
+        }
+        ReportSort::First => group.times.first.map_or(i64::MIN, |mark| mark.range.since_ns),
+        ReportSort::Last => group.times.last.map_or(i64::MIN, |mark| mark.range.until_ns),
         ReportSort::Change => {
             let Some(before) = one.before_of(group) else { return group.delta.run_ns };
             let per_s = |run_ns: i64, covered_ns: u64| run_ns as f64 * 1e9 / (covered_ns as f64).max(1.0);
@@ -79,6 +86,16 @@ fn weight(one: &HostTally, at: usize, sort: ReportSort) -> i64 {
             let weight = change.abs() as i64;
             weight
         }
+    }
+}
+
+/// Puts rows in order as finer data has them.
+pub(super) fn settle(rows: &mut [ReportRow], sort: ReportSort) {
+    match sort {
+        ReportSort::Peak => rows.sort_by_key(|row| Reverse(row.peak.map(|peak| peak.ns_per_s))),
+        ReportSort::First => rows.sort_by_key(|row| Reverse(row.first_ns)),
+        ReportSort::Last => rows.sort_by_key(|row| Reverse(row.last_ns)),
+        _ => {}
     }
 }
 
@@ -92,6 +109,7 @@ pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64)
         name: group.name.clone(),
         task: group.task.map(|(_, task)| task),
         pid: group.process.map(|process| process.pid),
+        process_start_ns: group.process.map(|process| process.start_ns),
         delta: group.delta,
         blocked_ns: group.blocked_ns,
         wait: wait.map(|(reason, ns)| Wait { reason, ns }),
@@ -137,6 +155,7 @@ fn together(tallies: &[HostTally], kind: RowKind, used_ns: i64) -> ReportRow {
         name: "".into(),
         task: None,
         pid: None,
+        process_start_ns: None,
         delta: Delta::default(),
         blocked_ns: None,
         wait: None,

@@ -271,6 +271,38 @@ fn any_range_by_any_group_is_what_its_intervals_add_up_to() {
 }
 
 #[test]
+fn rows_are_in_order_of_peak_first_and_last() {
+    let stored = Stored::new();
+    // Intervals, and two hours that are read from sums.
+    for seconds in [600, 7_200] {
+        for (sort, of) in [
+            (
+                ReportSort::Peak,
+                &(|row: &ReportRow| row.peak.map(|peak| peak.ns_per_s)) as &dyn Fn(&ReportRow) -> _,
+            ),
+            (ReportSort::First, &|row| row.first_ns),
+            (ReportSort::Last, &|row| row.last_ns),
+        ] {
+            let (since_ns, until_ns) = (Some(BEGIN), Some(BEGIN + seconds * SECOND));
+            let query = ReportQuery {
+                since_ns,
+                until_ns,
+                by: ReportBy::Process,
+                sort,
+                limit: 5,
+                ..ReportQuery::default()
+            };
+            let report = stored.report(&query);
+            let groups = report.rows.iter().filter(|row| matches!(row.kind, RowKind::Group | RowKind::Short));
+            let values: Vec<_> = groups.map(of).collect();
+            assert!(values.len() == 5 && values.is_sorted_by(|a, b| a >= b), "{sort:?} {values:?}");
+            let all = stored.report(&ReportQuery { limit: 1000, ..query });
+            assert_eq!(values.first(), all.rows.iter().map(of).max().as_ref(), "{sort:?} {seconds}");
+        }
+    }
+}
+
+#[test]
 fn sql_gives_the_same_figures() {
     let stored = Stored::new();
     let sql = Sql::open(&stored.path).unwrap();

@@ -10,7 +10,7 @@ use super::snapshot::Nanos;
 use super::table::{Cell, Table};
 
 /// Columns that are text: a browser's numbers end at 2^53. The start of a process is a part of its key.
-const MOMENTS: [&str; 4] = ["peak_end_ns", "first_ns", "last_ns", "start_ns"];
+const MOMENTS: [&str; 5] = ["peak_end_ns", "first_ns", "last_ns", "start_ns", "process_start_ns"];
 
 /// Who used the CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]

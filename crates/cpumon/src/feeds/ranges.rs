@@ -186,6 +186,7 @@ fn row(answer: &Answer, at: usize) -> ReportRow {
         name: text("name").unwrap_or_default().into(),
         task: None,
         pid: int("pid").and_then(|pid| u32::try_from(pid).ok()),
+        process_start_ns: None,
         delta,
         blocked_ns: int("blocked_ns"),
         wait: wait.map(|(reason, ns)| Wait { reason, ns: ns.unsigned_abs() }),

@@ -158,7 +158,7 @@ fn numbers(report: &Report, terminal: Terminal) -> Vec<Column> {
         all.push(column("CHANGE", 0, &|row| signed(row.change_cpu_pct())));
     }
     all.push(column("SHARE %", 3, &|row| known(row.share_pct(), 1)));
-    all.push(column("PEAK %", 4, &|row| {
+    all.push(column("PEAK %", rank(ReportSort::Peak, 4), &|row| {
         row.peak.map_or_else(
             || "-".into(),
             |peak| {
@@ -194,8 +194,8 @@ fn numbers(report: &Report, terminal: Terminal) -> Vec<Column> {
     all.push(column("OF PERIODS %", 3, &|row| known(throttle(row).and_then(Throttle::percent), 0)));
     let pressure = |row: &ReportRow| limits(row).and_then(|limits| limits.pressure);
     all.push(column("PRESSURE s", 9, &|row| known(pressure(row).map(|one| one.some_ns as f64 / 1e9), 3)));
-    all.push(column("FIRST", 9, &|row| clock.show(row.first_ns)));
-    all.push(column("LAST", 10, &|row| clock.show(row.last_ns)));
+    all.push(column("FIRST", rank(ReportSort::First, 9), &|row| clock.show(row.first_ns)));
+    all.push(column("LAST", rank(ReportSort::Last, 10), &|row| clock.show(row.last_ns)));
     all.push(column("OVER TIME", 5, &|row| line(row, part(row), terminal)));
     all
 }
