@@ -38,6 +38,10 @@ export interface Process extends Task {
   /** What runs the script after which the process is named; empty where the name is the executable's. */
   interpreter: string;
   container: string;
+  /** systemd unit. */
+  service: string;
+  /** Kubernetes pod. */
+  pod: string;
   cmdline: string;
   threads: Map<string, Thread>;
 }
@@ -105,6 +109,8 @@ export class Tasks {
     const user = texts(table, 'user');
     const interpreter = texts(table, 'interpreter');
     const container = texts(table, 'container');
+    const service = texts(table, 'service');
+    const pod = texts(table, 'pod');
     const cmdline = texts(table, 'cmdline');
     const kernel = getter(table, 'is_kernel');
     const task = taskReader(table);
@@ -119,6 +125,8 @@ export class Tasks {
           user: '',
           interpreter: '',
           container: '',
+          service: '',
+          pod: '',
           cmdline: '',
           threads: new Map(),
         };
@@ -130,6 +138,8 @@ export class Tasks {
       process.user = user(row);
       process.interpreter = interpreter(row);
       process.container = container(row);
+      process.service = service(row);
+      process.pod = pod(row);
       process.cmdline = cmdline(row);
       task(process, row, this.turn);
       if (kernel(row)) process.marks |= KERNEL;

@@ -87,7 +87,41 @@ describe('a storm', () => {
     const opened = names(tasks, { open: ['group:short:stormchild'] });
     expect([opened.length, opened[1]]).toEqual([120, '  stormchild']);
     expect(names(tasks, { filter: '17' })).toEqual(['stormchild']);
+    // In the tree below their parent, closed until it is opened, and counted once.
+    const all = new Tasks();
+    all.apply(
+      snapshot({
+        key: ['1-1', ...Array.from({ length: 5 }, (_, nth) => `${nth + 10}-5`)],
+        pid: [1, 10, 11, 12, 13, 14],
+        parent_pid: [0, 1, 1, 1, 1, 1],
+        name: ['shell', ...Array.from({ length: 5 }, () => 'stormchild')],
+        run_ns: [0, 5e6, 5e6, 5e6, 5e6, 5e6],
+        life: ['', ...Array.from({ length: 5 }, () => 'born_ended')],
+      }),
+      true,
+    );
+    expect(names(all, { layout: 'tree' })).toEqual(['shell', '  stormchild']);
+    expect(names(all, { layout: 'tree', open: ['group:short:1-1:stormchild'] })).toHaveLength(7);
   });
+});
+
+it('groups by service as a report does, whatever container the rows are in', () => {
+  const tasks = new Tasks();
+  tasks.apply(
+    snapshot({
+      key: ['1-5', '2-5', '3-5', '4-5'],
+      pid: [1, 2, 3, 4],
+      name: ['a', 'b', 'c', 'd'],
+      container: ['web', 'db', 'cron.service', ''],
+      service: ['app.service', 'app.service', 'cron.service', ''],
+      pod: ['', '0f-1', '', ''],
+      run_ns: [4e8, 3e8, 2e8, 1e8],
+    }),
+    true,
+  );
+  expect(names(tasks, { layout: 'service' })).toEqual(['app.service', 'cron.service', 'no service']);
+  expect(names(tasks, { filter: 'app.serv' })).toEqual(['a', 'b']);
+  expect(names(tasks, { filter: '0f-1' })).toEqual(['b']);
 });
 
 describe('tasks', () => {

@@ -3,7 +3,7 @@
 import { COLUMN_BY_ID, COUNTER, COUNTERS, NUMBERS, NUMBER_COLUMNS, TEXT_IDS, TEXTS } from './columns';
 import { BORN, ENDED, KERNEL, ODD, type Process, type Task, type Tasks, type Thread } from './tasks';
 
-export type Layout = 'list' | 'tree' | 'program' | 'user' | 'container' | 'threads';
+export type Layout = 'list' | 'tree' | 'program' | 'user' | 'service' | 'container' | 'threads';
 
 export interface Spec {
   layout: Layout;
@@ -126,7 +126,8 @@ export class ViewMaker {
     const walk = (nodes: Node[], depth: number): void => {
       nodes.sort(compare);
       for (const node of nodes) {
-        const isOpen = isTree && node.children.length > 0 ? !open.has(`-${node.task.key}`) : open.has(node.task.key);
+        const isParent = isTree && node.kind === 0 && node.children.length > 0;
+        const isOpen = isParent ? !open.has(`-${node.task.key}`) : open.has(node.task.key);
         const canOpen = node.children.length > 0 || this.hasThreads(node);
         const marks = node.kind | (canOpen ? EXPANDABLE : 0) | (isOpen && canOpen ? OPEN : 0);
         this.emit(node, depth, marks);
@@ -207,7 +208,9 @@ export class ViewMaker {
       (above && parent && !isBelow(process, parent, byPid) ? above.children : roots).push(node);
     }
     roots.forEach((root) => addUp(root, 0));
-    return roots;
+    // Sums are made: what is folded counts once.
+    for (const node of nodes.values()) node.children = folded(node.children, `${node.task.key}:`);
+    return folded(roots);
   }
 
   private emit(node: Node, depth: number, marks: number): void {
@@ -278,6 +281,8 @@ function filterOf(filter: string): (task: Task, process: Process) => boolean {
         process.interpreter.toLowerCase().includes(word) ||
         process.user.toLowerCase().includes(word) ||
         process.container.toLowerCase().includes(word) ||
+        process.service.toLowerCase().includes(word) ||
+        process.pod.toLowerCase().includes(word) ||
         process.cmdline.toLowerCase().includes(word) ||
         String(task.id) === word ||
         String(process.id) === word,
@@ -333,8 +338,11 @@ function groups(nodes: Node[], layout: Layout): Node[] {
 /** So many processes of one name that began and ended are one row, which opens. */
 const FOLD_FROM = 4;
 
-function folded(nodes: Node[]): Node[] {
-  const isShort = ({ task }: Node): boolean => (task.marks & BORN) !== 0 && (task.marks & ENDED) !== 0;
+/** `below`: key of their parent in the tree, where only those without children are folded. */
+function folded(nodes: Node[], below = ''): Node[] {
+  if (nodes.length < FOLD_FROM) return nodes;
+  const isShort = ({ task, children }: Node): boolean =>
+    (task.marks & BORN) !== 0 && (task.marks & ENDED) !== 0 && children.length === 0;
   const byName = new Map<string, Node[]>();
   for (const node of nodes) {
     if (!isShort(node)) continue;
@@ -345,7 +353,7 @@ function folded(nodes: Node[]): Node[] {
   const isFolded = (node: Node): boolean => isShort(node) && byName.get(node.task.name)!.length >= FOLD_FROM;
   const rest = nodes.filter((node) => !isFolded(node));
   for (const [name, children] of byName)
-    if (children.length >= FOLD_FROM) rest.push(groupOf(`group:short:${name}`, name, children, BORN | ENDED));
+    if (children.length >= FOLD_FROM) rest.push(groupOf(`group:short:${below}${name}`, name, children, BORN | ENDED));
   return rest;
 }
 
@@ -373,9 +381,10 @@ function groupOf(key: string, name: string, children: Node[], marks: number): No
 
 function groupName(process: Process, layout: Layout): string {
   if (layout === 'user') return userLabel(process.uid, process.user);
+  if (layout === 'service') return process.service || 'no service';
   if (layout === 'container') return process.container || 'no container or unit';
   // kworker/0:1 and its family are one program.
-  return process.marks & KERNEL ? (process.name.split(/[/:]/)[0] ?? process.name) : process.name;
+  return process.marks & KERNEL ? (process.name.split('/')[0] ?? process.name) : process.name;
 }
 
 /** Of agents that send no names only uid 0 is known: it is root on every host. */

@@ -7,7 +7,7 @@ import { remembered } from '../lib/remembered.svelte';
 import { route } from '../lib/route.svelte';
 import type { PercentUnit } from './grid-cells';
 
-const LAYOUTS: readonly string[] = ['list', 'tree', 'program', 'user', 'container', 'threads'];
+const LAYOUTS: readonly string[] = ['list', 'tree', 'program', 'user', 'service', 'container', 'threads'];
 
 class GridSpec {
   get layout(): Layout {

@@ -19,8 +19,6 @@ fn is_shown_elsewhere(column: &Column) -> bool {
             | ColumnId::V1Ticks
             | ColumnId::IntervalTrust
             | ColumnId::RunDelayHistogram
-            | ColumnId::Service
-            | ColumnId::Pod
     )
 }
 
