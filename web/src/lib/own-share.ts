@@ -1,0 +1,13 @@
+// What the agent itself used in an interval of the past. In: that interval and the one before it. Out: percent, 100 = one CPU. Why: an
+// interval has the agent's CPU time since its start, and a paused view holds one interval only.
+import type { Head } from '../feed/messages';
+import type { Snapshot } from './api';
+
+export function ownShare(
+  before: Pick<Snapshot, 'end_ns' | 'summary'> | null,
+  now: Pick<Head, 'beginNs' | 'durationNs' | 'summary'>,
+): number | null {
+  const [was, is] = [before?.summary['own_cpu_ns'], now.summary['own_cpu_ns']];
+  if (before?.end_ns !== now.beginNs || typeof was !== 'number' || typeof is !== 'number') return null;
+  return is >= was && now.durationNs > 0 ? ((is - was) * 100) / now.durationNs : null;
+}
