@@ -57,6 +57,19 @@ it('areas are the groups and what is left, and add up to all', () => {
     [200, 50],
   ]);
   expect([...colors.values()]).toEqual([0, 1]);
+  // Threads of one process and of one name have their ids beside it.
+  const threads = structuredClone(report);
+  Object.assign(threads.rows.columns, {
+    kind: ['group', 'group', 'rest', 'not attributed'],
+    name: ['rustc', 'rustc', '(1 other)', '(not attributed)'],
+    pid: [7, 7, null, null],
+    tid: [8, 9, null, null],
+    process_start_ns: ['5', '5', null, null],
+  });
+  const byThread = whoPlot(threads, series, { by: 'thread', divide: 1, colors: new GroupColors(), kept: null });
+  expect(byThread.data.lines.slice(0, 2).map((line) => line.label)).toEqual(['rustc 8', 'rustc 9']);
+  expect(byThread.colors.size).toBe(2);
+  expect(rowsOf(threads)[0]!.process).toBe('7-5');
 });
 
 it('a group has the colour that it had, unless another one of the plot has it', () => {

@@ -40,13 +40,14 @@ export class GroupColors {
 
 /** A group's own name among all groupings. */
 export function colorKey(row: ReportRow, by: Grouping): string {
-  return `${by}:${row.kind}:${row.process || row.name}`;
+  return `${by}:${row.kind}:${row.process || row.name}${Number.isNaN(row.tid) ? '' : `/${row.tid}`}`;
 }
 
 /** A name that no other area has. */
 function labelOf(row: ReportRow, by: Grouping): string {
   const name = nameOf(row, by);
-  if (by === 'process' && row.kind === 'group') return `${name} ${row.pid}`;
+  if (row.kind === 'group' && (by === 'process' || by === 'thread'))
+    return `${name} ${by === 'thread' ? row.tid : row.pid}`;
   return row.kind === 'short-lived' ? `${name} (short-lived)` : name;
 }
 
