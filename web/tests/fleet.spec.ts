@@ -44,6 +44,36 @@ test('search, sort and Enter work from the keyboard alone', async ({ page, recei
   await expect(page.getByRole('heading', { name: 'sim-00002' })).toBeVisible();
 });
 
+test('the order of hosts holds still under the pointer', async ({ page, receiver }) => {
+  let turn = 0;
+  // A stream that ends is opened again; each time the hosts are in another order.
+  await page.route('**/fleet/live*', async (route) => {
+    const fleet = (await (await fetch(`${receiver.url}/api/v1/fleet`)).json()) as {
+      hosts: { columns: Record<string, unknown>; rows: number };
+    };
+    turn += 1;
+    const { columns, rows } = fleet.hosts;
+    columns['minute_busy_ratio'] = Array.from({ length: rows }, (_, nth) => ((nth + turn) % rows) / rows);
+    await route.fulfill({
+      contentType: 'text/event-stream',
+      body: `retry: 100\nevent: fleet\nid: 0-${turn}\ndata: ${JSON.stringify(fleet)}\n\n`,
+    });
+  });
+  await page.goto(receiver.url);
+  const table = page.getByRole('table', { name: 'hosts' });
+  const names = (): Promise<string[]> => table.locator('.cell.name').allInnerTexts();
+  await expect.poll(async () => (await names()).length).toBeGreaterThan(3);
+  const first = await names();
+  await expect.poll(async () => (await names()).join() !== first.join()).toBe(true);
+  await table.locator('.cell.name').nth(1).hover();
+  const held = await names();
+  const before = turn;
+  await expect.poll(() => turn - before).toBeGreaterThan(3);
+  expect(await names()).toEqual(held);
+  await page.mouse.move(2, 2);
+  await expect.poll(async () => (await names()).join() !== held.join()).toBe(true);
+});
+
 test('a host that stops reporting is silent, not zero', async ({ page, receiver }) => {
   await page.goto(receiver.url);
   await expect(page.getByRole('row', { name: /sim-00002/ })).toBeVisible();

@@ -160,6 +160,40 @@ test('the rows of a span by any group lead to what they are, and add up', async 
   await expect(page.getByRole('heading', { level: 1 })).toContainText('<img src=x');
 });
 
+test('rows of a span are in order of any column, which the link keeps; threads lead to their process', async ({
+  page,
+  receiver,
+}) => {
+  await openPast(page, receiver, 'history', '&by=thread');
+  const table = spanTable(page);
+  const values = (nth: number): Promise<string[]> =>
+    table.locator(`tbody tr:not(.rest) td:nth-child(${nth})`).allInnerTexts();
+  for (const [title, column] of [
+    ['first', 13],
+    ['last', 14],
+  ] as const) {
+    await table.getByRole('button', { name: title, exact: true }).click();
+    await expect(page).toHaveURL(new RegExp(`sort=-${title}`));
+    await expect(table.getByRole('columnheader', { name: title })).toHaveAttribute('aria-sort', 'descending');
+    await expect
+      .poll(async () => {
+        const times = await values(column);
+        return times.length > 1 && times.every((time, at) => at === 0 || time <= times[at - 1]!);
+      })
+      .toBe(true);
+  }
+  await page.goto(page.url().replace('sort=-last', 'sort=-peak'));
+  await expect
+    .poll(async () => {
+      const peaks = (await values(6)).map((text) => parseFloat(text.replace(/[^\d.]/g, '')));
+      return peaks.length > 1 && peaks.every((peak, at) => at === 0 || !(peak > peaks[at - 1]!));
+    })
+    .toBe(true);
+  await table.locator('tbody tr:not(.rest) td.name a').first().click();
+  await expect(page).toHaveURL(/\/process\/\d+-\d+\?/);
+  await expect(page.getByRole('region', { name: 'threads over time' })).toBeVisible();
+});
+
 test('a report is no longer than asked for, and shows more', async ({ page, receiver }) => {
   await openPast(page, receiver, 'history', '&by=process&rows=2');
   const table = spanTable(page);
@@ -380,6 +414,39 @@ test('the landscape: bars, and the same data as a heatmap', async ({ page, recei
     await page.keyboard.press('Enter');
     await expect(page).toHaveURL(/\/history/, { timeout: 2_000 });
   }).toPass();
+});
+
+test('a click on a 3D bar opens its moment', async ({ page, receiver }) => {
+  await openPast(page, receiver, 'landscape', '&rows=process');
+  const scene = page.locator('.scene');
+  await expect(scene.locator('canvas').first()).toBeVisible();
+  const box = (await scene.boundingBox())!;
+  const readout = page.getByRole('region', { name: 'landscape' }).getByRole('status').locator('b');
+  // Where a bar is depends on what ran: the pointer searches the stage for one.
+  const found = await (async () => {
+    for (let y = 0.75; y > 0.25; y -= 0.04)
+      for (let x = 0.2; x < 0.85; x += 0.05) {
+        const at = { x: box.x + box.width * x, y: box.y + box.height * y };
+        await page.mouse.move(at.x, at.y);
+        await page.mouse.move(at.x + 1, at.y);
+        if ((await readout.count()) > 0) return { at, name: await readout.innerText() };
+      }
+    throw new Error('no bar under the pointer');
+  })();
+  // A turn is no click.
+  await page.mouse.down();
+  await page.mouse.move(found.at.x + 40, found.at.y, { steps: 3 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/\/landscape\?/);
+  await page.getByRole('button', { name: 'Reset view' }).click();
+  await expect(page).not.toHaveURL(/camera=/);
+  await page.mouse.move(found.at.x, found.at.y);
+  await page.mouse.move(found.at.x + 1, found.at.y);
+  await expect(readout).toBeVisible();
+  await page.mouse.down();
+  await page.mouse.up();
+  await expect(page).toHaveURL(/\/history\?.*at=\d+/);
+  await expect(rows(page).first()).toBeVisible();
 });
 
 test('the 3D code is loaded only for the landscape', async ({ page, receiver }) => {

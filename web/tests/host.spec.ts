@@ -84,11 +84,27 @@ test('paused rows stand still; a link brings the same moment back', async ({ pag
   await expect(shownTime(page)).toHaveText(when);
 });
 
+test('a paused view has the share of the agent', async ({ page, receiver }) => {
+  await receiver.hasRecorded(4);
+  const now = await receiver.hasRecordedNow();
+  await page.goto(`${receiver.url}/host/${await receiver.local()}?accounts=1&at=${now - 2_000}000000`);
+  const accounts = page.getByRole('region', { name: 'accounts and interrupts' });
+  await expect(accounts).toContainText(/agent\s+\d+\.\d+ %/);
+});
+
 test('groups, tree and threads', async ({ page, receiver }) => {
   await openLocal(page, receiver);
   const layout = page.getByRole('combobox', { name: 'rows' });
   await layout.selectOption('user');
   await expect(rows(page).first()).toContainText(/root|uid \d/);
+  // The same groups as those of a report.
+  await layout.selectOption('service');
+  await expect(page).toHaveURL(/by=service/);
+  await expect(
+    rows(page)
+      .filter({ hasText: /no service|\.(service|scope)/ })
+      .first(),
+  ).toBeVisible();
   await layout.selectOption('threads');
   await expect(page.getByRole('region', { name: 'tasks' })).toContainText(/\d+\s+threads/);
   await expect(grid(page).getByRole('columnheader', { name: 'Process' })).toBeVisible();

@@ -6,24 +6,12 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { test as base } from '@playwright/test';
 import { findsNothing } from './axe';
-import { Complaints, CPUMON, expect, Receiver } from './receiver';
+import { Complaints, CPUMON, expect, PastReceiver } from './receiver';
 
 const BEGIN_MS = 1_767_225_600_000;
 const SPAN = `since=${BEGIN_MS}&until=${BEGIN_MS + 600_000}`;
 /** In a wave of the encoder, while the job runs. */
 const AT = `${BEGIN_MS + 500_000}000000`;
-const MAKER =
-  process.env['CPUMON_PICTURE_STORE'] ?? join(import.meta.dirname, '../../target/debug/examples/picture_store');
-
-/** A receiver that only has a past. */
-class PastReceiver extends Receiver {
-  protected override readonly more = ['--no-agent', '--retain-days', '0'];
-
-  make(): void {
-    execFileSync(MAKER, [join(this.dir, 'store.sqlite')]);
-  }
-}
-
 const test = base.extend<{ complaints: Complaints }, { past: PastReceiver }>({
   past: [
     async ({}, use) => {

@@ -1,6 +1,6 @@
 // A real receiver with a real agent, simulated hosts, and a process with a hostile name. In: the built programs. Out: an address,
 // and ways to stop and start. Why: the page is tested against what users run; every process started here is ended here.
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,8 @@ import { test as base, type Page } from '@playwright/test';
 const target = join(import.meta.dirname, '../../target/debug');
 export const CPUMON = process.env['CPUMON_BIN'] ?? join(target, 'cpumon');
 const XTASK = process.env['CPUMON_XTASK'] ?? join(target, 'xtask');
+
+const MAKER = process.env['CPUMON_PICTURE_STORE'] ?? join(target, 'examples/picture_store');
 
 /** What a device could call its programs. */
 export const HOSTILE = '<img src=x onerror="document.title=`owned`">';
@@ -138,6 +140,15 @@ export class Receiver {
     for (const child of this.others) await ended(child, 'SIGKILL');
     await this.stop();
     rmSync(this.dir, { recursive: true, force: true });
+  }
+}
+
+/** A receiver that only has a past, which is the same each time. */
+export class PastReceiver extends Receiver {
+  protected override readonly more = ['--no-agent', '--retain-days', '0'];
+
+  make(...what: string[]): void {
+    execFileSync(MAKER, [join(this.dir, 'store.sqlite'), ...what]);
   }
 }
 

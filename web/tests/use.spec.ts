@@ -21,6 +21,24 @@ test('the skip link leads to the content', async ({ page, receiver }) => {
   expect(page.url()).toBe(address);
 });
 
+test('colours are chosen, whatever the system has, and remembered', async ({ page, receiver }) => {
+  await page.emulateMedia({ colorScheme: 'light' });
+  await page.goto(receiver.url);
+  const paper = (): Promise<string> => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+  const light = await paper();
+  await page.keyboard.press('?');
+  const choice = page.getByRole('group', { name: 'colours' });
+  await choice.getByRole('button', { name: 'dark' }).click();
+  await expect.poll(paper).not.toBe(light);
+  await findsNothing(page);
+  await page.reload();
+  await expect.poll(paper).not.toBe(light);
+  await page.keyboard.press('?');
+  await expect(choice.getByRole('button', { name: 'dark' })).toHaveAttribute('aria-pressed', 'true');
+  await choice.getByRole('button', { name: 'system' }).click();
+  await expect.poll(paper).toBe(light);
+});
+
 test('keys work where a button was pressed last, and not behind a dialog', async ({ page, receiver }) => {
   await receiver.hasRecorded(3);
   await openLive(page, receiver);

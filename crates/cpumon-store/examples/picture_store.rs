@@ -1,6 +1,9 @@
 //! Makes a store that is the same each time, for pictures of the page that are compared: `cargo run -p cpumon-store --example
 //! picture_store -- FILE`. One host `picture`, two CPUs, ten minutes at 1 s with a hole of one; `encoder` works in waves, `database`
 //! steadily with four threads, `nightly <job>` for two minutes. Nothing in it depends on this machine or this day.
+//!
+//! With `night` behind FILE: three hosts over the nine hours of a night, at 10 s; `beta` makes a `backup` for an hour and a half of
+//! them.
 
 use std::sync::Arc;
 
@@ -132,10 +135,71 @@ fn interval(second: u64) -> Interval {
     one
 }
 
+/// Hosts of the night, and for how many ms of a second the service of each runs.
+const NIGHT_HOSTS: [(&str, u64); 3] = [("alpha", 300), ("beta", 100), ("gamma", 200)];
+const NIGHT_SECONDS: u64 = 9 * 3_600;
+const NIGHT_BEGINS_EARLIER: u64 = 3 * 3_600;
+const NIGHT_STEP: u64 = 10;
+/// When the backup runs, seconds of the night.
+const BACKUP: std::ops::Range<u64> = 4 * 3_600..5 * 3_600 + 1_800;
+
+/// An interval of a host in the night around [`BEGIN`].
+fn of_night(host: usize, second: u64) -> Interval {
+    let at = |second: u64| {
+        let wall_ns = ((BEGIN - NIGHT_BEGINS_EARLIER + second) * SECOND).cast_signed();
+        Moment { mono_ns: second * SECOND, boot_ns: second * SECOND, wall_ns }
+    };
+    let number = u8::try_from(host).unwrap_or(0);
+    let mut one = Interval {
+        host: HostId([number + 1; 16]),
+        boot: BootId([number + 1; 16]),
+        sequence: second / NIGHT_STEP,
+        source: SourceKind::Bpf,
+        fields: Fields::all() - Fields::HISTOGRAMS - Fields::IRQ,
+        begin: at(second - NIGHT_STEP),
+        end: at(second),
+        ..Interval::default()
+    };
+    process(&mut one, (100, "service"), (1, NIGHT_HOSTS[host].1 * NIGHT_STEP), (Life::Alive, 70));
+    if host == 1 && BACKUP.contains(&second) {
+        process(&mut one, (400, "backup"), (2, 1_800 * NIGHT_STEP), (Life::Alive, 0));
+    }
+    let run_ns: i64 = one.processes.iter().map(|row| row.delta.run_ns).sum();
+    let capacity_ns = (2 * NIGHT_STEP * SECOND).cast_signed();
+    let idle_ns = capacity_ns - run_ns;
+    let each = |ns: i64| (ns / 2).unsigned_abs();
+    let times = CpuTimes { user_ns: each(run_ns), idle_ns: each(idle_ns), ..CpuTimes::default() };
+    one.cpus = (0..2).map(|cpu| CpuInterval { cpu, times, ..CpuInterval::default() }).collect();
+    one.ledger = Ledger { capacity_ns, threads_ns: run_ns, idle_ns, ..Ledger::default() };
+    one
+}
+
+fn make_night(writer: &mut Writer) -> Result<(), Box<dyn std::error::Error>> {
+    for (host, (name, _)) in NIGHT_HOSTS.iter().enumerate() {
+        for second in (NIGHT_STEP..=NIGHT_SECONDS).step_by(10) {
+            let one = of_night(host, second);
+            let info = HostInfo {
+                host: one.host,
+                boot: one.boot,
+                hostname: (*name).into(),
+                cpu_count: 2,
+                interval_ns: NIGHT_STEP * SECOND,
+                ..HostInfo::default()
+            };
+            writer.put_received(&info, Trust::Local, None, &one, one.end.wall_ns)?;
+        }
+        writer.compact_host(of_night(host, NIGHT_STEP).host)?;
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os().nth(1).ok_or("usage: picture_store FILE")?;
+    let path = std::env::args_os().nth(1).ok_or("usage: picture_store FILE [night]")?;
     let options = StoreOptions { max_age: None, ..StoreOptions::default() };
     let mut writer = Writer::open(path.as_ref(), &options)?;
+    if std::env::args().nth(2).as_deref() == Some("night") {
+        return make_night(&mut writer);
+    }
     for second in (1..=SECONDS).filter(|second| !HOLE.contains(second)) {
         let one = interval(second);
         let info = HostInfo {
