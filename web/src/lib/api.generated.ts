@@ -1650,6 +1650,11 @@ export interface components {
             begin_ns: components["schemas"]["Nanos"];
             /** @description Boot id. */
             boot: string;
+            /**
+             * @description A row a control group that has a CPU limit on its path, or of which that is not known. Where `CGROUPS` is measured and
+             *     `cgroups_left_out` is 0, others have none.
+             */
+            cgroups: components["schemas"]["Table"];
             /** @description A row a CPU. */
             cpus: components["schemas"]["Table"];
             /**

@@ -4,7 +4,10 @@
 use std::cmp::Reverse;
 use std::fmt;
 
-use cpumon_model::{ColumnId, HostStatus, Interval, IntervalView, ProcessInterval, Tables, ThreadInterval};
+use cpumon_model::{
+    CgroupInterval, ColumnId, CpuLimit, HostStatus, Interval, IntervalView, ProcessInterval, Tables,
+    ThreadInterval,
+};
 use cpumon_query::TaskKey;
 use cpumon_query::history::{process_columns, shown_columns};
 use cpumon_query::time::{Page, to_ms};
@@ -82,6 +85,9 @@ pub struct SnapshotBase {
     pub cpus: Table,
     /// A row an interrupt line that was handled, most time first; no columns where lines are not measured.
     pub irqs: Table,
+    /// A row a control group that has a CPU limit on its path, or of which that is not known. Where `CGROUPS` is measured and
+    /// `cgroups_left_out` is 0, others have none.
+    pub cgroups: Table,
     /// A row a process, most run time first. One that is not listed did nothing.
     pub processes: Table,
 }
@@ -145,6 +151,15 @@ fn irq_table(view: &IntervalView<'_>) -> Table {
     table
 }
 
+/// Groups that only waited for a CPU are left out: a host has hundreds, and their processes' run delay says it.
+fn cgroup_table(view: &IntervalView<'_>) -> Table {
+    let rows = view.interval().cgroups.iter().filter(|row| row.limit != CpuLimit::Unlimited);
+    let rows: Vec<&CgroupInterval> = rows.collect();
+    let mut table = Table::new(rows.len(), rows.len());
+    table.push_columns(shown_columns(Tables::CGROUP_INTERVAL), |at, id| view.cgroup(rows[at], id));
+    table
+}
+
 /// The columns of table `host` of one interval.
 pub(crate) fn summary(view: &IntervalView<'_>) -> Row {
     let cells = shown_columns(Tables::HOST_INTERVAL)
@@ -179,6 +194,7 @@ impl SnapshotBase {
             summary: summary(&view),
             cpus: cpu_table(&view),
             irqs: irq_table(&view),
+            cgroups: cgroup_table(&view),
             processes: process_table(&view, page),
         }
     }
