@@ -47,7 +47,14 @@ test('a quota that is used up is in the span by cgroup, with its process, and th
     const host = `${receiver.url}/host/${await receiver.local()}`;
     await page.goto(`${host}?accounts=1`);
     await expect(page.getByRole('region', { name: 'accounts and interrupts' })).toContainText(/CPU pressure \d+\.\d %/);
-    await new Promise((resolve) => setTimeout(resolve, 3_000));
+    // The header names it; a click sorts the rows by throttled time.
+    const quota = page.getByRole('button', { name: new RegExp(`quota used up: ${group.name} in \\d+ % of periods`) });
+    await expect(quota).toBeVisible();
+    await quota.click();
+    await expect(page).toHaveURL(/sort=-throttled/);
+    const live = page.getByRole('row', { name: /bash/ }).first();
+    await expect(live).toContainText('0.05');
+    await findsNothing(page);
     await receiver.hasRecordedNow();
     await page.goto(`${host}/history?since=now-1min&until=now&by=cgroup`);
     const table = page.getByRole('tabpanel').getByRole('table');

@@ -96,6 +96,22 @@ export const TASK_COLUMNS = [
     help: 'Longest single run delay; of a process the longest of its threads. Never summed.',
   },
   {
+    id: 'limit',
+    source: 'cpu_limit',
+    title: 'CPU limit',
+    format: 'plain',
+    align: 'right',
+    help: 'CPUs that its control group may use: the tightest limit of the group and those above it. Empty without one.',
+  },
+  {
+    id: 'throttled',
+    source: 'throttled_ns',
+    title: 'throttled',
+    format: 'share',
+    align: 'right',
+    help: 'Time in which the quota of that limit was used up, so that its tasks could not run, summed over CPUs as the kernel does. Shown as a percentage of the interval, in the unit of utilization. All tasks below a limit have the same value.',
+  },
+  {
     id: 'vcsw',
     source: 'voluntary_switches',
     title: 'vcsw/s',

@@ -17,6 +17,8 @@ export const COUNTERS = [
   'thread_rows',
   'nice',
   'last_cpu',
+  'cpu_limit',
+  'throttled_ns',
 ] as const;
 export type Counter = (typeof COUNTERS)[number];
 export const COUNTER = Object.fromEntries(COUNTERS.map((name, at) => [name, at])) as Record<Counter, number>;
@@ -48,6 +50,8 @@ const LAYOUT: Record<(typeof TASK_COLUMNS)[number]['id'], { width: number; rank:
   blocked: { width: 78, rank: 10 },
   wait: { width: 130, rank: 8 },
   longest: { width: 78, rank: 11 },
+  limit: { width: 76, rank: 3.2 },
+  throttled: { width: 78, rank: 3.1 },
   vcsw: { width: 66, rank: 12 },
   icsw: { width: 66, rank: 13 },
   wakeups: { width: 70, rank: 17 },
@@ -81,17 +85,22 @@ export function isMeasured(column: GridColumn, measured: readonly string[]): boo
   return needs === undefined || OF_THREADS.has(needs) || measured.includes(needs);
 }
 
+/** Counters of control groups, which a task has from its group. */
+export const OF_LIMITS = new Set<string>(['cpu_limit', 'throttled_ns']);
+
 /** Columns that only threads have. */
 const OF_THREADS = new Set<string>(['nice', 'last_cpu']);
 
 export const COLUMN_BY_ID = new Map(GRID_COLUMNS.map((column) => [column.id, column]));
 
 /** Shown unless the user chose others; where rows are threads, the process of each too. */
-export function usualColumns(rowsAreThreads: boolean): string[] {
+export function usualColumns(rowsAreThreads: boolean, hasLimits: boolean): string[] {
+  // Where nothing has a limit, these are empty.
+  const usual = USUAL.filter((id) => hasLimits || !OF_LIMITS.has(COLUMN_BY_ID.get(id)?.counter ?? ''));
   // Only threads have a state: a process would have an empty column.
   return rowsAreThreads
-    ? ['name', 'process', ...USUAL.slice(1).filter((id) => id !== 'threads')]
-    : USUAL.filter((id) => id !== 'state');
+    ? ['name', 'process', ...usual.slice(1).filter((id) => id !== 'threads')]
+    : usual.filter((id) => id !== 'state');
 }
 
 const USUAL = [
@@ -104,6 +113,8 @@ const USUAL = [
   'blocked',
   'wait',
   'longest',
+  'limit',
+  'throttled',
   'vcsw',
   'icsw',
   'threads',

@@ -1,7 +1,8 @@
 // What a snapshot has beside the rows of the grid. In: the receiver's JSON. Out: plain data for the page.
 import type { Fleet, Snapshot, Spark } from '../lib/api';
 import { has, numbers, texts } from '../lib/table';
-import { COUNTERS } from './columns';
+import { COUNTERS, OF_LIMITS } from './columns';
+import { Limits } from './limits';
 import type { CpuModes, Head, Report } from './messages';
 
 const MODES = [
@@ -50,7 +51,10 @@ export function headOf(snapshot: Snapshot, ownPct: number | null, bytes: number)
     summary: snapshot.summary,
     cpus: cpusOf(snapshot),
     irqs: irqsOf(snapshot),
-    measured: [...COUNTERS, 'wait_reason'].filter((name) => has(snapshot.processes, name)),
+    measured: [...COUNTERS, 'wait_reason'].filter((name) =>
+      OF_LIMITS.has(name) ? snapshot.fields.includes('CGROUPS') : has(snapshot.processes, name),
+    ),
+    limiters: new Limits(snapshot).limiters(),
     ownPct,
     readyMean: readyMeanOf(snapshot),
     bytes,

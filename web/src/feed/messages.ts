@@ -1,5 +1,6 @@
 // What page and worker say to each other. In and out: plain data. Why: both sides compile against one list.
 import type { Fleet, Summary } from '../lib/api';
+import type { GroupLimit } from './limits';
 import type { Spec, View } from './view';
 
 /** What a live stream is doing. */
@@ -53,6 +54,8 @@ export interface Head {
   summary: Summary;
   cpus: CpuModes[];
   irqs: { name: string; timeNs: number; count: number }[];
+  /** A row of each control group that has a CPU limit, the most throttled first. */
+  limiters: GroupLimit[];
   /** Counters that this source measures. */
   measured: string[];
   /** The agent's own use of CPU in this interval, 100 = one CPU; null: not known yet. */

@@ -13,6 +13,7 @@ function snapshot(fields: string[], listed: { tid: number; open: string | null; 
     boot: 'b',
     skipped: 0,
     fields,
+    summary: {},
     duration_ns: SECOND,
     processes: {
       rows: listed.length > 0 ? 1 : 0,

@@ -3,6 +3,7 @@
 import type { Snapshot } from '../lib/api';
 import { getter, has, numbers, texts, type Table } from '../lib/table';
 import { COUNTER, COUNTERS } from './columns';
+import { Limits } from './limits';
 
 /** Marks of a row. */
 export const BORN = 1;
@@ -42,6 +43,7 @@ export interface Process extends Task {
   service: string;
   /** Kubernetes pod. */
   pod: string;
+  cgroup: string;
   cmdline: string;
   threads: Map<string, Thread>;
 }
@@ -72,6 +74,8 @@ const OF_SCHED = new Set<number>([
 
 export class Tasks {
   readonly processes = new Map<string, Process>();
+  /** Of the newest snapshot. */
+  limits = new Limits();
   private turn = 0;
   private boot = '';
   private host = '';
@@ -98,6 +102,8 @@ export class Tasks {
       this.readThreads(table);
     }
     this.settle(snapshot);
+    this.limits = new Limits(snapshot);
+    for (const process of this.processes.values()) limit(process, this.limits);
   }
 
   private readProcesses(table: Table): void {
@@ -111,6 +117,7 @@ export class Tasks {
     const container = texts(table, 'container');
     const service = texts(table, 'service');
     const pod = texts(table, 'pod');
+    const cgroup = texts(table, 'cgroup');
     const cmdline = texts(table, 'cmdline');
     const kernel = getter(table, 'is_kernel');
     const task = taskReader(table);
@@ -127,6 +134,7 @@ export class Tasks {
           container: '',
           service: '',
           pod: '',
+          cgroup: '',
           cmdline: '',
           threads: new Map(),
         };
@@ -140,6 +148,7 @@ export class Tasks {
       process.container = container(row);
       process.service = service(row);
       process.pod = pod(row);
+      process.cgroup = cgroup(row);
       process.cmdline = cmdline(row);
       task(process, row, this.turn);
       if (kernel(row)) process.marks |= KERNEL;
@@ -209,6 +218,15 @@ function rest(task: Task, { known }: Left): boolean {
     task.counters[at] = known[at] && (task.isWatched || !OF_SCHED.has(at)) ? 0 : NaN;
   }
   return true;
+}
+
+/** All threads of a process are in its control group, as far as a snapshot says. */
+function limit(process: Process, limits: Limits): void {
+  const { cpus, throttledNs } = limits.of(process.cgroup);
+  for (const { counters } of [process, ...process.threads.values()]) {
+    counters[COUNTER.cpu_limit] = cpus;
+    counters[COUNTER.throttled_ns] = throttledNs;
+  }
 }
 
 /** A thread without a row went on with what it waited for; an agent sends it again only when it has run. */

@@ -28,6 +28,7 @@ function snapshot(processes: Record<string, Value[]>, more: Partial<Snapshot> = 
     cpus: { rows: 0, total: 0, columns: {} },
     processes: { rows, total: rows, columns: processes },
     irqs: { rows: 0, total: 0, columns: {} },
+    cgroups: { rows: 0, total: 0, columns: {} },
     threads: [],
     ...more,
   };
@@ -274,8 +275,8 @@ describe('view', () => {
     expect(owners({})).toEqual(['init', 'shell', 'shell']);
     expect(owners({ sort: 'process' })).toEqual(['shell', 'shell', 'init']);
     expect(owners({ filter: 'shell' })).toEqual(['shell', 'shell']);
-    expect(usualColumns(true).slice(0, 2)).toEqual(['name', 'process']);
-    expect(usualColumns(false)).not.toContain('process');
+    expect(usualColumns(true, false).slice(0, 2)).toEqual(['name', 'process']);
+    expect(usualColumns(false, false)).not.toContain('process');
   });
 
   it('sends each text once', () => {

@@ -1,6 +1,7 @@
 // The rows that a grid shows. In: tasks, and how the user wants to see them. Out: flat arrays, ready to be sent to the page.
 // Why: sorting and filtering 20,000 rows happens beside the page, and the page gets numbers it can draw without thinking.
 import { COLUMN_BY_ID, COUNTER, COUNTERS, NUMBERS, NUMBER_COLUMNS, TEXT_IDS, TEXTS } from './columns';
+import type { Limits } from './limits';
 import { BORN, ENDED, KERNEL, ODD, type Process, type Task, type Tasks, type Thread } from './tasks';
 
 export type Layout = 'list' | 'tree' | 'program' | 'user' | 'service' | 'container' | 'threads';
@@ -160,7 +161,8 @@ export class ViewMaker {
     if (layout === 'tree') return this.tree();
     const nodes = this.chosen().map((process) => nodeOf(process, process, 0));
     this.found = nodes.length;
-    return layout === 'list' ? folded(nodes) : groups(nodes, layout);
+    const { limits } = this.tasks;
+    return layout === 'list' ? folded(nodes, limits) : groups(nodes, layout, limits);
   }
 
   private chosen(): Process[] {
@@ -209,8 +211,9 @@ export class ViewMaker {
     }
     roots.forEach((root) => addUp(root, 0));
     // Sums are made: what is folded counts once.
-    for (const node of nodes.values()) node.children = folded(node.children, `${node.task.key}:`);
-    return folded(roots);
+    const { limits } = this.tasks;
+    for (const node of nodes.values()) node.children = folded(node.children, limits, `${node.task.key}:`);
+    return folded(roots, limits);
   }
 
   private emit(node: Node, depth: number, marks: number): void {
@@ -307,6 +310,14 @@ function addUp(node: Node, depth: number): void {
   node.total = sum([node.task.counters, ...node.children.map((child) => child.total)]);
 }
 
+const plus = (a: number, b: number): number => a + b;
+/** Counters that do not add up. All tasks below a limit have its throttled time. */
+const OVER_TASKS = new Map<number, (a: number, b: number) => number>([
+  [COUNTER.longest_run_delay_ns, Math.max],
+  [COUNTER.throttled_ns, Math.max],
+  [COUNTER.cpu_limit, Math.min],
+]);
+
 /** Counters of several tasks; no data only where none has any. */
 export function sum(parts: Float64Array[]): Float64Array {
   const total = new Float64Array(COUNTERS.length).fill(NaN);
@@ -315,8 +326,7 @@ export function sum(parts: Float64Array[]): Float64Array {
       const value = part[at]!;
       if (Number.isNaN(value)) continue;
       const before = total[at]!;
-      const isLongest = at === COUNTER.longest_run_delay_ns;
-      total[at] = Number.isNaN(before) ? value : isLongest ? Math.max(before, value) : before + value;
+      total[at] = Number.isNaN(before) ? value : (OVER_TASKS.get(at) ?? plus)(before, value);
     }
   }
   total[COUNTER.nice] = NaN;
@@ -324,7 +334,7 @@ export function sum(parts: Float64Array[]): Float64Array {
   return total;
 }
 
-function groups(nodes: Node[], layout: Layout): Node[] {
+function groups(nodes: Node[], layout: Layout, limits: Limits): Node[] {
   const byName = new Map<string, Node[]>();
   for (const node of nodes) {
     const name = groupName(node.process!, layout);
@@ -332,14 +342,14 @@ function groups(nodes: Node[], layout: Layout): Node[] {
     if (group) group.push(node);
     else byName.set(name, [node]);
   }
-  return Array.from(byName, ([name, children]) => groupOf(`group:${layout}:${name}`, name, children, 0));
+  return Array.from(byName, ([name, children]) => groupOf(`group:${layout}:${name}`, name, children, limits));
 }
 
 /** So many processes of one name that began and ended are one row, which opens. */
 const FOLD_FROM = 4;
 
 /** `below`: key of their parent in the tree, where only those without children are folded. */
-function folded(nodes: Node[], below = ''): Node[] {
+function folded(nodes: Node[], limits: Limits, below = ''): Node[] {
   if (nodes.length < FOLD_FROM) return nodes;
   const isShort = ({ task, children }: Node): boolean =>
     (task.marks & BORN) !== 0 && (task.marks & ENDED) !== 0 && children.length === 0;
@@ -353,12 +363,16 @@ function folded(nodes: Node[], below = ''): Node[] {
   const isFolded = (node: Node): boolean => isShort(node) && byName.get(node.task.name)!.length >= FOLD_FROM;
   const rest = nodes.filter((node) => !isFolded(node));
   for (const [name, children] of byName)
-    if (children.length >= FOLD_FROM) rest.push(groupOf(`group:short:${below}${name}`, name, children, BORN | ENDED));
+    if (children.length >= FOLD_FROM)
+      rest.push(groupOf(`group:short:${below}${name}`, name, children, limits, BORN | ENDED));
   return rest;
 }
 
-function groupOf(key: string, name: string, children: Node[], marks: number): Node {
+function groupOf(key: string, name: string, children: Node[], limits: Limits, marks = 0): Node {
   const counters = sum(children.map((child) => child.task.counters));
+  const limit = limits.ofAll(children.map((child) => child.process?.cgroup ?? ''));
+  counters[COUNTER.cpu_limit] = limit.cpus;
+  counters[COUNTER.throttled_ns] = limit.throttledNs;
   const waits = new Map<string, number>();
   children.forEach(({ task }) =>
     task.waits.forEach(([reason, ns]) => waits.set(reason, (waits.get(reason) ?? 0) + ns)),

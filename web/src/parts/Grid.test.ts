@@ -24,7 +24,7 @@ function viewOf(rows: number, layout: Layout = 'list'): { view: View; texts: str
     life: nth.map((row) => (row === 1 ? 'ended' : '')),
   };
   const tasks = new Tasks();
-  const snapshot = { host: 'h', boot: 'b', skipped: 0, fields: [], processes: { rows, columns } };
+  const snapshot = { host: 'h', boot: 'b', skipped: 0, fields: [], summary: {}, processes: { rows, columns } };
   tasks.apply(snapshot as unknown as Snapshot, false);
   const view = new ViewMaker(tasks, { ...BASE, layout }, 1e9, new Texts()).make();
   return { view, texts: view.fresh };

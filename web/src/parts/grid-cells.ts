@@ -1,6 +1,6 @@
 // The text of a grid's cells. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
 // formatted, and the rules (no data, unit, marks) can be tested without a browser.
-import { count, duration, mean, NO_DATA, percent, rate, share, visible } from '../lib/format';
+import { count, duration, fixed, mean, NO_DATA, percent, rate, share, visible } from '../lib/format';
 import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
 import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
 
@@ -58,6 +58,9 @@ export function cellText(column: GridColumn, value: number, { unit, cpus, isThre
     case 'ns':
       return duration(value);
     case 'plain':
+      // No limit.
+      if (value === Infinity) return '';
+      if (column.id === 'limit') return fixed(value, 2);
       return Number.isNaN(value) ? NO_DATA : Math.abs(value) > 9_999 ? String(value) : count(value).replace(',', '');
     case 'text':
       return '';

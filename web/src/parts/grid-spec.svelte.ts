@@ -9,6 +9,9 @@ import type { PercentUnit } from './grid-cells';
 
 const LAYOUTS: readonly string[] = ['list', 'tree', 'program', 'user', 'service', 'container', 'threads'];
 
+/** Columns of numbers of which the smallest comes first: of limits the tightest. */
+const RISING: readonly string[] = ['pid', 'uid', 'limit'];
+
 class GridSpec {
   get layout(): Layout {
     const word = route.query['by'] ?? '';
@@ -57,7 +60,7 @@ class GridSpec {
   }
 
   private get usual(): string[] {
-    return usualColumns(this.layout === 'threads');
+    return usualColumns(this.layout === 'threads', (feed.head?.limiters.length ?? 0) > 0);
   }
 
   get spec(): Spec {
@@ -73,7 +76,7 @@ class GridSpec {
 
   setSort(column: string): void {
     const isText = COLUMN_BY_ID.get(column)?.unit === 'text';
-    const descending = this.sort === column ? !this.descending : !isText && column !== 'pid' && column !== 'uid';
+    const descending = this.sort === column ? !this.descending : !isText && !RISING.includes(column);
     route.set({ sort: column === 'cpu' && descending ? undefined : (descending ? '-' : '') + column });
   }
 
