@@ -96,6 +96,8 @@ pub struct SchedEvent {
 pub struct TraceIdentity {
     /// The number in events.
     pub task: TraceTask,
+    /// Since when it is called so, ns on the trace's clock. Each CPU's buffer is read by itself, so an older name may arrive later.
+    pub at_ns: u64,
     /// Thread id and start.
     pub thread: ThreadKey,
     /// Process id and start.

@@ -24,34 +24,47 @@ pub struct TaskNames<'t> {
     pub is_kernel: bool,
 }
 
-/// Identities by number; the last one of each task counts.
+/// What a process runs since its last exec.
+#[derive(Debug)]
+struct Program {
+    since_ns: u64,
+    name: Box<[u8]>,
+}
+
+/// Identities by number; the newest of each task counts.
 #[derive(Debug, Default)]
 pub struct Tasks {
     identities: HashMap<TraceTask, TraceIdentity, FixedState>,
     /// Executables, by process: threads that are seen for the first time later have none of their own.
-    programs: HashMap<ProcessKey, Box<[u8]>, FixedState>,
+    programs: HashMap<ProcessKey, Program, FixedState>,
     /// Identities that were left out, because there are too many.
     left_out: u64,
 }
 
 impl Tasks {
-    /// Takes an identity.
+    /// Takes an identity. Older ones may come later: those of two CPUs are not in order.
     pub fn set(&mut self, identity: TraceIdentity) {
         if self.identities.len() >= MAX_TASKS && !self.identities.contains_key(&identity.task) {
             self.left_out += 1;
             return;
         }
-        if identity.is_executable {
-            self.programs.insert(identity.process, identity.program.clone());
+        if identity.is_executable
+            && self.programs.get(&identity.process).is_none_or(|known| known.since_ns <= identity.at_ns)
+        {
+            let program = Program { since_ns: identity.at_ns, name: identity.program.clone() };
+            self.programs.insert(identity.process, program);
         }
-        self.identities.insert(identity.task, identity);
+        if self.identities.get(&identity.task).is_none_or(|known| known.at_ns <= identity.at_ns) {
+            self.identities.insert(identity.task, identity);
+        }
     }
 
     /// Who this is; `None` for idle and for what the trace does not name.
     #[must_use]
     pub fn find(&self, task: TraceTask) -> Option<TaskNames<'_>> {
         let identity = self.identities.get(&task)?;
-        let program = self.programs.get(&identity.process).unwrap_or(&identity.program);
+        let executable = self.programs.get(&identity.process).map(|program| &program.name);
+        let program = executable.unwrap_or(&identity.program);
         Some(TaskNames {
             thread: identity.thread,
             process: identity.process,

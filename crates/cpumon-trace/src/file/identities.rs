@@ -15,6 +15,7 @@ pub(super) fn push_identity(out: &mut Vec<u8>, identity: &TraceIdentity) {
     let (thread, process) = (identity.thread, identity.process);
     for value in [
         identity.task.0.into(),
+        identity.at_ns,
         flags,
         thread.tid.into(),
         thread.start_ns,
@@ -33,13 +34,13 @@ pub(super) fn push_identity(out: &mut Vec<u8>, identity: &TraceIdentity) {
 /// Takes one from the front of `bytes`; `None` if there is none.
 pub(super) fn take_identity(bytes: &mut &[u8]) -> Option<TraceIdentity> {
     let task = TraceTask(u32::try_from(take(bytes)?).ok()?);
-    let flags = take(bytes)?;
+    let (at_ns, flags) = (take(bytes)?, take(bytes)?);
     let thread = ThreadKey { tid: u32::try_from(take(bytes)?).ok()?, start_ns: take(bytes)? };
     let process = ProcessKey { pid: u32::try_from(take(bytes)?).ok()?, start_ns: take(bytes)? };
     let comm = Comm::new(take_text(bytes, Comm::MAX_BYTES)?);
     let program = take_text(bytes, MAX_PROGRAM_BYTES)?.into();
     let (is_kernel, is_executable) = (flags & IS_KERNEL != 0, flags & IS_EXECUTABLE != 0);
-    Some(TraceIdentity { task, thread, process, comm, program, is_executable, is_kernel })
+    Some(TraceIdentity { task, at_ns, thread, process, comm, program, is_executable, is_kernel })
 }
 
 fn take_text<'b>(bytes: &mut &'b [u8], most: usize) -> Option<&'b [u8]> {

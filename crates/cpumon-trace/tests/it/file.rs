@@ -1,10 +1,10 @@
 //! What was written comes back, sorted; a torn or damaged file gives what lies before the damage, and says so.
 
-use cpumon_model::{SchedEvent, SchedEventKind};
+use cpumon_model::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 use cpumon_trace::{Compression, ReadError, TraceRange, TraceReader, TraceWriter, analyse};
 
 use crate::seeded_rng::SeededRng;
-use crate::support::{header, made_up, read, write};
+use crate::support::{end_ns, header, identity, made_up, read, write};
 
 #[test]
 fn events_come_back_in_the_order_of_their_time() {
@@ -120,5 +120,25 @@ fn any_content_behind_sound_checksums_is_read_within_bounds() {
         assert_eq!(ending.damaged_at, None);
         let totals = report.totals();
         assert!(totals.ledger.capacity_ns() <= totals.length_ns.saturating_mul(totals.cpus));
+    }
+}
+
+#[test]
+fn the_newest_name_counts_also_when_an_older_one_is_written_later() {
+    let named = |comm, at_ns, is_executable| TraceIdentity { at_ns, is_executable, ..identity(1, comm) };
+    let (forked, renamed, executed) =
+        (named("cpumon", 20, false), named("sh", 40, false), named("dash", 41, true));
+    for order in
+        [[&forked, &renamed, &executed], [&executed, &renamed, &forked], [&renamed, &executed, &forked]]
+    {
+        let mut writer = TraceWriter::new(Vec::new(), &header(), Compression::None).unwrap();
+        for identity in order {
+            writer.identity(identity);
+        }
+        let (bytes, _) = writer.finish(end_ns(&[]), 0).unwrap();
+        let mut reader = TraceReader::open(bytes.as_slice()).unwrap();
+        reader.read(&mut |_| ()).unwrap();
+        let names = reader.tasks().find(TraceTask(1)).unwrap();
+        assert_eq!((&*names.comm, &*names.program), ("dash", "dash"));
     }
 }

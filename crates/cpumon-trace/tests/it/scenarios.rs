@@ -54,6 +54,7 @@ impl Ids {
         let tid = u32::try_from(id).unwrap();
         self.names.set(TraceIdentity {
             task: TraceTask(self.last),
+            at_ns: 0,
             thread: ThreadKey { tid, start_ns: self.last.into() },
             process: ProcessKey { pid: tid, start_ns: self.last.into() },
             comm: Comm::from("scenario"),

@@ -19,6 +19,7 @@ pub fn header() -> FileHeader {
 pub fn identity(number: u32, comm: &str) -> TraceIdentity {
     TraceIdentity {
         task: TraceTask(number),
+        at_ns: BEGAN_NS,
         thread: ThreadKey { tid: number + 100, start_ns: 7_000 },
         process: ProcessKey { pid: number + 100, start_ns: 7_000 },
         comm: Comm::from(comm),

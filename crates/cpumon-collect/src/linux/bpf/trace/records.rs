@@ -159,6 +159,7 @@ fn identity(entry: &TaskEntry, program: &[u8]) -> TraceIdentity {
     let program = program.split(|&byte| byte == 0).next().unwrap_or_default();
     TraceIdentity {
         task: TraceTask(entry.task),
+        at_ns: entry.at_ns,
         thread: ThreadKey { tid: entry.tid, start_ns: whole_us(entry.start_ns) },
         process: ProcessKey { pid: entry.pid, start_ns: whole_us(entry.process_start_ns) },
         comm: Comm::new(&entry.comm),
