@@ -3,6 +3,7 @@
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::RwLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ super::twice! {
     a_reused_pid_is_another_process
     an_exec_renames_the_process
     an_exec_by_another_thread_counts_nothing_twice
+    a_thread_with_another_s_id_that_ends_within_a_pass_is_there_once
 }
 
 /// Makes the kernel hand out `pid` next, if no other process takes it first.
@@ -101,6 +103,38 @@ fn exec_from_second_thread(program: &Path, time: Duration) -> Child {
         });
     }
     command.spawn().unwrap()
+}
+
+/// It rests, is passed by as unchanged, and ends before the pass is over: its copy of the cut must not be a second thread.
+fn a_thread_with_another_s_id_that_ends_within_a_pass_is_there_once(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let program = burner(dir.path());
+    let children: Vec<Child> =
+        (0..40).map(|_| exec_from_second_thread(&program, Duration::from_millis(1))).collect();
+    let gate = RwLock::new(());
+    std::thread::scope(|scope| {
+        // Opens when this ends, however it ends.
+        let _closed = gate.write().unwrap();
+        // The iterator comes to these last, so most of a pass comes after the children.
+        for _ in 0..2_000 {
+            scope.spawn(|| gate.read().is_ok());
+        }
+        for _ in 0..4 {
+            std::thread::sleep(Duration::from_millis(30));
+            pass(&mut source);
+        }
+        let ended = scope.spawn(|| {
+            for mut child in children {
+                drop(child.stdin.take());
+                child.wait().unwrap();
+            }
+        });
+        // `pass` checks that each is there once.
+        while !ended.is_finished() {
+            pass(&mut source);
+        }
+    });
 }
 
 fn an_exec_by_another_thread_counts_nothing_twice(probes: Probes) {

@@ -80,16 +80,18 @@ impl Pass {
         self.places.truncate(len);
     }
 
-    /// Puts it in order, if it is not.
+    /// Puts it in order, if it is not, each thread once: one that takes over an id while the iterator reads it may come under both.
     pub(crate) fn sort(&mut self) {
         // The kernel hands them out in this order, unless ids are those of a pid namespace.
         let is_sorted = if self.places.is_empty() {
-            self.records.is_sorted_by_key(TaskRecord::id)
+            self.records.is_sorted_by(|a, b| a.id() < b.id())
         } else {
             self.places.is_sorted_by(|a, b| a.tid < b.tid)
         };
         if !is_sorted {
-            self.records_mut().sort_unstable_by_key(TaskRecord::id);
+            let records = self.records_mut();
+            records.sort_unstable_by_key(TaskRecord::id);
+            records.dedup_by_key(|task| task.id());
         }
     }
 
@@ -117,5 +119,19 @@ impl Pass {
             };
             is_wanted(tid, pid).then(|| self.records.get(at)).flatten()
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_is_put_in_order_with_each_thread_once() {
+        let task = |tid, start_ns| TaskRecord { start_ns, tid, ..TaskRecord::default() };
+        let mut pass = Pass::from(vec![task(10, 1), task(12, 5), task(11, 1), task(10, 1), task(10, 2)]);
+        pass.sort();
+        let ids: Vec<_> = pass.iter().map(TaskRecord::id).collect();
+        assert_eq!(ids, [(10, 1), (10, 2), (11, 1), (12, 5)]);
     }
 }

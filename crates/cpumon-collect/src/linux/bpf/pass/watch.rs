@@ -79,6 +79,11 @@ impl Watch {
     ) {
         // A thread that began after T is not part of this snapshot; its birth would lie after the snapshot's end.
         records.retain(|task| task.start_ns <= cut.boot_ns);
+        // The iterator goes by the kernel's ids: a thread that has taken over the id of its leader and has not reported its exec yet is
+        // in that place under its old one. The events below are searched in this list.
+        if !events.is_empty() && !records.is_sorted_by_key(TaskRecord::key) {
+            records.sort_unstable_by_key(TaskRecord::key);
+        }
         // Before `sort_events`, which drops the copies made at the cut.
         Self::add_ended(cut, records, events);
         self.sort_events(cut, events);

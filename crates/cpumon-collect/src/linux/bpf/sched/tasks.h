@@ -125,8 +125,10 @@ static __always_inline bool missed_a_switch(struct task_struct *task, const stru
 	return times->state == STATE_READY && is_asleep(task);
 }
 
-// Notes the state in which the thread was sent. `switches`: those it had made before.
-static __always_inline void note_rest(struct rest *rest, struct task_struct *task, const struct sent_task *out, __u32 switches)
+// Notes the state in which the thread was sent. `switches`: those it had made before. `is_renamed`: it has another start to user
+// space, which a copy of its end, sent in the same pass, does not have: it is sent in full, so that both have the same.
+static __always_inline void note_rest(struct rest *rest, struct task_struct *task, const struct sent_task *out, __u32 switches,
+				      bool is_renamed)
 {
 	const struct thread_times *times = &out->times;
 	bool rests = out->sent.kind == SENT_TASK;
@@ -136,7 +138,7 @@ static __always_inline void note_rest(struct rest *rest, struct task_struct *tas
 		switches = times->voluntary_switches + times->involuntary_switches;
 	}
 	// One that has ended, or has another id to user space, is sent in full until that is over.
-	rests = rests && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->sent.tid;
+	rests = rests && !is_renamed && !(out->task.flags & RECORD_ENDED_LEADER) && out->task.tid == out->sent.tid;
 	rest->start_ns = task->start_boottime;
 	rest->run_ns = out->task.run_ns;
 	rest->run_delay_ns = out->task.run_delay_ns;
@@ -188,7 +190,7 @@ static __always_inline int send_task(struct bpf_iter__task *ctx, struct task_str
 	out.task.flags |= flags;
 	// Fails only when the buffer is full; the kernel then calls again for the same task with an empty one.
 	if (bpf_seq_write(ctx->meta->seq, &out, length) == 0 && rest)
-		note_rest(rest, task, &out, switches);
+		note_rest(rest, task, &out, switches, thread && thread->renamed_ns);
 	return 0;
 }
 
