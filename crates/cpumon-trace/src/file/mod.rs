@@ -7,6 +7,7 @@ pub(crate) mod identities;
 pub(crate) mod reader;
 mod sorter;
 mod varint;
+pub(crate) mod window;
 pub(crate) mod writer;
 
 use std::io;

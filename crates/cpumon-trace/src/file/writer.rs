@@ -137,6 +137,15 @@ impl<W: Write> TraceWriter<W> {
         Ok((self.to, self.counts))
     }
 
+    /// Adds closed chunks with so many events, as they are.
+    pub(super) fn chunks(&mut self, bytes: &[u8], events: u64) -> Result<(), WriteError> {
+        self.close_all();
+        self.to.write_all(bytes).map_err(failed("write the trace"))?;
+        self.counts.bytes += bytes.len() as u64;
+        self.counts.events += events;
+        self.check()
+    }
+
     /// What has been written so far.
     #[must_use]
     pub fn counts(&self) -> WrittenCounts {
@@ -199,5 +208,12 @@ impl<W: Write> TraceWriter<W> {
         if let (Err(error), None) = (written, &self.failed) {
             self.failed = Some(WriteError { operation: "write the trace", error });
         }
+    }
+}
+
+impl TraceWriter<Vec<u8>> {
+    /// What has been written and not been taken away.
+    pub(super) fn written(&mut self) -> &mut Vec<u8> {
+        &mut self.to
     }
 }

@@ -95,7 +95,7 @@ fn any_content_behind_sound_checksums_is_read_within_bounds() {
         let mut writer = TraceWriter::new(Vec::new(), &header(), Compression::None).unwrap();
         for _ in 0..rng.below(200) {
             let task = |rng: &mut SeededRng| {
-                cpumon_model::TraceTask(rng.below(1 << 33).min(u64::from(u32::MAX)).try_into().unwrap())
+                TraceTask(rng.below(1 << 33).min(u64::from(u32::MAX)).try_into().unwrap())
             };
             let (first, second) = (task(&mut rng), task(&mut rng));
             let cpu = u16::try_from(rng.below(3) * rng.below(30_000)).unwrap();

@@ -8,3 +8,4 @@ mod file;
 mod ledger;
 mod scenarios;
 mod support;
+mod window;
