@@ -225,6 +225,11 @@ pub(super) fn find(executable: &str) -> Option<&'static Interpreter> {
     })
 }
 
+/// Their names, without versions.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    INTERPRETERS.iter().flat_map(|interpreter| interpreter.names.iter().copied())
+}
+
 /// A version, with a letter for the kind of build.
 fn is_version(rest: &str) -> bool {
     let number = rest.trim_end_matches(['d', 'm', 't', 'u']);

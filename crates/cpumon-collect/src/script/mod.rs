@@ -12,6 +12,20 @@ const MAX_NAME_BYTES: usize = 255;
 /// Names of main threads that a runtime sets, and that say nothing of the program.
 const RUNTIME_NAMES: [&[u8]; 3] = [b"MainThread", b"node-MainThread", b"main"];
 
+/// Executables that have a shell among other programs, and are called by its name.
+const WITH_SHELL: [&str; 3] = ["busybox", "toybox", "coreutils"];
+
+/// What the arguments of an exec say of a script.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ExecScript {
+    /// They were not read, or end before the script.
+    #[default]
+    Unread,
+    /// None is run, or none that has a name.
+    None,
+    Named(Box<str>),
+}
+
 /// What is known of a process whose name is sought.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Command<'a> {
@@ -23,6 +37,11 @@ pub(crate) struct Command<'a> {
     pub(crate) cmdline: &'a [u8],
     /// `cmdline` is only a beginning.
     pub(crate) is_cut: bool,
+}
+
+/// How the names of all executables begin whose arguments may name a script, whatever they were called.
+pub(crate) fn executables() -> impl Iterator<Item = &'static str> {
+    interpreters::names().chain(WITH_SHELL)
 }
 
 /// Whether an executable of this name runs scripts.
@@ -41,6 +60,15 @@ pub(crate) fn may_run_script(executable: &str, comm: Comm) -> bool {
 }
 
 impl Command<'_> {
+    /// What the arguments say at an exec, which were read then.
+    pub(crate) fn at_exec(&self) -> ExecScript {
+        match self.script() {
+            Some(name) => ExecScript::Named(name.into()),
+            None if self.is_cut || self.cmdline.is_empty() => ExecScript::Unread,
+            None => ExecScript::None,
+        }
+    }
+
     /// Base name of the script, `None` if it is not known that one is run.
     pub(crate) fn script(&self) -> Option<String> {
         let by_options = || match find(self.executable) {
@@ -70,7 +98,7 @@ impl Command<'_> {
 
     /// A shell that is part of a larger executable (busybox), found by the name under which it was called.
     fn of_shell(&self) -> Option<String> {
-        if !matches!(self.executable, "busybox" | "toybox" | "coreutils") {
+        if !WITH_SHELL.contains(&self.executable) {
             return None;
         }
         let called = self.cmdline.split(|&b| b == 0).next().map(base_name).unwrap_or_default();

@@ -11,7 +11,7 @@ use super::pass::Pass;
 use super::pass::iterator::TaskIterator;
 use super::records::TaskRecord;
 use super::ring;
-use super::sched::{Control, Programs, TimesState};
+use super::sched::{Control, Programs, Setup, TimesState};
 use crate::CollectError;
 
 /// Reads the clocks of all threads.
@@ -27,7 +27,9 @@ impl ClockReader {
     /// Interrupts are not taken out of the threads: the other two clocks have them inside as well.
     pub(crate) fn open() -> Result<Self, CollectError> {
         super::load::check_kernel()?;
-        let mut programs = Programs::open(Probes::SCHED, ring::ring_bytes())?;
+        let ring_bytes = ring::ring_bytes();
+        let setup = Setup { probes: Probes::SCHED, ring_bytes, script_names: false };
+        let mut programs = Programs::open(setup)?;
         let mut reader = Self {
             iterator: TaskIterator::new(programs.take_iterator()?, true),
             control: Control::open(&programs)?,

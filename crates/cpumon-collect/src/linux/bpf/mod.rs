@@ -45,7 +45,7 @@ use self::pass::iterator::{Oddities, TaskIterator};
 use self::pass::watch::Watch;
 use self::ring::EventRing;
 use self::ring::events::Event;
-use self::sched::{Control, DelayAccounts, Programs};
+use self::sched::{Control, DelayAccounts, Programs, Setup};
 use self::tracker::Tracker;
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
@@ -105,7 +105,8 @@ pub(crate) const PROBES: [Probe; 5] = [
 
 /// Whether these probes load here, together.
 pub(super) fn try_loading(probes: Probes) -> Result<(), CollectError> {
-    Programs::open(probes, ring_bytes()).map(drop)
+    let ring_bytes = ring_bytes();
+    Programs::open(Setup { probes, ring_bytes, script_names: true }).map(drop)
 }
 
 /// The threads hidden from BPF, in words; empty if there are none, `None` if that cannot be determined.
@@ -160,7 +161,8 @@ impl BpfSource {
     ) -> Result<Self, CollectError> {
         load::check_kernel()?;
         let boot = host::boot_id(&options.proc_root)?;
-        let mut programs = Programs::open(options.probes, ring_bytes)?;
+        let &SourceOptions { probes, script_names, .. } = options;
+        let mut programs = Programs::open(Setup { probes, ring_bytes, script_names })?;
         let watch = Watch::open(&programs, options)?;
         let has_histograms = programs.probes.contains(Probes::HISTOGRAMS);
         let delays =

@@ -12,13 +12,13 @@ use std::sync::Arc;
 use cpumon_model::{Comm, ProcessInfo, ProcessKey};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-pub(crate) use self::about::About;
+pub(crate) use self::about::{About, Exec};
 use self::files::{Files, MAX_BYTES};
 use self::naming::Naming;
 use self::refused::Refused;
 use self::scratch::{Scratch, UNKNOWN_UID};
 use super::users::UserNames;
-use crate::script::Command;
+use crate::script::{Command, ExecScript};
 use crate::{CollectError, SourceOptions, parse};
 
 mod about;
@@ -99,11 +99,11 @@ impl InfoCache {
 
     /// What the process is: kept, or read when it is due. A process that is gone already gets what `about` holds.
     pub(crate) fn resolve(&mut self, about: &About) -> Arc<ProcessInfo> {
-        self.resolve_named(about, None)
+        self.resolve_called(about, None)
     }
 
-    /// [`InfoCache::resolve`] with the base name of its executable, used where /proc does not show it.
-    pub(crate) fn resolve_named(&mut self, about: &About, program: Option<&str>) -> Arc<ProcessInfo> {
+    /// [`InfoCache::resolve`] with what it called last, used where /proc does not show it.
+    pub(crate) fn resolve_called(&mut self, about: &About, exec: Option<&Exec<'_>>) -> Arc<ProcessInfo> {
         let (due, known) = match self.entries.get_mut(&about.key) {
             Some(entry) => {
                 entry.seen = self.pass;
@@ -117,7 +117,7 @@ impl InfoCache {
             }
             None => (SECOND_READ, None),
         };
-        let (denied, others_denied) = self.read(about, program, known.as_deref());
+        let (denied, others_denied) = self.read(about, exec, known.as_deref());
         let (pass, read_again_at) = (self.pass, self.pass + due);
         let scratch = &self.scratch;
         let mut is_fresh = due == SECOND_READ;
@@ -170,13 +170,20 @@ impl InfoCache {
         self.users.known(uid).unwrap_or_default()
     }
 
-    /// The name of a script of which nothing is left but what an exec shows of it: its executable and the 15 bytes of `comm`.
-    pub(crate) fn script(&self, executable: &str, comm: Comm) -> Option<Box<str>> {
-        let command = Command { executable, comm, cmdline: &[], is_cut: false };
-        let name = self.script_names.then(|| command.script()).flatten()?;
-        Some(
-            self.long_names.get(&comm).filter(|long| long.starts_with(&name)).cloned().unwrap_or(name.into()),
-        )
+    /// The name of a script of which nothing is left but what an exec shows of it: its arguments, or else its executable and the
+    /// 15 bytes of `comm`.
+    pub(crate) fn script(&self, exec: &Exec<'_>) -> Option<Box<str>> {
+        match exec.script {
+            _ if !self.script_names => None,
+            ExecScript::Named(name) => Some(name.clone()),
+            ExecScript::None => None,
+            ExecScript::Unread => {
+                let (executable, comm) = (&*exec.program, exec.comm);
+                let name = Command { executable, comm, cmdline: &[], is_cut: false }.script()?;
+                let long = self.long_names.get(&comm).filter(|long| long.starts_with(&name));
+                Some(long.cloned().unwrap_or(name.into()))
+            }
+        }
     }
 
     /// Notes the whole name of a script, or completes one.
@@ -234,7 +241,7 @@ impl InfoCache {
 
     /// Fills the scratch; gives the number of files that were refused, and of those that are not the executable's link.
     /// `known`: what the process was when it was read last, if it was read twice since its exec.
-    fn read(&mut self, about: &About, program: Option<&str>, known: Option<&ProcessInfo>) -> (u64, u64) {
+    fn read(&mut self, about: &About, exec: Option<&Exec<'_>>, known: Option<&ProcessInfo>) -> (u64, u64) {
         self.scratch.clear(about);
         let Scratch { comm, cgroup, uid, user, .. } = &mut self.scratch;
         comm.push_str(&about.comm.to_str_lossy());
@@ -248,9 +255,9 @@ impl InfoCache {
         *uid = read_uid.unwrap_or(UNKNOWN_UID);
         user.push_str(read_uid.and_then(|uid| self.users.name(uid)).unwrap_or_default());
         if !about.is_kernel {
-            let naming =
-                Naming { about, known, with_cmdline: self.with_cmdline, script_names: self.script_names };
-            naming.read(&mut files, &mut self.buffer, program, &mut self.scratch);
+            let (with_cmdline, script_names) = (self.with_cmdline, self.script_names);
+            let naming = Naming { about, exec, known, with_cmdline, script_names };
+            naming.read(&mut files, &mut self.buffer, &mut self.scratch);
         }
         let refused = (files.denied, files.others_denied);
         self.scratch.is_gone = files.vanished;

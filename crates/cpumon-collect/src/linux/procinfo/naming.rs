@@ -4,10 +4,10 @@ use std::borrow::Cow;
 
 use cpumon_model::{Comm, ProcessInfo};
 
-use super::about::About;
+use super::about::{About, Exec};
 use super::files::{Files, MAX_BYTES};
 use super::scratch::Scratch;
-use crate::script::{self, Command};
+use crate::script::{self, Command, ExecScript};
 use crate::scrub;
 
 /// Longest command line of a program that has long ones before the name that counts: class paths of Java.
@@ -16,24 +16,19 @@ const MAX_LONG_BYTES: usize = 64 * 1024;
 /// How a program and the script that it runs get their names.
 pub(super) struct Naming<'a> {
     pub(super) about: &'a About,
+    pub(super) exec: Option<&'a Exec<'a>>,
     pub(super) known: Option<&'a ProcessInfo>,
     pub(super) with_cmdline: bool,
     pub(super) script_names: bool,
 }
 
 impl Naming<'_> {
-    pub(super) fn read(
-        &self,
-        files: &mut Files<'_>,
-        buffer: &mut [u8],
-        program: Option<&str>,
-        into: &mut Scratch,
-    ) {
+    pub(super) fn read(&self, files: &mut Files<'_>, buffer: &mut [u8], into: &mut Scratch) {
         let Scratch { name, interpreter, cmdline, .. } = into;
         if let Some(path) = files.link("exe", buffer) {
             name.push_str(&base_name(path));
-        } else if let Some(program) = program {
-            name.push_str(program);
+        } else if let Some(exec) = self.exec {
+            name.push_str(&exec.program);
             // The name is known all the same: nothing is missing.
             files.denied = files.others_denied;
         }
@@ -73,6 +68,13 @@ impl Naming<'_> {
         }
         if let Some(info) = self.known.filter(|info| raw.is_empty() && info.executable() == executable) {
             return (!info.interpreter.is_empty()).then(|| info.name.to_string());
+        }
+        // It ended before its command line could be read.
+        if let Some(Exec { program, script: ExecScript::Named(name), .. }) = self.exec
+            && raw.is_empty()
+            && program == executable
+        {
+            return Some(name.to_string());
         }
         let command =
             Command { executable, comm: self.about.comm, cmdline: raw, is_cut: raw.len() == MAX_BYTES };

@@ -85,10 +85,40 @@ fn a_long_name_seen_once_completes_the_15_bytes_of_those_that_were_too_short() {
     exec(&root, "/usr/bin/bash", b"bash\0/opt/pyenv-version-name\0");
     let mut cache = InfoCache::open_in(root.path(), false);
     let comm = Comm::new(b"pyenv-version-n");
-    assert_eq!(cache.script("bash", comm).as_deref(), Some("pyenv-version-n"));
+    let script = |cache: &InfoCache, comm| cache.script(&called("bash", comm, &ExecScript::Unread));
+    assert_eq!(script(&cache, comm).as_deref(), Some("pyenv-version-n"));
     assert_eq!(&*cache.resolve(&about(5, "pyenv-version-n")).name, "pyenv-version-name");
-    assert_eq!(cache.script("bash", comm).as_deref(), Some("pyenv-version-name"));
-    assert_eq!(cache.script("bash", "bash".into()), None);
+    assert_eq!(script(&cache, comm).as_deref(), Some("pyenv-version-name"));
+    assert_eq!(script(&cache, "bash".into()), None);
+}
+
+fn called<'a>(program: &'a str, comm: Comm, script: &'a ExecScript) -> Exec<'a> {
+    Exec { program: program.into(), comm, script, is_new: true }
+}
+
+#[test]
+fn a_script_that_ended_before_its_files_were_read_has_its_name_from_the_exec() {
+    let root = tempfile::tempdir().unwrap();
+    let named = ExecScript::Named("x.py".into());
+    let about = about(5, "python3");
+    let resolve = |script_names, program: &str, script: &ExecScript| {
+        let options =
+            SourceOptions { proc_root: root.path().into(), script_names, ..SourceOptions::default() };
+        let mut cache = InfoCache::open(&options).unwrap();
+        let exec = called(program, about.comm, script);
+        let info = cache.resolve_called(&about, Some(&exec));
+        assert_eq!(cache.script(&exec).as_deref(), (!info.interpreter.is_empty()).then_some(&*info.name));
+        (info.name.to_string(), info.interpreter.to_string())
+    };
+    let is = |name: &str, interpreter: &str| (name.to_owned(), interpreter.to_owned());
+    assert_eq!(resolve(true, "python3.11", &named), is("x.py", "python3.11"));
+    assert_eq!(resolve(true, "python3.11", &ExecScript::None), is("python3.11", ""));
+    assert_eq!(
+        resolve(true, "python3.11", &ExecScript::Unread),
+        is("python3.11", ""),
+        "as the kernel shows it"
+    );
+    assert_eq!(resolve(false, "python3.11", &named), is("python3.11", ""), "switched off");
 }
 
 #[test]

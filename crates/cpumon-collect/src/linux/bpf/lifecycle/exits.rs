@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use cpumon_model::{Counters, ExitSample, ProcessInfo, ProcessKey, Snapshot, ThreadKey, empty_list};
 
-use super::super::super::procinfo::InfoCache;
+use super::super::super::procinfo::{Exec, InfoCache};
 use super::super::records::{ExitEvent, KERNEL_THREAD, TaskRecord};
 use super::groups::{Group, Groups};
-use super::names::{Exec, ExecNames};
+use super::names::ExecNames;
+use crate::script::ExecScript;
 
 #[derive(Default)]
 pub(crate) struct Exits {
@@ -115,7 +116,7 @@ fn name_process<'a>(
     let mut info = if let Some(kept) = infos.kept(key) {
         // An exec since the process was read makes the cached name old.
         match exec.map(|exec| (of_exec(&exec, infos), exec)) {
-            Some(((name, interpreter), exec)) if is_other(kept, &name, &exec.program) => {
+            Some(((name, interpreter), exec)) if is_other(kept, &name, &exec) => {
                 ProcessInfo { name, interpreter, ..ProcessInfo::clone(kept) }
             }
             _ if group.is_none_or(|group| group.path == kept.cgroup) => return Arc::clone(kept),
@@ -138,16 +139,21 @@ fn name_process<'a>(
 }
 
 /// Whether an exec started another program, or another script, than what is kept.
-fn is_other(kept: &ProcessInfo, name: &str, program: &str) -> bool {
-    // The kept name may be longer than the 15 bytes that an exec shows of a script.
-    *program != *kept.executable() || (name != program && !kept.name.starts_with(name))
+fn is_other(kept: &ProcessInfo, name: &str, exec: &Exec<'_>) -> bool {
+    let is_script = name != exec.program;
+    let is_other_script = match exec.script {
+        // What is kept was read after the exec, and the program may have given itself a name since.
+        ExecScript::Named(_) => exec.is_new && name != &*kept.name,
+        // The kept name may be longer than the 15 bytes that an exec shows of a script.
+        ExecScript::Unread | ExecScript::None => !kept.name.starts_with(name),
+    };
+    *exec.program != *kept.executable() || (is_script && is_other_script)
 }
 
-/// Name and interpreter of what was started. Without its command line, which is gone, a script has the name that the kernel
-/// gives to what it starts by its first line.
+/// Name and interpreter of what was started.
 fn of_exec(exec: &Exec<'_>, infos: &InfoCache) -> (Box<str>, Box<str>) {
     let program: Box<str> = exec.program.as_ref().into();
-    match infos.script(&program, exec.comm) {
+    match infos.script(exec) {
         Some(script) => (script, program),
         None => (program, Box::default()),
     }

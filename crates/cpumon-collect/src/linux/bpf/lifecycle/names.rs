@@ -1,11 +1,11 @@
 //! Names from exec events. A process that ends before its /proc directory can be read still shows under the program it ran, not
 //! under a name cut to 15 bytes.
 
-use std::borrow::Cow;
-
 use cpumon_model::{Comm, ProcessKey, trim_list};
 
+use super::super::super::procinfo::Exec;
 use super::super::records::{EXEC_NAME_BYTES, ExecEvent};
+use crate::script::ExecScript;
 
 /// Passes for which a name is kept: the one that learned of the exec, and the next, in case the process began after the
 /// iterator had passed by.
@@ -21,6 +21,7 @@ struct ExecName {
     name: [u8; EXEC_NAME_BYTES],
     /// The name of the thread after the exec: the script's, if that was called.
     comm: Comm,
+    script: ExecScript,
     passes: u8,
 }
 
@@ -28,14 +29,6 @@ impl ExecName {
     fn program(&self) -> &[u8] {
         self.name.split(|&b| b == 0).next().unwrap_or_default()
     }
-}
-
-/// What a process called.
-pub(crate) struct Exec<'a> {
-    /// Base name of the executable.
-    pub(crate) program: Cow<'a, str>,
-    /// The first 15 bytes of the base name of what was called, which may be a script.
-    pub(crate) comm: Comm,
 }
 
 /// The programs of processes that called exec lately.
@@ -48,14 +41,15 @@ pub(crate) struct ExecNames {
 
 impl ExecNames {
     /// Notes an exec; a later one of the same process wins.
-    pub(crate) fn note(&mut self, process: ProcessKey, exec: &ExecEvent) {
+    pub(crate) fn note(&mut self, process: ProcessKey, exec: &ExecEvent, script: &ExecScript) {
         if !exec.name().is_empty() {
             // The script called env, and env its interpreter: the name is still the script's.
             let mut near = self.names.iter().rev().take(NEAR);
             let before = near.find(|name| name.process == process);
             let env = before.filter(|before| before.program() == ENV && before.comm.as_bytes() != ENV);
             let comm = env.map_or(exec.task.comm(), |env| env.comm);
-            self.names.push(ExecName { process, name: exec.name, comm, passes: 0 });
+            let script = script.clone();
+            self.names.push(ExecName { process, name: exec.name, comm, script, passes: 0 });
         }
     }
 
@@ -66,7 +60,12 @@ impl ExecNames {
         let found = newer.or_else(|| {
             sorted.binary_search_by_key(&process, |name| name.process).ok().and_then(|at| sorted.get(at))
         })?;
-        Some(Exec { program: String::from_utf8_lossy(found.program()), comm: found.comm })
+        Some(Exec {
+            program: String::from_utf8_lossy(found.program()),
+            comm: found.comm,
+            script: &found.script,
+            is_new: found.passes == 0,
+        })
     }
 
     /// Makes every name quick to find; call it when the events have been noted.

@@ -126,6 +126,11 @@ struct nsproxy {
 	struct cgroup_namespace *cgroup_ns;
 };
 
+struct mm_struct {
+	unsigned long arg_start;
+	unsigned long arg_end;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	unsigned int __state;
@@ -138,6 +143,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	int exit_state;
+	struct mm_struct *mm;
 	void *stack;
 	int pid;
 	int tgid;
@@ -205,6 +211,8 @@ struct file {
 
 struct linux_binprm {
 	struct file *file;
+	const char *filename;
+	const char *interp;
 };
 
 #pragma clang attribute pop

@@ -1,4 +1,4 @@
-//! Layouts that the probes and this program share: [`TaskRecord`], [`ExitEvent`], [`ExecEvent`], [`LostExits`]. records.h defines
+//! Layouts that the probes and this program share: [`TaskRecord`], [`ExitEvent`], [`ExecEvent`], [`ScriptEvent`], [`LostExits`]. records.h defines
 //! them, and both sides assert the same size and the same place of every field.
 
 pub(crate) mod group;
@@ -115,6 +115,19 @@ pub(crate) struct ExecEvent {
     pub(crate) cut_ns: u64,
     pub(crate) task: TaskRecord,
     pub(crate) name: [u8; EXEC_NAME_BYTES],
+}
+
+/// A process became a program that may run a script.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct ScriptEvent {
+    pub(crate) exec: ExecEvent,
+    /// Of `arguments`; 0: they could not be read.
+    pub(crate) bytes: u32,
+    /// There are more.
+    pub(crate) is_cut: u32,
+    /// Each NUL-terminated.
+    pub(crate) arguments: [u8; ARGUMENT_BYTES],
 }
 
 /// What precedes the names of a control group and those above it.
@@ -267,6 +280,9 @@ pub(crate) struct DelayPage {
 /// Length of an executable's name in an event, its NUL included.
 pub(crate) const EXEC_NAME_BYTES: usize = 120;
 
+/// The most that is read of the arguments of a program that may run a script.
+pub(crate) const ARGUMENT_BYTES: usize = 256;
+
 /// Asserts a layout, as `ASSERT_SIZE` and `ASSERT_AT` in records.h do.
 macro_rules! assert_layout {
     ($type:ident: $size:literal, $($field:ident: $at:literal),+) => {
@@ -282,6 +298,7 @@ assert_layout!(ThreadTimes: 144, at_ns: 0, ready_ns: 8, run_ns: 16, voluntary_sw
 assert_layout!(SentHeader: 8, kind: 0, tid: 4);
 assert_layout!(ExitEvent: 288, kind: 0, threads_left: 4, end_ns: 8, cut_ns: 16, task: 24, group: 280);
 assert_layout!(ExecEvent: 400, kind: 0, old_tid: 4, at_ns: 8, cut_ns: 16, task: 24, name: 280);
+assert_layout!(ScriptEvent: 664, exec: 0, bytes: 400, is_cut: 404, arguments: 408);
 assert_layout!(GroupHeader: 16, kind: 0, bytes: 4, number: 8);
 assert_layout!(LostExits: 64, count: 0, run_ns: 8, utime_ns: 16, stime_ns: 24, run_delay_ns: 32, voluntary_switches: 40, involuntary_switches: 48, execs: 56);
 assert_layout!(RingDrops: 40, exits: 0, execs: 8, endings: 16, cuts: 24, groups: 32);
@@ -318,6 +335,7 @@ plain!(
     SentHeader,
     ExitEvent,
     ExecEvent,
+    ScriptEvent,
     GroupHeader,
     LostExits,
     RingDrops,

@@ -125,6 +125,7 @@ ASSERT_AT(sent, tid, 4);
 #define EVENT_ENDING 3
 #define EVENT_CUT 4
 #define EVENT_GROUP 5
+#define EVENT_SCRIPT 6
 
 // Length of an executable's name in an event, its NUL included.
 #define EXEC_NAME_BYTES 120
@@ -151,7 +152,7 @@ ASSERT_AT(exit_event, group, 280);
 
 // A process became another program.
 struct exec_event {
-	__u32 kind; // EVENT_EXEC
+	__u32 kind; // EVENT_EXEC, EVENT_SCRIPT
 	__u32 old_tid; // the thread's id before; differs from task.tid if a thread other than the leader made the call
 	__u64 at_ns; // CLOCK_BOOTTIME
 	__u64 cut_ns; // the newest cut that was past; 0: none
@@ -167,6 +168,22 @@ ASSERT_AT(exec_event, cut_ns, 16);
 ASSERT_AT(exec_event, task, 24);
 ASSERT_AT(exec_event, times, 136);
 ASSERT_AT(exec_event, name, 280);
+
+// The most that is read of the arguments of a program that may run a script.
+#define ARGUMENT_BYTES 256
+
+// A process became a program that may run a script, which its arguments name.
+struct script_event {
+	struct exec_event exec;
+	__u32 bytes; // of `arguments`; 0: they could not be read
+	__u32 is_cut; // there are more
+	char arguments[ARGUMENT_BYTES]; // each NUL-terminated
+};
+ASSERT_SIZE(script_event, 664);
+ASSERT_AT(script_event, exec, 0);
+ASSERT_AT(script_event, bytes, 400);
+ASSERT_AT(script_event, is_cut, 404);
+ASSERT_AT(script_event, arguments, 408);
 
 // Hierarchies of control groups, in the order in which they are asked for a process's group. The number of a group is its id with the
 // hierarchy in the highest bits: each hierarchy counts for itself.

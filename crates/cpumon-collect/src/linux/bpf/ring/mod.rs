@@ -25,7 +25,7 @@ use super::sched::{PROBE, Programs, Shared};
 use crate::CollectError;
 use crate::source::platform::privileges;
 
-/// Ring buffer for each CPU, bytes; a short process takes 1,000. A power of two, as the kernel wants it.
+/// Ring buffer for each CPU, bytes; a short process takes 1,000, one of an interpreter 1,300. A power of two, as the kernel wants it.
 const RING_BYTES_PER_CPU: usize = 1 << 19;
 const MIN_RING_BYTES: usize = 1 << 20;
 const MAX_RING_BYTES: usize = 16 << 20;
@@ -267,7 +267,13 @@ mod tests {
     use cpumon_model::Probes;
 
     use super::super::records::TaskRecord;
+    use super::super::sched::Setup;
     use super::*;
+    use crate::script::ExecScript;
+
+    fn setup(ring_bytes: u32) -> Setup {
+        Setup { probes: Probes::EXITS, ring_bytes, script_names: true }
+    }
 
     fn bytes_of(exit: &ExitEvent) -> Vec<u8> {
         let mut bytes = vec![0; size_of::<ExitEvent>()];
@@ -294,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_full_ring_buffer_counts_what_it_loses() {
-        let opened = Programs::open(Probes::EXITS, 4096)
+        let opened = Programs::open(setup(4096))
             .and_then(|programs| Ok((EventRing::open_alone(&programs)?, programs)));
         let (ring, _probe) = match opened {
             Ok(opened) => opened,
@@ -315,6 +321,43 @@ mod tests {
         assert!(lost.run_ns > lost.count * 1_000, "a thread takes more than a microsecond: {lost:?}");
         assert!(lost.voluntary_switches >= lost.count, "{lost:?}");
     }
+
+    #[test]
+    fn arguments_are_read_of_interpreters_and_only_for_names() {
+        let script = tempfile::NamedTempFile::new().unwrap();
+        let name = script.path().file_name().unwrap().to_str().unwrap();
+        // Programs and what their execs say of a script.
+        let execs = |script_names| {
+            let opened = Programs::open(Setup { script_names, ..setup(1 << 20) })
+                .and_then(|programs| Ok((EventRing::open_alone(&programs)?, programs)));
+            let (ring, _probe) = opened.map_err(|error| error.to_string())?;
+            for words in [&["/bin/sh", script.path().to_str().unwrap()][..], &["/bin/true", "x"]] {
+                assert!(std::process::Command::new(words[0]).args(&words[1..]).status().unwrap().success());
+            }
+            let mut events = Vec::new();
+            ring.drain(&mut events, &mut Groups::default()).unwrap();
+            let execs = events.iter().filter_map(|event| match event {
+                Event::Exec(exec, script) if exec.task.parent_pid == std::process::id() => {
+                    Some((String::from_utf8_lossy(exec.name()).into_owned(), script.clone()))
+                }
+                _ => None,
+            });
+            Ok::<Vec<_>, String>(execs.collect())
+        };
+        let read = match execs(true) {
+            Ok(read) => read,
+            Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
+        };
+        let of_script = |execs: &[(String, ExecScript)], script: &ExecScript| {
+            execs.iter().any(|(program, found)| program != "true" && found == script)
+        };
+        assert!(of_script(&read, &ExecScript::Named(name.into())), "{read:?}");
+        assert!(read.contains(&("true".to_owned(), ExecScript::Unread)), "{read:?}");
+        let unread = execs(false).unwrap();
+        assert!(of_script(&unread, &ExecScript::Unread), "{unread:?}");
+        assert!(unread.iter().all(|(_, script)| *script == ExecScript::Unread), "{unread:?}");
+    }
+
     #[test]
     fn an_exit_takes_the_place_of_its_ending() {
         let task = |tid, process_start_ns| TaskRecord { process_start_ns, tid, ..TaskRecord::default() };
@@ -332,7 +375,7 @@ mod tests {
 
     #[test]
     fn a_storm_longer_than_the_ring_buffer_is_drained_while_it_runs() {
-        let opened = Programs::open(Probes::EXITS, ring_bytes())
+        let opened = Programs::open(setup(ring_bytes()))
             .and_then(|programs| Ok((EventRing::open(&programs)?, programs)));
         let (ring, _probe) = match opened {
             Ok(opened) => opened,

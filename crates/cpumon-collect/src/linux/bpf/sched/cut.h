@@ -41,6 +41,7 @@ volatile struct control control SEC(".bss.control");
 #define PROBE_IRQ 8
 #define OWN_WAKEUPS 0x10000 // wakeups are watched, because the run queues' clocks are out of reach
 #define CAN_CAST 0x20000 // this kernel has bpf_rdonly_cast
+#define NAMES_SCRIPTS 0x40000 // arguments of interpreters are read
 const volatile __u32 probes = 0;
 
 // A reader on another CPU must see the counter odd while the values change. On x86 stores stay in order by themselves.

@@ -11,7 +11,7 @@ use libbpf_rs::{Link, MapCore, Object, OpenObject};
 #[cfg(test)]
 pub(crate) use self::refusal::{refuse_loading, watch_wakeups};
 use super::super::load::{self, Embedded};
-use super::delay_slots;
+use super::{delay_slots, interpreters};
 use crate::CollectError;
 
 static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o")));
@@ -47,9 +47,22 @@ const CAN_CAST: u32 = 0x2_0000;
 /// Where threads can stay in a queue after they fell asleep, a move to another queue makes their time of wakeup unknown; threads.h: `woken_at`.
 const MIGRATE: &str = "on_migrate";
 
+/// Execs of interpreters bring the beginning of their arguments along; execs.h.
+const NAMES_SCRIPTS: u32 = 0x4_0000;
+
 /// Interrupts with tracepoints of their own, which not every kernel has: `on_NAME_entry` and `on_NAME_exit`.
 const VECTORS: [&str; 6] =
     ["local_timer", "reschedule", "call_function", "call_function_single", "irq_work", "ipi"];
+
+/// What is loaded.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Setup {
+    pub(crate) probes: Probes,
+    /// Size of the ring buffer of events.
+    pub(crate) ring_bytes: u32,
+    /// Arguments of interpreters are read.
+    pub(crate) script_names: bool,
+}
 
 /// The loaded and attached probe.
 pub(crate) struct Programs {
@@ -62,17 +75,18 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Loads and attaches what `probes` need. `size_ring` is the size of the ring buffer of events.
+    /// Loads and attaches what the probes of `setup` need.
     ///
     /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
-    pub(crate) fn open(probes: Probes, ring_bytes: u32) -> Result<Self, CollectError> {
-        let probes = wanted(probes);
+    pub(crate) fn open(setup: Setup) -> Result<Self, CollectError> {
+        let probes = wanted(setup.probes);
+        let setup = Setup { probes, ..setup };
         #[cfg(test)]
         refusal::check(probes)?;
         // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
-        let object = load_with(probes, ring_bytes, "on_switch_4")
+        let object = load_with(setup, "on_switch_4")
             // If both fail the first refusal is shown: the second form fails on every newer kernel.
-            .or_else(|refused| load_with(probes, ring_bytes, "on_switch_3").map_err(|_| refused))?;
+            .or_else(|refused| load_with(setup, "on_switch_3").map_err(|_| refused))?;
         let mut links = Vec::new();
         let mut iterator = None;
         for program in object.progs_mut().filter(|program| program.autoload()) {
@@ -114,10 +128,14 @@ pub(crate) fn wanted(probes: Probes) -> Probes {
     Probes::EXITS | switches | (probes & needs_switches)
 }
 
-fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object, CollectError> {
+fn load_with(setup: Setup, on_switch: &str) -> Result<Object, CollectError> {
+    let probes = setup.probes;
     let mut object = load::open(PROBE, &OBJECT.0)?;
     let refused = |step| move |error: libbpf_rs::Error| load::refused(PROBE, step, &error);
     let (mut vectors, mut constant, mut leaves_late) = (Vec::new(), u32::from(probes.bits()), false);
+    if setup.script_names {
+        constant |= NAMES_SCRIPTS;
+    }
     if probes.contains(Probes::SCHED) {
         let btf = Btf::from_vmlinux()
             .map_err(|error| load::refused(PROBE, "read the kernel's types for", &error))?;
@@ -143,22 +161,17 @@ fn load_with(probes: Probes, ring_bytes: u32, on_switch: &str) -> Result<Object,
         };
         program.set_autoload(is_wanted);
     }
-    set_up(&mut object, probes, constant, ring_bytes).map_err(refused("size the maps of"))?;
+    set_up(&mut object, setup, constant).map_err(refused("size the maps of"))?;
     load::load(PROBE, object)
 }
 
-fn set_up(
-    object: &mut OpenObject,
-    probes: Probes,
-    constant: u32,
-    ring_bytes: u32,
-) -> Result<(), libbpf_rs::Error> {
-    let has_histograms = probes.contains(Probes::HISTOGRAMS);
+fn set_up(object: &mut OpenObject, setup: Setup, constant: u32) -> Result<(), libbpf_rs::Error> {
+    let has_histograms = setup.probes.contains(Probes::HISTOGRAMS);
     // Maps of a probe that is off are made all the same, as small as the kernel allows.
     let slots = if has_histograms { delay_slots::slots_for(delay_slots::count_processes()) } else { 1 };
     for mut map in object.maps_mut() {
         match map.name().to_str() {
-            Some("events") => map.set_max_entries(ring_bytes)?,
+            Some("events") => map.set_max_entries(setup.ring_bytes)?,
             Some("rests") => map.set_max_entries(rest_slots())?,
             // A CPU may come online later, and a map cannot grow.
             Some("cpus") => map.set_max_entries(possible_cpus())?,
@@ -168,6 +181,11 @@ fn set_up(
             Some("sched.rodata") => {
                 if let Some(start) = map.initial_value_mut().and_then(|value| value.first_chunk_mut()) {
                     *start = constant.to_ne_bytes();
+                }
+            }
+            Some(".rodata.scripts") if setup.script_names => {
+                if let Some(table) = map.initial_value_mut() {
+                    interpreters::fill(table);
                 }
             }
             _ => {}

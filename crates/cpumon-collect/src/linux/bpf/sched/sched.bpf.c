@@ -5,8 +5,9 @@
 //           snapshot reads it (iter/task). The constant `probes` switches off what is not asked for; without any of them
 //           only the iterator, the last switch of each thread, its end, exec and rename are watched.
 // produces: for each thread a `struct sent`, a `struct task_record` and its `struct thread_times`; for each CPU its
-//           `struct cpu_times`, all as of one instant (cut.h); exits and execs in a ring buffer (exits.h).
+//           `struct cpu_times`, all as of one instant (cut.h); exits and execs in a ring buffer (exits.h, execs.h).
 // costs:    docs/probes.md
+#include "execs.h"
 #include "irqs.h"
 #include "tasks.h"
 
@@ -140,39 +141,21 @@ int BPF_PROG(on_ending, struct task_struct *task)
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *program)
 {
-	struct exec_event *event;
+	struct called called = { .at_ns = bpf_ktime_get_boot_ns(), .old_tid = old_pid };
 	struct thread *thread = NULL;
-	__u64 at = bpf_ktime_get_boot_ns(), cut = 0;
 
 	if (probes & PROBE_SCHED) {
-		__u64 now = bpf_ktime_get_ns();
+		__u64 now = bpf_ktime_get_ns(), cut = control.cut_ns;
 		struct cpu *cpu = cpu_at(bpf_get_smp_processor_id());
 
-		cut = control.cut_ns;
 		if (!cpu)
 			return 0;
 		thread = exec_thread(task, now, cut, exec_cpu(cpu, task, now, cut));
-		if (now <= cut)
-			cut = 0;
+		called.cut_ns = now > cut ? cut : 0;
 	}
-	event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
-	if (!event) {
-		__u32 zero = 0;
-		struct lost_exits *sums = bpf_map_lookup_elem(&lost, &zero);
-
-		count_drop(EVENT_EXEC);
-		if (sums)
-			__sync_fetch_and_add(&sums->execs, 1);
-		return 0;
-	}
-	event->kind = EVENT_EXEC;
-	event->old_tid = old_pid;
-	event->at_ns = at;
-	event->cut_ns = cut;
-	fill_record(&event->task, task);
-	fill_times(&event->times, thread ? &thread->now : NULL);
-	if (bpf_probe_read_kernel_str(event->name, sizeof(event->name), program->file->f_path.dentry->d_name.name) < 0)
-		event->name[0] = 0;
-	bpf_ringbuf_submit(event, wakeup());
-	return 0;
+	if (bpf_probe_read_kernel_str(called.name, sizeof(called.name), program->file->f_path.dentry->d_name.name) < 0)
+		called.name[0] = 0;
+	if (probes & NAMES_SCRIPTS && may_run_script(program, &called))
+		return send_script(task, thread, &called);
+	return send_exec(task, thread, &called);
 }

@@ -99,7 +99,12 @@ impl Tracker {
             match event {
                 Event::Exit(exit) => self.note_exit(exit),
                 Event::Ending(exit) => self.note_ending(exit),
-                Event::Exec(exec) => self.note_exec(exec, observed_from_ns, records, infos),
+                Event::Exec(exec, script) => {
+                    self.names.note(exec.task.process_key(), exec, script);
+                    // The cached name and command line are those of the program before.
+                    infos.expire(exec.task.process_key());
+                    self.note_rename(exec, observed_from_ns, records);
+                }
                 // Consumed by `pass::watch`, which added the thread to the records.
                 Event::Cut(_) => {}
             }
@@ -107,7 +112,7 @@ impl Tracker {
         self.names.sort();
         // Nearly always empty, and `records_mut` would forget which threads have rested.
         if !self.renames.is_empty() {
-            // `note_exec` appends.
+            // `note_rename` appends.
             records.sort();
             self.renames.apply(records.records_mut());
             // A new start can change the order among records of one id.
@@ -177,11 +182,8 @@ impl Tracker {
         known.map_or(task.start_ns, |known| known.process_start_ns)
     }
 
-    fn note_exec(&mut self, exec: &ExecEvent, begin_ns: u64, records: &mut Pass, infos: &mut InfoCache) {
-        let process = exec.task.process_key();
-        self.names.note(process, exec);
-        // The cached name and command line are those of the program before.
-        infos.expire(process);
+    /// A thread that changed its id by an exec.
+    fn note_rename(&mut self, exec: &ExecEvent, begin_ns: u64, records: &mut Pass) {
         // The leader itself called exec: same id, same start, only the name is new.
         if exec.old_tid == exec.task.tid {
             return;
@@ -362,8 +364,7 @@ impl Tracker {
         let key = task.process_key();
         let about =
             About { key, comm: leader.comm(), is_kernel: task.has(KERNEL_THREAD), uid: Some(leader.uid) };
-        let exec = self.names.find(key);
-        let info = infos.resolve_named(&about, exec.as_ref().map(|exec| &*exec.program));
+        let info = infos.resolve_called(&about, self.names.find(key).as_ref());
         ProcessSample { key, parent_pid: task.parent_pid, info, ended_threads: Counters::default() }
     }
 

@@ -4,6 +4,7 @@ use cpumon_model::{Flags, Interval, Life, Moment, ThreadInterval, ThreadKey};
 
 use super::super::records::TAKEN_OVER;
 use super::*;
+use crate::script::ExecScript;
 
 /// A tracker over an empty /proc, and the snapshots it made.
 struct Rig {
@@ -43,9 +44,13 @@ fn ending(task: TaskRecord) -> Event {
 }
 
 fn exec(task: TaskRecord, old_tid: u32, at_ns: u64, program: &str) -> Event {
+    exec_of(task, old_tid, at_ns, program, ExecScript::Unread)
+}
+
+fn exec_of(task: TaskRecord, old_tid: u32, at_ns: u64, program: &str, script: ExecScript) -> Event {
     let mut name = [0; super::super::records::EXEC_NAME_BYTES];
     name[..program.len()].copy_from_slice(program.as_bytes());
-    Event::Exec(Box::new(ExecEvent { kind: 2, old_tid, at_ns, cut_ns: 0, task, name }))
+    Event::Exec(Box::new(ExecEvent { kind: 2, old_tid, at_ns, cut_ns: 0, task, name }), script)
 }
 
 impl Rig {
@@ -224,17 +229,39 @@ fn a_short_script_has_the_name_that_was_called() {
         exec(child(8, b"python3"), 8, at(2) + 10, "python3.11"),
         exec(child(9, b"env"), 9, at(2) + 11, "env"),
         exec(child(9, b"python3"), 9, at(2) + 12, "python3.11"),
+        exec_of(child(10, b"python3"), 10, at(2) + 13, "python3.11", ExecScript::Named("x.py".into())),
+        exec_of(child(11, b"gunicorn"), 11, at(2) + 14, "python3.11", ExecScript::None),
         exit(child(7, b"nightly-report"), at(2) + 20, 0),
         exit(child(8, b"python3"), at(2) + 21, 0),
         exit(child(9, b"python3"), at(2) + 22, 0),
+        exit(child(10, b"python3"), at(2) + 23, 0),
+        exit(child(11, b"python3"), at(2) + 24, 0),
     ];
     let interval = rig.next(&[], &events);
     let names: Vec<_> =
         interval.processes.iter().map(|row| (&*row.info.name, &*row.info.interpreter)).collect();
     assert_eq!(
         names,
-        [("nightly-report", "python3.11"), ("weekly-report", "python3.11"), ("python3.11", "")]
+        [
+            ("nightly-report", "python3.11"),
+            ("weekly-report", "python3.11"),
+            ("python3.11", ""),
+            ("x.py", "python3.11"),
+            ("python3.11", "")
+        ]
     );
+}
+
+#[test]
+fn a_second_script_of_one_interpreter_renames_the_process() {
+    let mut rig = Rig::new(&[]);
+    let child = TaskRecord { start_ns: at(2) + 7, process_start_ns: at(2) + 7, ..task(7, 7, 3) };
+    let script = |name: &str| ExecScript::Named(name.into());
+    rig.next(&[child], &[exec_of(child, 7, at(2) + 8, "python3", script("first.py"))]);
+    assert_eq!(&*rig.last.processes[0].info.name, "first.py", "it is gone from /proc");
+    let events = [exec_of(child, 7, at(3) + 8, "python3", script("first.p")), exit(child, at(3) + 9, 0)];
+    let interval = rig.next(&[], &events);
+    assert_eq!(&*interval.processes[0].info.name, "first.p");
 }
 
 #[test]
