@@ -1,5 +1,6 @@
 //! What the probes cost the watched processes. In: nothing; root. Out: how much longer `perf bench sched pipe` on one CPU takes
-//! with each set of probes, median of alternating runs, and what the kernel measured for each program (ns an event).
+//! with each set of probes, median of alternating runs, and what the kernel measured for each program (ns an event); then what an
+//! exec costs of a program and of an interpreter, with and without names of scripts. With 0 runs, only the latter.
 //!
 //! `cargo run --release -p cpumon-collect --example probe_cost -- [RUNS] [LOOPS]`
 
@@ -14,6 +15,8 @@ use libbpf_rs::query::ProgInfoIter;
 
 type Failure = Box<dyn std::error::Error>;
 
+/// Processes of a storm.
+const EXECS: usize = 1_500;
 const STATS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 
 fn main() -> Result<(), Failure> {
@@ -33,35 +36,69 @@ fn main() -> Result<(), Failure> {
     let mut times = vec![Vec::new(); sets.len()];
     for _ in 0..runs {
         for ((_, probes), times) in sets.iter().zip(&mut times) {
-            times.push(watched(*probes, || pipe(loops))?);
+            times.push(watched(probes.map(with), || pipe(loops))?);
         }
+    }
+    if runs == 0 {
+        return with_statistics(execs);
     }
     let base = median(&mut times[0]);
     for ((name, _), times) in sets.iter().zip(&mut times) {
         let seconds = median(times);
         println!("{name:>16}: {seconds:.3} s, {:.3} times as long", seconds / base);
     }
-    let before = std::fs::read_to_string(STATS)?;
-    std::fs::write(STATS, "1")?;
-    let measured =
-        [("sched,waits,irq", all), ("and hist", all | Probes::HISTOGRAMS)].map(|(what, probes)| {
+    with_statistics(|| {
+        for (what, probes) in [("sched,waits,irq", all), ("and hist", all | Probes::HISTOGRAMS)] {
             println!("{what}:");
-            watched(Some(probes), || {
+            watched(Some(with(probes)), || {
                 let seconds = pipe(loops)?;
                 for (name, (ns, count)) in programs() {
                     println!("{name:>16}: {count:>9} events, {:.0} ns each", ns as f64 / count as f64);
                 }
                 Ok(seconds)
-            })
-        });
-    std::fs::write(STATS, before)?;
-    measured.into_iter().try_for_each(|one| one.map(drop))
+            })?;
+        }
+        execs()
+    })
 }
 
-/// Runs `load` while a source with these probes takes a snapshot each second.
-fn watched(probes: Option<Probes>, load: impl FnOnce() -> Result<f64, Failure>) -> Result<f64, Failure> {
-    let Some(probes) = probes else { return load() };
-    let options = SourceOptions { choice: SourceChoice::Bpf, probes, ..SourceOptions::default() };
+fn with(probes: Probes) -> SourceOptions {
+    SourceOptions { choice: SourceChoice::Bpf, probes, ..SourceOptions::default() }
+}
+
+/// Lets the kernel measure the programs meanwhile.
+fn with_statistics(measure: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    let before = std::fs::read_to_string(STATS)?;
+    std::fs::write(STATS, "1")?;
+    let measured = measure();
+    std::fs::write(STATS, before)?;
+    measured
+}
+
+/// What an exec and the end of a process cost.
+fn execs() -> Result<(), Failure> {
+    for words in [&["/bin/true"][..], &["/bin/sh", "-c", ":"]] {
+        for script_names in [false, true] {
+            watched(Some(SourceOptions { script_names, ..with(Probes::empty()) }), || {
+                for _ in 0..EXECS {
+                    Command::new(words[0]).args(&words[1..]).status()?;
+                }
+                let (ns, count) = programs().remove("on_exec").unwrap_or_default();
+                let (what, each) = (words.join(" "), ns as f64 / count as f64);
+                println!("{what:>16}: script names {script_names:>5}: {count} execs, {each:.0} ns each");
+                Ok(0.0)
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs `load` while a source with these options takes a snapshot each second.
+fn watched(
+    options: Option<SourceOptions>,
+    load: impl FnOnce() -> Result<f64, Failure>,
+) -> Result<f64, Failure> {
+    let Some(options) = options else { return load() };
     let mut source = open(&options)?.source;
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -3,6 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use crate::skip::say_skipped;
 use crate::support::{Serve, cpumon, eventually, ok, run, text};
 
 /// A script that uses the CPU for some intervals of 100 ms, with a code and an argument that must not travel.
@@ -61,6 +62,43 @@ fn without_script_names_a_script_is_its_interpreter() {
         text(&found.stdout).contains("sh ").then_some(())
     });
     assert!(!ok(&["find", "nightly", "--store", serve.store()]).contains("nightly-report"));
+    serve.stop();
+}
+
+#[test]
+fn scripts_that_end_at_once_are_reported_under_their_names() {
+    let serve = Serve::start(&["--interval", "1s"]);
+    let sql = |query: &str| ok(&["sql", query, "--store", serve.store(), "--format", "csv"]);
+    eventually("some data", || serve.status()["store"]["written"].as_u64().filter(|written| *written > 1));
+    if !sql("SELECT DISTINCT source FROM host_interval").contains("bpf") {
+        return say_skipped("BPF is not permitted here");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name).to_str().unwrap().to_owned();
+    for (program, name) in [
+        ("sh", "short-job.sh"),
+        ("python3", "short-job.py"),
+        ("perl", "short-job.pl"),
+        ("node", "short-job.js"),
+    ] {
+        std::fs::write(path(name), "").unwrap();
+        let started = Command::new(program).args([&*path(name), "hunter2"]).status();
+        if started.is_err() {
+            continue;
+        }
+        eventually(name, || {
+            let query = format!("SELECT name, interpreter FROM processes WHERE name = '{name}'");
+            sql(&query).lines().nth(1).filter(|row| !row.ends_with(",\"\"")).map(str::to_owned)
+        });
+    }
+    assert!(Command::new("sh").args(["-c", ": short-job.code hunter2"]).status().unwrap().success());
+    let all = eventually("the end of it", || {
+        let all = ok(&["export", "processes", "--store", serve.store()]);
+        all.contains("short-job.sh").then_some(all)
+    });
+    for secret in ["hunter2", "short-job.code", dir.path().to_str().unwrap()] {
+        assert!(!all.contains(secret), "{secret}");
+    }
     serve.stop();
 }
 

@@ -1,11 +1,13 @@
 //! The BPF source against this very kernel. Needs root (or `CAP_BPF` and `CAP_PERFMON`): in CI it must run. Here is how a
-//! test opens it, and what holds for every snapshot; the files beside check who ran (`workloads`), who is who (`identity`), in which control group (`groups`), what the
+//! test opens it, and what holds for every snapshot; the files beside check who ran (`workloads`), who is who (`identity`), in which control group (`groups`), what
+//! short scripts are called (`scripts`), what the
 //! source holds (`memory`) and may do (`rights`).
 
 mod groups;
 mod identity;
 mod memory;
 mod rights;
+mod scripts;
 mod support;
 mod workloads;
 
