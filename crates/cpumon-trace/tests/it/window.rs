@@ -94,7 +94,7 @@ fn a_copy_that_is_recorded_over_says_so() {
 }
 
 #[test]
-fn a_period_that_is_larger_than_all_memory_begins_the_window_anew() {
+fn a_period_that_is_larger_than_all_memory_begins_the_window_again() {
     let events = made_up(14, 20_000);
     let mut window = window(WindowLimits { length_ns: u64::MAX, bytes: 5_000 });
     feed(&mut window, &events, 20_000);
