@@ -44,6 +44,12 @@ pub struct TraceRecordArgs {
     /// Record for this time: 500ms, 10s, 5m [default: until COMMAND ends, or until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub length: Option<Duration>,
+    /// Write only the last part, which stays in memory: at Ctrl-C, at the end, and whenever SIGUSR1 comes (then to FILE, FILE-2 and so on)
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub last: Option<Duration>,
+    /// With --last: memory for it, 1MB or more; what does not fit is dropped, the oldest first
+    #[arg(long, value_name = "SIZE", default_value = "64MB", value_parser = window_bytes, requires = "last")]
+    pub memory: u64,
     /// Compression
     #[arg(long, value_enum, default_value_t = TraceCompression::Zstd)]
     pub compression: TraceCompression,
@@ -89,4 +95,10 @@ pub struct TraceReportArgs {
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+fn window_bytes(text: &str) -> Result<u64, String> {
+    const LEAST: u64 = 1_000_000;
+    let bytes = size(text)?;
+    if bytes < LEAST { Err("the smallest memory is 1MB".to_owned()) } else { Ok(bytes) }
 }

@@ -3,6 +3,7 @@
 mod record;
 mod report;
 mod rows;
+mod sink;
 
 pub(crate) use record::record;
 pub(crate) use report::report;

@@ -1,21 +1,22 @@
 //! `cpumon trace record`: from the kernel's ring buffers to a file.
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, IsTerminal, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::rc::Rc;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use cpumon_collect::{SourceOptions, TraceRecorder, TraceRecorderOptions, TraceSink, host_info, now};
-use cpumon_model::{SchedEvent, TraceIdentity};
-use cpumon_trace::{Compression, FileHeader, TraceWriter, WrittenCounts};
+use cpumon_trace::{Compression, FileHeader, WindowLimits, WrittenCounts};
+use signal_hook::consts::SIGUSR1;
 
+use super::sink::{Sink, create};
 use crate::cli::{TraceCompression, TraceRecordArgs};
 use crate::exit::Outcome;
 use crate::signals::Signals;
@@ -35,56 +36,36 @@ const SUBMITTED_AFTER_NS: u64 = 10_000_000;
 /// How long a command has to end after it was asked to.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
-type Writer = TraceWriter<BufWriter<File>>;
-
-/// Takes what the recorder reads.
-struct ToFile(Option<Writer>);
-
-impl TraceSink for ToFile {
-    fn event(&mut self, event: SchedEvent) {
-        if let Some(writer) = &mut self.0 {
-            writer.event(&event);
-        }
-    }
-
-    fn identity(&mut self, identity: &TraceIdentity) {
-        if let Some(writer) = &mut self.0 {
-            writer.identity(identity);
-        }
-    }
-}
-
-impl ToFile {
-    fn sync(&mut self, before_ns: u64) -> anyhow::Result<WrittenCounts> {
-        let writer = self.0.as_mut().context("the trace was ended before")?;
-        writer.sync(before_ns)?;
-        Ok(writer.counts())
-    }
-}
-
 /// `cpumon trace record`.
 pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
     let path = args.output.display();
     let signals = Signals::install()?;
     let file = create(&args.output)?;
-    let recorded = record_to(file, args, &signals).map_err(|error| {
+    let recorded = record_to(args, file, &signals).map_err(|error| {
         // Before the first event there is nothing in it but a header.
         if error.is::<cpumon_collect::CollectError>() {
             let _ = std::fs::remove_file(&args.output);
         }
         error.context(format!("cannot record to {path}"))
     })?;
-    let Recorded { counts, lost, length, status } = recorded;
-    let summary = format!(
-        "{:.3} s, {} events, {} lost, {} in {path}",
+    let Recorded { counts, path, lost, length, status } = recorded;
+    say(&summary(length, counts, lost, &path));
+    Ok(outcome(args, status, lost, &signals))
+}
+
+fn summary(length: Duration, counts: WrittenCounts, lost: u64, path: &Path) -> String {
+    format!(
+        "{:.3} s, {} events, {lost} lost, {} in {}",
         length.as_secs_f64(),
         counts.events,
-        lost,
-        show_bytes(counts.bytes)
-    );
-    // Standard error may be closed; the trace is complete all the same.
-    let _ = writeln!(io::stderr(), "cpumon: {summary}");
-    Ok(outcome(args, status, lost, &signals))
+        show_bytes(counts.bytes),
+        path.display()
+    )
+}
+
+/// Standard error may be closed; the trace is complete all the same.
+fn say(text: &str) {
+    let _ = writeln!(io::stderr(), "cpumon: {text}");
 }
 
 fn outcome(args: &TraceRecordArgs, status: Option<ExitStatus>, lost: u64, signals: &Signals) -> Outcome {
@@ -104,47 +85,34 @@ fn outcome(args: &TraceRecordArgs, status: Option<ExitStatus>, lost: u64, signal
     }
 }
 
-/// Names and command lines of all users' programs are in it: only its owner may read it.
-fn create(path: &Path) -> anyhow::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
-        match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                anyhow!("{} exists; give another name with -o, or remove it", path.display())
-            }
-            _ => anyhow!("cannot create {}: {error}", path.display()),
-        }
-    })
-}
-
 struct Recorded {
     counts: WrittenCounts,
+    path: PathBuf,
     lost: u64,
     length: Duration,
     status: Option<ExitStatus>,
 }
 
-fn record_to(file: File, args: &TraceRecordArgs, signals: &Signals) -> anyhow::Result<Recorded> {
-    let sink = Rc::new(RefCell::new(ToFile(None)));
+fn record_to(args: &TraceRecordArgs, file: File, signals: &Signals) -> anyhow::Result<Recorded> {
+    let sink = Rc::new(RefCell::new(Sink::Closed));
     let options = TraceRecorderOptions { buffer_bytes: u32::try_from(args.buffer).unwrap_or(u32::MAX) };
-    let shared: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<ToFile>>::clone(&sink);
+    let shared: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<Sink>>::clone(&sink);
+    let wanted = Arc::new(AtomicBool::new(false));
+    if args.last.is_some() {
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&wanted)).context("cannot handle SIGUSR1")?;
+    }
     let mut recorder = TraceRecorder::open(options, shared)?;
-    let header = header()?;
-    let compression = match args.compression {
-        TraceCompression::Zstd => Compression::Zstd(ZSTD_LEVEL),
-        TraceCompression::None => Compression::None,
-    };
-    sink.borrow_mut().0 =
-        Some(TraceWriter::new(BufWriter::with_capacity(1 << 18, file), &header, compression)?);
+    *sink.borrow_mut() = open_sink(args, file)?;
     let mut child = spawn(args)?;
     hurry();
     let began = Instant::now();
-    let ended = watch(&mut recorder, &sink, &mut Run { args, signals, child: child.as_mut(), began });
+    let mut run = Run { args, signals, wanted: &wanted, child: child.as_mut(), began };
+    let ended = watch(&mut recorder, &sink, &mut run);
     let end_ns = now().mono_ns;
     let length = began.elapsed();
     // Whatever happened: what was recorded is written.
     recorder.stop()?;
-    let writer = sink.borrow_mut().0.take().context("the trace was ended before")?;
-    let (_, counts) = writer.finish(end_ns, recorder.lost())?;
+    let (counts, path) = sink.borrow_mut().finish(&args.output, end_ns, recorder.lost())?;
     let status = ended?;
     let status = match (status, child) {
         (None, Some(child)) => end(child)?,
@@ -153,7 +121,29 @@ fn record_to(file: File, args: &TraceRecordArgs, signals: &Signals) -> anyhow::R
     if recorder.malformed() > 0 {
         bail!("{} records could not be read: this is a fault of cpumon", recorder.malformed());
     }
-    Ok(Recorded { counts, lost: recorder.lost(), length, status })
+    Ok(Recorded { counts, path, lost: recorder.lost(), length, status })
+}
+
+fn open_sink(args: &TraceRecordArgs, file: File) -> anyhow::Result<Sink> {
+    let compression = match args.compression {
+        TraceCompression::Zstd => Compression::Zstd(ZSTD_LEVEL),
+        TraceCompression::None => Compression::None,
+    };
+    let header = header()?;
+    let Some(last) = args.last else { return Sink::file(file, &header, compression) };
+    // Created only to see that it can be: a window is written when it is asked for.
+    drop(file);
+    std::fs::remove_file(&args.output).context("cannot remove the empty file")?;
+    let limits = WindowLimits {
+        length_ns: u64::try_from(last.as_nanos()).unwrap_or(u64::MAX),
+        bytes: usize::try_from(args.memory).unwrap_or(usize::MAX),
+    };
+    let (memory, pid, path) = (show_bytes(args.memory), std::process::id(), args.output.display());
+    say(&format!(
+        "the last {last:?} stay in at most {memory}; `kill -USR1 {pid}` writes them to {path} and records on, Ctrl-C \
+         writes them and ends"
+    ));
+    Sink::window(&args.output, header, limits, compression)
 }
 
 fn header() -> anyhow::Result<FileHeader> {
@@ -185,6 +175,8 @@ fn hurry() {
 struct Run<'r> {
     args: &'r TraceRecordArgs,
     signals: &'r Signals,
+    /// The window is to be written.
+    wanted: &'r AtomicBool,
     child: Option<&'r mut Child>,
     began: Instant,
 }
@@ -209,25 +201,44 @@ impl Run<'_> {
 /// Reads until the recording is over.
 fn watch(
     recorder: &mut TraceRecorder,
-    sink: &Rc<RefCell<ToFile>>,
+    sink: &Rc<RefCell<Sink>>,
     run: &mut Run<'_>,
 ) -> anyhow::Result<Option<ExitStatus>> {
     let mut wait = LONGEST_WAIT / 5;
     let mut synced = Instant::now();
-    let mut progress = Progress::new();
+    let mut line = ProgressLine::new();
     loop {
         std::thread::sleep(wait.min(run.time_left()));
         let (is_over, status) = run.is_over()?;
         let before_ns = now().mono_ns.saturating_sub(SUBMITTED_AFTER_NS);
         let fill = recorder.drain()?;
         wait = if fill > BUSY_FILL { wait / 2 } else { wait * 5 / 4 }.clamp(SHORTEST_WAIT, LONGEST_WAIT);
-        if synced.elapsed() >= SYNC_EVERY {
+        let is_wanted = run.wanted.swap(false, Ordering::Relaxed);
+        if is_wanted || synced.elapsed() >= SYNC_EVERY {
             synced = Instant::now();
-            let counts = sink.borrow_mut().sync(before_ns)?;
-            progress.show(run.began.elapsed(), counts, recorder.lost());
+            let lost = recorder.lost();
+            let progress = sink.borrow_mut().sync(before_ns, lost)?;
+            line.show(&progress.line(run.began.elapsed(), lost));
+        }
+        if let Sink::Window(window) = &mut *sink.borrow_mut() {
+            // A disk that is full, or too slow, must not end the recording.
+            let copied = if is_wanted { window.begin_copy() } else { Ok(()) };
+            match copied.and_then(|()| window.copy_part()) {
+                Ok(None) => {}
+                Ok(Some((counts, path))) => {
+                    line.end();
+                    say(&summary(run.began.elapsed(), counts, recorder.lost(), &path));
+                }
+                Err(error) => {
+                    window.abandon_copy();
+                    line.end();
+                    log::warn!("the window was not written: {error:#}");
+                }
+            }
+            wait = if window.is_copying() { SHORTEST_WAIT } else { wait };
         }
         if is_over {
-            progress.end();
+            line.end();
             return Ok(status);
         }
     }
@@ -250,28 +261,26 @@ fn end(mut child: Child) -> anyhow::Result<Option<ExitStatus>> {
 }
 
 /// One line on a terminal, over and over.
-struct Progress {
+struct ProgressLine {
     is_shown: bool,
     is_begun: bool,
 }
 
-impl Progress {
+impl ProgressLine {
     fn new() -> Self {
         Self { is_shown: io::stderr().is_terminal(), is_begun: false }
     }
 
-    fn show(&mut self, length: Duration, counts: WrittenCounts, lost: u64) {
+    fn show(&mut self, text: &str) {
         if self.is_shown {
             self.is_begun = true;
-            let (seconds, bytes) = (length.as_secs_f64(), show_bytes(counts.bytes));
             // A terminal that went away must not end the recording.
-            let _ =
-                write!(io::stderr(), "\r{seconds:.1} s  {} events  {lost} lost  {bytes}   ", counts.events);
+            let _ = write!(io::stderr(), "\r{text}   ");
         }
     }
 
-    fn end(&self) {
-        if self.is_begun {
+    fn end(&mut self) {
+        if std::mem::take(&mut self.is_begun) {
             let _ = writeln!(io::stderr());
         }
     }

@@ -1,8 +1,10 @@
 //! `cpumon trace`: a recording of this very kernel against the kernel's own clocks, and what becomes of damaged files. Recording needs
 //! root or `CAP_BPF` and `CAP_PERFMON`.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -122,4 +124,40 @@ fn foreign_files_and_wrong_ranges_are_refused() {
     let mut range = cpumon();
     range.args(["trace", "report", "--from", "2s", "--to", "1s"]).arg(&file);
     assert_eq!(range.output().unwrap().status.code(), Some(2));
+}
+
+#[test]
+fn the_last_part_is_written_when_it_is_asked_for_and_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("spike.trace");
+    let mut record = cpumon();
+    record.args(["trace", "record", "--last", "1s", "-o"]).arg(&file);
+    record.args(["--", "sh", "-c", "i=0; while [ $i -lt 100 ]; do i=$((i+1)); sleep 0.03; done"]);
+    let mut child = record.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let first = lines.next().unwrap().unwrap();
+    if first.contains("BPF") {
+        child.wait().unwrap();
+        return skip(format!("needs root for BPF: {first}"));
+    }
+    assert!(first.contains("stay in at most 64.0 MB") && first.contains("kill -USR1"), "{first}");
+    std::thread::sleep(Duration::from_millis(1_800));
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    let second = dir.path().join("spike-2.trace");
+    assert!(rest[0].contains("in ") && rest[0].ends_with("spike.trace"), "{rest:?}");
+    assert!(rest[1].ends_with("spike-2.trace"), "{rest:?}");
+    for file in [&file, &second] {
+        check_ledger(file);
+        let (_, cpus) = report(file, "cpu");
+        let length_ns = number(&cpus[0], "capacity_ns");
+        assert!((800_000_000..1_500_000_000).contains(&length_ns), "{length_ns}");
+        let (_, rows) = report(file, "program");
+        assert!(rows.iter().any(|row| row["name"] == "sleep"), "{rows:?}");
+        // It began long before the window, so only its identity in memory names it.
+        let (_, rows) = report(file, "thread");
+        assert!(rows.iter().any(|row| row["name"] == "sh"), "{rows:?}");
+    }
 }
