@@ -269,8 +269,14 @@ impl<S: SpanSink> Tracker<S> {
                 thread.state = ThreadState::ReadyWoken;
             }
             ThreadState::Blocked(_) => self.sink.unknown_wakeup(slot, at_ns),
-            // It left its other CPU unseen.
-            ThreadState::Running => thread.state = ThreadState::Unknown,
+            ThreadState::Running => {
+                // It left its other CPU unseen, at an unknown time: what that CPU did since it came there is unknown too.
+                thread.state = ThreadState::Unknown;
+                let (task, left) = (thread.task, usize::from(thread.cpu));
+                if let Some(left) = self.cpus.get_mut(left).filter(|left| left.current == Some(task)) {
+                    left.current = None;
+                }
+            }
             _ => {}
         }
         self.threads[slot].woken_early = false;

@@ -128,6 +128,21 @@ fn a_hole_is_unknown_and_no_neighbours() {
 }
 
 #[test]
+fn a_cpu_that_a_thread_left_unseen_does_not_go_on_with_it() {
+    let events = [
+        switch(0, 0, 0, 1, Leaves::Ready),
+        switch(0, 1, 0, 2, Leaves::Ready),
+        // Task 1 comes to the other CPU; nothing says when it left its own, which has no further event.
+        switch(100, 1, 2, 1, Leaves::Ready),
+        switch(130, 1, 1, 0, Leaves::Asleep(READ)),
+    ];
+    let (report, rows) = report(&events, TraceRange::default());
+    let ledger = report.totals().ledger;
+    assert_eq!((ledger.run_ns, ledger.unknown_ns), (130_000, 131_000));
+    assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), ledger.run_ns);
+}
+
+#[test]
 fn what_was_lost_is_unknown_from_the_first_lost_event_to_the_last() {
     let lost = SchedEventKind::Lost { count: 9, until_ns: BEGAN_NS + 200_000 };
     let events = [
