@@ -2,7 +2,7 @@
 //!
 //! # Overview
 //! [`TraceWriter`] makes a trace file of events (docs/trace-format.md has the layout), [`TraceReader`] hands them out again
-//! sorted by time over all CPUs. A [`Tracker`] makes of them spans of states of threads and CPUs, of which [`Report`] computes
+//! sorted by time over all CPUs; [`AnyTrace`] does the same for the files of other recorders. A [`Tracker`] makes of them spans of states of threads and CPUs, of which [`Report`] computes
 //! run time, run delay, blocked time by reason and the ledger.
 //!
 //! Memory is bounded by the number of threads, not by the length of the trace; every size in a file is checked before it is
@@ -10,6 +10,8 @@
 
 mod analysis;
 mod file;
+mod import;
+mod source;
 mod state;
 mod tasks;
 mod tracker;
@@ -25,6 +27,8 @@ pub use file::reader::{Ending, TraceReader};
 pub use file::window::{TraceWindow, WindowCopy, WindowLimits};
 pub use file::writer::{Compression, TraceWriter, WrittenCounts};
 pub use file::{ReadError, WriteError};
+pub use import::any::AnyTrace;
+pub use source::TraceSource;
 pub use state::{CpuSpan, CpuState, ThreadSpan, ThreadState};
 pub use tasks::{TaskNames, Tasks};
 pub use tracker::{SpanSink, Tracker};

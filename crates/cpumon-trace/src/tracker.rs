@@ -54,6 +54,8 @@ struct Cpu {
 pub struct Tracker<S> {
     sink: S,
     began_ns: u64,
+    /// Every CPU was watched from then on.
+    is_watched_from_begin: bool,
     now_ns: u64,
     /// Events of some CPU were lost up to here.
     lossy_until_ns: u64,
@@ -68,12 +70,20 @@ impl<S: SpanSink> Tracker<S> {
         Self {
             sink,
             began_ns,
+            is_watched_from_begin: true,
             now_ns: began_ns,
             lossy_until_ns: 0,
             cpus: Vec::new(),
             threads: Vec::new(),
             slots: HashMap::default(),
         }
+    }
+
+    /// For a trace that does not say since when it has all events: what a CPU did before its first switch is unknown.
+    #[must_use]
+    pub fn with_unknown_begin(mut self) -> Self {
+        self.is_watched_from_begin = false;
+        self
     }
 
     /// What happens next. Time does not go back: an event that is out of order counts as of the latest before it.
@@ -214,7 +224,11 @@ impl<S: SpanSink> Tracker<S> {
         let ran_since_ns = if !cpu.is_seen {
             // The first event of this CPU: nothing was missed, so `prev` has been there since the trace began.
             self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..cpu };
-            self.began_ns
+            if !self.is_watched_from_begin {
+                self.close_cpu(at, at_ns, false);
+                self.cpus[at].at_ns = at_ns;
+            }
+            self.cpus[at].at_ns
         } else if let Some(until_ns) = cpu.lossy_until_ns {
             // After the last lost event nothing happened until now.
             let until_ns = until_ns.min(at_ns);

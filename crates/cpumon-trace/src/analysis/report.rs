@@ -1,7 +1,5 @@
 //! The report of a trace or of a range of it: all analyses in one pass.
 
-use std::io::Read;
-
 use cpumon_model::{Leaves, TraceTask};
 
 use super::behind::Behind;
@@ -12,7 +10,8 @@ use super::run::RunTimes;
 use super::slots::Slots;
 use super::switches::Switches;
 use crate::file::ReadError;
-use crate::file::reader::{Ending, TraceReader};
+use crate::file::reader::Ending;
+use crate::source::TraceSource;
 use crate::state::{CpuSpan, ThreadSpan, ThreadState};
 use crate::tracker::{SpanSink, Tracker};
 
@@ -63,12 +62,12 @@ pub struct Report {
 }
 
 /// Reads a trace and adds up what lies in the range. `ending` of the result says whether the trace is whole.
-pub fn analyse<R: Read>(
-    reader: &mut TraceReader<R>,
-    range: TraceRange,
-) -> Result<(Report, Ending), ReadError> {
+pub fn analyse(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Report, Ending), ReadError> {
     let began_ns = reader.header().began.mono_ns;
     let mut tracker = Tracker::new(began_ns, Report::new(began_ns, range));
+    if !reader.is_watched_from_begin() {
+        tracker = tracker.with_unknown_begin();
+    }
     let mut events = 0;
     let ending = reader.read(&mut |event| {
         events += 1;

@@ -29,11 +29,14 @@ pub enum ReadError {
     #[error("cannot read the trace: {0}")]
     Io(#[from] io::Error),
     /// It begins with something else.
-    #[error("this is no trace file of cpumon")]
+    #[error("this is no trace file of cpumon, and no perf.data")]
     Foreign,
     /// It ends within its header, or that is damaged.
     #[error("the header of the trace is damaged or incomplete")]
     Header,
+    /// A file of another recorder that has no trace of the scheduler, or lacks what is needed to read it.
+    #[error("the file has no trace that can be read: {0}")]
+    Unusable(&'static str),
     /// A newer cpumon wrote it.
     #[error("the trace has format version {found}; this cpumon reads version {known}")]
     Version {

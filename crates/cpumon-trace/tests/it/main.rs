@@ -6,6 +6,8 @@ mod seeded_rng;
 
 mod file;
 mod ledger;
+mod made_perf;
+mod perf_data;
 mod scenarios;
 mod support;
 mod window;

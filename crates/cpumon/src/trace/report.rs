@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::Context;
 use cpumon_model::escape;
 use cpumon_trace::{
-    CpuAccount, Ending, GroupKey, GroupRow, Report, ReportBy, Totals, TraceRange, TraceReader, analyse,
+    AnyTrace, CpuAccount, Ending, GroupKey, GroupRow, Report, ReportBy, Totals, TraceRange, TraceSource,
+    analyse,
 };
 
 use super::rows::{COLUMNS, CPU_COLUMNS, cells, cpu_cells};
@@ -26,7 +27,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     let file = File::open(&args.file).with_context(|| format!("cannot open {path}"))?;
     let range = range(args)?;
     let reading = || format!("cannot read {path}");
-    let mut reader = TraceReader::open(BufReader::with_capacity(BUFFER_BYTES, file)).with_context(reading)?;
+    let mut reader = AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file)).with_context(reading)?;
     let (report, ending) = analyse(&mut reader, range).with_context(reading)?;
     let is_table = args.format.get() == Format::Table;
     let limit = args.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
@@ -94,7 +95,7 @@ fn missing(ending: &Ending, totals: &Totals) -> Outcome {
         );
     }
     if ending.malformed > 0 {
-        lacks.push(format!("{} chunks hold other than events", ending.malformed));
+        lacks.push(format!("{} chunks or records hold other than events", ending.malformed));
     }
     let lost = totals.ledger.lost.max(ending.lost);
     if lost > 0 {

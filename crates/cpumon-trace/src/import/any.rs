@@ -1,0 +1,69 @@
+//! Opens a trace of any format that is known, by its first bytes.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use cpumon_model::SchedEvent;
+
+use super::imported::Imported;
+use super::perf::decoder::{MAGICS, PerfData};
+use crate::file::ReadError;
+use crate::file::header::FileHeader;
+use crate::file::reader::{Ending, TraceReader};
+use crate::source::TraceSource;
+use crate::tasks::Tasks;
+
+/// Bytes that say what a file is.
+const MAGIC_BYTES: u64 = 16;
+
+/// A trace of our own recorder or of another.
+pub struct AnyTrace<R: Read + Seek>(Format<R>);
+
+enum Format<R: Read + Seek> {
+    Own(Box<TraceReader<R>>),
+    Perf(Box<Imported<PerfData<R>>>),
+}
+
+impl<R: Read + Seek> AnyTrace<R> {
+    /// Reads the header of a trace.
+    pub fn open(mut from: R) -> Result<Self, ReadError> {
+        let mut magic = Vec::new();
+        from.by_ref().take(MAGIC_BYTES).read_to_end(&mut magic)?;
+        from.seek(SeekFrom::Start(0))?;
+        Ok(Self(if MAGICS.iter().any(|known| magic.starts_with(*known)) {
+            let (decoder, header) = PerfData::open(from)?;
+            Format::Perf(Box::new(Imported::new(decoder, header)?))
+        } else {
+            Format::Own(Box::new(TraceReader::open(from)?))
+        }))
+    }
+}
+
+impl<R: Read + Seek> TraceSource for AnyTrace<R> {
+    fn header(&self) -> &FileHeader {
+        match &self.0 {
+            Format::Own(trace) => trace.header(),
+            Format::Perf(trace) => trace.header(),
+        }
+    }
+
+    fn tasks(&self) -> &Tasks {
+        match &self.0 {
+            Format::Own(trace) => trace.tasks(),
+            Format::Perf(trace) => trace.tasks(),
+        }
+    }
+
+    fn is_watched_from_begin(&self) -> bool {
+        match &self.0 {
+            Format::Own(trace) => trace.is_watched_from_begin(),
+            Format::Perf(trace) => trace.is_watched_from_begin(),
+        }
+    }
+
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        match &mut self.0 {
+            Format::Own(trace) => trace.read(out),
+            Format::Perf(trace) => trace.read(out),
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Numbers and texts from bytes of either order.
+
+use std::io::Read;
+
+/// Bytes of a name in the kernel, its end included.
+pub(crate) const NAME_BYTES: usize = 16;
+
+/// A thread's name as the kernel has it: up to the first zero.
+pub(crate) type Name = [u8; NAME_BYTES];
+
+/// The order of the bytes of a number.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    Little,
+    Big,
+}
+
+impl Order {
+    /// A number of so many bytes, at most eight.
+    pub(super) fn number(self, bytes: &[u8]) -> u64 {
+        let add = |value: u64, byte: &u8| value << 8 | u64::from(*byte);
+        match self {
+            Self::Little => bytes.iter().rev().fold(0, add),
+            Self::Big => bytes.iter().fold(0, add),
+        }
+    }
+}
+
+/// What is left to be taken of some bytes.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Bytes<'b> {
+    pub(super) rest: &'b [u8],
+    pub(super) order: Order,
+}
+
+impl<'b> Bytes<'b> {
+    pub(super) fn new(rest: &'b [u8], order: Order) -> Self {
+        Self { rest, order }
+    }
+
+    pub(super) fn take(&mut self, length: usize) -> Option<&'b [u8]> {
+        let (taken, rest) = self.rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(taken)
+    }
+
+    pub(super) fn skip(&mut self, length: u64) -> Option<()> {
+        self.take(usize::try_from(length).ok()?).map(|_| ())
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        u16::try_from(self.order.number(self.take(2)?)).ok()
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        u32::try_from(self.order.number(self.take(4)?)).ok()
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        Some(self.order.number(self.take(8)?))
+    }
+
+    /// Up to the next zero, which is taken too.
+    pub(super) fn text(&mut self) -> Option<&'b [u8]> {
+        let length = self.rest.iter().position(|byte| *byte == 0)?;
+        let text = self.take(length)?;
+        self.skip(1)?;
+        Some(text)
+    }
+
+    /// Bytes behind their length.
+    pub(super) fn sized(&mut self, length_bytes: usize) -> Option<&'b [u8]> {
+        let length = self.order.number(self.take(length_bytes)?);
+        self.take(usize::try_from(length).ok()?)
+    }
+}
+
+/// The first bytes of `text`, up to a zero.
+pub(super) fn name(text: &[u8]) -> Name {
+    let mut name = Name::default();
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let length = text.len().min(NAME_BYTES - 1);
+    name[..length].copy_from_slice(&text[..length]);
+    name
+}
+
+/// Reads so many bytes, or fewer where the file ends; more than `most` are none.
+pub(super) fn read_up_to(from: &mut dyn Read, length: u64, most: u64) -> std::io::Result<Option<Vec<u8>>> {
+    if length > most {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    from.take(length).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
+}

@@ -1,0 +1,86 @@
+//! What a decoder of a foreign format gives: events with thread ids, which the kernel uses again, unlike our task numbers.
+
+use cpumon_model::Leaves;
+
+use super::bytes::Name;
+use crate::file::ReadError;
+use crate::file::reader::Ending;
+
+/// A thread as an event names it. Thread 0 is idle.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub(crate) tid: u32,
+    pub(crate) name: Name,
+}
+
+/// What happened, or what became known of a thread.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum RawKind {
+    Switch {
+        prev: Named,
+        next: Named,
+        leaves: Leaves,
+    },
+    Waking {
+        task: Named,
+        waker: u32,
+        cpu: u16,
+    },
+    Migrate {
+        tid: u32,
+        to_cpu: u16,
+    },
+    Born {
+        task: Named,
+        parent: u32,
+    },
+    Exit {
+        tid: u32,
+    },
+    Lost {
+        count: u64,
+        until_ns: u64,
+    },
+    /// The thread is called so from now on.
+    Called(Named),
+    /// The thread is one of this process, from before the recording, or as of now if it is new.
+    Belongs {
+        tid: u32,
+        pid: u32,
+        is_new: bool,
+    },
+    /// The process works for the kernel only.
+    Kernel {
+        pid: u32,
+    },
+}
+
+/// Of one CPU.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RawEvent {
+    pub(crate) at_ns: u64,
+    pub(crate) cpu: u16,
+    pub(crate) kind: RawKind,
+}
+
+impl RawKind {
+    /// Whether the scheduler did something: else only a name became known.
+    pub(crate) fn is_event(&self) -> bool {
+        !matches!(self, Self::Called(_) | Self::Belongs { .. } | Self::Kernel { .. })
+    }
+}
+
+/// How far a decoder came.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    More,
+    /// All events up to this time were handed out.
+    Until(u64),
+    End,
+}
+
+/// A file of another recorder.
+pub(crate) trait Decoder {
+    /// Reads a part of the file, and adds what it says to `events`. Damage goes into `ending`, and ends the file.
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError>;
+}

@@ -1,0 +1,113 @@
+//! A trace of another recorder, as a source of events like our own reader.
+
+use cpumon_model::SchedEvent;
+
+use super::decoder::{Decoder, Step};
+use super::held::Held;
+use super::numbering::Numbering;
+use crate::file::ReadError;
+use crate::file::header::FileHeader;
+use crate::file::reader::Ending;
+use crate::source::TraceSource;
+use crate::tasks::Tasks;
+
+/// Sorts and numbers what a decoder gives.
+pub(crate) struct Imported<D> {
+    decoder: D,
+    header: FileHeader,
+    tasks: Tasks,
+    numbering: Numbering,
+    held: Held,
+    /// So many of the held events have their turn.
+    ready: usize,
+    is_read: bool,
+    ending: Ending,
+}
+
+impl<D: Decoder> Imported<D> {
+    /// Reads up to the first event: the trace begins with it.
+    pub(crate) fn new(decoder: D, header: FileHeader) -> Result<Self, ReadError> {
+        let mut imported = Self {
+            decoder,
+            header,
+            tasks: Tasks::default(),
+            numbering: Numbering::default(),
+            held: Held::default(),
+            ready: 0,
+            is_read: false,
+            ending: Ending::default(),
+        };
+        let first_ns = loop {
+            let mut ready = imported.held.events[..imported.ready].iter();
+            if let Some(first) = ready.find(|event| event.kind.is_event()) {
+                break first.at_ns;
+            }
+            if imported.is_read {
+                break 0;
+            }
+            if imported.held.is_full() {
+                imported.name();
+            }
+            imported.step()?;
+        };
+        (imported.header.began.mono_ns, imported.ending.known_until_ns) = (first_ns, first_ns);
+        Ok(imported)
+    }
+
+    /// Takes names out of the way.
+    fn name(&mut self) {
+        for event in self.held.drain(self.ready) {
+            self.numbering.number(&event, &mut self.tasks);
+        }
+        self.ready = 0;
+    }
+
+    fn step(&mut self) -> Result<(), ReadError> {
+        let until_ns = match self.decoder.step(&mut self.held.events, &mut self.ending)? {
+            Step::More if !self.held.is_full() => return Ok(()),
+            Step::More => 0,
+            Step::Until(until_ns) => until_ns,
+            Step::End => {
+                self.is_read = true;
+                u64::MAX
+            }
+        };
+        self.ready = self.held.ready(until_ns);
+        Ok(())
+    }
+}
+
+impl<D: Decoder> TraceSource for Imported<D> {
+    fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    fn is_watched_from_begin(&self) -> bool {
+        false
+    }
+
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        loop {
+            for raw in self.held.drain(self.ready) {
+                let Some(event) = self.numbering.number(&raw, &mut self.tasks) else { continue };
+                let known_ns = &mut self.ending.known_until_ns;
+                self.ending.late += u64::from(event.at_ns < *known_ns);
+                *known_ns = (*known_ns).max(event.at_ns);
+                out(event);
+            }
+            self.ready = 0;
+            if self.is_read {
+                break;
+            }
+            self.step()?;
+        }
+        if self.ending.damaged_at.is_none() {
+            self.ending.ended_ns = Some(self.ending.known_until_ns);
+        }
+        Ok(self.ending)
+    }
+}

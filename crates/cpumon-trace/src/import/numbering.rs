@@ -1,0 +1,212 @@
+//! Numbers for threads: the kernel uses a thread id again, so each life of one gets a number of its own, and a name.
+
+use std::collections::HashMap;
+
+use cpumon_model::{
+    Comm, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask, WaitReason,
+};
+use foldhash::fast::FixedState;
+
+use super::bytes::Name;
+use super::decoder::{Named, RawEvent, RawKind};
+use crate::tasks::Tasks;
+
+/// Threads that are followed at one time: the kernel's largest thread id. Further ones are unknown.
+const MAX_THREADS: usize = 1 << 22;
+
+#[derive(Copy, Clone, Debug)]
+struct Life {
+    task: TraceTask,
+    /// `None`: the trace does not say; the thread counts as a process of its own.
+    pid: Option<u32>,
+    name: Name,
+    /// When it began, if within the trace.
+    start_ns: u64,
+    /// Nothing happened to it yet.
+    is_new: bool,
+    is_dead: bool,
+}
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Process {
+    start_ns: u64,
+    name: Name,
+    is_kernel: bool,
+}
+
+/// Threads and processes by id, as of the last event.
+#[derive(Debug, Default)]
+pub(super) struct Numbering {
+    lives: HashMap<u32, Life, FixedState>,
+    processes: HashMap<u32, Process, FixedState>,
+    numbers: u32,
+}
+
+impl Numbering {
+    /// What an event is with numbers in place of thread ids; `None` if it only names a thread.
+    pub(super) fn number(&mut self, event: &RawEvent, tasks: &mut Tasks) -> Option<SchedEvent> {
+        let at_ns = event.at_ns;
+        let kind = match event.kind {
+            RawKind::Switch { prev, next, leaves } => {
+                let from = self.seen(prev, at_ns, tasks);
+                let leaves = self.leave(prev.tid, leaves);
+                let to = self.seen(next, at_ns, tasks);
+                SchedEventKind::Switch { prev: from, next: to, leaves }
+            }
+            RawKind::Waking { task, waker, cpu } => SchedEventKind::Waking {
+                task: self.seen(task, at_ns, tasks),
+                waker: self.find(waker, at_ns, tasks),
+                cpu,
+            },
+            RawKind::Migrate { tid, to_cpu } => {
+                SchedEventKind::Migrate { task: self.find(tid, at_ns, tasks), to_cpu }
+            }
+            RawKind::Born { task, parent } => SchedEventKind::Born {
+                task: self.born(task, at_ns, tasks),
+                parent: self.find(parent, at_ns, tasks),
+            },
+            RawKind::Exit { tid } => SchedEventKind::Exit { task: self.find(tid, at_ns, tasks) },
+            RawKind::Lost { count, until_ns } => SchedEventKind::Lost { count, until_ns },
+            RawKind::Called(named) => {
+                self.call(named, at_ns, tasks);
+                return None;
+            }
+            RawKind::Belongs { tid, pid, is_new } => {
+                self.belong(tid, pid, is_new.then_some(at_ns), tasks);
+                return None;
+            }
+            RawKind::Kernel { pid } => {
+                if let Some(process) = self.process(pid) {
+                    process.is_kernel = true;
+                }
+                return None;
+            }
+        };
+        Some(SchedEvent { at_ns, cpu: event.cpu, kind })
+    }
+
+    /// The task of an event that does something to it.
+    fn seen(&mut self, named: Named, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
+        if self.lives.get(&named.tid).is_some_and(|life| life.is_dead) {
+            self.begin(named.tid, at_ns);
+        }
+        let task = self.call(named, at_ns, tasks);
+        if let Some(life) = self.lives.get_mut(&named.tid) {
+            life.is_new = false;
+        }
+        task
+    }
+
+    /// The task of an event that only mentions it.
+    fn find(&mut self, tid: u32, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
+        match self.lives.get(&tid) {
+            Some(life) => life.task,
+            None => self.call(Named { tid, name: Name::default() }, at_ns, tasks),
+        }
+    }
+
+    fn born(&mut self, named: Named, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
+        if self.lives.get(&named.tid).is_none_or(|life| !life.is_new) {
+            self.begin(named.tid, at_ns);
+        }
+        self.call(named, at_ns, tasks)
+    }
+
+    /// A thread with this id begins its life. 0: it began before the trace.
+    fn begin(&mut self, tid: u32, start_ns: u64) -> Option<&mut Life> {
+        if self.lives.len() >= MAX_THREADS && !self.lives.contains_key(&tid) {
+            return None;
+        }
+        self.numbers = self.numbers.checked_add(1).filter(|number| *number != u32::MAX)?;
+        let task = TraceTask(self.numbers);
+        let is_new = start_ns > 0;
+        let life = Life { task, pid: None, name: Name::default(), start_ns, is_new, is_dead: false };
+        if start_ns > 0 {
+            self.processes.remove(&tid);
+        }
+        self.lives.insert(tid, life);
+        self.lives.get_mut(&tid)
+    }
+
+    fn process(&mut self, pid: u32) -> Option<&mut Process> {
+        if self.processes.len() >= MAX_THREADS && !self.processes.contains_key(&pid) {
+            return None;
+        }
+        Some(self.processes.entry(pid).or_default())
+    }
+
+    /// The thread has this name. An empty one says nothing.
+    fn call(&mut self, named: Named, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
+        if named.tid == 0 {
+            return TraceTask::IDLE;
+        }
+        if !self.lives.contains_key(&named.tid) && self.begin(named.tid, 0).is_none() {
+            return TraceTask::UNKNOWN;
+        }
+        let Some(life) = self.lives.get_mut(&named.tid) else { return TraceTask::UNKNOWN };
+        let task = life.task;
+        if life.name == named.name || named.name[0] == 0 {
+            return task;
+        }
+        life.name = named.name;
+        self.identify(named.tid, at_ns, tasks);
+        task
+    }
+
+    fn belong(&mut self, tid: u32, pid: u32, since_ns: Option<u64>, tasks: &mut Tasks) {
+        if tid == 0 {
+            return;
+        }
+        match since_ns {
+            Some(at_ns) if self.lives.get(&tid).is_none_or(|life| !life.is_new) => {
+                self.begin(tid, at_ns);
+            }
+            None if !self.lives.contains_key(&tid) => {
+                self.begin(tid, 0);
+            }
+            _ => {}
+        }
+        if let Some(life) = self.lives.get_mut(&tid) {
+            life.pid = Some(pid);
+            self.identify(tid, since_ns.unwrap_or(0), tasks);
+        }
+    }
+
+    /// Hands out who the thread is now.
+    fn identify(&mut self, tid: u32, at_ns: u64, tasks: &mut Tasks) {
+        let Some(life) = self.lives.get(&tid).copied() else { return };
+        let pid = life.pid.unwrap_or(tid);
+        let is_first = pid == tid;
+        let Some(process) = self.process(pid) else { return };
+        if is_first {
+            (process.start_ns, process.name) = (life.start_ns, life.name);
+        }
+        tasks.set(TraceIdentity {
+            task: life.task,
+            at_ns,
+            thread: ThreadKey { tid, start_ns: life.start_ns },
+            process: ProcessKey { pid, start_ns: process.start_ns },
+            comm: Comm::new(text(&life.name)),
+            program: text(&process.name).into(),
+            // The name of the first thread is that of all: the others may be seen before it is known.
+            is_executable: is_first,
+            is_kernel: process.is_kernel,
+        });
+    }
+
+    fn leave(&mut self, tid: u32, leaves: Leaves) -> Leaves {
+        let Some(life) = self.lives.get_mut(&tid) else { return leaves };
+        life.is_dead = leaves == Leaves::Dead;
+        let process = self.processes.get(&life.pid.unwrap_or(tid));
+        match leaves {
+            Leaves::Asleep(WaitReason::OTHER) if process.is_some_and(|process| process.is_kernel) => {
+                Leaves::Asleep(WaitReason::KERNEL)
+            }
+            other => other,
+        }
+    }
+}
+
+fn text(name: &Name) -> &[u8] {
+    name.split(|byte| *byte == 0).next().unwrap_or_default()
+}

@@ -1,0 +1,211 @@
+//! Reads a `perf.data` record by record.
+
+use std::io::{Read, Seek, SeekFrom};
+
+use super::super::bytes::Bytes;
+use super::super::decoder::{Decoder, RawEvent, Step};
+use super::header::Header;
+pub(crate) use super::header::MAGICS;
+use super::layout::Layout;
+use super::records::Records;
+use super::unpack::Unpacker;
+use crate::file::ReadError;
+use crate::file::header::FileHeader;
+use crate::file::reader::Ending;
+
+const HEADER_BYTES: usize = 8;
+
+// Records that perf itself makes.
+const HEADER_ATTR: u32 = 64;
+const HEADER_TRACING_DATA: u32 = 66;
+const FINISHED_ROUND: u32 = 68;
+const AUXTRACE: u32 = 71;
+const COMPRESSED: u32 = 81;
+const COMPRESSED2: u32 = 83;
+
+const MAX_TRACING_DATA_BYTES: u64 = 64 << 20;
+/// Records that are read before the events they gave are handed on.
+const RECORDS_A_STEP: u32 = 4096;
+
+/// A `perf.data` that is being read.
+pub(crate) struct PerfData<R> {
+    from: R,
+    header: Header,
+    at: u64,
+    end: u64,
+    body: Vec<u8>,
+    records: Records,
+    unpacker: Unpacker,
+    /// The begin of a record whose end is in the next compressed piece.
+    carried: Vec<u8>,
+}
+
+/// What a record is.
+#[derive(Copy, Clone)]
+struct RecordHeader {
+    kind: u32,
+    body_bytes: usize,
+}
+
+impl RecordHeader {
+    fn take(bytes: &mut Bytes<'_>) -> Option<Self> {
+        let kind = bytes.u32()?;
+        bytes.u16()?;
+        let body_bytes = usize::from(bytes.u16()?).checked_sub(HEADER_BYTES)?;
+        Some(Self { kind, body_bytes })
+    }
+}
+
+impl<R: Read + Seek> PerfData<R> {
+    /// Reads what lies around the records.
+    pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
+        let header = Header::read(&mut from)?;
+        let file_header =
+            FileHeader { cpus: header.cpus, host: header.host.clone(), ..FileHeader::default() };
+        let (at, length) = (header.begin, header.length);
+        let data = Self {
+            from,
+            header,
+            at,
+            end: length.map_or(u64::MAX, |length| at.saturating_add(length)),
+            body: Vec::new(),
+            records: Records::default(),
+            unpacker: Unpacker::new()?,
+            carried: Vec::new(),
+        };
+        Ok((data, file_header))
+    }
+
+    /// Fills `body`; false where the file ends before.
+    fn fill(&mut self, bytes: usize) -> Result<bool, ReadError> {
+        self.body.clear();
+        self.from.by_ref().take(bytes as u64).read_to_end(&mut self.body)?;
+        Ok(self.body.len() == bytes)
+    }
+
+    /// `None`: the file ends here, or `ending` says where it is damaged.
+    fn next(&mut self, ending: &mut Ending) -> Result<Option<u32>, ReadError> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let is_whole = self.fill(HEADER_BYTES)?;
+        if self.body.is_empty() && self.header.length.is_none() {
+            return Ok(None);
+        }
+        let header = RecordHeader::take(&mut Bytes::new(&self.body, self.header.order)).filter(|_| is_whole);
+        let Some(header) = header else {
+            ending.damaged_at = Some(self.at);
+            return Ok(None);
+        };
+        if !self.fill(header.body_bytes)? {
+            ending.damaged_at = Some(self.at);
+            return Ok(None);
+        }
+        Ok(Some(header.kind))
+    }
+
+    /// Takes the record in `body`. `Some`: a round ended. False: it is damaged.
+    fn take(
+        &mut self,
+        kind: u32,
+        events: &mut Vec<RawEvent>,
+        ending: &mut Ending,
+    ) -> Result<Result<Option<u64>, ()>, ReadError> {
+        let order = self.header.order;
+        let mut bytes = Bytes::new(&self.body, order);
+        match kind {
+            FINISHED_ROUND => return Ok(Ok(Some(self.records.end_round()))),
+            HEADER_ATTR => {
+                let size = self.body.get(4..8).map_or(0, |size| order.number(size));
+                let split = usize::try_from(size).ok().and_then(|size| self.body.split_at_checked(size));
+                let Some((attr, ids)) = split else { return Ok(Err(())) };
+                let Some(layout) = Layout::of(attr, order) else { return Ok(Err(())) };
+                self.header.layouts.add(layout, ids, order);
+            }
+            HEADER_TRACING_DATA => {
+                let Some(size) = bytes.u32() else { return Ok(Err(())) };
+                // Behind the record, up to a multiple of eight.
+                let padded = u64::from(size).next_multiple_of(8);
+                if padded > MAX_TRACING_DATA_BYTES || !self.fill(usize::try_from(padded).unwrap_or(0))? {
+                    return Ok(Err(()));
+                }
+                self.at += padded;
+                self.header.set_tracing_data(&self.body)?;
+            }
+            AUXTRACE => {
+                // Its data lies behind it, and says nothing of the scheduler.
+                let Some(size) = bytes.u64() else { return Ok(Err(())) };
+                let Some(at) = self.at.checked_add(size).filter(|at| i64::try_from(*at).is_ok()) else {
+                    return Ok(Err(()));
+                };
+                self.at = at;
+                let behind = at + (HEADER_BYTES + self.body.len()) as u64;
+                self.from.seek(SeekFrom::Start(behind))?;
+            }
+            COMPRESSED => return Ok(self.unpack(0, None, events, ending)),
+            COMPRESSED2 => {
+                let size = bytes.u64().and_then(|size| usize::try_from(size).ok());
+                return Ok(self.unpack(8, Some(size.unwrap_or(usize::MAX)), events, ending));
+            }
+            _ => self.records.take(&mut self.header, (kind, &self.body), events, ending),
+        }
+        Ok(Ok(None))
+    }
+
+    /// Takes the records of a compressed piece.
+    fn unpack(
+        &mut self,
+        from: usize,
+        size: Option<usize>,
+        events: &mut Vec<RawEvent>,
+        ending: &mut Ending,
+    ) -> Result<Option<u64>, ()> {
+        let Self { unpacker, carried, records, header, body, .. } = self;
+        let piece = body.get(from..).ok_or(())?;
+        let piece = piece.get(..size.unwrap_or(piece.len())).ok_or(())?;
+        let mut round = None;
+        let is_sound = unpacker.unpack(piece, &mut |part| {
+            carried.extend_from_slice(part);
+            let mut bytes = Bytes::new(carried, header.order);
+            let mut taken = 0;
+            while bytes.rest.len() >= HEADER_BYTES {
+                let Some(record) = RecordHeader::take(&mut bytes) else { return false };
+                let Some(body) = bytes.take(record.body_bytes) else { break };
+                if record.kind == FINISHED_ROUND {
+                    round = Some(records.end_round());
+                } else {
+                    records.take(header, (record.kind, body), events, ending);
+                }
+                taken += HEADER_BYTES + record.body_bytes;
+            }
+            carried.drain(..taken);
+            true
+        });
+        if is_sound { Ok(round) } else { Err(()) }
+    }
+}
+
+impl<R: Read + Seek> Decoder for PerfData<R> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+        for _ in 0..RECORDS_A_STEP {
+            let Some(kind) = self.next(ending)? else { return Ok(Step::End) };
+            let record_bytes = (HEADER_BYTES + self.body.len()) as u64;
+            match self.take(kind, events, ending)? {
+                Ok(None) => self.at += record_bytes,
+                Ok(Some(until_ns)) => {
+                    self.at += record_bytes;
+                    return Ok(Step::Until(until_ns));
+                }
+                Err(()) => {
+                    ending.damaged_at = Some(self.at);
+                    return Ok(Step::End);
+                }
+            }
+            if matches!(kind, COMPRESSED | COMPRESSED2) {
+                // One of them may hold many.
+                return Ok(Step::More);
+            }
+        }
+        Ok(Step::More)
+    }
+}

@@ -1,0 +1,238 @@
+//! The begin of a `perf.data`, and the sections behind its records.
+
+use std::collections::HashMap;
+use std::io::{Read, Seek, SeekFrom};
+
+use foldhash::fast::FixedState;
+
+use super::super::bytes::{Bytes, Order, read_up_to};
+use super::super::tracepoints::Tracepoints;
+use super::super::tracing_data;
+use super::layout::Layout;
+use crate::file::ReadError;
+
+/// `PERFILE2`, read in the order of the machine that wrote it.
+pub(crate) const MAGICS: [&[u8; 8]; 2] = [b"PERFILE2", b"2ELIFREP"];
+/// Bytes of the header of a file, and of one that was written to a pipe.
+const FILE_HEADER_BYTES: u64 = 104;
+const PIPE_HEADER_BYTES: u64 = 16;
+
+const FEATURE_TRACING_DATA: u32 = 1;
+const FEATURE_HOSTNAME: u32 = 3;
+const FEATURE_NRCPUS: u32 = 7;
+const FEATURES: u32 = 256;
+
+// The largest sections that are read. Descriptions of all tracepoints of a kernel have 2 to 4 MB.
+const MAX_ATTRS_BYTES: u64 = 4 << 20;
+const MAX_IDS_BYTES: u64 = 1 << 20;
+const MAX_IDS: usize = 1 << 20;
+const MAX_FEATURE_BYTES: u64 = 64 << 20;
+
+/// Which layout the records of an event have.
+#[derive(Debug, Default)]
+pub(super) struct Layouts {
+    first: Option<Layout>,
+    /// By the identifier of the event; empty where all have the same layout.
+    by_id: HashMap<u64, Layout, FixedState>,
+    is_mixed: bool,
+}
+
+impl Layouts {
+    pub(super) fn add(&mut self, layout: Layout, ids: &[u8], order: Order) {
+        self.is_mixed |= self.first.is_some_and(|first| first != layout);
+        self.first = self.first.or(Some(layout));
+        for id in ids.chunks_exact(8).take(MAX_IDS.saturating_sub(self.by_id.len())) {
+            self.by_id.insert(order.number(id), layout);
+        }
+    }
+
+    /// Of an event whose identifier is at this end of its record.
+    pub(super) fn find(&self, identifier: Option<&[u8]>, order: Order) -> Option<Layout> {
+        let first = self.first?;
+        if !self.is_mixed {
+            return Some(first);
+        }
+        let identifier = identifier.filter(|_| first.has_identifier())?;
+        Some(self.by_id.get(&order.number(identifier)).copied().unwrap_or(first))
+    }
+
+    fn check(&self) -> Result<(), ReadError> {
+        let Some(first) = self.first else { return Err(ReadError::Unusable("it names no event")) };
+        if self.is_mixed && !first.has_identifier() {
+            return Err(ReadError::Unusable("its events have different layouts and no identifiers"));
+        }
+        let is_usable = first.is_usable() || self.by_id.values().any(|layout| layout.is_usable());
+        if is_usable {
+            return Ok(());
+        }
+        Err(ReadError::Unusable(
+            "its samples lack time, CPU or the tracepoint's data; record with `perf sched record`",
+        ))
+    }
+}
+
+/// What a file says in front of and behind its records.
+pub(super) struct Header {
+    pub(super) order: Order,
+    /// Bytes from the begin of the file at which records begin, and how many; `None`: up to the end.
+    pub(super) begin: u64,
+    pub(super) length: Option<u64>,
+    pub(super) layouts: Layouts,
+    /// `None`: in a pipe they are among the records.
+    pub(super) tracepoints: Option<Tracepoints>,
+    pub(super) host: Box<str>,
+    pub(super) cpus: u16,
+}
+
+/// A part of the file.
+struct Section {
+    at: u64,
+    bytes: u64,
+}
+
+fn section(bytes: &mut Bytes<'_>) -> Option<Section> {
+    Some(Section { at: bytes.u64()?, bytes: bytes.u64()? })
+}
+
+fn load<R: Read + Seek>(from: &mut R, section: &Section, most: u64) -> Result<Vec<u8>, ReadError> {
+    from.seek(SeekFrom::Start(section.at)).map_err(ReadError::Io)?;
+    match read_up_to(from, section.bytes, most)? {
+        Some(bytes) if bytes.len() as u64 == section.bytes => Ok(bytes),
+        Some(_) => Err(ReadError::Unusable(
+            "it ends early: the descriptions of its events, which perf writes last, are missing",
+        )),
+        None => Err(ReadError::Unusable("a section of it is larger than any that perf writes")),
+    }
+}
+
+impl Header {
+    /// Reads everything but the records, and goes to their begin.
+    pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<Self, ReadError> {
+        from.seek(SeekFrom::Start(0))?;
+        let raw = read_up_to(from, FILE_HEADER_BYTES, FILE_HEADER_BYTES)?.unwrap_or_default();
+        let order = if raw.starts_with(MAGICS[0]) { Order::Little } else { Order::Big };
+        let mut bytes = Bytes::new(&raw, order);
+        bytes.skip(8).ok_or(ReadError::Header)?;
+        let size = bytes.u64().ok_or(ReadError::Header)?;
+        let header = match size {
+            PIPE_HEADER_BYTES => Self::of_pipe(order),
+            FILE_HEADER_BYTES => Self::of_file(from, &mut bytes)?,
+            _ => return Err(ReadError::Foreign),
+        };
+        from.seek(SeekFrom::Start(header.begin))?;
+        Ok(header)
+    }
+
+    fn of_pipe(order: Order) -> Self {
+        Self {
+            order,
+            begin: PIPE_HEADER_BYTES,
+            length: None,
+            layouts: Layouts::default(),
+            tracepoints: None,
+            host: Box::default(),
+            cpus: 0,
+        }
+    }
+
+    fn of_file<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Self, ReadError> {
+        let order = bytes.order;
+        let attr_bytes = bytes.u64().ok_or(ReadError::Header)?;
+        let attrs = section(bytes).ok_or(ReadError::Header)?;
+        let data = section(bytes).ok_or(ReadError::Header)?;
+        section(bytes).ok_or(ReadError::Header)?;
+        let features = bytes.take(32).ok_or(ReadError::Header)?;
+        if data.bytes == 0 {
+            return Err(ReadError::Unusable("perf was ended before it had finished the file"));
+        }
+        let layouts = layouts(from, &attrs, attr_bytes, order)?;
+        layouts.check()?;
+        let mut header = Self { begin: data.at, length: Some(data.bytes), layouts, ..Self::of_pipe(order) };
+        let end = data.at.checked_add(data.bytes).ok_or(ReadError::Header)?;
+        header.read_features(from, end, features)?;
+        if header.tracepoints.is_none() {
+            return Err(ReadError::Unusable("it has no tracepoints; record with `perf sched record`"));
+        }
+        Ok(header)
+    }
+
+    fn read_features<R: Read + Seek>(
+        &mut self,
+        from: &mut R,
+        at: u64,
+        features: &[u8],
+    ) -> Result<(), ReadError> {
+        let order = self.order;
+        let has = |feature: u32| {
+            // Words of 64 bits, in the order of the machine.
+            let at = usize::try_from(feature / 64 * 8).unwrap_or(0);
+            features.get(at..at + 8).is_some_and(|word| order.number(word) >> (feature % 64) & 1 == 1)
+        };
+        let present: Vec<u32> = (0..FEATURES).filter(|feature| has(*feature)).collect();
+        let table = load(from, &Section { at, bytes: 16 * present.len() as u64 }, MAX_ATTRS_BYTES)?;
+        let mut table = Bytes::new(&table, order);
+        for feature in present {
+            let section = section(&mut table).ok_or(ReadError::Header)?;
+            match feature {
+                FEATURE_TRACING_DATA => {
+                    let raw = load(from, &section, MAX_FEATURE_BYTES)?;
+                    self.set_tracing_data(&raw)?;
+                }
+                FEATURE_HOSTNAME => {
+                    let raw = load(from, &section, MAX_ATTRS_BYTES)?;
+                    self.host = text_of(&raw, order);
+                }
+                FEATURE_NRCPUS => {
+                    let raw = load(from, &section, MAX_ATTRS_BYTES)?;
+                    // Online, then available.
+                    let online = raw.get(..4).map_or(0, |online| order.number(online));
+                    self.cpus = u16::try_from(online).unwrap_or(u16::MAX);
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the descriptions of tracepoints.
+    pub(super) fn set_tracing_data(&mut self, raw: &[u8]) -> Result<(), ReadError> {
+        let tracepoints = tracing_data::read(raw)
+            .ok_or(ReadError::Unusable("the descriptions of its events are damaged"))?;
+        if !tracepoints.has_switches() {
+            return Err(ReadError::Unusable(
+                "it has no sched_switch events; record with `perf sched record`",
+            ));
+        }
+        self.tracepoints = Some(tracepoints);
+        Ok(())
+    }
+}
+
+fn text_of(raw: &[u8], order: Order) -> Box<str> {
+    let text = Bytes::new(raw, order).sized(4).unwrap_or_default();
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    String::from_utf8_lossy(&text[..text.len().min(255)]).into()
+}
+
+/// Each event: its attributes, and where its identifiers are.
+fn layouts<R: Read + Seek>(
+    from: &mut R,
+    attrs: &Section,
+    attr_bytes: u64,
+    order: Order,
+) -> Result<Layouts, ReadError> {
+    let raw = load(from, attrs, MAX_ATTRS_BYTES)?;
+    let size = usize::try_from(attr_bytes).ok().filter(|size| (80..=4096).contains(size));
+    let size = size.ok_or(ReadError::Header)?;
+    let mut layouts = Layouts::default();
+    let mut left_bytes = MAX_IDS_BYTES * 8;
+    for entry in raw.chunks_exact(size) {
+        let (attr, ids) = entry.split_at(size - 16);
+        let ids = section(&mut Bytes::new(ids, order)).ok_or(ReadError::Header)?;
+        let layout = Layout::of(attr, order).ok_or(ReadError::Header)?;
+        let ids = load(from, &ids, left_bytes)?;
+        left_bytes -= ids.len() as u64;
+        layouts.add(layout, &ids, order);
+    }
+    Ok(layouts)
+}

@@ -1,0 +1,44 @@
+//! Where the events of a trace come from: one trait for the reader of our own files and all importers, so that every analysis
+//! takes any of them.
+
+use std::io::Read;
+
+use cpumon_model::SchedEvent;
+
+use crate::file::ReadError;
+use crate::file::header::FileHeader;
+use crate::file::reader::{Ending, TraceReader};
+use crate::tasks::Tasks;
+
+/// A trace that is read once, from its begin to its end.
+pub trait TraceSource {
+    /// When and where it was recorded.
+    fn header(&self) -> &FileHeader;
+
+    /// Who the tasks are, as far as the trace has been read.
+    fn tasks(&self) -> &Tasks;
+
+    /// Whether every CPU was watched from the begin of the trace on. Else what a CPU did before its first switch is unknown.
+    fn is_watched_from_begin(&self) -> bool;
+
+    /// Hands out every event in the order of their time, up to the end of the trace or its first damage.
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError>;
+}
+
+impl<R: Read> TraceSource for TraceReader<R> {
+    fn header(&self) -> &FileHeader {
+        TraceReader::header(self)
+    }
+
+    fn tasks(&self) -> &Tasks {
+        TraceReader::tasks(self)
+    }
+
+    fn is_watched_from_begin(&self) -> bool {
+        true
+    }
+
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        TraceReader::read(self, out)
+    }
+}

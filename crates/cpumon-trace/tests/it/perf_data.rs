@@ -1,0 +1,313 @@
+//! `perf.data` of perf: its events are those that our own file would have, however it is packed; damage and hostile sizes are found.
+//! The comparison with perf itself is in `crates/cpumon/tests/it/trace_perf.rs`.
+
+use std::collections::HashSet;
+use std::io::Cursor;
+
+use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_trace::{
+    AnyTrace, Ending, GroupKey, GroupRow, ReadError, Report, ReportBy, TraceRange, TraceSource, analyse,
+};
+
+use crate::made_perf::{
+    begun, comm, file, fork, lost, migrate, piped, record, round, sample, switch, waking,
+};
+use crate::seeded_rng::SeededRng;
+use crate::support::{BEGAN_NS, made_up};
+
+const SLEEPS: u64 = 1;
+const DEAD: u64 = 0x10;
+const PREEMPTED: u64 = 0x100;
+
+fn open(bytes: &[u8]) -> Result<AnyTrace<Cursor<&[u8]>>, ReadError> {
+    AnyTrace::open(Cursor::new(bytes))
+}
+
+/// Events by the threads' names.
+fn read(bytes: &[u8]) -> Result<(Vec<String>, Ending), ReadError> {
+    let mut events = Vec::new();
+    let mut trace = open(bytes)?;
+    let ending = trace.read(&mut |event| events.push(event))?;
+    let name = |task: TraceTask| match trace.tasks().find(task) {
+        Some(names) => names.comm.into_owned(),
+        None => format!("{task:?}"),
+    };
+    Ok((events.iter().map(|event| show(event, &name)).collect(), ending))
+}
+
+fn show(event: &SchedEvent, name: &dyn Fn(TraceTask) -> String) -> String {
+    let what = match event.kind {
+        SchedEventKind::Switch { prev, next, leaves } => {
+            // perf has no reasons.
+            let leaves =
+                if let Leaves::Asleep(_) = leaves { Leaves::Asleep(WaitReason::OTHER) } else { leaves };
+            format!("{} {leaves:?} {}", name(prev), name(next))
+        }
+        SchedEventKind::Waking { task, waker, cpu } => {
+            format!("{} wakes {} on {cpu}", name(waker), name(task))
+        }
+        other => format!("{other:?}"),
+    };
+    format!("{} {} {what}", event.at_ns, event.cpu)
+}
+
+fn named(task: TraceTask) -> (u32, String) {
+    match task {
+        TraceTask::IDLE => (0, "swapper".to_owned()),
+        TraceTask(number) => (number + 100, format!("task-{number}")),
+    }
+}
+
+fn records_of(events: &[SchedEvent]) -> Vec<Vec<u8>> {
+    let one = |event: &SchedEvent| {
+        let raw = match event.kind {
+            SchedEventKind::Switch { prev, next, leaves } => {
+                let state = if leaves == Leaves::Ready { PREEMPTED } else { SLEEPS };
+                let (prev, next) = (named(prev), named(next));
+                switch((prev.0, &prev.1), state, (next.0, &next.1))
+            }
+            SchedEventKind::Waking { task, waker, cpu } => {
+                let task = named(task);
+                waking((task.0, &task.1), named(waker).0, cpu.into())
+            }
+            other => panic!("{other:?}"),
+        };
+        sample(event.at_ns, event.cpu.into(), &raw)
+    };
+    events.iter().map(one).collect()
+}
+
+/// As perf reads its buffers: one CPU after the other, in rounds.
+fn in_rounds(events: &[SchedEvent]) -> Vec<u8> {
+    let mut out = Vec::new();
+    for batch in events.chunks(100) {
+        for cpu in 0..2 {
+            let its: Vec<_> = batch.iter().filter(|event| event.cpu == cpu).copied().collect();
+            out.extend(records_of(&its).concat());
+        }
+        out.extend(round());
+    }
+    out
+}
+
+/// As `-z` packs records: one zstd stream, in pieces that end anywhere.
+fn packed(records: &[u8], piece_bytes: usize) -> Vec<u8> {
+    use std::io::Write;
+    let mut out = Vec::new();
+    let mut packer = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    for part in records.chunks(piece_bytes) {
+        packer.write_all(part).unwrap();
+        packer.flush().unwrap();
+        out.extend(record(81, &std::mem::take(packer.get_mut())));
+    }
+    out.extend(round());
+    out
+}
+
+#[test]
+fn events_are_those_of_our_own_file_however_they_are_packed() {
+    let events = made_up(7, 5_000);
+    let records = in_rounds(&events);
+    let name = |task| if task == TraceTask::IDLE { format!("{task:?}") } else { named(task).1 };
+    let mut expected: Vec<_> = events.iter().map(|event| show(event, &name)).collect();
+    expected.sort();
+    for (what, bytes) in [
+        ("a file", file(&records)),
+        ("a pipe", piped(&records)),
+        ("compressed", file(&packed(&records, 3_001))),
+        ("compressed, small pieces", piped(&packed(&records, 70))),
+    ] {
+        let (mut back, ending) = read(&bytes).unwrap();
+        assert!(ending.is_whole() && ending.late == 0, "{what}: {ending:?}");
+        back.sort();
+        assert!(back == expected, "{what}: {:?}", back.iter().zip(&expected).find(|(back, own)| back != own));
+    }
+}
+
+fn report_of(bytes: &[u8], by: ReportBy) -> (Report, Vec<GroupRow>, Ending) {
+    let mut trace = open(bytes).unwrap();
+    let (report, ending) = analyse(&mut trace, TraceRange::default()).unwrap();
+    let rows = report.rows(by, trace.tasks());
+    (report, rows, ending)
+}
+
+/// Two processes, one with a second thread; thread 300 lives twice.
+fn lives() -> Vec<u8> {
+    let us = |us: u64| BEGAN_NS + us * 1_000;
+    [
+        begun(0, (12, 2), 12),
+        comm(0, 12, 12, "kworker/0:1"),
+        comm(0, 200, 200, "shell"),
+        comm(0, 200, 201, "helper"),
+        sample(us(0), 0, &switch((0, "swapper/0"), 0, (200, "shell"))),
+        begun(us(10), (300, 200), 300),
+        sample(us(10), 0, &fork(200, (300, "shell"))),
+        sample(us(11), 0, &waking((300, "shell"), 200, 1)),
+        sample(us(12), 1, &switch((0, "swapper/1"), 0, (300, "shell"))),
+        comm(us(15), 300, 300, "child-1"),
+        sample(us(50), 1, &switch((300, "child-1"), DEAD, (0, "swapper/1"))),
+        begun(us(60), (300, 200), 300),
+        sample(us(60), 0, &fork(200, (300, "shell"))),
+        sample(us(61), 0, &waking((300, "shell"), 200, 0)),
+        sample(us(62), 0, &migrate(300, 1)),
+        sample(us(65), 1, &switch((0, "swapper/1"), 0, (300, "shell"))),
+        comm(us(66), 300, 300, "child-2"),
+        sample(us(70), 0, &switch((200, "shell"), SLEEPS, (12, "kworker/0:1"))),
+        sample(us(75), 0, &switch((12, "kworker/0:1"), SLEEPS, (201, "helper"))),
+        sample(us(80), 0, &switch((201, "helper"), 2, (12, "kworker/0:1"))),
+        sample(us(85), 1, &switch((300, "child-2"), 0x20, (0, "swapper/1"))),
+        sample(us(90), 0, &switch((12, "kworker/0:1"), SLEEPS, (0, "swapper/0"))),
+        round(),
+    ]
+    .concat()
+}
+
+#[test]
+fn each_life_of_a_thread_id_has_its_own_row_and_threads_have_their_process() {
+    let (report, rows, ending) = report_of(&file(&lives()), ReportBy::Thread);
+    assert!(ending.is_whole(), "{ending:?}");
+    let totals = report.totals();
+    assert_eq!((totals.length_ns, totals.cpus, totals.ledger.capacity_ns()), (90_000, 2, 180_000));
+    // CPU 1 has no event before 12 µs; CPU 0 has its first switch when the trace begins.
+    assert_eq!((totals.ledger.unknown_ns, totals.ledger.holes), (12_000, 0));
+    let found: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            let GroupKey::Thread(thread, process) = &row.key else { panic!("{row:?}") };
+            (&*row.name, thread.tid, process.pid, row.run_ns, row.ready_woken_ns(), row.migrations())
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("shell", 200, 200, 70_000, 0, 0),
+            ("child-1", 300, 300, 38_000, 1_000, 0),
+            ("child-2", 300, 300, 20_000, 4_000, 1),
+            ("kworker/0:1", 12, 12, 15_000, 0, 0),
+            ("helper", 201, 200, 5_000, 0, 0),
+        ]
+    );
+    let reasons: Vec<_> =
+        rows.iter().map(|row| row.blocked.longest().map(|(reason, ns)| (reason.name(), ns))).collect();
+    let reason = |name: &'static str, ns| Some((name.into(), ns));
+    assert_eq!(
+        reasons,
+        [
+            reason("other", 20_000),
+            reason("other", 1_000),
+            reason("other", 1_000),
+            reason("kernel", 5_000),
+            reason("disk", 10_000)
+        ]
+    );
+    let (_, rows, _) = report_of(&file(&lives()), ReportBy::Process);
+    assert_eq!((&*rows[0].name, rows[0].threads, rows[0].run_ns), ("shell", 2, 75_000));
+    let bytes = file(&lives());
+    let trace = open(&bytes).unwrap();
+    assert_eq!((&*trace.header().host, trace.header().cpus), ("device1", 2));
+}
+
+#[test]
+fn lost_records_are_unknown_time_of_their_cpu() {
+    let us = |us: u64| BEGAN_NS + us * 1_000;
+    let records = [
+        sample(us(0), 0, &switch((0, "swapper/0"), 0, (200, "a"))),
+        sample(us(10), 0, &switch((200, "a"), SLEEPS, (201, "b"))),
+        lost(us(60), 0, 7),
+        sample(us(80), 0, &switch((202, "c"), SLEEPS, (0, "swapper/0"))),
+        round(),
+    ]
+    .concat();
+    let (report, rows, ending) = report_of(&file(&records), ReportBy::Thread);
+    let ledger = report.totals().ledger;
+    assert_eq!((ending.lost, ledger.lost, ledger.unknown_ns, ledger.run_ns), (7, 7, 50_000, 30_000));
+    assert_eq!((&*rows[0].name, rows[0].run_ns), ("c", 20_000), "after the last lost one nothing happened");
+}
+
+#[test]
+fn a_file_that_ends_anywhere_is_refused_and_a_pipe_gives_what_came_before() {
+    let whole = file(&lives());
+    for length in 0..whole.len() {
+        assert!(read(&whole[..length]).is_err(), "{length}: the descriptions are last");
+    }
+    let whole = piped(&in_rounds(&made_up(3, 300)));
+    let events: HashSet<_> = read(&whole).unwrap().0.into_iter().collect();
+    let (mut most, mut torn) = (0, 0);
+    for length in (0..whole.len()).step_by(11).chain([whole.len() - 1]) {
+        let Ok((back, ending)) = read(&whole[..length]) else {
+            assert_eq!(most, 0, "{length}");
+            continue;
+        };
+        assert!(back.iter().all(|event| events.contains(event)), "{length}");
+        most = most.max(back.len());
+        torn += usize::from(ending.damaged_at.is_some());
+    }
+    assert!(most == events.len() && torn > 1_000, "{most} {torn}");
+}
+
+#[test]
+fn damage_ends_the_reading_or_is_counted() {
+    let whole = file(&lives());
+    let mut rng = SeededRng(99);
+    for _ in 0..3_000 {
+        let mut damaged = whole.clone();
+        for _ in 0..=rng.below(3) {
+            let at = usize::try_from(rng.below(whole.len() as u64)).unwrap();
+            damaged[at] ^= 1 << rng.below(8);
+        }
+        let Ok(mut trace) = open(&damaged) else { continue };
+        let Ok((report, _)) = analyse(&mut trace, TraceRange::default()) else { continue };
+        let totals = report.totals();
+        assert!(totals.ledger.capacity_ns() <= totals.length_ns.saturating_mul(totals.cpus));
+    }
+    let mut records = lives();
+    // The size of the tenth record: shorter than its header.
+    let mut at = 0;
+    for _ in 0..9 {
+        at += usize::from(u16::from_le_bytes([records[at + 6], records[at + 7]]));
+    }
+    records[at + 6..at + 8].copy_from_slice(&[3, 0]);
+    let (_, _, ending) = report_of(&file(&records), ReportBy::Thread);
+    assert_eq!(ending.damaged_at, Some(192 + at as u64));
+}
+
+#[test]
+fn sizes_are_not_believed() {
+    let sound = file(&lives());
+    // Sections of the header, and what the table behind the records announces.
+    let table = 192 + lives().len();
+    for at in [16, 32, 48, table + 8, table + 24, table + 40] {
+        for size in [u64::MAX, u64::MAX / 2, 1 << 40, sound.len() as u64 + 1] {
+            let mut hostile = sound.clone();
+            hostile[at..at + 8].copy_from_slice(&size.to_le_bytes());
+            assert!(read(&hostile).is_err(), "{size} at {at}");
+        }
+    }
+    // 60 kB that unpack to 1 GB.
+    let mut packer = zstd::stream::Encoder::new(Vec::new(), 19).unwrap();
+    std::io::copy(&mut std::io::Read::take(std::io::repeat(0), 1 << 30), &mut packer).unwrap();
+    let bomb = packer.finish().unwrap();
+    assert!(bomb.len() < 60_000, "{}", bomb.len());
+    let (_, ending) = read(&file(&record(81, &bomb))).unwrap();
+    assert_eq!(ending.damaged_at, Some(192));
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    let unusable = |bytes: &[u8]| match open(bytes) {
+        Err(ReadError::Unusable(why)) => why,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it is read"),
+    };
+    let sound = file(&lives());
+    let mut unfinished = sound.clone();
+    unfinished[48..56].fill(0);
+    assert!(unusable(&unfinished).contains("ended before"), "perf was killed");
+    assert!(unusable(&sound[..sound.len() - 900]).contains("ends early"));
+    let mut without = sound.clone();
+    without[72] &= !2;
+    assert!(unusable(&without).contains("perf sched record"));
+    let mut cycles = sound;
+    cycles[104 + 24] &= !0x80;
+    assert!(unusable(&cycles).contains("perf sched record"), "samples without a CPU");
+}
