@@ -44,6 +44,7 @@ mod terminal;
 mod time_line;
 mod top;
 mod trace;
+mod trace_perf;
 mod two_machines;
 mod units;
 mod v1_agent;
