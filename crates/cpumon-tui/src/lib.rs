@@ -31,4 +31,5 @@ pub use moment::{NoMoment, find_moment};
 pub use options::{BatchFormat, BatchOptions, CommandLines, Options, RowOptions, TuiError};
 pub use report::{RangeReport, ReportColumn, ReportRequest, ReportRow, ReportSort};
 pub use run::{is_utf8_locale, run};
+pub use text::ago;
 pub use view::{GroupBy, UserFilter};

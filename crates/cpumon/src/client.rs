@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostRef, HostStatus, Interval, escape};
+use cpumon_model::{HostId, HostStatus, Interval, ParseIdError, Trust};
 use cpumon_query::Seek;
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
+use crate::api_table::ApiTable;
 use crate::cli::AccessArgs;
 
 /// Time to connect; receivers are on loopback or behind a tunnel.
@@ -17,6 +18,9 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 const ANSWER_TIME: Duration = Duration::from_secs(10);
 /// Largest answer. A host with 100,000 threads takes about 20 MB.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
+
+const STATUS: &str = "/api/v1/status";
+const STORED: &str = "/api/v1/stored?limit=10000";
 
 /// Errors of a request.
 #[derive(Debug, thiserror::Error)]
@@ -180,16 +184,38 @@ impl Client {
 
     /// The receiver's own state, its hosts included.
     pub fn status(&self) -> Result<api::Status, ClientError> {
-        self.must("/api/v1/status")
+        self.must(STATUS)
     }
 
-    /// Every host, by name.
-    pub fn hosts(&self) -> Result<Vec<HostStatus>, ClientError> {
-        let path = "/api/v1/hosts";
-        let hosts: api::Hosts = self.must(path)?;
-        hosts.hosts.into_iter().map(HostStatus::try_from).collect::<Result<_, _>>().map_err(|error| {
-            ClientError::NotAReceiver { url: format!("{}{path}", self.base), reason: error.to_string() }
-        })
+    /// Every host that reported since the receiver started, by name, and the receiver's clock, ns since the UNIX epoch.
+    pub fn reporting(&self) -> Result<(Vec<HostStatus>, i64), ClientError> {
+        let status = self.status()?;
+        let hosts = status.hosts.into_iter().map(HostStatus::try_from).collect::<Result<_, _>>();
+        Ok((hosts.map_err(|error| self.not_a_receiver(STATUS, &error))?, status.now_wall_ns))
+    }
+
+    /// Every host of the receiver's store, by name: what it is, and the end of what is stored of it.
+    pub fn stored(&self) -> Result<Vec<HostStatus>, ClientError> {
+        let table: ApiTable = self.must(STORED)?;
+        let hosts = (0..table.rows).filter_map(|at| {
+            #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 saturates")]
+            let last_ns = (table.cell("last_ms", at)?.as_f64()? * 1e6) as i64;
+            let mut status = HostStatus {
+                trust: Trust::from_name(table.text("trust", at)),
+                received_wall_ns: last_ns,
+                ..HostStatus::default()
+            };
+            status.last.wall_ns = last_ns;
+            status.info.hostname = table.text("hostname", at).into();
+            let id = table.text("id", at).parse().map(|id| status.info.host = id);
+            Some(id.map(|()| status))
+        });
+        let hosts = hosts.collect::<Result<_, ParseIdError>>();
+        hosts.map_err(|error| self.not_a_receiver(STORED, &error))
+    }
+
+    fn not_a_receiver(&self, path: &str, error: &dyn std::error::Error) -> ClientError {
+        ClientError::NotAReceiver { url: format!("{}{path}", self.base), reason: error.to_string() }
     }
 
     /// The hosts as a file, as the page's download.
@@ -200,28 +226,6 @@ impl Client {
             url: format!("{}{path}", self.base),
             reason: "an empty answer".to_owned(),
         })
-    }
-
-    /// The host of this id or name, or the only one whose name begins so.
-    pub fn find(&self, wanted: &str) -> Result<HostStatus, ClientError> {
-        let hosts = self.hosts()?;
-        let found = meant_by(wanted, &hosts);
-        let wanted = wanted.to_owned();
-        match found.as_slice() {
-            [one] => Ok((*one).clone()),
-            [] => {
-                let names: Vec<String> =
-                    hosts.iter().map(|host| escape(&host.info.hostname).to_string()).collect();
-                let known = if names.is_empty() { "none yet".to_owned() } else { names.join(", ") };
-                Err(ClientError::UnknownHost { url: self.base.clone(), wanted, known })
-            }
-            several => {
-                let named =
-                    |host: &&HostStatus| format!("{} ({})", escape(&host.info.hostname), host.info.host);
-                let known: Vec<String> = several.iter().map(named).collect();
-                Err(ClientError::AmbiguousHost { wanted, known: known.join(", ") })
-            }
-        }
     }
 
     fn interval(&self, path: &str) -> Result<Option<(u64, Interval)>, ClientError> {
@@ -260,16 +264,6 @@ fn without_tls(error: &ureq::Error) -> Option<String> {
     is_plain.then(|| "it answers without TLS: write http:// in place of https://".to_owned())
 }
 
-/// The hosts that a text means: by id or name, else those whose name begins so.
-fn meant_by<'h>(wanted: &str, hosts: &'h [HostStatus]) -> Vec<&'h HostStatus> {
-    let meant = HostRef::new(wanted, hosts.iter().map(|host| (&host.info, host.trust)));
-    let found: Vec<&HostStatus> = hosts.iter().filter(|host| meant.is(&host.info, host.trust)).collect();
-    if !found.is_empty() || wanted.is_empty() || matches!(meant, HostRef::Id(_)) {
-        return found;
-    }
-    hosts.iter().filter(|host| host.info.hostname.starts_with(wanted)).collect()
-}
-
 /// TLS with the one certificate that the user trusts: receivers make their own.
 fn tls_config(is_tls: bool, access: &AccessArgs) -> Result<TlsConfig, String> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -292,21 +286,6 @@ fn tls_config(is_tls: bool, access: &AccessArgs) -> Result<TlsConfig, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_host_is_meant_by_the_begin_of_its_name_if_no_other_name_begins_so() {
-        let host = |id: u8, name: &str| {
-            let mut status = HostStatus::default();
-            (status.info.host, status.info.hostname) = (HostId([id; 16]), name.into());
-            status
-        };
-        let hosts = [host(1, "device1@10.77.0.2"), host(2, "board5"), host(3, "board50"), host(4, "board6")];
-        let ids = |wanted: &str| -> Vec<u8> {
-            meant_by(wanted, &hosts).iter().map(|host| host.info.host.0[0]).collect()
-        };
-        assert_eq!((ids("device1"), ids("board5"), ids("board")), (vec![1], vec![2], vec![2, 3, 4]));
-        assert_eq!((ids(""), ids("x"), ids(&HostId([4; 16]).to_string())), (vec![], vec![], vec![4]));
-    }
 
     #[test]
     fn only_urls_of_receivers_are_taken() {

@@ -6,6 +6,7 @@
 //! input each.
 
 mod accuracy;
+mod api_table;
 mod audit;
 mod charts;
 pub mod cli;
@@ -21,6 +22,7 @@ mod hosts;
 mod import_log;
 mod json;
 mod key;
+pub mod known_hosts;
 mod ledger;
 mod login;
 mod man;

@@ -1,22 +1,24 @@
 //! `cpumon top`: screens or batch output of this machine, of a host of a receiver, or of recorded data.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
-use cpumon_model::{HostStatus, Trust};
+use cpumon_model::{HostStatus, Trust, escape};
 use cpumon_tui::{
-    BatchOptions, CommandLines, Feed, NoMoment, Options, RowOptions, SortColumn, TuiError, UserFilter,
-    find_moment,
+    BatchOptions, CommandLines, Feed, Options, RowOptions, SortColumn, TuiError, UserFilter, ago, find_moment,
 };
 
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
 use crate::exit::{Outcome, Usage};
 use crate::feeds::{LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
+use crate::known_hosts::KnownHosts;
 use crate::paths::{explain, store_for_reading};
 use crate::screen;
 use crate::signals::Signals;
@@ -33,7 +35,10 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     }
     let rows = rows(args)?;
     let signals = Signals::install()?;
-    let mut feed = feed(args)?;
+    let mut feed = match feed(args) {
+        Err(error) if error.is::<Silent>() => return Ok(missing(&error)),
+        feed => feed?,
+    };
     if args.batch {
         return batch(args, rows, &signals, &mut *feed);
     }
@@ -180,11 +185,8 @@ fn check_which_host(hosts: &[HostStatus]) -> Result<(), Usage> {
     if hosts.len() <= 1 || hosts.iter().any(|host| host.trust == Trust::Local) {
         return Ok(());
     }
-    let names: Vec<String> = hosts
-        .iter()
-        .take(MAX_NAMED)
-        .map(|host| cpumon_model::escape(&host.info.hostname).to_string())
-        .collect();
+    let names: Vec<String> =
+        hosts.iter().take(MAX_NAMED).map(|host| escape(&host.info.hostname).to_string()).collect();
     let more = if hosts.len() > MAX_NAMED { ", …" } else { "" };
     Err(Usage(format!(
         "the store has no data of this machine, but of others: {}{more}; choose one with --host",
@@ -203,8 +205,16 @@ fn stored(path: &Path, host: Option<&str>, note: &str) -> anyhow::Result<Box<dyn
 /// The receiver; if none answers at the default address, its store.
 fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + Send>> {
     let client = Client::new(args.url.as_deref().unwrap_or(HTTP_URL), &args.access).map_err(Usage)?;
-    match client.find(name) {
-        Ok(host) => Ok(Box::new(RemoteFeed::start(client, host.info.host)?)),
+    let found = KnownHosts::read(&client).and_then(|known| {
+        let host = known.find(&client, name)?;
+        Ok((host, known))
+    });
+    match found {
+        // The screens show its last interval, and since when there is nothing newer.
+        Ok((host, known)) if args.batch && args.at.is_none() && known.is_silent(&host) => {
+            Err(Silent::new(args, &host, known.age(&host)).into())
+        }
+        Ok((host, _)) => Ok(Box::new(RemoteFeed::start(client, host.info.host)?)),
         // A receiver that the user named must not be replaced by another source.
         Err(error @ ClientError::Unreachable { .. }) if args.url.is_none() => {
             let path = store_for_reading(None);
@@ -222,8 +232,31 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
     }
 }
 
+/// A host that no longer reports, of which batch mode has nothing new to print.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Silent(String);
+
+impl Silent {
+    fn new(args: &TopArgs, host: &HostStatus, age: Duration) -> Self {
+        let name = &*host.info.hostname;
+        let is_plain = !name.is_empty()
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '@' | '-'));
+        let word =
+            if is_plain && !name.starts_with('-') { name.to_owned() } else { host.info.host.to_string() };
+        let url = args.url.as_ref().map_or_else(String::new, |url| format!(" --url {}", escape(url)));
+        Self(format!(
+            "{} does not report: its last data came {} ago, at {}; to see it: cpumon top{url} --host {word} --at {}",
+            escape(name),
+            ago(age.as_secs()),
+            when::show(host.received_wall_ns),
+            when::show_utc(host.last.wall_ns)
+        ))
+    }
+}
+
 /// Says what is missing, and where the nearest data is.
-fn missing(nothing: &NoMoment) -> Outcome {
+fn missing(nothing: &dyn Display) -> Outcome {
     // Standard error may be closed; the exit code still reports missing data.
     let _ = writeln!(io::stderr(), "cpumon: {nothing}");
     Outcome::DataMissing

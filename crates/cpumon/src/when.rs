@@ -224,6 +224,15 @@ pub fn show(wall_ns: i64) -> String {
     show_in(wall_ns, TimeZone::system())
 }
 
+/// A moment in UTC, to the second, as the command line takes it: `2026-11-20T14:05:30Z`.
+#[must_use]
+pub fn show_utc(wall_ns: i64) -> String {
+    match Timestamp::from_nanosecond(i128::from(wall_ns)) {
+        Ok(stamp) => stamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
+        Err(_) => format!("{wall_ns} ns"),
+    }
+}
+
 /// A moment on this machine's clock, to the second, for tables: `14:05:30`, or `2026-11-20 14:05:30` with its day.
 #[must_use]
 pub fn show_clock(wall_ns: i64, with_day: bool) -> String {

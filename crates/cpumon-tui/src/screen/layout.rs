@@ -109,7 +109,11 @@ impl App {
     fn draw_waiting(&self, area: Rect, frame: &mut Frame<'_>) {
         let text = match (self.hosts.len(), self.status()) {
             (_, Some(status)) => {
-                format!("waiting for data from {}", safe(&status.info.hostname))
+                let name = safe(&status.info.hostname);
+                match status.received_wall_ns {
+                    0 => format!("waiting for data from {name}"),
+                    last_ns => format!("{name} last reported {}: waiting", self.time_text(last_ns)),
+                }
             }
             (0, None) => "waiting: no host has reported yet".to_string(),
             (count, None) => format!("{count} hosts report: press h to choose one"),

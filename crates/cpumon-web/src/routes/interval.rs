@@ -78,7 +78,12 @@ pub(super) async fn interval(
     Asked(which): Asked<Which>,
 ) -> Result<Response, Problem> {
     let request = which.request()?;
-    let id = app.live.find(&host)?;
+    let id = match (app.live.find(&host), &request) {
+        (Ok(id), _) => id,
+        // It may be one that does not report now.
+        (Err(_), Request::Past(_)) => app.past.ask(move |past| past.find(&host)).await?.info.host,
+        (Err(error), _) => return Err(error.into()),
+    };
     let nothing = || {
         Problem::new(StatusCode::NOT_FOUND, "No data is stored of this host at that time.")
             .how("/api/v1/stored has the first and the last moment that are stored of each host.")

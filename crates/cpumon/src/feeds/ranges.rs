@@ -1,6 +1,5 @@
 //! Reports of a range for the screens: from a store, or from a receiver's API.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use cpumon_model::{Delta, Fields, HostId, WaitReason};
@@ -14,6 +13,7 @@ use cpumon_tui::{FeedError, GroupBy, RangeReport, ReportRequest};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::api_table::ApiTable;
 use crate::client::{Client, ClientError};
 use crate::report::for_screen;
 use crate::when;
@@ -71,14 +71,8 @@ struct Answer {
     t_ms: Vec<f64>,
     width_ns: i64,
     covered_ns: Vec<i64>,
-    rows: Rows,
+    rows: ApiTable,
     points: Vec<Vec<Option<i64>>>,
-}
-
-#[derive(Deserialize)]
-struct Rows {
-    rows: usize,
-    columns: HashMap<String, Value>,
 }
 
 /// The report of a host of a receiver.
@@ -113,7 +107,7 @@ fn read(host: HostId, name: &str, query: ReportQuery, answer: &Answer) -> Report
     #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 saturates")]
     let begin_ns = answer.t_ms.iter().map(|ms| (ms * 1e6) as i64).collect();
     // As its rows name it: the list of hosts lacks those that only the store has.
-    let name = cell(answer, "host", 0).and_then(Value::as_str).unwrap_or(name);
+    let name = answer.rows.cell("host", 0).and_then(Value::as_str).unwrap_or(name);
     let part = HostPart {
         host,
         name: name.into(),
@@ -143,26 +137,13 @@ fn read(host: HostId, name: &str, query: ReportQuery, answer: &Answer) -> Report
     }
 }
 
-/// A cell: columns are lists, one value for all rows, or values by index; those without data are absent.
-fn cell<'a>(answer: &'a Answer, name: &str, at: usize) -> Option<&'a Value> {
-    let found = match answer.rows.columns.get(name)? {
-        Value::Array(each) => each.get(at)?,
-        Value::Object(coded) => {
-            let index = usize::try_from(coded.get("index")?.get(at)?.as_u64()?).ok()?;
-            coded.get("values")?.get(index)?
-        }
-        all => all,
-    };
-    (!found.is_null()).then_some(found)
-}
-
 fn row(answer: &Answer, at: usize) -> ReportRow {
-    let text = |name| cell(answer, name, at).and_then(Value::as_str);
+    let text = |name| answer.rows.cell(name, at).and_then(Value::as_str);
     // Moments are text.
     let int = |name| {
-        cell(answer, name, at).and_then(|value| value.as_i64().or_else(|| value.as_str()?.parse().ok()))
+        answer.rows.cell(name, at).and_then(|value| value.as_i64().or_else(|| value.as_str()?.parse().ok()))
     };
-    let real = |name| cell(answer, name, at).and_then(Value::as_f64);
+    let real = |name| answer.rows.cell(name, at).and_then(Value::as_f64);
     let mut fields = Fields::empty();
     let mut known = |name, field: Fields| int(name).inspect(|_| fields |= field).unwrap_or(0);
     let delta = Delta {

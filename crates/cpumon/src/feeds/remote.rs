@@ -8,16 +8,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_query::Seek;
 use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, Subject};
 
 use super::{Shared, points, ranges};
 use crate::client::{Client, ClientError};
+use crate::known_hosts::KnownHosts;
 
 /// Most intervals that wait for the screens.
 const MAX_WAITING: usize = 64;
 /// Time between two requests for the list of hosts.
 const HOSTS_EVERY: Duration = Duration::from_secs(2);
-/// Pause after a failed request.
+/// The API's moments of what is stored are rounded to less than that.
+const NEAR_NS: i64 = 1_000_000;
+/// Pause after a failed request, and between two questions whether a silent host reports again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The client and what its thread shares with the screens. The thread ends within one long poll after the feed is dropped.
@@ -30,9 +34,10 @@ pub struct RemoteFeed {
 #[derive(Debug, Default)]
 struct Inner {
     selected: HostId,
-    hosts: Vec<HostStatus>,
+    known: KnownHosts,
     waiting: VecDeque<Arc<Interval>>,
-    arrived: Option<Instant>,
+    /// When the newest interval arrived here, and its age then: of a silent host it is an old one.
+    arrived: Option<(Instant, Duration)>,
     error: Option<String>,
 }
 
@@ -42,65 +47,108 @@ impl RemoteFeed {
         let shared = Arc::new(Shared::<Inner>::default());
         {
             // The first request is made here, so that its error ends the command before a screen opens.
-            let hosts = client.hosts()?;
+            let known = KnownHosts::read(&client)?;
             let mut inner = shared.lock();
-            (inner.selected, inner.hosts) = (host, hosts);
+            (inner.selected, inner.known) = (host, known);
         }
-        let (for_thread, asking) = (Arc::clone(&shared), client.clone());
+        let mut asker = Asker {
+            client: client.clone(),
+            shared: Arc::clone(&shared),
+            host,
+            after: 0,
+            has_shown_stored: false,
+            next_hosts: Instant::now(),
+        };
         std::thread::Builder::new()
             .name("ask".to_owned())
-            .spawn(move || ask(&asking, &for_thread))
+            .spawn(move || asker.run())
             .context("cannot start the request thread")?;
         Ok(Self { client, shared })
     }
 }
 
-fn ask(client: &Client, shared: &Shared<Inner>) {
-    let (mut host, mut after) = (shared.lock().selected, 0);
-    let mut next_hosts = Instant::now();
-    while !shared.stop.load(Ordering::Relaxed) {
-        let selected = shared.lock().selected;
-        // The newest interval of the other host may have a lower number, and it is wanted at once.
-        if selected != host {
-            (host, after) = (selected, 0);
-        }
-        if let Err(error) = ask_once(client, shared, host, &mut after, &mut next_hosts) {
-            shared.lock().error = Some(error.to_string());
-            // The receiver may have been restarted: its serial numbers start at 1 again.
-            after = 0;
-            std::thread::sleep(RETRY_AFTER);
-        }
-    }
+/// Asks for the intervals of the selected host until the feed is dropped.
+struct Asker {
+    client: Client,
+    shared: Arc<Shared<Inner>>,
+    host: HostId,
+    /// Serial number of the newest interval that is known; 0: none.
+    after: u64,
+    /// The end of what is stored was shown, because the host does not report.
+    has_shown_stored: bool,
+    next_hosts: Instant,
 }
 
-fn ask_once(
-    client: &Client,
-    shared: &Shared<Inner>,
-    host: HostId,
-    after: &mut u64,
-    next_hosts: &mut Instant,
-) -> Result<(), ClientError> {
-    if Instant::now() >= *next_hosts {
-        let hosts = client.hosts()?;
-        shared.lock().hosts = hosts;
-        *next_hosts = Instant::now() + HOSTS_EVERY;
-    }
-    let newer = client.newer(host, *after)?;
-    let mut inner = shared.lock();
-    inner.error = None;
-    let Some((serial, interval)) = newer else {
-        return Ok(());
-    };
-    *after = serial;
-    // The user may have chosen another host while this request waited.
-    if inner.selected == host {
-        inner.arrived = Some(Instant::now());
-        inner.waiting.push_back(Arc::new(interval));
-        while inner.waiting.len() > MAX_WAITING {
-            inner.waiting.pop_front();
+impl Asker {
+    fn run(&mut self) {
+        while !self.shared.stop.load(Ordering::Relaxed) {
+            let selected = self.shared.lock().selected;
+            // The newest interval of the other host may have a lower number, and it is wanted at once.
+            if selected != self.host {
+                (self.host, self.after, self.has_shown_stored) = (selected, 0, false);
+            }
+            if let Err(error) = self.ask() {
+                self.shared.lock().error = Some(error.to_string());
+                // The receiver may have been restarted: its serial numbers start at 1 again.
+                (self.after, self.next_hosts) = (0, Instant::now());
+                std::thread::sleep(RETRY_AFTER);
+            }
         }
     }
-    Ok(())
+
+    fn ask(&mut self) -> Result<(), ClientError> {
+        if Instant::now() >= self.next_hosts {
+            let known = self.shared.lock().known.clone().again(&self.client)?;
+            self.shared.lock().known = known;
+            self.next_hosts = Instant::now() + HOSTS_EVERY;
+        }
+        let (status, is_reporting) = {
+            let known = &self.shared.lock().known;
+            (known.all().find(|known| known.info.host == self.host).cloned(), known.is_reporting(self.host))
+        };
+        match status {
+            Some(status) if !is_reporting => self.ask_stored(&status),
+            status => self.ask_newer(status.as_ref()),
+        }
+    }
+
+    /// There is nothing to wait for but that it reports again.
+    fn ask_stored(&mut self, status: &HostStatus) -> Result<(), ClientError> {
+        let last = if self.has_shown_stored {
+            None
+        } else {
+            self.client.seek(self.host, Seek::Before(status.last.wall_ns.saturating_add(NEAR_NS)))?
+        };
+        (self.after, self.has_shown_stored) = (0, true);
+        self.arrive(last, Some(status));
+        std::thread::sleep(RETRY_AFTER);
+        Ok(())
+    }
+
+    fn ask_newer(&mut self, status: Option<&HostStatus>) -> Result<(), ClientError> {
+        let newer = self.client.newer(self.host, self.after)?;
+        // The first one may have arrived at the receiver long ago.
+        let status = status.filter(|_| self.after == 0);
+        self.after = newer.as_ref().map_or(self.after, |(serial, _)| *serial);
+        self.arrive(newer.map(|(_, interval)| interval), status);
+        Ok(())
+    }
+
+    /// Hands an answer over. `status`: of the host whose newest interval is as old as it says.
+    fn arrive(&self, interval: Option<Interval>, status: Option<&HostStatus>) {
+        let mut inner = self.shared.lock();
+        inner.error = None;
+        let Some(interval) = interval else { return };
+        let age = status.map_or(Duration::ZERO, |status| inner.known.age(status));
+        // The user may have chosen another host while this request waited.
+        if inner.selected == self.host {
+            inner.arrived = Some((Instant::now(), age));
+            inner.waiting.push_back(Arc::new(interval));
+            while inner.waiting.len() > MAX_WAITING {
+                inner.waiting.pop_front();
+            }
+        }
+    }
 }
 
 impl Drop for RemoteFeed {
@@ -115,7 +163,7 @@ impl Feed for RemoteFeed {
     }
 
     fn hosts(&self) -> Vec<HostStatus> {
-        self.shared.lock().hosts.clone()
+        self.shared.lock().known.all().cloned().collect()
     }
 
     fn host(&self) -> Option<HostId> {
@@ -124,7 +172,7 @@ impl Feed for RemoteFeed {
 
     fn select(&mut self, host: HostId) -> Result<(), FeedError> {
         let mut inner = self.shared.lock();
-        if !inner.hosts.iter().any(|known| known.info.host == host) {
+        if !inner.known.all().any(|known| known.info.host == host) {
             return Err(FeedError(format!("the receiver knows no host {host}")));
         }
         inner.selected = host;
@@ -142,7 +190,7 @@ impl Feed for RemoteFeed {
     }
 
     fn age(&self) -> Option<Duration> {
-        self.shared.lock().arrived.map(|arrived| arrived.elapsed())
+        self.shared.lock().arrived.map(|(arrived, age)| arrived.elapsed().saturating_add(age))
     }
 
     fn seek(&mut self, to: cpumon_tui::Seek) -> Result<Option<Arc<Interval>>, FeedError> {
@@ -160,7 +208,7 @@ impl Feed for RemoteFeed {
     fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
         let (host, name) = {
             let inner = self.shared.lock();
-            let found = inner.hosts.iter().find(|known| known.info.host == inner.selected);
+            let found = inner.known.all().find(|known| known.info.host == inner.selected);
             (inner.selected, found.map_or_else(String::new, |known| known.info.hostname.to_string()))
         };
         ranges::of_receiver(&self.client, host, &name, request)

@@ -18,6 +18,7 @@ use crate::cli::{Format, LedgerArgs};
 use crate::client::Client;
 use crate::damage;
 use crate::exit::{Outcome, Usage};
+use crate::known_hosts::KnownHosts;
 use crate::paths::explain;
 use crate::records::JsonArray;
 use crate::signals::Signals;
@@ -78,13 +79,18 @@ fn received(
     /// Long polls without an answer before the host counts as silent.
     const PATIENCE: u32 = 2;
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
-    let host = client.find(wanted)?;
+    let known = KnownHosts::read(&client)?;
+    let host = known.find(&client, wanted)?;
     let signals = Signals::install()?;
     let mut sum = LedgerSum::new(&host.info.hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
     // What ended before now is not asked for.
-    let mut last = client.newer(host.info.host, 0)?.map_or(0, |(serial, _)| serial);
-    let (mut missed, mut silent, mut sequence) = (0_u64, 0, None);
+    let (mut last, mut missed, mut silent, mut sequence) = (0, 0_u64, 0, None);
+    if known.is_reporting(host.info.host) {
+        last = client.newer(host.info.host, 0)?.map_or(0, |(serial, _)| serial);
+    } else {
+        silent = PATIENCE;
+    }
     while left_ns > 0 && silent < PATIENCE && !signals.stop().load(Ordering::Relaxed) {
         let Some((serial, interval)) = client.newer(host.info.host, last)? else {
             silent += 1;

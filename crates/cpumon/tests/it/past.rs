@@ -7,7 +7,8 @@ use cpumon_model::{
 };
 use cpumon_store::{StoreOptions, Writer};
 
-use crate::support::{ok, run, text};
+use crate::support::{Serve, cpumon, ok, run, text};
+use crate::terminal::Tmux;
 
 const SECOND_NS: i64 = 1_000_000_000;
 /// Some time in the past.
@@ -110,6 +111,40 @@ fn a_moment_without_a_host_is_of_this_machine() {
     let output = run(&["top", "--store", others.to_str().unwrap(), "--at", &at(10), "-b"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("of others: board5, web; choose one with --host"));
+}
+
+/// The receiver "had no host" of this name, though the page listed it.
+#[test]
+fn a_host_that_no_longer_reports_says_when_it_last_did_and_shows_its_history() {
+    let work = tempfile::tempdir().unwrap();
+    let path = work.path().join("s.db");
+    store(&path, &[(1, "board5", Trust::Authenticated), (3, "a web; rm", Trust::Unauthenticated)]);
+    let serve = Serve::start_with(cpumon(), &path, &["--no-agent", "--retain-days", "0"]);
+    let id = HostId([3; 16]).to_string();
+    for (name, shown, word) in [("board", "board5", "board5"), ("a web", "a web; rm", &id)] {
+        let output = run(&["top", "-b", "-n", "1", "--host", name, "--url", &serve.url]);
+        let error = text(&output.stderr);
+        assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(3), ""), "{error}");
+        let begin = format!("cpumon: {shown} does not report: its last data came ");
+        assert!(error.starts_with(&begin) && error.contains(" d ago, at 2025-06-15 15:07:40"), "{error}");
+        let command = error.trim_end().split("to see it: cpumon ").nth(1).unwrap();
+        assert_eq!(command, format!("top --url {} --host {word} --at 2025-06-15T15:07:40Z", serve.url));
+        let words: Vec<&str> = command.split(' ').chain(["-b"]).collect();
+        assert!(ok(&words).contains("burner"), "what it offers works");
+    }
+    let unknown = run(&["top", "-b", "--host", "nowhere", "--url", &serve.url]);
+    let error = text(&unknown.stderr);
+    assert!(unknown.status.code() == Some(1) && error.contains("its hosts: a web; rm, board5"), "{error}");
+    let program = env!("CARGO_BIN_EXE_cpumon");
+    if let Some(tmux) = Tmux::start(&format!("TZ=UTC {program} top --host board5 --url {}", serve.url)) {
+        let is_last = |screen: &str| screen.contains("NO DATA since") && screen.contains("15:07:40");
+        let screen = tmux.wait_for("its last interval", is_last);
+        assert!(screen.contains("board5") && screen.contains("burner"), "{screen}");
+        tmux.keys(&["["]);
+        let past = tmux.wait_for("the one before", |screen| screen.contains("15:07:39"));
+        assert!(past.contains("PAST") && past.contains("burner"), "{past}");
+    }
+    serve.stop();
 }
 
 #[test]
