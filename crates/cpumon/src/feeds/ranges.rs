@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use cpumon_model::{Delta, Fields, HostId, WaitReason};
+use cpumon_model::{CpuLimit, Delta, Fields, GroupLimits, HostId, Pressure, Throttle, WaitReason};
 use cpumon_query::QueryError;
 use cpumon_query::history::{BucketTimes, History};
 use cpumon_query::report::{
@@ -183,8 +183,30 @@ fn row(answer: &Answer, at: usize) -> ReportRow {
         used_ns: answer.used_ns,
         fields,
         before: None,
-        limits: None,
+        limits: limits(answer, at),
     }
+}
+
+/// What limits the control groups of a row; `None`: not known, or rows of another kind.
+fn limits(answer: &Answer, at: usize) -> Option<GroupLimits> {
+    let count = |name| answer.rows.cell(name, at).and_then(Value::as_u64);
+    let cpus = answer.rows.cell("cpu_limit", at).and_then(Value::as_f64);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float outside of u64 saturates"
+    )]
+    let limit = cpus.map(|cpus| CpuLimit::Millionths((cpus * 1e6).round() as u64));
+    let throttle = count("periods").zip(count("throttled_periods")).zip(count("throttled_ns"));
+    let throttle = throttle.map(|((periods, throttled_periods), throttled_ns)| Throttle {
+        periods,
+        throttled_periods,
+        throttled_ns,
+    });
+    let pressure = count("pressure_some_ns").map(|some_ns| Pressure { some_ns, full_ns: 0 });
+    // The API does not set no limit and one that is not known apart: neither has a number.
+    let is_known = limit.is_some() || throttle.is_some() || pressure.is_some();
+    is_known.then(|| GroupLimits { limit: limit.unwrap_or(CpuLimit::Unlimited), throttle, pressure })
 }
 
 /// The wait reason of this name.

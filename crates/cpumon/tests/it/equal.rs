@@ -9,8 +9,9 @@ use cpumon::cli::AccessArgs;
 use cpumon::client::Client;
 use cpumon::feeds::{RemoteFeed, StoreFeed};
 use cpumon_model::{
-    BootId, Delta, Fields, HostId, HostInfo, Interval, Ledger, Life, Moment, ProcessInfo, ProcessInterval,
-    ProcessKey, SourceKind, ThreadInterval, ThreadKey, Trust,
+    BootId, CgroupInterval, CpuLimit, Delta, Fields, HostId, HostInfo, Interval, Ledger, Life, Moment,
+    Pressure, ProcessInfo, ProcessInterval, ProcessKey, SourceKind, ThreadInterval, ThreadKey, Throttle,
+    Trust,
 };
 use cpumon_store::{StoreOptions, Writer};
 use cpumon_tui::{Feed, GroupBy, ReportRequest, ReportSort};
@@ -26,6 +27,8 @@ const LENGTH_NS: i64 = 37 * SECOND_NS;
 /// 18.5 hours.
 const COUNT: i64 = 1_800;
 const PAIRS: i64 = 20;
+const WEB_CGROUP: &str = "/system.slice/web.service";
+const DB_CGROUP: &str = "/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// Yesterday, because a receiver deletes old sums: some minutes after an hour's begin.
 fn begin_ns() -> i64 {
@@ -69,6 +72,18 @@ fn interval(at: i64, infos: &[Arc<ProcessInfo>]) -> Interval {
         boot_ns: (at * LENGTH_NS).unsigned_abs(),
         wall_ns: begin_ns() + at * LENGTH_NS,
     };
+    let limited = |path: &str, parts: u64, salt: i64| {
+        let part = |most: i64| (mixed(at * 7 + salt) % most).unsigned_abs();
+        let throttle = Throttle { periods: 370, throttled_periods: part(370), throttled_ns: part(LENGTH_NS) };
+        CgroupInterval {
+            path: path.into(),
+            limit: CpuLimit::Millionths(parts),
+            limiter_bytes: u16::try_from(path.len()).unwrap(),
+            throttle: Some(throttle),
+            pressure: Some(Pressure { some_ns: part(LENGTH_NS / 2), full_ns: 0 }),
+            ..CgroupInterval::default()
+        }
+    };
     let is_there = |number: &u32| mixed(at * 31 + i64::from(*number)) % 5 > 0;
     let processes: Vec<_> = (0..6).filter(is_there).map(|number| process(at, number, infos)).collect();
     let thread = |row: &ProcessInterval| ThreadInterval {
@@ -84,7 +99,13 @@ fn interval(at: i64, infos: &[Arc<ProcessInfo>]) -> Interval {
         boot: BootId([8; 16]),
         sequence: at.unsigned_abs(),
         source: SourceKind::Bpf,
-        fields: Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::RUN_DELAY | Fields::SWITCHES,
+        fields: Fields::USER
+            | Fields::SYSTEM
+            | Fields::RUN
+            | Fields::RUN_DELAY
+            | Fields::SWITCHES
+            | Fields::CGROUPS,
+        cgroups: vec![limited(WEB_CGROUP, 1_250_000, 1), limited(DB_CGROUP, 333_333, 2)],
         begin: moment(at - 1),
         end: moment(at),
         threads: processes.iter().map(thread).collect(),
@@ -99,15 +120,15 @@ fn interval(at: i64, infos: &[Arc<ProcessInfo>]) -> Interval {
 }
 
 fn store(path: &Path) {
-    let info = |name: &str, uid: u32, container: &str| {
-        let (name, container) = (name.into(), container.into());
-        Arc::new(ProcessInfo { name, uid, container, ..ProcessInfo::default() })
+    let info = |name: &str, uid: u32, cgroup: &str, container: &str| {
+        let (name, cgroup, container) = (name.into(), cgroup.into(), container.into());
+        Arc::new(ProcessInfo { name, uid, cgroup, container, ..ProcessInfo::default() })
     };
     let infos = [
-        info("web", 33, "web.service"),
-        info("db", 70, "0123456789ab"),
-        info("'; DROP TABLE--", 0, ""),
-        info("web", 34, "web.service"),
+        info("web", 33, WEB_CGROUP, "web.service"),
+        info("db", 70, DB_CGROUP, "0123456789ab"),
+        info("'; DROP TABLE--", 0, "/", ""),
+        info("web", 34, WEB_CGROUP, "web.service"),
     ];
     let host = HostInfo { host: HostId([7; 16]), hostname: "equal".into(), ..HostInfo::default() };
     let options = StoreOptions { max_age: None, ..StoreOptions::default() };
@@ -201,6 +222,7 @@ fn sql(store: &str, [since_ns, until_ns]: [i64; 2], by: &str) -> Figures {
 fn same_on_screen(feed: &mut dyn Feed, path: &Path, [since_ns, until_ns]: [i64; 2], by: &str) {
     let (by, word) = match by {
         "user" => (GroupBy::User, "user"),
+        "service" => (GroupBy::Service, "service"),
         "container" => (GroupBy::Container, "container"),
         _ => (GroupBy::Program, "program"),
     };
@@ -209,6 +231,11 @@ fn same_on_screen(feed: &mut dyn Feed, path: &Path, [since_ns, until_ns]: [i64; 
     let [since, until] = [since_ns, until_ns].map(|ns| ns.to_string());
     let (_, table) = printed(path, &["--since", &since, "--until", &until, "--by", word]);
     assert_eq!(cells(&made), table, "{word} {since} {until}: terminal");
+    let has_limits = matches!(by, GroupBy::Service | GroupBy::Container);
+    for title in ["LIMIT", "THROTTLED s", "PRESSURE s"] {
+        let is_shown = made.columns.iter().any(|column| column.title == title);
+        assert_eq!(is_shown, has_limits, "{word} {since} {until}: {title}");
+    }
 }
 
 #[test]
@@ -227,6 +254,7 @@ fn every_frontend_has_the_same_figures_for_any_range_and_group() {
         let (range, by) = pair(seed);
         for feed in &mut feeds {
             same_on_screen(&mut **feed, &path, range, by);
+            same_on_screen(&mut **feed, &path, range, "service");
         }
         let [since, until] = range.map(|ns| ns.to_string());
         let what = format!("{by} {range:?}");
