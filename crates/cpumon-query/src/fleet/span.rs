@@ -121,7 +121,7 @@ impl Building {
         self.buckets.cover(span, &mut self.shares);
         let capacity_ns = span.interval.ledger.capacity_ns as f64;
         let Some(busy) = busy_of(span) else { return };
-        let highest = span.max_busy_ppm.map_or(busy, |ppm| ppm as f64 / 1e6);
+        let highest = highest_of(span.max_busy_ppm, busy);
         for Share { at, part } in &self.shares {
             self.busy.add(*at, busy * capacity_ns * part);
             self.capacity.add(*at, capacity_ns * part);
@@ -168,6 +168,12 @@ fn busy_of(span: &Segment<'_>) -> Option<f64> {
     let ledger = &span.interval.ledger;
     let idle_ns = ledger.idle_ns.saturating_add(ledger.steal_ns);
     (ledger.capacity_ns > 0).then(|| (1.0 - idle_ns as f64 / ledger.capacity_ns as f64).clamp(0.0, 1.0))
+}
+
+/// The highest share of a single interval: of sums, what tasks and interrupts had in it. The kernel counts run time in steps of a tick,
+/// so one interval may have more of it than its CPUs had time; and time that no task has is in the mean only.
+fn highest_of(max_busy_ppm: Option<i64>, mean: f64) -> f64 {
+    max_busy_ppm.map_or(mean, |ppm| (ppm as f64 / 1e6).min(1.0).max(mean))
 }
 
 /// What was read of a host, and from what.
@@ -245,7 +251,69 @@ pub fn span(history: &History, query: &SpanQuery) -> Result<FleetSpan, QueryErro
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::{Fields, HostId, HostInfo, Interval, Ledger, Moment, Trust};
+    use cpumon_store::{StoreOptions, Writer};
+
     use super::*;
+
+    /// Two hours of intervals of 10 s: half the time is idle, a tenth is of tasks, in one interval 1.2 of it.
+    fn store(path: &std::path::Path) {
+        const CAPACITY_NS: i64 = 20 * SECOND_NS;
+        let options = StoreOptions { max_age: None, ..StoreOptions::default() };
+        let mut writer = Writer::open(path, &options).unwrap();
+        let host = HostInfo { host: HostId([5; 16]), hostname: "h".into(), ..HostInfo::default() };
+        for nth in 1..=720_i64 {
+            let moment = |nth: i64| Moment {
+                mono_ns: (nth * 10 * SECOND_NS).unsigned_abs(),
+                boot_ns: (nth * 10 * SECOND_NS).unsigned_abs(),
+                wall_ns: HOUR_NS * 480_000 + nth * 10 * SECOND_NS,
+            };
+            let (threads_ns, idle_ns) = match nth {
+                100 => (CAPACITY_NS / 5 * 6, 0),
+                _ => (CAPACITY_NS / 10, CAPACITY_NS / 2),
+            };
+            let interval = Interval {
+                host: host.host,
+                sequence: nth.unsigned_abs(),
+                fields: Fields::RUN,
+                begin: moment(nth - 1),
+                end: moment(nth),
+                cpus: vec![cpumon_model::CpuInterval::default(); 2],
+                ledger: Ledger { capacity_ns: CAPACITY_NS, threads_ns, idle_ns, ..Ledger::default() },
+                ..Interval::default()
+            };
+            writer.put(&host, Trust::Local, None, &interval).unwrap();
+        }
+        writer.commit().unwrap();
+        writer.compact_host(host.host).unwrap();
+    }
+
+    #[test]
+    fn a_peak_of_sums_is_no_more_than_all_cpus_and_no_less_than_the_mean() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.db");
+        store(&path);
+        let history = History::of_store(&path).unwrap();
+        let since_ns = HOUR_NS * 480_000;
+        let query = SpanQuery {
+            range: PlotRange { since_ns, until_ns: since_ns + 2 * HOUR_NS, points: 2 },
+            search: String::new(),
+            sort: SpanOrder::Peak,
+            is_reverse: false,
+            page: Page { offset: 0, limit: 10 },
+        };
+        let found = span(&history, &query).unwrap();
+        assert_eq!(found.times.resolution, Some(Resolution::Hour), "read from sums");
+        let host = &found.hosts[0];
+        assert_eq!((host.peak_ratio, host.peak_ns), (Some(1.0), Some(since_ns)));
+        let mean = host.points[1].unwrap();
+        assert!(
+            (mean - 0.5).abs() < 1e-9 && host.peaks[1] == Some(mean),
+            "{:?} {:?}",
+            host.points,
+            host.peaks
+        );
+    }
 
     #[test]
     fn points_are_whole_minutes_or_hours_and_what_is_read_is_bounded() {
