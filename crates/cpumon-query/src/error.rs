@@ -92,6 +92,14 @@ pub enum QueryError {
     /// Intervals are asked for over more than two days.
     #[error("intervals are read of 48 hours at most, else sums")]
     FinestRangeTooLong,
+    /// Rows of a chart that are no groups of processes.
+    #[error("rows of the chart {view} are groups of processes: by {by} it has none")]
+    NoGroups {
+        /// The chart.
+        view: &'static str,
+        /// `thread` or `host`.
+        by: &'static str,
+    },
     /// Rows of a picture beyond the limit.
     #[error("rows={rows} is not between 1 and {most}")]
     RowCount {
@@ -148,6 +156,7 @@ impl QueryError {
                 | Self::ThreadRangeTooLong
                 | Self::CpuRangeTooLong
                 | Self::FinestRangeTooLong
+                | Self::NoGroups { .. }
                 | Self::RowCount { .. }
                 | Self::OffsetTooLarge { .. }
                 | Self::EmptySearch

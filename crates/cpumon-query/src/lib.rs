@@ -16,6 +16,7 @@ mod error;
 pub mod fleet;
 mod group;
 pub mod history;
+mod hosts;
 mod keys;
 pub mod ledger;
 mod live;

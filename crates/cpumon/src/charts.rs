@@ -15,6 +15,7 @@ use crate::cli::{ChartArgs, file_of};
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
+use crate::report::filter_of;
 
 /// The format of a file name's ending.
 fn form_of(path: Option<&Path>) -> Result<PictureForm, Usage> {
@@ -35,6 +36,7 @@ fn query(args: &ChartArgs) -> Result<ChartQuery, Usage> {
         processes: args.process.clone(),
         threads: args.thread.clone(),
         by: args.by,
+        filter: filter_of(args.filter.as_deref(), args.within.as_ref()),
         cells: args.cells,
         rows: args.rows,
         offset: args.offset,

@@ -7,16 +7,15 @@ use cpumon_model::HostStatus;
 
 use super::chart::{Body, Chart, Sparkline, Times};
 use super::fill::name_of;
-use super::find;
 use super::holes::holes;
 use super::host::{Of, column};
 use super::parts::points;
 use super::query::{ChartQuery, Order};
 use super::request::{check_finest, range_of, rows_of};
 use super::values::times;
-use crate::QueryError;
 use crate::history::{self, History, HostSeries, SeriesOptions};
 use crate::time::{Available, PlotRange, TimeRange, to_ms};
+use crate::{QueryError, hosts};
 
 /// Hosts of a picture unless the query has a number.
 const HOSTS: usize = 60;
@@ -164,7 +163,7 @@ fn notes(query: &ChartQuery, shown: usize, total: usize, without: &[String]) -> 
 /// Fills the chart of several hosts.
 pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, QueryError> {
     let limit = rows_of(query, HOSTS)?;
-    let hosts = find::hosts(history, &query.hosts)?;
+    let hosts = hosts::hosts(history, &query.hosts)?;
     let mut last_ns = None;
     // Without an end, the picture ends with the newest data of any host in it.
     if query.until_ns.is_none() {

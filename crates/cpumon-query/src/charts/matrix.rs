@@ -3,7 +3,7 @@
 use super::chart::{Body, Chart, HeatmapRow};
 use super::fill::Draft;
 use super::parts::points;
-use super::query::Cells;
+use super::query::{Cells, ChartQuery};
 use super::request::{ChartRequest, MAX_ROWS, rows_of};
 use super::values::{rates, scale, shares};
 use crate::QueryError;
@@ -57,9 +57,15 @@ fn numbered(row: &MatrixRow) -> String {
     format!("{} [{number}]", row.name)
 }
 
+/// What a row of the landscape is.
+pub(super) fn rows_by(query: &ChartQuery) -> Result<GroupBy, QueryError> {
+    let by = query.by();
+    by.group().ok_or(QueryError::NoGroups { view: query.view.name(), by: by.name() })
+}
+
 pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let limit = rows_of(request.query, LANDSCAPE_ROWS)?;
-    let by = request.query.by;
+    let by = rows_by(request.query)?;
     let what_rows = match by {
         GroupBy::Name | GroupBy::Program => "programs",
         GroupBy::Process => "processes",

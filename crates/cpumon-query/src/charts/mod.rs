@@ -4,7 +4,7 @@
 mod chart;
 mod cpus;
 mod fill;
-pub(crate) mod find;
+mod find;
 mod fleet;
 mod holes;
 mod host;
@@ -14,15 +14,16 @@ mod query;
 mod request;
 mod tasks;
 mod values;
+mod who;
 
 pub use chart::{Bar, BarPart, Body, Chart, HeatmapRow, Hole, Ink, Line, Sparkline, Stroke, Times};
-pub use parts::{CHARTS_JSON, DelayPart, Part, Points, delays, ledger, modes, points, states};
+pub use parts::{CHARTS_JSON, DelayPart, Part, Points, areas, delays, ledger, modes, points, states};
 pub use query::{Cells, ChartQuery, Order, Percent, View};
 pub use request::{MAX_FINEST_RANGE_NS, check_thread_range};
 
 use self::request::{ChartRequest, range_of, rows_of};
-use crate::QueryError;
 use crate::history::History;
+use crate::{QueryError, hosts, report};
 
 /// Fills the chart that a query asks for.
 pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError> {
@@ -33,6 +34,7 @@ pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError>
     let request = ChartRequest::new(history, &host, query)?;
     match query.view {
         View::Cpu => host::cpu(&request),
+        View::Who => who::who(&request),
         View::RunQueue => host::run_queue(&request),
         View::Tasks => tasks::tasks(&request),
         View::States => tasks::states(&request),
@@ -47,13 +49,15 @@ pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError>
 /// Refuses what [`chart`] refuses before it reads what happened: unknown hosts, ranges and rows that cannot be drawn.
 pub fn check(history: &History, query: &ChartQuery) -> Result<(), QueryError> {
     let host = match query.view {
-        View::Fleet => find::hosts(history, &query.hosts)?.first().cloned(),
+        View::Fleet => hosts::hosts(history, &query.hosts)?.first().cloned(),
         _ => Some(find::host(history, query)?),
     };
-    let available = host.map(|host| history.available(host.info.host)).transpose()?.flatten();
-    range_of(query, available.map(|known| known.last_ns))?;
+    let available = host.as_ref().map(|host| history.available(host.info.host)).transpose()?.flatten();
+    let range = range_of(query, available.map(|known| known.last_ns))?;
     match query.view {
-        View::Threads | View::Landscape | View::Fleet => rows_of(query, 1).map(drop),
+        View::Who => host.map_or(Ok(()), |host| report::check_range(history, &host, query.by(), range)),
+        View::Landscape => matrix::rows_by(query).and_then(|_| rows_of(query, 1)).map(drop),
+        View::Threads | View::Fleet => rows_of(query, 1).map(drop),
         _ => Ok(()),
     }
 }
@@ -64,7 +68,7 @@ pub fn is_awaited(history: &History, query: &ChartQuery) -> Result<bool, QueryEr
     // A range without an end ends with what the store has, so nothing of it is on its way.
     let Some(until_ns) = query.until_ns else { return Ok(false) };
     let hosts = if query.view == View::Fleet {
-        find::hosts(history, &query.hosts)?
+        hosts::hosts(history, &query.hosts)?
     } else {
         vec![find::host(history, query)?]
     };

@@ -31,6 +31,8 @@ pub struct DelayPart {
 pub struct Points {
     /// A host over time.
     pub history: usize,
+    /// A host over time, by who ran.
+    pub who: usize,
     /// A process over time.
     pub process: usize,
     /// Columns of a heatmap.
@@ -45,6 +47,7 @@ struct Parts {
     states: Vec<Part>,
     delays: Vec<DelayPart>,
     points: Points,
+    areas: usize,
 }
 
 /// Parts, points and colours of charts, as JSON. The colours are read by `cpumon-export`, which draws.
@@ -88,6 +91,12 @@ pub fn points() -> Points {
     parts().points
 }
 
+/// Groups with an area of their own where a host is drawn by who ran.
+#[must_use]
+pub fn areas() -> usize {
+    parts().areas
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,6 +107,7 @@ mod tests {
             assert!(!part.column.is_empty() && !part.label.is_empty(), "{part:?}");
         }
         assert_eq!((modes().len(), ledger().len(), states().len(), delays().len()), (6, 7, 4, 4));
-        assert_eq!(points(), Points { history: 700, process: 600, matrix: 240 });
+        assert_eq!(points(), Points { history: 700, who: 350, process: 600, matrix: 240 });
+        assert_eq!(areas(), 8);
     }
 }

@@ -1,11 +1,13 @@
 //! [`ChartQuery`]: which chart to fill, from words of a command line or a URL.
 
-use crate::{GroupBy, words};
+use crate::report::{ReportBy, ReportFilter};
+use crate::words;
 
 words! {
     /// Views of a chart.
     View, "chart",
     Cpu = "cpu": "The host's CPU time by mode, stacked",
+    Who = "who": "The groups that used the most CPU time, stacked: those of `cpumon report`",
     RunQueue = "run-queue": "Tasks running or ready",
     Tasks = "tasks": "Selected processes and threads, one line each",
     States = "states": "One process: user, system, ready, blocked, stacked",
@@ -52,8 +54,10 @@ pub struct ChartQuery {
     pub processes: Vec<String>,
     /// Threads: `TID-STARTNS`, or with `PID-STARTNS/` in front.
     pub threads: Vec<String>,
-    /// What a row of the landscape is.
-    pub by: GroupBy,
+    /// What a row of the landscape or an area of [`View::Who`] is; `None` is [`ChartQuery::by`]'s default.
+    pub by: Option<ReportBy>,
+    /// Which rows have areas in [`View::Who`]; all else is in the area of the others.
+    pub filter: ReportFilter,
     /// What the cells of a heatmap show.
     pub cells: Cells,
     /// Most rows of a heatmap or hosts of the fleet; `None` is 60, for threads 200.
@@ -83,7 +87,8 @@ impl ChartQuery {
             until_ns: None,
             processes: Vec::new(),
             threads: Vec::new(),
-            by: GroupBy::Name,
+            by: None,
+            filter: ReportFilter::default(),
             cells: Cells::Mean,
             rows: None,
             offset: 0,
@@ -93,5 +98,11 @@ impl ChartQuery {
             is_finest: false,
             percent: Percent::Cpu,
         }
+    }
+
+    /// The grouping: a landscape's rows are names, the areas of [`View::Who`] are programs, as the page shows them.
+    #[must_use]
+    pub fn by(&self) -> ReportBy {
+        self.by.unwrap_or(if self.view == View::Who { ReportBy::Program } else { ReportBy::Name })
     }
 }

@@ -45,8 +45,8 @@ use self::read::Whole;
 use self::row::GroupPlace;
 use self::zoom::Zoom;
 use crate::QueryError;
-use crate::charts::find::{hosts as named_hosts, only_host};
 use crate::history::History;
+use crate::hosts::{hosts as named_hosts, only_host};
 use crate::time::{Available, TimeRange, now_ns};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -63,6 +63,16 @@ pub fn hosts(history: &History, wanted: &[String], is_all: bool) -> Result<Vec<H
         (Some(one), None) => Ok(vec![history.find(&one.info.host.to_string())?]),
         _ => Ok(vec![only_host("a report", history, stored)?]),
     }
+}
+
+/// Refuses what [`report`] refuses before it reads rows: threads over more than a day of intervals.
+pub(crate) fn check_range(
+    history: &History,
+    host: &HostStatus,
+    by: ReportBy,
+    range: TimeRange,
+) -> Result<(), QueryError> {
+    if by == ReportBy::Thread { read::of_threads(history, host, range).map(drop) } else { Ok(()) }
 }
 
 /// Adds up a range of each host and gives the rows that come first.

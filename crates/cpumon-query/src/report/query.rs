@@ -39,7 +39,7 @@ words! {
 
 impl ReportBy {
     /// The same group of processes in a pivot or a comparison; `None` of threads and hosts, which are no groups of processes.
-    pub(super) fn group(self) -> Option<GroupBy> {
+    pub(crate) fn group(self) -> Option<GroupBy> {
         Some(match self {
             Self::Program => GroupBy::Program,
             Self::Name => GroupBy::Name,

@@ -10,8 +10,9 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, PictureForm, RenderOptions, Theme, Zone, draw};
 use cpumon_model::Utc;
+use cpumon_query::ChoiceError;
 use cpumon_query::charts::{Cells, ChartQuery, Order, Percent, View, chart as fill, check, is_awaited};
-use cpumon_query::{ChoiceError, GroupBy};
+use cpumon_query::report::ReportBy;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
@@ -21,6 +22,7 @@ use super::file::{CommandLine, ExportCommand};
 use super::history::name_of;
 use super::host_problems::HostProblems;
 use super::params::{Asked, Named, bad, list};
+use super::reports::filter_of;
 use crate::app::Shared;
 use crate::page::is_known;
 use crate::problem::Problem;
@@ -68,8 +70,13 @@ pub(super) struct OfHost {
     process: Option<String>,
     /// Threads of `tasks`, separated by commas: `PID-STARTNS/TID-STARTNS` or `TID-STARTNS`.
     thread: Option<String>,
-    /// Rows of the landscape: `name` (the default), `process`, `program`, `user`, `service`, `container`, `cgroup`.
+    /// Rows of the landscape: `name` (the default), `process`, `program`, `user`, `service`, `container`, `cgroup`. Areas of `who`:
+    /// `program` (the default), any of the others, `thread`, `host`.
     by: Option<String>,
+    /// `who`: only rows with this in their name or container, in any case, or of this user id or pid; all else is in the others.
+    filter: Option<String>,
+    /// `who`: only processes of one group: `BY:NAME`, e.g. `user:0` or `service:cron.service`.
+    within: Option<String>,
     /// Heatmaps: a colour is the `mean` of its time (the default; the busiest rows first), or the `highest` single interval in it
     /// (rows with the highest first).
     cells: Option<String>,
@@ -177,7 +184,8 @@ impl OfHost {
             hosts: vec![host.to_owned()],
             processes: list(self.process.as_deref(), MAX_TASKS, |name| Ok(name_of(name)))?,
             threads: list(self.thread.as_deref(), MAX_TASKS, |key| Ok(key.to_owned()))?,
-            by: word(self.by.as_deref(), GroupBy::Name)?,
+            by: self.by.as_deref().map(|by| word(Some(by), ReportBy::default())).transpose()?,
+            filter: filter_of(self.filter.as_deref(), self.within.as_deref())?,
             cells: word(self.cells.as_deref(), Cells::Mean)?,
             rows: self.rows,
             with_blocked: self.blocked.unwrap_or(false),
@@ -194,6 +202,9 @@ impl OfHost {
             line.option("thread", Some(thread.clone()));
         }
         line.option("by", self.by.clone());
+        for (name, text) in [("filter", &self.filter), ("within", &self.within)] {
+            line.option(name, text.clone().filter(|text| !text.is_empty()));
+        }
         line.option("cells", self.cells.clone());
         line.option("rows", self.rows.map(|rows| rows.to_string()));
         line.option("percent", self.percent.clone());
@@ -303,7 +314,7 @@ fn sent(picture: Picture, headers: &HeaderMap) -> Response {
 /// A chart as a picture: the bytes that `cpumon export chart` writes. A range without data is a picture that says so.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/charts/{view}",
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
-        ("view" = String, Path, description = "`cpu`, `cpus`, `run-queue`, `tasks`, `states`, `delays`, `threads`, `landscape`, \
+        ("view" = String, Path, description = "`cpu`, `who`, `cpus`, `run-queue`, `tasks`, `states`, `delays`, `threads`, `landscape`, \
             or `fleet` with this host alone."),
         OfHost, Drawn),
     responses((status = 200, content((String = "image/svg+xml"), (String = "image/png"))),

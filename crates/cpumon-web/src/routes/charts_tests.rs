@@ -412,9 +412,12 @@ async fn hostile_names_stay_text_in_a_served_picture() {
     };
     writer.put(&info, Trust::Unauthenticated, None, &interval).unwrap();
     writer.commit().unwrap();
-    for (view, processes) in
-        [(View::Landscape, vec![]), (View::Tasks, vec![hostile]), (View::States, vec!["5"])]
-    {
+    for (view, processes) in [
+        (View::Landscape, vec![]),
+        (View::Who, vec![]),
+        (View::Tasks, vec![hostile]),
+        (View::States, vec!["5"]),
+    ] {
         let query = ChartQuery {
             processes: processes.into_iter().map(str::to_owned).collect(),
             ..ChartQuery::new(view)

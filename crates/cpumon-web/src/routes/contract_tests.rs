@@ -18,9 +18,19 @@ fn values_of(name: &str) -> &'static [&'static str] {
     match name {
         "host" => &["past", "08080808080808080808080808080808", "unknown", "%00", "0808", "%F0%9F%92%A9"],
         "process" => &["10-9", "20-9", "77-1", "10", "-", "x-y"],
-        "view" => {
-            &["cpu", "run-queue", "tasks", "states", "delays", "threads", "landscape", "cpus", "fleet", "pie"]
-        }
+        "view" => &[
+            "cpu",
+            "who",
+            "run-queue",
+            "tasks",
+            "states",
+            "delays",
+            "threads",
+            "landscape",
+            "cpus",
+            "fleet",
+            "pie",
+        ],
         "thread" => &["20-9/21-9", "10-9", "x", "20-9/"],
         "blocked" => &["true", "false", "x"],
         "percent" => &["cpu", "host", "x"],

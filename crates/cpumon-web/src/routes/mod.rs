@@ -31,6 +31,8 @@ mod reports;
 mod span;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod who_chart_tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

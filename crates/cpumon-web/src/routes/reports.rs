@@ -68,18 +68,19 @@ fn compare_with(text: &str) -> Result<CompareWith, Problem> {
     }
 }
 
-fn filter(params: &ReportParams) -> Result<ReportFilter, Problem> {
-    let texts = [params.filter.as_deref(), params.within.as_deref()];
+/// The filter of the parameters `filter` and `within`.
+pub(super) fn filter_of(text: Option<&str>, within: Option<&str>) -> Result<ReportFilter, Problem> {
+    let texts = [text, within];
     if texts.iter().flatten().any(|text| text.len() > MAX_TEXT) {
         return Err(bad(format!("A filter has {MAX_TEXT} bytes at most.")));
     }
-    let within = params.within.as_deref().filter(|text| !text.is_empty()).map(|text| {
+    let within = within.filter(|text| !text.is_empty()).map(|text| {
         let (by, name) =
             text.split_once(':').ok_or_else(|| bad(format!("within={text} is not BY:NAME, e.g. user:0.")))?;
         let by = by.parse().map_err(|error: ChoiceError| bad(error.to_string()))?;
         Ok::<_, Problem>((by, name.into()))
     });
-    let text = params.filter.as_deref().filter(|text| !text.is_empty()).map(Into::into);
+    let text = text.filter(|text| !text.is_empty()).map(Into::into);
     Ok(ReportFilter { text, within: within.transpose()? })
 }
 
@@ -94,7 +95,7 @@ impl ReportParams {
             offset: page.offset,
             limit: page.limit,
             compare: self.compare.as_deref().map(compare_with).transpose()?,
-            filter: filter(self)?,
+            filter: filter_of(self.filter.as_deref(), self.within.as_deref())?,
             points,
         })
     }

@@ -6,8 +6,9 @@ use clap::{Args, Subcommand};
 use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, Theme, Zone};
 use cpumon_query::GroupBy;
 use cpumon_query::charts::{Cells, Order, Percent, View};
+use cpumon_query::report::ReportBy;
 
-use super::{RangeArgs, StoreArgs};
+use super::{RangeArgs, StoreArgs, within};
 
 /// The subcommand of `cpumon export`.
 #[derive(Clone, Debug, Subcommand)]
@@ -44,9 +45,15 @@ pub struct ChartArgs {
     /// For `tasks`: thread, by key TID-STARTNS, or faster PID-STARTNS/TID-STARTNS with the key of its process; may be repeated
     #[arg(long, value_name = "KEY")]
     pub thread: Vec<String>,
-    /// For `landscape`: one row for each of these
-    #[arg(long, value_enum, default_value_t = GroupBy::Name)]
-    pub by: GroupBy,
+    /// For `landscape`: one row for each of these, but thread and host; for `who`: one area for each [default: name, for who program]
+    #[arg(long, value_enum)]
+    pub by: Option<ReportBy>,
+    /// For `who`: only rows with this in their name or container, in any case, or of this user id or pid; all else is in the others
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// For `who`: only processes of one group, such as user:0 or service:cron.service
+    #[arg(long, value_name = "BY:NAME", value_parser = within)]
+    pub within: Option<(GroupBy, String)>,
     /// For `landscape` and `threads`: value of a cell, which also orders the rows
     #[arg(long, value_enum, default_value_t = Cells::Mean)]
     pub cells: Cells,

@@ -188,6 +188,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             example("Draw the CPU time of the last hour", "cpumon export chart cpu --since 1h -o cpu.svg"),
             example(
+                "Draw which services used it",
+                "cpumon export chart who --by service --since 1h -o who.svg",
+            ),
+            example(
                 "Draw the busiest processes of yesterday",
                 "cpumon export chart landscape --since yesterday --until today -o day.png",
             ),

@@ -1,11 +1,11 @@
 //! Arguments of `report` and `find`.
 
 use clap::Args;
+use cpumon_query::GroupBy;
 use cpumon_query::report::{CompareWith, ReportBy, ReportSort};
 use cpumon_query::time::TimeRange;
-use cpumon_query::{ChoiceError, GroupBy};
 
-use super::{FormatArgs, RangeArgs, StoreArgs};
+use super::{FormatArgs, RangeArgs, StoreArgs, within};
 use crate::when;
 
 const SINCE: &str = "Begin of the range: `1h` or `-1h` (an hour ago), `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
@@ -48,12 +48,6 @@ pub struct ReportArgs {
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,
-}
-
-fn within(text: &str) -> Result<(GroupBy, String), String> {
-    let (by, name) =
-        text.split_once(':').ok_or_else(|| format!("{text:?} is not BY:NAME, such as user:0"))?;
-    Ok((by.parse().map_err(|error: ChoiceError| error.to_string())?, name.to_owned()))
 }
 
 fn compare_with(text: &str) -> Result<CompareWith, String> {

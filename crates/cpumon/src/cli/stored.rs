@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use cpumon_query::{ChoiceError, GroupBy};
 
 use super::FormatArgs;
 use crate::exit::Usage;
@@ -82,4 +83,11 @@ pub struct StoreCheckArgs {
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+/// `--within BY:NAME`: one group of processes.
+pub(crate) fn within(text: &str) -> Result<(GroupBy, String), String> {
+    let (by, name) =
+        text.split_once(':').ok_or_else(|| format!("{text:?} is not BY:NAME, such as user:0"))?;
+    Ok((by.parse().map_err(|error: ChoiceError| error.to_string())?, name.to_owned()))
 }

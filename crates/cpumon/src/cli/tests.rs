@@ -75,6 +75,7 @@ fn the_names_that_other_tools_rely_on_are_understood() {
         "export chart tasks --process web --process 10-52000000 --thread 10-5/11-6 --percent host -o x.png",
         "export chart states --process 10 --blocked --width 800 --height 400 --theme dark --zone Europe/Berlin",
         "export chart landscape --by process --rows 20 --zone local --finest",
+        "export chart who --by thread --filter web --within service:cron.service --percent host -o x.svg",
         "export chart cpus --host dev --since 1405 --until now -o x.png",
         "export chart fleet --host a --host b --sort busy --reverse --rows 20 --offset 40",
         "hosts --json",

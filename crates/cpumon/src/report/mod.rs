@@ -12,9 +12,9 @@ use std::path::Path;
 
 use anyhow::Context;
 use cpumon_model::Value;
-use cpumon_query::QueryError;
 use cpumon_query::history::History;
 use cpumon_query::report::{self, FIND_COLUMNS, ReportFilter, ReportQuery, ReportSort};
+use cpumon_query::{GroupBy, QueryError};
 use cpumon_store::Reader;
 
 use crate::cli::{FindArgs, Format, ReportArgs};
@@ -53,6 +53,14 @@ fn open(path: &Path) -> anyhow::Result<History> {
     Ok(History::of_store(path)?)
 }
 
+/// The filter of `--filter` and `--within`.
+pub(crate) fn filter_of(text: Option<&str>, within: Option<&(GroupBy, String)>) -> ReportFilter {
+    ReportFilter {
+        text: text.filter(|text| !text.is_empty()).map(Into::into),
+        within: within.map(|(by, name)| (*by, name.as_str().into())),
+    }
+}
+
 fn query(args: &ReportArgs) -> Result<ReportQuery, Usage> {
     let (since_ns, until_ns) = args.range.range_ns()?;
     let usual = if args.compare.is_some() { ReportSort::Change } else { ReportSort::Cpu };
@@ -61,10 +69,7 @@ fn query(args: &ReportArgs) -> Result<ReportQuery, Usage> {
         return Err(Usage("--sort change needs --compare".to_owned()));
     }
     let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let filter = ReportFilter {
-        text: args.filter.as_deref().filter(|text| !text.is_empty()).map(Into::into),
-        within: args.within.as_ref().map(|(by, name)| (*by, name.as_str().into())),
-    };
+    let filter = filter_of(args.filter.as_deref(), args.within.as_ref());
     let (by, compare) = (args.by, args.compare);
     Ok(ReportQuery { since_ns, until_ns, by, sort, limit, compare, filter, ..ReportQuery::default() })
 }
