@@ -99,7 +99,9 @@ test('a click on a point of a day opens its busiest interval, with the mouse and
 
 /** Each chart that can be saved: where it is, and its name. */
 const CHARTS = [
-  ['history', `history?${SPAN}&at=${AT}`, 'time line', 'cpu', 'light'],
+  ['history', `history?${SPAN}&at=${AT}`, 'time line', 'who', 'light'],
+  ['history by mode', `history?${SPAN}&at=${AT}&chart=mode`, 'time line', 'cpu', 'dark'],
+  ['history of a search', `history?${SPAN}&by=thread&q=worker&in=name:encoder&unit=host`, 'time line', 'who', 'light'],
   [
     'history of a selection',
     `history?${SPAN}&at=${AT}&plot=200-42~encoder,200-42/201-42~worker-1`,
@@ -150,6 +152,39 @@ for (const [nth, [what, path, region, view, theme]] of CHARTS.entries()) {
     await findsNothing(page);
   });
 }
+
+test('the saved chart of who ran has the groups of the plot, in its order, and those of the table', async ({
+  page,
+  past,
+}) => {
+  for (const query of ['by=process', 'by=user&q=root', 'by=thread']) {
+    await page.goto(`${past.url}/host/picture/history?${SPAN}&${query}`);
+    const line = page.getByRole('region', { name: 'time line' });
+    await expect(line.locator('.legend')).toContainText('others');
+    await expect(line).toHaveAttribute('aria-busy', 'false');
+    const shown = await line.locator('.legend .entry .name').allInnerTexts();
+    const rows = await page.getByRole('tabpanel').getByRole('table').locator('tbody tr:not(.rest)').allInnerTexts();
+    await line.getByRole('button', { name: 'SVG' }).click();
+    const dialog = page.getByRole('dialog');
+    const [download] = await Promise.all([
+      page.waitForEvent('download'),
+      dialog.getByRole('link', { name: 'Download' }).click(),
+    ]);
+    const saved = await readFile(await download.path(), 'utf8');
+    const texts = [...saved.matchAll(/>([^<>]*)<\/text>/g)].map(([, text]) =>
+      text!.replace('&lt;', '<').replace('&gt;', '>'),
+    );
+    const legend = texts.filter((text) => shown.includes(text));
+    expect(legend).toEqual(shown.slice(0, -1));
+    expect(shown.at(-1)).toBe('peak interval');
+    for (const [nth, row] of rows.slice(0, 8).entries()) expect(row).toContain(shown[nth]!.replace(/ \d+$/, ''));
+    await dialog.getByRole('button', { name: 'Close' }).click();
+    // Data of the same.
+    await line.getByRole('button', { name: 'Data', exact: true }).click();
+    await expect(page.getByRole('dialog').locator('code')).toContainText(`cpumon report --store=`);
+    await page.keyboard.press('Escape');
+  }
+});
 
 for (const [name, colorScheme, width, path] of VIEWS) {
   test(`is drawn as before: ${name}, ${colorScheme}, ${width} px`, async ({ page, past }) => {

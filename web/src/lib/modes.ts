@@ -1,4 +1,4 @@
-// CPU modes, ledger lines, colours. In: charts.json, which the receiver draws pictures with too. Out: names, colours and order. Why:
+// CPU modes, ledger lines. In: charts.json, which the receiver draws pictures with too. Out: names, colours' names and order. Why:
 // bars, strips, plots, legends and saved pictures agree.
 import charts from '../charts.json';
 
@@ -42,36 +42,7 @@ export const STATES: readonly Part[] = charts.states.map(partOf);
 export const DELAYS: readonly { name: string; label: string }[] = charts.delays;
 
 /** How many points each kind of chart is read with. */
-export const POINTS: { history: number; process: number; matrix: number } = charts.points;
+export const POINTS: { history: number; who: number; process: number; matrix: number } = charts.points;
 
-let scheme: MediaQueryList | null = null;
-
-export function isDark(): boolean {
-  scheme ??= matchMedia('(prefers-color-scheme: dark)');
-  return scheme.matches;
-}
-
-/** Lines of a plot, apart from each other for colour-blind eyes too (after Okabe and Ito). */
-export function lineColor(nth: number): string {
-  return charts.lines[nth % charts.lines.length]![isDark() ? 1 : 0]!;
-}
-
-const resolved = new Map<string, string>();
-
-/** What a CSS variable means now. Canvas needs plain colours; `light-dark()` resolves only in a property. LatestAnswer once for each
- * scheme: each read makes the browser work out all styles. */
-export function cssColor(name: string): string {
-  const key = `${name} ${isDark()}`;
-  const known = resolved.get(key);
-  if (known) return known;
-  const probe = document.createElement('span');
-  probe.style.color = `var(${name})`;
-  // A chart's colours are its data, where the system's own replace all others too.
-  probe.style.setProperty('forced-color-adjust', 'none');
-  probe.hidden = true;
-  document.body.append(probe);
-  const color = getComputedStyle(probe).color;
-  probe.remove();
-  resolved.set(key, color);
-  return color;
-}
+/** Groups with an area of their own where a host is drawn by who ran. */
+export const MOST_AREAS: number = charts.areas;

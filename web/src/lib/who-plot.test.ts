@@ -1,3 +1,4 @@
+// @vitest-environment jsdom
 import { expect, it } from 'vitest';
 import type { Report, Series } from './api';
 import { groupingOf, nameOf, rowsOf, sortOf, withinOf } from './report';
@@ -37,15 +38,6 @@ const series = {
 } as unknown as Series;
 
 it('areas are the groups and what is left, and add up to all', () => {
-  Object.defineProperty(globalThis, 'document', {
-    configurable: true,
-    value: {
-      createElement: () => ({ style: { setProperty: () => undefined }, remove: () => undefined }),
-      body: { append: () => undefined },
-    },
-  });
-  Object.defineProperty(globalThis, 'getComputedStyle', { configurable: true, value: () => ({ color: '#000000' }) });
-  Object.defineProperty(globalThis, 'matchMedia', { configurable: true, value: () => ({ matches: false }) });
   const { data, colors } = whoPlot(report, series, { by: 'process', divide: 1, colors: new GroupColors(), kept: null });
   expect(data.times).toEqual([2, 4]);
   expect(data.lines.map((line) => line.label)).toEqual(['cc1 7', 'true (short-lived)', 'others', 'peak interval']);

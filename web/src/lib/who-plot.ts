@@ -1,13 +1,11 @@
 // The plot by who ran. In: a report with points over time. Out: areas of its largest groups and of all others. Why: the colour of a
 // group is the same in plot and table, and stays while one zooms.
 import type { Line, Report, Series } from './api';
-import { cssColor, lineColor } from './modes';
+import { cssColor, lineColor } from './colors';
+import { MOST_AREAS } from './modes';
 import { holesOf, rateOf, shareOf, timesOf } from './shares';
 import { isGroup, nameOf, rowsOf, type Grouping, type ReportRow } from './report';
 import type { PlotData, PlotLine } from '../parts/plot';
-
-/** Groups with an area of their own. */
-export const MOST_AREAS = 8;
 
 /** Which colour a group has, and has had. */
 export class GroupColors {

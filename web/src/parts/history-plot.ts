@@ -1,6 +1,6 @@
 // The lines of History's plots. In: answers of the receiver. Out: what the plot draws.
 import type { Line, Lines, Series } from '../lib/api';
-import { cssColor, lineColor } from '../lib/modes';
+import { cssColor, lineColor } from '../lib/colors';
 import { busiest, holesOf, partsOf, queueOf, shareOf, timesOf } from '../lib/shares';
 import type { PlotData, PlotLine } from './plot';
 
