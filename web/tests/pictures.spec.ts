@@ -186,6 +186,50 @@ test('the saved chart of who ran has the groups of the plot, in its order, and t
   }
 });
 
+test('on paper all of a view is in sight, in the colours for white', async ({ page, past }) => {
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await page.goto(`${past.url}/host/picture/history?${SPAN}&at=${AT}`);
+  const line = page.getByRole('region', { name: 'time line' });
+  await expect(line.locator('.legend')).toContainText('others');
+  await expect(line).toHaveAttribute('aria-busy', 'false');
+  await expect(page.getByRole('treegrid').getByRole('row')).toHaveCount(4);
+  /** How many pixels of the plot have the colour of the grid for white, and for black. */
+  const grid = (): Promise<{ white: number; black: number }> =>
+    line.locator('canvas').evaluate((one: HTMLCanvasElement) => {
+      const { data } = one.getContext('2d')!.getImageData(0, 0, one.width, one.height);
+      const found = { white: 0, black: 0 };
+      for (let at = 0; at < data.length; at += 4) {
+        const color = `${data[at]},${data[at + 1]},${data[at + 2]}`;
+        if (color === '221,227,233') found.white += 1;
+        if (color === '36,46,57') found.black += 1;
+      }
+      return found;
+    });
+  expect((await grid()).black).toBeGreaterThan(100);
+  // The browser takes the page as it is once this event was handled.
+  await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
+  expect((await grid()).white).toBeGreaterThan(100);
+  await page.evaluate(() => dispatchEvent(new Event('afterprint')));
+  expect((await grid()).white).toBe(0);
+  // As wide as a page of A4.
+  await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
+  await page.setViewportSize({ width: 718, height: 1000 });
+  await expect.poll(async () => (await grid()).black).toBe(0);
+  expect((await grid()).white).toBeGreaterThan(100);
+  for (const canvas of await page.locator('.u-wrap canvas').all()) {
+    const box = (await canvas.boundingBox())!;
+    expect(box.x).toBeGreaterThanOrEqual(8);
+    expect(box.x + box.width).toBeLessThanOrEqual(710);
+  }
+  const pane = (await page.getByRole('region', { name: 'tasks' }).boundingBox())!;
+  const last = (await page.getByRole('treegrid').getByRole('row').last().boundingBox())!;
+  expect(last.y + last.height).toBeLessThanOrEqual(pane.y + pane.height);
+  expect(pane.y + pane.height - last.y - last.height).toBeLessThan(40);
+  await page.evaluate(() => document.fonts.ready);
+  await expect(page).toHaveScreenshot('paper.png', { maxDiffPixelRatio: 0.02, animations: 'disabled', fullPage: true });
+});
+
 for (const [name, colorScheme, width, path] of VIEWS) {
   test(`is drawn as before: ${name}, ${colorScheme}, ${width} px`, async ({ page, past }) => {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });

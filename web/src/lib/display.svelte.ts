@@ -1,4 +1,6 @@
-// How the page is shown: colour scheme of the system or the one that was chosen, width from media queries, time zone from the address.
+// How the page is shown: on a screen or on paper, colour scheme of the system or the one that was chosen, width from media queries,
+// time zone from the address.
+import { flushSync } from 'svelte';
 import { remembered } from './remembered.svelte';
 import { route } from './route.svelte';
 import type { Zone } from './format';
@@ -9,11 +11,22 @@ export type Theme = (typeof THEMES)[number];
 class Display {
   private isSystemDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
 
+  /** Paper is white, and as wide as it is. */
+  isPrinting = $state(matchMedia('print').matches);
+
   /** As wide as the styles' own turn from one column to more. */
   isNarrow = $state(matchMedia('(max-width: 760px)').matches);
 
   constructor() {
     this.apply();
+    // What is drawn on a canvas is drawn again before the browser takes the page: it waits for nothing that comes later.
+    const print = (is: boolean): void => {
+      this.isPrinting = is;
+      flushSync();
+    };
+    addEventListener('beforeprint', () => print(true));
+    addEventListener('afterprint', () => print(false));
+    matchMedia('print').addEventListener('change', (event) => print(event.matches));
     matchMedia('(prefers-color-scheme: dark)').addEventListener(
       'change',
       (event) => (this.isSystemDark = event.matches),
@@ -31,6 +44,11 @@ class Display {
   }
 
   get isDark(): boolean {
+    return !this.isPrinting && this.isScreenDark;
+  }
+
+  /** The same for what cannot be drawn again for paper. */
+  get isScreenDark(): boolean {
     return this.theme === 'system' ? this.isSystemDark : this.theme === 'dark';
   }
 
