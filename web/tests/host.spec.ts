@@ -11,6 +11,37 @@ const shownTime = (page: Page) => page.getByRole('region', { name: 'host', exact
 const grid = (page: Page) => page.getByRole('treegrid');
 const rows = (page: Page) => grid(page).getByRole('rowgroup').getByRole('row');
 
+test('the header is one line at 1280 px, two at 800, four at 400, whatever the host is called', async ({
+  page,
+  receiver,
+}) => {
+  await page.goto(`${receiver.url}/host/${await receiver.local()}`);
+  const header = page.getByRole('region', { name: 'host', exact: true });
+  const name = header.locator('h1');
+  for (const [width, height] of [
+    [1440, 44],
+    [1280, 44],
+    [800, 72],
+    // Paused there are three buttons more.
+    [400, 120],
+  ] as const) {
+    await page.setViewportSize({ width, height: 800 });
+    for (const isPaused of [true, false]) {
+      await header.getByRole('button', { name: isPaused ? 'Pause' : 'Live' }).click();
+      await expect(header.getByRole('status')).toHaveCount(isPaused ? 1 : 0);
+      const own = (await header.boundingBox())!;
+      expect(own.height, `${width} px, paused: ${isPaused}`).toBeLessThanOrEqual(height);
+      for (const button of await header.getByRole('button').all()) {
+        const box = (await button.boundingBox())!;
+        expect(box.x + box.width).toBeLessThanOrEqual(own.x + own.width);
+      }
+    }
+    // A long name gives way to the figures.
+    await name.evaluate((one) => (one.textContent = 'build-runner-17.of.a.long.name.example.org'));
+    expect((await header.boundingBox())!.height, `${width} px, long name`).toBeLessThanOrEqual(height);
+  }
+});
+
 test('header, ledger and grid show what the machine does', async ({ page, receiver }) => {
   await openLocal(page, receiver);
   const header = page.getByRole('region', { name: 'host', exact: true });
