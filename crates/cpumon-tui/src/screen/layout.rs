@@ -134,11 +134,14 @@ impl App {
             let label = match prompt {
                 Prompt::Search => "search: ",
                 Prompt::Filter => "filter: ",
+                // The label takes half of the line at most.
+                Prompt::Range if columns < 60 => "report of: ",
                 Prompt::Range if columns < 90 => "report of (1h, 14:00..14:30): ",
                 Prompt::Range => {
                     "report of (1h, 14:00..14:30, yesterday 9:00..10:00; Enter: the time on the plot): "
                 }
                 // The examples are left out where they would take the space of what is typed.
+                Prompt::GoTo if columns < 60 => "go to time: ",
                 Prompt::GoTo if columns < 90 => "go to time (14:05, 3m ago): ",
                 Prompt::GoTo => "go to time (14:05, yesterday 14:05, 3m ago): ",
             };

@@ -59,6 +59,23 @@ fn pictures() {
     }
 }
 
+/// A label was cut within its examples: `report of (1h, 14:0`.
+#[test]
+fn prompts_fit_narrow_screens() {
+    for (width, range, time) in [
+        (40, "report of: 1h", "go to time: 1h"),
+        (80, "report of (1h, 14:00..14:30): 1h", "go to time (14:05, 3m ago): 1h"),
+    ] {
+        for (key, shown) in [("R", range), ("b", time)] {
+            let mut app = app_of(Kind::Normal);
+            press(&mut app, &format!("{key}1h"));
+            let screen = picture(&mut app, width, 12);
+            let last = screen.lines().next_back().unwrap_or_default();
+            assert_eq!(last.trim_matches('"').trim_end(), shown, "{screen}");
+        }
+    }
+}
+
 #[test]
 fn r_asks_for_the_time_on_the_plot_or_for_what_is_typed() {
     let (mut app, request) = shown();
