@@ -32,10 +32,10 @@ pub enum ExportError {
     #[error("a comparison needs two ranges of time, before and after")]
     NoRanges,
     /// The output could not be written.
-    #[error("cannot write the export")]
+    #[error("cannot write the output")]
     Write(#[source] io::Error),
     /// The program that reads the output closed its pipe.
-    #[error("the program that reads the export closed the pipe")]
+    #[error("the program that reads the output closed the pipe")]
     BrokenPipe,
     /// The file could not be written.
     #[error("cannot {operation} {path}", path = path.display())]

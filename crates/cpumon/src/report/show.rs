@@ -1,5 +1,6 @@
 //! Prints a report, or what a search found, as a table for people.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use cpumon_model::{Fields, Throttle, escape};
@@ -239,18 +240,22 @@ pub(super) fn head(report: &Report, terminal: Terminal, out: &mut dyn Write) -> 
 }
 
 pub(super) fn notes(report: &Report, columns: usize, out: &mut dyn Write) -> io::Result<()> {
-    let mut notes = Vec::new();
+    let mut notes: Vec<Cow<'_, str>> = Vec::new();
+    let has_groups = report.rows.iter().any(|row| matches!(row.kind, RowKind::Group | RowKind::Short));
+    if let Some(text) = report.query.filter.text.as_deref().filter(|_| !has_groups) {
+        notes.push(format!("Nothing in this range matches {}.", escape(text)).into());
+    }
     if report.rows.iter().any(|row| row.before.is_some_and(|before| before.covered_ns == 0)) {
-        notes.push("No data for the range to compare with.");
+        notes.push("No data for the range to compare with.".into());
     }
     if report.query.sort == ReportSort::Ready || report.query.sort == ReportSort::Blocked {
-        notes.push("READY, BLOCKED: threads ready or blocked on average.");
+        notes.push("READY, BLOCKED: threads ready or blocked on average.".into());
     }
     if report.rows.iter().any(|row| row.peak.is_some_and(|peak| !peak.is_exact)) {
-        notes.push("PEAK %: >= where only sums are left of many processes.");
+        notes.push("PEAK %: >= where only sums are left of many processes.".into());
     }
     if report.rows.iter().any(|row| row.kind == RowKind::Unattributed) {
-        notes.push("(not attributed): CPU time in the ledger that no row has.");
+        notes.push("(not attributed): CPU time in the ledger that no row has.".into());
     }
     if notes.is_empty() {
         return Ok(());

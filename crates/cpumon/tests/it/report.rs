@@ -181,6 +181,39 @@ fn no_data_is_reported_with_what_there_is() {
     }
 }
 
+/// `cpumon sql` called what it could not write an export.
+#[test]
+fn a_full_disk_under_the_output_is_reported_as_that() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store(&path, &[(1, "alpha", Trust::Local)]);
+    let range = ["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"];
+    for words in [&["sql", "SELECT 1"][..], &["report"], &["export", "processes"]] {
+        let mut command = cpumon();
+        command.args(words).arg("--store").arg(&path).args(range.iter().filter(|_| words[0] != "sql"));
+        command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+        let ended = command.output().unwrap();
+        let error = text(&ended.stderr);
+        let is_plain = error.contains("cannot write") && error.contains("output: No space left on device");
+        assert!(ended.status.code() == Some(1) && is_plain, "{words:?}: {error}");
+    }
+}
+
+#[test]
+fn a_filter_that_matches_nothing_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store(&path, &[(1, "alpha", Trust::Local)]);
+    let report = |filter: &str| {
+        let range = ["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"];
+        ok(&[&["report", "--store", path.to_str().unwrap(), "--filter", filter][..], &range].concat())
+    };
+    let none = report("'; DROP\u{1b}[2J");
+    assert!(none.contains("(others)"), "{none}");
+    assert!(none.ends_with("Nothing in this range matches '; DROP\\x1b[2J.\n"), "{none}");
+    assert!(!report("burn").contains("Nothing"));
+}
+
 /// Every digit that `cpumon report` prints is on the screen; `equal.rs` has the same for ranges that are read from sums, and from a receiver.
 #[test]
 fn the_terminal_shows_the_numbers_of_cpumon_report() {
