@@ -175,11 +175,18 @@ static __always_inline void *reserve(__u32 cpu, __u64 size, __u64 now)
 	return record;
 }
 
-static __always_inline void fill_task(struct task_entry *entry, struct task_struct *task, __u32 number, __u64 now)
+// A record that says who the task is; `size`: with what follows. NULL if it does not fit.
+static __always_inline struct task_entry *reserve_task(struct task_struct *task, __u32 number, __u64 size, __u64 now)
 {
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct task_entry *entry = reserve(cpu, size, now);
+
+	if (!entry)
+		return NULL;
 	entry->at_ns = now;
 	entry->kind = RECORD_TASK;
 	entry->is_kernel = !!(task->flags & PF_KTHREAD);
+	entry->cpu = cpu;
 	entry->task = number;
 	entry->start_ns = task->start_boottime;
 	entry->process_start_ns = task->group_leader->start_boottime;
@@ -188,20 +195,15 @@ static __always_inline void fill_task(struct task_entry *entry, struct task_stru
 	__builtin_memcpy(entry->comm, task->comm, sizeof(entry->comm));
 	bpf_probe_read_kernel(entry->process_comm, sizeof(entry->process_comm), task->group_leader->comm);
 	entry->reserved = 0;
+	return entry;
 }
 
 static __noinline int send_identity(struct task_struct *task, __u32 number, __u64 now)
 {
-	__u32 cpu = bpf_get_smp_processor_id();
-	struct task_entry *entry;
+	struct task_entry *entry = task ? reserve_task(task, number, sizeof(*entry), now) : NULL;
 
-	if (!task)
-		return 0;
-	entry = reserve(cpu, sizeof(*entry), now);
 	if (!entry)
 		return 0;
-	fill_task(entry, task, number, now);
-	entry->cpu = cpu;
 	bpf_ringbuf_submit(entry, BPF_RB_NO_WAKEUP);
 	return 1;
 }
@@ -331,16 +333,11 @@ SEC("tp_btf/task_rename")
 int BPF_PROG(on_rename, struct task_struct *task, const char *comm)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 cpu = bpf_get_smp_processor_id(), number = number_of(task, now);
-	struct task_entry *entry;
+	__u32 number = number_of(task, now);
+	struct task_entry *entry = number ? reserve_task(task, number, sizeof(*entry), now) : NULL;
 
-	if (!number)
-		return 0;
-	entry = reserve(cpu, sizeof(*entry), now);
 	if (!entry)
 		return 0;
-	fill_task(entry, task, number, now);
-	entry->cpu = cpu;
 	bpf_probe_read_kernel_str(entry->comm, sizeof(entry->comm), comm);
 	if (task->pid == task->tgid)
 		__builtin_memcpy(entry->process_comm, entry->comm, sizeof(entry->comm));
@@ -352,14 +349,12 @@ SEC("tp_btf/sched_process_exec")
 int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm *program)
 {
 	__u64 now = bpf_ktime_get_ns();
-	__u32 cpu = bpf_get_smp_processor_id(), number = number_of(task, now);
-	struct program_entry *entry = reserve(cpu, sizeof(*entry), now);
+	__u32 number = number_of(task, now);
+	struct program_entry *entry = (void *)reserve_task(task, number, sizeof(*entry), now);
 
 	if (!entry)
 		return 0;
-	fill_task(&entry->task, task, number, now);
 	entry->task.kind = RECORD_PROGRAM;
-	entry->task.cpu = cpu;
 	if (bpf_probe_read_kernel_str(entry->program, sizeof(entry->program), program->file->f_path.dentry->d_name.name) < 0)
 		entry->program[0] = 0;
 	bpf_ringbuf_submit(entry, BPF_RB_NO_WAKEUP);
