@@ -11,6 +11,7 @@
 mod analysis;
 mod file;
 mod import;
+mod numbers;
 mod source;
 mod state;
 mod tasks;

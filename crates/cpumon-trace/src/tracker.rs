@@ -1,11 +1,9 @@
 //! The state machine of threads and CPUs: events in, spans of states out. What no event says is unknown, and never charged to
 //! who came before or after.
 
-use std::collections::HashMap;
-
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
-use foldhash::fast::FixedState;
 
+use crate::numbers::Numbers;
 use crate::state::{CpuSpan, CpuState, ThreadSpan, ThreadState};
 
 /// Threads that are followed. What further ones do is unknown.
@@ -37,6 +35,8 @@ struct Thread {
     since_ns: u64,
     /// When it was woken while it was still on its CPU, on its way to sleep.
     woken_early: bool,
+    /// It is in [`Tracker::entered`].
+    has_entered: bool,
     cpu: u16,
 }
 
@@ -61,7 +61,9 @@ pub struct Tracker<S> {
     lossy_until_ns: u64,
     cpus: Vec<Cpu>,
     threads: Vec<Thread>,
-    slots: HashMap<TraceTask, usize, FixedState>,
+    slots: Numbers,
+    /// Threads that have entered any known state since events were last lost: only these have to be forgotten at the next loss.
+    entered: Vec<usize>,
 }
 
 impl<S: SpanSink> Tracker<S> {
@@ -75,7 +77,8 @@ impl<S: SpanSink> Tracker<S> {
             lossy_until_ns: 0,
             cpus: Vec::new(),
             threads: Vec::new(),
-            slots: HashMap::default(),
+            slots: Numbers::default(),
+            entered: Vec::new(),
         }
     }
 
@@ -123,16 +126,28 @@ impl<S: SpanSink> Tracker<S> {
         if !task.is_thread() {
             return None;
         }
-        if let Some(&slot) = self.slots.get(&task) {
+        if let Some(slot) = self.slots.get(task.0) {
             return Some(slot);
         }
+        self.begin(task, at_ns)
+    }
+
+    #[cold]
+    fn begin(&mut self, task: TraceTask, at_ns: u64) -> Option<usize> {
         let slot = self.threads.len();
         if slot >= MAX_THREADS {
             return None;
         }
-        let (state, woken_early) = (ThreadState::Unknown, false);
-        self.threads.push(Thread { task, state, at_ns, since_ns: at_ns, woken_early, cpu: 0 });
-        self.slots.insert(task, slot);
+        self.threads.push(Thread {
+            task,
+            state: ThreadState::Unknown,
+            at_ns,
+            since_ns: at_ns,
+            woken_early: false,
+            has_entered: false,
+            cpu: 0,
+        });
+        self.slots.set(task.0, slot);
         Some(slot)
     }
 
@@ -168,6 +183,10 @@ impl<S: SpanSink> Tracker<S> {
         thread.at_ns = at_ns.max(thread.at_ns);
         thread.since_ns = thread.at_ns;
         thread.cpu = cpu;
+        if !thread.has_entered {
+            thread.has_entered = true;
+            self.entered.push(slot);
+        }
     }
 
     /// From `from_ns` on it is not known what the thread did.
@@ -335,15 +354,25 @@ impl<S: SpanSink> Tracker<S> {
             self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };
         }
         self.close_cpu(at, from_ns, false);
-        self.cpus[at].current = None;
+        let ran = self.cpus[at].current.take();
         let until_ns = until_ns.max(from_ns);
         self.cpus[at].lossy_until_ns = Some(self.cpus[at].lossy_until_ns.unwrap_or(0).max(until_ns));
         self.lossy_until_ns = self.lossy_until_ns.max(until_ns);
-        for slot in 0..self.threads.len() {
-            let thread = &self.threads[slot];
+        let mut entered = std::mem::take(&mut self.entered);
+        for slot in entered.drain(..) {
+            let thread = &mut self.threads[slot];
+            // One that runs elsewhere goes on, and enters another state later.
+            thread.has_entered = false;
             if thread.state != ThreadState::Running || thread.cpu == number {
                 self.forget(slot, from_ns);
             }
+        }
+        self.entered = entered;
+        if let Some(slot) = ran.and_then(|task| self.slots.get(task.0))
+            && self.threads[slot].state == ThreadState::Running
+            && self.threads[slot].cpu == number
+        {
+            self.forget(slot, from_ns);
         }
         self.sink.lost(number, count, from_ns);
     }

@@ -16,6 +16,21 @@ pub(crate) fn push(out: &mut Vec<u8>, mut value: u64) {
 /// Takes a number from the front of `bytes`; `None` if there is none, or one beyond 64 bits.
 #[inline]
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
+    // Most numbers have one byte or two: tasks, and times below 16 us.
+    match **bytes {
+        [first, ref rest @ ..] if first < 0x80 => {
+            *bytes = rest;
+            Some(first.into())
+        }
+        [first, second, ref rest @ ..] if second < 0x80 => {
+            *bytes = rest;
+            Some(u64::from(first & 0x7f) | u64::from(second) << 7)
+        }
+        _ => take_long(bytes),
+    }
+}
+
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0;
     for at in 0..MAX_BYTES {
         let byte = *bytes.get(at)?;

@@ -1,9 +1,9 @@
 //! The ledger of a trace balances, in any range of it, and holes and losses are unknown and no thread's.
 
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
-use cpumon_trace::{Compression, Report, ReportBy, TraceRange, TraceReader, analyse};
+use cpumon_trace::{Compression, Report, ReportBy, TraceRange, TraceReader, Tracker, analyse};
 
-use crate::support::{BEGAN_NS, end_ns, header, identity, made_up, write};
+use crate::support::{BEGAN_NS, Sums, end_ns, header, identity, made_up, write};
 
 const READ: WaitReason = WaitReason::syscall(0);
 
@@ -164,4 +164,28 @@ fn what_was_lost_is_unknown_from_the_first_lost_event_to_the_last() {
     assert_eq!((of("task-4").run_ns, of("task-4").blocked.total_ns()), (100_000, 0));
     assert_eq!(header().began.mono_ns, BEGAN_NS);
     assert_eq!(identity(1, "x").task, TraceTask(1));
+}
+
+/// Each loss once touched every thread: a file with many of both took minutes.
+#[test]
+fn a_loss_costs_no_more_than_the_threads_that_moved_since_the_one_before() {
+    const THREADS: u32 = 20_000;
+    let mut tracker = Tracker::new(BEGAN_NS, Sums::default());
+    for number in 1..=THREADS {
+        tracker.event(&wake(u64::from(number), 0, number));
+    }
+    let mut at_us = u64::from(THREADS);
+    for number in 1..=THREADS {
+        at_us += 10;
+        let lost = SchedEventKind::Lost { count: 1, until_ns: BEGAN_NS + at_us * 1_000 + 500 };
+        tracker.event(&SchedEvent { at_ns: BEGAN_NS + at_us * 1_000, cpu: 0, kind: lost });
+        tracker.event(&wake(at_us + 1, 0, number));
+    }
+    let sums = tracker.finish(BEGAN_NS + (at_us + 2) * 1_000);
+    assert!(sums.spans < 10 * THREADS as usize, "{} spans", sums.spans);
+    // Each was ready to the first loss, then from its second wakeup to the next loss.
+    let ready = |number| sums.known[&(TraceTask(number), "ready")];
+    let to_first = |number: u32| u64::from(THREADS + 10 - number) * 1_000;
+    assert_eq!(ready(7), to_first(7) + 9_000);
+    assert_eq!(ready(THREADS), to_first(THREADS) + 1_000);
 }

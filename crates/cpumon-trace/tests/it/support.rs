@@ -1,10 +1,15 @@
 //! Traces for tests.
 
+use std::collections::BTreeMap;
+
 use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
     WaitReason,
 };
-use cpumon_trace::{Compression, Ending, FileHeader, ReadError, TraceReader, TraceWriter};
+use cpumon_trace::{
+    Compression, CpuSpan, CpuState, Ending, FileHeader, ReadError, SpanSink, ThreadSpan, ThreadState,
+    TraceReader, TraceWriter, Tracker,
+};
 
 use crate::seeded_rng::SeededRng;
 
@@ -83,4 +88,51 @@ pub fn read(bytes: &[u8]) -> Result<(Vec<SchedEvent>, Ending), ReadError> {
     let mut events = Vec::new();
     let ending = TraceReader::open(bytes)?.read(&mut |event| events.push(event))?;
     Ok((events, ending))
+}
+
+/// Times of all threads by task and state, and of the CPUs, ns.
+#[derive(Default)]
+pub struct Sums {
+    pub known: BTreeMap<(TraceTask, &'static str), u64>,
+    pub unknown_ns: u64,
+    pub cpu_ns: u64,
+    pub cpu_unknown_ns: u64,
+    /// Of threads.
+    pub spans: usize,
+}
+
+impl SpanSink for Sums {
+    fn thread(&mut self, span: &ThreadSpan) {
+        self.spans += 1;
+        let state = match span.state {
+            ThreadState::Unknown | ThreadState::Dead => {
+                self.unknown_ns += span.until_ns - span.from_ns;
+                return;
+            }
+            ThreadState::Running => "running",
+            ThreadState::ReadyWoken | ThreadState::ReadyPreempted => "ready",
+            ThreadState::Blocked(_) => "blocked",
+        };
+        *self.known.entry((span.task, state)).or_default() += span.until_ns - span.from_ns;
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        self.cpu_ns += span.until_ns - span.from_ns;
+        if span.state == CpuState::Unknown {
+            self.cpu_unknown_ns += span.until_ns - span.from_ns;
+        }
+    }
+
+    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
+    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
+    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
+    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
+    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
+}
+
+pub fn sums(bytes: &[u8]) -> (Sums, Ending) {
+    let mut reader = TraceReader::open(bytes).unwrap();
+    let mut tracker = Tracker::new(BEGAN_NS, Sums::default());
+    let ending = reader.read(&mut |event| tracker.event(&event)).unwrap();
+    (tracker.finish(ending.known_until_ns), ending)
 }

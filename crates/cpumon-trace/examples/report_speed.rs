@@ -1,0 +1,321 @@
+//! How fast a report is made, and in how much memory: `cargo run --release -p cpumon-trace --example report_speed -- [EVENTS [LOAD]]`.
+//! Makes up the trace of a load while it is read (the time for that is taken off), so a trace of any length needs no disk. Each load is
+//! read three times: events only (decode and sort), with the tracker, and with all analyses.
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use cpumon_model::{
+    Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
+    WaitReason,
+};
+use cpumon_trace::{
+    Compression, CpuSpan, FileHeader, ReportBy, SpanSink, ThreadSpan, TraceRange, TraceReader, TraceWriter,
+    Tracker, analyse,
+};
+
+#[path = "../../../testing/seeded_rng.rs"]
+mod seeded_rng;
+use seeded_rng::SeededRng;
+
+const BEGAN_NS: u64 = 1_000_000_000;
+const SYNC_NS: u64 = 250_000_000;
+/// Bytes that are made at a time.
+const BATCH_BYTES: usize = 4 << 20;
+
+struct Load {
+    name: &'static str,
+    cpus: u16,
+    threads: u32,
+    /// A thread goes to sleep so often of 16 times; else it is pushed off.
+    sleeps: u64,
+    /// Wakeups for each switch, of 16.
+    wakes: u64,
+    /// A thread ends and another is born so often of 1,024 switches.
+    births: u64,
+    slice_ns: u64,
+}
+
+const LOADS: [Load; 4] = [
+    Load { name: "pipe", cpus: 1, threads: 2, sleeps: 16, wakes: 8, births: 0, slice_ns: 1_500 },
+    Load { name: "mixed", cpus: 4, threads: 500, sleeps: 11, wakes: 12, births: 16, slice_ns: 60_000 },
+    Load { name: "overloaded", cpus: 2, threads: 80, sleeps: 4, wakes: 8, births: 0, slice_ns: 500_000 },
+    Load { name: "large", cpus: 64, threads: 5_000, sleeps: 11, wakes: 12, births: 16, slice_ns: 60_000 },
+];
+
+#[derive(Clone, Default)]
+struct Shared(Rc<RefCell<Vec<u8>>>);
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[derive(Default)]
+struct Cpu {
+    at_ns: u64,
+    current: u32,
+    ready: VecDeque<u32>,
+}
+
+/// A machine under a load, and the recorder of it.
+struct Machine<'l> {
+    load: &'l Load,
+    left: u64,
+    rng: SeededRng,
+    cpus: Vec<Cpu>,
+    asleep: Vec<u32>,
+    last: u32,
+    synced_ns: u64,
+    writer: Option<TraceWriter<Shared>>,
+    bytes: Shared,
+    taken: usize,
+    made: u64,
+    making: Duration,
+}
+
+fn header(load: &Load) -> FileHeader {
+    let began = Moment { mono_ns: BEGAN_NS, boot_ns: BEGAN_NS, wall_ns: 0 };
+    FileHeader { began, cpus: load.cpus, host: load.name.into(), ..FileHeader::default() }
+}
+
+impl<'l> Machine<'l> {
+    fn new(load: &'l Load, events: u64, compression: Compression) -> Self {
+        let bytes = Shared::default();
+        let writer = TraceWriter::new(bytes.clone(), &header(load), compression).expect("a buffer");
+        let cpu = || Cpu { at_ns: BEGAN_NS, ..Cpu::default() };
+        let mut machine = Self {
+            load,
+            left: events,
+            rng: SeededRng(77),
+            cpus: std::iter::repeat_with(cpu).take(load.cpus.into()).collect(),
+            asleep: Vec::new(),
+            last: 0,
+            synced_ns: BEGAN_NS,
+            writer: Some(writer),
+            bytes,
+            taken: 0,
+            made: 0,
+            making: Duration::ZERO,
+        };
+        for _ in 0..load.threads {
+            let number = machine.introduce();
+            machine.asleep.push(number);
+        }
+        machine
+    }
+
+    fn introduce(&mut self) -> u32 {
+        self.last += 1;
+        let process = ProcessKey { pid: self.last / 4, start_ns: 1 };
+        let program = format!("program-{}", self.last % 50);
+        let identity = TraceIdentity {
+            task: TraceTask(self.last),
+            at_ns: self.synced_ns,
+            thread: ThreadKey { tid: self.last, start_ns: 1 },
+            process,
+            comm: Comm::from(program.as_str()),
+            program: program.as_bytes().into(),
+            is_executable: false,
+            is_kernel: false,
+        };
+        self.writer.as_mut().expect("it goes on").identity(&identity);
+        self.last
+    }
+
+    fn event(&mut self, cpu: usize, kind: SchedEventKind) {
+        let at_ns = self.cpus[cpu].at_ns;
+        let cpu = u16::try_from(cpu).expect("a CPU");
+        self.writer.as_mut().expect("it goes on").event(&SchedEvent { at_ns, cpu, kind });
+        self.left = self.left.saturating_sub(1);
+    }
+
+    /// One slice of the CPU that is behind the others.
+    fn step(&mut self) {
+        let at = (0..self.cpus.len()).min_by_key(|&at| self.cpus[at].at_ns).expect("a CPU");
+        if self.cpus[at].at_ns > self.synced_ns + SYNC_NS {
+            self.synced_ns = self.cpus[at].at_ns;
+            self.writer.as_mut().expect("it goes on").sync(self.synced_ns).expect("a buffer");
+        }
+        let prev = self.cpus[at].current;
+        self.cpus[at].at_ns += 200 + self.rng.below(self.load.slice_ns);
+        while self.rng.below(16) < self.load.wakes && !self.asleep.is_empty() {
+            let place = usize::try_from(self.rng.below(self.asleep.len() as u64)).expect("a place");
+            let task = self.asleep.swap_remove(place);
+            let waker = TraceTask(prev);
+            // Some to another CPU, which is ahead.
+            let to = if self.rng.below(4) == 0 { self.rng.below(self.cpus.len() as u64) } else { at as u64 };
+            let cpu = u16::try_from(to).expect("a CPU");
+            self.event(at, SchedEventKind::Waking { task: TraceTask(task), waker, cpu });
+            self.cpus[usize::from(cpu)].ready.push_back(task);
+            self.cpus[at].at_ns += 150;
+            if self.load.wakes < 16 && self.load.threads == 2 {
+                break;
+            }
+        }
+        self.switch(at, prev);
+    }
+
+    fn switch(&mut self, at: usize, prev: u32) {
+        let next = self.cpus[at].ready.pop_front().unwrap_or(0);
+        let is_asleep = prev == 0 || self.rng.below(16) < self.load.sleeps;
+        if next == prev || (next == 0 && !is_asleep) {
+            return;
+        }
+        let mut leaves = Leaves::Ready;
+        if prev != 0 && self.rng.below(1_024) < self.load.births {
+            leaves = Leaves::Dead;
+            let born = self.introduce();
+            self.event(at, SchedEventKind::Born { task: TraceTask(born), parent: TraceTask(prev) });
+            self.event(at, SchedEventKind::Exit { task: TraceTask(prev) });
+            self.asleep.push(born);
+        } else if prev != 0 && is_asleep {
+            leaves = Leaves::Asleep(WaitReason::syscall(u16::try_from(self.rng.below(5)).expect("few")));
+            self.asleep.push(prev);
+        } else if prev != 0 {
+            self.cpus[at].ready.push_back(prev);
+        }
+        self.event(at, SchedEventKind::Switch { prev: TraceTask(prev), next: TraceTask(next), leaves });
+        self.cpus[at].current = next;
+    }
+
+    fn make(&mut self) {
+        let began = Instant::now();
+        self.bytes.0.borrow_mut().clear();
+        self.taken = 0;
+        while self.left > 0 && self.bytes.0.borrow().len() < BATCH_BYTES {
+            self.step();
+        }
+        if self.left == 0
+            && let Some(writer) = self.writer.take()
+        {
+            let end_ns = self.cpus.iter().map(|cpu| cpu.at_ns).max().expect("a CPU");
+            writer.finish(end_ns, 0).expect("a buffer");
+        }
+        self.made += self.bytes.0.borrow().len() as u64;
+        self.making += began.elapsed();
+    }
+}
+
+impl Read for Machine<'_> {
+    fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
+        if self.taken == self.bytes.0.borrow().len() || self.made == 0 {
+            if self.writer.is_none() {
+                return Ok(0);
+            }
+            self.make();
+        }
+        let bytes = self.bytes.0.borrow();
+        let read = (&bytes[self.taken..]).read(to)?;
+        self.taken += read;
+        Ok(read)
+    }
+}
+
+/// Takes the spans, and nothing else.
+#[derive(Default)]
+struct Spans(u64);
+
+impl SpanSink for Spans {
+    fn thread(&mut self, span: &ThreadSpan) {
+        self.0 += black_box(span).until_ns & 1;
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        self.0 += black_box(span).until_ns & 1;
+    }
+
+    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
+    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
+    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
+    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
+    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
+}
+
+struct Measured {
+    events: u64,
+    bytes: u64,
+    time: Duration,
+}
+
+fn measure(load: &Load, events: u64, read: &dyn Fn(&mut TraceReader<&mut Machine<'_>>) -> u64) -> Measured {
+    let mut machine = Machine::new(load, events, Compression::Zstd(3));
+    let began = Instant::now();
+    let mut reader = TraceReader::open(&mut machine).expect("a trace");
+    let events = read(&mut reader);
+    let time = began.elapsed();
+    Measured { events, bytes: machine.made, time: time.saturating_sub(machine.making) }
+}
+
+fn decode(reader: &mut TraceReader<&mut Machine<'_>>) -> u64 {
+    let mut events = 0;
+    reader
+        .read(&mut |event| {
+            black_box(event);
+            events += 1;
+        })
+        .expect("a trace");
+    events
+}
+
+fn track(reader: &mut TraceReader<&mut Machine<'_>>) -> u64 {
+    let (mut events, mut tracker) = (0, Tracker::new(BEGAN_NS, Spans::default()));
+    reader
+        .read(&mut |event| {
+            events += 1;
+            tracker.event(&event);
+        })
+        .expect("a trace");
+    black_box(tracker.finish(0).0);
+    events
+}
+
+fn report(reader: &mut TraceReader<&mut Machine<'_>>) -> u64 {
+    let (report, ending) = analyse(reader, TraceRange::default()).expect("a trace");
+    assert!(ending.is_whole(), "{ending:?}");
+    let totals = report.totals();
+    assert_eq!(totals.ledger.capacity_ns(), totals.length_ns * totals.cpus);
+    black_box(report.rows(ReportBy::Thread, reader.tasks()).len());
+    totals.events
+}
+
+/// The most memory that this process had so far, MiB.
+fn peak_mib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
+    let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(kib / 1024.0)
+}
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let events = args.next().map_or(10_000_000, |count| count.parse().expect("a number of events"));
+    let only = args.next();
+    for load in LOADS.iter().filter(|load| only.as_deref().is_none_or(|only| only == load.name)) {
+        let passes = [
+            measure(load, events, &decode),
+            measure(load, events, &track),
+            measure(load, events, &report),
+        ];
+        let [decoded, tracked, reported] =
+            passes.each_ref().map(|pass| pass.events as f64 / pass.time.as_secs_f64() / 1e6);
+        println!(
+            "{}: {} events on {} CPUs, {:.2} bytes each; M events/s: decode {decoded:.1}, with states {tracked:.1}, whole report {reported:.1}; peak {:.1} MiB",
+            load.name,
+            passes[2].events,
+            load.cpus,
+            passes[2].bytes as f64 / passes[2].events as f64,
+            peak_mib().unwrap_or(f64::NAN)
+        );
+    }
+}
