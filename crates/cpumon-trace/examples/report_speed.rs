@@ -7,7 +7,6 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::rc::Rc;
-use std::time::{Duration, Instant};
 
 use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
@@ -40,11 +39,12 @@ struct Load {
     slice_ns: u64,
 }
 
-const LOADS: [Load; 4] = [
+const LOADS: [Load; 5] = [
     Load { name: "pipe", cpus: 1, threads: 2, sleeps: 16, wakes: 8, births: 0, slice_ns: 1_500 },
-    Load { name: "mixed", cpus: 4, threads: 500, sleeps: 11, wakes: 12, births: 16, slice_ns: 60_000 },
+    Load { name: "mixed", cpus: 4, threads: 500, sleeps: 12, wakes: 5, births: 0, slice_ns: 60_000 },
+    Load { name: "short-lived", cpus: 4, threads: 500, sleeps: 12, wakes: 5, births: 16, slice_ns: 60_000 },
     Load { name: "overloaded", cpus: 2, threads: 80, sleeps: 4, wakes: 8, births: 0, slice_ns: 500_000 },
-    Load { name: "large", cpus: 64, threads: 5_000, sleeps: 11, wakes: 12, births: 16, slice_ns: 60_000 },
+    Load { name: "large", cpus: 64, threads: 5_000, sleeps: 12, wakes: 5, births: 0, slice_ns: 60_000 },
 ];
 
 #[derive(Clone, Default)]
@@ -81,7 +81,9 @@ struct Machine<'l> {
     bytes: Shared,
     taken: usize,
     made: u64,
-    making: Duration,
+    making_ns: u64,
+    /// Threads that were ready when a thread came to a CPU, and such switches.
+    ready: (u64, u64),
 }
 
 fn header(load: &Load) -> FileHeader {
@@ -106,7 +108,8 @@ impl<'l> Machine<'l> {
             bytes,
             taken: 0,
             made: 0,
-            making: Duration::ZERO,
+            making_ns: 0,
+            ready: (0, 0),
         };
         for _ in 0..load.threads {
             let number = machine.introduce();
@@ -167,6 +170,8 @@ impl<'l> Machine<'l> {
     }
 
     fn switch(&mut self, at: usize, prev: u32) {
+        let waiting = self.cpus[at].ready.len() as u64;
+        self.ready = (self.ready.0 + waiting, self.ready.1 + u64::from(waiting > 0));
         let next = self.cpus[at].ready.pop_front().unwrap_or(0);
         let is_asleep = prev == 0 || self.rng.below(16) < self.load.sleeps;
         if next == prev || (next == 0 && !is_asleep) {
@@ -190,9 +195,12 @@ impl<'l> Machine<'l> {
     }
 
     fn make(&mut self) {
-        let began = Instant::now();
-        self.bytes.0.borrow_mut().clear();
-        self.taken = 0;
+        let began_ns = cpu_ns();
+        // At first the header is there.
+        if self.made > 0 {
+            self.bytes.0.borrow_mut().clear();
+            self.taken = 0;
+        }
         while self.left > 0 && self.bytes.0.borrow().len() < BATCH_BYTES {
             self.step();
         }
@@ -203,7 +211,7 @@ impl<'l> Machine<'l> {
             writer.finish(end_ns, 0).expect("a buffer");
         }
         self.made += self.bytes.0.borrow().len() as u64;
-        self.making += began.elapsed();
+        self.making_ns += cpu_ns() - began_ns;
     }
 }
 
@@ -245,16 +253,22 @@ impl SpanSink for Spans {
 struct Measured {
     events: u64,
     bytes: u64,
-    time: Duration,
+    time_ns: u64,
+    ready: (u64, u64),
 }
 
 fn measure(load: &Load, events: u64, read: &dyn Fn(&mut TraceReader<&mut Machine<'_>>) -> u64) -> Measured {
     let mut machine = Machine::new(load, events, Compression::Zstd(3));
-    let began = Instant::now();
+    let began_ns = cpu_ns();
     let mut reader = TraceReader::open(&mut machine).expect("a trace");
     let events = read(&mut reader);
-    let time = began.elapsed();
-    Measured { events, bytes: machine.made, time: time.saturating_sub(machine.making) }
+    let time_ns = cpu_ns() - began_ns;
+    Measured {
+        events,
+        bytes: machine.made,
+        time_ns: time_ns.saturating_sub(machine.making_ns),
+        ready: machine.ready,
+    }
 }
 
 fn decode(reader: &mut TraceReader<&mut Machine<'_>>) -> u64 {
@@ -289,6 +303,12 @@ fn report(reader: &mut TraceReader<&mut Machine<'_>>) -> u64 {
     totals.events
 }
 
+/// CPU time of this thread: what runs beside does not count.
+fn cpu_ns() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("procfs");
+    text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
+}
+
 /// The most memory that this process had so far, MiB.
 fn peak_mib() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
@@ -302,19 +322,17 @@ fn main() {
     let events = args.next().map_or(10_000_000, |count| count.parse().expect("a number of events"));
     let only = args.next();
     for load in LOADS.iter().filter(|load| only.as_deref().is_none_or(|only| only == load.name)) {
-        let passes = [
-            measure(load, events, &decode),
-            measure(load, events, &track),
-            measure(load, events, &report),
-        ];
+        let passes =
+            [measure(load, events, &decode), measure(load, events, &track), measure(load, events, &report)];
         let [decoded, tracked, reported] =
-            passes.each_ref().map(|pass| pass.events as f64 / pass.time.as_secs_f64() / 1e6);
+            passes.each_ref().map(|pass| pass.events as f64 * 1e3 / pass.time_ns as f64);
         println!(
-            "{}: {} events on {} CPUs, {:.2} bytes each; M events/s: decode {decoded:.1}, with states {tracked:.1}, whole report {reported:.1}; peak {:.1} MiB",
+            "{}: {} events on {} CPUs, {:.2} bytes each, {:.1} threads ready; M events a second of CPU time: decode {decoded:.1}, with states {tracked:.1}, whole report {reported:.1}; peak {:.1} MiB",
             load.name,
             passes[2].events,
             load.cpus,
             passes[2].bytes as f64 / passes[2].events as f64,
+            passes[2].ready.0 as f64 / passes[2].ready.1 as f64,
             peak_mib().unwrap_or(f64::NAN)
         );
     }

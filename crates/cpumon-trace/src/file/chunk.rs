@@ -2,13 +2,16 @@
 
 use std::io::Read;
 
-use super::header::{array, fill};
+use super::header::array;
+use super::input::Input;
 
 pub(super) const HEADER_BYTES: usize = 32;
 /// The largest payload, stored or unpacked. Writers close a chunk far below that.
 pub(super) const MAX_PAYLOAD_BYTES: usize = 1 << 20;
 
 const MAGIC: [u8; 4] = *b"chnk";
+/// Bytes in which a magic is searched at a time.
+const SEARCHED_BYTES: usize = 64 << 10;
 
 /// What a chunk has inside.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -37,7 +40,7 @@ pub(super) struct ChunkHeader {
     pub(super) base_ns: u64,
 }
 
-/// How the reading of a chunk ended.
+/// What begins at some place of the file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum ChunkRead {
     Whole(ChunkHeader),
@@ -114,22 +117,49 @@ fn checksum(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
     crc32c::crc32c_append(crc, payload)
 }
 
-/// Reads a chunk; its payload as stored replaces what `payload` holds.
-pub(super) fn read(from: &mut dyn Read, payload: &mut Vec<u8>) -> std::io::Result<ChunkRead> {
-    payload.clear();
-    fill(from, payload, HEADER_BYTES)?;
-    if payload.is_empty() {
+/// Checks the chunk that begins here, and does not pass it.
+pub(super) fn check<R: Read>(input: &mut Input<R>) -> std::io::Result<ChunkRead> {
+    let bytes = input.peek(HEADER_BYTES)?;
+    if bytes.is_empty() {
         return Ok(ChunkRead::End);
     }
-    let Some(bytes) = array::<HEADER_BYTES>(payload, 0) else { return Ok(ChunkRead::Torn) };
+    let Some(bytes) = array::<HEADER_BYTES>(bytes, 0) else { return Ok(ChunkRead::Torn) };
     let Some(header) = ChunkHeader::decode(&bytes) else { return Ok(ChunkRead::Damaged) };
-    payload.clear();
-    fill(from, payload, header.stored_bytes)?;
+    let payload = payload(input, &header)?;
     if payload.len() < header.stored_bytes {
         return Ok(ChunkRead::Torn);
     }
     let crc = u32::from_le_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]);
     Ok(if checksum(&bytes, payload) == crc { ChunkRead::Whole(header) } else { ChunkRead::Damaged })
+}
+
+/// What the chunk that begins here has inside, as it is stored.
+pub(super) fn payload<'i, R: Read>(
+    input: &'i mut Input<R>,
+    header: &ChunkHeader,
+) -> std::io::Result<&'i [u8]> {
+    let chunk = input.peek(HEADER_BYTES + header.stored_bytes)?;
+    Ok(chunk.get(HEADER_BYTES..).unwrap_or_default())
+}
+
+/// Passes what is no chunk. The first bytes are passed in any case, then all up to the next magic.
+///
+/// False: the file ends before one.
+pub(super) fn pass_to_next<R: Read>(input: &mut Input<R>) -> std::io::Result<bool> {
+    input.pass(1);
+    loop {
+        let bytes = input.peek(SEARCHED_BYTES)?;
+        let length = bytes.len();
+        if let Some(found) = bytes.windows(MAGIC.len()).position(|window| window == MAGIC) {
+            input.pass(found);
+            return Ok(true);
+        }
+        if length < SEARCHED_BYTES {
+            input.pass(length);
+            return Ok(false);
+        }
+        input.pass(length - (MAGIC.len() - 1));
+    }
 }
 
 /// A chunk with a right checksum and any payload, for fuzzers.

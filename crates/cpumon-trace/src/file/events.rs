@@ -30,7 +30,7 @@ const BY_CURRENT: u8 = 1 << 3;
 const HERE: u8 = 1 << 4;
 
 /// What the next event may leave out.
-#[derive(Copy, Clone, Debug)]
+#[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Context {
     cpu: u16,
     at_ns: u64,

@@ -4,6 +4,7 @@ pub(crate) mod chunk;
 pub(crate) mod events;
 pub(crate) mod header;
 pub(crate) mod identities;
+mod input;
 pub(crate) mod reader;
 mod sorter;
 mod varint;

@@ -9,17 +9,29 @@ use super::ReadError;
 use super::chunk::{self, ChunkHeader, ChunkKind, ChunkRead};
 use super::header::FileHeader;
 use super::identities::take_identity;
+use super::input::Input;
 use super::sorter::Sorter;
 use super::varint::take;
 use crate::tasks::Tasks;
+
+/// Places where a file is damaged. What lies behind so many is not read.
+const MAX_GAPS: u64 = 1 << 10;
+/// Payloads that are checked in vain in the search for a whole chunk: so many bytes, and so many times what the search passes. Damage
+/// has few of what seems to be a chunk; a file that was made of nothing else must not take hours.
+const VAIN_BYTES: u64 = 64 << 20;
+const VAIN_TIMES: u64 = 16;
 
 /// How the reading of a file ended, and what was wrong on the way.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
     /// The recording ended in order at this time, and the file says so.
     pub ended_ns: Option<u64>,
-    /// The file ends inside a chunk, or has a damaged one, here (byte): what follows is not read.
+    /// The file ends inside a chunk, or is damaged, here first (byte).
     pub damaged_at: Option<u64>,
+    /// Places where it is damaged and whole chunks follow. What every CPU did there is unknown.
+    pub gaps: u64,
+    /// Bytes that could not be read, those of a torn end among them.
+    pub unreadable_bytes: u64,
     /// Chunks whose events cannot be read though their checksum is right.
     pub malformed: u64,
     /// Events out of order.
@@ -40,12 +52,10 @@ impl Ending {
 
 /// A trace file that is being read.
 pub struct TraceReader<R: Read> {
-    from: R,
+    input: Input<R>,
     header: FileHeader,
-    at: u64,
     tasks: Tasks,
     sorter: Sorter,
-    stored: Vec<u8>,
     unpacker: Decompressor<'static>,
     ending: Ending,
 }
@@ -56,12 +66,10 @@ impl<R: Read> TraceReader<R> {
         let (header, at) = FileHeader::read(&mut from)?;
         let ending = Ending { known_until_ns: header.began.mono_ns, ..Ending::default() };
         Ok(Self {
-            from,
+            input: Input::new(from, at),
             header,
-            at,
             tasks: Tasks::default(),
             sorter: Sorter::default(),
-            stored: Vec::new(),
             unpacker: Decompressor::new()?,
             ending,
         })
@@ -79,35 +87,67 @@ impl<R: Read> TraceReader<R> {
         &self.tasks
     }
 
-    /// Hands out every event, in the order of their time, up to the end of the file or the first damage.
+    /// Hands out every event, in the order of their time. A damaged part is passed: in its place each CPU has a
+    /// [`Lost`](cpumon_model::SchedEventKind::Lost) event without a count.
     ///
     /// Errors: the file cannot be read. A damaged file is no error: [`Ending`] says where the damage is.
     pub fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
-        loop {
-            match chunk::read(&mut self.from, &mut self.stored)? {
+        while self.ending.ended_ns.is_none() {
+            match chunk::check(&mut self.input)? {
                 ChunkRead::Whole(header) => {
-                    if !self.take(&header, out) {
-                        self.ending.damaged_at = Some(self.at);
-                        break;
+                    if !self.take(&header, out)? {
+                        self.note_damage(self.input.at());
+                        self.ending.gaps += 1;
+                        self.sorter.open_gaps(self.header.cpus);
                     }
-                    self.at += (chunk::HEADER_BYTES + header.stored_bytes) as u64;
-                    if self.ending.ended_ns.is_some() {
-                        break;
-                    }
+                    self.input.pass(chunk::HEADER_BYTES + header.stored_bytes);
                 }
                 ChunkRead::End => break,
                 ChunkRead::Torn | ChunkRead::Damaged => {
-                    self.ending.damaged_at = Some(self.at);
-                    break;
+                    if !self.pass_damage()? || self.ending.gaps >= MAX_GAPS {
+                        break;
+                    }
+                    self.ending.gaps += 1;
+                    self.sorter.open_gaps(self.header.cpus);
                 }
             }
         }
+        let mut until_ns = self.ending.ended_ns.unwrap_or(0).max(self.ending.known_until_ns);
+        if let (None, Some(last_ns)) = (self.ending.ended_ns, self.sorter.unsynced_ns()) {
+            // The file has the last events of some CPUs, and not those of others.
+            self.sorter.open_gaps(self.header.cpus);
+            until_ns = until_ns.max(last_ns);
+        }
+        self.sorter.end_gaps(until_ns);
         self.emit(u64::MAX, out);
-        (self.ending.malformed, self.ending.late) = (self.sorter.malformed, self.sorter.late);
+        (self.ending.malformed, self.ending.late) = (self.sorter.malformed(), self.sorter.late);
         if let Some(ended_ns) = self.ending.ended_ns {
             self.ending.known_until_ns = self.ending.known_until_ns.max(ended_ns);
         }
         Ok(self.ending)
+    }
+
+    fn note_damage(&mut self, at: u64) {
+        self.ending.damaged_at.get_or_insert(at);
+    }
+
+    /// Goes on to the next whole chunk; false if there is none.
+    fn pass_damage(&mut self) -> Result<bool, ReadError> {
+        let from = self.input.at();
+        self.note_damage(from);
+        let (mut is_found, mut vain_bytes) = (false, 0);
+        while chunk::pass_to_next(&mut self.input)? {
+            if let ChunkRead::Whole(_) = chunk::check(&mut self.input)? {
+                is_found = true;
+                break;
+            }
+            vain_bytes += self.input.seen_bytes();
+            if vain_bytes > VAIN_BYTES + VAIN_TIMES * (self.input.at() - from) {
+                break;
+            }
+        }
+        self.ending.unreadable_bytes += self.input.at() - from;
+        Ok(is_found)
     }
 
     fn emit(&mut self, until_ns: u64, out: &mut impl FnMut(SchedEvent)) {
@@ -119,38 +159,34 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// False if the payload is not what its header says.
-    fn take(&mut self, header: &ChunkHeader, out: &mut impl FnMut(SchedEvent)) -> bool {
+    fn take(&mut self, header: &ChunkHeader, out: &mut impl FnMut(SchedEvent)) -> Result<bool, ReadError> {
         match header.kind {
             ChunkKind::Events => {
-                let mut raw = self.sorter.buffer();
-                if !self.unpack(header, &mut raw) {
-                    return false;
-                }
+                let Some(raw) = self.unpack(header)? else { return Ok(false) };
                 self.sorter.add(header.cpu, header.base_ns, header.count, raw);
                 if self.sorter.is_full() {
                     self.emit(u64::MAX, out);
                 }
-                true
             }
             ChunkKind::Identities => {
-                let mut raw = self.sorter.buffer();
-                self.unpack(header, &mut raw) && self.take_identities(&raw)
+                let Some(raw) = self.unpack(header)? else { return Ok(false) };
+                return Ok(self.take_identities(&raw));
             }
             ChunkKind::Sync => {
+                self.sorter.sync(header.base_ns);
                 self.emit(header.base_ns, out);
                 self.ending.known_until_ns = self.ending.known_until_ns.max(header.base_ns);
-                true
             }
             ChunkKind::End => {
-                let mut raw = self.stored.as_slice();
+                let mut raw = chunk::payload(&mut self.input, header)?;
                 let _events = take(&mut raw);
                 self.ending.lost = take(&mut raw).unwrap_or(0);
                 self.ending.ended_ns = Some(header.base_ns);
-                true
             }
             // Of a later minor version, which may be left out.
-            ChunkKind::Other(_) => true,
+            ChunkKind::Other(_) => {}
         }
+        Ok(true)
     }
 
     fn take_identities(&mut self, mut raw: &[u8]) -> bool {
@@ -161,14 +197,17 @@ impl<R: Read> TraceReader<R> {
         true
     }
 
-    fn unpack(&mut self, header: &ChunkHeader, raw: &mut Vec<u8>) -> bool {
-        raw.clear();
+    /// `None`: it is not what its header says.
+    fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<Vec<u8>>, ReadError> {
+        let mut raw = self.sorter.buffer();
+        let stored = chunk::payload(&mut self.input, header)?;
         if !header.is_packed {
-            raw.extend_from_slice(&self.stored);
-            return true;
+            raw.extend_from_slice(stored);
+            return Ok(Some(raw));
         }
         raw.reserve(header.raw_bytes);
         // zstd writes no more than there is space for, whatever the frame announces.
-        self.unpacker.decompress_to_buffer(&self.stored, raw).is_ok_and(|bytes| bytes == header.raw_bytes)
+        let unpacked = self.unpacker.decompress_to_buffer(stored, &mut raw);
+        Ok(unpacked.is_ok_and(|bytes| bytes == header.raw_bytes).then_some(raw))
     }
 }

@@ -2,9 +2,10 @@
 //! which time it has all: so the sorter holds what lies between two such marks, and no more.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::{BinaryHeap, VecDeque};
 
-use cpumon_model::SchedEvent;
+use cpumon_model::{SchedEvent, SchedEventKind};
 
 use super::events::Context;
 
@@ -12,6 +13,7 @@ use super::events::Context;
 /// this long without one is handed out chunk by chunk, out of order.
 const MAX_HELD_BYTES: usize = 256 << 20;
 
+#[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,
     at: usize,
@@ -19,11 +21,30 @@ struct Chunk {
     left: u32,
 }
 
+/// Events of a CPU are missing from here on, because the file is damaged.
+#[derive(Copy, Clone)]
+struct Gap {
+    from_ns: u64,
+    /// Syncs since the damage.
+    syncs: u8,
+}
+
 /// The events of one CPU that wait.
 #[derive(Default)]
 struct Queue {
     head: Option<SchedEvent>,
-    chunks: VecDeque<Chunk>,
+    /// The one that `head` is from.
+    chunk: Chunk,
+    waiting: VecDeque<Chunk>,
+    gap: Option<Gap>,
+}
+
+/// What is counted, and buffers to be used again.
+#[derive(Default)]
+struct Passed {
+    malformed: u64,
+    bytes: usize,
+    spare: Vec<Vec<u8>>,
 }
 
 #[derive(Default)]
@@ -31,89 +52,184 @@ pub(super) struct Sorter {
     queues: Vec<Queue>,
     /// The CPUs with events, by the time of their first one.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    held_bytes: usize,
-    /// Buffers to be used again.
-    spare: Vec<Vec<u8>>,
-    /// Chunks that hold other than they announce.
-    pub(super) malformed: u64,
+    added_bytes: usize,
+    passed: Passed,
     last_ns: u64,
     /// Events that came after one with a later time was handed out.
     pub(super) late: u64,
+    synced_ns: u64,
+    has_gaps: bool,
+}
+
+impl Chunk {
+    /// Time of its last event.
+    fn end_ns(&self) -> u64 {
+        let (mut context, mut rest) = (self.context, &self.bytes[self.at..]);
+        for _ in 0..self.left {
+            if context.take(&mut rest).is_none() {
+                break;
+            }
+        }
+        context.at_ns()
+    }
+}
+
+impl Queue {
+    /// Goes on to the next event. Returns its time.
+    #[inline]
+    fn advance(&mut self, passed: &mut Passed) -> Option<u64> {
+        loop {
+            let chunk = &mut self.chunk;
+            let mut rest = chunk.bytes.get(chunk.at..).unwrap_or_default();
+            if chunk.left > 0
+                && let Some(event) = chunk.context.take(&mut rest)
+            {
+                chunk.at = chunk.bytes.len() - rest.len();
+                chunk.left -= 1;
+                self.head = Some(event);
+                return Some(event.at_ns);
+            }
+            if !self.next_chunk(passed) {
+                self.head = None;
+                return None;
+            }
+        }
+    }
+
+    fn next_chunk(&mut self, passed: &mut Passed) -> bool {
+        let next = self.waiting.pop_front();
+        let has_next = next.is_some();
+        let mut done = std::mem::replace(&mut self.chunk, next.unwrap_or_default());
+        passed.malformed += u64::from(done.left > 0 || done.at < done.bytes.len());
+        passed.bytes += done.bytes.len();
+        if done.bytes.capacity() > 0 {
+            done.bytes.clear();
+            passed.spare.push(done.bytes);
+        }
+        has_next
+    }
+
+    /// Time of the last event that waits.
+    fn end_ns(&self) -> Option<u64> {
+        let last = self.waiting.back().unwrap_or(&self.chunk);
+        self.head.is_some().then(|| last.end_ns())
+    }
 }
 
 impl Sorter {
     /// An empty buffer for [`Sorter::add`].
     pub(super) fn buffer(&mut self) -> Vec<u8> {
-        self.spare.pop().unwrap_or_default()
+        self.passed.spare.pop().unwrap_or_default()
+    }
+
+    /// Chunks that hold other than they announce.
+    pub(super) fn malformed(&self) -> u64 {
+        self.passed.malformed
     }
 
     /// Takes a chunk of events.
     pub(super) fn add(&mut self, cpu: u16, base_ns: u64, count: u32, bytes: Vec<u8>) {
+        if self.has_gaps {
+            self.close_gap(cpu.into(), base_ns);
+        }
+        self.put(cpu, Chunk { bytes, at: 0, context: Context::new(cpu, base_ns), left: count });
+    }
+
+    fn put(&mut self, cpu: u16, chunk: Chunk) {
         let at = usize::from(cpu);
         if at >= self.queues.len() {
             self.queues.resize_with(at + 1, Queue::default);
         }
-        self.held_bytes += bytes.len();
-        let chunk = Chunk { bytes, at: 0, context: Context::new(cpu, base_ns), left: count };
-        self.queues[at].chunks.push_back(chunk);
-        if self.queues[at].head.is_none() {
-            self.advance(at);
-            if let Some(event) = &self.queues[at].head {
-                self.heads.push(Reverse((event.at_ns, at)));
-            }
+        self.added_bytes = self.added_bytes.wrapping_add(chunk.bytes.len());
+        let queue = &mut self.queues[at];
+        queue.waiting.push_back(chunk);
+        if queue.head.is_none()
+            && let Some(first_ns) = queue.advance(&mut self.passed)
+        {
+            self.heads.push(Reverse((first_ns, at)));
         }
     }
 
     /// Whether more is held than a recorder ever leaves without a mark.
     pub(super) fn is_full(&self) -> bool {
-        self.held_bytes > MAX_HELD_BYTES
+        self.added_bytes.wrapping_sub(self.passed.bytes) > MAX_HELD_BYTES
+    }
+
+    /// All events up to this time were added.
+    pub(super) fn sync(&mut self, at_ns: u64) {
+        self.synced_ns = self.synced_ns.max(at_ns);
+        if self.has_gaps {
+            self.has_gaps = false;
+            for at in 0..self.queues.len() {
+                let Some(gap) = self.queues[at].gap else { continue };
+                self.close_gap(at, at_ns);
+                // Events of the damaged part were written before the first sync behind it, but may be later than the time of that.
+                if gap.syncs == 0 {
+                    self.queues[at].gap = Some(Gap { from_ns: gap.from_ns.max(at_ns), syncs: 1 });
+                    self.has_gaps = true;
+                }
+            }
+        }
+    }
+
+    /// A part of the file cannot be read. Of which CPU events are missing is not known, so they are of each: those that have events,
+    /// and all below `cpus`.
+    pub(super) fn open_gaps(&mut self, cpus: u16) {
+        self.has_gaps = true;
+        if self.queues.len() < cpus.into() {
+            self.queues.resize_with(cpus.into(), Queue::default);
+        }
+        for queue in &mut self.queues {
+            // What the last sync covers was in the file before it.
+            let from_ns = queue.end_ns().unwrap_or(0).max(self.synced_ns);
+            let from_ns = queue.gap.map_or(from_ns, |gap| gap.from_ns);
+            queue.gap = Some(Gap { from_ns, syncs: 0 });
+        }
+    }
+
+    /// No more events are added: what is missing up to this time stays so.
+    pub(super) fn end_gaps(&mut self, until_ns: u64) {
+        for at in 0..self.queues.len() {
+            if self.queues[at].gap.is_some_and(|gap| gap.from_ns < until_ns) {
+                self.close_gap(at, until_ns);
+            }
+        }
+    }
+
+    /// The time of the last event that waits, if any is later than the last sync.
+    pub(super) fn unsynced_ns(&self) -> Option<u64> {
+        let last_ns = self.queues.iter().filter_map(Queue::end_ns).max();
+        last_ns.filter(|last_ns| *last_ns > self.synced_ns)
+    }
+
+    /// Puts a mark in the place of the missing events, up to this time.
+    fn close_gap(&mut self, at: usize, until_ns: u64) {
+        let Some(gap) = self.queues.get_mut(at).and_then(|queue| queue.gap.take()) else { return };
+        let cpu = u16::try_from(at).unwrap_or(u16::MAX);
+        let (at_ns, until_ns) = (gap.from_ns, until_ns.max(gap.from_ns));
+        let mark = SchedEvent { at_ns, cpu, kind: SchedEventKind::Lost { count: 0, until_ns } };
+        let (mut bytes, mut context) = (self.buffer(), Context::new(cpu, at_ns));
+        context.push(&mut bytes, &mark);
+        self.put(cpu, Chunk { bytes, at: 0, context: Context::new(cpu, at_ns), left: 1 });
     }
 
     /// Hands out all events up to this time, in order.
     pub(super) fn emit(&mut self, until_ns: u64, out: &mut impl FnMut(SchedEvent)) {
-        while let Some(Reverse((first_ns, at))) = self.heads.pop() {
+        while let Some(mut first) = self.heads.peek_mut() {
+            let Reverse((first_ns, at)) = *first;
             if first_ns > until_ns {
-                self.heads.push(Reverse((first_ns, at)));
                 return;
             }
-            // As long as no other CPU comes first.
-            let until_ns =
-                self.heads.peek().map_or(until_ns, |Reverse((other_ns, _))| until_ns.min(*other_ns));
-            while let Some(event) = self.queues[at].head.filter(|event| event.at_ns <= until_ns) {
+            let queue = &mut self.queues[at];
+            if let Some(event) = queue.head {
                 self.late += u64::from(event.at_ns < self.last_ns);
                 self.last_ns = self.last_ns.max(event.at_ns);
                 out(event);
-                self.advance(at);
             }
-            if let Some(event) = &self.queues[at].head {
-                self.heads.push(Reverse((event.at_ns, at)));
-            }
-        }
-    }
-
-    #[inline]
-    fn advance(&mut self, at: usize) {
-        let queue = &mut self.queues[at];
-        while let Some(chunk) = queue.chunks.front_mut() {
-            let mut rest = &chunk.bytes[chunk.at..];
-            if chunk.left > 0 {
-                if let Some(event) = chunk.context.take(&mut rest) {
-                    chunk.at = chunk.bytes.len() - rest.len();
-                    chunk.left -= 1;
-                    queue.head = Some(event);
-                    return;
-                }
-                self.malformed += 1;
-            } else if !rest.is_empty() {
-                self.malformed += 1;
-            }
-            if let Some(chunk) = queue.chunks.pop_front() {
-                self.held_bytes -= chunk.bytes.len();
-                let mut bytes = chunk.bytes;
-                bytes.clear();
-                self.spare.push(bytes);
+            match queue.advance(&mut self.passed) {
+                Some(next_ns) => *first = Reverse((next_ns, at)),
+                None => drop(PeekMut::pop(first)),
             }
         }
-        queue.head = None;
     }
 }

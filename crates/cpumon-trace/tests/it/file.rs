@@ -1,10 +1,10 @@
-//! What was written comes back, sorted; a torn or damaged file gives what lies before the damage, and says so.
+//! What was written comes back, sorted; a torn or damaged file gives what is whole, and says so.
 
 use cpumon_model::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 use cpumon_trace::{Compression, ReadError, TraceRange, TraceReader, TraceWriter, analyse};
 
 use crate::seeded_rng::SeededRng;
-use crate::support::{end_ns, header, identity, made_up, read, write};
+use crate::support::{end_ns, header, identity, made_up, read, sums, write};
 
 #[test]
 fn events_come_back_in_the_order_of_their_time() {
@@ -35,6 +35,7 @@ fn a_file_that_ends_anywhere_gives_all_whole_chunks_before_and_says_so() {
         match read(&bytes[..length]) {
             Ok((back, ending)) => {
                 assert!(!ending.is_whole(), "{length}");
+                let back: Vec<_> = back.into_iter().filter(|event| !is_mark(event)).collect();
                 // Up to the last mark all is there, so the order is that of the whole file.
                 assert!(back.len() >= most || back.len() + 40 >= most, "{length}");
                 most = most.max(back.len());
@@ -45,6 +46,10 @@ fn a_file_that_ends_anywhere_gives_all_whole_chunks_before_and_says_so() {
         }
     }
     assert_eq!(most, whole.len());
+}
+
+fn is_mark(event: &SchedEvent) -> bool {
+    matches!(event.kind, SchedEventKind::Lost { .. })
 }
 
 #[test]
@@ -59,12 +64,80 @@ fn flipped_bits_are_found() {
         match read(&damaged) {
             Ok((back, ending)) => {
                 assert!(ending.damaged_at.is_some_and(|found| found <= at as u64), "{at} {ending:?}");
-                assert!(back.len() <= events.len());
+                let (marks, back): (Vec<_>, Vec<_>) = back.into_iter().partition(is_mark);
+                // Both are ascending by time.
+                let mut rest = events.iter();
+                assert!(back.iter().all(|event| rest.any(|other| other == event)), "{at}");
+                // A chunk holds at most 50 events, and one is damaged.
+                assert!(back.len() + 50 >= events.len(), "{at}: {} of {}", back.len(), events.len());
+                assert!(ending.gaps == 0 || !marks.is_empty(), "{at} {ending:?}");
+                assert!(ending.unreadable_bytes > 0, "{at} {ending:?}");
             }
             Err(ReadError::Foreign | ReadError::Header | ReadError::Version { .. }) => assert!(at < 100),
             Err(error) => panic!("{at}: {error}"),
         }
     }
+}
+
+/// Whatever is damaged: the times of no thread are longer than they were, and those of the CPUs add up.
+#[test]
+fn what_a_damaged_part_held_is_unknown_and_nobodys() {
+    let mut current = [TraceTask::IDLE; 2];
+    let mut events = made_up(17, 3_000);
+    // A thread that was woken while it ran is ready when it falls asleep, also where the wakeup is in the damaged part.
+    events.retain(|event| match event.kind {
+        SchedEventKind::Switch { next, .. } => {
+            current[usize::from(event.cpu)] = next;
+            true
+        }
+        SchedEventKind::Waking { task, .. } => !current.contains(&task),
+        _ => true,
+    });
+    let bytes = write(&events, Compression::Zstd(3), 100);
+    let (whole, ending) = sums(&bytes);
+    assert!(ending.is_whole() && whole.cpu_unknown_ns == 0, "{}", whole.cpu_unknown_ns);
+    let mut rng = SeededRng(4);
+    for _ in 0..300 {
+        let mut damaged = bytes.clone();
+        let at = usize::try_from(200 + rng.below(bytes.len() as u64 - 200)).unwrap();
+        let until = bytes.len().min(at + usize::try_from(rng.below(300)).unwrap() + 1);
+        damaged[at..until].fill(0x55);
+        let (sums, ending) = sums(&damaged);
+        assert!(!ending.is_whole());
+        for (key, ns) in &sums.known {
+            assert!(whole.known.get(key).is_some_and(|whole_ns| whole_ns >= ns), "{at} {key:?} {ns}");
+        }
+        assert_eq!(sums.cpu_ns, 2 * (ending.known_until_ns - header().began.mono_ns), "{at} {ending:?}");
+        assert!(ending.gaps == 0 || sums.cpu_unknown_ns > 0, "{at} {ending:?}");
+    }
+}
+
+/// A header that announces more than there is must not hide what follows.
+#[test]
+fn a_length_beyond_the_end_is_damage_and_no_end() {
+    let events = made_up(23, 1_000);
+    let mut bytes = write(&events, Compression::None, 100);
+    let third = bytes.windows(4).enumerate().filter(|window| window.1 == b"chnk").nth(3).unwrap().0;
+    bytes[third + 8..third + 16].copy_from_slice(&[0, 0, 0x0f, 0, 0, 0, 0x0f, 0]);
+    let (back, ending) = read(&bytes).unwrap();
+    assert!(back.len() + 100 > events.len(), "{}", back.len());
+    assert_eq!(
+        (ending.gaps, ending.damaged_at, ending.ended_ns),
+        (1, Some(third as u64), Some(end_ns(&events)))
+    );
+}
+
+#[test]
+fn a_file_that_seems_to_be_full_of_chunks_ends() {
+    let mut bytes = write(&[], Compression::None, 1);
+    bytes.truncate(bytes.len() - 34);
+    let mut seeming = *b"chnk\x01\0\0\0\0\0\x0f\0\0\0\x0f\0\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    for number in 0_u32..100_000 {
+        seeming[24..28].copy_from_slice(&number.to_le_bytes());
+        bytes.extend_from_slice(&seeming);
+    }
+    let (back, ending) = read(&bytes).unwrap();
+    assert!(back.is_empty() && ending.damaged_at.is_some() && ending.gaps == 0);
 }
 
 #[test]

@@ -85,11 +85,18 @@ fn range(args: &TraceReportArgs) -> Result<TraceRange, Usage> {
 /// Says on standard error what the trace lacks.
 fn missing(ending: &Ending, totals: &Totals) -> Outcome {
     let mut lacks = Vec::new();
-    if let Some(at) = ending.damaged_at {
+    let damaged_at = ending.damaged_at.unwrap_or(0);
+    if ending.gaps > 0 {
         lacks.push(format!(
-            "the trace is damaged or ends early at byte {at}; the report is of what lies before"
+            "the trace is damaged, first at byte {damaged_at}: {} bytes at {} places cannot be read, and what the CPUs did then is unknown",
+            ending.unreadable_bytes, ending.gaps
         ));
-    } else if ending.ended_ns.is_none() {
+    } else if ending.damaged_at.is_some() {
+        lacks.push(format!(
+            "the trace is damaged or ends early at byte {damaged_at}; the report is of what lies before"
+        ));
+    }
+    if ending.ended_ns.is_none() && (ending.damaged_at.is_none() || ending.gaps > 0) {
         lacks.push(
             "the trace has no end mark: it is still being recorded, or its recorder was killed".to_owned(),
         );
