@@ -256,6 +256,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         refresh: None,
         count: None,
         connection: secure,
+        flight: None,
         recording: log,
     };
     let mut agent = Agent::open(&settings)?;

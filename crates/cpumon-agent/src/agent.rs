@@ -15,6 +15,7 @@ use crate::args::describe_targets;
 use crate::connection::Connection;
 use crate::encoding::{Encoding, fitting_pace};
 use crate::error::{AgentError, DataMissing, MAX_FAILED_PASSES};
+use crate::flight::Flight;
 use crate::recorder::{Recorder, describe_directory};
 use crate::report::{Reporter, Totals};
 use crate::sampler::{Sampler, Step};
@@ -32,6 +33,7 @@ pub struct Agent {
     sender: Option<UdpSender>,
     connection: Option<Connection>,
     recorder: Option<Recorder>,
+    flight: Option<Flight>,
     encoding: Encoding,
     datagrams: Datagrams,
     reporter: Reporter,
@@ -86,6 +88,8 @@ impl Agent {
         let connection = connection.map_err(AgentError::PrepareConnection)?;
         let record = |wanted| Recorder::open(wanted, sampler.info(), agent_start, settings.interval());
         let recorder = settings.recording.as_ref().map(record).transpose().map_err(AgentError::Record)?;
+        let flight =
+            settings.flight.as_ref().map(|wanted| Flight::open(wanted, sampler.info())).transpose()?;
         let keys = settings.group_key.as_deref().map(group::read_keys).transpose();
         let keys = keys.map_err(AgentError::GroupKeys)?;
         let group = keys.and_then(|keys| keys.into_iter().next());
@@ -94,6 +98,7 @@ impl Agent {
             group,
             connection,
             recorder,
+            flight,
             settings: settings.clone(),
             sampler,
             sender,
@@ -130,8 +135,10 @@ impl Agent {
     #[must_use]
     pub fn calls_to_keep(&self) -> Calls {
         Calls {
-            writes: self.recorder.is_some() || self.connection.is_some(),
-            bpf: self.sampler.kind() == SourceKind::Bpf || self.settings.sampler.max_cpu.is_some(),
+            writes: self.recorder.is_some() || self.connection.is_some() || self.flight.is_some(),
+            bpf: self.sampler.kind() == SourceKind::Bpf
+                || self.settings.sampler.max_cpu.is_some()
+                || self.flight.is_some(),
             serves: false,
         }
     }
@@ -179,6 +186,13 @@ impl Agent {
         }
         if let Some(recording) = &self.settings.recording {
             let _ = write!(line, "; recording to {}", describe_directory(recording));
+        }
+        if let Some(flight) = &self.settings.flight {
+            let (length, dir, memory) = (flight.length, flight.dir.display(), flight.memory as f64 / 1e6);
+            let _ = write!(
+                line,
+                "; the last {length:?} of context switches, at most {memory:.1} MB, go to {dir} on demand"
+            );
         }
         line
     }
@@ -261,6 +275,9 @@ impl Agent {
         }
         if let Some(recorder) = &mut self.recorder {
             self.totals.recording = Some(recorder.record(info, &step));
+        }
+        if let Some(flight) = &mut self.flight {
+            flight.check(step.interval);
         }
         self.totals.snapshots += 1;
         self.totals.health = step.snapshot.health;

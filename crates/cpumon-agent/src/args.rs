@@ -11,6 +11,7 @@ use cpumon_link::Target;
 use cpumon_model::{HostId, Probes};
 
 use crate::CpuShare;
+use crate::flight::FlightRule;
 use cpumon_link::spool::SpoolOptions;
 use cpumon_wire::encrypted::OVERHEAD_BYTES;
 use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
@@ -113,6 +114,41 @@ pub struct AgentArgs {
     /// With --spool-sync interval: the time between two writes, which is what a kill or a power cut may cost
     #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "on_disk", help_heading = "Recording")]
     pub spool_interval: Duration,
+
+    /// Hold the last TIME of all context switches in memory (needs the rights of BPF), and write them to --flight-dir when SIGUSR1 comes
+    /// or a rule is met, together with the second after it. `cpumon trace report FILE` reads them
+    #[arg(long, value_name = "TIME", env = "CPUMON_FLIGHT_RECORDER", value_parser = flight_length, requires = "flight_dir", help_heading = "Flight recorder")]
+    pub flight_recorder: Option<Duration>,
+
+    /// Directory of these traces
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "CPUMON_FLIGHT_DIR",
+        requires = "flight_recorder",
+        help_heading = "Flight recorder"
+    )]
+    pub flight_dir: Option<PathBuf>,
+
+    /// Memory for the context switches, 1MB or more; what does not fit is dropped, the oldest first
+    #[arg(long, value_name = "SIZE", env = "CPUMON_FLIGHT_MEMORY", default_value = "64MB", value_parser = flight_bytes, requires = "flight_recorder", help_heading = "Flight recorder")]
+    pub flight_memory: u64,
+
+    /// Traces to leave in the directory; the oldest are deleted first
+    #[arg(long, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), requires = "flight_recorder", help_heading = "Flight recorder")]
+    pub flight_files: u32,
+
+    /// Write a trace when this is true, once a minute at most; may be repeated. `cpu>90%/5s`: all CPUs together, for 5 s.
+    /// `program:NAME>150%/10s`: all processes of a program, by its file's or its short name, in % of one CPU. `delay>20ms`: a single run delay (needs --probes sched)
+    #[arg(
+        long,
+        value_name = "RULE",
+        env = "CPUMON_FLIGHT_WHEN",
+        value_delimiter = ',',
+        requires = "flight_recorder",
+        help_heading = "Flight recorder"
+    )]
+    pub flight_when: Vec<FlightRule>,
 
     /// Time between two snapshots, 100ms to 1h [default: 1s; with --v1 3s]
     #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "What")]
@@ -221,6 +257,9 @@ impl AgentArgs {
         if self.spool.is_some() && self.spool == self.record {
             return Err(FlagsError::SpoolIsRecording);
         }
+        if self.flight_when.iter().any(FlightRule::needs_sched) && !self.probes.contains(Probes::SCHED) {
+            return Err(FlagsError::DelayWithoutSched);
+        }
         if self.group_key.is_some() && !has_datagrams {
             return Err(FlagsError::KeyWithoutDatagrams);
         }
@@ -247,6 +286,18 @@ fn parse_group(text: &str) -> Result<Target, String> {
         group @ Target::Multicast { .. } => Ok(group),
         other => Err(format!("{other} is not a multicast group, such as 239.77.0.1:3001 or [ff02::1]:3001")),
     }
+}
+
+/// Longer than any window that memory holds, and short enough to be counted in ns.
+fn flight_length(text: &str) -> Result<Duration, String> {
+    let length = parse_interval(text).map_err(|error| error.to_string())?;
+    if length < Duration::from_secs(1) { Err("the shortest time is 1s".to_owned()) } else { Ok(length) }
+}
+
+fn flight_bytes(text: &str) -> Result<u64, String> {
+    const LEAST: u64 = 1_000_000;
+    let bytes = crate::size(text)?;
+    if bytes < LEAST { Err("the smallest memory is 1MB".to_owned()) } else { Ok(bytes) }
 }
 
 fn spool_bytes(text: &str) -> Result<u64, String> {

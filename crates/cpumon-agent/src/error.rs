@@ -10,6 +10,8 @@ use cpumon_link::tls::TlsError;
 use cpumon_wire::encrypted::{Exhausted, OVERHEAD_BYTES};
 use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 
+use crate::flight::FlightError;
+
 /// The agent ends after this many failed passes in a row: the error is not temporary.
 pub(crate) const MAX_FAILED_PASSES: u64 = 10;
 
@@ -47,6 +49,9 @@ pub enum AgentError {
     /// The directory of the recording cannot be used.
     #[error("cannot record")]
     Record(#[source] SpoolError),
+    /// The last seconds of context switches cannot be recorded.
+    #[error(transparent)]
+    Flight(#[from] FlightError),
     /// The error is not temporary.
     #[error("{MAX_FAILED_PASSES} passes failed in a row")]
     Passes(#[source] CollectError),
@@ -118,6 +123,9 @@ pub enum FlagsError {
         MIN_DATAGRAM_BYTES + OVERHEAD_BYTES
     )]
     ShortDatagrams,
+    /// A rule of the flight recorder compares what is not measured.
+    #[error("--flight-when delay>… needs --probes sched, which measures how long threads wait for a CPU")]
+    DelayWithoutSched,
 }
 
 /// The search for receivers failed.

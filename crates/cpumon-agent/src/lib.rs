@@ -16,6 +16,7 @@ pub mod doctor;
 mod encoding;
 mod enroll;
 mod error;
+mod flight;
 mod local_time;
 mod old_variables;
 mod process;
@@ -44,6 +45,10 @@ pub use cpumon_collect::{
 pub use discover::DiscoverArgs;
 pub use enroll::{EnrollArgs, enroll_here};
 pub use error::{AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError};
+pub use flight::{
+    DrainPace, FlightError, FlightRule, FlightSettings, ParseFlightRuleError, WindowFile, create_private,
+    hurry,
+};
 pub use old_variables::{variable_of, with_old_variable};
 pub use process::{Signals, log_to_stderr, wake_on};
 pub use recorder::RecordingTotals;

@@ -9,6 +9,7 @@ use cpumon_link::spool::SyncPolicy;
 use cpumon_link::{DEFAULT_PORT, Target};
 
 use crate::args::{AgentArgs, SpoolSync};
+use crate::flight::FlightSettings;
 use crate::sampler::SamplerOptions;
 use crate::state_dir::default_state_dir;
 use crate::to::To;
@@ -40,6 +41,8 @@ pub struct Settings {
     pub connection: Option<ConnectionSettings>,
     /// The recording on this machine; `None`: no recording.
     pub recording: Option<RecordingSettings>,
+    /// The last seconds of context switches; `None`: they are not recorded.
+    pub flight: Option<FlightSettings>,
 }
 
 /// The TLS connection: receivers, keys, and the place where unacknowledged snapshots wait.
@@ -90,8 +93,15 @@ impl From<&AgentArgs> for Settings {
             refresh: args.refresh,
             count: args.count,
             recording: args.record.clone().map(|dir| directory(dir, args)),
+            flight: flight(args),
         }
     }
+}
+
+fn flight(args: &AgentArgs) -> Option<FlightSettings> {
+    let (length, dir) = (args.flight_recorder?, args.flight_dir.clone()?);
+    let (memory, files, rules) = (args.flight_memory, args.flight_files, args.flight_when.clone());
+    Some(FlightSettings { length, memory, dir, files, rules })
 }
 
 fn directory(dir: PathBuf, args: &AgentArgs) -> RecordingSettings {

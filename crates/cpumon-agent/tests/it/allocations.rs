@@ -107,6 +107,7 @@ fn steady_agent(v1: bool, group_key: Option<PathBuf>, to: &UdpSocket) -> Agent {
         count: None,
         connection: None,
         recording: None,
+        flight: None,
     };
     Agent::with_sampler(sampler, &settings).unwrap()
 }

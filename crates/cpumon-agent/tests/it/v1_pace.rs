@@ -64,6 +64,7 @@ fn a_set_of_450_idle_processes_is_sent_whole() {
         count: None,
         connection: None,
         recording: None,
+        flight: None,
     };
     let mut agent = Agent::with_sampler(sampler, &settings).unwrap();
     for _pass in 0..5 {

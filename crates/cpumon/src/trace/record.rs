@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use cpumon_agent::{DrainPace, hurry};
 use cpumon_collect::{SourceOptions, TraceRecorder, TraceRecorderOptions, TraceSink, host_info, now};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WrittenCounts};
 use signal_hook::consts::SIGUSR1;
@@ -24,15 +25,12 @@ use crate::units::show_bytes;
 
 /// zstd's own default. Higher ones take more time than they save bytes.
 const ZSTD_LEVEL: i32 = 3;
-/// Between two passes over the ring buffers, while little happens.
-const LONGEST_WAIT: Duration = Duration::from_millis(50);
-const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-/// How full a buffer may be before passes come more often.
-const BUSY_FILL: f64 = 0.2;
 /// Readers can follow the file in steps of this, and sort what lies between.
 const SYNC_EVERY: Duration = Duration::from_millis(250);
 /// A probe that read the clock has submitted its record after this: it runs without pause, except that a hypervisor may stop its CPU.
 const SUBMITTED_AFTER_NS: u64 = 10_000_000;
+/// Between two times that a command is asked whether it has ended.
+const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command has to end after it was asked to.
 const END_WITHIN: Duration = Duration::from_secs(2);
 
@@ -164,13 +162,6 @@ fn spawn(args: &TraceRecordArgs) -> anyhow::Result<Option<Child>> {
     child.map(Some).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// Where every CPU is busy, a reader that waits for its turn loses events. Without the right to it, nothing changes.
-fn hurry() {
-    if let Err(error) = rustix::process::setpriority_process(None, -20) {
-        log::debug!("cannot raise the priority: {error}");
-    }
-}
-
 /// What ends a recording.
 struct Run<'r> {
     args: &'r TraceRecordArgs,
@@ -204,15 +195,14 @@ fn watch(
     sink: &Rc<RefCell<Sink>>,
     run: &mut Run<'_>,
 ) -> anyhow::Result<Option<ExitStatus>> {
-    let mut wait = LONGEST_WAIT / 5;
+    let mut pace = DrainPace::default();
     let mut synced = Instant::now();
     let mut line = ProgressLine::new();
     loop {
-        std::thread::sleep(wait.min(run.time_left()));
+        std::thread::sleep(pace.wait().min(run.time_left()));
         let (is_over, status) = run.is_over()?;
         let before_ns = now().mono_ns.saturating_sub(SUBMITTED_AFTER_NS);
-        let fill = recorder.drain()?;
-        wait = if fill > BUSY_FILL { wait / 2 } else { wait * 5 / 4 }.clamp(SHORTEST_WAIT, LONGEST_WAIT);
+        pace.passed(recorder.drain()?);
         let is_wanted = run.wanted.swap(false, Ordering::Relaxed);
         if is_wanted || synced.elapsed() >= SYNC_EVERY {
             synced = Instant::now();
@@ -222,20 +212,21 @@ fn watch(
         }
         if let Sink::Window(window) = &mut *sink.borrow_mut() {
             // A disk that is full, or too slow, must not end the recording.
-            let copied = if is_wanted { window.begin_copy() } else { Ok(()) };
-            match copied.and_then(|()| window.copy_part()) {
+            let begun = if is_wanted { window.begin_copy() } else { Ok(()) };
+            match begun.and_then(|()| Ok(window.recent.copy_part()?)) {
                 Ok(None) => {}
                 Ok(Some((counts, path))) => {
                     line.end();
                     say(&summary(run.began.elapsed(), counts, recorder.lost(), &path));
                 }
                 Err(error) => {
-                    window.abandon_copy();
                     line.end();
                     log::warn!("the window was not written: {error:#}");
                 }
             }
-            wait = if window.is_copying() { SHORTEST_WAIT } else { wait };
+            if window.recent.is_copying() {
+                pace.hasten();
+            }
         }
         if is_over {
             line.end();
@@ -254,7 +245,7 @@ fn end(mut child: Child) -> anyhow::Result<Option<ExitStatus>> {
         if child.try_wait().context("cannot wait for the command")?.is_some() {
             return Ok(None);
         }
-        std::thread::sleep(LONGEST_WAIT);
+        std::thread::sleep(ASK_EVERY);
     }
     log::warn!("the command does not end; it goes on without being recorded");
     Ok(None)

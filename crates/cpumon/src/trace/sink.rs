@@ -1,23 +1,19 @@
 //! Where a recording goes: to a file at once, or into memory of which the last part can be written.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, anyhow};
-use cpumon_collect::{TraceSink, now};
+use anyhow::anyhow;
+use cpumon_agent::{WindowFile, create_private};
+use cpumon_collect::TraceSink;
 use cpumon_model::{SchedEvent, TraceIdentity};
-use cpumon_trace::{
-    Compression, FileHeader, TraceWindow, TraceWriter, WindowCopy, WindowLimits, WrittenCounts,
-};
+use cpumon_trace::{Compression, FileHeader, TraceWriter, WindowLimits, WrittenCounts};
 
 use crate::units::show_bytes;
 
 const BUFFER_BYTES: usize = 1 << 18;
-/// How long parts of a copy are written before the ring buffers are emptied again.
-const COPY_FOR: Duration = Duration::from_millis(5);
 
 type Writer = BufWriter<File>;
 
@@ -34,7 +30,7 @@ impl TraceSink for Sink {
         match self {
             Self::Closed => {}
             Self::File(file) => file.event(&event),
-            Self::Window(window) => window.recent.event(&event),
+            Self::Window(window) => window.recent.event(event),
         }
     }
 
@@ -59,8 +55,8 @@ impl Sink {
         limits: WindowLimits,
         compression: Compression,
     ) -> anyhow::Result<Self> {
-        let window = TraceWindow::new(header, limits, compression)?;
-        Ok(Self::Window(Box::new(Window { recent: window, path: path.to_owned(), written: 0, copy: None })))
+        let recent = WindowFile::new(header, limits, compression)?;
+        Ok(Self::Window(Box::new(Window { recent, path: path.to_owned(), written: 0 })))
     }
 
     /// All events before this are there. `lost`: since the recording began. Returns what there is now.
@@ -73,8 +69,7 @@ impl Sink {
             }
             Self::Window(window) => {
                 window.recent.sync(before_ns, lost)?;
-                let (from_ns, until_ns) = window.recent.span_ns();
-                Ok(Progress::InMemory(Duration::from_nanos(until_ns.saturating_sub(from_ns))))
+                Ok(Progress::InMemory(window.recent.length()))
             }
         }
     }
@@ -91,11 +86,13 @@ impl Sink {
             Self::File(file) => Ok((file.finish(end_ns, lost)?.1, path.to_owned())),
             Self::Window(mut window) => {
                 window.recent.sync(end_ns, lost)?;
-                // One that was asked for a moment ago is this one.
-                window.copy = None;
+                // One that was asked for a moment ago ends first.
+                while window.recent.is_copying() {
+                    window.recent.copy_part()?;
+                }
                 window.begin_copy()?;
                 loop {
-                    if let Some(done) = window.copy_part()? {
+                    if let Some(done) = window.recent.copy_part()? {
                         return Ok(done);
                     }
                 }
@@ -125,49 +122,23 @@ impl Progress {
     }
 }
 
-/// The last part of a recording, and the copy of it that is being written.
+/// The last part of a recording, and the files to which it is copied.
 pub(super) struct Window {
-    recent: TraceWindow,
+    pub(super) recent: WindowFile,
     path: PathBuf,
     /// Files so far.
     written: u32,
-    copy: Option<(WindowCopy<Writer>, PathBuf)>,
 }
 
 impl Window {
     /// Begins to write the window to the next file, unless one is being written.
     pub(super) fn begin_copy(&mut self) -> anyhow::Result<()> {
-        if self.copy.is_none() {
+        if !self.recent.is_copying() {
             let path = numbered(&self.path, self.written);
-            let file = BufWriter::with_capacity(BUFFER_BYTES, create(&path)?);
-            self.copy = Some((self.recent.begin_copy(file, now())?, path));
             self.written += 1;
+            self.recent.begin_copy(path.clone()).map_err(|error| cannot_create(&path, &error))?;
         }
         Ok(())
-    }
-
-    /// Goes on with the copy for a moment. Returns what it has once it is complete.
-    pub(super) fn copy_part(&mut self) -> anyhow::Result<Option<(WrittenCounts, PathBuf)>> {
-        let Some((copy, path)) = &mut self.copy else { return Ok(None) };
-        let begin = Instant::now();
-        while self.recent.copy_part(copy).with_context(|| format!("cannot write {}", path.display()))? {
-            if begin.elapsed() >= COPY_FOR {
-                return Ok(None);
-            }
-        }
-        let Some((copy, path)) = self.copy.take() else { return Ok(None) };
-        Ok(Some((copy.finish()?.1, path)))
-    }
-
-    pub(super) fn is_copying(&self) -> bool {
-        self.copy.is_some()
-    }
-
-    /// Gives the copy up; its file goes.
-    pub(super) fn abandon_copy(&mut self) {
-        if let Some((_, path)) = self.copy.take() {
-            let _ = std::fs::remove_file(path);
-        }
     }
 }
 
@@ -185,16 +156,18 @@ fn numbered(path: &Path, written: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Names and command lines of all users' programs are in it: only its owner may read it.
+/// For its owner only.
 pub(super) fn create(path: &Path) -> anyhow::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(|error| {
-        match error.kind() {
-            io::ErrorKind::AlreadyExists => {
-                anyhow!("{} exists; give another name with -o, or remove it", path.display())
-            }
-            _ => anyhow!("cannot create {}: {error}", path.display()),
+    create_private(path).map_err(|error| cannot_create(path, &error))
+}
+
+fn cannot_create(path: &Path, error: &io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            anyhow!("{} exists; give another name with -o, or remove it", path.display())
         }
-    })
+        _ => anyhow!("cannot create {}: {error}", path.display()),
+    }
 }
 
 #[cfg(test)]

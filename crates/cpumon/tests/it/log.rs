@@ -46,6 +46,7 @@ fn recorder() {
         refresh: None,
         count: None,
         connection: None,
+        flight: None,
         recording: Some(RecordingSettings { dir: dir.into(), max_bytes: number("TEST_BYTES"), sync }),
     };
     let mut agent = Agent::with_sampler(sampler, &settings).unwrap();

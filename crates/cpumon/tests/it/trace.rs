@@ -2,8 +2,9 @@
 //! root or `CAP_BPF` and `CAP_PERFMON`.
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -160,4 +161,55 @@ fn the_last_part_is_written_when_it_is_asked_for_and_at_the_end() {
         let (_, rows) = report(file, "thread");
         assert!(rows.iter().any(|row| row["name"] == "sh"), "{rows:?}");
     }
+}
+
+#[test]
+fn the_agent_writes_the_last_seconds_when_a_rule_is_met_and_when_it_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let flights = dir.path().join("flights");
+    let mut agent = cpumon();
+    agent.args([
+        "agent",
+        "--to",
+        "127.0.0.1:9",
+        "--interval",
+        "200ms",
+        "--count",
+        "100",
+        "--flight-recorder",
+        "2s",
+    ]);
+    agent.args(["--flight-when", "program:sh>5%/400ms", "--flight-dir"]).arg(&flights);
+    let mut agent = agent.stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(agent.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    if first.contains("BPF") {
+        agent.wait().unwrap();
+        return skip(format!("needs root for BPF: {first}"));
+    }
+    assert!(first.contains("the last 2s of context switches, at most 64.0 MB"), "{first}");
+    std::thread::sleep(Duration::from_millis(500));
+    let mut spinner = Command::new("sh")
+        .args(["-c", "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done"])
+        .spawn()
+        .unwrap();
+    let by_rule = lines.find(|line| line.contains(" events in ")).expect("a window by the rule");
+    let pid = rustix::process::Pid::from_child(&agent);
+    rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    let by_signal = lines.find(|line| line.contains(" events in ")).expect("a window by the signal");
+    spinner.kill().unwrap();
+    spinner.wait().unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+    let mut files: Vec<_> = flights.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert_eq!(files.len(), 2, "{by_rule} {by_signal}");
+    for file in &files {
+        check_ledger(file);
+        let (_, rows) = report(file, "process");
+        let row = rows.iter().find(|row| number(row, "pid") == u64::from(spinner.id())).expect("the spinner");
+        assert!(number(row, "run_ns") > 30_000_000, "{row}");
+    }
+    assert_eq!(flights.metadata().unwrap().permissions().mode() & 0o777, 0o700);
+    assert_eq!(files[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
 }

@@ -108,6 +108,7 @@ fn agent() {
             spool: Some(spool),
             ask: Vec::new(),
         }),
+        flight: None,
         recording: None,
     };
     let signals = Signals::install().unwrap();

@@ -1,0 +1,367 @@
+//! The flight recorder: the last seconds of all context switches stay in memory, and are written to a directory when a rule is met or
+//! SIGUSR1 comes. It records in a thread of its own.
+
+mod rule;
+mod window_file;
+
+use std::cell::RefCell;
+use std::fs::DirBuilder;
+use std::io;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cpumon_collect::{
+    AllowedPaths, CollectError, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink,
+    confine_files, drop_capabilities, now,
+};
+use cpumon_model::{HostInfo, Interval, SourceKind, Utc};
+use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
+use signal_hook::consts::SIGUSR1;
+
+pub use rule::{FlightRule, ParseFlightRuleError};
+pub use window_file::{WindowFile, create_private};
+
+use rule::Rules;
+
+/// What came right after the moment is part of a window as well.
+const AFTER: Duration = Duration::from_secs(1);
+/// A window by a rule is followed by no other for this time, or for the time that a window holds if that is longer.
+const PAUSE: Duration = Duration::from_mins(1);
+/// Windows begin and end at most this long before or after the time that was asked for.
+const SYNC_EVERY: Duration = Duration::from_millis(250);
+/// A probe that read the clock has submitted its record after this: it runs without pause, except that a hypervisor may stop its CPU.
+const SUBMITTED_AFTER_NS: u64 = 10_000_000;
+/// Fast, and of windows that are mostly thrown away.
+const ZSTD_LEVEL: i32 = 1;
+/// In front of the names of windows: others in the directory are never deleted.
+const PREFIX: &str = "flight-";
+const SUFFIX: &str = ".trace";
+
+/// What to hold, and where to write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlightSettings {
+    /// Time.
+    pub length: Duration,
+    /// Memory for it, bytes.
+    pub memory: u64,
+    /// Directory of the windows.
+    pub dir: PathBuf,
+    /// Windows in it; the oldest are deleted.
+    pub files: u32,
+    /// When to write one.
+    pub rules: Vec<FlightRule>,
+}
+
+/// The flight recorder cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlightError {
+    /// The directory cannot be made.
+    #[error("cannot use {dir} for --flight-dir")]
+    Dir {
+        /// Its name.
+        dir: String,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// Context switches cannot be recorded here.
+    #[error("cannot record context switches for --flight-recorder")]
+    Record(#[from] CollectError),
+    /// The window cannot be prepared.
+    #[error(transparent)]
+    Window(#[from] WriteError),
+    /// The system refuses a thread or a signal handler.
+    #[error("cannot start the flight recorder")]
+    Start(#[source] io::Error),
+}
+
+/// How long to wait between two passes over the ring buffers: shorter the fuller they were.
+#[derive(Debug)]
+pub struct DrainPace(Duration);
+
+impl Default for DrainPace {
+    fn default() -> Self {
+        Self(Self::LONGEST / 5)
+    }
+}
+
+impl DrainPace {
+    /// Between two passes while little happens.
+    const LONGEST: Duration = Duration::from_millis(50);
+    const SHORTEST: Duration = Duration::from_millis(1);
+    /// How full a buffer may be before passes come more often.
+    const BUSY_FILL: f64 = 0.2;
+
+    /// The time to the next pass.
+    #[must_use]
+    pub fn wait(&self) -> Duration {
+        self.0
+    }
+
+    /// After a pass that found the fullest buffer this full, 0 to 1.
+    pub fn passed(&mut self, fill: f64) {
+        let next = if fill > Self::BUSY_FILL { self.0 / 2 } else { self.0 * 5 / 4 };
+        self.0 = next.clamp(Self::SHORTEST, Self::LONGEST);
+    }
+
+    /// While a copy is being written, which goes on between the passes.
+    pub fn hasten(&mut self) {
+        self.0 = Self::SHORTEST;
+    }
+}
+
+/// Raises the calling thread's priority: where every CPU is busy, a reader that waits for its turn loses events. Without the right to
+/// it, nothing changes.
+pub fn hurry() {
+    // setpriority(2): of the calling thread, whatever the function is called.
+    if let Err(error) = rustix::process::setpriority_process(None, -20) {
+        log::debug!("cannot raise the priority: {error}");
+    }
+}
+
+/// What the threads share.
+#[derive(Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Why a window is to be written.
+    wanted: Mutex<Option<String>>,
+    signalled: Arc<AtomicBool>,
+}
+
+impl Shared {
+    fn take_reason(&self) -> Option<String> {
+        let by_signal = self.signalled.swap(false, Ordering::Relaxed);
+        let by_rule = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
+        by_rule.or_else(|| by_signal.then(|| "SIGUSR1".to_owned()))
+    }
+}
+
+/// A flight recorder under way. Dropping it ends it.
+pub(crate) struct Flight {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+    rules: Rules,
+    pause: Duration,
+}
+
+impl Flight {
+    /// Begins to record. Needs the rights of the BPF source, which its thread then gives up.
+    pub(crate) fn open(settings: &FlightSettings, info: &HostInfo) -> Result<Self, FlightError> {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(&settings.dir);
+        made.map_err(|error| FlightError::Dir { dir: settings.dir.display().to_string(), error })?;
+        let shared = Arc::new(Shared::default());
+        signal_hook::flag::register(SIGUSR1, Arc::clone(&shared.signalled)).map_err(FlightError::Start)?;
+        let (opened, result) = channel();
+        let thread = std::thread::Builder::new()
+            .name("flight".to_owned())
+            .spawn({
+                let (shared, settings, info) = (Arc::clone(&shared), settings.clone(), info.clone());
+                move || record(&shared, &settings, &info, &opened)
+            })
+            .map_err(FlightError::Start)?;
+        let started = result.recv().map_err(|_| FlightError::Start(io::Error::other("its thread ended")))?;
+        log::debug!("flight recorder: {}", started?);
+        let pause = PAUSE.max(settings.length);
+        Ok(Self { shared, thread: Some(thread), rules: Rules::new(&settings.rules), pause })
+    }
+
+    /// Writes a window if a rule is met.
+    pub(crate) fn check(&mut self, interval: &Interval) {
+        if let Some(rule) = self.rules.check(interval, self.pause) {
+            *self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(rule.to_string());
+        }
+    }
+}
+
+impl Drop for Flight {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // A panic of the thread loses only its windows.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Recorder and window of the thread.
+struct Recording<'s> {
+    recorder: TraceRecorder,
+    window: Rc<RefCell<WindowFile>>,
+    settings: &'s FlightSettings,
+    lost: u64,
+}
+
+/// The thread. `opened`: whether it records, and in which sandbox.
+fn record(
+    shared: &Shared,
+    settings: &FlightSettings,
+    info: &HostInfo,
+    opened: &Sender<Result<String, FlightError>>,
+) {
+    hurry();
+    let mut recording = match Recording::open(settings, info) {
+        Ok(recording) => recording,
+        Err(error) => {
+            let _ = opened.send(Err(error));
+            return;
+        }
+    };
+    let _ = opened.send(Ok(give_up_rights(&settings.dir)));
+    let mut pace = DrainPace::default();
+    let mut synced = Instant::now();
+    // Why, and from when on.
+    let mut wanted: Option<(String, Instant)> = None;
+    while !shared.stop.load(Ordering::Relaxed) {
+        std::thread::park_timeout(pace.wait());
+        if let Some(reason) = shared.take_reason()
+            && wanted.is_none()
+        {
+            wanted = Some((reason, Instant::now() + AFTER));
+        }
+        let due = wanted.take_if(|(_, at)| *at <= Instant::now());
+        if let Err(error) = recording.pass(&mut pace, &mut synced, due.is_some()) {
+            log::warn!("the flight recorder ends: {error}");
+            return;
+        }
+        if let Some((reason, _)) = due {
+            recording.begin(&reason);
+        }
+        recording.go_on();
+    }
+}
+
+impl<'s> Recording<'s> {
+    fn open(settings: &'s FlightSettings, info: &HostInfo) -> Result<Self, FlightError> {
+        let limits = WindowLimits {
+            length_ns: u64::try_from(settings.length.as_nanos()).unwrap_or(u64::MAX),
+            bytes: usize::try_from(settings.memory).unwrap_or(usize::MAX),
+        };
+        let header = |began| FileHeader {
+            boot: info.boot,
+            began,
+            cpus: u16::try_from(info.cpu_count).unwrap_or(u16::MAX),
+            host: info.hostname.clone(),
+        };
+        let window = WindowFile::new(header(now()), limits, Compression::Zstd(ZSTD_LEVEL))?;
+        let window = Rc::new(RefCell::new(window));
+        let sink: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<WindowFile>>::clone(&window);
+        let recorder = TraceRecorder::open(TraceRecorderOptions::default(), sink)?;
+        Ok(Self { recorder, window, settings, lost: 0 })
+    }
+
+    /// Empties the ring buffers, and closes a period if it is time, or `is_due`.
+    fn pass(&mut self, pace: &mut DrainPace, synced: &mut Instant, is_due: bool) -> Result<(), FlightError> {
+        let before_ns = now().mono_ns.saturating_sub(SUBMITTED_AFTER_NS);
+        pace.passed(self.recorder.drain()?);
+        if is_due || synced.elapsed() >= SYNC_EVERY {
+            *synced = Instant::now();
+            self.window.borrow_mut().sync(before_ns, self.recorder.lost())?;
+        }
+        if self.window.borrow().is_copying() {
+            pace.hasten();
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, reason: &str) {
+        let path = self.settings.dir.join(format!("{PREFIX}{}{SUFFIX}", stamp(now().wall_ns)));
+        log::info!("flight recorder: {reason}; writing {}", path.display());
+        let made = make_room(&self.settings.dir, self.settings.files)
+            .and_then(|()| self.window.borrow_mut().begin_copy(path));
+        if let Err(error) = made {
+            log::warn!("flight recorder: the window was not written: {error}");
+        }
+    }
+
+    fn go_on(&mut self) {
+        let done = self.window.borrow_mut().copy_part();
+        match done {
+            Ok(None) => {}
+            Ok(Some((counts, path))) => {
+                let lost = self.recorder.lost();
+                let (path, events, kb) = (path.display(), counts.events, counts.bytes / 1_000);
+                let lost_since = lost - std::mem::replace(&mut self.lost, lost);
+                log::info!(
+                    "flight recorder: {path} has {events} events in {kb} kB; {lost_since} lost since the last window"
+                );
+            }
+            Err(error) => log::warn!("flight recorder: the window was not written: {error}"),
+        }
+    }
+}
+
+/// A time as part of a file name, in UTC: it sorts, and no file system refuses it.
+fn stamp(wall_ns: i64) -> String {
+    let text = Utc(wall_ns).to_string();
+    let (seconds, nanos) = text.split_once('.').unwrap_or((&text, ""));
+    let millis = nanos.get(..3).unwrap_or_default();
+    format!("{}.{millis}Z", seconds.replace([':', '-'], ""))
+}
+
+/// Deletes the oldest windows, so that one more fits.
+fn make_room(dir: &Path, files: u32) -> io::Result<()> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(dir)? {
+        let name = entry?.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable();
+    let most = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(1);
+    let surplus = names.len().saturating_sub(most);
+    names.into_iter().take(surplus).try_for_each(|name| std::fs::remove_file(dir.join(name)))
+}
+
+/// What the thread needs no more: the programs are loaded, and it writes to one directory. Says what it is held to.
+fn give_up_rights(dir: &Path) -> String {
+    let keep = RetainedCapabilities { names: false, files: true, probes: false };
+    if let Err(error) = drop_capabilities(SourceKind::Unknown, keep) {
+        log::warn!("the flight recorder cannot give up capabilities: {error}");
+    }
+    let allowed = AllowedPaths { write: vec![dir.to_owned()], ..AllowedPaths::default() };
+    confine_files(&allowed).unwrap_or_else(|error| {
+        log::warn!("cannot restrict the files of the flight recorder: {error}");
+        "no Landlock".to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_time_and_only_windows_are_deleted() {
+        assert_eq!(stamp(1_397_122_696_966_668_000), "20140410T093816.966Z");
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["flight-2.trace", "flight-10.trace", "flight-1.trace", "mine.trace", "flight-0.txt"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        make_room(dir.path(), 3).unwrap();
+        let mut left: Vec<_> =
+            dir.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["flight-0.txt", "flight-10.trace", "flight-2.trace", "mine.trace"]);
+    }
+
+    #[test]
+    fn passes_come_more_often_while_buffers_fill() {
+        let mut pace = DrainPace::default();
+        for _ in 0..20 {
+            pace.passed(0.0);
+        }
+        assert_eq!(pace.wait(), Duration::from_millis(50));
+        for _ in 0..20 {
+            pace.passed(0.5);
+        }
+        assert_eq!(pace.wait(), Duration::from_millis(1));
+    }
+}

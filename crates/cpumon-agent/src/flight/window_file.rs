@@ -1,0 +1,117 @@
+//! [`WindowFile`]: the last part of a recording, and the file to which it is being copied.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use cpumon_collect::{TraceSink, now};
+use cpumon_model::{SchedEvent, TraceIdentity};
+use cpumon_trace::{
+    Compression, FileHeader, TraceWindow, WindowCopy, WindowLimits, WriteError, WrittenCounts,
+};
+
+const BUFFER_BYTES: usize = 1 << 18;
+/// How long parts of a copy are written before the ring buffers are emptied again.
+const COPY_FOR: Duration = Duration::from_millis(5);
+
+/// The last part of a recording in memory, of which copies are written part by part while it goes on.
+pub struct WindowFile {
+    window: TraceWindow,
+    copy: Option<(WindowCopy<BufWriter<File>>, PathBuf)>,
+}
+
+impl TraceSink for WindowFile {
+    fn event(&mut self, event: SchedEvent) {
+        self.window.event(&event);
+    }
+
+    fn identity(&mut self, identity: &TraceIdentity) {
+        self.window.identity(identity);
+    }
+}
+
+impl WindowFile {
+    /// An empty window.
+    ///
+    /// # Errors
+    /// The compression cannot be prepared.
+    pub fn new(
+        header: FileHeader,
+        limits: WindowLimits,
+        compression: Compression,
+    ) -> Result<Self, WriteError> {
+        Ok(Self { window: TraceWindow::new(header, limits, compression)?, copy: None })
+    }
+
+    /// All events before this are there. `lost`: events lost since the recording began.
+    ///
+    /// # Errors
+    /// The compression failed.
+    pub fn sync(&mut self, before_ns: u64, lost: u64) -> Result<(), WriteError> {
+        self.window.sync(before_ns, lost)
+    }
+
+    /// How long a time is in memory.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        let (from_ns, until_ns) = self.window.span_ns();
+        Duration::from_nanos(until_ns.saturating_sub(from_ns))
+    }
+
+    /// Whether a copy is being written.
+    #[must_use]
+    pub fn is_copying(&self) -> bool {
+        self.copy.is_some()
+    }
+
+    /// Begins to write the window to a new file, unless another copy is being written.
+    ///
+    /// # Errors
+    /// The file exists, or cannot be created or written.
+    pub fn begin_copy(&mut self, path: PathBuf) -> io::Result<()> {
+        if self.copy.is_none() {
+            let file = BufWriter::with_capacity(BUFFER_BYTES, create_private(&path)?);
+            let copy = self.window.begin_copy(file, now()).map_err(io::Error::other)?;
+            self.copy = Some((copy, path));
+        }
+        Ok(())
+    }
+
+    /// Goes on with the copy for some milliseconds. Returns what it has and where once it is complete.
+    ///
+    /// # Errors
+    /// The file cannot be written, or not fast enough: it is removed.
+    pub fn copy_part(&mut self) -> Result<Option<(WrittenCounts, PathBuf)>, WriteError> {
+        let Some((mut copy, path)) = self.copy.take() else { return Ok(None) };
+        let begin = Instant::now();
+        let done = loop {
+            match self.window.copy_part(&mut copy) {
+                Ok(true) if begin.elapsed() < COPY_FOR => {}
+                Ok(true) => {
+                    self.copy = Some((copy, path));
+                    return Ok(None);
+                }
+                Ok(false) => break copy.finish().map(|(_, counts)| counts),
+                Err(error) => break Err(error),
+            }
+        };
+        match done {
+            Ok(counts) => Ok(Some((counts, path))),
+            Err(error) => {
+                // Half a window is of no use beside the message.
+                let _ = std::fs::remove_file(&path);
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Creates a file that only its owner may read: a trace has the names of all users' programs.
+///
+/// # Errors
+/// It exists, or cannot be created.
+pub fn create_private(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
