@@ -17,6 +17,7 @@ use crate::json::write_json;
 use crate::records::JsonArray;
 use crate::table::{Table, terminal_columns};
 use crate::units::whole_seconds;
+use crate::when;
 
 /// `cpumon hosts`.
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -29,8 +30,8 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     if format == Format::Json {
         write_json(&api::Hosts { total: status.hosts.len(), hosts: status.hosts }, out)?;
     } else {
-        let busy = busy_by_host(&client.fleet_file(&[("format", "jsonl")])?);
-        write_hosts(&status, Some(&busy), out).context("cannot write the hosts")?;
+        let listed = Listed::of_lines(&client.fleet_file(&[("format", "jsonl")])?);
+        write_hosts(&status, Some(&listed), out).context("cannot write the hosts")?;
         write_no_hosts(&status, out).context("cannot write the hosts")?;
     }
     Ok(Outcome::Done)
@@ -138,34 +139,66 @@ pub struct Busy {
     busiest: String,
 }
 
-/// By id, of the JSON lines of the receiver's list of hosts.
-fn busy_by_host(lines: &[u8]) -> BTreeMap<String, Busy> {
-    let rows =
-        lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-    rows.filter_map(|row| {
-        let number = |name: &str| row.get(name).and_then(Value::as_f64);
-        let percent = |share: f64| format!("{share:.1} %");
-        let top = row.get("top_name").and_then(Value::as_str).zip(number("top_cpu_pct"));
-        let busy = Busy {
-            all: number("busy_ratio").map_or_else(|| "-".to_owned(), |ratio| percent(ratio * 100.0)),
-            busiest: top.map_or_else(
-                || "-".to_owned(),
-                |(name, share)| format!("{} {}", escape(name), percent(share)),
-            ),
-        };
-        Some((row.get("id")?.as_str()?.to_owned(), busy))
-    })
-    .collect()
+/// A host that did not report since the receiver started.
+#[derive(Clone, Debug)]
+struct StoredHost {
+    name: String,
+    id: String,
+    trust: String,
+    /// End of its data, ns since the UNIX epoch.
+    last_ns: i64,
 }
 
-/// A line a host; with `busy` also how busy each is.
+/// What the receiver's list of hosts has beside its status.
+#[derive(Clone, Debug, Default)]
+pub struct Listed {
+    /// By id.
+    busy: BTreeMap<String, Busy>,
+    stored: Vec<StoredHost>,
+}
+
+impl Listed {
+    /// Reads the list's JSON lines.
+    fn of_lines(lines: &[u8]) -> Self {
+        let mut listed = Self::default();
+        let rows =
+            lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
+        for row in rows {
+            let text = |name: &str| row.get(name).and_then(Value::as_str);
+            let number = |name: &str| row.get(name).and_then(Value::as_f64);
+            let Some(id) = text("id").map(str::to_owned) else { continue };
+            if text("state") == Some("stored") {
+                listed.stored.push(StoredHost {
+                    name: text("hostname").unwrap_or_default().to_owned(),
+                    id,
+                    trust: text("trust").unwrap_or_default().to_owned(),
+                    last_ns: row.get("received_ns").and_then(Value::as_i64).unwrap_or(0),
+                });
+                continue;
+            }
+            let percent = |share: f64| format!("{share:.1} %");
+            let top = text("top_name").zip(number("top_cpu_pct"));
+            let busy = Busy {
+                all: number("busy_ratio").map_or_else(|| "-".to_owned(), |ratio| percent(ratio * 100.0)),
+                busiest: top.map_or_else(
+                    || "-".to_owned(),
+                    |(name, share)| format!("{} {}", escape(name), percent(share)),
+                ),
+            };
+            listed.busy.insert(id, busy);
+        }
+        listed
+    }
+}
+
+/// A line a host; with `listed` also how busy each is, and those that only the store has.
 pub fn write_hosts(
     status: &api::Status,
-    busy: Option<&BTreeMap<String, Busy>>,
+    listed: Option<&Listed>,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
     let mut titles = vec!["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS"];
-    titles.extend(busy.map(|_| ["BUSY", "BUSIEST"]).into_iter().flatten());
+    titles.extend(listed.map(|_| ["BUSY", "BUSIEST"]).into_iter().flatten());
     titles.extend(["SEEN", "CLOCK", "LOSS"]);
     let mut table = Table::new(&titles);
     for host in &status.hosts {
@@ -178,7 +211,7 @@ pub fn write_hosts(
             escape(&host.address).to_string(),
             host.thread_count.to_string(),
         ];
-        if let Some(busy) = busy {
+        if let Some(Listed { busy, .. }) = listed {
             // A host that came between the two requests has no figure yet.
             let Busy { all, busiest } = busy.get(&host.id).cloned().unwrap_or_default();
             cells.extend([all, busiest]);
@@ -188,6 +221,13 @@ pub fn write_hosts(
             show_clock(host),
             show_loss(&host.loss, over_limit),
         ]);
+        table.row(cells);
+    }
+    for host in listed.iter().flat_map(|listed| &listed.stored) {
+        let mut cells =
+            vec![escape(&host.name).to_string(), host.id.clone(), escape(&host.trust).to_string()];
+        cells.extend(std::iter::repeat_n("-".to_owned(), 5));
+        cells.extend([format!("until {}", when::show_clock(host.last_ns, true)), "-".into(), "-".into()]);
         table.row(cells);
     }
     table.write_within(terminal_columns(), out)
@@ -268,17 +308,20 @@ mod tests {
     #[test]
     fn a_host_is_shown_with_its_share_of_all_cpus_and_its_busiest_process() {
         let lines = "{\"id\":\"aa\",\"busy_ratio\":0.123,\"top_name\":\"x\\u001b[2J\",\"top_cpu_pct\":99.96}\n\
-                     {\"id\":\"bb\",\"busy_ratio\":null,\"top_name\":null,\"top_cpu_pct\":null}\n";
+                     {\"id\":\"bb\",\"busy_ratio\":null,\"top_name\":null,\"top_cpu_pct\":null}\n\
+                     {\"id\":\"cc\",\"hostname\":\"gone\\u001b\",\"trust\":\"local\",\"state\":\"stored\",\"received_ns\":1750000000000000000}\n";
         let host = |id: &str| api::Host { id: id.into(), ..api::Host::default() };
         let status =
             api::Status { hosts: vec![host("aa"), host("bb"), host("new")], ..api::Status::default() };
         let mut text = Vec::new();
-        write_hosts(&status, Some(&busy_by_host(lines.as_bytes())), &mut text).unwrap();
+        write_hosts(&status, Some(&Listed::of_lines(lines.as_bytes())), &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("BUSY") && lines[0].contains("BUSIEST"), "{text}");
         assert!(lines[1].contains("12.3 %  x\\x1b[2J 100.0 %"), "{text}");
         assert!(lines[2].contains("-       -"), "{text}");
+        // It was in the receiver's store only, so this table did not have it.
+        assert!(lines[4].starts_with("gone\\x1b") && lines[4].contains("until 2025-06-15 "), "{text}");
     }
 
     #[test]

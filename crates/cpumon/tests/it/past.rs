@@ -132,6 +132,8 @@ fn a_host_that_no_longer_reports_says_when_it_last_did_and_shows_its_history() {
         let words: Vec<&str> = command.split(' ').chain(["-b"]).collect();
         assert!(ok(&words).contains("burner"), "what it offers works");
     }
+    let listed = ok(&["hosts", "--url", &serve.url]);
+    assert!(listed.contains("board5 ") && listed.contains("until 2025-06-15 15:07:40"), "{listed}");
     let unknown = run(&["top", "-b", "--host", "nowhere", "--url", &serve.url]);
     let error = text(&unknown.stderr);
     assert!(unknown.status.code() == Some(1) && error.contains("its hosts: a web; rm, board5"), "{error}");
