@@ -274,7 +274,7 @@ impl<'s> Recording<'s> {
     fn begin(&mut self, reason: &str) {
         let path = self.settings.dir.join(format!("{PREFIX}{}{SUFFIX}", stamp(now().wall_ns)));
         log::info!("flight recorder: {reason}; writing {}", path.display());
-        let made = make_room(&self.settings.dir, self.settings.files)
+        let made = make_space(&self.settings.dir, self.settings.files)
             .and_then(|()| self.window.borrow_mut().begin_copy(path));
         if let Err(error) = made {
             log::warn!("flight recorder: the window was not written: {error}");
@@ -307,7 +307,7 @@ fn stamp(wall_ns: i64) -> String {
 }
 
 /// Deletes the oldest windows, so that one more fits.
-fn make_room(dir: &Path, files: u32) -> io::Result<()> {
+fn make_space(dir: &Path, files: u32) -> io::Result<()> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let name = entry?.file_name();
@@ -345,7 +345,7 @@ mod tests {
         for name in ["flight-2.trace", "flight-10.trace", "flight-1.trace", "mine.trace", "flight-0.txt"] {
             std::fs::write(dir.path().join(name), "").unwrap();
         }
-        make_room(dir.path(), 3).unwrap();
+        make_space(dir.path(), 3).unwrap();
         let mut left: Vec<_> =
             dir.path().read_dir().unwrap().map(|entry| entry.unwrap().file_name()).collect();
         left.sort();
