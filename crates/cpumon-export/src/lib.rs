@@ -11,6 +11,8 @@
 //! API and for the command line. [`sql()`] prints the answer to a query over the store's virtual tables. Examples of all formats are
 //! in `docs/export.md`.
 //!
+//! [`trace_perfetto`] and [`trace_slices`] write context-switch traces.
+//!
 //! # No data, zero, exited
 //! What a source does not measure is empty (CSV) or null (JSON). Zero is 0. A task that ended is marked in `life`.
 
@@ -30,6 +32,7 @@ mod rows;
 mod source;
 mod sql;
 mod text_table;
+mod trace;
 mod write_kind;
 
 pub use crate::csv::{csv, is_formula};
@@ -42,3 +45,4 @@ pub use legacy::legacy;
 pub use query::{Compared, ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, QueryPart, Report};
 pub use sql::{SqlFormat, sql};
 pub use text_table::TextTable;
+pub use trace::{SLICE_COLUMNS, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};

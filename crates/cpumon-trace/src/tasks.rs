@@ -74,6 +74,11 @@ impl Tasks {
         })
     }
 
+    /// All that have a name, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = TraceTask> {
+        self.identities.keys().copied()
+    }
+
     /// Identities that were left out, because there are too many.
     #[must_use]
     pub fn left_out(&self) -> u64 {

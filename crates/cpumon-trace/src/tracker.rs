@@ -89,6 +89,11 @@ impl<S: SpanSink> Tracker<S> {
         self
     }
 
+    /// What takes the spans.
+    pub fn sink(&mut self) -> &mut S {
+        &mut self.sink
+    }
+
     /// What happens next. Time does not go back: an event that is out of order counts as of the latest before it.
     pub fn event(&mut self, event: &SchedEvent) {
         let at_ns = event.at_ns.max(self.now_ns);

@@ -9,3 +9,4 @@ mod formats;
 mod golden;
 mod pivot;
 mod sql;
+mod trace;

@@ -1,0 +1,144 @@
+//! A trace as rows: one for each time that a thread was in one state.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use cpumon_model::{Leaves, SchedEventKind, TraceTask, Value};
+use cpumon_trace::{CpuSpan, Ending, SpanSink, ThreadSpan, ThreadState, TraceSource, Tracker};
+
+use super::error::TraceExportError;
+use super::survey::TraceSurvey;
+use crate::ExportError;
+use crate::csv::Csv;
+use crate::rows::RowSink;
+
+/// Wakeups of a thread that are remembered: a thread may be woken again before it runs.
+const WAKEUPS: usize = 4;
+
+/// Columns of a slice. Times are ns since the begin of the trace.
+pub const SLICE_COLUMNS: [&str; 13] = [
+    "start_ns",
+    "end_ns",
+    "cpu",
+    "tid",
+    "thread_start_ns",
+    "pid",
+    "name",
+    "program",
+    "state",
+    "reason",
+    "woken_by_tid",
+    "woken_by",
+    "is_over",
+];
+
+/// Writes a trace's slices as CSV, in the order of their ends. `survey` is of the same trace.
+pub fn trace_slices<S: TraceSource>(
+    survey: &TraceSurvey<S>,
+    trace: &mut S,
+    out: &mut dyn Write,
+) -> Result<Ending, TraceExportError> {
+    let mut csv = Csv::new(out);
+    RowSink::header(&mut csv, &SLICE_COLUMNS).map_err(ExportError::from)?;
+    let began_ns = trace.header().began.mono_ns;
+    let sink = Slices { survey, csv, began_ns, wakeups: HashMap::new(), result: Ok(()) };
+    let mut tracker = Tracker::new(began_ns, sink);
+    if !trace.is_watched_from_begin() {
+        tracker = tracker.with_unknown_begin();
+    }
+    let ending = trace.read(&mut |event| {
+        if let SchedEventKind::Waking { task, waker, .. } = event.kind {
+            tracker.sink().note(task, waker, event.at_ns);
+        }
+        tracker.event(&event);
+    })?;
+    let mut sink = tracker.finish(ending.known_until_ns);
+    sink.result.and_then(|()| sink.csv.flush()).map_err(ExportError::from)?;
+    Ok(ending)
+}
+
+struct Slices<'s, 'w, S> {
+    survey: &'s TraceSurvey<S>,
+    csv: Csv<'w>,
+    began_ns: u64,
+    /// The latest wakeups of each thread, the newest last.
+    wakeups: HashMap<TraceTask, Vec<(u64, TraceTask)>>,
+    /// Nothing is written behind an error.
+    result: io::Result<()>,
+}
+
+impl<S: TraceSource> Slices<'_, '_, S> {
+    fn note(&mut self, task: TraceTask, waker: TraceTask, at_ns: u64) {
+        let wakeups = self.wakeups.entry(task).or_default();
+        if wakeups.len() == WAKEUPS {
+            wakeups.remove(0);
+        }
+        wakeups.push((at_ns, waker));
+    }
+
+    /// Who woke the thread that has been ready since then. A wakeup on the way to sleep comes before.
+    fn waker(&self, span: &ThreadSpan) -> Option<TraceTask> {
+        if span.state != ThreadState::ReadyWoken {
+            return None;
+        }
+        let wakeups = self.wakeups.get(&span.task)?;
+        wakeups.iter().rev().find(|(at_ns, _)| *at_ns <= span.since_ns).map(|(_, waker)| *waker)
+    }
+
+    fn write(&mut self, span: &ThreadSpan) -> io::Result<()> {
+        let (state, reason) = match span.state {
+            ThreadState::Unknown => ("unknown", None),
+            ThreadState::Running => ("running", None),
+            ThreadState::ReadyWoken => ("ready", None),
+            ThreadState::ReadyPreempted => ("preempted", None),
+            ThreadState::Blocked(reason) => ("blocked", Some(reason)),
+            ThreadState::Dead => return Ok(()),
+        };
+        let survey = self.survey;
+        let names = survey.names(span.task);
+        let waker = self.waker(span);
+        let text = |text| Value::Text(text);
+        let since_begin = |ns: u64| Value::count(ns.saturating_sub(self.began_ns));
+        let waker_name = waker.map(|waker| match survey.names(waker) {
+            Some(names) => names.comm,
+            None if waker == TraceTask::IDLE => "idle".into(),
+            None => format!("task {}", waker.0).into(),
+        });
+        let row = [
+            since_begin(span.from_ns),
+            since_begin(span.until_ns),
+            Value::count(span.cpu.into()),
+            Value::count(survey.tid(span.task).into()),
+            names.as_ref().map_or(Value::Null, |names| Value::count(names.thread.start_ns)),
+            names.as_ref().map_or(Value::Null, |names| Value::count(names.process.pid.into())),
+            names.as_ref().map_or(Value::Null, |names| text(names.comm.clone())),
+            names.as_ref().map_or(Value::Null, |names| text(names.program.clone())),
+            text(state.into()),
+            reason.map_or(Value::Null, |reason| text(reason.name())),
+            waker.map_or(Value::Null, |waker| Value::count(survey.tid(waker).into())),
+            waker_name.map_or(Value::Null, text),
+            Value::count(span.is_over.into()),
+        ];
+        self.csv.row(&row)
+    }
+}
+
+impl<S: TraceSource> SpanSink for Slices<'_, '_, S> {
+    fn thread(&mut self, span: &ThreadSpan) {
+        if self.result.is_ok() && span.until_ns > span.from_ns {
+            self.result = self.write(span);
+        }
+    }
+
+    fn cpu(&mut self, _: &CpuSpan) {}
+
+    fn left(&mut self, _: usize, _: Leaves, _: u64) {}
+
+    fn moved(&mut self, _: usize, _: u64) {}
+
+    fn hole(&mut self, _: u16, _: u64) {}
+
+    fn unknown_wakeup(&mut self, _: usize, _: u64) {}
+
+    fn lost(&mut self, _: u16, _: u64, _: u64) {}
+}

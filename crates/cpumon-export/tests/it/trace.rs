@@ -1,0 +1,318 @@
+//! Traces as files of other programs, read again: Perfetto's by another implementation of protobuf, with the field numbers of its public
+//! schema, and slices by a CSV reader.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cpumon_export::{SLICE_COLUMNS, TraceSurvey, trace_perfetto, trace_slices};
+use cpumon_model::{
+    Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
+    WaitReason,
+};
+use cpumon_trace::{Compression, FileHeader, ReportBy, TraceRange, TraceReader, TraceWriter, analyse};
+use prost::Message;
+
+const BEGAN_NS: u64 = 5_000_000;
+const BOOT_NS: u64 = 7_000_000;
+
+#[derive(Clone, PartialEq, Message)]
+struct Trace {
+    #[prost(message, repeated, tag = "1")]
+    packet: Vec<Packet>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Packet {
+    #[prost(message, optional, tag = "1")]
+    ftrace_events: Option<Bundle>,
+    #[prost(message, optional, tag = "2")]
+    process_tree: Option<ProcessTree>,
+    #[prost(uint64, optional, tag = "8")]
+    timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "10")]
+    trusted_packet_sequence_id: Option<u32>,
+    #[prost(message, optional, tag = "45")]
+    system_info: Option<SystemInfo>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct SystemInfo {
+    #[prost(message, optional, tag = "1")]
+    utsname: Option<Utsname>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Utsname {
+    #[prost(string, optional, tag = "3")]
+    release: Option<String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ProcessTree {
+    #[prost(message, repeated, tag = "2")]
+    threads: Vec<Thread>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Thread {
+    #[prost(int32, optional, tag = "1")]
+    tid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    name: Option<String>,
+    #[prost(int32, optional, tag = "3")]
+    tgid: Option<i32>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Bundle {
+    #[prost(uint32, optional, tag = "1")]
+    cpu: Option<u32>,
+    #[prost(message, repeated, tag = "2")]
+    event: Vec<Event>,
+    #[prost(message, optional, tag = "4")]
+    compact_sched: Option<Compact>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Event {
+    #[prost(uint64, optional, tag = "1")]
+    timestamp: Option<u64>,
+    #[prost(uint32, optional, tag = "2")]
+    pid: Option<u32>,
+    #[prost(message, optional, tag = "235")]
+    task_newtask: Option<NewTask>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct NewTask {
+    #[prost(int32, optional, tag = "1")]
+    pid: Option<i32>,
+    #[prost(string, optional, tag = "2")]
+    comm: Option<String>,
+    #[prost(uint64, optional, tag = "3")]
+    clone_flags: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Compact {
+    #[prost(uint64, repeated, tag = "1")]
+    switch_timestamp: Vec<u64>,
+    #[prost(int64, repeated, tag = "2")]
+    switch_prev_state: Vec<i64>,
+    #[prost(int32, repeated, tag = "3")]
+    switch_next_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "4")]
+    switch_next_prio: Vec<i32>,
+    #[prost(string, repeated, tag = "5")]
+    intern_table: Vec<String>,
+    #[prost(uint32, repeated, tag = "6")]
+    switch_next_comm_index: Vec<u32>,
+    #[prost(uint64, repeated, tag = "7")]
+    waking_timestamp: Vec<u64>,
+    #[prost(int32, repeated, tag = "8")]
+    waking_pid: Vec<i32>,
+    #[prost(int32, repeated, tag = "9")]
+    waking_target_cpu: Vec<i32>,
+    #[prost(uint32, repeated, tag = "11")]
+    waking_comm_index: Vec<u32>,
+}
+
+fn identity(number: u32, pid: u32, comm: &str) -> TraceIdentity {
+    TraceIdentity {
+        task: TraceTask(number),
+        at_ns: BEGAN_NS,
+        thread: ThreadKey { tid: number + 100, start_ns: 7_000 },
+        process: ProcessKey { pid, start_ns: 7_000 },
+        comm: Comm::from(comm),
+        program: comm.as_bytes().into(),
+        is_executable: false,
+        is_kernel: false,
+    }
+}
+
+fn event(at_us: u64, cpu: u16, kind: SchedEventKind) -> SchedEvent {
+    SchedEvent { at_ns: BEGAN_NS + at_us * 1_000, cpu, kind }
+}
+
+fn switch(at_us: u64, cpu: u16, prev: u32, next: u32, leaves: Leaves) -> SchedEvent {
+    event(at_us, cpu, SchedEventKind::Switch { prev: TraceTask(prev), next: TraceTask(next), leaves })
+}
+
+/// Two CPUs; task 4 is born and ends, 1 µs is a hole, task 9 has no name.
+fn trace() -> Vec<u8> {
+    const READ: Leaves = Leaves::Asleep(WaitReason::syscall(0));
+    let waking =
+        |task, waker, cpu| SchedEventKind::Waking { task: TraceTask(task), waker: TraceTask(waker), cpu };
+    let events = [
+        switch(10, 0, 1, 2, READ),
+        switch(15, 1, 0, 3, Leaves::Ready),
+        event(20, 0, SchedEventKind::Born { task: TraceTask(4), parent: TraceTask(2) }),
+        event(21, 0, waking(4, 2, 1)),
+        event(30, 1, waking(1, 3, 0)),
+        switch(40, 1, 3, 4, Leaves::Ready),
+        switch(50, 0, 2, 1, Leaves::Asleep(WaitReason::DISK)),
+        switch(60, 1, 4, 0, Leaves::Dead),
+        // Between, another came unseen.
+        switch(61, 1, 3, 9, READ),
+        switch(70, 0, 1, 0, READ),
+    ];
+    let began = Moment { mono_ns: BEGAN_NS, boot_ns: BOOT_NS, wall_ns: 1_700_000_000_000_000_000 };
+    let header = FileHeader { began, cpus: 2, ..FileHeader::default() };
+    let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
+    for (number, pid, name) in
+        [(1, 101, "=cmd()"), (2, 102, "two"), (3, 102, "three, \"3\""), (4, 102, "four")]
+    {
+        writer.identity(&identity(number, pid, name));
+    }
+    for cpu in 0..2 {
+        for event in events.iter().filter(|event| event.cpu == cpu) {
+            writer.event(event);
+        }
+    }
+    writer.finish(BEGAN_NS + 80_000, 0).unwrap().0
+}
+
+fn survey(bytes: &[u8]) -> TraceSurvey<TraceReader<&[u8]>> {
+    TraceSurvey::new(TraceReader::open(bytes).unwrap()).unwrap()
+}
+
+fn perfetto(bytes: &[u8]) -> Trace {
+    let mut out = Vec::new();
+    let ending = trace_perfetto(&survey(bytes), &mut TraceReader::open(bytes).unwrap(), &mut out).unwrap();
+    assert!(ending.is_whole());
+    Trace::decode(out.as_slice()).unwrap()
+}
+
+/// Switches of each CPU: time, who comes, its name, the state of who left.
+fn switches(trace: &Trace) -> BTreeMap<u32, Vec<(u64, i32, String, i64)>> {
+    let mut cpus: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+    for bundle in trace.packet.iter().filter_map(|packet| packet.ftrace_events.as_ref()) {
+        let compact = bundle.compact_sched.as_ref().unwrap();
+        let mut at_ns = 0;
+        for (at, passed_ns) in compact.switch_timestamp.iter().enumerate() {
+            at_ns += passed_ns;
+            let name = &compact.intern_table[compact.switch_next_comm_index[at] as usize];
+            let switch = (at_ns, compact.switch_next_pid[at], name.clone(), compact.switch_prev_state[at]);
+            assert_eq!(compact.switch_next_prio[at], 0);
+            cpus.entry(bundle.cpu.unwrap()).or_default().push(switch);
+        }
+    }
+    cpus
+}
+
+#[test]
+fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
+    let bytes = trace();
+    let trace = perfetto(&bytes);
+    assert!(trace.packet.iter().all(|packet| packet.trusted_packet_sequence_id == Some(1)));
+    let release = trace.packet[0].system_info.as_ref().unwrap().utsname.as_ref().unwrap().release();
+    assert_eq!(release, "6.0", "without it states are read as those of old kernels");
+    let cpus = switches(&trace);
+    let us = |ns: u64| (ns - BOOT_NS) / 1_000;
+    let of = |cpu: u32| -> Vec<_> {
+        cpus[&cpu].iter().map(|(at, tid, name, state)| (us(*at), *tid, name.as_str(), *state)).collect()
+    };
+    let unknown = (1 << 23) - 1;
+    assert_eq!(
+        of(0),
+        // The first switch of a CPU only says who is there.
+        [
+            (0, 101, "=cmd()", 0),
+            (0, 101, "=cmd()", 0),
+            (10, 102, "two", 1),
+            (50, 101, "=cmd()", 2),
+            (70, 0, "swapper", 1)
+        ]
+    );
+    assert_eq!(
+        of(1),
+        [
+            (0, 0, "swapper", 0),
+            (0, 0, "swapper", 0),
+            (15, 103, "three, \"3\"", 0x100),
+            (40, 104, "four", 0x100),
+            (60, unknown, "unknown", 0x10),
+            (61, (1 << 23) + 9, "task 9", 0x100),
+            (80, 0, "swapper", 0x100),
+        ]
+    );
+    let mut sums: HashMap<i32, u64> = HashMap::new();
+    for switches in cpus.values() {
+        for pair in switches.windows(2) {
+            *sums.entry(pair[0].1).or_default() += pair[1].0 - pair[0].0;
+        }
+    }
+    let mut reader = TraceReader::open(bytes.as_slice()).unwrap();
+    let (report, _) = analyse(&mut reader, TraceRange::default()).unwrap();
+    for row in report.rows(ReportBy::Thread, reader.tasks()) {
+        let cpumon_trace::GroupKey::Thread(thread, _) = row.key else { continue };
+        assert_eq!(
+            sums.get(&thread.tid.try_into().unwrap()).copied().unwrap_or(0),
+            row.run_ns,
+            "{}",
+            row.name
+        );
+    }
+    assert_eq!(sums[&unknown], report.totals().ledger.unknown_ns);
+}
+
+#[test]
+fn perfetto_knows_processes_births_and_wakeups() {
+    let trace = perfetto(&trace());
+    let tree = trace.packet.iter().find_map(|packet| packet.process_tree.as_ref()).unwrap();
+    let mut threads: Vec<_> =
+        tree.threads.iter().map(|thread| (thread.tid(), thread.tgid(), thread.name())).collect();
+    threads.sort_unstable();
+    assert_eq!(
+        threads,
+        [(101, 101, "=cmd()"), (102, 102, "two"), (103, 102, "three, \"3\"")],
+        "four is born later"
+    );
+    let bundles: Vec<_> = trace.packet.iter().filter_map(|packet| packet.ftrace_events.as_ref()).collect();
+    let born: Vec<_> = bundles.iter().flat_map(|bundle| &bundle.event).collect();
+    let new = born[0].task_newtask.as_ref().unwrap();
+    assert_eq!((born.len(), born[0].timestamp(), born[0].pid()), (1, BOOT_NS + 20_000, 102));
+    assert_eq!((new.pid(), new.comm(), new.clone_flags()), (104, "four", 0x10000));
+    let wakings: Vec<_> = bundles
+        .iter()
+        .filter_map(|bundle| bundle.compact_sched.as_ref())
+        .map(|compact| {
+            let name = &compact.intern_table[compact.waking_comm_index[0] as usize];
+            (
+                compact.waking_timestamp[0] - BOOT_NS,
+                compact.waking_pid[0],
+                compact.waking_target_cpu[0],
+                name.as_str(),
+            )
+        })
+        .collect();
+    assert_eq!(wakings, [(21_000, 104, 1, "four"), (30_000, 101, 0, "=cmd()")]);
+}
+
+#[test]
+fn slices_are_rows_with_who_woke_the_thread_and_no_formulas() {
+    let bytes = trace();
+    let mut out = Vec::new();
+    trace_slices(&survey(&bytes), &mut TraceReader::open(bytes.as_slice()).unwrap(), &mut out).unwrap();
+    let mut reader = csv::Reader::from_reader(out.as_slice());
+    assert_eq!(reader.headers().unwrap().iter().collect::<Vec<_>>(), SLICE_COLUMNS);
+    let rows: Vec<Vec<String>> =
+        reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
+    let of = |tid: &str| -> Vec<String> {
+        let its = rows.iter().filter(|row| row[3] == tid);
+        its.map(|row| [0, 1, 2, 8, 9, 10, 11].map(|at| row[at].as_str()).join(" ")).collect()
+    };
+    assert_eq!(
+        of("101"),
+        [
+            "0 10000 0 running   ",
+            "10000 30000 0 blocked read  ",
+            "30000 50000 0 ready  103 three, \"3\"",
+            "50000 70000 0 running   ",
+            "70000 80000 0 blocked read  ",
+        ]
+    );
+    assert_eq!(of("104")[1..], ["21000 40000 1 ready  102 two", "40000 60000 1 running   "]);
+    assert!(rows.iter().filter(|row| row[3] == "101").all(|row| row[6] == "'=cmd()"));
+    let text = String::from_utf8(out.clone()).unwrap();
+    assert!(text.contains("\"three, \"\"3\"\"\"") && !text.contains("\"=cmd()"), "{text}");
+}
