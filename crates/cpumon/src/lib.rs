@@ -111,6 +111,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Accuracy(args) => to_stdout(|out| accuracy::accuracy(args, out)),
         Command::Trace(args) => match &args.command {
             TraceCommand::Record(args) => trace::record(args),
+            TraceCommand::Export(args) => to_stdout(|out| trace::export(args, out)),
             TraceCommand::Report(args) => to_stdout(|out| trace::report(args, out)),
         },
         Command::Man(args) => to_stdout(|out| man::man(args, out)),

@@ -251,6 +251,19 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "trace export",
+        &[
+            example(
+                "Write a file for ui.perfetto.dev",
+                "cpumon trace export cpumon.trace --format perfetto -o cpumon.pftrace",
+            ),
+            example(
+                "Write slices of threads as CSV",
+                "cpumon trace export perf.data --format csv -o slices.csv",
+            ),
+        ],
+    ),
+    (
         "trace report",
         &[
             example("Show each thread, who ran most first", "cpumon trace report cpumon.trace"),

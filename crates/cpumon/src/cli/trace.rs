@@ -24,6 +24,31 @@ pub enum TraceCommand {
     Record(TraceRecordArgs),
     /// Show where the time went in a trace: run time, run delay and who ran meanwhile, blocked time by reason, the ledger
     Report(TraceReportArgs),
+    /// Write a trace for Perfetto, or its slices as CSV
+    Export(TraceExportArgs),
+}
+
+/// What a trace is exported as.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceExportFormat {
+    /// Protobuf for ui.perfetto.dev and `trace_processor`: CPUs, states of threads, wakeups
+    Perfetto,
+    /// A row for each time that a thread was in one state
+    Csv,
+}
+
+/// `cpumon trace export`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceExportArgs {
+    /// A trace of cpumon, or of a recorder whose files `report` reads
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Format
+    #[arg(long, value_enum)]
+    pub format: TraceExportFormat,
+    /// Write to this file instead of standard output; it appears when it is complete
+    #[arg(short = 'o', long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
 }
 
 /// How the chunks of a trace are stored.
@@ -77,7 +102,7 @@ pub enum TraceReportBy {
 /// `cpumon trace report`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceReportArgs {
-    /// A trace; it may still be recorded
+    /// A trace, or perf.data of `perf sched record`; a trace may still be recorded
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// What a row is

@@ -61,7 +61,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
         )?,
     }
     out.flush()?;
-    Ok(missing(&ending, &totals))
+    Ok(missing(&ending, totals.ledger.lost))
 }
 
 fn group(by: TraceReportBy) -> Option<ReportBy> {
@@ -82,8 +82,8 @@ fn range(args: &TraceReportArgs) -> Result<TraceRange, Usage> {
     Ok(range)
 }
 
-/// Says on standard error what the trace lacks.
-fn missing(ending: &Ending, totals: &Totals) -> Outcome {
+/// Says on standard error what the trace lacks. `marked`: lost events whose span is known.
+pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
     let mut lacks = Vec::new();
     let damaged_at = ending.damaged_at.unwrap_or(0);
     if ending.gaps > 0 {
@@ -104,7 +104,7 @@ fn missing(ending: &Ending, totals: &Totals) -> Outcome {
     if ending.malformed > 0 {
         lacks.push(format!("{} chunks or records hold other than events", ending.malformed));
     }
-    let lost = totals.ledger.lost.max(ending.lost);
+    let lost = marked.max(ending.lost);
     if lost > 0 {
         lacks.push(format!(
             "the recorder lost {lost} events; their time is unknown. Record with a larger --buffer"

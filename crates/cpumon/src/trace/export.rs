@@ -1,0 +1,58 @@
+//! `cpumon trace export`: a trace as a file of other programs.
+
+use std::fs::File;
+use std::io::{self, BufReader, IsTerminal, Write};
+use std::path::Path;
+
+use anyhow::Context;
+use cpumon_export::{OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
+use cpumon_trace::{AnyTrace, Ending};
+
+use super::report::missing;
+use crate::cli::{TraceExportArgs, TraceExportFormat};
+use crate::exit::{Outcome, Usage};
+use crate::signals::remove_when_stopped;
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+type Trace = AnyTrace<BufReader<File>>;
+
+/// `cpumon trace export`.
+pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let is_binary = args.format == TraceExportFormat::Perfetto;
+    if is_binary && args.output.is_none() && io::stdout().is_terminal() {
+        return Err(Usage("this format is binary; give a file with -o".to_owned()).into());
+    }
+    let survey = TraceSurvey::new(open(&args.file)?)
+        .with_context(|| format!("cannot read {}", args.file.display()))?;
+    let mut trace = open(&args.file)?;
+    let mut write = |out: &mut dyn Write| match args.format {
+        TraceExportFormat::Perfetto => trace_perfetto(&survey, &mut trace, out),
+        TraceExportFormat::Csv => trace_slices(&survey, &mut trace, out),
+    };
+    let ending = match &args.output {
+        Some(path) => write_file(path, &mut write)?,
+        None => write(out)?,
+    };
+    out.flush()?;
+    Ok(missing(&ending, ending.lost))
+}
+
+fn open(path: &Path) -> anyhow::Result<Trace> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file))
+        .with_context(|| format!("cannot read {}", path.display()))
+}
+
+fn write_file(
+    path: &Path,
+    write: &mut dyn FnMut(&mut dyn Write) -> Result<Ending, TraceExportError>,
+) -> anyhow::Result<Ending> {
+    let mut file = OutputFile::create(path)?;
+    if let Err(error) = remove_when_stopped(file.temporary(), path) {
+        log::warn!("Ctrl-C will leave an unfinished file: {error:#}");
+    }
+    let ending = write(&mut file)?;
+    file.finish()?;
+    Ok(ending)
+}
