@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { nice, options, stack } from './plot';
+import { newest, nice, options, stack, type PlotData } from './plot';
 
 it('stacks areas, keeps gaps as gaps, leaves lines alone', () => {
   const lines = [
@@ -43,4 +43,18 @@ it('has its ticks at whole days of the zone that is shown', () => {
   } finally {
     process.env['TZ'] = before;
   }
+});
+
+it('shows the newest point with values, not one of which only the peak is known', () => {
+  const data = (own: (number | null)[], peak: (number | null)[]): PlotData => ({
+    times: [1, 2, 3],
+    lines: [
+      { label: 'cc1', color: '#000000', values: own, stacked: true },
+      { label: 'peak interval', color: '#000000', values: peak, dashed: true },
+    ],
+    gaps: [],
+  });
+  expect(newest(data([5, 0, null], [9, 8, 7]))).toBe(1);
+  expect(newest(data([null, null, null], [9, 8, null]))).toBe(1);
+  expect(newest(data([null, null, null], [null, null, null]))).toBe(2);
 });

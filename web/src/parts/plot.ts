@@ -1,7 +1,7 @@
 // uPlot with our rules. In: lines, gaps, colours. Out: options and data. Why: gaps are holes with a reason, never a line
 // across; times are in the zone that the user chose; every chart display alike.
 import type { Gap } from '../lib/api';
-import { clock, day, type Zone } from '../lib/format';
+import { clock, day, isNumber, type Zone } from '../lib/format';
 import uPlot from 'uplot';
 
 export interface PlotLine {
@@ -59,6 +59,15 @@ export function stack(lines: readonly PlotLine[]): (number | null)[][] {
 
 export function toUplot(data: PlotData): uPlot.AlignedData {
   return [data.times as number[], ...stack(data.lines)] as uPlot.AlignedData;
+}
+
+/** The newest point with data. A peak is known of a point that has only begun: then the one before it, which has the values beside it. */
+export function newest({ times, lines }: PlotData): number {
+  const known = (some: readonly PlotLine[]): number =>
+    times.findLastIndex((_, nth) => some.some((line) => isNumber(line.values[nth])));
+  const own = known(lines.filter((line) => !line.dashed));
+  const any = own >= 0 ? own : known(lines);
+  return any >= 0 ? any : times.length - 1;
 }
 
 export interface PlotSetup {
