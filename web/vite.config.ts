@@ -59,7 +59,7 @@ export default defineConfig({
   worker: { format: 'es' },
   server: { host: '127.0.0.1', proxy: { '/api': { target: receiver, changeOrigin: true } } },
   test: {
-    include: ['src/**/*.test.ts', 'tests/weight.test.ts'],
+    include: ['src/**/*.test.ts', 'tests/*.test.ts'],
     setupFiles: ['tests/jsdom.ts'],
     // What is tested is what happens, not when: a machine that builds elsewhere is slow.
     testTimeout: 60_000,

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Cuts the page's font (Inter, of the npm package @fontsource-variable/inter) to the characters and weights that the page itself
+# uses: web/src/fonts/inter.woff2. Other letters are drawn in the system's font. Needs Python with fonttools and brotli; the file
+# is committed, so a build does not.
+set -eu
+cd "$(dirname "$0")/.."
+from=web/node_modules/@fontsource-variable/inter/files/inter-latin-wght-normal.woff2
+into=web/src/fonts/inter.woff2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# ASCII; no-break space, degree to ³, µ, ·, ×; dashes, quotes, †, ‡, …, ‰, ‹, ›, arrows, minus, and the mark for no character.
+characters=U+0020-007E,U+00A0,U+00B0-00B3,U+00B5,U+00B7,U+00D7,U+2010-2026,U+2030,U+2039,U+203A,U+2190-2193,U+2212,U+FFFD
+python3 -m fontTools.varLib.instancer --quiet --no-recalc-timestamp --output "$work/inter.ttf" "$from" wght=400:700
+python3 -m fontTools.subset "$work/inter.ttf" --flavor=woff2 --unicodes="$characters" --layout-features=tnum,kern \
+	--name-IDs=0,1,2,13,14 --output-file="$into"
+cp web/node_modules/@fontsource-variable/inter/LICENSE web/src/fonts/OFL.txt
+ls -l "$into"
