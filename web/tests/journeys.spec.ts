@@ -16,20 +16,23 @@ class Clicks {
   }
 }
 
-/** Runs a program of this name for so many ms, and on until `isEnough`; waits until the store has it. */
-async function run(receiver: Receiver, name: string, ms: number, isEnough = async () => true): Promise<void> {
+/** Runs a program of this name for so many ms; waits until the store has it. */
+const run = (receiver: Receiver, name: string, ms: number): Promise<void> =>
+  loops(receiver, name, 1, () => new Promise((resolve) => setTimeout(resolve, ms)));
+
+/** Runs so many processes of a program of this name, until `isDone`: each gets as much as one of the machine's others. */
+async function loops(receiver: Receiver, name: string, count: number, isDone: () => Promise<void>): Promise<void> {
   const program = join(receiver.dir, name);
   copyFileSync('/bin/bash', program);
-  // Several loops, in a process group of their own: each gets as much as one of the machine's other programs.
-  const loops = 'for n in 1 2 3 4 5 6; do while :; do :; done & done; wait';
-  const child = spawn(program, ['-c', loops], { stdio: 'ignore', detached: true });
-  const ended = new Promise((resolve) => child.on('exit', resolve));
+  const all = Array.from({ length: count }, () => spawn(program, ['-c', 'while :; do :; done'], { stdio: 'ignore' }));
   try {
-    await new Promise((resolve) => setTimeout(resolve, ms));
-    while (!(await isEnough())) await new Promise((resolve) => setTimeout(resolve, 1_000));
+    await isDone();
   } finally {
-    process.kill(-child.pid!, 'SIGKILL');
-    await ended;
+    for (const child of all) {
+      const ended = new Promise((resolve) => child.on('exit', resolve));
+      child.kill('SIGKILL');
+      await ended;
+    }
   }
   await receiver.hasRecordedNow();
 }
@@ -60,14 +63,24 @@ const table = (page: Page): Locator => page.getByRole('tabpanel').getByRole('tab
 
 test('the culprit of a spike: named by the first screen of History', async ({ page, receiver }) => {
   await receiver.hasRecorded(3);
-  await run(receiver, 'spike-maker', 6_000, () => isNamed(receiver, 'spike-maker'));
-  const clicks = await firstPage(page, receiver);
-  await history(page, receiver, clicks);
-  await expect(page.getByRole('region', { name: 'time line' }).locator('.legend')).toContainText('spike-maker');
+  let clicks = new Clicks();
+  // On a busy machine more of it, and until it is seen: the plot names what most of the time went to.
+  await loops(receiver, 'spike-maker', 6, async () => {
+    await new Promise((resolve) => setTimeout(resolve, 6_000));
+    await expect.poll(() => isNamed(receiver, 'spike-maker'), { timeout: 120_000 }).toBe(true);
+    clicks = await firstPage(page, receiver);
+    await history(page, receiver, clicks);
+    await expect(page.getByRole('region', { name: 'time line' }).locator('.legend')).toContainText('spike-maker');
+  });
   const row = table(page).getByRole('row', { name: /spike-maker/ });
   await expect(row).toBeVisible();
   await clicks.on(row.locator('button.peak'));
-  await expect(page.getByRole('treegrid').getByRole('row', { name: /spike-maker/ })).toBeVisible();
+  await expect(
+    page
+      .getByRole('treegrid')
+      .getByRole('row', { name: /spike-maker/ })
+      .first(),
+  ).toBeVisible();
   expect(clicks.count).toBeLessThanOrEqual(3);
 });
 
