@@ -16,10 +16,12 @@ pub struct TraceRecorderOptions {
     /// Memory in the kernel for events that have not been read yet, bytes a CPU. Rounded to a power of two, and less where
     /// that would come to more than 512 MiB on all CPUs. An event takes 32 bytes.
     pub buffer_bytes: u32,
+    /// Interrupts as well: an event for each.
+    pub has_interrupts: bool,
 }
 
 impl Default for TraceRecorderOptions {
     fn default() -> Self {
-        Self { buffer_bytes: 8 << 20 }
+        Self { buffer_bytes: 8 << 20, has_interrupts: false }
     }
 }

@@ -31,6 +31,16 @@ pub enum Leaves {
     Dead,
 }
 
+/// Which interrupt.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Interrupt {
+    /// A hard one, with its line as in /proc/interrupts; from 1,024 on those without one: local timer, reschedule, function call,
+    /// single function call, irq work, inter-processor.
+    Hard(u16),
+    /// A soft one, with its place in [`SOFTIRQ_KINDS`](crate::SOFTIRQ_KINDS).
+    Soft(u16),
+}
+
 /// What happened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum SchedEventKind {
@@ -70,6 +80,13 @@ pub enum SchedEventKind {
     Exit {
         /// Who.
         task: TraceTask,
+    },
+    /// An interrupt ends. It was recorded as a whole: what happened in it came before.
+    Interrupt {
+        /// Which.
+        interrupt: Interrupt,
+        /// It began so long ago, ns.
+        ran_ns: u64,
     },
     /// Events of this CPU did not fit the recorder's buffer, from the event's time on.
     Lost {

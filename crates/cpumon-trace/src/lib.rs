@@ -11,6 +11,7 @@
 mod analysis;
 mod file;
 mod import;
+mod interrupts;
 mod numbers;
 mod source;
 mod state;
@@ -19,6 +20,7 @@ mod tracker;
 
 pub use analysis::cpu::CpuAccount;
 pub use analysis::group::{GroupKey, GroupRow, ReportBy};
+pub use analysis::interrupts::InterruptTimes;
 pub use analysis::ready::LongestDelay;
 pub use analysis::report::{Report, Totals, TraceRange, analyse};
 #[doc(hidden)]
@@ -30,6 +32,6 @@ pub use file::writer::{Compression, TraceWriter, WrittenCounts};
 pub use file::{ReadError, WriteError};
 pub use import::any::AnyTrace;
 pub use source::TraceSource;
-pub use state::{CpuSpan, CpuState, ThreadSpan, ThreadState};
+pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState};
 pub use tasks::{TaskNames, Tasks};
 pub use tracker::{SpanSink, Tracker};

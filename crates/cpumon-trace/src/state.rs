@@ -1,6 +1,6 @@
 //! What threads and CPUs are in, and for how long.
 
-use cpumon_model::{TraceTask, WaitReason};
+use cpumon_model::{Interrupt, TraceTask, WaitReason};
 
 /// What a thread is in.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -72,4 +72,23 @@ pub struct CpuSpan {
     pub until_ns: u64,
     /// It ended with a switch: else it goes on, and is reported up to here for a thread that waited for it.
     pub is_over: bool,
+}
+
+/// An interrupt had a CPU.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct InterruptSpan {
+    /// Where.
+    pub cpu: u16,
+    /// Which.
+    pub interrupt: Interrupt,
+    /// What the CPU did besides.
+    pub state: CpuState,
+    /// The place of the thread that was interrupted.
+    pub slot: Option<usize>,
+    /// From here, ns.
+    pub from_ns: u64,
+    /// To here, ns.
+    pub until_ns: u64,
+    /// It is the first part of this interrupt: one that was interrupted itself has several.
+    pub is_first: bool,
 }

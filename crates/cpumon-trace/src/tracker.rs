@@ -1,13 +1,16 @@
 //! The state machine of threads and CPUs: events in, spans of states out. What no event says is unknown, and never charged to
 //! who came before or after.
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 
+use crate::interrupts::Pending;
 use crate::numbers::Numbers;
-use crate::state::{CpuSpan, CpuState, ThreadSpan, ThreadState};
+use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState};
 
 /// Threads that are followed. What further ones do is unknown.
 const MAX_THREADS: usize = 1 << 22;
+/// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
+const MAX_PENDING: usize = 1 << 12;
 
 /// Takes what a [`Tracker`] finds. CPU spans come in front of the thread spans that end with the same switch.
 pub trait SpanSink {
@@ -23,6 +26,8 @@ pub trait SpanSink {
     fn hole(&mut self, cpu: u16, at_ns: u64);
     /// A thread came to a CPU, and it is not known when it was woken: its whole wait counts as blocked.
     fn unknown_wakeup(&mut self, slot: usize, at_ns: u64);
+    /// An interrupt had a CPU in a span that was handed out before, and so had less of that.
+    fn interrupt(&mut self, _span: &InterruptSpan) {}
     /// The recorder lost events.
     fn lost(&mut self, cpu: u16, count: u64, at_ns: u64);
 }
@@ -60,6 +65,8 @@ pub struct Tracker<S> {
     /// Events of some CPU were lost up to here.
     lossy_until_ns: u64,
     cpus: Vec<Cpu>,
+    /// By CPU; empty as long as there are none.
+    interrupts: Vec<Pending>,
     threads: Vec<Thread>,
     slots: Numbers,
     /// Threads that have entered any known state since events were last lost: only these have to be forgotten at the next loss.
@@ -76,6 +83,7 @@ impl<S: SpanSink> Tracker<S> {
             now_ns: began_ns,
             lossy_until_ns: 0,
             cpus: Vec::new(),
+            interrupts: Vec::new(),
             threads: Vec::new(),
             slots: Numbers::default(),
             entered: Vec::new(),
@@ -110,6 +118,9 @@ impl<S: SpanSink> Tracker<S> {
                 }
             }
             SchedEventKind::Exit { .. } => {}
+            SchedEventKind::Interrupt { interrupt, ran_ns } => {
+                self.interrupt(event.cpu, at_ns, interrupt, ran_ns);
+            }
             SchedEventKind::Lost { count, until_ns } => self.lose(event.cpu, at_ns, count, until_ns),
         }
     }
@@ -119,6 +130,7 @@ impl<S: SpanSink> Tracker<S> {
         let end_ns = end_ns.max(self.now_ns);
         for cpu in 0..self.cpus.len() {
             self.close_cpu(cpu, end_ns, false);
+            self.settle(cpu);
         }
         for slot in 0..self.threads.len() {
             self.emit(slot, end_ns, false);
@@ -212,16 +224,58 @@ impl<S: SpanSink> Tracker<S> {
         at
     }
 
-    fn close_cpu(&mut self, at: usize, until_ns: u64, is_over: bool) {
-        let Some(cpu) = self.cpus.get_mut(at) else { return };
-        if !cpu.is_seen || (until_ns <= cpu.at_ns && !is_over) {
-            return;
-        }
-        let state = match cpu.current {
+    /// What the CPU does, as far as is known.
+    fn state_of(&self, at: usize) -> CpuState {
+        match self.cpus[at].current {
             None | Some(TraceTask::UNKNOWN) => CpuState::Unknown,
             Some(TraceTask::IDLE) => CpuState::Idle,
             Some(task) => CpuState::Run(task),
-        };
+        }
+    }
+
+    fn interrupt(&mut self, number: u16, until_ns: u64, interrupt: Interrupt, ran_ns: u64) {
+        let at = self.cpu(number);
+        if at >= self.interrupts.len() {
+            self.interrupts.resize_with(at + 1, Pending::default);
+        }
+        let from_ns = until_ns.saturating_sub(ran_ns).max(self.began_ns);
+        self.interrupts[at].add(interrupt, from_ns, until_ns);
+        if self.interrupts[at].len() > MAX_PENDING {
+            if !self.cpus[at].is_seen {
+                self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };
+            }
+            self.close_cpu(at, until_ns, false);
+            self.settle(at);
+        }
+    }
+
+    /// Hands out the interrupts of what was handed out of the CPU's current state.
+    #[inline]
+    fn settle(&mut self, at: usize) {
+        if self.interrupts.get(at).is_some_and(|pending| pending.len() > 0) {
+            self.hand_out_interrupts(at);
+        }
+    }
+
+    fn hand_out_interrupts(&mut self, at: usize) {
+        let state = self.state_of(at);
+        let slot = if let CpuState::Run(task) = state { self.slots.get(task.0) } else { None };
+        let (cpu, until_ns) = (u16::try_from(at).unwrap_or(u16::MAX), self.cpus[at].at_ns);
+        let sink = &mut self.sink;
+        self.interrupts[at].take(until_ns, &mut |part| {
+            let (interrupt, is_first) = (part.interrupt, part.is_first);
+            let (from_ns, until_ns) = (part.from_ns, part.until_ns);
+            sink.interrupt(&InterruptSpan { cpu, interrupt, state, slot, from_ns, until_ns, is_first });
+        });
+    }
+
+    fn close_cpu(&mut self, at: usize, until_ns: u64, is_over: bool) {
+        let Some(cpu) = self.cpus.get(at) else { return };
+        if !cpu.is_seen || (until_ns <= cpu.at_ns && !is_over) {
+            return;
+        }
+        let state = self.state_of(at);
+        let cpu = &mut self.cpus[at];
         let number = u16::try_from(at).unwrap_or(u16::MAX);
         let until_ns = until_ns.max(cpu.at_ns);
         let span = CpuSpan { cpu: number, state, from_ns: cpu.at_ns, until_ns, is_over };
@@ -233,6 +287,7 @@ impl<S: SpanSink> Tracker<S> {
         let at = self.cpu(number);
         self.check_chain(at, number, at_ns, prev);
         self.close_cpu(at, at_ns, true);
+        self.settle(at);
         if let Some(slot) = self.slot(prev, at_ns) {
             self.leave(slot, number, at_ns, leaves);
         }
@@ -258,11 +313,13 @@ impl<S: SpanSink> Tracker<S> {
             let until_ns = until_ns.min(at_ns);
             self.cpus[at].lossy_until_ns = None;
             self.close_cpu(at, until_ns, false);
+            self.settle(at);
             until_ns
         } else if cpu.current == Some(prev) {
             return;
         } else {
             self.sink.hole(number, at_ns);
+            self.settle(at);
             self.cpus[at].current = None;
             if let Some(slot) = cpu.current.and_then(|task| self.slot(task, at_ns)) {
                 let is_here =
@@ -311,8 +368,9 @@ impl<S: SpanSink> Tracker<S> {
                 // It left its other CPU unseen, at an unknown time: what that CPU did since it came there is unknown too.
                 thread.state = ThreadState::Unknown;
                 let (task, left) = (thread.task, usize::from(thread.cpu));
-                if let Some(left) = self.cpus.get_mut(left).filter(|left| left.current == Some(task)) {
-                    left.current = None;
+                if self.cpus.get(left).is_some_and(|left| left.current == Some(task)) {
+                    self.settle(left);
+                    self.cpus[left].current = None;
                 }
             }
             _ => {}
@@ -359,6 +417,7 @@ impl<S: SpanSink> Tracker<S> {
             self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };
         }
         self.close_cpu(at, from_ns, false);
+        self.settle(at);
         let ran = self.cpus[at].current.take();
         let until_ns = until_ns.max(from_ns);
         self.cpus[at].lossy_until_ns = Some(self.cpus[at].lossy_until_ns.unwrap_or(0).max(until_ns));

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use cpumon_model::{ProcessKey, ThreadKey, TraceTask, Waits};
 use foldhash::fast::FixedState;
 
+use super::interrupts::InterruptTimes;
 use super::ready::{LongestDelay, ReadyTimes};
 use super::report::Report;
 use super::switches::SwitchCounts;
@@ -43,8 +44,10 @@ pub struct GroupRow {
     pub name: Box<str>,
     /// Threads in it.
     pub threads: u64,
-    /// On a CPU, ns.
+    /// On a CPU, ns. Interrupts are part of it where they are not recorded.
     pub run_ns: u64,
+    /// What interrupts took of its time on CPUs.
+    pub interrupts: InterruptTimes,
     pub(super) ready: ReadyTimes,
     /// Neither running nor runnable, by reason.
     pub blocked: Waits,
@@ -116,6 +119,7 @@ impl GroupRow {
             name,
             threads: 0,
             run_ns: 0,
+            interrupts: InterruptTimes::default(),
             ready: ReadyTimes::default(),
             blocked: Waits::default(),
             counts: SwitchCounts::default(),
@@ -171,7 +175,9 @@ impl Report {
 
     fn add_thread(&self, row: &mut GroupRow, slot: usize) {
         row.threads += 1;
-        row.run_ns = row.run_ns.saturating_add(self.run.run_ns(slot));
+        let interrupts = self.interrupts.get(slot);
+        row.run_ns = row.run_ns.saturating_add(self.run.run_ns(slot).saturating_sub(interrupts.total_ns()));
+        row.interrupts.merge(&interrupts);
         row.unknown_ns = row.unknown_ns.saturating_add(self.run.unknown_ns(slot));
         row.blocked += &self.blocked.get(slot);
         row.counts.merge(&self.switches.get(slot));

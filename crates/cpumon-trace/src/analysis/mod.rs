@@ -4,6 +4,7 @@ mod behind;
 mod blocked;
 pub(crate) mod cpu;
 pub(crate) mod group;
+pub(crate) mod interrupts;
 pub(crate) mod ready;
 pub(crate) mod report;
 mod run;

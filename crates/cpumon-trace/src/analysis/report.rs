@@ -5,6 +5,7 @@ use cpumon_model::{Leaves, TraceTask};
 use super::behind::Behind;
 use super::blocked::BlockedTimes;
 use super::cpu::{CpuAccount, Cpus};
+use super::interrupts::Interrupts;
 use super::ready::Delays;
 use super::run::RunTimes;
 use super::slots::Slots;
@@ -12,7 +13,7 @@ use super::switches::Switches;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
 use crate::source::TraceSource;
-use crate::state::{CpuSpan, ThreadSpan, ThreadState};
+use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState};
 use crate::tracker::{SpanSink, Tracker};
 
 /// A part of a trace, ns since its begin.
@@ -40,7 +41,7 @@ pub struct Totals {
     pub cpus: u64,
     /// Events of the whole trace.
     pub events: u64,
-    /// The ledger: capacity = idle + run + unknown.
+    /// The ledger: capacity = idle + run + irq + softirq + unknown.
     pub ledger: CpuAccount,
 }
 
@@ -58,6 +59,7 @@ pub struct Report {
     pub(super) blocked: BlockedTimes,
     pub(super) switches: Switches,
     pub(super) behind: Behind,
+    pub(super) interrupts: Interrupts,
     cpus: Cpus,
 }
 
@@ -94,6 +96,7 @@ impl Report {
             blocked: BlockedTimes::default(),
             switches: Switches::default(),
             behind: Behind::default(),
+            interrupts: Interrupts::default(),
             cpus: Cpus::default(),
         }
     }
@@ -113,6 +116,12 @@ impl Report {
             totals.ledger.merge(&cpu);
         }
         totals
+    }
+
+    /// Whether interrupts were recorded: any trace of some ms has some.
+    #[must_use]
+    pub fn has_interrupts(&self) -> bool {
+        self.interrupts.is_recorded
     }
 
     fn has(&self, at_ns: u64) -> bool {
@@ -177,6 +186,22 @@ impl SpanSink for Report {
     fn unknown_wakeup(&mut self, slot: usize, at_ns: u64) {
         if self.has(at_ns) {
             self.switches.unknown_wakeup(slot);
+        }
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan) {
+        self.interrupts.is_recorded = true;
+        let (from_ns, until_ns) = (span.from_ns.max(self.from_ns), span.until_ns.min(self.until_ns));
+        if from_ns > until_ns {
+            return;
+        }
+        let ns = until_ns - from_ns;
+        self.cpus.interrupt(span, ns);
+        if let Some(slot) = span.slot {
+            self.interrupts.add(slot, span.interrupt, ns);
+            if span.is_first && self.has(span.from_ns) {
+                self.interrupts.count(slot);
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Events of one CPU as bytes: a tag, the time since the event before, and only what does not follow from that.
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 
 use super::varint::{push, take};
 
@@ -10,6 +10,7 @@ const MIGRATE: u8 = 2;
 const BORN: u8 = 3;
 const EXIT: u8 = 4;
 const LOST: u8 = 5;
+const INTERRUPT: u8 = 6;
 const KIND: u8 = 7;
 
 // Of a switch.
@@ -28,6 +29,9 @@ const TO_IDLE: u8 = 1 << 7;
 const BY_CURRENT: u8 = 1 << 3;
 /// To this CPU.
 const HERE: u8 = 1 << 4;
+
+// Of an interrupt.
+const SOFT: u8 = 1 << 3;
 
 /// What the next event may leave out.
 #[derive(Copy, Clone, Debug, Default)]
@@ -74,6 +78,16 @@ impl Context {
                 push_unless(out, tag & BY_CURRENT != 0, parent.0.into());
             }
             SchedEventKind::Exit { task } => begin(out, EXIT, passed_ns, task),
+            SchedEventKind::Interrupt { interrupt, ran_ns } => {
+                let (soft, number) = match interrupt {
+                    Interrupt::Hard(number) => (0, number),
+                    Interrupt::Soft(number) => (SOFT, number),
+                };
+                out.push(INTERRUPT | soft);
+                push(out, passed_ns);
+                push(out, number.into());
+                push(out, ran_ns);
+            }
             SchedEventKind::Lost { count, until_ns } => {
                 out.push(LOST);
                 push(out, passed_ns);
@@ -150,6 +164,12 @@ impl Context {
                 let (count, length_ns) = (take(bytes)?, take(bytes)?);
                 self.current = TraceTask::UNKNOWN;
                 SchedEventKind::Lost { count, until_ns: at_ns.checked_add(length_ns)? }
+            }
+            INTERRUPT => {
+                let (number, ran_ns) = (u16::try_from(take(bytes)?).ok()?, take(bytes)?);
+                let interrupt =
+                    if tag & SOFT == 0 { Interrupt::Hard(number) } else { Interrupt::Soft(number) };
+                SchedEventKind::Interrupt { interrupt, ran_ns }
             }
             _ => return None,
         };
@@ -234,6 +254,10 @@ pub(crate) mod tests {
             (task(), any::<u16>()).prop_map(|(task, to_cpu)| SchedEventKind::Migrate { task, to_cpu }),
             (task(), task()).prop_map(|(task, parent)| SchedEventKind::Born { task, parent }),
             task().prop_map(|task| SchedEventKind::Exit { task }),
+            (any::<bool>(), any::<u16>(), any::<u64>()).prop_map(|(is_soft, number, ran_ns)| {
+                let interrupt = if is_soft { Interrupt::Soft(number) } else { Interrupt::Hard(number) };
+                SchedEventKind::Interrupt { interrupt, ran_ns }
+            }),
         ]
     }
 

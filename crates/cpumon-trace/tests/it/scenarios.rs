@@ -1,14 +1,14 @@
 //! The scenarios of the live accounting (`crates/cpumon-collect/tests/scenarios-switches`) through the tracker: the same events
-//! give the same times. Left out are those with what a trace does not have: interrupts, steal, what the kernel itself knows of a
-//! task, and events out of order.
+//! give the same times. Left out are those with what a trace does not have: steal, what the kernel itself knows of a task, and
+//! events out of order.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
 use cpumon_model::{
-    Comm, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask, WaitReason,
-    syscall_number,
+    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
+    WaitReason, syscall_number,
 };
 use cpumon_trace::{GroupKey, GroupRow, Report, ReportBy, Tasks, TraceRange, Tracker};
 use serde::Deserialize;
@@ -16,7 +16,7 @@ use serde::Deserialize;
 const US: u64 = 1_000;
 
 /// Words of events that no trace holds.
-const NOT_IN_TRACES: [&str; 5] = ["steal=", "lost=", "irq", "moved", "seen"];
+const NOT_IN_TRACES: [&str; 4] = ["steal=", "lost=", "moved", "seen"];
 
 #[derive(Deserialize)]
 struct Scenario {
@@ -38,6 +38,8 @@ struct Ids {
     ended: Vec<u32>,
     names: Tasks,
     last: u32,
+    /// Interrupts that go on, by CPU and kind.
+    interrupts: BTreeMap<(u16, String), u64>,
 }
 
 impl Ids {
@@ -92,6 +94,16 @@ fn apply(tracker: &mut Tracker<Report>, ids: &mut Ids, event: &str) {
         ["wake", who] => (0, SchedEventKind::Waking { task: ids.task(who), waker: TraceTask::IDLE, cpu: 0 }),
         ["born", who] => (0, SchedEventKind::Born { task: ids.task(who), parent: TraceTask::IDLE }),
         ["end", who] => return ids.end(who),
+        [on, kind @ ("irq" | "softirq"), begins] => {
+            let (cpu, key) = (cpu(on), kind.to_owned());
+            if begins == "begin" {
+                ids.interrupts.insert((cpu, key), at_ns);
+                return;
+            }
+            let interrupt = if kind == "irq" { Interrupt::Hard(7) } else { Interrupt::Soft(3) };
+            let ran_ns = at_ns - ids.interrupts.remove(&(cpu, key)).expect("one that began");
+            (cpu, SchedEventKind::Interrupt { interrupt, ran_ns })
+        }
         [on, switch, ..] => {
             let (prev, next) = switch.split_once('>').expect("PREV>NEXT");
             let (prev, next) = (ids.task(prev), ids.task(next));
@@ -133,7 +145,13 @@ fn render(report: &Report, ids: &Ids) -> String {
     }
     for cpu in report.cpus() {
         write!(out, "cpu{}:", cpu.cpu).unwrap();
-        for (name, ns) in [("run", cpu.run_ns), ("idle", cpu.idle_ns), ("unknown", cpu.unknown_ns)] {
+        for (name, ns) in [
+            ("run", cpu.run_ns),
+            ("idle", cpu.idle_ns),
+            ("irq", cpu.irq_ns),
+            ("softirq", cpu.softirq_ns),
+            ("unknown", cpu.unknown_ns),
+        ] {
             if ns > 0 {
                 write!(out, " {name}={}", ns / US).unwrap();
             }

@@ -81,6 +81,9 @@ pub struct TraceRecordArgs {
     /// Memory of each CPU for events that are not written yet, 64KB to 512MB: more where events are lost
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size)]
     pub buffer: u64,
+    /// Record interrupts, too, and take their time out of the threads that they interrupt
+    #[arg(long)]
+    pub irq: bool,
     /// Run this command, and record until it ends; its exit code is passed on
     #[arg(value_name = "COMMAND", last = true)]
     pub command: Vec<OsString>,

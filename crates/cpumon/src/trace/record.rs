@@ -93,7 +93,8 @@ struct Recorded {
 
 fn record_to(args: &TraceRecordArgs, file: File, signals: &Signals) -> anyhow::Result<Recorded> {
     let sink = Rc::new(RefCell::new(Sink::Closed));
-    let options = TraceRecorderOptions { buffer_bytes: u32::try_from(args.buffer).unwrap_or(u32::MAX) };
+    let buffer_bytes = u32::try_from(args.buffer).unwrap_or(u32::MAX);
+    let options = TraceRecorderOptions { buffer_bytes, has_interrupts: args.irq };
     let shared: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<Sink>>::clone(&sink);
     let wanted = Arc::new(AtomicBool::new(false));
     if args.last.is_some() {

@@ -11,7 +11,7 @@ use cpumon_trace::{
     analyse,
 };
 
-use super::rows::{COLUMNS, CPU_COLUMNS, cells, cpu_cells};
+use super::rows::{COLUMNS, CPU_COLUMNS, Scale, cells, cpu_cells};
 use crate::cli::{Format, TraceReportArgs, TraceReportBy};
 use crate::exit::{Outcome, Usage};
 use crate::report::{Column, Columns, write_rows};
@@ -33,9 +33,13 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     let limit = args.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
     let limit = limit.unwrap_or(if is_table { TABLE_ROWS } else { usize::MAX });
     let totals = report.totals();
-    let began_ns = reader.header().began.mono_ns;
+    let scale = Scale {
+        length_ns: totals.length_ns,
+        began_ns: reader.header().began.mono_ns,
+        has_interrupts: report.has_interrupts(),
+    };
     if is_table {
-        head(&totals, out).context("cannot write the report")?;
+        head(&totals, scale.has_interrupts, out).context("cannot write the report")?;
     }
     match group(args.by) {
         Some(by) => {
@@ -43,12 +47,12 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
             let left_out = rows.len().saturating_sub(limit);
             rows.truncate(limit);
             if is_table {
-                table(&rows, by, totals.length_ns, began_ns).write(terminal_columns(), '…', out)?;
+                table(&rows, by, scale).write(terminal_columns(), '…', out)?;
                 if left_out > 0 {
                     writeln!(out, "{left_out} more; --limit shows them")?;
                 }
             } else {
-                let cells = rows.iter().map(|row| cells(row, totals.length_ns, began_ns));
+                let cells = rows.iter().map(|row| cells(row, scale));
                 write_rows(args.format.get(), &COLUMNS, cells, out)?;
             }
         }
@@ -56,7 +60,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
         None => write_rows(
             args.format.get(),
             &CPU_COLUMNS,
-            report.cpus().take(limit).map(|cpu| cpu_cells(&cpu)),
+            report.cpus().take(limit).map(|cpu| cpu_cells(&cpu, scale.has_interrupts)),
             out,
         )?,
     }
@@ -117,7 +121,7 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
     if lacks.is_empty() { Outcome::Done } else { Outcome::DataMissing }
 }
 
-fn head(totals: &Totals, out: &mut dyn Write) -> io::Result<()> {
+fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Result<()> {
     let ledger = &totals.ledger;
     writeln!(
         out,
@@ -127,9 +131,14 @@ fn head(totals: &Totals, out: &mut dyn Write) -> io::Result<()> {
         totals.events,
         ledger.switches
     )?;
+    let interrupts = if has_interrupts {
+        format!(" + irq {} s + softirq {} s", seconds(ledger.irq_ns), seconds(ledger.softirq_ns))
+    } else {
+        String::new()
+    };
     writeln!(
         out,
-        "capacity {} s = run {} s + idle {} s + unknown {} s",
+        "capacity {} s = run {} s{interrupts} + idle {} s + unknown {} s",
         seconds(ledger.capacity_ns()),
         seconds(ledger.run_ns),
         seconds(ledger.idle_ns),
@@ -169,7 +178,7 @@ fn id(row: &GroupRow) -> String {
     }
 }
 
-fn table(rows: &[GroupRow], by: ReportBy, length_ns: u64, began_ns: u64) -> Columns {
+fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
     let column =
         |title, rank, cell: &dyn Fn(&GroupRow) -> String| Column::new(title, rank, rows.iter().map(cell));
     let mut names = vec![column(
@@ -190,15 +199,18 @@ fn table(rows: &[GroupRow], by: ReportBy, length_ns: u64, began_ns: u64) -> Colu
         text.map_or_else(|| "-".to_owned(), |(name, ns)| format!("{} {}", escape(&name), millis(ns)))
     };
     let longest = |row: &GroupRow| row.longest_delay();
+    let taken = |ns| if scale.has_interrupts { millis(ns) } else { "-".to_owned() };
     let numbers = vec![
         column("RUN ms", 0, &|row| millis(row.run_ns)),
-        column("RUN %", 1, &|row| share(row.run_ns, length_ns)),
+        column("RUN %", 1, &|row| share(row.run_ns, scale.length_ns)),
+        column("IRQ ms", 3, &|row| taken(row.interrupts.total_ns())),
         column("READY ms", 1, &|row| millis(row.ready_woken_ns() + row.ready_preempted_ns())),
         column("p50 us", 5, &|row| micros(row.delay_percentile_ns(50))),
         column("p99 us", 3, &|row| micros(row.delay_percentile_ns(99))),
         column("MAX us", 2, &|row| micros(longest(row).map(|longest| longest.ns))),
         column("AT s", 3, &|row| {
-            longest(row).map_or_else(|| "-".to_owned(), |at| seconds(at.from_ns.saturating_sub(began_ns)))
+            longest(row)
+                .map_or_else(|| "-".to_owned(), |at| seconds(at.from_ns.saturating_sub(scale.began_ns)))
         }),
         column("MOST BEHIND ms", 4, &|row| {
             most(row.behind.first().map(|(name, ns)| (name.to_string(), *ns)))
@@ -217,12 +229,15 @@ fn table(rows: &[GroupRow], by: ReportBy, length_ns: u64, began_ns: u64) -> Colu
 
 fn cpu_table(report: &Report) -> Columns {
     let cpus: Vec<CpuAccount> = report.cpus().collect();
+    let taken = |ns| if report.has_interrupts() { millis(ns) } else { "-".to_owned() };
     let column =
         |title, rank, cell: &dyn Fn(&CpuAccount) -> String| Column::new(title, rank, cpus.iter().map(cell));
     let names = vec![column("CPU", 0, &|cpu| cpu.cpu.to_string())];
     let numbers = vec![
         column("RUN %", 0, &|cpu| share(cpu.run_ns, cpu.capacity_ns())),
         column("RUN ms", 0, &|cpu| millis(cpu.run_ns)),
+        column("IRQ ms", 1, &|cpu| taken(cpu.irq_ns)),
+        column("SOFTIRQ ms", 1, &|cpu| taken(cpu.softirq_ns)),
         column("IDLE ms", 0, &|cpu| millis(cpu.idle_ns)),
         column("UNKNOWN ms", 0, &|cpu| millis(cpu.unknown_ns)),
         column("SWITCHES", 1, &|cpu| cpu.switches.to_string()),

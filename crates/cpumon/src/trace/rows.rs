@@ -4,7 +4,7 @@ use cpumon_model::Value;
 use cpumon_trace::{CpuAccount, GroupKey, GroupRow};
 
 /// Columns of a thread, a process or a program. Times are ns; `at` counts from the begin of the trace.
-pub(super) const COLUMNS: [&str; 27] = [
+pub(super) const COLUMNS: [&str; 29] = [
     "name",
     "pid",
     "process_start_ns",
@@ -13,6 +13,8 @@ pub(super) const COLUMNS: [&str; 27] = [
     "threads",
     "run_ns",
     "run_pct",
+    "irq_ns",
+    "softirq_ns",
     "ready_woken_ns",
     "ready_preempted_ns",
     "delays",
@@ -35,8 +37,29 @@ pub(super) const COLUMNS: [&str; 27] = [
 ];
 
 /// Columns of a CPU.
-pub(super) const CPU_COLUMNS: [&str; 9] =
-    ["cpu", "capacity_ns", "run_ns", "idle_ns", "unknown_ns", "run_pct", "switches", "holes", "lost"];
+pub(super) const CPU_COLUMNS: [&str; 11] = [
+    "cpu",
+    "capacity_ns",
+    "run_ns",
+    "irq_ns",
+    "softirq_ns",
+    "idle_ns",
+    "unknown_ns",
+    "run_pct",
+    "switches",
+    "holes",
+    "lost",
+];
+
+/// What the times of rows relate to.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Scale {
+    /// Of the range; 100 % are one CPU.
+    pub(super) length_ns: u64,
+    /// Of the trace.
+    pub(super) began_ns: u64,
+    pub(super) has_interrupts: bool,
+}
 
 fn percent(part: u64, whole: u64) -> Value<'static> {
     if whole == 0 { Value::Null } else { Value::Real(part as f64 * 100.0 / whole as f64) }
@@ -46,8 +69,7 @@ fn maybe(count: Option<u64>) -> Value<'static> {
     count.map_or(Value::Null, Value::count)
 }
 
-/// `length_ns`: of the range; 100 % are one CPU. `began_ns`: of the trace.
-pub(super) fn cells(row: &GroupRow, length_ns: u64, began_ns: u64) -> Vec<Value<'_>> {
+pub(super) fn cells(row: &GroupRow, scale: Scale) -> Vec<Value<'_>> {
     let (process, thread, kind) = match &row.key {
         GroupKey::Thread(thread, process) => (Some(*process), Some(*thread), "thread"),
         GroupKey::Process(process) => (Some(*process), None, "process"),
@@ -66,14 +88,16 @@ pub(super) fn cells(row: &GroupRow, length_ns: u64, began_ns: u64) -> Vec<Value<
         maybe(thread.map(|key| key.start_ns)),
         Value::count(row.threads),
         Value::count(row.run_ns),
-        percent(row.run_ns, length_ns),
+        percent(row.run_ns, scale.length_ns),
+        maybe(scale.has_interrupts.then_some(row.interrupts.irq_ns)),
+        maybe(scale.has_interrupts.then_some(row.interrupts.softirq_ns)),
         Value::count(row.ready_woken_ns()),
         Value::count(row.ready_preempted_ns()),
         Value::count(row.delays()),
         maybe(row.delay_percentile_ns(50)),
         maybe(row.delay_percentile_ns(99)),
         maybe(longest.map(|longest| longest.ns)),
-        maybe(longest.map(|longest| longest.from_ns.saturating_sub(began_ns))),
+        maybe(longest.map(|longest| longest.from_ns.saturating_sub(scale.began_ns))),
         maybe(longest.map(|longest| longest.cpu.into())),
         behind.map_or(Value::Null, |(name, _)| Value::Text(name.as_ref().into())),
         maybe(behind.map(|(_, ns)| *ns)),
@@ -89,11 +113,13 @@ pub(super) fn cells(row: &GroupRow, length_ns: u64, began_ns: u64) -> Vec<Value<
     ]
 }
 
-pub(super) fn cpu_cells(cpu: &CpuAccount) -> Vec<Value<'static>> {
+pub(super) fn cpu_cells(cpu: &CpuAccount, has_interrupts: bool) -> Vec<Value<'static>> {
     vec![
         Value::count(cpu.cpu.into()),
         Value::count(cpu.capacity_ns()),
         Value::count(cpu.run_ns),
+        maybe(has_interrupts.then_some(cpu.irq_ns)),
+        maybe(has_interrupts.then_some(cpu.softirq_ns)),
         Value::count(cpu.idle_ns),
         Value::count(cpu.unknown_ns),
         percent(cpu.run_ns, cpu.capacity_ns()),

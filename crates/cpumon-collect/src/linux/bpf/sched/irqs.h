@@ -6,15 +6,8 @@
 #pragma once
 
 #include "exits.h"
+#include "lines.h"
 
-// Lines by number; the last entry is for all above. Interrupts without a line come after them.
-#define IRQ_LINES 1024
-#define IRQ_TIMER (IRQ_LINES + 0)
-#define IRQ_RESCHEDULE (IRQ_LINES + 1)
-#define IRQ_CALL (IRQ_LINES + 2)
-#define IRQ_CALL_SINGLE (IRQ_LINES + 3)
-#define IRQ_WORK (IRQ_LINES + 4)
-#define IRQ_IPI (IRQ_LINES + 5)
 #define IRQ_ENTRIES (IRQ_LINES + 16)
 
 struct irq_times {
@@ -126,22 +119,4 @@ int BPF_PROG(on_softirq_exit, unsigned int kind)
 	return 0;
 }
 
-// Interrupts that the kernel does not run through a line. `?`: user space takes those that this kernel has.
-#define VECTOR(name, line)                                                                                             \
-	SEC("?tp_btf/" #name "_entry")                                                                                     \
-	int BPF_PROG(on_##name##_entry, int vector)                                                                        \
-	{                                                                                                                  \
-		return enter_irq();                                                                                            \
-	}                                                                                                                  \
-	SEC("?tp_btf/" #name "_exit")                                                                                      \
-	int BPF_PROG(on_##name##_exit, int vector)                                                                         \
-	{                                                                                                                  \
-		return leave_irq(line);                                                                                        \
-	}
-
-VECTOR(local_timer, IRQ_TIMER)
-VECTOR(reschedule, IRQ_RESCHEDULE)
-VECTOR(call_function, IRQ_CALL)
-VECTOR(call_function_single, IRQ_CALL_SINGLE)
-VECTOR(irq_work, IRQ_WORK)
-VECTOR(ipi, IRQ_IPI)
+#include "vectors.h"

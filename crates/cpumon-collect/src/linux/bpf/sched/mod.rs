@@ -16,7 +16,9 @@ pub(crate) use self::control::Control;
 pub(crate) use self::cpus::CpuAccounts;
 pub(crate) use self::delays::DelayAccounts;
 pub(crate) use self::irqs::IrqTimes;
-pub(crate) use self::programs::{PROBE, Programs, Setup, casts_of, possible_cpus, visit_cpus, wanted};
+pub(crate) use self::programs::{
+    PROBE, Programs, Setup, casts_of, possible_cpus, vectors_in, visit_cpus, wanted,
+};
 #[cfg(test)]
 pub(crate) use self::programs::{refuse_loading, watch_wakeups};
 pub(crate) use self::reasons::reason_of;

@@ -214,7 +214,8 @@ fn has_member(btf: &Btf<'_>, kind: &str, field: &str) -> bool {
 }
 
 /// Names of the programs for interrupts that this kernel has tracepoints for.
-fn vectors_in(btf: &Btf<'_>) -> Vec<String> {
+/// Programs of vectors.h for the interrupts that this kernel has.
+pub(crate) fn vectors_in(btf: &Btf<'_>) -> Vec<String> {
     // Each tracepoint has a type of this name; a program for one that is missing would fail the whole load.
     let has = |event: &str| btf.type_by_name::<Typedef<'_>>(&format!("btf_trace_{event}")).is_some();
     let events = VECTORS.iter().filter(|name| has(&format!("{name}_entry")) && has(&format!("{name}_exit")));

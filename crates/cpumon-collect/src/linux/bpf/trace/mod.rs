@@ -17,7 +17,7 @@ use cpumon_model::{SchedEvent, SchedEventKind};
 use self::records::{LossEntry, Record, parse};
 use super::load::{self, Embedded};
 use super::records::read_plain;
-use super::sched::{casts_of, possible_cpus};
+use super::sched::{casts_of, possible_cpus, vectors_in};
 use crate::{CollectError, TraceRecorderOptions, TraceSink};
 
 static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/trace.bpf.o")));
@@ -30,6 +30,9 @@ const MAX_RINGS: u32 = 64;
 const MAX_ALL_BYTES: u32 = 1 << 29;
 /// The kernel's smallest, a page of the largest kind.
 const MIN_RING_BYTES: u32 = 1 << 16;
+
+/// Programs for interrupts, besides those of vectors.h.
+const INTERRUPTS: [&str; 4] = ["on_irq_entry", "on_irq_exit", "on_softirq_entry", "on_softirq_exit"];
 
 /// What the ring buffers are emptied into.
 struct Target {
@@ -60,8 +63,8 @@ impl Recorder {
         let rings = cpus.min(MAX_RINGS);
         let ring_bytes = ring_bytes(options.buffer_bytes, rings);
         // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
-        let object = load_with("on_switch_4", cpus, rings)
-            .or_else(|refused| load_with("on_switch_3", cpus, rings).map_err(|_| refused))?;
+        let load = |on_switch| load_with(on_switch, options.has_interrupts, cpus, rings);
+        let object = load("on_switch_4").or_else(|refused| load("on_switch_3").map_err(|_| refused))?;
         let handles = make_rings(&object, rings, ring_bytes)?;
         let target = Rc::new(RefCell::new(Target { sink, bytes: vec![0; handles.len()], malformed: 0 }));
         let buffer =
@@ -124,12 +127,17 @@ fn ring_bytes(wanted: u32, rings: u32) -> u32 {
     bytes.checked_next_power_of_two().filter(|&bytes| bytes <= most).unwrap_or(1 << most.ilog2())
 }
 
-fn load_with(on_switch: &str, cpus: u32, rings: u32) -> Result<Object, CollectError> {
+fn load_with(on_switch: &str, has_interrupts: bool, cpus: u32, rings: u32) -> Result<Object, CollectError> {
     let mut object = load::open(PROBE, &OBJECT.0)?;
     let btf = Btf::from_vmlinux().map_err(|error| refused("read the kernel's types for", &error))?;
+    let vectors = if has_interrupts { vectors_in(&btf) } else { Vec::new() };
     for mut program in object.progs_mut() {
         let Some(name) = program.name().to_str() else { continue };
-        let is_wanted = !name.starts_with("on_switch_") || name == on_switch;
+        let is_optional = !program.autoload();
+        let is_wanted = !is_optional
+            || name == on_switch
+            || (has_interrupts && INTERRUPTS.contains(&name))
+            || vectors.iter().any(|vector| vector == name);
         program.set_autoload(is_wanted);
     }
     set_up(&mut object, casts_of(&btf), cpus, rings).map_err(|error| refused("size the maps of", &error))?;
@@ -143,7 +151,7 @@ fn set_up(object: &mut OpenObject, constant: u32, cpus: u32, rings: u32) -> Resu
                 map.set_max_entries(rings)?;
                 continue;
             }
-            Some("losses") => {
+            Some("losses" | "interrupts") => {
                 map.set_max_entries(cpus)?;
                 continue;
             }

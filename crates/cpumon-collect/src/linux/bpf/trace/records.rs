@@ -3,7 +3,7 @@
 use std::mem::offset_of;
 
 use cpumon_model::{
-    Comm, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
+    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
 };
 
 use super::super::records::task::whole_us;
@@ -18,9 +18,12 @@ const EXIT: u8 = 5;
 const LOST: u8 = 6;
 const TASK: u8 = 7;
 const PROGRAM: u8 = 8;
+const INTERRUPT: u8 = 9;
 
 const LEAVES_ASLEEP: u8 = 1;
 const LEAVES_DEAD: u8 = 2;
+
+const INTERRUPT_SOFT: u8 = 1;
 
 /// `PROGRAM_BYTES`.
 const PROGRAM_BYTES: usize = 64;
@@ -150,6 +153,10 @@ fn event(record: &EventRecord) -> Option<SchedEvent> {
         MIGRATE => SchedEventKind::Migrate { task, to_cpu: record.value },
         BORN => SchedEventKind::Born { task, parent: other },
         EXIT => SchedEventKind::Exit { task },
+        INTERRUPT => {
+            let of = if record.leaves == INTERRUPT_SOFT { Interrupt::Soft } else { Interrupt::Hard };
+            SchedEventKind::Interrupt { interrupt: of(record.value), ran_ns: record.task.into() }
+        }
         _ => return None,
     };
     Some(SchedEvent { at_ns: record.at_ns, cpu: record.cpu, kind })

@@ -1,9 +1,11 @@
 // traces:   each switch (tp_btf/sched_switch), wakeup (sched_waking, sched_wakeup_new), move to another queue
-//           (sched_migrate_task), birth (task_newtask), exec, rename and the beginning of each end (sched_process_exit).
+//           (sched_migrate_task), birth (task_newtask), exec, rename and the beginning of each end (sched_process_exit). If wanted,
+//           begin and end of each interrupt.
 // produces: records in ring buffers: 24 bytes an event; who a task is (80 or 144 bytes) once, before its first event, and again
 //           after a rename or exec. Events have the task's number, which is in its storage and never reused. No record wakes
 //           user space. What does not fit is counted, and the next record that fits is preceded by a mark with count and span.
 // costs:    docs/trace.md
+#include "../sched/lines.h"
 #include "../sched/reasons.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -16,10 +18,14 @@ char LICENSE[] SEC("license") = "GPL";
 #define RECORD_LOST 6
 #define RECORD_TASK 7
 #define RECORD_PROGRAM 8
+#define RECORD_INTERRUPT 9
 
 #define LEAVES_READY 0
 #define LEAVES_ASLEEP 1
 #define LEAVES_DEAD 2
+
+#define INTERRUPT_HARD 0
+#define INTERRUPT_SOFT 1
 
 #define UNKNOWN_TASK 0xffffffff
 
@@ -31,11 +37,11 @@ const volatile __u32 ring_count SEC(".rodata.rings") = 1;
 struct event_record {
 	__u64 at_ns; // CLOCK_MONOTONIC
 	__u8 kind; // RECORD_*
-	__u8 leaves; // LEAVES_*, of `task`, in a switch
+	__u8 leaves; // LEAVES_*, of `task`, in a switch; INTERRUPT_* in an interrupt
 	__u16 cpu;
-	__u32 task;
+	__u32 task; // ns since its begin, in an interrupt
 	__u32 other; // next, waker or parent
-	__u16 value; // reason (switch) or CPU (waking, migrate)
+	__u16 value; // reason (switch), CPU (waking, migrate) or number (interrupt)
 	__u16 reserved;
 };
 ASSERT_SIZE(event_record, 24);
@@ -360,3 +366,84 @@ int BPF_PROG(on_exec, struct task_struct *task, int old_pid, struct linux_binprm
 	bpf_ringbuf_submit(entry, BPF_RB_NO_WAKEUP);
 	return 0;
 }
+
+// Interrupts of a CPU that go on; 0: none. A hard one is not interrupted by another.
+struct open_interrupts {
+	__u64 hard_ns;
+	__u64 soft_ns;
+	__u64 reserved[6]; // a cache line of its own
+};
+ASSERT_SIZE(open_interrupts, 64);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct open_interrupts);
+} interrupts SEC(".maps");
+
+static __always_inline struct open_interrupts *interrupts_here(void)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	return bpf_map_lookup_elem(&interrupts, &cpu);
+}
+
+// One whose begin was not seen is not recorded.
+static __always_inline int end_interrupt(__u64 *began_ns, __u8 kind, __u16 number)
+{
+	__u64 now = bpf_ktime_get_ns(), ran = now - *began_ns;
+
+	if (!*began_ns)
+		return 0;
+	*began_ns = 0;
+	return send(RECORD_INTERRUPT, kind, ran < 0xffffffff ? ran : 0xffffffff, 0, number, now);
+}
+
+static __always_inline int enter_irq(void)
+{
+	struct open_interrupts *open = interrupts_here();
+
+	if (open)
+		open->hard_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline int leave_irq(__u32 line)
+{
+	struct open_interrupts *open = interrupts_here();
+
+	return open ? end_interrupt(&open->hard_ns, INTERRUPT_HARD, line) : 0;
+}
+
+SEC("?tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_entry, int irq)
+{
+	return enter_irq();
+}
+
+SEC("?tp_btf/irq_handler_exit")
+int BPF_PROG(on_irq_exit, int irq)
+{
+	return leave_irq(irq >= 0 && irq < IRQ_LINES ? irq : IRQ_LINES - 1);
+}
+
+SEC("?tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int kind)
+{
+	struct open_interrupts *open = interrupts_here();
+
+	if (open)
+		open->soft_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+SEC("?tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int kind)
+{
+	struct open_interrupts *open = interrupts_here();
+
+	return open ? end_interrupt(&open->soft_ns, INTERRUPT_SOFT, kind) : 0;
+}
+
+#include "../sched/vectors.h"
