@@ -1,6 +1,6 @@
 //! What a recorder of switches needs from its user: options, and where the events go.
 
-use cpumon_model::{SchedEvent, TraceIdentity};
+use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 
 /// Takes what a [`TraceRecorder`](crate::TraceRecorder) reads.
 pub trait TraceSink {
@@ -8,6 +8,8 @@ pub trait TraceSink {
     fn event(&mut self, event: SchedEvent);
     /// Who a task is, before its first event, and when it changes.
     fn identity(&mut self, identity: &TraceIdentity);
+    /// How a control group is called, before the first identity in it.
+    fn group(&mut self, group: &TraceGroup);
 }
 
 /// Options of a [`TraceRecorder`](crate::TraceRecorder).

@@ -88,7 +88,7 @@ pub use name::Comm;
 pub use open_waits::{OpenWaits, WaitBuffers, WaitPlace};
 pub use recent::Recent;
 pub use resting::Resting;
-pub use sched_event::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
+pub use sched_event::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
 pub use sched_times::{SchedDelta, SchedTimes};
 pub use screen_columns::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
 pub use snapshot::{

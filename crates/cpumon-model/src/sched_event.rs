@@ -119,6 +119,8 @@ pub struct TraceIdentity {
     pub thread: ThreadKey,
     /// Process id and start.
     pub process: ProcessKey,
+    /// Number of its control group; 0: not known.
+    pub group: u64,
     /// Name of the thread.
     pub comm: Comm,
     /// Name of the executable, or of the process's first thread. Bytes from the device: hostile.
@@ -127,4 +129,15 @@ pub struct TraceIdentity {
     pub is_executable: bool,
     /// It works for the kernel only.
     pub is_kernel: bool,
+}
+
+/// How a control group is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceGroup {
+    /// Its number in identities.
+    pub group: u64,
+    /// That of the group which it is in; 0: none, it is a root.
+    pub parent: u64,
+    /// Its last part. Bytes from the device: hostile.
+    pub name: Box<[u8]>,
 }

@@ -127,6 +127,7 @@ impl<'l> Machine<'l> {
             at_ns: self.synced_ns,
             thread: ThreadKey { tid: self.last, start_ns: 1 },
             process,
+            group: 0,
             comm: Comm::from(program.as_str()),
             program: program.as_bytes().into(),
             is_executable: false,

@@ -3,11 +3,15 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use cpumon_model::{ProcessKey, ThreadKey, TraceIdentity, TraceTask};
+use cpumon_model::{ProcessKey, ThreadKey, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
 /// Tasks of which a trace may report who they are. The kernel's largest number of threads at one time.
 const MAX_TASKS: usize = 1 << 22;
+/// Control groups of which a trace may report names.
+const MAX_GROUPS: usize = 1 << 18;
+/// Control groups one inside the other.
+const MAX_DEPTH: usize = 32;
 
 /// A task with its names.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub struct TaskNames<'t> {
     pub comm: Cow<'t, str>,
     /// Name of the executable, or of the process's first thread.
     pub program: Cow<'t, str>,
+    /// Number of its control group, for [`Tasks::group_path`].
+    pub group: u64,
     /// It works for the kernel only.
     pub is_kernel: bool,
 }
@@ -37,7 +43,9 @@ pub struct Tasks {
     identities: HashMap<TraceTask, TraceIdentity, FixedState>,
     /// Executables, by process: threads that are seen for the first time later have none of their own.
     programs: HashMap<ProcessKey, Program, FixedState>,
-    /// Identities that were left out, because there are too many.
+    /// By number.
+    groups: HashMap<u64, TraceGroup, FixedState>,
+    /// Identities and names that were left out, because there are too many.
     left_out: u64,
 }
 
@@ -70,6 +78,7 @@ impl Tasks {
             process: identity.process,
             comm: identity.comm.to_str_lossy(),
             program: String::from_utf8_lossy(program),
+            group: identity.group,
             is_kernel: identity.is_kernel,
         })
     }
@@ -79,7 +88,34 @@ impl Tasks {
         self.identities.keys().copied()
     }
 
-    /// Identities that were left out, because there are too many.
+    /// Takes the name of a control group.
+    pub fn set_group(&mut self, group: TraceGroup) {
+        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&group.group) {
+            self.left_out += 1;
+            return;
+        }
+        self.groups.insert(group.group, group);
+    }
+
+    /// The path of a control group from its hierarchy's root on; `None` if the trace does not name it.
+    #[must_use]
+    pub fn group_path(&self, group: u64) -> Option<String> {
+        let mut parts = Vec::new();
+        let mut at = self.groups.get(&group)?;
+        // A damaged file may have a circle.
+        while parts.len() < MAX_DEPTH {
+            if at.parent == 0 {
+                break;
+            }
+            parts.push(String::from_utf8_lossy(&at.name));
+            let Some(parent) = self.groups.get(&at.parent) else { break };
+            at = parent;
+        }
+        parts.reverse();
+        Some(format!("/{}", parts.join("/")))
+    }
+
+    /// Identities and names of groups that were left out, because there are too many.
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{TraceSink, now};
-use cpumon_model::{SchedEvent, TraceIdentity};
+use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use cpumon_trace::{
     Compression, FileHeader, TraceWindow, WindowCopy, WindowLimits, WriteError, WrittenCounts,
 };
@@ -29,6 +29,10 @@ impl TraceSink for WindowFile {
 
     fn identity(&mut self, identity: &TraceIdentity) {
         self.window.identity(identity);
+    }
+
+    fn group(&mut self, group: &TraceGroup) {
+        self.window.group(group);
     }
 }
 

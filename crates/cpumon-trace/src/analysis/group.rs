@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{ProcessKey, ThreadKey, TraceTask, Waits};
+use cpumon_model::{CgroupNames, ProcessKey, ThreadKey, TraceTask, Waits};
 use foldhash::fast::FixedState;
 
 use super::interrupts::InterruptTimes;
@@ -10,6 +10,9 @@ use super::ready::{LongestDelay, ReadyTimes};
 use super::report::Report;
 use super::switches::SwitchCounts;
 use crate::tasks::Tasks;
+
+/// The row of what is in no container.
+const NO_CONTAINER: &str = "(none)";
 
 /// What a row is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,8 @@ pub enum ReportBy {
     Process,
     /// All processes of one name.
     Program,
+    /// All processes in a container.
+    Container,
 }
 
 /// Who a row is of.
@@ -31,6 +36,8 @@ pub enum GroupKey {
     Process(ProcessKey),
     /// A program.
     Program(Box<str>),
+    /// A container; empty for what is in none.
+    Container(Box<str>),
     /// A task that the trace does not name.
     Unnamed(TraceTask),
 }
@@ -139,6 +146,12 @@ fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<str>
         ReportBy::Program => {
             let name: Box<str> = names.program.into();
             (GroupKey::Program(name.clone()), name)
+        }
+        ReportBy::Container => {
+            let path = tasks.group_path(names.group).unwrap_or_default();
+            let name: Box<str> = CgroupNames::of(&path).container().into();
+            let shown = if name.is_empty() { NO_CONTAINER.into() } else { name.clone() };
+            (GroupKey::Container(name), shown)
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) enum ChunkKind {
     Sync,
     /// The recording ended in order at `base_ns`.
     End,
+    /// How control groups are called.
+    Groups,
     /// Of a later version of the format.
     Other(u8),
 }
@@ -58,6 +60,7 @@ impl ChunkKind {
             Self::Identities => 2,
             Self::Sync => 3,
             Self::End => 4,
+            Self::Groups => 5,
             Self::Other(number) => number,
         }
     }
@@ -68,6 +71,7 @@ impl ChunkKind {
             2 => Self::Identities,
             3 => Self::Sync,
             4 => Self::End,
+            5 => Self::Groups,
             other => Self::Other(other),
         }
     }

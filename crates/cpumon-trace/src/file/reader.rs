@@ -8,7 +8,7 @@ use zstd::bulk::Decompressor;
 use super::ReadError;
 use super::chunk::{self, ChunkHeader, ChunkKind, ChunkRead};
 use super::header::FileHeader;
-use super::identities::take_identity;
+use super::identities::{take_group, take_identity};
 use super::input::Input;
 use super::sorter::Sorter;
 use super::varint::take;
@@ -172,6 +172,10 @@ impl<R: Read> TraceReader<R> {
                 let Some(raw) = self.unpack(header)? else { return Ok(false) };
                 return Ok(self.take_identities(&raw));
             }
+            ChunkKind::Groups => {
+                let Some(raw) = self.unpack(header)? else { return Ok(false) };
+                return Ok(self.take_groups(&raw));
+            }
             ChunkKind::Sync => {
                 self.sorter.sync(header.base_ns);
                 self.emit(header.base_ns, out);
@@ -193,6 +197,14 @@ impl<R: Read> TraceReader<R> {
         while !raw.is_empty() {
             let Some(identity) = take_identity(&mut raw) else { return false };
             self.tasks.set(identity);
+        }
+        true
+    }
+
+    fn take_groups(&mut self, mut raw: &[u8]) -> bool {
+        while !raw.is_empty() {
+            let Some(group) = take_group(&mut raw) else { return false };
+            self.tasks.set_group(group);
         }
         true
     }

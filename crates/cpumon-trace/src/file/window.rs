@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, Write};
 
-use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
+use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::WriteError;
@@ -13,6 +13,8 @@ use super::writer::{Compression, TraceWriter, WrittenCounts};
 /// Ended tasks whose names are known, beyond which the one that ended first is forgotten. Those that also began in the window keep their
 /// name all the same: it is among the window's own chunks.
 const MAX_ENDED: usize = 1 << 16;
+/// Control groups whose names are known, beyond which the one that came first is forgotten.
+const MAX_GROUPS: usize = 1 << 14;
 
 /// How much a [`TraceWindow`] holds: what is reached first.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -93,6 +95,12 @@ impl TraceWindow {
         self.open.identity(identity);
     }
 
+    /// Adds how a control group is called.
+    pub fn group(&mut self, group: &TraceGroup) {
+        self.names.set_group(group);
+        self.open.group(group);
+    }
+
     /// Closes a period: all events before `before_ns` are known. `lost`: events lost since the recording began. What is older than the
     /// window's length, or does not fit any more, goes.
     pub fn sync(&mut self, before_ns: u64, lost: u64) -> Result<(), WriteError> {
@@ -141,6 +149,7 @@ impl TraceWindow {
         };
         let header = FileHeader { began, ..self.header.clone() };
         let mut file = TraceWriter::new(to, &header, self.compression)?;
+        self.names.groups.values().for_each(|group| file.group(group));
         self.names.identities.values().for_each(|identity| file.identity(identity));
         Ok(WindowCopy {
             file,
@@ -218,6 +227,9 @@ struct Names {
     identities: HashMap<TraceTask, TraceIdentity, FixedState>,
     /// In the order of their ends.
     ended: VecDeque<(u64, TraceTask)>,
+    groups: HashMap<u64, TraceGroup, FixedState>,
+    /// In the order in which they came.
+    group_order: VecDeque<u64>,
 }
 
 impl Names {
@@ -225,6 +237,17 @@ impl Names {
         let known = self.identities.get(&identity.task);
         if known.is_none_or(|known| known.at_ns <= identity.at_ns) {
             self.identities.insert(identity.task, identity.clone());
+        }
+    }
+
+    fn set_group(&mut self, group: &TraceGroup) {
+        if self.groups.insert(group.group, group.clone()).is_none() {
+            self.group_order.push_back(group.group);
+        }
+        if self.groups.len() > MAX_GROUPS
+            && let Some(first) = self.group_order.pop_front()
+        {
+            self.groups.remove(&first);
         }
     }
 

@@ -2,14 +2,14 @@
 
 use std::io::Write;
 
-use cpumon_model::{SchedEvent, TraceIdentity};
+use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use zstd::bulk::Compressor;
 
 use super::WriteError;
 use super::chunk::{ChunkHeader, ChunkKind};
 use super::events::Context;
 use super::header::FileHeader;
-use super::identities::push_identity;
+use super::identities::{push_group, push_identity};
 use super::varint::push;
 
 /// A chunk is closed when it has this many bytes.
@@ -43,12 +43,19 @@ struct OpenChunk {
     count: u32,
 }
 
+/// Identities or names that have not been written yet.
+#[derive(Default)]
+struct OpenList {
+    bytes: Vec<u8>,
+    count: u32,
+}
+
 /// A trace file that is being written. Memory: a chunk a CPU. In a steady state it allocates nothing.
 pub struct TraceWriter<W: Write> {
     to: W,
     chunks: Vec<Option<OpenChunk>>,
-    identities: Vec<u8>,
-    identity_count: u32,
+    identities: OpenList,
+    groups: OpenList,
     compressor: Option<Compressor<'static>>,
     packed: Vec<u8>,
     counts: WrittenCounts,
@@ -74,8 +81,8 @@ impl<W: Write> TraceWriter<W> {
         Ok(Self {
             to,
             chunks: Vec::new(),
-            identities: Vec::new(),
-            identity_count: 0,
+            identities: OpenList::default(),
+            groups: OpenList::default(),
             compressor,
             packed,
             counts,
@@ -111,10 +118,19 @@ impl<W: Write> TraceWriter<W> {
 
     /// Adds who a task is.
     pub fn identity(&mut self, identity: &TraceIdentity) {
-        push_identity(&mut self.identities, identity);
-        self.identity_count += 1;
-        if self.identities.len() >= FULL_BYTES {
+        push_identity(&mut self.identities.bytes, identity);
+        self.identities.count += 1;
+        if self.identities.bytes.len() >= FULL_BYTES {
             self.close_identities();
+        }
+    }
+
+    /// Adds how a control group is called.
+    pub fn group(&mut self, group: &TraceGroup) {
+        push_group(&mut self.groups.bytes, group);
+        self.groups.count += 1;
+        if self.groups.bytes.len() >= FULL_BYTES {
+            self.close_groups();
         }
     }
 
@@ -158,18 +174,29 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn close_all(&mut self) {
+        self.close_groups();
         self.close_identities();
         (0..self.chunks.len()).for_each(|at| self.close(at));
     }
 
     fn close_identities(&mut self) {
-        if self.identity_count > 0 {
-            let mut payload = std::mem::take(&mut self.identities);
-            let count = std::mem::take(&mut self.identity_count);
-            self.write(ChunkKind::Identities, 0, 0, count, &payload);
-            payload.clear();
-            self.identities = payload;
+        let list = std::mem::take(&mut self.identities);
+        self.identities = self.close_list(ChunkKind::Identities, list);
+    }
+
+    fn close_groups(&mut self) {
+        let list = std::mem::take(&mut self.groups);
+        self.groups = self.close_list(ChunkKind::Groups, list);
+    }
+
+    /// Returns the list, empty.
+    fn close_list(&mut self, kind: ChunkKind, mut list: OpenList) -> OpenList {
+        if list.count > 0 {
+            self.write(kind, 0, 0, list.count, &list.bytes);
+            list.bytes.clear();
+            list.count = 0;
         }
+        list
     }
 
     fn close(&mut self, at: usize) {

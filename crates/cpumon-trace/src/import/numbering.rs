@@ -186,6 +186,7 @@ impl Numbering {
             at_ns,
             thread: ThreadKey { tid, start_ns: life.start_ns },
             process: ProcessKey { pid, start_ns: process.start_ns },
+            group: 0,
             comm: Comm::new(text(&life.name)),
             program: text(&process.name).into(),
             // The name of the first thread is that of all: the others may be seen before it is known.

@@ -59,6 +59,7 @@ impl Ids {
             at_ns: 0,
             thread: ThreadKey { tid, start_ns: self.last.into() },
             process: ProcessKey { pid: tid, start_ns: self.last.into() },
+            group: 0,
             comm: Comm::from("scenario"),
             program: (*b"scenario").into(),
             is_executable: false,

@@ -27,6 +27,7 @@ pub fn identity(number: u32, comm: &str) -> TraceIdentity {
         at_ns: BEGAN_NS,
         thread: ThreadKey { tid: number + 100, start_ns: 7_000 },
         process: ProcessKey { pid: number + 100, start_ns: 7_000 },
+        group: 0,
         comm: Comm::from(comm),
         program: comm.as_bytes().into(),
         is_executable: false,

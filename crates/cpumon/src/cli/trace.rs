@@ -98,6 +98,8 @@ pub enum TraceReportBy {
     Process,
     /// All processes of one name
     Program,
+    /// All processes in a container: Docker, containerd, CRI-O, Podman, LXC, systemd-nspawn
+    Container,
     /// A CPU
     Cpu,
 }

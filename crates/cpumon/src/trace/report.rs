@@ -73,6 +73,7 @@ fn group(by: TraceReportBy) -> Option<ReportBy> {
         TraceReportBy::Thread => Some(ReportBy::Thread),
         TraceReportBy::Process => Some(ReportBy::Process),
         TraceReportBy::Program => Some(ReportBy::Program),
+        TraceReportBy::Container => Some(ReportBy::Container),
         TraceReportBy::Cpu => None,
     }
 }
@@ -174,7 +175,7 @@ fn id(row: &GroupRow) -> String {
     match &row.key {
         GroupKey::Thread(thread, process) => format!("{}/{}", process.pid, thread.tid),
         GroupKey::Process(process) => process.pid.to_string(),
-        GroupKey::Program(_) | GroupKey::Unnamed(_) => String::new(),
+        GroupKey::Program(_) | GroupKey::Container(_) | GroupKey::Unnamed(_) => String::new(),
     }
 }
 
@@ -186,6 +187,7 @@ fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
             ReportBy::Thread => "THREAD",
             ReportBy::Process => "PROCESS",
             ReportBy::Program => "PROGRAM",
+            ReportBy::Container => "CONTAINER",
         },
         0,
         &|row| escape(&row.name).to_string(),
@@ -193,7 +195,7 @@ fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
     match by {
         ReportBy::Thread => names.push(column("PID/TID", 0, &id)),
         ReportBy::Process => names.push(column("PID", 0, &id)),
-        ReportBy::Program => {}
+        ReportBy::Program | ReportBy::Container => {}
     }
     let most = |text: Option<(String, u64)>| {
         text.map_or_else(|| "-".to_owned(), |(name, ns)| format!("{} {}", escape(&name), millis(ns)))

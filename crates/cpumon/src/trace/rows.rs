@@ -74,6 +74,7 @@ pub(super) fn cells(row: &GroupRow, scale: Scale) -> Vec<Value<'_>> {
         GroupKey::Thread(thread, process) => (Some(*process), Some(*thread), "thread"),
         GroupKey::Process(process) => (Some(*process), None, "process"),
         GroupKey::Program(_) => (None, None, "program"),
+        GroupKey::Container(_) => (None, None, "container"),
         GroupKey::Unnamed(_) => (None, None, "unnamed"),
     };
     let longest = row.longest_delay();

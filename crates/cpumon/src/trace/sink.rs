@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::anyhow;
 use cpumon_agent::{WindowFile, create_private};
 use cpumon_collect::TraceSink;
-use cpumon_model::{SchedEvent, TraceIdentity};
+use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use cpumon_trace::{Compression, FileHeader, TraceWriter, WindowLimits, WrittenCounts};
 
 use crate::units::show_bytes;
@@ -39,6 +39,14 @@ impl TraceSink for Sink {
             Self::Closed => {}
             Self::File(file) => file.identity(identity),
             Self::Window(window) => window.recent.identity(identity),
+        }
+    }
+
+    fn group(&mut self, group: &TraceGroup) {
+        match self {
+            Self::Closed => {}
+            Self::File(file) => file.group(group),
+            Self::Window(window) => window.recent.group(group),
         }
     }
 }

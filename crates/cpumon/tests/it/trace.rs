@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -78,6 +78,74 @@ fn a_trace_agrees_with_the_scheduler_and_its_ledger_balances() {
     panic!("{last}");
 }
 
+#[test]
+fn interrupts_are_taken_out_of_threads_and_idle_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.trace");
+    let mut record = cpumon();
+    record.args(["trace", "record", "--irq", "-o"]).arg(&file).args(["--", "sh", "-c", LOAD]);
+    let output = record.output().unwrap();
+    if is_refused(&output) {
+        return;
+    }
+    let (_, cpus) = report(&file, "cpu");
+    let (_, threads) = report(&file, "thread");
+    let sum = |rows: &[Value], name: &str| rows.iter().map(|row| number(row, name)).sum::<u64>();
+    for cpu in &cpus {
+        let parts = ["run_ns", "irq_ns", "softirq_ns", "idle_ns", "unknown_ns"].map(|part| number(cpu, part));
+        assert_eq!(parts.iter().sum::<u64>(), number(cpu, "capacity_ns"), "{cpu}");
+    }
+    assert!(sum(&cpus, "irq_ns") + sum(&cpus, "softirq_ns") > 0, "there is a timer: {cpus:?}");
+    assert_eq!(sum(&cpus, "run_ns"), sum(&threads, "run_ns"), "what the CPUs ran is what the threads ran");
+    for kind in ["irq_ns", "softirq_ns"] {
+        assert!(sum(&threads, kind) <= sum(&cpus, kind), "the rest is of idle time");
+    }
+}
+
+/// A control group like that of a container, where one can be made.
+struct Group(PathBuf);
+
+impl Group {
+    fn make(name: &str) -> Option<Self> {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").ok()?;
+        let roots = mounts.lines().filter_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let (place, kind, options) = (words.next()?, words.next()?, words.next()?);
+            let has_cpu = kind == "cgroup" && options.split(',').any(|option| option == "cpu");
+            (kind == "cgroup2" || has_cpu).then(|| Path::new(place).join(name))
+        });
+        roots.into_iter().find(|path| std::fs::create_dir(path).is_ok()).map(Self)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.0);
+    }
+}
+
+#[test]
+fn processes_of_a_container_are_one_row() {
+    let name = format!("docker-{:064x}.scope", std::process::id());
+    let Some(group) = Group::make(&name) else {
+        return skip("needs root to make a control group".to_owned());
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.trace");
+    // As a container's runtime does: it moves itself and calls exec.
+    let inside = format!("echo $$ > {}/cgroup.procs; exec sh -c 'true; sleep 0.1; true'", group.0.display());
+    let output = record(&file, &["sh", "-c", &inside]);
+    if is_refused(&output) {
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let (_, rows) = report(&file, "container");
+    let row = rows.iter().find(|row| row["name"] == name["docker-".len()..][..12]);
+    let row = row.unwrap_or_else(|| panic!("{rows:?}"));
+    assert_eq!((&row["kind"], number(row, "threads")), (&Value::from("container"), 2), "sh and sleep: {row}");
+    assert!(rows.iter().any(|row| row["name"] == "(none)"), "{rows:?}");
+}
+
 fn check_ledger(file: &Path) {
     let (output, cpus) = report(file, "cpu");
     assert_eq!(output.status.code(), Some(0), "{output:?}");
@@ -85,6 +153,7 @@ fn check_ledger(file: &Path) {
     let sum = |rows: &[Value], name: &str| rows.iter().map(|row| number(row, name)).sum::<u64>();
     for cpu in &cpus {
         let parts = number(cpu, "run_ns") + number(cpu, "idle_ns") + number(cpu, "unknown_ns");
+        assert!(cpu["irq_ns"].is_null() && cpu["softirq_ns"].is_null(), "not recorded: {cpu}");
         assert_eq!((parts, number(cpu, "lost")), (number(cpu, "capacity_ns"), 0));
         assert_eq!(number(cpu, "capacity_ns"), number(&cpus[0], "capacity_ns"), "each has the whole length");
     }

@@ -9,12 +9,10 @@
 
 #include "cut.h"
 #include "events.h"
+#include "nodes.h"
 
-// Control groups one inside the other, at most; hierarchies at most.
-#define MAX_DEPTH 32
+// Hierarchies, at most.
 #define MAX_LINKS 32
-// NAME_MAX and a NUL.
-#define GROUP_NAME_BYTES 256
 
 // As the namespace of user space has them: it shows paths from these on. 0: not known yet.
 static __u64 group_roots[HIERARCHIES] SEC(".bss.groups");
@@ -70,25 +68,11 @@ static __noinline struct kernfs_node *systemd_node(struct css_set *set, bool is_
 // The directory of a group in a hierarchy; NULL: there is none.
 static __always_inline struct kernfs_node *node_in(struct css_set *set, __u64 hierarchy, bool is_search)
 {
-	struct cgroup *v2 = BPF_CORE_READ(set, dfl_cgrp), *v1;
-	struct cgroup_subsys_state *state = NULL;
-	void *states = __builtin_preserve_access_index(&set->subsys);
-
 	if (hierarchy == GROUPS_V2)
-		return BPF_CORE_READ(v2, kn);
+		return node_v2(set);
 	if (hierarchy == GROUPS_V1_SYSTEMD)
 		return is_search || systemd_root ? systemd_node(set, is_search) : NULL;
-	if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, cpu_cgrp_id))
-		return NULL;
-	states += bpf_core_enum_value(enum cgroup_subsys_id, cpu_cgrp_id) * sizeof(state);
-	bpf_probe_read_kernel(&state, sizeof(state), states);
-	v1 = BPF_CORE_READ(state, cgroup);
-	return BPF_CORE_READ(v1, root) == BPF_CORE_READ(v2, root) ? NULL : BPF_CORE_READ(v1, kn);
-}
-
-static __always_inline bool has_groups(struct task_struct *task)
-{
-	return bpf_core_field_exists(task->cgroups) && bpf_core_field_exists(((struct kernfs_node *)0)->id);
+	return node_v1_cpu(set);
 }
 
 // Notes where the paths begin that user space, which is reading, finds in /proc.
@@ -107,13 +91,6 @@ static __noinline int find_group_roots(void)
 		group_roots[hierarchy] = node ? BPF_CORE_READ(node, id) : 0;
 	}
 	return 0;
-}
-
-static __always_inline struct kernfs_node *above(struct kernfs_node *node)
-{
-	if (bpf_core_field_exists(node->__parent))
-		return BPF_CORE_READ(node, __parent);
-	return BPF_CORE_READ((struct kernfs_node___older *)node, parent);
 }
 
 // Sends the path up to this root. False if it did not fit the buffer; one that is deeper, longer, or not below the root is not sent.

@@ -210,6 +210,7 @@ impl Target {
         }
         match parse(bytes) {
             Some(Record::Event(event)) => self.sink.borrow_mut().event(event),
+            Some(Record::Group(group)) => self.sink.borrow_mut().group(&group),
             Some(Record::Identity(identity)) => self.sink.borrow_mut().identity(&identity),
             None => self.malformed += 1,
         }

@@ -3,7 +3,8 @@
 use std::mem::offset_of;
 
 use cpumon_model::{
-    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
+    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceGroup, TraceIdentity,
+    TraceTask,
 };
 
 use super::super::records::task::whole_us;
@@ -19,6 +20,7 @@ const LOST: u8 = 6;
 const TASK: u8 = 7;
 const PROGRAM: u8 = 8;
 const INTERRUPT: u8 = 9;
+const GROUP: u8 = 10;
 
 const LEAVES_ASLEEP: u8 = 1;
 const LEAVES_DEAD: u8 = 2;
@@ -27,6 +29,8 @@ const INTERRUPT_SOFT: u8 = 1;
 
 /// `PROGRAM_BYTES`.
 const PROGRAM_BYTES: usize = 64;
+/// `GROUP_NAME_BYTES`.
+const GROUP_NAME_BYTES: usize = 256;
 
 /// `struct event_record`.
 #[derive(Copy, Clone)]
@@ -70,7 +74,7 @@ struct TaskEntry {
     pid: u32,
     comm: [u8; 16],
     process_comm: [u8; 16],
-    reserved: u64,
+    group: u64,
 }
 
 /// `struct program_entry`.
@@ -79,6 +83,20 @@ struct TaskEntry {
 struct ProgramEntry {
     task: TaskEntry,
     program: [u8; PROGRAM_BYTES],
+}
+
+/// `struct group_entry`.
+#[derive(Copy, Clone)]
+#[repr(C)]
+struct GroupEntry {
+    at_ns: u64,
+    kind: u8,
+    reserved: u8,
+    cpu: u16,
+    task: u32,
+    group: u64,
+    parent: u64,
+    name: [u8; GROUP_NAME_BYTES],
 }
 
 /// `struct loss`.
@@ -98,6 +116,7 @@ const _: () = {
     assert!(size_of::<LostRecord>() == 32 && offset_of!(LostRecord, until_ns) == 16);
     assert!(size_of::<TaskEntry>() == 80 && offset_of!(TaskEntry, comm) == 40);
     assert!(size_of::<ProgramEntry>() == 144 && offset_of!(ProgramEntry, program) == 80);
+    assert!(size_of::<GroupEntry>() == 288 && offset_of!(GroupEntry, name) == 32);
     assert!(size_of::<LossEntry>() == 64);
 };
 
@@ -111,12 +130,13 @@ macro_rules! plain {
         )+
     };
 }
-plain!(EventRecord, LostRecord, TaskEntry, ProgramEntry, LossEntry);
+plain!(EventRecord, LostRecord, TaskEntry, ProgramEntry, GroupEntry, LossEntry);
 
 /// A record.
 pub(super) enum Record {
     Event(SchedEvent),
     Identity(TraceIdentity),
+    Group(TraceGroup),
 }
 
 /// Reads a record; `None` if it is none.
@@ -133,6 +153,14 @@ pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
         PROGRAM => {
             let entry: ProgramEntry = read_plain(bytes)?;
             Some(Record::Identity(identity(&entry.task, &entry.program)))
+        }
+        GROUP => {
+            let entry: GroupEntry = read_plain(bytes)?;
+            Some(Record::Group(TraceGroup {
+                group: entry.group,
+                parent: entry.parent,
+                name: until_nul(&entry.name).into(),
+            }))
         }
         _ => event(&read_plain(bytes)?).map(Record::Event),
     }
@@ -162,15 +190,19 @@ fn event(record: &EventRecord) -> Option<SchedEvent> {
     Some(SchedEvent { at_ns: record.at_ns, cpu: record.cpu, kind })
 }
 
+fn until_nul(bytes: &[u8]) -> &[u8] {
+    bytes.split(|&byte| byte == 0).next().unwrap_or_default()
+}
+
 fn identity(entry: &TaskEntry, program: &[u8]) -> TraceIdentity {
-    let program = program.split(|&byte| byte == 0).next().unwrap_or_default();
     TraceIdentity {
         task: TraceTask(entry.task),
         at_ns: entry.at_ns,
         thread: ThreadKey { tid: entry.tid, start_ns: whole_us(entry.start_ns) },
         process: ProcessKey { pid: entry.pid, start_ns: whole_us(entry.process_start_ns) },
         comm: Comm::new(&entry.comm),
-        program: program.into(),
+        group: entry.group,
+        program: until_nul(program).into(),
         is_executable: entry.kind == PROGRAM,
         is_kernel: entry.is_kernel != 0,
     }

@@ -2,10 +2,11 @@
 //           (sched_migrate_task), birth (task_newtask), exec, rename and the beginning of each end (sched_process_exit). If wanted,
 //           begin and end of each interrupt.
 // produces: records in ring buffers: 24 bytes an event; who a task is (80 or 144 bytes) once, before its first event, and again
-//           after a rename or exec. Events have the task's number, which is in its storage and never reused. No record wakes
+//           after a rename or exec, and the names of its control group and of those above, once each. Events have the task's number, which is in its storage and never reused. No record wakes
 //           user space. What does not fit is counted, and the next record that fits is preceded by a mark with count and span.
 // costs:    docs/trace.md
 #include "../sched/lines.h"
+#include "../sched/nodes.h"
 #include "../sched/reasons.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -19,6 +20,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define RECORD_TASK 7
 #define RECORD_PROGRAM 8
 #define RECORD_INTERRUPT 9
+#define RECORD_GROUP 10
 
 #define LEAVES_READY 0
 #define LEAVES_ASLEEP 1
@@ -69,7 +71,7 @@ struct task_entry {
 	__u32 pid;
 	char comm[16];
 	char process_comm[16];
-	__u64 reserved;
+	__u64 group; // 0: not known
 };
 ASSERT_SIZE(task_entry, 80);
 
@@ -78,6 +80,26 @@ struct program_entry {
 	char program[PROGRAM_BYTES];
 };
 ASSERT_SIZE(program_entry, 144);
+
+struct group_entry {
+	__u64 at_ns;
+	__u8 kind;
+	__u8 reserved;
+	__u16 cpu;
+	__u32 task;
+	__u64 group;
+	__u64 parent; // 0: it is the root
+	char name[GROUP_NAME_BYTES];
+};
+ASSERT_SIZE(group_entry, 288);
+
+// The groups of which the name was sent.
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, __u32);
+} sent_groups SEC(".maps");
 
 // User space sets sizes and numbers, and puts the ring buffers in.
 struct {
@@ -181,10 +203,67 @@ static __always_inline void *reserve(__u32 cpu, __u64 size, __u64 now)
 	return record;
 }
 
+// Sends the names of a group and of those above that were not sent yet. `hierarchy`: in the highest bits.
+static __noinline int send_groups(struct kernfs_node *node, __u64 hierarchy, __u64 now)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+
+	for (int depth = 0; depth < MAX_DEPTH && node; depth++) {
+		struct kernfs_node *parent = above(node);
+		__u64 group = BPF_CORE_READ(node, id) | hierarchy;
+		struct group_entry *entry;
+		__u32 is_sent = 1;
+
+		if (bpf_map_lookup_elem(&sent_groups, &group))
+			return 0;
+		entry = reserve(cpu, sizeof(*entry), now);
+		if (!entry)
+			return 0;
+		entry->at_ns = now;
+		entry->kind = RECORD_GROUP;
+		entry->reserved = 0;
+		entry->cpu = cpu;
+		entry->task = 0;
+		entry->group = group;
+		entry->parent = parent ? BPF_CORE_READ(parent, id) | hierarchy : 0;
+		if (bpf_probe_read_kernel_str(entry->name, sizeof(entry->name), BPF_CORE_READ(node, name)) < 0)
+			entry->name[0] = 0;
+		bpf_ringbuf_submit(entry, BPF_RB_NO_WAKEUP);
+		bpf_map_update_elem(&sent_groups, &group, &is_sent, BPF_ANY);
+		node = parent;
+	}
+	return 0;
+}
+
+// The number of the task's control group; 0: not known. Where it is in no group of v2, that of the controller `cpu` counts.
+static __noinline __u64 group_of(struct task_struct *task, __u64 now)
+{
+	struct kernfs_node *node, *older;
+	__u64 hierarchy = GROUPS_V2;
+	struct css_set *set;
+
+	if (!task || !has_groups(task))
+		return 0;
+	set = task->cgroups;
+	node = node_v2(set);
+	if (!node)
+		return 0;
+	if (!above(node)) {
+		older = node_v1_cpu(set);
+		if (older && above(older)) {
+			node = older;
+			hierarchy = (__u64)GROUPS_V1_CPU << HIERARCHY_SHIFT;
+		}
+	}
+	send_groups(node, hierarchy, now);
+	return BPF_CORE_READ(node, id) | hierarchy;
+}
+
 // A record that says who the task is; `size`: with what follows. NULL if it does not fit.
 static __always_inline struct task_entry *reserve_task(struct task_struct *task, __u32 number, __u64 size, __u64 now)
 {
 	__u32 cpu = bpf_get_smp_processor_id();
+	__u64 group = group_of(task, now);
 	struct task_entry *entry = reserve(cpu, size, now);
 
 	if (!entry)
@@ -200,7 +279,7 @@ static __always_inline struct task_entry *reserve_task(struct task_struct *task,
 	entry->pid = task->tgid;
 	__builtin_memcpy(entry->comm, task->comm, sizeof(entry->comm));
 	bpf_probe_read_kernel(entry->process_comm, sizeof(entry->process_comm), task->group_leader->comm);
-	entry->reserved = 0;
+	entry->group = group;
 	return entry;
 }
 
