@@ -1,5 +1,6 @@
 //! Rows of a report: threads, or their sums by process or program.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use cpumon_model::{CgroupNames, ProcessKey, ThreadKey, TraceTask, Waits};
@@ -11,6 +12,8 @@ use super::report::Report;
 use super::switches::SwitchCounts;
 use crate::tasks::Tasks;
 
+/// Of a row.
+const SHOWN_CULPRITS: usize = 8;
 /// The row of what is in no container.
 const NO_CONTAINER: &str = "(none)";
 
@@ -162,28 +165,47 @@ impl Report {
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<GroupRow> {
         let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();
         let mut rows: Vec<GroupRow> = Vec::new();
-        let mut behind: Vec<HashMap<GroupKey, (Box<str>, u64), FixedState>> = Vec::new();
+        let mut members: Vec<(usize, usize)> = Vec::new();
+        let mut rows_of: HashMap<TraceTask, usize, FixedState> = HashMap::default();
         for slot in 0..self.threads {
             let Some(&task) = self.tasks.get(slot).filter(|task| task.is_thread()) else { continue };
             let (key, name) = group_of(task, by, tasks);
             let place = *places.entry(key.clone()).or_insert_with(|| {
                 rows.push(GroupRow::new(key, name));
-                behind.push(HashMap::default());
                 rows.len() - 1
             });
             self.add_thread(&mut rows[place], slot);
-            for &(task, ns) in self.behind.get(slot) {
-                let (key, name) = group_of(task, by, tasks);
-                let sum = &mut behind[place].entry(key).or_insert((name, 0)).1;
-                *sum = sum.saturating_add(ns);
-            }
+            members.push((place, slot));
+            rows_of.insert(task, place);
         }
-        for (row, behind) in rows.iter_mut().zip(behind) {
-            row.behind = behind.into_values().collect();
-            row.behind.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        drop(places);
+        members.sort_unstable();
+        for members in members.chunk_by(|a, b| a.0 == b.0) {
+            let behind = self.behind_of(members.iter().map(|member| member.1), &rows_of);
+            let behind = behind.into_iter().map(|(place, ns)| (rows[place].name.clone(), ns)).collect();
+            rows[members[0].0].behind = behind;
         }
         rows.sort_by(|a, b| b.run_ns.cmp(&a.run_ns).then_with(|| a.key.cmp(&b.key)));
         rows
+    }
+
+    /// Behind which rows these threads waited longest, ns.
+    fn behind_of(
+        &self,
+        slots: impl Iterator<Item = usize>,
+        rows_of: &HashMap<TraceTask, usize, FixedState>,
+    ) -> Vec<(usize, u64)> {
+        let mut sums: HashMap<usize, u64, FixedState> = HashMap::default();
+        for &(task, ns) in slots.flat_map(|slot| self.behind.get(slot)) {
+            if let Some(&place) = rows_of.get(&task) {
+                let sum = sums.entry(place).or_default();
+                *sum = sum.saturating_add(ns);
+            }
+        }
+        let mut behind: Vec<_> = sums.into_iter().collect();
+        behind.sort_unstable_by_key(|(place, ns)| (Reverse(*ns), *place));
+        behind.truncate(SHOWN_CULPRITS);
+        behind
     }
 
     fn add_thread(&self, row: &mut GroupRow, slot: usize) {
