@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test chaos outage flood bench soak truth agent install clean screenshots
+.PHONY: help run page test chaos outage flood bench bench-trace soak truth agent install clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,10 @@ bench: ## measure what the docs quote, peers in the same run; writes docs/lab/re
 bench-accounting: ## measure only how well every nanosecond is accounted for; writes its section of docs/lab/results.md
 	@scripts/install-deps.sh bench
 	@scripts/bench.sh --section accounting
+
+bench-trace: ## what recording a trace costs, perf in the same run, and how fast reports are made (EVENTS=n)
+	@scripts/install-deps.sh bench
+	@scripts/bench-trace.sh $(EVENTS)
 
 soak: ## ten minutes of churn beside the agent: does anything grow? Writes its section of docs/lab/results.md (SECONDS=n)
 	@scripts/install-deps.sh bench

@@ -1,6 +1,6 @@
 //! What recording a trace costs: `cargo run --release -p cpumon --example trace_cost -- target/release/cpumon [LOOPS]`, as root, with
-//! perf. Alternates `perf bench sched pipe` on CPU 1 without and with a recorder (cpumon with and without zstd, `perf sched record`),
-//! and prints wall time against none, the recorder's own CPU time, and bytes a switch; then how fast a report is made.
+//! perf. Alternates `perf bench sched pipe` on CPU 1 without and with a recorder (cpumon with and without zstd,
+//! with interrupts, and `perf sched record`), and prints wall time against none, the recorder's own CPU time and memory, and bytes a switch; then how fast a report is made.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,6 +27,7 @@ struct Costs {
     wall_ns: Vec<u64>,
     reader_ns: Vec<u64>,
     bytes: Vec<u64>,
+    memory_kib: Vec<u64>,
 }
 
 fn pipe_bench(loops: u64) -> Result<u64> {
@@ -47,7 +48,14 @@ fn cpu_ns(child: &Child) -> Result<u64> {
     Ok(text.split(' ').next().context("an empty schedstat")?.parse()?)
 }
 
-fn with_recorder(recorder: &Recorder, file: &Path, loops: u64) -> Result<(u64, u64, u64)> {
+/// The most memory that it had so far, KiB.
+fn peak_kib(child: &Child) -> Result<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{}/status", child.id()))?;
+    let line = text.lines().find(|line| line.starts_with("VmHWM:")).context("no VmHWM")?;
+    Ok(line.split_whitespace().nth(1).context("an empty VmHWM")?.parse()?)
+}
+
+fn with_recorder(recorder: &Recorder, file: &Path, loops: u64, costs: &mut Costs) -> Result<()> {
     let mut child = Command::new(&recorder.program)
         .args(recorder.args)
         .arg("-o")
@@ -62,9 +70,14 @@ fn with_recorder(recorder: &Recorder, file: &Path, loops: u64) -> Result<(u64, u
     // What is still in its buffers when the load ends is written within some passes.
     std::thread::sleep(STARTS_WITHIN / 5);
     let reader_ns = cpu_ns(&child)? - before_ns;
+    let memory_kib = peak_kib(&child)?;
     kill_process(Pid::from_child(&child), Signal::INT)?;
     child.wait()?;
-    Ok((wall_ns, reader_ns, std::fs::metadata(file)?.len()))
+    costs.wall_ns.push(wall_ns);
+    costs.reader_ns.push(reader_ns);
+    costs.bytes.push(std::fs::metadata(file)?.len());
+    costs.memory_kib.push(memory_kib);
+    Ok(())
 }
 
 fn median(values: &mut [u64]) -> u64 {
@@ -95,17 +108,15 @@ fn main() -> Result<()> {
             program: cpumon.clone(),
             args: &["trace", "record", "--compression", "none"],
         },
+        Recorder { name: "cpumon, --irq", program: cpumon.clone(), args: &["trace", "record", "--irq"] },
         Recorder { name: "perf sched record", program: "perf".into(), args: &["sched", "record"] },
     ];
-    let (mut base_ns, mut costs) = (Vec::new(), std::array::from_fn::<_, 3, _>(|_| Costs::default()));
+    let (mut base_ns, mut costs) = (Vec::new(), std::array::from_fn::<_, 4, _>(|_| Costs::default()));
     for round in 0..ROUNDS {
         base_ns.push(pipe_bench(loops)?);
         for (recorder, costs) in recorders.iter().zip(&mut costs) {
             let file = dir.path().join(format!("{}-{round}", recorder.name));
-            let (wall_ns, reader_ns, bytes) = with_recorder(recorder, &file, loops)?;
-            costs.wall_ns.push(wall_ns);
-            costs.reader_ns.push(reader_ns);
-            costs.bytes.push(bytes);
+            with_recorder(recorder, &file, loops, costs)?;
         }
     }
     let load = std::fs::read_to_string("/proc/loadavg")?;
@@ -114,11 +125,12 @@ fn main() -> Result<()> {
     println!("none: {:.3} s for {switches} switches", base_ns as f64 / 1e9);
     for (recorder, costs) in recorders.iter().zip(&mut costs) {
         println!(
-            "{}: wall x {:.2}, reader {:.3} us a switch, {:.2} bytes a switch",
+            "{}: wall x {:.2}, reader {:.3} us a switch, {:.2} bytes a switch, {:.1} MiB",
             recorder.name,
             median(&mut costs.wall_ns) as f64 / base_ns as f64,
             median(&mut costs.reader_ns) as f64 / switches as f64 / 1e3,
-            median(&mut costs.bytes) as f64 / switches as f64
+            median(&mut costs.bytes) as f64 / switches as f64,
+            median(&mut costs.memory_kib) as f64 / 1024.0
         );
     }
     time_report(&cpumon, &dir.path().join(format!("{}-0", recorders[0].name)))

@@ -195,5 +195,5 @@ fn the_tracker_accounts_as_live_accounting_does() {
         count += 1;
     }
     assert!(failed.is_empty(), "{failed}");
-    assert!(count >= 8, "{count} scenarios");
+    assert!(count >= 12, "{count} scenarios");
 }

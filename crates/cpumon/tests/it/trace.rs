@@ -175,12 +175,28 @@ fn the_exit_code_of_the_command_is_passed_on_and_a_torn_file_gives_what_is_whole
         String::from_utf8_lossy(&again.stderr).contains("exists; give another name with -o"),
         "{again:?}"
     );
-    let bytes = std::fs::read(&file).unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() - 3]).unwrap();
     let (output, rows) = report(&file, "program");
     assert_eq!(output.status.code(), Some(3), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("ends early at byte"), "{output:?}");
     assert!(rows.iter().any(|row| row["name"] == "sleep"), "{rows:?}");
+    check_damaged(&file, &mut bytes);
+}
+
+/// In the first chunk of events: what lies behind is in the report all the same.
+fn check_damaged(file: &Path, bytes: &mut [u8]) {
+    let events = bytes.windows(5).position(|window| window == b"chnk\x01").unwrap();
+    bytes[events + 40] ^= 1;
+    std::fs::write(file, bytes).unwrap();
+    let (output, rows) = report(file, "program");
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains(&format!("the trace is damaged, first at byte {events}: ")), "{text}");
+    assert!(!text.contains("no end mark"), "{text}");
+    assert!(!rows.is_empty());
+    let (_, cpus) = report(file, "cpu");
+    assert!(cpus.iter().all(|cpu| number(cpu, "unknown_ns") > 0), "{cpus:?}");
 }
 
 #[test]
