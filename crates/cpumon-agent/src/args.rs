@@ -23,7 +23,7 @@ use crate::error::FlagsError;
 #[derive(Args, Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]
 #[allow(rustdoc::broken_intra_doc_links, reason = "the text is the help: [IPV6] is an address")]
-#[command(next_help_heading = "Where to", group = ArgGroup::new("on_disk").args(["record", "spool"]).multiple(true))]
+#[command(next_help_heading = "Destination", group = ArgGroup::new("on_disk").args(["record", "spool"]).multiple(true))]
 pub struct AgentArgs {
     /// Send to this receiver; may be repeated. ADDR[:PORT], [IPV6]:PORT or HOST[:PORT] sends datagrams (default port 3001).
     /// `tls://HOST[:PORT]` opens a TLS connection to a receiver that this machine is enrolled with (default port 3002); of several,
@@ -111,7 +111,7 @@ pub struct AgentArgs {
     )]
     pub spool_sync: SpoolSync,
 
-    /// With --spool-sync interval: the time between two writes, which is what a kill or a power cut may cost
+    /// With --spool-sync interval: the time between two writes, and so how much data a kill or a power cut can cost
     #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "on_disk", help_heading = "Recording")]
     pub spool_interval: Duration,
 
@@ -151,7 +151,7 @@ pub struct AgentArgs {
     pub flight_when: Vec<FlightRule>,
 
     /// Time between two snapshots, 100ms to 1h [default: 1s; with --v1 3s]
-    #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "What")]
+    #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "Measuring")]
     pub interval: Option<Duration>,
 
     /// What to measure with: bpf (needs root or capabilities), procfs (no privileges), or auto (bpf where permitted)
@@ -160,7 +160,7 @@ pub struct AgentArgs {
         value_name = "auto|procfs|bpf",
         env = "CPUMON_SOURCE",
         default_value_t,
-        help_heading = "What"
+        help_heading = "Measuring"
     )]
     pub source: SourceChoice,
 
@@ -171,7 +171,7 @@ pub struct AgentArgs {
         env = "CPUMON_PROBES",
         default_value = "none",
         value_parser = parse_probes,
-        help_heading = "What"
+        help_heading = "Measuring"
     )]
     pub probes: Probes,
 
@@ -181,24 +181,24 @@ pub struct AgentArgs {
         value_name = "PATTERN",
         env = "CPUMON_HISTOGRAM_THREADS",
         value_delimiter = ',',
-        help_heading = "What"
+        help_heading = "Measuring"
     )]
     pub histogram_threads: Vec<ThreadPattern>,
 
-    /// Limit the agent and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, and where that is not enough snapshots are made less often; the data records both
-    #[arg(long, value_name = "PERCENT", env = "CPUMON_MAX_CPU", help_heading = "What")]
+    /// Limit the agent and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, and if that is not enough, snapshots are taken less often; the data records both
+    #[arg(long, value_name = "PERCENT", env = "CPUMON_MAX_CPU", help_heading = "Measuring")]
     pub max_cpu: Option<CpuShare>,
 
     /// Also send full command lines, with passwords and tokens redacted [default: program names only]
-    #[arg(long, env = "CPUMON_CMDLINE", help_heading = "What")]
+    #[arg(long, env = "CPUMON_CMDLINE", help_heading = "Measuring")]
     pub cmdline: bool,
 
     /// Name processes after their executable (python3.11) even where they run a script (nightly-report); no command line is read then
-    #[arg(long, env = "CPUMON_NO_SCRIPT_NAMES", conflicts_with = "cmdline", help_heading = "What")]
+    #[arg(long, env = "CPUMON_NO_SCRIPT_NAMES", conflicts_with = "cmdline", help_heading = "Measuring")]
     pub no_script_names: bool,
 
     /// Report this host name instead of the machine's own
-    #[arg(long, value_name = "NAME", env = "CPUMON_HOST_NAME", value_parser = parse_host_name, help_heading = "What")]
+    #[arg(long, value_name = "NAME", env = "CPUMON_HOST_NAME", value_parser = parse_host_name, help_heading = "Measuring")]
     pub host_name: Option<String>,
 
     /// Directory where procfs is mounted, for containers that see the host's procfs elsewhere
@@ -207,12 +207,12 @@ pub struct AgentArgs {
         value_name = "DIR",
         env = "CPUMON_PROC_ROOT",
         default_value = "/proc",
-        help_heading = "What"
+        help_heading = "Measuring"
     )]
     pub proc_root: PathBuf,
 
     /// Stop after N snapshots
-    #[arg(long, value_name = "N", env = "CPUMON_COUNT", value_parser = clap::value_parser!(u64).range(1..), help_heading = "What")]
+    #[arg(long, value_name = "N", env = "CPUMON_COUNT", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Measuring")]
     pub count: Option<u64>,
 
     /// Log the size and cost of each snapshot

@@ -75,7 +75,7 @@ pub enum Command {
     Ledger(LedgerArgs),
     /// Show who used the CPU in a range: by program, process, thread, user, service, container or host
     Report(ReportArgs),
-    /// Find when and how much a program, a user or a container ran, over all that is stored
+    /// Find when and how much a program, a user or a container ran, in the whole store
     Find(FindArgs),
     /// Export recorded data as CSV or JSON, or as a chart in SVG or PNG
     Export(ExportArgs),
@@ -89,7 +89,7 @@ pub enum Command {
     Store(StoreCommandArgs),
     /// Show what can be measured on this machine, and how to get what is missing
     Doctor(DoctorArgs),
-    /// Record every context switch of this machine, and report from such a trace where the time went
+    /// Record every context switch of this machine, and show where the time went in such a trace
     Trace(TraceArgs),
     /// Compare each thread's CPU time by the tick sampler, by the scheduler's clock and by context switches
     Accuracy(AccuracyArgs),

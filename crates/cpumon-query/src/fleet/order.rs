@@ -23,7 +23,7 @@ pub enum HostOrder {
     Ready,
     /// Longest run queues for each CPU first
     RunQueue,
-    /// Oddest first: silent, stored, late, loss, ledger, clock
+    /// Worst health first: silent, stored, late, loss, ledger, clock
     Health,
     /// By the name of the busiest process
     Top,
@@ -33,7 +33,7 @@ pub enum HostOrder {
     Ledger,
     /// Most losses first
     Loss,
-    /// Most wrong clocks first
+    /// Largest clock offsets first
     ClockOffset,
     /// By the agent's name and version
     Agent,

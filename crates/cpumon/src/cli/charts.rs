@@ -17,7 +17,7 @@ pub enum ExportPicture {
     Chart(Box<ChartArgs>),
 }
 
-const SINCE: &str = "Begin of the range: `1h` or `-1h` (an hour ago), `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
+const SINCE: &str = "Start of the range: `1h` or `-1h` (an hour ago), `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
 const UNTIL: &str = "End of the range, in the same forms [default: the end of the stored data]";
 
 /// `cpumon export chart`.
@@ -30,7 +30,7 @@ pub struct ChartArgs {
     /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Write to this file, FILE.svg or FILE.png; it gets its name when it is complete [default: SVG to standard output, as with `-`]
+    /// Write to this file, FILE.svg or FILE.png; it appears only when it is complete [default: SVG to standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Host, by name or id; not needed if the store holds only one. For `fleet`: several hosts; may be repeated [default: all]

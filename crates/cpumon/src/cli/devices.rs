@@ -26,10 +26,10 @@ pub struct TokenArgs {
     /// Time until the enrolment token expires
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = duration)]
     pub expires: Duration,
-    /// Let only this host in: its id, the name of an enrolled host, or the name under which a new device enrolls
+    /// Enroll only this host: its id, the name of an enrolled host, or the name under which a new device enrolls
     #[arg(long, value_name = "NAME|ID")]
     pub host: Option<String>,
-    /// With --host: also if the host was revoked
+    /// With --host: even if the host was revoked
     #[arg(long, requires = "host")]
     pub again: bool,
     /// The address at which the device reaches this receiver [default: the address on which it listens]
@@ -106,7 +106,7 @@ pub struct ForgetArgs {
     /// Name or id of the host; the id if several hosts have this name
     #[arg(value_name = "NAME|ID")]
     pub host: String,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub yes: bool,
     /// Store and state directory of the receiver.
@@ -120,7 +120,7 @@ pub struct AcceptArgs {
     /// The code that the device shows; the same code on both sides rules out a machine in between
     #[arg(value_name = "CODE")]
     pub code: String,
-    /// Also if the host was revoked
+    /// Accept it even if the host was revoked
     #[arg(long)]
     pub again: bool,
     /// Store and state directory of the receiver.

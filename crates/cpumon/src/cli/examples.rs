@@ -16,7 +16,7 @@ const fn example(purpose: &'static str, line: &'static str) -> Example {
 }
 
 /// Text below the examples of the main page.
-pub const VARIABLES: &str = "Each flag has an environment variable: CPUMON_STORE=FILE is the default of --store. A variable does not choose what a command does, and what is typed overrides it.";
+pub const VARIABLES: &str = "Each flag has an environment variable, such as CPUMON_STORE=FILE for --store. The command line overrides variables, and a variable never selects what a command does.";
 /// The exit codes, for the main page.
 pub const EXIT_CODES: &str =
     "0 success, 1 failure, 2 wrong usage, 3 finished but data is missing, 130 interrupted.";
@@ -79,7 +79,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "token",
         &[
             example("Print a command that enrolls a device within 10 minutes", "cpumon token --expires 10m"),
-            example("Let a host in again that was revoked", "cpumon token --host web1 --again"),
+            example("Enroll a host again that was revoked", "cpumon token --host web1 --again"),
         ],
     ),
     ("key", &[example("Make a group key beside the default store", "cpumon key new")]),

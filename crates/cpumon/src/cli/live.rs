@@ -58,10 +58,10 @@ pub struct TopArgs {
     /// Leave the mouse to the terminal: its selection of text then works without Shift
     #[arg(long)]
     pub no_mouse: bool,
-    /// Sort by this column, such as cpu, ready, blocked, wait, pid or name; a wrong name lists all
+    /// Sort by this column, such as cpu, ready, blocked, wait, pid or name; an unknown name lists all of them
     #[arg(long, value_name = "COLUMN")]
     pub sort: Option<SortColumn>,
-    /// Show so many rows at most
+    /// Show at most this many rows
     #[arg(long, value_name = "N", value_parser = count)]
     pub limit: Option<u64>,
     /// Leave out rows that did nothing
@@ -85,7 +85,7 @@ pub struct TopArgs {
     /// Source and probes.
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Do not read command lines; the screens of this machine show them otherwise, --batch only with --cmdline
+    /// Do not read command lines, which the screen of this machine shows by default, and --batch with --cmdline
     #[arg(long, conflicts_with = "cmdline", help_heading = "Measuring")]
     pub no_cmdline: bool,
 }

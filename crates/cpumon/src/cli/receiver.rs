@@ -63,7 +63,7 @@ pub struct MeasureArgs {
     /// Source and probes.
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Limit measuring and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, and where that is not enough snapshots are made less often; the data records both
+    /// Limit measuring and its probes to this share of one CPU, such as 1%; probes that cost too much are switched off for a while, and if that is not enough, snapshots are taken less often; the data records both
     #[arg(long, value_name = "PERCENT")]
     pub max_cpu: Option<CpuShare>,
 }
@@ -72,7 +72,7 @@ pub struct MeasureArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub struct RetentionArgs {
-    /// Delete data after this many days, sums per minute after 366 or as many if that is more; 0 for no limit
+    /// Delete data after this many days, and sums per minute after 366 days or this many, whichever is more; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub retain_days: u32,
     /// Delete the oldest data when the store grows beyond this size; 0 for no limit

@@ -28,7 +28,7 @@ pub struct ExportArgs {
     /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Write to this file, which gets its name when it is complete [default: standard output, as with `-`]
+    /// Write to this file, which appears only when it is complete [default: standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Output format [default: by the ending of --output: .csv, .jsonl or .json; else csv]

@@ -8,7 +8,7 @@ use cpumon_query::time::TimeRange;
 use super::{FormatArgs, RangeArgs, StoreArgs, within};
 use crate::when;
 
-const SINCE: &str = "Begin of the range: `1h` or `-1h` (an hour ago), `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
+const SINCE: &str = "Start of the range: `1h` or `-1h` (an hour ago), `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
 const UNTIL: &str = "End of the range, in the same forms [default: the end of the stored data]";
 
 /// `cpumon report`.
@@ -27,19 +27,19 @@ pub struct ReportArgs {
     /// All hosts of the store
     #[arg(long, conflicts_with = "host")]
     pub all_hosts: bool,
-    /// What a row is
+    /// One row for each of these
     #[arg(long, value_enum, default_value_t = ReportBy::Program)]
     pub by: ReportBy,
-    /// Which rows come first [default: cpu; with --compare: change]
+    /// Order of the rows [default: cpu; with --compare: change]
     #[arg(long, value_enum)]
     pub sort: Option<ReportSort>,
-    /// Number of rows; one more row has all others
+    /// Number of rows; one more row has everything else
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     pub limit: u32,
     /// Compare with the range before (`before`), with the same range a day earlier (`yesterday`), or with another range (`3h..2h`)
     #[arg(long, value_name = "WITH", allow_hyphen_values = true, value_parser = compare_with)]
     pub compare: Option<CompareWith>,
-    /// Only rows with this in their name or container, in any case, or of this user id or pid; all others are one row
+    /// Only rows whose name or container contains this text, in upper or lower case, or with this user id or pid; all others are one row
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
     /// Only processes of one group, such as user:0 or service:cron.service
@@ -65,7 +65,7 @@ fn compare_with(text: &str) -> Result<CompareWith, String> {
 /// `cpumon find`.
 #[derive(Clone, Debug, Args)]
 pub struct FindArgs {
-    /// A part of a name or of a container, in any case, or a user id
+    /// Part of the name of a program, user or container, in upper or lower case, or a user id
     #[arg(value_name = "NAME|USER|CONTAINER")]
     pub text: String,
     /// The store.

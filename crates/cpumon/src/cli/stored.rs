@@ -29,7 +29,7 @@ impl StoreArgs {
 /// The range of time to read.
 #[derive(Clone, Debug, Args)]
 pub struct RangeArgs {
-    /// Begin of the range: `1h`, `-1h` and `1h ago` are an hour ago; also `14:05`, `yesterday 14:05`, `2026-11-20T14:05Z`
+    /// Start of the range: `1h`, `-1h` and `1h ago` are an hour ago; also `14:05`, `yesterday 14:05`, `2026-11-20T14:05Z`
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub since: Option<When>,
     /// End of the range, in the same forms

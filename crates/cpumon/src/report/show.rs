@@ -252,10 +252,10 @@ pub(super) fn notes(report: &Report, columns: usize, out: &mut dyn Write) -> io:
         notes.push("READY, BLOCKED: threads ready or blocked on average.".into());
     }
     if report.rows.iter().any(|row| row.peak.is_some_and(|peak| !peak.is_exact)) {
-        notes.push("PEAK %: >= where only sums are left of many processes.".into());
+        notes.push("PEAK %: >= marks a lower bound, where only sums of many processes are left.".into());
     }
     if report.rows.iter().any(|row| row.kind == RowKind::Unattributed) {
-        notes.push("(not attributed): CPU time in the ledger that no row has.".into());
+        notes.push("(not attributed): CPU time in the ledger that belongs to no row.".into());
     }
     if notes.is_empty() {
         return Ok(());
@@ -267,7 +267,7 @@ pub(super) fn notes(report: &Report, columns: usize, out: &mut dyn Write) -> io:
 /// Writes what was found.
 pub(super) fn found(found: &[Found], text: &str, terminal: &Terminal, out: &mut dyn Write) -> io::Result<()> {
     if found.is_empty() {
-        return writeln!(out, "nothing that is stored matches {}", escape(text));
+        return writeln!(out, "nothing in the store matches {}", escape(text));
     }
     let column =
         |title, rank, cell: &dyn Fn(&Found) -> String| Column::new(title, rank, found.iter().map(cell));

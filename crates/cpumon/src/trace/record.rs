@@ -248,7 +248,7 @@ fn end(mut child: Child) -> anyhow::Result<Option<ExitStatus>> {
         }
         std::thread::sleep(ASK_EVERY);
     }
-    log::warn!("the command does not end; it goes on without being recorded");
+    log::warn!("the command is still running; it continues without being recorded");
     Ok(None)
 }
 

@@ -98,7 +98,7 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
         ));
     } else if ending.damaged_at.is_some() {
         lacks.push(format!(
-            "the trace is damaged or ends early at byte {damaged_at}; the report is of what lies before"
+            "the trace is damaged or ends early at byte {damaged_at}; the report covers what is before it"
         ));
     }
     if ending.ended_ns.is_none() && (ending.damaged_at.is_none() || ending.gaps > 0) {
@@ -107,7 +107,7 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
         );
     }
     if ending.malformed > 0 {
-        lacks.push(format!("{} chunks or records hold other than events", ending.malformed));
+        lacks.push(format!("{} chunks or records are malformed", ending.malformed));
     }
     let lost = marked.max(ending.lost);
     if lost > 0 {
@@ -148,7 +148,7 @@ fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Resul
     if ledger.holes > 0 {
         writeln!(
             out,
-            "unknown: {} switches away from another thread than had come; the events between are missing",
+            "unknown: {} switches away from a thread that was not switched to; events between are missing",
             ledger.holes
         )?;
     }

@@ -94,7 +94,7 @@ fn names_are_escaped_and_a_narrow_terminal_has_fewer_columns() {
     let found = ok(&["find", "BURN", "--store", path.to_str().unwrap()]);
     assert!(found.contains("burner") && found.contains("54.000"), "{found}");
     let none = ok(&["find", "nothing\u{1b}", "--store", path.to_str().unwrap()]);
-    assert_eq!(none, "nothing that is stored matches nothing\\x1b\n");
+    assert_eq!(none, "nothing in the store matches nothing\\x1b\n");
 }
 
 /// A unit in a container, a pod, a user with a name and a script: each has names that are not those of its group.

@@ -15,9 +15,9 @@ fn bpf_probe(probe: &bpf::Probe, options: &DoctorOptions, rights: &Rights) -> Ch
     let check = Check::new(Topic::Probes, probe.name, probe.gives);
     if !options.load {
         return if rights.may_trace() {
-            check.note("not tried; the rights for it are there")
+            check.note("not tried; the privileges for it are there")
         } else {
-            check.missing("not tried: the rights for it are missing", HELP)
+            check.missing("not tried: the privileges for it are missing", HELP)
         };
     }
     match (probe.try_loading)() {
