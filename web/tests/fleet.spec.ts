@@ -19,8 +19,8 @@ test('every host is listed with CPU, peak, queue and age, and a healthy one has 
   await expect(row).not.toContainText('unauthenticated');
   const banner = page.locator('[data-state=unauthenticated]');
   await expect(banner).toContainText('3 hosts are unauthenticated');
-  await banner.getByRole('button', { name: 'How to enrol' }).click();
-  const dialog = page.getByRole('dialog', { name: 'Enrol a device' });
+  await banner.getByRole('button', { name: 'How to enroll' }).click();
+  const dialog = page.getByRole('dialog', { name: 'Enroll a device' });
   await expect(dialog.locator('code').filter({ hasText: /^cpumon token$/ })).toBeVisible();
   await findsNothing(page);
   await page.keyboard.press('Escape');

@@ -310,7 +310,7 @@ test('a span is compared with another one, and with presets', async ({ page, rec
     const [from] = query.get('compare')!.split('..');
     expect(Number(query.get('since')) - Number(from)).toBe(ms * 1e6);
   }
-  await expect(page.getByText('there is no data of then')).toBeVisible();
+  await expect(page.getByText('there is no data for that time')).toBeVisible();
 });
 
 test('the rows of a span as a file, and the command line of it', async ({ page, receiver }) => {

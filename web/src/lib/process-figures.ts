@@ -94,7 +94,7 @@ export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
     {
       label: 'mean delay',
       value: delay !== null && turns ? duration(delay / turns) : delay === null ? NOT_MEASURED : NO_DATA,
-      help: 'ready time by turn on a CPU',
+      help: 'mean ready time before each run on a CPU',
     },
     {
       label: 'longest delay',
