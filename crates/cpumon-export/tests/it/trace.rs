@@ -126,6 +126,7 @@ fn identity(number: u32, pid: u32, comm: &str) -> TraceIdentity {
         program: comm.as_bytes().into(),
         is_executable: false,
         is_kernel: false,
+        group: 0,
     }
 }
 
