@@ -366,12 +366,14 @@ impl<S: SpanSink> Tracker<S> {
             ThreadState::Blocked(_) => self.sink.unknown_wakeup(slot, at_ns),
             ThreadState::Running => {
                 // It left its other CPU unseen, at an unknown time: what that CPU did since it came there is unknown too.
-                thread.state = ThreadState::Unknown;
                 let (task, left) = (thread.task, usize::from(thread.cpu));
                 if self.cpus.get(left).is_some_and(|left| left.current == Some(task)) {
+                    // What was handed out as that CPU's run time stays the thread's.
+                    self.emit(slot, self.cpus[left].at_ns, false);
                     self.settle(left);
                     self.cpus[left].current = None;
                 }
+                self.threads[slot].state = ThreadState::Unknown;
             }
             _ => {}
         }

@@ -143,6 +143,24 @@ fn a_cpu_that_a_thread_left_unseen_does_not_go_on_with_it() {
 }
 
 #[test]
+fn what_a_cpu_has_reported_of_a_slice_stays_run_time_of_its_thread() {
+    let moves = SchedEventKind::Migrate { task: TraceTask(3), to_cpu: 1 };
+    let events = [
+        switch(0, 0, 0, 1, Leaves::Ready),
+        switch(0, 1, 0, 2, Leaves::Ready),
+        wake(10, 0, 3),
+        // Task 3 waited behind task 1, whose slice so far is reported here.
+        SchedEvent { at_ns: BEGAN_NS + 50_000, cpu: 0, kind: moves },
+        switch(100, 1, 2, 1, Leaves::Ready),
+        switch(130, 1, 1, 0, Leaves::Asleep(READ)),
+    ];
+    let (report, rows) = report(&events, TraceRange::default());
+    let ledger = report.totals().ledger;
+    assert_eq!((ledger.run_ns, ledger.unknown_ns), (180_000, 81_000));
+    assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), ledger.run_ns);
+}
+
+#[test]
 fn what_was_lost_is_unknown_from_the_first_lost_event_to_the_last() {
     let lost = SchedEventKind::Lost { count: 9, until_ns: BEGAN_NS + 200_000 };
     let events = [
