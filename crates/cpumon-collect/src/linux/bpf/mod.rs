@@ -434,9 +434,9 @@ mod tests {
             let [execs, endings, cuts] = of_kinds(&after.health);
             assert!(execs > 100 && endings > 100, "they did not fit either: {:?}", after.health);
             let before_them: u64 = of_kinds(&before.health).iter().sum();
-            // The name of a control group, sent once, may not fit either.
+            // The name of a control group may not fit either: each end of a process in it tries again.
             let names = drops.checked_sub(lost + execs + endings + cuts - before_them);
-            assert!(names.is_some_and(|names| names <= 16), "{drops} drops: {:?}", after.health);
+            assert!(names.is_some_and(|names| names <= lost), "{drops} drops: {:?}", after.health);
             let interval = Interval::between(&before, &after);
             let summed = interval.processes.iter().filter(|row| row.flags.contains(Flags::SUMMED));
             let summed: Vec<_> = summed.map(|row| (&*row.info.name, row.delta.run_ns)).collect();
