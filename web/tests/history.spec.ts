@@ -347,6 +347,10 @@ test('the rows of each view as a file, and the command line of it', async ({ pag
   await receiver.hasRecorded(6);
   await openPast(page, receiver, 'history', `&at=${Date.now() - 3000}000000`);
   await expect(rows(page).first()).toBeVisible();
+  // What is on screen: who used the CPU first, then the modes.
+  await of('time line', /^cpumon report --store=\S+ --host=\S+ --since=\S+ --until=\S+ --by=program /);
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Mode', exact: true }).click();
   await of('time line', /^cpumon export ledger --store=\S+ --host=\S+ --since=\S+ --until=\S+ --format=csv$/);
   await page.keyboard.press('Escape');
   // The grid first as it is on screen: what is found, in the columns that are chosen.
