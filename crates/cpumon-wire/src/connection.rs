@@ -7,7 +7,9 @@
 mod codec;
 
 /// The highest version that this program speaks.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
+/// From this version on a device may send files beside its records, and a receiver ask for one.
+pub const ATTACHMENT_VERSION: u16 = 4;
 /// From this version on records may come packed ([`crate::packed`]).
 pub const PACKED_VERSION: u16 = 3;
 /// The version of the first release: all records come as they are.
@@ -39,6 +41,72 @@ pub const MESSAGE_HEADER_BYTES: usize = 5;
 pub const MAX_MESSAGE_BYTES: usize = 16 << 20;
 /// Longest message before a certificate was shown, and of a receiver, bytes.
 pub const MAX_SMALL_MESSAGE_BYTES: usize = 16 << 10;
+
+/// Longest part of an attachment in one message, bytes: a record never waits for more than this.
+pub const MAX_PIECE_BYTES: usize = 16 << 10;
+
+/// What a receiver does with an attachment that it was offered.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AttachmentState {
+    /// It takes it, from a byte on.
+    Taking,
+    /// It is on the receiver's disk.
+    Stored,
+    /// It never takes it: it is too large, or no trace.
+    Refused,
+    /// Not now: the device offers it again later.
+    Later,
+    /// A state that is not known here.
+    Unknown(u8),
+}
+
+impl AttachmentState {
+    fn code(self) -> u8 {
+        match self {
+            Self::Taking => 1,
+            Self::Stored => 2,
+            Self::Refused => 3,
+            Self::Later => 4,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    fn from_code(code: u8) -> Self {
+        let known = [Self::Taking, Self::Stored, Self::Refused, Self::Later];
+        known.into_iter().find(|state| state.code() == code).unwrap_or(Self::Unknown(code))
+    }
+}
+
+/// What a device does when it is asked for a trace.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TraceAnswer {
+    /// It writes one, and sends it as an attachment.
+    Writing,
+    /// No flight recorder runs there.
+    NoRecorder,
+    /// It wrote one a short time ago.
+    TooSoon,
+    /// An answer that is not known here.
+    Unknown(u8),
+}
+
+impl TraceAnswer {
+    fn code(self) -> u8 {
+        match self {
+            Self::Writing => 1,
+            Self::NoRecorder => 2,
+            Self::TooSoon => 3,
+            Self::Unknown(code) => code,
+        }
+    }
+
+    fn from_code(code: u8) -> Self {
+        let known = [Self::Writing, Self::NoRecorder, Self::TooSoon];
+        known.into_iter().find(|answer| answer.code() == code).unwrap_or(Self::Unknown(code))
+    }
+}
 
 /// Which records a channel carries.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -198,6 +266,35 @@ pub enum Message<'a> {
         /// What it was bound to.
         nonce: [u8; 32],
     },
+    /// Device: it has a file for the receiver; from version 4 on.
+    Offer {
+        /// Number of the attachment, greater than all before on this connection.
+        number: u32,
+        /// SHA-256 of the file.
+        hash: [u8; 32],
+        /// Its length.
+        bytes: u64,
+        /// When what it shows happened, by the device's wall clock, ns since the UNIX epoch.
+        wall_ns: i64,
+        /// Why it was written, for people.
+        reason: &'a str,
+    },
+    /// Device: a part of the attachment that the receiver takes.
+    Piece {
+        /// The attachment.
+        number: u32,
+        /// Where the part begins in the file.
+        offset: u64,
+        /// At most [`MAX_PIECE_BYTES`].
+        bytes: &'a [u8],
+    },
+    /// Device: the answer to [`Message::TakeTrace`].
+    TraceAnswer {
+        /// Token of the request.
+        token: u64,
+        /// What it does.
+        answer: TraceAnswer,
+    },
     /// Receiver: the answer to [`Message::Hello`].
     Welcome {
         /// The version to speak: the lower of the two.
@@ -245,6 +342,22 @@ pub enum Message<'a> {
     Waiting {
         /// How long he has, s.
         left_s: u32,
+    },
+    /// Receiver: how far it is with an attachment. The answer to [`Message::Offer`], and again as pieces arrive.
+    Attachment {
+        /// The attachment.
+        number: u32,
+        /// What becomes of it.
+        state: AttachmentState,
+        /// Bytes of it that the receiver has.
+        received: u64,
+        /// Why it is not taken, for people.
+        text: &'a str,
+    },
+    /// Receiver: a user asks for a trace of the last seconds.
+    TakeTrace {
+        /// Comes back in the answer.
+        token: u64,
     },
 }
 
@@ -306,6 +419,15 @@ mod tests {
             Message::Reveal { nonce: [2; 32] },
             Message::Waiting { left_s: 600 },
             Message::Bye { reason: ByeReason::NotLetIn, text: "no" },
+            Message::Offer { number: 1, hash: secret, bytes: u64::MAX, wall_ns: -5, reason: "größe>1%" },
+            Message::Piece { number: 1, offset: 1 << 40, bytes: b"part" },
+            Message::Piece { number: 1, offset: 0, bytes: b"" },
+            Message::TraceAnswer { token: 9, answer: TraceAnswer::TooSoon },
+            Message::TraceAnswer { token: 9, answer: TraceAnswer::Unknown(0) },
+            Message::Attachment { number: 1, state: AttachmentState::Taking, received: 7, text: "" },
+            Message::Attachment { number: 1, state: AttachmentState::Refused, received: 0, text: "no" },
+            Message::Attachment { number: 1, state: AttachmentState::Unknown(9), received: 0, text: "" },
+            Message::TakeTrace { token: u64::MAX },
         ]
     }
 

@@ -1,7 +1,10 @@
 //! Encodes and decodes a [`Message`] field by field as in docs/connection-format.md. The bytes come from the
 //! other side and are not trusted.
 
-use super::{BootReport, ByeReason, ChannelKind, ClockReport, Message, MessageError};
+use super::{
+    AttachmentState, BootReport, ByeReason, ChannelKind, ClockReport, MAX_PIECE_BYTES, Message, MessageError,
+    TraceAnswer,
+};
 
 /// Longest text, bytes; the rest is cut.
 const MAX_TEXT_BYTES: usize = 255;
@@ -16,6 +19,9 @@ mod kind {
     pub(super) const ASK: u8 = 7;
     pub(super) const REVEAL: u8 = 8;
     pub(super) const PACKED: u8 = 9;
+    pub(super) const OFFER: u8 = 10;
+    pub(super) const PIECE: u8 = 11;
+    pub(super) const TRACE_ANSWER: u8 = 12;
     pub(super) const WELCOME: u8 = 65;
     pub(super) const ACK: u8 = 66;
     pub(super) const PONG: u8 = 67;
@@ -23,6 +29,8 @@ mod kind {
     pub(super) const CERTIFICATE: u8 = 69;
     pub(super) const CHALLENGE: u8 = 70;
     pub(super) const WAITING: u8 = 71;
+    pub(super) const ATTACHMENT: u8 = 72;
+    pub(super) const TAKE_TRACE: u8 = 73;
 }
 
 impl<'a> Message<'a> {
@@ -56,6 +64,11 @@ impl<'a> Message<'a> {
             Self::Certificate { .. } => kind::CERTIFICATE,
             Self::Challenge { .. } => kind::CHALLENGE,
             Self::Waiting { .. } => kind::WAITING,
+            Self::Offer { .. } => kind::OFFER,
+            Self::Piece { .. } => kind::PIECE,
+            Self::TraceAnswer { .. } => kind::TRACE_ANSWER,
+            Self::Attachment { .. } => kind::ATTACHMENT,
+            Self::TakeTrace { .. } => kind::TAKE_TRACE,
         }
     }
 
@@ -117,6 +130,29 @@ impl<'a> Message<'a> {
                 out.push(reason.code());
                 push_text(out, text);
             }
+            Self::Offer { number, hash, bytes, wall_ns, reason } => {
+                out.extend_from_slice(&number.to_le_bytes());
+                out.extend_from_slice(&hash);
+                out.extend_from_slice(&bytes.to_le_bytes());
+                out.extend_from_slice(&wall_ns.to_le_bytes());
+                push_text(out, reason);
+            }
+            Self::Piece { number, offset, bytes } => {
+                out.extend_from_slice(&number.to_le_bytes());
+                out.extend_from_slice(&offset.to_le_bytes());
+                out.extend_from_slice(bytes);
+            }
+            Self::TraceAnswer { token, answer } => {
+                out.extend_from_slice(&token.to_le_bytes());
+                out.push(answer.code());
+            }
+            Self::Attachment { number, state, received, text } => {
+                out.extend_from_slice(&number.to_le_bytes());
+                out.push(state.code());
+                out.extend_from_slice(&received.to_le_bytes());
+                push_text(out, text);
+            }
+            Self::TakeTrace { token } => out.extend_from_slice(&token.to_le_bytes()),
         }
     }
 
@@ -145,7 +181,7 @@ impl<'a> Message<'a> {
         let Some((&kind, body)) = message.get(4..).and_then(<[u8]>::split_first) else {
             return Err(MessageError::Malformed { kind: 0 });
         };
-        let is_known = matches!(kind, kind::HELLO..=kind::PACKED | kind::WELCOME..=kind::WAITING);
+        let is_known = matches!(kind, kind::HELLO..=kind::TRACE_ANSWER | kind::WELCOME..=kind::TAKE_TRACE);
         if !is_known {
             return Ok(None);
         }
@@ -197,6 +233,38 @@ impl<'a> Message<'a> {
                 let [code] = body.take()?;
                 Self::Bye { reason: ByeReason::from_code(code), text: body.text()? }
             }
+            kind::OFFER..=kind::TRACE_ANSWER | kind::ATTACHMENT..=kind::TAKE_TRACE => {
+                return Self::decode_attachment(kind, body);
+            }
+            _ => return None,
+        })
+    }
+
+    /// The messages of attachments and of requests for them.
+    fn decode_attachment(kind: u8, body: &mut Fields<'a>) -> Option<Self> {
+        Some(match kind {
+            kind::OFFER => Self::Offer {
+                number: body.u32()?,
+                hash: body.take()?,
+                bytes: body.u64()?,
+                wall_ns: body.i64()?,
+                reason: body.text()?,
+            },
+            kind::PIECE => {
+                let (number, offset) = (body.u32()?, body.u64()?);
+                let bytes = Some(body.rest).filter(|bytes| bytes.len() <= MAX_PIECE_BYTES)?;
+                Self::Piece { number, offset, bytes }
+            }
+            kind::TRACE_ANSWER => {
+                let token = body.u64()?;
+                Self::TraceAnswer { token, answer: TraceAnswer::from_code(body.take::<1>()?[0]) }
+            }
+            kind::ATTACHMENT => {
+                let number = body.u32()?;
+                let state = AttachmentState::from_code(body.take::<1>()?[0]);
+                Self::Attachment { number, state, received: body.u64()?, text: body.text()? }
+            }
+            kind::TAKE_TRACE => Self::TakeTrace { token: body.u64()? },
             _ => return None,
         })
     }
