@@ -4,6 +4,7 @@ use std::io::{Read, Seek, SeekFrom};
 
 use cpumon_model::SchedEvent;
 
+use super::decoder::{Decoder, RawEvent, Step};
 use super::imported::Imported;
 use super::perf::decoder::{MAGICS, PerfData};
 use crate::file::ReadError;
@@ -20,7 +21,19 @@ pub struct AnyTrace<R: Read + Seek>(Format<R>);
 
 enum Format<R: Read + Seek> {
     Own(Box<TraceReader<R>>),
-    Perf(Box<Imported<PerfData<R>>>),
+    Foreign(Box<Imported<AnyDecoder<R>>>),
+}
+
+enum AnyDecoder<R> {
+    Perf(Box<PerfData<R>>),
+}
+
+impl<R: Read + Seek> Decoder for AnyDecoder<R> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+        match self {
+            Self::Perf(decoder) => decoder.step(events, ending),
+        }
+    }
 }
 
 impl<R: Read + Seek> AnyTrace<R> {
@@ -29,12 +42,13 @@ impl<R: Read + Seek> AnyTrace<R> {
         let mut magic = Vec::new();
         from.by_ref().take(MAGIC_BYTES).read_to_end(&mut magic)?;
         from.seek(SeekFrom::Start(0))?;
-        Ok(Self(if MAGICS.iter().any(|known| magic.starts_with(*known)) {
+        let (decoder, header) = if MAGICS.iter().any(|known| magic.starts_with(*known)) {
             let (decoder, header) = PerfData::open(from)?;
-            Format::Perf(Box::new(Imported::new(decoder, header)?))
+            (AnyDecoder::Perf(Box::new(decoder)), header)
         } else {
-            Format::Own(Box::new(TraceReader::open(from)?))
-        }))
+            return Ok(Self(Format::Own(Box::new(TraceReader::open(from)?))));
+        };
+        Ok(Self(Format::Foreign(Box::new(Imported::new(decoder, header)?))))
     }
 }
 
@@ -42,28 +56,28 @@ impl<R: Read + Seek> TraceSource for AnyTrace<R> {
     fn header(&self) -> &FileHeader {
         match &self.0 {
             Format::Own(trace) => trace.header(),
-            Format::Perf(trace) => trace.header(),
+            Format::Foreign(trace) => trace.header(),
         }
     }
 
     fn tasks(&self) -> &Tasks {
         match &self.0 {
             Format::Own(trace) => trace.tasks(),
-            Format::Perf(trace) => trace.tasks(),
+            Format::Foreign(trace) => trace.tasks(),
         }
     }
 
     fn is_watched_from_begin(&self) -> bool {
         match &self.0 {
             Format::Own(trace) => trace.is_watched_from_begin(),
-            Format::Perf(trace) => trace.is_watched_from_begin(),
+            Format::Foreign(trace) => trace.is_watched_from_begin(),
         }
     }
 
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         match &mut self.0 {
             Format::Own(trace) => trace.read(out),
-            Format::Perf(trace) => trace.read(out),
+            Format::Foreign(trace) => trace.read(out),
         }
     }
 }

@@ -1,10 +1,13 @@
 //! What a decoder of a foreign format gives: events with thread ids, which the kernel uses again, unlike our task numbers.
 
-use cpumon_model::Leaves;
+use cpumon_model::{Interrupt, Leaves};
 
 use super::bytes::Name;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
+
+/// A thread that the file does not name.
+pub(crate) const UNKNOWN: u32 = u32::MAX;
 
 /// A thread as an event names it. Thread 0 is idle.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -33,6 +36,8 @@ pub(crate) enum RawKind {
     Born {
         task: Named,
         parent: u32,
+        /// It is a thread of its parent's process. False: it is not, or the event does not say.
+        is_thread: bool,
     },
     Exit {
         tid: u32,
@@ -41,6 +46,10 @@ pub(crate) enum RawKind {
         count: u64,
         until_ns: u64,
     },
+    /// An interrupt begins on the CPU.
+    Enter(Interrupt),
+    /// It ends.
+    Return(Interrupt),
     /// The thread is called so from now on.
     Called(Named),
     /// The thread is one of this process, from before the recording, or as of now if it is new.

@@ -11,6 +11,7 @@ mod formats;
 mod held;
 pub(crate) mod imported;
 mod numbering;
+mod open_interrupts;
 pub(crate) mod perf;
 mod tracepoints;
 mod tracing_data;

@@ -8,7 +8,8 @@ use cpumon_model::{
 use foldhash::fast::FixedState;
 
 use super::bytes::Name;
-use super::decoder::{Named, RawEvent, RawKind};
+use super::decoder::{Named, RawEvent, RawKind, UNKNOWN};
+use super::open_interrupts::OpenInterrupts;
 use crate::tasks::Tasks;
 
 /// Threads that are followed at one time: the kernel's largest thread id. Further ones are unknown.
@@ -40,6 +41,7 @@ pub(super) struct Numbering {
     lives: HashMap<u32, Life, FixedState>,
     processes: HashMap<u32, Process, FixedState>,
     numbers: u32,
+    interrupts: OpenInterrupts,
 }
 
 impl Numbering {
@@ -61,12 +63,24 @@ impl Numbering {
             RawKind::Migrate { tid, to_cpu } => {
                 SchedEventKind::Migrate { task: self.find(tid, at_ns, tasks), to_cpu }
             }
-            RawKind::Born { task, parent } => SchedEventKind::Born {
-                task: self.born(task, at_ns, tasks),
-                parent: self.find(parent, at_ns, tasks),
-            },
+            RawKind::Born { task, parent, is_thread } => {
+                let from = self.find(parent, at_ns, tasks);
+                let task = self.born(task, is_thread.then_some(parent), at_ns, tasks);
+                SchedEventKind::Born { task, parent: from }
+            }
             RawKind::Exit { tid } => SchedEventKind::Exit { task: self.find(tid, at_ns, tasks) },
-            RawKind::Lost { count, until_ns } => SchedEventKind::Lost { count, until_ns },
+            RawKind::Lost { count, until_ns } => {
+                self.interrupts.forget(event.cpu);
+                SchedEventKind::Lost { count, until_ns }
+            }
+            RawKind::Enter(interrupt) => {
+                self.interrupts.enter(event.cpu, interrupt, at_ns);
+                return None;
+            }
+            RawKind::Return(interrupt) => {
+                let ran_ns = self.interrupts.leave(event.cpu, interrupt, at_ns)?;
+                SchedEventKind::Interrupt { interrupt, ran_ns }
+            }
             RawKind::Called(named) => {
                 self.call(named, at_ns, tasks);
                 return None;
@@ -105,9 +119,14 @@ impl Numbering {
         }
     }
 
-    fn born(&mut self, named: Named, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
+    /// A thread of the process that thread `beside` is of, or of one of its own.
+    fn born(&mut self, named: Named, beside: Option<u32>, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
         if self.lives.get(&named.tid).is_none_or(|life| !life.is_new) {
             self.begin(named.tid, at_ns);
+        }
+        if let Some(beside) = beside.filter(|beside| *beside != 0 && *beside != UNKNOWN) {
+            let pid = self.lives.get(&beside).and_then(|life| life.pid).unwrap_or(beside);
+            self.belong(named.tid, pid, Some(at_ns), tasks);
         }
         self.call(named, at_ns, tasks)
     }
@@ -140,6 +159,9 @@ impl Numbering {
         if named.tid == 0 {
             return TraceTask::IDLE;
         }
+        if named.tid == UNKNOWN {
+            return TraceTask::UNKNOWN;
+        }
         if !self.lives.contains_key(&named.tid) && self.begin(named.tid, 0).is_none() {
             return TraceTask::UNKNOWN;
         }
@@ -154,7 +176,7 @@ impl Numbering {
     }
 
     fn belong(&mut self, tid: u32, pid: u32, since_ns: Option<u64>, tasks: &mut Tasks) {
-        if tid == 0 {
+        if tid == 0 || tid == UNKNOWN {
             return;
         }
         match since_ns {

@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{Leaves, WaitReason};
+use cpumon_model::{Interrupt, Leaves, WaitReason};
 use foldhash::fast::FixedState;
 
 use super::bytes::{Name, Order, name};
-use super::decoder::{Named, RawKind};
+use super::decoder::{Named, RawKind, UNKNOWN};
 use super::formats::{Field, Format};
 
 /// The fields of a thread: its name and its id.
@@ -52,7 +52,19 @@ enum Tracepoint {
     Rename {
         who: Who,
     },
+    NewTask {
+        who: Who,
+        flags: Field,
+    },
+    Irq {
+        number: Field,
+        is_soft: bool,
+        begins: bool,
+    },
 }
+
+/// `CLONE_THREAD` of `task_newtask`.
+pub(super) const CLONE_THREAD: u64 = 0x10000;
 
 /// A record is shorter than its description, or has an impossible CPU.
 pub(super) struct Damaged;
@@ -110,6 +122,7 @@ impl Tracepoints {
             let text = who.name.and_then(|field| field.text(record, self.order));
             Some(Named { tid: tid(&who.tid)?, name: text.map_or_else(Name::default, name) })
         };
+        let current = || self.common_pid.as_ref().and_then(tid).unwrap_or(UNKNOWN);
         Some(match tracepoint {
             Tracepoint::Switch { prev, next, state, states } => {
                 RawKind::Switch { prev: who(prev)?, next: who(next)?, leaves: leaves(number(state)?, states) }
@@ -117,13 +130,24 @@ impl Tracepoints {
             Tracepoint::Waking { who: task, cpu: at }
             | Tracepoint::Wakeup { who: task, cpu: at }
             | Tracepoint::WakeupNew { who: task, cpu: at } => {
-                let waker = self.common_pid.as_ref().and_then(tid).unwrap_or(u32::MAX);
-                RawKind::Waking { task: who(task)?, waker, cpu: cpu(at)? }
+                RawKind::Waking { task: who(task)?, waker: current(), cpu: cpu(at)? }
             }
             Tracepoint::Migrate { tid: task, to_cpu } => {
                 RawKind::Migrate { tid: tid(task)?, to_cpu: cpu(to_cpu)? }
             }
-            Tracepoint::Fork { child, parent } => RawKind::Born { task: who(child)?, parent: tid(parent)? },
+            Tracepoint::Fork { child, parent } => {
+                RawKind::Born { task: who(child)?, parent: tid(parent)?, is_thread: false }
+            }
+            Tracepoint::NewTask { who: task, flags } => RawKind::Born {
+                task: who(task)?,
+                parent: current(),
+                is_thread: number(flags)? & CLONE_THREAD != 0,
+            },
+            Tracepoint::Irq { number: line, is_soft, begins } => {
+                let line = u16::try_from(number(line)?).ok()?;
+                let interrupt = if *is_soft { Interrupt::Soft(line) } else { Interrupt::Hard(line) };
+                if *begins { RawKind::Enter(interrupt) } else { RawKind::Return(interrupt) }
+            }
             Tracepoint::Exit { tid: task } => RawKind::Exit { tid: tid(task)? },
             Tracepoint::Rename { who: task } => RawKind::Called(who(task)?),
         })
@@ -148,6 +172,14 @@ fn tracepoint(format: &Format) -> Option<Tracepoint> {
             Tracepoint::Fork { child: who("child_pid", "child_comm")?, parent: field("parent_pid")? }
         }
         "sched_process_exit" => Tracepoint::Exit { tid: field("pid")? },
+        "task_newtask" => Tracepoint::NewTask { who: who("pid", "comm")?, flags: field("clone_flags")? },
+        "irq_handler_entry" | "irq_handler_exit" => {
+            Tracepoint::Irq { number: field("irq")?, is_soft: false, begins: format.name.ends_with("entry") }
+        }
+        "softirq_entry" | "softirq_exit" => {
+            let begins = format.name.ends_with("entry");
+            Tracepoint::Irq { number: field("vec")?, is_soft: true, begins }
+        }
         "task_rename" => Tracepoint::Rename { who: who("pid", "newcomm")? },
         _ => return None,
     })

@@ -40,7 +40,7 @@ pub(super) fn skip_own(bytes: &mut Bytes<'_>) -> Option<()> {
 pub(super) fn take_systems(bytes: &mut Bytes<'_>, tracepoints: &mut Tracepoints) -> Option<()> {
     for _ in 0..bytes.u32().filter(|count| *count <= MAX_COUNT)? {
         let system = bytes.text()?;
-        let is_ours = matches!(system, b"sched" | b"task");
+        let is_ours = matches!(system, b"sched" | b"task" | b"irq");
         for _ in 0..bytes.u32().filter(|count| *count <= MAX_COUNT)? {
             let text = bytes.sized(8)?;
             if let Some(format) = is_ours.then(|| Format::parse(&String::from_utf8_lossy(text))).flatten() {
