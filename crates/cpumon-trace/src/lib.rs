@@ -16,6 +16,7 @@ mod numbers;
 mod source;
 mod state;
 mod tasks;
+mod timeline;
 mod tracker;
 
 pub use analysis::cpu::CpuAccount;
@@ -34,4 +35,8 @@ pub use import::any::AnyTrace;
 pub use source::TraceSource;
 pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState};
 pub use tasks::{TaskNames, Tasks};
+pub use timeline::{
+    Behind, Buckets, CpuTrack, CpuWho, Overload, RunPart, Slice, StatePart, ThreadNames, ThreadRow,
+    ThreadTotals, ThreadTrack, Timeline, TimelineLimits, Wait, WindowSums, Woken,
+};
 pub use tracker::{SpanSink, Tracker};

@@ -1,0 +1,284 @@
+//! Reads a trace into a [`Timeline`].
+
+use std::sync::OnceLock;
+
+use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
+
+use super::cpus::{self, CpuParts, IrqPart, OTHER, PART_BYTES};
+use super::index::{Cpu, ThreadNames, Timeline, TimelineLimits};
+use super::queue::WAIT_BYTES;
+use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
+use crate::file::ReadError;
+use crate::numbers::Numbers;
+use crate::source::TraceSource;
+use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState};
+use crate::tasks::Tasks;
+use crate::tracker::{SpanSink, Tracker};
+
+/// Wakeups of a thread that are remembered: it may be woken again before it runs.
+const WAKEUPS: usize = 4;
+/// What a thread costs besides its states: names, and the tracker's account.
+const THREAD_BYTES: usize = 300;
+/// Times are no larger, 104 days: a browser's numbers hold them, and damaged files claim any.
+const MAX_NS: u64 = (1 << 53) - 1;
+/// A limit leaves at least this many events.
+const LEAST_BYTES: usize = 1 << 20;
+
+impl Timeline {
+    /// Reads a trace.
+    pub fn read(trace: &mut impl TraceSource, limits: TimelineLimits) -> Result<Self, ReadError> {
+        let began_ns = trace.header().began.mono_ns;
+        let mut tracker = Tracker::new(began_ns, Builder::new(began_ns, limits));
+        if !trace.is_watched_from_begin() {
+            tracker = tracker.with_unknown_begin();
+        }
+        let (mut events, mut cut_ns) = (0, None);
+        let ending = trace.read(&mut |event| {
+            events += 1;
+            if cut_ns.is_some() {
+                return;
+            }
+            if tracker.sink().is_full() {
+                cut_ns = Some(event.at_ns);
+                return;
+            }
+            tracker.sink().note(&event);
+            tracker.event(&event);
+        })?;
+        let end_ns = cut_ns.unwrap_or(ending.known_until_ns);
+        let builder = tracker.finish(end_ns);
+        let since = |ns: u64| ns.saturating_sub(began_ns).min(MAX_NS);
+        let mut timeline = builder.finish(trace.tasks());
+        (timeline.header, timeline.ending, timeline.events) = (trace.header().clone(), ending, events);
+        timeline.length_ns = since(ending.known_until_ns);
+        timeline.until_ns = since(end_ns).max(timeline.from_ns);
+        Ok(timeline)
+    }
+}
+
+struct Builder {
+    began_ns: u64,
+    /// On the trace's clock.
+    from_ns: u64,
+    limit: usize,
+    bytes: usize,
+    has_interrupts: bool,
+    cpus: Vec<Option<Cpu>>,
+    threads: Vec<ThreadParts>,
+    tasks: Vec<TraceTask>,
+    moves: Vec<(u64, u32)>,
+    wakes: Vec<[(u64, TraceTask); WAKEUPS]>,
+    /// Places in `wakes`.
+    woken: Numbers,
+}
+
+impl Builder {
+    fn new(began_ns: u64, limits: TimelineLimits) -> Self {
+        Self {
+            began_ns,
+            from_ns: began_ns.saturating_add(limits.from_ns),
+            limit: limits.bytes.max(LEAST_BYTES),
+            bytes: 0,
+            has_interrupts: false,
+            cpus: Vec::new(),
+            threads: Vec::new(),
+            tasks: Vec::new(),
+            moves: Vec::new(),
+            wakes: Vec::new(),
+            woken: Numbers::default(),
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes >= self.limit
+    }
+
+    /// Remembers who wakes whom: states of threads come without it.
+    fn note(&mut self, event: &SchedEvent) {
+        let SchedEventKind::Waking { task, waker, .. } = event.kind else { return };
+        let place = self.woken.get(task.0).unwrap_or_else(|| {
+            self.wakes.push([(u64::MAX, TraceTask::UNKNOWN); WAKEUPS]);
+            self.bytes += size_of::<[(u64, TraceTask); WAKEUPS]>();
+            self.woken.set(task.0, self.wakes.len() - 1);
+            self.wakes.len() - 1
+        });
+        let wakes = &mut self.wakes[place];
+        wakes.rotate_right(1);
+        wakes[0] = (event.at_ns, waker);
+    }
+
+    /// Who woke a thread that has been ready since then. A wakeup on the way to sleep comes before.
+    fn waker(&self, span: &ThreadSpan) -> u32 {
+        if span.state != ThreadState::ReadyWoken {
+            return 0;
+        }
+        let wakes = self.woken.get(span.task.0).map(|place| &self.wakes[place]);
+        let waker = wakes.and_then(|wakes| wakes.iter().find(|(at_ns, _)| *at_ns <= span.since_ns));
+        match waker {
+            Some((_, TraceTask::IDLE)) => WAKER_IDLE,
+            Some((_, waker)) => waker.0.min(WAKER_UNKNOWN),
+            None => WAKER_UNKNOWN,
+        }
+    }
+
+    fn cpu(&mut self, number: u16) -> &mut Cpu {
+        let at = usize::from(number);
+        if at >= self.cpus.len() {
+            self.cpus.resize_with(at + 1, || None);
+        }
+        self.cpus[at].get_or_insert_default()
+    }
+
+    fn thread(&mut self, slot: usize, task: TraceTask) -> &mut ThreadParts {
+        if slot >= self.threads.len() {
+            self.bytes += THREAD_BYTES * (slot + 1 - self.threads.len());
+            self.threads.resize_with(slot + 1, ThreadParts::default);
+            self.tasks.resize(slot + 1, TraceTask::UNKNOWN);
+        }
+        self.tasks[slot] = task;
+        &mut self.threads[slot]
+    }
+
+    /// Counts as of the begin of the trace; `None`: before the begin of the index.
+    fn since_begin(&self, from_ns: u64, until_ns: u64) -> Option<(u64, u64)> {
+        let from_ns = from_ns.max(self.from_ns);
+        let since = |ns: u64| (ns - self.began_ns).min(MAX_NS);
+        (from_ns <= until_ns).then(|| (since(from_ns), since(until_ns)))
+    }
+
+    fn flag(&mut self, slot: usize, at_ns: u64, flag: u8) {
+        let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
+        if let Some(thread) = self.threads.get_mut(slot).filter(|thread| thread.end_ns == at_ns)
+            && let Some(last) = thread.parts.last_mut()
+        {
+            last.flags |= flag;
+        }
+    }
+
+    fn finish(self, tasks: &Tasks) -> Timeline {
+        let mut places = Numbers::default();
+        for (slot, task) in self.tasks.iter().enumerate() {
+            if task.is_thread() {
+                places.set(task.0, slot);
+            }
+        }
+        let place = |task: u32, otherwise: u32| {
+            places.get(task).and_then(|slot| u32::try_from(slot).ok()).unwrap_or(otherwise)
+        };
+        let (mut threads, mut cpus, names) = (self.threads, self.cpus, names(&self.tasks, tasks));
+        for thread in &mut threads {
+            thread.finish();
+            for part in thread.parts.iter_mut().filter(|part| part.is_woken()) {
+                if part.more != WAKER_IDLE {
+                    part.more = place(part.more, WAKER_UNKNOWN);
+                }
+            }
+        }
+        for cpu in cpus.iter_mut().flatten() {
+            cpu.parts.finish(|task| place(task, OTHER));
+            cpu.queue.finish();
+        }
+        let mut moves = self.moves;
+        moves.shrink_to_fit();
+        let name_bytes = |name: &ThreadNames| size_of::<ThreadNames>() + name.comm.len() + name.program.len();
+        let bytes = threads.iter().map(ThreadParts::bytes).sum::<usize>()
+            + cpus.iter().flatten().map(|cpu| cpu.parts.bytes() + cpu.queue.bytes()).sum::<usize>()
+            + names.iter().map(name_bytes).sum::<usize>()
+            + moves.capacity() * size_of::<(u64, u32)>();
+        Timeline {
+            header: crate::file::header::FileHeader::default(),
+            ending: crate::file::reader::Ending::default(),
+            events: 0,
+            from_ns: (self.from_ns - self.began_ns).min(MAX_NS),
+            until_ns: 0,
+            length_ns: 0,
+            has_interrupts: self.has_interrupts,
+            cpus,
+            threads,
+            names,
+            moves,
+            overload: OnceLock::new(),
+            bytes,
+        }
+    }
+}
+
+fn names(slots: &[TraceTask], tasks: &Tasks) -> Vec<ThreadNames> {
+    let name = |task: &TraceTask| match tasks.find(*task) {
+        Some(names) => ThreadNames {
+            task: *task,
+            thread: Some(names.thread),
+            process: Some(names.process),
+            comm: names.comm.into(),
+            program: names.program.into(),
+            is_kernel: names.is_kernel,
+        },
+        None => ThreadNames {
+            task: *task,
+            thread: None,
+            process: None,
+            comm: format!("task {}", task.0).into(),
+            program: Box::default(),
+            is_kernel: false,
+        },
+    };
+    slots.iter().map(name).collect()
+}
+
+impl SpanSink for Builder {
+    fn thread(&mut self, span: &ThreadSpan) {
+        let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
+        let is_begin = span.since_ns >= span.from_ns && span.from_ns >= self.from_ns;
+        let flags = if is_begin { FRESH } else { 0 } | if span.is_over { OVER } else { 0 };
+        let part = Part::new(from_ns, span.state, span.cpu, flags, self.waker(span));
+        if self.thread(span.slot, span.task).push(part, until_ns) {
+            self.bytes += size_of::<Part>();
+        }
+        if span.state.is_ready() && from_ns < until_ns {
+            self.cpu(span.cpu).queue.push(from_ns, until_ns);
+            self.bytes += WAIT_BYTES;
+        }
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
+        let parts: &mut CpuParts = &mut Self::cpu(self, span.cpu).parts;
+        if parts.push(from_ns, until_ns, cpus::code_of(span.state), span.is_over) {
+            self.bytes += PART_BYTES;
+        }
+    }
+
+    fn left(&mut self, slot: usize, leaves: Leaves, at_ns: u64) {
+        let flag = if leaves == Leaves::Ready { PUSHED_OFF } else { LEFT_TO_WAIT };
+        self.flag(slot, at_ns, flag);
+    }
+
+    fn moved(&mut self, slot: usize, at_ns: u64) {
+        let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
+        self.moves.push((at_ns, u32::try_from(slot).unwrap_or(u32::MAX)));
+        self.bytes += size_of::<(u64, u32)>();
+    }
+
+    fn hole(&mut self, cpu: u16, at_ns: u64) {
+        let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
+        Self::cpu(self, cpu).parts.holes.push(at_ns);
+        self.bytes += size_of::<u64>();
+    }
+
+    fn unknown_wakeup(&mut self, _: usize, _: u64) {}
+
+    fn interrupt(&mut self, span: &InterruptSpan) {
+        self.has_interrupts = true;
+        let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
+        let who = cpus::code_of(span.state);
+        let part = IrqPart { from_ns, until_ns, interrupt: span.interrupt, who };
+        Self::cpu(self, span.cpu).parts.interrupts.push(part);
+        self.bytes += size_of::<IrqPart>();
+    }
+
+    fn lost(&mut self, cpu: u16, count: u64, at_ns: u64) {
+        let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
+        Self::cpu(self, cpu).parts.lost.push((at_ns, count));
+        self.bytes += 2 * size_of::<u64>();
+    }
+}

@@ -1,0 +1,157 @@
+//! [`Timeline`]: the index of a trace.
+
+use std::sync::OnceLock;
+
+use cpumon_model::{ProcessKey, ThreadKey, TraceTask};
+
+use super::cpus::CpuParts;
+use super::queue::Queue;
+use super::threads::ThreadParts;
+use crate::file::header::FileHeader;
+use crate::file::reader::Ending;
+
+/// How much of a trace an index may hold.
+#[derive(Copy, Clone, Debug)]
+pub struct TimelineLimits {
+    /// Memory, bytes: the index ends where it is used up.
+    pub bytes: usize,
+    /// The index begins here, ns since the begin of the trace.
+    pub from_ns: u64,
+}
+
+/// Who a thread is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadNames {
+    /// Its number in the trace.
+    pub task: TraceTask,
+    /// Thread id and start; `None`: the trace does not name it.
+    pub thread: Option<ThreadKey>,
+    /// Process id and start.
+    pub process: Option<ProcessKey>,
+    /// Name of the thread. Hostile.
+    pub comm: Box<str>,
+    /// Name of the executable. Hostile.
+    pub program: Box<str>,
+    /// It works for the kernel only.
+    pub is_kernel: bool,
+}
+
+/// Time of idle CPUs while threads waited behind others, ns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overload {
+    /// Time in which any CPU was idle while any thread waited behind another.
+    pub wall_ns: u64,
+    /// The same, by idle CPU.
+    pub cpu_ns: u64,
+    /// Work that could have run: the smaller of idle CPUs and waiting threads, times time.
+    pub thread_ns: u64,
+}
+
+/// Sums up to some times.
+#[derive(Debug, Default)]
+pub(super) struct OverloadSums(pub(super) Vec<(u64, Overload)>);
+
+/// What a trace has of one CPU.
+#[derive(Debug, Default)]
+pub(super) struct Cpu {
+    pub(super) parts: CpuParts,
+    pub(super) queue: Queue,
+}
+
+/// A trace in memory. Times are ns since its begin.
+#[derive(Debug)]
+pub struct Timeline {
+    pub(super) header: FileHeader,
+    pub(super) ending: Ending,
+    pub(super) events: u64,
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
+    /// Length of the trace.
+    pub(super) length_ns: u64,
+    pub(super) has_interrupts: bool,
+    /// By number; `None`: no events.
+    pub(super) cpus: Vec<Option<Cpu>>,
+    /// By place.
+    pub(super) threads: Vec<ThreadParts>,
+    pub(super) names: Vec<ThreadNames>,
+    /// Moves to another CPU, by time: the thread's place.
+    pub(super) moves: Vec<(u64, u32)>,
+    pub(super) overload: OnceLock<OverloadSums>,
+    pub(super) bytes: usize,
+}
+
+impl Timeline {
+    /// When and where the trace was recorded.
+    #[must_use]
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// What the trace lacks.
+    #[must_use]
+    pub fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// Events of the whole trace.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Length of the whole trace, ns.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.length_ns
+    }
+
+    /// The part that the index has.
+    #[must_use]
+    pub fn covers(&self) -> (u64, u64) {
+        (self.from_ns, self.until_ns)
+    }
+
+    /// Whether the index ends before the trace, because its memory was used up.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.until_ns < self.length_ns
+    }
+
+    /// Whether interrupts were recorded.
+    #[must_use]
+    pub fn has_interrupts(&self) -> bool {
+        self.has_interrupts
+    }
+
+    /// Memory of the index, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// CPUs with events, ascending.
+    pub fn cpus(&self) -> impl Iterator<Item = u16> {
+        let numbers = self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.is_some());
+        numbers.map(|(number, _)| u16::try_from(number).unwrap_or(u16::MAX))
+    }
+
+    /// All threads, by place.
+    #[must_use]
+    pub fn threads(&self) -> &[ThreadNames] {
+        &self.names
+    }
+
+    pub(super) fn cpu(&self, number: u16) -> Option<&Cpu> {
+        self.cpus.get(usize::from(number))?.as_ref()
+    }
+
+    pub(super) fn thread(&self, place: u32) -> Option<&ThreadParts> {
+        self.threads.get(usize::try_from(place).ok()?)
+    }
+
+    /// A window within the index, from its begin on; empty ones begin and end there.
+    pub(super) fn clip(&self, from_ns: u64, until_ns: u64) -> (u64, u64) {
+        let from_ns = from_ns.clamp(self.from_ns, self.until_ns);
+        (from_ns, until_ns.clamp(from_ns, self.until_ns))
+    }
+}
