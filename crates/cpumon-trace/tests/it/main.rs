@@ -10,4 +10,5 @@ mod made_perf;
 mod perf_data;
 mod scenarios;
 mod support;
+mod timeline;
 mod window;

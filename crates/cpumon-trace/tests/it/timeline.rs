@@ -1,0 +1,330 @@
+//! The index of a trace: sums of any window are those of the report of that range, pictures show them, and memory has a limit.
+
+use std::collections::BTreeMap;
+
+use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_trace::{
+    Buckets, Compression, CpuWho, GroupKey, Overload, ReportBy, ThreadState, Timeline, TimelineLimits,
+    TraceRange, TraceReader, analyse,
+};
+
+use crate::seeded_rng::SeededRng;
+use crate::support::{BEGAN_NS, end_ns, made_up, write};
+
+const READ: WaitReason = WaitReason::syscall(0);
+const ALL: TimelineLimits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };
+
+fn read(events: &[SchedEvent], limits: TimelineLimits) -> Timeline {
+    let bytes = write(events, Compression::None, 64);
+    Timeline::read(&mut TraceReader::open(bytes.as_slice()).unwrap(), limits).unwrap()
+}
+
+/// With interrupts, moves between CPUs, lost events, and switches from a thread that was not switched to.
+fn rough(seed: u64, count: usize) -> Vec<SchedEvent> {
+    let mut rng = SeededRng(seed ^ 0x55);
+    let mut events = made_up(seed, count);
+    for at in (0..events.len()).rev() {
+        let SchedEvent { at_ns, cpu, .. } = events[at];
+        let kind = match rng.below(40) {
+            0..3 => SchedEventKind::Interrupt { interrupt: Interrupt::Hard(3), ran_ns: rng.below(900) },
+            3 => SchedEventKind::Interrupt { interrupt: Interrupt::Soft(3), ran_ns: rng.below(2_000) },
+            4 => {
+                let task = TraceTask(1 + u32::try_from(rng.below(16)).unwrap());
+                SchedEventKind::Migrate { task, to_cpu: u16::try_from(rng.below(2)).unwrap() }
+            }
+            5 if rng.below(60) == 0 => SchedEventKind::Lost { count: 3, until_ns: at_ns + 40_000 },
+            6 if rng.below(60) == 0 => {
+                events.remove(at);
+                continue;
+            }
+            _ => continue,
+        };
+        events.insert(at + 1, SchedEvent { at_ns, cpu, kind });
+    }
+    events
+}
+
+/// Times and counts of a thread, in one order for both.
+type Figures = [u64; 11];
+
+fn by_report(events: &[SchedEvent], range: TraceRange) -> (BTreeMap<u32, Figures>, Vec<[u64; 8]>) {
+    let bytes = write(events, Compression::None, 64);
+    let mut reader = TraceReader::open(bytes.as_slice()).unwrap();
+    let (report, _) = analyse(&mut reader, range).unwrap();
+    let rows = report.rows(ReportBy::Thread, reader.tasks());
+    let figures = rows.iter().map(|row| {
+        let GroupKey::Thread(key, _) = row.key else { panic!("{row:?}") };
+        let figures = [
+            row.run_ns,
+            row.interrupts.irq_ns,
+            row.interrupts.softirq_ns,
+            row.ready_woken_ns(),
+            row.ready_preempted_ns(),
+            row.blocked.total_ns(),
+            row.unknown_ns,
+            row.voluntary_switches(),
+            row.involuntary_switches(),
+            row.migrations(),
+            row.longest_delay().map_or(0, |longest| longest.ns),
+        ];
+        (key.tid - 100, figures)
+    });
+    let cpus = report.cpus().map(|cpu| {
+        let unknown = [cpu.unknown_ns, cpu.holes, cpu.lost];
+        [
+            cpu.cpu.into(),
+            cpu.idle_ns,
+            cpu.run_ns,
+            cpu.irq_ns,
+            cpu.softirq_ns,
+            unknown[0],
+            unknown[1],
+            unknown[2],
+        ]
+    });
+    (figures.filter(|(_, figures)| *figures != [0; 11]).collect(), cpus.collect())
+}
+
+fn by_timeline(timeline: &Timeline, range: TraceRange) -> (BTreeMap<u32, Figures>, Vec<[u64; 8]>) {
+    let rows = timeline.thread_rows(range.from_ns, range.until_ns);
+    let figures = rows.iter().map(|row| {
+        let totals = &row.totals;
+        let figures = [
+            totals.run_ns,
+            totals.irq_ns,
+            totals.softirq_ns,
+            totals.ready_woken_ns,
+            totals.ready_preempted_ns,
+            totals.blocked_ns,
+            totals.unknown_ns,
+            totals.voluntary_switches,
+            totals.involuntary_switches,
+            totals.migrations,
+            totals.longest_delay_ns,
+        ];
+        (timeline.threads()[row.thread as usize].task.0, figures)
+    });
+    let sums = timeline.sums(range.from_ns, range.until_ns, &|_| true, &rows);
+    let blocked: u64 = sums.blocked.iter().map(|(_, ns)| ns).sum();
+    assert_eq!(blocked, sums.totals.blocked_ns, "by reason");
+    let cpus = sums.cpus.iter().map(|cpu| {
+        let unknown = [cpu.unknown_ns, cpu.holes, cpu.lost];
+        [
+            cpu.cpu.into(),
+            cpu.idle_ns,
+            cpu.run_ns,
+            cpu.irq_ns,
+            cpu.softirq_ns,
+            unknown[0],
+            unknown[1],
+            unknown[2],
+        ]
+    });
+    (figures.filter(|(_, figures)| *figures != [0; 11]).collect(), cpus.collect())
+}
+
+#[test]
+fn sums_of_any_window_are_those_of_the_report_of_that_range() {
+    for seed in [3, 4, 5] {
+        let events = rough(seed, 3_000);
+        let timeline = read(&events, ALL);
+        let length_ns = end_ns(&events) - BEGAN_NS;
+        let mut rng = SeededRng(seed);
+        let mut ranges = vec![(0, length_ns), (0, 1), (length_ns - 1, length_ns)];
+        for _ in 0..12 {
+            let (a, b) = (rng.below(length_ns), rng.below(length_ns));
+            ranges.push((a.min(b), a.max(b) + 1));
+        }
+        for (from_ns, until_ns) in ranges {
+            let range = TraceRange { from_ns, until_ns };
+            assert_eq!(by_timeline(&timeline, range), by_report(&events, range), "{seed}: {range:?}");
+        }
+    }
+}
+
+#[test]
+fn a_wait_is_charged_to_those_who_ran_as_in_the_report() {
+    let events = made_up(8, 5_000);
+    let timeline = read(&events, ALL);
+    let bytes = write(&events, Compression::None, 64);
+    let mut reader = TraceReader::open(bytes.as_slice()).unwrap();
+    let (report, _) = analyse(&mut reader, TraceRange::default()).unwrap();
+    let rows = report.rows(ReportBy::Thread, reader.tasks());
+    let name = |who: &CpuWho| match who {
+        CpuWho::Thread(place) => timeline.threads()[*place as usize].comm.clone(),
+        other => format!("{other:?}").into(),
+    };
+    let mut all: BTreeMap<Box<str>, u64> = BTreeMap::new();
+    let mut waits = 0;
+    for (place, names) in (0..).zip(timeline.threads()) {
+        let row = rows.iter().find(|row| row.name == names.comm).unwrap();
+        let behind = timeline.behind_thread(place, 0, u64::MAX);
+        let found: BTreeMap<_, _> = behind.by.iter().map(|(who, ns)| (name(who), *ns)).collect();
+        for (who, ns) in &row.behind {
+            assert_eq!(found.get(who), Some(ns), "{} behind {who}", names.comm);
+            waits += 1;
+        }
+        let found_ns: u64 = found.values().sum();
+        assert_eq!(found_ns + behind.rest_ns, row.ready_woken_ns() + row.ready_preempted_ns());
+        for (who, ns) in found {
+            *all.entry(who).or_default() += ns;
+        }
+    }
+    assert!(waits > 20, "{waits}");
+    let culprits = timeline.culprits(0, u64::MAX, &|_| true);
+    let culprits: BTreeMap<_, _> = culprits.by.iter().map(|(who, ns)| (name(who), *ns)).collect();
+    assert_eq!(culprits, all, "all waits together");
+}
+
+#[test]
+fn a_picture_of_buckets_has_the_times_of_its_slices() {
+    let events = rough(9, 20_000);
+    let timeline = read(&events, ALL);
+    let (_, length_ns) = timeline.covers();
+    let buckets = Buckets { from_ns: 0, bucket_ns: length_ns / 64, count: 64, parts: 100 };
+    for cpu in timeline.cpus() {
+        let track = timeline.cpu_track(cpu, buckets).unwrap();
+        assert!(!track.is_exact);
+        let exact = timeline.cpu_track(cpu, Buckets { parts: usize::MAX, ..buckets }).unwrap();
+        assert!(exact.is_exact && exact.parts.len() > 1_000);
+        assert_eq!(track.queue, exact.queue);
+        for part in &track.parts {
+            let inside = |run: &cpumon_trace::RunPart| {
+                run.until_ns.min(part.until_ns).saturating_sub(run.from_ns.max(part.from_ns))
+            };
+            let (mut busy, mut by) = (0, BTreeMap::new());
+            for run in exact.parts.iter().filter(|run| run.busy > 0 && inside(run) > 0) {
+                busy += inside(run);
+                *by.entry(format!("{:?}", run.who)).or_insert(0) += inside(run);
+            }
+            assert_eq!(u64::from(part.busy), busy * 1_000 / buckets.bucket_ns, "{part:?}");
+            // Who is named has a good share: blocks count only their longest.
+            let most = by.values().max().copied().unwrap_or(0);
+            let named = by.get(&format!("{:?}", part.who)).copied().unwrap_or(0);
+            assert!(named * 3 >= most, "{part:?}: {named} of {most}");
+        }
+    }
+    let rows = timeline.thread_rows(0, length_ns);
+    let mut is_by_bucket = 0;
+    for row in &rows {
+        let track = timeline.thread_track(row.thread, buckets).unwrap();
+        if track.is_exact {
+            continue;
+        }
+        is_by_bucket += 1;
+        let exact = timeline.thread_track(row.thread, Buckets { parts: usize::MAX, ..buckets }).unwrap();
+        let ran = |part: &cpumon_trace::StatePart| {
+            if part.state == ThreadState::Running { part.until_ns - part.from_ns } else { 0 }
+        };
+        let exact_ns: u64 = exact.parts.iter().map(ran).sum();
+        let shares: u64 = track.parts.iter().map(|part| u64::from(part.shares[0])).sum();
+        let by_bucket_ns = shares * buckets.bucket_ns / 1_000;
+        assert!(exact_ns.abs_diff(by_bucket_ns) < 64 * (buckets.bucket_ns / 1_000 + 1));
+    }
+    assert!(is_by_bucket > 5);
+}
+
+fn switch(at_us: u64, cpu: u16, prev: u32, next: u32, leaves: Leaves) -> SchedEvent {
+    let kind = SchedEventKind::Switch { prev: TraceTask(prev), next: TraceTask(next), leaves };
+    SchedEvent { at_ns: BEGAN_NS + at_us * 1_000, cpu, kind }
+}
+
+fn wake(at_us: u64, on: u16, waker: u32, task: u32, cpu: u16) -> SchedEvent {
+    let kind = SchedEventKind::Waking { task: TraceTask(task), waker: TraceTask(waker), cpu };
+    SchedEvent { at_ns: BEGAN_NS + at_us * 1_000, cpu: on, kind }
+}
+
+/// Thread 1 runs on CPU 0 and wakes 2 there at 20 µs; 2 waits until 70 µs. CPU 1 is idle from 30 to 60 µs.
+fn story() -> Timeline {
+    read(
+        &[
+            switch(5, 0, 0, 1, Leaves::Ready),
+            switch(5, 1, 0, 3, Leaves::Ready),
+            switch(10, 0, 1, 2, Leaves::Ready),
+            switch(15, 0, 2, 1, Leaves::Asleep(READ)),
+            wake(20, 0, 1, 2, 0),
+            switch(30, 1, 3, 0, Leaves::Asleep(READ)),
+            wake(55, 0, 1, 3, 1),
+            switch(60, 1, 0, 3, Leaves::Ready),
+            switch(70, 0, 1, 2, Leaves::Asleep(READ)),
+            switch(90, 0, 2, 0, Leaves::Asleep(READ)),
+            switch(90, 1, 3, 0, Leaves::Dead),
+        ],
+        ALL,
+    )
+}
+
+fn place(timeline: &Timeline, task: u32) -> u32 {
+    let place = timeline.threads().iter().position(|names| names.task == TraceTask(task));
+    u32::try_from(place.unwrap()).unwrap()
+}
+
+#[test]
+fn a_slice_says_who_woke_it_and_what_it_waited_behind() {
+    let timeline = story();
+    let (one, two) = (place(&timeline, 1), place(&timeline, 2));
+    assert_eq!(timeline.who_at(0, 75_000), Some(CpuWho::Thread(two)));
+    assert_eq!(timeline.who_at(1, 45_000), Some(CpuWho::Idle));
+    let slice = timeline.slice(two, 75_000).unwrap();
+    assert_eq!(
+        (slice.state, slice.from_ns, slice.until_ns, slice.cpu),
+        (ThreadState::Running, 70_000, 90_000, 0)
+    );
+    assert_eq!(
+        (slice.before, slice.after),
+        (Some(ThreadState::Blocked(READ)), Some(ThreadState::Blocked(READ)))
+    );
+    assert_eq!((slice.previous_ns, slice.next_ns), (Some(10_000), None));
+    let wait = slice.wait.unwrap();
+    assert_eq!((wait.from_ns, wait.until_ns, wait.is_woken), (20_000, 70_000, true));
+    assert_eq!((wait.waker, wait.waker_cpu), (Some(CpuWho::Thread(one)), Some(0)));
+    assert_eq!((wait.behind.by, wait.behind.rest_ns), (vec![(CpuWho::Thread(one), 50_000)], 0));
+    // The waker's slice names both whom it woke, and when they came.
+    let slice = timeline.slice(one, 50_000).unwrap();
+    let woke: Vec<_> = slice.woke.iter().map(|woken| (woken.thread, woken.at_ns, woken.ran)).collect();
+    let three = place(&timeline, 3);
+    assert_eq!(woke, [(two, 20_000, Some((70_000, 0))), (three, 55_000, Some((60_000, 1)))]);
+    assert_eq!(slice.wait.unwrap().behind.by, [(CpuWho::Thread(two), 5_000)], "it was pushed off");
+    assert_eq!(timeline.slice(three, 95_000), None, "it is dead");
+}
+
+#[test]
+fn idle_while_overloaded_counts_cpus_without_work_beside_a_queue() {
+    let timeline = story();
+    let ns = 1_000;
+    // From 30 µs on CPU 1 is idle while thread 2 waits; from 55 µs on thread 3 waits for CPU 1, which so has work.
+    let whole = Overload { wall_ns: 25 * ns, cpu_ns: 25 * ns, thread_ns: 25 * ns };
+    assert_eq!(timeline.overload(0, u64::MAX), whole);
+    let part = Overload { wall_ns: 9 * ns, cpu_ns: 9 * ns, thread_ns: 9 * ns };
+    assert_eq!(timeline.overload(41 * ns, 50 * ns), part);
+    // Parts add up to the whole, also across the sums that are made before.
+    let timeline = read(&made_up(12, 20_000), ALL);
+    let (_, until_ns) = timeline.covers();
+    let whole = timeline.overload(0, until_ns);
+    assert!(whole.wall_ns > 0 && whole.wall_ns < until_ns);
+    let cuts: Vec<u64> = (0..=7).map(|at| until_ns * at / 7).collect();
+    let sum: u64 = cuts.windows(2).map(|cut| timeline.overload(cut[0], cut[1]).wall_ns).sum();
+    assert_eq!(sum, whole.wall_ns);
+}
+
+#[test]
+fn a_limit_cuts_the_index_and_a_later_begin_goes_on() {
+    let events = made_up(21, 120_000);
+    let whole = read(&events, ALL);
+    assert!(!whole.is_cut() && whole.events() == events.len() as u64);
+    let part = read(&events, TimelineLimits { bytes: 1 << 20, from_ns: 0 });
+    let (_, cut_ns) = part.covers();
+    assert!(part.is_cut() && part.events() == whole.events() && part.length_ns() == whole.length_ns());
+    assert!(part.bytes() < 3 << 20 && whole.bytes() > 2 * part.bytes(), "{} {}", part.bytes(), whole.bytes());
+    let range = TraceRange { from_ns: cut_ns / 3, until_ns: cut_ns };
+    assert_eq!(by_timeline(&part, range), by_timeline(&whole, range));
+    let rest = read(&events, TimelineLimits { bytes: usize::MAX, from_ns: cut_ns });
+    assert_eq!(rest.covers(), (cut_ns, whole.length_ns()));
+    let range = TraceRange { from_ns: cut_ns, until_ns: whole.length_ns() - 5 };
+    let (mut a, mut b) = (by_timeline(&rest, range), by_timeline(&whole, range));
+    // A wait that began before the index is only known from there on, and a switch at its very begin is not its own.
+    for figures in a.0.values_mut().chain(b.0.values_mut()) {
+        figures[7..].fill(0);
+    }
+    assert_eq!(a, b);
+}
