@@ -1,6 +1,7 @@
-//! How fast a report is made, and in how much memory: `cargo run --release -p cpumon-trace --example report_speed -- [EVENTS [LOAD]]`.
+//! How fast a report and the index of the timeline are made, and in how much memory:
+//! `cargo run --release -p cpumon-trace --example report_speed -- [EVENTS [LOAD [FILE]]]`; with FILE it only writes the load's trace there.
 //! Makes up the trace of a load while it is read (the time for that is taken off), so a trace of any length needs no disk. Each load is
-//! read three times: events only (decode and sort), with the tracker, and with all analyses.
+//! read four times: events only (decode and sort), with the tracker, with all analyses, and into the index of the timeline.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -13,8 +14,8 @@ use cpumon_model::{
     WaitReason,
 };
 use cpumon_trace::{
-    Compression, CpuSpan, FileHeader, ReportBy, SpanSink, ThreadSpan, TraceRange, TraceReader, TraceWriter,
-    Tracker, analyse,
+    Buckets, Compression, CpuSpan, FileHeader, ReportBy, SpanSink, ThreadSpan, Timeline, TimelineLimits,
+    TraceRange, TraceReader, TraceWriter, Tracker, analyse,
 };
 
 #[path = "../../../testing/seeded_rng.rs"]
@@ -304,6 +305,50 @@ fn report(reader: &mut TraceReader<&mut Machine<'_>>) -> u64 {
     totals.events
 }
 
+/// The index, and pictures of it at several widths, ns of CPU time each.
+fn index(reader: &mut TraceReader<&mut Machine<'_>>, pictures: &RefCell<String>) -> u64 {
+    let limits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };
+    let timeline = Timeline::read(reader, limits).expect("a trace");
+    let (_, until_ns) = timeline.covers();
+    let mut text = format!("{:.1} bytes an event", timeline.bytes() as f64 / timeline.events() as f64);
+    for part in [1, 30, 1_000, 30_000] {
+        let (from_ns, count) = (until_ns / 3, 1_440);
+        let bucket_ns = until_ns / part / count as u64;
+        let buckets = Buckets { from_ns, bucket_ns, count, parts: 2_000 };
+        let began_ns = cpu_ns();
+        let tracks = timeline.cpus().take(16).filter_map(|cpu| timeline.cpu_track(cpu, buckets)).count();
+        let cpus_ns = cpu_ns() - began_ns;
+        let threads = (0..20).filter_map(|place| timeline.thread_track(place, buckets)).count();
+        let threads_ns = cpu_ns() - began_ns - cpus_ns;
+        let rows = timeline.thread_rows(from_ns, from_ns + until_ns / part);
+        black_box(timeline.sums(from_ns, from_ns + until_ns / part, &|_| true, &rows));
+        let sums_ns = cpu_ns() - began_ns - cpus_ns - threads_ns;
+        let ms = [cpus_ns, threads_ns, sums_ns].map(|ns| ns as f64 / 1e6);
+        let _ = std::fmt::Write::write_fmt(
+            &mut text,
+            format_args!(
+                "; 1/{part} of it: {tracks} CPUs {:.1} ms, {threads} threads {:.1} ms, sums of {} threads {:.1} ms",
+                ms[0],
+                ms[1],
+                rows.len(),
+                ms[2]
+            ),
+        );
+    }
+    let began_ns = cpu_ns();
+    black_box(timeline.overload(0, until_ns));
+    *pictures.borrow_mut() =
+        format!("{text}; idle while overloaded {:.1} ms", (cpu_ns() - began_ns) as f64 / 1e6);
+    timeline.events()
+}
+
+fn write(load: &Load, events: u64, path: &str) -> std::io::Result<()> {
+    let mut machine = Machine::new(load, events, Compression::Zstd(3));
+    let bytes = std::io::copy(&mut machine, &mut std::fs::File::create(path)?)?;
+    println!("{path}: {bytes} bytes");
+    Ok(())
+}
+
 /// CPU time of this thread: what runs beside does not count.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("procfs");
@@ -321,8 +366,14 @@ fn peak_mib() -> Option<f64> {
 fn main() {
     let mut args = std::env::args().skip(1);
     let events = args.next().map_or(10_000_000, |count| count.parse().expect("a number of events"));
-    let only = args.next();
+    let (only, file) = (args.next(), args.next());
     for load in LOADS.iter().filter(|load| only.as_deref().is_none_or(|only| only == load.name)) {
+        if let Some(path) = &file {
+            write(load, events, path).expect("a writable file");
+            return;
+        }
+        let pictures = RefCell::default();
+        let indexed = measure(load, events, &|reader| index(reader, &pictures));
         let passes =
             [measure(load, events, &decode), measure(load, events, &track), measure(load, events, &report)];
         let [decoded, tracked, reported] =
@@ -336,5 +387,7 @@ fn main() {
             passes[2].ready.0 as f64 / passes[2].ready.1 as f64,
             peak_mib().unwrap_or(f64::NAN)
         );
+        let pictures = pictures.into_inner();
+        println!("  index: {:.2} s of CPU time with pictures; {pictures}", indexed.time_ns as f64 / 1e9);
     }
 }
