@@ -1,5 +1,8 @@
 //! The real binary as a user meets it: over sockets, files, signals and a terminal, on loopback only.
 
+#[path = "../../../cpumon-collect/tests/it/switches/accounts.rs"]
+#[expect(dead_code, reason = "the tests of cpumon-collect use all of it")]
+mod accounts;
 #[path = "../../../../testing/cgroup.rs"]
 mod cgroup;
 #[path = "../../../../testing/netns.rs"]
@@ -29,6 +32,7 @@ mod equal;
 mod faults;
 mod fleet;
 mod flood;
+mod live_and_trace;
 mod log;
 mod made_up;
 mod names;
