@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{AllowedPaths, Calls, RetainedCapabilities};
-use cpumon_link::tls::random;
+use cpumon_link::tls::{AttachmentOptions, random};
 use cpumon_link::{SenderOptions, UdpSender, group};
 use cpumon_model::{Rows, SourceKind};
 use cpumon_wire::Datagrams;
@@ -83,13 +83,20 @@ impl Agent {
             opened.map_or((None, None), |(sender, sandbox)| (Some(sender), Some(sandbox)));
         let sender = sender.transpose().map_err(AgentError::Datagrams)?;
         let agent_start = new_agent_start();
-        let connect = |wanted| Connection::open(wanted, sampler.info(), agent_start, settings.interval());
+        let flight =
+            settings.flight.as_ref().map(|wanted| Flight::open(wanted, sampler.info())).transpose()?;
+        let files = settings.flight.as_ref().zip(flight.as_ref());
+        let files = files.map(|(wanted, flight)| AttachmentOptions {
+            dir: wanted.dir.clone(),
+            requests: flight.requests(),
+        });
+        let connect = |wanted| {
+            Connection::open(wanted, sampler.info(), agent_start, settings.interval(), files.clone())
+        };
         let connection = settings.connection.as_ref().map(connect).transpose();
         let connection = connection.map_err(AgentError::PrepareConnection)?;
         let record = |wanted| Recorder::open(wanted, sampler.info(), agent_start, settings.interval());
         let recorder = settings.recording.as_ref().map(record).transpose().map_err(AgentError::Record)?;
-        let flight =
-            settings.flight.as_ref().map(|wanted| Flight::open(wanted, sampler.info())).transpose()?;
         let keys = settings.group_key.as_deref().map(group::read_keys).transpose();
         let keys = keys.map_err(AgentError::GroupKeys)?;
         let group = keys.and_then(|keys| keys.into_iter().next());
@@ -125,7 +132,7 @@ impl Agent {
             names: true,
             // Segments are created and deleted as long as the agent runs, in a directory of another user
             // perhaps.
-            files: self.recorder.is_some() || has_spool,
+            files: self.recorder.is_some() || has_spool || self.flight.is_some(),
             // The CPU budget loads BPF programs again whenever it switches a probe.
             probes: self.settings.sampler.max_cpu.is_some(),
         }

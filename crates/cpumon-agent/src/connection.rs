@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use cpumon_collect::AllowedPaths;
 use cpumon_link::spool::{Spool, SpoolError, SpoolOptions};
-use cpumon_link::tls::{DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Uplink, UplinkOptions, random};
+use cpumon_link::tls::{
+    AttachmentOptions, DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Uplink, UplinkOptions, random,
+};
 use cpumon_link::{Backlog, RamBacklog};
 use cpumon_model::HostInfo;
 use cpumon_wire::Datagrams;
@@ -43,6 +45,8 @@ pub struct ConnectionTotals {
     pub ignored_answers: u64,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,
+    /// Traces that a receiver has stored, and traces that it refused.
+    pub traces: (u64, u64),
     /// Bytes written to the disk where they wait; `None`: they wait in memory.
     pub written_bytes: Option<u64>,
 }
@@ -78,6 +82,8 @@ impl ConnectionTotals {
             (self.failures, then.failures, "connections failed or broke"),
             (self.ignored_answers, then.ignored_answers, "answers to searches ignored"),
             (self.misfits, then.misfits, "texts or rows did not fit into frames"),
+            (self.traces.0, then.traces.0, "traces stored"),
+            (self.traces.1, then.traces.1, "traces refused by the receiver"),
         ] {
             if count > before {
                 let _ = write!(line, "; {} {what}", count - before);
@@ -114,6 +120,7 @@ impl Connection {
         info: &HostInfo,
         agent_start: u64,
         interval: Duration,
+        attachments: Option<AttachmentOptions>,
     ) -> Result<Self, ConnectionError> {
         let receiver = |address: &String| {
             let identity = DeviceIdentity::find(&settings.state, address)?;
@@ -132,13 +139,14 @@ impl Connection {
             boot: info.boot.0,
             clocks,
             ask: settings.ask.clone(),
+            attachments,
         };
         let backlog: Box<dyn Backlog> = match &settings.spool {
             Some(spool) => Box::new(open_spool(spool, info, interval)?),
             None => Box::new(RamBacklog::new(random()?, RAM_BYTES)),
         };
         Ok(Self {
-            ready: Some(Ready { options, backlog, allowed: allowed_paths(settings, &addresses) }),
+            ready: Some(Ready { allowed: allowed_paths(settings, &options, &addresses), options, backlog }),
             uplink: None,
             encoder: encoder(agent_start),
             datagrams: Datagrams::new(),
@@ -221,6 +229,7 @@ impl Connection {
             lost: status.lost,
             failures: status.failures,
             wire_bytes: status.wire_bytes,
+            traces: (status.attachments_stored, status.attachments_refused),
             ignored_answers: status.ignored_answers,
             misfits: self.misfits,
             written_bytes: self.spool.is_some().then_some(status.written_bytes),
@@ -233,16 +242,21 @@ fn clocks() -> (i64, u64) {
     (now.wall_ns, now.boot_ns)
 }
 
-/// The paths and ports that the uplink thread needs: the identities (certificates are renewed in place), the spool, the receivers'
-/// ports, and the default port for a receiver found by discovery.
-fn allowed_paths(settings: &ConnectionSettings, receivers: &[String]) -> AllowedPaths {
+/// The paths and ports that the uplink thread needs: the identities (certificates are renewed in place), the spool, the files that are
+/// sent beside it, the receivers' ports, and the default port for a receiver found by discovery.
+fn allowed_paths(
+    settings: &ConnectionSettings,
+    options: &UplinkOptions,
+    receivers: &[String],
+) -> AllowedPaths {
     // The last colon: an IPv6 address has others before it.
     let port = |receiver: &String| receiver.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
     let spool = settings.spool.iter().map(|spool| spool.dir.clone());
+    let files = options.attachments.iter().map(|wanted| wanted.dir.clone());
     AllowedPaths {
         resolves: true,
         read: Vec::new(),
-        write: std::iter::once(settings.state.clone()).chain(spool).collect(),
+        write: std::iter::once(settings.state.clone()).chain(spool).chain(files).collect(),
         connect: receivers
             .iter()
             .filter_map(port)

@@ -25,6 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod attachments;
 mod backlog;
 mod destinations;
 pub mod discovery;

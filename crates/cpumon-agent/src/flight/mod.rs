@@ -1,5 +1,5 @@
-//! The flight recorder: the last seconds of all context switches stay in memory, and are written to a directory when a rule is met or
-//! SIGUSR1 comes. It records in a thread of its own.
+//! The flight recorder: the last seconds of all context switches stay in memory, and are written to a directory when a rule is met,
+//! SIGUSR1 comes or a receiver asks for it. It records in a thread of its own.
 
 mod rule;
 mod window_file;
@@ -20,6 +20,7 @@ use cpumon_collect::{
     AllowedPaths, CollectError, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink,
     confine_files, drop_capabilities, now,
 };
+use cpumon_link::attachments::{self, PREFIX, SUFFIX, TraceRequests, Why, is_attachment, part_of};
 use cpumon_model::{HostInfo, Interval, SourceKind, Utc};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
 use signal_hook::consts::SIGUSR1;
@@ -39,9 +40,6 @@ const SYNC_EVERY: Duration = Duration::from_millis(250);
 const SUBMITTED_AFTER_NS: u64 = 10_000_000;
 /// Fast, and of windows that are mostly thrown away.
 const ZSTD_LEVEL: i32 = 1;
-/// In front of the names of windows: others in the directory are never deleted.
-const PREFIX: &str = "flight-";
-const SUFFIX: &str = ".trace";
 
 /// What to hold, and where to write it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,19 +125,22 @@ pub fn hurry() {
 }
 
 /// What the threads share.
-#[derive(Default)]
 struct Shared {
     stop: AtomicBool,
     /// Why a window is to be written.
     wanted: Mutex<Option<String>>,
     signalled: Arc<AtomicBool>,
+    requests: Arc<TraceRequests>,
 }
 
 impl Shared {
     fn take_reason(&self) -> Option<String> {
         let by_signal = self.signalled.swap(false, Ordering::Relaxed);
         let by_rule = self.wanted.lock().unwrap_or_else(PoisonError::into_inner).take();
-        by_rule.or_else(|| by_signal.then(|| "SIGUSR1".to_owned()))
+        let by_request = self.requests.take();
+        by_rule
+            .or_else(|| by_signal.then(|| "SIGUSR1".to_owned()))
+            .or_else(|| by_request.then(|| "request".to_owned()))
     }
 }
 
@@ -156,7 +157,16 @@ impl Flight {
     pub(crate) fn open(settings: &FlightSettings, info: &HostInfo) -> Result<Self, FlightError> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(&settings.dir);
         made.map_err(|error| FlightError::Dir { dir: settings.dir.display().to_string(), error })?;
-        let shared = Arc::new(Shared::default());
+        if let Err(error) = attachments::remove_parts(&settings.dir) {
+            log::warn!("cannot clean up {}: {error}", settings.dir.display());
+        }
+        let pause = PAUSE.max(settings.length);
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            wanted: Mutex::default(),
+            signalled: Arc::default(),
+            requests: Arc::new(TraceRequests::new(pause)),
+        });
         signal_hook::flag::register(SIGUSR1, Arc::clone(&shared.signalled)).map_err(FlightError::Start)?;
         let (opened, result) = channel();
         let thread = std::thread::Builder::new()
@@ -168,8 +178,12 @@ impl Flight {
             .map_err(FlightError::Start)?;
         let started = result.recv().map_err(|_| FlightError::Start(io::Error::other("its thread ended")))?;
         log::debug!("flight recorder: {}", started?);
-        let pause = PAUSE.max(settings.length);
         Ok(Self { shared, thread: Some(thread), rules: Rules::new(&settings.rules), pause })
+    }
+
+    /// Through which a receiver asks for windows, and learns of new ones.
+    pub(crate) fn requests(&self) -> Arc<TraceRequests> {
+        Arc::clone(&self.shared.requests)
     }
 
     /// Writes a window if a rule is met.
@@ -196,7 +210,12 @@ struct Recording<'s> {
     recorder: TraceRecorder,
     window: Rc<RefCell<WindowFile>>,
     settings: &'s FlightSettings,
+    requests: Arc<TraceRequests>,
     lost: u64,
+    /// The copy that is being written: its name when it is complete, and why.
+    copied: Option<(PathBuf, Why)>,
+    /// Waits for the disk, which must not delay the next pass.
+    completion: Option<JoinHandle<()>>,
 }
 
 /// The thread. `opened`: whether it records, and in which sandbox.
@@ -207,7 +226,7 @@ fn record(
     opened: &Sender<Result<String, FlightError>>,
 ) {
     hurry();
-    let mut recording = match Recording::open(settings, info) {
+    let mut recording = match Recording::open(settings, info, &shared.requests) {
         Ok(recording) => recording,
         Err(error) => {
             let _ = opened.send(Err(error));
@@ -218,28 +237,33 @@ fn record(
     let mut pace = DrainPace::default();
     let mut synced = Instant::now();
     // Why, and from when on.
-    let mut wanted: Option<(String, Instant)> = None;
+    let mut wanted: Option<(Why, Instant)> = None;
     while !shared.stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(pace.wait());
         if let Some(reason) = shared.take_reason()
             && wanted.is_none()
         {
-            wanted = Some((reason, Instant::now() + AFTER));
+            wanted = Some((Why { wall_ns: now().wall_ns, reason }, Instant::now() + AFTER));
         }
-        let due = wanted.take_if(|(_, at)| *at <= Instant::now());
+        let is_free = recording.copied.is_none();
+        let due = wanted.take_if(|(_, at)| is_free && *at <= Instant::now());
         if let Err(error) = recording.pass(&mut pace, &mut synced, due.is_some()) {
             log::warn!("the flight recorder ends: {error}");
             return;
         }
-        if let Some((reason, _)) = due {
-            recording.begin(&reason);
+        if let Some((why, _)) = due {
+            recording.begin(why);
         }
         recording.go_on();
     }
 }
 
 impl<'s> Recording<'s> {
-    fn open(settings: &'s FlightSettings, info: &HostInfo) -> Result<Self, FlightError> {
+    fn open(
+        settings: &'s FlightSettings,
+        info: &HostInfo,
+        requests: &Arc<TraceRequests>,
+    ) -> Result<Self, FlightError> {
         let limits = WindowLimits {
             length_ns: u64::try_from(settings.length.as_nanos()).unwrap_or(u64::MAX),
             bytes: usize::try_from(settings.memory).unwrap_or(usize::MAX),
@@ -254,7 +278,8 @@ impl<'s> Recording<'s> {
         let window = Rc::new(RefCell::new(window));
         let sink: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<WindowFile>>::clone(&window);
         let recorder = TraceRecorder::open(TraceRecorderOptions::default(), sink)?;
-        Ok(Self { recorder, window, settings, lost: 0 })
+        let requests = Arc::clone(requests);
+        Ok(Self { recorder, window, settings, requests, lost: 0, copied: None, completion: None })
     }
 
     /// Empties the ring buffers, and closes a period if it is time, or `is_due`.
@@ -271,13 +296,14 @@ impl<'s> Recording<'s> {
         Ok(())
     }
 
-    fn begin(&mut self, reason: &str) {
+    fn begin(&mut self, why: Why) {
         let path = self.settings.dir.join(format!("{PREFIX}{}{SUFFIX}", stamp(now().wall_ns)));
-        log::info!("flight recorder: {reason}; writing {}", path.display());
+        log::info!("flight recorder: {}; writing {}", why.reason, path.display());
         let made = make_space(&self.settings.dir, self.settings.files)
-            .and_then(|()| self.window.borrow_mut().begin_copy(path));
-        if let Err(error) = made {
-            log::warn!("flight recorder: the window was not written: {error}");
+            .and_then(|()| self.window.borrow_mut().begin_copy(part_of(&path)));
+        match made {
+            Ok(()) => self.copied = Some((path, why)),
+            Err(error) => log::warn!("flight recorder: the window was not written: {error}"),
         }
     }
 
@@ -285,15 +311,43 @@ impl<'s> Recording<'s> {
         let done = self.window.borrow_mut().copy_part();
         match done {
             Ok(None) => {}
-            Ok(Some((counts, path))) => {
+            Ok(Some((counts, _))) => {
+                let Some((path, why)) = self.copied.take() else { return };
                 let lost = self.recorder.lost();
-                let (path, events, kb) = (path.display(), counts.events, counts.bytes / 1_000);
+                let (shown, events, kb) = (path.display(), counts.events, counts.bytes / 1_000);
                 let lost_since = lost - std::mem::replace(&mut self.lost, lost);
                 log::info!(
-                    "flight recorder: {path} has {events} events in {kb} kB; {lost_since} lost since the last window"
+                    "flight recorder: {shown} has {events} events in {kb} kB; {lost_since} lost since the last window"
                 );
+                self.complete(path, why);
             }
+            Err(error) => {
+                self.copied = None;
+                log::warn!("flight recorder: the window was not written: {error}");
+            }
+        }
+    }
+
+    /// Gives a copy its name once the disk has it, and notifies the thread that sends it.
+    fn complete(&mut self, path: PathBuf, why: Why) {
+        let requests = Arc::clone(&self.requests);
+        let work = move || match attachments::complete(&path, &why) {
+            Ok(()) => requests.notify_new(),
+            Err(error) => log::warn!("flight recorder: {} is not complete: {error}", path.display()),
+        };
+        // The one before ended long ago: windows are seconds apart.
+        match std::thread::Builder::new().name("flight-sync".to_owned()).spawn(work) {
+            Ok(thread) => self.completion = Some(thread),
             Err(error) => log::warn!("flight recorder: the window was not written: {error}"),
+        }
+    }
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        if let Some(thread) = self.completion.take() {
+            // A panic of the thread loses only its window.
+            let _ = thread.join();
         }
     }
 }
@@ -311,14 +365,14 @@ fn make_space(dir: &Path, files: u32) -> io::Result<()> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(dir)? {
         let name = entry?.file_name();
-        if name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
+        if name.to_str().is_some_and(is_attachment) {
             names.push(name);
         }
     }
     names.sort_unstable();
     let most = usize::try_from(files).unwrap_or(usize::MAX).saturating_sub(1);
     let surplus = names.len().saturating_sub(most);
-    names.into_iter().take(surplus).try_for_each(|name| std::fs::remove_file(dir.join(name)))
+    names.into_iter().take(surplus).try_for_each(|name| attachments::remove(&dir.join(name)))
 }
 
 /// What the thread needs no more: the programs are loaded, and it writes to one directory. Says what it is held to.

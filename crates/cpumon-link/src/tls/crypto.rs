@@ -28,6 +28,37 @@ pub fn sha256(bytes: &[u8]) -> [u8; 32] {
     hash
 }
 
+/// SHA-256 of bytes that come in parts.
+#[derive(Clone)]
+pub struct Sha256(ring::digest::Context);
+
+impl Default for Sha256 {
+    fn default() -> Self {
+        Self(ring::digest::Context::new(&ring::digest::SHA256))
+    }
+}
+
+impl std::fmt::Debug for Sha256 {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sha256")
+    }
+}
+
+impl Sha256 {
+    /// Adds the next part.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all parts.
+    #[must_use]
+    pub fn finish(self) -> [u8; 32] {
+        let mut hash = [0; 32];
+        hash.copy_from_slice(self.0.finish().as_ref());
+        hash
+    }
+}
+
 /// Random bytes of the operating system.
 ///
 /// # Errors

@@ -28,7 +28,7 @@ pub use enrol::{AskedReceiver, AskingDevice, ask, enroll};
 pub use error::TlsError;
 pub use identity::DeviceIdentity;
 pub use token::Token;
-pub use uplink::{Receiver, Uplink, UplinkOptions, UplinkStatus};
+pub use uplink::{AttachmentOptions, Receiver, Uplink, UplinkOptions, UplinkStatus};
 
 /// Default TCP port of TLS connections.
 pub const DEFAULT_TLS_PORT: u16 = 3002;

@@ -1,11 +1,13 @@
 //! [`Uplink`]: the thread of an agent that sends the records of a [`Backlog`] over TLS to the first receiver of a list that
 //! answers. The measuring thread never waits for the network.
 
+mod attaching;
 mod comparing;
 mod status;
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -13,10 +15,12 @@ use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
 use cpumon_wire::connection::{
-    ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, PLAIN_VERSION, VERSION, agree_on_version,
+    ATTACHMENT_VERSION, ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, PLAIN_VERSION,
+    TraceAnswer, VERSION, agree_on_version,
 };
 use rustix::event::{PollFd, PollFlags};
 
+use self::attaching::Attaching;
 use self::comparing::{Comparing, PING_AFTER};
 use super::candidates::Candidates;
 use super::connect::{await_message, connect};
@@ -24,6 +28,7 @@ use super::identity::NewKey;
 use super::pipe::Pipe;
 use super::session::{Channels, Terms};
 use super::{DeviceIdentity, TlsError};
+use crate::attachments::TraceRequests;
 use crate::backlog::Backlog;
 use crate::discovery::{SearchOptions, search};
 use crate::{Target, sys};
@@ -79,6 +84,17 @@ pub struct UplinkOptions {
     pub clocks: fn() -> (i64, u64),
     /// Whom to ask when no receiver answers where it should be ([`groups`](crate::discovery::groups)); empty: do not ask.
     pub ask: Vec<Target>,
+    /// Files to send beside the snapshots, if any are written.
+    pub attachments: Option<AttachmentOptions>,
+}
+
+/// Where files wait to be sent, and who writes them.
+#[derive(Clone, Debug)]
+pub struct AttachmentOptions {
+    /// Directory of the files ([`attachments`](crate::attachments)).
+    pub dir: PathBuf,
+    /// Says when there is a new one, and takes requests for one.
+    pub requests: Arc<TraceRequests>,
 }
 
 struct Shared {
@@ -133,8 +149,10 @@ impl Uplink {
             stop: AtomicBool::new(false),
         });
         let candidates = options.receivers.iter().map(|one| Candidates::new(&one.address)).collect();
+        let attaching = options.attachments.as_ref().map(|wanted| Attaching::new(wanted.dir.clone()));
         let mut worker = Worker {
             options,
+            attaching,
             shared: Arc::clone(&shared),
             awake,
             next: 0,
@@ -219,6 +237,7 @@ struct Worker {
     options: UplinkOptions,
     shared: Arc<Shared>,
     awake: PipeReader,
+    attaching: Option<Attaching>,
     /// The receiver to try next.
     next: usize,
     /// Where to try each of them.
@@ -379,6 +398,10 @@ impl Worker {
         let (channels, wants_full) = Channels::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
         // A connection before may have asked for one that was not made yet: that must not be lost.
         self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
+        let takes_files = self.version >= ATTACHMENT_VERSION;
+        if let Some(attaching) = &mut self.attaching {
+            attaching.begin(if takes_files { window_bytes } else { 0 });
+        }
         let clock = Comparing::new(self.options.clocks, self.options.boot);
         let mut talk = Talk { pipe, channels, last_received: Instant::now(), clock, new_key: None };
         if is_renewal_due {
@@ -401,6 +424,7 @@ impl Worker {
                 talk.channels.fill(&mut **backlog, last_full, &mut talk.pipe.outbox);
                 counted.0 = talk.channels.records - before;
             }
+            let next_piece = self.attach(talk);
             talk.pipe.pump(true)?;
             self.take_messages(talk)?;
             {
@@ -409,13 +433,17 @@ impl Worker {
                 status.wire_bytes += talk.pipe.wire_bytes - counted.1;
                 status.is_backfilling = talk.channels.is_backfilling();
                 counted.1 = talk.pipe.wire_bytes;
+                if let Some(attaching) = &self.attaching {
+                    status.attachments_stored = attaching.stored;
+                    status.attachments_refused = attaching.refused;
+                }
             }
             if self.shared.is_stopping() {
                 talk.pipe.close();
                 return Ok(());
             }
             talk.keep_alive()?;
-            let next = talk.clock.next.saturating_duration_since(Instant::now());
+            let next = talk.clock.next.saturating_duration_since(Instant::now()).min(next_piece);
             // The lower bound keeps a ping that is due from becoming a busy loop.
             talk.pipe.wait(
                 next.clamp(Duration::from_millis(1), PING_AFTER / 5),
@@ -426,8 +454,21 @@ impl Worker {
         }
     }
 
+    /// Queues parts of files behind the records. Returns how long to wait at most for the next one.
+    fn attach(&mut self, talk: &mut Talk) -> Duration {
+        let (Some(attaching), Some(options)) = (&mut self.attaching, &self.options.attachments) else {
+            return PING_AFTER;
+        };
+        if options.requests.take_new() {
+            attaching.scan_soon();
+        }
+        attaching.fill(&mut talk.pipe.outbox)
+    }
+
     fn take_messages(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
         let Talk { pipe, channels, last_received, clock, new_key } = talk;
+        // Messages borrow the pipe, so the answers to them are gathered beside it.
+        let mut answers = Vec::new();
         while let Some(bytes) = pipe.next_message(MAX_SMALL_MESSAGE_BYTES)? {
             *last_received = Instant::now();
             match Message::decode(bytes)? {
@@ -449,9 +490,20 @@ impl Worker {
                     }
                 }
                 Some(Message::Pong { token, times }) => clock.answered(token, times),
+                Some(Message::Attachment { number, state, received, text }) => {
+                    if let Some(attaching) = &mut self.attaching {
+                        attaching.answered(number, state, received, text);
+                    }
+                }
+                Some(Message::TakeTrace { token }) => {
+                    let options = self.options.attachments.as_ref();
+                    let answer = options.map_or(TraceAnswer::NoRecorder, |options| options.requests.ask());
+                    Message::TraceAnswer { token, answer }.push(&mut answers);
+                }
                 _ => {}
             }
         }
+        pipe.outbox.append(&mut answers);
         Ok(())
     }
 }

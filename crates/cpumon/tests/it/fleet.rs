@@ -144,6 +144,7 @@ impl Device {
             boot: self.info.boot.0,
             clocks: || (wall_now_ns(), wall_now_ns().unsigned_abs()),
             ask: Vec::new(),
+            attachments: None,
         };
         self.waits = Some(Waits::OnItsWay(Uplink::start(options, spool).unwrap()));
     }

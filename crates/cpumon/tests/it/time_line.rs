@@ -174,6 +174,7 @@ fn over_tls_what_waited_is_in_its_time_and_comes_again_to_the_same_place() {
             boot,
             clocks: in_2003,
             ask: Vec::new(),
+            attachments: None,
         };
         let uplink = Uplink::start(options, Box::new(RamBacklog::new([turn + 1; 16], 8 << 20))).unwrap();
         for (at, (frames, wall_ns)) in snapshots.iter().enumerate() {

@@ -288,6 +288,13 @@ fn the_agent_writes_the_last_seconds_when_a_rule_is_met_and_when_it_is_asked() {
     assert_eq!(agent.wait().unwrap().code(), Some(0));
     let mut files: Vec<_> = flights.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
+    let (reasons, files): (Vec<_>, Vec<_>) =
+        files.into_iter().partition(|path| path.extension().is_some_and(|end| end == "why"));
+    let reasons: Vec<_> = reasons.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
+    assert!(
+        reasons[0].ends_with("\nprogram:sh>5%/400ms\n") && reasons[1].ends_with("\nSIGUSR1\n"),
+        "{reasons:?}"
+    );
     assert_eq!(files.len(), 2, "{by_rule} {by_signal}");
     for file in &files {
         check_ledger(file);

@@ -27,6 +27,10 @@ pub struct UplinkStatus {
     pub written_bytes: u64,
     /// The past is being sent beside the present.
     pub is_backfilling: bool,
+    /// Files that a receiver has stored ([`attachments`](crate::attachments)).
+    pub attachments_stored: u64,
+    /// Files that a receiver refused.
+    pub attachments_refused: u64,
     /// Searches of the subnet for a receiver that did not answer where it should be.
     pub searches: u64,
     /// Answers to them that no well-behaved receiver sends.

@@ -171,6 +171,7 @@ pub(super) fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklo
         boot: [9; 16],
         clocks: in_2003,
         ask: Vec::new(),
+        attachments: None,
     };
     Uplink::start(options, Box::new(backlog)).unwrap()
 }
@@ -301,6 +302,7 @@ fn the_next_receiver_of_the_list_takes_over() {
         boot: [9; 16],
         clocks: in_2003,
         ask: Vec::new(),
+        attachments: None,
     };
     let uplink = Uplink::start(options, Box::new(ram())).unwrap();
     append(&uplink, 3);

@@ -1,0 +1,235 @@
+//! [`Attachments`]: the directory of files that a device sends beside its snapshots. It is the queue itself: a file is there from when it is
+//! complete until a receiver has stored it, so nothing else must survive a restart.
+//!
+//! Beside `NAME.trace` is `NAME.why`: when what the file shows happened, ns since the UNIX epoch, and why it was written, a line each.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use cpumon_wire::connection::TraceAnswer;
+
+/// In front of the names of files that are sent: others in the directory are left alone.
+pub const PREFIX: &str = "flight-";
+/// At the end of these names.
+pub const SUFFIX: &str = ".trace";
+/// In place of [`SUFFIX`], of the file that says why.
+const WHY_SUFFIX: &str = ".why";
+/// Behind [`SUFFIX`], of a file that is being written.
+const PART: &str = ".part";
+/// Bytes of such a file that are read.
+const WHY_BYTES: u64 = 1024;
+
+/// Whether a name is one of a file to send.
+#[must_use]
+pub fn is_attachment(name: &str) -> bool {
+    name.starts_with(PREFIX) && name.ends_with(SUFFIX)
+}
+
+/// The name under which the file is written before it is complete.
+#[must_use]
+pub fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(PART);
+    name.into()
+}
+
+/// What a file is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Why {
+    /// When it happened, ns since the UNIX epoch.
+    pub wall_ns: i64,
+    /// Why the file was written.
+    pub reason: String,
+}
+
+/// Ends the writing of a file: what was written to [`part_of`] it gets its name, with its reason beside it.
+///
+/// # Errors
+/// The disk does not take it.
+pub fn complete(path: &Path, why: &Why) -> io::Result<()> {
+    let text = format!("{}\n{}\n", why.wall_ns, why.reason.replace(['\n', '\r'], " "));
+    // It may have the name of a program, which is the owner's only.
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path.with_extension(&WHY_SUFFIX[1..]))?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    // The reason first: the name says that both are there.
+    File::open(part_of(path))?.sync_all()?;
+    fs::rename(part_of(path), path)
+}
+
+/// Deletes a file and what is beside it.
+///
+/// # Errors
+/// It is there and cannot be deleted.
+pub fn remove(path: &Path) -> io::Result<()> {
+    for path in [path, &path.with_extension(&WHY_SUFFIX[1..])] {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Deletes what a process left that was killed while it wrote.
+///
+/// # Errors
+/// The directory cannot be read or written.
+pub fn remove_parts(dir: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let is_part = name.strip_suffix(PART).is_some_and(is_attachment);
+        let is_alone = name.starts_with(PREFIX)
+            && name.ends_with(WHY_SUFFIX)
+            && !path.with_extension(&SUFFIX[1..]).exists();
+        if is_part || is_alone {
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+/// The files of a directory that wait for a receiver.
+#[derive(Debug)]
+pub(crate) struct Attachments {
+    dir: PathBuf,
+    /// Those that a receiver refused; after a restart they are offered again.
+    refused: HashSet<PathBuf>,
+}
+
+impl Attachments {
+    pub(crate) fn new(dir: PathBuf) -> Self {
+        Self { dir, refused: HashSet::new() }
+    }
+
+    /// The oldest that waits.
+    pub(crate) fn next(&self) -> Option<PathBuf> {
+        let names =
+            fs::read_dir(&self.dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let paths = names.filter(|name| is_attachment(name)).map(|name| self.dir.join(name));
+        // Names begin with the time.
+        paths.filter(|path| !self.refused.contains(path)).min()
+    }
+
+    pub(crate) fn refuse(&mut self, path: PathBuf) {
+        // Of files that are gone nothing needs to be known.
+        self.refused.retain(|path| path.exists());
+        self.refused.insert(path);
+    }
+
+    /// What a file is about; without a reason for a file that has none.
+    pub(crate) fn why(path: &Path) -> Why {
+        let mut text = String::new();
+        let read = File::open(path.with_extension(&WHY_SUFFIX[1..]))
+            .and_then(|file| file.take(WHY_BYTES).read_to_string(&mut text));
+        let (wall_ns, reason) = text.split_once('\n').unwrap_or_default();
+        let reason = reason.trim_end().to_owned();
+        if read.is_err() { Why::default() } else { Why { wall_ns: wall_ns.parse().unwrap_or(0), reason } }
+    }
+}
+
+/// What the thread that writes files and the one that sends them share.
+#[derive(Debug)]
+pub struct TraceRequests {
+    /// Time from one file by request to the next.
+    pause: Duration,
+    state: Mutex<RequestState>,
+    is_new: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct RequestState {
+    asked: Option<Instant>,
+    is_wanted: bool,
+}
+
+impl TraceRequests {
+    /// A receiver may ask for a file once in `pause`.
+    #[must_use]
+    pub fn new(pause: Duration) -> Self {
+        Self { pause, state: Mutex::default(), is_new: AtomicBool::new(false) }
+    }
+
+    /// A receiver asks for a file.
+    pub fn ask(&self) -> TraceAnswer {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if state.asked.is_some_and(|asked| asked.elapsed() < self.pause) {
+            return TraceAnswer::TooSoon;
+        }
+        *state = RequestState { asked: Some(Instant::now()), is_wanted: true };
+        TraceAnswer::Writing
+    }
+
+    /// Whether one was asked for since the last call.
+    pub fn take(&self) -> bool {
+        std::mem::take(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner).is_wanted)
+    }
+
+    /// A file is complete.
+    pub fn notify_new(&self) {
+        self.is_new.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn take_new(&self) -> bool {
+        self.is_new.swap(false, Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_wait_in_the_order_of_their_names_until_they_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["flight-2.trace", "flight-1.trace", "mine.trace", "flight-0.trace.part"] {
+            fs::write(dir.path().join(name), name).unwrap();
+        }
+        let mut queue = Attachments::new(dir.path().to_owned());
+        let first = dir.path().join("flight-1.trace");
+        assert_eq!(queue.next(), Some(first.clone()));
+        assert_eq!(Attachments::why(&first), Why::default());
+        queue.refuse(first.clone());
+        assert_eq!(queue.next(), Some(dir.path().join("flight-2.trace")));
+        assert_eq!(
+            Attachments::new(dir.path().to_owned()).next(),
+            Some(first),
+            "asked again after a restart"
+        );
+        let third = dir.path().join("flight-3.trace");
+        fs::write(part_of(&third), "3").unwrap();
+        let why = Why { wall_ns: -7, reason: "program:a\nb>5%".to_owned() };
+        complete(&third, &why).unwrap();
+        assert_eq!(Attachments::why(&third), Why { reason: "program:a b>5%".to_owned(), ..why });
+        remove(&third).unwrap();
+        remove(&third).unwrap();
+        fs::write(dir.path().join("flight-9.why"), "").unwrap();
+        remove_parts(dir.path()).unwrap();
+        let mut left: Vec<_> =
+            fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["flight-1.trace", "flight-2.trace", "mine.trace"]);
+    }
+
+    #[test]
+    fn requests_come_one_in_a_pause() {
+        let requests = TraceRequests::new(Duration::from_hours(1));
+        assert!(!requests.take());
+        assert_eq!([requests.ask(), requests.ask()], [TraceAnswer::Writing, TraceAnswer::TooSoon]);
+        assert_eq!([requests.take(), requests.take()], [true, false]);
+        requests.notify_new();
+        assert_eq!([requests.take_new(), requests.take_new()], [true, false]);
+    }
+}
