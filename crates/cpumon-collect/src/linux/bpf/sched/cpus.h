@@ -5,7 +5,7 @@
 // costs:    one array lookup and one clock comparison a switch; docs/probes.md.
 #pragma once
 
-#include "cut.h"
+#include "clock.h"
 
 enum {
 	MODE_RUN, // a thread
@@ -76,9 +76,7 @@ struct cpu {
 	struct cpu_times now;
 	struct cpu_times cut; // as of the cut
 	struct cpu_times shown; // for user space, as of the cut
-	__u64 ahead_ns; // CLOCK_MONOTONIC less the run queue's clock
-	__u64 ahead_at_ns; // when that was measured
-	__u64 clock_read_ns; // when both were last compared
+	struct run_clock clock;
 	__u64 unknown_wakeups; // switches to a thread of which it is not known when it was woken
 	__u64 waited_ns; // waits in this CPU's queue that ended here
 	__u64 padding[7];
@@ -104,15 +102,6 @@ struct {
 static __always_inline struct cpu *cpu_at(__u32 number)
 {
 	return bpf_map_lookup_elem(&cpus, &number);
-}
-
-// The run queue of the CPU that `task` runs on. Without group scheduling the kernel keeps no way to it that BPF could go
-// everywhere: then steal is inside the run time, the queue's longest is not known, and wakeups are watched (OWN_WAKEUPS).
-static __always_inline struct rq *rq_of(struct task_struct *task)
-{
-	if (bpf_core_field_exists(task->se.cfs_rq->rq))
-		return task->se.cfs_rq->rq;
-	return NULL;
 }
 
 // What the hypervisor took so far. The first is brought up to date at each update of the run queue's clock, the second at
@@ -264,42 +253,6 @@ static __always_inline __u8 base_of(__u32 tid, const struct rq *rq)
 	if (tid)
 		return MODE_RUN;
 	return rq && rq->nr_iowait.counter > 0 ? MODE_IOWAIT : MODE_IDLE;
-}
-
-// How far CLOCK_MONOTONIC is ahead of the run queue's clock. That one is as old as the queue's last update, mostly some 200 ns;
-// after a wakeup that pushes the current thread off, it is as old as that. So the least counts, which may grow by 1/2048 of the
-// time gone by (clocks are slewed by 1/2000 at most) or by more than any stand.
-static __always_inline void compare_clocks(struct cpu *cpu, const struct rq *rq, __u64 now)
-{
-	__u64 ahead = now - rq->clock;
-	__s64 grown = ahead - cpu->ahead_ns - (since(now, cpu->ahead_at_ns) >> 11);
-
-	if (grown > 0 && grown < 1000000000 && cpu->ahead_at_ns)
-		return;
-	cpu->ahead_ns = ahead;
-	cpu->ahead_at_ns = now;
-}
-
-#define CLOCK_READ_EVERY_NS 1000000
-
-// When this switch happens. Reading the clock is the dearest part of a switch, and where a thread goes to sleep the scheduler has
-// just read it for the run queue: then that counts, and both are compared again after a millisecond. Where the current
-// thread was pushed off, or is the idle one, the run queue's clock may stand since the wakeup.
-static __always_inline __u64 switch_time(struct cpu *cpu, const struct rq *rq, bool prev_sleeps)
-{
-	__u64 now;
-
-	if (rq && prev_sleeps) {
-		now = rq->clock + cpu->ahead_ns;
-		if (now - cpu->clock_read_ns < CLOCK_READ_EVERY_NS)
-			return now;
-	}
-	now = bpf_ktime_get_ns();
-	if (rq) {
-		compare_clocks(cpu, rq, now);
-		cpu->clock_read_ns = now;
-	}
-	return now;
 }
 
 // A switch. Returns what of the slice that ends is the previous thread's. `came_ns`: 0, or when it came, if that was missed.

@@ -30,7 +30,7 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 		thread = thread_of(prev);
 		if (!cpu)
 			return 0;
-		now = switch_time(cpu, rq, sleeps);
+		now = switch_time(&cpu->clock, rq, sleeps);
 		cut = control.cut_ns;
 		// Two kinds of memory: the compiler must not make one load of both.
 		asm volatile("" : "+r"(next_tid));

@@ -61,7 +61,7 @@ static __always_inline bool read_thread(struct thread *thread, struct task_struc
 
 			__builtin_memcpy(into, &thread->now, sizeof(*into));
 			if (into->state == STATE_BLOCKED && cpu)
-				into->ready_ns = ready_in_pass(thread, task, cpu->ahead_ns);
+				into->ready_ns = ready_in_pass(thread, task, cpu->clock.ahead_ns);
 			// A task on its way to another queue is in neither.
 			is_between |= task->on_rq == TASK_ON_RQ_MIGRATING;
 			if (into->state == STATE_BLOCKED && into->ready_ns && !is_between) {

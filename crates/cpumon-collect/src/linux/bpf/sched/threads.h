@@ -223,7 +223,7 @@ static __always_inline void switch_in(struct thread *thread, struct task_struct 
 	times = &thread->now;
 	begin_change(&thread->changes);
 	if (times->state == STATE_BLOCKED) {
-		times->ready_ns = woken_at(thread, task, here->ahead_ns);
+		times->ready_ns = woken_at(thread, task, here->clock.ahead_ns);
 		here->unknown_wakeups += thread->stamped_ns == times->at_ns;
 	}
 	keep_cut(thread, now, cut);
