@@ -15,8 +15,8 @@ pub trait TraceSink {
 /// Options of a [`TraceRecorder`](crate::TraceRecorder).
 #[derive(Copy, Clone, Debug)]
 pub struct TraceRecorderOptions {
-    /// Memory in the kernel for events that have not been read yet, bytes a CPU. Rounded to a power of two, and less where
-    /// that would come to more than 512 MiB on all CPUs. An event takes 32 bytes.
+    /// Memory in the kernel for what has not been read yet, bytes a CPU. Rounded to a power of two, and less where that would come
+    /// to more than 512 MiB on all CPUs. Three quarters are for events of 24 bytes each, the rest is for the names of tasks.
     pub buffer_bytes: u32,
     /// Interrupts as well: an event for each.
     pub has_interrupts: bool,

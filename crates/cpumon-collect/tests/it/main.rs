@@ -18,6 +18,7 @@ mod hidden;
 mod mass;
 mod perf;
 mod real;
+mod recorder;
 mod rest;
 mod sched;
 mod stamped;

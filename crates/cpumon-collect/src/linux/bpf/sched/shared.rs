@@ -33,7 +33,8 @@ impl<T: Plain> Shared<T> {
         Self::map_first(&programs.map(name)?, name, can_write, usize::MAX)
     }
 
-    /// Maps the first `count` entries of `map`, or all if it has fewer: what is mapped counts as memory of this process.
+    /// Maps the first `count` entries of `map`, or all if it has fewer: what is mapped counts as memory of this process. A value of the
+    /// map can be several entries.
     pub(crate) fn map_first(
         map: &impl MapCore,
         name: &'static str,
@@ -44,11 +45,14 @@ impl<T: Plain> Shared<T> {
             reason: format!("cannot map `{name}` of the probe: {why}"),
         };
         let value_bytes = map.value_size() as usize;
-        let count = count.min(map.max_entries() as usize);
         // The kernel rounds array entries up to 8 bytes: only then is the map an array of `T`.
-        if value_bytes != size_of::<T>() || !size_of::<T>().is_multiple_of(8) {
+        if value_bytes == 0
+            || !value_bytes.is_multiple_of(size_of::<T>())
+            || !size_of::<T>().is_multiple_of(8)
+        {
             return Err(refused("its value has another size"));
         }
+        let count = count.min(map.max_entries() as usize * (value_bytes / size_of::<T>()));
         let bytes = (count * size_of::<T>()).next_multiple_of(rustix::param::page_size());
         let access = if can_write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         #[expect(unsafe_code, reason = "mmap")]
@@ -104,6 +108,20 @@ impl<T: Plain> Shared<T> {
         unsafe {
             AtomicU64::from_ptr(self.first.as_ptr().cast())
         }
+    }
+}
+
+impl<T> Shared<T> {
+    /// The 8 bytes at `offset` of an entry, for what both sides touch at the same time.
+    pub(crate) fn atomic(&self, at: usize, offset: usize) -> Option<&AtomicU64> {
+        let is_inside = at < self.count && offset.is_multiple_of(8) && offset < size_of::<T>();
+        is_inside.then(|| {
+            #[expect(unsafe_code, reason = "memory that the kernel writes to")]
+            // SAFETY: inside the mapping, aligned to 8; mapped writable, or only loaded from.
+            unsafe {
+                AtomicU64::from_ptr(self.first.as_ptr().add(at).byte_add(offset).cast())
+            }
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! Records every context switch, wakeup and migration: loads trace.bpf.c, gives it ring buffers, and empties them.
 
 mod records;
+mod slots;
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd};
@@ -14,7 +15,8 @@ use libbpf_rs::{
 
 use cpumon_model::{SchedEvent, SchedEventKind};
 
-use self::records::{LossEntry, Record, parse};
+use self::records::{CpuState, Entry, entry};
+use self::slots::Slots;
 use super::load::{self, Embedded};
 use super::records::read_plain;
 use super::sched::{casts_of, possible_cpus, vectors_in};
@@ -28,8 +30,10 @@ const PROBE: &str = "trace";
 const MAX_RINGS: u32 = 64;
 /// All ring buffers together, bytes.
 const MAX_ALL_BYTES: u32 = 1 << 29;
-/// The kernel's smallest, a page of the largest kind.
-const MIN_RING_BYTES: u32 = 1 << 16;
+/// Of each: slots.h leaves 1,024 slots free, and the kernel's smallest ring buffer is a page of the largest kind.
+const MIN_RING_BYTES: u32 = 1 << 18;
+/// An event.
+const SLOT_BYTES: u32 = 24;
 
 /// Programs for interrupts, besides those of vectors.h.
 const INTERRUPTS: [&str; 4] = ["on_irq_entry", "on_irq_exit", "on_softirq_entry", "on_softirq_exit"];
@@ -42,11 +46,20 @@ struct Target {
     malformed: u64,
 }
 
+/// What each ring has of the memory: three quarters for events, a quarter for who the tasks are.
+#[derive(Copy, Clone, PartialEq, Eq, Debug)]
+struct RingSizes {
+    count: u32,
+    slots: u32,
+    entry_bytes: u32,
+}
+
 /// A recording under way.
 pub(crate) struct Recorder {
+    slots: Slots,
     buffer: RingBuffer<'static>,
     target: Rc<RefCell<Target>>,
-    ring_bytes: u32,
+    sizes: RingSizes,
     cpus: u32,
     links: Vec<Link>,
     object: Object,
@@ -60,12 +73,12 @@ impl Recorder {
     ) -> Result<Self, CollectError> {
         load::check_kernel()?;
         let cpus = possible_cpus();
-        let rings = cpus.min(MAX_RINGS);
-        let ring_bytes = ring_bytes(options.buffer_bytes, rings);
+        let sizes = ring_sizes(options.buffer_bytes, cpus.min(MAX_RINGS));
         // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.
-        let load = |on_switch| load_with(on_switch, options.has_interrupts, cpus, rings);
+        let load = |on_switch| load_with(on_switch, options.has_interrupts, cpus, sizes);
         let object = load("on_switch_4").or_else(|refused| load("on_switch_3").map_err(|_| refused))?;
-        let handles = make_rings(&object, rings, ring_bytes)?;
+        let slots = Slots::map(&map_of(&object, "ring_states")?, &map_of(&object, "events")?, sizes.slots)?;
+        let handles = make_rings(&object, sizes)?;
         let target = Rc::new(RefCell::new(Target { sink, bytes: vec![0; handles.len()], malformed: 0 }));
         let buffer =
             open_rings(&handles, &target).map_err(|error| refused("map the ring buffers of", &error))?;
@@ -73,18 +86,23 @@ impl Recorder {
         for program in object.progs_mut().filter(|program| program.autoload()) {
             links.push(program.attach().map_err(|error| refused("attach", &error))?);
         }
-        Ok(Self { buffer, target, ring_bytes, cpus, links, object })
+        Ok(Self { slots, buffer, target, sizes, cpus, links, object })
     }
 
     /// Hands everything recorded so far to the sink. Returns how full the fullest ring buffer was, 0 to 1.
     pub(crate) fn drain(&mut self) -> Result<f64, CollectError> {
+        let fullest = self.slots.begin();
         self.target.borrow_mut().bytes.fill(0);
+        // Who the tasks are, before their events.
         self.buffer.consume().map_err(|error| CollectError::Bpf {
             operation: "read the ring buffers of `trace`",
             error: std::io::Error::other(error),
         })?;
-        let most = self.target.borrow().bytes.iter().copied().max().unwrap_or(0);
-        Ok(most as f64 / f64::from(self.ring_bytes))
+        let Target { sink, bytes, malformed } = &mut *self.target.borrow_mut();
+        let mut sink = sink.borrow_mut();
+        *malformed += self.slots.take(&mut |event| sink.event(event));
+        let most = bytes.iter().copied().max().unwrap_or(0);
+        Ok(fullest.max(most as f64 / f64::from(self.sizes.entry_bytes)))
     }
 
     /// Ends the recording: detaches the programs, empties the ring buffers, and marks what was lost last.
@@ -92,17 +110,21 @@ impl Recorder {
         self.links.clear();
         self.drain()?;
         for cpu in 0..self.cpus {
-            let Some(loss) = self.loss(cpu).filter(|loss| loss.count > 0) else { continue };
-            let kind = SchedEventKind::Lost { count: loss.count, until_ns: loss.last_ns };
+            let Some(state) = self.state(cpu).filter(|state| state.lost > 0) else { continue };
+            let kind = SchedEventKind::Lost { count: state.lost, until_ns: state.last_lost_ns };
             let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
-            self.target.borrow().sink.borrow_mut().event(SchedEvent { at_ns: loss.first_ns, cpu, kind });
+            self.target.borrow().sink.borrow_mut().event(SchedEvent {
+                at_ns: state.first_lost_ns,
+                cpu,
+                kind,
+            });
         }
         Ok(())
     }
 
     /// Records that did not fit, since the recording began.
     pub(crate) fn lost(&self) -> u64 {
-        (0..self.cpus).filter_map(|cpu| self.loss(cpu)).map(|loss| loss.total).sum()
+        (0..self.cpus).filter_map(|cpu| self.state(cpu)).map(|state| state.total_lost).sum()
     }
 
     /// Records that could not be read. Always 0, unless loader and program do not belong together.
@@ -110,8 +132,8 @@ impl Recorder {
         self.target.borrow().malformed
     }
 
-    fn loss(&self, cpu: u32) -> Option<LossEntry> {
-        let map = self.object.maps().find(|map| map.name() == "losses")?;
+    fn state(&self, cpu: u32) -> Option<CpuState> {
+        let map = self.object.maps().find(|map| map.name() == "cpu_states")?;
         read_plain(&map.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).ok()??)
     }
 }
@@ -120,14 +142,27 @@ fn refused(step: &str, error: &libbpf_rs::Error) -> CollectError {
     load::refused(PROBE, step, error)
 }
 
-fn ring_bytes(wanted: u32, rings: u32) -> u32 {
-    let most = (MAX_ALL_BYTES / rings.max(1)).max(MIN_RING_BYTES);
-    let bytes = wanted.clamp(MIN_RING_BYTES, most);
-    // The kernel takes powers of two only.
-    bytes.checked_next_power_of_two().filter(|&bytes| bytes <= most).unwrap_or(1 << most.ilog2())
+fn map_of(object: &Object, name: &str) -> Result<MapHandle, CollectError> {
+    let map = object.maps().find(|map| map.name() == name).ok_or_else(|| CollectError::BpfUnavailable {
+        reason: format!("the probe `{PROBE}` holds no map `{name}`"),
+    })?;
+    MapHandle::try_from(&map).map_err(|error| refused("open the maps of", &error))
 }
 
-fn load_with(on_switch: &str, has_interrupts: bool, cpus: u32, rings: u32) -> Result<Object, CollectError> {
+fn ring_sizes(wanted_bytes: u32, count: u32) -> RingSizes {
+    let most = (MAX_ALL_BYTES / count.max(1)).max(MIN_RING_BYTES);
+    let bytes = wanted_bytes.clamp(MIN_RING_BYTES, most);
+    // The kernel takes powers of two only.
+    let bytes = bytes.checked_next_power_of_two().filter(|&bytes| bytes <= most).unwrap_or(1 << most.ilog2());
+    RingSizes { count, slots: bytes / 4 * 3 / SLOT_BYTES, entry_bytes: bytes / 4 }
+}
+
+fn load_with(
+    on_switch: &str,
+    has_interrupts: bool,
+    cpus: u32,
+    sizes: RingSizes,
+) -> Result<Object, CollectError> {
     let mut object = load::open(PROBE, &OBJECT.0)?;
     let btf = Btf::from_vmlinux().map_err(|error| refused("read the kernel's types for", &error))?;
     let vectors = if has_interrupts { vectors_in(&btf) } else { Vec::new() };
@@ -140,46 +175,57 @@ fn load_with(on_switch: &str, has_interrupts: bool, cpus: u32, rings: u32) -> Re
             || vectors.iter().any(|vector| vector == name);
         program.set_autoload(is_wanted);
     }
-    set_up(&mut object, casts_of(&btf), cpus, rings).map_err(|error| refused("size the maps of", &error))?;
+    set_up(&mut object, casts_of(&btf), cpus, sizes).map_err(|error| refused("size the maps of", &error))?;
     load::load(PROBE, object)
 }
 
-fn set_up(object: &mut OpenObject, constant: u32, cpus: u32, rings: u32) -> Result<(), libbpf_rs::Error> {
+fn set_up(
+    object: &mut OpenObject,
+    constant: u32,
+    cpus: u32,
+    sizes: RingSizes,
+) -> Result<(), libbpf_rs::Error> {
+    let RingSizes { count, slots, .. } = sizes;
     for mut map in object.maps_mut() {
-        let value = match map.name().to_str() {
-            Some("rings") => {
-                map.set_max_entries(rings)?;
+        let values: &[u32] = match map.name().to_str() {
+            Some("rings" | "ring_states") => {
+                map.set_max_entries(count)?;
                 continue;
             }
-            Some("losses" | "interrupts") => {
+            Some("events") => {
+                map.set_max_entries(count)?;
+                map.set_value_size(slots * SLOT_BYTES)?;
+                continue;
+            }
+            Some("cpu_states" | "interrupts") => {
                 map.set_max_entries(cpus)?;
                 continue;
             }
-            Some(".rodata.rings") => rings,
-            Some("trace.rodata") => constant,
+            Some(".rodata.rings") => &[count, slots],
+            Some("trace.rodata") => &[constant],
             _ => continue,
         };
-        if let Some(start) = map.initial_value_mut().and_then(|bytes| bytes.first_chunk_mut()) {
-            *start = value.to_ne_bytes();
+        let Some(bytes) = map.initial_value_mut() else { continue };
+        for (place, value) in bytes.chunks_exact_mut(size_of::<u32>()).zip(values) {
+            place.copy_from_slice(&value.to_ne_bytes());
         }
     }
     Ok(())
 }
 
-fn make_rings(object: &Object, rings: u32, ring_bytes: u32) -> Result<Vec<MapHandle>, CollectError> {
-    let outer = object.maps().find(|map| map.name() == "rings").ok_or_else(|| {
-        CollectError::BpfUnavailable { reason: format!("the probe `{PROBE}` holds no map `rings`") }
-    })?;
+fn make_rings(object: &Object, sizes: RingSizes) -> Result<Vec<MapHandle>, CollectError> {
+    let outer = map_of(object, "rings")?;
     let options = libbpf_sys::bpf_map_create_opts {
         sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
         ..Default::default()
     };
     let make = |number: u32| {
-        let ring = MapHandle::create(MapType::RingBuf, Some("trace_ring"), 0, 0, ring_bytes, &options)?;
+        let ring =
+            MapHandle::create(MapType::RingBuf, Some("trace_ring"), 0, 0, sizes.entry_bytes, &options)?;
         outer.update(&number.to_ne_bytes(), &ring.as_fd().as_raw_fd().to_ne_bytes(), MapFlags::ANY)?;
         Ok(ring)
     };
-    (0..rings)
+    (0..sizes.count)
         .map(make)
         .collect::<Result<_, _>>()
         .map_err(|error| refused("make the ring buffers of", &error))
@@ -208,10 +254,9 @@ impl Target {
         if let Some(read) = self.bytes.get_mut(ring) {
             *read += RING_HEADER_BYTES + (bytes.len() as u64).next_multiple_of(RING_HEADER_BYTES);
         }
-        match parse(bytes) {
-            Some(Record::Event(event)) => self.sink.borrow_mut().event(event),
-            Some(Record::Group(group)) => self.sink.borrow_mut().group(&group),
-            Some(Record::Identity(identity)) => self.sink.borrow_mut().identity(&identity),
+        match entry(bytes) {
+            Some(Entry::Group(group)) => self.sink.borrow_mut().group(&group),
+            Some(Entry::Identity(identity)) => self.sink.borrow_mut().identity(&identity),
             None => self.malformed += 1,
         }
     }
@@ -222,11 +267,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ring_buffers_are_powers_of_two_within_a_bound() {
-        assert_eq!(ring_bytes(8 << 20, 2), 8 << 20);
-        assert_eq!(ring_bytes(5 << 20, 2), 8 << 20);
-        assert_eq!(ring_bytes(0, 2), MIN_RING_BYTES);
-        assert_eq!(ring_bytes(u32::MAX, 64), 8 << 20);
-        assert_eq!(ring_bytes(u32::MAX, 3), 1 << 27, "a third of the bound is no power of two");
+    fn rings_are_powers_of_two_within_a_bound() {
+        let bytes = |wanted, count| ring_sizes(wanted, count).entry_bytes * 4;
+        assert_eq!(ring_sizes(8 << 20, 2), RingSizes { count: 2, slots: 1 << 18, entry_bytes: 2 << 20 });
+        assert_eq!(bytes(5 << 20, 2), 8 << 20);
+        assert_eq!(bytes(0, 2), MIN_RING_BYTES);
+        assert_eq!(bytes(u32::MAX, 64), 8 << 20);
+        assert_eq!(bytes(u32::MAX, 3), 1 << 27, "a third of the bound is no power of two");
+        assert_eq!(ring_sizes(0, 1).slots, 8192);
     }
 }

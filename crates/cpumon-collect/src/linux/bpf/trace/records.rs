@@ -35,29 +35,21 @@ const GROUP_NAME_BYTES: usize = 256;
 /// `struct event_record`.
 #[derive(Copy, Clone)]
 #[repr(C)]
-struct EventRecord {
+pub(super) struct EventRecord {
     at_ns: u64,
     kind: u8,
     leaves: u8,
     cpu: u16,
     task: u32,
     other: u32,
-    value: u16,
-    reserved: u16,
+    value: u32,
 }
 
-/// `struct lost_record`.
-#[derive(Copy, Clone)]
-#[repr(C)]
-struct LostRecord {
-    at_ns: u64,
-    kind: u8,
-    leaves: u8,
-    cpu: u16,
-    task: u32,
-    until_ns: u64,
-    count: u64,
-}
+/// `ODD_ROUND`.
+const ODD_ROUND: u8 = 0x80;
+
+/// Where `kind` is, which is written last.
+pub(super) const KIND_AT: usize = offset_of!(EventRecord, kind);
 
 /// `struct task_entry`.
 #[derive(Copy, Clone)]
@@ -99,25 +91,43 @@ struct GroupEntry {
     name: [u8; GROUP_NAME_BYTES],
 }
 
-/// `struct loss`.
+/// `struct ring_state`.
 #[derive(Copy, Clone)]
 #[repr(C)]
-pub(super) struct LossEntry {
-    pub(super) count: u64,
-    pub(super) first_ns: u64,
-    pub(super) last_ns: u64,
+pub(super) struct RingState {
+    written: u64,
+    reserved: [u64; 7],
+    read: u64,
+    reserved_2: [u64; 7],
+}
+
+pub(super) const WRITTEN_AT: usize = offset_of!(RingState, written);
+pub(super) const READ_AT: usize = offset_of!(RingState, read);
+
+/// `struct cpu_state`.
+#[derive(Copy, Clone)]
+#[repr(C)]
+pub(super) struct CpuState {
+    running: u64,
+    running_tid: u32,
+    running_number: u32,
+    clock: [u64; 3],
+    pub(super) lost: u64,
+    reserved: [u64; 2],
+    pub(super) first_lost_ns: u64,
+    pub(super) last_lost_ns: u64,
     /// Since the recording began.
-    pub(super) total: u64,
-    reserved: [u64; 4],
+    pub(super) total_lost: u64,
+    reserved_2: [u64; 5],
 }
 
 const _: () = {
     assert!(size_of::<EventRecord>() == 24 && offset_of!(EventRecord, other) == 16);
-    assert!(size_of::<LostRecord>() == 32 && offset_of!(LostRecord, until_ns) == 16);
+    assert!(KIND_AT == 8 && size_of::<RingState>() == 128 && READ_AT == 64);
     assert!(size_of::<TaskEntry>() == 80 && offset_of!(TaskEntry, comm) == 40);
     assert!(size_of::<ProgramEntry>() == 144 && offset_of!(ProgramEntry, program) == 80);
     assert!(size_of::<GroupEntry>() == 288 && offset_of!(GroupEntry, name) == 32);
-    assert!(size_of::<LossEntry>() == 64);
+    assert!(size_of::<CpuState>() == 128 && offset_of!(CpuState, first_lost_ns) == 64);
 };
 
 /// Marks the types above.
@@ -130,60 +140,69 @@ macro_rules! plain {
         )+
     };
 }
-plain!(EventRecord, LostRecord, TaskEntry, ProgramEntry, GroupEntry, LossEntry);
+plain!(EventRecord, RingState, TaskEntry, ProgramEntry, GroupEntry, CpuState);
 
-/// A record.
-pub(super) enum Record {
-    Event(SchedEvent),
+/// Who a task is, or how a group is called.
+pub(super) enum Entry {
     Identity(TraceIdentity),
     Group(TraceGroup),
 }
 
-/// Reads a record; `None` if it is none.
-pub(super) fn parse(bytes: &[u8]) -> Option<Record> {
-    match *bytes.get(offset_of!(EventRecord, kind))? {
-        LOST => read_plain::<LostRecord>(bytes).map(|lost| {
-            let kind = SchedEventKind::Lost { count: lost.count, until_ns: lost.until_ns };
-            Record::Event(SchedEvent { at_ns: lost.at_ns, cpu: lost.cpu, kind })
-        }),
+/// Reads a record of a ring buffer; `None` if it is none.
+pub(super) fn entry(bytes: &[u8]) -> Option<Entry> {
+    match *bytes.get(offset_of!(TaskEntry, kind))? {
         TASK => {
             let entry: TaskEntry = read_plain(bytes)?;
-            Some(Record::Identity(identity(&entry, &entry.process_comm)))
+            Some(Entry::Identity(identity(&entry, &entry.process_comm)))
         }
         PROGRAM => {
             let entry: ProgramEntry = read_plain(bytes)?;
-            Some(Record::Identity(identity(&entry.task, &entry.program)))
+            Some(Entry::Identity(identity(&entry.task, &entry.program)))
         }
         GROUP => {
             let entry: GroupEntry = read_plain(bytes)?;
-            Some(Record::Group(TraceGroup {
+            Some(Entry::Group(TraceGroup {
                 group: entry.group,
                 parent: entry.parent,
                 name: until_nul(&entry.name).into(),
             }))
         }
-        _ => event(&read_plain(bytes)?).map(Record::Event),
+        _ => None,
     }
 }
 
-fn event(record: &EventRecord) -> Option<SchedEvent> {
+/// Whether a slot was written in this round through its ring.
+pub(super) fn is_written(slot: &[u8], is_odd_round: bool) -> bool {
+    slot.get(KIND_AT).is_some_and(|kind| kind & !ODD_ROUND != 0 && (kind & ODD_ROUND != 0) == is_odd_round)
+}
+
+/// Reads a slot; `None` if it has no event.
+pub(super) fn event(slot: &[u8]) -> Option<SchedEvent> {
+    let record: EventRecord = read_plain(slot)?;
     let (task, other) = (TraceTask(record.task), TraceTask(record.other));
-    let kind = match record.kind {
+    // The upper half is of a loss only.
+    let value = u16::try_from(record.value & 0xffff).unwrap_or_default();
+    let kind = match record.kind & !ODD_ROUND {
         SWITCH => {
             let leaves = match record.leaves {
-                LEAVES_ASLEEP => Leaves::Asleep(reason_of(record.value)),
+                LEAVES_ASLEEP => Leaves::Asleep(reason_of(value)),
                 LEAVES_DEAD => Leaves::Dead,
                 _ => Leaves::Ready,
             };
             SchedEventKind::Switch { prev: task, next: other, leaves }
         }
-        WAKING => SchedEventKind::Waking { task, waker: other, cpu: record.value },
-        MIGRATE => SchedEventKind::Migrate { task, to_cpu: record.value },
+        WAKING => SchedEventKind::Waking { task, waker: other, cpu: value },
+        MIGRATE => SchedEventKind::Migrate { task, to_cpu: value },
         BORN => SchedEventKind::Born { task, parent: other },
         EXIT => SchedEventKind::Exit { task },
         INTERRUPT => {
             let of = if record.leaves == INTERRUPT_SOFT { Interrupt::Soft } else { Interrupt::Hard };
-            SchedEventKind::Interrupt { interrupt: of(record.value), ran_ns: record.task.into() }
+            SchedEventKind::Interrupt { interrupt: of(value), ran_ns: record.task.into() }
+        }
+        LOST => {
+            let span_ns = u64::from(record.value) << 32 | u64::from(record.other);
+            let until_ns = record.at_ns.saturating_add(span_ns);
+            SchedEventKind::Lost { count: record.task.into(), until_ns }
         }
         _ => return None,
     };
