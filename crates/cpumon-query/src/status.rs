@@ -26,6 +26,32 @@ pub struct Status {
     pub connections: Option<Connections>,
     /// The store.
     pub store: Store,
+    /// Traces beside the store; `None`: none are taken.
+    pub traces: Option<Traces>,
+}
+
+/// Traces that devices sent, beside the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Traces {
+    /// Files now.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// The limit of those (`--trace-bytes`).
+    pub max_bytes: u64,
+    /// Stored since the receiver started.
+    pub stored: u64,
+    /// Refused for good: too large, or no trace.
+    pub refused: u64,
+    /// Put off: too many, no space, or the disk or the store failed; the device offers them again.
+    pub postponed: u64,
+    /// Deleted: too old, or because others needed the space.
+    pub deleted: u64,
+    /// Failures of the disk or the store.
+    pub failed: u64,
+    /// The last of those.
+    pub error: String,
 }
 
 /// Counters over all senders since the receiver started.

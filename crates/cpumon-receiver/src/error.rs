@@ -51,7 +51,7 @@ pub enum ReceiverError {
     },
     /// The store cannot be opened.
     #[error("cannot open the store; choose another file with --store")]
-    Store(#[source] StoreError),
+    Store(#[from] StoreError),
     /// The store ended with intervals that it could not write.
     #[error("the last intervals could not be stored: {0}")]
     NotStored(String),

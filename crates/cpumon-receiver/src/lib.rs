@@ -28,6 +28,7 @@ mod sources;
 pub mod status;
 mod storing;
 pub mod tls;
+mod traces;
 
 pub use datagrams::KeyPlan;
 pub use demux::{
@@ -36,3 +37,4 @@ pub use demux::{
 };
 pub use error::{AnyError, ReceiverError};
 pub use receiver::{Frontend, Plan, Receiver, TlsPlan};
+pub use traces::{AskError, Requests, TraceLimits};

@@ -76,7 +76,7 @@ impl Kept {
     fn existing(&self) -> Vec<Owner> {
         let mut paths = self.directories();
         if let Some(store) = &self.store {
-            paths.extend(["", "-wal", "-shm", "-writer"].map(|ending| {
+            paths.extend(["", "-wal", "-shm", "-writer", ".traces"].map(|ending| {
                 let mut name = store.clone().into_os_string();
                 name.push(ending);
                 PathBuf::from(name)

@@ -25,6 +25,7 @@ use crate::measure;
 use crate::privileges::{self, Kept};
 use crate::status::State;
 use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
+use crate::traces::{Shelf, ShelfWork, TraceLimits};
 
 /// What a receiver does, every default applied.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct Plan {
     pub tls: Option<TlsPlan>,
     /// Answer devices that search for this receiver, and let them ask to be let in; needs TLS.
     pub discovery: bool,
+    /// Bytes of traces to keep beside the store; 0: none are taken.
+    pub trace_bytes: u64,
     /// How to measure this machine; `None`: do not.
     pub measure: Option<SamplerOptions>,
     /// Give up system calls, which holds for the whole process: not where it does anything else, such as drawing a screen.
@@ -163,6 +166,11 @@ impl Receiver {
         let local = info.as_ref().map(|info| info.host);
         let sinks =
             Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone()).with_names_of_tasks(&stored);
+        let (shelf, shelf_work) = open_shelf(plan)?.unzip();
+        if let Some(shelf) = &shelf {
+            state.put_traces(Arc::clone(shelf.counts()));
+        }
+        let sinks = sinks.with_shelf(shelf);
         let connections = match (&plan.tls, authority) {
             (Some(tls), Some(authority)) => {
                 let listener = ConnectionListener::bind(
@@ -190,6 +198,13 @@ impl Receiver {
             pulse: Pulse::default(),
             receives: false,
         };
+        if let Some(work) = shelf_work {
+            let stop = Arc::clone(&running.stop);
+            running.spawn("traces", move || {
+                work.run(&|| stop.load(Ordering::Relaxed));
+                Ok(())
+            })?;
+        }
         running.spawn_all(frontend.run, receiver, connections, &sinks)?;
         Ok((running, sinks))
     }
@@ -350,6 +365,13 @@ fn start_store(plan: &Plan) -> Result<Option<Arc<StoreHandle>>, ReceiverError> {
         StoreHandle::start(path, &StoreOptions { sync_each_commit, ..options.clone() })
     };
     Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))
+}
+
+/// The shelf of traces, if there is anything that sends some.
+fn open_shelf(plan: &Plan) -> Result<Option<(Shelf, ShelfWork)>, ReceiverError> {
+    let Some((path, options)) = plan.store.as_ref().filter(|_| plan.tls.is_some()) else { return Ok(None) };
+    let limits = TraceLimits { bytes: plan.trace_bytes, age: options.max_age };
+    Shelf::open(path, limits).map(Some)
 }
 
 impl Drop for Receiver {

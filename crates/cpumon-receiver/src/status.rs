@@ -8,6 +8,7 @@ use cpumon_query::status;
 use crate::clock;
 use crate::connection::ListenerInfo;
 use crate::storing::StoreHandle;
+use crate::traces::Counts;
 
 /// See the module.
 #[derive(Debug)]
@@ -17,19 +18,26 @@ pub struct State {
     http: SocketAddr,
     connections: OnceLock<ListenerInfo>,
     store: Option<Arc<StoreHandle>>,
+    traces: OnceLock<Arc<Counts>>,
     receiver: Mutex<status::Receiver>,
 }
 
 impl State {
     pub(crate) fn new(udp: Vec<SocketAddr>, http: SocketAddr, store: Option<Arc<StoreHandle>>) -> Self {
-        let (connections, receiver) = (OnceLock::new(), Mutex::default());
-        Self { started_wall_ns: clock::wall_ns(), udp, http, connections, store, receiver }
+        let (connections, traces, receiver) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        Self { started_wall_ns: clock::wall_ns(), udp, http, connections, store, traces, receiver }
     }
 
     /// There is a TLS listener.
     pub(crate) fn put_listener(&self, info: ListenerInfo) {
         // Set once, at the start.
         let _ = self.connections.set(info);
+    }
+
+    /// Traces are stored.
+    pub(crate) fn put_traces(&self, counts: Arc<Counts>) {
+        // Set once, at the start.
+        let _ = self.traces.set(counts);
     }
 
     /// The address of the TLS listener, if there is one.
@@ -62,6 +70,7 @@ impl State {
             http: self.http.to_string(),
             receiver: self.receiver.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             connections: self.connections.get().map(ListenerInfo::status),
+            traces: self.traces.get().map(|counts| counts.status()),
             store: self.store.as_ref().map_or_else(no_store, |store| store.status()),
         }
     }

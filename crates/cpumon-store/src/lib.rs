@@ -49,6 +49,7 @@ pub mod sql;
 mod sums;
 mod thread;
 mod time;
+mod traces;
 mod writer;
 
 #[cfg(feature = "bundled")]
@@ -66,4 +67,5 @@ pub use reader::{
 pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use thread::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use time::{TimeRange, wall_now_ns};
+pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
 pub use writer::{Put, ReportedGap, SourcePosition, Writer};

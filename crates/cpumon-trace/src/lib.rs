@@ -28,6 +28,7 @@ pub use analysis::report::{Report, Totals, TraceRange, analyse};
 pub use file::chunk::chunk_of;
 pub use file::header::{FileHeader, VERSION};
 pub use file::reader::{Ending, TraceReader};
+pub use file::summary::{TraceSummary, summarise};
 pub use file::window::{TraceWindow, WindowCopy, WindowLimits};
 pub use file::writer::{Compression, TraceWriter, WrittenCounts};
 pub use file::{ReadError, WriteError};

@@ -53,6 +53,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         store: (!args.no_store).then(|| (store, store_options(&args.retention))),
         tls: args.tls.map(|address| TlsPlan { address, state }),
         discovery: args.discovery,
+        trace_bytes: args.trace_bytes,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
         confines_calls: true,
     };
@@ -119,6 +120,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         store: Some((store_for_writing(args.store.as_deref()), store_options(&args.retention))),
         tls: None,
         discovery: false,
+        trace_bytes: 0,
         measure: Some(sampler_options(&args.measure, LIVE_PROBES)),
         confines_calls: false,
     };

@@ -158,7 +158,23 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
         write_connections(connections, out)?;
     }
     write_store(&status.store, out)?;
+    if let Some(traces) = &status.traces {
+        write_traces(traces, out)?;
+    }
     write_hosts(status, None, out)
+}
+
+fn write_traces(traces: &api::Traces, out: &mut dyn Write) -> std::io::Result<()> {
+    let api::Traces { files, stored, refused, postponed, deleted, failed, .. } = traces;
+    let (bytes, most) = (show_bytes(traces.bytes), show_bytes(traces.max_bytes));
+    writeln!(
+        out,
+        "traces     {files}, {bytes} of {most}; {stored} stored, {refused} refused, {postponed} put off, {deleted} deleted, {failed} failures"
+    )?;
+    if !traces.error.is_empty() {
+        writeln!(out, "traces     the last failure: {}", escape(&traces.error))?;
+    }
+    Ok(())
 }
 
 fn write_encryption(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::Result<()> {

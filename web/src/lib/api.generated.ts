@@ -1783,6 +1783,8 @@ export interface components {
             store: components["schemas"]["Store"];
             /** @default null */
             stream: components["schemas"]["Connections"] | null;
+            /** @default null */
+            traces: components["schemas"]["Traces"] | null;
             /**
              * @description UDP addresses it listens on.
              * @default []
@@ -2076,6 +2078,62 @@ export interface components {
              * @default 0
              */
             throttled_periods: number;
+        };
+        /** @description Traces that devices sent, beside the store. */
+        Traces: {
+            /**
+             * Format: int64
+             * @description Their bytes.
+             * @default 0
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Deleted: too old, or because others needed the space.
+             * @default 0
+             */
+            deleted: number;
+            /**
+             * @description The last of those.
+             * @default
+             */
+            error: string;
+            /**
+             * Format: int64
+             * @description Failures of the disk or the store.
+             * @default 0
+             */
+            failed: number;
+            /**
+             * Format: int64
+             * @description Files now.
+             * @default 0
+             */
+            files: number;
+            /**
+             * Format: int64
+             * @description The limit of those (`--trace-bytes`).
+             * @default 0
+             */
+            max_bytes: number;
+            /**
+             * Format: int64
+             * @description Put off: too many, no space, or the disk or the store failed; the device offers them again.
+             * @default 0
+             */
+            postponed: number;
+            /**
+             * Format: int64
+             * @description Refused for good: too large, or no trace.
+             * @default 0
+             */
+            refused: number;
+            /**
+             * Format: int64
+             * @description Stored since the receiver started.
+             * @default 0
+             */
+            stored: number;
         };
         /** @description Blocked time of one reason. */
         Wait: {

@@ -9,15 +9,17 @@ use cpumon_model::{
     BootId, ClockEstimate, ClockExchange, ClockWatch, HostId, HostStatus, Trust, WRONG_BEYOND_NS,
 };
 use cpumon_store::{ReceiptRequest, ReportedGap};
-use cpumon_wire::connection::{ByeReason, ChannelKind, ClockReport};
+use cpumon_wire::connection::{ATTACHMENT_VERSION, ByeReason, ChannelKind, ClockReport, TraceAnswer};
 
 use super::channel::{Arrival, Channel, ChannelError, Outcome};
 use super::memory::Shared;
 use super::receipts::Receipts;
+use super::sent_trace::SentTrace;
 use crate::clock;
 use crate::demux::MemoryLimits;
 use crate::storing::Sink;
-use crate::tls::{Acks, Peer, Refusal, Session, Watch};
+use crate::tls::{Acks, Offer, Peer, Refusal, Session, Watch};
+use crate::traces::OfferedTrace;
 
 /// Channels that a device may have open; an older one gives way.
 const MAX_CHANNELS: usize = 4;
@@ -44,11 +46,17 @@ pub struct ConnectionSession {
     /// Comparisons of the device's time since boot with this receiver's clock, and what follows for that boot.
     watch: ClockWatch,
     estimate: Option<(BootId, ClockEstimate)>,
+    /// `None`: this receiver stores no traces.
+    trace: Option<SentTrace>,
 }
 
 impl ConnectionSession {
     /// Nothing received yet.
     pub fn new(peer: &Peer, sink: Sink, memory: Shared) -> Self {
+        // An agent in a container has this machine's id: its traces belong to the host that its intervals belong to.
+        let host = sink.host_of_enrolled(HostId(peer.host), peer.address);
+        let knows_requests = peer.version >= ATTACHMENT_VERSION;
+        let trace = sink.shelf().map(|shelf| SentTrace::new(shelf.clone(), host, knows_requests));
         Self {
             host: HostId(peer.host),
             address: peer.address,
@@ -61,7 +69,16 @@ impl ConnectionSession {
             status: HostStatus::default(),
             watch: ClockWatch::default(),
             estimate: None,
+            trace,
         }
+    }
+
+    /// How far the device's wall clock is ahead of the time line of its intervals, ns.
+    fn shift_ns(&self) -> i64 {
+        let memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        let offset_ns = memory.clock.map_or(0, |clock| clock.offset_ns);
+        let compared = if offset_ns.saturating_abs() > WRONG_BEYOND_NS { offset_ns } else { 0 };
+        self.sink.shift_ns(self.host).unwrap_or(compared)
     }
 
     /// Takes one record in, of the channel at this place.
@@ -201,8 +218,28 @@ impl Session for ConnectionSession {
         }
     }
 
+    fn offer(&mut self, offer: Offer<'_>) -> Result<(), Refusal> {
+        let shift_ns = self.shift_ns();
+        let Some(trace) = &mut self.trace else { return Ok(()) };
+        let Offer { number, hash, bytes, wall_ns, reason } = offer;
+        let wall_ns = wall_ns.saturating_sub(shift_ns);
+        let (host, reason) = (trace.host(), reason.to_owned());
+        trace.offer(number, OfferedTrace { host, hash, bytes, wall_ns, shift_ns, reason })
+    }
+
+    fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.piece(number, offset, bytes))
+    }
+
+    fn trace_answer(&mut self, token: u64, answer: TraceAnswer) {
+        if let Some(trace) = &self.trace {
+            trace.answered(token, answer);
+        }
+    }
+
     fn work(&mut self, acks: &mut Acks<'_>, watch: Watch<'_>) -> Result<bool, Refusal> {
         self.catch_up(watch)?;
+        let is_sending = self.trace.as_mut().is_some_and(|trace| trace.work(acks));
         let stored = self.receipts.stored();
         for channel in &mut self.channels {
             if let Some((received, committed)) = channel.news(stored) {
@@ -218,7 +255,7 @@ impl Session for ConnectionSession {
             let text = "the store takes records again: send what is not acknowledged".to_owned();
             return Err(Refusal { reason: ByeReason::Resume, text });
         }
-        Ok(self.channels.iter().any(Channel::is_waiting))
+        Ok(is_sending || self.channels.iter().any(Channel::is_waiting))
     }
 }
 
@@ -235,7 +272,8 @@ mod tests {
             Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(status::Status::default));
         let sink = Sink::new(Arc::new(hub), None, None, None);
         let (name, agent) = ("device".to_owned(), String::new());
-        let peer = Peer { host: [1; 16], name, address: ([10, 0, 0, 1], 1).into(), agent };
+        let address = ([10, 0, 0, 1], 1).into();
+        let peer = Peer { host: [1; 16], name, address, agent, version: ATTACHMENT_VERSION };
         ConnectionSession::new(&peer, sink, Shared::default())
     }
 

@@ -78,7 +78,7 @@ fn shown(ip: Option<IpAddr>) -> String {
 
 /// An id that is the same for the same claim from the same address with the same trust. It is a digest, so that no choice of address
 /// leads to the id of another host.
-fn claimed_id(id: HostId, ip: Option<IpAddr>, trust: Trust) -> HostId {
+pub(super) fn claimed_id(id: HostId, ip: Option<IpAddr>, trust: Trust) -> HostId {
     let address = match ip {
         Some(IpAddr::V4(ip)) => ip.to_ipv6_mapped().octets(),
         Some(IpAddr::V6(ip)) => ip.octets(),

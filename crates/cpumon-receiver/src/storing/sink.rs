@@ -2,19 +2,21 @@
 //! without waiting.
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cpumon_model::{ClockEstimate, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
 use cpumon_query::HostRecord;
 use cpumon_store::{ReceiptRequest, ReportedGap};
 
-use super::claims::{Claims, claim};
+use super::claims::{Claims, claim, claimed_id};
 use super::earlier::Earlier;
 use super::store_handle::StoreHandle;
 use super::time_line::TimeLines;
 use crate::clock;
 use crate::enrollment::Authority;
 use crate::hub::{Hub, is_undescribed};
+use crate::traces::Shelf;
 
 /// Where intervals go. Clones share everything.
 #[derive(Clone, Debug)]
@@ -28,6 +30,8 @@ pub struct Sink {
     lines: Arc<TimeLines>,
     claims: Arc<Claims>,
     earlier: Arc<Earlier>,
+    /// Where traces go.
+    shelf: Option<Shelf>,
 }
 
 impl Sink {
@@ -39,7 +43,7 @@ impl Sink {
         authority: Option<Arc<Authority>>,
     ) -> Self {
         let (encrypted, lines, claims) = (Arc::default(), Arc::default(), Arc::default());
-        Self { hub, store, local, authority, encrypted, lines, claims, earlier: Arc::default() }
+        Self { hub, store, local, authority, encrypted, lines, claims, earlier: Arc::default(), shelf: None }
     }
 
     /// Takes names of tasks from the store until agents repeat them. `hosts`: those of the store.
@@ -47,6 +51,28 @@ impl Sink {
     pub fn with_names_of_tasks(self, hosts: &[HostRecord]) -> Self {
         let earlier = self.store.as_ref().map(|store| Earlier::read(store.path(), hosts)).unwrap_or_default();
         Self { earlier: Arc::new(earlier), ..self }
+    }
+
+    /// Stores traces too.
+    #[must_use]
+    pub fn with_shelf(self, shelf: Option<Shelf>) -> Self {
+        Self { shelf, ..self }
+    }
+
+    /// Where traces go.
+    pub fn shelf(&self) -> Option<&Shelf> {
+        self.shelf.as_ref()
+    }
+
+    /// The host for which data of an enrolled device are stored, which connects from there.
+    pub fn host_of_enrolled(&self, host: HostId, from: SocketAddr) -> HostId {
+        let is_claim = self.local == Some(host);
+        if is_claim { claimed_id(host, Some(from.ip().to_canonical()), Trust::Authenticated) } else { host }
+    }
+
+    /// How far the last interval of an enrolled host was moved, ns; `None`: it is not known here.
+    pub fn shift_ns(&self, host: HostId) -> Option<i64> {
+        self.lines.shift_ns(host)
     }
 
     /// Encrypted datagrams speak for this host.

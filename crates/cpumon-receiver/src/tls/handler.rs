@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use cpumon_wire::connection::{ByeReason, ChannelKind, ClockReport, Message};
+use cpumon_wire::connection::{AttachmentState, ByeReason, ChannelKind, ClockReport, Message, TraceAnswer};
 
 /// Why a device's connection is ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +28,23 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Its program and version, as it says.
     pub agent: String,
+    /// The version that both sides speak.
+    pub version: u16,
+}
+
+/// A file that a device offers.
+#[derive(Copy, Clone, Debug)]
+pub struct Offer<'a> {
+    /// Its number on the connection.
+    pub number: u32,
+    /// SHA-256 of it.
+    pub hash: [u8; 32],
+    /// Its length.
+    pub bytes: u64,
+    /// When what it shows happened, by the device's clock.
+    pub wall_ns: i64,
+    /// Why it was written.
+    pub reason: &'a str,
 }
 
 /// Makes sessions.
@@ -50,6 +67,26 @@ pub trait Session {
     fn record(&mut self, channel: u32, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal>;
     /// The device compared its clock with this receiver's, which was `wall_ns` when the report came.
     fn clock(&mut self, report: ClockReport, wall_ns: i64);
+    /// The device offers a file; the answer comes with [`Session::work`].
+    ///
+    /// # Errors
+    /// As above.
+    fn offer(&mut self, offer: Offer<'_>) -> Result<(), Refusal> {
+        let _ = offer;
+        Ok(())
+    }
+    /// A part of a file arrived.
+    ///
+    /// # Errors
+    /// As above.
+    fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        let _ = (number, offset, bytes);
+        Ok(())
+    }
+    /// The device answers a request for a trace.
+    fn trace_answer(&mut self, token: u64, answer: TraceAnswer) {
+        let _ = (token, answer);
+    }
     /// Called often. True: there is work of its own, call again soon.
     ///
     /// # Errors
@@ -63,7 +100,24 @@ pub struct Acks<'a> {
     pub(super) out: &'a mut Vec<u8>,
 }
 
+#[cfg(test)]
+impl<'a> Acks<'a> {
+    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
+        Self { out }
+    }
+}
+
 impl Acks<'_> {
+    /// See [`Message::Attachment`].
+    pub fn attachment(&mut self, number: u32, state: AttachmentState, received: u64, text: &str) {
+        Message::Attachment { number, state, received, text }.push(self.out);
+    }
+
+    /// See [`Message::TakeTrace`].
+    pub fn take_trace(&mut self, token: u64) {
+        Message::TakeTrace { token }.push(self.out);
+    }
+
     /// See [`Message::Ack`].
     pub fn ack(&mut self, channel: u32, received: u64, committed: u64) {
         Message::Ack { channel, received, committed }.push(self.out);

@@ -9,6 +9,6 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-pub use handler::{Acks, Handler, Peer, Refusal, Session, Watch};
+pub use handler::{Acks, Handler, Offer, Peer, Refusal, Session, Watch};
 pub use limits::{ServerLimits, ServerStats, SourceRefusals};
 pub use server::TlsServer;

@@ -23,7 +23,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::device::Device;
 use super::ending::{CHECK_EVERY, End, bye, flush, refusal};
-use super::handler::{Acks, Handler, Peer, Refusal, Watch};
+use super::handler::{Acks, Handler, Offer, Peer, Refusal, Watch};
 use super::in_turn::InTurn;
 use super::limits::{ServerLimits, ServerStats};
 use crate::ReceiverError;
@@ -336,7 +336,7 @@ impl Shared {
             is_renewal_due: known.is_renewal_due(),
         }
         .push(&mut pipe.outbox);
-        Ok((Peer { host, name: known.name, address, agent }, key))
+        Ok((Peer { host, name: known.name, address, agent, version }, key))
     }
 
     fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, Refusal> {
@@ -449,6 +449,14 @@ impl Shared {
                     self.stats.renewed.fetch_add(1, Ordering::Relaxed);
                     Message::Certificate { der: &der }.push(&mut answers);
                 }
+                Some(Message::Offer { number, hash, bytes, wall_ns, reason }) => {
+                    let offer = Offer { number, hash, bytes, wall_ns, reason };
+                    device.session.offer(offer).map_err(End::Bye)?;
+                }
+                Some(Message::Piece { number, offset, bytes }) => {
+                    device.session.piece(number, offset, bytes).map_err(End::Bye)?;
+                }
+                Some(Message::TraceAnswer { token, answer }) => device.session.trace_answer(token, answer),
                 // Types of later versions are skipped (docs/connection-format.md).
                 _ => {}
             }

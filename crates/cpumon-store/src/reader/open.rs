@@ -21,7 +21,7 @@ use crate::schema;
 #[derive(Debug)]
 pub struct Reader {
     path: PathBuf,
-    pub(super) connection: Connection,
+    pub(crate) connection: Connection,
     /// Reused buffers and names; taken out while a query runs, so that its callback may start another query.
     pub(super) cursor: RefCell<IntervalCursor>,
 }

@@ -26,10 +26,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("v13.sql"),
     include_str!("v14.sql"),
     include_str!("v15.sql"),
+    include_str!("v16.sql"),
 ];
 
 /// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 15;
+pub(crate) const VERSION: i32 = 16;
 
 /// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
 /// not fit: larger pages than the default of 4096 leave less of themselves empty.
@@ -133,6 +134,11 @@ fn migrate(connection: &mut Connection, path: &Path, Steps { from, to }: Steps) 
     // In the same transaction: the version always names the steps that were done.
     transaction.pragma_update(None, "user_version", to).at("write the schema", path)?;
     transaction.commit().at("write the schema", path)
+}
+
+/// Each commit of this connection waits for the disk.
+pub(crate) fn sync_each_commit(connection: &Connection, path: &Path) -> Result<()> {
+    pragma(connection, path, SYNCHRONOUS_FULL)
 }
 
 /// Checks that an open database is a store that this build can read; sets what a reader needs.

@@ -15,7 +15,7 @@ pub(super) fn find_host(connection: &Connection, host: HostId) -> Sql<Option<Hos
 }
 
 /// An id above all that `table` has or ever had.
-pub(super) fn next_id(connection: &Connection, table: &str) -> Sql<i64> {
+pub(crate) fn next_id(connection: &Connection, table: &str) -> Sql<i64> {
     let text = format!(
         "SELECT 1 + max(coalesce((SELECT max(id) FROM {table}), 0),
                         coalesce((SELECT value FROM counter WHERE name = 'last {table} id'), 0))"
@@ -24,7 +24,7 @@ pub(super) fn next_id(connection: &Connection, table: &str) -> Sql<i64> {
 }
 
 /// Remembers the highest id of `table`: rows are about to be deleted.
-pub(super) fn keep_last_id(connection: &Connection, table: &str) -> Sql<()> {
+pub(crate) fn keep_last_id(connection: &Connection, table: &str) -> Sql<()> {
     let text = format!(
         "INSERT INTO counter SELECT 'last {table} id', max(id) FROM {table} HAVING max(id) IS NOT NULL
          ON CONFLICT DO UPDATE SET value = max(value, excluded.value)"

@@ -37,6 +37,7 @@ mod wipe;
 
 pub(crate) use self::copy::ActiveCopy;
 pub use self::gaps::ReportedGap;
+pub(crate) use self::ids::{keep_last_id, next_id};
 pub use self::insert::Put;
 pub(crate) use self::losses::{LostByHost, RolledBack};
 pub(crate) use self::naming::Seeded;

@@ -28,8 +28,11 @@ pub(super) fn remove_some(connection: &Connection, host: HostRow) -> Sql<bool> {
     }
     keep_last_id(connection, "boot")?;
     keep_last_id(connection, "host")?;
+    keep_last_id(connection, "trace")?;
     for text in [
         "DELETE FROM gap WHERE host_id = ?1",
+        // Their files are deleted by the receiver that has the shelf, at its next tidying.
+        "DELETE FROM trace WHERE host_id = ?1",
         "DELETE FROM host_change WHERE host_id = ?1",
         "DELETE FROM clock_piece WHERE boot_id IN (SELECT id FROM boot WHERE host_id = ?1)",
         "DELETE FROM boot WHERE host_id = ?1",

@@ -7,6 +7,7 @@ pub(crate) mod identities;
 mod input;
 pub(crate) mod reader;
 mod sorter;
+pub(crate) mod summary;
 mod varint;
 pub(crate) mod window;
 pub(crate) mod writer;

@@ -27,6 +27,7 @@ impl From<status::Status> for Status {
             receiver: from.receiver,
             connections: from.connections,
             store: from.store,
+            traces: from.traces,
             hosts: Vec::new(),
         }
     }

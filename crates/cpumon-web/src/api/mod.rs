@@ -26,7 +26,7 @@ mod table;
 
 pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss, Moment};
 pub use cpumon_query::history::{SeriesColumn, WaitLine};
-pub use cpumon_query::status::{Connections, Discovery, Receiver, Rejects, Store, StoreState};
+pub use cpumon_query::status::{Connections, Discovery, Receiver, Rejects, Store, StoreState, Traces};
 
 pub use cgroup::Cgroup;
 pub use columns::{ColumnHelp, Columns};

@@ -1,6 +1,6 @@
 //! The receiver's own state, and errors, as JSON.
 
-use cpumon_query::status::{Connections, Receiver, Store};
+use cpumon_query::status::{Connections, Receiver, Store, Traces};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -30,6 +30,9 @@ pub struct Status {
     pub connections: Option<Connections>,
     /// The store.
     pub store: Store,
+    /// Traces beside the store; absent unless the receiver takes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traces: Option<Traces>,
     /// Every host.
     pub hosts: Vec<Host>,
 }

@@ -211,6 +211,9 @@ pub struct ServeArgs {
     /// Store nothing; only live data is shown
     #[arg(long, help_heading = "Store", conflicts_with = "store")]
     pub no_store: bool,
+    /// Store the traces that enrolled devices send (--flight-recorder of their agents) beside the store, up to this size in all; 0 for none
+    #[arg(long, help_heading = "Store", value_name = "SIZE", default_value = "2GB", value_parser = size)]
+    pub trace_bytes: u64,
     /// Do not measure this machine
     #[arg(long, help_heading = "Measuring")]
     pub no_agent: bool,

@@ -1,0 +1,42 @@
+//! What the shelf's thread is given to do.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cpumon_model::HostId;
+
+use super::slot::Slot;
+
+/// How much is kept.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TraceLimits {
+    /// Bytes of all files; beyond them the host that has most loses its oldest. 0: no traces are taken.
+    pub bytes: u64,
+    /// For how long; `None`: as long as there is space.
+    pub age: Option<Duration>,
+}
+
+/// A trace that a device offers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct OfferedTrace {
+    pub(crate) host: HostId,
+    pub(crate) hash: [u8; 32],
+    pub(crate) bytes: u64,
+    /// On the receiver's time line.
+    pub(crate) wall_ns: i64,
+    /// What the device's clock is ahead, ns.
+    pub(crate) shift_ns: i64,
+    pub(crate) reason: String,
+}
+
+/// What the thread has to do.
+pub(super) enum Job {
+    Offer(OfferedTrace, Arc<Slot>),
+    Piece {
+        slot: Arc<Slot>,
+        offset: u64,
+        bytes: Vec<u8>,
+    },
+    /// The connection ended, or the device offers another one.
+    Abandon(Arc<Slot>),
+}

@@ -1,0 +1,383 @@
+//! [`Storage`]: the shelf's thread at work. A trace is stored in this order: its part is complete and on the disk, hash and content are right,
+//! it has its name, the table has its row; only then the device learns that it may delete its own. Whatever stops in between is deleted at
+//! the next start, and comes again.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use cpumon_link::tls::crypto::Sha256;
+use cpumon_model::HostId;
+use cpumon_model::limits::{Bucket, Rate};
+use cpumon_store::{TraceIndex, TraceRecord, traces_dir};
+use cpumon_trace::{TraceSummary, summarise};
+use cpumon_wire::connection::AttachmentState;
+
+use super::counts::Counts;
+use super::files::{delete, delete_parts, make_dir, numbers, open_part, part_bytes, publish};
+use super::job::{Job, OfferedTrace, TraceLimits};
+use super::shares::{Shares, Stored};
+use super::slot::Slot;
+use crate::ReceiverError;
+use crate::clock::{mono_ns, wall_ns};
+
+/// The longest trace, bytes; and no longer than a quarter of the shelf.
+const MAX_BYTES: u64 = 256 << 20;
+/// Traces under way at one time.
+const MAX_TRANSFERS: usize = 8;
+/// What one host may offer: 120 an hour, 30 at once.
+const OFFERS: Rate = Rate { amount: 120, seconds: 3_600, burst_ms: 900_000 };
+/// A transfer has a minute and so many bytes a second, then another host has its turn.
+const LEAST_BYTES_PER_S: u64 = 16 << 10;
+const TIDY_EVERY: Duration = Duration::from_mins(1);
+/// A trace that shows a longer time is none.
+const MAX_LENGTH_NS: u64 = 24 * 3_600_000_000_000;
+/// Bytes read at once.
+const READ_BYTES: usize = 256 << 10;
+
+/// A trace under way.
+struct Transfer {
+    slot: Arc<Slot>,
+    offered: OfferedTrace,
+    file: File,
+    path: PathBuf,
+    at: u64,
+    end: Instant,
+}
+
+/// Why a trace is not stored.
+enum Unstored {
+    /// It never will be.
+    Refused(String),
+    /// It may come again: the disk or the store failed, or there is no space.
+    Later(String),
+}
+
+/// See the module.
+pub(super) struct Storage {
+    dir: PathBuf,
+    limits: TraceLimits,
+    index: TraceIndex,
+    shares: Shares,
+    known: HashMap<(HostId, [u8; 32]), i64>,
+    counts: Arc<Counts>,
+    transfers: Vec<Transfer>,
+    offers: HashMap<HostId, Bucket>,
+    next_tidy: Instant,
+}
+
+impl Storage {
+    pub(super) fn open(
+        store: &Path,
+        limits: TraceLimits,
+        max_files: usize,
+        counts: Arc<Counts>,
+    ) -> Result<Self, ReceiverError> {
+        let dir = traces_dir(store);
+        make_dir(&dir).map_err(|source| ReceiverError::Directory { path: dir.clone(), source })?;
+        let mut storage = Self {
+            dir,
+            limits,
+            index: TraceIndex::open(store)?,
+            shares: Shares::new(limits.bytes, max_files),
+            known: HashMap::new(),
+            counts,
+            transfers: Vec::new(),
+            offers: HashMap::new(),
+            next_tidy: Instant::now(),
+        };
+        storage.tidy();
+        Ok(storage)
+    }
+
+    pub(super) fn work(&mut self, job: Job) {
+        match job {
+            Job::Offer(offered, slot) => {
+                let host = offered.host;
+                if let Err(unstored) = self.begin(offered, &slot) {
+                    self.answer(&slot, host, unstored);
+                }
+            }
+            Job::Piece { slot, offset, bytes } => self.piece(&slot, offset, &bytes),
+            Job::Abandon(slot) => self.transfers.retain(|one| !Arc::ptr_eq(&one.slot, &slot)),
+        }
+    }
+
+    fn answer(&self, slot: &Slot, host: HostId, unstored: Unstored) {
+        let (state, counter, text) = match unstored {
+            Unstored::Refused(text) => (AttachmentState::Refused, &self.counts.refused, text),
+            Unstored::Later(text) => (AttachmentState::Later, &self.counts.postponed, text),
+        };
+        log::info!("a trace of host {}: {text}", hex::encode(host.0));
+        counter.fetch_add(1, Ordering::Relaxed);
+        slot.set(state, 0, &text);
+    }
+
+    fn begin(&mut self, offered: OfferedTrace, slot: &Arc<Slot>) -> Result<(), Unstored> {
+        // Of a connection before this one.
+        self.transfers.retain(|one| one.offered.host != offered.host);
+        if self.known.contains_key(&(offered.host, offered.hash)) {
+            slot.set(AttachmentState::Stored, offered.bytes, "");
+            return Ok(());
+        }
+        let most = MAX_BYTES.min(self.limits.bytes / 4);
+        if offered.bytes == 0 || offered.bytes > most {
+            let text = format!("it has {} bytes; at most {most} are taken here", offered.bytes);
+            return Err(Unstored::Refused(text));
+        }
+        let bucket = self.offers.entry(offered.host).or_insert_with(|| Bucket::new(OFFERS));
+        if bucket.take(mono_ns()).is_err() {
+            return Err(Unstored::Later("this host offers too many".to_owned()));
+        }
+        if self.transfers.len() >= MAX_TRANSFERS {
+            return Err(Unstored::Later("too many traces are under way".to_owned()));
+        }
+        self.make_space(offered.host, offered.bytes)?;
+        let opened = open_part(&self.dir, offered.host, &offered.hash).and_then(|(file, path)| {
+            let length = file.metadata()?.len();
+            // More than there can be: a part that a crash left.
+            let at = if length > offered.bytes { 0 } else { length };
+            file.set_len(at)?;
+            Ok((file, path, at))
+        });
+        let (file, path, at) = opened.map_err(|error| self.failed("open a part", &error))?;
+        let time = Duration::from_secs(60 + (offered.bytes - at) / LEAST_BYTES_PER_S);
+        let transfer =
+            Transfer { slot: Arc::clone(slot), offered, file, path, at, end: Instant::now() + time };
+        slot.set(AttachmentState::Taking, at, "");
+        if at == transfer.offered.bytes {
+            self.finish(transfer);
+        } else {
+            self.transfers.push(transfer);
+        }
+        Ok(())
+    }
+
+    /// Something of the disk or the store failed: it is counted.
+    fn failed(&self, what: &str, error: &dyn std::error::Error) -> Unstored {
+        let text = format!("cannot {what}: {}", cpumon_model::with_causes(error));
+        self.counts.note_failure(&text);
+        Unstored::Later(text)
+    }
+
+    /// Deletes until a trace of this length fits.
+    fn make_space(&mut self, host: HostId, bytes: u64) -> Result<(), Unstored> {
+        let under_way: u64 = self.transfers.iter().map(|one| one.offered.bytes).sum();
+        let of_host = part_bytes(&self.dir).map_err(|error| self.failed("read the directory", &error))?;
+        let mut reserved = under_way.max(of_host);
+        loop {
+            match self.shares.surplus(host, bytes, reserved) {
+                Ok(None) => return Ok(()),
+                _ if reserved > under_way => {
+                    // First what no one goes on with.
+                    self.delete_unused_parts(true);
+                    reserved = under_way;
+                }
+                Ok(Some(id)) => self.delete(id).map_err(|error| self.failed("delete a trace", &error))?,
+                Err(_) => return Err(Unstored::Later("there is no space for traces now".to_owned())),
+            }
+        }
+    }
+
+    fn delete_unused_parts(&self, needs_space: bool) {
+        let in_use: Vec<&Path> = self.transfers.iter().map(|one| one.path.as_path()).collect();
+        if let Err(error) = delete_parts(&self.dir, &in_use, needs_space) {
+            self.failed("delete parts of traces", &error);
+        }
+    }
+
+    /// The file last: without its row it is deleted at the next start.
+    fn delete(&mut self, id: i64) -> cpumon_store::Result<()> {
+        self.index.remove(id)?;
+        self.shares.remove(id);
+        self.known.retain(|_, known| *known != id);
+        if let Err(error) = delete(&self.dir, id) {
+            self.failed("delete a trace", &error);
+        }
+        self.counts.deleted.fetch_add(1, Ordering::Relaxed);
+        self.count();
+        Ok(())
+    }
+
+    fn count(&self) {
+        self.counts.files.store(self.shares.files() as u64, Ordering::Relaxed);
+        self.counts.bytes.store(self.shares.bytes(), Ordering::Relaxed);
+    }
+
+    fn piece(&mut self, slot: &Arc<Slot>, offset: u64, bytes: &[u8]) {
+        // Of a transfer that has ended, for example because the disk was full.
+        let Some(at) = self.transfers.iter().position(|one| Arc::ptr_eq(&one.slot, slot)) else { return };
+        let mut transfer = self.transfers.swap_remove(at);
+        let left = transfer.offered.bytes - transfer.at;
+        if offset != transfer.at || bytes.len() as u64 > left {
+            let text = "a part of it is at another place".to_owned();
+            return self.answer(slot, transfer.offered.host, Unstored::Later(text));
+        }
+        if let Err(error) = transfer.file.write_all_at(bytes, offset) {
+            let unstored = self.failed("write a trace", &error);
+            // On a full disk a part is of no use: the store needs the space more.
+            if error.kind() == io::ErrorKind::StorageFull {
+                let _ = std::fs::remove_file(&transfer.path);
+            }
+            return self.answer(slot, transfer.offered.host, unstored);
+        }
+        transfer.at += bytes.len() as u64;
+        if transfer.at == transfer.offered.bytes {
+            self.finish(transfer);
+        } else {
+            slot.set(AttachmentState::Taking, transfer.at, "");
+            self.transfers.push(transfer);
+        }
+    }
+
+    fn finish(&mut self, transfer: Transfer) {
+        let Transfer { slot, offered, mut file, path, .. } = transfer;
+        let checked = file.sync_all().map_err(|error| self.failed("write a trace", &error));
+        let checked = checked.and_then(|()| self.check(&mut file, &offered));
+        let stored = checked.and_then(|summary| self.store(&offered, &summary, &path));
+        match stored {
+            Ok(()) => {
+                self.counts.stored.fetch_add(1, Ordering::Relaxed);
+                slot.set(AttachmentState::Stored, offered.bytes, "");
+            }
+            Err(unstored) => {
+                // Whole but unusable, or to be sent again from its begin.
+                let _ = std::fs::remove_file(&path);
+                self.answer(&slot, offered.host, unstored);
+            }
+        }
+    }
+
+    fn check(&self, file: &mut File, offered: &OfferedTrace) -> Result<TraceSummary, Unstored> {
+        file.seek(SeekFrom::Start(0)).map_err(|error| self.failed("read a trace", &error))?;
+        let mut hashed = Hashed { from: file, hash: Sha256::default() };
+        let summary = summarise(&mut hashed);
+        // What follows a damaged chunk belongs to the hash as well.
+        io::copy(&mut hashed, &mut io::sink()).map_err(|error| self.failed("read a trace", &error))?;
+        if hashed.hash.finish() != offered.hash {
+            return Err(Unstored::Later("it arrived with another hash than announced".to_owned()));
+        }
+        let refused = |text: &str| Unstored::Refused(text.to_owned());
+        let summary = summary.map_err(|error| refused(&error.to_string()))?;
+        let summary = summary.ok_or_else(|| refused("the trace is damaged or has no end"))?;
+        let length_ns = summary.ended_ns.checked_sub(summary.header.began.mono_ns);
+        length_ns
+            .filter(|length| *length <= MAX_LENGTH_NS)
+            .map(|_| summary)
+            .ok_or_else(|| refused("the trace ends before it begins, or a day later"))
+    }
+
+    fn store(&mut self, offered: &OfferedTrace, summary: &TraceSummary, part: &Path) -> Result<(), Unstored> {
+        let began = summary.header.began;
+        let first_wall_ns = began.wall_ns.saturating_sub(offered.shift_ns);
+        let last_wall_ns =
+            first_wall_ns.saturating_add_unsigned(summary.ended_ns.saturating_sub(began.mono_ns));
+        let id = self.index.next_id().map_err(|error| self.failed("number a trace", &error))?;
+        let record = TraceRecord {
+            id,
+            host: offered.host,
+            hash: offered.hash,
+            wall_ns: offered.wall_ns.clamp(first_wall_ns, last_wall_ns),
+            first_wall_ns,
+            last_wall_ns,
+            received_wall_ns: wall_ns(),
+            reason: offered.reason.clone(),
+            bytes: summary.bytes,
+            events: summary.events,
+            lost: summary.lost,
+        };
+        publish(&self.dir, part, id).map_err(|error| self.failed("name a trace", &error))?;
+        let added = match self.index.add(&record) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Unstored::Later("nothing else of this host is stored yet".to_owned())),
+            Err(error) => Err(self.failed("store a trace", &error)),
+        };
+        if added.is_err() {
+            // Without a row it would be deleted at the next start.
+            let _ = delete(&self.dir, id);
+            return added;
+        }
+        self.take_in(&record);
+        self.count();
+        log::info!(
+            "trace {id} of host {}: {}",
+            hex::encode(record.host.0),
+            cpumon_model::escape(&record.reason)
+        );
+        Ok(())
+    }
+
+    fn take_in(&mut self, record: &TraceRecord) {
+        self.shares.add(Stored { id: record.id, host: record.host, bytes: record.bytes });
+        self.known.insert((record.host, record.hash), record.id);
+    }
+
+    /// Once a minute: deletes what is too old, rows without a file and files without a row; ends what takes too long.
+    pub(super) fn tidy(&mut self) {
+        if Instant::now() < self.next_tidy {
+            return;
+        }
+        self.next_tidy = Instant::now() + TIDY_EVERY;
+        let is_late = |one: &mut Transfer| Instant::now() >= one.end;
+        let late: Vec<Transfer> = self.transfers.extract_if(.., is_late).collect();
+        for one in late {
+            self.answer(&one.slot, one.offered.host, Unstored::Later("it takes too long".to_owned()));
+        }
+        self.delete_unused_parts(false);
+        if let Err(error) = self.compare() {
+            self.failed("list traces", &error);
+        }
+    }
+
+    /// Makes the table and the directory agree.
+    fn compare(&mut self) -> cpumon_store::Result<()> {
+        let rows = self.index.all()?;
+        let files = match numbers(&self.dir) {
+            Ok(files) => files,
+            Err(error) => {
+                self.failed("read the directory", &error);
+                return Ok(());
+            }
+        };
+        for id in files.iter().filter(|id| !rows.iter().any(|row| row.id == **id)) {
+            if let Err(error) = delete(&self.dir, *id) {
+                self.failed("delete a trace", &error);
+            }
+        }
+        self.shares = Shares::new(self.limits.bytes, self.shares.max_files());
+        self.known.clear();
+        let oldest = self
+            .limits
+            .age
+            .map(|age| wall_ns().saturating_sub_unsigned(age.as_nanos().try_into().unwrap_or(u64::MAX)));
+        for row in &rows {
+            if !files.contains(&row.id) || oldest.is_some_and(|oldest| row.received_wall_ns < oldest) {
+                self.delete(row.id)?;
+            } else {
+                self.take_in(row);
+            }
+        }
+        self.count();
+        Ok(())
+    }
+}
+
+/// Hashes what is read.
+struct Hashed<'f> {
+    from: &'f mut File,
+    hash: Sha256,
+}
+
+impl Read for Hashed<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let most = bytes.len().min(READ_BYTES);
+        let count = self.from.read(&mut bytes[..most])?;
+        self.hash.update(&bytes[..count]);
+        Ok(count)
+    }
+}

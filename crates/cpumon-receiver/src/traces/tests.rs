@@ -1,0 +1,274 @@
+//! The shelf with a store and its thread; sessions with devices that do not keep to the rules.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use cpumon_link::tls::crypto::sha256;
+use cpumon_model::{HostId, HostInfo, Interval, Moment, SchedEvent, SchedEventKind, TraceTask, Trust};
+use cpumon_store::{Reader, StoreOptions, TimeRange, TraceRecord, Writer, trace_file, traces_dir};
+use cpumon_trace::{Compression, FileHeader, TraceWriter};
+use cpumon_wire::connection::{AttachmentState, ByeReason};
+use tempfile::TempDir;
+
+use super::*;
+use crate::connection::SentTrace;
+use crate::tls::Acks;
+
+const HOST: HostId = HostId([1; 16]);
+const OTHER: HostId = HostId([2; 16]);
+
+/// A trace of so many events, of other bytes for each `seed`.
+fn trace(events: u64, seed: u64) -> Vec<u8> {
+    let began = Moment { mono_ns: 1_000, boot_ns: 1_000, wall_ns: 1_700_000_000_000_000_000 };
+    let header = FileHeader { began, cpus: 1, host: format!("host-{seed}").into(), ..FileHeader::default() };
+    let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
+    for at in 0..events {
+        let kind = SchedEventKind::Exit { task: TraceTask(1) };
+        writer.event(&SchedEvent { at_ns: 1_000 + at, cpu: 0, kind });
+    }
+    writer.finish(2_000_001_000, 3).unwrap().0
+}
+
+fn offered(host: HostId, file: &[u8]) -> OfferedTrace {
+    let (bytes, hash) = (file.len() as u64, sha256(file));
+    let wall_ns = 1_700_000_001_000_000_000;
+    OfferedTrace { host, hash, bytes, wall_ns, shift_ns: 0, reason: "cpu>90%".to_owned() }
+}
+
+struct TestShelf {
+    dir: TempDir,
+    shelf: Shelf,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl TestShelf {
+    fn start(bytes: u64) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let mut writer = Writer::open(&dir.path().join("s.db"), &StoreOptions::default()).unwrap();
+        for host in [HOST, OTHER] {
+            let info = HostInfo { host, ..HostInfo::default() };
+            let interval = Interval { host, ..Interval::default() };
+            writer.put(&info, Trust::Authenticated, None, &interval).unwrap();
+        }
+        writer.commit().unwrap();
+        drop(writer);
+        Self::start_in(dir, bytes)
+    }
+
+    fn start_in(dir: TempDir, bytes: u64) -> Self {
+        let limits = TraceLimits { bytes, age: None };
+        let (shelf, work) = Shelf::open(&dir.path().join("s.db"), limits).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || work.run(&|| stopped.load(Ordering::Relaxed)));
+        Self { dir, shelf, stop, thread: Some(thread) }
+    }
+
+    fn restart(mut self, bytes: u64) -> Self {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+        Self::start_in(self.dir, bytes)
+    }
+
+    fn store(&self) -> PathBuf {
+        self.dir.path().join("s.db")
+    }
+
+    fn traces(&self) -> Vec<TraceRecord> {
+        let reader = Reader::open(&self.store()).unwrap();
+        reader.traces(None, TimeRange { since_ns: i64::MIN, until_ns: i64::MAX }, 1_000).unwrap()
+    }
+
+    /// Sends a whole file in pieces, and gives how it ended.
+    fn send(&self, offered: OfferedTrace, file: &[u8]) -> (AttachmentState, String) {
+        let slot = self.shelf.offer(offered);
+        let first = answered(&slot);
+        if first.0 == AttachmentState::Taking {
+            let at = usize::try_from(slot.state().received).unwrap();
+            for (piece, offset) in file[at..].chunks(1_000).zip((at as u64..).step_by(1_000)) {
+                self.shelf.piece(&slot, offset, piece);
+            }
+        }
+        ended(&slot)
+    }
+
+    fn names(&self) -> Vec<String> {
+        let entries = traces_dir(&self.store()).read_dir().unwrap();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn wait(slot: &Slot, is_it: impl Fn(&SlotState) -> bool) -> SlotState {
+    let end = Instant::now() + Duration::from_mins(1);
+    loop {
+        let state = slot.state();
+        if is_it(&state) {
+            return state;
+        }
+        assert!(Instant::now() < end, "waited too long: {state:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+fn answered(slot: &Slot) -> (AttachmentState, String) {
+    let state = wait(slot, |state| state.state.is_some());
+    (state.state.unwrap(), state.text)
+}
+
+fn ended(slot: &Slot) -> (AttachmentState, String) {
+    let state = wait(slot, |state| state.state.is_some_and(|state| state != AttachmentState::Taking));
+    (state.state.unwrap(), state.text)
+}
+
+#[test]
+fn a_trace_is_stored_once_with_what_it_says() {
+    let shelf = TestShelf::start(1 << 20);
+    let file = trace(500, 0);
+    assert_eq!(shelf.send(offered(HOST, &file), &file).0, AttachmentState::Stored);
+    assert_eq!(shelf.send(offered(HOST, &file), b"").0, AttachmentState::Stored, "it is there");
+    let stored = shelf.traces();
+    assert_eq!(stored.len(), 1);
+    let one = &stored[0];
+    assert_eq!((one.events, one.lost, one.bytes, &*one.reason), (500, 3, file.len() as u64, "cpu>90%"));
+    assert_eq!((one.first_wall_ns, one.last_wall_ns), (1_700_000_000_000_000_000, 1_700_000_002_000_000_000));
+    assert_eq!(std::fs::read(trace_file(&shelf.store(), one.id)).unwrap(), file);
+    let status = shelf.shelf.counts().status();
+    assert_eq!((status.files, status.stored, status.failed), (1, 1, 0));
+}
+
+#[test]
+fn what_is_no_trace_too_long_or_damaged_is_not_stored() {
+    let shelf = TestShelf::start(1 << 20);
+    let garbage = vec![7; 5_000];
+    let mut cut = trace(500, 0);
+    cut.truncate(cut.len() - 1);
+    for (file, reason) in [(&garbage, "no trace file"), (&cut, "no end")] {
+        let (state, text) = shelf.send(offered(HOST, file), file);
+        assert_eq!(state, AttachmentState::Refused, "{text}");
+        assert!(text.contains(reason), "{text}");
+    }
+    for bytes in [0, (1 << 18) + 1, u64::MAX] {
+        let (state, text) = shelf.send(OfferedTrace { bytes, ..offered(HOST, b"") }, b"");
+        assert!(state == AttachmentState::Refused && text.contains("at most 262144"), "{text}");
+    }
+    let file = trace(500, 0);
+    let (state, text) = shelf.send(OfferedTrace { hash: [5; 32], ..offered(HOST, &file) }, &file);
+    assert!(state == AttachmentState::Later && text.contains("another hash"), "{text}");
+    let (state, text) = shelf.send(offered(HostId([9; 16]), &file), &file);
+    assert!(state == AttachmentState::Later && text.contains("nothing else of this host"), "{text}");
+    assert_eq!((shelf.traces(), shelf.names()), (vec![], vec![]));
+    let status = shelf.shelf.counts().status();
+    assert_eq!((status.refused, status.postponed, status.stored), (5, 2, 0));
+}
+
+#[test]
+fn a_part_is_resumed_after_a_restart_and_a_host_has_one() {
+    let shelf = TestShelf::start(1 << 20);
+    let (file, other) = (trace(500, 0), trace(500, 1));
+    let slot = shelf.shelf.offer(offered(HOST, &other));
+    answered(&slot);
+    shelf.shelf.piece(&slot, 0, &other[..100]);
+    wait(&slot, |state| state.received == 100);
+    let slot = shelf.shelf.offer(offered(HOST, &file));
+    answered(&slot);
+    shelf.shelf.piece(&slot, 0, &file[..700]);
+    wait(&slot, |state| state.received == 700);
+    assert_eq!(shelf.names().len(), 1, "one part a host");
+    let shelf = shelf.restart(1 << 20);
+    let slot = shelf.shelf.offer(offered(HOST, &file));
+    assert_eq!((answered(&slot).0, slot.state().received), (AttachmentState::Taking, 700));
+    shelf.shelf.piece(&slot, 700, &file[700..]);
+    assert_eq!(ended(&slot).0, AttachmentState::Stored);
+    assert_eq!(shelf.names(), ["1.trace"]);
+    assert_eq!(std::fs::read(trace_file(&shelf.store(), 1)).unwrap(), file);
+    // A part whose bytes the disk lost.
+    let third = trace(500, 3);
+    let slot = shelf.shelf.offer(offered(HOST, &third));
+    answered(&slot);
+    shelf.shelf.piece(&slot, 0, &[0; 400]);
+    wait(&slot, |state| state.received == 400);
+    assert_eq!(shelf.send(offered(HOST, &third), &third).0, AttachmentState::Later);
+    assert_eq!(shelf.send(offered(HOST, &third), &third).0, AttachmentState::Stored, "from the begin");
+}
+
+#[test]
+fn the_host_with_the_most_loses_its_oldest_and_files_and_rows_agree() {
+    let file = |seed| trace(100, seed);
+    let bytes = file(0).len() as u64;
+    let shelf = TestShelf::start(5 * bytes + bytes / 2);
+    for seed in 0..4 {
+        assert_eq!(shelf.send(offered(HOST, &file(seed)), &file(seed)).0, AttachmentState::Stored);
+    }
+    for seed in 4..6 {
+        assert_eq!(shelf.send(offered(OTHER, &file(seed)), &file(seed)).0, AttachmentState::Stored);
+    }
+    let of = |shelf: &TestShelf, host| -> Vec<i64> {
+        shelf.traces().iter().filter(|one| one.host == host).map(|one| one.id).collect()
+    };
+    assert_eq!((of(&shelf, HOST), of(&shelf, OTHER)), (vec![2, 3, 4], vec![5, 6]));
+    assert_eq!(shelf.shelf.counts().status().deleted, 1);
+    // One file is lost, one has no row, one host is forgotten.
+    std::fs::remove_file(trace_file(&shelf.store(), 3)).unwrap();
+    std::fs::write(trace_file(&shelf.store(), 77), "").unwrap();
+    assert!(cpumon_store::forget_host(&shelf.store(), OTHER, Duration::from_secs(30)).unwrap());
+    let shelf = shelf.restart(1 << 20);
+    assert_eq!(shelf.names(), ["2.trace", "4.trace"]);
+    assert_eq!((of(&shelf, HOST), of(&shelf, OTHER)), (vec![2, 4], vec![]));
+    assert_eq!(shelf.send(offered(HOST, &file(9)), &file(9)).0, AttachmentState::Stored);
+    assert_eq!(of(&shelf, HOST), [2, 4, 7], "no number is given twice");
+}
+
+#[test]
+fn one_host_may_offer_so_many_and_a_full_shelf_takes_none() {
+    let shelf = TestShelf::start(1 << 20);
+    let mut states = Vec::new();
+    for seed in 0..40 {
+        let slot = shelf.shelf.offer(OfferedTrace { hash: [seed; 32], ..offered(HOST, b"x") });
+        states.push(answered(&slot).0);
+    }
+    let taken = states.iter().filter(|state| **state == AttachmentState::Taking).count();
+    assert!((30..33).contains(&taken), "{taken}");
+    assert_eq!(states[39], AttachmentState::Later);
+    let none = TestShelf::start(0);
+    assert_eq!(none.send(offered(HOST, b"x"), b"x").0, AttachmentState::Refused);
+}
+
+#[test]
+fn a_device_that_does_not_keep_to_the_rules_is_cut_off() {
+    let shelf = TestShelf::start(1 << 22);
+    let file = trace(200_000, 0);
+    let mut out = Vec::new();
+    let begun = |out: &mut Vec<u8>| {
+        let mut session = SentTrace::new(shelf.shelf.clone(), HOST, true);
+        session.offer(1, offered(HOST, &file)).unwrap();
+        out.clear();
+        while out.is_empty() {
+            session.work(&mut Acks::new(out));
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        session
+    };
+    let is_refused = |refusal: Result<(), crate::tls::Refusal>, text: &str| {
+        let refusal = refusal.unwrap_err();
+        assert!(refusal.reason == ByeReason::Protocol && refusal.text.contains(text), "{refusal:?}");
+    };
+    is_refused(begun(&mut out).offer(1, offered(HOST, &file)), "comes again");
+    is_refused(begun(&mut out).piece(1, 5, b"x"), "not the next one");
+    is_refused(begun(&mut out).piece(1, 0, b""), "not the next one");
+    is_refused(begun(&mut out).piece(1, u64::MAX, b"x"), "not the next one");
+    assert_eq!(begun(&mut out).piece(2, 5, b"x"), Ok(()), "of another number: ignored");
+    let mut early = SentTrace::new(shelf.shelf.clone(), HOST, true);
+    early.offer(1, offered(HOST, &file)).unwrap();
+    is_refused(early.piece(1, 0, b"x"), "before it was asked for");
+    is_refused(early.offer(2, offered(HOST, &file)), "before the last one was answered");
+    let mut session = begun(&mut out);
+    // The shelf's thread writes some of it meanwhile: at some piece the window or the length is exceeded.
+    let too_much = (0_u64..).find_map(|at| session.piece(1, at * 16_384, &[0; 16_384]).err());
+    assert_eq!(too_much.unwrap().reason, ByeReason::Protocol);
+}

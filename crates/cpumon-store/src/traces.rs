@@ -1,0 +1,283 @@
+//! Table `trace`: which context-switch traces are beside the store, of which host and when. [`TraceIndex`] writes it beside the writer of the
+//! store, in transactions of one row; the files are the receiver's.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cpumon_model::HostId;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+
+use crate::error::{At, Result, check_is_there};
+use crate::reader::Reader;
+use crate::schema;
+use crate::time::TimeRange;
+use crate::writer::{keep_last_id, next_id};
+
+/// Between two tries for the lock of the database: the writer lets go of it for a moment at each commit.
+const TRY_EVERY: Duration = Duration::from_millis(1);
+/// 20 s.
+const MAX_TRIES: i32 = 20_000;
+
+const COLUMNS: &str = "trace.id, host.key, hash, wall_ns, first_wall_ns, last_wall_ns, received_wall_ns, reason, bytes, events, lost";
+
+/// A trace that is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceRecord {
+    /// Its number, which is never given to another one.
+    pub id: i64,
+    /// The host that it shows.
+    pub host: HostId,
+    /// SHA-256 of the file.
+    pub hash: [u8; 32],
+    /// When what caused it happened, ns since the UNIX epoch, on the receiver's time line as the host's intervals.
+    pub wall_ns: i64,
+    /// Its first moment.
+    pub first_wall_ns: i64,
+    /// Its last moment.
+    pub last_wall_ns: i64,
+    /// When it was received.
+    pub received_wall_ns: i64,
+    /// Why it was written, as the device says.
+    pub reason: String,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Events in it.
+    pub events: u64,
+    /// Events that its recorder lost.
+    pub lost: u64,
+}
+
+/// The directory of the trace files of a store.
+#[must_use]
+pub fn traces_dir(store: &Path) -> PathBuf {
+    let mut name = store.as_os_str().to_owned();
+    name.push(".traces");
+    name.into()
+}
+
+/// The file of a trace.
+#[must_use]
+pub fn trace_file(store: &Path, id: i64) -> PathBuf {
+    traces_dir(store).join(format!("{id}.trace"))
+}
+
+/// The table of a store, for writing.
+#[derive(Debug)]
+pub struct TraceIndex {
+    path: PathBuf,
+    connection: Connection,
+}
+
+impl TraceIndex {
+    /// Opens the table of the store at `path`, which a writer may hold.
+    ///
+    /// # Errors
+    /// There is no store of this version.
+    pub fn open(path: &Path) -> Result<Self> {
+        check_is_there(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
+        connection
+            .busy_handler(Some(|tries| {
+                std::thread::sleep(TRY_EVERY);
+                tries < MAX_TRIES
+            }))
+            .at("set up", path)?;
+        schema::prepare_reader(&connection, path)?;
+        schema::sync_each_commit(&connection, path)?;
+        Ok(Self { path: path.into(), connection })
+    }
+
+    /// All traces, the oldest first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn all(&self) -> Result<Vec<TraceRecord>> {
+        let text = format!("SELECT {COLUMNS} FROM trace JOIN host ON host.id = host_id ORDER BY trace.id");
+        read(&self.connection, &text, params![]).at("list traces", &self.path)
+    }
+
+    /// A number for the next trace.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn next_id(&self) -> Result<i64> {
+        next_id(&self.connection, "trace").at("number a trace", &self.path)
+    }
+
+    /// Adds a trace; false if the store does not know its host.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn add(&mut self, trace: &TraceRecord) -> Result<bool> {
+        let add = |connection: &Connection| {
+            connection
+                .prepare_cached(
+                    "INSERT INTO trace SELECT ?1, id, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM host WHERE key = ?2",
+                )?
+                .execute(params![
+                    trace.id,
+                    trace.host.0,
+                    trace.hash,
+                    trace.wall_ns,
+                    trace.first_wall_ns,
+                    trace.last_wall_ns,
+                    trace.received_wall_ns,
+                    trace.reason,
+                    trace.bytes.cast_signed(),
+                    trace.events.cast_signed(),
+                    trace.lost.cast_signed(),
+                ])
+        };
+        Ok(add(&self.connection).at("add a trace", &self.path)? > 0)
+    }
+
+    /// Removes a trace from the table.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub fn remove(&mut self, id: i64) -> Result<()> {
+        let mut remove = || {
+            let transaction = self.connection.transaction()?;
+            keep_last_id(&transaction, "trace")?;
+            transaction.prepare_cached("DELETE FROM trace WHERE id = ?1")?.execute([id])?;
+            transaction.commit()
+        };
+        remove().at("remove a trace", &self.path)
+    }
+}
+
+impl Reader {
+    /// Traces of a host, or of all hosts, whose span touches the range; the oldest first, at most `limit`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn traces(&self, host: Option<HostId>, range: TimeRange, limit: usize) -> Result<Vec<TraceRecord>> {
+        let text = format!(
+            "SELECT {COLUMNS} FROM trace JOIN host ON host.id = host_id
+             WHERE (?1 IS NULL OR host.key = ?1) AND last_wall_ns > ?2 AND first_wall_ns <= ?3
+             ORDER BY wall_ns, trace.id LIMIT ?4"
+        );
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let values = params![host.map(|host| host.0), range.since_ns, range.until_ns, limit];
+        read(&self.connection, &text, values).at("list traces", self.path())
+    }
+
+    /// One trace.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn trace(&self, id: i64) -> Result<Option<TraceRecord>> {
+        let text = format!("SELECT {COLUMNS} FROM trace JOIN host ON host.id = host_id WHERE trace.id = ?1");
+        self.connection.query_row(&text, [id], record).optional().at("find a trace", self.path())
+    }
+}
+
+fn read(
+    connection: &Connection,
+    text: &str,
+    values: &[&dyn rusqlite::ToSql],
+) -> rusqlite::Result<Vec<TraceRecord>> {
+    connection.prepare_cached(text)?.query_map(values, record)?.collect()
+}
+
+fn record(row: &Row<'_>) -> rusqlite::Result<TraceRecord> {
+    let count = |at| Ok::<u64, rusqlite::Error>(row.get::<_, i64>(at)?.max(0).cast_unsigned());
+    Ok(TraceRecord {
+        id: row.get(0)?,
+        host: HostId(row.get(1)?),
+        hash: row.get(2)?,
+        wall_ns: row.get(3)?,
+        first_wall_ns: row.get(4)?,
+        last_wall_ns: row.get(5)?,
+        received_wall_ns: row.get(6)?,
+        reason: row.get(7)?,
+        bytes: count(8)?,
+        events: count(9)?,
+        lost: count(10)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{HostInfo, Interval, Moment, Trust};
+
+    use super::*;
+    use crate::options::StoreOptions;
+    use crate::writer::Writer;
+
+    fn trace(id: i64, at_s: i64) -> TraceRecord {
+        let ns = |s: i64| s * 1_000_000_000;
+        let id_byte = u8::try_from(id).unwrap();
+        TraceRecord {
+            id,
+            host: HostId([1; 16]),
+            hash: [id_byte; 32],
+            wall_ns: ns(at_s),
+            first_wall_ns: ns(at_s - 30),
+            last_wall_ns: ns(at_s + 1),
+            received_wall_ns: ns(at_s + 3),
+            reason: "cpu>90%".to_owned(),
+            bytes: 5,
+            events: 6,
+            lost: 7,
+        }
+    }
+
+    fn store(dir: &Path) -> (PathBuf, Writer) {
+        let path = dir.join("s.sqlite");
+        let info = HostInfo { host: HostId([1; 16]), ..HostInfo::default() };
+        let end = Moment { wall_ns: 5_000_000_000, ..Moment::default() };
+        let interval = Interval { host: info.host, end, ..Interval::default() };
+        let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+        writer.put(&info, Trust::Authenticated, None, &interval).unwrap();
+        writer.commit().unwrap();
+        (path, writer)
+    }
+
+    #[test]
+    fn traces_are_added_found_by_time_and_removed_beside_a_writer() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, _writer) = store(dir.path());
+        let mut index = TraceIndex::open(&path).unwrap();
+        assert_eq!(index.next_id().unwrap(), 1);
+        for (id, at_s) in [(1, 100), (2, 1_000)] {
+            assert!(index.add(&trace(id, at_s)).unwrap());
+        }
+        assert!(index.add(&TraceRecord { id: 3, ..trace(1, 100) }).is_err(), "the same file twice");
+        assert!(!index.add(&TraceRecord { host: HostId([9; 16]), ..trace(3, 5) }).unwrap());
+        assert_eq!(index.all().unwrap(), [trace(1, 100), trace(2, 1_000)]);
+        let reader = Reader::open(&path).unwrap();
+        let range = |since: i64, until: i64| TimeRange {
+            since_ns: since * 1_000_000_000,
+            until_ns: until * 1_000_000_000,
+        };
+        let found = |host, range| -> Vec<i64> {
+            reader.traces(host, range, 10).unwrap().into_iter().map(|trace| trace.id).collect()
+        };
+        assert_eq!(found(Some(HostId([1; 16])), range(0, 70)), [1]);
+        assert_eq!(found(None, range(101, 969)), [0_i64; 0]);
+        assert_eq!(found(None, range(100, 970)), [1, 2]);
+        assert_eq!(found(Some(HostId([2; 16])), range(0, 5_000)), [0_i64; 0]);
+        assert_eq!(reader.trace(2).unwrap(), Some(trace(2, 1_000)));
+        index.remove(2).unwrap();
+        assert_eq!(
+            (reader.trace(2).unwrap(), index.next_id().unwrap()),
+            (None, 3),
+            "no number is given twice"
+        );
+    }
+
+    #[test]
+    fn a_host_that_is_forgotten_loses_its_traces() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, writer) = store(dir.path());
+        let mut index = TraceIndex::open(&path).unwrap();
+        index.add(&trace(1, 100)).unwrap();
+        drop(writer);
+        assert!(crate::forget_host(&path, HostId([1; 16]), Duration::from_secs(5)).unwrap());
+        let text = "SELECT count(*) FROM trace";
+        assert_eq!(index.connection.query_row(text, [], |row| row.get::<_, i64>(0)).unwrap(), 0);
+        assert_eq!(index.next_id().unwrap(), 2);
+    }
+}
