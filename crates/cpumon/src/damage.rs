@@ -30,7 +30,8 @@ pub(crate) fn report_of(damage: &DamageReport, path: &Path, outcome: Outcome) ->
     }
     let shown = path.display();
     let _ = writeln!(err, "cpumon: the store is damaged: cpumon store check {shown} --salvage NEW.db");
-    if outcome == Outcome::Done { Outcome::DataMissing } else { outcome }
+    // A search without a match says nothing where data is missing.
+    if matches!(outcome, Outcome::Done | Outcome::NothingFound) { Outcome::DataMissing } else { outcome }
 }
 
 /// Names of the hosts; none if they cannot be read.

@@ -14,6 +14,8 @@ pub enum Outcome {
     Done,
     /// Finished, but some of the requested data is missing. The command has reported which.
     DataMissing,
+    /// A search without a match, as grep reports it. The command has printed it.
+    NothingFound,
     /// The user stopped it before it was done.
     Interrupted,
     /// The command that it ran ended with this exit code.
@@ -52,7 +54,7 @@ fn code_of(result: &anyhow::Result<Outcome>) -> u8 {
         Ok(Outcome::Code(code)) => *code,
         Err(error) if is_broken_pipe(error) => 0,
         Err(error) if error.is::<Usage>() => 2,
-        Err(_) => 1,
+        Ok(Outcome::NothingFound) | Err(_) => 1,
     }
 }
 
@@ -72,6 +74,7 @@ mod tests {
     fn each_end_has_its_code() {
         let io = |kind| Err::<Outcome, _>(io::Error::from(kind));
         assert_eq!(code_of(&Ok(Outcome::Done)), 0);
+        assert_eq!(code_of(&Ok(Outcome::NothingFound)), 1);
         assert_eq!(code_of(&Ok(Outcome::DataMissing)), 3);
         assert_eq!(code_of(&Ok(Outcome::Interrupted)), 130);
         assert_eq!(code_of(&Err(Usage("no".into()).into())), 2);

@@ -167,6 +167,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         &[
             example("Find a program on all hosts", "cpumon find backup"),
             example("Find what root ran on one host", "cpumon find root --host device1"),
+            example("Check in a script whether it ever ran (exit code 1: no)", "cpumon find backup --json"),
         ],
     ),
     (

@@ -105,7 +105,8 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         let cells = found.iter().map(report::Found::cells);
         write_rows(args.format.get(), &FIND_COLUMNS, cells, out)?;
     }
-    Ok(damage::report_of(&history.damage(), &store, Outcome::Done))
+    let outcome = if found.is_empty() { Outcome::NothingFound } else { Outcome::Done };
+    Ok(damage::report_of(&history.damage(), &store, outcome))
 }
 
 /// The same rows and names as those of the API.

@@ -93,8 +93,23 @@ fn names_are_escaped_and_a_narrow_terminal_has_fewer_columns() {
     }
     let found = ok(&["find", "BURN", "--store", path.to_str().unwrap()]);
     assert!(found.contains("burner") && found.contains("54.000"), "{found}");
-    let none = ok(&["find", "nothing\u{1b}", "--store", path.to_str().unwrap()]);
-    assert_eq!(none, "nothing in the store matches nothing\\x1b\n");
+}
+
+#[test]
+fn find_without_a_match_ends_with_code_1_as_grep_does() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store(&path, &[(1, "alpha", Trust::Local)]);
+    let store = path.to_str().unwrap();
+    for (format, shown) in
+        [("table", "nothing in the store matches nothing\\x1b\n"), ("jsonl", ""), ("json", "[]\n")]
+    {
+        let mut command = cpumon();
+        command.args(["find", "nothing\u{1b}", "--store", store, "--format", format]);
+        let none = output(command);
+        assert_eq!((none.status.code(), text(&none.stdout).as_str()), (Some(1), shown), "{format}");
+        assert_eq!(text(&none.stderr), "", "{format}");
+    }
 }
 
 /// A unit in a container, a pod, a user with a name and a script: each has names that are not those of its group.
