@@ -37,11 +37,21 @@ impl Deref for Transaction<'_> {
 impl Session {
     /// Opens or creates the database file and brings its schema up to date.
     pub(super) fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        // SQLite gives the log and the index of the log the mode of the database file, which it would make by the umask.
+        let is_new = cpumon_files::create_empty(path).at("create", path)?;
+        let opened = Self::open_file(path, options);
+        if is_new && opened.is_err() {
+            // It holds nothing, and a later start on a full disk would find a store without tables. A failure to remove it
+            // is not worth more than the error that is reported.
+            let _ = std::fs::remove_file(path);
+        }
+        opened
+    }
+
+    fn open_file(path: &Path, options: &StoreOptions) -> Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        // SQLite gives the log and the index of the log the mode of the database file, which it would make by the umask.
-        cpumon_files::create_empty(path).at("create", path)?;
         if let Some(mode) = cpumon_files::readable_by_others(path) {
             log::warn!(
                 "other users can open the store {} (mode {mode:03o}): chmod 600 it unless that is wanted",

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_model::Trust;
 use cpumon_store::{
-    Query, QueueOptions, Reader, StoreOptions, StoreState, TimeRange, WriterHandle, WriterThread,
+    Query, QueueOptions, Reader, StoreOptions, StoreState, TimeRange, Writer, WriterHandle, WriterThread,
 };
 
 use crate::data;
@@ -61,4 +61,20 @@ fn a_full_disk_stops_storing_and_storing_resumes_when_there_is_space() {
     assert_eq!(status.stored_intervals + status.dropped_intervals, 3000);
     let gaps = reader.gaps(info.host, TimeRange::ALL, 1000).unwrap();
     assert_eq!(gaps.iter().map(|gap| gap.intervals).sum::<u64>(), status.dropped_intervals, "{gaps:?}");
+}
+
+#[test]
+fn a_store_that_does_not_fit_on_the_disk_leaves_no_file_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_disk) = SmallDisk::mount(dir.path(), "64k") else { return };
+    let path = dir.path().join("s.sqlite");
+    let error = Writer::open(&path, &StoreOptions::default()).unwrap_err();
+    assert!(error.is_no_space(), "{error}");
+    let left: Vec<_> =
+        std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["s.sqlite-writer"], "only the lock, which is always left");
+    // What was there before is not removed, whatever it is.
+    std::fs::write(&path, "").unwrap();
+    assert!(Writer::open(&path, &StoreOptions::default()).is_err());
+    assert!(path.exists());
 }
