@@ -28,7 +28,8 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     }
     let status = client.status()?;
     if format == Format::Json {
-        write_json(&api::Hosts { total: status.hosts.len(), hosts: status.hosts }, out)?;
+        let Listed { stored, .. } = Listed::of_lines(&client.fleet_file(&[("format", "jsonl")])?);
+        write_json(&AllHosts { total: status.hosts.len(), hosts: status.hosts, stored }, out)?;
     } else {
         let listed = Listed::of_lines(&client.fleet_file(&[("format", "jsonl")])?);
         write_hosts(&status, Some(&listed), out).context("cannot write the hosts")?;
@@ -139,9 +140,18 @@ pub struct Busy {
     busiest: String,
 }
 
+/// `hosts --json`: those that report as the API has them, and those that only the store has.
+#[derive(Debug, serde::Serialize)]
+struct AllHosts {
+    total: usize,
+    hosts: Vec<api::Host>,
+    stored: Vec<StoredHost>,
+}
+
 /// A host that did not report since the receiver started.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, serde::Serialize)]
 struct StoredHost {
+    #[serde(rename = "hostname")]
     name: String,
     id: String,
     trust: String,

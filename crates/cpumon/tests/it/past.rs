@@ -134,6 +134,13 @@ fn a_host_that_no_longer_reports_says_when_it_last_did_and_shows_its_history() {
     }
     let listed = ok(&["hosts", "--url", &serve.url]);
     assert!(listed.contains("board5 ") && listed.contains("until 2025-06-15 15:07:40"), "{listed}");
+    let json = ok(&["hosts", "--json", "--url", &serve.url]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((&json["total"], json["hosts"].as_array().map(Vec::len)), (&0.into(), Some(0)), "{json}");
+    let stored = json["stored"].as_array().unwrap();
+    let board5 = stored.iter().find(|host| host["hostname"] == "board5").unwrap();
+    assert_eq!(board5["last_ns"], 1_750_000_060_000_000_000_i64, "{json}");
+    assert_eq!((stored.len(), &board5["id"]), (2, &HostId([1; 16]).to_string().into()), "{json}");
     let unknown = run(&["top", "-b", "--host", "nowhere", "--url", &serve.url]);
     let error = text(&unknown.stderr);
     assert!(unknown.status.code() == Some(1) && error.contains("its hosts: a web; rm, board5"), "{error}");
