@@ -94,10 +94,18 @@ pub fn wake_on(signals: &[i32]) -> io::Result<()> {
 /// Logs messages of this level and above to standard error, each with the program's name. Does nothing if a logger is already
 /// installed.
 pub fn log_to_stderr(program: &'static str, level: log::LevelFilter) {
+    // Fails only if a logger is already installed.
+    let _ = logger(program, level).try_init();
+}
+
+fn logger(program: &'static str, level: log::LevelFilter) -> env_logger::Builder {
     let format =
         move |to: &mut env_logger::fmt::Formatter, record: &log::Record<'_>| write_line(to, program, record);
-    // Fails only if a logger is already installed.
-    let _ = env_logger::Builder::new().filter_level(level).format(format).try_init();
+    let mut builder = env_logger::Builder::new();
+    builder.filter_level(level).format(format);
+    // The renderer of charts warns of each character that its font lacks: a line a name, each time that a chart is drawn.
+    builder.filter_module("usvg", log::LevelFilter::Error.min(level));
+    builder
 }
 
 /// Writes a record as one line. Its text may come from another machine (a name, a version, a path), so whatever could move a
@@ -115,6 +123,18 @@ fn write_line(to: &mut dyn Write, program: &str, record: &log::Record<'_>) -> io
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Names of programs with an emoji filled a receiver's log, 27 lines a picture.
+    #[test]
+    fn the_renderer_of_charts_does_not_log_each_character_without_a_glyph() {
+        let logger = logger("cpumon", log::LevelFilter::Info).build();
+        let is_shown = |target: &str, level| {
+            let record = log::Record::builder().target(target).level(level).args(format_args!("")).build();
+            logger.matches(&record)
+        };
+        assert!(!is_shown("usvg::text", log::Level::Warn) && is_shown("usvg::text", log::Level::Error));
+        assert!(is_shown("cpumon_store", log::Level::Info) && !is_shown("cpumon_store", log::Level::Debug));
+    }
 
     #[test]
     fn a_message_with_text_of_another_machine_is_one_line_without_escape_sequences() {
