@@ -115,8 +115,8 @@ pub struct AgentArgs {
     #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "on_disk", help_heading = "Recording")]
     pub spool_interval: Duration,
 
-    /// Hold the last TIME of all context switches in memory (needs the rights of BPF), and write them to --flight-dir when SIGUSR1 comes
-    /// or a rule is met, together with the second after it. `cpumon trace report FILE` reads them
+    /// Keep the context switches of the last TIME in memory (needs permission to use BPF); SIGUSR1 or a rule writes them to
+    /// --flight-dir, together with the second after it. `cpumon trace report FILE` reads them
     #[arg(long, value_name = "TIME", env = "CPUMON_FLIGHT_RECORDER", value_parser = flight_length, requires = "flight_dir", help_heading = "Flight recorder")]
     pub flight_recorder: Option<Duration>,
 

@@ -20,7 +20,7 @@ pub struct TraceArgs {
 /// The commands of `cpumon trace`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum TraceCommand {
-    /// Record every context switch, wakeup and migration of this machine to a file (needs the rights of BPF)
+    /// Record every context switch, wakeup and migration of this machine to a file (needs permission to use BPF)
     Record(TraceRecordArgs),
     /// Show where the time went in a trace: run time, run delay and who ran meanwhile, blocked time by reason, the ledger
     Report(TraceReportArgs),
@@ -69,7 +69,7 @@ pub struct TraceRecordArgs {
     /// Record for this time: 500ms, 10s, 5m [default: until COMMAND ends, or until Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = duration)]
     pub length: Option<Duration>,
-    /// Write only the last part, which stays in memory: at Ctrl-C, at the end, and whenever SIGUSR1 comes (then to FILE, FILE-2 and so on)
+    /// Keep only the last TIME, in memory, and write it on Ctrl-C and at the end; each SIGUSR1 also writes it, to FILE, FILE-2, FILE-3 and so on
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub last: Option<Duration>,
     /// With --last: memory for it, 1MB or more; what does not fit is dropped, the oldest first
@@ -110,13 +110,13 @@ pub struct TraceReportArgs {
     /// A trace, or perf.data of `perf sched record`; a trace may still be recorded
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// What a row is
+    /// One row for each of these
     #[arg(long, value_enum, default_value_t = TraceReportBy::Thread)]
     pub by: TraceReportBy,
-    /// Only from this time after the begin of the trace: 500ms, 2s
+    /// Only from this time after the start of the trace: 500ms, 2s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub from: Option<Duration>,
-    /// Only to this time after the begin of the trace
+    /// Only to this time after the start of the trace
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub to: Option<Duration>,
     /// Number of rows [default: 20 in a table, else all]
