@@ -44,7 +44,7 @@ pub struct Sampler {
     next: Option<Box<dyn Source + Send>>,
 }
 
-/// One snapshot, and what happened since the one before. The end of one interval is the begin of the next.
+/// One snapshot, and what happened since the one before. The end of one interval is the start of the next.
 #[derive(Copy, Clone, Debug)]
 pub struct Step<'a> {
     /// The snapshot before; empty at the first step.

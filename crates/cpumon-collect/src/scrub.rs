@@ -86,7 +86,7 @@ const SECRET_BEGINS: [(&str, usize); 29] = [
 /// What is behind one of these in a URL is a secret: who knows it can post there.
 const SECRET_PATHS: [&str; 4] =
     ["hooks.slack.com/", "webhook.office.com/", "/api/webhooks/", "api.telegram.org/bot"];
-/// Begin and end of a key in PEM.
+/// Start and end of a key in PEM.
 const PEM: (&str, &str) = ("-----BEGIN", "-----END");
 
 /// Appends the scrubbed command line to `into`. Arguments end with NUL bytes; invalid UTF-8 becomes U+FFFD.

@@ -154,7 +154,7 @@ impl<'a> Source<'a> {
         (whole > 0).then(|| (part as f64 / whole as f64).clamp(0.0, 1.0))
     }
 
-    /// The name of a host in rows. Names need not be unique: hosts that share one get the begin of their id appended.
+    /// The name of a host in rows. Names need not be unique: hosts that share one get the start of their id appended.
     pub fn label(&self, host: &HostRecord) -> String {
         // All hosts of the export are compared, so a label does not depend on which host is written.
         let is_double = |other: &HostRecord| {

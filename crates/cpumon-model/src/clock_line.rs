@@ -134,7 +134,7 @@ impl ClockLine {
         let is_moved = (begin_wall_ns, end_wall_ns) != (begin.wall_ns, end.wall_ns);
         if is_moved {
             interval.begin.wall_ns = begin_wall_ns;
-            // A piece that begins inside the interval may put its end before its begin.
+            // A piece that begins inside the interval may put its end before its start.
             interval.end.wall_ns = end_wall_ns.max(begin_wall_ns);
         }
         interval.wall_shift_ns = end.wall_ns.saturating_sub(interval.end.wall_ns);
@@ -191,7 +191,7 @@ impl ClockLine {
     }
 
     fn piece_at(&self, boot_ns: i64) -> Option<&ClockPiece> {
-        // Strictly less: a piece holds for what ends after its begin, not at it.
+        // Strictly less: a piece holds for what ends after its start, not at it.
         let after = self.pieces.partition_point(|piece| piece.from_boot_ns < boot_ns);
         after.checked_sub(1).and_then(|at| self.pieces.get(at))
     }

@@ -5,7 +5,7 @@ const SECOND: i64 = 1_000_000_000;
 const BOOT: i64 = 1_790_000_000 * SECOND;
 const IN_2003: i64 = -700_000_000 * SECOND;
 
-/// The interval of one second that ends `second` s after boot, on a clock that is off by so much at its begin and its end.
+/// The interval of one second that ends `second` s after boot, on a clock that is off by so much at its start and its end.
 fn interval(second: i64, (begin_off_ns, end_off_ns): (i64, i64)) -> Interval {
     let at = |second: i64, off_ns| Moment {
         mono_ns: 0,
@@ -20,7 +20,7 @@ fn measured(error_ns: i64) -> ClockEstimate {
     ClockEstimate::measured(&boot)
 }
 
-/// Begin and end, less the boot.
+/// Start and end, less the boot.
 fn place(line: &mut ClockLine, mut interval: Interval, estimate: Option<ClockEstimate>) -> (i64, i64) {
     let raw_ns = interval.end.wall_ns;
     line.place(&mut interval, estimate);

@@ -42,7 +42,7 @@ impl Ledger {
     }
 
     /// The time in which the run time of an interval was measured, ns, at least: its length, or longer where its threads ran more than
-    /// its CPUs can in that time. Such an interval has run time from before its begin: a pass takes time, and threads that a late
+    /// its CPUs can in that time. Such an interval has run time from before its start: a pass takes time, and threads that a late
     /// pass read first ran on while it read the others. The highest rates divide by this.
     #[must_use]
     pub fn measured_in_ns(&self, length_ns: u64) -> u64 {

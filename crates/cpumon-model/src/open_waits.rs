@@ -111,7 +111,7 @@ impl OpenWaits {
         }
     }
 
-    /// Adds the length of the interval to the process rows, once for each thread that waited from its begin to its end without a row
+    /// Adds the length of the interval to the process rows, once for each thread that waited from its start to its end without a row
     /// of its own; `count` gets each row with the number of these threads. Processes without a row are left out. Where wait reasons
     /// are not measured, nothing is known and nothing is added.
     pub fn add_to(&mut self, interval: &mut Interval, mut count: impl FnMut(&mut ProcessInterval, u32)) {

@@ -297,7 +297,7 @@ pub struct Snapshot {
     pub is_complete: bool,
     /// irq and softirq time is *inside* the threads' run time (no `IRQ_TIME_ACCOUNTING`), so the ledger must not add it.
     pub irq_in_run_time: bool,
-    /// Begin of the pass.
+    /// Start of the pass.
     pub begin: Moment,
     /// End of the pass.
     pub end: Moment,

@@ -183,7 +183,7 @@ fn main() -> Result<(), Failure> {
     }
     for days in [1, 7, 30] {
         for &by in ReportBy::ALL {
-            // The begin is within a minute.
+            // The start is within a minute.
             let since_ns = BEGIN_NS + (END_S - days * DAY_S) * SECOND_NS + SECOND_NS / 3;
             let query = ReportQuery { since_ns: Some(since_ns), by, ..ReportQuery::default() };
             time(&format!("report {days} d by {}", by.name()), &|history| {

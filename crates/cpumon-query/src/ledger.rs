@@ -80,7 +80,7 @@ pub struct LedgerSum {
     pub without: u64,
     /// Sum of the lengths of those intervals, ns.
     pub covered_ns: u64,
-    /// Begin of the first interval; `i64::MAX` while there is none.
+    /// Start of the first interval; `i64::MAX` while there is none.
     pub begin_wall_ns: i64,
     /// End of the last interval; `i64::MIN` while there is none.
     pub end_wall_ns: i64,

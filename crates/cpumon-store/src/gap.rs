@@ -5,7 +5,7 @@ use cpumon_model::{Flags, Interval};
 /// A known hole in a host's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gap {
-    /// Begin, ns since the epoch, on the time line of the host's intervals.
+    /// Start, ns since the epoch, on the time line of the host's intervals.
     pub begin_wall_ns: i64,
     /// End, on the same time line.
     pub end_wall_ns: i64,

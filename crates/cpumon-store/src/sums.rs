@@ -46,7 +46,7 @@ impl Resolution {
     /// The buckets in which intervals of a range can end.
     pub(crate) fn buckets(self, range: crate::TimeRange) -> BucketRange {
         BucketRange {
-            // A range does not include its begin.
+            // A range does not include its start.
             first: self.bucket(range.since_ns.saturating_add(1)),
             last: self.bucket(range.until_ns),
         }
@@ -63,7 +63,7 @@ pub(crate) struct BucketRange {
 /// When the task of a sum was active and when it ran most, ns since the epoch.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ActiveTimes {
-    /// Begin of the first interval in which it was active.
+    /// Start of the first interval in which it was active.
     pub first_ns: i64,
     /// End of the last one.
     pub last_ns: i64,
@@ -71,7 +71,7 @@ pub struct ActiveTimes {
     pub max_end_ns: i64,
 }
 
-/// The largest run time in one interval, and when that and all others were. The store has the times as differences to the begin of
+/// The largest run time in one interval, and when that and all others were. The store has the times as differences to the start of
 /// their bucket.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Largest {
@@ -98,7 +98,7 @@ impl Largest {
 }
 
 impl Largest {
-    /// The times as the store has them: less the begin of their bucket.
+    /// The times as the store has them: less the start of their bucket.
     pub(crate) fn stored_times(&self, resolution: Resolution, bucket: i64) -> [i64; 3] {
         let begin_ns = bucket.saturating_mul(resolution.length_ns());
         let ActiveTimes { first_ns, last_ns, max_end_ns } = self.times;

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Intervals are placed by their end, so neighbouring ranges share no interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TimeRange {
-    /// Begin, not in the range itself.
+    /// Start, not in the range itself.
     pub since_ns: i64,
     /// End, which is in the range.
     pub until_ns: i64,

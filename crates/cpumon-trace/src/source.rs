@@ -10,7 +10,7 @@ use crate::file::header::FileHeader;
 use crate::file::reader::{Ending, TraceReader};
 use crate::tasks::Tasks;
 
-/// A trace that is read once, from its begin to its end.
+/// A trace that is read once, from its start to its end.
 pub trait TraceSource {
     /// When and where it was recorded.
     fn header(&self) -> &FileHeader;
@@ -18,7 +18,7 @@ pub trait TraceSource {
     /// Who the tasks are, as far as the trace has been read.
     fn tasks(&self) -> &Tasks;
 
-    /// Whether every CPU was watched from the begin of the trace on. Else what a CPU did before its first switch is unknown.
+    /// Whether every CPU was watched from the start of the trace on. Else what a CPU did before its first switch is unknown.
     fn is_watched_from_begin(&self) -> bool;
 
     /// Hands out every event in the order of their time, up to the end of the trace or its first damage.

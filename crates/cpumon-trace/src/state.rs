@@ -40,7 +40,7 @@ pub struct ThreadSpan {
     pub from_ns: u64,
     /// To here, ns.
     pub until_ns: u64,
-    /// Begin of the state: earlier than `from_ns` if the thread moved to another CPU while it was ready.
+    /// Start of the state: earlier than `from_ns` if the thread moved to another CPU while it was ready.
     pub since_ns: u64,
     /// The CPU it was on, or in whose queue it waited.
     pub cpu: u16,

@@ -67,7 +67,7 @@ pub enum Subject {
 /// Run time in one interval of a host, or in an even part of a longer time.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistoryPoint {
-    /// Begin of the interval, device wall clock, ns since the UNIX epoch.
+    /// Start of the interval, device wall clock, ns since the UNIX epoch.
     pub begin_wall_ns: i64,
     /// End of the interval, likewise.
     pub end_wall_ns: i64,
@@ -150,7 +150,7 @@ pub trait Feed {
         Err(FeedError("this source has no stored data to add up; `cpumon serve` stores it".into()))
     }
 
-    /// A range of time that a user typed: `14:00..14:30`, or its begin alone (`1h`); then it ends at `until_wall_ns`.
+    /// A range of time that a user typed: `14:00..14:30`, or its start alone (`1h`); then it ends at `until_wall_ns`.
     /// `shown_wall_ns` as in [`Feed::parse_time`].
     fn parse_range(
         &self,

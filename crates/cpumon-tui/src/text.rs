@@ -27,7 +27,7 @@ pub(crate) fn width(text: &str) -> usize {
 /// Escapes a hostile text and leaves out what terminals cannot agree about.
 pub(crate) fn safe(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    // At the begin of a text no combining character is allowed: it would change the character to its left.
+    // At the start of a text no combining character is allowed: it would change the character to its left.
     let mut combining = MAX_COMBINING;
     for c in escape(text).to_string().chars() {
         if is_variation_selector(c) {

@@ -17,7 +17,7 @@ const ROUNDS: usize = 3;
 const TRIPS_A_MS: u32 = 20;
 const STARTS_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// Runs on one CPU: round trips through pipes at the begin of each ms, and counting until its end. Prints the count.
+/// Runs on one CPU: round trips through pipes at the start of each ms, and counting until its end. Prints the count.
 fn load(cpu: usize, seconds: u64) -> Result<()> {
     let mut cpus = CpuSet::new();
     cpus.set(cpu);

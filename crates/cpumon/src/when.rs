@@ -14,7 +14,7 @@ pub struct When {
 /// A range of time; `since` is before `until`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Between {
-    /// Begin of the range.
+    /// Start of the range.
     pub since: When,
     /// End of the range.
     pub until: When,

@@ -10,7 +10,7 @@ export interface components {
             covered_ns: number[];
             /** @description What was read: `interval`s, or sums of a `minute` or an `hour`. */
             resolution: string;
-            /** @description Begin of each point, as intervals stand. */
+            /** @description Start of each point, as intervals stand. */
             t_ms: number[];
             /**
              * Format: int64
@@ -111,7 +111,7 @@ export interface components {
              * @description Of the second.
              */
             after_covered_ns: number;
-            /** @description Begin and end of the first span, as asked for. */
+            /** @description Start and end of the first span, as asked for. */
             before: components["schemas"]["Nanos"][];
             /**
              * Format: int64
@@ -454,10 +454,10 @@ export interface components {
         Gap: {
             /**
              * Format: double
-             * @description Begin, for drawing.
+             * @description Start, for drawing.
              */
             begin_ms: number;
-            /** @description Begin, as intervals stand. */
+            /** @description Start, as intervals stand. */
             begin_ns: components["schemas"]["Nanos"];
             /**
              * Format: double
@@ -715,7 +715,7 @@ export interface components {
         /** @description What happened on one host between two snapshots. */
         Interval: {
             /**
-             * @description Begin.
+             * @description Start.
              * @default {
              *       "boot_ns": 0,
              *       "mono_ns": 0,
@@ -1008,7 +1008,7 @@ export interface components {
             ended_ms?: number | null;
             /**
              * Format: double
-             * @description Begin of the first interval or sum in which it did something, not before it began.
+             * @description Start of the first interval or sum in which it did something, not before it began.
              */
             first_ms?: number | null;
             /** @description Key of the task. */
@@ -1120,7 +1120,7 @@ export interface components {
         MatrixRow: {
             /**
              * Format: double
-             * @description Begin of the first span in which it did something.
+             * @description Start of the first span in which it did something.
              */
             first_ms: number;
             /** @description Its key; null for processes of a name. */
@@ -1485,7 +1485,7 @@ export interface components {
         };
         /** @description Who used the CPU. */
         Report: components["schemas"]["BucketTimes"] & {
-            /** @description Begin and end of the range that it is compared with; null: none. */
+            /** @description Start and end of the range that it is compared with; null: none. */
             before?: components["schemas"]["Nanos"][] | null;
             /**
              * Format: int64
@@ -1499,7 +1499,7 @@ export interface components {
              *     has. Columns are those of `cpumon report` (docs/report.md); moments are text in ns.
              */
             rows: components["schemas"]["Table"];
-            /** @description Begin of the range that was read: earlier than asked for where only sums are left of it. */
+            /** @description Start of the range that was read: earlier than asked for where only sums are left of it. */
             since_ns: components["schemas"]["Nanos"];
             /** @description Groups there are. */
             total: number;
@@ -1524,7 +1524,7 @@ export interface components {
             host: string;
             /** @description Its name. */
             hostname: string;
-            /** @description Begin of the range that was read: earlier than asked for where only sums are left of it. */
+            /** @description Start of the range that was read: earlier than asked for where only sums are left of it. */
             since_ns: components["schemas"]["Nanos"];
             /** @description Its end. */
             until_ns: components["schemas"]["Nanos"];
@@ -1538,7 +1538,7 @@ export interface components {
         };
         /** @description Who used the CPU of several hosts. */
         ReportOfHosts: {
-            /** @description Begin and end of the range that it is compared with; null: none. */
+            /** @description Start and end of the range that it is compared with; null: none. */
             before?: components["schemas"]["Nanos"][] | null;
             /** @description The hosts that have data in the range. */
             hosts: components["schemas"]["ReportHost"][];
@@ -1546,7 +1546,7 @@ export interface components {
             points: (number | null)[][];
             /** @description As in the report of one host; the column `host` has the name of each row's host, null for rows of several. */
             rows: components["schemas"]["Table"];
-            /** @description Begin of the range that was asked for. */
+            /** @description Start of the range that was asked for. */
             since_ns: components["schemas"]["Nanos"];
             /** @description Groups there are. */
             total: number;
@@ -1646,7 +1646,7 @@ export interface components {
         };
         /** @description One interval of one host, without what differs from reader to reader. */
         SnapshotBase: {
-            /** @description Begin, on the device's wall clock, or on the receiver's time line where that clock is wrong. */
+            /** @description Start, on the device's wall clock, or on the receiver's time line where that clock is wrong. */
             begin_ns: components["schemas"]["Nanos"];
             /** @description Boot id. */
             boot: string;

@@ -16,7 +16,7 @@ function page(columns: Record<string, (number | null)[]>): ProcessPage {
   } as unknown as ProcessPage;
 }
 
-it('draws a process from its begin on, as zero where it was idle and as nothing in a hole', () => {
+it('draws a process from its start on, as zero where it was idle and as nothing in a hole', () => {
   const data = statesOf(page({ user_ns: [null, 2e8, null, 0], run_ns: [null, 2e8, null, 0] }), false, colors);
   const user = data.lines.find((line) => line.label === 'user')!;
   expect(user.values).toEqual([null, 20, null, 0]);

@@ -9,7 +9,7 @@ export const NO_PLOT: PlotData = { times: [], lines: [], gaps: [] };
 export interface PlotOptions {
   /** CPUs to divide by: 1 shows percent of one CPU. */
   divide?: number;
-  /** Begin and end of the stored data. */
+  /** Start and end of the stored data. */
   kept: { firstMs: number; lastMs: number } | null;
   /** The colours depend on it. */
   isDark: boolean;

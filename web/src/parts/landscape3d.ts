@@ -46,7 +46,7 @@ export interface Landscape3d {
 
 export interface Events {
   point: (what: Pointed | null) => void;
-  /** A click on a bar: the key of its row, and the begin of its time. */
+  /** A click on a bar: the key of its row, and the start of its time. */
   pick: (key: string, seconds: number) => void;
   /** The user moved the camera, and it has stopped. */
   turned: (camera: Camera) => void;

@@ -82,7 +82,7 @@ impl Plane<'_, '_> {
         self.area.top + (1.0 - value / self.max) * self.area.height
     }
 
-    /// Corners of a run: the begin of its first point, the middle of each point, the end of its last one. Corners on a level
+    /// Corners of a run: the start of its first point, the middle of each point, the end of its last one. Corners on a level
     /// line are left out, which makes the documents of idle hosts much smaller.
     fn corners(&self, values: &[Option<f64>], run: Range<usize>) -> Vec<(f64, f64)> {
         let Range { start: first, end: behind } = run;

@@ -125,7 +125,7 @@ impl PivotBuffer {
         let mut begin = 0;
         for head in &self.heads {
             interval.begin = Moment { wall_ns: head.begin_wall_ns, ..Moment::default() };
-            // The begin is 0 on this clock, so the end is the length.
+            // The start is 0 on this clock, so the end is the length.
             interval.end =
                 Moment { wall_ns: head.end_wall_ns, mono_ns: head.duration_ns, ..Moment::default() };
             interval.v1_ticks = head.v1_ticks;

@@ -82,7 +82,7 @@ struct Cpu {
     /// What it switched to last; `None` before its first event.
     now: Option<CpuState>,
     is_begun: bool,
-    /// How who was there left, at the begin of the span that is still open.
+    /// How who was there left, at the start of the span that is still open.
     leaves: u64,
     events: usize,
     switches: Columns,

@@ -15,7 +15,7 @@ use crate::rows::RowSink;
 /// Wakeups of a thread that are remembered: a thread may be woken again before it runs.
 const WAKEUPS: usize = 4;
 
-/// Columns of a slice. Times are ns since the begin of the trace.
+/// Columns of a slice. Times are ns since the start of the trace.
 pub const SLICE_COLUMNS: [&str; 13] = [
     "start_ns",
     "end_ns",

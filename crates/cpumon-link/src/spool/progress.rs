@@ -18,7 +18,7 @@ pub(super) struct Progress {
     pub(super) acked: u64,
     /// The same, as the state file says.
     pub(super) noted: u64,
-    /// Begin of the hole before the oldest segment; 0: there is none, or it begins with the spool.
+    /// Start of the hole before the oldest segment; 0: there is none, or it begins with the spool.
     pub(super) dropped_begin_wall_ns: i64,
     /// Why it is there; [`GapReason::Unknown`]: the spool had reached its size.
     pub(super) dropped_reason: GapReason,

@@ -162,7 +162,7 @@ impl Segment {
     /// Of the first `taken` pending bytes those up to the end of a snapshot, how many snapshots are in them, and the last one's number.
     fn whole_snapshots(&self, taken: usize) -> (usize, u64, u64) {
         let taken = self.pending.get(..taken).unwrap_or_default();
-        // Only the begin of the file has a segment header.
+        // Only the start of the file has a segment header.
         let records = if self.written == 0 { Records::new(taken) } else { Ok(Records::within(taken)) };
         let Ok(mut records) = records else { return (0, 0, 0) };
         let mut whole = (0, 0, 0);

@@ -179,7 +179,7 @@ impl Channels {
             // It must never go down: what was acknowledged is deleted.
             one.committed = one.committed.max(committed);
         }
-        // The backlog deletes from its begin, so while the past is sent only its acknowledgements count.
+        // The backlog deletes from its start, so while the past is sent only its acknowledgements count.
         let past = self.past.as_ref().map(|past| (past.committed, past.last));
         match past {
             Some((committed, Some(last))) if committed >= last => {

@@ -3,7 +3,7 @@
 /// A range of time without data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hole {
-    /// Begin, ms since the UNIX epoch.
+    /// Start, ms since the UNIX epoch.
     pub begin_ms: f64,
     /// End, ms since the UNIX epoch.
     pub end_ms: f64,
@@ -14,7 +14,7 @@ pub struct Hole {
 /// Points in time, evenly spaced.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Times {
-    /// Begin of each point, ms since the UNIX epoch.
+    /// Start of each point, ms since the UNIX epoch.
     pub begin_ms: Vec<f64>,
     /// From one point to the next, ms.
     pub width_ms: f64,
@@ -143,7 +143,7 @@ pub struct Chart {
     pub title: String,
     /// Unit of the values, for people: `%CPU: 100 = one CPU`.
     pub unit: String,
-    /// Begin of the time axis, ms since the UNIX epoch.
+    /// Start of the time axis, ms since the UNIX epoch.
     pub since_ms: f64,
     /// End of the time axis, ms since the UNIX epoch.
     pub until_ms: f64,

@@ -73,7 +73,7 @@ fn row(
     })
 }
 
-/// Names; where several are alike, with the begin of the id behind.
+/// Names; where several are alike, with the start of the id behind.
 fn members(hosts: Vec<HostStatus>) -> Vec<Member> {
     let mut times: HashMap<String, usize> = HashMap::new();
     for host in &hosts {

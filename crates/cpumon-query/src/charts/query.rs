@@ -46,7 +46,7 @@ pub struct ChartQuery {
     pub view: View,
     /// Names or ids. Empty means all hosts for the fleet, and the only host of the store for any other view.
     pub hosts: Vec<String>,
-    /// Begin, ns since the UNIX epoch; `None` is an hour before `until_ns`.
+    /// Start, ns since the UNIX epoch; `None` is an hour before `until_ns`.
     pub since_ns: Option<i64>,
     /// End, ns since the UNIX epoch; `None` is the end of the data.
     pub until_ns: Option<i64>,

@@ -15,7 +15,7 @@ pub const MAX_FINEST_RANGE_NS: i64 = 48 * HOUR_NS;
 /// Rows of a picture at most: more are too low to be seen.
 pub(super) const MAX_ROWS: usize = 200;
 
-/// The range that is asked for: without an end it ends with the data, without a begin it is an hour.
+/// The range that is asked for: without an end it ends with the data, without a start it is an hour.
 pub(super) fn range_of(query: &ChartQuery, last_ns: Option<i64>) -> Result<TimeRange, QueryError> {
     let until_ns = query.until_ns.or(last_ns).unwrap_or_else(now_ns);
     let since_ns = query.since_ns.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));

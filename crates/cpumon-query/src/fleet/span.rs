@@ -52,7 +52,7 @@ pub struct SpanHost {
     pub busy_ratio: Option<f64>,
     /// The highest of a single interval.
     pub peak_ratio: Option<f64>,
-    /// Begin of the point in which it was.
+    /// Start of the point in which it was.
     pub peak_ns: Option<i64>,
     /// Tasks running or ready for each CPU, on average.
     pub run_queue_per_cpu: Option<f64>,

@@ -18,7 +18,7 @@ pub struct BucketTimes {
     pub resolution: Option<Resolution>,
     /// From one point to the next, ns.
     pub width_ns: i64,
-    /// Begin of each point.
+    /// Start of each point.
     pub begin_ns: Vec<i64>,
     /// Measured time in each point; 0: a gap, and every value there is `None`.
     pub covered_ns: Vec<i64>,
@@ -97,7 +97,7 @@ pub struct TaskLine {
     pub key: Option<TaskKey>,
     /// Its newest name; `None` if it did nothing in the range.
     pub name: Option<String>,
-    /// Begin of the first interval or sum in which it did something, not before it began.
+    /// Start of the first interval or sum in which it did something, not before it began.
     pub first_ns: Option<i64>,
     /// End of the last one, not after it ended.
     pub last_ns: Option<i64>,
@@ -142,7 +142,7 @@ pub struct MatrixRow {
     pub name: String,
     /// Run time in the range.
     pub total_ns: i64,
-    /// Begin of the first span in which it did something.
+    /// Start of the first span in which it did something.
     pub first_ns: i64,
     /// End of the last one.
     pub last_ns: i64,

@@ -92,7 +92,7 @@ impl Buckets {
         let begin_ns = range.since_ns.div_euclid(length_ns).saturating_mul(length_ns);
         let whole_ns = range.until_ns.saturating_sub(begin_ns);
         let count = (whole_ns.saturating_add(plan.width_ns - 1) / plan.width_ns).max(1);
-        // One more than asked for, because the begin was moved back.
+        // One more than asked for, because the start was moved back.
         let count = usize::try_from(count).unwrap_or(1).min(range.points.saturating_add(1));
         let covered_ns = vec![0.0; count];
         Self { begin_ns, width_ns: plan.width_ns, count, resolution: plan.resolution, covered_ns }
@@ -162,7 +162,7 @@ impl Buckets {
         }
     }
 
-    /// Begin of each point, and how much of it was measured.
+    /// Start of each point, and how much of it was measured.
     pub(crate) fn times(&self) -> BucketTimes {
         let begin_ns = |at: i64| self.begin_ns.saturating_add(at.saturating_mul(self.width_ns));
         BucketTimes {

@@ -31,7 +31,7 @@ pub(super) struct Building {
     peak: Points,
     pub(super) first_ns: Option<i64>,
     last_ns: Option<i64>,
-    /// Begin and end of the last sum it is in, if no interval came after it.
+    /// Start and end of the last sum it is in, if no interval came after it.
     pub(super) last_sum: Option<TimeRange>,
     pub(super) began_ns: Option<i64>,
     ended_ns: Option<i64>,

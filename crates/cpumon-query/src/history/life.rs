@@ -1,4 +1,4 @@
-//! Begin and end of processes where sums were read: sums have neither, and leave out a process that ran in one interval only.
+//! Start and end of processes where sums were read: sums have neither, and leave out a process that ran in one interval only.
 //! Little is read: the minute of its last row.
 
 use std::collections::HashMap;

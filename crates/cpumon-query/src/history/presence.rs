@@ -33,7 +33,7 @@ impl From<ThreadKey> for TaskStart {
 pub(super) struct Presence {
     /// A bit a point.
     bits: Vec<u64>,
-    /// Begin of each task that was seen and has not ended, ns since the epoch.
+    /// Start of each task that was seen and has not ended, ns since the epoch.
     open: HashMap<TaskStart, i64>,
     /// Tasks that ended here and may have been seen by the part of the range before.
     ended: Vec<TaskStart>,
@@ -74,7 +74,7 @@ impl Presence {
     /// Takes what a later part of the range saw.
     pub(super) fn append(&mut self, later: Self) {
         for task in &later.ended {
-            // The later part marked it from its begin on.
+            // The later part marked it from its start on.
             self.open.remove(task);
         }
         for (task, began_ns) in later.open {
@@ -105,7 +105,7 @@ impl Presence {
     }
 }
 
-/// When a task began, by its key and the two clocks of an interval; the begin of time where the latter are not known.
+/// When a task began, by its key and the two clocks of an interval; the start of time where the latter are not known.
 fn began_ns(task: TaskStart, span: &Segment<'_>, life: Life) -> i64 {
     let (begin, end) = (span.interval.begin, span.interval.end);
     if matches!(life, Life::Born | Life::BornEnded) {

@@ -83,7 +83,7 @@ mod tests {
     use crate::time::PlotRange;
 
     const SECOND_NS: i64 = 1_000_000_000;
-    /// Begin of an hour.
+    /// Start of an hour.
     const BEGIN_NS: i64 = 500_000 * 3_600 * SECOND_NS;
 
     fn interval(second: i64) -> Interval {

@@ -107,7 +107,7 @@ impl History {
         }
     }
 
-    /// Whether anything of a range can be there: intervals or sums begin before its end, and end after its begin.
+    /// Whether anything of a range can be there: intervals or sums begin before its end, and end after its start.
     pub(crate) fn reaches(&self, host: HostId, range: TimeRange) -> Result<bool, QueryError> {
         if let Some(plan) = self.ask_reader(|reader| reader.plan(host, range, 1))? {
             return Ok(plan.is_some_and(|plan| plan.since_ns < plan.until_ns));

@@ -90,7 +90,7 @@ pub struct ReportRow {
     pub wait: Option<Wait>,
     /// Its highest interval.
     pub peak: Option<Peak>,
-    /// Begin of the first interval in which it was active.
+    /// Start of the first interval in which it was active.
     pub first_ns: Option<i64>,
     /// End of the last one.
     pub last_ns: Option<i64>,

@@ -24,7 +24,7 @@ pub struct Found {
     pub kind: &'static str,
     /// What was found; hostile.
     pub name: Box<str>,
-    /// Begin of the first interval in which it was active.
+    /// Start of the first interval in which it was active.
     pub first_ns: Option<i64>,
     /// End of the last one.
     pub last_ns: Option<i64>,

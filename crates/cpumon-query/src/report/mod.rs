@@ -112,7 +112,7 @@ pub fn report(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> R
     Ok(report)
 }
 
-/// The range that is asked for: without an end it ends with the data, without a begin it is an hour.
+/// The range that is asked for: without an end it ends with the data, without a start it is an hour.
 fn range_of(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<TimeRange, QueryError> {
     let mut last_ns = None;
     for host in hosts {

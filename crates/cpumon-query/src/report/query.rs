@@ -92,7 +92,7 @@ pub struct ReportFilter {
 /// Which report to make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportQuery {
-    /// Begin, ns since the UNIX epoch; `None` is an hour before the end.
+    /// Start, ns since the UNIX epoch; `None` is an hour before the end.
     pub since_ns: Option<i64>,
     /// End, ns since the UNIX epoch; `None` is the end of the data.
     pub until_ns: Option<i64>,

@@ -14,7 +14,7 @@ use super::zoom::Zoomed;
 use crate::history::Values;
 use crate::time::TimeRange;
 
-/// The begin of a report: all but its rows.
+/// The start of a report: all but its rows.
 pub(super) fn report(query: &ReportQuery, range: TimeRange, tallies: &[HostTally]) -> Report {
     let part = |one: &HostTally| HostPart {
         host: one.host.info.host,

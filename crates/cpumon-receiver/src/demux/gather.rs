@@ -133,7 +133,7 @@ impl Gather {
         snapshot.source = header.source;
         snapshot.fields = header.fields;
         snapshot.irq_in_run_time = header.irq_in_run_time;
-        // The begin comes with the totals: without them the snapshot has no length.
+        // The start comes with the totals: without them the snapshot has no length.
         (snapshot.begin, snapshot.end) = (header.end, header.end);
     }
 

@@ -81,7 +81,7 @@ pub struct ImportReport {
     pub sets: u64,
     /// Intervals that the store had already.
     pub sets_known: u64,
-    /// Begin of the first and end of the last interval, ns since the UNIX epoch.
+    /// Start of the first and end of the last interval, ns since the UNIX epoch.
     pub span: Option<(i64, i64)>,
     /// Rows that were odd.
     pub odd: OddRows,

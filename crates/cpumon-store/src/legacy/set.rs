@@ -170,7 +170,7 @@ impl Set {
     /// know, runs with the wall clock.
     fn ends(&self) -> (Moment, Moment) {
         let duration_ns = u64::from(self.duration_ms) * NS_PER_MS.unsigned_abs();
-        // At least the duration, because the begin on this clock cannot be negative.
+        // At least the duration, because the start on this clock cannot be negative.
         let end_mono_ns = u64::try_from(self.wall_ns).unwrap_or(0).max(duration_ns);
         let begin_wall_ns = self.wall_ns.saturating_sub_unsigned(duration_ns);
         let begin = Moment { mono_ns: end_mono_ns - duration_ns, boot_ns: 0, wall_ns: begin_wall_ns };

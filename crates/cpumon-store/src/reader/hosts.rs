@@ -132,7 +132,7 @@ impl Reader {
     }
 }
 
-/// Whether a text may be the begin of a name: an id is no name.
+/// Whether a text may be the start of a name: an id is no name.
 fn may_begin_a_name(wanted: &str) -> bool {
     !wanted.is_empty() && wanted.parse::<HostId>().is_err()
 }

@@ -43,7 +43,7 @@ impl Reader {
 
     /// [`Reader::interval_at`] with receipt time and losses.
     pub fn stored_at(&self, host: HostId, wall_ns: i64) -> Result<Option<StoredInterval>> {
-        // One nanosecond earlier, because a range does not include its begin.
+        // One nanosecond earlier, because a range does not include its start.
         let next = self.first_in(&Query::new(host).range(wall_ns.saturating_sub(1), i64::MAX))?;
         Ok(next.filter(|next| next.interval.begin.wall_ns < wall_ns))
     }

@@ -26,9 +26,9 @@ pub struct Plan {
 struct Oldest {
     /// End of the oldest sample.
     sample: Option<i64>,
-    /// Begin of the oldest sum of a minute.
+    /// Start of the oldest sum of a minute.
     minute: Option<i64>,
-    /// Begin of the oldest sum of an hour.
+    /// Start of the oldest sum of an hour.
     hour: Option<i64>,
 }
 
@@ -76,7 +76,7 @@ impl Reader {
         Ok(Some(Plan { since_ns: since, until_ns: until, resolution, width_ns }))
     }
 
-    /// Begin of the oldest sum of a host and end of the newest, ns.
+    /// Start of the oldest sum of a host and end of the newest, ns.
     fn sum_range(&self, host: HostRow, resolution: Resolution) -> Result<(Option<i64>, Option<i64>)> {
         let name = resolution.name();
         let text = format!("SELECT min({name}), max({name}) + 1 FROM host_{name} WHERE host_id = ?1");

@@ -43,7 +43,7 @@ impl Use {
             ColumnId::EndNs if is_equal => &[Self::EndAtLeast, Self::EndAtMost],
             ColumnId::EndNs if is_least => &[Self::EndAtLeast],
             ColumnId::EndNs if is_most => &[Self::EndAtMost],
-            // An interval may be of any length, so only a lower bound on its begin says something of its end.
+            // An interval may be of any length, so only a lower bound on its start says something of its end.
             ColumnId::BeginNs if is_equal || is_least => &[Self::BeginAtLeast],
             _ => &[],
         }

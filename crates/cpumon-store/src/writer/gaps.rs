@@ -101,7 +101,7 @@ pub(super) fn record_reported(
     let ReportedGap { begin_wall_ns, end_wall_ns, wall_shift_ns, reason, .. } = *gap;
     let values = params![host_row, begin_wall_ns, end_wall_ns, count(gap.intervals), reason, wall_shift_ns];
     // A device reports a hole again after each connection that broke before the acknowledgement, and by then the hole may be
-    // larger. It is recognised by its begin on the device's own clock: the receiver may place it elsewhere after a restart.
+    // larger. It is recognised by its start on the device's own clock: the receiver may place it elsewhere after a restart.
     let known = connection
         .prepare_cached(
             "UPDATE gap SET end_wall_ns = max(end_wall_ns, ?3 + ?6 - wall_shift_ns), intervals = max(intervals, ?4)

@@ -12,7 +12,7 @@ use crate::sums::Resolution;
 
 /// Ids of names checked in one transaction.
 const NAMES_AT_ONCE: i64 = 20_000;
-/// Time from the end of one sweep to the begin of the next.
+/// Time from the end of one sweep to the start of the next.
 const SWEEP_EVERY_NS: i64 = 600_000_000_000;
 /// A name's `last_s` may be this much older than its last use: it is moved on once an hour, at compaction, and intervals may
 /// wait an hour for that.
@@ -176,7 +176,7 @@ fn oldest_sample_s(connection: &Connection, range: IdRange, newest_ns: i64) -> S
     Ok(oldest.map_or(newest_ns, |oldest| oldest.min(newest_ns)).saturating_sub(CHUNK_SLACK_NS)
         / 1_000_000_000)
 }
-/// Begin of the oldest stored sum, s since the epoch on its host's clock; `None` if there is none.
+/// Start of the oldest stored sum, s since the epoch on its host's clock; `None` if there is none.
 fn oldest_sum_s(connection: &Connection) -> Sql<Option<i64>> {
     let mut begins = Vec::new();
     for resolution in Resolution::ALL {
@@ -194,7 +194,7 @@ fn oldest_sum_s(connection: &Connection) -> Sql<Option<i64>> {
 struct Oldest {
     /// Receipt of the oldest sample.
     samples_s: i64,
-    /// Begin of the oldest sum, or that receipt if it is older.
+    /// Start of the oldest sum, or that receipt if it is older.
     sums_s: i64,
 }
 

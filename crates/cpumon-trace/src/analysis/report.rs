@@ -16,7 +16,7 @@ use crate::source::TraceSource;
 use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState};
 use crate::tracker::{SpanSink, Tracker};
 
-/// A part of a trace, ns since its begin.
+/// A part of a trace, ns since its start.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct TraceRange {
     /// From here.
@@ -48,7 +48,7 @@ pub struct Totals {
 /// The sums of a trace.
 #[derive(Debug)]
 pub struct Report {
-    /// Begin and end of the range on the trace's clock.
+    /// Start and end of the range on the trace's clock.
     from_ns: u64,
     until_ns: u64,
     events: u64,

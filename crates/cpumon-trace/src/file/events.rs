@@ -43,7 +43,7 @@ pub(super) struct Context {
 }
 
 impl Context {
-    /// At the begin of a chunk.
+    /// At the start of a chunk.
     pub(super) fn new(cpu: u16, base_ns: u64) -> Self {
         Self { cpu, at_ns: base_ns, current: TraceTask::UNKNOWN, reason: WaitReason::NONE }
     }

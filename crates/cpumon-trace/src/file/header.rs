@@ -54,7 +54,7 @@ impl FileHeader {
         self.encode()
     }
 
-    /// Reads a header from the begin of a file. A short read is a foreign file if its first bytes are not those of a trace.
+    /// Reads a header from the start of a file. A short read is a foreign file if its first bytes are not those of a trace.
     pub(super) fn read(from: &mut dyn Read) -> Result<(Self, u64), ReadError> {
         let mut bytes = Vec::with_capacity(FIXED_BYTES + MAX_NAME_BYTES + 4);
         fill(from, &mut bytes, 10)?;

@@ -1,4 +1,4 @@
-//! The bytes of a file that is read once from its begin: some of them can be seen before they are passed, so that a search for
+//! The bytes of a file that is read once from its start: some of them can be seen before they are passed, so that a search for
 //! whole chunks can begin again inside a damaged one.
 
 use std::io::Read;

@@ -1,4 +1,4 @@
-//! Reads a trace file from its begin to its end, once, also while it is being written.
+//! Reads a trace file from its start to its end, once, also while it is being written.
 
 use std::io::Read;
 

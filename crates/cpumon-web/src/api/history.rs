@@ -14,7 +14,7 @@ pub struct BucketTimes {
     pub resolution: &'static str,
     /// From one point to the next.
     pub width_ns: i64,
-    /// Begin of each point, as intervals stand.
+    /// Start of each point, as intervals stand.
     pub t_ms: Vec<f64>,
     /// Measured time in each point; 0: a gap, and every value there is null.
     pub covered_ns: Vec<i64>,
@@ -24,11 +24,11 @@ pub struct BucketTimes {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = Gap)]
 pub struct GapJson {
-    /// Begin, as intervals stand.
+    /// Start, as intervals stand.
     pub begin_ns: Nanos,
     /// End.
     pub end_ns: Nanos,
-    /// Begin, for drawing.
+    /// Start, for drawing.
     pub begin_ms: f64,
     /// End, for drawing.
     pub end_ms: f64,
@@ -86,7 +86,7 @@ pub struct LineJson {
     pub key: Option<String>,
     /// Its newest name; null if it did nothing in the range.
     pub name: Option<String>,
-    /// Begin of the first interval or sum in which it did something, not before it began.
+    /// Start of the first interval or sum in which it did something, not before it began.
     pub first_ms: Option<f64>,
     /// End of the last one, not after it ended.
     pub last_ms: Option<f64>,
@@ -170,7 +170,7 @@ pub struct MatrixRow {
     pub name: String,
     /// Run time in the range.
     pub total_ns: i64,
-    /// Begin of the first span in which it did something.
+    /// Start of the first span in which it did something.
     pub first_ms: f64,
     /// End of the last one.
     pub last_ms: f64,
@@ -227,7 +227,7 @@ pub struct SumJson {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = Compare)]
 pub struct CompareJson {
-    /// Begin and end of the first span, as asked for.
+    /// Start and end of the first span, as asked for.
     pub before: [Nanos; 2],
     /// Of the second.
     pub after: [Nanos; 2],

@@ -35,7 +35,7 @@ pub struct Interval {
     /// Oddities of the whole interval, e.g. `SPANS_LOSS`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
-    /// Begin.
+    /// Start.
     pub begin: Moment,
     /// End.
     pub end: Moment,

@@ -16,7 +16,7 @@ const MOMENTS: [&str; 5] = ["peak_end_ns", "first_ns", "last_ns", "start_ns", "p
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = Report)]
 pub struct ReportJson {
-    /// Begin of the range that was read: earlier than asked for where only sums are left of it.
+    /// Start of the range that was read: earlier than asked for where only sums are left of it.
     pub since_ns: Nanos,
     /// Its end.
     pub until_ns: Nanos,
@@ -24,7 +24,7 @@ pub struct ReportJson {
     pub duration_ns: u64,
     /// Run time of all threads by the ledger: exactly the sum of `run_ns` of all rows.
     pub used_ns: i64,
-    /// Begin and end of the range that it is compared with; null: none.
+    /// Start and end of the range that it is compared with; null: none.
     pub before: Option<[Nanos; 2]>,
     /// Groups there are.
     pub total: usize,
@@ -44,13 +44,13 @@ pub struct ReportJson {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[schema(as = ReportOfHosts)]
 pub struct ReportOfHostsJson {
-    /// Begin of the range that was asked for.
+    /// Start of the range that was asked for.
     pub since_ns: Nanos,
     /// Its end.
     pub until_ns: Nanos,
     /// Run time of all threads of all hosts by their ledgers: exactly the sum of `run_ns` of all rows.
     pub used_ns: i64,
-    /// Begin and end of the range that it is compared with; null: none.
+    /// Start and end of the range that it is compared with; null: none.
     pub before: Option<[Nanos; 2]>,
     /// Groups there are.
     pub total: usize,
@@ -70,7 +70,7 @@ pub struct HostPartJson {
     pub host: String,
     /// Its name.
     pub hostname: Box<str>,
-    /// Begin of the range that was read: earlier than asked for where only sums are left of it.
+    /// Start of the range that was read: earlier than asked for where only sums are left of it.
     pub since_ns: Nanos,
     /// Its end.
     pub until_ns: Nanos,

@@ -63,7 +63,7 @@ pub struct SnapshotBase {
     pub boot: String,
     /// Counts the host's intervals since the receiver started; 0: from the store.
     pub number: u64,
-    /// Begin, on the device's wall clock, or on the receiver's time line where that clock is wrong.
+    /// Start, on the device's wall clock, or on the receiver's time line where that clock is wrong.
     pub begin_ns: Nanos,
     /// End, likewise.
     pub end_ns: Nanos,

@@ -52,7 +52,7 @@ impl Span {
         Ok(PlotRange { since_ns, until_ns, points })
     }
 
-    /// What was not asked for fits what there is: the end of a host that is silent for long or whose clock was ahead, and the begin of
+    /// What was not asked for fits what there is: the end of a host that is silent for long or whose clock was ahead, and the start of
     /// a young one.
     pub(super) fn fitted(&self, range: PlotRange, available: Available) -> PlotRange {
         if self.since.is_some() {

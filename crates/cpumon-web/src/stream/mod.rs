@@ -72,7 +72,7 @@ pub(crate) fn heartbeat() -> VecDeque<Bytes> {
     VecDeque::from([Bytes::from_static(b":\n\n")])
 }
 
-/// Begin of a message. `epoch` and `number` make the id with which a browser comes back.
+/// Start of a message. `epoch` and `number` make the id with which a browser comes back.
 pub(crate) fn head(event: &str, epoch: i64, number: u64) -> Bytes {
     format!("event: {event}\nid: {epoch}-{number}\ndata: ").into()
 }

@@ -23,7 +23,7 @@ pub(super) struct Grid {
     pub(super) columns: Vec<Column>,
     /// How many of them are written for a group of rows.
     pub(super) groups: usize,
-    /// A value for each row and column. A text is its begin and length in `texts`.
+    /// A value for each row and column. A text is its start and length in `texts`.
     pub(super) values: Vec<u64>,
     pub(super) texts: Vec<u8>,
 }

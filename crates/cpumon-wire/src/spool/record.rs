@@ -1,5 +1,5 @@
 //! Records: one snapshot, or one known hole. Head and payload have checksums of their own: a sound head gives
-//! the begin of the next record and the number that was lost, even if the payload is damaged.
+//! the start of the next record and the number that was lost, even if the payload is damaged.
 
 use super::fields::{add_checksum, has_checksum, take, take_i64, take_u32, take_u64};
 

@@ -11,7 +11,7 @@ pub struct Totals {
     pub thread_count: u32,
     /// Processes alive on the host.
     pub process_count: u32,
-    /// Begin of the collection pass.
+    /// Start of the collection pass.
     pub begin: Moment,
     /// Counters of all threads that ended since the source was opened.
     pub exited_total: Counters,

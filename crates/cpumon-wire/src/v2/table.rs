@@ -52,7 +52,7 @@ struct Written {
 /// Rows gathered for one section type. Kept and reused.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// `stride` values per row: group columns, then row columns. A text is its begin and length in `texts`.
+    /// `stride` values per row: group columns, then row columns. A text is its start and length in `texts`.
     values: Vec<u64>,
     texts: Vec<u8>,
     stride: usize,

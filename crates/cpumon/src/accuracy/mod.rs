@@ -19,7 +19,7 @@ use crate::exit::Outcome;
 use crate::signals::Signals;
 use crate::table::terminal_columns;
 
-/// Time between two readings: short enough to read each thread off its CPU near the begin and near the end.
+/// Time between two readings: short enough to read each thread off its CPU near the start and near the end.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// `cpumon accuracy`.

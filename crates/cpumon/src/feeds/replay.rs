@@ -62,7 +62,7 @@ pub struct ReplayFeed {
 }
 
 impl ReplayFeed {
-    /// Opens a recording at its begin. `is_paced`: replays it at its own pace, else as fast as it is polled.
+    /// Opens a recording at its start. `is_paced`: replays it at its own pace, else as fast as it is polled.
     pub fn open(dir: &Path, is_paced: bool) -> Result<Self, SpoolError> {
         let now = Instant::now();
         let mut feed = Self {

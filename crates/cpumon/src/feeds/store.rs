@@ -117,7 +117,7 @@ impl Feed for StoreFeed {
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
         let mut points = Vec::new();
-        // The store's range is open at its begin and closed at its end.
+        // The store's range is open at its start and closed at its end.
         let range =
             TimeRange { since_ns: wall_ns.start.saturating_sub(1), until_ns: wall_ns.end.saturating_sub(1) };
         let plan = self.reader.plan(host, range, PLOT_POINTS).map_err(|error| failed(&error))?;

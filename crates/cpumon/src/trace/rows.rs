@@ -3,7 +3,7 @@
 use cpumon_model::Value;
 use cpumon_trace::{CpuAccount, GroupKey, GroupRow};
 
-/// Columns of a thread, a process or a program. Times are ns; `at` counts from the begin of the trace.
+/// Columns of a thread, a process or a program. Times are ns; `at` counts from the start of the trace.
 pub(super) const COLUMNS: [&str; 29] = [
     "name",
     "pid",

@@ -78,7 +78,7 @@ pub enum State {
 /// The times of one thread, ns, up to `at_ns`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ThreadAccount {
-    /// Begin of the open state.
+    /// Start of the open state.
     pub at_ns: u64,
     /// Woken at.
     pub ready_ns: Option<u64>,

@@ -52,7 +52,7 @@ fn event(line: &str, cpu: u32, tids: &HashMap<u32, PerfThread>) -> Option<(u64, 
             let state = if state.starts_with('R') { "R" } else { state.get(..1)? };
             format!("switch {cpu} {} {state} {}", field(prev, "prev_pid=")?, field(next, "next_pid=")?)
         }
-        // Perf takes the begin of a wakeup where the kernel reports it, else its end.
+        // Perf takes the start of a wakeup where the kernel reports it, else its end.
         "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
             let tid = field(what, " pid=")?;
             tids.contains_key(&tid.parse().ok()?).then_some(())?;

@@ -36,7 +36,7 @@ pub(crate) struct PerfData<R> {
     body: Vec<u8>,
     records: Records,
     unpacker: Unpacker,
-    /// The begin of a record whose end is in the next compressed piece.
+    /// The start of a record whose end is in the next compressed piece.
     carried: Vec<u8>,
 }
 

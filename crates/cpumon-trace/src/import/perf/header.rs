@@ -1,4 +1,4 @@
-//! The begin of a `perf.data`, and the sections behind its records.
+//! The start of a `perf.data`, and the sections behind its records.
 
 use std::collections::HashMap;
 use std::io::{Read, Seek, SeekFrom};
@@ -74,7 +74,7 @@ impl Layouts {
 /// What a file says in front of and behind its records.
 pub(super) struct Header {
     pub(super) order: Order,
-    /// Bytes from the begin of the file at which records begin, and how many; `None`: up to the end.
+    /// Bytes from the start of the file at which records begin, and how many; `None`: up to the end.
     pub(super) begin: u64,
     pub(super) length: Option<u64>,
     pub(super) layouts: Layouts,
@@ -106,7 +106,7 @@ fn load<R: Read + Seek>(from: &mut R, section: &Section, most: u64) -> Result<Ve
 }
 
 impl Header {
-    /// Reads everything but the records, and goes to their begin.
+    /// Reads everything but the records, and goes to their start.
     pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<Self, ReadError> {
         from.seek(SeekFrom::Start(0))?;
         let raw = read_up_to(from, FILE_HEADER_BYTES, FILE_HEADER_BYTES)?.unwrap_or_default();
