@@ -11,7 +11,8 @@ trap 'rm -rf "$work"' EXIT
 # ASCII; no-break space, degree to ³, µ, ·, ×; dashes, quotes, †, ‡, …, ‰, ‹, ›, arrows, minus, and the mark for no character.
 characters=U+0020-007E,U+00A0,U+00B0-00B3,U+00B5,U+00B7,U+00D7,U+2010-2026,U+2030,U+2039,U+203A,U+2190-2193,U+2212,U+FFFD
 python3 -m fontTools.varLib.instancer --quiet --no-recalc-timestamp --output "$work/inter.ttf" "$from" wght=400:700
+# The outline of .notdef is the box that browsers draw for a character of no font: without it such a name is blank.
 python3 -m fontTools.subset "$work/inter.ttf" --flavor=woff2 --unicodes="$characters" --layout-features=tnum,kern \
-	--name-IDs=0,1,2,13,14 --output-file="$into"
+	--name-IDs=0,1,2,13,14 --notdef-outline --output-file="$into"
 cp web/node_modules/@fontsource-variable/inter/LICENSE web/src/fonts/OFL.txt
 ls -l "$into"

@@ -11,8 +11,8 @@ const WHOLE = '../node_modules/@fontsource-variable/inter/files/inter-latin-wght
 /** Tables whose bytes a WOFF2 file changes, by their numbers in it: glyf and loca unless their version is 3, any other unless it is 0. */
 const GLYF = [10, 11];
 
-/** The characters of a WOFF2 font: its cmap, the first of the tables. */
-function charactersOf(path: string): Set<number> {
+/** The tables of a WOFF2 font from where each begins. */
+function tablesOf(path: string): Map<number, Buffer> {
   const file = readFileSync(path);
   let at = 48;
   const long = (): number => {
@@ -24,17 +24,20 @@ function charactersOf(path: string): Set<number> {
     }
   };
   let begin = 0;
-  let cmap = -1;
+  const starts = new Map<number, number>();
   for (let left = file.readUInt16BE(12); left > 0; left -= 1) {
     const flags = file[at++]!;
     const [table, version] = [flags & 63, flags >> 6];
     if (table === 63) at += 4;
     const plain = long();
-    if (table === 0) cmap = begin;
+    starts.set(table, begin);
     begin += (GLYF.includes(table) ? version !== 3 : version !== 0) ? long() : plain;
   }
-  return ofCmap(brotliDecompressSync(file.subarray(at)).subarray(cmap));
+  const bytes = brotliDecompressSync(file.subarray(at));
+  return new Map([...starts].map(([table, start]) => [table, bytes.subarray(start)]));
 }
+
+const charactersOf = (path: string): Set<number> => ofCmap(tablesOf(path).get(0)!);
 
 /** Of the subtable with segments (format 4). */
 function ofCmap(cmap: Buffer): Set<number> {
@@ -63,4 +66,11 @@ it('has the characters of the page', () => {
   }
   const missing = [...used].filter((code) => whole.has(code) && !ours.has(code));
   expect(missing.map((code) => String.fromCodePoint(code))).toEqual([]);
+});
+
+it('has the box for a character that no font has', () => {
+  // The contours of glyph 0 (.notdef) are the first number after the head of a glyf table as WOFF2 has it.
+  const contours = (path: string): number => tablesOf(join(src, path)).get(10)!.readInt16BE(36);
+  expect(contours(WHOLE)).toBeGreaterThan(0);
+  expect(contours('fonts/inter.woff2')).toBe(contours(WHOLE));
 });
