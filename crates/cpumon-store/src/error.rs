@@ -95,6 +95,12 @@ pub enum StoreError {
         /// What was named.
         path: PathBuf,
     },
+    /// The path is a pipe, a socket or a device. Opening a pipe would wait for a writer.
+    #[error("{} is no regular file, and a store is one", path.display())]
+    NoFile {
+        /// What was named.
+        path: PathBuf,
+    },
     /// There is no file at the path.
     #[error("there is no store at {}", path.display())]
     Missing {
@@ -185,15 +191,19 @@ pub(crate) fn is_damage(error: &rusqlite::Error) -> bool {
 /// Whether there may be a store at a path. What the system refuses to say is its error, not a missing file.
 pub(crate) fn check_is_there(path: &Path) -> Result<()> {
     match path.try_exists() {
-        Ok(true) => check_is_no_directory(path),
+        Ok(true) => check_is_file(path),
         Ok(false) => Err(StoreError::Missing { path: path.into() }),
         Err(source) => Err(StoreError::Io { operation: "open", path: path.into(), source }),
     }
 }
 
-/// SQLite reports a directory only as a file that cannot be opened.
-pub(crate) fn check_is_no_directory(path: &Path) -> Result<()> {
-    if path.is_dir() { Err(StoreError::Directory { path: path.into() }) } else { Ok(()) }
+/// SQLite reports a directory only as a file that cannot be opened, and waits at a pipe. What is not there passes.
+pub(crate) fn check_is_file(path: &Path) -> Result<()> {
+    match path.metadata() {
+        Ok(found) if found.is_dir() => Err(StoreError::Directory { path: path.into() }),
+        Ok(found) if !found.is_file() => Err(StoreError::NoFile { path: path.into() }),
+        _ => Ok(()),
+    }
 }
 
 /// Adds operation and path to an SQLite result.

@@ -20,7 +20,7 @@ use super::retain::Retention;
 use super::source::{self, SourcePosition};
 use super::transaction::{Session, Transaction};
 use crate::Gap;
-use crate::error::{At, Result, StoreError, check_is_no_directory};
+use crate::error::{At, Result, StoreError, check_is_file};
 use crate::options::StoreOptions;
 use crate::time::wall_now_ns;
 
@@ -45,7 +45,7 @@ pub struct Writer {
 impl Writer {
     /// Opens or creates the store at `path` and takes its writer lock. An older schema is brought up to date.
     pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
-        check_is_no_directory(path)?;
+        check_is_file(path)?;
         let lock = lock_store(path)?;
         let session = Session::open(path, options)?;
         let connection = session.connection();

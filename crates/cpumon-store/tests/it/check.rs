@@ -183,6 +183,20 @@ fn with_other_content_it_is_no_store() {
     assert!(matches!(check_only(stored.dir.path()), Err(StoreError::Directory { .. })));
 }
 
+/// `find --store PIPE` waited for a writer without end.
+#[test]
+fn what_is_no_regular_file_is_refused_before_it_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s.db");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    for path in [socket.as_path(), Path::new("/dev/zero")] {
+        assert!(matches!(Reader::open(path), Err(StoreError::NoFile { .. })), "{}", path.display());
+        assert!(matches!(check_only(path), Err(StoreError::NoFile { .. })), "{}", path.display());
+    }
+    let written = Writer::open(&socket, &StoreOptions::default());
+    assert!(matches!(written, Err(StoreError::NoFile { .. })), "{written:?}");
+}
+
 /// What may be on a damaged page.
 fn fill(pages: &mut [u8], with: u8) {
     let mut random = data::Random::new(with.into());
