@@ -29,6 +29,8 @@ use cpumon_model::{ClockReading, HostInfo, Moment, SourceKind};
 
 mod diagnosis;
 mod error;
+#[doc(hidden)]
+pub mod nt;
 mod opened;
 mod options;
 #[doc(hidden)]

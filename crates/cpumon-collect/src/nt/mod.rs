@@ -1,0 +1,35 @@
+//! What Windows' own call `NtQuerySystemInformation` returns, decoded: byte layouts and nothing else, no call of the system. It is
+//! compiled everywhere, so that its tests and its fuzz target run on every machine.
+//!
+//! Layouts are those of 64-bit Windows 7 and later. All times are in units of 100 ns; times of day count from 1601 (FILETIME).
+
+mod cpus;
+mod error;
+mod ntstate;
+mod pass;
+mod records;
+#[cfg(test)]
+pub(crate) mod testing;
+
+pub use cpus::{CPU_BYTES, read_cpus};
+pub use error::NtError;
+pub use pass::{Base, Passes, ProcessRow, ThreadRow};
+pub use records::{PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord};
+
+/// A little-endian part of `bytes`, if it is there.
+fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    part(bytes, at).map(u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    part(bytes, at).map(u64::from_le_bytes)
+}
+
+/// Nanoseconds of a time in units of 100 ns.
+fn ns(units: u64) -> u64 {
+    units.saturating_mul(100)
+}

@@ -1,0 +1,288 @@
+//! [`Passes`]: rows of processes and threads, from whichever call of Windows, into a [`Snapshot`]. It keeps what a process *is*, so
+//! that a pass in which nothing begins or ends allocates nothing.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cpumon_model::{
+    Comm, Counters, Fields, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample,
+};
+
+use super::ns;
+use super::ntstate::letter;
+use super::records::{ProcessRecord, ThreadRecord};
+
+/// What Windows measures for threads and CPUs without an event session. It counts the switches of a thread, but not which of
+/// them were voluntary, so these are no data.
+const FIELDS: Fields = Fields::USER.union(Fields::SYSTEM).union(Fields::RUN).union(Fields::CPUS);
+
+/// The instant that start times count from, since 1601: the start of the system.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Base(pub u64);
+
+impl Base {
+    /// ns from the base to a time since 1601; an earlier one is 0, which is "not known".
+    #[must_use]
+    pub fn ns_since(self, time: u64) -> u64 {
+        ns(time.saturating_sub(self.0))
+    }
+}
+
+/// A process as some call reports it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessRow {
+    /// Its id.
+    pub pid: u32,
+    /// Who began it.
+    pub parent_pid: u32,
+    /// When it began, since 1601.
+    pub created: u64,
+    /// Time in user mode, its ended threads included.
+    pub user: u64,
+    /// Time in kernel mode, likewise.
+    pub kernel: u64,
+}
+
+/// A thread as some call reports it.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadRow {
+    /// Its id.
+    pub tid: u32,
+    /// When it began, since 1601.
+    pub created: u64,
+    /// Time in user mode.
+    pub user: u64,
+    /// Time in kernel mode.
+    pub kernel: u64,
+    /// Its priority, 0 to 31.
+    pub priority: i32,
+    /// `KTHREAD_STATE` and `KWAIT_REASON`, where they are reported.
+    pub state: Option<(u32, u32)>,
+}
+
+impl From<&ProcessRecord<'_>> for ProcessRow {
+    fn from(record: &ProcessRecord<'_>) -> Self {
+        let ProcessRecord { pid, parent_pid, created, user, kernel, .. } = *record;
+        Self { pid, parent_pid, created, user, kernel }
+    }
+}
+
+impl From<ThreadRecord> for ThreadRow {
+    fn from(record: ThreadRecord) -> Self {
+        let ThreadRecord { tid, created, user, kernel, priority, state, wait_reason, .. } = record;
+        Self { tid, created, user, kernel, priority, state: Some((state, wait_reason)) }
+    }
+}
+
+/// What is kept of a process from pass to pass.
+#[derive(Debug)]
+struct Known {
+    info: Arc<ProcessInfo>,
+    comm: Comm,
+    /// What its ended threads ran, and what of it is older than the first pass that saw the process.
+    ended: Counters,
+    before: Counters,
+    live: Counters,
+    pass: u64,
+}
+
+/// Makes snapshots out of rows.
+#[derive(Debug)]
+pub struct Passes {
+    base: Base,
+    known: HashMap<ProcessKey, Known>,
+    pass: u64,
+    /// What processes that ended ran, as far as it was seen.
+    exited: Counters,
+}
+
+impl Passes {
+    /// No process is known yet.
+    #[must_use]
+    pub fn new(base: Base) -> Self {
+        Self { base, known: HashMap::new(), pass: 0, exited: Counters::default() }
+    }
+
+    /// Adds a process and its threads. `about` says what it is, when it is new.
+    ///
+    /// The process's times must have been read before those of its threads.
+    pub fn add(
+        &mut self,
+        process: &ProcessRow,
+        threads: impl Iterator<Item = ThreadRow>,
+        about: impl FnOnce() -> ProcessInfo,
+        into: &mut Snapshot,
+    ) {
+        let key = ProcessKey { pid: process.pid, start_ns: self.base.ns_since(process.created) };
+        let (pass, base) = (self.pass, self.base);
+        let mut is_new = false;
+        let known = self.known.entry(key).or_insert_with(|| {
+            is_new = true;
+            Known::new(about(), pass)
+        });
+        known.pass = pass;
+        known.live = Counters::default();
+        for thread in threads {
+            let counters = counters(thread.user, thread.kernel);
+            known.live += &counters;
+            into.threads.push(ThreadSample {
+                key: ThreadKey { tid: thread.tid, start_ns: base.ns_since(thread.created) },
+                process: key,
+                comm: known.comm,
+                state: thread.state.map_or_else(Default::default, |(state, reason)| letter(state, reason)),
+                priority: i16::try_from(thread.priority).unwrap_or(0),
+                counters,
+                ..ThreadSample::default()
+            });
+        }
+        known.end_threads(&counters(process.user, process.kernel), is_new && pass == 0);
+        into.processes.push(ProcessSample {
+            key,
+            parent_pid: process.parent_pid,
+            info: Arc::clone(&known.info),
+            ended_threads: known.ended,
+        });
+    }
+
+    /// After the last process: counts, sorts, and forgets who is gone.
+    pub fn finish(&mut self, into: &mut Snapshot) {
+        let Self { known, pass, exited, .. } = self;
+        let mut living = Counters::default();
+        known.retain(|_, one| {
+            let since_first = one.ended_since_first();
+            if one.pass == *pass {
+                living += &since_first;
+                return true;
+            }
+            *exited += &since_first;
+            *exited += &one.live;
+            false
+        });
+        into.exited_total = *exited;
+        into.exited_total += &living;
+        (into.sequence, into.fields, into.is_complete) = (*pass, FIELDS, true);
+        into.thread_count = u32::try_from(into.threads.len()).unwrap_or(u32::MAX);
+        into.process_count = u32::try_from(into.processes.len()).unwrap_or(u32::MAX);
+        into.sort();
+        *pass += 1;
+    }
+}
+
+impl Known {
+    fn new(info: ProcessInfo, pass: u64) -> Self {
+        let comm = comm_of(&info.name);
+        let none = Counters::default();
+        Self { info: Arc::new(info), comm, ended: none, before: none, live: none, pass }
+    }
+
+    /// What the process ran beyond its live threads is that of ended ones. It never falls: live threads may run on while they are read.
+    fn end_threads(&mut self, total: &Counters, is_older: bool) {
+        let (ended, live) = (&mut self.ended, &self.live);
+        ended.user_ns = ended.user_ns.max(total.user_ns.saturating_sub(live.user_ns));
+        ended.system_ns = ended.system_ns.max(total.system_ns.saturating_sub(live.system_ns));
+        ended.run_ns = ended.user_ns.saturating_add(ended.system_ns);
+        if is_older {
+            self.before = *ended;
+        }
+    }
+
+    fn ended_since_first(&self) -> Counters {
+        Counters {
+            user_ns: self.ended.user_ns - self.before.user_ns,
+            system_ns: self.ended.system_ns - self.before.system_ns,
+            run_ns: self.ended.run_ns - self.before.run_ns,
+            ..Counters::default()
+        }
+    }
+}
+
+fn counters(user: u64, kernel: u64) -> Counters {
+    let (user_ns, system_ns) = (ns(user), ns(kernel));
+    Counters { user_ns, system_ns, run_ns: user_ns.saturating_add(system_ns), ..Counters::default() }
+}
+
+/// A process's name as the name of its threads: without `.exe`, as many whole characters as fit.
+fn comm_of(name: &str) -> Comm {
+    let bare = match name.len().checked_sub(4).and_then(|at| name.split_at_checked(at)) {
+        Some((bare, ending)) if ending.eq_ignore_ascii_case(".exe") => bare,
+        _ => name,
+    };
+    Comm::new(&bare.as_bytes()[..bare.floor_char_boundary(Comm::MAX_BYTES)])
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{Flags, Interval, Moment};
+
+    use super::*;
+
+    const BASE: Base = Base(1_000_000);
+
+    fn thread(tid: u32, user: u64, kernel: u64) -> ThreadRow {
+        ThreadRow { tid, created: 1_000_010, user, kernel, priority: 8, state: Some((5, 6)) }
+    }
+
+    fn pass(passes: &mut Passes, user: u64, threads: &[ThreadRow]) -> Snapshot {
+        let mut into = Snapshot::default();
+        let row = ProcessRow { pid: 8, parent_pid: 4, created: 1_000_005, user, kernel: 0 };
+        let about = || ProcessInfo { name: "Übersicht-größe.EXE".into(), ..ProcessInfo::default() };
+        passes.add(&row, threads.iter().copied(), about, &mut into);
+        passes.finish(&mut into);
+        let mono_ns = into.sequence * 1_000_000_000;
+        (into.begin, into.end) = (
+            Moment { mono_ns, boot_ns: mono_ns, wall_ns: 0 },
+            Moment { mono_ns, boot_ns: mono_ns, wall_ns: 0 },
+        );
+        into
+    }
+
+    #[test]
+    fn a_snapshot_has_what_the_rows_say() {
+        let snapshot = pass(&mut Passes::new(BASE), 0, &[thread(20, 3, 4), thread(12, 1, 2)]);
+        let [first, second] = &snapshot.threads[..] else { panic!("{:?}", snapshot.threads) };
+        assert_eq!((first.key, second.key.tid), (ThreadKey { tid: 12, start_ns: 1_000 }, 20), "sorted");
+        assert_eq!(
+            (second.counters.user_ns, second.counters.system_ns, second.counters.run_ns),
+            (300, 400, 700)
+        );
+        assert_eq!((first.state.letter(), first.priority, first.process.start_ns), ('S', 8, 500));
+        assert_eq!(first.comm.to_str_lossy(), "Übersicht-grö", "15 bytes, whole characters");
+        assert_eq!((snapshot.thread_count, snapshot.process_count), (2, 1));
+        assert!(!snapshot.fields.intersects(Fields::SWITCHES | Fields::RUN_DELAY), "not measured is no data");
+    }
+
+    #[test]
+    fn what_ended_threads_ran_is_the_processs_rest_and_never_falls() {
+        let mut passes = Passes::new(BASE);
+        let first = pass(&mut passes, 100, &[thread(12, 60, 0), thread(16, 10, 0)]);
+        assert_eq!((first.processes[0].ended_threads.run_ns, first.exited_total.run_ns), (3_000, 0));
+        // Thread 16 ran 5 more and ended; 12 ran 20 more.
+        let second = pass(&mut passes, 125, &[thread(12, 80, 0)]);
+        assert_eq!((second.processes[0].ended_threads.run_ns, second.exited_total.run_ns), (4_500, 1_500));
+        let interval = Interval::between(&first, &second);
+        assert_eq!(interval.processes[0].delta.run_ns, 2_500, "20 live, 5 of the ended one");
+        // A thread that is read a tick after its process does not take back what ended ones ran.
+        let third = pass(&mut passes, 125, &[thread(12, 81, 0)]);
+        assert_eq!(third.processes[0].ended_threads, second.processes[0].ended_threads);
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_forgotten_and_its_id_used_again_is_another() {
+        let mut passes = Passes::new(BASE);
+        let first = pass(&mut passes, 7, &[thread(12, 7, 0)]);
+        let mut second = Snapshot::default();
+        let again = ProcessRow { pid: 8, created: 30_000_000, ..ProcessRow::default() };
+        let row = ThreadRow { created: 30_000_000, ..thread(12, 2, 0) };
+        passes.add(&again, std::iter::once(row), ProcessInfo::default, &mut second);
+        passes.finish(&mut second);
+        second.end = Moment { mono_ns: 3_000_000_000, boot_ns: 3_000_000_000, wall_ns: 0 };
+        assert_eq!((second.exited_total.run_ns, passes.known.len()), (700, 1));
+        let interval = Interval::between(&first, &second);
+        let rows: Vec<_> = interval.threads.iter().map(|row| (row.flags, row.delta.run_ns)).collect();
+        assert_eq!(
+            rows,
+            [(Flags::NO_FINAL_COUNTERS, 0), (Flags::empty(), 200)],
+            "the new one from its start"
+        );
+    }
+}

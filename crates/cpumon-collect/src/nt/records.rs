@@ -1,0 +1,274 @@
+//! The answer to class `SystemProcessInformation`: a chain of processes, each a record of 256 bytes, followed by its threads, 80
+//! bytes each. Names are UTF-16 in the same buffer, and records name them by address.
+
+use super::{NtError, part, u32_at, u64_at};
+
+/// Length of a process's record.
+pub const PROCESS_BYTES: usize = 256;
+/// Length of a thread's record.
+pub const THREAD_BYTES: usize = 80;
+
+/// Offsets in a process's record (`SYSTEM_PROCESS_INFORMATION`).
+mod process {
+    pub(super) const NEXT: usize = 0x00;
+    pub(super) const THREADS: usize = 0x04;
+    pub(super) const CYCLES: usize = 0x18;
+    pub(super) const CREATED: usize = 0x20;
+    pub(super) const USER: usize = 0x28;
+    pub(super) const KERNEL: usize = 0x30;
+    pub(super) const NAME_BYTES: usize = 0x38;
+    pub(super) const NAME: usize = 0x40;
+    pub(super) const PID: usize = 0x50;
+    pub(super) const PARENT: usize = 0x58;
+    pub(super) const SESSION: usize = 0x64;
+}
+
+/// Offsets in a thread's record (`SYSTEM_THREAD_INFORMATION`).
+mod thread {
+    pub(super) const KERNEL: usize = 0x00;
+    pub(super) const USER: usize = 0x08;
+    pub(super) const CREATED: usize = 0x10;
+    pub(super) const TID: usize = 0x30;
+    pub(super) const PRIORITY: usize = 0x38;
+    pub(super) const SWITCHES: usize = 0x40;
+    pub(super) const STATE: usize = 0x44;
+    pub(super) const WAIT_REASON: usize = 0x48;
+}
+
+/// One process of the answer, and its threads.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ProcessRecord<'a> {
+    /// Its id. 0 is the idle process, whose threads stand for CPUs with nothing to run.
+    pub pid: u32,
+    /// Who began it; that process may have ended.
+    pub parent_pid: u32,
+    /// Session, 0 for services.
+    pub session: u32,
+    /// When it began, since 1601.
+    pub created: u64,
+    /// Time in user mode, its ended threads included.
+    pub user: u64,
+    /// Time in kernel mode, likewise.
+    pub kernel: u64,
+    /// CPU cycles, likewise. 0 under Wine.
+    pub cycles: u64,
+    /// Name of its image, UTF-16 in little-endian bytes; hostile. Empty for the idle process.
+    pub name: &'a [u8],
+    threads: &'a [u8],
+}
+
+/// One thread of the answer.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadRecord {
+    /// Its id, unique on the machine among threads that live.
+    pub tid: u32,
+    /// When it began, since 1601.
+    pub created: u64,
+    /// Time in user mode.
+    pub user: u64,
+    /// Time in kernel mode.
+    pub kernel: u64,
+    /// Its priority now, 0 to 31.
+    pub priority: i32,
+    /// Times it got a CPU, which wraps; 0 under Wine.
+    pub switches: u32,
+    /// `KTHREAD_STATE`; 0 under Wine.
+    pub state: u32,
+    /// `KWAIT_REASON`, of the last wait unless it waits; 0 under Wine.
+    pub wait_reason: u32,
+}
+
+impl<'a> ProcessRecord<'a> {
+    /// Its threads.
+    #[must_use]
+    pub fn threads(&self) -> impl ExactSizeIterator<Item = ThreadRecord> + 'a {
+        self.threads.chunks_exact(THREAD_BYTES).map(|bytes| read_thread(bytes).unwrap_or_default())
+    }
+}
+
+/// `None` only for fewer than 80 bytes.
+fn read_thread(bytes: &[u8]) -> Option<ThreadRecord> {
+    Some(ThreadRecord {
+        tid: u32_at(bytes, thread::TID)?,
+        created: u64_at(bytes, thread::CREATED)?,
+        user: u64_at(bytes, thread::USER)?,
+        kernel: u64_at(bytes, thread::KERNEL)?,
+        priority: part(bytes, thread::PRIORITY).map(i32::from_le_bytes)?,
+        switches: u32_at(bytes, thread::SWITCHES)?,
+        state: u32_at(bytes, thread::STATE)?,
+        wait_reason: u32_at(bytes, thread::WAIT_REASON)?,
+    })
+}
+
+/// Walks the chain of processes. After an error it ends.
+#[derive(Clone, Debug)]
+pub struct Processes<'a> {
+    bytes: &'a [u8],
+    address: u64,
+    /// Where the next record begins; `None`: there is none.
+    next: Option<usize>,
+}
+
+impl<'a> Processes<'a> {
+    /// `bytes` is what the system wrote at `address`, and no more.
+    #[must_use]
+    pub fn new(bytes: &'a [u8], address: u64) -> Self {
+        Self { bytes, address, next: Some(0) }
+    }
+
+    fn read(&mut self, at: usize) -> Result<ProcessRecord<'a>, NtError> {
+        let cut = NtError::Cut { at };
+        let rest = self.bytes.get(at..).ok_or(cut)?;
+        let (record, behind) = rest.split_at_checked(PROCESS_BYTES).ok_or(cut)?;
+        let u32_of = |offset| u32_at(record, offset).ok_or(cut);
+        let u64_of = |offset| u64_at(record, offset).ok_or(cut);
+        let threads =
+            usize::try_from(u32_of(process::THREADS)?).ok().and_then(|n| n.checked_mul(THREAD_BYTES));
+        let threads = threads.and_then(|length| behind.get(..length)).ok_or(cut)?;
+        let step = usize::try_from(u32_of(process::NEXT)?).map_err(|_| cut)?;
+        if step != 0 {
+            if step < PROCESS_BYTES + threads.len() {
+                return Err(NtError::Overlap { at });
+            }
+            self.next = Some(at.checked_add(step).ok_or(cut)?);
+        }
+        let name_bytes = part(record, process::NAME_BYTES).map_or(0, u16::from_le_bytes);
+        Ok(ProcessRecord {
+            // Ids are 32 bits wide, in fields as wide as a pointer.
+            pid: u32_of(process::PID)?,
+            parent_pid: u32_of(process::PARENT)?,
+            session: u32_of(process::SESSION)?,
+            created: u64_of(process::CREATED)?,
+            user: u64_of(process::USER)?,
+            kernel: u64_of(process::KERNEL)?,
+            cycles: u64_of(process::CYCLES)?,
+            name: self.name(u64_of(process::NAME)?, name_bytes.into()).ok_or(NtError::Name { at })?,
+            threads,
+        })
+    }
+
+    fn name(&self, address: u64, length: usize) -> Option<&'a [u8]> {
+        if length == 0 {
+            return Some(&[]);
+        }
+        let from = usize::try_from(address.checked_sub(self.address)?).ok()?;
+        self.bytes.get(from..from.checked_add(length)?)
+    }
+}
+
+impl<'a> Iterator for Processes<'a> {
+    type Item = Result<ProcessRecord<'a>, NtError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.next.take()?;
+        let record = self.read(at);
+        if record.is_err() {
+            self.next = None;
+        }
+        Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ADDRESS, MadeProcess, MadeThread, answer};
+    use super::*;
+
+    fn two() -> Vec<u8> {
+        let threads = vec![
+            MadeThread {
+                tid: 12,
+                created: 1_000,
+                user: 7,
+                kernel: 8,
+                priority: 9,
+                state: 5,
+                wait_reason: 6,
+                switches: 3,
+            },
+            MadeThread { tid: 16, created: 2_000, ..MadeThread::default() },
+        ];
+        let first = MadeProcess {
+            pid: 8,
+            parent: 4,
+            session: 1,
+            created: 999,
+            user: 30,
+            kernel: 40,
+            cycles: 50,
+            name: "größe 漢字.exe",
+            threads,
+        };
+        answer(&[first, MadeProcess { pid: 20, name: "b.exe", ..MadeProcess::default() }])
+    }
+
+    fn read(bytes: &[u8]) -> Result<Vec<ProcessRecord<'_>>, NtError> {
+        Processes::new(bytes, ADDRESS).collect()
+    }
+
+    #[test]
+    fn processes_and_threads_come_out_as_they_went_in() {
+        let bytes = two();
+        let read = read(&bytes).unwrap();
+        let [first, second] = read[..] else { panic!("{read:?}") };
+        assert_eq!((first.pid, first.parent_pid, first.session, first.created), (8, 4, 1, 999));
+        assert_eq!((first.user, first.kernel, first.cycles), (30, 40, 50));
+        let units: Vec<u16> =
+            first.name.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
+        assert_eq!(String::from_utf16(&units).unwrap(), "größe 漢字.exe");
+        let threads: Vec<_> = first.threads().collect();
+        let expected = ThreadRecord {
+            tid: 12,
+            created: 1_000,
+            user: 7,
+            kernel: 8,
+            priority: 9,
+            switches: 3,
+            state: 5,
+            wait_reason: 6,
+        };
+        assert_eq!((threads[0], threads[1].tid, threads.len()), (expected, 16, 2));
+        assert_eq!((second.pid, second.threads().len()), (20, 0));
+    }
+
+    #[test]
+    fn a_cut_answer_is_refused_at_every_length() {
+        let bytes = two();
+        let whole = read(&bytes).unwrap().len();
+        for length in 0..bytes.len() {
+            let cut = read(&bytes[..length]);
+            assert!(cut.is_err(), "{length} of {} bytes passed as {cut:?}", bytes.len());
+        }
+        assert_eq!(whole, 2);
+    }
+
+    #[test]
+    fn a_chain_that_turns_back_ends() {
+        for step in [1_u32, 8, 255, 256, 256 + 159] {
+            let mut bytes = two();
+            bytes[..4].copy_from_slice(&step.to_le_bytes());
+            assert_eq!(read(&bytes), Err(NtError::Overlap { at: 0 }), "{step}");
+        }
+        let mut bytes = two();
+        bytes[..4].copy_from_slice(&u32::MAX.to_le_bytes());
+        assert_eq!(read(&bytes), Err(NtError::Cut { at: u32::MAX as usize }));
+    }
+
+    #[test]
+    fn more_threads_than_bytes_are_refused() {
+        for count in [3_u32, u32::MAX] {
+            let mut bytes = two();
+            bytes[4..8].copy_from_slice(&count.to_le_bytes());
+            assert!(read(&bytes).is_err(), "{count}");
+        }
+    }
+
+    #[test]
+    fn a_name_elsewhere_is_refused() {
+        for address in [0, ADDRESS - 1, ADDRESS + 100_000, u64::MAX] {
+            let mut bytes = two();
+            bytes[process::NAME..process::NAME + 8].copy_from_slice(&address.to_le_bytes());
+            assert_eq!(read(&bytes), Err(NtError::Name { at: 0 }), "{address:#x}");
+        }
+    }
+}
