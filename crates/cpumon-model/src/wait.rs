@@ -8,13 +8,61 @@ use crate::syscalls::syscall_name;
 /// What a thread that is neither running nor runnable waits for. The number is ours and stable: wire and store keep it.
 ///
 /// The upper four bits are the class: 0 plain reasons, 1 a system call (its number of [`crate::syscall_number`] below), 2 a
-/// system call that our table does not know (the machine's own number below).
+/// system call that our table does not know (the machine's own number below), 4 a reason of the Windows kernel (its number below).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaitReason(pub u16);
 
 const SYSCALL: u16 = 1 << 12;
 const UNKNOWN_SYSCALL: u16 = 2 << 12;
+const WINDOWS: u16 = 4 << 12;
 const NUMBER: u16 = SYSCALL - 1;
+
+/// `KWAIT_REASON` of Windows 11, by number. Old kernels use a few numbers from 22 on for something else.
+const WINDOWS_REASONS: [&str; 43] = [
+    "Executive",
+    "FreePage",
+    "PageIn",
+    "PoolAllocation",
+    "DelayExecution",
+    "Suspended",
+    "UserRequest",
+    "WrExecutive",
+    "WrFreePage",
+    "WrPageIn",
+    "WrPoolAllocation",
+    "WrDelayExecution",
+    "WrSuspended",
+    "WrUserRequest",
+    "WrEventPair",
+    "WrQueue",
+    "WrLpcReceive",
+    "WrLpcReply",
+    "WrVirtualMemory",
+    "WrPageOut",
+    "WrRendezvous",
+    "WrKeyedEvent",
+    "WrTerminated",
+    "WrProcessInSwap",
+    "WrCpuRateControl",
+    "WrCalloutStack",
+    "WrKernel",
+    "WrResource",
+    "WrPushLock",
+    "WrMutex",
+    "WrQuantumEnd",
+    "WrDispatchInt",
+    "WrPreempted",
+    "WrYieldExecution",
+    "WrFastMutex",
+    "WrGuardedMutex",
+    "WrRundown",
+    "WrAlertByThreadId",
+    "WrDeferredPreempt",
+    "WrPhysicalFault",
+    "WrIoRing",
+    "WrMdlCache",
+    "WrRcu",
+];
 
 impl WaitReason {
     /// Not waiting, or not known.
@@ -49,6 +97,12 @@ impl WaitReason {
     #[must_use]
     pub const fn unknown_syscall(number: u16) -> Self {
         if number <= NUMBER { Self(UNKNOWN_SYSCALL | number) } else { Self::OTHER }
+    }
+
+    /// What the Windows kernel calls this number of `KWAIT_REASON`.
+    #[must_use]
+    pub const fn windows(number: u8) -> Self {
+        Self(WINDOWS | number as u16)
     }
 
     /// As a number that is small for those that occur: frames and stores keep it.
@@ -104,6 +158,10 @@ fn named(code: u16) -> Cow<'static, str> {
             syscall_name(number).map_or_else(|| Cow::Owned(format!("syscall {number}")), Cow::Borrowed)
         }
         UNKNOWN_SYSCALL => Cow::Owned(format!("syscall {number}")),
+        WINDOWS => match WINDOWS_REASONS.get(usize::from(number)) {
+            Some(name) => Cow::Borrowed(name),
+            None => Cow::Owned(format!("KWAIT_REASON {number}")),
+        },
         _ => Cow::Owned(format!("reason {code}")),
     }
 }
@@ -288,6 +346,19 @@ mod tests {
         assert_eq!(WaitReason::syscall(400).name(), "syscall 400");
         assert_eq!(WaitReason::unknown_syscall(202).name(), "syscall 202");
         assert_eq!(WaitReason::syscall(5000), WaitReason::OTHER);
+        let windows = |number| WaitReason::windows(number).name().into_owned();
+        assert_eq!(
+            [windows(0), windows(6), windows(15), windows(31), windows(37), windows(42), windows(43)],
+            [
+                "Executive",
+                "UserRequest",
+                "WrQueue",
+                "WrDispatchInt",
+                "WrAlertByThreadId",
+                "WrRcu",
+                "KWAIT_REASON 43"
+            ]
+        );
         assert_eq!(
             [names(0), names(2), names(7), names(8), names(0xffff)],
             ["", "disk", "exit", "reason 8", "reason 65535"]
@@ -296,7 +367,7 @@ mod tests {
 
     #[test]
     fn every_reason_comes_back_from_its_code_and_others_are_other() {
-        for number in (0..8).chain(0x1000..0x3000) {
+        for number in (0..8).chain(0x1000..0x3000).chain(0x4000..0x4100) {
             assert_eq!(WaitReason::from_code(WaitReason(number).code()), WaitReason(number), "{number:#x}");
         }
         assert_eq!(WaitReason::syscall(202).code(), 210, "short, because it occurs often");

@@ -56,14 +56,20 @@ impl Tasks {
             self.left_out += 1;
             return;
         }
-        if identity.is_executable
-            && self.programs.get(&identity.process).is_none_or(|known| known.since_ns <= identity.at_ns)
-        {
-            let program = Program { since_ns: identity.at_ns, name: identity.program.clone() };
-            self.programs.insert(identity.process, program);
+        if identity.is_executable {
+            self.set_program(identity.process, identity.at_ns, &identity.program);
         }
         if self.identities.get(&identity.task).is_none_or(|known| known.at_ns <= identity.at_ns) {
             self.identities.insert(identity.task, identity);
+        }
+    }
+
+    /// The process runs this since then.
+    pub(crate) fn set_program(&mut self, process: ProcessKey, since_ns: u64, name: &[u8]) {
+        if self.programs.len() >= MAX_TASKS && !self.programs.contains_key(&process) {
+            self.left_out += 1;
+        } else if self.programs.get(&process).is_none_or(|known| known.since_ns <= since_ns) {
+            self.programs.insert(process, Program { since_ns, name: name.into() });
         }
     }
 
@@ -72,12 +78,14 @@ impl Tasks {
     pub fn find(&self, task: TraceTask) -> Option<TaskNames<'_>> {
         let identity = self.identities.get(&task)?;
         let executable = self.programs.get(&identity.process).map(|program| &program.name);
-        let program = executable.unwrap_or(&identity.program);
+        let program = String::from_utf8_lossy(executable.unwrap_or(&identity.program));
+        let comm = identity.comm.to_str_lossy();
         Some(TaskNames {
             thread: identity.thread,
             process: identity.process,
-            comm: identity.comm.to_str_lossy(),
-            program: String::from_utf8_lossy(program),
+            // On Windows most threads have no name.
+            comm: if comm.is_empty() { program.clone() } else { comm },
+            program,
             group: identity.group,
             is_kernel: identity.is_kernel,
         })

@@ -8,6 +8,9 @@ pub(crate) const NAME_BYTES: usize = 16;
 /// A thread's name as the kernel has it: up to the first zero.
 pub(crate) type Name = [u8; NAME_BYTES];
 
+/// Name of an executable, up to the first zero. Longer ones are cut: it has to fit an event without making it larger.
+pub(crate) type ProgramName = [u8; 48];
+
 /// The order of the bytes of a number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
@@ -75,13 +78,17 @@ impl<'b> Bytes<'b> {
     }
 }
 
-/// The first bytes of `text`, up to a zero.
-pub(super) fn name(text: &[u8]) -> Name {
-    let mut name = Name::default();
-    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
-    let length = text.len().min(NAME_BYTES - 1);
+/// The first bytes of `text`, up to a zero, and at least one zero behind them.
+pub(super) fn name<const N: usize>(text: &[u8]) -> [u8; N] {
+    let mut name = [0; N];
+    let text = up_to_zero(text);
+    let length = text.len().min(N.saturating_sub(1));
     name[..length].copy_from_slice(&text[..length]);
     name
+}
+
+pub(super) fn up_to_zero(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or_default()
 }
 
 /// Reads so many bytes, or fewer where the file ends; more than `most` are none.

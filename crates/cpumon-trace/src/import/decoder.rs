@@ -2,7 +2,7 @@
 
 use cpumon_model::{Interrupt, Leaves};
 
-use super::bytes::Name;
+use super::bytes::{Name, ProgramName};
 use crate::file::ReadError;
 use crate::file::reader::Ending;
 
@@ -42,6 +42,11 @@ pub(crate) enum RawKind {
     Exit {
         tid: u32,
     },
+    /// It ends now.
+    Interrupt {
+        interrupt: Interrupt,
+        ran_ns: u64,
+    },
     Lost {
         count: u64,
         until_ns: u64,
@@ -56,6 +61,12 @@ pub(crate) enum RawKind {
     Belongs {
         tid: u32,
         pid: u32,
+        is_new: bool,
+    },
+    /// The process runs this executable, and began now if it is new.
+    Runs {
+        pid: u32,
+        program: ProgramName,
         is_new: bool,
     },
     /// The process works for the kernel only.
@@ -75,7 +86,7 @@ pub(crate) struct RawEvent {
 impl RawKind {
     /// Whether the scheduler did something: else only a name became known.
     pub(crate) fn is_event(&self) -> bool {
-        !matches!(self, Self::Called(_) | Self::Belongs { .. } | Self::Kernel { .. })
+        !matches!(self, Self::Called(_) | Self::Belongs { .. } | Self::Runs { .. } | Self::Kernel { .. })
     }
 }
 

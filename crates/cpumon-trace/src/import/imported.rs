@@ -1,6 +1,6 @@
 //! A trace of another recorder, as a source of events like our own reader.
 
-use cpumon_model::SchedEvent;
+use cpumon_model::{Moment, SchedEvent};
 
 use super::decoder::{Decoder, Step};
 use super::held::Held;
@@ -50,7 +50,8 @@ impl<D: Decoder> Imported<D> {
             }
             imported.step()?;
         };
-        (imported.header.began.mono_ns, imported.ending.known_until_ns) = (first_ns, first_ns);
+        imported.ending.known_until_ns = first_ns;
+        begin_at(&mut imported.header.began, first_ns);
         Ok(imported)
     }
 
@@ -75,6 +76,17 @@ impl<D: Decoder> Imported<D> {
         self.ready = self.held.ready(until_ns);
         Ok(())
     }
+}
+
+/// Moves the moment to this time of the trace's clock; other clocks where the file has them.
+fn begin_at(began: &mut Moment, at_ns: u64) {
+    if began.wall_ns != 0 {
+        let ahead_ns = i128::from(at_ns) - i128::from(began.mono_ns);
+        let moved = |ns: i128| ns.saturating_add(ahead_ns).max(0);
+        began.boot_ns = u64::try_from(moved(began.boot_ns.into())).unwrap_or(u64::MAX);
+        began.wall_ns = i64::try_from(moved(began.wall_ns.into())).unwrap_or(i64::MAX);
+    }
+    began.mono_ns = at_ns;
 }
 
 impl<D: Decoder> TraceSource for Imported<D> {

@@ -7,7 +7,7 @@ use cpumon_model::{
 };
 use foldhash::fast::FixedState;
 
-use super::bytes::Name;
+use super::bytes::{Name, ProgramName, up_to_zero};
 use super::decoder::{Named, RawEvent, RawKind, UNKNOWN};
 use super::open_interrupts::OpenInterrupts;
 use crate::tasks::Tasks;
@@ -31,7 +31,10 @@ struct Life {
 #[derive(Copy, Clone, Debug, Default)]
 struct Process {
     start_ns: u64,
+    /// That of its first thread.
     name: Name,
+    /// Its executable, where the recorder says.
+    program: Option<ProgramName>,
     is_kernel: bool,
 }
 
@@ -81,12 +84,17 @@ impl Numbering {
                 let ran_ns = self.interrupts.leave(event.cpu, interrupt, at_ns)?;
                 SchedEventKind::Interrupt { interrupt, ran_ns }
             }
+            RawKind::Interrupt { interrupt, ran_ns } => SchedEventKind::Interrupt { interrupt, ran_ns },
             RawKind::Called(named) => {
                 self.call(named, at_ns, tasks);
                 return None;
             }
             RawKind::Belongs { tid, pid, is_new } => {
                 self.belong(tid, pid, is_new.then_some(at_ns), tasks);
+                return None;
+            }
+            RawKind::Runs { pid, program, is_new } => {
+                self.run(pid, program, is_new.then_some(at_ns), tasks);
                 return None;
             }
             RawKind::Kernel { pid } => {
@@ -103,6 +111,7 @@ impl Numbering {
     fn seen(&mut self, named: Named, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
         if self.lives.get(&named.tid).is_some_and(|life| life.is_dead) {
             self.begin(named.tid, at_ns);
+            self.identify(named.tid, at_ns, tasks);
         }
         let task = self.call(named, at_ns, tasks);
         if let Some(life) = self.lives.get_mut(&named.tid) {
@@ -162,8 +171,11 @@ impl Numbering {
         if named.tid == UNKNOWN {
             return TraceTask::UNKNOWN;
         }
-        if !self.lives.contains_key(&named.tid) && self.begin(named.tid, 0).is_none() {
-            return TraceTask::UNKNOWN;
+        if !self.lives.contains_key(&named.tid) {
+            if self.begin(named.tid, 0).is_none() {
+                return TraceTask::UNKNOWN;
+            }
+            self.identify(named.tid, 0, tasks);
         }
         let Some(life) = self.lives.get_mut(&named.tid) else { return TraceTask::UNKNOWN };
         let task = life.task;
@@ -194,25 +206,36 @@ impl Numbering {
         }
     }
 
+    fn run(&mut self, pid: u32, program: ProgramName, since_ns: Option<u64>, tasks: &mut Tasks) {
+        let Some(process) = self.process(pid) else { return };
+        if let Some(start_ns) = since_ns {
+            *process = Process { start_ns, ..Process::default() };
+        }
+        process.program = Some(program);
+        let key = ProcessKey { pid, start_ns: process.start_ns };
+        tasks.set_program(key, since_ns.unwrap_or(0), up_to_zero(&program));
+    }
+
     /// Hands out who the thread is now.
     fn identify(&mut self, tid: u32, at_ns: u64, tasks: &mut Tasks) {
         let Some(life) = self.lives.get(&tid).copied() else { return };
         let pid = life.pid.unwrap_or(tid);
         let is_first = pid == tid;
         let Some(process) = self.process(pid) else { return };
-        if is_first {
+        if is_first && process.program.is_none() {
             (process.start_ns, process.name) = (life.start_ns, life.name);
         }
+        let program = process.program.as_ref().map_or(&process.name[..], |program| &program[..]);
         tasks.set(TraceIdentity {
             task: life.task,
             at_ns,
             thread: ThreadKey { tid, start_ns: life.start_ns },
             process: ProcessKey { pid, start_ns: process.start_ns },
             group: 0,
-            comm: Comm::new(text(&life.name)),
-            program: text(&process.name).into(),
+            comm: Comm::new(up_to_zero(&life.name)),
+            program: up_to_zero(program).into(),
             // The name of the first thread is that of all: the others may be seen before it is known.
-            is_executable: is_first,
+            is_executable: is_first && process.program.is_none(),
             is_kernel: process.is_kernel,
         });
     }
@@ -228,8 +251,4 @@ impl Numbering {
             other => other,
         }
     }
-}
-
-fn text(name: &Name) -> &[u8] {
-    name.split(|byte| *byte == 0).next().unwrap_or_default()
 }
