@@ -7,6 +7,7 @@
 pub(crate) mod any;
 mod bytes;
 mod decoder;
+pub(crate) mod etl;
 mod formats;
 mod held;
 pub(crate) mod imported;

@@ -1,0 +1,3 @@
+//! `.etl`: what the Windows kernel's tracing (ETW) writes, as `xperf`, `wpr` and `logman` start it.
+
+mod unpack;
