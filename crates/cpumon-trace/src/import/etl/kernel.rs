@@ -1,0 +1,216 @@
+//! What the Windows kernel says in the payload of an event: bytes in, no file and no session needed. Layouts are those of its MOF
+//! classes (`Thread_V2` and so on, in the documentation of the Windows SDK); versions that are older than Windows 7 are not read.
+
+use cpumon_model::{Interrupt, Leaves, WaitReason};
+
+use super::super::bytes::{Bytes, Name, Order, ProgramName, name};
+
+/// Which kind an event is: the upper byte is the group, the lower one the type in it.
+pub(super) type Hook = u16;
+
+const PROCESS_START: Hook = 0x0301;
+const PROCESS_END: Hook = 0x0302;
+const PROCESS_DC_END: Hook = 0x0304;
+/// A process that has ended and is still referred to.
+const PROCESS_DEFUNCT: Hook = 0x0327;
+const THREAD_START: Hook = 0x0501;
+const THREAD_END: Hook = 0x0502;
+const THREAD_DC_END: Hook = 0x0504;
+const SWITCH: Hook = 0x0524;
+/// Switches in a form of which no layout is public.
+pub(super) const PACKED_SWITCH: Hook = 0x0525;
+const READY_THREAD: Hook = 0x0532;
+const SET_NAME: Hook = 0x0548;
+const ISR_MSI: Hook = 0x0f32;
+const THREADED_DPC: Hook = 0x0f42;
+const ISR: Hook = 0x0f43;
+const DPC: Hook = 0x0f44;
+const TIMER_DPC: Hook = 0x0f45;
+
+// The state of a thread that leaves its CPU.
+const READY: u8 = 1;
+const RUNNING: u8 = 2;
+const STANDBY: u8 = 3;
+const TERMINATED: u8 = 4;
+const DEFERRED_READY: u8 = 7;
+
+/// The payload of an event, and what is needed to read it.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Payload<'b> {
+    pub(super) hook: Hook,
+    pub(super) version: u8,
+    /// 4 or 8.
+    pub(super) pointer_bytes: usize,
+    pub(super) bytes: &'b [u8],
+}
+
+/// What happens to a thread or a process.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Begins,
+    Ends,
+    /// It was there before the recording, or after it.
+    Lives,
+}
+
+/// An event of the scheduler, or one that says who is who.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum KernelEvent {
+    Switch {
+        old_tid: u32,
+        new_tid: u32,
+        leaves: Leaves,
+    },
+    /// The thread becomes runnable. Where is not known.
+    Ready {
+        tid: u32,
+    },
+    /// It ends now.
+    Interrupt {
+        interrupt: Interrupt,
+        /// In ticks of the session's clock.
+        began: u64,
+    },
+    Thread {
+        change: Change,
+        tid: u32,
+        pid: u32,
+        /// Empty: it has none.
+        name: Name,
+    },
+    /// The thread is called so from now on.
+    Called {
+        tid: u32,
+        name: Name,
+    },
+    Process {
+        change: Change,
+        pid: u32,
+        program: ProgramName,
+    },
+}
+
+/// The payload is shorter than its kind and version say.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Damaged;
+
+impl Payload<'_> {
+    /// What it says; `None` for kinds and versions that are not read.
+    pub(super) fn read(&self) -> Result<Option<KernelEvent>, Damaged> {
+        let is_read = match self.hook {
+            SWITCH | READY_THREAD | ISR_MSI | ISR | THREADED_DPC | DPC | TIMER_DPC | SET_NAME => {
+                self.version >= 2
+            }
+            THREAD_START..=THREAD_DC_END | PROCESS_START..=PROCESS_DC_END | PROCESS_DEFUNCT => {
+                self.version >= 1
+            }
+            _ => false,
+        };
+        if is_read { self.event().map(Some).ok_or(Damaged) } else { Ok(None) }
+    }
+
+    fn event(&self) -> Option<KernelEvent> {
+        let mut bytes = Bytes::new(self.bytes, Order::Little);
+        Some(match self.hook {
+            SWITCH => switch(&mut bytes)?,
+            READY_THREAD => KernelEvent::Ready { tid: bytes.u32()? },
+            ISR | ISR_MSI => {
+                let began = bytes.u64()?;
+                // Routine and return value.
+                bytes.skip(self.pointers(1) + 1)?;
+                KernelEvent::Interrupt { interrupt: Interrupt::Hard(bytes.u16()?), began }
+            }
+            DPC | THREADED_DPC | TIMER_DPC => {
+                let interrupt = Interrupt::Soft(self.hook & 0xff);
+                KernelEvent::Interrupt { interrupt, began: bytes.u64()? }
+            }
+            SET_NAME => {
+                bytes.u32()?;
+                KernelEvent::Called { tid: bytes.u32()?, name: utf16(bytes.rest) }
+            }
+            THREAD_START..=THREAD_DC_END => self.thread(&mut bytes)?,
+            _ => self.process(&mut bytes)?,
+        })
+    }
+
+    fn thread(&self, bytes: &mut Bytes<'_>) -> Option<KernelEvent> {
+        let (pid, tid) = (bytes.u32()?, bytes.u32()?);
+        // Seven addresses, a service's tag and priorities; before version 3 no name follows.
+        let has_name = self.version >= 3 && bytes.skip(self.pointers(7) + 8).is_some();
+        let name = if has_name { utf16(bytes.rest) } else { Name::default() };
+        Some(KernelEvent::Thread { change: self.change(), tid, pid, name })
+    }
+
+    fn process(&self, bytes: &mut Bytes<'_>) -> Option<KernelEvent> {
+        // The address of its object, or of its pages in version 1.
+        bytes.skip(self.pointers(1))?;
+        let pid = bytes.u32()?;
+        // Parent, session, exit status.
+        bytes.skip(12)?;
+        if self.version >= 3 {
+            bytes.skip(self.pointers(1))?;
+        }
+        if self.version >= 4 {
+            bytes.skip(4)?;
+        }
+        self.skip_user(bytes)?;
+        let program = name(bytes.text()?);
+        Some(KernelEvent::Process { change: self.change(), pid, program })
+    }
+
+    /// `TOKEN_USER` and the security identifier that it points to, or four bytes of nothing.
+    fn skip_user(&self, bytes: &mut Bytes<'_>) -> Option<()> {
+        if bytes.rest.get(..4)? == [0; 4] {
+            return bytes.skip(4);
+        }
+        bytes.skip(self.pointers(2) + 1)?;
+        let authorities = *bytes.take(1)?.first()?;
+        bytes.skip(6 + 4 * u64::from(authorities))
+    }
+
+    fn pointers(&self, count: u64) -> u64 {
+        count * self.pointer_bytes as u64
+    }
+
+    fn change(&self) -> Change {
+        match self.hook {
+            THREAD_START | PROCESS_START => Change::Begins,
+            THREAD_END | PROCESS_END => Change::Ends,
+            _ => Change::Lives,
+        }
+    }
+}
+
+fn switch(bytes: &mut Bytes<'_>) -> Option<KernelEvent> {
+    let (new_tid, old_tid) = (bytes.u32()?, bytes.u32()?);
+    // Priorities, what the CPU slept in before, and a spare byte.
+    bytes.skip(4)?;
+    let [reason, _mode, state] = *bytes.take(3)?.first_chunk()?;
+    let leaves = match state {
+        READY | RUNNING | STANDBY | DEFERRED_READY => Leaves::Ready,
+        TERMINATED => Leaves::Dead,
+        // It waits, or is on its way to memory.
+        _ => Leaves::Asleep(WaitReason::windows(reason)),
+    };
+    Some(KernelEvent::Switch { old_tid, new_tid, leaves })
+}
+
+/// What fits of a text that ends with a zero, or with the payload.
+fn utf16<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    let units = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    let mut text = [0; N];
+    let mut length = 0;
+    for character in char::decode_utf16(units.take_while(|unit| *unit != 0)) {
+        let character = character.unwrap_or(char::REPLACEMENT_CHARACTER);
+        let end = length + character.len_utf8();
+        if end >= N {
+            break;
+        }
+        character.encode_utf8(&mut text[length..end]);
+        length = end;
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;
