@@ -33,6 +33,8 @@ pub use file::window::{TraceWindow, WindowCopy, WindowLimits};
 pub use file::writer::{Compression, TraceWriter, WrittenCounts};
 pub use file::{ReadError, WriteError};
 pub use import::any::AnyTrace;
+#[doc(hidden)]
+pub use import::etl::counts::etl_counts;
 pub use source::TraceSource;
 pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState};
 pub use tasks::{TaskNames, Tasks};

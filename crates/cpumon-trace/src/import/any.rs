@@ -5,6 +5,7 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_model::SchedEvent;
 
 use super::decoder::{Decoder, RawEvent, Step};
+use super::etl::decoder::{Etl, MAGIC_BYTES, is_etl};
 use super::imported::Imported;
 use super::perf::decoder::{MAGICS, PerfData};
 use crate::file::ReadError;
@@ -12,9 +13,6 @@ use crate::file::header::FileHeader;
 use crate::file::reader::{Ending, TraceReader};
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
-
-/// Bytes that say what a file is.
-const MAGIC_BYTES: u64 = 16;
 
 /// A trace of our own recorder or of another.
 pub struct AnyTrace<R: Read + Seek>(Format<R>);
@@ -26,12 +24,14 @@ enum Format<R: Read + Seek> {
 
 enum AnyDecoder<R> {
     Perf(Box<PerfData<R>>),
+    Etl(Box<Etl<R>>),
 }
 
 impl<R: Read + Seek> Decoder for AnyDecoder<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
         match self {
             Self::Perf(decoder) => decoder.step(events, ending),
+            Self::Etl(decoder) => decoder.step(events, ending),
         }
     }
 }
@@ -40,11 +40,14 @@ impl<R: Read + Seek> AnyTrace<R> {
     /// Reads the header of a trace.
     pub fn open(mut from: R) -> Result<Self, ReadError> {
         let mut magic = Vec::new();
-        from.by_ref().take(MAGIC_BYTES).read_to_end(&mut magic)?;
+        from.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
         from.seek(SeekFrom::Start(0))?;
         let (decoder, header) = if MAGICS.iter().any(|known| magic.starts_with(*known)) {
             let (decoder, header) = PerfData::open(from)?;
             (AnyDecoder::Perf(Box::new(decoder)), header)
+        } else if is_etl(&magic) {
+            let (decoder, header) = Etl::open(from)?;
+            (AnyDecoder::Etl(Box::new(decoder)), header)
         } else {
             return Ok(Self(Format::Own(Box::new(TraceReader::open(from)?))));
         };

@@ -29,9 +29,18 @@ pub(crate) enum RawKind {
         waker: u32,
         cpu: u16,
     },
+    /// The thread becomes runnable, and the recorder does not say where.
+    Readied {
+        tid: u32,
+        waker: u32,
+    },
     Migrate {
         tid: u32,
         to_cpu: u16,
+    },
+    /// The thread comes to this CPU, of a recorder that does not say when a thread moves.
+    Comes {
+        tid: u32,
     },
     Born {
         task: Named,
@@ -42,7 +51,7 @@ pub(crate) enum RawKind {
     Exit {
         tid: u32,
     },
-    /// It ends now.
+    /// It ends now, and was recorded as a whole.
     Interrupt {
         interrupt: Interrupt,
         ran_ns: u64,
@@ -83,10 +92,14 @@ pub(crate) struct RawEvent {
     pub(crate) kind: RawKind,
 }
 
+// `held` counts on it.
+const _: () = assert!(size_of::<RawEvent>() <= 72);
+
 impl RawKind {
     /// Whether the scheduler did something: else only a name became known.
     pub(crate) fn is_event(&self) -> bool {
-        !matches!(self, Self::Called(_) | Self::Belongs { .. } | Self::Runs { .. } | Self::Kernel { .. })
+        let only_says = matches!(self, Self::Called(_) | Self::Belongs { .. } | Self::Runs { .. });
+        !only_says && !matches!(self, Self::Kernel { .. } | Self::Comes { .. })
     }
 }
 

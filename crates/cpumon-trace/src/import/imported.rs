@@ -117,7 +117,8 @@ impl<D: Decoder> TraceSource for Imported<D> {
             }
             self.step()?;
         }
-        if self.ending.damaged_at.is_none() {
+        // With gaps it was read to its end all the same.
+        if self.ending.damaged_at.is_none() || self.ending.gaps > 0 {
             self.ending.ended_ns = Some(self.ending.known_until_ns);
         }
         Ok(self.ending)

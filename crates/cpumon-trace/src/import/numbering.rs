@@ -23,6 +23,8 @@ struct Life {
     name: Name,
     /// When it began, if within the trace.
     start_ns: u64,
+    /// Where it ran last, of recorders that do not say when it moves.
+    cpu: Option<u16>,
     /// Nothing happened to it yet.
     is_new: bool,
     is_dead: bool,
@@ -63,6 +65,21 @@ impl Numbering {
                 waker: self.find(waker, at_ns, tasks),
                 cpu,
             },
+            RawKind::Readied { tid, waker } => {
+                let task = self.seen(Named { tid, name: Name::default() }, at_ns, tasks);
+                let waker = self.find(waker, at_ns, tasks);
+                let last = self.lives.get(&tid).and_then(|life| life.cpu);
+                SchedEventKind::Waking { task, waker, cpu: last.unwrap_or(event.cpu) }
+            }
+            RawKind::Comes { tid } => {
+                self.find(tid, at_ns, tasks);
+                let life = self.lives.get_mut(&tid)?;
+                let before = life.cpu.replace(event.cpu)?;
+                if life.is_dead || before == event.cpu {
+                    return None;
+                }
+                SchedEventKind::Migrate { task: life.task, to_cpu: event.cpu }
+            }
             RawKind::Migrate { tid, to_cpu } => {
                 SchedEventKind::Migrate { task: self.find(tid, at_ns, tasks), to_cpu }
             }
@@ -148,7 +165,8 @@ impl Numbering {
         self.numbers = self.numbers.checked_add(1).filter(|number| *number != u32::MAX)?;
         let task = TraceTask(self.numbers);
         let is_new = start_ns > 0;
-        let life = Life { task, pid: None, name: Name::default(), start_ns, is_new, is_dead: false };
+        let life =
+            Life { task, pid: None, name: Name::default(), start_ns, cpu: None, is_new, is_dead: false };
         if start_ns > 0 {
             self.processes.remove(&tid);
         }
@@ -165,11 +183,10 @@ impl Numbering {
 
     /// The thread has this name. An empty one says nothing.
     fn call(&mut self, named: Named, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
-        if named.tid == 0 {
-            return TraceTask::IDLE;
-        }
-        if named.tid == UNKNOWN {
-            return TraceTask::UNKNOWN;
+        match named.tid {
+            0 => return TraceTask::IDLE,
+            UNKNOWN => return TraceTask::UNKNOWN,
+            _ => {}
         }
         if !self.lives.contains_key(&named.tid) {
             if self.begin(named.tid, 0).is_none() {

@@ -4,8 +4,10 @@
 #[path = "../../../../testing/seeded_rng.rs"]
 mod seeded_rng;
 
+mod etl;
 mod file;
 mod ledger;
+mod made_etl;
 mod made_perf;
 mod perf_data;
 mod scenarios;

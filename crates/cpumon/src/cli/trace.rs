@@ -107,7 +107,7 @@ pub enum TraceReportBy {
 /// `cpumon trace report`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceReportArgs {
-    /// A trace, or perf.data of `perf sched record`; a trace may still be recorded
+    /// A trace of cpumon, perf.data or .etl of Windows; cpumon's may still be recorded
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// One row for each of these
