@@ -7,6 +7,7 @@
 //! # Overview
 //! [`history`] has series, lines, matrices and sums over a range; [`charts`] fills charts from them; [`fleet`] lists all hosts.
 //! [`report`] answers who used the CPU, by any group. [`compare`] puts two ranges side by side, [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
+//! [`traces`] holds timelines of context-switch traces, read from files behind a trait.
 
 pub mod accuracy;
 pub mod charts;
@@ -29,6 +30,7 @@ pub mod status;
 mod stored;
 mod sum;
 pub mod time;
+pub mod traces;
 
 pub use choice::ChoiceError;
 #[doc(hidden)] // For `words!`.

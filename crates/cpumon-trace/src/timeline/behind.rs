@@ -61,9 +61,25 @@ impl Timeline {
     /// Whom a thread waited behind in a window: what its CPU ran meanwhile.
     #[must_use]
     pub fn behind_thread(&self, place: u32, from_ns: u64, until_ns: u64) -> Behind {
+        self.behind_threads(&[place], from_ns, until_ns)
+    }
+
+    /// The same of several threads together.
+    #[must_use]
+    pub fn behind_threads(&self, places: &[u32], from_ns: u64, until_ns: u64) -> Behind {
         let (from_ns, until_ns) = self.clip(from_ns, until_ns);
         let (mut sums, mut waited_ns) = (Sums::default(), 0_u64);
-        let Some(thread) = self.thread(place) else { return Behind::default() };
+        for place in places {
+            let waited = self.add_thread(*place, from_ns, until_ns, &mut sums);
+            waited_ns = waited_ns.saturating_add(waited);
+        }
+        sums.sorted(waited_ns)
+    }
+
+    /// Returns how long the thread waited.
+    fn add_thread(&self, place: u32, from_ns: u64, until_ns: u64, sums: &mut Sums) -> u64 {
+        let mut waited_ns = 0;
+        let Some(thread) = self.thread(place) else { return 0 };
         for at in thread.first_behind(from_ns)..thread.parts.len() {
             let part = &thread.parts[at];
             if part.start_ns >= until_ns {
@@ -78,7 +94,7 @@ impl Timeline {
                 sums.add_slices(&cpu.parts, from_ns, until_ns, place);
             }
         }
-        sums.sorted(waited_ns)
+        waited_ns
     }
 
     /// Who ran while any threads waited for that CPU: each ns counts once for each of them.

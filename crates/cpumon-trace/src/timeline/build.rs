@@ -181,7 +181,8 @@ impl Builder {
         let mut moves = self.moves;
         moves.shrink_to_fit();
         let name_bytes = |name: &ThreadNames| size_of::<ThreadNames>() + name.comm.len() + name.program.len();
-        let bytes = threads.iter().map(ThreadParts::bytes).sum::<usize>()
+        let bytes = size_of::<Timeline>()
+            + threads.iter().map(ThreadParts::bytes).sum::<usize>()
             + cpus.iter().flatten().map(|cpu| cpu.parts.bytes() + cpu.queue.bytes()).sum::<usize>()
             + names.iter().map(name_bytes).sum::<usize>()
             + moves.capacity() * size_of::<(u64, u32)>();
