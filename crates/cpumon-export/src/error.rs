@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use cpumon_query::ChoiceError;
 use cpumon_store::StoreError;
+use cpumon_trace::ReadError;
 
 /// Why an export failed.
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +54,9 @@ pub enum ExportError {
         /// The error of the drawing library.
         reason: String,
     },
+    /// A trace could not be read.
+    #[error(transparent)]
+    Trace(#[from] ReadError),
     /// A word that is none of the choices.
     #[error(transparent)]
     Choice(#[from] ChoiceError),

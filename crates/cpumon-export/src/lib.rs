@@ -45,4 +45,6 @@ pub use legacy::legacy;
 pub use query::{Compared, ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, QueryPart, Report};
 pub use sql::{SqlFormat, sql};
 pub use text_table::TextTable;
-pub use trace::{SLICE_COLUMNS, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
+pub use trace::{
+    SLICE_COLUMNS, TraceExportError, TraceSurvey, trace_perfetto, trace_slices, trace_slices_of,
+};

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use cpumon_files::AuditLog;
+use cpumon_query::traces::Timelines;
 use cpumon_query::{Live, ReaderPool, open_store};
 use tokio::sync::Semaphore;
 
@@ -13,6 +14,7 @@ use crate::login::Gate;
 use crate::page::Page;
 use crate::stream::Encoder;
 use crate::tls::Tls;
+use crate::traces::TraceQueries;
 
 /// Exports running at once.
 const MAX_EXPORTS: usize = 2;
@@ -22,6 +24,8 @@ const MAX_EXPORTS: usize = 2;
 pub struct WebOptions {
     /// The store's file, for the past; `None`: only what is in memory.
     pub store: Option<PathBuf>,
+    /// Timelines of traces; `None`: there are no traces.
+    pub timelines: Option<Arc<Timelines>>,
     /// Serves the page from this directory, for those who work on it; `None`: the embedded one.
     pub web_dir: Option<PathBuf>,
     /// The file of tokens with which one must log in; `None`: anyone may read.
@@ -47,6 +51,7 @@ pub(crate) struct App {
     pub(crate) past: Arc<PastQueries>,
     /// Turns of exports: each reads as fast as its reader takes it.
     pub(crate) exports: Arc<Semaphore>,
+    pub(crate) traces: Option<TraceQueries>,
     pub(crate) options: WebOptions,
 }
 
@@ -66,6 +71,7 @@ impl App {
                 .map(|tokens| Arc::new(Gate::new(tokens, options.tls.is_some(), options.audit.clone()))),
             page: Page { dir: options.web_dir.clone() },
             encoder: Encoder::default(),
+            traces: options.timelines.clone().map(TraceQueries::new),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
             options,
         }

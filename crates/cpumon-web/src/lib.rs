@@ -21,6 +21,7 @@ mod routes;
 mod server;
 mod stream;
 mod tls;
+mod traces;
 
 pub use app::WebOptions;
 pub use login::{TokenEntry, TokenError, TokenFile};

@@ -109,7 +109,7 @@ fn is_view(path: &str) -> bool {
     matches!(
         parts.as_slice(),
         [] | ["history"]
-            | ["host", _]
+            | ["host" | "trace", _]
             | ["host", _, "live" | "history" | "landscape" | "export"]
             | ["host", _, "process", _]
     )
@@ -211,6 +211,7 @@ mod tests {
             "/host/my.host/history",
             "/host/vm/process/12-5",
             "/host/a%2Fb/export/",
+            "/trace/file",
         ] {
             let (status, headers, body) = get(&Page::default(), path, &[]).await;
             assert_eq!(status, 200, "{path}");

@@ -105,6 +105,7 @@ impl From<ExportError> for Problem {
             | ExportError::NoLegacyLayout { .. }
             | ExportError::NoRanges
             | ExportError::Choice { .. } => Self::new(StatusCode::BAD_REQUEST, error.to_string()),
+            ExportError::Trace(error) => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
             error => {
                 let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
                 let detail = format!("{error}{}", cause.unwrap_or_default());

@@ -2079,6 +2079,442 @@ export interface components {
              */
             throttled_periods: number;
         };
+        /** @description Whom threads waited behind. */
+        TraceBehind: {
+            /** @description The longest first, 20 at most. */
+            by: components["schemas"]["TraceShare"][];
+            /** @description Threads that are not named here. */
+            more: number;
+            /**
+             * Format: int64
+             * @description Time for which no thread is named: the CPU was idle or unknown, or there was too much to compare.
+             */
+            rest_ns: number;
+        };
+        /** @description One CPU. */
+        TraceCpuTrack: {
+            /** @description Of buckets: thousandths in which a thread ran. */
+            busy: number[];
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            cpu: number;
+            /** @description Begins of the parts, ascending. Idle times have none. */
+            from_ns: number[];
+            /** @description Parts are single slices, each with its length; else they are buckets. */
+            is_exact: boolean;
+            /** @description Lengths; empty for buckets. */
+            length_ns: number[];
+            /** @description Hundredths of a thread that waited in its queue, in the mean of each of the `count` buckets. */
+            queue: number[];
+            /** @description Of buckets: thousandths that are unknown. */
+            unknown: number[];
+            /** @description Number of the thread, or of a bucket the one that ran longest; −1: unknown, −2: not followed. */
+            who: number[];
+        };
+        /** @description What a trace is, and what the receiver has of it in memory. */
+        TraceHead: {
+            began_ns?: components["schemas"]["Nanos"] | null;
+            /** @description Memory of the part, bytes. */
+            bytes: number;
+            /** @description CPUs with events. */
+            cpus: number[];
+            /**
+             * Format: int64
+             * @description Events of the whole trace.
+             */
+            events: number;
+            /**
+             * Format: int64
+             * @description The part in memory begins here.
+             */
+            from_ns: number;
+            /** @description Whether interrupts were recorded. */
+            has_interrupts: boolean;
+            /** @description Name of the machine. Hostile. */
+            host: string;
+            /** @description It ends before the trace, because the memory for it was used up: `part` gives what follows. */
+            is_cut: boolean;
+            /**
+             * Format: int64
+             * @description Length of the trace.
+             */
+            length_ns: number;
+            /** @description What the file lacks, a sentence each. */
+            problems: string[];
+            /** @description The ledger of the part. */
+            sums: components["schemas"]["TraceLedger"];
+            /** @description Threads. */
+            threads: number;
+            /**
+             * Format: int64
+             * @description And ends here.
+             */
+            until_ns: number;
+        };
+        /** @description Times of CPUs: capacity = idle + run + irq + softirq + unknown. */
+        TraceLedger: {
+            /**
+             * Format: int64
+             * @description All times.
+             */
+            capacity_ns: number;
+            /**
+             * Format: int32
+             * @description Number of the CPU; null: of several.
+             */
+            cpu?: number | null;
+            /**
+             * Format: int64
+             * @description Switches from a thread that was not switched to: events are missing.
+             */
+            holes: number;
+            /**
+             * Format: int64
+             * @description Without.
+             */
+            idle_ns: number;
+            /**
+             * Format: int64
+             * @description In hard interrupts.
+             */
+            irq_ns: number;
+            /**
+             * Format: int64
+             * @description Events that the recorder lost.
+             */
+            lost: number;
+            /**
+             * Format: int64
+             * @description With a thread.
+             */
+            run_ns: number;
+            /**
+             * Format: int64
+             * @description In soft interrupts.
+             */
+            softirq_ns: number;
+            /**
+             * Format: int64
+             * @description No event says.
+             */
+            unknown_ns: number;
+        };
+        /** @description CPUs that had nothing to do while threads waited behind others. */
+        TraceOverload: {
+            /**
+             * Format: int64
+             * @description The same, by idle CPU.
+             */
+            cpu_ns: number;
+            /**
+             * Format: int64
+             * @description Work that could have run.
+             */
+            thread_ns: number;
+            /**
+             * Format: int64
+             * @description Time in which that was so.
+             */
+            wall_ns: number;
+        };
+        /** @description All CPUs together, by bucket. */
+        TraceOverview: {
+            /** @description Thousandths of all CPUs. */
+            busy: number[];
+            /** @description Hundredths of threads that waited. */
+            queue: number[];
+        };
+        /** @description Time blocked for one reason. */
+        TraceReason: {
+            /**
+             * Format: int64
+             * @description How long.
+             */
+            ns: number;
+            /** @description Its name. */
+            reason: string;
+        };
+        /** @description Time and whom it is of. */
+        TraceShare: {
+            /**
+             * Format: int64
+             * @description How long.
+             */
+            ns: number;
+            /** @description Who. */
+            who: components["schemas"]["TraceThread"];
+        };
+        /** @description A state of a thread. */
+        TraceSlice: {
+            /** @description What it was in next. */
+            after?: string | null;
+            /** @description What it was in before. */
+            before?: string | null;
+            /**
+             * Format: int32
+             * @description The CPU it was on, or waited for.
+             */
+            cpu: number;
+            /**
+             * Format: int64
+             * @description Begin.
+             */
+            from_ns: number;
+            /** @description The state ended; else the trace or its part in memory ends. */
+            is_over: boolean;
+            /**
+             * Format: int64
+             * @description Length.
+             */
+            length_ns: number;
+            /**
+             * Format: int64
+             * @description Begin of its next one.
+             */
+            next_ns?: number | null;
+            /**
+             * Format: int64
+             * @description Begin of its last slice on a CPU before.
+             */
+            previous_ns?: number | null;
+            /** @description For what it is blocked. */
+            reason?: string | null;
+            /** @description `running`, `ready`, `preempted`, `blocked`, `unknown`. */
+            state: string;
+            wait?: components["schemas"]["TraceWait"] | null;
+            /** @description Whose. */
+            who: components["schemas"]["TraceThread"];
+            /** @description Whom it woke while it ran, the first 64. */
+            woke: components["schemas"]["TraceWoken"][];
+        };
+        /** @description What an area adds up to. */
+        TraceSums: {
+            /** @description All of these together. */
+            all: components["schemas"]["TraceLedger"];
+            /** @description Blocked time by reason, the most first. */
+            blocked: components["schemas"]["TraceReason"][];
+            /** @description Each CPU. */
+            cpus: components["schemas"]["TraceLedger"][];
+            /** @description Who ran while they waited. */
+            culprits: components["schemas"]["TraceBehind"];
+            /**
+             * Format: int64
+             * @description Its part in memory begins here.
+             */
+            from_ns: number;
+            /** @description Of all CPUs. */
+            idle_while_overloaded: components["schemas"]["TraceOverload"];
+            /** @description Threads that count. */
+            threads: number;
+            /** @description All of them together. */
+            totals: components["schemas"]["TraceTotals"];
+            /**
+             * Format: int64
+             * @description And ends here.
+             */
+            until_ns: number;
+        };
+        /** @description Who a thread is. */
+        TraceThread: {
+            /** @description It works for the kernel only. */
+            is_kernel: boolean;
+            /** @description Name. Hostile. */
+            name: string;
+            /**
+             * Format: int32
+             * @description Process id.
+             */
+            pid?: number | null;
+            /** @description Name of its program. Hostile. */
+            program: string;
+            /**
+             * Format: int64
+             * @description Its number; −1: unknown, −2: a thread that is not followed, −3: none, the CPU was idle.
+             */
+            thread: number;
+            /**
+             * Format: int32
+             * @description Thread id; null: the trace does not say.
+             */
+            tid?: number | null;
+        };
+        /** @description One thread in a window, in detail. */
+        TraceThreadPage: {
+            /** @description Its antagonists. */
+            behind: components["schemas"]["TraceBehind"];
+            /** @description Blocked time by reason, the most first. */
+            blocked: components["schemas"]["TraceReason"][];
+            /** @description Who, and what it did. */
+            row: components["schemas"]["TraceThreadRow"];
+        };
+        /** @description A thread in a window. */
+        TraceThreadRow: components["schemas"]["TraceThread"] & components["schemas"]["TraceTotals"];
+        /** @description One thread. */
+        TraceThreadTrack: {
+            /** @description The CPU it was on, or waited for. */
+            cpu: number[];
+            /** @description Begins of the parts, ascending. */
+            from_ns: number[];
+            /** @description Parts are single states, each with its length; else they are buckets. */
+            is_exact: boolean;
+            /** @description Lengths; empty for buckets. */
+            length_ns: number[];
+            /** @description For what it was blocked: a place in `reasons`, −1 if it was not. Of buckets: the main one. */
+            reason: number[];
+            /** @description Of buckets: thousandths in each state, in the order running, woken, preempted, blocked, unknown. */
+            shares: number[][];
+            /** @description Of single states: 0 unknown, 1 running, 2 ready since a wakeup, 3 ready since it was pushed off, 4 blocked. */
+            state: number[];
+            /**
+             * Format: int32
+             * @description Its number.
+             */
+            thread: number;
+        };
+        /** @description Threads of a window. */
+        TraceThreads: {
+            /** @description Those of the page. */
+            rows: components["schemas"]["TraceThreadRow"][];
+            /** @description Threads that match, before `offset` and `limit`. */
+            total: number;
+        };
+        /** @description Times and counts of threads in a window, as `cpumon trace report` counts them. */
+        TraceTotals: {
+            /**
+             * Format: int64
+             * @description Neither running nor runnable.
+             */
+            blocked_ns: number;
+            /**
+             * Format: int64
+             * @description Times it was pushed off.
+             */
+            involuntary_switches: number;
+            /**
+             * Format: int64
+             * @description In hard interrupts that came meanwhile.
+             */
+            irq_ns: number;
+            /**
+             * Format: int64
+             * @description When that began.
+             */
+            longest_delay_at_ns: number;
+            /**
+             * Format: int64
+             * @description The longest wait for a CPU.
+             */
+            longest_delay_ns: number;
+            /**
+             * Format: int64
+             * @description Moves to another CPU.
+             */
+            migrations: number;
+            /**
+             * Format: int64
+             * @description Runnable since it was pushed off, or yielded.
+             */
+            ready_preempted_ns: number;
+            /**
+             * Format: int64
+             * @description Runnable since a wakeup.
+             */
+            ready_woken_ns: number;
+            /**
+             * Format: int64
+             * @description On a CPU, interrupts left out where they are recorded.
+             */
+            run_ns: number;
+            /**
+             * Format: int64
+             * @description In soft interrupts.
+             */
+            softirq_ns: number;
+            /**
+             * Format: int64
+             * @description No event says.
+             */
+            unknown_ns: number;
+            /**
+             * Format: int64
+             * @description Switches to wait.
+             */
+            voluntary_switches: number;
+            /**
+             * Format: int64
+             * @description Wakeups.
+             */
+            wakeups: number;
+        };
+        /** @description What is drawn of a window. */
+        TraceTracks: {
+            all?: components["schemas"]["TraceOverview"] | null;
+            /**
+             * Format: int64
+             * @description Length of each.
+             */
+            bucket_ns: number;
+            /** @description How many. */
+            count: number;
+            /** @description CPUs, as they were named. */
+            cpus: components["schemas"]["TraceCpuTrack"][];
+            /**
+             * Format: int64
+             * @description Begin of the first bucket.
+             */
+            from_ns: number;
+            /** @description Who the threads of this answer are. */
+            names: components["schemas"]["TraceThread"][];
+            /** @description Names of wait reasons. */
+            reasons: string[];
+            /** @description Threads, as they were named. */
+            threads: components["schemas"]["TraceThreadTrack"][];
+        };
+        /** @description A wait for a CPU. */
+        TraceWait: {
+            /** @description What the CPU ran meanwhile. */
+            behind: components["schemas"]["TraceBehind"];
+            /**
+             * Format: int64
+             * @description Its begin.
+             */
+            from_ns: number;
+            /** @description It began with a wakeup; else the thread was pushed off, or yielded. */
+            is_woken: boolean;
+            /**
+             * Format: int64
+             * @description Its length.
+             */
+            length_ns: number;
+            waker?: components["schemas"]["TraceThread"] | null;
+            /**
+             * Format: int32
+             * @description Where that ran.
+             */
+            waker_cpu?: number | null;
+        };
+        /** @description A thread that was woken. */
+        TraceWoken: {
+            /**
+             * Format: int64
+             * @description When.
+             */
+            at_ns: number;
+            /**
+             * Format: int32
+             * @description Which.
+             */
+            cpu?: number | null;
+            /**
+             * Format: int64
+             * @description When it came to a CPU.
+             */
+            ran_ns?: number | null;
+            /** @description Who. */
+            who: components["schemas"]["TraceThread"];
+        };
         /** @description Traces that devices sent, beside the store. */
         Traces: {
             /**

@@ -15,3 +15,12 @@ pub enum TraceExportError {
     #[error(transparent)]
     Write(#[from] ExportError),
 }
+
+impl From<TraceExportError> for ExportError {
+    fn from(error: TraceExportError) -> Self {
+        match error {
+            TraceExportError::Read(error) => Self::Trace(error),
+            TraceExportError::Write(error) => error,
+        }
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use cpumon_model::{Leaves, SchedEventKind, TraceTask, Value};
-use cpumon_trace::{CpuSpan, Ending, SpanSink, ThreadSpan, ThreadState, TraceSource, Tracker};
+use cpumon_trace::{CpuSpan, Ending, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Tracker};
 
 use super::error::TraceExportError;
 use super::survey::TraceSurvey;
@@ -38,10 +38,20 @@ pub fn trace_slices<S: TraceSource>(
     trace: &mut S,
     out: &mut dyn Write,
 ) -> Result<Ending, TraceExportError> {
+    trace_slices_of(survey, trace, TraceRange::default(), out)
+}
+
+/// Writes those slices that a range has a part of, as they are: not cut at its ends.
+pub fn trace_slices_of<S: TraceSource>(
+    survey: &TraceSurvey<S>,
+    trace: &mut S,
+    range: TraceRange,
+    out: &mut dyn Write,
+) -> Result<Ending, TraceExportError> {
     let mut csv = Csv::new(out);
     RowSink::header(&mut csv, &SLICE_COLUMNS).map_err(ExportError::from)?;
     let began_ns = trace.header().began.mono_ns;
-    let sink = Slices { survey, csv, began_ns, wakeups: HashMap::new(), result: Ok(()) };
+    let sink = Slices { survey, csv, began_ns, range, wakeups: HashMap::new(), result: Ok(()) };
     let mut tracker = Tracker::new(began_ns, sink);
     if !trace.is_watched_from_begin() {
         tracker = tracker.with_unknown_begin();
@@ -61,6 +71,7 @@ struct Slices<'s, 'w, S> {
     survey: &'s TraceSurvey<S>,
     csv: Csv<'w>,
     began_ns: u64,
+    range: TraceRange,
     /// The latest wakeups of each thread, the newest last.
     wakeups: HashMap<TraceTask, Vec<(u64, TraceTask)>>,
     /// Nothing is written behind an error.
@@ -125,7 +136,9 @@ impl<S: TraceSource> Slices<'_, '_, S> {
 
 impl<S: TraceSource> SpanSink for Slices<'_, '_, S> {
     fn thread(&mut self, span: &ThreadSpan) {
-        if self.result.is_ok() && span.until_ns > span.from_ns {
+        let is_inside = span.until_ns.saturating_sub(self.began_ns) > self.range.from_ns
+            && span.from_ns.saturating_sub(self.began_ns) < self.range.until_ns;
+        if is_inside && self.result.is_ok() && span.until_ns > span.from_ns {
             self.result = self.write(span);
         }
     }

@@ -23,6 +23,7 @@ mod sched;
 mod snapshot;
 mod status;
 mod table;
+mod trace;
 
 pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss, Moment};
 pub use cpumon_query::history::{SeriesColumn, WaitLine};
@@ -47,3 +48,5 @@ pub(crate) use snapshot::thread_table;
 pub use snapshot::{Nanos, Snapshot, SnapshotBase};
 pub use status::{Problem, Status};
 pub use table::{Cell, Row, Table, TableColumn};
+pub(crate) use trace::TrackList;
+pub use trace::{TraceBehind, TraceHead, TraceSlice, TraceSums, TraceThreadPage, TraceThreads, TraceTracks};

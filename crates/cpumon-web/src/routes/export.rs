@@ -197,18 +197,50 @@ impl Write for Pieces {
     }
 }
 
-/// Writes the file; an error breaks the transfer off, so that what is cut never seems complete.
-fn write(path: PathBuf, query: &ExportQuery, sender: mpsc::Sender<Piece>) {
-    let mut out = Pieces { sender, piece: Vec::new() };
-    let done = open_store(path)()
-        .map_err(ExportError::from)
-        .and_then(|reader| cpumon_export::export(&*reader, query, &mut out, &mut |_| {}));
-    if let Err(error) = done
-        && !error.is_broken_pipe()
-    {
-        // The client may be gone: then the error has no reader.
-        let _ = out.sender.blocking_send(Err(error));
-    }
+/// A body that is made while it is sent, one of few at once; an error breaks the transfer off, so that what is cut never seems
+/// complete. What fails before anything is written is answered with its own status.
+pub(super) async fn stream(
+    app: &Shared,
+    lease: Option<Extension<Lease>>,
+    write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError> + Send + 'static,
+) -> Result<Body, Problem> {
+    let turn = Arc::clone(&app.exports).try_acquire_owned().map_err(|_| {
+        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Other exports are running.")
+            .how("Try again when they are done.")
+    })?;
+    let (sender, mut receiver) = mpsc::channel(MAX_WAITING);
+    tokio::task::spawn_blocking(move || {
+        let mut out = Pieces { sender, piece: Vec::new() };
+        let done = write(&mut out).and_then(|()| out.flush().map_err(ExportError::from));
+        if let Err(error) = done
+            && !error.is_broken_pipe()
+        {
+            // The client may be gone: then the error has no reader.
+            let _ = out.sender.blocking_send(Err(error));
+        }
+        // Moved into this thread: the turn ends with the export, not with the request.
+        drop(turn);
+    });
+    let first = match receiver.recv().await {
+        Some(Err(error)) => return Err(error.into()),
+        Some(Ok(first)) => first,
+        None => Bytes::new(),
+    };
+    let rest = unfold((Some(first), receiver, lease), |(first, mut receiver, lease)| async move {
+        if let Some(Extension(lease)) = &lease {
+            // This runs when the client has taken the piece before.
+            lease.renew();
+        }
+        if let Some(first) = first {
+            return Some((Ok(first), (None, receiver, lease)));
+        }
+        let next = receiver.recv().await?;
+        if let Err(error) = &next {
+            log::warn!("HTTP: an export broke off: {error}");
+        }
+        Some((next, (None, receiver, lease)))
+    });
+    Ok(Body::from_stream(rest))
 }
 
 /// Recorded data as a file, made while it is sent. If it cannot be finished, the transfer breaks off.
@@ -232,41 +264,13 @@ pub(super) async fn export(
             &format!("host {}", query.host.as_deref().unwrap_or("any")),
         );
     }
-    let turn = Arc::clone(&app.exports).try_acquire_owned().map_err(|_| {
-        Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Other exports are running.")
-            .how("Try again when they are done.")
-    })?;
-    let (sender, mut receiver) = mpsc::channel(MAX_WAITING);
-    tokio::task::spawn_blocking({
-        let query = query.clone();
-        move || {
-            write(path, &query, sender);
-            // Moved into this thread: the turn ends with the export, not with the request.
-            drop(turn);
-        }
-    });
-    // What fails before anything is written is answered with its own status.
-    let first = match receiver.recv().await {
-        Some(Err(error)) => return Err(error.into()),
-        Some(Ok(first)) => first,
-        None => Bytes::new(),
-    };
-    let rest = unfold((Some(first), receiver, lease), |(first, mut receiver, lease)| async move {
-        if let Some(Extension(lease)) = &lease {
-            // This runs when the client has taken the piece before.
-            lease.renew();
-        }
-        if let Some(first) = first {
-            return Some((Ok(first), (None, receiver, lease)));
-        }
-        let next = receiver.recv().await?;
-        if let Err(error) = &next {
-            log::warn!("HTTP: an export broke off: {error}");
-        }
-        Some((next, (None, receiver, lease)))
+    let format = query.format;
+    let body = stream(&app, lease, move |out| {
+        let reader = open_store(path)()?;
+        cpumon_export::export(&*reader, &query, out, &mut |_| {}).map(|_| ())
     });
     // `kind` is one of a few words: it was parsed.
-    Ok(as_download(&kind, query.format, Body::from_stream(rest)))
+    Ok(as_download(&kind, format, body.await?))
 }
 
 /// The command line that gives the same file as `/api/v1/export/{kind}`; what is refused there is refused here.

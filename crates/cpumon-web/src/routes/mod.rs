@@ -31,6 +31,10 @@ mod reports;
 mod span;
 #[cfg(test)]
 mod tests;
+mod trace_problems;
+mod traces;
+#[cfg(test)]
+mod traces_tests;
 #[cfg(test)]
 mod who_chart_tests;
 
@@ -103,6 +107,13 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(charts::fleet_command))
         .routes(routes!(export::export))
         .routes(routes!(export::command))
+        .routes(routes!(traces::head))
+        .routes(routes!(traces::tracks))
+        .routes(routes!(traces::threads))
+        .routes(routes!(traces::thread))
+        .routes(routes!(traces::sums))
+        .routes(routes!(traces::slice))
+        .routes(routes!(traces::export))
 }
 
 /// The description of the API.

@@ -1,0 +1,672 @@
+//! Timelines of traces, for a browser. Times are ns since the begin of the trace, below 2^53; threads are numbered by the index.
+
+use std::collections::BTreeSet;
+
+use cpumon_query::traces::{
+    Behind, CpuTrack, CpuWho, Overload, Slice, ThreadNames, ThreadRow, ThreadState, ThreadTotals,
+    ThreadTrack, Timeline, Wait, WindowSums,
+};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::snapshot::Nanos;
+
+/// Codes of who has a CPU, beside numbers of threads.
+const UNKNOWN: i64 = -1;
+const OTHER: i64 = -2;
+const IDLE: i64 = -3;
+
+/// What a trace is, and what the receiver has of it in memory.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceHead {
+    /// Name of the machine. Hostile.
+    host: Box<str>,
+    /// When it began; null: the file does not say.
+    began_ns: Option<Nanos>,
+    /// Length of the trace.
+    length_ns: u64,
+    /// The part in memory begins here.
+    from_ns: u64,
+    /// And ends here.
+    until_ns: u64,
+    /// It ends before the trace, because the memory for it was used up: `part` gives what follows.
+    is_cut: bool,
+    /// Events of the whole trace.
+    events: u64,
+    /// CPUs with events.
+    cpus: Vec<u16>,
+    /// Threads.
+    threads: usize,
+    /// Whether interrupts were recorded.
+    has_interrupts: bool,
+    /// Memory of the part, bytes.
+    bytes: usize,
+    /// What the file lacks, a sentence each.
+    problems: Vec<String>,
+    /// The ledger of the part.
+    sums: TraceLedger,
+}
+
+/// Times of CPUs: capacity = idle + run + irq + softirq + unknown.
+#[derive(Copy, Clone, Debug, Default, Serialize, ToSchema)]
+pub struct TraceLedger {
+    /// Number of the CPU; null: of several.
+    cpu: Option<u16>,
+    /// All times.
+    capacity_ns: u64,
+    /// With a thread.
+    run_ns: u64,
+    /// Without.
+    idle_ns: u64,
+    /// In hard interrupts.
+    irq_ns: u64,
+    /// In soft interrupts.
+    softirq_ns: u64,
+    /// No event says.
+    unknown_ns: u64,
+    /// Switches from a thread that was not switched to: events are missing.
+    holes: u64,
+    /// Events that the recorder lost.
+    lost: u64,
+}
+
+/// Who a thread is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, ToSchema)]
+pub struct TraceThread {
+    /// Its number; −1: unknown, −2: a thread that is not followed, −3: none, the CPU was idle.
+    thread: i64,
+    /// Thread id; null: the trace does not say.
+    tid: Option<u32>,
+    /// Process id.
+    pid: Option<u32>,
+    /// Name. Hostile.
+    name: Box<str>,
+    /// Name of its program. Hostile.
+    program: Box<str>,
+    /// It works for the kernel only.
+    is_kernel: bool,
+}
+
+/// One CPU.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceCpuTrack {
+    /// Its number.
+    cpu: u16,
+    /// Parts are single slices, each with its length; else they are buckets.
+    is_exact: bool,
+    /// Begins of the parts, ascending. Idle times have none.
+    from_ns: Vec<u64>,
+    /// Lengths; empty for buckets.
+    length_ns: Vec<u64>,
+    /// Number of the thread, or of a bucket the one that ran longest; −1: unknown, −2: not followed.
+    who: Vec<i64>,
+    /// Of buckets: thousandths in which a thread ran.
+    busy: Vec<u16>,
+    /// Of buckets: thousandths that are unknown.
+    unknown: Vec<u16>,
+    /// Hundredths of a thread that waited in its queue, in the mean of each of the `count` buckets.
+    queue: Vec<u32>,
+}
+
+/// One thread.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+pub struct TraceThreadTrack {
+    /// Its number.
+    thread: u32,
+    /// Parts are single states, each with its length; else they are buckets.
+    is_exact: bool,
+    /// Begins of the parts, ascending.
+    from_ns: Vec<u64>,
+    /// Lengths; empty for buckets.
+    length_ns: Vec<u64>,
+    /// Of single states: 0 unknown, 1 running, 2 ready since a wakeup, 3 ready since it was pushed off, 4 blocked.
+    state: Vec<u8>,
+    /// For what it was blocked: a place in `reasons`, −1 if it was not. Of buckets: the main one.
+    reason: Vec<i32>,
+    /// The CPU it was on, or waited for.
+    cpu: Vec<u16>,
+    /// Of buckets: thousandths in each state, in the order running, woken, preempted, blocked, unknown.
+    shares: Vec<[u16; 5]>,
+}
+
+/// All CPUs together, by bucket.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceOverview {
+    /// Thousandths of all CPUs.
+    busy: Vec<u16>,
+    /// Hundredths of threads that waited.
+    queue: Vec<u32>,
+}
+
+/// What is drawn of a window.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceTracks {
+    /// Begin of the first bucket.
+    from_ns: u64,
+    /// Length of each.
+    bucket_ns: u64,
+    /// How many.
+    count: usize,
+    /// CPUs, as they were named.
+    cpus: Vec<TraceCpuTrack>,
+    /// Threads, as they were named.
+    threads: Vec<TraceThreadTrack>,
+    /// All CPUs; null unless asked for.
+    all: Option<TraceOverview>,
+    /// Names of wait reasons.
+    reasons: Vec<String>,
+    /// Who the threads of this answer are.
+    names: Vec<TraceThread>,
+}
+
+/// A thread in a window.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceThreadRow {
+    /// Who.
+    #[serde(flatten)]
+    who: TraceThread,
+    /// What it did.
+    #[serde(flatten)]
+    totals: TraceTotals,
+}
+
+/// Times and counts of threads in a window, as `cpumon trace report` counts them.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceTotals {
+    /// On a CPU, interrupts left out where they are recorded.
+    run_ns: u64,
+    /// In hard interrupts that came meanwhile.
+    irq_ns: u64,
+    /// In soft interrupts.
+    softirq_ns: u64,
+    /// Runnable since a wakeup.
+    ready_woken_ns: u64,
+    /// Runnable since it was pushed off, or yielded.
+    ready_preempted_ns: u64,
+    /// Neither running nor runnable.
+    blocked_ns: u64,
+    /// No event says.
+    unknown_ns: u64,
+    /// Wakeups.
+    wakeups: u64,
+    /// Switches to wait.
+    voluntary_switches: u64,
+    /// Times it was pushed off.
+    involuntary_switches: u64,
+    /// Moves to another CPU.
+    migrations: u64,
+    /// The longest wait for a CPU.
+    longest_delay_ns: u64,
+    /// When that began.
+    longest_delay_at_ns: u64,
+}
+
+/// Threads of a window.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceThreads {
+    /// Threads that match, before `offset` and `limit`.
+    total: usize,
+    /// Those of the page.
+    rows: Vec<TraceThreadRow>,
+}
+
+/// Time and whom it is of.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceShare {
+    /// Who.
+    who: TraceThread,
+    /// How long.
+    ns: u64,
+}
+
+/// Whom threads waited behind.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceBehind {
+    /// The longest first, 20 at most.
+    by: Vec<TraceShare>,
+    /// Time for which no thread is named: the CPU was idle or unknown, or there was too much to compare.
+    rest_ns: u64,
+    /// Threads that are not named here.
+    more: usize,
+}
+
+/// Time blocked for one reason.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceReason {
+    /// Its name.
+    reason: String,
+    /// How long.
+    ns: u64,
+}
+
+/// One thread in a window, in detail.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceThreadPage {
+    /// Who, and what it did.
+    row: TraceThreadRow,
+    /// Blocked time by reason, the most first.
+    blocked: Vec<TraceReason>,
+    /// Its antagonists.
+    behind: TraceBehind,
+}
+
+/// CPUs that had nothing to do while threads waited behind others.
+#[derive(Copy, Clone, Debug, Serialize, ToSchema)]
+#[expect(clippy::struct_field_names, reason = "units are in all names")]
+pub struct TraceOverload {
+    /// Time in which that was so.
+    wall_ns: u64,
+    /// The same, by idle CPU.
+    cpu_ns: u64,
+    /// Work that could have run.
+    thread_ns: u64,
+}
+
+/// What an area adds up to.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceSums {
+    /// Its part in memory begins here.
+    from_ns: u64,
+    /// And ends here.
+    until_ns: u64,
+    /// Each CPU.
+    cpus: Vec<TraceLedger>,
+    /// All of these together.
+    all: TraceLedger,
+    /// Threads that count.
+    threads: usize,
+    /// All of them together.
+    totals: TraceTotals,
+    /// Blocked time by reason, the most first.
+    blocked: Vec<TraceReason>,
+    /// Who ran while they waited.
+    culprits: TraceBehind,
+    /// Of all CPUs.
+    idle_while_overloaded: TraceOverload,
+}
+
+/// A wait for a CPU.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceWait {
+    /// Its begin.
+    from_ns: u64,
+    /// Its length.
+    length_ns: u64,
+    /// It began with a wakeup; else the thread was pushed off, or yielded.
+    is_woken: bool,
+    /// Who was on the CPU of the wakeup.
+    waker: Option<TraceThread>,
+    /// Where that ran.
+    waker_cpu: Option<u16>,
+    /// What the CPU ran meanwhile.
+    behind: TraceBehind,
+}
+
+/// A thread that was woken.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceWoken {
+    /// Who.
+    who: TraceThread,
+    /// When.
+    at_ns: u64,
+    /// When it came to a CPU.
+    ran_ns: Option<u64>,
+    /// Which.
+    cpu: Option<u16>,
+}
+
+/// A state of a thread.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceSlice {
+    /// Whose.
+    who: TraceThread,
+    /// `running`, `ready`, `preempted`, `blocked`, `unknown`.
+    state: &'static str,
+    /// For what it is blocked.
+    reason: Option<String>,
+    /// Begin.
+    from_ns: u64,
+    /// Length.
+    length_ns: u64,
+    /// The CPU it was on, or waited for.
+    cpu: u16,
+    /// The state ended; else the trace or its part in memory ends.
+    is_over: bool,
+    /// The wait in front of it, or that it is a part of.
+    wait: Option<TraceWait>,
+    /// What it was in before.
+    before: Option<String>,
+    /// What it was in next.
+    after: Option<String>,
+    /// Whom it woke while it ran, the first 64.
+    woke: Vec<TraceWoken>,
+    /// Begin of its last slice on a CPU before.
+    previous_ns: Option<u64>,
+    /// Begin of its next one.
+    next_ns: Option<u64>,
+}
+
+/// Antagonists that are named.
+const SHOWN: usize = 20;
+
+fn code_of(who: CpuWho) -> i64 {
+    match who {
+        CpuWho::Thread(thread) => thread.into(),
+        CpuWho::Unknown => UNKNOWN,
+        CpuWho::Other => OTHER,
+        CpuWho::Idle => IDLE,
+    }
+}
+
+fn names_of(timeline: &Timeline, thread: i64) -> TraceThread {
+    let found: Option<&ThreadNames> =
+        usize::try_from(thread).ok().and_then(|place| timeline.threads().get(place));
+    let plain = match thread {
+        IDLE => "idle",
+        OTHER => "not followed",
+        _ => "unknown",
+    };
+    TraceThread {
+        thread,
+        tid: found.and_then(|names| names.thread).map(|key| key.tid),
+        pid: found.and_then(|names| names.process).map(|key| key.pid),
+        name: found.map_or_else(|| plain.into(), |names| names.comm.clone()),
+        program: found.map_or_else(Box::default, |names| names.program.clone()),
+        is_kernel: found.is_some_and(|names| names.is_kernel),
+    }
+}
+
+fn state_of(state: ThreadState) -> (u8, &'static str, Option<String>) {
+    match state {
+        ThreadState::Unknown => (0, "unknown", None),
+        ThreadState::Running => (1, "running", None),
+        ThreadState::ReadyWoken => (2, "ready", None),
+        ThreadState::ReadyPreempted => (3, "preempted", None),
+        ThreadState::Blocked(reason) => (4, "blocked", Some(reason.name().into_owned())),
+        ThreadState::Dead => (0, "ended", None),
+    }
+}
+
+/// A state with its reason: `blocked: futex`.
+fn state_text(state: ThreadState) -> String {
+    match state_of(state) {
+        (_, name, Some(reason)) => format!("{name}: {reason}"),
+        (_, name, None) => name.to_owned(),
+    }
+}
+
+impl TraceHead {
+    /// Of a timeline. `problems`: what the file lacks.
+    pub(crate) fn new(timeline: &Timeline, problems: Vec<String>) -> Self {
+        let (from_ns, until_ns) = timeline.covers();
+        let header = timeline.header();
+        let sums = timeline.sums(from_ns, until_ns, &|_| true, &[]);
+        Self {
+            host: header.host.clone(),
+            began_ns: (header.began.wall_ns > 0).then_some(Nanos(header.began.wall_ns)),
+            length_ns: timeline.length_ns(),
+            from_ns,
+            until_ns,
+            is_cut: timeline.is_cut(),
+            events: timeline.events(),
+            cpus: timeline.cpus().collect(),
+            threads: timeline.threads().len(),
+            has_interrupts: timeline.has_interrupts(),
+            bytes: timeline.bytes(),
+            problems,
+            sums: TraceLedger::all(&sums),
+        }
+    }
+}
+
+impl TraceLedger {
+    fn each(sums: &WindowSums) -> Vec<Self> {
+        let each = sums.cpus.iter().map(|cpu| Self {
+            cpu: Some(cpu.cpu),
+            capacity_ns: cpu.capacity_ns(),
+            run_ns: cpu.run_ns,
+            idle_ns: cpu.idle_ns,
+            irq_ns: cpu.irq_ns,
+            softirq_ns: cpu.softirq_ns,
+            unknown_ns: cpu.unknown_ns,
+            holes: cpu.holes,
+            lost: cpu.lost,
+        });
+        each.collect()
+    }
+
+    fn all(sums: &WindowSums) -> Self {
+        Self::each(sums).iter().fold(Self::default(), |sum, cpu| Self {
+            cpu: None,
+            capacity_ns: sum.capacity_ns.saturating_add(cpu.capacity_ns),
+            run_ns: sum.run_ns.saturating_add(cpu.run_ns),
+            idle_ns: sum.idle_ns.saturating_add(cpu.idle_ns),
+            irq_ns: sum.irq_ns.saturating_add(cpu.irq_ns),
+            softirq_ns: sum.softirq_ns.saturating_add(cpu.softirq_ns),
+            unknown_ns: sum.unknown_ns.saturating_add(cpu.unknown_ns),
+            holes: sum.holes.saturating_add(cpu.holes),
+            lost: sum.lost.saturating_add(cpu.lost),
+        })
+    }
+}
+
+impl TraceCpuTrack {
+    fn new(cpu: u16, track: &CpuTrack) -> Self {
+        let parts = &track.parts;
+        let by_bucket = |value: &dyn Fn(usize) -> u16| {
+            if track.is_exact { Vec::new() } else { (0..parts.len()).map(value).collect() }
+        };
+        Self {
+            cpu,
+            is_exact: track.is_exact,
+            from_ns: parts.iter().map(|part| part.from_ns).collect(),
+            length_ns: if track.is_exact {
+                parts.iter().map(|part| part.until_ns - part.from_ns).collect()
+            } else {
+                Vec::new()
+            },
+            who: parts.iter().map(|part| code_of(part.who)).collect(),
+            busy: by_bucket(&|at| parts[at].busy),
+            unknown: by_bucket(&|at| parts[at].unknown),
+            queue: track.queue.clone(),
+        }
+    }
+}
+
+impl TraceThreadTrack {
+    fn new(thread: u32, track: &ThreadTrack, reasons: &mut Vec<String>) -> Self {
+        let mut made = Self { thread, is_exact: track.is_exact, ..Self::default() };
+        for part in &track.parts {
+            let (state, _, reason) = state_of(part.state);
+            made.from_ns.push(part.from_ns);
+            made.cpu.push(part.cpu);
+            let place = reason.map(|reason| {
+                let known = reasons.iter().position(|known| *known == reason);
+                known.unwrap_or_else(|| {
+                    reasons.push(reason);
+                    reasons.len() - 1
+                })
+            });
+            made.reason.push(place.and_then(|place| i32::try_from(place).ok()).unwrap_or(-1));
+            if track.is_exact {
+                made.length_ns.push(part.until_ns - part.from_ns);
+                made.state.push(state);
+            } else {
+                made.shares.push(part.shares);
+            }
+        }
+        made
+    }
+}
+
+/// Tracks of a window being gathered.
+pub(crate) struct TrackList<'t> {
+    timeline: &'t Timeline,
+    who: BTreeSet<i64>,
+    made: TraceTracks,
+}
+
+impl<'t> TrackList<'t> {
+    pub(crate) fn new(timeline: &'t Timeline, buckets: cpumon_query::traces::Buckets) -> Self {
+        let made = TraceTracks {
+            from_ns: buckets.from_ns,
+            bucket_ns: buckets.bucket_ns,
+            count: buckets.count,
+            cpus: Vec::new(),
+            threads: Vec::new(),
+            all: None,
+            reasons: Vec::new(),
+            names: Vec::new(),
+        };
+        Self { timeline, who: BTreeSet::new(), made }
+    }
+
+    pub(crate) fn cpu(&mut self, cpu: u16, track: &CpuTrack) {
+        let made = TraceCpuTrack::new(cpu, track);
+        self.who.extend(&made.who);
+        self.made.cpus.push(made);
+    }
+
+    pub(crate) fn thread(&mut self, thread: u32, track: &ThreadTrack) {
+        self.who.insert(thread.into());
+        self.made.threads.push(TraceThreadTrack::new(thread, track, &mut self.made.reasons));
+    }
+
+    pub(crate) fn overview(&mut self, busy: Vec<u16>, queue: Vec<u32>) {
+        self.made.all = Some(TraceOverview { busy, queue });
+    }
+
+    pub(crate) fn finish(mut self) -> TraceTracks {
+        let threads = self.who.iter().filter(|who| **who >= 0);
+        self.made.names = threads.map(|who| names_of(self.timeline, *who)).collect();
+        self.made
+    }
+}
+
+impl From<&ThreadTotals> for TraceTotals {
+    fn from(totals: &ThreadTotals) -> Self {
+        Self {
+            run_ns: totals.run_ns,
+            irq_ns: totals.irq_ns,
+            softirq_ns: totals.softirq_ns,
+            ready_woken_ns: totals.ready_woken_ns,
+            ready_preempted_ns: totals.ready_preempted_ns,
+            blocked_ns: totals.blocked_ns,
+            unknown_ns: totals.unknown_ns,
+            wakeups: totals.wakeups,
+            voluntary_switches: totals.voluntary_switches,
+            involuntary_switches: totals.involuntary_switches,
+            migrations: totals.migrations,
+            longest_delay_ns: totals.longest_delay_ns,
+            longest_delay_at_ns: totals.longest_delay_at_ns,
+        }
+    }
+}
+
+impl TraceThreadRow {
+    fn new(timeline: &Timeline, row: &ThreadRow) -> Self {
+        Self { who: names_of(timeline, row.thread.into()), totals: (&row.totals).into() }
+    }
+}
+
+impl TraceThreads {
+    pub(crate) fn new<'r>(
+        timeline: &Timeline,
+        total: usize,
+        rows: impl Iterator<Item = &'r ThreadRow>,
+    ) -> Self {
+        Self { total, rows: rows.map(|row| TraceThreadRow::new(timeline, row)).collect() }
+    }
+}
+
+impl TraceBehind {
+    pub(crate) fn new(timeline: &Timeline, behind: &Behind) -> Self {
+        let by = behind.by.iter().take(SHOWN);
+        Self {
+            by: by.map(|(who, ns)| TraceShare { who: names_of(timeline, code_of(*who)), ns: *ns }).collect(),
+            rest_ns: behind.rest_ns,
+            more: behind.by.len().saturating_sub(SHOWN),
+        }
+    }
+}
+
+fn reasons_of(sums: &WindowSums) -> Vec<TraceReason> {
+    let reason = |(reason, ns): &(cpumon_model::WaitReason, u64)| TraceReason {
+        reason: reason.name().into_owned(),
+        ns: *ns,
+    };
+    sums.blocked.iter().map(reason).collect()
+}
+
+impl TraceThreadPage {
+    pub(crate) fn new(timeline: &Timeline, row: &ThreadRow, sums: &WindowSums, behind: &Behind) -> Self {
+        Self {
+            row: TraceThreadRow::new(timeline, row),
+            blocked: reasons_of(sums),
+            behind: TraceBehind::new(timeline, behind),
+        }
+    }
+}
+
+impl TraceSums {
+    pub(crate) fn new(
+        timeline: &Timeline,
+        threads: usize,
+        sums: &WindowSums,
+        culprits: &Behind,
+        overload: Overload,
+    ) -> Self {
+        let Overload { wall_ns, cpu_ns, thread_ns } = overload;
+        Self {
+            from_ns: sums.from_ns,
+            until_ns: sums.until_ns,
+            cpus: TraceLedger::each(sums),
+            all: TraceLedger::all(sums),
+            threads,
+            totals: (&sums.totals).into(),
+            blocked: reasons_of(sums),
+            culprits: TraceBehind::new(timeline, culprits),
+            idle_while_overloaded: TraceOverload { wall_ns, cpu_ns, thread_ns },
+        }
+    }
+}
+
+impl TraceWait {
+    fn new(timeline: &Timeline, wait: &Wait) -> Self {
+        Self {
+            from_ns: wait.from_ns,
+            length_ns: wait.until_ns - wait.from_ns,
+            is_woken: wait.is_woken,
+            waker: wait.waker.map(|waker| names_of(timeline, code_of(waker))),
+            waker_cpu: wait.waker_cpu,
+            behind: TraceBehind::new(timeline, &wait.behind),
+        }
+    }
+}
+
+impl TraceSlice {
+    pub(crate) fn new(timeline: &Timeline, slice: &Slice) -> Self {
+        let (_, state, reason) = state_of(slice.state);
+        let woke = slice.woke.iter().map(|woken| TraceWoken {
+            who: names_of(timeline, woken.thread.into()),
+            at_ns: woken.at_ns,
+            ran_ns: woken.ran.map(|(at_ns, _)| at_ns),
+            cpu: woken.ran.map(|(_, cpu)| cpu),
+        });
+        Self {
+            who: names_of(timeline, slice.thread.into()),
+            state,
+            reason,
+            from_ns: slice.from_ns,
+            length_ns: slice.until_ns - slice.from_ns,
+            cpu: slice.cpu,
+            is_over: slice.is_over,
+            wait: slice.wait.as_ref().map(|wait| TraceWait::new(timeline, wait)),
+            before: slice.before.map(state_text),
+            after: slice.after.map(state_text),
+            woke: woke.collect(),
+            previous_ns: slice.previous_ns,
+            next_ns: slice.next_ns,
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! Timelines of traces: what the page draws of a window, what an area adds up to, one slice in detail, the window as a file.
+
+use std::cmp::Reverse;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use axum::{Extension, Json};
+use cpumon_export::{ExportError, Format, TraceSurvey, trace_slices_of};
+use cpumon_query::traces::{
+    AnyTrace, Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange,
+};
+use serde::Deserialize;
+use utoipa::IntoParams;
+
+use super::export::stream;
+use super::file::as_download;
+use super::params::{Asked, Named, Paging, bad, limit, list};
+use super::trace_problems::{TraceProblems, problems_of};
+use crate::api;
+use crate::app::Shared;
+use crate::lease::Lease;
+use crate::problem::Problem;
+
+/// Rows of a picture at most.
+const MAX_TRACKS: usize = 256;
+/// Buckets of a picture at most.
+const MAX_BUCKETS: usize = 8_192;
+/// Single slices and states in an answer, about.
+const MAX_PARTS: usize = 60_000;
+/// Threads whose antagonists are added up, where threads are named.
+const MAX_NAMED: usize = 256;
+fn unknown() -> Problem {
+    Problem::new(StatusCode::NOT_FOUND, "There is no such trace.")
+        .how("`cpumon trace view FILE` shows a file; it may also have been deleted by now.")
+}
+
+fn problem_of(error: &TimelineError) -> Problem {
+    match error {
+        TimelineError::Unknown => unknown(),
+        error => Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("The trace cannot be read: {error}."))
+            .how("`cpumon trace report FILE` says more about the file."),
+    }
+}
+
+/// Lets `work` read a timeline on a thread of its own.
+async fn ask<T: Send + 'static>(
+    app: &Shared,
+    id: String,
+    part_ns: Option<u64>,
+    work: impl FnOnce(&Timeline) -> Result<T, Problem> + Send + 'static,
+) -> Result<Json<T>, Problem> {
+    let traces = app.traces.as_ref().ok_or_else(unknown)?;
+    let read = move |timelines: &Timelines| {
+        let timeline = timelines.get(&id, part_ns.unwrap_or(0)).map_err(|error| problem_of(&error))?;
+        work(&timeline)
+    };
+    traces.ask(read).await.map(Json)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Part {
+    /// The part in memory begins here: a trace that is too long is read in parts. Without it at the begin of the trace.
+    part: Option<u64>,
+}
+
+/// A trace: when and where it was recorded, how long it is, its CPUs, what it lacks.
+#[utoipa::path(get, operation_id = "trace", path = "/api/v1/traces/{id}",
+    params(("id" = String, Path, description = "Its id."), Part),
+    responses((status = 200, body = api::TraceHead), TraceProblems))]
+pub(super) async fn head(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    Asked(Part { part }): Asked<Part>,
+) -> Result<Json<api::TraceHead>, Problem> {
+    ask(&app, id, part, |timeline| Ok(api::TraceHead::new(timeline, problems_of(timeline)))).await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Window {
+    /// Begin, ns since the begin of the trace; without it where the part in memory begins.
+    from_ns: Option<u64>,
+    /// End; without it where that ends.
+    until_ns: Option<u64>,
+}
+
+impl Window {
+    fn of(&self, timeline: &Timeline) -> Result<(u64, u64), Problem> {
+        let (first_ns, last_ns) = timeline.covers();
+        let (from_ns, until_ns) = (self.from_ns.unwrap_or(first_ns), self.until_ns.unwrap_or(last_ns));
+        if from_ns > until_ns {
+            return Err(bad(format!("from_ns={from_ns} is behind until_ns={until_ns}.")));
+        }
+        Ok((from_ns, until_ns))
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Rows {
+    /// CPUs: numbers and ranges, `0-3,7`.
+    cpus: Option<String>,
+    /// Threads: their numbers, with commas.
+    threads: Option<String>,
+}
+
+fn cpus_of(text: Option<&str>) -> Result<Vec<(u16, u16)>, Problem> {
+    list(text, MAX_TRACKS, |part| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (first.parse(), last.parse()) {
+            (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
+            _ => Err(bad(format!("cpus={part} is neither a number nor a range such as 0-3."))),
+        }
+    })
+}
+
+fn threads_of(text: Option<&str>) -> Result<Vec<u32>, Problem> {
+    list(text, MAX_TRACKS, |part| {
+        part.parse().map_err(|_| bad(format!("threads={part} is no number of a thread.")))
+    })
+}
+
+fn has(ranges: &[(u16, u16)], cpu: u16) -> bool {
+    ranges.iter().any(|(first, last)| (*first..=*last).contains(&cpu))
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Picture {
+    /// Begin of the first bucket, ns since the begin of the trace.
+    from_ns: u64,
+    /// Length of a bucket, ns.
+    #[param(minimum = 1)]
+    bucket_ns: u64,
+    /// Buckets.
+    #[param(minimum = 1, maximum = 8192)]
+    count: usize,
+    /// All CPUs together, too: `true`.
+    all: Option<bool>,
+}
+
+/// What is drawn of a window: CPUs and threads as single slices where these fit, else as shares of buckets.
+#[utoipa::path(get, operation_id = "trace_tracks", path = "/api/v1/traces/{id}/tracks",
+    params(("id" = String, Path, description = "Its id."), Picture, Rows, Part),
+    responses((status = 200, body = api::TraceTracks), TraceProblems))]
+pub(super) async fn tracks(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    Asked(picture): Asked<Picture>,
+    Asked(rows): Asked<Rows>,
+    Asked(Part { part }): Asked<Part>,
+) -> Result<Json<api::TraceTracks>, Problem> {
+    let count = limit("count", Some(picture.count), 1, MAX_BUCKETS)?;
+    if picture.bucket_ns == 0 {
+        return Err(bad("bucket_ns=0 is no length."));
+    }
+    let (cpus, threads) = (cpus_of(rows.cpus.as_deref())?, threads_of(rows.threads.as_deref())?);
+    ask(&app, id, part, move |timeline| {
+        let cpus: Vec<u16> = timeline.cpus().filter(|cpu| has(&cpus, *cpu)).take(MAX_TRACKS).collect();
+        let parts = MAX_PARTS / (cpus.len() + threads.len()).max(1);
+        let buckets = Buckets {
+            from_ns: picture.from_ns,
+            bucket_ns: picture.bucket_ns,
+            count,
+            parts: parts.min(count * 2),
+        };
+        let mut list = api::TrackList::new(timeline, buckets);
+        for cpu in cpus {
+            if let Some(track) = timeline.cpu_track(cpu, buckets) {
+                list.cpu(cpu, &track);
+            }
+        }
+        for thread in threads {
+            if let Some(track) = timeline.thread_track(thread, buckets) {
+                list.thread(thread, &track);
+            }
+        }
+        if picture.all == Some(true) {
+            let (busy, queue) = timeline.overview(buckets);
+            list.overview(busy, queue);
+        }
+        Ok(list.finish())
+    })
+    .await
+}
+
+/// What the list of threads is in order of, the most first.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+enum Sort {
+    #[default]
+    Run,
+    Ready,
+    Blocked,
+    Wakeups,
+    Switches,
+    Migrations,
+    Longest,
+    Name,
+}
+
+fn sort_of(text: Option<&str>) -> Result<Sort, Problem> {
+    match text {
+        None | Some("run") => Ok(Sort::Run),
+        Some("ready") => Ok(Sort::Ready),
+        Some("blocked") => Ok(Sort::Blocked),
+        Some("wakeups") => Ok(Sort::Wakeups),
+        Some("switches") => Ok(Sort::Switches),
+        Some("migrations") => Ok(Sort::Migrations),
+        Some("longest") => Ok(Sort::Longest),
+        Some("name") => Ok(Sort::Name),
+        Some(other) => Err(bad(format!(
+            "sort={other} is none of run, ready, blocked, wakeups, switches, migrations, longest, name."
+        ))),
+    }
+}
+
+impl Sort {
+    fn value(self, totals: &ThreadTotals) -> u64 {
+        match self {
+            Self::Run => totals.run_ns,
+            Self::Ready => totals.ready_ns(),
+            Self::Blocked => totals.blocked_ns,
+            Self::Wakeups => totals.wakeups,
+            Self::Switches => totals.voluntary_switches + totals.involuntary_switches,
+            Self::Migrations => totals.migrations,
+            Self::Longest => totals.longest_delay_ns,
+            Self::Name => 0,
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ThreadList {
+    /// Only threads with this in the name of thread or program, in any case, or of this thread or process id.
+    filter: Option<String>,
+    /// `run` (the default), `ready`, `blocked`, `wakeups`, `switches`, `migrations`, `longest`, `name`.
+    sort: Option<String>,
+}
+
+fn is_meant(timeline: &Timeline, row: &ThreadRow, filter: &str) -> bool {
+    let Some(names) = timeline.threads().get(row.thread as usize) else { return false };
+    let number = filter.parse::<u32>().ok();
+    let is_number = number.is_some()
+        && (names.thread.map(|key| key.tid) == number || names.process.map(|key| key.pid) == number);
+    is_number || [&names.comm, &names.program].iter().any(|name| name.to_lowercase().contains(filter))
+}
+
+/// Threads of a window with what they did in it.
+#[utoipa::path(get, operation_id = "trace_threads", path = "/api/v1/traces/{id}/threads",
+    params(("id" = String, Path, description = "Its id."), Window, ThreadList, Paging, Part),
+    responses((status = 200, body = api::TraceThreads), TraceProblems))]
+pub(super) async fn threads(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    Asked(window): Asked<Window>,
+    Asked(wanted): Asked<ThreadList>,
+    Asked(page): Asked<Paging>,
+    Asked(Part { part }): Asked<Part>,
+) -> Result<Json<api::TraceThreads>, Problem> {
+    let (page, sort) = (page.rows(50, 1_000)?, sort_of(wanted.sort.as_deref())?);
+    let filter = wanted.filter.unwrap_or_default().to_lowercase();
+    ask(&app, id, part, move |timeline| {
+        let (from_ns, until_ns) = window.of(timeline)?;
+        let mut rows = timeline.thread_rows(from_ns, until_ns);
+        if !filter.is_empty() {
+            rows.retain(|row| is_meant(timeline, row, &filter));
+        }
+        if sort == Sort::Name {
+            let name = |row: &ThreadRow| timeline.threads().get(row.thread as usize).map(|names| &names.comm);
+            rows.sort_by(|a, b| name(a).cmp(&name(b)));
+        } else {
+            rows.sort_by_key(|row| Reverse(sort.value(&row.totals)));
+        }
+        Ok(api::TraceThreads::new(timeline, rows.len(), page.of(&rows)))
+    })
+    .await
+}
+
+/// One thread in a window: blocked time by reason, and whom it waited behind.
+#[utoipa::path(get, operation_id = "trace_thread", path = "/api/v1/traces/{id}/threads/{number}",
+    params(("id" = String, Path, description = "Its id."), ("number" = u32, Path, description = "Of the thread."), Window, Part),
+    responses((status = 200, body = api::TraceThreadPage), TraceProblems))]
+pub(super) async fn thread(
+    State(app): State<Shared>,
+    Named((id, number)): Named<(String, u32)>,
+    Asked(window): Asked<Window>,
+    Asked(Part { part }): Asked<Part>,
+) -> Result<Json<api::TraceThreadPage>, Problem> {
+    ask(&app, id, part, move |timeline| {
+        let (from_ns, until_ns) = window.of(timeline)?;
+        let rows = timeline.thread_rows(from_ns, until_ns);
+        let row = rows.iter().find(|row| row.thread == number).ok_or_else(|| {
+            Problem::new(StatusCode::NOT_FOUND, "There is no such thread in this window.")
+                .how("/api/v1/traces/{id}/threads lists those that there are.")
+        })?;
+        let sums = timeline.sums(from_ns, until_ns, &|_| false, std::slice::from_ref(row));
+        let behind = timeline.behind_thread(number, from_ns, until_ns);
+        Ok(api::TraceThreadPage::new(timeline, row, &sums, &behind))
+    })
+    .await
+}
+
+/// What an area adds up to: CPUs, states of threads, blocked time by reason, who ran while others waited, idle while overloaded.
+#[utoipa::path(get, operation_id = "trace_sums", path = "/api/v1/traces/{id}/sums",
+    params(("id" = String, Path, description = "Its id."), Window, Rows, Part),
+    responses((status = 200, body = api::TraceSums), TraceProblems))]
+pub(super) async fn sums(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    Asked(window): Asked<Window>,
+    Asked(chosen): Asked<Rows>,
+    Asked(Part { part }): Asked<Part>,
+) -> Result<Json<api::TraceSums>, Problem> {
+    let (cpus, threads) = (cpus_of(chosen.cpus.as_deref())?, threads_of(chosen.threads.as_deref())?);
+    if threads.len() > MAX_NAMED {
+        return Err(bad(format!("At most {MAX_NAMED} threads can be named.")));
+    }
+    ask(&app, id, part, move |timeline| {
+        let (from_ns, until_ns) = window.of(timeline)?;
+        let is_cpu = |cpu: u16| cpus.is_empty() || has(&cpus, cpu);
+        let mut rows = timeline.thread_rows(from_ns, until_ns);
+        if !threads.is_empty() {
+            rows.retain(|row| threads.contains(&row.thread));
+        }
+        let sums = timeline.sums(from_ns, until_ns, &is_cpu, &rows);
+        let culprits = if threads.is_empty() {
+            timeline.culprits(from_ns, until_ns, &is_cpu)
+        } else {
+            timeline.behind_threads(&threads, from_ns, until_ns)
+        };
+        let overload = timeline.overload(from_ns, until_ns);
+        Ok(api::TraceSums::new(timeline, rows.len(), &sums, &culprits, overload))
+    })
+    .await
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Moment {
+    /// ns since the begin of the trace.
+    at_ns: u64,
+    /// The state of this thread.
+    thread: Option<u32>,
+    /// Or the state of the thread that this CPU ran.
+    cpu: Option<u16>,
+}
+
+/// One slice: how long, who woke it, what it waited behind, whom it woke.
+#[utoipa::path(get, operation_id = "trace_slice", path = "/api/v1/traces/{id}/slice",
+    params(("id" = String, Path, description = "Its id."), Moment, Part),
+    responses((status = 200, body = api::TraceSlice), TraceProblems))]
+pub(super) async fn slice(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    Asked(moment): Asked<Moment>,
+    Asked(Part { part }): Asked<Part>,
+) -> Result<Json<api::TraceSlice>, Problem> {
+    if moment.thread.is_some() == moment.cpu.is_some() {
+        return Err(bad("Either `thread` or `cpu` is needed."));
+    }
+    ask(&app, id, part, move |timeline| {
+        let thread = moment.thread.or_else(|| match timeline.who_at(moment.cpu?, moment.at_ns)? {
+            CpuWho::Thread(thread) => Some(thread),
+            _ => None,
+        });
+        let slice = thread.and_then(|thread| timeline.slice(thread, moment.at_ns));
+        let slice = slice.ok_or_else(|| {
+            Problem::new(StatusCode::NOT_FOUND, "No thread is known there at that time.")
+                .how("Choose another moment.")
+        })?;
+        Ok(api::TraceSlice::new(timeline, &slice))
+    })
+    .await
+}
+
+/// The slices of a window as CSV: what `cpumon trace export --format csv --from … --to …` writes.
+#[utoipa::path(get, operation_id = "trace_export", path = "/api/v1/traces/{id}/export",
+    params(("id" = String, Path, description = "Its id."), Window),
+    responses((status = 200, body = String, content_type = "text/csv"), TraceProblems))]
+pub(super) async fn export(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    lease: Option<Extension<Lease>>,
+    Asked(window): Asked<Window>,
+) -> Result<Response, Problem> {
+    let timelines = app.traces.as_ref().ok_or_else(unknown)?.timelines();
+    let range =
+        TraceRange { from_ns: window.from_ns.unwrap_or(0), until_ns: window.until_ns.unwrap_or(u64::MAX) };
+    if range.from_ns >= range.until_ns {
+        return Err(bad("The window is empty."));
+    }
+    let open = move || timelines.open(&id).map_err(|error| problem_of(&error));
+    let survey = {
+        let open = open.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            TraceSurvey::new(open()?).map_err(|error| problem_of(&error.into()))
+        });
+        read.await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))??
+    };
+    let mut trace: AnyTrace<_> = open()?;
+    let body = stream(&app, lease, move |out| {
+        trace_slices_of(&survey, &mut trace, range, out).map(|_| ()).map_err(ExportError::from)
+    });
+    Ok(as_download("trace", Format::Csv, body.await?))
+}
