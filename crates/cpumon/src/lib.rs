@@ -113,6 +113,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
             TraceCommand::Record(args) => trace::record(args),
             TraceCommand::Export(args) => to_stdout(|out| trace::export(args, out)),
             TraceCommand::Report(args) => to_stdout(|out| trace::report(args, out)),
+            TraceCommand::View(args) => trace::view(args),
         },
         Command::Man(args) => to_stdout(|out| man::man(args, out)),
         Command::Completions(args) => to_stdout(|out| man::completions(args, out)),

@@ -265,6 +265,16 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "trace view",
+        &[
+            example("Show a trace in the browser, until Ctrl-C", "cpumon trace view cpumon.trace"),
+            example(
+                "Show a recording of perf on a port of your own",
+                "cpumon trace view perf.data --http 127.0.0.1:3081",
+            ),
+        ],
+    ),
+    (
         "trace report",
         &[
             example("Show each thread, who ran most first", "cpumon trace report cpumon.trace"),

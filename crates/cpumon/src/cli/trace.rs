@@ -1,6 +1,7 @@
 //! Arguments of `trace`.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub enum TraceCommand {
     Report(TraceReportArgs),
     /// Write a trace for Perfetto, or its slices as CSV
     Export(TraceExportArgs),
+    /// Show a trace in the browser: CPUs and threads over time, from minutes to microseconds
+    View(TraceViewArgs),
 }
 
 /// What a trace is exported as.
@@ -46,9 +49,32 @@ pub struct TraceExportArgs {
     /// Format
     #[arg(long, value_enum)]
     pub format: TraceExportFormat,
+    /// CSV only: from this time after the begin of the trace: 500ms, 2s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// CSV only: to this time after the begin of the trace
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub to: Option<Duration>,
     /// Write to this file instead of standard output; it appears when it is complete
     #[arg(short = 'o', long, value_name = "OUT")]
     pub output: Option<PathBuf>,
+}
+
+/// `cpumon trace view`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceViewArgs {
+    /// A trace of cpumon, or of a recorder whose files `report` reads
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Address of the page, on this machine only; port 0: any free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = loopback)]
+    pub http: SocketAddr,
+    /// Memory for the trace, about 40 bytes an event; of a longer one only the first part is shown, then the next
+    #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = size)]
+    pub memory: u64,
+    /// Serve the page from this directory, for those who work on it
+    #[arg(long, value_name = "DIR", hide = true)]
+    pub web_dir: Option<PathBuf>,
 }
 
 /// How the chunks of a trace are stored.
@@ -125,6 +151,16 @@ pub struct TraceReportArgs {
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+fn loopback(text: &str) -> Result<SocketAddr, String> {
+    let address: SocketAddr =
+        text.parse().map_err(|_| "an address has the form 127.0.0.1:3080".to_owned())?;
+    if address.ip().is_loopback() {
+        Ok(address)
+    } else {
+        Err("the page of a trace is served on this machine only; use a loopback address".to_owned())
+    }
 }
 
 fn window_bytes(text: &str) -> Result<u64, String> {

@@ -5,10 +5,10 @@ use std::io::{self, BufReader, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use cpumon_export::{OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
+use cpumon_export::{OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices_of};
 use cpumon_trace::{AnyTrace, Ending};
 
-use super::report::missing;
+use super::report::{missing, range};
 use crate::cli::{TraceExportArgs, TraceExportFormat};
 use crate::exit::{Outcome, Usage};
 use crate::signals::remove_when_stopped;
@@ -23,12 +23,16 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
     if is_binary && args.output.is_none() && io::stdout().is_terminal() {
         return Err(Usage("this format is binary; give a file with -o".to_owned()).into());
     }
+    if is_binary && (args.from.is_some() || args.to.is_some()) {
+        return Err(Usage("--from and --to are for --format csv".to_owned()).into());
+    }
+    let range = range(args.from, args.to)?;
     let survey = TraceSurvey::new(open(&args.file)?)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let mut trace = open(&args.file)?;
     let mut write = |out: &mut dyn Write| match args.format {
         TraceExportFormat::Perfetto => trace_perfetto(&survey, &mut trace, out),
-        TraceExportFormat::Csv => trace_slices(&survey, &mut trace, out),
+        TraceExportFormat::Csv => trace_slices_of(&survey, &mut trace, range, out),
     };
     let ending = match &args.output {
         Some(path) => write_file(path, &mut write)?,

@@ -25,7 +25,7 @@ const TABLE_ROWS: usize = 20;
 pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let path = args.file.display();
     let file = File::open(&args.file).with_context(|| format!("cannot open {path}"))?;
-    let range = range(args)?;
+    let range = range(args.from, args.to)?;
     let reading = || format!("cannot read {path}");
     let mut reader = AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file)).with_context(reading)?;
     let (report, ending) = analyse(&mut reader, range).with_context(reading)?;
@@ -78,9 +78,9 @@ fn group(by: TraceReportBy) -> Option<ReportBy> {
     }
 }
 
-fn range(args: &TraceReportArgs) -> Result<TraceRange, Usage> {
+pub(super) fn range(from: Option<Duration>, to: Option<Duration>) -> Result<TraceRange, Usage> {
     let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let range = TraceRange { from_ns: args.from.map_or(0, ns), until_ns: args.to.map_or(u64::MAX, ns) };
+    let range = TraceRange { from_ns: from.map_or(0, ns), until_ns: to.map_or(u64::MAX, ns) };
     if range.from_ns >= range.until_ns {
         return Err(Usage("--to must be after --from".to_owned()));
     }
