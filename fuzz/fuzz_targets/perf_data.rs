@@ -1,9 +1,11 @@
 //! A `perf.data`: any bytes, and any records in a sound file, plain, from a pipe and compressed.
 #![no_main]
 
-#[allow(dead_code)]
 #[path = "../../crates/cpumon-trace/tests/it/made_perf.rs"]
 mod made_perf;
+#[allow(dead_code)]
+#[path = "../../crates/cpumon-trace/tests/it/made_tracepoints.rs"]
+mod made_tracepoints;
 
 use std::io::Cursor;
 
@@ -26,10 +28,10 @@ fn records(mut bytes: &[u8]) -> Vec<u8> {
         at_ns += u64::from(step) << (what >> 4);
         let (first, second, cpu) = (u32::from(first % 8), u32::from(second), u32::from(cpu));
         out.extend(match what % 16 {
-            0..6 => made_perf::sample(at_ns, cpu % 4, &made_perf::switch((first, "a"), second.into(), (second % 8, "b"))),
-            6 | 7 => made_perf::sample(at_ns, cpu % 4, &made_perf::waking((first, "c"), second, cpu)),
-            8 => made_perf::sample(at_ns, cpu % 4, &made_perf::migrate(first, second)),
-            9 => made_perf::sample(at_ns, cpu % 4, &made_perf::fork(first, (second % 8, "d"))),
+            0..6 => made_perf::sample(at_ns, cpu % 4, &made_tracepoints::switch((first, "a"), second.into(), (second % 8, "b"))),
+            6 | 7 => made_perf::sample(at_ns, cpu % 4, &made_tracepoints::waking((first, "c"), second, cpu)),
+            8 => made_perf::sample(at_ns, cpu % 4, &made_tracepoints::migrate(first, second)),
+            9 => made_perf::sample(at_ns, cpu % 4, &made_tracepoints::fork(first, (second % 8, "d"))),
             10 => made_perf::comm(at_ns * u64::from(cpu % 2), first, second % 8, "e"),
             11 => made_perf::begun(at_ns * u64::from(cpu % 2), (first, 2), second % 8),
             12 => made_perf::lost(at_ns, cpu, second.into()),

@@ -6,9 +6,11 @@ mod seeded_rng;
 
 mod etl;
 mod file;
+mod imports;
 mod ledger;
 mod made_etl;
 mod made_perf;
+mod made_tracepoints;
 mod perf_data;
 mod scenarios;
 mod support;

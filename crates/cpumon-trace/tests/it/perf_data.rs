@@ -2,79 +2,18 @@
 //! The comparison with perf itself is in `crates/cpumon/tests/it/trace_perf.rs`.
 
 use std::collections::HashSet;
-use std::io::Cursor;
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
-use cpumon_trace::{
-    AnyTrace, Ending, GroupKey, GroupRow, ReadError, Report, ReportBy, TraceRange, TraceSource, analyse,
-};
+use cpumon_model::{SchedEvent, TraceTask};
+use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse};
 
-use crate::made_perf::{
-    begun, comm, file, fork, lost, migrate, piped, record, round, sample, switch, waking,
-};
+use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};
+use crate::made_perf::{begun, comm, file, lost, piped, record, round, sample};
+use crate::made_tracepoints::{fork, migrate, switch, waking};
 use crate::seeded_rng::SeededRng;
 use crate::support::{BEGAN_NS, made_up};
 
-const SLEEPS: u64 = 1;
-const DEAD: u64 = 0x10;
-const PREEMPTED: u64 = 0x100;
-
-fn open(bytes: &[u8]) -> Result<AnyTrace<Cursor<&[u8]>>, ReadError> {
-    AnyTrace::open(Cursor::new(bytes))
-}
-
-/// Events by the threads' names.
-fn read(bytes: &[u8]) -> Result<(Vec<String>, Ending), ReadError> {
-    let mut events = Vec::new();
-    let mut trace = open(bytes)?;
-    let ending = trace.read(&mut |event| events.push(event))?;
-    let name = |task: TraceTask| match trace.tasks().find(task) {
-        Some(names) => names.comm.into_owned(),
-        None => format!("{task:?}"),
-    };
-    Ok((events.iter().map(|event| show(event, &name)).collect(), ending))
-}
-
-fn show(event: &SchedEvent, name: &dyn Fn(TraceTask) -> String) -> String {
-    let what = match event.kind {
-        SchedEventKind::Switch { prev, next, leaves } => {
-            // perf has no reasons.
-            let leaves =
-                if let Leaves::Asleep(_) = leaves { Leaves::Asleep(WaitReason::OTHER) } else { leaves };
-            format!("{} {leaves:?} {}", name(prev), name(next))
-        }
-        SchedEventKind::Waking { task, waker, cpu } => {
-            format!("{} wakes {} on {cpu}", name(waker), name(task))
-        }
-        other => format!("{other:?}"),
-    };
-    format!("{} {} {what}", event.at_ns, event.cpu)
-}
-
-fn named(task: TraceTask) -> (u32, String) {
-    match task {
-        TraceTask::IDLE => (0, "swapper".to_owned()),
-        TraceTask(number) => (number + 100, format!("task-{number}")),
-    }
-}
-
 fn records_of(events: &[SchedEvent]) -> Vec<Vec<u8>> {
-    let one = |event: &SchedEvent| {
-        let raw = match event.kind {
-            SchedEventKind::Switch { prev, next, leaves } => {
-                let state = if leaves == Leaves::Ready { PREEMPTED } else { SLEEPS };
-                let (prev, next) = (named(prev), named(next));
-                switch((prev.0, &prev.1), state, (next.0, &next.1))
-            }
-            SchedEventKind::Waking { task, waker, cpu } => {
-                let task = named(task);
-                waking((task.0, &task.1), named(waker).0, cpu.into())
-            }
-            other => panic!("{other:?}"),
-        };
-        sample(event.at_ns, event.cpu.into(), &raw)
-    };
-    events.iter().map(one).collect()
+    events.iter().map(|event| sample(event.at_ns, event.cpu.into(), &tracepoint_of(event))).collect()
 }
 
 /// As perf reads its buffers: one CPU after the other, in rounds.
@@ -122,13 +61,6 @@ fn events_are_those_of_our_own_file_however_they_are_packed() {
         back.sort();
         assert!(back == expected, "{what}: {:?}", back.iter().zip(&expected).find(|(back, own)| back != own));
     }
-}
-
-fn report_of(bytes: &[u8], by: ReportBy) -> (Report, Vec<GroupRow>, Ending) {
-    let mut trace = open(bytes).unwrap();
-    let (report, ending) = analyse(&mut trace, TraceRange::default()).unwrap();
-    let rows = report.rows(by, trace.tasks());
-    (report, rows, ending)
 }
 
 /// Two processes, one with a second thread; thread 300 lives twice.
