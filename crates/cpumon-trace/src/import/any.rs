@@ -8,6 +8,8 @@ use super::decoder::{Decoder, RawEvent, Step};
 use super::etl::decoder::{Etl, MAGIC_BYTES, is_etl};
 use super::imported::Imported;
 use super::perf::decoder::{MAGICS, PerfData};
+use super::trace_dat::decoder::TraceDat;
+use super::tracing_data;
 use crate::file::ReadError;
 use crate::file::header::FileHeader;
 use crate::file::reader::{Ending, TraceReader};
@@ -25,6 +27,7 @@ enum Format<R: Read + Seek> {
 enum AnyDecoder<R> {
     Perf(Box<PerfData<R>>),
     Etl(Box<Etl<R>>),
+    TraceDat(Box<TraceDat<R>>),
 }
 
 impl<R: Read + Seek> Decoder for AnyDecoder<R> {
@@ -32,6 +35,7 @@ impl<R: Read + Seek> Decoder for AnyDecoder<R> {
         match self {
             Self::Perf(decoder) => decoder.step(events, ending),
             Self::Etl(decoder) => decoder.step(events, ending),
+            Self::TraceDat(decoder) => decoder.step(events, ending),
         }
     }
 }
@@ -48,6 +52,9 @@ impl<R: Read + Seek> AnyTrace<R> {
         } else if is_etl(&magic) {
             let (decoder, header) = Etl::open(from)?;
             (AnyDecoder::Etl(Box::new(decoder)), header)
+        } else if magic.starts_with(tracing_data::MAGIC) {
+            let (decoder, header) = TraceDat::open(from)?;
+            (AnyDecoder::TraceDat(Box::new(decoder)), header)
         } else {
             return Ok(Self(Format::Own(Box::new(TraceReader::open(from)?))));
         };

@@ -28,6 +28,14 @@ pub(super) struct Field {
 }
 
 impl Field {
+    pub(super) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
     /// The field as a number without sign.
     pub(super) fn number(&self, record: &[u8], order: Order) -> Option<u64> {
         if self.size > 8 {

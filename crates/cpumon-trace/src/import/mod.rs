@@ -14,5 +14,6 @@ pub(crate) mod imported;
 mod numbering;
 mod open_interrupts;
 pub(crate) mod perf;
+pub(crate) mod trace_dat;
 mod tracepoints;
 mod tracing_data;

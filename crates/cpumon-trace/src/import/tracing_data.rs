@@ -4,19 +4,26 @@ use super::bytes::{Bytes, Order};
 use super::formats::Format;
 use super::tracepoints::Tracepoints;
 
-const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+pub(super) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 /// Systems of tracepoints, and tracepoints of one system: no kernel has that many.
 const MAX_COUNT: u32 = 100_000;
 
-/// Takes the magic, the version, and the order of bytes, which it returns.
-pub(super) fn take_intro(bytes: &mut Bytes<'_>) -> Option<Order> {
+/// What they begin with.
+pub(super) struct Intro<'b> {
+    pub(super) version: &'b [u8],
+    pub(super) order: Order,
+    pub(super) page_bytes: u32,
+}
+
+/// Takes the begin. From then on `bytes` has the order that it says.
+pub(super) fn take_intro<'b>(bytes: &mut Bytes<'b>) -> Option<Intro<'b>> {
     bytes.rest = bytes.rest.strip_prefix(MAGIC)?;
-    bytes.text()?;
+    let version = bytes.text()?;
     let order = if *bytes.take(1)?.first()? == 0 { Order::Little } else { Order::Big };
     bytes.order = order;
-    // Bytes of a long, and of a page.
-    bytes.skip(1 + 4)?;
-    Some(order)
+    // Bytes of a long.
+    bytes.skip(1)?;
+    Some(Intro { version, order, page_bytes: bytes.u32()? })
 }
 
 /// Takes the layouts of a page and of an event, each behind its title and length.
@@ -54,7 +61,7 @@ pub(super) fn take_systems(bytes: &mut Bytes<'_>, tracepoints: &mut Tracepoints)
 /// Reads what perf stores as its feature *tracing data*.
 pub(super) fn read(raw: &[u8]) -> Option<Tracepoints> {
     let mut bytes = Bytes::new(raw, Order::Little);
-    let mut tracepoints = Tracepoints::new(take_intro(&mut bytes)?);
+    let mut tracepoints = Tracepoints::new(take_intro(&mut bytes)?.order);
     take_page_layout(&mut bytes)?;
     skip_own(&mut bytes)?;
     take_systems(&mut bytes, &mut tracepoints)?;
