@@ -13,6 +13,7 @@ mod file;
 mod import;
 mod interrupts;
 mod numbers;
+mod sink;
 mod source;
 mod state;
 mod tasks;
@@ -20,10 +21,11 @@ mod timeline;
 mod tracker;
 
 pub use analysis::cpu::CpuAccount;
-pub use analysis::group::{GroupKey, GroupRow, ReportBy};
+pub use analysis::group::{GroupKey, GroupRow, ReportBy, group_of};
 pub use analysis::interrupts::InterruptTimes;
+pub use analysis::pass::TraceRange;
 pub use analysis::ready::LongestDelay;
-pub use analysis::report::{Report, Totals, TraceRange, analyse};
+pub use analysis::report::{Report, Totals, analyse};
 #[doc(hidden)]
 pub use file::chunk::chunk_of;
 pub use file::header::{FileHeader, VERSION};
@@ -35,11 +37,12 @@ pub use file::{ReadError, WriteError};
 pub use import::any::AnyTrace;
 #[doc(hidden)]
 pub use import::etl::counts::etl_counts;
+pub use sink::SpanSink;
 pub use source::TraceSource;
-pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState};
+pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
     Behind, Buckets, CpuTrack, CpuWho, Overload, RunPart, Slice, StatePart, ThreadNames, ThreadRow,
     ThreadTotals, ThreadTrack, Timeline, TimelineLimits, Wait, WindowSums, Woken,
 };
-pub use tracker::{SpanSink, Tracker};
+pub use tracker::Tracker;

@@ -92,3 +92,20 @@ pub struct InterruptSpan {
     /// It is the first part of this interrupt: one that was interrupted itself has several.
     pub is_first: bool,
 }
+
+/// A thread was woken.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Wakeup {
+    /// Who.
+    pub task: TraceTask,
+    /// Its place in the tracker.
+    pub slot: usize,
+    /// Who was on the CPU of the wakeup: the waker, or whom the waking interrupt interrupted.
+    pub waker: TraceTask,
+    /// Where it was woken from.
+    pub from_cpu: u16,
+    /// In whose queue it is.
+    pub cpu: u16,
+    /// When, ns.
+    pub at_ns: u64,
+}

@@ -5,32 +5,13 @@ use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, Wai
 
 use crate::interrupts::Pending;
 use crate::numbers::Numbers;
-use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState};
+use crate::sink::SpanSink;
+use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
 
 /// Threads that are followed. What further ones do is unknown.
 const MAX_THREADS: usize = 1 << 22;
 /// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
 const MAX_PENDING: usize = 1 << 12;
-
-/// Takes what a [`Tracker`] finds. CPU spans come in front of the thread spans that end with the same switch.
-pub trait SpanSink {
-    /// A thread was in a state.
-    fn thread(&mut self, span: &ThreadSpan);
-    /// A CPU was in a state.
-    fn cpu(&mut self, span: &CpuSpan);
-    /// A thread left its CPU.
-    fn left(&mut self, slot: usize, leaves: Leaves, at_ns: u64);
-    /// A thread moved to another CPU.
-    fn moved(&mut self, slot: usize, at_ns: u64);
-    /// A CPU switched from another task than it had switched to: events are missing.
-    fn hole(&mut self, cpu: u16, at_ns: u64);
-    /// A thread came to a CPU, and it is not known when it was woken: its whole wait counts as blocked.
-    fn unknown_wakeup(&mut self, slot: usize, at_ns: u64);
-    /// An interrupt had a CPU in a span that was handed out before, and so had less of that.
-    fn interrupt(&mut self, _span: &InterruptSpan) {}
-    /// The recorder lost events.
-    fn lost(&mut self, cpu: u16, count: u64, at_ns: u64);
-}
 
 #[derive(Copy, Clone, Debug)]
 struct Thread {
@@ -110,7 +91,11 @@ impl<S: SpanSink> Tracker<S> {
             SchedEventKind::Switch { prev, next, leaves } => {
                 self.switch(event.cpu, at_ns, prev, next, leaves);
             }
-            SchedEventKind::Waking { task, cpu, .. } => self.wake(task, at_ns, cpu),
+            SchedEventKind::Waking { task, waker, cpu } => {
+                if let Some(slot) = self.slot(task, at_ns) {
+                    self.wake(&Wakeup { task, slot, waker, from_cpu: event.cpu, cpu, at_ns });
+                }
+            }
             SchedEventKind::Migrate { task, to_cpu } => self.migrate(task, at_ns, to_cpu),
             SchedEventKind::Born { task, .. } => {
                 if let Some(slot) = self.slot(task, at_ns) {
@@ -125,16 +110,21 @@ impl<S: SpanSink> Tracker<S> {
         }
     }
 
-    /// Ends the trace: all open states count up to this time. Returns the sink.
-    pub fn finish(mut self, end_ns: u64) -> S {
-        let end_ns = end_ns.max(self.now_ns);
+    /// Hands out what is open up to this time; it goes on from there. No event after it may be earlier.
+    pub fn cut(&mut self, at_ns: u64) {
+        self.now_ns = self.now_ns.max(at_ns);
         for cpu in 0..self.cpus.len() {
-            self.close_cpu(cpu, end_ns, false);
+            self.close_cpu(cpu, at_ns, false);
             self.settle(cpu);
         }
         for slot in 0..self.threads.len() {
-            self.emit(slot, end_ns, false);
+            self.emit(slot, at_ns, false);
         }
+    }
+
+    /// Ends the trace: all open states count up to this time. Returns the sink.
+    pub fn finish(mut self, end_ns: u64) -> S {
+        self.cut(end_ns.max(self.now_ns));
         self.sink
     }
 
@@ -200,10 +190,12 @@ impl<S: SpanSink> Tracker<S> {
         thread.at_ns = at_ns.max(thread.at_ns);
         thread.since_ns = thread.at_ns;
         thread.cpu = cpu;
+        let (state, at_ns) = (thread.state, thread.at_ns);
         if !thread.has_entered {
             thread.has_entered = true;
             self.entered.push(slot);
         }
+        self.sink.entered(slot, state, cpu, at_ns);
     }
 
     /// From `from_ns` on it is not known what the thread did.
@@ -214,6 +206,7 @@ impl<S: SpanSink> Tracker<S> {
         self.emit(slot, from_ns, false);
         let thread = &mut self.threads[slot];
         (thread.state, thread.since_ns, thread.woken_early) = (ThreadState::Unknown, thread.at_ns, false);
+        self.sink.entered(slot, ThreadState::Unknown, thread.cpu, thread.at_ns);
     }
 
     fn cpu(&mut self, number: u16) -> usize {
@@ -387,8 +380,11 @@ impl<S: SpanSink> Tracker<S> {
         self.enter(slot, at_ns, ThreadState::Running, cpu);
     }
 
-    fn wake(&mut self, task: TraceTask, at_ns: u64, cpu: u16) {
-        let Some(slot) = self.slot(task, at_ns) else { return };
+    fn wake(&mut self, wakeup: &Wakeup) {
+        let Wakeup { slot, cpu, at_ns, .. } = *wakeup;
+        if !self.threads[slot].state.is_ready() {
+            self.sink.woken(wakeup);
+        }
         match self.threads[slot].state {
             ThreadState::Blocked(_) | ThreadState::Unknown => {
                 self.threads[slot].woken_early = false;
@@ -405,6 +401,7 @@ impl<S: SpanSink> Tracker<S> {
         if self.threads[slot].state.is_ready() {
             self.close_cpu(self.threads[slot].cpu.into(), at_ns, false);
             self.emit(slot, at_ns, false);
+            self.sink.entered(slot, self.threads[slot].state, to_cpu, at_ns);
         }
         if self.threads[slot].state != ThreadState::Running {
             self.threads[slot].cpu = to_cpu;

@@ -1,15 +1,13 @@
 //! Who ran while a thread was ready: what its CPU did in that time.
 
 use std::cmp::Reverse;
-use std::collections::VecDeque;
 
 use cpumon_model::TraceTask;
 
+use super::slices::Slices;
 use super::slots::Slots;
-use crate::state::{CpuSpan, CpuState, ThreadSpan};
+use crate::state::{CpuSpan, ThreadSpan};
 
-/// Slices of each CPU that are remembered. A wait with more slices in it has no culprit for its oldest part.
-const REMEMBERED: usize = 512;
 /// Culprits of a thread that are counted apart; when there are more, the smaller half is dropped.
 const CULPRITS: usize = 32;
 /// So many are found without an index.
@@ -27,7 +25,7 @@ pub(super) struct Culprits {
 
 impl Culprits {
     #[inline]
-    fn add(&mut self, task: TraceTask, ns: u64) {
+    pub(super) fn add(&mut self, task: TraceTask, ns: u64) {
         if let Some(at) = self.find(task) {
             self.by[at].1 = self.by[at].1.saturating_add(ns);
         } else {
@@ -87,51 +85,23 @@ fn place_of(task: TraceTask) -> usize {
     (task.0.wrapping_mul(0x9e37_79b1) >> (u32::BITS - INDEX_BITS)) as usize
 }
 
-/// A thread had a CPU.
-#[derive(Copy, Clone, Debug)]
-struct Slice {
-    task: TraceTask,
-    from_ns: u64,
-    until_ns: u64,
-}
-
 #[derive(Debug, Default)]
 pub(super) struct Behind {
-    cpus: Vec<VecDeque<Slice>>,
+    slices: Slices,
     threads: Slots<Culprits>,
 }
 
 impl Behind {
     #[inline]
     pub(super) fn cpu(&mut self, span: &CpuSpan) {
-        let CpuState::Run(task) = span.state else { return };
-        let at = usize::from(span.cpu);
-        if at >= self.cpus.len() {
-            self.cpus.resize_with(at + 1, VecDeque::new);
-        }
-        let slices = &mut self.cpus[at];
-        if slices.len() == REMEMBERED {
-            slices.pop_front();
-        }
-        slices.push_back(Slice { task, from_ns: span.from_ns, until_ns: span.until_ns });
+        self.slices.add(span);
     }
 
     /// A thread was ready.
     #[inline]
     pub(super) fn ready(&mut self, span: &ThreadSpan) {
-        let Some(slices) = self.cpus.get(usize::from(span.cpu)) else { return };
         let culprits = self.threads.at(span.slot);
-        let (older, newer) = slices.as_slices();
-        for slice in newer.iter().rev().chain(older.iter().rev()) {
-            if slice.until_ns <= span.from_ns {
-                return;
-            }
-            let ns = slice.until_ns.min(span.until_ns).saturating_sub(slice.from_ns.max(span.from_ns));
-            // Its own slice, where it yielded, or was woken on its way to sleep.
-            if ns > 0 && slice.task != span.task {
-                culprits.add(slice.task, ns);
-            }
-        }
+        self.slices.behind(span, |task, ns| culprits.add(task, ns));
     }
 
     pub(super) fn get(&self, slot: usize) -> &[(TraceTask, u64)] {

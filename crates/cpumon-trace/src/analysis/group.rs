@@ -139,7 +139,9 @@ impl GroupRow {
     }
 }
 
-fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<str>) {
+/// In which row a task is, and that row's name.
+#[must_use]
+pub fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<str>) {
     let Some(names) = tasks.find(task) else {
         return (GroupKey::Unnamed(task), format!("task {}", task.0).into());
     };

@@ -6,31 +6,16 @@ use super::behind::Behind;
 use super::blocked::BlockedTimes;
 use super::cpu::{CpuAccount, Cpus};
 use super::interrupts::Interrupts;
+use super::pass::{TraceRange, Tracked, track};
 use super::ready::Delays;
 use super::run::RunTimes;
 use super::slots::Slots;
 use super::switches::Switches;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
+use crate::sink::SpanSink;
 use crate::source::TraceSource;
 use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState};
-use crate::tracker::{SpanSink, Tracker};
-
-/// A part of a trace, ns since its start.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct TraceRange {
-    /// From here.
-    pub from_ns: u64,
-    /// To here.
-    pub until_ns: u64,
-}
-
-impl Default for TraceRange {
-    /// All of it.
-    fn default() -> Self {
-        Self { from_ns: 0, until_ns: u64::MAX }
-    }
-}
 
 /// What all CPUs together did in the range.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -66,16 +51,8 @@ pub struct Report {
 /// Reads a trace and adds up what lies in the range. `ending` of the result says whether the trace is whole.
 pub fn analyse(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Report, Ending), ReadError> {
     let began_ns = reader.header().began.mono_ns;
-    let mut tracker = Tracker::new(began_ns, Report::new(began_ns, range));
-    if !reader.is_watched_from_begin() {
-        tracker = tracker.with_unknown_begin();
-    }
-    let mut events = 0;
-    let ending = reader.read(&mut |event| {
-        events += 1;
-        tracker.event(&event);
-    })?;
-    let mut report = tracker.finish(ending.known_until_ns);
+    let tracked = track(reader, Report::new(began_ns, range))?;
+    let Tracked { sink: mut report, ending, events } = tracked;
     report.events = events;
     report.until_ns = report.until_ns.min(ending.known_until_ns).max(report.from_ns);
     Ok((report, ending))

@@ -22,4 +22,9 @@ impl<T: Default> Slots<T> {
     pub(super) fn get(&self, slot: usize) -> Option<&T> {
         self.0.get(slot)
     }
+
+    /// Places so far.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
 }

@@ -10,10 +10,11 @@ use super::queue::WAIT_BYTES;
 use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 use crate::file::ReadError;
 use crate::numbers::Numbers;
+use crate::sink::SpanSink;
 use crate::source::TraceSource;
 use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState};
 use crate::tasks::Tasks;
-use crate::tracker::{SpanSink, Tracker};
+use crate::tracker::Tracker;
 
 /// Wakeups of a thread that are remembered: it may be woken again before it runs.
 const WAKEUPS: usize = 4;
