@@ -26,6 +26,8 @@ pub use analysis::interrupts::InterruptTimes;
 pub use analysis::pass::TraceRange;
 pub use analysis::ready::LongestDelay;
 pub use analysis::report::{Report, Totals, analyse};
+pub use analysis::wake_sources::Waker;
+pub use analysis::wakers::{WakeCounts, WakerKey, WakerRow, Wakers, wakers};
 #[doc(hidden)]
 pub use file::chunk::chunk_of;
 pub use file::header::{FileHeader, VERSION};

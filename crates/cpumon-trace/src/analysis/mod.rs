@@ -12,3 +12,5 @@ mod run;
 mod slices;
 mod slots;
 mod switches;
+pub(crate) mod wake_sources;
+pub(crate) mod wakers;

@@ -1,0 +1,270 @@
+//! Who wakes whom, and how long the woken wait for a CPU.
+
+use std::collections::HashMap;
+
+use cpumon_model::{Leaves, TraceTask};
+use foldhash::fast::FixedState;
+
+use super::group::{GroupKey, ReportBy, group_of};
+use super::pass::{TraceRange, Tracked, track};
+use super::ready::LongestDelay;
+use super::slots::Slots;
+use super::wake_sources::{Settled, WakeSources, Waker};
+use crate::file::ReadError;
+use crate::file::reader::Ending;
+use crate::sink::SpanSink;
+use crate::source::TraceSource;
+use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
+use crate::tasks::Tasks;
+
+/// Pairs of a waker and a thread that are counted apart. Further ones are left out, and counted.
+const MAX_PAIRS: usize = 1 << 18;
+
+/// What wakeups of one by another add up to.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct WakeCounts {
+    /// Wakeups.
+    pub wakeups: u64,
+    /// Those after which the thread came to a CPU, as far as the trace goes.
+    pub runs: u64,
+    /// Those after which it came to the CPU that it was woken from.
+    pub runs_here: u64,
+    /// From the wakeups to the CPU, ns.
+    pub delay_ns: u64,
+    /// The longest of these.
+    pub longest: LongestDelay,
+}
+
+impl WakeCounts {
+    fn merge(&mut self, other: &Self) {
+        self.wakeups += other.wakeups;
+        self.runs += other.runs;
+        self.runs_here += other.runs_here;
+        self.delay_ns = self.delay_ns.saturating_add(other.delay_ns);
+        if other.longest.ns > self.longest.ns {
+            self.longest = other.longest;
+        }
+    }
+}
+
+/// Who woke, in a row.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum WakerKey {
+    /// A thread, process or program.
+    Group(GroupKey),
+    /// Whatever interrupted an idle CPU.
+    Idle,
+    /// A hard interrupt, by its line.
+    Hard(u16),
+    /// A soft interrupt, by its kind.
+    Soft(u16),
+}
+
+/// Wakeups of one by another.
+#[derive(Clone, Debug)]
+pub struct WakerRow {
+    /// Who woke.
+    pub waker: WakerKey,
+    /// Its name; empty of what is no group. Hostile.
+    pub waker_name: Box<str>,
+    /// Who was woken.
+    pub woken: GroupKey,
+    /// Its name. Hostile.
+    pub woken_name: Box<str>,
+    /// How often, and how long it waited.
+    pub counts: WakeCounts,
+}
+
+/// A wakeup of which not all is known.
+struct Open {
+    waker: TraceTask,
+    woken: TraceTask,
+    from_cpu: u16,
+    run: Run,
+    source: Option<Waker>,
+}
+
+/// What came after a wakeup.
+#[derive(Copy, Clone, PartialEq, Eq)]
+enum Run {
+    /// It waits for a CPU.
+    Open,
+    /// It came to one after that.
+    After(LongestDelay),
+    /// It came to none, or when it became ready is not known.
+    Never,
+}
+
+/// The wakeups of a trace.
+pub struct Wakers {
+    range: TraceRange,
+    pairs: HashMap<(Waker, TraceTask), WakeCounts, FixedState>,
+    sources: WakeSources,
+    open: HashMap<u64, Open, FixedState>,
+    last_id: u64,
+    /// The wakeup of each thread that waits for a CPU; 0: none.
+    waiting: Slots<u64>,
+    has_interrupts: bool,
+    left_out: u64,
+}
+
+/// Reads a trace and counts the wakeups in the range.
+pub fn wakers(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Wakers, Ending), ReadError> {
+    let range = range.on_clock(reader.header().began.mono_ns);
+    let Tracked { sink: mut wakers, ending, .. } = track(reader, Wakers::new(range))?;
+    while let Some(settled) = wakers.sources.next() {
+        wakers.settle(settled);
+    }
+    for open in std::mem::take(&mut wakers.open).into_values() {
+        wakers.count(&open);
+    }
+    Ok((wakers, ending))
+}
+
+impl Wakers {
+    fn new(range: TraceRange) -> Self {
+        Self {
+            range,
+            pairs: HashMap::default(),
+            sources: WakeSources::default(),
+            open: HashMap::default(),
+            last_id: 0,
+            waiting: Slots::default(),
+            has_interrupts: false,
+            left_out: 0,
+        }
+    }
+
+    /// Wakeups that are in no row, because there are too many pairs.
+    #[must_use]
+    pub fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Whether interrupts were recorded: else whom they interrupt counts as waker.
+    #[must_use]
+    pub fn has_interrupts(&self) -> bool {
+        self.has_interrupts
+    }
+
+    /// Rows by number of wakeups, the most first.
+    #[must_use]
+    pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<WakerRow> {
+        let mut places: HashMap<(WakerKey, GroupKey), usize, FixedState> = HashMap::default();
+        let mut rows: Vec<WakerRow> = Vec::new();
+        for (&(waker, woken), counts) in &self.pairs {
+            let (waker, waker_name) = waker_of(waker, by, tasks);
+            let (woken, woken_name) = group_of(woken, by, tasks);
+            let place = *places.entry((waker.clone(), woken.clone())).or_insert_with(|| {
+                let counts = WakeCounts::default();
+                rows.push(WakerRow { waker, waker_name, woken, woken_name, counts });
+                rows.len() - 1
+            });
+            rows[place].counts.merge(counts);
+        }
+        rows.sort_by(|a, b| {
+            let by_count = b.counts.wakeups.cmp(&a.counts.wakeups);
+            by_count.then_with(|| (&a.waker, &a.woken).cmp(&(&b.waker, &b.woken)))
+        });
+        rows
+    }
+
+    fn settle(&mut self, settled: Settled) {
+        let Some(open) = self.open.get_mut(&settled.id) else { return };
+        open.source = Some(settled.interrupt.map_or(Waker::Task(open.waker), Waker::from));
+        self.close(settled.id);
+    }
+
+    fn end(&mut self, slot: usize, run: Run) {
+        let id = std::mem::take(self.waiting.at(slot));
+        if let Some(open) = self.open.get_mut(&id) {
+            open.run = run;
+            self.close(id);
+        }
+    }
+
+    fn close(&mut self, id: u64) {
+        let is_known = |open: &Open| open.run != Run::Open && open.source.is_some();
+        if self.open.get(&id).is_some_and(is_known)
+            && let Some(open) = self.open.remove(&id)
+        {
+            self.count(&open);
+        }
+    }
+
+    fn count(&mut self, open: &Open) {
+        let key = (open.source.unwrap_or(Waker::Task(open.waker)), open.woken);
+        if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
+            self.left_out += 1;
+            return;
+        }
+        let mut counts = WakeCounts { wakeups: 1, ..WakeCounts::default() };
+        if let Run::After(run) = open.run {
+            counts.runs = 1;
+            counts.runs_here = u64::from(run.cpu == open.from_cpu);
+            (counts.delay_ns, counts.longest) = (run.ns, run);
+        }
+        self.pairs.entry(key).or_default().merge(&counts);
+    }
+}
+
+fn waker_of(waker: Waker, by: ReportBy, tasks: &Tasks) -> (WakerKey, Box<str>) {
+    match waker {
+        Waker::Task(TraceTask::IDLE) => (WakerKey::Idle, Box::default()),
+        Waker::Task(task) => {
+            let (key, name) = group_of(task, by, tasks);
+            (WakerKey::Group(key), name)
+        }
+        Waker::Hard(line) => (WakerKey::Hard(line), Box::default()),
+        Waker::Soft(kind) => (WakerKey::Soft(kind), Box::default()),
+    }
+}
+
+impl SpanSink for Wakers {
+    fn woken(&mut self, wakeup: &Wakeup) {
+        // One that came before it slept, and did not keep it awake.
+        self.end(wakeup.slot, Run::Never);
+        if !self.range.has(wakeup.at_ns) {
+            return;
+        }
+        self.last_id += 1;
+        let id = self.last_id;
+        *self.waiting.at(wakeup.slot) = id;
+        let Wakeup { waker, task: woken, from_cpu, .. } = *wakeup;
+        self.open.insert(id, Open { waker, woken, from_cpu, run: Run::Open, source: None });
+        if let Some(settled) = self.sources.add(from_cpu, wakeup.at_ns, id) {
+            self.settle(settled);
+        }
+    }
+
+    fn thread(&mut self, span: &ThreadSpan) {
+        if span.state == ThreadState::ReadyWoken && span.is_over {
+            let ns = span.until_ns - span.since_ns;
+            self.end(span.slot, Run::After(LongestDelay { ns, from_ns: span.since_ns, cpu: span.cpu }));
+        }
+    }
+
+    fn entered(&mut self, slot: usize, state: ThreadState, _cpu: u16, _at_ns: u64) {
+        // It came to a CPU, and when it became ready is not known.
+        if state == ThreadState::Running && self.waiting.get(slot).is_some_and(|id| *id > 0) {
+            self.end(slot, Run::Never);
+        }
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        while let Some(settled) = self.sources.next_before(span.cpu, span.from_ns) {
+            self.settle(settled);
+        }
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan) {
+        self.has_interrupts = true;
+        self.sources.interrupt(span);
+    }
+
+    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
+    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
+    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
+    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
+    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
+}
