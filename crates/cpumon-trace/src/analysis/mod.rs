@@ -5,6 +5,7 @@ mod blocked;
 pub(crate) mod cpu;
 pub(crate) mod group;
 pub(crate) mod interrupts;
+pub(crate) mod longest;
 pub(crate) mod pass;
 pub(crate) mod ready;
 pub(crate) mod report;

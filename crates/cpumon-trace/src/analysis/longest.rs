@@ -1,0 +1,154 @@
+//! The longest single waits for a CPU: when, of whom, and behind whom.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use cpumon_model::{Leaves, TraceTask};
+
+use super::behind::Culprits;
+use super::pass::{TraceRange, Tracked, track};
+use super::slices::Slices;
+use super::slots::Slots;
+use crate::file::ReadError;
+use crate::file::reader::Ending;
+use crate::sink::SpanSink;
+use crate::source::TraceSource;
+use crate::state::{CpuSpan, ThreadSpan, ThreadState, Wakeup};
+
+/// A wait for a CPU.
+#[derive(Clone, Debug)]
+pub struct LongWait {
+    /// Who waited.
+    pub task: TraceTask,
+    /// Since when, ns.
+    pub from_ns: u64,
+    /// How long, ns.
+    pub ns: u64,
+    /// The CPU in whose queue it was last.
+    pub cpu: u16,
+    /// Who was on the CPU of the wakeup with which it began; `None`: the thread was preempted or yielded, or this is not known.
+    pub waker: Option<TraceTask>,
+    /// It was preempted, or yielded.
+    pub is_preempted: bool,
+    /// It got a CPU in the end.
+    pub is_over: bool,
+    /// Who ran meanwhile on the CPU in whose queue it was, ns each, the longest first.
+    pub behind: Vec<(TraceTask, u64)>,
+}
+
+/// A wait that goes on in another queue, or behind the end.
+#[derive(Debug)]
+struct Part {
+    span: ThreadSpan,
+    culprits: Culprits,
+}
+
+/// The longest waits of a trace.
+struct LongestWaits {
+    range: TraceRange,
+    wanted: usize,
+    slices: Slices,
+    parts: Slots<Option<Box<Part>>>,
+    wakers: Slots<Option<TraceTask>>,
+    /// By length, and the later before the earlier.
+    found: BTreeMap<(u64, Reverse<u64>), LongWait>,
+    count: u64,
+}
+
+/// Reads a trace and finds the longest waits that are in the range with their end, or with all from their begin to its end: the
+/// longest first.
+pub fn longest_waits(
+    reader: &mut impl TraceSource,
+    range: TraceRange,
+    wanted: usize,
+) -> Result<(Vec<LongWait>, Ending), ReadError> {
+    let sink = LongestWaits {
+        range: range.on_clock(reader.header().began.mono_ns),
+        wanted,
+        slices: Slices::default(),
+        parts: Slots::default(),
+        wakers: Slots::default(),
+        found: BTreeMap::new(),
+        count: 0,
+    };
+    let Tracked { sink: mut waits, ending, .. } = track(reader, sink)?;
+    for slot in 0..waits.parts.len() {
+        if let Some(part) = waits.parts.at(slot).take() {
+            waits.note(&part.span, part.culprits);
+        }
+    }
+    Ok((waits.found.into_values().rev().collect(), ending))
+}
+
+impl LongestWaits {
+    fn is_wanted(&self, ns: u64) -> bool {
+        self.found.len() < self.wanted || self.found.first_key_value().is_some_and(|(least, _)| ns > least.0)
+    }
+
+    fn note(&mut self, span: &ThreadSpan, culprits: Culprits) {
+        let ns = span.until_ns - span.since_ns;
+        if ns == 0 || !self.is_wanted(ns) {
+            return;
+        }
+        let mut behind = culprits.by;
+        behind.sort_by_key(|(task, ns)| (Reverse(*ns), *task));
+        let is_preempted = span.state == ThreadState::ReadyPreempted;
+        let waker = self.wakers.get(span.slot).copied().flatten().filter(|_| !is_preempted);
+        let wait = LongWait {
+            task: span.task,
+            from_ns: span.since_ns,
+            ns,
+            cpu: span.cpu,
+            waker,
+            is_preempted,
+            is_over: span.is_over,
+            behind,
+        };
+        self.count += 1;
+        self.found.insert((ns, Reverse(self.count)), wait);
+        if self.found.len() > self.wanted {
+            self.found.pop_first();
+        }
+    }
+}
+
+impl SpanSink for LongestWaits {
+    fn thread(&mut self, whole: &ThreadSpan) {
+        if !whole.state.is_ready() || whole.from_ns > self.range.until_ns {
+            return;
+        }
+        // In front of the range: only what it begins with may still be in it.
+        if whole.is_over && whole.until_ns < self.range.from_ns {
+            *self.parts.at(whole.slot) = None;
+            return;
+        }
+        let until_ns = whole.until_ns.min(self.range.until_ns);
+        let span = ThreadSpan { until_ns, is_over: whole.is_over && until_ns == whole.until_ns, ..*whole };
+        let ends = whole.is_over || until_ns < whole.until_ns;
+        let before = self.parts.at(span.slot).take().filter(|part| part.span.since_ns == span.since_ns);
+        if ends && !self.is_wanted(span.until_ns - span.since_ns) {
+            return;
+        }
+        let mut culprits = before.map_or_else(Culprits::default, |part| part.culprits);
+        self.slices.behind(&span, |task, ns| culprits.add(task, ns));
+        if ends {
+            self.note(&span, culprits);
+        } else {
+            *self.parts.at(span.slot) = Some(Box::new(Part { span, culprits }));
+        }
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        self.slices.add(span);
+    }
+
+    fn woken(&mut self, wakeup: &Wakeup) {
+        *self.wakers.at(wakeup.slot) = Some(wakeup.waker);
+    }
+
+    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
+    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
+    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
+    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
+    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
+}
