@@ -22,9 +22,11 @@ mod tracker;
 
 pub use analysis::cpu::CpuAccount;
 pub use analysis::group::{GroupKey, GroupRow, ReportBy, group_of};
+pub use analysis::history::{TraceHistory, history};
 pub use analysis::interrupts::InterruptTimes;
 pub use analysis::longest::{LongWait, longest_waits};
 pub use analysis::pass::TraceRange;
+pub use analysis::path::PathStep;
 pub use analysis::ready::LongestDelay;
 pub use analysis::report::{Report, Totals, analyse};
 pub use analysis::wake_sources::Waker;

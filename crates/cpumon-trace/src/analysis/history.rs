@@ -1,0 +1,216 @@
+//! All states of all threads in a range, held in memory, so that an analysis can go back in time.
+
+use std::collections::{HashMap, VecDeque};
+
+use cpumon_model::{Leaves, TraceTask};
+use foldhash::fast::FixedState;
+
+use super::pass::{TraceRange, Tracked, track};
+use super::slots::Slots;
+use super::wake_sources::{Settled, WakeSources, Waker};
+use crate::file::ReadError;
+use crate::file::reader::Ending;
+use crate::sink::SpanSink;
+use crate::source::TraceSource;
+use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
+
+/// States that are held, 40 bytes each; and wakeups, 8 each. Of more the oldest are dropped.
+const MAX_STATES: usize = 1 << 21;
+const MAX_WAKEUPS: usize = 1 << 22;
+
+/// A thread was in a state.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Held {
+    pub(super) task: TraceTask,
+    pub(super) slot: u32,
+    pub(super) cpu: u16,
+    pub(super) state: ThreadState,
+    pub(super) from_ns: u64,
+    pub(super) until_ns: u64,
+    /// Number of the wakeup, in [`ThreadState::ReadyWoken`]; 0: none.
+    wakeup: u64,
+}
+
+/// The states of a range.
+pub struct TraceHistory {
+    range: TraceRange,
+    states: VecDeque<Held>,
+    /// Those that were dropped lie before this.
+    dropped_until_ns: u64,
+    wakers: VecDeque<Waker>,
+    /// Number of the first of `wakers`.
+    first_wakeup: u64,
+    sources: WakeSources,
+    last_wakeup: Slots<u64>,
+    has_interrupts: bool,
+    /// Places in `states` by thread and time, and by CPU and time of those that run.
+    by_slot: Vec<u32>,
+    by_cpu: Vec<u32>,
+    slots: HashMap<TraceTask, u32, FixedState>,
+}
+
+/// Reads a trace and holds what lies in the range.
+pub fn history(
+    reader: &mut impl TraceSource,
+    range: TraceRange,
+) -> Result<(TraceHistory, Ending), ReadError> {
+    let history = TraceHistory {
+        range: range.on_clock(reader.header().began.mono_ns),
+        states: VecDeque::new(),
+        dropped_until_ns: 0,
+        wakers: VecDeque::new(),
+        first_wakeup: 1,
+        sources: WakeSources::default(),
+        last_wakeup: Slots::default(),
+        has_interrupts: false,
+        by_slot: Vec::new(),
+        by_cpu: Vec::new(),
+        slots: HashMap::default(),
+    };
+    let Tracked { sink: mut history, ending, .. } = track(reader, history)?;
+    while let Some(settled) = history.sources.next() {
+        history.settle(settled);
+    }
+    history.index();
+    Ok((history, ending))
+}
+
+impl TraceHistory {
+    /// What came before this time is not held, because there was too much of it; 0: all is.
+    #[must_use]
+    pub fn dropped_until_ns(&self) -> u64 {
+        self.dropped_until_ns
+    }
+
+    /// Each thread with any state in the range, and until when the last of these lasted.
+    pub fn threads(&self) -> impl Iterator<Item = (TraceTask, u64)> {
+        let last = |places: &[u32]| places.last().map(|&place| self.held(place));
+        let same = |a: &u32, b: &u32| self.held(*a).slot == self.held(*b).slot;
+        self.by_slot.chunk_by(same).filter_map(last).map(|held| (held.task, held.until_ns))
+    }
+
+    pub(super) fn has_interrupts(&self) -> bool {
+        self.has_interrupts
+    }
+
+    pub(super) fn begin_ns(&self) -> u64 {
+        self.range.from_ns.max(self.dropped_until_ns)
+    }
+
+    fn held(&self, place: u32) -> &Held {
+        &self.states[place as usize]
+    }
+
+    fn index(&mut self) {
+        let states = &self.states;
+        let of = |place: &u32| &states[*place as usize];
+        let all = 0..u32::try_from(states.len()).unwrap_or(u32::MAX);
+        let mut by_slot: Vec<u32> = all.clone().collect();
+        by_slot.sort_unstable_by_key(|place| (of(place).slot, of(place).from_ns));
+        let mut by_cpu: Vec<u32> = all.filter(|place| of(place).state == ThreadState::Running).collect();
+        by_cpu.sort_unstable_by_key(|place| (of(place).cpu, of(place).from_ns));
+        let slots = states.iter().map(|held| (held.task, held.slot)).collect();
+        (self.by_slot, self.by_cpu, self.slots) = (by_slot, by_cpu, slots);
+    }
+
+    /// The thread's number in the states.
+    pub(super) fn slot(&self, task: TraceTask) -> Option<u32> {
+        self.slots.get(&task).copied()
+    }
+
+    /// The last state of a thread that began before this time.
+    pub(super) fn before(&self, slot: u32, at_ns: u64) -> Option<&Held> {
+        let after = self
+            .by_slot
+            .partition_point(|&place| (self.held(place).slot, self.held(place).from_ns) < (slot, at_ns));
+        let held = self.held(*self.by_slot.get(after.checked_sub(1)?)?);
+        (held.slot == slot).then_some(held)
+    }
+
+    /// Who woke it into this state.
+    pub(super) fn waker(&self, held: &Held) -> Option<Waker> {
+        let at = held.wakeup.checked_sub(self.first_wakeup)?;
+        self.wakers.get(usize::try_from(at).ok()?).copied()
+    }
+
+    /// Who had a CPU in a time, each slice, in order.
+    pub(super) fn slices(&self, cpu: u16, from_ns: u64, until_ns: u64) -> impl Iterator<Item = &Held> {
+        // Slices of a CPU do not overlap, so only one that began earlier can reach into the time.
+        let first = self
+            .by_cpu
+            .partition_point(|&place| (self.held(place).cpu, self.held(place).from_ns) < (cpu, from_ns));
+        let places = self.by_cpu.get(first.saturating_sub(1)..).unwrap_or_default();
+        let slices = places.iter().map(|&place| self.held(place));
+        slices
+            .skip_while(move |held| held.cpu < cpu || held.until_ns <= from_ns && held.cpu == cpu)
+            .take_while(move |held| held.cpu == cpu && held.from_ns < until_ns)
+    }
+
+    fn settle(&mut self, settled: Settled) {
+        let at = settled.id.checked_sub(self.first_wakeup).and_then(|at| usize::try_from(at).ok());
+        if let Some(waker) = at.and_then(|at| self.wakers.get_mut(at))
+            && let Some(interrupt) = settled.interrupt
+        {
+            *waker = interrupt.into();
+        }
+    }
+}
+
+impl SpanSink for TraceHistory {
+    fn thread(&mut self, span: &ThreadSpan) {
+        let from_ns = span.from_ns.max(self.range.from_ns);
+        let until_ns = span.until_ns.min(self.range.until_ns);
+        if from_ns >= until_ns || span.state == ThreadState::Dead {
+            return;
+        }
+        let wakeup = self.last_wakeup.get(span.slot).copied().unwrap_or(0);
+        let is_woken = span.state == ThreadState::ReadyWoken;
+        if self.states.len() == MAX_STATES
+            && let Some(oldest) = self.states.pop_front()
+        {
+            self.dropped_until_ns = self.dropped_until_ns.max(oldest.until_ns);
+        }
+        self.states.push_back(Held {
+            task: span.task,
+            slot: u32::try_from(span.slot).unwrap_or(u32::MAX),
+            cpu: span.cpu,
+            state: span.state,
+            from_ns,
+            until_ns,
+            wakeup: if is_woken { wakeup } else { 0 },
+        });
+    }
+
+    fn woken(&mut self, wakeup: &Wakeup) {
+        if wakeup.at_ns > self.range.until_ns {
+            return;
+        }
+        if self.wakers.len() == MAX_WAKEUPS {
+            self.wakers.pop_front();
+            self.first_wakeup += 1;
+        }
+        self.wakers.push_back(Waker::Task(wakeup.waker));
+        let number = self.first_wakeup + self.wakers.len() as u64 - 1;
+        *self.last_wakeup.at(wakeup.slot) = number;
+        if let Some(settled) = self.sources.add(wakeup.from_cpu, wakeup.at_ns, number) {
+            self.settle(settled);
+        }
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        while let Some(settled) = self.sources.next_before(span.cpu, span.from_ns) {
+            self.settle(settled);
+        }
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan) {
+        self.has_interrupts = true;
+        self.sources.interrupt(span);
+    }
+
+    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
+    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
+    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
+    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
+    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
+}
