@@ -21,6 +21,7 @@ mod timeline;
 mod tracker;
 
 pub use analysis::cpu::CpuAccount;
+pub use analysis::durations::{DurationOf, DurationRow, Durations, durations};
 pub use analysis::group::{GroupKey, GroupRow, ReportBy, group_of};
 pub use analysis::history::{TraceHistory, history};
 pub use analysis::interrupts::InterruptTimes;
@@ -29,6 +30,7 @@ pub use analysis::pass::TraceRange;
 pub use analysis::path::PathStep;
 pub use analysis::ready::LongestDelay;
 pub use analysis::report::{Report, Totals, analyse};
+pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, series};
 pub use analysis::wake_sources::Waker;
 pub use analysis::wakers::{WakeCounts, WakerKey, WakerRow, Wakers, wakers};
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 mod behind;
 mod blocked;
 pub(crate) mod cpu;
+pub(crate) mod durations;
 pub(crate) mod group;
 pub(crate) mod history;
 pub(crate) mod interrupts;
@@ -12,6 +13,7 @@ pub(crate) mod path;
 pub(crate) mod ready;
 pub(crate) mod report;
 mod run;
+pub(crate) mod series;
 mod slices;
 mod slots;
 mod switches;

@@ -5,6 +5,7 @@
 mod seeded_rng;
 
 mod etl;
+mod analyses;
 mod file;
 mod imports;
 mod ledger;

@@ -13,6 +13,9 @@ use cpumon_model::{
 use cpumon_trace::{GroupKey, GroupRow, Report, ReportBy, Tasks, TraceRange, Tracker};
 use serde::Deserialize;
 
+use crate::analyses::agree;
+use crate::support::Made;
+
 const US: u64 = 1_000;
 
 /// Words of events that no trace holds.
@@ -88,18 +91,22 @@ fn cpu(text: &str) -> u16 {
     number(text.strip_prefix("cpu").expect("cpuN")).try_into().unwrap()
 }
 
-fn apply(tracker: &mut Tracker<Report>, ids: &mut Ids, event: &str) {
+/// `None`: it only says that a thread ended.
+fn event_of(ids: &mut Ids, event: &str) -> Option<SchedEvent> {
     let words: Vec<&str> = event.split_whitespace().collect();
     let at_ns = number(words[0]) * US;
     let (cpu, kind) = match words[1..] {
         ["wake", who] => (0, SchedEventKind::Waking { task: ids.task(who), waker: TraceTask::IDLE, cpu: 0 }),
         ["born", who] => (0, SchedEventKind::Born { task: ids.task(who), parent: TraceTask::IDLE }),
-        ["end", who] => return ids.end(who),
+        ["end", who] => {
+            ids.end(who);
+            return None;
+        }
         [on, kind @ ("irq" | "softirq"), begins] => {
             let (cpu, key) = (cpu(on), kind.to_owned());
             if begins == "begin" {
                 ids.interrupts.insert((cpu, key), at_ns);
-                return;
+                return None;
             }
             let interrupt = if kind == "irq" { Interrupt::Hard(7) } else { Interrupt::Soft(3) };
             let ran_ns = at_ns - ids.interrupts.remove(&(cpu, key)).expect("one that began");
@@ -112,7 +119,7 @@ fn apply(tracker: &mut Tracker<Report>, ids: &mut Ids, event: &str) {
         }
         _ => panic!("cannot read {event}"),
     };
-    tracker.event(&SchedEvent { at_ns, cpu, kind });
+    Some(SchedEvent { at_ns, cpu, kind })
 }
 
 fn write_row(out: &mut String, name: &str, row: &GroupRow) {
@@ -162,38 +169,51 @@ fn render(report: &Report, ids: &Ids) -> String {
     out
 }
 
-#[test]
-fn the_tracker_accounts_as_live_accounting_does() {
+/// The scenarios that a trace can hold.
+fn scenarios() -> Vec<(String, Scenario)> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cpumon-collect/tests/scenarios-switches");
-    let (mut failed, mut count) = (String::new(), 0);
-    for entry in std::fs::read_dir(dir).unwrap() {
+    let read = |entry: std::io::Result<std::fs::DirEntry>| {
         let path = entry.unwrap().path();
         let scenario: Scenario = toml::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-        if scenario.events.iter().any(|event| NOT_IN_TRACES.iter().any(|word| event.contains(word))) {
-            continue;
-        }
-        // Readers hand events out in the order of their time, whatever the CPUs' clocks.
-        let time = |event: &&String| number(event.split(' ').next().unwrap());
-        if !scenario.events.iter().is_sorted_by_key(|event| time(&event)) {
-            continue;
-        }
+        (path.display().to_string(), scenario)
+    };
+    // Readers hand events out in the order of their time, whatever the CPUs' clocks.
+    let time = |event: &&String| number(event.split(' ').next().unwrap());
+    let fits = |(_, scenario): &(String, Scenario)| {
+        scenario.events.is_sorted_by_key(|event| time(&event))
+            && !scenario.events.iter().any(|event| NOT_IN_TRACES.iter().any(|word| event.contains(word)))
+    };
+    let all: Vec<_> = std::fs::read_dir(dir).unwrap().map(read).filter(fits).collect();
+    assert!(all.len() >= 12, "{} scenarios", all.len());
+    all
+}
+
+#[test]
+fn the_tracker_accounts_as_live_accounting_does() {
+    let mut failed = String::new();
+    for (path, scenario) in scenarios() {
         let (mut ids, mut tracker) = (Ids::default(), Tracker::new(0, Report::new(0, TraceRange::default())));
-        for event in &scenario.events {
-            apply(&mut tracker, &mut ids, event);
+        for event in scenario.events.iter().filter_map(|event| event_of(&mut ids, event)) {
+            tracker.event(&event);
         }
         let is = render(&tracker.finish(scenario.at * US), &ids);
         if is != scenario.expect {
-            write!(
-                failed,
-                "{}: {}\n--- expected\n{}--- is\n{is}",
-                path.display(),
-                scenario.why,
-                scenario.expect
-            )
-            .unwrap();
+            let Scenario { why, expect, .. } = scenario;
+            write!(failed, "{path}: {why}\n--- expected\n{expect}--- is\n{is}").unwrap();
         }
-        count += 1;
     }
     assert!(failed.is_empty(), "{failed}");
-    assert!(count >= 12, "{count} scenarios");
+}
+
+/// Each scenario, as a trace that every analysis reads.
+#[test]
+fn the_analyses_of_a_scenario_agree_with_its_report() {
+    for (path, scenario) in scenarios() {
+        let mut ids = Ids::default();
+        let events: Vec<_> = scenario.events.iter().filter_map(|event| event_of(&mut ids, event)).collect();
+        let made = || Made::new(&events, 0, scenario.at * US);
+        for every_us in [1, 7, 1_000] {
+            agree(made, &ids.names, every_us * US, &path);
+        }
+    }
 }

@@ -7,11 +7,45 @@ use cpumon_model::{
     WaitReason,
 };
 use cpumon_trace::{
-    Compression, CpuSpan, CpuState, Ending, FileHeader, ReadError, SpanSink, ThreadSpan, ThreadState,
-    TraceReader, TraceWriter, Tracker,
+    Compression, CpuSpan, CpuState, Ending, FileHeader, ReadError, SpanSink, Tasks, ThreadSpan, ThreadState,
+    TraceReader, TraceSource, TraceWriter, Tracker,
 };
 
 use crate::seeded_rng::SeededRng;
+
+/// Events as a trace that is read.
+pub struct Made<'e> {
+    events: &'e [SchedEvent],
+    header: FileHeader,
+    tasks: Tasks,
+    end_ns: u64,
+}
+
+impl<'e> Made<'e> {
+    pub fn new(events: &'e [SchedEvent], began_ns: u64, end_ns: u64) -> Self {
+        let began = Moment { mono_ns: began_ns, ..Moment::default() };
+        Self { events, header: FileHeader { began, ..header() }, tasks: Tasks::default(), end_ns }
+    }
+}
+
+impl TraceSource for Made<'_> {
+    fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    fn is_watched_from_begin(&self) -> bool {
+        true
+    }
+
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        self.events.iter().copied().for_each(out);
+        Ok(Ending { ended_ns: Some(self.end_ns), known_until_ns: self.end_ns, ..Ending::default() })
+    }
+}
 
 pub const BEGAN_NS: u64 = 1_000_000;
 

@@ -1,0 +1,326 @@
+//! Where the time went in each interval of a trace: of threads and their groups, and of CPUs with the length of their run queues.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cpumon_model::{Leaves, TraceTask};
+use foldhash::fast::FixedState;
+
+use super::group::{GroupKey, ReportBy, group_of};
+use super::pass::{TraceRange, Tracked, track};
+use super::slots::Slots;
+use crate::file::ReadError;
+use crate::file::reader::Ending;
+use crate::sink::SpanSink;
+use crate::source::TraceSource;
+use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState};
+use crate::tasks::Tasks;
+
+/// Intervals with any time, of all threads and CPUs together: 24 to 56 bytes each.
+const MAX_CELLS: usize = 1 << 22;
+
+/// Why there is no series.
+#[derive(Debug, thiserror::Error)]
+pub enum SeriesError {
+    /// The trace cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Its threads and CPUs have too many intervals.
+    #[error("more than {MAX_CELLS} intervals of threads and CPUs; choose longer ones or a part of the trace")]
+    TooMany,
+}
+
+/// A thread or group in an interval.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SeriesCell {
+    /// Which interval, from 0 at the begin of the range.
+    pub interval: u32,
+    /// On a CPU, ns; without interrupts where they are recorded.
+    pub run_ns: u64,
+    /// Runnable without a CPU, ns.
+    pub ready_ns: u64,
+}
+
+/// A CPU in an interval.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuCell {
+    /// With a thread, ns.
+    pub run_ns: u64,
+    /// In interrupts, ns, where they are recorded.
+    pub irq_ns: u64,
+    /// Without a thread, ns.
+    pub idle_ns: u64,
+    /// No event says, ns.
+    pub unknown_ns: u64,
+    /// Time that threads waited for it, ns: divided by the length, the mean length of its queue without who runs.
+    pub queue_ns: u64,
+    /// Most threads that waited for it at the same time.
+    pub queue_max: u32,
+}
+
+/// A thread or group over time.
+#[derive(Clone, Debug)]
+pub struct SeriesRow {
+    /// Whose.
+    pub key: GroupKey,
+    /// Its name. Hostile.
+    pub name: Box<str>,
+    /// Intervals with any time, ascending.
+    pub cells: Vec<SeriesCell>,
+}
+
+/// A trace over time.
+pub struct Series {
+    range: TraceRange,
+    every_ns: u64,
+    threads: Slots<Thread>,
+    cpus: Vec<Option<CpuSeries>>,
+    /// The queue that each thread is in.
+    queued: Slots<Option<u16>>,
+    cells: usize,
+    has_threads: bool,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    task: TraceTask,
+    cells: Vec<SeriesCell>,
+    /// What interrupts took in each interval, ns. They come before the slice that they are in.
+    taken: Vec<(u32, u64)>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct CpuSeries {
+    cells: Vec<CpuCell>,
+    queue: u32,
+    queue_since_ns: u64,
+}
+
+/// Reads a trace and adds up each interval of the range. `has_threads`: not only the CPUs.
+pub fn series(
+    reader: &mut impl TraceSource,
+    range: TraceRange,
+    every_ns: u64,
+    has_threads: bool,
+) -> Result<(Series, Ending), SeriesError> {
+    let series = Series {
+        range: range.on_clock(reader.header().began.mono_ns),
+        every_ns: every_ns.max(1),
+        threads: Slots::default(),
+        cpus: Vec::new(),
+        queued: Slots::default(),
+        cells: 0,
+        has_threads,
+    };
+    let Tracked { sink: mut series, ending, .. } = track(reader, series)?;
+    series.range.until_ns = series.range.until_ns.min(ending.known_until_ns).max(series.range.from_ns);
+    for cpu in 0..series.cpus.len() {
+        series.close_queue(cpu, ending.known_until_ns);
+    }
+    if series.cells > MAX_CELLS {
+        return Err(SeriesError::TooMany);
+    }
+    Ok((series, ending))
+}
+
+impl Series {
+    /// Number of intervals.
+    #[must_use]
+    pub fn intervals(&self) -> u32 {
+        let length_ns = self.range.until_ns - self.range.from_ns;
+        u32::try_from(length_ns.div_ceil(self.every_ns)).unwrap_or(u32::MAX)
+    }
+
+    /// Begin of an interval on the trace's clock, and its length: the last may be shorter.
+    #[must_use]
+    pub fn interval(&self, number: u32) -> (u64, u64) {
+        let from_ns = self.range.from_ns + u64::from(number) * self.every_ns;
+        (from_ns, self.every_ns.min(self.range.until_ns.saturating_sub(from_ns)))
+    }
+
+    /// Each CPU with events, ascending, and its intervals from the first on.
+    pub fn cpus(&self) -> impl Iterator<Item = (u16, &[CpuCell])> {
+        (0..).zip(&self.cpus).filter_map(|(cpu, its)| Some((cpu, its.as_ref()?.cells.as_slice())))
+    }
+
+    /// Rows by run time, the most first.
+    #[must_use]
+    pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<SeriesRow> {
+        let mut groups: HashMap<GroupKey, (Box<str>, BTreeMap<u32, SeriesCell>), FixedState> =
+            HashMap::default();
+        let threads = (0..self.threads.len()).filter_map(|slot| self.threads.get(slot));
+        for thread in threads.filter(|thread| !thread.cells.is_empty()) {
+            let (key, name) = group_of(thread.task, by, tasks);
+            let (_, sums) = groups.entry(key).or_insert_with(|| (name, BTreeMap::new()));
+            for cell in &thread.cells {
+                let sum = sums.entry(cell.interval).or_default();
+                sum.interval = cell.interval;
+                sum.run_ns += cell.run_ns;
+                sum.ready_ns += cell.ready_ns;
+            }
+            for (interval, ns) in &thread.taken {
+                if let Some(sum) = sums.get_mut(interval) {
+                    sum.run_ns = sum.run_ns.saturating_sub(*ns);
+                }
+            }
+        }
+        let row = |(key, (name, cells)): (_, (_, BTreeMap<u32, SeriesCell>))| SeriesRow {
+            key,
+            name,
+            cells: cells.into_values().collect(),
+        };
+        let mut rows: Vec<SeriesRow> = groups.into_iter().map(row).collect();
+        let run_ns = |row: &SeriesRow| row.cells.iter().map(|cell| cell.run_ns).sum::<u64>();
+        rows.sort_by(|a, b| run_ns(b).cmp(&run_ns(a)).then_with(|| a.key.cmp(&b.key)));
+        rows
+    }
+
+    /// The part of a time that is in the range, interval by interval.
+    fn parts(&self, from_ns: u64, until_ns: u64) -> impl Iterator<Item = (u32, u64)> + use<> {
+        let (begin_ns, every_ns) = (self.range.from_ns, self.every_ns);
+        let mut at_ns = from_ns.max(begin_ns);
+        let until_ns = until_ns.min(self.range.until_ns);
+        std::iter::from_fn(move || {
+            if at_ns >= until_ns {
+                return None;
+            }
+            let number = (at_ns - begin_ns) / every_ns;
+            let end_ns = begin_ns.saturating_add((number + 1).saturating_mul(every_ns)).min(until_ns);
+            let ns = end_ns - at_ns;
+            at_ns = end_ns;
+            Some((u32::try_from(number).unwrap_or(u32::MAX), ns))
+        })
+        // With more than that the answer is an error.
+        .take(MAX_CELLS + 1)
+    }
+
+    fn add_thread(&mut self, span: &ThreadSpan) {
+        if !self.has_threads {
+            return;
+        }
+        let is_running = span.state == ThreadState::Running;
+        for (interval, ns) in self.parts(span.from_ns, span.until_ns) {
+            if self.cells > MAX_CELLS {
+                return;
+            }
+            let Thread { task, cells, .. } = self.threads.at(span.slot);
+            *task = span.task;
+            if cells.last().is_none_or(|last| last.interval != interval) {
+                cells.push(SeriesCell { interval, ..SeriesCell::default() });
+                self.cells += 1;
+            }
+            if let Some(cell) = cells.last_mut() {
+                *(if is_running { &mut cell.run_ns } else { &mut cell.ready_ns }) += ns;
+            }
+        }
+    }
+
+    fn add_cpu(&mut self, cpu: u16, from_ns: u64, until_ns: u64, add: impl Fn(&mut CpuCell, u64)) {
+        let at = usize::from(cpu);
+        if at >= self.cpus.len() {
+            self.cpus.resize(at + 1, None);
+        }
+        for (interval, ns) in self.parts(from_ns, until_ns) {
+            let cells = &mut self.cpus[at].get_or_insert_default().cells;
+            let more = (interval as usize + 1).saturating_sub(cells.len());
+            self.cells = self.cells.saturating_add(more);
+            if self.cells > MAX_CELLS {
+                return;
+            }
+            cells.resize(cells.len() + more, CpuCell::default());
+            add(&mut cells[interval as usize], ns);
+        }
+    }
+
+    /// Counts the queue as long as it was up to now.
+    fn close_queue(&mut self, cpu: usize, at_ns: u64) {
+        let Some(Some(series)) = self.cpus.get_mut(cpu) else { return };
+        let (queue, since_ns) = (series.queue, series.queue_since_ns);
+        series.queue_since_ns = at_ns.max(since_ns);
+        if queue > 0 {
+            let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
+            self.add_cpu(cpu, since_ns, at_ns, |cell, ns| {
+                cell.queue_ns += u64::from(queue) * ns;
+                cell.queue_max = cell.queue_max.max(queue);
+            });
+        }
+    }
+
+    fn change_queue(&mut self, cpu: u16, at_ns: u64, change: impl Fn(u32) -> u32) {
+        let at = usize::from(cpu);
+        if at >= self.cpus.len() {
+            self.cpus.resize(at + 1, None);
+        }
+        self.cpus[at].get_or_insert_default();
+        self.close_queue(at, at_ns);
+        if let Some(series) = &mut self.cpus[at] {
+            series.queue = change(series.queue);
+        }
+    }
+}
+
+impl SpanSink for Series {
+    fn thread(&mut self, span: &ThreadSpan) {
+        if span.state == ThreadState::Running || span.state.is_ready() {
+            self.add_thread(span);
+        }
+        // Woken on its way to sleep: only when it comes to a CPU is it known that it never slept.
+        if span.state.is_ready() && self.queued.at(span.slot).is_none() {
+            self.add_cpu(span.cpu, span.from_ns, span.until_ns, |cell, ns| cell.queue_ns += ns);
+        }
+    }
+
+    fn entered(&mut self, slot: usize, state: ThreadState, cpu: u16, at_ns: u64) {
+        let queue = state.is_ready().then_some(cpu);
+        let before = std::mem::replace(self.queued.at(slot), queue);
+        if before != queue {
+            if let Some(before) = before {
+                self.change_queue(before, at_ns, |length| length.saturating_sub(1));
+            }
+            if let Some(queue) = queue {
+                self.change_queue(queue, at_ns, |length| length.saturating_add(1));
+            }
+        }
+    }
+
+    fn cpu(&mut self, span: &CpuSpan) {
+        let state = span.state;
+        self.add_cpu(span.cpu, span.from_ns, span.until_ns, |cell, ns| match state {
+            CpuState::Unknown => cell.unknown_ns += ns,
+            CpuState::Idle => cell.idle_ns += ns,
+            CpuState::Run(_) => cell.run_ns += ns,
+        });
+    }
+
+    fn interrupt(&mut self, span: &InterruptSpan) {
+        let state = span.state;
+        self.add_cpu(span.cpu, span.from_ns, span.until_ns, |cell, ns| {
+            let from = match state {
+                CpuState::Unknown => &mut cell.unknown_ns,
+                CpuState::Idle => &mut cell.idle_ns,
+                CpuState::Run(_) => &mut cell.run_ns,
+            };
+            let ns = ns.min(*from);
+            *from -= ns;
+            cell.irq_ns += ns;
+        });
+        let Some(slot) = span.slot.filter(|_| self.has_threads) else { return };
+        for (interval, ns) in self.parts(span.from_ns, span.until_ns) {
+            if self.cells > MAX_CELLS {
+                return;
+            }
+            let taken = &mut self.threads.at(slot).taken;
+            if let Some(last) = taken.last_mut().filter(|last| last.0 == interval) {
+                last.1 += ns;
+            } else {
+                taken.push((interval, ns));
+                self.cells += 1;
+            }
+        }
+    }
+
+    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
+    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
+    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
+    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
+    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
+}

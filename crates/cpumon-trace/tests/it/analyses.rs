@@ -1,0 +1,192 @@
+//! The analyses of one trace agree with each other: what the report sums, the others have one by one, over time, or back in time.
+
+use std::collections::BTreeMap;
+
+use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_trace::{
+    DurationOf, GroupKey, ReportBy, SeriesError, Tasks, ThreadState, TraceRange, WakerKey, analyse,
+    durations, history, longest_waits, series, wakers,
+};
+
+use crate::support::{BEGAN_NS, Made, end_ns, made_up};
+
+/// Whatever the trace, with the names of its tasks.
+pub fn agree<'e>(made: impl Fn() -> Made<'e>, names: &Tasks, every_ns: u64, what: &str) {
+    let (report, ending) = analyse(&mut made(), TraceRange::default()).unwrap();
+    let rows: BTreeMap<GroupKey, _> =
+        report.rows(ReportBy::Thread, names).into_iter().map(|row| (row.key.clone(), row)).collect();
+
+    let (over_time, _) = series(&mut made(), TraceRange::default(), every_ns, true).unwrap();
+    let mut in_series = 0;
+    for row in over_time.rows(ReportBy::Thread, names) {
+        let whole = &rows[&row.key];
+        let sum = |of: fn(&cpumon_trace::SeriesCell) -> u64| row.cells.iter().map(of).sum::<u64>();
+        let ready_ns = whole.ready_woken_ns() + whole.ready_preempted_ns();
+        assert_eq!(
+            (sum(|cell| cell.run_ns), sum(|cell| cell.ready_ns)),
+            (whole.run_ns, ready_ns),
+            "{what}: {row:?}"
+        );
+        assert!(row.cells.iter().all(|cell| cell.run_ns <= over_time.interval(cell.interval).1), "{what}");
+        in_series += ready_ns;
+    }
+    let mut in_queues = 0;
+    for (cpu, cells) in over_time.cpus() {
+        in_queues += cells.iter().map(|cell| cell.queue_ns).sum::<u64>();
+        let Some(whole) = report.cpus().find(|row| row.cpu == cpu) else { continue };
+        let sum = |of: fn(&cpumon_trace::CpuCell) -> u64| cells.iter().map(of).sum::<u64>();
+        let its = [
+            sum(|cell| cell.run_ns),
+            sum(|cell| cell.idle_ns),
+            sum(|cell| cell.unknown_ns),
+            sum(|cell| cell.irq_ns),
+        ];
+        let irq_ns = whole.irq_ns + whole.softirq_ns;
+        assert_eq!(its, [whole.run_ns, whole.idle_ns, whole.unknown_ns, irq_ns], "{what}: CPU {cpu}");
+    }
+    assert_eq!(in_queues, in_series, "{what}: who is ready is in a queue");
+
+    let (by_length, _) =
+        durations(&mut made(), TraceRange::default(), DurationOf::Ready, ReportBy::Thread).unwrap();
+    let waits: u64 = rows.values().map(cpumon_trace::GroupRow::delays).sum();
+    assert_eq!(by_length.iter().map(|row| row.durations.histogram.total()).sum::<u64>(), waits, "{what}");
+
+    let (longest, _) = longest_waits(&mut made(), TraceRange::default(), 3).unwrap();
+    let most =
+        rows.values().filter_map(cpumon_trace::GroupRow::longest_delay).map(|longest| longest.ns).max();
+    assert_eq!(longest.first().map_or(0, |wait| wait.ns), most.unwrap_or(0), "{what}");
+    assert!(longest.is_sorted_by_key(|wait| std::cmp::Reverse(wait.ns)), "{what}");
+
+    let (held, _) = history(&mut made(), TraceRange::default()).unwrap();
+    for (task, last_ns) in held.threads() {
+        let steps = held.path(task, last_ns, usize::MAX);
+        let (mut at_ns, mut explained) = (last_ns, Vec::new());
+        for step in &steps {
+            // What a waker did lies in the wait that it ended.
+            explained.retain(|begin_ns| *begin_ns < at_ns);
+            assert_eq!((step.until_ns, step.depth), (at_ns, explained.len()), "{what}: {steps:#?}");
+            if step.is_explained {
+                explained.push(step.from_ns);
+            } else {
+                at_ns = step.from_ns;
+            }
+        }
+        assert_eq!(at_ns, ending.known_until_ns.min(made_begin(&made())), "{what}: gapless to the begin");
+    }
+}
+
+fn made_begin(made: &Made<'_>) -> u64 {
+    use cpumon_trace::TraceSource;
+    made.header().began.mono_ns
+}
+
+#[test]
+fn of_a_made_up_machine() {
+    for seed in 1..=4 {
+        let events = made_up(seed, 3_000);
+        let end_ns = end_ns(&events);
+        agree(|| Made::new(&events, BEGAN_NS, end_ns), &Tasks::default(), 100_000, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn wakeups_are_counted_once_each_in_any_range() {
+    let events = made_up(9, 5_000);
+    let end_ns = end_ns(&events);
+    let count = |from_ns, until_ns| {
+        let (wakers, _) =
+            wakers(&mut Made::new(&events, BEGAN_NS, end_ns), TraceRange { from_ns, until_ns }).unwrap();
+        let rows = wakers.rows(ReportBy::Thread, &Tasks::default());
+        rows.iter().map(|row| row.counts.wakeups).sum::<u64>()
+    };
+    let half_ns = (end_ns - BEGAN_NS) / 2;
+    let all = count(0, u64::MAX);
+    assert!(all > 500, "{all}");
+    assert_eq!(count(0, half_ns) + count(half_ns + 1, u64::MAX), all);
+}
+
+const FUTEX: WaitReason = WaitReason::syscall(202);
+
+fn switch(at_us: u64, cpu: u16, prev: u32, next: u32, leaves: Leaves) -> SchedEvent {
+    let kind = SchedEventKind::Switch { prev: TraceTask(prev), next: TraceTask(next), leaves };
+    SchedEvent { at_ns: BEGAN_NS + at_us * 1_000, cpu, kind }
+}
+
+fn wake(at_us: u64, from_cpu: u16, waker: u32, task: u32, cpu: u16) -> SchedEvent {
+    let kind = SchedEventKind::Waking { task: TraceTask(task), waker: TraceTask(waker), cpu };
+    SchedEvent { at_ns: BEGAN_NS + at_us * 1_000, cpu: from_cpu, kind }
+}
+
+#[test]
+fn a_wakeup_in_an_interrupt_is_not_of_whom_it_interrupts() {
+    let softirq = SchedEventKind::Interrupt { interrupt: Interrupt::Soft(1), ran_ns: 20_000 };
+    let events = [
+        switch(1, 0, 0, 1, Leaves::Ready),
+        switch(2, 1, 0, 2, Leaves::Ready),
+        switch(10, 1, 2, 0, Leaves::Asleep(FUTEX)),
+        wake(15, 0, 1, 2, 1),
+        switch(18, 1, 0, 2, Leaves::Ready),
+        switch(20, 1, 2, 0, Leaves::Asleep(FUTEX)),
+        wake(95, 0, 1, 2, 1),
+        SchedEvent { at_ns: BEGAN_NS + 100_000, cpu: 0, kind: softirq },
+        switch(105, 1, 0, 2, Leaves::Ready),
+        switch(120, 0, 1, 0, Leaves::Asleep(FUTEX)),
+    ];
+    let mut made = Made::new(&events, BEGAN_NS, BEGAN_NS + 130_000);
+    let (found, _) = wakers(&mut made, TraceRange::default()).unwrap();
+    assert!(found.has_interrupts());
+    let rows = found.rows(ReportBy::Thread, &Tasks::default());
+    let of = |key: &WakerKey| rows.iter().find(|row| row.waker == *key).map(|row| row.counts);
+    let soft = of(&WakerKey::Soft(1)).unwrap();
+    assert_eq!((soft.wakeups, soft.runs, soft.delay_ns, soft.runs_here), (1, 1, 10_000, 0));
+    let thread = of(&WakerKey::Group(GroupKey::Unnamed(TraceTask(1)))).unwrap();
+    assert_eq!((thread.wakeups, thread.longest.ns, thread.longest.cpu), (1, 3_000, 1));
+}
+
+#[test]
+fn a_path_goes_through_the_wakers_and_comes_back() {
+    let events = [
+        switch(1, 0, 0, 1, Leaves::Ready),
+        switch(2, 1, 0, 2, Leaves::Ready),
+        // 2 sleeps; 1 wakes it at 100, but was itself pushed off from 40 to 70 by 3.
+        switch(20, 1, 2, 0, Leaves::Asleep(FUTEX)),
+        switch(40, 0, 1, 3, Leaves::Ready),
+        switch(70, 0, 3, 1, Leaves::Ready),
+        wake(100, 0, 1, 2, 1),
+        switch(110, 1, 0, 2, Leaves::Ready),
+    ];
+    let mut made = Made::new(&events, BEGAN_NS, BEGAN_NS + 150_000);
+    let (held, _) = history(&mut made, TraceRange::default()).unwrap();
+    let steps = held.path(TraceTask(2), BEGAN_NS + 120_000, 100);
+    let seen: Vec<_> = steps
+        .iter()
+        .map(|step| (step.task.0, (step.from_ns - BEGAN_NS) / 1_000, step.ns() / 1_000, step.depth))
+        .collect();
+    assert_eq!(
+        seen,
+        [
+            (2, 110, 10, 0),
+            (2, 100, 10, 0),
+            (2, 20, 80, 0),
+            (1, 70, 30, 1),
+            (1, 40, 30, 1),
+            (1, 20, 20, 1),
+            (2, 2, 18, 0),
+            (2, 0, 2, 0)
+        ]
+    );
+    assert!(steps[2].is_explained && steps[2].state == ThreadState::Blocked(FUTEX));
+    assert_eq!(steps[4].behind, [(TraceTask(3), 30_000)]);
+}
+
+#[test]
+fn too_many_intervals_are_an_error_and_no_memory() {
+    let events = [switch(1, 0, 0, 1, Leaves::Ready), switch(9_000_000, 0, 1, 0, Leaves::Ready)];
+    let mut made = Made::new(&events, BEGAN_NS, BEGAN_NS + 10_000_000_000);
+    let refused = series(&mut made, TraceRange::default(), 1_000, true).map(drop).unwrap_err();
+    assert!(matches!(refused, SeriesError::TooMany), "{refused}");
+    assert!(refused.to_string().contains("choose longer ones"), "{refused}");
+    // A file may claim any time.
+    let mut made = Made::new(&events, BEGAN_NS, u64::MAX - 1);
+    assert!(series(&mut made, TraceRange::default(), 1_000_000, true).is_err());
+}
