@@ -35,6 +35,7 @@ mod second_lines;
 mod serve;
 mod serving;
 mod signals;
+mod spark;
 mod status;
 mod stdout;
 mod store;
@@ -114,6 +115,10 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
             TraceCommand::Export(args) => to_stdout(|out| trace::export(args, out)),
             TraceCommand::Report(args) => to_stdout(|out| trace::report(args, out)),
             TraceCommand::View(args) => trace::view(args),
+            TraceCommand::Delays(args) => to_stdout(|out| trace::delays(args, out)),
+            TraceCommand::Wakers(args) => to_stdout(|out| trace::wakers(args, out)),
+            TraceCommand::Path(args) => to_stdout(|out| trace::path(args, out)),
+            TraceCommand::Histogram(args) => to_stdout(|out| trace::histogram(args, out)),
         },
         Command::Man(args) => to_stdout(|out| man::man(args, out)),
         Command::Completions(args) => to_stdout(|out| man::completions(args, out)),

@@ -4,8 +4,8 @@
 #[path = "../../../../testing/seeded_rng.rs"]
 mod seeded_rng;
 
-mod etl;
 mod analyses;
+mod etl;
 mod file;
 mod imports;
 mod ledger;

@@ -283,6 +283,32 @@ const EXAMPLES: &[(&str, &[Example])] = &[
                 "Write half a second of it as CSV",
                 "cpumon trace report cpumon.trace --from 2s --to 2.5s --format csv",
             ),
+            example(
+                "Show each CPU and its run queue every 10 ms",
+                "cpumon trace report cpumon.trace --by cpu --every 10ms",
+            ),
+        ],
+    ),
+    (
+        "trace delays",
+        &[example("List the 50 longest waits for a CPU", "cpumon trace delays cpumon.trace --limit 50")],
+    ),
+    ("trace wakers", &[example("Show who wakes whom", "cpumon trace wakers cpumon.trace --by program")]),
+    (
+        "trace path",
+        &[example(
+            "Show what a thread waited for before a moment",
+            "cpumon trace path cpumon.trace --thread 4711 --at 2.5s",
+        )],
+    ),
+    (
+        "trace histogram",
+        &[
+            example("Show how long waits for a CPU are", "cpumon trace histogram cpumon.trace"),
+            example(
+                "Write how long each program is off its CPU",
+                "cpumon trace histogram cpumon.trace --of off-cpu --by program --format csv",
+            ),
         ],
     ),
     ("man", &[example("Write the man pages to a directory", "cpumon man /usr/local/share/man/man1")]),

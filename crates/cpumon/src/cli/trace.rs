@@ -25,6 +25,14 @@ pub enum TraceCommand {
     Record(TraceRecordArgs),
     /// Show where the time went in a trace: run time, run delay and who ran meanwhile, blocked time by reason, the ledger
     Report(TraceReportArgs),
+    /// List the longest waits for a CPU: when, how long, on which CPU, and behind whom
+    Delays(TraceDelaysArgs),
+    /// Show who wakes whom, and how long the woken wait for a CPU
+    Wakers(TraceWakersArgs),
+    /// Follow a thread back in time from a moment, through whom it waited for: its critical path
+    Path(TracePathArgs),
+    /// Show how long waits are, or slices: percentiles and a histogram of each thread
+    Histogram(TraceHistogramArgs),
     /// Write a trace for Perfetto, or its slices as CSV
     Export(TraceExportArgs),
     /// Show a trace in the browser: CPUs and threads over time, from minutes to microseconds
@@ -130,15 +138,12 @@ pub enum TraceReportBy {
     Cpu,
 }
 
-/// `cpumon trace report`.
+/// A trace, the part of it that counts, and what becomes of that.
 #[derive(Clone, Debug, Args)]
-pub struct TraceReportArgs {
+pub struct TraceInputArgs {
     /// A trace of cpumon, perf.data or .etl of Windows; cpumon's may still be recorded
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// One row for each of these
-    #[arg(long, value_enum, default_value_t = TraceReportBy::Thread)]
-    pub by: TraceReportBy,
     /// Only from this time after the start of the trace: 500ms, 2s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub from: Option<Duration>,
@@ -151,6 +156,123 @@ pub struct TraceReportArgs {
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+/// `cpumon trace report`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceReportArgs {
+    /// What of which trace.
+    #[command(flatten)]
+    pub input: TraceInputArgs,
+    /// One row for each of these
+    #[arg(long, value_enum, default_value_t = TraceReportBy::Thread)]
+    pub by: TraceReportBy,
+    /// Show the rows over time, in intervals of this length: 1ms or more. With --by cpu also how many threads wait for each
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    pub every: Option<Duration>,
+}
+
+/// What a row of a list is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceGroupBy {
+    /// A thread
+    Thread,
+    /// A process
+    Process,
+    /// All processes of one name
+    Program,
+    /// All processes in a container
+    Container,
+}
+
+/// `cpumon trace wakers`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceWakersArgs {
+    /// What of which trace.
+    #[command(flatten)]
+    pub input: TraceInputArgs,
+    /// What wakes and is woken
+    #[arg(long, value_enum, default_value_t = TraceGroupBy::Thread)]
+    pub by: TraceGroupBy,
+}
+
+/// `cpumon trace delays`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceDelaysArgs {
+    /// A trace of cpumon, perf.data or .etl of Windows; cpumon's may still be recorded
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Only from this time after the start of the trace: 500ms, 2s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// Only to this time after the start of the trace
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub to: Option<Duration>,
+    /// Number of waits
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub limit: u32,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `cpumon trace path`.
+#[derive(Clone, Debug, Args)]
+pub struct TracePathArgs {
+    /// A trace of cpumon, perf.data or .etl of Windows; cpumon's may still be recorded
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The thread, by its id, or by its name if no other has that
+    #[arg(long, value_name = "TID|NAME")]
+    pub thread: String,
+    /// Go back from this time after the start of the trace: 2.5s [default: the thread's last moment]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub at: Option<Duration>,
+    /// Go back to this time after the start of the trace
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// Number of steps [default: 20 in a table, else 100000]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub limit: Option<u32>,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// What a histogram counts.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TraceHistogramOf {
+    /// Waits for a CPU
+    Delay,
+    /// Waits for anything else, up to the wakeup
+    Blocked,
+    /// From when a thread leaves a CPU to when it comes to one
+    OffCpu,
+    /// From when a thread comes to a CPU to when it leaves it
+    Run,
+}
+
+/// `cpumon trace histogram`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceHistogramArgs {
+    /// What of which trace.
+    #[command(flatten)]
+    pub input: TraceInputArgs,
+    /// What is counted by its length
+    #[arg(long, value_enum, default_value_t = TraceHistogramOf::Delay)]
+    pub of: TraceHistogramOf,
+    /// One row for each of these
+    #[arg(long, value_enum, default_value_t = TraceGroupBy::Thread)]
+    pub by: TraceGroupBy,
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let length = duration(text)?;
+    if length < Duration::from_millis(1) {
+        Err("the shortest interval is 1ms".to_owned())
+    } else {
+        Ok(length)
+    }
 }
 
 fn loopback(text: &str) -> Result<SocketAddr, String> {

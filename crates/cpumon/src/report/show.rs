@@ -8,13 +8,11 @@ use cpumon_query::TaskKey;
 use cpumon_query::report::{Found, HostPart, Report, ReportBy, ReportRow, ReportSort, RowKind};
 
 use super::columns::{Column, Columns};
+use crate::spark::spark;
 use crate::when;
 
 /// Hosts of which a line is shown each.
 const SHOWN_HOSTS: usize = 4;
-const BLOCKS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The same in a locale without UTF-8.
-const ASCII_BLOCKS: [char; 8] = ['_', '.', ':', '-', '=', '+', '*', '#'];
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// What a terminal can show.
@@ -75,15 +73,7 @@ fn line(row: &ReportRow, times: Option<&HostPart>, terminal: Terminal) -> String
         .zip(&part.times.covered_ns)
         .map(|(ns, covered_ns)| ns.filter(|_| *covered_ns > 0).map(|ns| ns as f64 / *covered_ns as f64))
         .collect();
-    let highest = rates.iter().flatten().copied().fold(0.0, f64::max);
-    let blocks = if terminal.is_ascii { ASCII_BLOCKS } else { BLOCKS };
-    let block = |rate: f64| {
-        let share = if highest > 0.0 { rate / highest } else { 0.0 };
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and 7")]
-        let at = (share * 7.0).ceil() as usize;
-        blocks[at.min(7)]
-    };
-    rates.iter().map(|rate| rate.map_or(' ', block)).collect()
+    spark(&rates, terminal.is_ascii)
 }
 
 fn title(by: ReportBy) -> &'static str {

@@ -8,7 +8,7 @@ use anyhow::Context;
 use cpumon_export::{OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices_of};
 use cpumon_trace::{AnyTrace, Ending};
 
-use super::report::{missing, range};
+use super::trace_file::{missing, range};
 use crate::cli::{TraceExportArgs, TraceExportFormat};
 use crate::exit::{Outcome, Usage};
 use crate::signals::remove_when_stopped;

@@ -1,41 +1,35 @@
 //! `cpumon trace report`: where the time of a trace went.
 
-use std::fs::File;
-use std::io::{self, BufReader, Write};
-use std::time::Duration;
+use std::io::{self, Write};
 
 use anyhow::Context;
 use cpumon_model::escape;
-use cpumon_trace::{
-    AnyTrace, CpuAccount, Ending, GroupKey, GroupRow, Report, ReportBy, Totals, TraceRange, TraceSource,
-    analyse,
-};
+use cpumon_trace::{CpuAccount, GroupRow, Report, ReportBy, Totals, analyse};
 
 use super::rows::{COLUMNS, CPU_COLUMNS, Scale, cells, cpu_cells};
-use crate::cli::{Format, TraceReportArgs, TraceReportBy};
-use crate::exit::{Outcome, Usage};
+use super::series::over_time;
+use super::trace_file::{
+    TraceFile, Who, group, limit, micros, millis, missing, range, say_left_out, seconds, share, title,
+};
+use crate::cli::{Format, TraceReportArgs};
+use crate::exit::Outcome;
 use crate::report::{Column, Columns, write_rows};
 use crate::table::terminal_columns;
 
-const BUFFER_BYTES: usize = 1 << 20;
-/// Rows of a table, if no number is given.
-const TABLE_ROWS: usize = 20;
-
 /// `cpumon trace report`.
 pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let path = args.file.display();
-    let file = File::open(&args.file).with_context(|| format!("cannot open {path}"))?;
-    let range = range(args.from, args.to)?;
-    let reading = || format!("cannot read {path}");
-    let mut reader = AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file)).with_context(reading)?;
-    let (report, ending) = analyse(&mut reader, range).with_context(reading)?;
-    let is_table = args.format.get() == Format::Table;
-    let limit = args.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX));
-    let limit = limit.unwrap_or(if is_table { TABLE_ROWS } else { usize::MAX });
+    let range = range(args.input.from, args.input.to)?;
+    if let Some(every) = args.every {
+        return over_time(args, range, every, out);
+    }
+    let mut file = TraceFile::open(&args.input.file)?;
+    let (report, ending) = file.read(|trace| analyse(trace, range))?;
+    let format = args.input.format.get();
+    let (is_table, limit) = (format == Format::Table, limit(&args.input));
     let totals = report.totals();
     let scale = Scale {
         length_ns: totals.length_ns,
-        began_ns: reader.header().began.mono_ns,
+        began_ns: file.began_ns,
         has_interrupts: report.has_interrupts(),
     };
     if is_table {
@@ -43,22 +37,20 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     }
     match group(args.by) {
         Some(by) => {
-            let mut rows = report.rows(by, reader.tasks());
+            let mut rows = report.rows(by, file.tasks());
             let left_out = rows.len().saturating_sub(limit);
             rows.truncate(limit);
             if is_table {
                 table(&rows, by, scale).write(terminal_columns(), '…', out)?;
-                if left_out > 0 {
-                    writeln!(out, "{left_out} more; --limit shows them")?;
-                }
+                say_left_out(left_out, out)?;
             } else {
                 let cells = rows.iter().map(|row| cells(row, scale));
-                write_rows(args.format.get(), &COLUMNS, cells, out)?;
+                write_rows(format, &COLUMNS, cells, out)?;
             }
         }
         None if is_table => cpu_table(&report).write(terminal_columns(), '…', out)?,
         None => write_rows(
-            args.format.get(),
+            format,
             &CPU_COLUMNS,
             report.cpus().take(limit).map(|cpu| cpu_cells(&cpu, scale.has_interrupts)),
             out,
@@ -66,60 +58,6 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     }
     out.flush()?;
     Ok(missing(&ending, totals.ledger.lost))
-}
-
-fn group(by: TraceReportBy) -> Option<ReportBy> {
-    match by {
-        TraceReportBy::Thread => Some(ReportBy::Thread),
-        TraceReportBy::Process => Some(ReportBy::Process),
-        TraceReportBy::Program => Some(ReportBy::Program),
-        TraceReportBy::Container => Some(ReportBy::Container),
-        TraceReportBy::Cpu => None,
-    }
-}
-
-pub(super) fn range(from: Option<Duration>, to: Option<Duration>) -> Result<TraceRange, Usage> {
-    let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-    let range = TraceRange { from_ns: from.map_or(0, ns), until_ns: to.map_or(u64::MAX, ns) };
-    if range.from_ns >= range.until_ns {
-        return Err(Usage("--to must be after --from".to_owned()));
-    }
-    Ok(range)
-}
-
-/// Says on standard error what the trace lacks. `marked`: lost events whose span is known.
-pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
-    let mut lacks = Vec::new();
-    let damaged_at = ending.damaged_at.unwrap_or(0);
-    if ending.gaps > 0 {
-        lacks.push(format!(
-            "the trace is damaged, first at byte {damaged_at}: {} bytes at {} places cannot be read, and what the CPUs did then is unknown",
-            ending.unreadable_bytes, ending.gaps
-        ));
-    } else if ending.damaged_at.is_some() {
-        lacks.push(format!(
-            "the trace is damaged or ends early at byte {damaged_at}; the report covers what is before it"
-        ));
-    }
-    if ending.ended_ns.is_none() && (ending.damaged_at.is_none() || ending.gaps > 0) {
-        lacks.push(
-            "the trace has no end mark: it is still being recorded, or its recorder was killed".to_owned(),
-        );
-    }
-    if ending.malformed > 0 {
-        lacks.push(format!("{} chunks or records are malformed", ending.malformed));
-    }
-    let lost = marked.max(ending.lost);
-    if lost > 0 {
-        lacks.push(format!(
-            "the recorder lost {lost} events; their time is unknown. Record with a larger --buffer"
-        ));
-    }
-    for lack in &lacks {
-        // Standard error may be closed; the exit code still reports it.
-        let _ = writeln!(io::stderr(), "cpumon: {lack}");
-    }
-    if lacks.is_empty() { Outcome::Done } else { Outcome::DataMissing }
 }
 
 fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Result<()> {
@@ -155,46 +93,13 @@ fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out)
 }
 
-fn seconds(ns: u64) -> String {
-    format!("{:.6}", ns as f64 / 1e9)
-}
-
-fn millis(ns: u64) -> String {
-    format!("{:.3}", ns as f64 / 1e6)
-}
-
-fn micros(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
-}
-
-fn share(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.2}", part as f64 * 100.0 / whole as f64) }
-}
-
-fn id(row: &GroupRow) -> String {
-    match &row.key {
-        GroupKey::Thread(thread, process) => format!("{}/{}", process.pid, thread.tid),
-        GroupKey::Process(process) => process.pid.to_string(),
-        GroupKey::Program(_) | GroupKey::Container(_) | GroupKey::Unnamed(_) => String::new(),
-    }
-}
-
 fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
     let column =
         |title, rank, cell: &dyn Fn(&GroupRow) -> String| Column::new(title, rank, rows.iter().map(cell));
-    let mut names = vec![column(
-        match by {
-            ReportBy::Thread => "THREAD",
-            ReportBy::Process => "PROCESS",
-            ReportBy::Program => "PROGRAM",
-            ReportBy::Container => "CONTAINER",
-        },
-        0,
-        &|row| escape(&row.name).to_string(),
-    )];
+    let mut names = vec![column(title(by), 0, &|row| escape(&row.name).to_string())];
     match by {
-        ReportBy::Thread => names.push(column("PID/TID", 0, &id)),
-        ReportBy::Process => names.push(column("PID", 0, &id)),
+        ReportBy::Thread => names.push(column("PID/TID", 0, &|row| Who::new(&row.key, &row.name).ids())),
+        ReportBy::Process => names.push(column("PID", 0, &|row| Who::new(&row.key, &row.name).ids())),
         ReportBy::Program | ReportBy::Container => {}
     }
     let most = |text: Option<(String, u64)>| {

@@ -3,6 +3,8 @@
 use cpumon_model::Value;
 use cpumon_trace::{CpuAccount, GroupKey, GroupRow};
 
+use super::trace_file::{maybe, percent};
+
 /// Columns of a thread, a process or a program. Times are ns; `at` counts from the start of the trace.
 pub(super) const COLUMNS: [&str; 29] = [
     "name",
@@ -59,14 +61,6 @@ pub(super) struct Scale {
     /// Of the trace.
     pub(super) began_ns: u64,
     pub(super) has_interrupts: bool,
-}
-
-fn percent(part: u64, whole: u64) -> Value<'static> {
-    if whole == 0 { Value::Null } else { Value::Real(part as f64 * 100.0 / whole as f64) }
-}
-
-fn maybe(count: Option<u64>) -> Value<'static> {
-    count.map_or(Value::Null, Value::count)
 }
 
 pub(super) fn cells(row: &GroupRow, scale: Scale) -> Vec<Value<'_>> {

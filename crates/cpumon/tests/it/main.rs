@@ -48,6 +48,7 @@ mod terminal;
 mod time_line;
 mod top;
 mod trace;
+mod trace_analyses;
 mod trace_cmd;
 mod trace_perf;
 mod two_machines;

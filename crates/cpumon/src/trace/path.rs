@@ -1,0 +1,207 @@
+//! `cpumon trace path`: what a thread waited for before a moment, and whom.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use anyhow::Context;
+use cpumon_model::{TraceTask, Value};
+use cpumon_trace::{PathStep, ThreadState, TraceHistory, TraceRange, Waker, history};
+
+use super::trace_file::{TraceFile, Who, behind, limit_of, maybe, millis, missing, ns, seconds};
+use crate::cli::{Format, TracePathArgs};
+use crate::exit::{Outcome, Usage};
+use crate::report::{Column, Columns, write_rows};
+use crate::table::terminal_columns;
+
+/// Times are ns; `at` counts from the start of the trace.
+const COLUMNS: [&str; 15] = [
+    "at_ns",
+    "length_ns",
+    "depth",
+    "kind",
+    "name",
+    "pid",
+    "tid",
+    "state",
+    "cpu",
+    "reason",
+    "is_explained",
+    "woken_by",
+    "woken_by_tid",
+    "behind",
+    "behind_ns",
+];
+/// Steps of a path that is not shown in a table.
+const STEPS: usize = 100_000;
+/// Culprits of a step in a table, and threads of its sums.
+const SHOWN: usize = 3;
+/// Threads of one name in an error.
+const NAMED: usize = 8;
+
+/// `cpumon trace path`.
+pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let from_ns = args.from.map_or(0, ns);
+    let until_ns = args.at.map_or(u64::MAX, ns);
+    if from_ns >= until_ns {
+        return Err(Usage("--at must be after --from".to_owned()).into());
+    }
+    let mut file = TraceFile::open(&args.file)?;
+    let (history, ending) = file.read(|trace| history(trace, TraceRange { from_ns, until_ns }))?;
+    let (task, last_ns) = find(&args.thread, &history, &file)?;
+    let at_ns = args.at.map_or(last_ns, |at| file.began_ns.saturating_add(ns(at)).min(ending.known_until_ns));
+    let format = args.format.get();
+    let steps = history.path(task, at_ns, limit_of(args.limit, format, STEPS));
+    if format == Format::Table {
+        table(&steps, &file).write(terminal_columns(), '…', out).context("cannot write the path")?;
+        sums(&steps, &file, out)?;
+    } else {
+        write_rows(format, &COLUMNS, steps.iter().map(|step| cells(step, &file)), out)?;
+    }
+    out.flush()?;
+    let outcome = missing(&ending, ending.lost);
+    if history.dropped_until_ns() > 0
+        && steps.last().is_some_and(|step| step.from_ns <= history.dropped_until_ns())
+    {
+        let _ = writeln!(
+            io::stderr(),
+            "cpumon: the path ends at {} s, because the trace has too many events before that to hold; go back from there with --at",
+            seconds(file.since_begin(history.dropped_until_ns()))
+        );
+        return Ok(Outcome::DataMissing);
+    }
+    Ok(outcome)
+}
+
+/// The thread, and its last moment.
+fn find(text: &str, history: &TraceHistory, file: &TraceFile<'_>) -> Result<(TraceTask, u64), Usage> {
+    let tid = text.parse::<u32>().ok();
+    let is_it = |who: &Who| if tid.is_some() { who.tid == tid } else { who.name == text };
+    let mut found: Vec<_> = history
+        .threads()
+        .map(|(task, end_ns)| (task, end_ns, file.thread(task)))
+        .filter(|row| is_it(&row.2))
+        .collect();
+    found.sort_by_key(|row| row.1);
+    let is_one = tid.is_some() || found.iter().all(|row| row.2.tid == found[0].2.tid);
+    match found.pop() {
+        None => Err(Usage(format!("no thread {text:?} has any event in this part of the trace"))),
+        // An id that was given out again: the last thread that had it.
+        Some((task, end_ns, _)) if is_one => Ok((task, end_ns)),
+        Some(last) => {
+            let all = found.iter().chain([&last]).filter_map(|row| row.2.tid);
+            let tids: Vec<String> = all.take(NAMED).map(|tid| tid.to_string()).collect();
+            let more = if found.len() + 1 > NAMED { ", …" } else { "" };
+            let count = found.len() + 1;
+            Err(Usage(format!(
+                "{count} threads are called {text:?}: {}{more}; give one of these ids",
+                tids.join(", ")
+            )))
+        }
+    }
+}
+
+fn waker(waker: Waker, file: &TraceFile<'_>) -> String {
+    match Who::of_waker(waker, file) {
+        who if who.kind == "idle" => "an interrupt".to_owned(),
+        who => who.shown(),
+    }
+}
+
+fn what(step: &PathStep, file: &TraceFile<'_>) -> String {
+    let cpu = step.cpu;
+    let after = match step.behind.as_slice() {
+        [] => String::new(),
+        culprits => format!(", behind {}", behind(culprits, file, SHOWN)),
+    };
+    let by = step.waker.map(|by| waker(by, file));
+    match (step.state, by) {
+        (ThreadState::Running, _) => format!("ran on CPU {cpu}"),
+        (ThreadState::ReadyWoken, Some(by)) => format!("ready on CPU {cpu} since {by} woke it{after}"),
+        (ThreadState::ReadyWoken, None) => format!("ready on CPU {cpu}{after}"),
+        (ThreadState::ReadyPreempted, _) => format!("preempted on CPU {cpu}{after}"),
+        (ThreadState::Blocked(reason), Some(by)) if step.is_explained => {
+            format!("blocked ({}) until {by} woke it, which before that", reason.name())
+        }
+        (ThreadState::Blocked(reason), Some(by)) => format!("blocked ({}) until {by} woke it", reason.name()),
+        (ThreadState::Blocked(reason), None) => format!("blocked ({})", reason.name()),
+        (ThreadState::Unknown | ThreadState::Dead, _) => "unknown".to_owned(),
+    }
+}
+
+fn table(steps: &[PathStep], file: &TraceFile<'_>) -> Columns {
+    let column =
+        |title, rank, cell: &dyn Fn(&PathStep) -> String| Column::new(title, rank, steps.iter().map(cell));
+    let names = vec![
+        column("THREAD", 0, &|step| {
+            format!("{:depth$}{}", "", file.thread(step.task).shown(), depth = step.depth * 2)
+        }),
+        column("PID/TID", 0, &|step| file.thread(step.task).ids()),
+        column("DID, the last first", 0, &|step| what(step, file)),
+    ];
+    let numbers = vec![
+        column("AT s", 0, &|step| seconds(file.since_begin(step.from_ns))),
+        column("FOR ms", 0, &|step| millis(step.ns())),
+    ];
+    Columns::new(names, numbers)
+}
+
+fn kind(step: &PathStep) -> &'static str {
+    match step.state {
+        ThreadState::Running => "running",
+        ThreadState::ReadyWoken => "ready",
+        ThreadState::ReadyPreempted => "preempted",
+        ThreadState::Blocked(_) => "blocked",
+        ThreadState::Unknown | ThreadState::Dead => "unknown",
+    }
+}
+
+/// Where the time of the steps went, and whose it was.
+fn sums(steps: &[PathStep], file: &TraceFile<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let mut whose: HashMap<TraceTask, u64> = HashMap::new();
+    let (mut run, mut ready, mut blocked, mut unknown) = (0, 0, 0, 0);
+    for step in steps.iter().filter(|step| !step.is_explained) {
+        *whose.entry(step.task).or_default() += step.ns();
+        *match kind(step) {
+            "running" => &mut run,
+            "ready" | "preempted" => &mut ready,
+            "blocked" => &mut blocked,
+            _ => &mut unknown,
+        } += step.ns();
+    }
+    let mut whose: Vec<_> = whose.into_iter().collect();
+    whose.sort_by_key(|(task, ns)| (std::cmp::Reverse(*ns), *task));
+    let [all, run, ready, blocked, unknown] =
+        [run + ready + blocked + unknown, run, ready, blocked, unknown].map(millis);
+    writeln!(
+        out,
+        "\n{all} ms = ran {run} + waited for a CPU {ready} + blocked {blocked} + unknown {unknown}"
+    )?;
+    if whose.is_empty() { Ok(()) } else { writeln!(out, "of which {}", behind(&whose, file, SHOWN + 2)) }
+}
+
+fn cells(step: &PathStep, file: &TraceFile<'_>) -> Vec<Value<'static>> {
+    let waker = step.waker.map(|waker| Who::of_waker(waker, file));
+    let text = |text: Option<String>| text.map_or(Value::Null, |text| Value::Text(text.into()));
+    let reason = match step.state {
+        ThreadState::Blocked(reason) => Value::Text(reason.name()),
+        _ => Value::Null,
+    };
+    let culprit = step.behind.first();
+    let mut cells = vec![
+        Value::count(file.since_begin(step.from_ns)),
+        Value::count(step.ns()),
+        Value::count(step.depth as u64),
+    ];
+    cells.extend(file.thread(step.task).cells());
+    cells.extend([
+        Value::Text(kind(step).into()),
+        Value::count(step.cpu.into()),
+        reason,
+        Value::count(step.is_explained.into()),
+        text(waker.as_ref().map(|waker| waker.name.clone())),
+        maybe(waker.and_then(|waker| waker.tid).map(u64::from)),
+        text(culprit.map(|(task, _)| file.thread(*task).name)),
+        maybe(culprit.map(|(_, ns)| *ns)),
+    ]);
+    cells
+}

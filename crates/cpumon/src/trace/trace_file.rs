@@ -1,0 +1,252 @@
+//! What the reports of a trace have in common: the file, the part of it that counts, and how values are shown.
+
+use std::fs::File;
+use std::io::{self, BufReader, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use cpumon_model::{SOFTIRQ_KINDS, TraceTask, Value, escape};
+use cpumon_trace::{AnyTrace, Ending, GroupKey, ReportBy, Tasks, TraceRange, TraceSource, Waker, group_of};
+
+use crate::cli::{Format, TraceGroupBy, TraceInputArgs, TraceReportBy};
+use crate::exit::{Outcome, Usage};
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// Rows of a table, if no number is given.
+const TABLE_ROWS: usize = 20;
+
+/// A trace that is read.
+pub(super) struct TraceFile<'a> {
+    path: &'a Path,
+    pub(super) trace: AnyTrace<BufReader<File>>,
+    /// When the trace began on its clock.
+    pub(super) began_ns: u64,
+}
+
+impl<'a> TraceFile<'a> {
+    pub(super) fn open(path: &'a Path) -> anyhow::Result<Self> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let trace = AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file))
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        Ok(Self { path, began_ns: trace.header().began.mono_ns, trace })
+    }
+
+    /// Reads it to its end.
+    pub(super) fn read<T, E: std::error::Error + Send + Sync + 'static>(
+        &mut self,
+        analysis: impl FnOnce(&mut AnyTrace<BufReader<File>>) -> Result<T, E>,
+    ) -> anyhow::Result<T> {
+        analysis(&mut self.trace).with_context(|| format!("cannot read {}", self.path.display()))
+    }
+
+    pub(super) fn tasks(&self) -> &Tasks {
+        self.trace.tasks()
+    }
+
+    /// A time of the trace's clock since its start, ns.
+    pub(super) fn since_begin(&self, at_ns: u64) -> u64 {
+        at_ns.saturating_sub(self.began_ns)
+    }
+
+    pub(super) fn thread(&self, task: TraceTask) -> Who {
+        let (key, name) = group_of(task, ReportBy::Thread, self.tasks());
+        Who::new(&key, &name)
+    }
+}
+
+/// The part between two times since the start.
+pub(super) fn range(from: Option<Duration>, to: Option<Duration>) -> Result<TraceRange, Usage> {
+    let range = TraceRange { from_ns: from.map_or(0, ns), until_ns: to.map_or(u64::MAX, ns) };
+    if range.from_ns >= range.until_ns {
+        return Err(Usage("--to must be after --from".to_owned()));
+    }
+    Ok(range)
+}
+
+pub(super) fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How many rows.
+pub(super) fn limit(args: &TraceInputArgs) -> usize {
+    limit_of(args.limit, args.format.get(), usize::MAX)
+}
+
+/// Likewise; `most`: but in a table.
+pub(super) fn limit_of(given: Option<u32>, format: Format, most: usize) -> usize {
+    let usual = if format == Format::Table { TABLE_ROWS } else { most };
+    given.map_or(usual, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+pub(super) fn say_left_out(left_out: usize, out: &mut dyn Write) -> io::Result<()> {
+    if left_out > 0 { writeln!(out, "{left_out} more; --limit shows them") } else { Ok(()) }
+}
+
+impl From<TraceGroupBy> for ReportBy {
+    fn from(by: TraceGroupBy) -> Self {
+        match by {
+            TraceGroupBy::Thread => Self::Thread,
+            TraceGroupBy::Process => Self::Process,
+            TraceGroupBy::Program => Self::Program,
+            TraceGroupBy::Container => Self::Container,
+        }
+    }
+}
+
+/// What a row is; `None`: a CPU.
+pub(super) fn group(by: TraceReportBy) -> Option<ReportBy> {
+    match by {
+        TraceReportBy::Thread => Some(ReportBy::Thread),
+        TraceReportBy::Process => Some(ReportBy::Process),
+        TraceReportBy::Program => Some(ReportBy::Program),
+        TraceReportBy::Container => Some(ReportBy::Container),
+        TraceReportBy::Cpu => None,
+    }
+}
+
+/// Says on standard error what the trace lacks. `marked`: lost events whose span is known.
+pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
+    let mut lacks = Vec::new();
+    let damaged_at = ending.damaged_at.unwrap_or(0);
+    if ending.gaps > 0 {
+        lacks.push(format!(
+            "the trace is damaged, first at byte {damaged_at}: {} bytes at {} places cannot be read, and what the CPUs did then is unknown",
+            ending.unreadable_bytes, ending.gaps
+        ));
+    } else if ending.damaged_at.is_some() {
+        lacks.push(format!(
+            "the trace is damaged or ends early at byte {damaged_at}; the report covers what is before it"
+        ));
+    }
+    if ending.ended_ns.is_none() && (ending.damaged_at.is_none() || ending.gaps > 0) {
+        lacks.push(
+            "the trace has no end mark: it is still being recorded, or its recorder was killed".to_owned(),
+        );
+    }
+    if ending.malformed > 0 {
+        lacks.push(format!("{} chunks or records are malformed", ending.malformed));
+    }
+    let lost = marked.max(ending.lost);
+    if lost > 0 {
+        lacks.push(format!(
+            "the recorder lost {lost} events; their time is unknown. Record with a larger --buffer"
+        ));
+    }
+    for lack in &lacks {
+        // Standard error may be closed; the exit code still reports it.
+        let _ = writeln!(io::stderr(), "cpumon: {lack}");
+    }
+    if lacks.is_empty() { Outcome::Done } else { Outcome::DataMissing }
+}
+
+/// The title of a column of names.
+pub(super) fn title(by: ReportBy) -> &'static str {
+    match by {
+        ReportBy::Thread => "THREAD",
+        ReportBy::Process => "PROCESS",
+        ReportBy::Program => "PROGRAM",
+        ReportBy::Container => "CONTAINER",
+    }
+}
+
+/// Who a cell is about.
+#[derive(Clone, Debug)]
+pub(super) struct Who {
+    /// Hostile.
+    pub(super) name: String,
+    pub(super) pid: Option<u32>,
+    pub(super) tid: Option<u32>,
+    pub(super) kind: &'static str,
+}
+
+impl Who {
+    pub(super) fn new(key: &GroupKey, name: &str) -> Self {
+        let (pid, tid, kind) = match key {
+            GroupKey::Thread(thread, process) => (Some(process.pid), Some(thread.tid), "thread"),
+            GroupKey::Process(process) => (Some(process.pid), None, "process"),
+            GroupKey::Program(_) => (None, None, "program"),
+            GroupKey::Container(_) => (None, None, "container"),
+            GroupKey::Unnamed(_) => (None, None, "unnamed"),
+        };
+        Self { name: name.to_owned(), pid, tid, kind }
+    }
+
+    /// Who woke a thread.
+    pub(super) fn of_waker(waker: Waker, file: &TraceFile<'_>) -> Self {
+        match waker {
+            Waker::Task(TraceTask::IDLE) => Self::idle(),
+            Waker::Task(task) => file.thread(task),
+            Waker::Hard(line) => Self::irq(line),
+            Waker::Soft(kind) => Self::softirq(kind),
+        }
+    }
+
+    /// Whatever interrupted an idle CPU.
+    pub(super) fn idle() -> Self {
+        Self { name: "(idle)".to_owned(), pid: None, tid: None, kind: "idle" }
+    }
+
+    pub(super) fn irq(line: u16) -> Self {
+        Self { name: format!("irq {line}"), pid: None, tid: None, kind: "irq" }
+    }
+
+    pub(super) fn softirq(kind: u16) -> Self {
+        let name = SOFTIRQ_KINDS.get(usize::from(kind)).copied().unwrap_or("unknown");
+        Self { name: format!("softirq {name}"), pid: None, tid: None, kind: "softirq" }
+    }
+
+    /// For a terminal.
+    pub(super) fn shown(&self) -> String {
+        escape(&self.name).to_string()
+    }
+
+    /// `PID/TID`.
+    pub(super) fn ids(&self) -> String {
+        match (self.pid, self.tid) {
+            (Some(pid), Some(tid)) => format!("{pid}/{tid}"),
+            (Some(pid), None) => pid.to_string(),
+            _ => String::new(),
+        }
+    }
+
+    /// Kind, name, pid and tid.
+    pub(super) fn cells(&self) -> [Value<'static>; 4] {
+        [
+            Value::Text(self.kind.into()),
+            Value::Text(self.name.clone().into()),
+            maybe(self.pid.map(u64::from)),
+            maybe(self.tid.map(u64::from)),
+        ]
+    }
+}
+
+pub(super) fn maybe(count: Option<u64>) -> Value<'static> {
+    count.map_or(Value::Null, Value::count)
+}
+
+pub(super) fn percent(part: u64, whole: u64) -> Value<'static> {
+    if whole == 0 { Value::Null } else { Value::Real(part as f64 * 100.0 / whole as f64) }
+}
+
+pub(super) fn seconds(ns: u64) -> String {
+    format!("{:.6}", ns as f64 / 1e9)
+}
+
+pub(super) fn millis(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+pub(super) fn micros(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+}
+
+pub(super) fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { "-".to_owned() } else { format!("{:.2}", part as f64 * 100.0 / whole as f64) }
+}
+
+/// `a 1.500, b 0.300`: the first of those behind whom a thread waited, ms.
+pub(super) fn behind(culprits: &[(TraceTask, u64)], file: &TraceFile<'_>, most: usize) -> String {
+    let one = |(task, ns): &(TraceTask, u64)| format!("{} {}", file.thread(*task).shown(), millis(*ns));
+    culprits.iter().take(most).map(one).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,149 @@
+//! `cpumon trace delays`, `wakers`, `path`, `histogram` and `report --every` of a made trace, as a user sees them.
+
+use std::path::Path;
+
+use cpumon_model::{
+    Comm, Interrupt, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity,
+    TraceTask, WaitReason,
+};
+use cpumon_trace::{Compression, FileHeader, TraceWriter};
+
+use crate::support::cpumon;
+
+const BEGAN_NS: u64 = 5_000_000_000;
+const FUTEX: Leaves = Leaves::Asleep(WaitReason::syscall(202));
+const NAP: Leaves = Leaves::Asleep(WaitReason::syscall(230));
+const READ: Leaves = Leaves::Asleep(WaitReason::syscall(0));
+const NAMES: [&str; 5] = ["app", "worker", "spin", "other", "=evil\u{1b}"];
+
+fn at(us: u64, cpu: u16, kind: SchedEventKind) -> SchedEvent {
+    SchedEvent { at_ns: BEGAN_NS + us * 1_000, cpu, kind }
+}
+
+fn switch(us: u64, cpu: u16, prev: u32, next: u32, leaves: Leaves) -> SchedEvent {
+    at(us, cpu, SchedEventKind::Switch { prev: TraceTask(prev), next: TraceTask(next), leaves })
+}
+
+fn wake(us: u64, from_cpu: u16, waker: u32, task: u32, cpu: u16) -> SchedEvent {
+    at(us, from_cpu, SchedEventKind::Waking { task: TraceTask(task), waker: TraceTask(waker), cpu })
+}
+
+/// `app` gives `worker` something to do and waits for it; `worker` is pushed off by `other`, and `spin` keeps the CPU of `app`.
+fn story() -> Vec<SchedEvent> {
+    let softirq = SchedEventKind::Interrupt { interrupt: Interrupt::Soft(1), ran_ns: 30_000 };
+    vec![
+        switch(100, 0, 0, 1, Leaves::Ready),
+        wake(200, 0, 1, 3, 0),
+        wake(300, 0, 1, 2, 1),
+        switch(310, 1, 0, 2, Leaves::Ready),
+        switch(320, 0, 1, 3, FUTEX),
+        wake(890, 0, 3, 4, 1),
+        switch(900, 1, 2, 4, Leaves::Ready),
+        switch(1_400, 1, 4, 2, READ),
+        wake(2_000, 1, 2, 1, 0),
+        switch(2_010, 1, 2, 0, FUTEX),
+        switch(2_600, 0, 3, 1, Leaves::Ready),
+        switch(3_000, 0, 1, 3, NAP),
+        wake(3_990, 0, 3, 1, 0),
+        at(4_000, 0, softirq),
+        switch(4_001, 0, 3, 1, Leaves::Ready),
+        wake(4_500, 0, 1, 5, 1),
+        switch(4_600, 1, 0, 5, Leaves::Ready),
+        switch(5_000, 0, 1, 3, Leaves::Dead),
+        wake(5_500, 1, 5, 4, 0),
+    ]
+}
+
+fn write(path: &Path) {
+    let began = Moment { mono_ns: BEGAN_NS, boot_ns: BEGAN_NS, wall_ns: 1_700_000_000_000_000_000 };
+    let header = FileHeader { began, cpus: 2, host: "device1".into(), ..FileHeader::default() };
+    let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
+    for (number, name) in (1..).zip(NAMES) {
+        writer.identity(&TraceIdentity {
+            task: TraceTask(number),
+            at_ns: BEGAN_NS,
+            thread: ThreadKey { tid: 100 + number, start_ns: 7_000 },
+            process: ProcessKey { pid: if number == 2 { 101 } else { 100 + number }, start_ns: 7_000 },
+            group: 0,
+            comm: Comm::from(name),
+            program: if number == 2 { "app" } else { name }.as_bytes().into(),
+            is_executable: false,
+            is_kernel: false,
+        });
+    }
+    let events = story();
+    for cpu in 0..2 {
+        events.iter().filter(|event| event.cpu == cpu).for_each(|event| writer.event(event));
+    }
+    std::fs::write(path, writer.finish(BEGAN_NS + 6_000_000, 0).unwrap().0).unwrap();
+}
+
+fn shown(file: &Path, args: &[&str]) -> String {
+    let mut command = cpumon();
+    command
+        .env("LC_ALL", "C.UTF-8")
+        .env("COLUMNS", "140")
+        .arg("trace")
+        .arg(args[0])
+        .arg(file)
+        .args(&args[1..]);
+    let output = command.output().unwrap();
+    let code = output.status.code().unwrap();
+    let (out, error) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+    let rest =
+        if code == 0 && error.is_empty() { String::new() } else { format!("exit code {code}: {error}") };
+    format!("$ cpumon trace {} story.trace {}\n{out}{rest}\n", args[0], args[1..].join(" "))
+}
+
+fn all(commands: &[&[&str]]) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("story.trace");
+    write(&file);
+    commands.iter().map(|args| shown(&file, args)).collect()
+}
+
+#[test]
+fn tables() {
+    insta::assert_snapshot!(all(&[
+        &["report"],
+        &["delays", "--limit", "4"],
+        &["delays", "--from", "2.5ms", "--to", "5.8ms"],
+        &["wakers"],
+        &["wakers", "--by", "program", "--to", "2ms"],
+        &["path", "--thread", "app", "--at", "4.5ms"],
+        &["path", "--thread", "101", "--at", "3ms", "--from", "500us"],
+        &["path", "--thread", "worker", "--limit", "2"],
+        &["histogram"],
+        &["histogram", "--of", "off-cpu", "--by", "process"],
+        &["histogram", "--of", "run", "--by", "program", "--limit", "2"],
+        &["histogram", "--of", "blocked"],
+        &["report", "--every", "1ms"],
+        &["report", "--every", "1ms", "--by", "cpu"],
+    ]));
+}
+
+#[test]
+fn csv_and_json() {
+    insta::assert_snapshot!(all(&[
+        &["delays", "--limit", "3", "--format", "csv"],
+        &["delays", "--limit", "1", "--json"],
+        &["wakers", "--format", "csv"],
+        &["path", "--thread", "app", "--at", "4.5ms", "--format", "csv"],
+        &["path", "--thread", "app", "--at", "4.5ms", "--limit", "1", "--json"],
+        &["histogram", "--format", "csv"],
+        &["report", "--every", "2ms", "--format", "csv"],
+        &["report", "--every", "2ms", "--by", "program", "--limit", "1", "--format", "jsonl"],
+        &["report", "--every", "2ms", "--by", "cpu", "--from", "1ms", "--format", "csv"],
+    ]));
+}
+
+#[test]
+fn what_cannot_be_answered_says_why() {
+    insta::assert_snapshot!(all(&[
+        &["path", "--thread", "absent"],
+        &["path", "--thread", "app", "--at", "1ms", "--from", "2ms"],
+        &["report", "--every", "100us"],
+        &["wakers", "--from", "2ms", "--to", "1ms"],
+        &["delays", "--limit", "0"],
+    ]));
+}
