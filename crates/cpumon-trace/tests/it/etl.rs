@@ -285,7 +285,8 @@ fn damaged_buffers_are_unknown_time_and_the_others_are_read() {
     }
     // Cut in a buffer: what is in front of that is read.
     for length in [second + 10, second + 72 + 130, whole.len() - 1] {
-        let (_, _, ending) = report_of(&whole[..length], ReportBy::Thread);
+        let (report, _, ending) = report_of(&whole[..length], ReportBy::Thread);
+        assert_eq!(report.totals().ledger.lost, 0, "the session lost nothing");
         let expected = length / BUFFER_BYTES * BUFFER_BYTES;
         assert_eq!(ending.damaged_at, Some(expected as u64), "{length}: {ending:?}");
     }

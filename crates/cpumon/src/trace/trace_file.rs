@@ -130,7 +130,7 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
     let lost = marked.max(ending.lost);
     if lost > 0 {
         lacks.push(format!(
-            "the recorder lost {lost} events; their time is unknown. Record with a larger --buffer"
+            "the recorder lost {lost} events; their time is unknown. Record with larger buffers (--buffer)"
         ));
     }
     for lack in &lacks {

@@ -132,7 +132,7 @@ impl<R: Read + Seek> Etl<R> {
         let first_ns = clock.ns(entry.first);
         if entry.is_gap_before {
             let since_ns = self.entries.first().map_or(first_ns, |first| clock.ns(first.first));
-            out.push(lost(entry.cpu, since_ns, first_ns));
+            out.push(lost(entry.cpu, 1, since_ns, first_ns));
         }
         let mut translator = Translator {
             clock,
@@ -155,7 +155,9 @@ impl<R: Read + Seek> Etl<R> {
             translator.current = UNKNOWN;
             let until = entry.next.or(self.entries.last().map(|last| last.first));
             let until_ns = until.map_or(0, |until| clock.ns(until));
-            out.push(lost(entry.cpu, translator.latest_ns, until_ns));
+            // What the file lost is counted as damage.
+            let count = u64::from(entry.is_gap_behind);
+            out.push(lost(entry.cpu, count, translator.latest_ns, until_ns));
         }
         let cpu = usize::from(entry.cpu);
         if cpu >= self.current.len() {
@@ -178,9 +180,9 @@ fn log_header(raw: &[u8]) -> Result<(BufferHeader, LogHeader), ReadError> {
     Ok((buffer, LogHeader::read(&first)?))
 }
 
-/// How many is not known.
-fn lost(cpu: u16, at_ns: u64, until_ns: u64) -> RawEvent {
-    RawEvent { at_ns, cpu, kind: RawKind::Lost { count: 1, until_ns: until_ns.max(at_ns) } }
+/// How many the session lost is not known: at least one.
+fn lost(cpu: u16, count: u64, at_ns: u64, until_ns: u64) -> RawEvent {
+    RawEvent { at_ns, cpu, kind: RawKind::Lost { count, until_ns: until_ns.max(at_ns) } }
 }
 
 /// Makes our events of those of one CPU.
