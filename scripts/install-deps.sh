@@ -4,7 +4,8 @@
 set -euo pipefail
 
 build=(clang:clang libelf-dev:/usr/include/libelf.h zlib1g-dev:/usr/include/zlib.h gcc:gcc make:make pkg-config:pkg-config nodejs:node npm:npm)
-check=(chromium:chromium iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv linux-perf:perf trace-cmd:trace-cmd)
+check=(chromium:chromium iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv linux-perf:perf trace-cmd:trace-cmd
+  gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine:wine)
 peers=(sysstat:pidstat htop:htop atop:atop acct:accton libbpf-tools:runqlat bpftrace:bpftrace)
 
 wanted=("${build[@]}")
@@ -16,6 +17,12 @@ for goal in "$@"; do
     *) echo "install-deps: unknown goal '$goal': run, test or bench" >&2; exit 2 ;;
   esac
 done
+
+# The library for Windows: rustup's (`rustup target add x86_64-pc-windows-gnu`), else Debian's compiler that builds it.
+if [[ " $* " == *" test "* ]] && ! [ -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/x86_64-pc-windows-gnu" ] &&
+  apt-cache show rust-web-src >/dev/null 2>&1; then
+  wanted+=(rustc-web:/usr/bin/rustc cargo-web:/usr/bin/cargo rust-web-src:/usr/lib/rustlib/src/rust/library)
+fi
 
 missing=()
 for entry in "${wanted[@]}"; do

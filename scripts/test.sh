@@ -16,6 +16,10 @@ step() {
 tests() {
   cargo test --workspace --locked --no-fail-fast 2> >(tee "$messages" >&2)
 }
+# A missing toolchain counts as one skipped test.
+windows() {
+  scripts/test-windows.sh | tee -a "$messages"
+}
 messages=$(mktemp)
 trap 'rm -f "$messages"' EXIT
 
@@ -29,6 +33,7 @@ step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --loc
 step "tests" tests
 step "extension" scripts/test-extension.sh
 step "page" scripts/test-page.sh
+step "windows" windows
 skipped=$(sed -n 's/^skipped: \([^ ]*\): .*/\1/p' "$messages" | sort -u | wc -l)
 if [ "$skipped" -gt 0 ]; then
   echo "$skipped tests skipped$([ "$(id -u)" -eq 0 ] || echo ": not root"); lines above that begin with \"skipped:\" say which and why"

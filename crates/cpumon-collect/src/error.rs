@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::nt::NtError;
+
 /// A source could not be opened or a pass could not be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -38,6 +40,23 @@ pub enum CollectError {
         operation: &'static str,
         /// The error that the kernel returned.
         error: io::Error,
+    },
+    /// A call of Windows failed.
+    #[error("cannot {operation}: {error}")]
+    System {
+        /// What was tried, as an infinitive.
+        operation: &'static str,
+        /// What the system returned.
+        error: io::Error,
+    },
+    /// Windows answered with something else than its layout.
+    #[error("cannot understand what Windows answered: {0}")]
+    Nt(NtError),
+    /// An option that this system has nothing for.
+    #[error("{what}: not available on this operating system")]
+    NotHere {
+        /// What was asked for.
+        what: &'static str,
     },
     /// No source exists for this operating system.
     #[error("measuring is not supported on this operating system; receiving and showing are")]

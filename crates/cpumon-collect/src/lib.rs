@@ -36,14 +36,11 @@ mod options;
 #[doc(hidden)]
 pub mod parse;
 mod schedule;
-mod script;
 #[doc(hidden)]
 pub mod scrub;
 mod select;
-#[cfg(test)]
-#[path = "../../../testing/skip.rs"]
-mod skip;
 mod source;
+mod source_names;
 mod trace;
 mod trace_sink;
 
@@ -51,12 +48,12 @@ pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use opened::Opened;
 pub use options::{
-    AllowedPaths, Calls, ParseProbesError, ParseSourceError, RetainedCapabilities, SourceChoice,
-    SourceOptions, parse_probes,
+    AllowedPaths, Calls, ParseProbesError, RetainedCapabilities, SourceChoice, SourceOptions, parse_probes,
 };
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use select::{ParseThreadPatternError, ThreadPattern};
 pub use source::Source;
+pub use source_names::ParseSourceError;
 pub use trace::TraceRecorder;
 pub use trace_sink::{TraceRecorderOptions, TraceSink};
 

@@ -1,7 +1,6 @@
 //! What the caller may choose about measuring: [`SourceOptions`].
 
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use cpumon_model::Probes;
@@ -18,26 +17,10 @@ pub enum SourceChoice {
     Procfs,
     /// BPF task iterator and exit probes; root or `CAP_BPF` and `CAP_PERFMON`.
     Bpf,
-}
-
-/// A text that names no source.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a source: expected auto, procfs or bpf")]
-pub struct ParseSourceError {
-    text: String,
-}
-
-impl FromStr for SourceChoice {
-    type Err = ParseSourceError;
-
-    fn from_str(text: &str) -> Result<Self, ParseSourceError> {
-        match text {
-            "auto" => Ok(Self::Auto),
-            "procfs" => Ok(Self::Procfs),
-            "bpf" => Ok(Self::Bpf),
-            _ => Err(ParseSourceError { text: text.chars().take(64).collect() }),
-        }
-    }
+    /// Windows: one call of the kernel for all threads; needs no privileges.
+    Nt,
+    /// Windows: a list of all threads, and a call for each; of those that may be opened.
+    Toolhelp,
 }
 
 impl std::fmt::Display for SourceChoice {
@@ -46,6 +29,8 @@ impl std::fmt::Display for SourceChoice {
             Self::Auto => "auto",
             Self::Procfs => "procfs",
             Self::Bpf => "bpf",
+            Self::Nt => "nt",
+            Self::Toolhelp => "toolhelp",
         })
     }
 }
@@ -176,14 +161,5 @@ mod tests {
         for wrong in ["", "sched,", "all", "exits"] {
             assert!(parse_probes(wrong).unwrap_err().to_string().contains("is not a probe"), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_choice_survives_its_text() {
-        for choice in [SourceChoice::Auto, SourceChoice::Procfs, SourceChoice::Bpf] {
-            assert_eq!(choice.to_string().parse(), Ok(choice));
-        }
-        let refused = "ebpf".parse::<SourceChoice>().unwrap_err();
-        assert_eq!(refused.to_string(), "\"ebpf\" is not a source: expected auto, procfs or bpf");
     }
 }

@@ -25,6 +25,18 @@ pub trait Source {
 #[path = "linux/mod.rs"]
 pub(crate) mod platform;
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "windows")]
+#[path = "windows/mod.rs"]
+pub(crate) mod platform;
+
+#[cfg(not(any(target_os = "linux", target_os = "windows")))]
 #[path = "unsupported.rs"]
 pub(crate) mod platform;
+
+#[cfg(not(target_os = "linux"))]
+#[path = "absent.rs"]
+mod absent;
+
+#[cfg(any(target_os = "linux", target_os = "windows"))]
+#[path = "identity.rs"]
+pub(crate) mod identity;

@@ -168,7 +168,7 @@ columns! {
     FirstNs "first_ns" Integer "ns" [HOSTS] NONE "End of the oldest stored interval, since the UNIX epoch.";
     LastNs "last_ns" Integer "ns" [HOSTS] NONE "End of the newest stored interval, since the UNIX epoch.";
     Flags "flags" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|HOST_INTERVAL] NONE "Anomalies, names joined by |: counter_reset, first_sight, no_final_counters, impossible, spans_loss, partial, restart, summed (exits of one parent's program for which there was no space, together), unwatched (hidden from the scheduler's events, read from /proc), run_queue_unknown (events were lost).";
-    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "The source that measured: procfs, bpf, v1, legacy, simulated.";
+    Source "source" Text "" [PROCESS_INTERVAL|THREAD_INTERVAL|CPU_INTERVAL|HOST_INTERVAL|WAIT_INTERVAL|IRQ_INTERVAL|CGROUP_INTERVAL] NONE "The source that measured: procfs, bpf, nt, toolhelp, v1, legacy, simulated.";
     BlockedNs "blocked_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Time neither running nor runnable within the interval; of a process the sum over its threads.";
     DelayAfterWakeupNs "delay_after_wakeup_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "The part of run_delay_ns that came after a wakeup; the rest came after preemption.";
     LongestRunDelayNs "longest_run_delay_ns" Integer "ns" [PROCESS_INTERVAL|THREAD_INTERVAL] SCHED "Longest single run delay; of a process the longest of its threads. Never summed.";

@@ -39,6 +39,10 @@ pub enum SourceKind {
     Legacy,
     /// Made up by `cargo xtask simulate`, for tests.
     Simulated,
+    /// Windows, by one call of the kernel for all threads (`NtQuerySystemInformation`).
+    Nt,
+    /// Windows, by a list of threads and a call for each.
+    Toolhelp,
 }
 
 impl SourceKind {
@@ -49,13 +53,15 @@ impl SourceKind {
     }
 
     /// Every kind with its stable number (wire, store) and its name (exports, screens).
-    const TABLE: [(Self, u8, &'static str); 6] = [
+    const TABLE: [(Self, u8, &'static str); 8] = [
         (Self::Unknown, 0, "unknown"),
         (Self::Procfs, 1, "procfs"),
         (Self::Bpf, 2, "bpf"),
         (Self::V1, 3, "v1"),
         (Self::Legacy, 4, "legacy"),
         (Self::Simulated, 5, "simulated"),
+        (Self::Nt, 6, "nt"),
+        (Self::Toolhelp, 7, "toolhelp"),
     ];
 
     /// The stable number used on the wire and in the store.
@@ -110,6 +116,7 @@ pub struct ThreadSample {
     /// Nice value, −20..19.
     pub nice: i8,
     /// Kernel priority as in field 18 of /proc/PID/stat (proc(5)): 20 + nice, or −1 − `rt_priority` for real-time tasks.
+    /// On Windows 0 to 31, the higher the more urgent.
     pub priority: i16,
     /// The CPU it last ran on.
     pub last_cpu: u16,

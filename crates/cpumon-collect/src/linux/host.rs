@@ -5,15 +5,12 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use cpumon_model::{BootId, HostId, HostInfo};
-use sha2::{Digest, Sha256};
-
+use crate::source::identity::hashed;
 use crate::{CollectError, SourceOptions};
+use cpumon_model::{BootId, HostId, HostInfo};
 
 /// Where systemd or D-Bus keep the machine id (machine-id(5)).
 const MACHINE_ID_FILES: [&str; 2] = ["etc/machine-id", "var/lib/dbus/machine-id"];
-/// Mixed into every hash, so that a host id cannot be compared with what other programs derive from the machine id.
-const HASH_CONTEXT: &[u8] = b"cpumon host id 1\0";
 
 /// Describes this machine; `source_reason` stays empty.
 pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
@@ -49,7 +46,7 @@ pub(crate) fn host_id(options: &SourceOptions, boot: BootId) -> HostId {
             fs::read_to_string(options.fs_root.join(file)).ok().and_then(|text| text.parse::<HostId>().ok());
         // machine-id(5) forbids all zeros, and two machines that have them would be one host.
         if let Some(id) = id.filter(|id| *id != HostId::default()) {
-            return hashed(b"machine-id\0", &id.0);
+            return HostId(hashed(b"machine-id\0", &id.0));
         }
     }
     log::warn!(
@@ -60,14 +57,7 @@ pub(crate) fn host_id(options: &SourceOptions, boot: BootId) -> HostId {
     let mut named = rustix::system::uname().nodename().to_bytes().to_vec();
     named.push(0);
     named.extend_from_slice(&boot.0);
-    hashed(b"hostname and boot\0", &named)
-}
-
-fn hashed(kind: &[u8], content: &[u8]) -> HostId {
-    let digest = Sha256::new().chain_update(HASH_CONTEXT).chain_update(kind).chain_update(content).finalize();
-    let mut id = [0; 16];
-    id.iter_mut().zip(digest.iter()).for_each(|(to, from)| *to = *from);
-    HostId(id)
+    HostId(hashed(b"hostname and boot\0", &named))
 }
 
 /// Whether irq and softirq time is inside the run time of the interrupted thread: true unless the kernel's

@@ -25,9 +25,17 @@ mod procfs;
 mod procinfo;
 mod release;
 mod sandbox;
+pub(crate) mod script;
+#[cfg(test)]
+#[path = "../../../../testing/skip.rs"]
+pub(crate) mod skip;
 mod split;
 mod steps;
 mod users;
+
+/// The names of sources that can be asked for.
+pub(crate) const SOURCES: &[(&str, SourceChoice)] =
+    &[("auto", SourceChoice::Auto), ("procfs", SourceChoice::Procfs), ("bpf", SourceChoice::Bpf)];
 
 /// What /proc does not show. It comes before the reason, on the same line, which is cut after 255 bytes on its way.
 const LOST: &str = "short-lived processes, wait reasons and interrupts are lost without BPF";
@@ -37,7 +45,8 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     match options.choice {
         SourceChoice::Bpf => open_bpf(options, "bpf: asked for"),
         SourceChoice::Procfs => open_procfs(options, "procfs: asked for".to_owned()),
-        SourceChoice::Auto => {
+        // `nt` and `toolhelp` have no name here, so they cannot be asked for.
+        SourceChoice::Auto | SourceChoice::Nt | SourceChoice::Toolhelp => {
             open_bpf(options, "bpf: permitted").or_else(|refused| open_less(options, refused)).or_else(
                 |refused| open_procfs(options, format!("{}; {LOST}; {}", what_helps(), steps::why(&refused))),
             )
@@ -120,7 +129,7 @@ mod tests {
             let options = SourceOptions { probes: Probes::WAITS | Probes::IRQ, ..SourceOptions::default() };
             let mut opened = open(&options).unwrap();
             if opened.kind == SourceKind::Procfs {
-                return crate::skip::skip(format!("needs root for BPF: {}", opened.reason));
+                return skip::skip(format!("needs root for BPF: {}", opened.reason));
             }
             let is_reported = opened.reason.contains("interrupts are not watched");
             assert_eq!((opened.probes, is_reported), (expected, !missing.is_empty()), "{}", opened.reason);
@@ -181,7 +190,7 @@ mod tests {
             let options = SourceOptions { probes: Probes::WAITS, ..SourceOptions::default() };
             let mut opened = open(&options).unwrap();
             if opened.kind == SourceKind::Procfs {
-                return crate::skip::skip(format!("needs root for BPF: {}", opened.reason));
+                return skip::skip(format!("needs root for BPF: {}", opened.reason));
             }
             let (stop, tid) = (AtomicBool::new(false), AtomicU32::new(0));
             let mut snapshot = Snapshot::default();

@@ -421,7 +421,9 @@ mod tests {
             let options = SourceOptions { probes, ..SourceOptions::default() };
             let mut source = match BpfSource::open_with(&options, 4096, EventRing::open_alone) {
                 Ok(source) => source,
-                Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
+                Err(error) => {
+                    return crate::source::platform::skip::skip(format!("needs root for BPF: {error}"));
+                }
             };
             let (mut before, mut after) = (Snapshot::default(), Snapshot::default());
             source.snapshot(&mut before).unwrap();
@@ -466,7 +468,7 @@ mod tests {
         let options = SourceOptions { probes: Probes::SCHED, ..SourceOptions::default() };
         let mut source = match BpfSource::open_with(&options, 4096, EventRing::open_alone) {
             Ok(source) => source,
-            Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
+            Err(error) => return crate::source::platform::skip::skip(format!("needs root for BPF: {error}")),
         };
         source.iterator = TaskIterator::new(source.programs.take_other_link(), true);
         assert!(source.snapshot(&mut Snapshot::default()).is_err());

@@ -18,7 +18,7 @@ use self::naming::Naming;
 use self::refused::Refused;
 use self::scratch::{Scratch, UNKNOWN_UID};
 use super::users::UserNames;
-use crate::script::{Command, ExecScript};
+use crate::source::platform::script::{Command, ExecScript};
 use crate::{CollectError, SourceOptions, parse};
 
 mod about;

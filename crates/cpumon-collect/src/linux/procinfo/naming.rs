@@ -7,8 +7,8 @@ use cpumon_model::{Comm, ProcessInfo};
 use super::about::{About, Exec};
 use super::files::{Files, MAX_BYTES};
 use super::scratch::Scratch;
-use crate::script::{self, Command, ExecScript};
 use crate::scrub;
+use crate::source::platform::script::{self, Command, ExecScript};
 
 /// Longest command line of a program that has long ones before the name that counts: class paths of Java.
 const MAX_LONG_BYTES: usize = 64 * 1024;

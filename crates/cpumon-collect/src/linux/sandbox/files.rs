@@ -100,7 +100,7 @@ mod tests {
         });
         let (message, tried) = tried.join().unwrap();
         if message.starts_with("no Landlock") {
-            return crate::skip::skip("needs a kernel with Landlock");
+            return crate::source::platform::skip::skip("needs a kernel with Landlock");
         }
         assert_eq!(tried, (true, true, false, false, true, false, false), "{message}");
         assert!(std::fs::write(other.path().join("b"), "x").is_ok(), "others are free");
@@ -119,7 +119,7 @@ mod tests {
         });
         let (message, allowed, refused) = tried.join().unwrap();
         if message.starts_with("no Landlock") {
-            return crate::skip::skip("needs a kernel with Landlock");
+            return crate::source::platform::skip::skip("needs a kernel with Landlock");
         }
         assert_eq!((allowed, refused), ([true; 2], [false; 4]), "{message}");
     }

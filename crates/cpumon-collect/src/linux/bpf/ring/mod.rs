@@ -269,7 +269,7 @@ mod tests {
     use super::super::records::TaskRecord;
     use super::super::sched::Setup;
     use super::*;
-    use crate::script::ExecScript;
+    use crate::source::platform::script::ExecScript;
 
     fn setup(ring_bytes: u32) -> Setup {
         Setup { probes: Probes::EXITS, ring_bytes, script_names: true }
@@ -304,7 +304,7 @@ mod tests {
             .and_then(|programs| Ok((EventRing::open_alone(&programs)?, programs)));
         let (ring, _probe) = match opened {
             Ok(opened) => opened,
-            Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
+            Err(error) => return crate::source::platform::skip::skip(format!("needs root for BPF: {error}")),
         };
         for _ in 0..100 {
             std::thread::spawn(|| ()).join().unwrap();
@@ -346,7 +346,7 @@ mod tests {
         };
         let read = match execs(true) {
             Ok(read) => read,
-            Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
+            Err(error) => return crate::source::platform::skip::skip(format!("needs root for BPF: {error}")),
         };
         let of_script = |execs: &[(String, ExecScript)], script: &ExecScript| {
             execs.iter().any(|(program, found)| program != "true" && found == script)
@@ -379,7 +379,7 @@ mod tests {
             .and_then(|programs| Ok((EventRing::open(&programs)?, programs)));
         let (ring, _probe) = match opened {
             Ok(opened) => opened,
-            Err(error) => return crate::skip::skip(format!("needs root for BPF: {error}")),
+            Err(error) => return crate::source::platform::skip::skip(format!("needs root for BPF: {error}")),
         };
         // On two CPUs about 4 MB of events for a buffer of 1 MiB; on more CPUs the buffer is not filled.
         let count = 15_000;

@@ -1,0 +1,80 @@
+//! Windows: one call of the kernel for all processes and threads (`nt`), or the documented lists with one call for each thread
+//! (`toolhelp`). Both give the same rows; what neither measures is no data.
+
+use cpumon_model::{HostInfo, Probes, SourceKind};
+
+pub(crate) use self::clock::now;
+use self::measure::Method;
+pub(crate) use super::absent::{
+    ClockReader, Recorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
+    give_memory_back,
+};
+use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions, Topic};
+
+mod about;
+mod clock;
+mod host;
+mod measure;
+mod sys;
+#[cfg(test)]
+mod tests;
+mod toolhelp;
+mod users;
+
+/// The names of sources that can be asked for.
+pub(crate) const SOURCES: &[(&str, SourceChoice)] =
+    &[("auto", SourceChoice::Auto), ("nt", SourceChoice::Nt), ("toolhelp", SourceChoice::Toolhelp)];
+
+/// Opens the source that `options` ask for.
+pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
+    refuse(options)?;
+    match options.choice {
+        SourceChoice::Nt => open_method(Method::Nt, "nt: asked for".to_owned()),
+        SourceChoice::Toolhelp => open_method(Method::Toolhelp, "toolhelp: asked for".to_owned()),
+        _ => open_method(Method::Nt, "nt: one call for all threads".to_owned())
+            .or_else(|refused| open_method(Method::Toolhelp, format!("toolhelp: {refused}"))),
+    }
+}
+
+fn open_method(method: Method, reason: String) -> Result<Opened, CollectError> {
+    let source = Box::new(measure::WindowsSource::open(method)?);
+    let kind = match method {
+        Method::Nt => SourceKind::Nt,
+        Method::Toolhelp => SourceKind::Toolhelp,
+    };
+    Ok(Opened { source, kind, reason, probes: Probes::empty() })
+}
+
+/// What was asked for and does not exist on Windows is an error: it must not be missed in silence.
+fn refuse(options: &SourceOptions) -> Result<(), CollectError> {
+    let refused = |what| Err(CollectError::NotHere { what });
+    if options.cmdline {
+        return refused("reading command lines");
+    }
+    if !options.probes.is_empty() {
+        return refused("probes");
+    }
+    if options.proc_root != SourceOptions::default().proc_root {
+        return refused("another /proc");
+    }
+    Ok(())
+}
+
+pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
+    host::host_info(options)
+}
+
+/// Whether the kernel answers. Everything else in the checks of Linux does not exist here.
+pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
+    let check = Check::new(Topic::Probes, "nt", "all processes and threads with one call");
+    let check = match measure::WindowsSource::open(Method::Nt) {
+        Ok(_) => check.available("NtQuerySystemInformation answers"),
+        Err(error) => check.missing(error.to_string(), "--source toolhelp reads them one by one"),
+    };
+    let ticks = Check::new(Topic::Surroundings, "ticks", "user and system time of threads");
+    let note = match sys::tick_ns() {
+        Some(ns) => format!("counted in ticks of {}.{:01} ms", ns / 1_000_000, ns / 100_000 % 10),
+        None => "counted in ticks whose length is not known".to_owned(),
+    };
+    Diagnosis { checks: vec![check, ticks.note(note)] }
+}

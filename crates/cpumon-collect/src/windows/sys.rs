@@ -1,0 +1,324 @@
+//! The calls of Windows, as safe functions. The only file for Windows with unsafe code; all pointers given to the system are to
+//! values on this stack or to slices borrowed for the call.
+
+#![expect(unsafe_code, reason = "the system is called here")]
+
+use std::ffi::c_void;
+use std::io;
+use std::mem::zeroed;
+use std::ptr::{null, null_mut};
+
+use windows_sys::Wdk::System::SystemInformation::NtQuerySystemInformation;
+use windows_sys::Wdk::System::SystemServices::RtlGetVersion;
+use windows_sys::Win32::Foundation::{
+    CloseHandle, ERROR_INVALID_PARAMETER, FILETIME, GetLastError, HANDLE, INVALID_HANDLE_VALUE,
+    STATUS_INFO_LENGTH_MISMATCH,
+};
+use windows_sys::Win32::Security::{
+    GetLengthSid, GetTokenInformation, IsValidSid, LookupAccountSidW, TOKEN_QUERY, TOKEN_USER, TokenUser,
+};
+use windows_sys::Win32::System::Diagnostics::ToolHelp::{
+    CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
+    TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
+};
+use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
+use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
+use windows_sys::Win32::System::Registry::{
+    HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, RRF_SUBKEY_WOW6464KEY, RegGetValueW,
+};
+use windows_sys::Win32::System::SystemInformation::{
+    ComputerNameDnsHostname, GetComputerNameExW, GetSystemTimeAdjustment, GetSystemTimeAsFileTime,
+    OSVERSIONINFOW,
+};
+use windows_sys::Win32::System::Threading::{
+    GetCurrentProcess, GetProcessTimes, GetThreadTimes, OpenProcess, OpenProcessToken, OpenThread,
+    PROCESS_QUERY_LIMITED_INFORMATION, THREAD_QUERY_LIMITED_INFORMATION,
+};
+
+/// The longest answer: 500,000 threads with names are 64 MB.
+const MAX_ANSWER_BYTES: usize = 256 << 20;
+
+/// A handle that is closed in the end.
+struct Handle(HANDLE);
+
+impl Handle {
+    fn new(handle: HANDLE) -> Option<Self> {
+        (!handle.is_null() && handle != INVALID_HANDLE_VALUE).then_some(Self(handle))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // SAFETY: it was opened, and is closed only here.
+        unsafe { CloseHandle(self.0) };
+    }
+}
+
+/// Asks the kernel; the memory grows until the answer fits. Returns the answer's length.
+pub(super) fn query(class: i32, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    loop {
+        let mut length = 0_u32;
+        let size = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
+        // SAFETY: the system writes at most `size` bytes into the buffer, and the length.
+        let status = unsafe {
+            NtQuerySystemInformation(class, buffer.as_mut_ptr().cast::<c_void>(), size, &raw mut length)
+        };
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if status >= 0 {
+            return Ok(length.min(buffer.len()));
+        }
+        if status != STATUS_INFO_LENGTH_MISMATCH || buffer.len() >= MAX_ANSWER_BYTES {
+            return Err(io::Error::other(format!(
+                "NtQuerySystemInformation({class}): status {status:#010x}"
+            )));
+        }
+        // An eighth more: processes begin between two calls.
+        let wanted = (length + length / 8).max(buffer.len() * 2).min(MAX_ANSWER_BYTES);
+        buffer.resize(wanted, 0);
+    }
+}
+
+/// Start and times of a process or thread, in units of 100 ns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) created: u64,
+    pub(super) user: u64,
+    pub(super) kernel: u64,
+}
+
+/// Why a process or thread could not be read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Miss {
+    /// It ended.
+    Gone,
+    /// The system refuses.
+    Denied,
+}
+
+impl Miss {
+    fn last() -> Self {
+        // SAFETY: reads a number of this thread.
+        if unsafe { GetLastError() } == ERROR_INVALID_PARAMETER { Self::Gone } else { Self::Denied }
+    }
+}
+
+fn units(time: FILETIME) -> u64 {
+    u64::from(time.dwHighDateTime) << 32 | u64::from(time.dwLowDateTime)
+}
+
+type ReadTimes =
+    unsafe extern "system" fn(HANDLE, *mut FILETIME, *mut FILETIME, *mut FILETIME, *mut FILETIME) -> i32;
+
+fn times(of: &Handle, read: ReadTimes) -> Result<Times, Miss> {
+    let [mut created, mut ended, mut kernel, mut user] = [FILETIME::default(); 4];
+    // SAFETY: the handle is open, and the four times are on this stack.
+    let is_read = unsafe { read(of.0, &raw mut created, &raw mut ended, &raw mut kernel, &raw mut user) };
+    if is_read == 0 {
+        return Err(Miss::last());
+    }
+    Ok(Times { created: units(created), user: units(user), kernel: units(kernel) })
+}
+
+fn open_process(pid: u32) -> Result<Handle, Miss> {
+    // SAFETY: takes numbers only.
+    Handle::new(unsafe { OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, 0, pid) }).ok_or_else(Miss::last)
+}
+
+pub(super) fn process_times(pid: u32) -> Result<Times, Miss> {
+    times(&open_process(pid)?, GetProcessTimes)
+}
+
+pub(super) fn thread_times(tid: u32) -> Result<Times, Miss> {
+    // SAFETY: takes numbers only.
+    let thread = Handle::new(unsafe { OpenThread(THREAD_QUERY_LIMITED_INFORMATION, 0, tid) });
+    times(&thread.ok_or_else(Miss::last)?, GetThreadTimes)
+}
+
+/// CPU time of this process, ns, and its memory, bytes.
+pub(super) fn own_usage() -> (u64, u64) {
+    // SAFETY: a constant for this process; closing it does nothing.
+    let own = Handle(unsafe { GetCurrentProcess() });
+    let spent = times(&own, GetProcessTimes).unwrap_or_default();
+    let mut memory = PROCESS_MEMORY_COUNTERS::default();
+    let size = u32::try_from(size_of_val(&memory)).unwrap_or(0);
+    // SAFETY: the system writes at most `size` bytes into a value on this stack.
+    unsafe { K32GetProcessMemoryInfo(own.0, &raw mut memory, size) };
+    ((spent.user + spent.kernel).saturating_mul(100), memory.WorkingSetSize as u64)
+}
+
+/// A process of the list.
+#[derive(Copy, Clone)]
+pub(super) struct ListedProcess {
+    pub(super) pid: u32,
+    pub(super) parent_pid: u32,
+    name: [u16; 260],
+}
+
+impl ListedProcess {
+    pub(super) fn name(&self) -> String {
+        String::from_utf16_lossy(self.name.split(|unit| *unit == 0).next().unwrap_or_default())
+    }
+}
+
+/// A thread of the list.
+#[derive(Copy, Clone)]
+pub(super) struct ListedThread {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    pub(super) priority: i32,
+}
+
+/// Replaces both lists by all processes and threads.
+pub(super) fn list(processes: &mut Vec<ListedProcess>, threads: &mut Vec<ListedThread>) -> io::Result<()> {
+    processes.clear();
+    threads.clear();
+    // SAFETY: takes numbers only.
+    let made = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS | TH32CS_SNAPTHREAD, 0) };
+    let snapshot = Handle::new(made).ok_or_else(io::Error::last_os_error)?;
+    let mut process =
+        PROCESSENTRY32W { dwSize: size_of_u32::<PROCESSENTRY32W>(), ..PROCESSENTRY32W::default() };
+    // SAFETY: the handle is open, and the entry is on this stack and says its size. So in the next three.
+    let mut is_there = unsafe { Process32FirstW(snapshot.0, &raw mut process) };
+    while is_there != 0 {
+        let (pid, parent_pid) = (process.th32ProcessID, process.th32ParentProcessID);
+        processes.push(ListedProcess { pid, parent_pid, name: process.szExeFile });
+        // SAFETY: as above.
+        is_there = unsafe { Process32NextW(snapshot.0, &raw mut process) };
+    }
+    let mut thread = THREADENTRY32 { dwSize: size_of_u32::<THREADENTRY32>(), ..THREADENTRY32::default() };
+    // SAFETY: as above.
+    let mut is_there = unsafe { Thread32First(snapshot.0, &raw mut thread) };
+    while is_there != 0 {
+        let (pid, tid) = (thread.th32OwnerProcessID, thread.th32ThreadID);
+        threads.push(ListedThread { pid, tid, priority: thread.tpBasePri });
+        // SAFETY: as above.
+        is_there = unsafe { Thread32Next(snapshot.0, &raw mut thread) };
+    }
+    Ok(())
+}
+
+fn size_of_u32<T>() -> u32 {
+    u32::try_from(size_of::<T>()).unwrap_or(0)
+}
+
+/// The security id of a process's user.
+pub(super) fn user_sid(pid: u32) -> Option<Vec<u8>> {
+    let process = open_process(pid).ok()?;
+    let mut token = null_mut();
+    // SAFETY: the handle is open, and the token's handle is on this stack.
+    let is_open = unsafe { OpenProcessToken(process.0, TOKEN_QUERY, &raw mut token) };
+    let token = Handle::new(token).filter(|_| is_open != 0)?;
+    // A TOKEN_USER and the longest security id are 84 bytes. In words of 8, so that the pointer in it is aligned.
+    let (mut buffer, mut length) = ([0_u64; 32], 0);
+    let size = u32::try_from(size_of_val(&buffer)).ok()?;
+    // SAFETY: the system writes at most `size` bytes into the buffer.
+    let is_read =
+        unsafe { GetTokenInformation(token.0, TokenUser, buffer.as_mut_ptr().cast(), size, &raw mut length) };
+    if is_read == 0 {
+        return None;
+    }
+    // SAFETY: the buffer begins with a TOKEN_USER, which names a security id inside of the buffer.
+    unsafe {
+        let sid = (*buffer.as_ptr().cast::<TOKEN_USER>()).User.Sid;
+        if IsValidSid(sid) == 0 {
+            return None;
+        }
+        let length = usize::try_from(GetLengthSid(sid)).ok()?;
+        Some(std::slice::from_raw_parts(sid.cast::<u8>(), length).to_vec())
+    }
+}
+
+/// The name of a user.
+pub(super) fn account_name(sid: &[u8]) -> Option<String> {
+    let (mut name, mut domain) = ([0_u16; 260], [0_u16; 260]);
+    let (mut name_length, mut domain_length, mut kind) = (260, 260, 0);
+    // SAFETY: the security id came from the system whole; both texts are on this stack with their lengths.
+    let is_found = unsafe {
+        LookupAccountSidW(
+            null(),
+            sid.as_ptr().cast_mut().cast(),
+            name.as_mut_ptr(),
+            &raw mut name_length,
+            domain.as_mut_ptr(),
+            &raw mut domain_length,
+            &raw mut kind,
+        )
+    };
+    (is_found != 0).then(|| before_nul(&name))
+}
+
+fn before_nul(units: &[u16]) -> String {
+    String::from_utf16_lossy(units.split(|unit| *unit == 0).next().unwrap_or_default())
+}
+
+fn wide(text: &str) -> Vec<u16> {
+    text.encode_utf16().chain([0]).collect()
+}
+
+/// The id that setup gave this machine.
+pub(super) fn machine_guid() -> Option<String> {
+    let (key, value) = (wide("SOFTWARE\\Microsoft\\Cryptography"), wide("MachineGuid"));
+    let mut text = [0_u16; 64];
+    let mut bytes = u32::try_from(size_of_val(&text)).ok()?;
+    // SAFETY: both names end with 0; the system writes at most `bytes` bytes of text.
+    let status = unsafe {
+        RegGetValueW(
+            HKEY_LOCAL_MACHINE,
+            key.as_ptr(),
+            value.as_ptr(),
+            RRF_RT_REG_SZ | RRF_SUBKEY_WOW6464KEY,
+            null_mut(),
+            text.as_mut_ptr().cast(),
+            &raw mut bytes,
+        )
+    };
+    Some(before_nul(&text)).filter(|text| status == 0 && !text.is_empty())
+}
+
+/// The machine's name; empty if the system does not report it.
+pub(super) fn computer_name() -> String {
+    let mut text = [0_u16; 256];
+    let mut length = 256;
+    // SAFETY: the system writes at most `length` units.
+    let is_read = unsafe { GetComputerNameExW(ComputerNameDnsHostname, text.as_mut_ptr(), &raw mut length) };
+    if is_read == 0 { String::new() } else { before_nul(&text) }
+}
+
+/// Version of Windows: major, minor, build.
+pub(super) fn version() -> (u32, u32, u32) {
+    // SAFETY: all-zero bytes are a valid value (numbers).
+    let mut version: OSVERSIONINFOW = unsafe { zeroed() };
+    version.dwOSVersionInfoSize = size_of_u32::<OSVERSIONINFOW>();
+    // SAFETY: a value on this stack that says its size.
+    unsafe { RtlGetVersion(&raw mut version) };
+    (version.dwMajorVersion, version.dwMinorVersion, version.dwBuildNumber)
+}
+
+/// The clock in the steps that start times have, since 1601.
+pub(super) fn coarse_time() -> u64 {
+    let mut time = FILETIME::default();
+    // SAFETY: a value on this stack.
+    unsafe { GetSystemTimeAsFileTime(&raw mut time) };
+    units(time)
+}
+
+/// The counter that lengths are measured with, ns since the system's start. It runs on during sleep.
+pub(super) fn counter_ns() -> u64 {
+    let (mut count, mut frequency) = (0_i64, 0_i64);
+    // SAFETY: values on this stack. Both calls succeed on every Windows since XP.
+    unsafe {
+        QueryPerformanceCounter(&raw mut count);
+        QueryPerformanceFrequency(&raw mut frequency);
+    }
+    let (count, frequency) = (u128::from(count.unsigned_abs()), u128::from(frequency.unsigned_abs().max(1)));
+    u64::try_from(count * 1_000_000_000 / frequency).unwrap_or(u64::MAX)
+}
+
+/// Length of a clock tick, ns.
+pub(super) fn tick_ns() -> Option<u64> {
+    let (mut adjustment, mut increment, mut is_off) = (0, 0, 0);
+    // SAFETY: values on this stack.
+    let is_read =
+        unsafe { GetSystemTimeAdjustment(&raw mut adjustment, &raw mut increment, &raw mut is_off) };
+    (is_read != 0).then(|| u64::from(increment) * 100)
+}

@@ -1,0 +1,176 @@
+//! What runs only on Windows, or under Wine (`make agent-windows` says how): threads of known CPU time against both sources.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use cpumon_model::{Fields, Snapshot, ThreadSample};
+use windows_sys::Win32::System::Threading::GetCurrentThreadId;
+
+use super::*;
+
+/// Longest tick of Windows; under Wine 10 ms.
+const TICK_NS: u64 = 15_625_000;
+
+fn own_id() -> u32 {
+    #[expect(unsafe_code, reason = "a number of this thread")]
+    // SAFETY: takes and keeps nothing.
+    unsafe {
+        GetCurrentThreadId()
+    }
+}
+
+fn opened(choice: SourceChoice) -> Opened {
+    open(&SourceOptions { choice, ..SourceOptions::default() }).unwrap()
+}
+
+fn pass(of: &mut Opened) -> Snapshot {
+    let mut into = Snapshot::default();
+    of.source.snapshot(&mut into).unwrap();
+    into
+}
+
+fn thread(snapshot: &Snapshot, tid: u32) -> ThreadSample {
+    *snapshot.threads.iter().find(|thread| thread.key.tid == tid).unwrap()
+}
+
+/// Spins until it used this much CPU time by its own clock; gives its id, and what it used at last.
+fn burn(for_ns: u64, tid: &AtomicU32, go: &AtomicBool, done: &AtomicU32, stop: &AtomicBool) {
+    tid.store(own_id(), Ordering::SeqCst);
+    while !go.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let begin = Instant::now();
+    let used = || sys::thread_times(own_id()).map_or(0, |times| (times.user + times.kernel) * 100);
+    let first = used();
+    while used() - first < for_ns && begin.elapsed() < Duration::from_secs(100) {
+        (0..20_000).for_each(|_| std::hint::spin_loop());
+    }
+    done.fetch_add(1, Ordering::SeqCst);
+    // Seldom: the check costs time too.
+    while !stop.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn loads_of_known_size_are_measured_within_two_ticks_by_both_sources() {
+    const LOADS_NS: [u64; 3] = [200_000_000, 600_000_000, 1_200_000_000];
+    for choice in [SourceChoice::Nt, SourceChoice::Toolhelp] {
+        let mut source = opened(choice);
+        let ids = [const { AtomicU32::new(0) }; LOADS_NS.len()];
+        let (go, stop, done) = (AtomicBool::new(false), AtomicBool::new(false), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            for (id, for_ns) in ids.iter().zip(LOADS_NS) {
+                let (go, stop, done) = (&go, &stop, &done);
+                scope.spawn(move || burn(for_ns, id, go, done, stop));
+            }
+            while ids.iter().any(|id| id.load(Ordering::SeqCst) == 0) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let before = pass(&mut source);
+            go.store(true, Ordering::SeqCst);
+            while done.load(Ordering::SeqCst) < 3 {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let after = pass(&mut source);
+            stop.store(true, Ordering::SeqCst);
+            for (id, for_ns) in ids.iter().zip(LOADS_NS) {
+                let id = id.load(Ordering::SeqCst);
+                let (before, after) = (thread(&before, id), thread(&after, id));
+                assert_eq!((before.key, before.process.pid), (after.key, std::process::id()));
+                let ran = after.counters.since(&before.counters).unwrap();
+                let ran_ns = u64::try_from(ran.run_ns).unwrap();
+                println!("{choice}: {for_ns} ns of load measured as {ran_ns} ns");
+                assert!(ran_ns.abs_diff(for_ns) <= 2 * TICK_NS, "{choice}: {ran_ns} of {for_ns}");
+                assert_eq!(ran.user_ns + ran.system_ns, ran.run_ns);
+            }
+        });
+    }
+}
+
+#[test]
+fn this_process_is_there_with_name_user_and_threads_and_ended_ones_are_counted() {
+    for choice in [SourceChoice::Nt, SourceChoice::Toolhelp] {
+        let mut source = opened(choice);
+        let before = pass(&mut source);
+        let go = AtomicBool::new(true);
+        std::thread::spawn(move || {
+            burn(50_000_000, &AtomicU32::new(0), &go, &AtomicU32::new(0), &AtomicBool::new(true));
+        })
+        .join()
+        .unwrap();
+        let after = pass(&mut source);
+        let own_of = |snapshot: &Snapshot| {
+            let own = snapshot.processes.iter().find(|process| process.key.pid == std::process::id());
+            own.unwrap().clone()
+        };
+        let (own, earlier) = (own_of(&after), own_of(&before));
+        let image = std::env::current_exe().unwrap();
+        assert_eq!(own.info.name.as_ref(), image.file_name().unwrap().to_str().unwrap());
+        assert!(!own.info.user.is_empty() && own.info.uid != 65_534, "{:?}", own.info);
+        assert!(
+            own.key.start_ns > 0 && own.key.start_ns < after.end.boot_ns,
+            "{:?} {:?}",
+            own.key,
+            after.end
+        );
+        assert!(after.threads.is_sorted_by_key(|thread| thread.key) && after.is_complete);
+        assert!(
+            after.fields.contains(Fields::RUN | Fields::CPUS) && !after.fields.contains(Fields::SWITCHES)
+        );
+        assert_eq!((after.sequence, after.cpus.is_empty()), (1, false));
+        let ended_ns = own.ended_threads.run_ns - earlier.ended_threads.run_ns;
+        println!("{choice}: an ended thread of 50 ms counted as {ended_ns} ns");
+        assert!(ended_ns.abs_diff(50_000_000) <= 2 * TICK_NS, "{choice}: {ended_ns}");
+    }
+}
+
+#[test]
+fn both_sources_see_five_hundred_threads() {
+    let (stop, ready) = (AtomicBool::new(false), AtomicU32::new(0));
+    std::thread::scope(|scope| {
+        for _ in 0..500 {
+            scope.spawn(|| {
+                ready.fetch_add(1, Ordering::SeqCst);
+                while !stop.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            });
+        }
+        while ready.load(Ordering::SeqCst) < 500 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for choice in [SourceChoice::Nt, SourceChoice::Toolhelp] {
+            let mut source = opened(choice);
+            let mut into = Snapshot::default();
+            source.source.snapshot(&mut into).unwrap();
+            let begin = Instant::now();
+            (0..5).for_each(|_| source.source.snapshot(&mut into).unwrap());
+            let own = into.threads.iter().filter(|thread| thread.process.pid == std::process::id()).count();
+            println!(
+                "{choice}: {:?} a pass, {} threads, {own} of them ours",
+                begin.elapsed() / 5,
+                into.threads.len()
+            );
+            assert!(own > 500, "{choice}: {own}");
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+}
+
+#[test]
+fn what_windows_has_not_is_refused_and_the_host_has_a_stable_id() {
+    let refused = |options: SourceOptions| open(&options).unwrap_err().to_string();
+    let text = refused(SourceOptions { cmdline: true, ..SourceOptions::default() });
+    assert_eq!(text, "reading command lines: not available on this operating system");
+    refused(SourceOptions { probes: Probes::SCHED, ..SourceOptions::default() });
+    refused(SourceOptions { proc_root: "x".into(), ..SourceOptions::default() });
+    let (first, second) =
+        (host_info(&SourceOptions::default()).unwrap(), host_info(&SourceOptions::default()).unwrap());
+    assert_eq!(first, second);
+    assert!(!first.hostname.is_empty() && first.kernel.starts_with("Windows "), "{first:?}");
+    assert_eq!(
+        "procfs".parse::<SourceChoice>().unwrap_err().to_string(),
+        "\"procfs\" is not a source: expected auto, nt or toolhelp"
+    );
+}
