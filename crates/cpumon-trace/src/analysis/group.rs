@@ -16,6 +16,8 @@ use crate::tasks::Tasks;
 const SHOWN_CULPRITS: usize = 8;
 /// The row of what is in no container.
 const NO_CONTAINER: &str = "(none)";
+/// Of what the trace has the id only.
+const NO_NAME: &str = "(no name)";
 
 /// What a row is.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -139,6 +141,11 @@ impl GroupRow {
     }
 }
 
+/// Some recordings have the ids of threads alone.
+fn shown(name: &str) -> Box<str> {
+    if name.is_empty() { NO_NAME.into() } else { name.into() }
+}
+
 /// In which row a task is, and that row's name.
 #[must_use]
 pub fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<str>) {
@@ -146,12 +153,9 @@ pub fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<
         return (GroupKey::Unnamed(task), format!("task {}", task.0).into());
     };
     match by {
-        ReportBy::Thread => (GroupKey::Thread(names.thread, names.process), names.comm.into()),
-        ReportBy::Process => (GroupKey::Process(names.process), names.program.into()),
-        ReportBy::Program => {
-            let name: Box<str> = names.program.into();
-            (GroupKey::Program(name.clone()), name)
-        }
+        ReportBy::Thread => (GroupKey::Thread(names.thread, names.process), shown(&names.comm)),
+        ReportBy::Process => (GroupKey::Process(names.process), shown(&names.program)),
+        ReportBy::Program => (GroupKey::Program(names.program.as_ref().into()), shown(&names.program)),
         ReportBy::Container => {
             let path = tasks.group_path(names.group).unwrap_or_default();
             let name: Box<str> = CgroupNames::of(&path).container().into();

@@ -107,7 +107,10 @@ impl Numbering {
                 return None;
             }
             RawKind::Belongs { tid, pid, is_new } => {
-                self.belong(tid, pid, is_new.then_some(at_ns), tasks);
+                if is_new {
+                    self.begin_new(tid, at_ns);
+                }
+                self.belong(tid, pid, at_ns, tasks);
                 return None;
             }
             RawKind::Runs { pid, program, is_new } => {
@@ -147,12 +150,10 @@ impl Numbering {
 
     /// A thread of the process that thread `beside` is of, or of one of its own.
     fn born(&mut self, named: Named, beside: Option<u32>, at_ns: u64, tasks: &mut Tasks) -> TraceTask {
-        if self.lives.get(&named.tid).is_none_or(|life| !life.is_new) {
-            self.begin(named.tid, at_ns);
-        }
+        self.begin_new(named.tid, at_ns);
         if let Some(beside) = beside.filter(|beside| *beside != 0 && *beside != UNKNOWN) {
             let pid = self.lives.get(&beside).and_then(|life| life.pid).unwrap_or(beside);
-            self.belong(named.tid, pid, Some(at_ns), tasks);
+            self.belong(named.tid, pid, at_ns, tasks);
         }
         self.call(named, at_ns, tasks)
     }
@@ -204,22 +205,25 @@ impl Numbering {
         task
     }
 
-    fn belong(&mut self, tid: u32, pid: u32, since_ns: Option<u64>, tasks: &mut Tasks) {
+    /// A thread begins now; several events may say so.
+    fn begin_new(&mut self, tid: u32, at_ns: u64) {
+        let is_thread = tid != 0 && tid != UNKNOWN;
+        if is_thread && self.lives.get(&tid).is_none_or(|life| !life.is_new) {
+            self.begin(tid, at_ns);
+        }
+    }
+
+    /// As of `at_ns`, and since its begin: a recording may say so at its end only.
+    fn belong(&mut self, tid: u32, pid: u32, at_ns: u64, tasks: &mut Tasks) {
         if tid == 0 || tid == UNKNOWN {
             return;
         }
-        match since_ns {
-            Some(at_ns) if self.lives.get(&tid).is_none_or(|life| !life.is_new) => {
-                self.begin(tid, at_ns);
-            }
-            None if !self.lives.contains_key(&tid) => {
-                self.begin(tid, 0);
-            }
-            _ => {}
+        if !self.lives.contains_key(&tid) {
+            self.begin(tid, 0);
         }
         if let Some(life) = self.lives.get_mut(&tid) {
             life.pid = Some(pid);
-            self.identify(tid, since_ns.unwrap_or(0), tasks);
+            self.identify(tid, at_ns, tasks);
         }
     }
 

@@ -139,12 +139,13 @@ fn lives() -> Vec<u8> {
         perf(SWITCH, us(600), &switch(908, 300, WAITS, USER_REQUEST)),
         perf(SWITCH, us(700), &switch(300, 0, WAITS, WR_QUEUE)),
     ];
-    // Thread 904 moves here; 908's process is known from the end only.
+    // Thread 904 moves here; the process of 2000 is known from the end only.
     let second = [
         perf(SWITCH, us(350), &switch(0, 904, IS_READY, 0)),
         perf(SWITCH, us(650), &switch(904, 0, WAITS, USER_REQUEST)),
         perf(SWITCH, us(700), &switch(0, 2000, IS_READY, 0)),
         perf(SWITCH, us(800), &switch(2000, 0, WAITS, 0)),
+        perf(SET_NAME, us(790), &renamed(1996, 2000, "Late")),
         perf(PROCESS_DC_END, us(900), &process(1996, "late.exe")),
         perf(THREAD_DC_END, us(900), &thread(1996, 2000, "")),
     ];
@@ -170,7 +171,7 @@ fn threads_processes_and_their_names_are_those_of_the_rundown() {
         // Two lives.
         ("run.exe", 300, 100),
         ("again", 300, 100),
-        ("late.exe", 2000, 100),
+        ("Late", 2000, 100),
     ] {
         assert_eq!(find(name, tid).run_ns, run_us * 1_000, "{name}");
     }
@@ -211,6 +212,7 @@ fn interrupts_are_taken_out_of_what_they_interrupt() {
         perf(SWITCH, us(300), &switch(0, 904, IS_READY, 0)),
     ];
     let (report, rows, _) = report_of(&file(&[&events]), ReportBy::Thread);
+    assert_eq!(*rows[0].name, *"(no name)", "there is no rundown");
     assert_eq!(
         (rows[0].run_ns, rows[0].interrupts.irq_ns, rows[0].interrupts.softirq_ns),
         (150_000, 10_000, 40_000)
@@ -375,7 +377,7 @@ fn files_without_a_trace_are_refused_with_the_reason() {
     // Cut within the first event, and within its header.
     let header = log_header(SESSION);
     assert!(reason(&header[..300]).contains("header of the trace"), "{}", reason(&header[..300]));
-    assert!(reason(&header[..70]).contains("no .etl"), "{}", reason(&header[..70]));
+    assert!(reason(&header[..70]).contains("is no trace file"), "{}", reason(&header[..70]));
 }
 
 #[test]
