@@ -1,5 +1,6 @@
 // uPlot with our rules. In: lines, gaps, colours. Out: options and data. Why: gaps are holes with a reason, never a line
 // across; times are in the zone that the user chose; every chart display alike.
+import { hatch } from './hatch';
 import type { Gap } from '../lib/api';
 import { clock, day, isNumber, type Zone } from '../lib/format';
 import uPlot from 'uplot';
@@ -239,42 +240,6 @@ function widthOf(ctx: CanvasRenderingContext2D, text: string): number {
   const { width } = ctx.measureText(text);
   widths.set(key, width);
   return width;
-}
-
-const hatches = new Map<string, CanvasPattern | null>();
-
-/** A tile of slanted lines, drawn once: line by line, a hole took more time each second than the plot itself. */
-export function hatch(
-  ctx: CanvasRenderingContext2D,
-  x: number,
-  y: number,
-  width: number,
-  height: number,
-  color: string,
-): void {
-  const key = `${color} ${devicePixelRatio}`;
-  if (!hatches.has(key)) hatches.set(key, hatchTile(ctx, color));
-  const pattern = hatches.get(key);
-  if (!pattern) return;
-  ctx.fillStyle = pattern;
-  ctx.fillRect(x, y, width, height);
-}
-
-function hatchTile(ctx: CanvasRenderingContext2D, color: string): CanvasPattern | null {
-  const size = Math.round(7 * devicePixelRatio);
-  const tile = new OffscreenCanvas(size, size);
-  const draw = tile.getContext('2d');
-  if (!draw) return null;
-  draw.strokeStyle = color;
-  draw.lineWidth = devicePixelRatio;
-  draw.beginPath();
-  // The corners belong to the lines of the neighbours.
-  for (const from of [-size, 0, size]) {
-    draw.moveTo(from - 1, size + 1);
-    draw.lineTo(from + size + 1, -1);
-  }
-  draw.stroke();
-  return ctx.createPattern(tile, 'repeat');
 }
 
 /** What is not selected lies under a veil, and the selection between two lines. */
