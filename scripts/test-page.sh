@@ -12,6 +12,7 @@ if [ ! -e web/dist/index.html ]; then
 fi
 cargo build --quiet --locked --package cpumon --package xtask
 cargo build --quiet --locked --package cpumon-store --example picture_store
+cargo build --quiet --locked --package cpumon-trace --example report_speed
 cd web
 npm run --silent lint
 npm run --silent generate:check

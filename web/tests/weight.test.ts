@@ -1,5 +1,5 @@
 // What the page weighs. In: dist. Out: fail where opening a view takes more than 135 kB compressed, or all views together more than
-// 182 kB; the 3D chunk, which loads only when it is opened, is left out.
+// 182 kB; the 3D chunk and the view of a trace, which load only when they are opened, are left out: that view has a limit of its own.
 import { readdirSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { gzipSync } from 'node:zlib';
@@ -10,6 +10,7 @@ const files = readdirSync(dist, { recursive: true, withFileTypes: true })
   .filter((file) => file.isFile())
   .map((file) => join(file.parentPath, file.name))
   .filter((file) => !/landscape3d/.test(file));
+const isOfTrace = (file: string): boolean => /^Trace-/.test(basename(file));
 const weigh = (names: Iterable<string>): number =>
   [...names].reduce((sum, file) => {
     const plain = readFileSync(file);
@@ -30,7 +31,7 @@ function withImports(file: string, found = new Set<string>()): Set<string> {
   return found;
 }
 
-const VIEWS = ['LivePlot', 'History', 'Process', 'Landscape', 'Export'];
+const VIEWS = ['LivePlot', 'History', 'Process', 'Landscape', 'Export', 'Trace'];
 
 it.each(VIEWS)('%s opens with at most 135 kB', (view) => {
   const all = new Set([...named(/^index.*\.(html|css)$|^icon|\.woff2$|feed\.worker/)]);
@@ -42,8 +43,15 @@ it.each(VIEWS)('%s opens with at most 135 kB', (view) => {
   expect(gzip).toBeLessThanOrEqual(135_000);
 });
 
-it('weighs at most 182 kB without the 3D chunk', () => {
-  const gzip = weigh(files);
+it('has at most 20 kB more for the view of a trace', () => {
+  const gzip = weigh(files.filter(isOfTrace));
+  console.log(`trace: ${gzip} bytes gzip`);
+  expect(gzip).toBeGreaterThan(5_000);
+  expect(gzip).toBeLessThanOrEqual(20_000);
+});
+
+it('weighs at most 182 kB without the 3D chunk and the view of a trace', () => {
+  const gzip = weigh(files.filter((file) => !isOfTrace(file)));
   console.log(`page: ${gzip} bytes gzip`);
   expect(gzip).toBeGreaterThan(50_000);
   expect(gzip).toBeLessThanOrEqual(182_000);

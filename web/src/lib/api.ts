@@ -22,6 +22,16 @@ export type MatrixRow = Schemas['MatrixRow'];
 export type Matrix = Schemas['Matrix'];
 export type Report = Schemas['Report'];
 export type Found = Schemas['Found'];
+export type TraceHead = Schemas['TraceHead'];
+export type TraceTracks = Schemas['TraceTracks'];
+export type TraceCpuTrack = Schemas['TraceCpuTrack'];
+export type TraceThreadTrack = Schemas['TraceThreadTrack'];
+export type TraceThread = Schemas['TraceThread'];
+export type TraceThreads = Schemas['TraceThreads'];
+export type TraceThreadRow = Schemas['TraceThreadRow'];
+export type TraceThreadPage = Schemas['TraceThreadPage'];
+export type TraceSums = Schemas['TraceSums'];
+export type TraceSlice = Schemas['TraceSlice'];
 /** Values by point; null: not measured. */
 export type Line = (number | null)[];
 export type Buckets = Schemas['BucketTimes'] & { gaps: Gap[] };

@@ -1,11 +1,11 @@
 // Where the user is. In: the address. Out: view, host and settings, and back. Why: every state has a link.
 
-export type ViewName = 'fleet' | 'fleet-history' | 'live' | 'history' | 'process' | 'landscape' | 'export';
+export type ViewName = 'fleet' | 'fleet-history' | 'live' | 'history' | 'process' | 'landscape' | 'export' | 'trace';
 
 export interface Place {
   view: ViewName;
   host: string;
-  /** Process key, of the process view. */
+  /** Process key, of the process view; id of a trace. */
   process: string;
   query: Record<string, string>;
 }
@@ -22,6 +22,7 @@ export function parse(path: string, search: string): Place {
   const query = Object.fromEntries(new URLSearchParams(search));
   const [kind = '', host = '', view = 'live', process = ''] = parts;
   if (kind === 'history' && parts.length === 1) return { view: 'fleet-history', host: '', process: '', query };
+  if (kind === 'trace' && host !== '' && parts.length === 2) return { view: 'trace', host: '', process: host, query };
   if (kind !== 'host' || host === '') return { view: 'fleet', host: '', process: '', query };
   if (view === 'process' && process) return { view, host, process, query };
   return { view: HOST_VIEWS.includes(view) ? (view as ViewName) : 'live', host, process: '', query };
@@ -43,7 +44,10 @@ export function href(place: {
 }): string {
   const { view, host = '', process = '', query = {} } = place;
   const parts = ['host', host, ...(view === 'live' ? [] : [view]), ...(view === 'process' ? [process] : [])];
-  const path = ROOTS[view] ?? `/${parts.map(encodeURIComponent).join('/')}`;
+  const path =
+    view === 'trace'
+      ? `/trace/${encodeURIComponent(process)}`
+      : (ROOTS[view] ?? `/${parts.map(encodeURIComponent).join('/')}`);
   const words = Object.entries(query).filter(
     (entry): entry is [string, string] => entry[1] !== undefined && (entry[1] !== '' || entry[0] === 'find'),
   );

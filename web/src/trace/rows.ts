@@ -1,0 +1,70 @@
+// The rows of the timeline, from top to bottom. In: CPUs and threads. Out: where each row is, and which are on screen.
+import type { TraceThreadRow } from '../lib/api';
+
+export const AXIS = 22;
+export const CPU_ROW = 26;
+export const THREAD_ROW = 20;
+/** Between CPUs and threads. */
+const BETWEEN = 8;
+
+export interface Row {
+  kind: 'cpu' | 'thread';
+  id: number;
+  top: number;
+  height: number;
+  label: string;
+  more: string;
+}
+
+export function rowsOf(cpus: readonly number[], threads: readonly TraceThreadRow[]): Row[] {
+  const ofCpus = cpus.map((id, nth): Row => ({
+    kind: 'cpu',
+    id,
+    top: nth * CPU_ROW,
+    height: CPU_ROW,
+    label: `CPU ${id}`,
+    more: '',
+  }));
+  const begin = cpus.length * CPU_ROW + (cpus.length > 0 ? BETWEEN : 0);
+  const ofThreads = threads.map((one, nth): Row => ({
+    kind: 'thread',
+    id: one.thread,
+    top: begin + nth * THREAD_ROW,
+    height: THREAD_ROW,
+    label: one.name,
+    more: one.tid === null || one.tid === undefined ? '' : String(one.tid),
+  }));
+  return [...ofCpus, ...ofThreads];
+}
+
+export const heightOf = (rows: readonly Row[]): number => {
+  const last = rows.at(-1);
+  return last ? last.top + last.height : 0;
+};
+
+export const rowAt = (rows: readonly Row[], y: number): Row | undefined =>
+  rows.find((row) => y >= row.top && y < row.top + row.height);
+
+export const visibleRows = (rows: readonly Row[], top: number, height: number): Row[] =>
+  rows.filter((row) => row.top + row.height > top && row.top < top + height);
+
+/** `0-3,7`: numbers as ranges. */
+export function rangesOf(numbers: readonly number[]): string {
+  const parts: [number, number][] = [];
+  for (const number of [...numbers].sort((a, b) => a - b)) {
+    const last = parts.at(-1);
+    if (last && number <= last[1] + 1) last[1] = number;
+    else parts.push([number, number]);
+  }
+  return parts.map(([from, until]) => (from === until ? `${from}` : `${from}-${until}`)).join(',');
+}
+
+/** The numbers of `all` that `0-3,7` names; all of them where it names none. */
+export function chosenOf(text: string, all: readonly number[]): number[] {
+  const ranges = text.split(',').flatMap((part) => {
+    const match = /^\s*(\d+)\s*(?:-\s*(\d+)\s*)?$/.exec(part);
+    return match ? [[Number(match[1]), Number(match[2] ?? match[1])] as const] : [];
+  });
+  if (ranges.length === 0) return [...all];
+  return all.filter((number) => ranges.some(([from, until]) => number >= from && number <= until));
+}

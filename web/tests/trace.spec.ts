@@ -1,0 +1,187 @@
+// The timeline of a trace. In: a made trace, shown by `cpumon trace view`. Out: its numbers are those of `cpumon trace report` of the same range,
+// however the window came about; the address restores all of it; both colour schemes and a narrow window are readable.
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test as base } from '@playwright/test';
+import { findsNothing } from './axe';
+import { Complaints, CPUMON } from './receiver';
+
+const MAKER =
+  process.env['CPUMON_TRACE_MAKER'] ?? join(import.meta.dirname, '../../target/debug/examples/report_speed');
+const DIR = mkdtempSync(join(tmpdir(), 'cpumon-trace-'));
+const FILE = join(DIR, 'made.trace');
+
+const test = base.extend<{ complaints: Complaints }, { url: string }>({
+  url: [
+    async ({}, use) => {
+      execFileSync(MAKER, ['60000', 'mixed', FILE]);
+      const { CPUMON_WEB_DIR: web } = process.env;
+      const more = web ? ['--web-dir', web] : [];
+      const viewer = spawn(CPUMON, ['trace', 'view', FILE, ...more], { stdio: ['ignore', 'pipe', 'ignore'] });
+      const url = await new Promise<string>((resolve, reject) => {
+        viewer.stdout.on('data', (text: Buffer) => resolve(text.toString().trim()));
+        viewer.on('exit', (code) => reject(new Error(`ended with ${code}`)));
+      });
+      await use(url);
+      await ended(viewer);
+      rmSync(DIR, { recursive: true, force: true });
+    },
+    { scope: 'worker' },
+  ],
+  complaints: [
+    async ({ page, url }, use) => {
+      const complaints = new Complaints(page, new URL(url).origin);
+      await use(complaints);
+      expect(complaints.texts).toEqual([]);
+    },
+    { auto: true },
+  ],
+});
+
+function ended(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    child.on('exit', () => resolve());
+    child.kill('SIGINT');
+  });
+}
+
+type Rows = Record<string, number>[];
+
+/** What the command line prints of a range, ns. */
+function report(by: 'thread' | 'cpu', fromNs: number, untilNs: number): Rows {
+  const range = ['--from', `${fromNs}ns`, '--to', `${untilNs}ns`];
+  return JSON.parse(execFileSync(CPUMON, ['trace', 'report', FILE, '--by', by, '--json', ...range]).toString()) as Rows;
+}
+
+const sum = (rows: Rows, ...names: string[]): number =>
+  rows.reduce((all, row) => all + names.reduce((sum, name) => sum + (row[name] ?? 0), 0), 0);
+
+/** As the page writes lengths of ms: 2.12 ms, 31.4 ms, 412 ms. */
+const msText = (ns: number): string => `${(ns / 1e6).toFixed(ns < 9.995e6 ? 2 : ns < 99.95e6 ? 1 : 0)} ms`;
+
+const windowOf = (address: string): [number, number] => {
+  const [from = '', until = ''] = (new URL(address).searchParams.get('window') ?? '').split('-');
+  return [Number(from), Number(until)];
+};
+
+test('the wheel and the keys zoom, and the numbers are those of the report', async ({ page, url }) => {
+  await page.goto(url);
+  const window = page.getByRole('region', { name: 'window', exact: true });
+  const board = page.getByRole('application', { name: /^timeline/ });
+  await expect(window.locator('[data-part=running]')).toBeVisible();
+  await expect(page.getByRole('region', { name: 'table of threads' }).getByRole('row')).toHaveCount(51);
+  const box = (await board.boundingBox())!;
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 60);
+  for (let turn = 0; turn < 6; turn += 1) await page.mouse.wheel(0, -240);
+  await board.focus();
+  await page.keyboard.press('d');
+  await page.keyboard.press('w');
+  await expect(page).toHaveURL(/window=\d+-\d+/);
+  const [from, until] = windowOf(page.url());
+  expect(until - from).toBeGreaterThan(1e6);
+  expect(until - from).toBeLessThan(4e7);
+  const threads = report('thread', from, until);
+  await expect(window.locator('[data-part=running]')).toHaveText(msText(sum(threads, 'run_ns')));
+  await expect(window.locator('[data-part=ready]')).toHaveText(msText(sum(threads, 'ready_woken_ns')));
+  const cpus = report('cpu', from, until);
+  const capacity = sum(cpus, 'run_ns', 'idle_ns', 'unknown_ns');
+  expect(capacity).toBe(4 * (until - from));
+  await expect(window.locator('[data-part=busy]')).toHaveText(
+    `${((100 * sum(cpus, 'run_ns')) / capacity).toFixed(1)} %`,
+  );
+});
+
+test('a drag selects an area with its culprits, and Escape gives it up', async ({ page, url }) => {
+  await page.goto(`${url}?window=100000000-110000000`);
+  const board = page.getByRole('application', { name: /^timeline/ });
+  await expect(page.getByRole('region', { name: 'window', exact: true })).toBeVisible();
+  const box = (await board.boundingBox())!;
+  // The first two CPUs, a fifth of the window.
+  await page.mouse.move(box.x + 400, box.y + 30);
+  await page.mouse.down();
+  await page.mouse.move(box.x + 600, box.y + 60, { steps: 5 });
+  await page.mouse.up();
+  const area = page.getByRole('region', { name: 'selected area' });
+  await expect(area).toContainText('CPUs 0-1');
+  const [from = 0, until = 0] = (new URL(page.url()).searchParams.get('area') ?? '').split('-').map(Number);
+  expect(Math.abs(until - from - (200 / (box.width - 150)) * 1e7)).toBeLessThan(20_000);
+  const cpus = report('cpu', from, until).slice(0, 2);
+  const [run, all] = [sum(cpus, 'run_ns'), sum(cpus, 'run_ns', 'idle_ns', 'unknown_ns')];
+  await expect(area.locator('[data-part=busy]')).toHaveText(`${((100 * run) / all).toFixed(1)} %`);
+  await expect(area.locator('[data-part=culprit]').first()).toContainText(/[1-9]/);
+  await page.keyboard.press('Escape');
+  await expect(area).toHaveCount(0);
+});
+
+test('a click shows a slice, keys go to the next one, and the address restores it all', async ({ page, url }) => {
+  await page.goto(`${url}?window=100000000-101000000`);
+  const board = page.getByRole('application', { name: /^timeline/ });
+  const details = page.getByRole('region', { name: 'slice' });
+  await expect(page.getByRole('region', { name: 'window', exact: true })).toBeVisible();
+  const box = (await board.boundingBox())!;
+  // Somewhere on CPU 2 a thread runs.
+  for (let x = 200; x < 1400 && (await details.count()) === 0; x += 60) {
+    await page.mouse.click(box.x + x, box.y + 84);
+    await page.waitForTimeout(300);
+  }
+  await expect(details.locator('[data-part=state]')).toHaveText(/ran on CPU 2/);
+  const first = await details.innerText();
+  await page.keyboard.press('.');
+  await expect.poll(() => details.innerText()).not.toBe(first);
+  await expect(details.locator('[data-part=state]')).toContainText('ran on CPU');
+  await page.keyboard.press(',');
+  await expect.poll(() => details.innerText()).toBe(first);
+  // What `z` leaves on screen is the slice with its wait.
+  await page.keyboard.press('z');
+  await expect.poll(() => windowOf(page.url())[1] - windowOf(page.url())[0]).toBeLessThan(1_000_000);
+  const filter = page.getByRole('searchbox', { name: 'filter threads' });
+  await filter.fill('program-7');
+  const rows = page.getByRole('region', { name: 'table of threads' }).getByRole('row');
+  await expect(rows.nth(1)).toContainText('program-7');
+  await page.getByRole('button', { name: 'Ready', exact: true }).click();
+  await rows.nth(1).getByRole('button').click();
+  await expect(page.getByText('Antagonists:')).toBeVisible();
+  const address = page.url();
+  const before = [await details.innerText(), await rows.nth(1).innerText()];
+  await page.goto('about:blank');
+  await page.goto(address);
+  await expect(details).toBeVisible();
+  await expect.poll(async () => [await details.innerText(), await rows.nth(1).innerText()]).toEqual(before);
+  expect(page.url()).toBe(address);
+});
+
+test('what is seen is a file', async ({ page, url }) => {
+  await page.goto(`${url}?window=100000000-100500000`);
+  const coming = page.waitForEvent('download');
+  await page.getByRole('link', { name: 'Export' }).click();
+  const file = await (await coming).createReadStream();
+  const text = (await file.toArray()).join('');
+  const [head = '', ...lines] = text.trim().split('\n');
+  expect(head).toMatch(/^start_ns,end_ns,cpu,tid/);
+  expect(lines.length).toBeGreaterThan(300);
+  for (const line of lines) {
+    const [start, end] = line.split(',').map(Number) as [number, number];
+    expect(start).toBeLessThan(100_500_000);
+    expect(end).toBeGreaterThan(100_000_000);
+  }
+});
+
+for (const [width, scheme] of [
+  [400, 'light'],
+  [1440, 'dark'],
+] as const)
+  test(`${width} px wide and ${scheme}, everything is readable and reachable`, async ({ page, url }) => {
+    await page.emulateMedia({ colorScheme: scheme });
+    await page.setViewportSize({ width, height: 900 });
+    await page.goto(`${url}?window=100000000-101000000&slice=t3@100500000&area=100200000-100400000&acpus=0`);
+    await expect(page.getByRole('region', { name: 'slice' })).toBeVisible();
+    await expect(page.getByRole('region', { name: 'selected area' })).toBeVisible();
+    await findsNothing(page);
+    // The timeline is reached and used without a mouse.
+    const board = page.getByRole('application', { name: /^timeline/ });
+    await board.focus();
+    await page.keyboard.press('s');
+    await expect.poll(() => windowOf(page.url())[1] - windowOf(page.url())[0]).toBeGreaterThan(1_100_000);
+  });
