@@ -3,8 +3,11 @@
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use cpumon_store::trace_file;
 
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
@@ -23,6 +26,23 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub trait Traces: fmt::Debug + Send + Sync {
     /// Opens a trace; `None`: there is none with this id, which may be any text.
     fn open(&self, id: &str) -> io::Result<Option<File>>;
+}
+
+/// The traces of devices beside a store: an id is the number that the store gave.
+#[derive(Debug)]
+pub struct StoredTraces {
+    /// The store's file.
+    pub store: PathBuf,
+}
+
+impl Traces for StoredTraces {
+    fn open(&self, id: &str) -> io::Result<Option<File>> {
+        let Ok(number) = id.parse() else { return Ok(None) };
+        match File::open(trace_file(&self.store, number)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
 }
 
 /// Why there is no timeline.
@@ -130,7 +150,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug)]
-    struct Directory(std::path::PathBuf);
+    struct Directory(PathBuf);
 
     impl Traces for Directory {
         fn open(&self, id: &str) -> io::Result<Option<File>> {
@@ -146,6 +166,21 @@ mod tests {
         let file = File::create(dir.join(name)).unwrap();
         let writer = cpumon_trace::TraceWriter::new(file, &header, cpumon_trace::Compression::None).unwrap();
         writer.finish(end_ns, 0).unwrap();
+    }
+
+    #[test]
+    fn traces_of_a_store_are_found_by_number() {
+        let dir = tempfile::tempdir().unwrap();
+        let traces = StoredTraces { store: dir.path().join("store.sqlite") };
+        let file = trace_file(&traces.store, 7);
+        std::fs::create_dir(file.parent().unwrap()).unwrap();
+        trace(file.parent().unwrap(), "7.trace", 1_000);
+        std::fs::write(dir.path().join("secret"), "").unwrap();
+        let timelines = Timelines::new(Arc::new(traces), TIMELINE_BYTES);
+        assert_eq!(timelines.get("7", 0).unwrap().length_ns(), 1_000);
+        for id in ["8", "-7", "../secret", "7.trace", ""] {
+            assert!(matches!(timelines.get(id, 0), Err(TimelineError::Unknown)), "{id}");
+        }
     }
 
     #[test]

@@ -3,11 +3,13 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
 use cpumon_agent::SamplerOptions;
 use cpumon_model::Probes;
+use cpumon_query::traces::{StoredTraces, TIMELINE_BYTES, Timelines};
 use cpumon_receiver::{Frontend, Plan, Receiver};
 use cpumon_store::StoreOptions;
 use cpumon_web::{HttpServer, WebError, WebOptions};
@@ -49,7 +51,10 @@ impl Serving {
     /// Starts the receiver, and HTTP at `http`; the store of HTTP is that of the plan.
     pub fn start(plan: &Plan, http: SocketAddr, web: WebOptions) -> anyhow::Result<Self> {
         let store = plan.store.as_ref().map(|(path, _)| path.clone());
-        let web = WebOptions { store, ..web };
+        let timelines = store
+            .clone()
+            .map(|store| Arc::new(Timelines::new(Arc::new(StoredTraces { store }), TIMELINE_BYTES)));
+        let web = WebOptions { store, timelines, ..web };
         let (scheme, access) = (if web.tls.is_some() { "https" } else { "http" }, login::start_lines(&web));
         // The login file is replaced as a whole, so the sandbox must allow its directory, not the file.
         let reads = web.login.iter().map(|path| directory_of(path)).chain(web.web_dir.clone()).collect();
