@@ -1,5 +1,5 @@
-// The timeline of a trace. In: a made trace, shown by `cpumon trace view`. Out: its numbers are those of `cpumon trace report` of the same range,
-// however the window came about; the address restores all of it; both colour schemes and a narrow window are readable.
+// The timeline of a trace. In: a made trace, shown by `cpumon trace view`. Out: its numbers are those of `cpumon trace report` of the
+// same range, however the window came about; the address restores all of it; both colour schemes and a narrow window are readable.
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
