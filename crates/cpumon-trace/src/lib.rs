@@ -38,9 +38,12 @@ pub use file::chunk::chunk_of;
 pub use file::header::{FileHeader, VERSION};
 pub use file::reader::{Ending, TraceReader};
 pub use file::summary::{TraceSummary, summarise};
+#[doc(hidden)]
+pub use file::varint::push as push_varint;
 pub use file::window::{TraceWindow, WindowCopy, WindowLimits};
 pub use file::writer::{Compression, TraceWriter, WrittenCounts};
 pub use file::{ReadError, WriteError};
+pub use import::UNKNOWN_TID;
 pub use import::any::AnyTrace;
 #[doc(hidden)]
 pub use import::etl::counts::etl_counts;

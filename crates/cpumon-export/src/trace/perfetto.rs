@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
-use cpumon_trace::{CpuSpan, CpuState, Ending, SpanSink, ThreadSpan, TraceSource, Tracker};
+use cpumon_trace::{
+    CpuSpan, CpuState, Ending, SpanSink, ThreadSpan, TraceSource, Tracker, UNKNOWN_TID, push_varint,
+};
 
 use super::error::TraceExportError;
-use super::protobuf::{Message, push};
+use super::protobuf::Message;
 use super::survey::TraceSurvey;
 use crate::ExportError;
 
@@ -18,8 +20,6 @@ use crate::ExportError;
 const BUNDLE_EVENTS: usize = 4096;
 /// All packets are of one writer.
 const SEQUENCE: u64 = 1;
-/// The thread of unknown time: above the kernel's largest id.
-const UNKNOWN_TID: u64 = (1 << 23) - 1;
 const UNKNOWN_NAME: &str = "unknown";
 const IDLE_NAME: &str = "swapper";
 /// The kernel whose bits of states are used below: without a version Perfetto takes those of Linux 4.4.
@@ -103,10 +103,10 @@ struct Columns {
 impl Columns {
     fn add(&mut self, at_ns: u64, values: [u64; 4]) {
         // Times never go back on a CPU.
-        push(&mut self.fields[0], at_ns.saturating_sub(self.at_ns));
+        push_varint(&mut self.fields[0], at_ns.saturating_sub(self.at_ns));
         self.at_ns = self.at_ns.max(at_ns);
         for (field, value) in self.fields[1..].iter_mut().zip(values) {
-            push(field, value);
+            push_varint(field, value);
         }
     }
 
@@ -218,7 +218,7 @@ impl<S: TraceSource> Perfetto<'_, '_, S> {
     fn name(&self, task: TraceTask) -> (u64, String) {
         match task {
             TraceTask::IDLE => (0, IDLE_NAME.to_owned()),
-            TraceTask::UNKNOWN => (UNKNOWN_TID, UNKNOWN_NAME.to_owned()),
+            TraceTask::UNKNOWN => (UNKNOWN_TID.into(), UNKNOWN_NAME.to_owned()),
             task => {
                 let names = self.survey.names(task);
                 let name = names.map_or_else(|| format!("task {}", task.0), |names| names.comm.into_owned());

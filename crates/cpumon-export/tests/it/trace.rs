@@ -2,13 +2,17 @@
 //! schema, and slices by a CSV reader.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io::Cursor;
 
 use cpumon_export::{SLICE_COLUMNS, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
     WaitReason,
 };
-use cpumon_trace::{Compression, FileHeader, ReportBy, TraceRange, TraceReader, TraceWriter, analyse};
+use cpumon_trace::{
+    AnyTrace, Compression, FileHeader, GroupKey, ReportBy, TraceRange, TraceReader, TraceSource, TraceWriter,
+    UNKNOWN_TID, analyse,
+};
 use prost::Message;
 
 const BEGAN_NS: u64 = 5_000_000;
@@ -245,7 +249,7 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
     let mut reader = TraceReader::open(bytes.as_slice()).unwrap();
     let (report, _) = analyse(&mut reader, TraceRange::default()).unwrap();
     for row in report.rows(ReportBy::Thread, reader.tasks()) {
-        let cpumon_trace::GroupKey::Thread(thread, _) = row.key else { continue };
+        let GroupKey::Thread(thread, _) = row.key else { continue };
         assert_eq!(
             sums.get(&thread.tid.try_into().unwrap()).copied().unwrap_or(0),
             row.run_ns,
@@ -254,6 +258,38 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
         );
     }
     assert_eq!(sums[&unknown], report.totals().ledger.unknown_ns);
+}
+
+/// By thread, process and name.
+type ThreadTimes = BTreeMap<(u32, u32, String), u64>;
+
+/// Run time of each thread, and what each CPU did.
+fn times<S: TraceSource>(mut trace: S) -> (ThreadTimes, Vec<[u64; 3]>) {
+    let (report, ending) = analyse(&mut trace, TraceRange::default()).unwrap();
+    assert!(ending.is_whole(), "{ending:?}");
+    let rows = report.rows(ReportBy::Thread, trace.tasks());
+    let named = rows.iter().filter_map(|row| match &row.key {
+        GroupKey::Thread(thread, process) if !row.name.is_empty() && thread.tid < UNKNOWN_TID => {
+            Some(((thread.tid, process.pid, row.name.to_string()), row.run_ns))
+        }
+        _ => None,
+    });
+    let cpus = report.cpus().map(|cpu| [cpu.run_ns, cpu.idle_ns, cpu.unknown_ns]).collect();
+    (named.collect(), cpus)
+}
+
+#[test]
+fn a_trace_that_comes_back_from_perfetto_has_the_same_times() {
+    let bytes = trace();
+    let mut out = Vec::new();
+    trace_perfetto(&survey(&bytes), &mut TraceReader::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    let (threads, cpus) = times(TraceReader::open(&bytes[..]).unwrap());
+    let back = AnyTrace::open(Cursor::new(out)).unwrap();
+    let began = back.header().began;
+    assert_eq!((began.mono_ns, began.wall_ns), (BOOT_NS, 1_700_000_000_000_000_000));
+    let (threads_back, cpus_back) = times(back);
+    assert_eq!(threads.len(), 4, "{threads:?}");
+    assert_eq!((threads_back, cpus_back), (threads, cpus));
 }
 
 #[test]

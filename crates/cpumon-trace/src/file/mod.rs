@@ -8,7 +8,7 @@ mod input;
 pub(crate) mod reader;
 mod sorter;
 pub(crate) mod summary;
-mod varint;
+pub(crate) mod varint;
 pub(crate) mod window;
 pub(crate) mod writer;
 
@@ -31,7 +31,7 @@ pub enum ReadError {
     #[error("cannot read the trace: {0}")]
     Io(#[from] io::Error),
     /// It begins with something else.
-    #[error("this is no trace file of cpumon, perf.data, trace.dat or .etl")]
+    #[error("this is no trace file of cpumon, perf.data, trace.dat, Perfetto or .etl")]
     Foreign,
     /// It ends within its header, or that is damaged.
     #[error("the header of the trace is damaged or incomplete")]

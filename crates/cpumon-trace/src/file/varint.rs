@@ -3,7 +3,8 @@
 /// Bytes of the largest number.
 const MAX_BYTES: usize = 10;
 
-pub(crate) fn push(out: &mut Vec<u8>, mut value: u64) {
+/// Adds a number.
+pub fn push(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         #[expect(clippy::cast_possible_truncation, reason = "the lowest seven bits")]
         out.push(value as u8 | 0x80);

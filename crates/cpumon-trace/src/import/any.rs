@@ -8,6 +8,7 @@ use super::decoder::{Decoder, RawEvent, Step};
 use super::etl::decoder::{Etl, MAGIC_BYTES, is_etl};
 use super::imported::Imported;
 use super::perf::decoder::{MAGICS, PerfData};
+use super::perfetto::decoder::{Perfetto, is_perfetto};
 use super::trace_dat::decoder::TraceDat;
 use super::tracing_data;
 use crate::file::ReadError;
@@ -28,6 +29,7 @@ enum AnyDecoder<R> {
     Perf(Box<PerfData<R>>),
     Etl(Box<Etl<R>>),
     TraceDat(Box<TraceDat<R>>),
+    Perfetto(Box<Perfetto<R>>),
 }
 
 impl<R: Read + Seek> Decoder for AnyDecoder<R> {
@@ -36,6 +38,7 @@ impl<R: Read + Seek> Decoder for AnyDecoder<R> {
             Self::Perf(decoder) => decoder.step(events, ending),
             Self::Etl(decoder) => decoder.step(events, ending),
             Self::TraceDat(decoder) => decoder.step(events, ending),
+            Self::Perfetto(decoder) => decoder.step(events, ending),
         }
     }
 }
@@ -55,6 +58,9 @@ impl<R: Read + Seek> AnyTrace<R> {
         } else if magic.starts_with(tracing_data::MAGIC) {
             let (decoder, header) = TraceDat::open(from)?;
             (AnyDecoder::TraceDat(Box::new(decoder)), header)
+        } else if is_perfetto(&magic) {
+            let (decoder, header) = Perfetto::open(from)?;
+            (AnyDecoder::Perfetto(Box::new(decoder)), header)
         } else {
             return Ok(Self(Format::Own(Box::new(TraceReader::open(from)?))));
         };

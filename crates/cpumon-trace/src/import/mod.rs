@@ -14,6 +14,10 @@ pub(crate) mod imported;
 mod numbering;
 mod open_interrupts;
 pub(crate) mod perf;
+pub(crate) mod perfetto;
 pub(crate) mod trace_dat;
 mod tracepoints;
 mod tracing_data;
+
+/// The thread of unknown time in our Perfetto traces: above the kernel's largest id.
+pub const UNKNOWN_TID: u32 = (1 << 23) - 1;

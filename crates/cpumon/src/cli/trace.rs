@@ -141,7 +141,7 @@ pub enum TraceReportBy {
 /// A trace, the part of it that counts, and what becomes of that.
 #[derive(Clone, Debug, Args)]
 pub struct TraceInputArgs {
-    /// A trace of cpumon, perf.data or .etl of Windows; cpumon's may still be recorded
+    /// A trace of cpumon (may still be recorded), perf.data, trace.dat, .etl or Perfetto's
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Only from this time after the start of the trace: 500ms, 2s
@@ -199,7 +199,7 @@ pub struct TraceWakersArgs {
 /// `cpumon trace delays`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceDelaysArgs {
-    /// A trace of cpumon, perf.data or .etl of Windows; cpumon's may still be recorded
+    /// A trace of cpumon (may still be recorded), perf.data, trace.dat, .etl or Perfetto's
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Only from this time after the start of the trace: 500ms, 2s
@@ -219,7 +219,7 @@ pub struct TraceDelaysArgs {
 /// `cpumon trace path`.
 #[derive(Clone, Debug, Args)]
 pub struct TracePathArgs {
-    /// A trace of cpumon, perf.data or .etl of Windows; cpumon's may still be recorded
+    /// A trace of cpumon (may still be recorded), perf.data, trace.dat, .etl or Perfetto's
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The thread, by its id, or by its name if no other has that
