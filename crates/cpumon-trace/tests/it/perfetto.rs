@@ -269,6 +269,10 @@ fn sizes_are_not_believed_and_other_files_are_foreign() {
     let tiny = bytes(2, &bytes(4, &[])).repeat((1 << 20) + 1);
     let (_, ending) = read(&[lives(), bundle(0, false, &tiny)].concat()).unwrap();
     assert_eq!(ending.malformed, 1);
+    // Many threads in a process tree, two bytes each.
+    let tree = packet(&bytes(2, &bytes(2, &[]).repeat((1 << 18) + 1)));
+    let (_, ending) = read(&[lives(), tree].concat()).unwrap();
+    assert_eq!(ending.malformed, 1);
     let why = |bytes: &[u8]| match open(bytes) {
         Err(ReadError::Unusable(why)) => why,
         other => panic!("{:?}", other.err()),

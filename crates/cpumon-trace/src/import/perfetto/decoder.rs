@@ -85,11 +85,12 @@ impl<R: Read + Seek> Perfetto<R> {
     /// The next packet. False: it was the last one.
     fn packet(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> std::io::Result<bool> {
         let Some(packet) = self.packets.next(ending)? else { return Ok(false) };
-        let (mut at_ns, mut tree, mut packed) = (0, None, None);
+        // Each is in a packet once: of more the last one counts, so that their events are bounded.
+        let (mut at_ns, mut bundle, mut tree, mut packed) = (0, None, None, None);
         let bundles = &mut self.bundles;
         let is_sound = fields(packet, |field, value| {
             match (field, value) {
-                (FTRACE_EVENTS, Value::Bytes(bundle)) => bundles.take(bundle, events, ending)?,
+                (FTRACE_EVENTS, Value::Bytes(bytes)) => bundle = Some(bytes),
                 (PROCESS_TREE, Value::Bytes(bytes)) => tree = Some(bytes),
                 (TIMESTAMP, Value::Number(time)) => at_ns = time,
                 (SYSTEM_INFO, Value::Bytes(info)) => {
@@ -101,6 +102,8 @@ impl<R: Read + Seek> Perfetto<R> {
             }
             Some(())
         });
+        let is_sound =
+            is_sound.and_then(|()| bundle.map_or(Some(()), |bundle| bundles.take(bundle, events, ending)));
         let is_sound =
             is_sound.and_then(|()| tree.map_or(Some(()), |tree| processes::take(tree, at_ns, events)));
         let is_sound = is_sound.and_then(|()| packed.map_or(Some(()), |packed| self.packets.unpack(&packed)));

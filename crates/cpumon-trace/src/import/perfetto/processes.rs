@@ -5,14 +5,21 @@ use super::super::decoder::{Named, RawEvent, RawKind};
 use super::compact::tid_of;
 use super::wire::{Small, Value, fields};
 
+/// Processes and threads of one tree: the kernel's largest number is 16 times this.
+const MAX_ENTRIES: usize = 1 << 18;
 /// The process whose children work for the kernel.
 const KTHREADD: u64 = 2;
 
 /// Takes what was known at this time. `None`: it is damaged.
 pub(super) fn take(bytes: &[u8], at_ns: u64, events: &mut Vec<RawEvent>) -> Option<()> {
     let mut add = |at_ns, kind| events.push(RawEvent { at_ns, cpu: 0, kind });
+    let mut entries = 0;
     fields(bytes, |field, value| {
         let Value::Bytes(message) = value else { return Some(()) };
+        entries += 1;
+        if entries > MAX_ENTRIES {
+            return None;
+        }
         match field {
             1 => {
                 let (process, command) = (Small::parse(message)?, first_text(message)?);
