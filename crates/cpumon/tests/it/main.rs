@@ -51,6 +51,7 @@ mod trace;
 mod trace_analyses;
 mod trace_cmd;
 mod trace_perf;
+mod trace_view;
 mod two_machines;
 mod units;
 mod v1_agent;

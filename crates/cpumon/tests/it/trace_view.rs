@@ -1,0 +1,71 @@
+//! `cpumon trace view`: the page's server for one trace, until Ctrl-C, and what it refuses.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::Stdio;
+
+use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceTask};
+use cpumon_trace::{Compression, FileHeader, TraceWriter};
+use serde_json::Value;
+
+use crate::support::cpumon;
+
+/// A thread runs for 3 of 10 µs.
+fn make(path: &Path) {
+    let header =
+        FileHeader { began: Moment::default(), cpus: 1, host: "made".into(), ..FileHeader::default() };
+    let file = std::fs::File::create(path).unwrap();
+    let mut writer = TraceWriter::new(file, &header, Compression::None).unwrap();
+    for (at_ns, prev, next) in [(2_000, 0, 1), (5_000, 1, 0)] {
+        let (prev, next, leaves) = (TraceTask(prev), TraceTask(next), Leaves::Ready);
+        writer.event(&SchedEvent { at_ns, cpu: 0, kind: SchedEventKind::Switch { prev, next, leaves } });
+    }
+    writer.finish(10_000, 0).unwrap();
+}
+
+/// Asks the server; the body as JSON.
+fn ask(address: &str, path: &str) -> Value {
+    let mut answer = String::new();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    stream.read_to_string(&mut answer).unwrap();
+    let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
+    serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
+}
+
+#[test]
+fn a_trace_is_shown_until_ctrl_c() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("made.trace");
+    make(&file);
+    let mut view = cpumon().args(["trace", "view"]).arg(&file).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(view.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/trace/file"));
+    let address = address.unwrap_or_else(|| panic!("{line}"));
+    let head = ask(address, "/api/v1/traces/file");
+    assert_eq!((&head["host"], &head["length_ns"]), (&"made".into(), &10_000.into()));
+    assert_eq!(head["sums"]["run_ns"], 3_000);
+    assert_eq!(ask(address, "/api/v1/traces/other")["status"], 404);
+    assert_eq!(ask(address, "/api/v1/hosts")["total"], 0, "it is a receiver without hosts");
+    let pid = rustix::process::Pid::from_child(&view);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(view.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn what_is_no_trace_or_no_address_of_this_machine_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("foreign");
+    std::fs::write(&file, "something else").unwrap();
+    let refused = cpumon().args(["trace", "view"]).arg(&file).output().unwrap();
+    let text = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text.contains("foreign") && text.contains("this is no trace"), "{text}");
+    make(&file);
+    let far = cpumon().args(["trace", "view", "--http", "0.0.0.0:0"]).arg(&file).output().unwrap();
+    let text = String::from_utf8_lossy(&far.stderr);
+    assert_eq!(far.status.code(), Some(2), "{text}");
+    assert!(text.contains("on this machine only"), "{text}");
+}
