@@ -10,23 +10,25 @@ import { Complaints, CPUMON } from './receiver';
 
 const MAKER =
   process.env['CPUMON_TRACE_MAKER'] ?? join(import.meta.dirname, '../../target/debug/examples/report_speed');
-const DIR = mkdtempSync(join(tmpdir(), 'cpumon-trace-'));
-const FILE = join(DIR, 'made.trace');
+/** Made by the worker: this file is also read by the runner. */
+let made = '';
 
 const test = base.extend<{ complaints: Complaints }, { url: string }>({
   url: [
     async ({}, use) => {
-      execFileSync(MAKER, ['60000', 'mixed', FILE]);
+      const dir = mkdtempSync(join(tmpdir(), 'cpumon-trace-'));
+      made = join(dir, 'made.trace');
+      execFileSync(MAKER, ['60000', 'mixed', made]);
       const { CPUMON_WEB_DIR: web } = process.env;
       const more = web ? ['--web-dir', web] : [];
-      const viewer = spawn(CPUMON, ['trace', 'view', FILE, ...more], { stdio: ['ignore', 'pipe', 'ignore'] });
+      const viewer = spawn(CPUMON, ['trace', 'view', made, ...more], { stdio: ['ignore', 'pipe', 'ignore'] });
       const url = await new Promise<string>((resolve, reject) => {
         viewer.stdout.on('data', (text: Buffer) => resolve(text.toString().trim()));
         viewer.on('exit', (code) => reject(new Error(`ended with ${code}`)));
       });
       await use(url);
       await ended(viewer);
-      rmSync(DIR, { recursive: true, force: true });
+      rmSync(dir, { recursive: true, force: true });
     },
     { scope: 'worker' },
   ],
@@ -52,7 +54,7 @@ type Rows = Record<string, number>[];
 /** What the command line prints of a range, ns. */
 function report(by: 'thread' | 'cpu', fromNs: number, untilNs: number): Rows {
   const range = ['--from', `${fromNs}ns`, '--to', `${untilNs}ns`];
-  return JSON.parse(execFileSync(CPUMON, ['trace', 'report', FILE, '--by', by, '--json', ...range]).toString()) as Rows;
+  return JSON.parse(execFileSync(CPUMON, ['trace', 'report', made, '--by', by, '--json', ...range]).toString()) as Rows;
 }
 
 const sum = (rows: Rows, ...names: string[]): number =>
