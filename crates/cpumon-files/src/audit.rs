@@ -49,6 +49,8 @@ pub enum AuditEvent {
     GroupKeyRetired,
     /// A host was removed from a store, with all of its data.
     HostForgotten,
+    /// A device was asked for a trace.
+    TraceAsked,
     /// Recorded data was exported.
     Exported,
     /// A device, a login or a request was refused.
@@ -71,6 +73,7 @@ impl AuditEvent {
             Self::GroupKeyMade => "group key made",
             Self::GroupKeyRetired => "group key retired",
             Self::HostForgotten => "host forgotten",
+            Self::TraceAsked => "trace asked",
             Self::Exported => "exported",
             Self::Refused => "refused",
         }

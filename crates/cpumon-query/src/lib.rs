@@ -44,5 +44,5 @@ pub use past::{KnownProcess, OpenPast, Past, open_store};
 pub use pool::ReaderPool;
 pub use stored::seek;
 // They are part of what [`Past`] answers: a frontend needs no store of its own.
-pub use cpumon_store::{Gap, HostRecord, StoreError};
+pub use cpumon_store::{Gap, HostRecord, StoreError, TraceRecord, trace_file};
 pub use sum::{IntervalSum, add_process};

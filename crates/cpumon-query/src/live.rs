@@ -49,6 +49,11 @@ pub trait Live: Send + Sync {
     fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String>;
     /// The receiver itself.
     fn status(&self) -> Status;
+    /// Asks a device for a trace of the last seconds, and waits some seconds for its answer. The text says why there will be none.
+    fn take_trace(&self, host: HostId) -> Result<(), String> {
+        let _ = host;
+        Err("this receiver takes no traces".to_owned())
+    }
     /// Rings whenever an interval arrives.
     fn bell(&self) -> &Bell;
 

@@ -9,6 +9,7 @@ use cpumon_model::{HostId, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::legacy::SetOrder;
 use cpumon_store::{
     DamageReport, Gap, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError, StoredProcess,
+    TraceRecord,
 };
 
 use crate::time::{Available, TimeRange};
@@ -56,6 +57,13 @@ pub trait Past: Send {
     fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>, StoreError>;
     /// The hours of a range whose threads are not in sums, in order.
     fn hours_without_threads(&self, host: HostId, range: TimeRange) -> Result<Vec<TimeRange>, StoreError>;
+    /// Traces of a host, or of all, whose time touches a range, at most `limit`.
+    fn traces(
+        &self,
+        host: Option<HostId>,
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<TraceRecord>, StoreError>;
     /// What could not be read since it was opened. Answers were given without it.
     fn damage(&self) -> DamageReport;
 }
@@ -109,6 +117,15 @@ impl Past for Reader {
 
     fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, StoreError> {
         self.process(host, key)
+    }
+
+    fn traces(
+        &self,
+        host: Option<HostId>,
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<TraceRecord>, StoreError> {
+        self.traces(host, range, limit)
     }
 
     fn each_process(

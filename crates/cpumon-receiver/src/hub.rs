@@ -6,12 +6,14 @@
 //! case. What is older is read from the store.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Trust, bytes_of_info, bytes_of_rows};
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
+
+use crate::traces::Requests;
 
 /// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
@@ -52,6 +54,8 @@ pub struct Hub {
     bell: Bell,
     past: Past,
     status: Statuses,
+    /// Set once, at the start; not set where no traces are taken.
+    requests: OnceLock<Arc<Requests>>,
 }
 
 #[derive(Default)]
@@ -113,7 +117,14 @@ impl Hub {
     /// An empty hub. `past` answers for moments that are out of memory, `status` for the receiver.
     #[must_use]
     pub fn new(options: HubOptions, past: Past, status: Statuses) -> Self {
-        Self { options, inner: Mutex::default(), stored: HashMap::new(), bell: Bell::default(), past, status }
+        let (stored, bell, requests) = (HashMap::new(), Bell::default(), OnceLock::new());
+        Self { options, inner: Mutex::default(), stored, bell, past, status, requests }
+    }
+
+    /// Users may ask devices for traces.
+    pub(crate) fn put_requests(&self, requests: Arc<Requests>) {
+        // Set once, at the start.
+        let _ = self.requests.set(requests);
     }
 
     /// With the descriptions that a store has of hosts: an agent repeats its own now and then only.
@@ -362,6 +373,11 @@ impl Live for Hub {
 
     fn status(&self) -> Status {
         (self.status)()
+    }
+
+    fn take_trace(&self, host: HostId) -> Result<(), String> {
+        let requests = self.requests.get().ok_or("this receiver takes no traces")?;
+        requests.ask(host).map_err(|error| error.to_string())
     }
 
     fn bell(&self) -> &Bell {

@@ -169,6 +169,7 @@ impl Receiver {
         let (shelf, shelf_work) = open_shelf(plan)?.unzip();
         if let Some(shelf) = &shelf {
             state.put_traces(Arc::clone(shelf.counts()));
+            hub.put_requests(Arc::clone(shelf.requests()));
         }
         let sinks = sinks.with_shelf(shelf);
         let connections = match (&plan.tls, authority) {

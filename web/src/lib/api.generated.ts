@@ -1855,6 +1855,45 @@ export interface components {
          * @enum {string}
          */
         StoreState: "ok" | "failing" | "none";
+        /** @description A trace of a device. */
+        StoredTrace: {
+            /** @description When what caused it happened, on the time line of the host's intervals. */
+            at_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Length of the file.
+             */
+            bytes: number;
+            /**
+             * Format: int64
+             * @description Events in it.
+             */
+            events: number;
+            /** @description Its first moment. */
+            first_ns: components["schemas"]["Nanos"];
+            /** @description Id of its host. */
+            host: string;
+            /** @description Its number: `/api/v1/traces/{id}/file` has the file. */
+            id: string;
+            /** @description Its last moment. */
+            last_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Events that its recorder lost.
+             */
+            lost: number;
+            /** @description Why it was written: a rule of `--flight-when`, `request`, or `SIGUSR1`. */
+            reason: string;
+            /** @description When it was received, by the receiver's clock. */
+            received_ns: components["schemas"]["Nanos"];
+        };
+        /** @description Answer of `/api/v1/hosts/{host}/traces`. */
+        StoredTraces: {
+            /** @description How many there are. */
+            total: number;
+            /** @description Those that were asked for, the oldest first. */
+            traces: components["schemas"]["StoredTrace"][];
+        };
         /** @description A span of time as if it were one interval. */
         Sum: {
             /**
@@ -2078,6 +2117,11 @@ export interface components {
              * @default 0
              */
             throttled_periods: number;
+        };
+        /** @description The device writes a trace. */
+        TraceAsked: {
+            /** @description The id of the host that was asked. Its trace is listed once it has arrived, some seconds later. */
+            host: string;
         };
         /** @description Whom threads waited behind. */
         TraceBehind: {

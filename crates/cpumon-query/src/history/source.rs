@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use cpumon_model::{HostId, HostStatus, Interval, ProcessKey};
 use cpumon_store::{
     DamageReport, Gap, GapFinder, HostRecord, Plan, Query, Resolution, Segment, StoreError, StoredProcess,
-    What,
+    TraceRecord, What,
 };
 
 use crate::past::{KnownProcess, Past, open_store};
@@ -299,6 +299,16 @@ impl History {
         let query = Query::new(host).range(range.since_ns, range.until_ns).what(What::Meta);
         self.for_each(&query, None, &mut |span| finder.see(span.interval))?;
         Ok(finder.finish())
+    }
+
+    /// Traces of a host, or of all, whose time touches a range, at most `limit`. Without a store there are none.
+    pub fn traces(
+        &self,
+        host: Option<HostId>,
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<TraceRecord>, QueryError> {
+        Ok(self.ask_reader(|reader| reader.traces(host, range, limit))?.unwrap_or_default())
     }
 
     /// What of the store could not be read so far, by this and by other readers of its pool that are idle. Answers were given without

@@ -22,6 +22,7 @@ mod report;
 mod sched;
 mod snapshot;
 mod status;
+mod stored_trace;
 mod table;
 mod trace;
 
@@ -47,6 +48,7 @@ pub use sched::{Irq, Sched, Wait};
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Nanos, Snapshot, SnapshotBase};
 pub use status::{Problem, Status};
+pub use stored_trace::{StoredTrace, StoredTraces};
 pub use table::{Cell, Row, Table, TableColumn};
 pub(crate) use trace::TrackList;
 pub use trace::{TraceBehind, TraceHead, TraceSlice, TraceSums, TraceThreadPage, TraceThreads, TraceTracks};

@@ -1,6 +1,7 @@
 //! [`Snapshot`]: one [`Interval`] of a host for a browser, with tables of CPUs, processes and chosen threads.
 //! Live and past moments have the same form.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::fmt;
 
@@ -11,7 +12,8 @@ use cpumon_model::{
 use cpumon_query::TaskKey;
 use cpumon_query::history::{process_columns, shown_columns};
 use cpumon_query::time::{Page, to_ms};
-use serde::{Serialize, Serializer};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
 use utoipa::{PartialSchema, ToSchema};
@@ -21,6 +23,13 @@ use super::table::{Cell, Row, Table};
 /// Nanoseconds as text, because a browser's numbers end at 2^53.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nanos(pub i64);
+
+impl<'de> Deserialize<'de> for Nanos {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = <Cow<'_, str>>::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(D::Error::custom)
+    }
+}
 
 impl Serialize for Nanos {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -45,7 +54,7 @@ impl PartialSchema for Nanos {
 }
 
 impl ToSchema for Nanos {
-    fn name() -> std::borrow::Cow<'static, str> {
+    fn name() -> Cow<'static, str> {
         "Nanos".into()
     }
 }

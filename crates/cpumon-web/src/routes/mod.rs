@@ -29,6 +29,7 @@ mod past_store;
 mod refusals;
 mod reports;
 mod span;
+mod stored_traces;
 #[cfg(test)]
 mod tests;
 mod trace_problems;
@@ -101,6 +102,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(reports::of_hosts))
         .routes(routes!(reports::find))
         .routes(routes!(history::gaps))
+        .routes(routes!(stored_traces::list, stored_traces::take))
+        .routes(routes!(stored_traces::file))
         .routes(routes!(charts::chart))
         .routes(routes!(charts::command))
         .routes(routes!(charts::fleet))
@@ -172,5 +175,5 @@ async fn page_or_nothing(
 
 async fn only_get() -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Not with this method.")
-        .how("This API is read-only: use GET; only a login is a POST.")
+        .how("This API is read-only: use GET; only a login and a request for a trace are a POST.")
 }
