@@ -1,10 +1,12 @@
 //! The HTTP client for a receiver: hosts, intervals and status as types of the model. `top --host`, `hosts` and `status` use it.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, ParseIdError, Trust};
 use cpumon_query::Seek;
+use cpumon_query::time::TimeRange;
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
@@ -142,10 +144,20 @@ impl Client {
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
         }
-        let mut response = request.call().map_err(|error| ClientError::Unreachable {
-            url: self.base.clone(),
-            reason: without_tls(&error).unwrap_or_else(|| error.to_string()),
-        })?;
+        let response = request.call().map_err(|error| self.unreachable(&error))?;
+        Self::body(url, response)
+    }
+
+    fn unreachable(&self, error: &ureq::Error) -> ClientError {
+        let reason = without_tls(error).unwrap_or_else(|| error.to_string());
+        ClientError::Unreachable { url: self.base.clone(), reason }
+    }
+
+    /// The answer to `url`, or why it is refused.
+    fn body(
+        url: String,
+        mut response: ureq::http::Response<ureq::Body>,
+    ) -> Result<Option<(String, Vec<u8>)>, ClientError> {
         let status = response.status().as_u16();
         // A long poll that ran out of time: nothing is wrong.
         if status == 204 {
@@ -154,7 +166,7 @@ impl Client {
         let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
         let not_a_receiver = |reason: String| ClientError::NotAReceiver { url: url.clone(), reason };
         let body = body.map_err(|error| not_a_receiver(error.to_string()))?;
-        if status == 200 {
+        if matches!(status, 200 | 202) {
             return Ok(Some((url, body)));
         }
         match serde_json::from_slice::<api::Problem>(&body) {
@@ -226,6 +238,37 @@ impl Client {
             url: format!("{}{path}", self.base),
             reason: "an empty answer".to_owned(),
         })
+    }
+
+    /// Traces of a host.
+    pub fn traces(&self, host: HostId, range: TimeRange) -> Result<api::StoredTraces, ClientError> {
+        let TimeRange { since_ns, until_ns } = range;
+        self.must(&format!("/api/v1/hosts/{host}/traces?since={since_ns}&until={until_ns}&limit=10000"))
+    }
+
+    /// The file of a trace, as it comes.
+    pub fn trace_file(&self, id: i64) -> Result<Box<dyn Read>, ClientError> {
+        let url = format!("{}/api/v1/traces/{id}/file", self.base);
+        let mut request = self.agent.get(&url);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let response = request.call().map_err(|error| self.unreachable(&error))?;
+        if response.status() == 200 {
+            return Ok(Box::new(response.into_body().into_reader()));
+        }
+        Self::body(url, response).map(|_| Box::new(std::io::empty()) as Box<dyn Read>)
+    }
+
+    /// Asks a device for a trace.
+    pub fn take_trace(&self, host: HostId) -> Result<(), ClientError> {
+        let url = format!("{}/api/v1/hosts/{host}/traces", self.base);
+        let mut request = self.agent.post(&url);
+        if let Some(authorization) = &self.authorization {
+            request = request.header("authorization", authorization);
+        }
+        let response = request.send_empty().map_err(|error| self.unreachable(&error))?;
+        Self::body(url, response).map(|_| ())
     }
 
     fn interval(&self, path: &str) -> Result<Option<(u64, Interval)>, ClientError> {
@@ -327,7 +370,7 @@ mod tests {
         let server = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 4096];
-            let _ = std::io::Read::read(&mut stream, &mut request).unwrap();
+            let _ = Read::read(&mut stream, &mut request).unwrap();
             std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
                 .unwrap();
         });

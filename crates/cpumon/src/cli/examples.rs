@@ -275,6 +275,15 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         ],
     ),
     (
+        "trace list",
+        &[
+            example("List the traces of a host", "cpumon trace list --host kitchen --since 1d"),
+            example("The same of a receiver", "cpumon trace list --host kitchen --url http://127.0.0.1:3080"),
+        ],
+    ),
+    ("trace get", &[example("Copy trace 7 out of the store", "cpumon trace get 7 -o spike.trace")]),
+    ("trace take", &[example("Ask a device for its last seconds", "cpumon trace take --host kitchen")]),
+    (
         "trace report",
         &[
             example("Show each thread, who ran most first", "cpumon trace report cpumon.trace"),

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::FormatArgs;
+use super::{AccessArgs, FormatArgs, HTTP_URL, RangeArgs, StoreArgs};
 use crate::units::{duration, size};
 
 /// `cpumon trace`.
@@ -37,6 +37,71 @@ pub enum TraceCommand {
     Export(TraceExportArgs),
     /// Show a trace in the browser: CPUs and threads over time, from minutes to microseconds
     View(TraceViewArgs),
+    /// List the traces that devices sent to a receiver (--flight-recorder of their agents)
+    List(TraceListArgs),
+    /// Copy a trace out of a store, or from a receiver
+    Get(TraceGetArgs),
+    /// Ask a device for a trace of the last seconds; it decides itself, and writes one in a minute at most
+    Take(TraceTakeArgs),
+}
+
+/// Where traces of devices are.
+#[derive(Clone, Debug, Args)]
+pub struct TraceSourceArgs {
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Ask the receiver at this address instead, such as `http://127.0.0.1:3080`
+    #[arg(long, value_name = "URL", conflicts_with = "store")]
+    pub url: Option<String>,
+    /// Login token and certificate.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+/// `cpumon trace list`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceListArgs {
+    /// Only of this host, by name or id
+    #[arg(long, value_name = "NAME")]
+    pub host: Option<String>,
+    /// Range of time.
+    #[command(flatten)]
+    pub range: RangeArgs,
+    /// Store or receiver.
+    #[command(flatten)]
+    pub source: TraceSourceArgs,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `cpumon trace get`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceGetArgs {
+    /// The trace, as `cpumon trace list` numbers it
+    #[arg(value_name = "ID")]
+    pub id: i64,
+    /// Write to this file instead of standard output; it appears when it is complete
+    #[arg(short = 'o', long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Store or receiver.
+    #[command(flatten)]
+    pub source: TraceSourceArgs,
+}
+
+/// `cpumon trace take`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceTakeArgs {
+    /// The device, by name or id
+    #[arg(long, value_name = "NAME")]
+    pub host: String,
+    /// The receiver's address
+    #[arg(long, value_name = "URL", default_value = HTTP_URL)]
+    pub url: String,
+    /// Login token and certificate.
+    #[command(flatten)]
+    pub access: AccessArgs,
 }
 
 /// What a trace is exported as.

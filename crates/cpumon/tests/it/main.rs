@@ -31,6 +31,7 @@ mod encrypted;
 mod equal;
 mod faults;
 mod fleet;
+mod flight;
 mod flood;
 mod live_and_trace;
 mod log;
