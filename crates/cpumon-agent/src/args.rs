@@ -139,7 +139,8 @@ pub struct AgentArgs {
     pub flight_files: u32,
 
     /// Write a trace when this is true, once a minute at most; may be repeated. `cpu>90%/5s`: all CPUs together, for 5 s.
-    /// `program:NAME>150%/10s`: all processes of a program, by its file's or its short name, in % of one CPU. `delay>20ms`: a single run delay (needs --probes sched)
+    /// `program:NAME>150%/10s`: all processes of a program, by its file's or its short name, in % of one CPU. `delay>20ms`: a single run delay (needs --probes sched). `p99>5ms/10s`: the 99th percentile of all run delays (needs --probes hist).
+    /// `unattributed>2%/5s`: the ledger does not balance
     #[arg(
         long,
         value_name = "RULE",
@@ -257,8 +258,9 @@ impl AgentArgs {
         if self.spool.is_some() && self.spool == self.record {
             return Err(FlagsError::SpoolIsRecording);
         }
-        if self.flight_when.iter().any(FlightRule::needs_sched) && !self.probes.contains(Probes::SCHED) {
-            return Err(FlagsError::DelayWithoutSched);
+        let needed = self.flight_when.iter().map(FlightRule::needs).fold(Probes::empty(), Probes::union);
+        if !self.probes.contains(needed) {
+            return Err(FlagsError::RuleWithoutProbe);
         }
         if self.group_key.is_some() && !has_datagrams {
             return Err(FlagsError::KeyWithoutDatagrams);

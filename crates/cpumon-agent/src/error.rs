@@ -124,8 +124,10 @@ pub enum FlagsError {
     )]
     ShortDatagrams,
     /// A rule of the flight recorder compares what is not measured.
-    #[error("--flight-when delay>… needs --probes sched, which measures how long threads wait for a CPU")]
-    DelayWithoutSched,
+    #[error(
+        "--flight-when delay>… needs --probes sched, which measures how long threads wait for a CPU; p99>… needs --probes hist"
+    )]
+    RuleWithoutProbe,
 }
 
 /// The search for receivers failed.

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cpumon_collect::parse_interval;
-use cpumon_model::{Interval, ProcessInfo};
+use cpumon_model::{DelayHistogram, DelayOf, Interval, Probes, ProcessInfo};
 
 /// What is compared with the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +16,10 @@ enum Subject {
     Program(Box<str>),
     /// The longest single run delay, ns.
     Delay,
+    /// The 99th percentile of all run delays, ns.
+    P99,
+    /// What of the capacity the ledger cannot attribute, or has too much, ppm.
+    Unattributed,
 }
 
 /// A condition that an interval fulfils or not, and how long it must hold.
@@ -31,7 +35,9 @@ pub struct FlightRule {
 
 /// A text that is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is no rule: {reason}; write cpu>90%, cpu>90%/5s, program:NAME>150%/10s or delay>20ms")]
+#[error(
+    "{text:?} is no rule: {reason}; write cpu>90%, cpu>90%/5s, program:NAME>150%/10s, delay>20ms, p99>5ms/10s or unattributed>2%/5s"
+)]
 pub struct ParseFlightRuleError {
     text: String,
     reason: &'static str,
@@ -53,21 +59,23 @@ impl FromStr for FlightRule {
         let subject = match subject.split_once(':') {
             None if subject == "cpu" => Subject::Cpu,
             None if subject == "delay" => Subject::Delay,
+            None if subject == "p99" => Subject::P99,
+            None if subject == "unattributed" => Subject::Unattributed,
             Some(("program", name)) if !name.is_empty() => Subject::Program(name.into()),
-            _ => return Err(wrong("it begins with none of cpu, program:NAME, delay")),
+            _ => return Err(wrong("it begins with none of cpu, program:NAME, delay, p99, unattributed")),
         };
         let limit = match subject {
-            Subject::Delay => {
+            Subject::Delay | Subject::P99 => {
                 let (number, factor) =
                     split_time(limit).ok_or_else(|| wrong("a delay ends with us, ms or s"))?;
                 scaled(number, factor).ok_or_else(|| wrong("the delay is no number"))?
             }
-            Subject::Cpu | Subject::Program(_) => {
+            Subject::Cpu | Subject::Program(_) | Subject::Unattributed => {
                 let number = limit.strip_suffix('%').ok_or_else(|| wrong("a share ends with %"))?;
                 scaled(number, 10_000.0).ok_or_else(|| wrong("the share is no number"))?
             }
         };
-        if subject == Subject::Cpu && limit >= 1_000_000 {
+        if matches!(subject, Subject::Cpu | Subject::Unattributed) && limit >= 1_000_000 {
             return Err(wrong("all CPUs together are never more than 100 % busy"));
         }
         Ok(Self { subject, limit, lasting, text: text.into() })
@@ -93,9 +101,13 @@ impl fmt::Display for FlightRule {
 }
 
 impl FlightRule {
-    /// Whether it needs the `sched` probe.
-    pub(crate) fn needs_sched(&self) -> bool {
-        self.subject == Subject::Delay
+    /// The probe that it needs.
+    pub(crate) fn needs(&self) -> Probes {
+        match self.subject {
+            Subject::Delay => Probes::SCHED,
+            Subject::P99 => Probes::HISTOGRAMS,
+            _ => Probes::empty(),
+        }
     }
 
     fn holds(&self, interval: &Interval) -> bool {
@@ -115,12 +127,25 @@ impl FlightRule {
                 let own = interval.processes.iter().filter(|row| is_own(&row.info));
                 ppm(own.map(|row| row.delta.run_ns).fold(0, i64::saturating_add), length_ns)
             }
-            Subject::Delay => {
-                interval.processes.iter().filter_map(|row| row.sched.longest_ns()).max().unwrap_or(0)
+            Subject::Delay => longest_ns(interval).unwrap_or(0),
+            Subject::P99 => {
+                let mut all = DelayHistogram::default();
+                for one in interval.delays.iter().filter(|one| matches!(one.of, DelayOf::Cpu(_))) {
+                    one.histogram.iter().for_each(|(bucket, count)| all.add(bucket, count));
+                }
+                all.percentile_ns(99, longest_ns(interval)).unwrap_or(0)
+            }
+            Subject::Unattributed => {
+                let ledger = &interval.ledger;
+                ppm(ledger.unattributed_ns().saturating_abs(), ledger.capacity_ns)
             }
         };
         value > self.limit
     }
+}
+
+fn longest_ns(interval: &Interval) -> Option<u64> {
+    interval.processes.iter().filter_map(|row| row.sched.longest_ns()).max()
 }
 
 /// Rules, and for how long each has been fulfilled.
@@ -162,7 +187,7 @@ impl Rules {
 mod tests {
     use std::sync::Arc;
 
-    use cpumon_model::{Delta, Ledger, Moment, ProcessInterval, SchedDelta};
+    use cpumon_model::{Delays, Delta, Ledger, Moment, ProcessInterval, SchedDelta, delay_bucket};
 
     use super::*;
 
@@ -196,7 +221,28 @@ mod tests {
         assert!(
             rule("delay>20ms").holds(&interval(0, 0, 21)) && !rule("delay>20ms").holds(&interval(0, 0, 20))
         );
-        assert!(rule("delay>0.5s").holds(&interval(0, 0, 501)) && rule("delay>1us").needs_sched());
+        assert!(rule("delay>0.5s").holds(&interval(0, 0, 501)) && rule("delay>1us").needs() == Probes::SCHED);
+    }
+
+    #[test]
+    fn percentiles_are_of_all_cpus_and_a_ledger_may_have_too_much() {
+        let with = |few: u64| {
+            let delays = |cpu, ns, count| Delays {
+                of: DelayOf::Cpu(cpu),
+                histogram: Arc::new([(delay_bucket(ns), count)].into_iter().collect()),
+            };
+            let list = vec![delays(0, 1_000, 1_000), delays(1, 50_000_000, few)];
+            Interval { delays: list, ..interval(2_000, 0, 60) }
+        };
+        let (p99, seldom, often) = (rule("p99>20ms"), with(5), with(15));
+        assert!(!p99.holds(&seldom) && p99.holds(&often) && p99.needs() == Probes::HISTOGRAMS);
+        assert!(!p99.holds(&interval(0, 0, 60)), "not measured");
+        let open = rule("unattributed>2%");
+        for (threads_ms, is_met) in [(2_000, false), (1_961, false), (1_959, true), (2_041, true)] {
+            let mut interval = interval(0, 0, 0);
+            interval.ledger.threads_ns = threads_ms * 1_000_000;
+            assert_eq!(open.holds(&interval), is_met, "{threads_ms}");
+        }
     }
 
     #[test]
