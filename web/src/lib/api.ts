@@ -32,6 +32,8 @@ export type TraceThreadRow = Schemas['TraceThreadRow'];
 export type TraceThreadPage = Schemas['TraceThreadPage'];
 export type TraceSums = Schemas['TraceSums'];
 export type TraceSlice = Schemas['TraceSlice'];
+/** Traces of a device's flight recorder. */
+export type StoredTraces = Schemas['StoredTraces'];
 /** Values by point; null: not measured. */
 export type Line = (number | null)[];
 export type Buckets = Schemas['BucketTimes'] & { gaps: Gap[] };
