@@ -1,4 +1,4 @@
-//! [`Attachments`]: the directory of files that a device sends beside its snapshots. It is the queue itself: a file is there from when it is
+//! The directory of files that a device sends beside its snapshots. It is the queue itself: a file is there from when it is
 //! complete until a receiver has stored it, so nothing else must survive a restart.
 //!
 //! Beside `NAME.trace` is `NAME.why`: when what the file shows happened, ns since the UNIX epoch, and why it was written, a line each.
