@@ -43,17 +43,19 @@ pub enum SourceKind {
     Nt,
     /// Windows, by a list of threads and a call for each.
     Toolhelp,
+    /// A context-switch trace that is played: never sent or stored.
+    Trace,
 }
 
 impl SourceKind {
-    /// Whether it reports the users of processes. What a v1 device sends has none.
+    /// Whether it reports the users of processes. What a v1 device sends has none, and no trace.
     #[must_use]
     pub fn has_users(self) -> bool {
-        !matches!(self, Self::V1 | Self::Legacy)
+        !matches!(self, Self::V1 | Self::Legacy | Self::Trace)
     }
 
     /// Every kind with its stable number (wire, store) and its name (exports, screens).
-    const TABLE: [(Self, u8, &'static str); 8] = [
+    const TABLE: [(Self, u8, &'static str); 9] = [
         (Self::Unknown, 0, "unknown"),
         (Self::Procfs, 1, "procfs"),
         (Self::Bpf, 2, "bpf"),
@@ -62,6 +64,7 @@ impl SourceKind {
         (Self::Simulated, 5, "simulated"),
         (Self::Nt, 6, "nt"),
         (Self::Toolhelp, 7, "toolhelp"),
+        (Self::Trace, 8, "trace"),
     ];
 
     /// The stable number used on the wire and in the store.

@@ -136,6 +136,7 @@ impl<'a> Cells<'a> {
     fn user(&self, item: &Item<'_>) -> String {
         let uid = match item {
             Item::Group(_) => return String::new(),
+            _ if !self.interval.source.has_users() => None,
             _ => self.int(item, ColumnId::Uid),
         };
         let Some(uid) = uid else { return NONE.into() };
