@@ -31,6 +31,7 @@ pub use analysis::path::PathStep;
 pub use analysis::ready::LongestDelay;
 pub use analysis::report::{Report, Totals, analyse};
 pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, series};
+pub use analysis::snapshots::snapshots;
 pub use analysis::wake_sources::Waker;
 pub use analysis::wakers::{WakeCounts, WakerKey, WakerRow, Wakers, wakers};
 #[doc(hidden)]

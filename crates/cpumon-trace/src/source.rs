@@ -42,3 +42,21 @@ impl<R: Read> TraceSource for TraceReader<R> {
         TraceReader::read(self, out)
     }
 }
+
+impl<T: TraceSource> TraceSource for &mut T {
+    fn header(&self) -> &FileHeader {
+        (**self).header()
+    }
+
+    fn tasks(&self) -> &Tasks {
+        (**self).tasks()
+    }
+
+    fn is_watched_from_begin(&self) -> bool {
+        (**self).is_watched_from_begin()
+    }
+
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        (**self).read(out)
+    }
+}

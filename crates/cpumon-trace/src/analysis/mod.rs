@@ -16,6 +16,7 @@ mod run;
 pub(crate) mod series;
 mod slices;
 mod slots;
+pub(crate) mod snapshots;
 mod switches;
 pub(crate) mod wake_sources;
 pub(crate) mod wakers;
