@@ -115,6 +115,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
             TraceCommand::Export(args) => to_stdout(|out| trace::export(args, out)),
             TraceCommand::Report(args) => to_stdout(|out| trace::report(args, out)),
             TraceCommand::View(args) => trace::view(args),
+            TraceCommand::Top(args) => trace::top(args),
             TraceCommand::Delays(args) => to_stdout(|out| trace::delays(args, out)),
             TraceCommand::Wakers(args) => to_stdout(|out| trace::wakers(args, out)),
             TraceCommand::Path(args) => to_stdout(|out| trace::path(args, out)),

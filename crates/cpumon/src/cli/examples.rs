@@ -302,6 +302,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "trace delays",
         &[example("List the 50 longest waits for a CPU", "cpumon trace delays cpumon.trace --limit 50")],
     ),
+    ("trace top", &[example("Play a trace, ten screens a second", "cpumon trace top cpumon.trace -d 100ms")]),
     ("trace wakers", &[example("Show who wakes whom", "cpumon trace wakers cpumon.trace --by program")]),
     (
         "trace path",

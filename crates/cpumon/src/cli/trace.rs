@@ -33,6 +33,10 @@ pub enum TraceCommand {
     Path(TracePathArgs),
     /// Show how long waits are, or slices: percentiles and a histogram of each thread
     Histogram(TraceHistogramArgs),
+    /// Play a trace in the terminal as if it were live
+    ///
+    /// Space plays and stops, `[` and `]` go one interval back and forth, + and - change the speed, `b` goes to a moment.
+    Top(TraceTopArgs),
     /// Write a trace for Perfetto, or its slices as CSV
     Export(TraceExportArgs),
     /// Show a trace in the browser: CPUs and threads over time, from minutes to microseconds
@@ -302,6 +306,29 @@ pub struct TracePathArgs {
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,
+}
+
+/// `cpumon trace top`.
+#[derive(Clone, Debug, Args)]
+pub struct TraceTopArgs {
+    /// A trace of cpumon, or of a recorder whose files `report` reads
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Time between two screens, 1ms or more: the rows are of that time
+    #[arg(short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = interval)]
+    pub interval: Duration,
+    /// Only from this time after the start of the trace: 500ms, 2s
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub from: Option<Duration>,
+    /// Only to this time after the start of the trace
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub to: Option<Duration>,
+    /// Show a row for each thread
+    #[arg(short = 'H', long)]
+    pub threads: bool,
+    /// Leave the mouse to the terminal: its selection of text then works without Shift
+    #[arg(long)]
+    pub no_mouse: bool,
 }
 
 /// What a histogram counts.

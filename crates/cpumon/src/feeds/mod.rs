@@ -1,5 +1,6 @@
 //! The sources of data for the screens: this machine ([`LocalFeed`]), a receiver elsewhere ([`RemoteFeed`]), this process's own
-//! receiver ([`HubFeed`]), a store ([`StoreFeed`]), or a recording ([`ReplayFeed`]).
+//! receiver ([`HubFeed`]), a store ([`StoreFeed`]), a recording ([`ReplayFeed`]), or a
+//! context-switch trace ([`TraceFeed`]).
 
 mod hub;
 mod local;
@@ -8,6 +9,7 @@ mod ranges;
 mod remote;
 mod replay;
 mod store;
+mod trace;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,6 +24,7 @@ pub use local::LocalFeed;
 pub use remote::RemoteFeed;
 pub use replay::ReplayFeed;
 pub use store::StoreFeed;
+pub use trace::{TraceFeed, TraceFeedError};
 
 use crate::when;
 

@@ -52,6 +52,7 @@ mod trace;
 mod trace_analyses;
 mod trace_cmd;
 mod trace_perf;
+mod trace_top;
 mod trace_view;
 mod two_machines;
 mod units;

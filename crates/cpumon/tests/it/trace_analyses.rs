@@ -54,7 +54,8 @@ fn story() -> Vec<SchedEvent> {
     ]
 }
 
-fn write(path: &Path) {
+/// The story as a file.
+pub fn write(path: &Path) {
     let began = Moment { mono_ns: BEGAN_NS, boot_ns: BEGAN_NS, wall_ns: 1_700_000_000_000_000_000 };
     let header = FileHeader { began, cpus: 2, host: "device1".into(), ..FileHeader::default() };
     let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
