@@ -11,7 +11,7 @@
 //! API and for the command line. [`sql()`] prints the answer to a query over the store's virtual tables. Examples of all formats are
 //! in `docs/export.md`.
 //!
-//! [`trace_perfetto`] and [`trace_slices`] write context-switch traces.
+//! [`trace_perfetto`], [`trace_slices`] and [`trace_slices_parquet`] write context-switch traces.
 //!
 //! # No data, zero, exited
 //! What a source does not measure is empty (CSV) or null (JSON). Zero is 0. A task that ended is marked in `life`.
@@ -25,6 +25,7 @@ mod file;
 mod jsonl;
 mod kinds;
 mod legacy;
+mod parquet;
 mod pivot;
 mod query;
 mod resample;
@@ -47,4 +48,5 @@ pub use sql::{SqlFormat, sql};
 pub use text_table::TextTable;
 pub use trace::{
     SLICE_COLUMNS, TraceExportError, TraceSurvey, trace_perfetto, trace_slices, trace_slices_of,
+    trace_slices_parquet,
 };

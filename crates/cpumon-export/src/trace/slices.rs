@@ -10,6 +10,7 @@ use super::error::TraceExportError;
 use super::survey::TraceSurvey;
 use crate::ExportError;
 use crate::csv::Csv;
+use crate::parquet::{ColumnKind, Parquet};
 use crate::rows::RowSink;
 
 /// Wakeups of a thread that are remembered: a thread may be woken again before it runs.
@@ -32,6 +33,12 @@ pub const SLICE_COLUMNS: [&str; 13] = [
     "is_over",
 ];
 
+/// What each of them has.
+const SLICE_KINDS: [ColumnKind; 13] = {
+    use ColumnKind::{Int, Text};
+    [Int, Int, Int, Int, Int, Int, Text, Text, Text, Text, Int, Text, Int]
+};
+
 /// Writes a trace's slices as CSV, in the order of their ends. `survey` is of the same trace.
 pub fn trace_slices<S: TraceSource>(
     survey: &TraceSurvey<S>,
@@ -48,10 +55,33 @@ pub fn trace_slices_of<S: TraceSource>(
     range: TraceRange,
     out: &mut dyn Write,
 ) -> Result<Ending, TraceExportError> {
-    let mut csv = Csv::new(out);
-    RowSink::header(&mut csv, &SLICE_COLUMNS).map_err(ExportError::from)?;
+    let (mut csv, ending) = slices(survey, trace, range, Csv::new(out))?;
+    csv.flush().map_err(ExportError::from)?;
+    Ok(ending)
+}
+
+/// Writes the same as Parquet, compressed with zstd.
+pub fn trace_slices_parquet<S: TraceSource>(
+    survey: &TraceSurvey<S>,
+    trace: &mut S,
+    range: TraceRange,
+    out: &mut dyn Write,
+) -> Result<Ending, TraceExportError> {
+    let (parquet, ending) = slices(survey, trace, range, Parquet::new(out, &SLICE_KINDS))?;
+    parquet.finish().map_err(ExportError::from)?;
+    Ok(ending)
+}
+
+/// Writes rows to a sink, which it returns.
+fn slices<S: TraceSource, K: RowSink>(
+    survey: &TraceSurvey<S>,
+    trace: &mut S,
+    range: TraceRange,
+    mut rows: K,
+) -> Result<(K, Ending), TraceExportError> {
+    rows.header(&SLICE_COLUMNS).map_err(ExportError::from)?;
     let began_ns = trace.header().began.mono_ns;
-    let sink = Slices { survey, csv, began_ns, range, wakeups: HashMap::new(), result: Ok(()) };
+    let sink = Slices { survey, rows, began_ns, range, wakeups: HashMap::new(), result: Ok(()) };
     let mut tracker = Tracker::new(began_ns, sink);
     if !trace.is_watched_from_begin() {
         tracker = tracker.with_unknown_begin();
@@ -62,14 +92,14 @@ pub fn trace_slices_of<S: TraceSource>(
         }
         tracker.event(&event);
     })?;
-    let mut sink = tracker.finish(ending.known_until_ns);
-    sink.result.and_then(|()| sink.csv.flush()).map_err(ExportError::from)?;
-    Ok(ending)
+    let sink = tracker.finish(ending.known_until_ns);
+    sink.result.map_err(ExportError::from)?;
+    Ok((sink.rows, ending))
 }
 
-struct Slices<'s, 'w, S> {
+struct Slices<'s, S, K> {
     survey: &'s TraceSurvey<S>,
-    csv: Csv<'w>,
+    rows: K,
     began_ns: u64,
     range: TraceRange,
     /// The latest wakeups of each thread, the newest last.
@@ -78,7 +108,7 @@ struct Slices<'s, 'w, S> {
     result: io::Result<()>,
 }
 
-impl<S: TraceSource> Slices<'_, '_, S> {
+impl<S: TraceSource, K: RowSink> Slices<'_, S, K> {
     fn note(&mut self, task: TraceTask, waker: TraceTask, at_ns: u64) {
         let wakeups = self.wakeups.entry(task).or_default();
         if wakeups.len() == WAKEUPS {
@@ -130,11 +160,11 @@ impl<S: TraceSource> Slices<'_, '_, S> {
             waker_name.map_or(Value::Null, text),
             Value::count(span.is_over.into()),
         ];
-        self.csv.row(&row)
+        self.rows.row(&row)
     }
 }
 
-impl<S: TraceSource> SpanSink for Slices<'_, '_, S> {
+impl<S: TraceSource, K: RowSink> SpanSink for Slices<'_, S, K> {
     fn thread(&mut self, span: &ThreadSpan) {
         let is_inside = span.until_ns.saturating_sub(self.began_ns) > self.range.from_ns
             && span.from_ns.saturating_sub(self.began_ns) < self.range.until_ns;

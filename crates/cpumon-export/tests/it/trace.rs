@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
 
-use cpumon_export::{SLICE_COLUMNS, TraceSurvey, trace_perfetto, trace_slices};
+use bytes::Bytes;
+use cpumon_export::{SLICE_COLUMNS, TraceSurvey, trace_perfetto, trace_slices, trace_slices_parquet};
 use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
     WaitReason,
@@ -13,6 +14,8 @@ use cpumon_trace::{
     AnyTrace, Compression, FileHeader, GroupKey, ReportBy, TraceRange, TraceReader, TraceSource, TraceWriter,
     UNKNOWN_TID, analyse,
 };
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use prost::Message;
 
 const BEGAN_NS: u64 = 5_000_000;
@@ -352,4 +355,32 @@ fn slices_are_rows_with_who_woke_the_thread_and_no_formulas() {
     assert!(rows.iter().filter(|row| row[3] == "101").all(|row| row[6] == "'=cmd()"));
     let text = String::from_utf8(out.clone()).unwrap();
     assert!(text.contains("\"three, \"\"3\"\"\"") && !text.contains("\"=cmd()"), "{text}");
+}
+
+#[test]
+fn slices_in_parquet_are_those_of_csv() {
+    let bytes = trace();
+    let (survey, open) = (survey(&bytes), || TraceReader::open(bytes.as_slice()).unwrap());
+    let (mut csv, mut parquet) = (Vec::new(), Vec::new());
+    trace_slices(&survey, &mut open(), &mut csv).unwrap();
+    trace_slices_parquet(&survey, &mut open(), TraceRange::default(), &mut parquet).unwrap();
+    let reader = SerializedFileReader::new(Bytes::from(parquet)).unwrap();
+    let mut rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
+    for expected in csv::Reader::from_reader(csv.as_slice()).records() {
+        let row = rows.next().unwrap();
+        let cells: Vec<_> = row
+            .get_column_iter()
+            .map(|(_, field)| match field {
+                Field::Null => String::new(),
+                Field::Long(number) => number.to_string(),
+                // CSV guards names that a spreadsheet would run.
+                Field::Str(text) if text.starts_with('=') => format!("'{text}"),
+                Field::Str(text) => text.clone(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(cells, expected.unwrap().iter().collect::<Vec<_>>());
+        assert_eq!(row.get_column_iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), SLICE_COLUMNS);
+    }
+    assert!(rows.next().is_none() && reader.metadata().file_metadata().num_rows() > 10);
 }

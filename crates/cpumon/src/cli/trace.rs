@@ -37,7 +37,7 @@ pub enum TraceCommand {
     ///
     /// Space plays and stops, `[` and `]` go one interval back and forth, + and - change the speed, `b` goes to a moment.
     Top(TraceTopArgs),
-    /// Write a trace for Perfetto, or its slices as CSV
+    /// Write a trace for Perfetto, or its slices as CSV or Parquet
     Export(TraceExportArgs),
     /// Show a trace in the browser: CPUs and threads over time, from minutes to microseconds
     View(TraceViewArgs),
@@ -115,6 +115,8 @@ pub enum TraceExportFormat {
     Perfetto,
     /// A row for each time that a thread was in one state
     Csv,
+    /// The same rows, compressed with zstd
+    Parquet,
 }
 
 /// `cpumon trace export`.
@@ -126,10 +128,10 @@ pub struct TraceExportArgs {
     /// Format
     #[arg(long, value_enum)]
     pub format: TraceExportFormat,
-    /// CSV only: from this time after the begin of the trace: 500ms, 2s
+    /// CSV and Parquet only: from this time after the start of the trace: 500ms, 2s
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub from: Option<Duration>,
-    /// CSV only: to this time after the begin of the trace
+    /// CSV and Parquet only: to this time after the start of the trace
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub to: Option<Duration>,
     /// Write to this file instead of standard output; it appears when it is complete

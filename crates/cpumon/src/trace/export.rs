@@ -5,7 +5,9 @@ use std::io::{self, BufReader, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use cpumon_export::{OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices_of};
+use cpumon_export::{
+    OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices_of, trace_slices_parquet,
+};
 use cpumon_trace::{AnyTrace, Ending};
 
 use super::trace_file::{missing, range};
@@ -19,12 +21,12 @@ type Trace = AnyTrace<BufReader<File>>;
 
 /// `cpumon trace export`.
 pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let is_binary = args.format == TraceExportFormat::Perfetto;
+    let is_binary = args.format != TraceExportFormat::Csv;
     if is_binary && args.output.is_none() && io::stdout().is_terminal() {
         return Err(Usage("this format is binary; give a file with -o".to_owned()).into());
     }
-    if is_binary && (args.from.is_some() || args.to.is_some()) {
-        return Err(Usage("--from and --to are for --format csv".to_owned()).into());
+    if args.format == TraceExportFormat::Perfetto && (args.from.is_some() || args.to.is_some()) {
+        return Err(Usage("--from and --to are for --format csv and parquet".to_owned()).into());
     }
     let range = range(args.from, args.to)?;
     let survey = TraceSurvey::new(open(&args.file)?)
@@ -33,6 +35,7 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
     let mut write = |out: &mut dyn Write| match args.format {
         TraceExportFormat::Perfetto => trace_perfetto(&survey, &mut trace, out),
         TraceExportFormat::Csv => trace_slices_of(&survey, &mut trace, range, out),
+        TraceExportFormat::Parquet => trace_slices_parquet(&survey, &mut trace, range, out),
     };
     let ending = match &args.output {
         Some(path) => write_file(path, &mut write)?,
