@@ -298,6 +298,8 @@ impl<S: SpanSink> Tracker<S> {
             self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..cpu };
             if !self.is_watched_from_begin {
                 self.close_cpu(at, at_ns, false);
+                // Before `prev` is the one that ran: they are of the unknown time.
+                self.settle(at);
                 self.cpus[at].at_ns = at_ns;
             }
             self.cpus[at].at_ns

@@ -104,6 +104,26 @@ fn threads_have_their_process_and_interrupts_their_time() {
 }
 
 #[test]
+fn an_interrupt_before_the_first_switch_is_of_no_thread() {
+    let first = [(us(0), switch((0, "swapper/0"), 0, (200, "a")))];
+    let second = [
+        (us(5), softirq(true, 300, 3)),
+        (us(9), softirq(false, 300, 3)),
+        (us(20), switch((300, "b"), 0, (301, "c"))),
+        (us(50), switch((301, "c"), DEAD, (300, "b"))),
+        (us(60), switch((300, "b"), DEAD, (0, "swapper/1"))),
+    ];
+    for (what, bytes) in variants(&[pages(&first), pages(&second)]) {
+        let (report, rows, _) = report_of(&bytes, ReportBy::Thread);
+        let ledger = report.totals().ledger;
+        let run_ns: u64 = rows.iter().map(|row| row.run_ns).sum();
+        assert_eq!((run_ns, ledger.run_ns), (100_000, 100_000), "{what}");
+        assert_eq!((ledger.softirq_ns, ledger.unknown_ns), (4_000, 16_000), "{what}");
+        assert!(rows.iter().all(|row| row.interrupts.total_ns() == 0), "{what}");
+    }
+}
+
+#[test]
 fn lost_events_are_unknown_time_of_their_cpu() {
     let before =
         [(us(0), switch((0, "swapper/0"), 0, (200, "a"))), (us(10), switch((200, "a"), SLEEPS, (201, "b")))];
