@@ -48,16 +48,17 @@ fn ping_pong(times: usize) {
     });
 }
 
-/// Switches of a CPU where not the task leaves that came last, though nothing is marked as lost; and events before the one in front.
-fn faults(events: &[SchedEvent]) -> (usize, usize) {
+/// Switches of a CPU where not the task leaves that came last, though nothing is marked as lost; and by how much a switch is before the one
+/// in front at most: the clock of the run queue is as old as its last update.
+fn faults(events: &[SchedEvent]) -> (usize, u64) {
     let mut running: HashMap<u16, (TraceTask, u64)> = HashMap::new();
-    let (mut breaks, mut early) = (0, 0);
+    let (mut breaks, mut early_ns) = (0, 0);
     for event in events {
         match event.kind {
             SchedEventKind::Switch { prev, next, .. } => {
                 if let Some((came, at_ns)) = running.insert(event.cpu, (next, event.at_ns)) {
                     breaks += usize::from(came != prev);
-                    early += usize::from(event.at_ns < at_ns);
+                    early_ns = early_ns.max(at_ns.saturating_sub(event.at_ns));
                 }
             }
             SchedEventKind::Lost { until_ns, .. } => {
@@ -67,7 +68,7 @@ fn faults(events: &[SchedEvent]) -> (usize, usize) {
             _ => {}
         }
     }
-    (breaks, early)
+    (breaks, early_ns)
 }
 
 #[test]
@@ -97,8 +98,8 @@ fn what_does_not_fit_is_marked_and_all_else_is_there() {
     assert!(marks >= ROUNDS && lost > 0, "{marks} marks of {lost} events");
     assert!(events.len() >= ROUNDS * MOST, "{} events", events.len());
     let switches = events.iter().filter(|event| matches!(event.kind, SchedEventKind::Switch { .. })).count();
-    let (breaks, early) = faults(events);
+    let (breaks, early_ns) = faults(events);
     // Some virtual machines hide the switches of the init process.
     assert!(breaks * 100 < switches, "{breaks} breaks in {switches} switches");
-    assert_eq!(early, 0, "of {switches} switches");
+    assert!(early_ns < 1_000_000, "{early_ns} ns");
 }
