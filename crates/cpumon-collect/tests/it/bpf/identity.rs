@@ -115,11 +115,9 @@ fn a_thread_with_another_s_id_that_ends_within_a_pass_is_there_once(probes: Prob
     let gate = RwLock::new(());
     std::thread::scope(|scope| {
         // Opens when this ends, however it ends.
-        let _closed = gate.write().unwrap();
+        let closed = gate.write().unwrap();
         // The iterator comes to these last, so most of a pass comes after the children.
-        for _ in 0..2_000 {
-            scope.spawn(|| gate.read().is_ok());
-        }
+        let late: Vec<_> = (0..2_000).map(|_| scope.spawn(|| gate.read().is_ok())).collect();
         for _ in 0..4 {
             std::thread::sleep(Duration::from_millis(30));
             pass(&mut source);
@@ -134,6 +132,12 @@ fn a_thread_with_another_s_id_that_ends_within_a_pass_is_there_once(probes: Prob
         while !ended.is_finished() {
             pass(&mut source);
         }
+        drop(closed);
+        // The scope waits for what they run, not for their ends: 2,000 of these would fill the buffer of the next test.
+        for thread in late {
+            thread.join().unwrap();
+        }
+        std::thread::sleep(LAST_SWITCH);
     });
 }
 
