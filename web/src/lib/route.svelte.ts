@@ -1,4 +1,5 @@
 // Where the user is. In: the address. Out: view, host and settings, and back. Why: every state has a link.
+import { focus, selectorOf } from './focus';
 
 export type ViewName = 'fleet' | 'fleet-history' | 'live' | 'history' | 'process' | 'landscape' | 'export' | 'trace';
 
@@ -59,23 +60,31 @@ class Route {
   place = $state.raw<Place>(parse(location.pathname, location.search));
 
   constructor() {
-    addEventListener('popstate', () => (this.place = parse(location.pathname, location.search)));
+    addEventListener('popstate', () => {
+      this.place = parse(location.pathname, location.search);
+      focus.giveTo(this.state.focus ?? '');
+    });
   }
 
   /** A new page in the history. */
   go(address: string): void {
-    history.pushState(this.next, '', address);
+    this.push(address);
     this.place = parse(location.pathname, location.search);
+  }
+
+  /** The page that is left knows what had the focus: back there, it has it again. */
+  private push(address: string): void {
+    history.replaceState({ ...this.state, focus: selectorOf(document.activeElement) }, '');
+    history.pushState({ depth: this.depth + 1 }, '', address);
+  }
+
+  private get state(): { depth?: number; focus?: string } {
+    return (history.state ?? {}) as { depth?: number; focus?: string };
   }
 
   /** How many pages of ours the browser can go back to. */
   private get depth(): number {
-    const { depth } = (history.state ?? {}) as { depth?: unknown };
-    return typeof depth === 'number' ? depth : 0;
-  }
-
-  private get next(): { depth: number } {
-    return { depth: this.depth + 1 };
+    return this.state.depth ?? 0;
   }
 
   /** Where the user came from; after a link from elsewhere the page stays and opens `otherwise`. */
@@ -89,7 +98,7 @@ class Route {
     const query: Record<string, string | undefined> = { ...this.place.query, ...changes };
     const address = href({ ...this.place, query });
     if (address === location.pathname + location.search) return;
-    if (push) history.pushState(this.next, '', address);
+    if (push) this.push(address);
     else history.replaceState(history.state, '', address);
     this.place = parse(location.pathname, location.search);
   }
