@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { queueOf } from './shares';
+import { holesOf, NOT_YET, queueOf } from './shares';
 
 test('a run queue that was not measured is none, and a gap in it is a gap', () => {
   expect(queueOf({ covered_ns: [1], columns: {} })).toBeNull();
@@ -9,4 +9,18 @@ test('a run queue that was not measured is none, and a gap in it is a gap', () =
     busiest: [2, null, 0],
     longest: [4, null, 0],
   });
+});
+
+test('the last point is no gap while its interval has not ended', () => {
+  const answer = { t_ms: [0, 500, 1000, 1500], width_ns: 5e8, covered_ns: [1, 1, 0, 0], gaps: [] };
+  const reasons = (lastMs: number | null, nowMs: number): string[] =>
+    holesOf(answer, lastMs === null ? null : { firstMs: -1e6, lastMs }, nowMs).map((hole) => hole.reason);
+  expect(reasons(1000, 2000)).toEqual([NOT_YET]);
+  // What is stored was read a moment after the points, and has the next interval.
+  expect(reasons(2000, 2000)).toEqual([NOT_YET]);
+  expect(reasons(2000, 60_000), 'drawn again later').toEqual([NOT_YET]);
+  expect(reasons(null, 2000), 'of a process').toEqual([NOT_YET]);
+  // Long past, and data came later: that is a hole.
+  expect(reasons(50_000, 60_000)).toEqual(['no data']);
+  expect(reasons(null, 60_000)).toEqual(['no data']);
 });

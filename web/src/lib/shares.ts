@@ -61,11 +61,24 @@ export function partsOf(series: Series): Part[] {
   return parts.filter((part, at) => at === 0 || part.label === 'system' || ran(part));
 }
 
-/** Holes with reasons: those that the receiver names, and points without data that no hole explains. */
+/** Reasons of holes in which nothing is missing. */
+export const [BEFORE, NOT_YET] = ['before the first data', 'no data yet'];
+/** An interval is measured, sent and stored within this time; longer ones are known by `kept`. */
+const ON_THE_WAY_MS = 5_000;
+
+/**
+ * Holes with reasons: those that the receiver names, and points without data that no hole explains. At the end of an answer these are
+ * of intervals that have not ended yet, even where an answer that was read a little later already has them.
+ */
 export function holesOf(
   buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns' | 'gaps'>,
   kept: { firstMs: number; lastMs: number } | null = null,
+  nowMs = Date.now(),
 ): Gap[] {
+  const after = buckets.covered_ns.findLastIndex((ns) => ns > 0) + 1;
+  const endMs = (buckets.t_ms.at(-1) ?? 0) + buckets.width_ns / 1e6;
+  const newestMs = Math.min(kept?.lastMs ?? Infinity, nowMs) - ON_THE_WAY_MS;
+  const isOpen = after > 0 && endMs > newestMs;
   const width = buckets.width_ns / 1e6;
   const holes: Gap[] = [...buckets.gaps];
   let open: Gap | null = null;
@@ -76,9 +89,9 @@ export function holesOf(
     else {
       const reason =
         kept && end <= kept.firstMs + width
-          ? 'before the first data'
-          : kept && begin >= kept.lastMs - width
-            ? 'no data yet'
+          ? BEFORE
+          : (isOpen && at >= after) || (kept && begin >= kept.lastMs - width)
+            ? NOT_YET
             : 'no data';
       if (open && open.reason === reason) open.end_ms = end;
       else {
