@@ -241,3 +241,25 @@ test('a host that does not report stays in the list after a restart of the recei
     receiver.simulate();
   }
 });
+
+test('no title of the hosts is cut at any width', async ({ page, receiver }) => {
+  await page.goto(`${receiver.url}/?sort=-queue`);
+  const titles = page.getByRole('table', { name: 'hosts' }).getByRole('columnheader');
+  await expect(titles.first()).toBeVisible();
+  for (const width of [360, 500, 760, 800, 910, 1020, 1100, 1440]) {
+    await page.setViewportSize({ width, height: 800 });
+    const cut = (): Promise<string[]> =>
+      titles.evaluateAll((all) =>
+        all
+          .filter((one) => one.getClientRects().length > 0)
+          .filter((one) => {
+            const range = document.createRange();
+            range.selectNodeContents(one);
+            const [text, cell] = [range.getBoundingClientRect(), one.getBoundingClientRect()];
+            return text.right > cell.right + 0.5 || text.left < cell.left - 0.5;
+          })
+          .map((one) => one.textContent.trim()),
+      );
+    await expect.poll(cut, `${width} px`).toEqual([]);
+  }
+});

@@ -516,14 +516,14 @@ test('a link has the camera of the bars, wherever it was put', async ({ page, re
   const home = page.getByRole('button', { name: 'Reset view' });
   await expect(home).toBeDisabled();
   await page.getByRole('button', { name: 'Turn to the left' }).click();
-  await expect(page).toHaveURL(/camera=26%2C38%2C\d+/);
+  await expect(page).toHaveURL(/camera=35%2C38%2C\d+/);
   // A drag reports its end.
   const box = (await scene.boundingBox())!;
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width / 2 + 90, box.y + box.height / 2 + 40, { steps: 5 });
   await page.mouse.up();
-  await expect(page).not.toHaveURL(/camera=26%2C38%2C\d+/);
+  await expect(page).not.toHaveURL(/camera=35%2C38%2C\d+/);
   await expect
     .poll(async () => {
       const address = page.url();

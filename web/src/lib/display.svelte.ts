@@ -17,6 +17,9 @@ class Display {
   /** As wide as the styles' own turn from one column to more. */
   isNarrow = $state(matchMedia('(max-width: 760px)').matches);
 
+  /** Less than a picture with many names needs. */
+  isCompact = $state(matchMedia('(max-width: 1000px)').matches);
+
   constructor() {
     this.apply();
     // What is drawn on a canvas is drawn again before the browser takes the page: it waits for nothing that comes later.
@@ -32,6 +35,7 @@ class Display {
       (event) => (this.isSystemDark = event.matches),
     );
     matchMedia('(max-width: 760px)').addEventListener('change', (event) => (this.isNarrow = event.matches));
+    matchMedia('(max-width: 1000px)').addEventListener('change', (event) => (this.isCompact = event.matches));
   }
 
   get theme(): Theme {

@@ -150,7 +150,7 @@ export function open(
 type Placed = Camera & { center: [number, number, number] };
 
 const BETA = 28;
-const CENTER = [8, -12, 0] as const;
+const CENTER = [8, -20, 0] as const;
 
 function placeOf({ alpha, beta, distance, center }: Placed): Camera {
   const isAside = center.some((value, at) => Math.round(value) !== CENTER[at]);
@@ -180,12 +180,12 @@ interface Stage {
 function stageOf(box: HTMLElement): Stage {
   const shape = box.clientWidth / Math.max(1, box.clientHeight);
   const isNarrow = shape < 1.2;
-  const [width, depth] = isNarrow ? [95, 105] : [230, 120];
+  const [width, depth] = isNarrow ? [95, 105] : [220, 150];
   return {
     width,
     depth,
-    alpha: isNarrow ? 40 : 26,
-    distance: Math.min(FARTHEST, Math.max(250, (width + depth) / (0.83 * shape))),
+    alpha: isNarrow ? 40 : 35,
+    distance: Math.min(FARTHEST, Math.max(275, (width + depth) / (0.83 * shape))),
     ticks: isNarrow ? 3 : 6,
     letters: isNarrow ? 12 : 24,
   };
