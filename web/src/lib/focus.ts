@@ -1,5 +1,5 @@
 // The keyboard's place. In: what has the focus, and what is taken from the page. Out: the focus on what is there instead. Why: a browser
-// gives the focus of a removed element to the body, and who has no mouse begins anew at the top of the page.
+// gives the focus of a removed element to the body, and who has no mouse begins again at the top of the page.
 
 const FOCUSABLE =
   'a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled), [tabindex]:not([tabindex="-1"])';
@@ -22,7 +22,7 @@ function held(element: HTMLElement): Held {
   return { element, around };
 }
 
-/** Finds an element again in a view that is drawn anew; empty: nothing finds it. */
+/** Finds an element again in a view that is drawn again; empty: nothing finds it. */
 export function selectorOf(element: Element | null): string {
   if (!element?.closest('main') || element.matches('main')) return '';
   if (element.id !== '') return `#${CSS.escape(element.id)}`;
