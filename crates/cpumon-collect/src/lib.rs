@@ -27,6 +27,8 @@
 
 use cpumon_model::{ClockReading, HostInfo, Moment, SourceKind};
 
+#[cfg(test)]
+mod counting;
 mod diagnosis;
 mod error;
 #[doc(hidden)]

@@ -29,7 +29,7 @@ const SECRET_WORDS: [&str; 9] = ["key", "pwd", "pass", "pw", "auth", "pin", "bea
 
 /// Programs, by how their names begin, whose options of one letter are secrets: the value follows the letter (`-pVALUE`) or is the
 /// next argument.
-const SECRET_LETTERS: [(&str, &str); 18] = [
+const SECRET_LETTERS: [(&str, &str); 20] = [
     ("mysql", "p"),
     ("mariadb", "p"),
     ("mongo", "p"),
@@ -48,7 +48,11 @@ const SECRET_LETTERS: [(&str, &str); 18] = [
     ("ipmitool", "P"),
     ("snmp", "cAX"),
     ("ssh-keygen", "NP"),
+    ("psexec", "p"),
+    ("osql", "P"),
 ];
+/// Options of Windows' programs beside [`SECRET_WORDS`]: `schtasks /rp`, and a whole script that `powershell` takes in base64.
+const SECRET_OPTIONS: [&str; 4] = ["rp", "enc", "ec", "encodedcommand"];
 /// Long options whose value is `USER:PASSWORD` or `USER%PASSWORD`, in curl and smbclient; their short ones are `-u` and `-U`.
 const OF_USER: [&str; 2] = ["--user", "--proxy-user"];
 /// What well-known secrets begin with, and how long they are at least: such a word is one at any place. Ours are among them.
@@ -92,20 +96,58 @@ const PEM: (&str, &str) = ("-----BEGIN", "-----END");
 /// Appends the scrubbed command line to `into`. Arguments end with NUL bytes; invalid UTF-8 becomes U+FFFD.
 pub fn scrub_cmdline(raw: &[u8], into: &mut String) {
     let raw = raw.strip_suffix(b"\0").unwrap_or(raw);
-    let mut state = Scrubber::default();
-    for (index, argument) in raw.split(|&b| b == 0).enumerate() {
+    let arguments = raw.split(|&b| b == 0).map(String::from_utf8_lossy);
+    scrub_arguments(arguments, Options::WithDash, into);
+}
+
+/// What options begin with.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Options {
+    /// `-`.
+    #[default]
+    WithDash,
+    /// `-` and, as programs of Windows have them, `/`.
+    WithSlash,
+}
+
+impl Options {
+    fn has(self, word: &str) -> bool {
+        word.starts_with('-') || (self == Self::WithSlash && word.starts_with('/'))
+    }
+
+    /// Whether `word` is an option whose value is a secret.
+    fn is_secret(self, word: &str) -> bool {
+        let is_of_windows = || {
+            let name = word.trim_start_matches(['-', '/']);
+            self == Self::WithSlash && SECRET_OPTIONS.iter().any(|option| name.eq_ignore_ascii_case(option))
+        };
+        self.has(word) && (names_a_secret(word) || is_of_windows())
+    }
+}
+
+/// Appends the scrubbed arguments to `into`, with spaces between.
+pub(crate) fn scrub_arguments<A: AsRef<str>>(
+    arguments: impl Iterator<Item = A>,
+    options: Options,
+    into: &mut String,
+) {
+    let mut state = Scrubber { options, ..Scrubber::default() };
+    for (index, argument) in arguments.enumerate() {
         if index > 0 {
             into.push(' ');
         }
-        state.argument(index, &String::from_utf8_lossy(argument), into);
+        state.argument(index, argument.as_ref(), into);
     }
 }
 
 /// What the arguments so far say about the next one.
 #[derive(Default)]
 struct Scrubber {
+    options: Options,
     next: Next,
     is_curl: bool,
+    /// Where `net user NAME PASSWORD` or `net use DEVICE SHARE PASSWORD` of Windows begins.
+    net: Option<usize>,
     /// Options of one letter that are secrets.
     letters: &'static str,
 }
@@ -136,6 +178,7 @@ impl Scrubber {
                 let is_option = argument.starts_with("--") && !argument.contains('=');
                 self.next = if is_option && names_a_secret(argument) { Next::Secret } else { Next::Any };
             }
+            _ if self.net.is_some_and(|at| index > at + 2) && is_word_of_net(argument) => into.push_str(MASK),
             what => self.judge(argument, what == Next::OfUser, into),
         }
         self.note_program(index, argument);
@@ -153,7 +196,7 @@ impl Scrubber {
         } else if let Some(shown) = self.before_password(argument, is_of_user) {
             into.push_str(shown);
             into.push_str(MASK);
-        } else if scrub_argument(argument, into) {
+        } else if scrub_argument(argument, self.options, into) {
             self.next = Next::Secret;
         } else if argument.contains(PEM.0) && !argument.contains(PEM.1) {
             self.next = Next::InPem;
@@ -162,11 +205,23 @@ impl Scrubber {
 
     /// What runs another program in its arguments (`sudo mysql -psecret`) hides what that one would.
     fn note_program(&mut self, index: usize, argument: &str) {
-        let program = argument.rsplit('/').next().unwrap_or_default();
-        self.is_curl |= program == "curl";
+        let is_of_windows = self.options == Options::WithSlash;
+        let program =
+            argument.rsplit(|c| c == '/' || (c == '\\' && is_of_windows)).next().unwrap_or_default();
+        let is_like = |begin: &str| {
+            let start = program.get(..begin.len());
+            start.is_some_and(|start| start == begin || (is_of_windows && start.eq_ignore_ascii_case(begin)))
+        };
+        let is = |name: &&str| program.eq_ignore_ascii_case(name);
+        self.is_curl |= program == "curl" || is(&"curl.exe");
+        if is_of_windows && ["net", "net.exe", "net1", "net1.exe"].iter().any(is) {
+            self.net = Some(index);
+        } else if self.net.is_some_and(|at| index == at + 1) && !["use", "user"].iter().any(is) {
+            self.net = None;
+        }
         // `docker login -p secret`, and likewise podman, helm, az and oc.
         let is_login = index > 0 && argument == "login";
-        let found = SECRET_LETTERS.iter().find(|(begin, _)| program.starts_with(begin));
+        let found = SECRET_LETTERS.iter().find(|(begin, _)| is_like(begin));
         self.letters = found.map_or(if is_login { "p" } else { self.letters }, |(_, letters)| letters);
     }
 
@@ -183,6 +238,11 @@ impl Scrubber {
         let at = argument.len() - value.len() + user_end(value)?;
         Some(&argument[..=at])
     }
+}
+
+/// Whether an argument of `net` may be a password: no option, share or drive.
+fn is_word_of_net(argument: &str) -> bool {
+    !argument.starts_with(['/', '\\']) && !argument.ends_with(':') && argument != "*"
 }
 
 /// The value of an option that names a user, empty if it is the next argument.
@@ -211,7 +271,7 @@ fn behind_letter<'a>(argument: &'a str, letters: &str) -> Option<&'a str> {
 }
 
 /// Appends one argument; says whether the next one is a secret.
-fn scrub_argument(argument: &str, into: &mut String) -> bool {
+fn scrub_argument(argument: &str, options: Options, into: &mut String) -> bool {
     let mut words = argument.split(' ').peekable();
     while let Some(word) = words.next() {
         if let Some(shown) = before_secret(word) {
@@ -228,7 +288,7 @@ fn scrub_argument(argument: &str, into: &mut String) -> bool {
         }
         let names_secret =
             // `Authorization: Bearer TOKEN` has its secret after this word.
-            (word.starts_with('-') && names_a_secret(word)) || word.eq_ignore_ascii_case("bearer");
+            options.is_secret(word) || word.eq_ignore_ascii_case("bearer");
         if words.peek().is_some() {
             into.push(' ');
             if names_secret || (word.ends_with(':') && names_a_secret(word)) {

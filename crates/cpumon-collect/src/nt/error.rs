@@ -27,4 +27,16 @@ pub enum NtError {
         /// How many bytes came.
         bytes: usize,
     },
+    /// More services than the answer has bytes for.
+    #[error("{count} services do not fit into the answer")]
+    Services {
+        /// How many there should be.
+        count: usize,
+    },
+    /// The name of a service is somewhere else.
+    #[error("the name of service {number} is outside of the answer")]
+    ServiceName {
+        /// Its number in the list, from 0.
+        number: usize,
+    },
 }

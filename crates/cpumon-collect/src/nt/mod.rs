@@ -3,18 +3,26 @@
 //!
 //! Layouts are those of 64-bit Windows 7 and later. All times are in units of 100 ns; times of day count from 1601 (FILETIME).
 
+mod cmdline;
 mod cpus;
 mod error;
+mod names;
 mod ntstate;
 mod pass;
 mod records;
+mod services;
 #[cfg(test)]
 pub(crate) mod testing;
+mod text;
 
+pub use cmdline::scrubbed_command_line;
 pub use cpus::{CPU_BYTES, read_cpus};
 pub use error::NtError;
+pub use names::ThreadNames;
 pub use pass::{Base, Passes, ProcessRow, ThreadRow};
 pub use records::{PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord};
+pub use services::{SERVICE_BYTES, Services};
+pub use text::{counted_text, name_of_thread, text};
 
 /// A little-endian part of `bytes`, if it is there.
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
