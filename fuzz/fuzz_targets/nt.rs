@@ -1,18 +1,33 @@
-//! Answers of Windows about processes, threads and CPUs: any bytes, through to a snapshot.
+//! Answers of Windows about processes, threads, CPUs, services and names: any bytes, through to a snapshot.
 #![no_main]
 
-use cpumon_collect::nt::{Base, Passes, ProcessRow, Processes, ThreadRow, read_cpus};
+use cpumon_collect::nt::{
+    Base, Passes, ProcessRow, Processes, Services, ThreadRow, counted_text, name_of_thread, read_cpus,
+    scrubbed_command_line,
+};
 use cpumon_model::{ProcessInfo, Snapshot};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut into = Snapshot::default();
-    let mut passes = Passes::new(Base(1));
+    let mut passes = Passes::new(Base(1)).with_unseen();
     let _ = read_cpus(bytes, 0, &mut into.cpus);
     // At address 0 names are offsets, which a fuzzer finds.
     for record in Processes::new(bytes, 0).map_while(Result::ok) {
         let row = ProcessRow::from(&record);
         passes.add(&row, record.threads().map(ThreadRow::from), ProcessInfo::default, &mut into);
     }
+    let mut services = Services::default();
+    let count = bytes.first().map_or(0, |count| usize::from(*count));
+    if services.add(bytes, 0, count).is_ok() {
+        services.finish();
+        passes.set_services(&services);
+    }
     passes.finish(&mut into);
-    assert!(into.threads.len() * 80 <= bytes.len() && into.processes.len() * 256 <= bytes.len());
+    let processes = into.processes.iter().filter(|process| process.key.pid != 0).count();
+    assert!(into.threads.len() * 80 <= bytes.len() && processes * 256 <= bytes.len());
+    if let Some(text) = counted_text(bytes, 0) {
+        name_of_thread(text);
+        scrubbed_command_line(text);
+    }
+    scrubbed_command_line(bytes);
 });

@@ -44,7 +44,7 @@ bitflags! {
         /// Another boot or agent start lies between the two ends; nothing is charged across it.
         const RESTART = 1 << 6;
         /// No process, but the sum of threads that ended when the kernel's buffer was full, of one parent's program or of all
-        /// others. Their CPU time is here, their names are lost.
+        /// others; on Windows of those that ended between two passes. Their CPU time is here, their names are lost.
         const SUMMED = 1 << 7;
         /// No event of the scheduler reports it, as with the threads that a virtual machine hides from BPF: its counters are
         /// those of /proc, and what only the events measure (blocked time, wakeups, waits) is no data. What interrupts took while it

@@ -13,7 +13,10 @@ mod records;
 mod services;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 mod text;
+mod unseen;
 
 pub use cmdline::scrubbed_command_line;
 pub use cpus::{CPU_BYTES, read_cpus};

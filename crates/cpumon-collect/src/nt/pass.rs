@@ -11,6 +11,8 @@ use cpumon_model::{
 use super::ns;
 use super::ntstate::letter;
 use super::records::{ProcessRecord, ThreadRecord};
+use super::services::Services;
+use super::unseen::Unseen;
 
 /// What Windows measures for threads and CPUs without an event session. It counts the switches of a thread, but not which of
 /// them were voluntary, so these are no data.
@@ -58,6 +60,8 @@ pub struct ThreadRow {
     pub priority: i32,
     /// `KTHREAD_STATE` and `KWAIT_REASON`, where they are reported.
     pub state: Option<(u32, u32)>,
+    /// Its own name; empty: it has its process's.
+    pub name: Comm,
 }
 
 impl From<&ProcessRecord<'_>> for ProcessRow {
@@ -70,7 +74,15 @@ impl From<&ProcessRecord<'_>> for ProcessRow {
 impl From<ThreadRecord> for ThreadRow {
     fn from(record: ThreadRecord) -> Self {
         let ThreadRecord { tid, created, user, kernel, priority, state, wait_reason, .. } = record;
-        Self { tid, created, user, kernel, priority, state: Some((state, wait_reason)) }
+        Self {
+            tid,
+            created,
+            user,
+            kernel,
+            priority,
+            state: Some((state, wait_reason)),
+            name: Comm::default(),
+        }
     }
 }
 
@@ -83,6 +95,8 @@ struct Known {
     ended: Counters,
     before: Counters,
     live: Counters,
+    /// What the process and its ended threads ran in all.
+    total: Counters,
     pass: u64,
 }
 
@@ -94,13 +108,35 @@ pub struct Passes {
     pass: u64,
     /// What processes that ended ran, as far as it was seen.
     exited: Counters,
+    /// What they ran in all, since their start.
+    gone: Counters,
+    /// What was not seen; `None`: the CPUs' times cannot say it.
+    unseen: Option<Unseen>,
+    service: String,
 }
 
 impl Passes {
     /// No process is known yet.
     #[must_use]
     pub fn new(base: Base) -> Self {
-        Self { base, known: HashMap::new(), pass: 0, exited: Counters::default() }
+        let none = Counters::default();
+        Self {
+            base,
+            known: HashMap::new(),
+            pass: 0,
+            exited: none,
+            gone: none,
+            unseen: None,
+            service: String::new(),
+        }
+    }
+
+    /// CPU time that no process of a pass accounts for is from now on reported as that of ended threads. Only for a source that shows
+    /// every process, on a system whose CPUs run nothing else.
+    #[must_use]
+    pub fn with_unseen(mut self) -> Self {
+        self.unseen = Some(Unseen::default());
+        self
     }
 
     /// Adds a process and its threads. `about` says what it is, when it is new.
@@ -121,21 +157,21 @@ impl Passes {
             Known::new(about(), pass)
         });
         known.pass = pass;
-        known.live = Counters::default();
+        (known.live, known.total) = (Counters::default(), counters(process.user, process.kernel));
         for thread in threads {
             let counters = counters(thread.user, thread.kernel);
             known.live += &counters;
             into.threads.push(ThreadSample {
                 key: ThreadKey { tid: thread.tid, start_ns: base.ns_since(thread.created) },
                 process: key,
-                comm: known.comm,
+                comm: if thread.name.is_empty() { known.comm } else { thread.name },
                 state: thread.state.map_or_else(Default::default, |(state, reason)| letter(state, reason)),
                 priority: i16::try_from(thread.priority).unwrap_or(0),
                 counters,
                 ..ThreadSample::default()
             });
         }
-        known.end_threads(&counters(process.user, process.kernel), is_new && pass == 0);
+        known.end_threads(is_new && pass == 0);
         into.processes.push(ProcessSample {
             key,
             parent_pid: process.parent_pid,
@@ -144,18 +180,32 @@ impl Passes {
         });
     }
 
-    /// After the last process: counts, sorts, and forgets who is gone.
+    /// Names services again: which process is which changes when one begins in a process that runs already.
+    pub fn set_services(&mut self, services: &Services) {
+        let Self { known, service, .. } = self;
+        for (key, one) in known {
+            services.name_of(key.pid, service);
+            if *one.info.container != **service {
+                one.info =
+                    Arc::new(ProcessInfo { container: service.as_str().into(), ..(*one.info).clone() });
+            }
+        }
+    }
+
+    /// After the last process and the CPUs: counts, sorts, and forgets who is gone.
     pub fn finish(&mut self, into: &mut Snapshot) {
-        let Self { known, pass, exited, .. } = self;
-        let mut living = Counters::default();
+        let Self { known, pass, exited, gone, unseen, .. } = self;
+        let (mut living, mut total) = (Counters::default(), Counters::default());
         known.retain(|_, one| {
             let since_first = one.ended_since_first();
             if one.pass == *pass {
                 living += &since_first;
+                total += &one.total;
                 return true;
             }
             *exited += &since_first;
             *exited += &one.live;
+            *gone += &one.total;
             false
         });
         into.exited_total = *exited;
@@ -163,6 +213,10 @@ impl Passes {
         (into.sequence, into.fields, into.is_complete) = (*pass, FIELDS, true);
         into.thread_count = u32::try_from(into.threads.len()).unwrap_or(u32::MAX);
         into.process_count = u32::try_from(into.processes.len()).unwrap_or(u32::MAX);
+        if let Some(unseen) = unseen {
+            total += gone;
+            unseen.fill(&total, into);
+        }
         into.sort();
         *pass += 1;
     }
@@ -172,12 +226,12 @@ impl Known {
     fn new(info: ProcessInfo, pass: u64) -> Self {
         let comm = comm_of(&info.name);
         let none = Counters::default();
-        Self { info: Arc::new(info), comm, ended: none, before: none, live: none, pass }
+        Self { info: Arc::new(info), comm, ended: none, before: none, live: none, total: none, pass }
     }
 
     /// What the process ran beyond its live threads is that of ended ones. It never falls: live threads may run on while they are read.
-    fn end_threads(&mut self, total: &Counters, is_older: bool) {
-        let (ended, live) = (&mut self.ended, &self.live);
+    fn end_threads(&mut self, is_older: bool) {
+        let Self { ended, live, total, .. } = self;
         ended.user_ns = ended.user_ns.max(total.user_ns.saturating_sub(live.user_ns));
         ended.system_ns = ended.system_ns.max(total.system_ns.saturating_sub(live.system_ns));
         ended.run_ns = ended.user_ns.saturating_add(ended.system_ns);
@@ -219,7 +273,15 @@ mod tests {
     const BASE: Base = Base(1_000_000);
 
     fn thread(tid: u32, user: u64, kernel: u64) -> ThreadRow {
-        ThreadRow { tid, created: 1_000_010, user, kernel, priority: 8, state: Some((5, 6)) }
+        ThreadRow {
+            tid,
+            created: 1_000_010,
+            user,
+            kernel,
+            priority: 8,
+            state: Some((5, 6)),
+            ..ThreadRow::default()
+        }
     }
 
     fn pass(passes: &mut Passes, user: u64, threads: &[ThreadRow]) -> Snapshot {

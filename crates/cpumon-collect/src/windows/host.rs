@@ -17,8 +17,7 @@ pub(super) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectErro
         arch: std::env::consts::ARCH.into(),
         agent: options.agent.as_str().into(),
         source_reason: "".into(),
-        cpu_count: std::thread::available_parallelism()
-            .map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        cpu_count: sys::cpu_count(),
         interval_ns: u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX),
     })
 }

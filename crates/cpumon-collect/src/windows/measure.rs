@@ -2,18 +2,18 @@
 
 use cpumon_model::{Snapshot, SourceKind};
 
-use super::about::{IDLE_PID, describe};
+use super::about::{About, IDLE_PID};
 use super::toolhelp::Toolhelp;
-use super::users::Users;
 use super::{clock, host, sys};
-use crate::nt::{self, Passes, ProcessRow, Processes, ThreadRow};
-use crate::{CollectError, Source};
+use crate::nt::{self, Passes, ProcessRow, Processes, ThreadNames, ThreadRow};
+use crate::{CollectError, Source, SourceOptions};
 
 /// `SystemProcessInformation` and `SystemProcessorPerformanceInformation`.
 const PROCESSES: i32 = 5;
 const CPUS: i32 = 8;
 /// First size of the answer's memory; it grows to what the machine needs, and stays.
 const FIRST_BYTES: usize = 256 << 10;
+
 /// How processes and threads are read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum Method {
@@ -29,24 +29,29 @@ pub(super) struct WindowsSource {
     cpu_buffer: Vec<u8>,
     /// `None`: the kernel is asked.
     toolhelp: Option<Toolhelp>,
-    users: Users,
+    about: About,
+    names: ThreadNames,
     template: Snapshot,
     malformed: u64,
 }
 
 impl WindowsSource {
     /// Makes one pass, to see that the system answers.
-    pub(super) fn open(method: Method) -> Result<Self, CollectError> {
+    pub(super) fn open(method: Method, options: &SourceOptions) -> Result<Self, CollectError> {
         let boot = host::boot_id();
         let is_nt = method == Method::Nt;
         let source = if is_nt { SourceKind::Nt } else { SourceKind::Toolhelp };
         let template = Snapshot { host: host::host_id(boot), boot, source, ..Snapshot::default() };
+        let passes = Passes::new(clock::base());
+        // Wine's CPUs run the rest of Linux as well, and of processes that may not be opened nothing is known.
+        let sees_all = is_nt && !sys::is_wine();
         let mut opened = Self {
-            passes: Passes::new(clock::base()),
+            passes: if sees_all { passes.with_unseen() } else { passes },
             buffer: vec![0; FIRST_BYTES],
             cpu_buffer: vec![0; 64 * nt::CPU_BYTES],
             toolhelp: (!is_nt).then(Toolhelp::default),
-            users: Users::default(),
+            about: About::open(options.cmdline),
+            names: ThreadNames::default(),
             template,
             malformed: 0,
         };
@@ -64,19 +69,32 @@ impl WindowsSource {
             if record.pid == IDLE_PID {
                 continue;
             }
-            let about = || describe(record.pid, &text(record.name), &mut self.users);
-            let threads = record.threads().map(ThreadRow::from);
+            let about = || self.about.describe(record.pid, &nt::text(record.name));
+            let threads = record.threads().map(|thread| ThreadRow {
+                name: self.names.of(thread.tid, thread.created, sys::thread_name),
+                ..ThreadRow::from(thread)
+            });
             self.passes.add(&ProcessRow::from(&record), threads, about, into);
         }
         Ok(())
     }
 
+    /// One answer for each group of up to 64 CPUs; the numbers go on from group to group.
     fn read_cpus(&mut self, into: &mut Snapshot) -> Result<(), CollectError> {
-        let length = sys::query(CPUS, &mut self.cpu_buffer).map_err(failed("read times of CPUs"))?;
-        let answer = &self.cpu_buffer[..length.min(self.cpu_buffer.len())];
-        nt::read_cpus(answer, 0, &mut into.cpus)
-            .inspect_err(|_| self.malformed += 1)
-            .map_err(CollectError::Nt)
+        let groups = sys::cpu_groups();
+        for group in 0..groups {
+            let buffer = &mut self.cpu_buffer;
+            // Wine has only the call without groups.
+            let length =
+                if groups == 1 { sys::query(CPUS, buffer) } else { sys::query_group(CPUS, group, buffer) };
+            let length = length.map_err(failed("read times of CPUs"))?;
+            let answer = &self.cpu_buffer[..length.min(self.cpu_buffer.len())];
+            let first = u32::try_from(into.cpus.len()).unwrap_or(u32::MAX);
+            nt::read_cpus(answer, first, &mut into.cpus)
+                .inspect_err(|_| self.malformed += 1)
+                .map_err(CollectError::Nt)?;
+        }
+        Ok(())
     }
 }
 
@@ -86,27 +104,26 @@ impl Source for WindowsSource {
         let template = &self.template;
         (into.host, into.boot, into.source) = (template.host, template.boot, template.source);
         into.begin = clock::now();
+        self.names.begin();
+        if let Some(services) = self.about.refresh() {
+            self.passes.set_services(services);
+        }
         match self.toolhelp.take() {
             None => self.read_nt(into)?,
             Some(mut toolhelp) => {
-                let read = toolhelp.read(&mut self.passes, &mut self.users, into);
+                let read = toolhelp.read(&mut self.passes, &mut self.about, &mut self.names, into);
                 self.toolhelp = Some(toolhelp);
                 read.map_err(failed("list processes and threads"))?;
             }
         }
         self.read_cpus(into)?;
+        self.names.finish();
         self.passes.finish(into);
         into.end = clock::now();
         into.health.malformed = self.malformed;
         (into.health.own_cpu_ns, into.health.own_rss_bytes) = sys::own_usage();
         Ok(())
     }
-}
-
-/// UTF-16 in little-endian bytes; what is none becomes U+FFFD.
-fn text(bytes: &[u8]) -> String {
-    let units = bytes.as_chunks::<2>().0.iter().map(|two| u16::from_le_bytes(*two));
-    char::decode_utf16(units).map(|one| one.unwrap_or(char::REPLACEMENT_CHARACTER)).collect()
 }
 
 fn failed(operation: &'static str) -> impl FnOnce(std::io::Error) -> CollectError {

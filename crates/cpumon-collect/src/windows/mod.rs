@@ -15,6 +15,7 @@ mod about;
 mod clock;
 mod host;
 mod measure;
+mod services;
 mod sys;
 #[cfg(test)]
 mod tests;
@@ -29,15 +30,15 @@ pub(crate) const SOURCES: &[(&str, SourceChoice)] =
 pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     refuse(options)?;
     match options.choice {
-        SourceChoice::Nt => open_method(Method::Nt, "nt: asked for".to_owned()),
-        SourceChoice::Toolhelp => open_method(Method::Toolhelp, "toolhelp: asked for".to_owned()),
-        _ => open_method(Method::Nt, "nt: one call for all threads".to_owned())
-            .or_else(|refused| open_method(Method::Toolhelp, format!("toolhelp: {refused}"))),
+        SourceChoice::Nt => open_method(Method::Nt, options, "nt: asked for".to_owned()),
+        SourceChoice::Toolhelp => open_method(Method::Toolhelp, options, "toolhelp: asked for".to_owned()),
+        _ => open_method(Method::Nt, options, "nt: one call for all threads".to_owned())
+            .or_else(|refused| open_method(Method::Toolhelp, options, format!("toolhelp: {refused}"))),
     }
 }
 
-fn open_method(method: Method, reason: String) -> Result<Opened, CollectError> {
-    let source = Box::new(measure::WindowsSource::open(method)?);
+fn open_method(method: Method, options: &SourceOptions, reason: String) -> Result<Opened, CollectError> {
+    let source = Box::new(measure::WindowsSource::open(method, options)?);
     let kind = match method {
         Method::Nt => SourceKind::Nt,
         Method::Toolhelp => SourceKind::Toolhelp,
@@ -48,9 +49,6 @@ fn open_method(method: Method, reason: String) -> Result<Opened, CollectError> {
 /// What was asked for and does not exist on Windows is an error: it must not be missed in silence.
 fn refuse(options: &SourceOptions) -> Result<(), CollectError> {
     let refused = |what| Err(CollectError::NotHere { what });
-    if options.cmdline {
-        return refused("reading command lines");
-    }
     if !options.probes.is_empty() {
         return refused("probes");
     }
@@ -67,7 +65,7 @@ pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectErro
 /// Whether the kernel answers. Everything else in the checks of Linux does not exist here.
 pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "nt", "all processes and threads with one call");
-    let check = match measure::WindowsSource::open(Method::Nt) {
+    let check = match measure::WindowsSource::open(Method::Nt, &SourceOptions::default()) {
         Ok(_) => check.available("NtQuerySystemInformation answers"),
         Err(error) => check.missing(error.to_string(), "--source toolhelp reads them one by one"),
     };

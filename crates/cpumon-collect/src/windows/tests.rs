@@ -7,6 +7,7 @@ use cpumon_model::{Fields, Snapshot, ThreadSample};
 use windows_sys::Win32::System::Threading::GetCurrentThreadId;
 
 use super::*;
+use crate::counting::allocations;
 
 /// Longest tick of Windows; under Wine 10 ms.
 const TICK_NS: u64 = 15_625_000;
@@ -140,16 +141,16 @@ fn both_sources_see_five_hundred_threads() {
         while ready.load(Ordering::SeqCst) < 500 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        for choice in [SourceChoice::Nt, SourceChoice::Toolhelp] {
+        for (choice, passes) in [(SourceChoice::Nt, 5), (SourceChoice::Toolhelp, 2)] {
             let mut source = opened(choice);
             let mut into = Snapshot::default();
             source.source.snapshot(&mut into).unwrap();
             let begin = Instant::now();
-            (0..5).for_each(|_| source.source.snapshot(&mut into).unwrap());
+            (0..passes).for_each(|_| source.source.snapshot(&mut into).unwrap());
             let own = into.threads.iter().filter(|thread| thread.process.pid == std::process::id()).count();
             println!(
                 "{choice}: {:?} a pass, {} threads, {own} of them ours",
-                begin.elapsed() / 5,
+                begin.elapsed() / passes,
                 into.threads.len()
             );
             assert!(own > 500, "{choice}: {own}");
@@ -158,12 +159,62 @@ fn both_sources_see_five_hundred_threads() {
     });
 }
 
+/// Lives until it is stopped.
+fn wait(stop: &AtomicBool, ready: &AtomicU32) {
+    ready.store(own_id(), Ordering::SeqCst);
+    while !stop.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn threads_services_and_command_lines_have_names() {
+    for choice in [SourceChoice::Nt, SourceChoice::Toolhelp] {
+        let mut source = open(&SourceOptions { choice, cmdline: true, ..SourceOptions::default() }).unwrap();
+        let (stop, ready) = (AtomicBool::new(false), AtomicU32::new(0));
+        std::thread::scope(|scope| {
+            let begun = std::thread::Builder::new().name("größe-漢字-thread".to_owned());
+            begun.spawn_scoped(scope, || wait(&stop, &ready)).unwrap();
+            while ready.load(Ordering::SeqCst) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            let snapshot = pass(&mut source);
+            stop.store(true, Ordering::SeqCst);
+            let named = thread(&snapshot, ready.load(Ordering::SeqCst)).comm;
+            assert_eq!(named.to_str_lossy(), "größe-漢字-", "{choice}: 15 bytes, whole characters");
+            let infos = snapshot.processes.iter().map(|process| (process.key.pid, &process.info));
+            let own = infos.clone().find(|(pid, _)| *pid == std::process::id()).unwrap().1;
+            println!("{choice}: {}", own.cmdline);
+            assert!(own.cmdline.ends_with("--test-threads=1"), "{choice}: {}", own.cmdline);
+            let services: Vec<_> = infos.filter(|(_, info)| !info.service().is_empty()).collect();
+            services.iter().for_each(|(_, info)| println!("{choice}: {} is {}", info.name, info.service()));
+            assert!(!services.is_empty(), "{choice}");
+        });
+    }
+}
+
+#[test]
+fn a_steady_pass_allocates_nothing() {
+    let mut source =
+        open(&SourceOptions { choice: SourceChoice::Nt, cmdline: true, ..SourceOptions::default() }).unwrap();
+    let mut into = Snapshot::default();
+    (0..5).for_each(|_| source.source.snapshot(&mut into).unwrap());
+    // Others come and go, so not every pass is steady. Sixty passes read the services again.
+    let steady = (0..70).filter(|_| {
+        let before = allocations();
+        source.source.snapshot(&mut into).unwrap();
+        allocations() == before
+    });
+    let steady = steady.count();
+    println!("{steady} of 70 passes allocate nothing");
+    assert!(steady > 50, "{steady}");
+}
+
 #[test]
 fn what_windows_has_not_is_refused_and_the_host_has_a_stable_id() {
     let refused = |options: SourceOptions| open(&options).unwrap_err().to_string();
-    let text = refused(SourceOptions { cmdline: true, ..SourceOptions::default() });
-    assert_eq!(text, "reading command lines: not available on this operating system");
-    refused(SourceOptions { probes: Probes::SCHED, ..SourceOptions::default() });
+    let text = refused(SourceOptions { probes: Probes::SCHED, ..SourceOptions::default() });
+    assert_eq!(text, "probes: not available on this operating system");
     refused(SourceOptions { proc_root: "x".into(), ..SourceOptions::default() });
     let (first, second) =
         (host_info(&SourceOptions::default()).unwrap(), host_info(&SourceOptions::default()).unwrap());

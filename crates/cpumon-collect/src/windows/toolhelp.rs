@@ -3,10 +3,9 @@
 
 use cpumon_model::Snapshot;
 
-use super::about::{IDLE_PID, describe};
+use super::about::{About, IDLE_PID};
 use super::sys::{self, ListedProcess, ListedThread, Miss};
-use super::users::Users;
-use crate::nt::{Passes, ProcessRow, ThreadRow};
+use crate::nt::{Passes, ProcessRow, ThreadNames, ThreadRow};
 
 /// Lists that are used again in each pass, and what could not be read so far.
 #[derive(Default)]
@@ -21,7 +20,8 @@ impl Toolhelp {
     pub(super) fn read(
         &mut self,
         passes: &mut Passes,
-        users: &mut Users,
+        about: &mut About,
+        names: &mut ThreadNames,
         into: &mut Snapshot,
     ) -> std::io::Result<()> {
         sys::list(&mut self.processes, &mut self.threads)?;
@@ -56,13 +56,14 @@ impl Toolhelp {
                     kernel: times.kernel,
                     priority: thread.priority,
                     state: None,
+                    name: names.of(thread.tid, times.created, sys::thread_name),
                 }),
                 Err(miss) => {
                     count(miss);
                     None
                 }
             });
-            passes.add(&row, rows, || describe(process.pid, &process.name(), users), into);
+            passes.add(&row, rows, || about.describe(process.pid, &process.name()), into);
         }
         (into.health.tasks_vanished, into.health.permission_denied) = (*vanished, *denied);
         Ok(())

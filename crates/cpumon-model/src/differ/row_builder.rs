@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::{
     Counters, DelayOf, Delays, Delta, ExitSample, Fields, Flags, Life, Moment, ProcessInfo, ProcessInterval,
-    ProcessKey, ProcessSample, SchedDelta, SchedTimes, Snapshot, ThreadInterval, ThreadSample,
+    ProcessKey, ProcessSample, SchedDelta, SchedTimes, Snapshot, SourceKind, ThreadInterval, ThreadSample,
 };
 
 /// Start times in /proc are cut to `1/USER_HZ` = 10 ms, so a task may seem to have begun that much too early.
@@ -189,9 +189,10 @@ impl<'a> RowBuilder<'a> {
     }
 }
 
-/// Rows without a process id are sums of exits that lost their own rows, where the source reports exits.
+/// Rows without a process id are sums of exits that lost their own rows, where the source reports exits, or never had one (Windows).
 fn is_summed(snapshot: &Snapshot, key: ProcessKey) -> bool {
-    key.pid == 0 && key.start_ns != 0 && snapshot.fields.contains(Fields::EXITS)
+    let has_sums = snapshot.fields.contains(Fields::EXITS) || snapshot.source == SourceKind::Nt;
+    key.pid == 0 && key.start_ns != 0 && has_sums
 }
 
 /// Each counter's growth. A counter that fell counts 0 and flags the row; the others stay exact.

@@ -343,7 +343,7 @@ fn oddities(life: Life, flags: Flags) -> Vec<Entry> {
         (Flags::NO_FINAL_COUNTERS, "ended without final counters: its last work is unknown"),
         (Flags::IMPOSSIBLE, "an impossible value"),
         (Flags::UNWATCHED, "hidden from scheduler events, read from /proc: no wakeups, no blocked time"),
-        (Flags::SUMMED, "no process: the sum of exits of this parent that did not fit into the table"),
+        (Flags::SUMMED, "no process: the sum of threads that ended and have no rows of their own"),
     ];
     let odd = odd.into_iter().filter(|row| flags.contains(row.0)).map(|row| ("note", row.1.to_string()));
     life.map(|text| ("life", text.to_string())).into_iter().chain(odd).collect()

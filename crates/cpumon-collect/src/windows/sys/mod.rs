@@ -1,4 +1,4 @@
-//! The calls of Windows, as safe functions. The only file for Windows with unsafe code; all pointers given to the system are to
+//! The calls of Windows, as safe functions. The only module for Windows with unsafe code; all pointers given to the system are to
 //! values on this stack or to slices borrowed for the call.
 
 #![expect(unsafe_code, reason = "the system is called here")]
@@ -6,21 +6,21 @@
 use std::ffi::c_void;
 use std::io;
 use std::mem::zeroed;
-use std::ptr::{null, null_mut};
+use std::ptr::null_mut;
+
+pub(super) use self::names::{CommandLines, ServiceManager, account_name, thread_name, user_sid};
 
 use windows_sys::Wdk::System::SystemInformation::NtQuerySystemInformation;
 use windows_sys::Wdk::System::SystemServices::RtlGetVersion;
 use windows_sys::Win32::Foundation::{
-    CloseHandle, ERROR_INVALID_PARAMETER, FILETIME, GetLastError, HANDLE, INVALID_HANDLE_VALUE,
+    CloseHandle, ERROR_INVALID_PARAMETER, FILETIME, GetLastError, HANDLE, INVALID_HANDLE_VALUE, NTSTATUS,
     STATUS_INFO_LENGTH_MISMATCH,
-};
-use windows_sys::Win32::Security::{
-    GetLengthSid, GetTokenInformation, IsValidSid, LookupAccountSidW, TOKEN_QUERY, TOKEN_USER, TokenUser,
 };
 use windows_sys::Win32::System::Diagnostics::ToolHelp::{
     CreateToolhelp32Snapshot, PROCESSENTRY32W, Process32FirstW, Process32NextW, TH32CS_SNAPPROCESS,
     TH32CS_SNAPTHREAD, THREADENTRY32, Thread32First, Thread32Next,
 };
+use windows_sys::Win32::System::LibraryLoader::{GetModuleHandleW, GetProcAddress};
 use windows_sys::Win32::System::Performance::{QueryPerformanceCounter, QueryPerformanceFrequency};
 use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS_MEMORY_COUNTERS};
 use windows_sys::Win32::System::Registry::{
@@ -31,9 +31,12 @@ use windows_sys::Win32::System::SystemInformation::{
     OSVERSIONINFOW,
 };
 use windows_sys::Win32::System::Threading::{
-    GetCurrentProcess, GetProcessTimes, GetThreadTimes, OpenProcess, OpenProcessToken, OpenThread,
-    PROCESS_QUERY_LIMITED_INFORMATION, THREAD_QUERY_LIMITED_INFORMATION,
+    ALL_PROCESSOR_GROUPS, GetActiveProcessorCount, GetActiveProcessorGroupCount, GetCurrentProcess,
+    GetProcessTimes, GetThreadTimes, OpenProcess, OpenThread, PROCESS_QUERY_LIMITED_INFORMATION,
+    THREAD_QUERY_LIMITED_INFORMATION,
 };
+
+mod names;
 
 /// The longest answer: 500,000 threads with names are 64 MB.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
@@ -54,15 +57,44 @@ impl Drop for Handle {
     }
 }
 
+#[link(name = "ntdll", kind = "raw-dylib")]
+unsafe extern "system" {
+    /// As `NtQuerySystemInformation`, with what is asked about. Windows 7 has it; `windows-sys` does not.
+    fn NtQuerySystemInformationEx(
+        class: i32,
+        about: *const c_void,
+        about_size: u32,
+        into: *mut c_void,
+        size: u32,
+        length: *mut u32,
+    ) -> NTSTATUS;
+}
+
 /// Asks the kernel; the memory grows until the answer fits. Returns the answer's length.
 pub(super) fn query(class: i32, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    ask(class, buffer, |into, size, length| {
+        // SAFETY: the system writes at most `size` bytes into the buffer, and the length.
+        unsafe { NtQuerySystemInformation(class, into, size, length) }
+    })
+}
+
+/// [`query`] about the CPUs of one processor group.
+pub(super) fn query_group(class: i32, group: u16, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    ask(class, buffer, |into, size, length| {
+        // SAFETY: as above; the two bytes of the group's number are on this stack.
+        unsafe { NtQuerySystemInformationEx(class, (&raw const group).cast(), 2, into, size, length) }
+    })
+}
+
+fn ask(
+    class: i32,
+    buffer: &mut Vec<u8>,
+    call: impl Fn(*mut c_void, u32, *mut u32) -> NTSTATUS,
+) -> io::Result<usize> {
     loop {
         let mut length = 0_u32;
         let size = u32::try_from(buffer.len()).unwrap_or(u32::MAX);
-        // SAFETY: the system writes at most `size` bytes into the buffer, and the length.
-        let status = unsafe {
-            NtQuerySystemInformation(class, buffer.as_mut_ptr().cast::<c_void>(), size, &raw mut length)
-        };
+        let status = call(buffer.as_mut_ptr().cast(), size, &raw mut length);
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if status >= 0 {
             return Ok(length.min(buffer.len()));
@@ -75,6 +107,27 @@ pub(super) fn query(class: i32, buffer: &mut Vec<u8>) -> io::Result<usize> {
         // An eighth more: processes begin between two calls.
         let wanted = (length + length / 8).max(buffer.len() * 2).min(MAX_ANSWER_BYTES);
         buffer.resize(wanted, 0);
+    }
+}
+
+/// How many groups of up to 64 CPUs the system has.
+pub(super) fn cpu_groups() -> u16 {
+    // SAFETY: reads a number of the system.
+    unsafe { GetActiveProcessorGroupCount() }.max(1)
+}
+
+/// CPUs of all groups.
+pub(super) fn cpu_count() -> u32 {
+    // SAFETY: reads a number of the system.
+    unsafe { GetActiveProcessorCount(ALL_PROCESSOR_GROUPS) }.max(1)
+}
+
+/// Whether this is Wine, whose CPUs are those of the Linux below it, with all that it runs.
+pub(super) fn is_wine() -> bool {
+    // SAFETY: both names end with 0. `ntdll` is in every process, so its handle stays good.
+    unsafe {
+        let ntdll = GetModuleHandleW(wide("ntdll.dll").as_ptr());
+        !ntdll.is_null() && GetProcAddress(ntdll, c"wine_get_version".as_ptr().cast()).is_some()
     }
 }
 
@@ -199,52 +252,6 @@ pub(super) fn list(processes: &mut Vec<ListedProcess>, threads: &mut Vec<ListedT
 
 fn size_of_u32<T>() -> u32 {
     u32::try_from(size_of::<T>()).unwrap_or(0)
-}
-
-/// The security id of a process's user.
-pub(super) fn user_sid(pid: u32) -> Option<Vec<u8>> {
-    let process = open_process(pid).ok()?;
-    let mut token = null_mut();
-    // SAFETY: the handle is open, and the token's handle is on this stack.
-    let is_open = unsafe { OpenProcessToken(process.0, TOKEN_QUERY, &raw mut token) };
-    let token = Handle::new(token).filter(|_| is_open != 0)?;
-    // A TOKEN_USER and the longest security id are 84 bytes. In words of 8, so that the pointer in it is aligned.
-    let (mut buffer, mut length) = ([0_u64; 32], 0);
-    let size = u32::try_from(size_of_val(&buffer)).ok()?;
-    // SAFETY: the system writes at most `size` bytes into the buffer.
-    let is_read =
-        unsafe { GetTokenInformation(token.0, TokenUser, buffer.as_mut_ptr().cast(), size, &raw mut length) };
-    if is_read == 0 {
-        return None;
-    }
-    // SAFETY: the buffer begins with a TOKEN_USER, which names a security id inside of the buffer.
-    unsafe {
-        let sid = (*buffer.as_ptr().cast::<TOKEN_USER>()).User.Sid;
-        if IsValidSid(sid) == 0 {
-            return None;
-        }
-        let length = usize::try_from(GetLengthSid(sid)).ok()?;
-        Some(std::slice::from_raw_parts(sid.cast::<u8>(), length).to_vec())
-    }
-}
-
-/// The name of a user.
-pub(super) fn account_name(sid: &[u8]) -> Option<String> {
-    let (mut name, mut domain) = ([0_u16; 260], [0_u16; 260]);
-    let (mut name_length, mut domain_length, mut kind) = (260, 260, 0);
-    // SAFETY: the security id came from the system whole; both texts are on this stack with their lengths.
-    let is_found = unsafe {
-        LookupAccountSidW(
-            null(),
-            sid.as_ptr().cast_mut().cast(),
-            name.as_mut_ptr(),
-            &raw mut name_length,
-            domain.as_mut_ptr(),
-            &raw mut domain_length,
-            &raw mut kind,
-        )
-    };
-    (is_found != 0).then(|| before_nul(&name))
 }
 
 fn before_nul(units: &[u16]) -> String {
