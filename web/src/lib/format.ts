@@ -220,3 +220,8 @@ export function visible(text: string): string {
     return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\ufffd';
   });
 }
+
+/** A name to point at: a task may have none, or one of spaces. */
+export function nameText(name: string): string {
+  return visible(name).trim() || '(no name)';
+}

@@ -1,6 +1,18 @@
 // A host's name for its id. In: an id. Out: the name, as soon as it is known. Why: links carry ids, people read names.
 import { feed } from '../feed/feed.svelte';
-import { ask, hostPath } from './api';
+import { ask, hostPath, Problem } from './api';
+import { storedHost } from './stored-hosts';
+
+/** A host that did not report since the receiver started is known to the store only. */
+async function nameOf(host: string): Promise<string> {
+  try {
+    return (await ask<{ hostname: string }>(hostPath(host, 'at'), { limit: 1 })).hostname;
+  } catch (error) {
+    const stored = error instanceof Problem && error.status === 404 ? await storedHost(host) : null;
+    if (stored) return stored.name;
+    throw error;
+  }
+}
 
 class HostNames {
   private readonly known = $state<Record<string, string>>({});
@@ -16,8 +28,8 @@ class HostNames {
   request(host: string): void {
     if (host === '' || this.asked.has(host)) return;
     this.asked.add(host);
-    void ask<{ hostname: string }>(hostPath(host, 'at'), { limit: 1 }).then(
-      (answer) => (this.known[host] = answer.hostname),
+    void nameOf(host).then(
+      (name) => (this.known[host] = name),
       // Not known or not reachable: the view itself says so.
       () => this.asked.delete(host),
     );

@@ -1,6 +1,6 @@
 // Who used the CPU in a span. In: the receiver's report. Out: rows, groupings and orders. Why: table, plot and links name groups alike.
 import type { Line, Report } from './api';
-import { msOf, visible } from './format';
+import { msOf, nameText, visible } from './format';
 import { getter, numbers, texts } from './table';
 
 /** What a row can be: as in addresses, in the API, and in words for one and for several. */
@@ -159,7 +159,7 @@ export function nameOf(row: ReportRow, by: Grouping): string {
   if (row.kind === 'rest') return visible(row.name);
   if (row.kind === 'not attributed') return 'not attributed';
   if (by === 'user' && row.name === '0') return 'root';
-  return visible(row.name).trim() || '(no name)';
+  return nameText(row.name);
 }
 
 /** The group that a row's processes are in, as `within` of the API takes it; empty: a row is no group of processes. */

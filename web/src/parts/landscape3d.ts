@@ -5,7 +5,7 @@ import { VisualMapContinuousComponent } from 'echarts/components';
 import { init, use, type EChartsType } from 'echarts/core';
 import { CanvasRenderer } from 'echarts/renderers';
 import { allowed, cameraText, FARTHEST, NEAREST, type Camera } from '../lib/camera';
-import { clock, visible, type Zone } from '../lib/format';
+import { clock, nameText, type Zone } from '../lib/format';
 import { heatColor } from '../lib/heat';
 
 use([Bar3DChart, Grid3DComponent, VisualMapContinuousComponent, CanvasRenderer]);
@@ -247,7 +247,8 @@ function optionOf(
       ...axis,
       type: 'category',
       name: '',
-      data: rows.map((row) => short(visible(row.name), stage.letters)),
+      // Not the name alone: the chart keeps texts as keys of an object, which has a `constructor` and a `__proto__` already.
+      data: rows.map((row) => `${short(nameText(row.name), stage.letters)} `),
       axisLabel: { ...axis.axisLabel, interval: 0 },
     },
     // The floor's 0 would lie on the first time.

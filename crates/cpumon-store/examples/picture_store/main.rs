@@ -3,7 +3,9 @@
 //! steadily with four threads, `nightly <job>` for two minutes. Nothing in it depends on this machine or this day.
 //!
 //! With `night` behind FILE: three hosts over the nine hours of a night, at 10 s; `beta` makes a `backup` for an hour and a half of
-//! them.
+//! them. With `hostile`: names that somebody would send to break a page.
+
+mod hostile;
 
 use std::sync::Arc;
 
@@ -194,11 +196,13 @@ fn make_night(writer: &mut Writer) -> Result<(), Box<dyn std::error::Error>> {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let path = std::env::args_os().nth(1).ok_or("usage: picture_store FILE [night]")?;
+    let path = std::env::args_os().nth(1).ok_or("usage: picture_store FILE [night|hostile]")?;
     let options = StoreOptions { max_age: None, ..StoreOptions::default() };
     let mut writer = Writer::open(path.as_ref(), &options)?;
-    if std::env::args().nth(2).as_deref() == Some("night") {
-        return make_night(&mut writer);
+    match std::env::args().nth(2).as_deref() {
+        Some("night") => return make_night(&mut writer),
+        Some("hostile") => return hostile::make(&mut writer),
+        _ => {}
     }
     for second in (1..=SECONDS).filter(|second| !HOLE.contains(second)) {
         let one = interval(second);

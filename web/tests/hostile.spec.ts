@@ -1,0 +1,52 @@
+// Names that somebody sends to break a page, and more groups than a page can show. In: a store that is made here. Out: text, limits
+// and what is left of it.
+import { test } from '@playwright/test';
+import { Complaints, expect, PastReceiver } from './receiver';
+
+const HOST = '01'.repeat(16);
+const SPAN = 'since=1767225600000&until=1767225630000';
+/** 50,000 programs are added up without optimisation, beside other tests. */
+const SLOW = { timeout: 120_000 };
+
+test('hostile names are text in every view, and 50,000 programs are a thousand rows and a remainder', async ({
+  page,
+}) => {
+  const past = new PastReceiver();
+  try {
+    past.make('hostile');
+    await past.start();
+    const complaints = new Complaints(page, past.url);
+    const host = `${past.url}/host/${HOST}`;
+    await page.goto(past.url);
+    await expect(page.getByRole('table', { name: 'hosts' }).getByRole('link', { name: '=cmd()' })).toBeVisible();
+    // Each host has a link, those without a name by their id.
+    await expect(page.locator('.cell.name a')).toHaveCount(13);
+    await expect(page.getByRole('link', { name: '05'.repeat(16) })).toBeVisible();
+    for (const as of ['3d', 'heatmap']) {
+      await page.goto(`${host}/landscape?${SPAN}&as=${as}`);
+      await expect(page.locator(as === '3d' ? '.scene canvas' : '.names').first()).toBeVisible(SLOW);
+      // A host that only the store knows has its name.
+      await expect(page.getByRole('banner').locator('.host')).toContainText('<img src=x');
+    }
+    await expect(page.locator('.names li').filter({ hasText: '(no name)' })).toHaveCount(2);
+    await expect(page.locator('.names li').filter({ hasText: '__proto__' })).toHaveCount(1);
+    await page.goto(`${host}/history?${SPAN}&at=1767225610500000000`);
+    await expect(page.getByRole('treegrid').getByText("'; DROP TABLE process--").first()).toBeVisible(SLOW);
+    await page.goto(`${host}/history?${SPAN}&rows=50000`);
+    const span = page.getByRole('tabpanel');
+    // A report has at most 50,000 groups; what the other 13 used is in the last row, `not attributed`.
+    await expect(span.locator('p.more')).toContainText('1,000 of 50,000 programs. Search for the others', SLOW);
+    await expect(span.locator('p.more button')).toHaveCount(0);
+    await expect(span.locator('tbody tr:not(.rest)')).toHaveCount(1_000);
+    await expect(span.locator('tbody tr.rest')).toHaveCount(2);
+    await expect(span.locator('tbody tr.rest').first()).toContainText('49000 others');
+    expect(await page.locator('main img').count()).toBe(0);
+    await expect(page).not.toHaveTitle(/^owned/);
+    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(1440);
+    const refused = await fetch(`${past.url}/api/v1/hosts/${HOST}/report?limit=50000`);
+    expect(refused.status).toBe(400);
+    expect(complaints.texts).toEqual([]);
+  } finally {
+    await past.close();
+  }
+});
