@@ -6,7 +6,8 @@
 #[must_use]
 #[expect(unsafe_code, reason = "localtime_r(3) has no safe wrapper in the standard library")]
 pub fn utc_offset_s(wall_ns: i64) -> i32 {
-    let seconds: libc::time_t = wall_ns.div_euclid(1_000_000_000);
+    // A `time_t`, whose name is deprecated for musl.
+    let seconds = wall_ns.div_euclid(1_000_000_000);
     // SAFETY: all-zero bytes are a valid `tm` (integers and a null pointer).
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to values on this stack; localtime_r keeps neither.

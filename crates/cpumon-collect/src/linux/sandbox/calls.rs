@@ -118,6 +118,12 @@ const ALWAYS_HERE: &[c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const ALWAYS_HERE: &[c_long] = &[];
 
+/// Opening files, and which argument has the flags. musl makes the old call where a machine has it, glibc does not.
+#[cfg(target_arch = "x86_64")]
+const OPENING: &[(c_long, u8)] = &[(libc::SYS_openat, 2), (libc::SYS_open, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPENING: &[(c_long, u8)] = &[(libc::SYS_openat, 2)];
+
 /// Making, naming and removing files.
 const WRITING: &[c_long] = &[
     libc::SYS_mkdirat,
@@ -146,7 +152,18 @@ const WRITING_HERE: &[c_long] = &[
 const WRITING_HERE: &[c_long] = &[];
 
 /// What `ioctl` may ask: whether standard error is a terminal, how much there is to read, no waiting, the number of a network interface.
-const IOCTLS: [u64; 5] = [libc::TCGETS, libc::TIOCGWINSZ, libc::FIONREAD, libc::FIONBIO, libc::SIOCGIFINDEX];
+#[allow(
+    clippy::unnecessary_cast,
+    clippy::cast_sign_loss,
+    reason = "glibc has them as `unsigned long`, musl as `int`"
+)]
+const IOCTLS: [u64; 5] = [
+    libc::TCGETS as u64,
+    libc::TIOCGWINSZ as u64,
+    libc::FIONREAD as u64,
+    libc::FIONBIO as u64,
+    libc::SIOCGIFINDEX as u64,
+];
 /// Kinds of sockets: the network and the list of interfaces. None of `AF_UNIX`: behind such a socket a service manager or a container
 /// engine does whatever it is asked, and Landlock does not keep from connecting to it. The one of `NOTIFY_SOCKET` is open before.
 const SOCKETS: [i32; 3] = [libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK];
@@ -183,9 +200,11 @@ fn rules(calls: Calls) -> Result<Rules, seccompiler::BackendError> {
     if calls.writes {
         allow(WRITING);
         allow(WRITING_HERE);
-        allow(&[libc::SYS_openat]);
+        OPENING.iter().for_each(|(number, _)| allow(&[*number]));
     } else {
-        rules.insert(libc::SYS_openat, vec![when_masked(2, WRITES, 0)?]);
+        for (number, flags) in OPENING {
+            rules.insert(*number, vec![when_masked(*flags, WRITES, 0)?]);
+        }
     }
     // Threads only; clone3 hides its flags, so glibc gets ENOSYS and falls back to clone.
     rules.insert(libc::SYS_clone, vec![when_masked(0, libc::CLONE_THREAD, libc::CLONE_THREAD)?]);
@@ -260,6 +279,8 @@ mod tests {
         ] {
             assert!(!is_done, "{what}");
         }
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(open_as_musl_does(&held), (true, false), "reading, writing");
         let refused = |number: c_long, argument: c_long| {
             // SAFETY: the filter refuses each of these before it reads more than the first argument.
             #[expect(unsafe_code, reason = "calls that have no safe name")]
@@ -275,5 +296,19 @@ mod tests {
         assert!(refused(libc::SYS_socket, libc::AF_UNIX.into()), "the sockets of service managers");
         assert!(refused(libc::SYS_clone, 0), "processes");
         assert!(refused(libc::SYS_kill, 1), "signals");
+    }
+
+    /// Whether a file can be opened for reading, and for writing.
+    #[cfg(target_arch = "x86_64")]
+    fn open_as_musl_does(path: &std::path::Path) -> (bool, bool) {
+        use std::os::unix::ffi::OsStrExt;
+        let path = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        let opens = |flags: i32| {
+            // SAFETY: the path is a C string that lives on. The file stays open until the process ends.
+            #[expect(unsafe_code, reason = "open(2) by its old number has no safe name")]
+            let file = unsafe { libc::syscall(libc::SYS_open, path.as_ptr(), flags) };
+            file >= 0
+        };
+        (opens(libc::O_RDONLY), opens(libc::O_WRONLY))
     }
 }

@@ -173,6 +173,7 @@ struct pt_regs {
 };
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
+	__u64 pstate;
 	int syscallno;
 };
 #else

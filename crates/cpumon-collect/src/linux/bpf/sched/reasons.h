@@ -20,6 +20,7 @@
 #define WAIT_MAX_SYSCALL 0xffe
 
 #define TS_COMPAT 0x0002
+#define PSR_MODE32 0x10
 
 // How far above the begin of its stack a task's saved registers are: the same for all tasks. 0: no task was asked yet.
 static volatile __u64 regs_at SEC(".bss.regs");
@@ -51,6 +52,9 @@ static __always_inline long syscall_of(struct task_struct *task)
 #elif defined(__TARGET_ARCH_arm64)
 	struct pt_regs *regs = regs_of(task);
 
+	// A program for 32-bit Arm numbers its calls otherwise.
+	if (regs->pstate & PSR_MODE32)
+		return -2;
 	return regs->syscallno < 0 ? -1 : regs->syscallno;
 #else
 	return -2;
