@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test chaos outage flood bench bench-trace soak truth agent install clean screenshots
+.PHONY: help run page test chaos outage flood bench bench-trace soak truth agent agents install clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,10 @@ screenshots: ## the pictures of the README, from the real program, into docs/ima
 agent: ## the slim agent alone: target/slim/cpumon-agent
 	@scripts/install-deps.sh run
 	cargo build --profile slim --locked --package cpumon-agent
+
+agents: ## the agent for every kind of device, each in one static file, into target/agents with checksums
+	@scripts/install-deps.sh agents
+	@scripts/agents.sh
 
 install: ## install programs, manual pages and completions below PREFIX (default /usr/local)
 	@scripts/install-deps.sh run

@@ -1,11 +1,15 @@
 #!/usr/bin/env bash
-# Installs the Debian/Ubuntu packages that a goal needs and that are missing. In: goal names (run, test, bench).
+# Installs the Debian/Ubuntu packages that a goal needs and that are missing. In: goal names (run, test, bench, agents).
 # Says what it installs and why; does nothing when all is there.
 set -euo pipefail
 
 build=(clang:clang libelf-dev:/usr/include/libelf.h zlib1g-dev:/usr/include/zlib.h gcc:gcc make:make pkg-config:pkg-config nodejs:node npm:npm)
 check=(chromium:chromium iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv linux-perf:perf trace-cmd:trace-cmd
   gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine:wine)
+# C for the static agents. The library for the other machine is a package of that machine, which Ubuntu has on other servers.
+static=(gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc musl-dev:/usr/lib/x86_64-linux-musl/libc.a qemu-user-static:qemu-aarch64-static)
+other=arm64
+grep -q '^ID=debian' /etc/os-release 2>/dev/null && static+=("musl-dev:$other:/usr/lib/aarch64-linux-musl/libc.a")
 peers=(sysstat:pidstat htop:htop atop:atop acct:accton libbpf-tools:runqlat bpftrace:bpftrace)
 
 wanted=("${build[@]}")
@@ -13,20 +17,27 @@ for goal in "$@"; do
   case $goal in
     run) ;;
     test) wanted+=("${check[@]}") ;;
+    agents) wanted+=("${static[@]}") ;;
     bench) wanted+=("${check[@]}" "${peers[@]}") ;;
-    *) echo "install-deps: unknown goal '$goal': run, test or bench" >&2; exit 2 ;;
+    *) echo "install-deps: unknown goal '$goal': run, test, bench or agents" >&2; exit 2 ;;
   esac
 done
 
-# The library for Windows: rustup's (`rustup target add x86_64-pc-windows-gnu`), else Debian's compiler that builds it.
-if [[ " $* " == *" test "* ]] && ! [ -d "$(rustc --print sysroot 2>/dev/null)/lib/rustlib/x86_64-pc-windows-gnu" ] &&
-  apt-cache show rust-web-src >/dev/null 2>&1; then
+# The libraries for other targets: rustup's (`rustup target add`), else Debian's compiler that builds them.
+has_targets() {
+  local rustlib target
+  rustlib=$(rustc --print sysroot 2>/dev/null)/lib/rustlib
+  for target in x86_64-pc-windows-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
+    [ -d "$rustlib/$target" ] || return 1
+  done
+}
+if [[ " $* " == *" test "* || " $* " == *" agents "* ]] && ! has_targets && apt-cache show rust-web-src >/dev/null 2>&1; then
   wanted+=(rustc-web:/usr/bin/rustc cargo-web:/usr/bin/cargo rust-web-src:/usr/lib/rustlib/src/rust/library)
 fi
 
 missing=()
 for entry in "${wanted[@]}"; do
-  package=${entry%%:*} proof=${entry#*:}
+  package=${entry%:*} proof=${entry##*:}
   case $proof in
     /*) [ -e "$proof" ] || missing+=("$package") ;;
     *) PATH="$PATH:/usr/sbin:/sbin" command -v "$proof" >/dev/null 2>&1 || missing+=("$package") ;;
@@ -44,5 +55,8 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 echo "installing: ${missing[*]}"
+if [[ " ${missing[*]} " == *":$other "* ]]; then
+  "${as_root[@]}" dpkg --add-architecture $other
+fi
 "${as_root[@]}" apt-get update -qq
 DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
