@@ -10,7 +10,7 @@ for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
   rm -rf "${out:?}/$target"
   code=0
   scripts/build-agent.sh "$target" || code=$?
-  # 3: its toolchain is missing, and it said so.
+  # 3: its toolchain is missing, which it reported.
   [ $code -eq 0 ] || [ $code -eq 3 ] || exit $code
 done
 

@@ -41,7 +41,7 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
   # Debian's compiler has no library for this target, and builds it from the sources, which the stable compiler does only so.
   export PATH=/usr/bin:$PATH RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
   options+=(-Zbuild-std=std,panic_abort)
-  # What rustup would have beside that library: the C library's objects, where the compiler looks for them.
+  # What rustup would have beside that library: the C library's objects, where the compiler searches for them.
   objects=$made/sysroot/lib/rustlib/$target/lib/self-contained
   mkdir -p "$objects"
   ln -sfn /usr/lib/rustlib/src "$made/sysroot/lib/rustlib/src"
