@@ -4,108 +4,114 @@ use std::cmp::Reverse;
 
 use cpumon_model::TraceTask;
 
-use super::slices::Slices;
-use super::slots::Slots;
-use crate::state::{CpuSpan, ThreadSpan};
+/// Culprits that share a cache line.
+const A_LINE: usize = 5;
+/// Lines of a thread.
+const LINES: usize = 8;
+/// Lines of a thread that mostly waits in long queues. If all threads had so many, no cache would hold them.
+const MANY_LINES: usize = 32;
+/// A wait with more slices was in a long queue.
+const LONG_QUEUE: usize = 16;
+/// So many more long waits than short ones.
+const MOSTLY: u8 = 8;
 
-/// Culprits of a thread that are counted apart; when there are more, the smaller half is dropped.
-const CULPRITS: usize = 32;
-/// So many are found without an index.
-const UNINDEXED: usize = 8;
-const INDEX_BITS: u32 = 6;
-const INDEX_PLACES: usize = 1 << INDEX_BITS;
+/// A cache line of culprits. A place that is not taken has the task that no CPU runs.
+#[derive(Copy, Clone, Debug)]
+#[repr(align(64))]
+struct Line {
+    tasks: [TraceTask; A_LINE],
+    ns: [u64; A_LINE],
+}
 
-/// Whom a thread waited behind, ns each.
+impl Line {
+    const EMPTY: Self = Self { tasks: [TraceTask::UNKNOWN; A_LINE], ns: [0; A_LINE] };
+
+    /// Where the task is, if it is anywhere. Any place may be the right one, so a branch for each would be mispredicted.
+    #[inline]
+    fn place_of(&self, task: TraceTask) -> usize {
+        (1..A_LINE).fold(0, |found, place| found | if self.tasks[place] == task { place } else { 0 })
+    }
+}
+
+/// Whom a thread waited behind, ns each. Each task belongs to one line: of more than five in it, the one with the least time is forgotten
+/// when another comes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Culprits {
-    pub(super) by: Vec<(TraceTask, u64)>,
-    /// Where each is in `by`, counted from 1, by its hash and the places behind that.
-    index: Option<Box<[u8; INDEX_PLACES]>>,
+    /// None, or a power of two.
+    lines: Box<[Line]>,
+    /// Waits in long queues less those in short ones.
+    long_waits: u8,
 }
 
 impl Culprits {
     #[inline]
     pub(super) fn add(&mut self, task: TraceTask, ns: u64) {
-        if let Some(at) = self.find(task) {
-            self.by[at].1 = self.by[at].1.saturating_add(ns);
-        } else {
-            self.push(task, ns);
-        }
-    }
-
-    #[inline]
-    fn find(&self, task: TraceTask) -> Option<usize> {
-        let Some(index) = &self.index else {
-            return self.by.iter().position(|known| known.0 == task);
-        };
-        let mut place = place_of(task);
-        // It is never full.
-        while let Some(at) = usize::from(index[place]).checked_sub(1) {
-            if self.by[at].0 == task {
-                return Some(at);
+        let at = self.line_of(task);
+        if let Some(line) = self.lines.get_mut(at) {
+            let place = line.place_of(task);
+            if line.tasks[place] == task {
+                line.ns[place] = line.ns[place].saturating_add(ns);
+                return;
             }
-            place = (place + 1) % INDEX_PLACES;
         }
-        None
+        self.begin(task, ns);
     }
 
-    fn push(&mut self, task: TraceTask, ns: u64) {
-        if self.by.len() == CULPRITS {
-            self.by.select_nth_unstable_by_key(CULPRITS / 2, |known| Reverse(known.1));
-            self.by.truncate(CULPRITS / 2);
-            self.make_index();
-        }
-        self.by.push((task, ns));
-        if self.by.len() == UNINDEXED + 1 {
-            self.make_index();
-        } else if let Some(index) = &mut self.index {
-            put(index, task, self.by.len());
-        }
-    }
-
-    fn make_index(&mut self) {
-        let index = self.index.get_or_insert_with(|| Box::new([0; INDEX_PLACES]));
-        index.fill(0);
-        for (number, (task, _)) in (1..).zip(&self.by) {
-            put(index, *task, number);
-        }
-    }
-}
-
-fn put(index: &mut [u8; INDEX_PLACES], task: TraceTask, number: usize) {
-    let mut place = place_of(task);
-    while index[place] != 0 {
-        place = (place + 1) % INDEX_PLACES;
-    }
-    index[place] = u8::try_from(number).unwrap_or(0);
-}
-
-#[inline]
-fn place_of(task: TraceTask) -> usize {
-    (task.0.wrapping_mul(0x9e37_79b1) >> (u32::BITS - INDEX_BITS)) as usize
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Behind {
-    slices: Slices,
-    threads: Slots<Culprits>,
-}
-
-impl Behind {
+    /// A wait with so many slices is to be added.
     #[inline]
-    pub(super) fn cpu(&mut self, span: &CpuSpan) {
-        self.slices.add(span);
+    pub(super) fn wait_behind(&mut self, slices: usize) {
+        self.long_waits = if slices > LONG_QUEUE {
+            self.long_waits.saturating_add(1)
+        } else {
+            self.long_waits.saturating_sub(1)
+        };
     }
 
-    /// A thread was ready.
+    /// Recorders number tasks from 1 up, so those that run beside each other are spread evenly.
     #[inline]
-    pub(super) fn ready(&mut self, span: &ThreadSpan) {
-        let culprits = self.threads.at(span.slot);
-        self.slices.behind(span, |task, ns| culprits.add(task, ns));
+    fn line_of(&self, task: TraceTask) -> usize {
+        task.0 as usize & self.lines.len().wrapping_sub(1)
     }
 
-    pub(super) fn get(&self, slot: usize) -> &[(TraceTask, u64)] {
-        self.threads.get(slot).map_or(&[], |culprits| &culprits.by)
+    #[inline(never)]
+    fn begin(&mut self, task: TraceTask, ns: u64) {
+        let most = if self.long_waits >= MOSTLY { MANY_LINES } else { LINES };
+        while !self.has_place(task) && self.lines.len() < most {
+            let wider = vec![Line::EMPTY; (2 * self.lines.len()).max(1)].into_boxed_slice();
+            let before = Self { lines: std::mem::replace(&mut self.lines, wider), long_waits: 0 };
+            before.iter().for_each(|(task, ns)| self.put(task, ns));
+        }
+        self.put(task, ns);
+    }
+
+    fn has_place(&self, task: TraceTask) -> bool {
+        let line = self.lines.get(self.line_of(task));
+        line.is_some_and(|line| line.tasks.contains(&TraceTask::UNKNOWN))
+    }
+
+    /// It is not there.
+    fn put(&mut self, task: TraceTask, ns: u64) {
+        let at = self.line_of(task);
+        let Some(line) = self.lines.get_mut(at) else { return };
+        // A free one has no time.
+        let least =
+            (1..A_LINE).fold(0, |least, place| if line.ns[place] < line.ns[least] { place } else { least });
+        if task != TraceTask::UNKNOWN {
+            (line.tasks[least], line.ns[least]) = (task, ns);
+        }
+    }
+
+    /// In no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (TraceTask, u64)> + '_ {
+        let all = self.lines.iter().flat_map(|line| line.tasks.into_iter().zip(line.ns));
+        all.filter(|(task, _)| *task != TraceTask::UNKNOWN)
+    }
+
+    /// The longest first.
+    pub(super) fn sorted(&self) -> Vec<(TraceTask, u64)> {
+        let mut all: Vec<_> = self.iter().collect();
+        all.sort_unstable_by_key(|(task, ns)| (Reverse(*ns), *task));
+        all
     }
 }
 
@@ -117,15 +123,33 @@ mod tests {
     fn the_largest_are_kept_and_found() {
         let mut culprits = Culprits::default();
         for _ in 0..3 {
-            for number in 1..=200 {
+            for number in 1..=400 {
                 culprits.add(TraceTask(number), u64::from(number % 10 * 1_000 + 1));
+                // These two are in the same line.
                 culprits.add(TraceTask(7), 50_000);
-                culprits.add(TraceTask(199), 40_000);
+                culprits.add(TraceTask(391), 40_000);
             }
         }
-        culprits.by.sort_by_key(|known| Reverse(known.1));
-        assert!(culprits.by.len() <= CULPRITS && culprits.by.len() >= CULPRITS / 2);
-        assert_eq!(culprits.by[0], (TraceTask(7), 3 * (200 * 50_000 + 7_001)));
-        assert_eq!(culprits.by[1], (TraceTask(199), 3 * (200 * 40_000 + 9_001)));
+        let all = culprits.sorted();
+        assert_eq!(all.len(), LINES * A_LINE);
+        assert_eq!(all[0], (TraceTask(7), 3 * (400 * 50_000 + 7_001)));
+        assert_eq!(all[1], (TraceTask(391), 3 * (400 * 40_000 + 1_001)));
+    }
+
+    #[test]
+    fn all_of_a_long_queue_are_counted() {
+        let mut culprits = Culprits::default();
+        for round in 1..=3 {
+            for _ in 0..MOSTLY {
+                culprits.wait_behind(LONG_QUEUE + 1);
+            }
+            for number in 1..=150 {
+                culprits.add(TraceTask(number), round * u64::from(number));
+            }
+        }
+        let expected: Vec<_> =
+            (1..=150).rev().map(|number| (TraceTask(number), 6 * u64::from(number))).collect();
+        assert_eq!(culprits.sorted(), expected);
+        assert_eq!(Culprits::default().sorted(), []);
     }
 }

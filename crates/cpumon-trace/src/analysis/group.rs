@@ -7,8 +7,8 @@ use cpumon_model::{CgroupNames, ProcessKey, ThreadKey, TraceTask, Waits};
 use foldhash::fast::FixedState;
 
 use super::interrupts::InterruptTimes;
-use super::ready::{LongestDelay, ReadyTimes};
-use super::report::Report;
+use super::ready::{LongestDelay, ReadySums};
+use super::report::{Report, ThreadSums};
 use super::switches::SwitchCounts;
 use crate::tasks::Tasks;
 
@@ -60,7 +60,7 @@ pub struct GroupRow {
     pub run_ns: u64,
     /// What interrupts took of its time on CPUs.
     pub interrupts: InterruptTimes,
-    pub(super) ready: ReadyTimes,
+    pub(super) ready: ReadySums,
     /// Neither running nor runnable, by reason.
     pub blocked: Waits,
     pub(super) counts: SwitchCounts,
@@ -132,12 +132,23 @@ impl GroupRow {
             threads: 0,
             run_ns: 0,
             interrupts: InterruptTimes::default(),
-            ready: ReadyTimes::default(),
+            ready: ReadySums::default(),
             blocked: Waits::default(),
             counts: SwitchCounts::default(),
             unknown_ns: 0,
             behind: Vec::new(),
         }
+    }
+
+    fn add(&mut self, thread: &ThreadSums) {
+        self.threads += 1;
+        let run_ns = thread.run.run_ns.saturating_sub(thread.interrupts.total_ns());
+        self.run_ns = self.run_ns.saturating_add(run_ns);
+        self.interrupts.merge(&thread.interrupts);
+        self.unknown_ns = self.unknown_ns.saturating_add(thread.run.unknown_ns);
+        self.blocked += &thread.blocked;
+        self.counts.merge(&thread.counts);
+        self.ready.add(&thread.ready);
     }
 }
 
@@ -173,14 +184,14 @@ impl Report {
         let mut rows: Vec<GroupRow> = Vec::new();
         let mut members: Vec<(usize, usize)> = Vec::new();
         let mut rows_of: HashMap<TraceTask, usize, FixedState> = HashMap::default();
-        for slot in 0..self.threads {
-            let Some(&task) = self.tasks.get(slot).filter(|task| task.is_thread()) else { continue };
+        for (slot, thread) in self.threads.iter().enumerate().filter(|(_, thread)| thread.task.is_thread()) {
+            let task = thread.task;
             let (key, name) = group_of(task, by, tasks);
             let place = *places.entry(key.clone()).or_insert_with(|| {
                 rows.push(GroupRow::new(key, name));
                 rows.len() - 1
             });
-            self.add_thread(&mut rows[place], slot);
+            rows[place].add(thread);
             members.push((place, slot));
             rows_of.insert(task, place);
         }
@@ -202,7 +213,8 @@ impl Report {
         rows_of: &HashMap<TraceTask, usize, FixedState>,
     ) -> Vec<(usize, u64)> {
         let mut sums: HashMap<usize, u64, FixedState> = HashMap::default();
-        for &(task, ns) in slots.flat_map(|slot| self.behind.get(slot)) {
+        let threads = slots.filter_map(|slot| self.threads.get(slot));
+        for (task, ns) in threads.flat_map(|thread| thread.culprits.iter()) {
             if let Some(&place) = rows_of.get(&task) {
                 let sum = sums.entry(place).or_default();
                 *sum = sum.saturating_add(ns);
@@ -212,18 +224,5 @@ impl Report {
         behind.sort_unstable_by_key(|(place, ns)| (Reverse(*ns), *place));
         behind.truncate(SHOWN_CULPRITS);
         behind
-    }
-
-    fn add_thread(&self, row: &mut GroupRow, slot: usize) {
-        row.threads += 1;
-        let interrupts = self.interrupts.get(slot);
-        row.run_ns = row.run_ns.saturating_add(self.run.run_ns(slot).saturating_sub(interrupts.total_ns()));
-        row.interrupts.merge(&interrupts);
-        row.unknown_ns = row.unknown_ns.saturating_add(self.run.unknown_ns(slot));
-        row.blocked += &self.blocked.get(slot);
-        row.counts.merge(&self.switches.get(slot));
-        if let Some(ready) = self.delays.get(slot) {
-            row.ready.merge(ready);
-        }
     }
 }

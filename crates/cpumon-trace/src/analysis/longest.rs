@@ -74,7 +74,7 @@ pub fn longest_waits(
     let Tracked { sink: mut waits, ending, .. } = track(reader, sink)?;
     for slot in 0..waits.parts.len() {
         if let Some(part) = waits.parts.at(slot).take() {
-            waits.note(&part.span, part.culprits);
+            waits.note(&part.span, &part.culprits);
         }
     }
     Ok((waits.found.into_values().rev().collect(), ending))
@@ -85,13 +85,11 @@ impl LongestWaits {
         self.found.len() < self.wanted || self.found.first_key_value().is_some_and(|(least, _)| ns > least.0)
     }
 
-    fn note(&mut self, span: &ThreadSpan, culprits: Culprits) {
+    fn note(&mut self, span: &ThreadSpan, culprits: &Culprits) {
         let ns = span.until_ns - span.since_ns;
         if ns == 0 || !self.is_wanted(ns) {
             return;
         }
-        let mut behind = culprits.by;
-        behind.sort_by_key(|(task, ns)| (Reverse(*ns), *task));
         let is_preempted = span.state == ThreadState::ReadyPreempted;
         let waker = self.wakers.get(span.slot).copied().flatten().filter(|_| !is_preempted);
         let wait = LongWait {
@@ -102,7 +100,7 @@ impl LongestWaits {
             waker,
             is_preempted,
             is_over: span.is_over,
-            behind,
+            behind: culprits.sorted(),
         };
         self.count += 1;
         self.found.insert((ns, Reverse(self.count)), wait);
@@ -130,9 +128,9 @@ impl SpanSink for LongestWaits {
             return;
         }
         let mut culprits = before.map_or_else(Culprits::default, |part| part.culprits);
-        self.slices.behind(&span, |task, ns| culprits.add(task, ns));
+        self.slices.behind(&span, &mut culprits);
         if ends {
-            self.note(&span, culprits);
+            self.note(&span, &culprits);
         } else {
             *self.parts.at(span.slot) = Some(Box::new(Part { span, culprits }));
         }

@@ -1,7 +1,6 @@
 //! What the spans of a trace add up to: one file for each question.
 
 mod behind;
-mod blocked;
 pub(crate) mod cpu;
 pub(crate) mod durations;
 pub(crate) mod group;

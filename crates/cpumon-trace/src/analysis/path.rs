@@ -1,8 +1,6 @@
 //! The critical path: from a moment of a thread back in time, through what it did, what it waited behind, and who woke it. While it
 //! was blocked, the path goes on with its waker. So each ns of the path is one step, and the steps add up to its length.
 
-use std::cmp::Reverse;
-
 use cpumon_model::TraceTask;
 
 use super::behind::Culprits;
@@ -172,7 +170,6 @@ impl Walk<'_> {
                 culprits.add(slice.task, ns);
             }
         }
-        culprits.by.sort_by_key(|(task, ns)| (Reverse(*ns), *task));
-        culprits.by
+        culprits.sorted()
     }
 }

@@ -2,7 +2,6 @@
 
 use cpumon_model::{DELAY_BUCKETS, DelayHistogram, delay_bucket};
 
-use super::slots::Slots;
 use crate::state::{ThreadSpan, ThreadState};
 
 /// The longest single wait for a CPU.
@@ -16,80 +15,108 @@ pub struct LongestDelay {
     pub cpu: u16,
 }
 
-/// Of one thread or group.
+/// Lengths that are remembered before they are counted.
+const RECENT: usize = 23;
+
+/// Of one thread. What changes with every wait is on one cache line, and memory for counts is taken by few threads of those
+/// that live for some ms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ReadyTimes {
     pub(crate) woken_ns: u64,
     pub(crate) preempted_ns: u64,
-    pub(crate) histogram: DelayHistogram,
-    /// What is not in `histogram` yet, where that has many buckets: found without a search.
-    many: Option<Box<[u32; DELAY_BUCKETS]>>,
-    buckets: u8,
     pub(crate) longest: LongestDelay,
+    /// Buckets of the last waits, which are not in `counts` yet.
+    recent: [u8; RECENT],
+    recents: u8,
+    counts: Option<Box<Counts>>,
 }
 
-/// A histogram with more buckets is counted in a list.
-const FEW_BUCKETS: u8 = 12;
+/// Waits by bucket.
+#[derive(Clone, Debug)]
+struct Counts {
+    /// What is not in `histogram` yet.
+    small: [u8; DELAY_BUCKETS],
+    histogram: DelayHistogram,
+}
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self { small: [0; DELAY_BUCKETS], histogram: DelayHistogram::default() }
+    }
+}
 
 impl ReadyTimes {
-    #[inline]
-    fn count(&mut self, bucket: u8) {
-        if let Some(many) = &mut self.many {
-            let count = &mut many[usize::from(bucket)];
-            if *count == u32::MAX {
-                self.histogram.add(bucket, u64::from(std::mem::take(count)));
-            }
-            *count += 1;
-            return;
-        }
-        self.buckets += u8::from(self.histogram.count(bucket) == 0);
-        self.histogram.add(bucket, 1);
-        if self.buckets > FEW_BUCKETS {
-            self.many = Some(Box::new([0; DELAY_BUCKETS]));
-        }
-    }
-
-    pub(super) fn merge(&mut self, other: &Self) {
-        self.woken_ns = self.woken_ns.saturating_add(other.woken_ns);
-        self.preempted_ns = self.preempted_ns.saturating_add(other.preempted_ns);
-        for (bucket, count) in other.histogram.iter() {
-            self.histogram.add(bucket, count);
-        }
-        for (bucket, count) in (0..=u8::MAX).zip(other.many.iter().flat_map(|many| many.iter())) {
-            self.histogram.add(bucket, u64::from(*count));
-        }
-        if other.longest.ns > self.longest.ns {
-            self.longest = other.longest;
-        }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Delays(Slots<ReadyTimes>);
-
-impl Delays {
     /// `span` is what of `whole` lies in the range of the report.
+    #[inline]
     pub(super) fn add(&mut self, span: &ThreadSpan, whole: &ThreadSpan) {
-        let times = self.0.at(span.slot);
         let ns = span.until_ns - span.from_ns;
         match span.state {
-            ThreadState::ReadyWoken => times.woken_ns += ns,
-            ThreadState::ReadyPreempted => times.preempted_ns += ns,
+            ThreadState::ReadyWoken => self.woken_ns += ns,
+            ThreadState::ReadyPreempted => self.preempted_ns += ns,
             _ => return,
         }
         // What began before the range counts in its whole length: half a wait would be a wait that never was.
         let ns = span.until_ns - whole.since_ns;
         if whole.is_over && whole.until_ns == span.until_ns {
-            times.count(delay_bucket(ns));
+            self.count(delay_bucket(ns));
         }
         // One that goes on at the end is as long as it is by then.
-        if ns > times.longest.ns {
-            times.longest = LongestDelay { ns, from_ns: whole.since_ns, cpu: whole.cpu };
+        if ns > self.longest.ns {
+            self.longest = LongestDelay { ns, from_ns: whole.since_ns, cpu: whole.cpu };
         }
     }
 
-    pub(super) fn get(&self, slot: usize) -> Option<&ReadyTimes> {
-        self.0.get(slot)
+    #[inline]
+    fn count(&mut self, bucket: u8) {
+        if usize::from(self.recents) == RECENT {
+            self.count_recent();
+        }
+        self.recent[usize::from(self.recents)] = bucket;
+        self.recents += 1;
+    }
+
+    #[inline(never)]
+    fn count_recent(&mut self) {
+        let counts = self.counts.get_or_insert_default();
+        for bucket in self.recent {
+            let count = &mut counts.small[usize::from(bucket)];
+            if *count == u8::MAX {
+                counts.histogram.add(bucket, std::mem::take(count).into());
+            }
+            *count += 1;
+        }
+        self.recents = 0;
+    }
+
+    fn add_counts_to(&self, histogram: &mut DelayHistogram) {
+        for bucket in &self.recent[..self.recents.into()] {
+            histogram.add(*bucket, 1);
+        }
+        let Some(counts) = &self.counts else { return };
+        for (bucket, count) in (0..=u8::MAX).zip(counts.small) {
+            histogram.add(bucket, count.into());
+        }
+        *histogram += &counts.histogram;
+    }
+}
+
+/// Of a row.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReadySums {
+    pub(super) woken_ns: u64,
+    pub(super) preempted_ns: u64,
+    pub(super) histogram: DelayHistogram,
+    pub(super) longest: LongestDelay,
+}
+
+impl ReadySums {
+    pub(super) fn add(&mut self, thread: &ReadyTimes) {
+        self.woken_ns = self.woken_ns.saturating_add(thread.woken_ns);
+        self.preempted_ns = self.preempted_ns.saturating_add(thread.preempted_ns);
+        thread.add_counts_to(&mut self.histogram);
+        if thread.longest.ns > self.longest.ns {
+            self.longest = thread.longest;
+        }
     }
 }
 
@@ -98,17 +125,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_in_a_list_and_in_buckets_are_one_histogram() {
+    fn what_is_remembered_and_counted_is_one_histogram() {
         let (mut times, mut expected) = (ReadyTimes::default(), DelayHistogram::default());
-        for number in 0..2_000_u32 {
-            let bucket = u8::try_from(number * number % 97 + number % 2 * 100).unwrap();
+        for number in 0..20_000_u32 {
+            // Some buckets have more than a small count holds.
+            let bucket = u8::try_from(number % 3 * (number * number % 97)).unwrap();
             times.count(bucket);
             expected.add(bucket, 1);
+            if [0, 22, 23, 24, 5_000].contains(&number) {
+                let mut sums = ReadySums::default();
+                sums.add(&times);
+                assert_eq!(sums.histogram, expected, "{number}");
+            }
         }
-        assert!(times.many.is_some());
-        let mut sum = ReadyTimes::default();
-        sum.merge(&times);
-        assert_eq!(sum.histogram, expected);
-        assert_eq!(sum.histogram.total(), 2_000);
+        let mut sums = ReadySums::default();
+        sums.add(&times);
+        assert_eq!(sums.histogram, expected);
+        assert_eq!(sums.histogram.total(), 20_000);
     }
 }

@@ -1,16 +1,16 @@
 //! The report of a trace or of a range of it: all analyses in one pass.
 
-use cpumon_model::{Leaves, TraceTask};
+use cpumon_model::{Leaves, TraceTask, Waits};
 
-use super::behind::Behind;
-use super::blocked::BlockedTimes;
+use super::behind::Culprits;
 use super::cpu::{CpuAccount, Cpus};
-use super::interrupts::Interrupts;
+use super::interrupts::InterruptTimes;
 use super::pass::{TraceRange, Tracked, track};
-use super::ready::Delays;
+use super::ready::ReadyTimes;
 use super::run::RunTimes;
+use super::slices::Slices;
 use super::slots::Slots;
-use super::switches::Switches;
+use super::switches::SwitchCounts;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
 use crate::sink::SpanSink;
@@ -30,6 +30,21 @@ pub struct Totals {
     pub ledger: CpuAccount,
 }
 
+/// The sums of a thread. They are in one place, because of thousands of threads no cache has more.
+#[derive(Debug, Default)]
+pub(super) struct ThreadSums {
+    /// As long as no span of it was in the range, no thread.
+    pub(super) task: TraceTask,
+    pub(super) run: RunTimes,
+    pub(super) counts: SwitchCounts,
+    pub(super) ready: ReadyTimes,
+    /// Whom it waited behind.
+    pub(super) culprits: Culprits,
+    /// What it waited for that was neither running nor runnable.
+    pub(super) blocked: Waits,
+    pub(super) interrupts: InterruptTimes,
+}
+
 /// The sums of a trace.
 #[derive(Debug)]
 pub struct Report {
@@ -37,15 +52,10 @@ pub struct Report {
     from_ns: u64,
     until_ns: u64,
     events: u64,
-    pub(super) tasks: Slots<TraceTask>,
-    pub(super) threads: usize,
-    pub(super) run: RunTimes,
-    pub(super) delays: Delays,
-    pub(super) blocked: BlockedTimes,
-    pub(super) switches: Switches,
-    pub(super) behind: Behind,
-    pub(super) interrupts: Interrupts,
+    pub(super) threads: Slots<ThreadSums>,
+    slices: Slices,
     cpus: Cpus,
+    has_interrupts: bool,
 }
 
 /// Reads a trace and adds up what lies in the range. `ending` of the result says whether the trace is whole.
@@ -66,15 +76,10 @@ impl Report {
             from_ns: began_ns.saturating_add(range.from_ns),
             until_ns: began_ns.saturating_add(range.until_ns),
             events: 0,
-            tasks: Slots::default(),
-            threads: 0,
-            run: RunTimes::default(),
-            delays: Delays::default(),
-            blocked: BlockedTimes::default(),
-            switches: Switches::default(),
-            behind: Behind::default(),
-            interrupts: Interrupts::default(),
+            threads: Slots::default(),
+            slices: Slices::default(),
             cpus: Cpus::default(),
+            has_interrupts: false,
         }
     }
 
@@ -98,16 +103,11 @@ impl Report {
     /// Whether interrupts were recorded: any trace of some ms has some.
     #[must_use]
     pub fn has_interrupts(&self) -> bool {
-        self.interrupts.is_recorded
+        self.has_interrupts
     }
 
     fn has(&self, at_ns: u64) -> bool {
         (self.from_ns..=self.until_ns).contains(&at_ns)
-    }
-
-    fn note(&mut self, slot: usize, task: TraceTask) {
-        *self.tasks.at(slot) = task;
-        self.threads = self.threads.max(slot + 1);
     }
 }
 
@@ -118,14 +118,15 @@ impl SpanSink for Report {
             return;
         }
         let span = ThreadSpan { from_ns, until_ns, ..*whole };
-        self.note(span.slot, span.task);
+        let thread = self.threads.at(span.slot);
+        thread.task = span.task;
         match span.state {
-            ThreadState::Running | ThreadState::Unknown => self.run.add(&span),
+            ThreadState::Running | ThreadState::Unknown => thread.run.add(&span),
             ThreadState::ReadyWoken | ThreadState::ReadyPreempted => {
-                self.delays.add(&span, whole);
-                self.behind.ready(&span);
+                thread.ready.add(&span, whole);
+                self.slices.behind(&span, &mut thread.culprits);
             }
-            ThreadState::Blocked(_) => self.blocked.add(&span),
+            ThreadState::Blocked(reason) => thread.blocked.add(reason, until_ns - from_ns),
             ThreadState::Dead => {}
         }
     }
@@ -135,7 +136,7 @@ impl SpanSink for Report {
         if from_ns < until_ns {
             let span = CpuSpan { from_ns, until_ns, ..*whole };
             self.cpus.add(&span);
-            self.behind.cpu(&span);
+            self.slices.add(&span);
         }
         if whole.is_over && self.has(whole.until_ns) {
             self.cpus.of(whole.cpu).switches += 1;
@@ -144,13 +145,13 @@ impl SpanSink for Report {
 
     fn left(&mut self, slot: usize, leaves: Leaves, at_ns: u64) {
         if self.has(at_ns) {
-            self.switches.left(slot, leaves);
+            self.threads.at(slot).counts.left(leaves);
         }
     }
 
     fn moved(&mut self, slot: usize, at_ns: u64) {
         if self.has(at_ns) {
-            self.switches.moved(slot);
+            self.threads.at(slot).counts.migrations += 1;
         }
     }
 
@@ -162,12 +163,12 @@ impl SpanSink for Report {
 
     fn unknown_wakeup(&mut self, slot: usize, at_ns: u64) {
         if self.has(at_ns) {
-            self.switches.unknown_wakeup(slot);
+            self.threads.at(slot).counts.unknown_wakeups += 1;
         }
     }
 
     fn interrupt(&mut self, span: &InterruptSpan) {
-        self.interrupts.is_recorded = true;
+        self.has_interrupts = true;
         let (from_ns, until_ns) = (span.from_ns.max(self.from_ns), span.until_ns.min(self.until_ns));
         if from_ns > until_ns {
             return;
@@ -175,10 +176,10 @@ impl SpanSink for Report {
         let ns = until_ns - from_ns;
         self.cpus.interrupt(span, ns);
         if let Some(slot) = span.slot {
-            self.interrupts.add(slot, span.interrupt, ns);
-            if span.is_first && self.has(span.from_ns) {
-                self.interrupts.count(slot);
-            }
+            let counts = span.is_first && self.has(span.from_ns);
+            let interrupts = &mut self.threads.at(slot).interrupts;
+            interrupts.add(span.interrupt, ns);
+            interrupts.count += u64::from(counts);
         }
     }
 

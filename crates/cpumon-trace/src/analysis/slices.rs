@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use cpumon_model::TraceTask;
 
+use super::behind::Culprits;
 use crate::state::{CpuSpan, CpuState, ThreadSpan};
 
 /// Slices of each CPU that are remembered. A wait with more slices in it has no culprit for its oldest part.
@@ -37,20 +38,23 @@ impl Slices {
         slices.push_back(Slice { task, from_ns: span.from_ns, until_ns: span.until_ns });
     }
 
-    /// Whom a thread was behind while it was ready, and for how many ns, the last first; a task may come several times.
-    #[inline]
-    pub(super) fn behind(&self, span: &ThreadSpan, mut culprit: impl FnMut(TraceTask, u64)) {
+    /// Adds whom a thread was behind while it was ready.
+    #[inline(never)]
+    pub(super) fn behind(&self, span: &ThreadSpan, culprits: &mut Culprits) {
         let Some(slices) = self.cpus.get(usize::from(span.cpu)) else { return };
+        let mut count = 0;
         let (older, newer) = slices.as_slices();
         for slice in newer.iter().rev().chain(older.iter().rev()) {
             if slice.until_ns <= span.from_ns {
-                return;
+                break;
             }
+            count += 1;
             let ns = slice.until_ns.min(span.until_ns).saturating_sub(slice.from_ns.max(span.from_ns));
             // Its own slice, where it yielded, or was woken on its way to sleep.
             if ns > 0 && slice.task != span.task {
-                culprit(slice.task, ns);
+                culprits.add(slice.task, ns);
             }
         }
+        culprits.wait_behind(count);
     }
 }

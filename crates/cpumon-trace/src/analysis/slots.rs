@@ -23,6 +23,10 @@ impl<T: Default> Slots<T> {
         self.0.get(slot)
     }
 
+    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.0.iter()
+    }
+
     /// Places so far.
     pub(super) fn len(&self) -> usize {
         self.0.len()
