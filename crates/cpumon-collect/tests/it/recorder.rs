@@ -2,13 +2,13 @@
 //! round through its rings.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
 use cpumon_collect::{TraceRecorder, TraceRecorderOptions, TraceSink};
-use cpumon_model::{SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
+use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
 
 use crate::bpf::turn;
 use crate::skip::skip;
@@ -48,18 +48,18 @@ fn ping_pong(times: usize) {
     });
 }
 
-/// Switches of a CPU where not the task leaves that came last, though nothing is marked as lost; and by how much a switch is before the one
-/// in front at most: the clock of the run queue is as old as its last update.
-fn faults(events: &[SchedEvent]) -> (usize, u64) {
-    let mut running: HashMap<u16, (TraceTask, u64)> = HashMap::new();
-    let (mut breaks, mut early_ns) = (0, 0);
+/// Switches of a CPU where not the task leaves that came last, though nothing is marked as lost; and events whose time is before that of
+/// the one in front of them on their CPU.
+fn faults(events: &[SchedEvent]) -> (usize, usize) {
+    let mut running: HashMap<u16, TraceTask> = HashMap::new();
+    let mut last: HashMap<u16, u64> = HashMap::new();
+    let (mut breaks, mut early) = (0, 0);
     for event in events {
+        let before_ns = last.insert(event.cpu, event.at_ns).unwrap_or(0);
+        early += usize::from(event.at_ns < before_ns);
         match event.kind {
             SchedEventKind::Switch { prev, next, .. } => {
-                if let Some((came, at_ns)) = running.insert(event.cpu, (next, event.at_ns)) {
-                    breaks += usize::from(came != prev);
-                    early_ns = early_ns.max(at_ns.saturating_sub(event.at_ns));
-                }
+                breaks += usize::from(running.insert(event.cpu, next).is_some_and(|came| came != prev));
             }
             SchedEventKind::Lost { until_ns, .. } => {
                 assert!(until_ns >= event.at_ns && until_ns - event.at_ns < 60_000_000_000, "{event:?}");
@@ -68,7 +68,41 @@ fn faults(events: &[SchedEvent]) -> (usize, u64) {
             _ => {}
         }
     }
-    (breaks, early_ns)
+    (breaks, early)
+}
+
+/// Threads that came to a CPU, and those of them that had gone to sleep and not been woken, by the order of time of all CPUs.
+fn arrivals(events: &[SchedEvent]) -> (usize, usize) {
+    let mut events = events.to_vec();
+    events.sort_by_key(|event| event.at_ns);
+    let (mut asleep, mut lossy_until_ns) = (HashSet::new(), 0);
+    // On their way to sleep.
+    let mut woken_early = HashSet::new();
+    let (mut all, mut not_woken) = (0, 0);
+    for event in events {
+        match event.kind {
+            SchedEventKind::Lost { until_ns, .. } => {
+                lossy_until_ns = lossy_until_ns.max(until_ns);
+                asleep.clear();
+            }
+            _ if event.at_ns <= lossy_until_ns => {}
+            SchedEventKind::Waking { task, .. } => {
+                if !asleep.remove(&task) {
+                    woken_early.insert(task);
+                }
+            }
+            SchedEventKind::Switch { prev, next, leaves } => {
+                if !woken_early.remove(&prev) && prev.is_thread() && matches!(leaves, Leaves::Asleep(_)) {
+                    asleep.insert(prev);
+                }
+                woken_early.remove(&next);
+                all += usize::from(next.is_thread());
+                not_woken += usize::from(asleep.remove(&next));
+            }
+            _ => {}
+        }
+    }
+    (all, not_woken)
 }
 
 #[test]
@@ -98,8 +132,10 @@ fn what_does_not_fit_is_marked_and_all_else_is_there() {
     assert!(marks >= ROUNDS && lost > 0, "{marks} marks of {lost} events");
     assert!(events.len() >= ROUNDS * MOST, "{} events", events.len());
     let switches = events.iter().filter(|event| matches!(event.kind, SchedEventKind::Switch { .. })).count();
-    let (breaks, early_ns) = faults(events);
+    let (breaks, early) = faults(events);
     // Some virtual machines hide the switches of the init process.
     assert!(breaks * 100 < switches, "{breaks} breaks in {switches} switches");
-    assert!(early_ns < 1_000_000, "{early_ns} ns");
+    assert_eq!(early, 0, "of {} events", events.len());
+    let (all, not_woken) = arrivals(events);
+    assert!(not_woken * 1_000 < all, "{not_woken} of {all} threads came to a CPU without a wakeup");
 }

@@ -1,7 +1,7 @@
 // When a switch happens.
 // traces:   nothing itself.
 // produces: the time of a switch on CLOCK_MONOTONIC, the same in sums (cpus.h) and in traces (trace.bpf.c).
-// costs:    a read of the clock once a millisecond and CPU, and for each switch away from a thread that could go on.
+// costs:    a read of the clock once a millisecond and CPU, and for each switch away from idle or from a thread that could go on.
 #pragma once
 
 #include "cut.h"
@@ -38,10 +38,13 @@ static __always_inline void compare_clocks(struct run_clock *clock, const struct
 }
 
 #define CLOCK_READ_EVERY_NS 1000000
+#define COMPARE_EVERY_NS 1000000000
 
 // When this switch happens. Reading the clock is the dearest part of a switch, and where a thread goes to sleep the scheduler has
 // just read it for the run queue: then that counts, and both are compared again after a millisecond. Where the current
-// thread was pushed off, or is the idle one, the run queue's clock may stand since the wakeup.
+// thread was pushed off, or is the idle one, the run queue's clock may be as old as the wakeup. After a long idle time the
+// difference may have grown by so much that such a clock would pass for a new one: they are compared where no thread has gone to
+// sleep for a second only.
 static __always_inline __u64 switch_time(struct run_clock *clock, const struct rq *rq, bool prev_sleeps)
 {
 	__u64 now;
@@ -52,7 +55,7 @@ static __always_inline __u64 switch_time(struct run_clock *clock, const struct r
 			return now;
 	}
 	now = bpf_ktime_get_ns();
-	if (rq) {
+	if (rq && (prev_sleeps || !clock->ahead_at_ns || now - clock->read_ns >= COMPARE_EVERY_NS)) {
 		compare_clocks(clock, rq, now);
 		clock->read_ns = now;
 	}

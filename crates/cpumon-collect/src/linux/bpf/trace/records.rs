@@ -113,7 +113,8 @@ pub(super) struct CpuState {
     running_number: u32,
     clock: [u64; 3],
     pub(super) lost: u64,
-    reserved: [u64; 2],
+    last_ns: u64,
+    reserved: u64,
     pub(super) first_lost_ns: u64,
     pub(super) last_lost_ns: u64,
     /// Since the recording began.

@@ -82,7 +82,8 @@ struct cpu_state {
 	__u32 running_number;
 	struct run_clock clock;
 	__u64 lost;
-	__u64 reserved[2];
+	__u64 last_ns; // time of its last event
+	__u64 reserved;
 	__u64 first_lost_ns; // on a cache line of its own
 	__u64 last_lost_ns;
 	__u64 total_lost; // since the recording began
@@ -90,6 +91,7 @@ struct cpu_state {
 };
 ASSERT_SIZE(cpu_state, 128);
 ASSERT_AT(cpu_state, lost, 40);
+ASSERT_AT(cpu_state, last_ns, 48);
 ASSERT_AT(cpu_state, first_lost_ns, 64);
 
 struct {
@@ -175,6 +177,10 @@ static __always_inline int send(struct cpu_state *here, __u8 kind, __u8 leaves, 
 {
 	__u32 cpu = bpf_get_smp_processor_id();
 
+	// An interrupt after the clock was read may have been first.
+	if (now < here->last_ns)
+		now = here->last_ns;
+	here->last_ns = now;
 	if (here->lost)
 		mark_loss(cpu);
 	if (!write_event(cpu, now, kind, leaves, task, other, value))

@@ -26,6 +26,9 @@ static __always_inline int on_switch(bool preempt, struct task_struct *prev, str
 	if (!here)
 		return 0;
 	now = switch_time(&here->clock, rq_of(prev), sleeps);
+	// A thread that was to be pushed off and goes to sleep before that leaves the queue's clock as old as the wakeup.
+	if (now < here->last_ns)
+		now = bpf_ktime_get_ns();
 	from = number_of_running(here, prev, now);
 	to = number_of(next, now);
 	here->running = (__u64)next;
