@@ -1,5 +1,6 @@
 //! Compares the imports between crates, as `cargo metadata` lists them, with the table in docs/architecture.md, and refuses
-//! import cycles between files of a crate, and `#[cfg(target_os)]` outside the one file that picks the platform.
+//! import cycles between files of a crate, and `#[cfg(target_os)]`, `#[cfg(unix)]` and `#[cfg(windows)]` outside the files that pick
+//! the platform.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,7 +11,13 @@ use anyhow::{Context, Result, bail};
 use crate::cycles;
 
 const TABLE: &str = "docs/architecture.md";
-const PLATFORM_FILE: &str = "crates/cpumon-collect/src/source.rs";
+/// One for each crate that calls an operating system (docs/adr/0023-platform-files.md).
+const PLATFORM_FILES: [&str; 4] = [
+    "crates/cpumon-agent/src/platform.rs",
+    "crates/cpumon-collect/src/source.rs",
+    "crates/cpumon-files/src/platform.rs",
+    "crates/cpumon-link/src/platform.rs",
+];
 
 type Crates = BTreeMap<String, BTreeSet<String>>;
 
@@ -97,21 +104,26 @@ fn platform_breaches(root: &Path) -> Result<Vec<String>> {
                 folders.push(path);
             } else if path.extension().is_some_and(|ending| ending == "rs")
                 && name.contains("/src/")
-                && name != PLATFORM_FILE
+                && !PLATFORM_FILES.contains(&name.as_str())
             {
                 let text = std::fs::read_to_string(root.join(&name))
                     .with_context(|| format!("cannot read {name}"))?;
-                let chooses =
-                    |line: &str| line.trim_start().starts_with("#[cfg(") && line.contains("target_os");
-                let lines = text.lines().enumerate().filter(|(_, line)| chooses(line));
-                breaches
-                    .extend(lines.map(|(at, _)| {
-                        format!("{name}:{}: platforms are picked in {PLATFORM_FILE}", at + 1)
-                    }));
+                let lines = text.lines().enumerate().filter(|(_, line)| picks_platform(line));
+                let where_then = PLATFORM_FILES.join(", ");
+                breaches.extend(
+                    lines.map(|(at, _)| format!("{name}:{}: platforms are picked in {where_then}", at + 1)),
+                );
             }
         }
     }
     Ok(breaches)
+}
+
+/// Whether a line compiles something on some systems only.
+fn picks_platform(line: &str) -> bool {
+    let predicate = line.trim_start().strip_prefix("#[cfg(").unwrap_or_default();
+    let mut words = predicate.split(|c: char| !(c.is_alphanumeric() || c == '_'));
+    words.any(|word| matches!(word, "target_os" | "target_family" | "unix" | "windows"))
 }
 
 #[cfg(test)]
@@ -150,5 +162,16 @@ mod tests {
     #[test]
     fn a_table_without_rows_is_an_error() {
         assert!(allowed_imports("no table here").is_err());
+    }
+
+    #[test]
+    fn every_way_to_pick_a_platform_is_seen() {
+        for line in ["#[cfg(unix)]", "    #[cfg(not(windows))]", "#[cfg(all(test, target_os = \"linux\"))]"] {
+            assert!(picks_platform(line), "{line}");
+        }
+        for line in ["#[cfg(test)]", "#[cfg(feature = \"windows_terms\")]", "// #[cfg(unix)]", "mod windows;"]
+        {
+            assert!(!picks_platform(line), "{line}");
+        }
     }
 }

@@ -4,14 +4,13 @@
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::lock::{LockError, LockFile};
-use crate::private::{Owner, create_dir_for, give_to_owner_of_directory, open_to_write};
+use crate::platform::{Owner, create_dir_for, give_to_owner_of_directory, has_other_names, open_to_write};
 
 /// Largest file, bytes. With the file before it that holds about 40,000 entries.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -168,7 +167,7 @@ impl AuditLog {
 
 fn open_own(path: &Path) -> io::Result<File> {
     let file = open_to_write(path)?;
-    if file.metadata()?.nlink() > 1 {
+    if has_other_names(&file)? {
         return Err(io::Error::other("it has another name, too"));
     }
     give_to_owner_of_directory(&file, path);
@@ -223,12 +222,6 @@ fn push_escaped(text: &str, line: &mut String) {
     }
 }
 
-/// The user who runs this process, for [`AuditLog::note`].
-#[must_use]
-pub fn this_user() -> String {
-    format!("uid {}", rustix::process::getuid().as_raw())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,7 +243,7 @@ mod tests {
             "x".repeat(200)
         );
         assert!(written[0].ends_with(&expected), "{}", written[0]);
-        assert_eq!(log.files()[1].metadata().unwrap().mode() & 0o777, 0o600);
+        assert!(crate::open_private(&log.files()[1]).is_ok());
     }
 
     #[test]

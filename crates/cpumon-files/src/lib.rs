@@ -1,15 +1,16 @@
-//! Files that belong to cpumon alone: mode 0600 in directories of mode 0700; lock files and the audit log.
+//! Files that belong to cpumon alone: mode 0600 in directories of mode 0700, on Windows with rights for their owner, SYSTEM and
+//! administrators only; lock files and the audit log.
 //!
 //! Root writes stores and recordings also into directories where other users may create files. A link or a file that one of them
 //! left under the name of ours must not be written to: every file that is opened for writing here is checked first.
 
 mod audit;
 mod lock;
-mod private;
+mod platform;
 
-pub use audit::{AuditEvent, AuditLog, this_user};
+pub use audit::{AuditEvent, AuditLog};
 pub use lock::{LockError, LockFile};
-pub use private::{
-    Owner, create_dir, create_dir_for, create_empty, give_to_owner_of_directory, open_private, open_to_write,
-    readable_by_others,
+pub use platform::{
+    Owner, create_dir, create_dir_for, create_empty, create_new, give_to_owner_of_directory, is_privileged,
+    open_private, open_to_write, readable_by_others, sync_dir, this_user,
 };

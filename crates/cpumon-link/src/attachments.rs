@@ -4,9 +4,8 @@
 //! Beside `NAME.trace` is `NAME.why`: when what the file shows happened, ns since the UNIX epoch, and why it was written, a line each.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -55,16 +54,13 @@ pub struct Why {
 pub fn complete(path: &Path, why: &Why) -> io::Result<()> {
     let text = format!("{}\n{}\n", why.wall_ns, why.reason.replace(['\n', '\r'], " "));
     // It may have the name of a program, which is the owner's only.
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path.with_extension(&WHY_SUFFIX[1..]))?;
+    let mut file = cpumon_files::open_to_write(&path.with_extension(&WHY_SUFFIX[1..]))?;
+    file.set_len(0)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     // The reason first: the name says that both are there.
-    File::open(part_of(path))?.sync_all()?;
+    // Windows writes to the disk only what was opened for writing.
+    File::options().write(true).open(part_of(path))?.sync_all()?;
     fs::rename(part_of(path), path)
 }
 

@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use crate::Target;
 use crate::interfaces::InterfaceAddress;
-use crate::message::{Control, KernelAddress};
+use crate::platform::{Control, KernelAddress, interface_addresses};
 use crate::resolver::Resolver;
-use crate::sys;
 
 /// Interval at which the interfaces are read again.
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
@@ -88,7 +87,7 @@ impl Destinations {
             (self.last_refresh, self.next_refresh) = (now, now + REFRESH_EVERY);
             // Single addresses take the routing table's way, so reading the interfaces would be for nothing.
             if self.targets.iter().any(Target::needs_interfaces) {
-                sys::interface_addresses(&mut self.fresh)?;
+                interface_addresses(&mut self.fresh)?;
                 has_changed |= self.fresh != self.interfaces;
                 std::mem::swap(&mut self.fresh, &mut self.interfaces);
             }
@@ -167,8 +166,7 @@ impl Destination {
 
     /// The same address out of the same interface: a second address in one subnet must not double the traffic.
     fn is_same(&self, other: &Self) -> bool {
-        let interface = |of: &Self| of.control.find_u32(libc::IPPROTO_IP, libc::IP_PKTINFO);
-        self.shown == other.shown && interface(self) == interface(other)
+        self.shown == other.shown && self.control.interface() == other.control.interface()
     }
 }
 

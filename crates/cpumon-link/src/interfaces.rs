@@ -3,29 +3,41 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use nix::net::if_::InterfaceFlags;
-
 /// One address of one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InterfaceAddress {
     pub name: String,
     pub index: u32,
-    /// netdevice(7).
-    pub flags: InterfaceFlags,
+    pub kind: InterfaceKind,
+    /// Up, and with a carrier.
+    pub is_up: bool,
+    /// It says that it can.
+    pub is_multicast: bool,
     pub address: IpAddr,
     /// The subnet's broadcast address, where the interface was given one.
     pub broadcast: Option<Ipv4Addr>,
+}
+
+/// Whom an interface leads to.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum InterfaceKind {
+    /// This machine.
+    Loopback,
+    /// A network that can be broadcast to.
+    Broadcast,
+    /// One other machine.
+    PointToPoint,
 }
 
 impl InterfaceAddress {
     /// Up, with a carrier, and meant: named in `wanted`, or not loopback if none is named.
     fn is_usable(&self, wanted: &[String]) -> bool {
         let is_wanted = if wanted.is_empty() {
-            !self.flags.contains(InterfaceFlags::IFF_LOOPBACK)
+            self.kind != InterfaceKind::Loopback
         } else {
             wanted.contains(&self.name)
         };
-        is_wanted && self.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING)
+        is_wanted && self.is_up
     }
 
     /// Where a broadcast leaves through this address: the subnet's broadcast address, or 255.255.255.255 out of this
@@ -33,12 +45,15 @@ impl InterfaceAddress {
     pub fn broadcast_address(&self, wanted: &[String]) -> Option<Ipv4Addr> {
         let IpAddr::V4(own) = self.address else { return None };
         if !self.is_usable(wanted) {
-            None
-        } else if self.flags.contains(InterfaceFlags::IFF_BROADCAST) {
+            return None;
+        }
+        match self.kind {
             // A broadcast address that is the interface's own would reach this machine only.
-            Some(self.broadcast.filter(|&to| to != own).unwrap_or(Ipv4Addr::BROADCAST))
-        } else {
-            self.flags.contains(InterfaceFlags::IFF_LOOPBACK).then_some(Ipv4Addr::new(127, 255, 255, 255))
+            InterfaceKind::Broadcast => {
+                Some(self.broadcast.filter(|&to| to != own).unwrap_or(Ipv4Addr::BROADCAST))
+            }
+            InterfaceKind::Loopback => Some(Ipv4Addr::new(127, 255, 255, 255)),
+            InterfaceKind::PointToPoint => None,
         }
     }
 
@@ -47,8 +62,7 @@ impl InterfaceAddress {
     pub fn can_multicast(&self, group: IpAddr, wanted: &[String]) -> bool {
         self.address.is_ipv4() == group.is_ipv4()
             && self.is_usable(wanted)
-            && (self.flags.contains(InterfaceFlags::IFF_MULTICAST)
-                || self.flags.contains(InterfaceFlags::IFF_LOOPBACK))
+            && (self.is_multicast || self.kind == InterfaceKind::Loopback)
     }
 }
 
@@ -60,10 +74,9 @@ mod tests {
         InterfaceAddress {
             name: "eth0".to_owned(),
             index: 2,
-            flags: InterfaceFlags::IFF_UP
-                | InterfaceFlags::IFF_RUNNING
-                | InterfaceFlags::IFF_BROADCAST
-                | InterfaceFlags::IFF_MULTICAST,
+            kind: InterfaceKind::Broadcast,
+            is_up: true,
+            is_multicast: true,
             address: IpAddr::from([10, 0, 0, 5]),
             broadcast: broadcast.map(Ipv4Addr::from),
         }
@@ -73,7 +86,9 @@ mod tests {
         InterfaceAddress {
             name: "lo".to_owned(),
             index: 1,
-            flags: InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING | InterfaceFlags::IFF_LOOPBACK,
+            kind: InterfaceKind::Loopback,
+            is_up: true,
+            is_multicast: false,
             address: IpAddr::from([127, 0, 0, 1]),
             broadcast: None,
         }
@@ -100,7 +115,7 @@ mod tests {
     #[test]
     fn without_a_carrier_there_is_nowhere_to_go() {
         let mut down = ethernet(None);
-        down.flags.remove(InterfaceFlags::IFF_RUNNING);
+        down.is_up = false;
         assert_eq!(down.broadcast_address(&[]), None);
     }
 }

@@ -3,14 +3,15 @@
 //!
 //! # Overview
 //! [`UdpSender`] sends each datagram to one address, to every subnet this machine is on (broadcast) or to a multicast
-//! group; a network that is down is counted, never fatal. [`UdpReceiver`] listens on one or more ports that it shares
+//! group; a network that is down is counted, never fatal. [`UdpReceiver`](receiving::UdpReceiver) listens on one or more ports that it shares
 //! with other receivers, and reports how many datagrams the kernel dropped. [`spool`] stores snapshots on the device's own disk.
 //! [`group`] is the file of keys for encrypted datagrams. [`tls`] is the encrypted connection, which delivers everything
 //! that its [`Backlog`] holds. [`discovery`] finds receivers on the subnet.
 //!
 //! ```
 //! use std::time::Duration;
-//! use cpumon_link::{ReceiverOptions, SenderOptions, Target, UdpReceiver, UdpSender};
+//! use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
+//! use cpumon_link::{SenderOptions, Target, UdpSender};
 //! let mut receiver = UdpReceiver::bind(&ReceiverOptions {
 //!     listen: vec!["127.0.0.1:0".parse()?],
 //!     ..ReceiverOptions::default()
@@ -32,22 +33,20 @@ pub mod discovery;
 mod error;
 pub mod group;
 mod interfaces;
-mod message;
-mod receiver;
+mod platform;
 mod resolver;
 mod sender;
 pub mod spool;
 mod stats;
-mod sys;
 mod target;
 pub mod tls;
+mod waiting;
 
 pub use backlog::{Backlog, NumberedRecord, RamBacklog};
 pub use error::LinkError;
-pub use receiver::{ReceiverOptions, UdpReceiver};
+pub use platform::{local_ips, receiving};
 pub use sender::{SenderOptions, UdpSender};
 pub use stats::SendStats;
-pub use sys::local_ips;
 pub use target::{ParseTargetError, Target};
 
 /// The port of agents and receivers, the same as the original's.

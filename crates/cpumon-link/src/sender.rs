@@ -3,15 +3,18 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsFd;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
+use rustix::fd::AsFd;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::destinations::{Destination, Destinations};
-use crate::sys::{self, BATCH, Outgoing};
+use crate::platform::{
+    BATCH, NETWORK_UNREACHABLE, Outgoing, is_full, is_sign_of_change, is_without_buffer, send,
+};
+use crate::waiting::wait;
 use crate::{LinkError, SendStats, Target};
 
 /// Asked for so that a whole snapshot fits while the device drains; the kernel may grant less (`net.core.wmem_max`).
@@ -108,7 +111,7 @@ impl UdpSender {
         let unreachable = self.destinations.unreachable * datagrams.len() as u64;
         if unreachable > 0 {
             self.destinations.suspect();
-            if self.stats.count_errors(libc::ENETUNREACH, unreachable) {
+            if self.stats.count_errors(NETWORK_UNREACHABLE, unreachable) {
                 log::warn!("a target has no address now: no interface is up");
             }
         }
@@ -146,7 +149,7 @@ impl Sending<'_> {
         let at = |at: usize| (&datagrams[at / self.to.len()], &self.to[at % self.to.len()]);
         let mut done = 0;
         while done < total {
-            let batch = sys::send(self.socket.as_fd(), (total - done).min(BATCH), |offset| {
+            let batch = send(self.socket.as_fd(), (total - done).min(BATCH), |offset| {
                 let (datagram, to) = at(done + offset);
                 Outgoing { bytes: datagram.as_ref(), to: &to.address, control: &to.control }
             });
@@ -166,14 +169,14 @@ impl Sending<'_> {
     /// How many datagrams to give up after an error of the first of `rest`.
     fn after(&mut self, error: &io::Error, to: SocketAddr, rest: usize) -> usize {
         let errno = error.raw_os_error().unwrap_or(0);
-        match errno {
-            libc::EINTR => return 0,
-            libc::EAGAIN | libc::ENOBUFS if self.wait_for_space() => return 0,
-            _ => {}
+        if error.kind() == io::ErrorKind::Interrupted
+            || (is_full(errno) || is_without_buffer(errno)) && self.wait_for_space()
+        {
+            return 0;
         }
         // The socket's buffer is full, so all the rest would fail as well. Other errors concern this
         // datagram.
-        let lost = if errno == libc::EAGAIN { rest } else { 1 };
+        let lost = if is_full(errno) { rest } else { 1 };
         if self.stats.count_errors(errno, lost as u64) {
             log::warn!("cannot send to {to}: {error}; further errors of this kind are only counted");
         }
@@ -188,18 +191,12 @@ impl Sending<'_> {
         }
         let start = Instant::now();
         let mut polls = [PollFd::new(self.socket, PollFlags::OUT)];
-        let is_ready = sys::wait(&mut polls, *self.patience).unwrap_or(false);
+        let is_ready = wait(&mut polls, *self.patience).unwrap_or(false);
         // At least a little each time, so that a device that is always "ready" and always full ends the patience too.
         let spent = start.elapsed().max(Duration::from_millis(1));
         *self.patience = self.patience.saturating_sub(spent);
         is_ready
     }
-}
-
-/// Errors that an interface which went, or changed its address, makes.
-fn is_sign_of_change(errno: i32) -> bool {
-    use libc::{EADDRNOTAVAIL, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENXIO};
-    matches!(errno, EADDRNOTAVAIL | EHOSTUNREACH | EINVAL | ENETDOWN | ENETUNREACH | ENODEV | ENXIO)
 }
 
 /// When the datagram after this one is due. The next pause is shorter by what this one was too long: else a
@@ -231,6 +228,8 @@ fn open_socket(domain: Domain) -> io::Result<Socket> {
     } else {
         socket.set_only_v6(true)?;
     }
+    // Where no flag of a call says that it must not wait (Windows).
+    socket.set_nonblocking(true)?;
     // As much as the kernel grants: less means waiting sooner, nothing else.
     let _ = socket.set_send_buffer_size(SEND_BUFFER_BYTES);
     Ok(socket)

@@ -53,12 +53,13 @@ impl SendStats {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::platform::NETWORK_UNREACHABLE;
 
     #[test]
     fn each_kind_is_new_once_and_the_sum_is_whole() {
         let mut stats = SendStats::default();
-        assert!(stats.count_errors(libc::ENETUNREACH, 1));
-        assert!(!stats.count_errors(libc::ENETUNREACH, 2));
+        assert!(stats.count_errors(NETWORK_UNREACHABLE, 1));
+        assert!(!stats.count_errors(NETWORK_UNREACHABLE, 2));
         for errno in 1..=40 {
             stats.count_errors(errno, 1);
         }

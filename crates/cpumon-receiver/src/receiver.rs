@@ -11,7 +11,8 @@ use cpumon_agent::{
     AllowedPaths, Calls, Pulse, RetainedCapabilities, Sampler, SamplerOptions, give_large_lists_back,
     give_up_calls, give_up_rights, in_domain,
 };
-use cpumon_link::{DEFAULT_PORT, ReceiverOptions, UdpReceiver};
+use cpumon_link::DEFAULT_PORT;
+use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use cpumon_link::{ReceiverOptions, UdpReceiver};
+use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostStatus, Interval, Moment, SourceKind};
 use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_wire::v1::{self, Datagram};

@@ -2,7 +2,6 @@
 //! multicast DNS). [`search`] is the device's side; the receiver's side is in `cpumon-receiver`. An answer is only a hint where to
 //! connect: TLS proves who is there.
 
-mod multicast;
 mod search;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -11,7 +10,6 @@ use cpumon_wire::dns_sd::PORT;
 
 use crate::Target;
 
-pub use multicast::GroupSender;
 pub use search::{FoundReceiver, Ignored, Search, SearchOptions, search};
 
 /// Groups of multicast DNS (RFC 6762, section 3).

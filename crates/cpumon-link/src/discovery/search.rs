@@ -2,15 +2,16 @@
 //! answers costs is bounded, and nothing that an answer claims is believed: it says where to connect, TLS proves who is there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::dns_sd::{Instance, MAX_ADDRESSES, Unusable, browse, read_answer};
 use rustix::event::{PollFd, PollFlags};
+use rustix::fd::AsFd;
 
 use crate::destinations::{Destination, Destinations};
-use crate::sys::{self, Outgoing};
+use crate::platform::{Outgoing, send};
 use crate::tls::random;
+use crate::waiting;
 use crate::{LinkError, Target};
 
 /// Answers that are read in one search.
@@ -145,7 +146,7 @@ fn open(destinations: &Destinations) -> Result<Vec<Asking<'_>>, LinkError> {
 fn ask(asking: &Asking<'_>, query: &[u8]) {
     for to in asking.to {
         let one = |_| Outgoing { bytes: query, to: &to.address, control: &to.control };
-        if let Err(error) = sys::send(asking.socket.as_fd(), 1, one) {
+        if let Err(error) = send(asking.socket.as_fd(), 1, one) {
             log::debug!("cannot ask {}: {error}", to.shown);
         }
     }
@@ -153,7 +154,7 @@ fn ask(asking: &Asking<'_>, query: &[u8]) {
 
 fn wait(sockets: &[Asking<'_>], timeout: Duration) -> Result<(), LinkError> {
     let mut polls: Vec<_> = sockets.iter().map(|asking| PollFd::new(&asking.socket, PollFlags::IN)).collect();
-    match sys::wait(&mut polls, timeout) {
+    match waiting::wait(&mut polls, timeout) {
         Err(error) if error.kind() != std::io::ErrorKind::Interrupted => Err(LinkError::Wait(error)),
         _ => Ok(()),
     }

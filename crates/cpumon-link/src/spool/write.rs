@@ -302,7 +302,7 @@ impl Spool {
             (None, Some(file)) => file.sync_data(),
         };
         // fdatasync(2) of a new file does not store its name: that is in the directory (fsync(2)).
-        let done = if is_new { done.and_then(|()| files::sync_dir(&self.options.dir)) } else { done };
+        let done = if is_new { done.and_then(|()| cpumon_files::sync_dir(&self.options.dir)) } else { done };
         if !(is_last && self.is_open) {
             segment.end();
         }

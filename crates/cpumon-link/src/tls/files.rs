@@ -1,8 +1,7 @@
 //! Private files: mode 0600 in directories of mode 0700, replaced atomically.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use super::TlsError;
@@ -42,7 +41,7 @@ pub fn write(path: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> 
 
 fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) -> Result<bool, TlsError> {
     let write = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+        let mut file = cpumon_files::create_new(temporary)?;
         cpumon_files::give_to_owner_of_directory(&file, temporary);
         file.write_all(bytes)?;
         // Before it gets its name: otherwise a power cut could leave a file with the name and without the

@@ -3,15 +3,15 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use cpumon_wire::connection::Message;
 use rustix::event::{PollFd, PollFlags};
+use rustix::fd::BorrowedFd;
 use rustls::Connection;
 
 use super::TlsError;
-use crate::sys;
+use crate::waiting;
 
 /// Bytes taken from the socket before others have their turn.
 const READ_AT_ONCE: usize = 256 << 10;
@@ -70,8 +70,10 @@ impl Pipe {
         events.set(PollFlags::OUT, wants_write);
         let socket = PollFd::new(&self.socket, events);
         let waited = match wake {
-            None => sys::wait(&mut [socket], timeout),
-            Some(wake) => sys::wait(&mut [socket, PollFd::from_borrowed_fd(wake, PollFlags::IN)], timeout),
+            None => waiting::wait(&mut [socket], timeout),
+            Some(wake) => {
+                waiting::wait(&mut [socket, PollFd::from_borrowed_fd(wake, PollFlags::IN)], timeout)
+            }
         };
         match waited {
             // A signal: the caller finds nothing to do and waits again.

@@ -5,8 +5,6 @@ mod attaching;
 mod comparing;
 mod status;
 
-use std::io::{PipeReader, PipeWriter, Read, Write};
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,7 +29,8 @@ use super::{DeviceIdentity, TlsError};
 use crate::attachments::TraceRequests;
 use crate::backlog::Backlog;
 use crate::discovery::{SearchOptions, search};
-use crate::{Target, sys};
+use crate::platform::{Wake, Waker};
+use crate::{Target, waiting};
 
 pub use self::status::UplinkStatus;
 
@@ -122,7 +121,7 @@ impl Shared {
 /// Handle of the sending thread. Dropping it ends the thread.
 pub struct Uplink {
     shared: Arc<Shared>,
-    wake: PipeWriter,
+    wake: Wake,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -136,11 +135,7 @@ impl Uplink {
             // An identity that cannot be used is an error of the start, not a failure on each attempt.
             receiver.identity.client_config()?;
         }
-        let (awake, wake) = std::io::pipe()?;
-        let set_nonblocking = |end| rustix::io::ioctl_fionbio(end, true).map_err(std::io::Error::from);
-        set_nonblocking(awake.as_fd())?;
-        // The measuring thread writes to this end, and must not wait when the pipe is full.
-        set_nonblocking(wake.as_fd())?;
+        let (awake, wake) = Waker::new()?;
         let shared = Arc::new(Shared {
             backlog: Mutex::new(backlog),
             status: Mutex::default(),
@@ -181,7 +176,7 @@ impl Uplink {
             // The live channel begins with this snapshot, if a connection waits for one.
             self.shared.last_full.store(number, Ordering::Relaxed);
         }
-        self.wake();
+        self.wake.wake();
         number
     }
 
@@ -214,17 +209,12 @@ impl Uplink {
         }
         true
     }
-
-    fn wake(&self) {
-        // A full pipe wakes as well.
-        let _ = (&self.wake).write(&[0]);
-    }
 }
 
 impl Drop for Uplink {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.wake();
+        self.wake.wake();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {
@@ -236,7 +226,7 @@ impl Drop for Uplink {
 struct Worker {
     options: UplinkOptions,
     shared: Arc<Shared>,
-    awake: PipeReader,
+    awake: Waker,
     attaching: Option<Attaching>,
     /// The receiver to try next.
     next: usize,
@@ -352,15 +342,10 @@ impl Worker {
                 return;
             }
             // Each new snapshot wakes this thread too; the loop then waits for the rest. An error here is a shorter pause.
-            let _ = sys::wait(&mut [PollFd::new(&self.awake, PollFlags::IN)], left);
-            self.drain_wake_pipe();
+            let mut polls = [PollFd::from_borrowed_fd(self.awake.as_fd(), PollFlags::IN)];
+            let _ = waiting::wait(&mut polls, left);
+            self.awake.drain();
         }
-    }
-
-    /// Empties the pipe that wakes this thread.
-    fn drain_wake_pipe(&mut self) {
-        // A short read means that the pipe is empty.
-        while self.awake.read(&mut [0; 64]).is_ok_and(|count| count == 64) {}
     }
 
     /// One connection, from the handshake to its end. `Ok`: asked to stop.
@@ -450,7 +435,7 @@ impl Worker {
                 true,
                 Some(self.awake.as_fd()),
             )?;
-            self.drain_wake_pipe();
+            self.awake.drain();
         }
     }
 

@@ -3,9 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use cpumon_link::{
-    LinkError, MAX_DATAGRAM_BYTES, ReceiverOptions, SenderOptions, Target, UdpReceiver, UdpSender,
-};
+use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
+use cpumon_link::{LinkError, MAX_DATAGRAM_BYTES, SenderOptions, Target, UdpSender};
 
 use crate::{payloads, receive, receive_within};
 

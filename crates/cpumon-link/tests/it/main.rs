@@ -9,6 +9,7 @@ mod skip;
 #[path = "../../../../testing/small_disk.rs"]
 mod small_disk;
 
+mod group_file;
 mod loopback;
 mod namespaces;
 mod spool;
@@ -21,7 +22,7 @@ mod spool_random;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use cpumon_link::UdpReceiver;
+use cpumon_link::receiving::UdpReceiver;
 
 /// Receives until `count` datagrams are there or two seconds have passed.
 fn receive(receiver: &mut UdpReceiver, count: usize) -> Vec<(Vec<u8>, SocketAddr)> {

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
-use cpumon_link::{ReceiverOptions, SenderOptions, Target, UdpReceiver, UdpSender};
+use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
+use cpumon_link::{SenderOptions, Target, UdpSender};
 
 use crate::netns::{Namespace, available};
 use crate::{payloads, receive, receive_within};

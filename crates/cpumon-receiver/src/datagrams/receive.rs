@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cpumon_agent::Pulse;
-use cpumon_link::{LinkError, UdpReceiver};
+use cpumon_link::LinkError;
+use cpumon_link::receiving::UdpReceiver;
 use cpumon_query::status;
 
 use super::group_keys::{GroupKeys, KeyPlan};

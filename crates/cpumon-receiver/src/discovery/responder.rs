@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use cpumon_link::discovery::{GROUPS, GroupSender};
-use cpumon_link::{LinkError, ReceiverOptions, UdpReceiver, local_ips};
+use cpumon_link::discovery::GROUPS;
+use cpumon_link::receiving::{GroupSender, ReceiverOptions, UdpReceiver};
+use cpumon_link::{LinkError, local_ips};
 use cpumon_model::limits::{Limiter, Rate};
 use cpumon_wire::dns_sd::{
     Instance, MAX_ADDRESSES, PORT, ReplyTo, announcement, answer, goodbye, read_query,

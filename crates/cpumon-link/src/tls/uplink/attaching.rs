@@ -2,8 +2,7 @@
 //! where the receiver says, so a broken connection costs nothing that had arrived.
 
 use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -172,7 +171,7 @@ impl Current {
         match &mut self.stage {
             Stage::Hashing(hash, at) => {
                 let mut bytes = vec![0; HASH_AT_ONCE];
-                let count = self.file.read_at(&mut bytes, *at)?;
+                let count = self.file.seek(SeekFrom::Start(*at)).and_then(|_| self.file.read(&mut bytes))?;
                 hash.update(&bytes[..count]);
                 *at += count as u64;
                 if count == 0 || *at >= self.bytes {
@@ -202,7 +201,7 @@ impl Current {
                 if now >= pace.next_piece {
                     let count = left.min(space).min(MAX_PIECE_BYTES as u64);
                     let mut bytes = vec![0; usize::try_from(count).unwrap_or(MAX_PIECE_BYTES)];
-                    self.file.read_exact_at(&mut bytes, *sent)?;
+                    self.file.seek(SeekFrom::Start(*sent)).and_then(|_| self.file.read_exact(&mut bytes))?;
                     Message::Piece { number: pace.number, offset: *sent, bytes: &bytes }.push(out);
                     *sent += count;
                     pace.next_piece = now + PIECE_EVERY;

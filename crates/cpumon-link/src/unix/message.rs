@@ -117,6 +117,11 @@ impl Control {
         }
     }
 
+    /// The interface that an IPv4 datagram is sent from, if one was given.
+    pub fn interface(&self) -> Option<u32> {
+        self.find_u32(libc::IPPROTO_IP, libc::IP_PKTINFO)
+    }
+
     /// Appends a message if it fits; `MAX_BYTES` has space for everything that is ever sent.
     fn push(&mut self, level: i32, kind: i32, data: &[u8]) {
         let (at, len) = (self.len, Self::HEADER_BYTES + data.len());

@@ -10,8 +10,9 @@ use nix::sys::socket::{setsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
+use super::sys::{self, Slots};
 use crate::interfaces::InterfaceAddress;
-use crate::sys::{self, Slots};
+use crate::waiting::wait;
 use crate::{DEFAULT_PORT, LinkError};
 
 /// Interval at which the interfaces are read again, to join the groups on those that came up.
@@ -123,7 +124,7 @@ impl UdpReceiver {
         }
         let mut polls: Vec<_> =
             self.sockets.iter().map(|from| PollFd::new(&from.socket, PollFlags::IN)).collect();
-        match sys::wait(&mut polls, timeout) {
+        match wait(&mut polls, timeout) {
             Ok(true) => Ok(self.take(each)),
             Ok(false) => Ok(0),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(0),

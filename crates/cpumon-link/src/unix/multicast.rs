@@ -3,11 +3,10 @@
 
 use std::time::Instant;
 
-use crate::UdpReceiver;
+use super::receiver::UdpReceiver;
+use super::sys::{self, Outgoing};
 use crate::destinations::Destinations;
-use crate::sys::{self, Outgoing};
-
-use super::groups;
+use crate::discovery::groups;
 
 /// The groups on every interface, which are read again every ten seconds.
 pub struct GroupSender {

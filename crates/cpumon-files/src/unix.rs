@@ -1,4 +1,4 @@
-//! Files of mode 0600, opened without following a link, and only if a user whom we trust owns them.
+//! unix: files of mode 0600, opened without following a link, and only if a user whom we trust owns them.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
@@ -77,11 +77,19 @@ pub fn give_to_owner_of_directory(file: &File, path: &Path) {
 /// # Errors
 /// The file cannot be created.
 pub fn create_empty(path: &Path) -> io::Result<bool> {
-    match OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path) {
+    match create_new(path) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Creates a file of mode 0600 for writing.
+///
+/// # Errors
+/// Something has this name already (`AlreadyExists`), or the file cannot be created.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
 }
 
 /// Opens a file for reading and writing, and creates it with mode 0600 if it is missing. Its content stays.
@@ -119,6 +127,39 @@ pub fn open_private(path: &Path) -> io::Result<File> {
         )));
     }
     Ok(file)
+}
+
+/// Whether a file has other names (hard links).
+///
+/// # Errors
+/// The system does not know the file.
+pub(crate) fn has_other_names(file: &File) -> io::Result<bool> {
+    Ok(file.metadata()?.nlink() > 1)
+}
+
+/// Whether reading failed because another process has locked the file: here locks stop no reader.
+pub(crate) fn is_locked(_error: &io::Error) -> bool {
+    false
+}
+
+/// Makes renames and new files of a directory last over a power cut.
+///
+/// # Errors
+/// The directory cannot be opened or written.
+pub fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+/// Whether this process has every right to files: root.
+#[must_use]
+pub fn is_privileged() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// The user who runs this process, for [`AuditLog::note`](crate::AuditLog::note).
+#[must_use]
+pub fn this_user() -> String {
+    format!("uid {}", rustix::process::getuid().as_raw())
 }
 
 /// The mode of an existing file that users other than its owner can open; `None` if they cannot, or there is no such file.
@@ -239,5 +280,19 @@ mod tests {
         std::fs::write(&path, "x").unwrap();
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         assert!(open_private(&path).unwrap_err().to_string().contains("mode 640"));
+    }
+
+    #[test]
+    fn a_planted_link_keeps_its_target_unchanged() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, path) = (dir.path().join("victim"), dir.path().join("lock"));
+        std::fs::write(&victim, "precious").unwrap();
+        for plant in [|a: &Path, b: &Path| symlink(a, b), |a: &Path, b: &Path| std::fs::hard_link(a, b)] {
+            plant(&victim, &path).unwrap();
+            assert!(matches!(crate::LockFile::take(&path), Err(crate::LockError::Io { .. })));
+            assert!(matches!(crate::LockFile::wait(&path), Err(crate::LockError::Io { .. })));
+            assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 }

@@ -1,5 +1,5 @@
-//! The system calls that the standard library and socket2 lack: datagrams in batches, drop counts, waiting, the list
-//! of interfaces. The only file of this crate with unsafe code; all pointers given to the kernel live on this stack or in
+//! The system calls that the standard library and socket2 lack: datagrams in batches, drop counts, the list
+//! of interfaces. The only file here with unsafe code; all pointers given to the kernel live on this stack or in
 //! slices borrowed for the call.
 
 #![expect(clippy::cast_possible_truncation, reason = "sizes of C structs and batches are far below 2^31")]
@@ -10,15 +10,13 @@ use std::mem::zeroed;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
-use std::time::Duration;
 
 use nix::ifaddrs::getifaddrs;
-use nix::net::if_::if_nametoindex;
+use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
-use rustix::event::{PollFd, Timespec, poll};
 
-use crate::interfaces::InterfaceAddress;
-use crate::message::{Control, KernelAddress};
+use super::message::{Control, KernelAddress};
+use crate::interfaces::{InterfaceAddress, InterfaceKind};
 
 /// Datagrams in one system call.
 pub const BATCH: usize = 64;
@@ -140,13 +138,6 @@ pub fn send<'a>(
     usize::try_from(sent).map_err(|_| io::Error::last_os_error())
 }
 
-/// Waits until one of the sockets is ready; false if none was in time.
-pub fn wait(polls: &mut [PollFd<'_>], timeout: Duration) -> io::Result<bool> {
-    // A time that no timespec holds is for ever.
-    let timeout = Timespec::try_from(timeout).ok();
-    Ok(poll(polls, timeout.as_ref())? > 0)
-}
-
 /// Datagrams that the kernel dropped at this socket since it was opened (`SO_MEMINFO`, Linux 4.12 and later).
 #[expect(unsafe_code, reason = "an option that socket2 does not know")]
 pub fn socket_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
@@ -186,11 +177,24 @@ pub fn interface_addresses(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
             address: ip_of(&one.address?)?,
             index: if_nametoindex(one.interface_name.as_str()).ok()?,
             name: one.interface_name,
-            flags: one.flags,
+            kind: kind_of(one.flags),
+            is_up: one.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_RUNNING),
+            is_multicast: one.flags.contains(InterfaceFlags::IFF_MULTICAST),
             broadcast: broadcast.filter(|to| !to.is_unspecified()),
         })
     }));
     Ok(())
+}
+
+/// By netdevice(7).
+fn kind_of(flags: InterfaceFlags) -> InterfaceKind {
+    if flags.contains(InterfaceFlags::IFF_LOOPBACK) {
+        InterfaceKind::Loopback
+    } else if flags.contains(InterfaceFlags::IFF_BROADCAST) {
+        InterfaceKind::Broadcast
+    } else {
+        InterfaceKind::PointToPoint
+    }
 }
 
 fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {

@@ -1,0 +1,15 @@
+//! Picks the operating system's part of this crate: the only file here that may (docs/adr/0023-platform-files.md).
+
+#[cfg(unix)]
+#[path = "unix.rs"]
+mod system;
+
+#[cfg(windows)]
+#[path = "windows/mod.rs"]
+mod system;
+
+pub use system::{
+    Owner, create_dir, create_dir_for, create_empty, create_new, give_to_owner_of_directory, is_privileged,
+    open_private, open_to_write, readable_by_others, sync_dir, this_user,
+};
+pub(crate) use system::{has_other_names, is_locked};

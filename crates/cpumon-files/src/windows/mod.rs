@@ -1,0 +1,168 @@
+//! Windows: files that only their owner, SYSTEM and administrators may use, by an access list that is set when they are made. An existing
+//! file is opened without following a link, and its owner and its access list decide whether it is used.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+mod security;
+mod sid;
+#[cfg(test)]
+mod tests;
+
+use self::security::{Access, Descriptor};
+use self::sid::Sid;
+
+/// Whom a new file of a directory belongs to follows from the directory's access list; nothing is given away here.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Owner(());
+
+impl Owner {
+    /// None: files need not be given to their directory's owner, whom its access list lets in.
+    #[must_use]
+    pub fn of(_path: &Path) -> Option<Self> {
+        None
+    }
+}
+
+/// Creates a directory and its missing parents. Those that are new are for this user, SYSTEM and administrators, as is what is made in
+/// them later. An existing one keeps its access list.
+///
+/// # Errors
+/// The directory cannot be created.
+pub fn create_dir(dir: &Path) -> io::Result<()> {
+    if dir.as_os_str().is_empty() || dir.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = dir.parent() {
+        create_dir(parent)?;
+    }
+    match security::create_dir(dir, &Descriptor::private(&security::this_user()?)?) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
+        made => made,
+    }
+}
+
+/// Creates a directory as [`create_dir`] does.
+///
+/// # Errors
+/// The directory cannot be created.
+pub fn create_dir_for(dir: &Path, _owner: Option<Owner>) -> io::Result<()> {
+    create_dir(dir)
+}
+
+/// Does nothing: a service finds its files through the access list of their directory.
+pub fn give_to_owner_of_directory(_file: &File, _path: &Path) {}
+
+/// Creates an empty private file, and says whether it did. Whatever has this name already stays as it is.
+///
+/// # Errors
+/// The file cannot be created.
+pub fn create_empty(path: &Path) -> io::Result<bool> {
+    match create_new(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// Creates a private file for writing.
+///
+/// # Errors
+/// Something has this name already (`AlreadyExists`), or the file cannot be created.
+pub fn create_new(path: &Path) -> io::Result<File> {
+    security::open(path, Access::CreateNew, Some(&Descriptor::private(&security::this_user()?)?))
+}
+
+/// Opens a file for reading and writing, and creates a private one if it is missing. Its content stays.
+///
+/// # Errors
+/// It is a link or no regular file, belongs to a user who is neither this process's, nor SYSTEM, nor an administrator, nor the owner
+/// of its directory, or cannot be opened.
+pub fn open_to_write(path: &Path) -> io::Result<File> {
+    let us = security::this_user()?;
+    let file = security::open(path, Access::Write, Some(&Descriptor::private(&us)?))?;
+    check_kind(&file)?;
+    let owner = security::rights_of(&file)?.owner;
+    if !owner.is_trusted(&us) && owner != security::owner_of(directory_of(path))? {
+        return Err(foreign(&owner));
+    }
+    Ok(file)
+}
+
+/// Opens a file that holds a secret for reading.
+///
+/// # Errors
+/// It is a link or no regular file, belongs to a user who is neither this process's, nor SYSTEM, nor an administrator, gives rights to
+/// others, or cannot be opened; `NotFound` if there is none.
+pub fn open_private(path: &Path) -> io::Result<File> {
+    let us = security::this_user()?;
+    let file = security::open(path, Access::Read, None)?;
+    check_kind(&file)?;
+    let rights = security::rights_of(&file)?;
+    if !rights.owner.is_trusted(&us) {
+        return Err(foreign(&rights.owner));
+    }
+    match rights.others(&us) {
+        None => Ok(file),
+        Some(other) => Err(io::Error::other(format!(
+            "others may use it ({other}): icacls FILE /inheritance:r /grant:r *S-1-5-18:F *S-1-5-32-544:F *{us}:F, and replace it if \
+             they did"
+        ))),
+    }
+}
+
+/// None: Windows has no modes. An access list that lets others read a spool is what its directory was given.
+#[must_use]
+pub fn readable_by_others(_path: &Path) -> Option<u32> {
+    None
+}
+
+/// Whether a file has other names (hard links).
+///
+/// # Errors
+/// The system does not know the file.
+pub(crate) fn has_other_names(file: &File) -> io::Result<bool> {
+    Ok(security::link_count(file)? > 1)
+}
+
+/// Whether reading failed because another process has locked the file: locks of Windows keep others from reading.
+pub(crate) fn is_locked(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(security::LOCK_VIOLATION)
+}
+
+/// Nothing: NTFS logs names before it answers, and a directory cannot be written to the disk by a program without rights.
+///
+/// # Errors
+/// None.
+pub fn sync_dir(_dir: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Whether this process has the rights of an administrator, or is a service of the system.
+#[must_use]
+pub fn is_privileged() -> bool {
+    security::is_elevated().unwrap_or(false)
+}
+
+/// The user who runs this process, for [`AuditLog::note`](crate::AuditLog::note).
+#[must_use]
+pub fn this_user() -> String {
+    security::this_user().map_or_else(|_| "unknown".to_owned(), |sid| format!("sid {sid}"))
+}
+
+fn check_kind(file: &File) -> io::Result<()> {
+    let kind = file.metadata()?.file_type();
+    if kind.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link"));
+    }
+    if kind.is_file() { Ok(()) } else { Err(io::Error::other("it is no regular file")) }
+}
+
+fn foreign(owner: &Sid) -> io::Error {
+    io::Error::other(format!("it belongs to user {owner}"))
+}
+
+fn directory_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
