@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test chaos outage flood bench bench-trace soak truth agent agents install clean screenshots
+.PHONY: help run page test chaos outage flood bench bench-trace soak truth agent agents agent-windows install clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,6 +67,10 @@ agent: ## the slim agent alone: target/slim/cpumon-agent
 agents: ## the agent for every kind of device, each in one static file, into target/agents with checksums
 	@scripts/install-deps.sh agents
 	@scripts/agents.sh
+
+agent-windows: ## the slim agent for Windows: target/agents/cpumon-agent-x86_64-windows.exe
+	@scripts/install-deps.sh test
+	@scripts/agent-windows.sh
 
 install: ## install programs, manual pages and completions below PREFIX (default /usr/local)
 	@scripts/install-deps.sh run

@@ -14,6 +14,10 @@ for target in x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
   [ $code -eq 0 ] || [ $code -eq 3 ] || exit $code
 done
 
+code=0
+scripts/agent-windows.sh || code=$?
+[ $code -eq 0 ] || [ $code -eq 3 ] || exit $code
+
 # Name, and what is in it.
 contents() {
   case $1 in

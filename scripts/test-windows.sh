@@ -1,37 +1,50 @@
 #!/usr/bin/env bash
-# Builds what measures on Windows for Windows, and runs its tests under Wine. In: nothing. Out: exit 0 when all pass, or when the
-# toolchain is missing, which is reported. Takes a compiler with the target x86_64-pc-windows-gnu (rustup target add), or Debian's
-# rustc-web, cargo-web and rust-web-src, which build the standard library first; and gcc-mingw-w64-x86-64. Without wine nothing runs.
+# Builds what runs on Windows, and tests it under Wine: the crates' own tests, then that the agent's program runs. In:
+# nothing. Out: exit 0 when all pass, or when the toolchain (scripts/windows-toolchain.sh) is missing, which is reported. Without wine
+# nothing runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-target=x86_64-pc-windows-gnu
-export CARGO_TARGET_DIR=$PWD/target/windows
-options=(--target "$target")
-
-skip() {
+missing() {
   echo "skipped: windows: $1"
   exit 0
 }
-
-command -v x86_64-w64-mingw32-gcc >/dev/null || skip "needs gcc-mingw-w64-x86-64"
-if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
-  [ -d /usr/lib/rustlib/src/rust/library ] && [ -x /usr/bin/cargo ] ||
-    skip "needs 'rustup target add $target', or Debian's rustc-web, cargo-web and rust-web-src"
-  # Debian's compiler has no library for this target, and builds it from the sources, which the stable compiler does only so.
-  export PATH=/usr/bin:$PATH RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
-  options+=(-Zbuild-std=std,panic_abort,test)
-fi
-
 messages=$(mktemp)
-trap 'rm -f "$messages"' EXIT
-cargo test --no-run --locked "${options[@]}" --package cpumon-collect --lib 2> >(tee "$messages" >&2)
-program=$(sed -n 's/.*Executable.*(\(.*\.exe\))$/\1/p' "$messages")
-[ -n "$program" ] || { echo "test-windows: no program was built" >&2; exit 1; }
+programs=()
 
-wine=$(command -v wine || true)
-[ -n "$wine" ] || skip "built, but not run: needs wine"
-x86_64-w64-mingw32-gcc -shared -Os -o "$(dirname "$program")/bcryptprimitives.dll" testing/wine/bcryptprimitives.c -ladvapi32
-export WINEPREFIX=$CARGO_TARGET_DIR/wine WINEARCH=win64 WINEDEBUG=-all
+# In a subshell: what it sets is for builds only.
+build() (
+  source scripts/windows-toolchain.sh
+  cargo test --no-run "${options[@]}" --package cpumon-files --package cpumon-collect --package cpumon-link --lib \
+    2> >(tee "$messages" >&2)
+  cargo build "${options[@]}" --package cpumon-agent --bin cpumon-agent
+)
+
+end() {
+  rm -f "$messages"
+  # Ends the programs of this prefix and no others.
+  [ -z "${WINEPREFIX:-}" ] || "${wineserver[@]}" -k || true
+}
+trap end EXIT
+
+build_messages=$(build) || { echo "$build_messages"; exit 1; }
+echo "$build_messages"
+case $build_messages in *"skipped: windows:"*) exit 0 ;; esac
+mapfile -t programs < <(sed -n 's/^ *Executable.*(\(.*\.exe\))$/\1/p' "$messages")
+[ ${#programs[@]} -eq 3 ] || { echo "test-windows: ${#programs[@]} of 3 test programs were built" >&2; exit 1; }
+
+command -v wine >/dev/null || missing "built, but not run: needs wine"
+wineserver=(wineserver)
+command -v wineserver >/dev/null || wineserver=(/usr/lib/wine/wineserver)
+built=$PWD/target/windows/x86_64-pc-windows-gnu/debug
+export WINEPREFIX=$PWD/target/windows/wine WINEARCH=win64 WINEDEBUG=-all
+x86_64-w64-mingw32-gcc -shared -Os -o "$built/bcryptprimitives.dll" testing/wine/bcryptprimitives.c -ladvapi32
+cp "$built/bcryptprimitives.dll" "$built/deps/"
+
 # Wine makes its directory first, which takes some seconds. One test at a time: loads beside each other would be no known loads.
-timeout 240 "$wine" "$program" --test-threads=1 | tr -d '\r'
+for program in "${programs[@]}"; do
+  case $program in /*) ;; *) program=$PWD/$program ;; esac
+  timeout 240 wine "$program" --test-threads=1 | tr -d '\r'
+done
+# To a port of loopback where nothing listens: datagrams are sent all the same, and exit code 3 would say that some were not.
+timeout 120 wine "$built/cpumon-agent.exe" --to 127.0.0.1:9 --interval 200ms --count 5

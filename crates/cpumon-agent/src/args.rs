@@ -18,6 +18,7 @@ use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 
 use crate::To;
 use crate::error::FlagsError;
+use crate::platform::{HAS_PROBES, SOURCE_HELP, SOURCE_NAMES, STATE_HELP};
 
 /// The flags of the agent.
 #[derive(Args, Clone, Debug)]
@@ -31,8 +32,8 @@ pub struct AgentArgs {
     #[arg(long, value_name = "ADDR:PORT", env = "CPUMON_TO", value_delimiter = ',')]
     pub to: Vec<To>,
 
-    /// Directory in which `enroll` stored this machine's keys [default: /var/lib/cpumon-agent/identities for root, else ~/.local/state/cpumon-agent/identities]
-    #[arg(long, value_name = "DIR", env = "CPUMON_STATE")]
+    /// Directory of this machine's keys.
+    #[arg(long, value_name = "DIR", env = "CPUMON_STATE", help = STATE_HELP)]
     pub state: Option<PathBuf>,
 
     /// Do not search the subnet for a tls:// receiver whose address has changed
@@ -117,12 +118,13 @@ pub struct AgentArgs {
 
     /// Keep the context switches of the last TIME in memory (needs permission to use BPF); SIGUSR1 or a rule writes them to
     /// --flight-dir, together with the second after it. `cpumon trace report FILE` reads them
-    #[arg(long, value_name = "TIME", env = "CPUMON_FLIGHT_RECORDER", value_parser = flight_length, requires = "flight_dir", help_heading = "Flight recorder")]
+    #[arg(long, hide = !HAS_PROBES, value_name = "TIME", env = "CPUMON_FLIGHT_RECORDER", value_parser = flight_length, requires = "flight_dir", help_heading = "Flight recorder")]
     pub flight_recorder: Option<Duration>,
 
     /// Directory of these traces
     #[arg(
         long,
+        hide = !HAS_PROBES,
         value_name = "DIR",
         env = "CPUMON_FLIGHT_DIR",
         requires = "flight_recorder",
@@ -131,11 +133,11 @@ pub struct AgentArgs {
     pub flight_dir: Option<PathBuf>,
 
     /// Memory for the context switches, 1MB or more; what does not fit is dropped, the oldest first
-    #[arg(long, value_name = "SIZE", env = "CPUMON_FLIGHT_MEMORY", default_value = "64MB", value_parser = flight_bytes, requires = "flight_recorder", help_heading = "Flight recorder")]
+    #[arg(long, hide = !HAS_PROBES, value_name = "SIZE", env = "CPUMON_FLIGHT_MEMORY", default_value = "64MB", value_parser = flight_bytes, requires = "flight_recorder", help_heading = "Flight recorder")]
     pub flight_memory: u64,
 
     /// Traces to leave in the directory; the oldest are deleted first
-    #[arg(long, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), requires = "flight_recorder", help_heading = "Flight recorder")]
+    #[arg(long, hide = !HAS_PROBES, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), requires = "flight_recorder", help_heading = "Flight recorder")]
     pub flight_files: u32,
 
     /// Write a trace when this is true, once a minute at most; may be repeated. `cpu>90%/5s`: all CPUs together, for 5 s.
@@ -143,6 +145,7 @@ pub struct AgentArgs {
     /// `unattributed>2%/5s`: the ledger does not balance
     #[arg(
         long,
+        hide = !HAS_PROBES,
         value_name = "RULE",
         env = "CPUMON_FLIGHT_WHEN",
         value_delimiter = ',',
@@ -155,10 +158,11 @@ pub struct AgentArgs {
     #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "Measuring")]
     pub interval: Option<Duration>,
 
-    /// What to measure with: bpf (needs root or capabilities), procfs (no privileges), or auto (bpf where permitted)
+    /// What to measure with.
     #[arg(
         long,
-        value_name = "auto|procfs|bpf",
+        help = SOURCE_HELP,
+        value_name = SOURCE_NAMES,
         env = "CPUMON_SOURCE",
         default_value_t,
         help_heading = "Measuring"
@@ -168,6 +172,7 @@ pub struct AgentArgs {
     /// BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist (histograms of run delay), or none
     #[arg(
         long,
+        hide = !HAS_PROBES,
         value_name = "LIST",
         env = "CPUMON_PROBES",
         default_value = "none",
@@ -179,6 +184,7 @@ pub struct AgentArgs {
     /// With --probes hist: also one histogram for each thread of this name (* matches any text) or id; may be repeated
     #[arg(
         long,
+        hide = !HAS_PROBES,
         value_name = "PATTERN",
         env = "CPUMON_HISTOGRAM_THREADS",
         value_delimiter = ',',
@@ -195,7 +201,7 @@ pub struct AgentArgs {
     pub cmdline: bool,
 
     /// Name processes after their executable (python3.11) even where they run a script (nightly-report); no command line is read then
-    #[arg(long, env = "CPUMON_NO_SCRIPT_NAMES", conflicts_with = "cmdline", help_heading = "Measuring")]
+    #[arg(long, hide = !HAS_PROBES, env = "CPUMON_NO_SCRIPT_NAMES", conflicts_with = "cmdline", help_heading = "Measuring")]
     pub no_script_names: bool,
 
     /// Report this host name instead of the machine's own
@@ -205,6 +211,7 @@ pub struct AgentArgs {
     /// Directory where procfs is mounted, for containers that see the host's procfs elsewhere
     #[arg(
         long,
+        hide = !HAS_PROBES,
         value_name = "DIR",
         env = "CPUMON_PROC_ROOT",
         default_value = "/proc",
@@ -249,6 +256,9 @@ impl AgentArgs {
             || self.to.iter().any(|to| matches!(to, To::Udp(_)))
             || (!has_tls && self.record.is_none());
         let least = MIN_DATAGRAM_BYTES + OVERHEAD_BYTES;
+        if let (false, Some(flag)) = (HAS_PROBES, self.needs_probes()) {
+            return Err(FlagsError::NotHere { flag });
+        }
         if self.to.contains(&To::Enrolled) && self.to.iter().any(|to| matches!(to, To::Tls(_))) {
             return Err(FlagsError::EnrolledAndTls);
         }
@@ -269,6 +279,18 @@ impl AgentArgs {
             return Err(FlagsError::ShortDatagrams);
         }
         Ok(())
+    }
+
+    /// The first flag given for which Windows has nothing.
+    fn needs_probes(&self) -> Option<&'static str> {
+        let given = [
+            (self.flight_recorder.is_some(), "--flight-recorder"),
+            (!self.probes.is_empty(), "--probes"),
+            (!self.histogram_threads.is_empty(), "--histogram-threads"),
+            (self.no_script_names, "--no-script-names"),
+            (self.proc_root != *"/proc", "--proc-root"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, flag)| flag)
     }
 
     /// The level of messages that `-v` and `-q` ask for.

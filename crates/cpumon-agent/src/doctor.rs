@@ -8,6 +8,8 @@ use cpumon_collect::{Check, CheckState, Diagnosis, Topic};
 use cpumon_model::escape;
 use unicode_width::UnicodeWidthStr;
 
+use crate::platform::EVERYTHING_WORKS;
+
 /// The report uses at least and at most this many columns.
 const COLUMNS: std::ops::RangeInclusive<usize> = 40..=120;
 /// From this width on, finding and use are printed side by side.
@@ -89,7 +91,7 @@ fn is_grant(help: &str) -> bool {
 
 fn conclusion(diagnosis: &Diagnosis) -> String {
     if diagnosis.is_complete() {
-        return "Everything works: every nanosecond can be measured here.".to_owned();
+        return EVERYTHING_WORKS.to_owned();
     }
     let (missing, unknown) = (diagnosis.count(CheckState::Missing), diagnosis.count(CheckState::Unknown));
     format!("{missing} missing, {unknown} unknown. The rest works; each figure names its source.")

@@ -8,7 +8,7 @@ use cpumon_wire::v1::{SetEncoder, SetReport};
 use cpumon_wire::v2::{EncodeReport, Encoder, EncoderOptions};
 use cpumon_wire::{Datagrams, v1};
 
-use crate::local_time::utc_offset_s;
+use crate::platform::utc_offset_s;
 use crate::sampler::Step;
 use crate::settings::Settings;
 

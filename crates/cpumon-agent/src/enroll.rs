@@ -12,7 +12,7 @@ use cpumon_model::{HostInfo, escape};
 use crate::DiscoverArgs;
 use crate::discover::describe;
 use crate::error::EnrollError;
-use crate::state_dir::default_state_dir;
+use crate::platform::{STATE_HELP, default_state_dir};
 use crate::to::parse_receiver_address;
 
 /// Hexadecimal digits of a fingerprint.
@@ -41,8 +41,8 @@ pub struct EnrollArgs {
     /// With --discover: the interfaces to ask on, and how long to wait.
     #[command(flatten)]
     pub discovery: DiscoverArgs,
-    /// Store this machine's keys here [default: /var/lib/cpumon-agent/identities for root, else ~/.local/state/cpumon-agent/identities]
-    #[arg(long, value_name = "DIR", env = "CPUMON_STATE")]
+    /// Directory of this machine's keys.
+    #[arg(long, value_name = "DIR", env = "CPUMON_STATE", help = STATE_HELP)]
     pub state: Option<PathBuf>,
     /// Enroll under this name instead of the machine's own
     #[arg(long, value_name = "NAME", env = "CPUMON_HOST_NAME")]

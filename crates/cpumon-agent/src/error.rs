@@ -99,6 +99,12 @@ pub enum ConnectionError {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FlagsError {
+    /// Nothing on this system does what a flag asks for.
+    #[error("{flag}: not available on this operating system")]
+    NotHere {
+        /// The flag.
+        flag: &'static str,
+    },
     /// Both `--to enrolled` and `--to tls://…`.
     #[error("--to enrolled already includes every receiver: remove the tls:// targets")]
     EnrolledAndTls,

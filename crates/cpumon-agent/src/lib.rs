@@ -17,17 +17,16 @@ mod encoding;
 mod enroll;
 mod error;
 mod flight;
-mod local_time;
 mod old_variables;
+mod platform;
 mod process;
+mod pulse;
 mod recorder;
 mod report;
 mod sampler;
 mod sandbox;
-mod service;
 mod settings;
 mod size;
-mod state_dir;
 mod to;
 
 use std::sync::atomic::AtomicBool;
@@ -45,21 +44,24 @@ pub use cpumon_collect::{
 pub use discover::DiscoverArgs;
 pub use enroll::{EnrollArgs, enroll_here};
 pub use error::{AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError};
-pub use flight::{
-    DrainPace, FlightError, FlightRule, FlightSettings, ParseFlightRuleError, WindowFile, create_private,
-    hurry,
-};
+pub use flight::{DrainPace, FlightError, FlightRule, FlightSettings, ParseFlightRuleError, WindowFile};
 pub use old_variables::{variable_of, with_old_variable};
-pub use process::{Signals, log_to_stderr, wake_on};
+pub use platform::{EXAMPLES, Manager, ServiceCommand, Watch, default_state_dir, signals};
+pub use process::{Signals, log_to_stderr};
+pub use pulse::Pulse;
 pub use recorder::RecordingTotals;
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
 pub use sandbox::{give_up_calls, in_domain};
-pub use service::{Manager, Pulse, Watch};
 pub use settings::{ConnectionSettings, RecordingSettings, Settings};
 pub use size::size;
-pub use state_dir::default_state_dir;
 pub use to::{To, parse_receiver_address};
+
+/// Raises the calling thread's priority, so that a reader of events loses none where every CPU is busy. Without the right to it, nothing
+/// changes.
+pub fn hurry() {
+    platform::hurry();
+}
 
 /// Gives up the capabilities that only opening needed, for the calling thread and the threads it starts from now on. A failure is
 /// logged, and measuring continues.
@@ -71,7 +73,7 @@ pub fn give_up_rights(kind: SourceKind, keep: RetainedCapabilities) {
 }
 
 /// Measures and sends as `args` say, until `stop` is set or the wanted number of snapshots was made. The caller that sets `stop` must
-/// unpark the calling thread ([`wake_on`] does for signals).
+/// unpark the calling thread ([`Signals`] does for signals).
 ///
 /// # Errors
 /// The source or an output cannot be opened, ten passes in a row failed, or [`DataMissing`].

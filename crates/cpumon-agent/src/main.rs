@@ -7,22 +7,13 @@ use std::process::ExitCode;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use cpumon_agent::doctor::{write_details, write_summary};
 use cpumon_agent::{
-    AgentArgs, Chain, DiscoverArgs, EnrollArgs, Signals, log_to_stderr, run, with_old_variable,
+    AgentArgs, Chain, DiscoverArgs, EXAMPLES, EnrollArgs, ServiceCommand, Signals, log_to_stderr, run,
+    with_old_variable,
 };
 use cpumon_collect::{DoctorOptions, diagnose};
 
 const PROGRAM: &str = "cpumon-agent";
 
-const EXAMPLES: &str = "\
-EXAMPLES:
-  Broadcast on the subnet, where `cpumon serve` receives it:
-    cpumon-agent
-  Send to one receiver, with all probes:
-    cpumon-agent --to 10.77.0.1 --probes sched,waits,irq
-  Send over TLS after `cpumon-agent enroll`; queue on disk while the receiver is away:
-    cpumon-agent --to enrolled --spool /var/lib/cpumon-agent/spool
-  Record without a network, at most 1 GB:
-    cpumon-agent --record /var/tmp/cpumon --spool-bytes 1GB";
 const ENROLL_EXAMPLES: &str = "\
 EXAMPLES:
   Enter the command that `cpumon token` printed on the receiver:
@@ -59,6 +50,9 @@ enum Command {
     /// Show what can be measured on this machine, and how to get what is missing
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
+    /// Commands of this operating system.
+    #[command(flatten)]
+    Service(ServiceCommand),
 }
 
 /// `cpumon-agent doctor`.
@@ -114,6 +108,7 @@ fn main() -> ExitCode {
     match &cli.command {
         Some(Command::Enroll(args)) => return print(args.run().map(|text| (text + "\n", true))),
         Some(Command::Discover(args)) => return print(args.run()),
+        Some(Command::Service(command)) => return command.run(PROGRAM),
         _ => {}
     }
     match Signals::install() {

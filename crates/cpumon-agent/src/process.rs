@@ -5,18 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use cpumon_collect::RetainedCapabilities;
-use cpumon_model::{SourceKind, escape};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use cpumon_model::escape;
 
 use crate::chain::Chain;
 use crate::error::AgentError;
+use crate::platform::catch_stop;
 
-/// Stack of the thread that waits for signals.
-const SIGNAL_STACK_BYTES: usize = 64 << 10;
-
-/// SIGINT and SIGTERM as flags.
+/// SIGINT and SIGTERM as flags; on Windows Ctrl-C, Ctrl-Break, and the end of the console or the session.
 #[derive(Clone, Debug)]
 pub struct Signals {
     stop: Arc<AtomicBool>,
@@ -24,23 +19,14 @@ pub struct Signals {
 }
 
 impl Signals {
-    const INTERRUPTED: i32 = 130;
-
-    /// From now on the first SIGINT or SIGTERM asks to stop and wakes the calling thread; a second one ends the process at
+    /// From now on the first SIGINT or SIGTERM (Windows: Ctrl-C and the like) asks to stop and wakes the calling thread; a second one ends the process at
     /// once.
     ///
     /// # Errors
     /// The system refuses a handler.
     pub fn install() -> io::Result<Self> {
         let (stop, interrupted) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        for signal in [SIGINT, SIGTERM] {
-            // Handlers run in the order of registration: at the first signal the flag is not set yet, at the
-            // second it is.
-            flag::register_conditional_shutdown(signal, Self::INTERRUPTED, Arc::clone(&stop))?;
-            flag::register(signal, Arc::clone(&stop))?;
-        }
-        flag::register(SIGINT, Arc::clone(&interrupted))?;
-        wake_on(&[SIGINT, SIGTERM])?;
+        catch_stop(&stop, &interrupted)?;
         Ok(Self { stop, interrupted })
     }
 
@@ -66,29 +52,6 @@ impl Signals {
         };
         ExitCode::from(code)
     }
-}
-
-/// From now on each of these signals unparks the calling thread. Register flags that a signal sets before this call.
-///
-/// A thread of its own waits for the signals, so that a [`Sampler`](crate::Sampler) need not wake up to check its flag. A signal
-/// handler alone is not enough: it can only set a flag, which a sleep that is about to begin would miss.
-///
-/// # Errors
-/// The system refuses a handler or a thread.
-pub fn wake_on(signals: &[i32]) -> io::Result<()> {
-    let mut caught = signal_hook::iterator::Signals::new(signals)?;
-    let sleeper = std::thread::current();
-    let wake = move || {
-        // The thread inherited the capabilities of its parent, and needs none of them.
-        if let Err(error) =
-            cpumon_collect::drop_capabilities(SourceKind::Unknown, RetainedCapabilities::NAMES)
-        {
-            log::debug!("the signal thread could not give up its capabilities: {error}");
-        }
-        caught.forever().for_each(|_| sleeper.unpark());
-    };
-    std::thread::Builder::new().name("signals".to_owned()).stack_size(SIGNAL_STACK_BYTES).spawn(wake)?;
-    Ok(())
 }
 
 /// Logs messages of this level and above to standard error, each with the program's name. Does nothing if a logger is already

@@ -10,8 +10,8 @@ use cpumon_link::{DEFAULT_PORT, Target};
 
 use crate::args::{AgentArgs, SpoolSync};
 use crate::flight::FlightSettings;
+use crate::platform::default_state_dir;
 use crate::sampler::SamplerOptions;
-use crate::state_dir::default_state_dir;
 use crate::to::To;
 
 /// The original's interval and its pause after each datagram.

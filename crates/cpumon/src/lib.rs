@@ -133,7 +133,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
 fn agent(args: &AgentArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr("cpumon", args.log_level());
     let signals = Signals::install()?;
-    cpumon_agent::wake_on(&signals::ASKS_TO_STOP).context("cannot handle signals")?;
+    cpumon_agent::signals::wake_on(&signals::ASKS_TO_STOP).context("cannot handle signals")?;
     match cpumon_agent::run(args, signals.stop()) {
         Ok(()) => Ok(signals.outcome()),
         Err(AgentError::DataMissing(missing)) => {

@@ -5,9 +5,7 @@ mod rule;
 mod window_file;
 
 use std::cell::RefCell;
-use std::fs::DirBuilder;
 use std::io;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,11 +21,11 @@ use cpumon_collect::{
 use cpumon_link::attachments::{self, PREFIX, SUFFIX, TraceRequests, Why, is_attachment, part_of};
 use cpumon_model::{HostInfo, Interval, SourceKind, Utc};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
-use signal_hook::consts::SIGUSR1;
 
 pub use rule::{FlightRule, ParseFlightRuleError};
-pub use window_file::{WindowFile, create_private};
+pub use window_file::WindowFile;
 
+use crate::platform::{hurry, on_window_signal};
 use rule::Rules;
 
 /// What came right after the moment is part of a window as well.
@@ -115,15 +113,6 @@ impl DrainPace {
     }
 }
 
-/// Raises the calling thread's priority: where every CPU is busy, a reader that waits for its turn loses events. Without the right to
-/// it, nothing changes.
-pub fn hurry() {
-    // setpriority(2): of the calling thread, whatever the function is called.
-    if let Err(error) = rustix::process::setpriority_process(None, -20) {
-        log::debug!("cannot raise the priority: {error}");
-    }
-}
-
 /// What the threads share.
 struct Shared {
     stop: AtomicBool,
@@ -155,7 +144,7 @@ pub(crate) struct Flight {
 impl Flight {
     /// Begins to record. Needs the rights of the BPF source, which its thread then gives up.
     pub(crate) fn open(settings: &FlightSettings, info: &HostInfo) -> Result<Self, FlightError> {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(&settings.dir);
+        let made = cpumon_files::create_dir(&settings.dir);
         made.map_err(|error| FlightError::Dir { dir: settings.dir.display().to_string(), error })?;
         if let Err(error) = attachments::remove_parts(&settings.dir) {
             log::warn!("cannot clean up {}: {error}", settings.dir.display());
@@ -167,7 +156,7 @@ impl Flight {
             signalled: Arc::default(),
             requests: Arc::new(TraceRequests::new(pause)),
         });
-        signal_hook::flag::register(SIGUSR1, Arc::clone(&shared.signalled)).map_err(FlightError::Start)?;
+        on_window_signal(&shared.signalled).map_err(FlightError::Start)?;
         let (opened, result) = channel();
         let thread = std::thread::Builder::new()
             .name("flight".to_owned())

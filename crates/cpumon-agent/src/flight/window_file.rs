@@ -1,9 +1,8 @@
 //! [`WindowFile`]: the last part of a recording, and the file to which it is being copied.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{TraceSink, now};
@@ -76,7 +75,7 @@ impl WindowFile {
     /// The file exists, or cannot be created or written.
     pub fn begin_copy(&mut self, path: PathBuf) -> io::Result<()> {
         if self.copy.is_none() {
-            let file = BufWriter::with_capacity(BUFFER_BYTES, create_private(&path)?);
+            let file = BufWriter::with_capacity(BUFFER_BYTES, cpumon_files::create_new(&path)?);
             let copy = self.window.begin_copy(file, now()).map_err(io::Error::other)?;
             self.copy = Some((copy, path));
         }
@@ -110,12 +109,4 @@ impl WindowFile {
             }
         }
     }
-}
-
-/// Creates a file that only its owner may read: a trace has the names of all users' programs.
-///
-/// # Errors
-/// It exists, or cannot be created.
-pub fn create_private(path: &Path) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }

@@ -1,4 +1,4 @@
-//! What runs only on Windows, or under Wine (`make agent-windows` says how): threads of known CPU time against both sources.
+//! What runs only on Windows, or under Wine (`scripts/test-windows.sh`): threads of known CPU time against both sources.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};

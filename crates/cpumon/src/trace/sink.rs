@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::anyhow;
-use cpumon_agent::{WindowFile, create_private};
+use cpumon_agent::WindowFile;
 use cpumon_collect::TraceSink;
 use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use cpumon_trace::{Compression, FileHeader, TraceWriter, WindowLimits, WrittenCounts};
@@ -166,7 +166,7 @@ fn numbered(path: &Path, written: u32) -> PathBuf {
 
 /// For its owner only.
 pub(super) fn create(path: &Path) -> anyhow::Result<File> {
-    create_private(path).map_err(|error| cannot_create(path, &error))
+    cpumon_files::create_new(path).map_err(|error| cannot_create(path, &error))
 }
 
 fn cannot_create(path: &Path, error: &io::Error) -> anyhow::Error {

@@ -11,10 +11,7 @@ pub fn default_state_dir() -> PathBuf {
         // systemd.exec(5): several directories are separated by colons.
         return std::env::split_paths(&listed).next().unwrap_or_default().join("identities");
     }
-    let is_root =
-        // The owner of /proc/self is the effective user; geteuid(2) would need unsafe code.
-        std::fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0);
-    if is_root {
+    if cpumon_files::is_privileged() {
         return PathBuf::from("/var/lib/cpumon-agent/identities");
     }
     // The XDG Base Directory Specification says to ignore a relative path.

@@ -8,29 +8,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::pulse::Pulse;
+
 const STACK_BYTES: usize = 64 << 10;
-
-/// The time on the monotonic clock until which a thread counts as alive.
-#[derive(Clone, Debug, Default)]
-pub struct Pulse(Arc<AtomicU64>);
-
-impl Pulse {
-    /// Marks the thread as alive for this time.
-    pub fn beat(&self, within: Duration) {
-        let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
-        self.0.store(cpumon_collect::now().mono_ns.saturating_add(within_ns), Ordering::Relaxed);
-    }
-
-    /// Whether the last beat has not expired.
-    #[must_use]
-    pub fn is_alive(&self) -> bool {
-        cpumon_collect::now().mono_ns <= self.0.load(Ordering::Relaxed)
-    }
-}
 
 /// The socket of the service manager, and the time within which it wants a sign of life.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
 //! The device's local time: how many seconds it is ahead of UTC. Only v1 datagrams need it, they carry local time without
-//! a zone. The one file of this crate with unsafe code.
+//! a zone. The one file here with unsafe code.
 
 /// Local time less UTC at a moment (ns since the UNIX epoch), seconds, by the system's time zone (`TZ`, /etc/localtime);
 /// 0 if the system does not know it.

@@ -1,0 +1,208 @@
+//! [`ServiceCommand`]: `cpumon-agent service …` installs, starts, stops and removes the agent as a service of Windows.
+
+use std::error::Error;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Args, Subcommand};
+use windows_service::service::{
+    Service, ServiceAccess, ServiceAction, ServiceActionType, ServiceErrorControl, ServiceFailureActions,
+    ServiceFailureResetPeriod, ServiceInfo, ServiceStartType, ServiceState, ServiceType,
+};
+use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
+
+use super::event_log;
+use super::manager::NAME;
+use super::running::run_as_service;
+use crate::{AgentArgs, Chain};
+
+const DISPLAY_NAME: &str = "cpumon agent";
+const DESCRIPTION: &str =
+    "Measures where the CPU time of this machine goes, and sends it to a cpumon receiver.";
+/// How long a start or a stop may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+const POLL_EVERY: Duration = Duration::from_millis(100);
+/// After a failure the service starts again, soon at first.
+const RESTARTS: [Duration; 3] = [Duration::from_secs(5), Duration::from_secs(30), Duration::from_mins(1)];
+/// Without a failure for this time the first restart is soon again.
+const FORGET_AFTER: Duration = Duration::from_hours(24);
+
+const EXAMPLES: &str = "\
+EXAMPLES:
+  After `cpumon-agent enroll`, as administrator: queue on disk, send over TLS
+    cpumon-agent service install --to enrolled --spool C:\\ProgramData\\cpumon\\spool
+    cpumon-agent service start";
+
+type Outcome = Result<String, Box<dyn Error>>;
+
+/// Commands that only Windows has.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ServiceCommand {
+    /// Run the agent as a service of Windows
+    #[command(after_help = EXAMPLES)]
+    Service(ServiceArgs),
+}
+
+/// `cpumon-agent service`.
+#[derive(Args, Clone, Debug)]
+pub struct ServiceArgs {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum Step {
+    /// Register the service with these flags of the agent; it starts with Windows (needs an administrator)
+    Install(Box<AgentArgs>),
+    /// Start the service
+    Start,
+    /// Stop the service; what is not acknowledged waits in the spool
+    Stop,
+    /// Remove the service; keys and spool stay
+    Uninstall,
+    /// The service itself; only the service control manager starts it
+    #[command(hide = true)]
+    Run(Box<AgentArgs>),
+}
+
+impl ServiceCommand {
+    /// Does what was asked for.
+    #[must_use]
+    pub fn run(&self, program: &'static str) -> ExitCode {
+        let Self::Service(ServiceArgs { step }) = self;
+        let (verb, done) = match step {
+            Step::Run(args) => return run_as_service(program, args),
+            Step::Install(args) => ("install", install(args)),
+            Step::Start => ("start", start()),
+            Step::Stop => ("stop", stop()),
+            Step::Uninstall => ("uninstall", uninstall()),
+        };
+        match done {
+            Ok(text) => {
+                // Standard output may be closed; it is done all the same.
+                let _ = writeln!(io::stdout(), "{text}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                let _ = writeln!(io::stderr(), "{program}: cannot {verb} service {NAME}: {}", Chain(&*error));
+                ExitCode::FAILURE
+            }
+        }
+    }
+}
+
+fn install(args: &AgentArgs) -> Outcome {
+    args.check()?;
+    let program = std::env::current_exe()?;
+    let access = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
+    let info = ServiceInfo {
+        name: NAME.into(),
+        display_name: DISPLAY_NAME.into(),
+        service_type: ServiceType::OWN_PROCESS,
+        start_type: ServiceStartType::AutoStart,
+        error_control: ServiceErrorControl::Normal,
+        executable_path: program.clone(),
+        launch_arguments: launch_arguments(std::env::args_os()),
+        dependencies: Vec::new(),
+        // The system's own account: it may see the owner of every process, and read what an administrator enrolled.
+        account_name: None,
+        account_password: None,
+    };
+    let service = ServiceManager::local_computer(None::<&str>, access)?
+        .create_service(&info, ServiceAccess::CHANGE_CONFIG | ServiceAccess::START)?;
+    let mut notes = String::new();
+    let mut note = |what: &str, result: Result<(), Box<dyn Error>>| {
+        if let Err(error) = result {
+            notes.push_str(&format!("\n{what} was not set: {error}"));
+        }
+    };
+    note("the description", service.set_description(DESCRIPTION).map_err(Into::into));
+    note("the restart after a failure", restart_after_failures(&service).map_err(Into::into));
+    note("the source of the event log", event_log::register(NAME).map_err(Into::into));
+    Ok(format!(
+        "installed service {NAME}: {}{notes}\nnow run: {NAME} service start\n\
+         Windows lets programs send unless a rule forbids it. If outgoing traffic is blocked here, allow it:\n  \
+         netsh advfirewall firewall add rule name={NAME} dir=out action=allow program=\"{}\"",
+        info.launch_arguments.join(OsStr::new(" ")).display(),
+        program.display()
+    ))
+}
+
+/// `service run` and the flags behind `service install`, as they were given.
+fn launch_arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let flags = given.skip_while(|word| word != "install").skip(1);
+    ["service", "run"].into_iter().map(OsString::from).chain(flags).collect()
+}
+
+fn restart_after_failures(service: &Service) -> windows_service::Result<()> {
+    let restart = |delay| ServiceAction { action_type: ServiceActionType::Restart, delay };
+    service.update_failure_actions(ServiceFailureActions {
+        reset_period: ServiceFailureResetPeriod::After(FORGET_AFTER),
+        reboot_msg: None,
+        command: None,
+        actions: Some(RESTARTS.map(restart).to_vec()),
+    })?;
+    // Also where the agent itself reports that it failed, not only when it crashes.
+    service.set_failure_actions_on_non_crash_failures(true)
+}
+
+fn start() -> Outcome {
+    let service = open(ServiceAccess::START | ServiceAccess::QUERY_STATUS)?;
+    service.start::<&str>(&[])?;
+    wait_for(&service, ServiceState::Running)?;
+    Ok(format!("service {NAME} runs; its messages are in the event log, under Application"))
+}
+
+fn stop() -> Outcome {
+    let service = open(ServiceAccess::STOP | ServiceAccess::QUERY_STATUS)?;
+    service.stop()?;
+    wait_for(&service, ServiceState::Stopped)?;
+    Ok(format!("service {NAME} has stopped"))
+}
+
+fn uninstall() -> Outcome {
+    let service = open(ServiceAccess::STOP | ServiceAccess::QUERY_STATUS | ServiceAccess::DELETE)?;
+    if service.query_status()?.current_state != ServiceState::Stopped {
+        service.stop()?;
+        wait_for(&service, ServiceState::Stopped)?;
+    }
+    service.delete()?;
+    event_log::unregister(NAME)?;
+    Ok(format!("service {NAME} is removed; its keys and its spool are where they were"))
+}
+
+fn open(access: ServiceAccess) -> windows_service::Result<Service> {
+    ServiceManager::local_computer(None::<&str>, ServiceManagerAccess::CONNECT)?.open_service(NAME, access)
+}
+
+fn wait_for(service: &Service, wanted: ServiceState) -> Result<(), Box<dyn Error>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let state = service.query_status()?.current_state;
+        if state == wanted {
+            return Ok(());
+        }
+        // It ended before it ran: its messages say why.
+        if wanted == ServiceState::Running && state == ServiceState::Stopped {
+            return Err(format!("it has ended; the event log says why, under Application").into());
+        }
+        if Instant::now() >= deadline {
+            return Err(format!("it is still {state:?} after {PATIENCE:?}").into());
+        }
+        std::thread::sleep(POLL_EVERY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_service_gets_the_flags_behind_install() {
+        let given = ["cpumon-agent.exe", "service", "install", "--to", "10.0.0.1", "--host-name", "install"];
+        let arguments = launch_arguments(given.into_iter().map(OsString::from));
+        assert_eq!(arguments, ["service", "run", "--to", "10.0.0.1", "--host-name", "install"]);
+    }
+}

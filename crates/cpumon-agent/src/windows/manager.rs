@@ -1,0 +1,83 @@
+//! [`Manager`]: reports to the service control manager, if it started this process: running, stopping.
+
+use std::io;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use windows_service::service::{
+    ServiceControlAccept, ServiceExitCode, ServiceState, ServiceStatus, ServiceType,
+};
+use windows_service::service_control_handler::ServiceStatusHandle;
+
+use crate::pulse::Pulse;
+
+/// The service's name, and that of its messages in the event log.
+pub(super) const NAME: &str = "cpumon-agent";
+/// What the manager may wait for the end: unacknowledged snapshots have 5 s, and the spool is written.
+const STOPS_WITHIN: Duration = Duration::from_secs(20);
+
+/// Of the one service that this process is.
+static STATUS: OnceLock<ServiceStatusHandle> = OnceLock::new();
+
+/// From now on every [`Manager`] reports by this handle.
+pub(super) fn report_by(handle: ServiceStatusHandle) {
+    // A process is one service, so it is set once.
+    let _ = STATUS.set(handle);
+}
+
+/// The service control manager, or none.
+#[derive(Debug, Default)]
+pub struct Manager(());
+
+impl Manager {
+    /// The one that started this process. Without one every report does nothing.
+    #[must_use]
+    pub fn find() -> Self {
+        Self(())
+    }
+
+    /// Reports that the service runs.
+    pub fn ready(&self) {
+        report(ServiceState::Running, ServiceExitCode::NO_ERROR);
+    }
+
+    /// Reports that the service is stopping as requested.
+    pub fn stopping(&self) {
+        report(ServiceState::StopPending, ServiceExitCode::NO_ERROR);
+    }
+
+    /// Nothing: the service control manager has no watchdog. It starts a process again that ended by itself.
+    ///
+    /// # Errors
+    /// None.
+    pub fn watch(&self, _pulse: &Pulse) -> io::Result<Watch> {
+        Ok(Watch(()))
+    }
+}
+
+/// A watchdog's thread, of which there is none.
+#[derive(Debug, Default)]
+pub struct Watch(());
+
+/// Reports a state, if this process is a service.
+pub(super) fn report(state: ServiceState, exit_code: ServiceExitCode) {
+    let is_waiting = matches!(state, ServiceState::StartPending | ServiceState::StopPending);
+    let accepts = match state {
+        ServiceState::Running => ServiceControlAccept::STOP | ServiceControlAccept::SHUTDOWN,
+        _ => ServiceControlAccept::empty(),
+    };
+    let status = ServiceStatus {
+        service_type: ServiceType::OWN_PROCESS,
+        current_state: state,
+        controls_accepted: accepts,
+        exit_code,
+        checkpoint: u32::from(is_waiting),
+        wait_hint: if is_waiting { STOPS_WITHIN } else { Duration::ZERO },
+        process_id: None,
+    };
+    if let Some(handle) = STATUS.get()
+        && let Err(error) = handle.set_service_status(status)
+    {
+        log::warn!("cannot report {state:?} to the service control manager: {error}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Windows: Ctrl-C, the service control manager, the event log, `%ProgramData%\cpumon`.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+mod commands;
+mod event_log;
+mod local_time;
+mod manager;
+mod running;
+mod state_dir;
+
+/// Signals of unix: none on Windows.
+pub mod signals {}
+
+pub use self::commands::ServiceCommand;
+pub(crate) use self::local_time::utc_offset_s;
+pub use self::manager::{Manager, Watch};
+pub use self::state_dir::default_state_dir;
+
+/// There is no BPF and no /proc.
+pub(crate) const HAS_PROBES: bool = false;
+/// The conclusion of `doctor` where nothing is missing.
+pub(crate) const EVERYTHING_WORKS: &str = "\
+Everything works that is measured on Windows: CPU time, counted in ticks. Run delay, wait reasons and single switches are no data.";
+/// `--help` of `--state`.
+pub(crate) const STATE_HELP: &str = "\
+Directory of this machine's keys, which `enroll` stores [default: %ProgramData%\\cpumon\\identities for administrators and services, else \
+%LOCALAPPDATA%\\cpumon\\identities]";
+/// The names of sources, for `--help`.
+pub(crate) const SOURCE_NAMES: &str = "auto|nt|toolhelp";
+/// `--help` of `--source`.
+pub(crate) const SOURCE_HELP: &str = "\
+What to measure with: nt (one call for all threads), toolhelp (a call for each thread, as in 2012), or auto (nt where it works)";
+/// The end of `cpumon-agent --help`.
+pub const EXAMPLES: &str = "\
+EXAMPLES:
+  Broadcast on the subnet, where `cpumon serve` receives it:
+    cpumon-agent
+  Send to one receiver:
+    cpumon-agent --to 10.77.0.1
+  Send over TLS after `cpumon-agent enroll`; queue on disk while the receiver is away:
+    cpumon-agent --to enrolled --spool C:\\ProgramData\\cpumon\\spool
+  The same as a service of Windows, from a prompt of an administrator:
+    cpumon-agent service install --to enrolled --spool C:\\ProgramData\\cpumon\\spool
+    cpumon-agent service start
+
+NOT ON WINDOWS (refused):
+  --flight-recorder, --probes, --histogram-threads, --no-script-names, --proc-root.
+  There is no sandbox.";
+
+/// From now on Ctrl-C, Ctrl-Break, and the end of the console or the session set `stop` and wake the calling thread, and a second one
+/// ends the process.
+pub(crate) fn catch_stop(stop: &Arc<AtomicBool>, interrupted: &Arc<AtomicBool>) -> io::Result<()> {
+    /// The exit code of a shell for what Ctrl-C ended, the same on all systems.
+    const INTERRUPTED: i32 = 130;
+    let sleeper = std::thread::current();
+    let (stop, interrupted) = (Arc::clone(stop), Arc::clone(interrupted));
+    let asked = move || {
+        if stop.swap(true, Ordering::Relaxed) {
+            std::process::exit(INTERRUPTED);
+        }
+        interrupted.store(true, Ordering::Relaxed);
+        sleeper.unpark();
+    };
+    ctrlc::set_handler(asked).map_err(io::Error::other)
+}
+
+/// Nothing asks for a window here.
+///
+/// # Errors
+/// Always: there is no such signal.
+pub(crate) fn on_window_signal(_flag: &Arc<AtomicBool>) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Threads keep their priority: nothing here reads events.
+pub(crate) fn hurry() {}
