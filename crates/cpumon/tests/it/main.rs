@@ -44,6 +44,7 @@ mod report;
 mod screen_report;
 mod serve;
 mod serve_v1;
+mod static_agent;
 mod support;
 mod terminal;
 mod time_line;
