@@ -5,7 +5,9 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use cpumon_model::{Align, COLUMNS, Frontends, HOST_COLUMNS, Kind, ScreenColumn, TASK_COLUMNS};
+use cpumon_model::{
+    Align, COLUMNS, Frontends, HOST_COLUMNS, Kind, ScreenColumn, SourceKind, TASK_COLUMNS, Terms,
+};
 
 use crate::repository;
 
@@ -89,7 +91,31 @@ fn stored_columns() -> String {
 
 /// The generated TypeScript.
 fn page_columns() -> String {
-    [HEAD, &table("TASK_COLUMNS", TASK_COLUMNS), &table("HOST_COLUMNS", HOST_COLUMNS)].concat()
+    [HEAD, &table("TASK_COLUMNS", TASK_COLUMNS), &table("HOST_COLUMNS", HOST_COLUMNS), &terms()].concat()
+}
+
+/// Words of each operating system.
+fn terms() -> String {
+    let mut text = String::from(
+        "\n/** Labels by stored column, of hosts that this system runs on. */\nexport const TERMS = {\n",
+    );
+    for (system, terms) in [("linux", Terms::LINUX), ("windows", Terms::WINDOWS)] {
+        let _ = writeln!(text, "  {system}: {{");
+        for (name, term) in [("irq_ns", terms.irq), ("softirq_ns", terms.softirq)] {
+            let _ = writeln!(
+                text,
+                "    {name}: {{ label: {}, help: {} }},",
+                quoted(term.label),
+                quoted(term.help)
+            );
+        }
+        text.push_str("  },\n");
+    }
+    let sources: Vec<_> =
+        [SourceKind::Nt, SourceKind::Toolhelp].iter().map(|source| quoted(source.name())).collect();
+    let _ = writeln!(text, "}} as const;\n\n/** Sources that measure Windows. */");
+    let _ = writeln!(text, "export const WINDOWS_SOURCES: readonly string[] = [{}];", sources.join(", "));
+    text
 }
 
 fn table(name: &str, columns: &[ScreenColumn]) -> String {

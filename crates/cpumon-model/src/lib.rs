@@ -48,6 +48,7 @@ mod sched_values;
 mod screen_columns;
 mod snapshot;
 mod syscalls;
+mod terms;
 mod text;
 mod unit;
 mod value;
@@ -96,6 +97,7 @@ pub use snapshot::{
     ThreadSample,
 };
 pub use syscalls::{syscall_name, syscall_number};
+pub use terms::{Term, Terms};
 pub use text::{Escaped, escape, with_causes};
 pub use unit::is_unit;
 pub use value::{Utc, Value};

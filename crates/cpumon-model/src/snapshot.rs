@@ -54,6 +54,12 @@ impl SourceKind {
         !matches!(self, Self::V1 | Self::Legacy | Self::Trace)
     }
 
+    /// Whether it measures Windows: such a host has no nice values, and its own words ([`crate::Terms`]).
+    #[must_use]
+    pub const fn is_windows(self) -> bool {
+        matches!(self, Self::Nt | Self::Toolhelp)
+    }
+
     /// Every kind with its stable number (wire, store) and its name (exports, screens).
     const TABLE: [(Self, u8, &'static str); 9] = [
         (Self::Unknown, 0, "unknown"),
@@ -119,7 +125,7 @@ pub struct ThreadSample {
     /// Nice value, −20..19.
     pub nice: i8,
     /// Kernel priority as in field 18 of /proc/PID/stat (proc(5)): 20 + nice, or −1 − `rt_priority` for real-time tasks.
-    /// On Windows 0 to 31, the higher the more urgent.
+    /// On Windows the base priority, 0 to 31, the higher the more urgent: boosts that come and go are not in it.
     pub priority: i16,
     /// The CPU it last ran on.
     pub last_cpu: u16,

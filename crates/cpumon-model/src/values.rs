@@ -79,6 +79,8 @@ impl<'a> IntervalView<'a> {
                 .map_or(Value::Null, |process| Value::Text(Cow::Borrowed(&process.info.name))),
             ColumnId::StartNs => self.known(Value::count(row.key.start_ns)),
             ColumnId::State => self.known(Value::Text(Cow::Owned(row.state.letter().to_string()))),
+            // Windows has no nice values, and does not say where a thread ran.
+            ColumnId::Nice | ColumnId::LastCpu if self.interval.source.is_windows() => Value::Null,
             ColumnId::LastCpu => self.known(Value::Int(i64::from(row.last_cpu))),
             ColumnId::Priority => self.known(Value::Int(i64::from(row.priority))),
             ColumnId::Nice => self.known(Value::Int(i64::from(row.nice))),
@@ -247,6 +249,19 @@ mod tests {
         assert_eq!(view.process(&row, ColumnId::SystemNs), Value::Null);
         assert_eq!(view.host(ColumnId::CpuUserNs), Value::Null);
         assert_eq!(view.host(ColumnId::CapacityNs), Value::Null);
+    }
+
+    #[test]
+    fn windows_has_no_nice_values_and_no_last_cpu() {
+        let cells = |source| {
+            let interval = Interval { source, ..Interval::default() };
+            let row = ThreadInterval { priority: 8, ..ThreadInterval::default() };
+            let view = IntervalView::new("h", &interval);
+            [ColumnId::Nice, ColumnId::LastCpu, ColumnId::Priority]
+                .map(|id| view.thread(&row, id) == Value::Null)
+        };
+        assert_eq!(cells(SourceKind::Nt), [true, true, false]);
+        assert_eq!(cells(SourceKind::Procfs), [false; 3]);
     }
 
     #[test]

@@ -165,7 +165,7 @@ export const TASK_COLUMNS = [
     title: 'nice',
     format: 'plain',
     align: 'right',
-    help: 'Nice value, -20 to 19.',
+    help: 'Nice value, -20 to 19. Windows has none.',
   },
   {
     id: 'last_cpu',
@@ -283,3 +283,18 @@ export const HOST_COLUMNS = [
     help: 'Time since the newest interval arrived; of a host that does not report, when that was.',
   },
 ] as const satisfies readonly ScreenColumn[];
+
+/** Labels by stored column, of hosts that this system runs on. */
+export const TERMS = {
+  linux: {
+    irq_ns: { label: 'irq', help: 'hard interrupts' },
+    softirq_ns: { label: 'softirq', help: 'soft interrupts' },
+  },
+  windows: {
+    irq_ns: { label: 'ISR', help: 'interrupt service routines (irq on Linux)' },
+    softirq_ns: { label: 'DPC', help: 'deferred procedure calls (softirq on Linux)' },
+  },
+} as const;
+
+/** Sources that measure Windows. */
+export const WINDOWS_SOURCES: readonly string[] = ['nt', 'toolhelp'];

@@ -2,7 +2,7 @@
 // as zero, and a CPU without any has no share at all.
 import type { CpuModes } from '../feed/messages';
 import { fixed } from './format';
-import { IDLE_MODES, MODES } from './modes';
+import { IDLE_MODES, MODES, termed } from './modes';
 
 export interface BarPart {
   label: string;
@@ -25,13 +25,13 @@ export interface CpuBar {
 /** Parts below this are not named, percent. */
 const LEAST_NAMED = 0.05;
 
-/** `length`: of its run queue; null: not measured. */
-export function barOf(cpu: CpuModes, length: number | null): CpuBar {
+/** `length`: of its run queue; null: not measured. `source` decides on the words. */
+export function barOf(cpu: CpuModes, length: number | null, source = ''): CpuBar {
   const value = (name: string): number => (Number.isFinite(cpu.modes[name]) ? cpu.modes[name]! : 0);
   const total = [...MODES, ...IDLE_MODES].reduce((sum, mode) => sum + value(mode.name), 0);
   const shareOf = (name: string): number => (total > 0 ? (value(name) * 100) / total : 0);
   let from = 0;
-  const parts = MODES.map((mode) => {
+  const parts = termed(MODES, source).map((mode) => {
     const share = shareOf(mode.name);
     const part = { label: mode.label, color: mode.color, from, share };
     from += share;

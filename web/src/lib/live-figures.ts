@@ -2,7 +2,7 @@
 // the end of the axis. Colours come from the caller: they are those of the document.
 import type { PlotLine } from '../parts/plot';
 import { NOT_RUNNING } from './absence';
-import { MODES } from './modes';
+import { MODES, termed } from './modes';
 import type { Colors } from './process-figures';
 
 type Values = readonly (number | null)[];
@@ -24,6 +24,8 @@ export interface PlotChoice {
   cpus: number;
   /** Chosen tasks. */
   tasks: number;
+  /** What measures the host decides on the words for its modes. */
+  source?: string;
 }
 
 /** The run queue, the chosen tasks beside all CPUs, or all CPUs by mode. */
@@ -39,14 +41,13 @@ export function linesOf(from: Minutes, choice: PlotChoice, colors: Colors): Plot
     divide === 1 ? values : values.map((value) => (value === null ? null : value / divide));
   if (from.tasks.length === 0) {
     const ran = (name: string): boolean => (from.modes[name] ?? []).some((value) => value !== null && value > 0);
-    const modes = MODES.filter((mode) => mode.label === 'user' || mode.label === 'system' || ran(mode.name)).map(
-      (mode) => ({
-        label: mode.label,
-        color: colors.named(mode.color),
-        values: scale(from.modes[mode.name] ?? []),
-        stacked: true,
-      }),
-    );
+    const shown = MODES.filter((mode) => mode.label === 'user' || mode.label === 'system' || ran(mode.name));
+    const modes = termed(shown, choice.source ?? '').map((mode) => ({
+      label: mode.label,
+      color: colors.named(mode.color),
+      values: scale(from.modes[mode.name] ?? []),
+      stacked: true,
+    }));
     const hasPeak = from.peak.some((value) => value !== null);
     const peak = { label: 'highest interval', color: colors.named('--dim'), values: scale(from.peak), width: 1 };
     return hasPeak ? [...modes, peak] : modes;

@@ -1,6 +1,7 @@
 // CPU modes, ledger lines. In: charts.json, which the receiver draws pictures with too. Out: names, colours' names and order. Why:
 // bars, strips, plots, legends and saved pictures agree.
 import charts from '../charts.json';
+import { TERMS, WINDOWS_SOURCES } from '../feed/columns.generated';
 
 export interface Part {
   name: string;
@@ -34,6 +35,13 @@ export function busyPercent(cpus: readonly Readonly<Record<string, number>>[]): 
 
 /** Capacity is their sum. */
 export const LEDGER: readonly Part[] = charts.ledger.map(partOf);
+
+/** The same parts in the words of the system that a source measures: DPC in place of softirq on Windows. */
+export function termed(parts: readonly Part[], source: string): readonly Part[] {
+  if (!WINDOWS_SOURCES.includes(source)) return parts;
+  const terms: Readonly<Record<string, { label: string; help: string }>> = TERMS.windows;
+  return parts.map((part) => ({ ...part, ...terms[part.name.replace('ledger_', '')] }));
+}
 
 /** What a process does. */
 export const STATES: readonly Part[] = charts.states.map(partOf);

@@ -9,7 +9,7 @@ use cpumon_model::Comm;
 const NEW_A_PASS: u32 = 1_024;
 /// Most names that a pass reads again.
 const AGAIN_A_PASS: u32 = 64;
-/// A name is read again after 1 pass, because many threads set theirs just after they begin, then after 2, 4, … and this many; after
+/// A name is read again after 1 pass, because many threads set theirs just after they begin, then after 4, 16 and this many; after
 /// more where there are so many threads that the first of the list would take all that a pass may read.
 const MOST_PASSES: u32 = 64;
 
@@ -47,7 +47,7 @@ impl ThreadNames {
             if known.due <= pass && self.again_left > 0 {
                 self.again_left -= 1;
                 known.name = read(tid).unwrap_or(known.name);
-                known.wait = (known.wait * 2).min(MOST_PASSES);
+                known.wait = (known.wait * 4).min(MOST_PASSES);
                 known.due = pass + u64::from(known.wait).max(least);
             }
             return known.name;
@@ -91,7 +91,7 @@ mod tests {
     fn a_name_is_read_at_once_and_then_more_rarely() {
         let mut names = ThreadNames::default();
         let reads: Vec<u64> = (1..=300).filter(|_| pass(&mut names, 1, "x") == 1).collect();
-        assert_eq!(reads, [1, 2, 4, 8, 16, 32, 64, 128, 192, 256]);
+        assert_eq!(reads, [1, 2, 6, 22, 86, 150, 214, 278]);
         names.begin();
         assert_eq!(names.of(0, 8, |_| None), Comm::default(), "the id of another thread");
         assert_eq!(names.of(0, 7, |_| None), Comm::from("x"), "a refusal takes no name away");

@@ -29,7 +29,7 @@ mod thread {
     pub(super) const USER: usize = 0x08;
     pub(super) const CREATED: usize = 0x10;
     pub(super) const TID: usize = 0x30;
-    pub(super) const PRIORITY: usize = 0x38;
+    pub(super) const BASE_PRIORITY: usize = 0x3c;
     pub(super) const SWITCHES: usize = 0x40;
     pub(super) const STATE: usize = 0x44;
     pub(super) const WAIT_REASON: usize = 0x48;
@@ -68,7 +68,7 @@ pub struct ThreadRecord {
     pub user: u64,
     /// Time in kernel mode.
     pub kernel: u64,
-    /// Its priority now, 0 to 31.
+    /// Its base priority, 0 to 31. The one of the moment changes with every boost, and would be a change of each thread in each pass.
     pub priority: i32,
     /// Times it got a CPU, which wraps; 0 under Wine.
     pub switches: u32,
@@ -93,7 +93,7 @@ fn read_thread(bytes: &[u8]) -> Option<ThreadRecord> {
         created: u64_at(bytes, thread::CREATED)?,
         user: u64_at(bytes, thread::USER)?,
         kernel: u64_at(bytes, thread::KERNEL)?,
-        priority: part(bytes, thread::PRIORITY).map(i32::from_le_bytes)?,
+        priority: part(bytes, thread::BASE_PRIORITY).map(i32::from_le_bytes)?,
         switches: u32_at(bytes, thread::SWITCHES)?,
         state: u32_at(bytes, thread::STATE)?,
         wait_reason: u32_at(bytes, thread::WAIT_REASON)?,

@@ -73,7 +73,8 @@ fn thread_bytes(pid: u64, thread: &MadeThread) -> [u8; THREAD_BYTES] {
     put(&mut record, 0x10, &thread.created.to_le_bytes());
     put(&mut record, 0x28, &pid.to_le_bytes());
     put(&mut record, 0x30, &thread.tid.to_le_bytes());
-    put(&mut record, 0x38, &thread.priority.to_le_bytes());
+    put(&mut record, 0x38, &(thread.priority + 2).to_le_bytes());
+    put(&mut record, 0x3c, &thread.priority.to_le_bytes());
     put(&mut record, 0x40, &thread.switches.to_le_bytes());
     put(&mut record, 0x44, &thread.state.to_le_bytes());
     put(&mut record, 0x48, &thread.wait_reason.to_le_bytes());

@@ -292,12 +292,16 @@ fn about_thread(cells: &Cells<'_>, thread: &cpumon_model::ThreadInterval) -> Vec
         Value::Text(text) => text.into_owned(),
         _ => NONE.into(),
     };
+    // Hosts that measure neither have neither on screen.
+    let and = |name: &str, id| {
+        if cells.interval.source.is_windows() { String::new() } else { [name, &text(id)].concat() }
+    };
     let mut entries = vec![
         ("thread", format!("{} {}", thread.key.tid, cells.text(&item, Col::Name))),
         ("process", format!("{} {owner}", thread.process.pid)),
         ("started", started(cells, thread.key.start_ns)),
-        ("state", format!("{}, last on CPU {}", text(ColumnId::State), text(ColumnId::LastCpu))),
-        ("priority", format!("{}, nice {}", text(ColumnId::Priority), text(ColumnId::Nice))),
+        ("state", text(ColumnId::State) + &and(", last on CPU ", ColumnId::LastCpu)),
+        ("priority", text(ColumnId::Priority) + &and(", nice ", ColumnId::Nice)),
     ];
     entries.extend(oddities(thread.life, thread.flags));
     entries

@@ -1,7 +1,7 @@
 //! The ledger on screen: `capacity = threads + exited + … + unattributed`, in the longest form that fits. It shows whether the
 //! percentages below account for all CPU time.
 
-use cpumon_model::{Fields, Interval, Ledger};
+use cpumon_model::{Fields, Interval, Ledger, Terms};
 use ratatui::style::Style;
 use ratatui::text::Line;
 
@@ -51,7 +51,7 @@ fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
         _ => (format!("capacity {capacity} s ="), Theme::bold()),
     }];
     let is_short = matches!(length, Length::Short | Length::Tiny);
-    let entries = entries(ledger, is_short);
+    let entries = entries(ledger, Terms::of(interval.source), is_short);
     for (nth, (name, ns)) in entries.into_iter().enumerate() {
         let plus = if nth == 0 || is_short { "" } else { "+ " };
         let Some(ns) = ns else {
@@ -79,7 +79,7 @@ fn parts(app: &App, interval: &Interval, length: Length) -> Vec<Part> {
 }
 
 /// The lines of the ledger. A line without a value is included in another one.
-fn entries(ledger: &Ledger, is_short: bool) -> Vec<(&'static str, Option<i64>)> {
+fn entries(ledger: &Ledger, terms: Terms, is_short: bool) -> Vec<(&'static str, Option<i64>)> {
     let name = |long, short| if is_short { short } else { long };
     let mut entries = vec![
         (name("threads", "thr"), Some(ledger.threads_ns)),
@@ -88,8 +88,8 @@ fn entries(ledger: &Ledger, is_short: bool) -> Vec<(&'static str, Option<i64>)> 
     if ledger.irq_in_run_time {
         entries.push((name("(irq and softirq in threads)", "(irq in thr)"), None));
     } else {
-        entries.push(("irq", Some(ledger.irq_ns)));
-        entries.push((name("softirq", "sirq"), Some(ledger.softirq_ns)));
+        entries.push((name(terms.irq.label, terms.irq.short), Some(ledger.irq_ns)));
+        entries.push((name(terms.softirq.label, terms.softirq.short), Some(ledger.softirq_ns)));
     }
     entries.push(("steal", Some(ledger.steal_ns)));
     entries.push(("idle", Some(ledger.idle_ns)));

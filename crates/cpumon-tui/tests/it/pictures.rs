@@ -169,6 +169,22 @@ fn impossible_values_are_shown_not_fatal() {
 }
 
 #[test]
+fn a_host_of_windows_has_its_own_words() {
+    use cpumon_model::SourceKind;
+    let ledger_of = |source| {
+        let mut app = app_of(Kind::Normal);
+        let mut made = crate::synthetic::interval(Kind::Normal, 101);
+        (made.source, made.ledger.irq_in_run_time) = (source, false);
+        app.on_interval(std::sync::Arc::new(made));
+        picture(&mut app, 300, 60)
+    };
+    let windows = ledger_of(SourceKind::Nt);
+    assert!(windows.contains("+ ISR ") && windows.contains("+ DPC "), "{windows}");
+    assert!(!windows.contains("+ softirq ") && !windows.contains("+ irq "), "{windows}");
+    assert!(ledger_of(SourceKind::Bpf).contains("+ softirq "));
+}
+
+#[test]
 fn interrupts_by_line_and_kind_are_in_the_details_of_the_host() {
     use cpumon_model::{Fields, IrqInterval};
     let picture_of = |fields| {
