@@ -10,7 +10,8 @@ machine=${target%%-*}
 musl=/usr/lib/$machine-linux-musl
 case $machine in
   x86_64) gcc=gcc architecture=amd64 kernel_headers=/usr/include/x86_64-linux-gnu ;;
-  aarch64) gcc=aarch64-linux-gnu-gcc architecture=arm64 kernel_headers=/usr/aarch64-linux-gnu/include ;;
+  # Atomic operations in place: the functions that gcc would call for them are in a library of its own, which is not linked.
+  aarch64) gcc=aarch64-linux-gnu-gcc architecture=arm64 kernel_headers=/usr/aarch64-linux-gnu/include c_options=-mno-outline-atomics ;;
   *) echo "build-agent: unknown target '$target'" >&2; exit 2 ;;
 esac
 
@@ -30,7 +31,7 @@ mkdir -p "$made" "$out"
 # Headers of musl first; those of the kernel are the last to be searched.
 cat >"$made/cc" <<END
 #!/bin/sh
-exec $gcc "\$@" -specs $musl/musl-gcc.specs -idirafter $made/include -idirafter $kernel_headers -idirafter /usr/include
+exec $gcc ${c_options:-} "\$@" -specs $musl/musl-gcc.specs -idirafter $made/include -idirafter $kernel_headers -idirafter /usr/include
 END
 chmod +x "$made/cc"
 options=(--target "$target")
