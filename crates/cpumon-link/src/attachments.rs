@@ -99,19 +99,22 @@ pub fn remove_parts(dir: &Path) -> io::Result<()> {
 
 /// The files of a directory that wait for a receiver.
 #[derive(Debug)]
-pub(crate) struct Attachments {
+pub struct Attachments {
     dir: PathBuf,
     /// Those that a receiver refused; after a restart they are offered again.
     refused: HashSet<PathBuf>,
 }
 
 impl Attachments {
-    pub(crate) fn new(dir: PathBuf) -> Self {
+    /// Those of a directory, of which none was refused so far.
+    #[must_use]
+    pub fn new(dir: PathBuf) -> Self {
         Self { dir, refused: HashSet::new() }
     }
 
     /// The oldest that waits.
-    pub(crate) fn next(&self) -> Option<PathBuf> {
+    #[must_use]
+    pub fn next(&self) -> Option<PathBuf> {
         let names =
             fs::read_dir(&self.dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let paths = names.filter(|name| is_attachment(name)).map(|name| self.dir.join(name));
@@ -119,14 +122,16 @@ impl Attachments {
         paths.filter(|path| !self.refused.contains(path)).min()
     }
 
-    pub(crate) fn refuse(&mut self, path: PathBuf) {
+    /// Leaves a file alone from now on.
+    pub fn refuse(&mut self, path: PathBuf) {
         // Of files that are gone nothing needs to be known.
         self.refused.retain(|path| path.exists());
         self.refused.insert(path);
     }
 
     /// What a file is about; without a reason for a file that has none.
-    pub(crate) fn why(path: &Path) -> Why {
+    #[must_use]
+    pub fn why(path: &Path) -> Why {
         let mut text = String::new();
         let read = File::open(path.with_extension(&WHY_SUFFIX[1..]))
             .and_then(|file| file.take(WHY_BYTES).read_to_string(&mut text));
@@ -178,7 +183,8 @@ impl TraceRequests {
         self.is_new.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn take_new(&self) -> bool {
+    /// Whether a file has become complete since the last call.
+    pub fn take_new(&self) -> bool {
         self.is_new.swap(false, Ordering::Relaxed)
     }
 }

@@ -1,5 +1,6 @@
 //! Both ends of a TLS connection over loopback: who is let in, who is not, what arrives.
 
+mod after_bye;
 mod ask;
 mod busy;
 mod certificates;
@@ -15,7 +16,9 @@ use std::time::{Duration, Instant};
 use cpumon_link::tls::connect::{await_message, connect};
 use cpumon_link::tls::identity::{NewKey, pinned_builder};
 use cpumon_link::tls::pipe::Pipe;
-use cpumon_link::tls::{DeviceIdentity, Receiver, TlsError, Token, Uplink, UplinkOptions, ask, enroll};
+use cpumon_link::tls::{
+    AttachmentOptions, DeviceIdentity, Receiver, TlsError, Token, Uplink, UplinkOptions, ask, enroll,
+};
 use cpumon_link::{Backlog, RamBacklog};
 use cpumon_wire::Datagrams;
 use cpumon_wire::connection::{
@@ -163,6 +166,16 @@ pub(super) fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
 }
 
 pub(super) fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
+    uplink_with(address, identity, backlog, None)
+}
+
+/// With files to send.
+fn uplink_with(
+    address: &str,
+    identity: DeviceIdentity,
+    backlog: RamBacklog,
+    attachments: Option<AttachmentOptions>,
+) -> Uplink {
     let receivers = vec![Receiver { address: address.to_owned(), identity }];
     let options = UplinkOptions {
         receivers,
@@ -171,7 +184,7 @@ pub(super) fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklo
         boot: [9; 16],
         clocks: in_2003,
         ask: Vec::new(),
-        attachments: None,
+        attachments,
     };
     Uplink::start(options, Box::new(backlog)).unwrap()
 }
