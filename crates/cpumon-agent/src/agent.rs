@@ -84,7 +84,7 @@ impl Agent {
         let sender = sender.transpose().map_err(AgentError::Datagrams)?;
         let agent_start = new_agent_start();
         let flight =
-            settings.flight.as_ref().map(|wanted| Flight::open(wanted, sampler.info())).transpose()?;
+            settings.flight.as_ref().map(|wanted| Flight::open(wanted, sampler.info(), true)).transpose()?;
         let files = settings.flight.as_ref().zip(flight.as_ref());
         let files = files.map(|(wanted, flight)| AttachmentOptions {
             dir: wanted.dir.clone(),

@@ -11,7 +11,7 @@ use cpumon_link::Target;
 use cpumon_model::{HostId, Probes};
 
 use crate::CpuShare;
-use crate::flight::FlightRule;
+use crate::flight::FlightArgs;
 use cpumon_link::spool::SpoolOptions;
 use cpumon_wire::encrypted::OVERHEAD_BYTES;
 use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
@@ -116,12 +116,11 @@ pub struct AgentArgs {
     #[arg(long, value_name = "TIME", env = "CPUMON_SPOOL_INTERVAL", default_value = "10s", value_parser = parse_interval, requires = "on_disk", help_heading = "Recording")]
     pub spool_interval: Duration,
 
-    /// Keep the context switches of the last TIME in memory (needs permission to use BPF); SIGUSR1 or a rule writes them to
-    /// --flight-dir, together with the second after it. `cpumon trace report FILE` reads them
-    #[arg(long, hide = !HAS_PROBES, value_name = "TIME", env = "CPUMON_FLIGHT_RECORDER", value_parser = flight_length, requires = "flight_dir", help_heading = "Flight recorder")]
-    pub flight_recorder: Option<Duration>,
+    /// The flight recorder.
+    #[command(flatten)]
+    pub flight: FlightArgs,
 
-    /// Directory of these traces
+    /// Directory of the traces that --flight-recorder writes
     #[arg(
         long,
         hide = !HAS_PROBES,
@@ -132,27 +131,9 @@ pub struct AgentArgs {
     )]
     pub flight_dir: Option<PathBuf>,
 
-    /// Memory for the context switches, 1MB or more; what does not fit is dropped, the oldest first
-    #[arg(long, hide = !HAS_PROBES, value_name = "SIZE", env = "CPUMON_FLIGHT_MEMORY", default_value = "64MB", value_parser = flight_bytes, requires = "flight_recorder", help_heading = "Flight recorder")]
-    pub flight_memory: u64,
-
     /// Traces to leave in the directory; the oldest are deleted first
     #[arg(long, hide = !HAS_PROBES, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), requires = "flight_recorder", help_heading = "Flight recorder")]
     pub flight_files: u32,
-
-    /// Write a trace when this is true, once a minute at most; may be repeated. `cpu>90%/5s`: all CPUs together, for 5 s.
-    /// `program:NAME>150%/10s`: all processes of a program, by its file's or its short name, in % of one CPU. `delay>20ms`: a single run delay (needs --probes sched). `p99>5ms/10s`: the 99th percentile of all run delays (needs --probes hist).
-    /// `unattributed>2%/5s`: the ledger does not balance
-    #[arg(
-        long,
-        hide = !HAS_PROBES,
-        value_name = "RULE",
-        env = "CPUMON_FLIGHT_WHEN",
-        value_delimiter = ',',
-        requires = "flight_recorder",
-        help_heading = "Flight recorder"
-    )]
-    pub flight_when: Vec<FlightRule>,
 
     /// Time between two snapshots, 100ms to 1h [default: 1s; with --v1 3s]
     #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "Measuring")]
@@ -268,10 +249,10 @@ impl AgentArgs {
         if self.spool.is_some() && self.spool == self.record {
             return Err(FlagsError::SpoolIsRecording);
         }
-        let needed = self.flight_when.iter().map(FlightRule::needs).fold(Probes::empty(), Probes::union);
-        if !self.probes.contains(needed) {
-            return Err(FlagsError::RuleWithoutProbe);
+        if self.flight.flight_recorder.is_some() && self.flight_dir.is_none() {
+            return Err(FlagsError::FlightWithoutDir);
         }
+        self.flight.check(self.probes)?;
         if self.group_key.is_some() && !has_datagrams {
             return Err(FlagsError::KeyWithoutDatagrams);
         }
@@ -310,18 +291,6 @@ fn parse_group(text: &str) -> Result<Target, String> {
         group @ Target::Multicast { .. } => Ok(group),
         other => Err(format!("{other} is not a multicast group, such as 239.77.0.1:3001 or [ff02::1]:3001")),
     }
-}
-
-/// Longer than any window that memory holds, and short enough to be counted in ns.
-fn flight_length(text: &str) -> Result<Duration, String> {
-    let length = parse_interval(text).map_err(|error| error.to_string())?;
-    if length < Duration::from_secs(1) { Err("the shortest time is 1s".to_owned()) } else { Ok(length) }
-}
-
-fn flight_bytes(text: &str) -> Result<u64, String> {
-    const LEAST: u64 = 1_000_000;
-    let bytes = crate::size(text)?;
-    if bytes < LEAST { Err("the smallest memory is 1MB".to_owned()) } else { Ok(bytes) }
 }
 
 fn spool_bytes(text: &str) -> Result<u64, String> {

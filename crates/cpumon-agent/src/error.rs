@@ -129,6 +129,9 @@ pub enum FlagsError {
         MIN_DATAGRAM_BYTES + OVERHEAD_BYTES
     )]
     ShortDatagrams,
+    /// `--flight-recorder` of an agent without a directory.
+    #[error("--flight-recorder needs a directory for the traces: add --flight-dir DIR")]
+    FlightWithoutDir,
     /// A rule of the flight recorder compares what is not measured.
     #[error(
         "--flight-when delay>… needs --probes sched, which measures how long threads wait for a CPU; p99>… needs --probes hist"

@@ -18,6 +18,7 @@ mod enroll;
 mod error;
 mod flight;
 mod old_variables;
+mod on_demand;
 mod platform;
 mod process;
 mod pulse;
@@ -27,6 +28,9 @@ mod sampler;
 mod sandbox;
 mod settings;
 mod size;
+#[cfg(test)]
+#[path = "../../../testing/skip.rs"]
+mod skip;
 mod to;
 
 use std::sync::atomic::AtomicBool;
@@ -39,13 +43,18 @@ pub use budget_policy::{BudgetPolicy, Change, CpuShare, ParseCpuShareError};
 pub use chain::Chain;
 pub use connection::ConnectionTotals;
 pub use cpumon_collect::{
-    AllowedPaths, Calls, CollectError, RetainedCapabilities, give_large_lists_back, give_memory_back, now,
+    AllowedPaths, Calls, CollectError, RetainedCapabilities, SourceChoice, give_large_lists_back,
+    give_memory_back, now,
 };
 pub use discover::DiscoverArgs;
 pub use enroll::{EnrollArgs, enroll_here};
 pub use error::{AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError};
-pub use flight::{DrainPace, FlightError, FlightRule, FlightSettings, ParseFlightRuleError, WindowFile};
+pub use flight::{
+    DrainPace, Flight, FlightArgs, FlightError, FlightRule, FlightSettings, ParseFlightRuleError,
+    SUBMITTED_AFTER_NS, SYNC_EVERY, WindowFile,
+};
 pub use old_variables::{variable_of, with_old_variable};
+pub use on_demand::{LONGEST_RECORDING, OnDemandRecorder, RecordError, RecordingPhase, RecordingProgress};
 pub use platform::{EXAMPLES, Manager, ServiceCommand, Watch, default_state_dir, signals};
 pub use process::{Signals, log_to_stderr};
 pub use pulse::Pulse;

@@ -99,9 +99,7 @@ impl From<&AgentArgs> for Settings {
 }
 
 fn flight(args: &AgentArgs) -> Option<FlightSettings> {
-    let (length, dir) = (args.flight_recorder?, args.flight_dir.clone()?);
-    let (memory, files, rules) = (args.flight_memory, args.flight_files, args.flight_when.clone());
-    Some(FlightSettings { length, memory, dir, files, rules })
+    args.flight.settings(args.flight_dir.clone()?, args.flight_files)
 }
 
 fn directory(dir: PathBuf, args: &AgentArgs) -> RecordingSettings {

@@ -1,6 +1,7 @@
 //! The flight recorder: the last seconds of all context switches stay in memory, and are written to a directory when a rule is met,
 //! SIGUSR1 comes or a receiver asks for it. It records in a thread of its own.
 
+mod args;
 mod rule;
 mod window_file;
 
@@ -22,6 +23,7 @@ use cpumon_link::attachments::{self, PREFIX, SUFFIX, TraceRequests, Why, is_atta
 use cpumon_model::{HostInfo, Interval, SourceKind, Utc};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
 
+pub use args::FlightArgs;
 pub use rule::{FlightRule, ParseFlightRuleError};
 pub use window_file::WindowFile;
 
@@ -32,10 +34,10 @@ use rule::Rules;
 const AFTER: Duration = Duration::from_secs(1);
 /// A window by a rule is followed by no other for this time, or for the time that a window holds if that is longer.
 const PAUSE: Duration = Duration::from_mins(1);
-/// Windows begin and end at most this long before or after the time that was asked for.
-const SYNC_EVERY: Duration = Duration::from_millis(250);
+/// Windows begin and end at most this long before or after the time that was asked for; readers can follow a file in steps of this.
+pub const SYNC_EVERY: Duration = Duration::from_millis(250);
 /// A probe that read the clock has submitted its record after this: it runs without pause, except that a hypervisor may stop its CPU.
-const SUBMITTED_AFTER_NS: u64 = 10_000_000;
+pub const SUBMITTED_AFTER_NS: u64 = 10_000_000;
 /// Fast, and of windows that are mostly thrown away.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -134,7 +136,7 @@ impl Shared {
 }
 
 /// A flight recorder under way. Dropping it ends it.
-pub(crate) struct Flight {
+pub struct Flight {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
     rules: Rules,
@@ -142,8 +144,12 @@ pub(crate) struct Flight {
 }
 
 impl Flight {
-    /// Begins to record. Needs the rights of the BPF source, which its thread then gives up.
-    pub(crate) fn open(settings: &FlightSettings, info: &HostInfo) -> Result<Self, FlightError> {
+    /// Begins to record. Needs the rights of the BPF source, which its thread then gives up. `keeps_files`: the directory may belong to another
+    /// user.
+    ///
+    /// # Errors
+    /// The directory cannot be made, or context switches cannot be recorded here.
+    pub fn open(settings: &FlightSettings, info: &HostInfo, keeps_files: bool) -> Result<Self, FlightError> {
         let made = cpumon_files::create_dir(&settings.dir);
         made.map_err(|error| FlightError::Dir { dir: settings.dir.display().to_string(), error })?;
         if let Err(error) = attachments::remove_parts(&settings.dir) {
@@ -162,7 +168,10 @@ impl Flight {
             .name("flight".to_owned())
             .spawn({
                 let (shared, settings, info) = (Arc::clone(&shared), settings.clone(), info.clone());
-                move || record(&shared, &settings, &info, &opened)
+                move || {
+                    let confine = || give_up_rights(&settings.dir, keeps_files);
+                    record(&shared, &settings, &info, &confine, &opened);
+                }
             })
             .map_err(FlightError::Start)?;
         let started = result.recv().map_err(|_| FlightError::Start(io::Error::other("its thread ended")))?;
@@ -171,12 +180,13 @@ impl Flight {
     }
 
     /// Through which a receiver asks for windows, and learns of new ones.
-    pub(crate) fn requests(&self) -> Arc<TraceRequests> {
+    #[must_use]
+    pub fn requests(&self) -> Arc<TraceRequests> {
         Arc::clone(&self.shared.requests)
     }
 
     /// Writes a window if a rule is met.
-    pub(crate) fn check(&mut self, interval: &Interval) {
+    pub fn check(&mut self, interval: &Interval) {
         if let Some(rule) = self.rules.check(interval, self.pause) {
             *self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(rule.to_string());
         }
@@ -212,6 +222,7 @@ fn record(
     shared: &Shared,
     settings: &FlightSettings,
     info: &HostInfo,
+    confine: &dyn Fn() -> String,
     opened: &Sender<Result<String, FlightError>>,
 ) {
     hurry();
@@ -222,7 +233,7 @@ fn record(
             return;
         }
     };
-    let _ = opened.send(Ok(give_up_rights(&settings.dir)));
+    let _ = opened.send(Ok(confine()));
     let mut pace = DrainPace::default();
     let mut synced = Instant::now();
     // Why, and from when on.
@@ -342,7 +353,7 @@ impl Drop for Recording<'_> {
 }
 
 /// A time as part of a file name, in UTC: it sorts, and no file system refuses it.
-fn stamp(wall_ns: i64) -> String {
+pub(crate) fn stamp(wall_ns: i64) -> String {
     let text = Utc(wall_ns).to_string();
     let (seconds, nanos) = text.split_once('.').unwrap_or((&text, ""));
     let millis = nanos.get(..3).unwrap_or_default();
@@ -365,8 +376,8 @@ fn make_space(dir: &Path, files: u32) -> io::Result<()> {
 }
 
 /// What the thread needs no more: the programs are loaded, and it writes to one directory. Says what it is held to.
-fn give_up_rights(dir: &Path) -> String {
-    let keep = RetainedCapabilities { names: false, files: true, probes: false };
+fn give_up_rights(dir: &Path, keeps_files: bool) -> String {
+    let keep = RetainedCapabilities { names: false, files: keeps_files, probes: false };
     if let Err(error) = drop_capabilities(SourceKind::Unknown, keep) {
         log::warn!("the flight recorder cannot give up capabilities: {error}");
     }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use cpumon_agent::{DrainPace, hurry};
+use cpumon_agent::{DrainPace, SUBMITTED_AFTER_NS, SYNC_EVERY, hurry};
 use cpumon_collect::{SourceOptions, TraceRecorder, TraceRecorderOptions, TraceSink, host_info, now};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WrittenCounts};
 use signal_hook::consts::SIGUSR1;
@@ -25,10 +25,6 @@ use crate::units::show_bytes;
 
 /// zstd's own default. Higher ones take more time than they save bytes.
 const ZSTD_LEVEL: i32 = 3;
-/// Readers can follow the file in steps of this, and sort what lies between.
-const SYNC_EVERY: Duration = Duration::from_millis(250);
-/// A probe that read the clock has submitted its record after this: it runs without pause, except that a hypervisor may stop its CPU.
-const SUBMITTED_AFTER_NS: u64 = 10_000_000;
 /// Between two times that a command is asked whether it has ended.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command has to end after it was asked to.

@@ -1,0 +1,423 @@
+//! [`OnDemandRecorder`]: records every context switch of this machine for some seconds when a user asks for it. Nothing is loaded until then.
+//! Its thread keeps the rights of the BPF source, takes no input but a length, and may write to one directory only.
+
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use cpumon_collect::{
+    AllowedPaths, CollectError, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink,
+    confine_files, drop_capabilities, now,
+};
+use cpumon_link::attachments::{self, PREFIX, SUFFIX, Why, part_of};
+use cpumon_model::{HostInfo, SchedEvent, SourceKind, TraceGroup, TraceIdentity, with_causes};
+use cpumon_trace::{Compression, FileHeader, TraceWriter, WriteError, WrittenCounts};
+
+use crate::flight::{DrainPace, SUBMITTED_AFTER_NS, SYNC_EVERY, stamp};
+use crate::platform::hurry;
+
+/// The longest recording.
+pub const LONGEST_RECORDING: Duration = Duration::from_mins(1);
+const SHORTEST: Duration = Duration::from_secs(1);
+const ZSTD_LEVEL: i32 = 3;
+const BUFFER_BYTES: usize = 1 << 18;
+/// How long loading the programs may take on a busy machine before a user is not kept waiting for the answer any longer.
+const OPEN_LIMIT: Duration = Duration::from_secs(20);
+
+/// Why nothing is recorded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// One at a time.
+    #[error("a recording is under way; it ends in {} s", left.as_secs() + 1)]
+    Busy {
+        /// Time that it still takes.
+        left: Duration,
+    },
+    /// Too short or too long.
+    #[error("a recording takes 1 to {} s", LONGEST_RECORDING.as_secs())]
+    Length,
+    /// The kernel refuses.
+    #[error("cannot record context switches")]
+    Collect(#[from] CollectError),
+    /// The file cannot be written.
+    #[error("cannot write the trace")]
+    Write(#[from] WriteError),
+    /// The file or the thread cannot be made.
+    #[error("cannot write the trace")]
+    File(#[from] io::Error),
+    /// The recorder's thread does not answer.
+    #[error("the recorder does not answer")]
+    Silent,
+}
+
+/// How far a recording is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RecordingPhase {
+    /// None since the start.
+    #[default]
+    None,
+    /// Under way.
+    Recording,
+    /// Complete: [`OnDemandRecorder::take_complete`] has it.
+    Complete,
+    /// It ended early; why.
+    Failed(String),
+}
+
+/// The last recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecordingProgress {
+    /// Counts recordings, from 1.
+    pub number: u64,
+    /// How far it is.
+    pub phase: RecordingPhase,
+    /// Time until it ends.
+    pub left: Duration,
+    /// Events so far.
+    pub events: u64,
+    /// Events that did not fit in the buffers.
+    pub lost: u64,
+    /// Bytes written so far.
+    pub bytes: u64,
+}
+
+#[derive(Default)]
+struct State {
+    progress: RecordingProgress,
+    end: Option<Instant>,
+    complete: Option<(PathBuf, Why)>,
+}
+
+struct Shared {
+    dir: PathBuf,
+    info: HostInfo,
+    /// A recording that grows beyond this ends.
+    max_bytes: u64,
+    state: Mutex<State>,
+    /// The one under way shall end now.
+    stop: AtomicBool,
+}
+
+struct Job {
+    length: Duration,
+    reason: String,
+    opened: Sender<Result<(), RecordError>>,
+}
+
+/// See the module. Dropping it ends a recording that is under way, which is complete then.
+pub struct OnDemandRecorder {
+    shared: Arc<Shared>,
+    jobs: Mutex<Option<Sender<Job>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for OnDemandRecorder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OnDemandRecorder").field("dir", &self.shared.dir).finish_non_exhaustive()
+    }
+}
+
+impl OnDemandRecorder {
+    /// Starts the thread, which waits. Call it while the rights are there. `keeps_files`: the directory may belong to another user.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub fn start(dir: &Path, info: &HostInfo, max_bytes: u64, keeps_files: bool) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            dir: dir.to_owned(),
+            info: info.clone(),
+            max_bytes,
+            state: Mutex::default(),
+            stop: AtomicBool::new(false),
+        });
+        let (sender, jobs) = channel();
+        let (ready, is_ready) = channel();
+        let thread = std::thread::Builder::new().name("record".to_owned()).spawn({
+            let shared = Arc::clone(&shared);
+            move || {
+                // While the priority may be raised, and before there is a filter of system calls.
+                hurry();
+                // Not as an argument of the log line, which is not evaluated at other levels.
+                let domain = confine(&shared.dir, keeps_files);
+                log::debug!("recordings on request: {domain}");
+                let _ = ready.send(());
+                work(&shared, &jobs);
+            }
+        })?;
+        // The caller gives up its own rights next; a filter for all threads must not hit this one half way.
+        let _ = is_ready.recv();
+        Ok(Self { shared, jobs: Mutex::new(Some(sender)), thread: Some(thread) })
+    }
+
+    /// Begins a recording, and waits until it records.
+    ///
+    /// # Errors
+    /// One is under way, the length is out of range, or the system refuses it.
+    pub fn record(&self, length: Duration, reason: &str) -> Result<(), RecordError> {
+        if !(SHORTEST..=LONGEST_RECORDING).contains(&length) {
+            return Err(RecordError::Length);
+        }
+        let (opened, result) = channel();
+        {
+            let mut state = self.shared.lock();
+            if state.progress.phase == RecordingPhase::Recording {
+                return Err(RecordError::Busy { left: state.left() });
+            }
+            self.shared.stop.store(false, Ordering::Relaxed);
+            state.progress = RecordingProgress {
+                number: state.progress.number + 1,
+                phase: RecordingPhase::Recording,
+                left: length,
+                ..RecordingProgress::default()
+            };
+            state.end = None;
+        }
+        let job = Job { length, reason: reason.to_owned(), opened };
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let sent = jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        drop(jobs);
+        if !sent {
+            return Err(RecordError::Silent);
+        }
+        result.recv_timeout(OPEN_LIMIT).unwrap_or(Err(RecordError::Silent))
+    }
+
+    /// Ends the recording under way; what was recorded is complete then. False: there is none.
+    pub fn stop(&self) -> bool {
+        let is_recording = self.shared.lock().progress.phase == RecordingPhase::Recording;
+        if is_recording {
+            self.shared.stop.store(true, Ordering::Relaxed);
+            if let Some(thread) = &self.thread {
+                thread.thread().unpark();
+            }
+        }
+        is_recording
+    }
+
+    /// How far the last recording is.
+    #[must_use]
+    pub fn progress(&self) -> RecordingProgress {
+        let state = self.shared.lock();
+        RecordingProgress { left: state.left(), ..state.progress.clone() }
+    }
+
+    /// The file of a complete recording and what it is about, once.
+    #[must_use]
+    pub fn take_complete(&self) -> Option<(PathBuf, Why)> {
+        self.shared.lock().complete.take()
+    }
+}
+
+impl Drop for OnDemandRecorder {
+    fn drop(&mut self) {
+        self.stop();
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = self.thread.take() {
+            // A panic of the thread loses only its recording.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl State {
+    fn left(&self) -> Duration {
+        match (&self.progress.phase, self.end) {
+            (RecordingPhase::Recording, Some(end)) => end.saturating_duration_since(Instant::now()),
+            (RecordingPhase::Recording, None) => self.progress.left,
+            _ => Duration::ZERO,
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread loads and attaches programs whenever a user asks, so it keeps the rights to. Says which files it is held to.
+fn confine(dir: &Path, keeps_files: bool) -> String {
+    let keep = RetainedCapabilities { names: false, files: keeps_files, probes: true };
+    if let Err(error) = drop_capabilities(SourceKind::Unknown, keep) {
+        log::warn!("the recorder cannot give up capabilities: {error}");
+    }
+    let allowed = AllowedPaths { write: vec![dir.to_owned()], ..AllowedPaths::default() };
+    confine_files(&allowed).unwrap_or_else(|error| {
+        log::warn!("cannot restrict the files of the recorder: {error}");
+        "no Landlock".to_owned()
+    })
+}
+
+fn work(shared: &Shared, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        let path = shared.dir.join(format!("{PREFIX}{}{SUFFIX}", stamp(now().wall_ns)));
+        let recorded = Recording::open(shared, &part_of(&path)).map_err(|error| {
+            let text = with_causes(&error);
+            let _ = job.opened.send(Err(error));
+            text
+        });
+        let recorded = recorded.and_then(|recording| {
+            let why = Why { wall_ns: now().wall_ns, reason: job.reason };
+            shared.lock().end = Some(Instant::now() + job.length);
+            let _ = job.opened.send(Ok(()));
+            let recorded = recording.run(shared).and_then(|()| Ok(attachments::complete(&path, &why)?));
+            recorded.map(|()| why).map_err(|error: RecordError| with_causes(&error))
+        });
+        let mut state = shared.lock();
+        match recorded {
+            Ok(why) => {
+                state.progress.phase = RecordingPhase::Complete;
+                state.complete = Some((path, why));
+            }
+            Err(text) => {
+                log::warn!("a recording failed: {text}");
+                state.progress.phase = RecordingPhase::Failed(text);
+                // Without its end it is of no use beside the message.
+                let _ = std::fs::remove_file(part_of(&path));
+            }
+        }
+    }
+}
+
+/// Takes what the recorder reads, once every program is attached.
+#[derive(Default)]
+struct Sink(Option<TraceWriter<BufWriter<File>>>);
+
+impl TraceSink for Sink {
+    fn event(&mut self, event: SchedEvent) {
+        if let Some(writer) = &mut self.0 {
+            writer.event(&event);
+        }
+    }
+
+    fn identity(&mut self, identity: &TraceIdentity) {
+        if let Some(writer) = &mut self.0 {
+            writer.identity(identity);
+        }
+    }
+
+    fn group(&mut self, group: &TraceGroup) {
+        if let Some(writer) = &mut self.0 {
+            writer.group(group);
+        }
+    }
+}
+
+struct Recording {
+    recorder: TraceRecorder,
+    sink: Rc<RefCell<Sink>>,
+}
+
+impl Recording {
+    fn open(shared: &Shared, part: &Path) -> Result<Self, RecordError> {
+        let sink = Rc::<RefCell<Sink>>::default();
+        let target: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<Sink>>::clone(&sink);
+        let recorder = TraceRecorder::open(TraceRecorderOptions::default(), target)?;
+        let header = FileHeader {
+            boot: shared.info.boot,
+            // From here on no event is missed.
+            began: now(),
+            cpus: u16::try_from(shared.info.cpu_count).unwrap_or(u16::MAX),
+            host: shared.info.hostname.clone(),
+        };
+        let file = BufWriter::with_capacity(BUFFER_BYTES, cpumon_files::create_new(part)?);
+        sink.borrow_mut().0 = Some(TraceWriter::new(file, &header, Compression::Zstd(ZSTD_LEVEL))?);
+        Ok(Self { recorder, sink })
+    }
+
+    /// Reads until the time is over, a user stops it or the file is too long, and writes the end.
+    fn run(mut self, shared: &Shared) -> Result<(), RecordError> {
+        let mut pace = DrainPace::default();
+        let mut synced = Instant::now();
+        loop {
+            let left = shared.lock().left();
+            std::thread::park_timeout(pace.wait().min(left));
+            let before_ns = now().mono_ns.saturating_sub(SUBMITTED_AFTER_NS);
+            pace.passed(self.recorder.drain()?);
+            let mut is_long = false;
+            if synced.elapsed() >= SYNC_EVERY {
+                synced = Instant::now();
+                let counts = self.sync(before_ns)?;
+                is_long = counts.bytes >= shared.max_bytes;
+                self.report(shared, counts);
+            }
+            if left.is_zero() || is_long || shared.stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        let end_ns = now().mono_ns;
+        self.recorder.stop()?;
+        let writer = self.sink.borrow_mut().0.take();
+        let Some(writer) = writer else { return Ok(()) };
+        let (_, counts) = writer.finish(end_ns, self.recorder.lost())?;
+        self.report(shared, counts);
+        Ok(())
+    }
+
+    fn sync(&self, before_ns: u64) -> Result<WrittenCounts, WriteError> {
+        let mut sink = self.sink.borrow_mut();
+        let Some(writer) = &mut sink.0 else { return Ok(WrittenCounts::default()) };
+        writer.sync(before_ns)?;
+        Ok(writer.counts())
+    }
+
+    fn report(&self, shared: &Shared, counts: WrittenCounts) {
+        let mut state = shared.lock();
+        (state.progress.events, state.progress.bytes) = (counts.events, counts.bytes);
+        state.progress.lost = self.recorder.lost();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::skip;
+
+    #[test]
+    fn lengths_out_of_range_and_a_second_one_are_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let recorder = OnDemandRecorder::start(dir.path(), &HostInfo::default(), 1 << 20, false).unwrap();
+        for length in [Duration::ZERO, Duration::from_millis(999), Duration::from_millis(60_001)] {
+            assert!(matches!(recorder.record(length, "test"), Err(RecordError::Length)), "{length:?}");
+        }
+        assert!(!recorder.stop() && recorder.take_complete().is_none());
+        recorder.shared.lock().progress.phase = RecordingPhase::Recording;
+        let refused = recorder.record(Duration::from_secs(1), "test").unwrap_err().to_string();
+        assert!(refused.contains("under way"), "{refused}");
+    }
+
+    #[test]
+    fn a_recording_that_is_stopped_is_complete() {
+        let dir = tempfile::tempdir().unwrap();
+        let info = HostInfo { cpu_count: 2, ..HostInfo::default() };
+        let recorder = OnDemandRecorder::start(dir.path(), &info, 1 << 30, false).unwrap();
+        if let Err(error) = recorder.record(LONGEST_RECORDING, "recorded by a user") {
+            assert_eq!(dir.path().read_dir().unwrap().count(), 0, "nothing is left of it");
+            return skip::skip(format!("needs root for BPF: {error}"));
+        }
+        while recorder.progress().events == 0 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let busy = recorder.record(Duration::from_secs(1), "").unwrap_err();
+        assert!(matches!(busy, RecordError::Busy { left } if left > Duration::from_secs(1)), "{busy}");
+        assert!(recorder.stop());
+        let (path, why) = loop {
+            if let Some(complete) = recorder.take_complete() {
+                break complete;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        let summary = cpumon_trace::summarise(File::open(path).unwrap()).unwrap().unwrap();
+        let progress = recorder.progress();
+        assert_eq!((progress.phase, progress.events), (RecordingPhase::Complete, summary.events));
+        assert_eq!((why.reason.as_str(), progress.bytes), ("recorded by a user", summary.bytes));
+    }
+}
