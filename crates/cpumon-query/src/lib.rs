@@ -24,6 +24,7 @@ mod live;
 mod parse;
 mod past;
 mod pool;
+pub mod recording;
 pub mod report;
 pub mod spans;
 pub mod status;

@@ -2,11 +2,13 @@
 //! implement it with fixed data.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use cpumon_model::{HostId, HostRef, HostStatus, Interval};
 use tokio::sync::watch;
 
 use crate::QueryError;
+use crate::recording::TraceSources;
 use crate::status::Status;
 
 /// An interval with the serial number that the receiver gave it: rising over all hosts, from 1, new at each start.
@@ -53,6 +55,21 @@ pub trait Live: Send + Sync {
     fn take_trace(&self, host: HostId) -> Result<(), String> {
         let _ = host;
         Err("this receiver takes no traces".to_owned())
+    }
+    /// How a trace of a host can be had now.
+    fn trace_sources(&self, host: HostId) -> TraceSources {
+        let _ = host;
+        TraceSources { how: "This receiver takes no traces.".to_owned(), ..TraceSources::default() }
+    }
+    /// Records every switch of a host for some time, and waits until it records. The text says why it is not recorded.
+    fn record_trace(&self, host: HostId, length: Duration) -> Result<(), String> {
+        let _ = (host, length);
+        Err("this receiver records no traces".to_owned())
+    }
+    /// Ends the recording of a host. False: none is under way.
+    fn stop_recording(&self, host: HostId) -> bool {
+        let _ = host;
+        false
     }
     /// Rings whenever an interval arrives.
     fn bell(&self) -> &Bell;

@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use cpumon_agent::CollectError;
+use cpumon_agent::{CollectError, FlightError};
 use cpumon_link::LinkError;
 use cpumon_link::group::GroupError;
 use cpumon_store::StoreError;
@@ -21,6 +21,9 @@ pub enum ReceiverError {
     /// No source of measurements could be opened.
     #[error("cannot measure this machine")]
     Measure(#[source] CollectError),
+    /// The last seconds of this machine's context switches cannot be recorded.
+    #[error(transparent)]
+    Flight(#[from] FlightError),
     /// A UDP address cannot be listened on, or a group cannot be joined.
     #[error("cannot receive datagrams")]
     Datagrams(#[source] LinkError),

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Trust, bytes_of_info, bytes_of_rows};
+use cpumon_query::recording::TraceSources;
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
 
-use crate::traces::Requests;
+use crate::traces::{AskError, OwnTraces, Requests};
 
 /// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
@@ -23,6 +24,10 @@ const UNAUTHENTICATED_PART: usize = 4;
 const FORGET_AFTER_NS: i64 = 50_000_000_000;
 /// as long as they have more than so many bytes together.
 const FORGET_ABOVE_BYTES: usize = 4 << 20;
+
+/// What a user can do about a host without traces.
+const NO_SHELF: &str = "This receiver stores no traces: it needs a store, and --trace-bytes above 0.";
+const NOT_ENROLLED: &str = "Traces come from enrolled devices: `cpumon token` enrols one; its agent needs --flight-recorder 30s --flight-dir DIR.";
 
 /// Bounds of a hub.
 #[derive(Copy, Clone, Debug)]
@@ -56,6 +61,8 @@ pub struct Hub {
     status: Statuses,
     /// Set once, at the start; not set where no traces are taken.
     requests: OnceLock<Arc<Requests>>,
+    /// Recorders of this machine; set once, where there is a shelf for what they write.
+    own: OnceLock<Arc<OwnTraces>>,
 }
 
 #[derive(Default)]
@@ -117,14 +124,25 @@ impl Hub {
     /// An empty hub. `past` answers for moments that are out of memory, `status` for the receiver.
     #[must_use]
     pub fn new(options: HubOptions, past: Past, status: Statuses) -> Self {
-        let (stored, bell, requests) = (HashMap::new(), Bell::default(), OnceLock::new());
-        Self { options, inner: Mutex::default(), stored, bell, past, status, requests }
+        let (stored, bell) = (HashMap::new(), Bell::default());
+        let (requests, own) = (OnceLock::new(), OnceLock::new());
+        Self { options, inner: Mutex::default(), stored, bell, past, status, requests, own }
     }
 
     /// Users may ask devices for traces.
     pub(crate) fn put_requests(&self, requests: Arc<Requests>) {
         // Set once, at the start.
         let _ = self.requests.set(requests);
+    }
+
+    /// Users may have this machine recorded.
+    pub(crate) fn put_own_traces(&self, own: Arc<OwnTraces>) {
+        // Set once, at the start.
+        let _ = self.own.set(own);
+    }
+
+    fn own_traces(&self, host: HostId) -> Option<&Arc<OwnTraces>> {
+        self.own.get().filter(|own| own.host() == host)
     }
 
     /// With the descriptions that a store has of hosts: an agent repeats its own now and then only.
@@ -376,8 +394,34 @@ impl Live for Hub {
     }
 
     fn take_trace(&self, host: HostId) -> Result<(), String> {
+        if let Some(own) = self.own_traces(host) {
+            return own.take().map_err(|error| error.to_string());
+        }
         let requests = self.requests.get().ok_or("this receiver takes no traces")?;
         requests.ask(host).map_err(|error| error.to_string())
+    }
+
+    fn trace_sources(&self, host: HostId) -> TraceSources {
+        if let Some(own) = self.own_traces(host) {
+            return own.sources();
+        }
+        let trust = self.lock().hosts.get(&host).map(|host| host.status.trust);
+        let missing = match (trust, self.requests.get()) {
+            (Some(Trust::Local), _) | (_, None) => Some(NO_SHELF),
+            (Some(Trust::Authenticated), Some(requests)) => requests.may_ask(host).err().map(AskError::how),
+            _ => Some(NOT_ENROLLED),
+        };
+        let how = missing.unwrap_or_default().to_owned();
+        TraceSources { can_take: missing.is_none(), how, ..TraceSources::default() }
+    }
+
+    fn record_trace(&self, host: HostId, length: Duration) -> Result<(), String> {
+        let own = self.own_traces(host);
+        own.ok_or("only the receiver's own machine is recorded on request")?.record(length)
+    }
+
+    fn stop_recording(&self, host: HostId) -> bool {
+        self.own_traces(host).is_some_and(|own| own.stop())
     }
 
     fn bell(&self) -> &Bell {

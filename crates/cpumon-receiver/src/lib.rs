@@ -24,6 +24,7 @@ pub mod hub;
 mod measure;
 mod privileges;
 mod receiver;
+mod recorders;
 mod sources;
 pub mod status;
 mod storing;
@@ -37,4 +38,4 @@ pub use demux::{
 };
 pub use error::{AnyError, ReceiverError};
 pub use receiver::{Frontend, Plan, Receiver, TlsPlan};
-pub use traces::{AskError, Requests, TraceLimits};
+pub use traces::{AskError, Requests, TraceLimits, own_traces_dir};

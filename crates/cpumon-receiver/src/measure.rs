@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use cpumon_agent::Sampler;
+use cpumon_agent::{Flight, Sampler};
 use cpumon_model::{HostStatus, LossCounts, Trust};
 
 use crate::clock;
@@ -11,7 +11,7 @@ use crate::heap::HeapWatch;
 use crate::storing::Sink;
 
 /// Measures until `stop` is set. A pass that fails is logged, once for each reason in a row, and tried again.
-pub fn run(mut sampler: Sampler, sink: &Sink, stop: &AtomicBool) {
+pub fn run(mut sampler: Sampler, sink: &Sink, mut flight: Option<Flight>, stop: &AtomicBool) {
     let mut status = HostStatus {
         info: sampler.info().clone(),
         trust: Trust::Local,
@@ -32,6 +32,9 @@ pub fn run(mut sampler: Sampler, sink: &Sink, stop: &AtomicBool) {
                 // The first snapshot has nothing to be compared with, so it ends no interval.
                 if !step.is_first {
                     sink.take_local(&status, step.interval);
+                    if let Some(flight) = &mut flight {
+                        flight.check(step.interval);
+                    }
                 }
                 heap.note(size_of_val(&*step.interval.threads) + sink.bytes_in_memory());
             }

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use cpumon_agent::{
-    AllowedPaths, Calls, Pulse, RetainedCapabilities, Sampler, SamplerOptions, give_large_lists_back,
-    give_up_calls, give_up_rights, in_domain,
+    AllowedPaths, Calls, FlightSettings, Pulse, RetainedCapabilities, Sampler, SamplerOptions,
+    give_large_lists_back, give_up_calls, give_up_rights, in_domain,
 };
 use cpumon_link::DEFAULT_PORT;
 use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
@@ -24,9 +24,10 @@ use crate::error::{AnyError, ReceiverError};
 use crate::hub::{Hub, HubOptions};
 use crate::measure;
 use crate::privileges::{self, Kept};
+use crate::recorders::Recorders;
 use crate::status::State;
 use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
-use crate::traces::{Shelf, ShelfWork, TraceLimits};
+use crate::traces::{OwnTraces, Shelf, ShelfWork, TraceLimits};
 
 /// What a receiver does, every default applied.
 #[derive(Clone, Debug)]
@@ -51,6 +52,8 @@ pub struct Plan {
     pub trace_bytes: u64,
     /// How to measure this machine; `None`: do not.
     pub measure: Option<SamplerOptions>,
+    /// Keep its last seconds of context switches, in [`own_traces_dir`](crate::own_traces_dir) of the store; needs both, and space for traces.
+    pub flight: Option<FlightSettings>,
     /// Give up system calls, which holds for the whole process: not where it does anything else, such as drawing a screen.
     pub confines_calls: bool,
 }
@@ -118,19 +121,22 @@ impl Receiver {
         kept.make_directories()?;
         let user = kept.become_owner();
         let sampler = plan.measure.as_ref().map(Sampler::open).transpose().map_err(ReceiverError::Measure)?;
-        // Before the first other thread begins: threads inherit what is left.
+        // Before the first other thread begins that is to have none: threads inherit what is left.
         let kind = sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind);
         let files = kept.needs_override();
+        let recorders = sampler.as_ref().map(|sampler| Recorders::open(plan, sampler, files)).transpose()?;
+        let Recorders { own, flight } = recorders.unwrap_or_default();
         let probes = plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some());
         give_up_rights(kind, RetainedCapabilities { names: sampler.is_some(), files, probes });
-        let calls = Calls { writes: true, bpf: kind == SourceKind::Bpf || probes, serves: true };
+        let calls =
+            Calls { writes: true, bpf: kind == SourceKind::Bpf || probes || own.is_some(), serves: true };
         let filter = plan.confines_calls.then(|| give_up_calls(calls));
         let info = sampler.as_ref().map(Sampler::info).cloned();
         let paths = allowed_paths(plan, &kept, &frontend.reads);
         let in_domain = in_domain(paths, || {
             // Names of programs are read by the measuring thread only.
             give_up_rights(SourceKind::Unknown, RetainedCapabilities { names: false, files, probes: false });
-            Self::open_all(plan, listening, frontend, info)
+            Self::open_all(plan, listening, frontend, info, own)
         });
         let (opened, domain) =
             in_domain.map_err(|source| ReceiverError::Thread { name: "network", source })?;
@@ -140,7 +146,7 @@ impl Receiver {
             // Outside: in a domain the names of other programs cannot be read.
             let stop = Arc::clone(&running.stop);
             running.spawn("measure", move || {
-                measure::run(sampler, &sink, &stop);
+                measure::run(sampler, &sink, flight, &stop);
                 Ok(())
             })?;
         }
@@ -154,6 +160,7 @@ impl Receiver {
         listening: Listening,
         frontend: Frontend,
         info: Option<HostInfo>,
+        own: Option<Arc<OwnTraces>>,
     ) -> Result<(Self, Sink), ReceiverError> {
         let Listening { receiver, udp } = listening;
         let store = start_store(plan)?;
@@ -171,6 +178,9 @@ impl Receiver {
         if let Some(shelf) = &shelf {
             state.put_traces(Arc::clone(shelf.counts()));
             hub.put_requests(Arc::clone(shelf.requests()));
+        }
+        if let Some(own) = &own {
+            hub.put_own_traces(Arc::clone(own));
         }
         let sinks = sinks.with_shelf(shelf);
         let connections = match (&plan.tls, authority) {
@@ -201,6 +211,7 @@ impl Receiver {
             receives: false,
         };
         if let Some(work) = shelf_work {
+            let work = work.with_own(own);
             let stop = Arc::clone(&running.stop);
             running.spawn("traces", move || {
                 work.run(&|| stop.load(Ordering::Relaxed));
@@ -369,9 +380,10 @@ fn start_store(plan: &Plan) -> Result<Option<Arc<StoreHandle>>, ReceiverError> {
     Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))
 }
 
-/// The shelf of traces, if there is anything that sends some.
+/// The shelf of traces, if there is anything that brings some.
 fn open_shelf(plan: &Plan) -> Result<Option<(Shelf, ShelfWork)>, ReceiverError> {
-    let Some((path, options)) = plan.store.as_ref().filter(|_| plan.tls.is_some()) else { return Ok(None) };
+    let is_used = plan.tls.is_some() || plan.measure.is_some();
+    let Some((path, options)) = plan.store.as_ref().filter(|_| is_used) else { return Ok(None) };
     let limits = TraceLimits { bytes: plan.trace_bytes, age: options.max_age };
     Shelf::open(path, limits).map(Some)
 }

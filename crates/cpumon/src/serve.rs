@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
-use cpumon_agent::Manager;
+use cpumon_agent::{FlightArgs, FlightSettings, Manager};
 use cpumon_files::AuditLog;
 use cpumon_model::Probes;
 use cpumon_query::Live;
-use cpumon_receiver::{KeyPlan, Plan, SourceRate, TlsPlan};
+use cpumon_receiver::{KeyPlan, Plan, SourceRate, TlsPlan, own_traces_dir};
 use cpumon_tui::Options;
 use cpumon_web::WebOptions;
 
-use crate::cli::{LIVE_PROBES, RunArgs, ServeArgs};
+use crate::cli::{LIVE_PROBES, MeasureArgs, RetentionArgs, RunArgs, ServeArgs};
 use crate::exit::{Outcome, Usage};
 use crate::feeds::HubFeed;
 use crate::login::web_options;
@@ -41,6 +41,16 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     }
     let store = store_for_writing(args.store.as_deref());
     let state = state_dir(args.state.as_deref(), args.store.as_deref());
+    let flight = match (args.no_store, args.no_agent) {
+        (false, false) => {
+            flight_settings(&args.flight, &args.measure, &args.retention, &store, Probes::empty())?
+        }
+        _ if args.flight.flight_recorder.is_none() => None,
+        _ => {
+            let message = "--flight-recorder needs a store and this machine's measurements: remove --no-store and --no-agent";
+            return Err(Usage(message.to_owned()).into());
+        }
+    };
     let plan = Plan {
         udp: args.udp.clone(),
         no_udp: args.no_udp,
@@ -53,8 +63,9 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         store: (!args.no_store).then(|| (store, store_options(&args.retention))),
         tls: args.tls.map(|address| TlsPlan { address, state }),
         discovery: args.discovery,
-        trace_bytes: args.trace_bytes,
+        trace_bytes: args.retention.trace_bytes,
         measure: (!args.no_agent).then(|| sampler_options(&args.measure, Probes::empty())),
+        flight,
         confines_calls: true,
     };
     let audit = Some(Arc::new(AuditLog::in_dir(&state_dir(args.state.as_deref(), args.store.as_deref()))));
@@ -72,6 +83,25 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     serving.finish()?;
     ended?;
     Ok(signals.outcome())
+}
+
+/// Files of the flight recorder that wait for the shelf, which takes them within a second.
+const MAX_FLIGHTS: u32 = 20;
+
+/// The flight recorder of this machine, if it is wanted; `probes` is the default of --probes.
+fn flight_settings(
+    flight: &FlightArgs,
+    measure: &MeasureArgs,
+    retention: &RetentionArgs,
+    store: &Path,
+    probes: Probes,
+) -> anyhow::Result<Option<FlightSettings>> {
+    flight.check(measure.source.probes.unwrap_or(probes)).map_err(|error| Usage(error.to_string()))?;
+    let settings = flight.settings(own_traces_dir(store), MAX_FLIGHTS);
+    if settings.is_some() && retention.trace_bytes == 0 {
+        return Err(Usage("--flight-recorder needs space for traces: --trace-bytes is 0".to_owned()).into());
+    }
+    Ok(settings)
 }
 
 /// Which datagrams are taken.
@@ -110,6 +140,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         PROGRAM,
         if has_screen { log::LevelFilter::Off } else { log::LevelFilter::Info },
     );
+    let store = store_for_writing(args.store.as_deref());
+    let flight = flight_settings(&args.flight, &args.measure, &args.retention, &store, LIVE_PROBES)?;
     let plan = Plan {
         udp: vec![args.udp],
         no_udp: false,
@@ -117,11 +149,12 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         group_keys: KeyPlan::default(),
         source_rate: None,
         multicast: Vec::new(),
-        store: Some((store_for_writing(args.store.as_deref()), store_options(&args.retention))),
+        store: Some((store, store_options(&args.retention))),
         tls: None,
         discovery: false,
-        trace_bytes: 0,
+        trace_bytes: args.retention.trace_bytes,
         measure: Some(sampler_options(&args.measure, LIVE_PROBES)),
+        flight,
         confines_calls: false,
     };
     let web = web_options(&args.web, args.http)?;

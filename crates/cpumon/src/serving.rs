@@ -160,7 +160,7 @@ mod tests {
             (30, days(30), days(366)),
             (1000, days(1000), days(1000)),
         ] {
-            let options = store_options(&RetentionArgs { retain_days, retain_bytes: 0 });
+            let options = store_options(&RetentionArgs { retain_days, retain_bytes: 0, trace_bytes: 0 });
             let ages = (options.max_age, options.minute_max_age, options.hour_max_age);
             assert_eq!(ages, (samples, minutes, None), "{retain_days} days");
         }

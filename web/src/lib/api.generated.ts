@@ -1457,6 +1457,45 @@ export interface components {
             /** @description UDP addresses that it listens on. */
             udp: string[];
         };
+        /** @description A recording of the receiver's own machine. */
+        Recording: {
+            /**
+             * Format: int64
+             * @description Bytes written so far.
+             */
+            bytes: number;
+            /** @description Why there is no trace, or what it waits for. */
+            detail: string;
+            /**
+             * Format: int64
+             * @description Events so far.
+             */
+            events: number;
+            /**
+             * Format: int64
+             * @description Time until it ends, ms.
+             */
+            left_ms: number;
+            /**
+             * Format: int64
+             * @description Events that did not fit in the buffers.
+             */
+            lost: number;
+            /**
+             * Format: int64
+             * @description Counts them since the receiver started, from 1.
+             */
+            number: number;
+            /** @description How far it is. */
+            state: components["schemas"]["RecordingState"];
+            /** @description The stored trace. */
+            trace?: string | null;
+        };
+        /**
+         * @description How far a recording is.
+         * @enum {string}
+         */
+        RecordingState: "recording" | "storing" | "stored" | "failed";
         /** @description What was rejected from one sender. */
         Rejects: {
             /**
@@ -1882,7 +1921,7 @@ export interface components {
              * @description Events that its recorder lost.
              */
             lost: number;
-            /** @description Why it was written: a rule of `--flight-when`, `request`, or `SIGUSR1`. */
+            /** @description Why it was written: a rule of `--flight-when`, `request`, `SIGUSR1`, or `recorded by a user`. */
             reason: string;
             /** @description When it was received, by the receiver's clock. */
             received_ns: components["schemas"]["Nanos"];
@@ -2332,6 +2371,21 @@ export interface components {
             who: components["schemas"]["TraceThread"];
             /** @description Whom it woke while it ran, the first 64. */
             woke: components["schemas"]["TraceWoken"][];
+        };
+        /** @description Answer of `/api/v1/hosts/{host}/recording`: how a trace of the host can be had now. */
+        TraceSources: {
+            /** @description `POST` here records it: it is the receiver's own machine. */
+            can_record: boolean;
+            /** @description `POST /api/v1/hosts/{host}/traces` takes the last seconds: a flight recorder has them, or may have them. */
+            can_take: boolean;
+            /** @description What is missing, and how to get there; empty if nothing is. */
+            how: string;
+            /**
+             * Format: double
+             * @description How many seconds that are, if the receiver knows.
+             */
+            last_seconds?: number | null;
+            recording?: components["schemas"]["Recording"] | null;
         };
         /** @description What an area adds up to. */
         TraceSums: {

@@ -68,6 +68,14 @@ pub(super) fn publish(dir: &Path, part: &Path, id: i64) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// Undoes [`publish`]: the file has its former name again, so that it may be tried again.
+pub(super) fn take_back(dir: &Path, part: &Path, id: i64) {
+    let path = dir.join(format!("{id}{TRACE}"));
+    if fs::rename(&path, part).is_err() {
+        let _ = fs::remove_file(path);
+    }
+}
+
 /// Deletes the file of a trace, if it is there.
 pub(super) fn delete(dir: &Path, id: i64) -> io::Result<()> {
     match fs::remove_file(dir.join(format!("{id}{TRACE}"))) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::HostId;
+use cpumon_model::limits::Rate;
 
 use super::slot::Slot;
 
@@ -14,6 +15,19 @@ pub struct TraceLimits {
     pub bytes: u64,
     /// For how long; `None`: as long as there is space.
     pub age: Option<Duration>,
+}
+
+/// Traces that one host may bring, and that users may have recorded: 120 an hour, 30 at once.
+pub(super) const OFFERS: Rate = Rate { amount: 120, seconds: 3_600, burst_ms: 900_000 };
+
+/// The longest trace, bytes.
+const MAX_BYTES: u64 = 256 << 20;
+
+impl TraceLimits {
+    /// The longest trace: no more than a quarter of the shelf.
+    pub(crate) fn longest(&self) -> u64 {
+        MAX_BYTES.min(self.bytes / 4)
+    }
 }
 
 /// A trace that a device offers.

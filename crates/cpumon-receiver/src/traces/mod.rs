@@ -1,9 +1,11 @@
 //! The shelf: context-switch traces that devices send beside their records, as files beside the store. Sessions hand over what arrives;
 //! a thread of its own writes, checks, numbers and deletes, so that no record waits for its disk.
 
+mod content;
 mod counts;
 mod files;
 mod job;
+mod own;
 mod requests;
 mod shares;
 mod slot;
@@ -18,6 +20,9 @@ pub(crate) use self::counts::Counts;
 use self::job::Job;
 pub(crate) use self::job::OfferedTrace;
 pub use self::job::TraceLimits;
+use self::own::Intake;
+pub use self::own::own_traces_dir;
+pub(crate) use self::own::{OwnFlight, OwnTraces};
 pub use self::requests::{AskError, Requests};
 pub(crate) use self::slot::{Slot, SlotState};
 use self::storage::Storage;
@@ -37,6 +42,8 @@ pub struct Shelf {
 /// What runs on the shelf's thread.
 pub(crate) struct ShelfWork {
     storage: Storage,
+    /// Of this machine, if it is recorded.
+    intake: Option<Intake>,
     jobs: Receiver<Job>,
 }
 
@@ -47,7 +54,7 @@ impl Shelf {
         let counts = Arc::new(Counts::new(limits.bytes));
         let storage = Storage::open(store, limits, MAX_TRACES, Arc::clone(&counts))?;
         let shelf = Self { jobs, counts, requests: Arc::default() };
-        Ok((shelf, ShelfWork { storage, jobs: receiver }))
+        Ok((shelf, ShelfWork { storage, intake: None, jobs: receiver }))
     }
 
     /// A device offers a trace. What becomes of it is in the slot.
@@ -82,6 +89,12 @@ impl Shelf {
 }
 
 impl ShelfWork {
+    /// With the traces of this machine.
+    pub(crate) fn with_own(mut self, own: Option<Arc<OwnTraces>>) -> Self {
+        self.intake = own.map(Intake::new);
+        self
+    }
+
     /// Works until all senders are gone or `is_stopping`.
     pub(crate) fn run(mut self, is_stopping: &dyn Fn() -> bool) {
         while !is_stopping() {
@@ -89,6 +102,9 @@ impl ShelfWork {
                 Ok(job) => self.storage.work(job),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if let Some(intake) = &mut self.intake {
+                intake.work(&mut self.storage);
             }
             self.storage.tidy();
         }

@@ -25,9 +25,26 @@ pub enum AskError {
     /// It runs none.
     #[error("the device runs no flight recorder (--flight-recorder)")]
     NoRecorder,
+    /// The receiver's own machine runs none.
+    #[error("this receiver runs no flight recorder (cpumon serve --flight-recorder 30s)")]
+    NotHere,
     /// It limits requests.
     #[error("the device wrote a trace on request less than a minute ago: ask again later")]
     TooSoon,
+}
+
+impl AskError {
+    /// What a user can do about it.
+    pub(crate) fn how(self) -> &'static str {
+        match self {
+            Self::NotConnected => "The last seconds of a device can be taken while it is connected over TLS.",
+            Self::TooOld => "Update the agent of this device: it is too old to be asked for a trace.",
+            Self::Silent => "The device did not answer.",
+            Self::NoRecorder => "Start the agent of this device with --flight-recorder 30s --flight-dir DIR.",
+            Self::NotHere => "Start the receiver with --flight-recorder 30s.",
+            Self::TooSoon => "A device writes one trace a minute on request.",
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +52,8 @@ struct Device {
     /// Of connections, which may overlap for a moment.
     connections: usize,
     knows_requests: bool,
+    /// Whether it runs a flight recorder, as far as it has shown.
+    has_recorder: Option<bool>,
     /// To be sent.
     wanted: Option<u64>,
     answer: Option<(u64, TraceAnswer)>,
@@ -77,8 +96,19 @@ impl Requests {
     pub(crate) fn answered(&self, host: HostId, token: u64, answer: TraceAnswer) {
         if let Some(device) = self.lock().1.get_mut(&host) {
             device.answer = Some((token, answer));
+            device.has_recorder = Some(answer != TraceAnswer::NoRecorder);
         }
         self.answered.notify_all();
+    }
+
+    /// Whether a request may bring a trace; else the reason why not.
+    pub(crate) fn may_ask(&self, host: HostId) -> Result<(), AskError> {
+        match self.lock().1.get(&host) {
+            None => Err(AskError::NotConnected),
+            Some(device) if !device.knows_requests => Err(AskError::TooOld),
+            Some(device) if device.has_recorder == Some(false) => Err(AskError::NoRecorder),
+            Some(_) => Ok(()),
+        }
     }
 
     /// Asks a device for a trace, and waits some seconds for what it answers.
@@ -145,8 +175,10 @@ mod tests {
             requests.answered(host, token + 100, TraceAnswer::Writing);
             requests.answered(host, token, answer);
             assert_eq!(asking.join().unwrap(), result);
+            assert_eq!(requests.may_ask(host).is_err(), answer == TraceAnswer::NoRecorder);
         }
         requests.disconnected(host);
         assert_eq!(requests.ask(host), Err(AskError::NotConnected));
+        assert_eq!(requests.may_ask(host), Err(AskError::NotConnected));
     }
 }

@@ -4,41 +4,34 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cpumon_link::tls::crypto::Sha256;
+use cpumon_link::attachments::Why;
 use cpumon_model::HostId;
-use cpumon_model::limits::{Bucket, Rate};
+use cpumon_model::limits::Bucket;
 use cpumon_store::{TraceIndex, TraceRecord, traces_dir};
-use cpumon_trace::{TraceSummary, summarise};
+use cpumon_trace::TraceSummary;
 use cpumon_wire::connection::AttachmentState;
 
+use super::content;
 use super::counts::Counts;
-use super::files::{delete, delete_parts, make_dir, numbers, open_part, part_bytes, publish};
-use super::job::{Job, OfferedTrace, TraceLimits};
+use super::files::{delete, delete_parts, make_dir, numbers, open_part, part_bytes, publish, take_back};
+use super::job::{Job, OFFERS, OfferedTrace, TraceLimits};
 use super::shares::{Shares, Stored};
 use super::slot::Slot;
 use crate::ReceiverError;
 use crate::clock::{mono_ns, wall_ns};
 
-/// The longest trace, bytes; and no longer than a quarter of the shelf.
-const MAX_BYTES: u64 = 256 << 20;
 /// Traces under way at one time.
 const MAX_TRANSFERS: usize = 8;
-/// What one host may offer: 120 an hour, 30 at once.
-const OFFERS: Rate = Rate { amount: 120, seconds: 3_600, burst_ms: 900_000 };
 /// A transfer has a minute and so many bytes a second, then another host has its turn.
 const LEAST_BYTES_PER_S: u64 = 16 << 10;
 const TIDY_EVERY: Duration = Duration::from_mins(1);
-/// A trace that shows a longer time is none.
-const MAX_LENGTH_NS: u64 = 24 * 3_600_000_000_000;
-/// Bytes read at once.
-const READ_BYTES: usize = 256 << 10;
 
 /// A trace under way.
 struct Transfer {
@@ -51,7 +44,7 @@ struct Transfer {
 }
 
 /// Why a trace is not stored.
-enum Unstored {
+pub(super) enum Unstored {
     /// It never will be.
     Refused(String),
     /// It may come again: the disk or the store failed, or there is no space.
@@ -125,7 +118,7 @@ impl Storage {
             slot.set(AttachmentState::Stored, offered.bytes, "");
             return Ok(());
         }
-        let most = MAX_BYTES.min(self.limits.bytes / 4);
+        let most = self.limits.longest();
         if offered.bytes == 0 || offered.bytes > most {
             let text = format!("it has {} bytes; at most {most} are taken here", offered.bytes);
             return Err(Unstored::Refused(text));
@@ -241,7 +234,7 @@ impl Storage {
         let checked = checked.and_then(|()| self.check(&mut file, &offered));
         let stored = checked.and_then(|summary| self.store(&offered, &summary, &path));
         match stored {
-            Ok(()) => {
+            Ok(_) => {
                 self.counts.stored.fetch_add(1, Ordering::Relaxed);
                 slot.set(AttachmentState::Stored, offered.bytes, "");
             }
@@ -254,25 +247,41 @@ impl Storage {
     }
 
     fn check(&self, file: &mut File, offered: &OfferedTrace) -> Result<TraceSummary, Unstored> {
-        file.seek(SeekFrom::Start(0)).map_err(|error| self.failed("read a trace", &error))?;
-        let mut hashed = Hashed { from: file, hash: Sha256::default() };
-        let summary = summarise(&mut hashed);
-        // What follows a damaged chunk belongs to the hash as well.
-        io::copy(&mut hashed, &mut io::sink()).map_err(|error| self.failed("read a trace", &error))?;
-        if hashed.hash.finish() != offered.hash {
+        let (hash, summary) = content::read(file).map_err(|error| self.failed("read a trace", &error))?;
+        if hash != offered.hash {
             return Err(Unstored::Later("it arrived with another hash than announced".to_owned()));
         }
-        let refused = |text: &str| Unstored::Refused(text.to_owned());
-        let summary = summary.map_err(|error| refused(&error.to_string()))?;
-        let summary = summary.ok_or_else(|| refused("the trace is damaged or has no end"))?;
-        let length_ns = summary.ended_ns.checked_sub(summary.header.began.mono_ns);
-        length_ns
-            .filter(|length| *length <= MAX_LENGTH_NS)
-            .map(|_| summary)
-            .ok_or_else(|| refused("the trace ends before it begins, or a day later"))
+        content::checked(summary).map_err(Unstored::Refused)
     }
 
-    fn store(&mut self, offered: &OfferedTrace, summary: &TraceSummary, part: &Path) -> Result<(), Unstored> {
+    /// Stores a trace that a recorder of this machine wrote. The file becomes one of the shelf; gives its number.
+    pub(super) fn take_in_own(&mut self, host: HostId, path: &Path, why: Why) -> Result<i64, Unstored> {
+        let opened = File::open(path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (bytes, mut file) = opened.map_err(|error| self.failed("open a trace", &error))?;
+        let most = self.limits.longest();
+        if bytes > most {
+            return Err(Unstored::Refused(format!("it has {bytes} bytes; at most {most} are taken here")));
+        }
+        let (hash, summary) =
+            content::read(&mut file).map_err(|error| self.failed("read a trace", &error))?;
+        if let Some(id) = self.known.get(&(host, hash)) {
+            return Ok(*id);
+        }
+        let summary = content::checked(summary).map_err(Unstored::Refused)?;
+        self.make_space(host, bytes)?;
+        let Why { wall_ns, reason } = why;
+        let offered = OfferedTrace { host, hash, bytes, wall_ns, shift_ns: 0, reason };
+        let id = self.store(&offered, &summary, path)?;
+        self.counts.stored.fetch_add(1, Ordering::Relaxed);
+        Ok(id)
+    }
+
+    fn store(
+        &mut self,
+        offered: &OfferedTrace,
+        summary: &TraceSummary,
+        part: &Path,
+    ) -> Result<i64, Unstored> {
         let began = summary.header.began;
         let first_wall_ns = began.wall_ns.saturating_sub(offered.shift_ns);
         let last_wall_ns =
@@ -297,10 +306,10 @@ impl Storage {
             Ok(false) => Err(Unstored::Later("nothing else of this host is stored yet".to_owned())),
             Err(error) => Err(self.failed("store a trace", &error)),
         };
-        if added.is_err() {
+        if let Err(unstored) = added {
             // Without a row it would be deleted at the next start.
-            let _ = delete(&self.dir, id);
-            return added;
+            take_back(&self.dir, part, id);
+            return Err(unstored);
         }
         self.take_in(&record);
         self.count();
@@ -309,7 +318,7 @@ impl Storage {
             hex::encode(record.host.0),
             cpumon_model::escape(&record.reason)
         );
-        Ok(())
+        Ok(id)
     }
 
     fn take_in(&mut self, record: &TraceRecord) {
@@ -364,20 +373,5 @@ impl Storage {
         }
         self.count();
         Ok(())
-    }
-}
-
-/// Hashes what is read.
-struct Hashed<'f> {
-    from: &'f mut File,
-    hash: Sha256,
-}
-
-impl Read for Hashed<'_> {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        let most = bytes.len().min(READ_BYTES);
-        let count = self.from.read(&mut bytes[..most])?;
-        self.hash.update(&bytes[..count]);
-        Ok(count)
     }
 }

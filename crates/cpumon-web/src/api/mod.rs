@@ -48,7 +48,7 @@ pub use sched::{Irq, Sched, Wait};
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Nanos, Snapshot, SnapshotBase};
 pub use status::{Problem, Status};
-pub use stored_trace::{StoredTrace, StoredTraces};
+pub use stored_trace::{Recording, RecordingState, StoredTrace, StoredTraces, TraceSources};
 pub use table::{Cell, Row, Table, TableColumn};
 pub(crate) use trace::TrackList;
 pub use trace::{TraceBehind, TraceHead, TraceSlice, TraceSums, TraceThreadPage, TraceThreads, TraceTracks};

@@ -26,6 +26,7 @@ mod meta;
 mod params;
 #[cfg(test)]
 mod past_store;
+mod recording;
 mod refusals;
 mod reports;
 mod span;
@@ -104,6 +105,8 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(history::gaps))
         .routes(routes!(stored_traces::list, stored_traces::take))
         .routes(routes!(stored_traces::file))
+        .routes(routes!(recording::sources, recording::record))
+        .routes(routes!(recording::stop))
         .routes(routes!(charts::chart))
         .routes(routes!(charts::command))
         .routes(routes!(charts::fleet))
@@ -174,6 +177,7 @@ async fn page_or_nothing(
 }
 
 async fn only_get() -> Problem {
-    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Not with this method.")
-        .how("This API is read-only: use GET; only a login and a request for a trace are a POST.")
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Not with this method.").how(
+        "This API is read-only: use GET; only a login, a request for a trace and a recording are a POST.",
+    )
 }

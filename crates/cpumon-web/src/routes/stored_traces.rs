@@ -54,7 +54,7 @@ pub(super) async fn list(
     Ok(Json(api::StoredTraces { total: traces.len(), traces: shown }))
 }
 
-/// Asks a device for a trace of the last seconds. It decides itself: it must run a flight recorder, and writes one in a minute at most.
+/// Asks a host for a trace of the last seconds. It decides itself: it must run a flight recorder, and writes one in a minute at most.
 #[utoipa::path(post, operation_id = "take_trace", path = "/api/v1/hosts/{host}/traces",
     params(("host" = String, Path, description = "Id, or a name that only one host has.")),
     responses((status = 202, body = TraceAsked, description = "The device writes one."),
@@ -75,7 +75,7 @@ pub(super) async fn take(
     let asked = asked.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     asked.map_err(|reason| {
         Problem::new(StatusCode::CONFLICT, format!("No trace: {reason}."))
-            .how("Traces come from enrolled devices whose agent runs with --flight-recorder.")
+            .how("The agent of an enrolled device, or this receiver for its own machine, must run with --flight-recorder.")
     })?;
     Ok((StatusCode::ACCEPTED, Json(TraceAsked { host: host.to_string() })).into_response())
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Subcommand};
-use cpumon_agent::CpuShare;
+use cpumon_agent::{CpuShare, FlightArgs};
 use cpumon_collect::{SourceChoice, SourceOptions, ThreadPattern, parse_interval, parse_probes};
 use cpumon_model::Probes;
 use cpumon_receiver::SourceRate;
@@ -78,6 +78,9 @@ pub struct RetentionArgs {
     /// Delete the oldest data when the store grows beyond this size; 0 for no limit
     #[arg(long, value_name = "SIZE", default_value = "20GB", value_parser = size)]
     pub retain_bytes: u64,
+    /// Store traces of context switches (recorded on request, or by a --flight-recorder here or of enrolled devices) beside the store, up to this size in all; 0 for none
+    #[arg(long, value_name = "SIZE", default_value = "2GB", value_parser = size)]
+    pub trace_bytes: u64,
 }
 
 /// Login, TLS and names of the web page and the API.
@@ -211,9 +214,6 @@ pub struct ServeArgs {
     /// Store nothing; only live data is shown
     #[arg(long, help_heading = "Store", conflicts_with = "store")]
     pub no_store: bool,
-    /// Store the traces that enrolled devices send (--flight-recorder of their agents) beside the store, up to this size in all; 0 for none
-    #[arg(long, help_heading = "Store", value_name = "SIZE", default_value = "2GB", value_parser = size)]
-    pub trace_bytes: u64,
     /// Do not measure this machine
     #[arg(long, help_heading = "Measuring")]
     pub no_agent: bool,
@@ -229,6 +229,9 @@ pub struct ServeArgs {
     /// Interval, source and probes.
     #[command(flatten)]
     pub measure: MeasureArgs,
+    /// The last seconds of this machine.
+    #[command(flatten)]
+    pub flight: FlightArgs,
 }
 
 /// `cpumon run`.
@@ -255,4 +258,7 @@ pub struct RunArgs {
     /// Interval, source and probes.
     #[command(flatten)]
     pub measure: MeasureArgs,
+    /// The last seconds of this machine.
+    #[command(flatten)]
+    pub flight: FlightArgs,
 }

@@ -39,6 +39,7 @@ mod made_up;
 mod names;
 mod outage;
 mod past;
+mod recording;
 mod replay;
 mod report;
 mod screen_report;
