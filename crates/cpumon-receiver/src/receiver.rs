@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use cpumon_agent::{
-    AllowedPaths, Calls, FlightSettings, Pulse, RetainedCapabilities, Sampler, SamplerOptions,
+    AllowedPaths, Calls, FlightSettings, Pulse, RetainedCapabilities, Sampler, SamplerOptions, SourceChoice,
     give_large_lists_back, give_up_calls, give_up_rights, in_domain,
 };
 use cpumon_link::DEFAULT_PORT;
@@ -24,7 +24,7 @@ use crate::error::{AnyError, ReceiverError};
 use crate::hub::{Hub, HubOptions};
 use crate::measure;
 use crate::privileges::{self, Kept};
-use crate::recorders::Recorders;
+use crate::recorders::{Recorders, WantedRecorders};
 use crate::status::State;
 use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
 use crate::traces::{OwnTraces, Shelf, ShelfWork, TraceLimits};
@@ -124,7 +124,12 @@ impl Receiver {
         // Before the first other thread begins that is to have none: threads inherit what is left.
         let kind = sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind);
         let files = kept.needs_override();
-        let recorders = sampler.as_ref().map(|sampler| Recorders::open(plan, sampler, files)).transpose()?;
+        let recorders = sampler.as_ref().zip(plan.measure.as_ref());
+        let recorders = recorders.map(|(sampler, measure)| {
+            let source = measure.source.choice;
+            Recorders::open(&wanted_recorders(plan, source), sampler, files)
+        });
+        let recorders = recorders.transpose()?;
         let Recorders { own, flight } = recorders.unwrap_or_default();
         let probes = plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some());
         give_up_rights(kind, RetainedCapabilities { names: sampler.is_some(), files, probes });
@@ -378,6 +383,12 @@ fn start_store(plan: &Plan) -> Result<Option<Arc<StoreHandle>>, ReceiverError> {
         StoreHandle::start(path, &StoreOptions { sync_each_commit, ..options.clone() })
     };
     Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))
+}
+
+/// What records this machine.
+fn wanted_recorders(plan: &Plan, source: SourceChoice) -> WantedRecorders<'_> {
+    let store = plan.store.as_ref().map(|(path, _)| path.as_path());
+    WantedRecorders { store, trace_bytes: plan.trace_bytes, flight: plan.flight.as_ref(), source }
 }
 
 /// The shelf of traces, if there is anything that brings some.

@@ -5,15 +5,25 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use cpumon_agent::{Flight, OnDemandRecorder, Sampler, SourceChoice};
+use cpumon_agent::{Flight, FlightSettings, OnDemandRecorder, Sampler, SourceChoice};
 use cpumon_link::attachments;
 use cpumon_model::SourceKind;
 
+use crate::ReceiverError;
 use crate::traces::{OwnFlight, OwnTraces, TraceLimits, own_traces_dir};
-use crate::{Plan, ReceiverError};
 
 /// Why a receiver that reads /proc records nothing.
 const NO_BPF: &str = "Recording this machine needs BPF: run the receiver as root, or see `cpumon doctor`.";
+
+/// What a plan says about them.
+pub(crate) struct WantedRecorders<'p> {
+    /// `None`: nothing is stored.
+    pub(crate) store: Option<&'p Path>,
+    /// Space for traces; 0: none.
+    pub(crate) trace_bytes: u64,
+    pub(crate) flight: Option<&'p FlightSettings>,
+    pub(crate) source: SourceChoice,
+}
 
 /// What records this machine.
 #[derive(Default)]
@@ -25,26 +35,26 @@ pub(crate) struct Recorders {
 }
 
 impl Recorders {
-    /// Starts them as the plan says. `keeps_files`: their directory may belong to another user.
-    pub(crate) fn open(plan: &Plan, sampler: &Sampler, keeps_files: bool) -> Result<Self, ReceiverError> {
-        let Some((store, _)) = plan.store.as_ref().filter(|_| plan.trace_bytes > 0) else {
-            return Ok(Self::default());
-        };
+    /// Starts what is wanted. `keeps_files`: their directory may belong to another user.
+    pub(crate) fn open(
+        wanted: &WantedRecorders<'_>,
+        sampler: &Sampler,
+        keeps_files: bool,
+    ) -> Result<Self, ReceiverError> {
+        let Some(store) = wanted.store.filter(|_| wanted.trace_bytes > 0) else { return Ok(Self::default()) };
         let (dir, info) = (own_traces_dir(store), sampler.info());
         make_dir(&dir)?;
-        let flight =
-            plan.flight.as_ref().map(|wanted| Flight::open(wanted, info, keeps_files)).transpose()?;
+        let flight = wanted.flight.map(|flight| Flight::open(flight, info, keeps_files)).transpose()?;
         // With the source `auto`, BPF was tried: it would be refused here as well.
-        let is_refused = sampler.kind() != SourceKind::Bpf
-            && plan.measure.as_ref().is_some_and(|measure| measure.source.choice == SourceChoice::Auto);
-        let limits = TraceLimits { bytes: plan.trace_bytes, age: None };
+        let is_refused = sampler.kind() != SourceKind::Bpf && wanted.source == SourceChoice::Auto;
+        let limits = TraceLimits { bytes: wanted.trace_bytes, age: None };
         let recorder = if is_refused {
             Err(NO_BPF.to_owned())
         } else {
             let started = OnDemandRecorder::start(&dir, info, limits.longest(), keeps_files);
             Ok(started.map_err(|source| ReceiverError::Thread { name: "record", source })?)
         };
-        let requests = flight.as_ref().map(Flight::requests).zip(plan.flight.as_ref());
+        let requests = flight.as_ref().map(Flight::requests).zip(wanted.flight);
         let requests = requests.map(|(requests, wanted)| OwnFlight { requests, length: wanted.length });
         Ok(Self { own: Some(Arc::new(OwnTraces::new(info.host, dir, recorder, requests))), flight })
     }

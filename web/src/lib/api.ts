@@ -34,6 +34,8 @@ export type TraceSums = Schemas['TraceSums'];
 export type TraceSlice = Schemas['TraceSlice'];
 /** Traces of a device's flight recorder. */
 export type StoredTraces = Schemas['StoredTraces'];
+/** How a trace of a host can be had now. */
+export type TraceSources = Schemas['TraceSources'];
 /** Values by point; null: not measured. */
 export type Line = (number | null)[];
 export type Buckets = Schemas['BucketTimes'] & { gaps: Gap[] };
@@ -78,10 +80,10 @@ export function onAnswer(listener: (came: boolean) => void): void {
   answerSeen = listener;
 }
 
-async function answerOf(url: string, accept: string, signal?: AbortSignal): Promise<Response> {
+async function answerOf(url: string, accept: string, signal?: AbortSignal, method = 'GET'): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(url, { headers: { accept }, ...(signal ? { signal } : {}) });
+    answer = await fetch(url, { method, headers: { accept }, ...(signal ? { signal } : {}) });
   } catch (error) {
     if (signal?.aborted) throw error;
     answerSeen(false);
@@ -95,6 +97,11 @@ async function answerOf(url: string, accept: string, signal?: AbortSignal): Prom
 
 export async function ask<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
   return (await (await answerOf(apiUrl(path, query), 'application/json', signal)).json()) as T;
+}
+
+/** Asks the receiver to do something. */
+export async function post<T>(path: string, query: Query = {}): Promise<T> {
+  return (await (await answerOf(apiUrl(path, query), 'application/json', undefined, 'POST')).json()) as T;
 }
 
 /** A file of the API. */

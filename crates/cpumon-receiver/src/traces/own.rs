@@ -138,7 +138,7 @@ impl OwnTraces {
 /// Brings complete files to the shelf; runs on its thread.
 pub(super) struct Intake {
     own: Arc<OwnTraces>,
-    /// When to look next without being called; what a former start left is there at once.
+    /// When to check the directory next by itself; what a former start left is there at once.
     next: Option<Instant>,
 }
 

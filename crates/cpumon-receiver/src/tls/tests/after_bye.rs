@@ -27,7 +27,7 @@ fn welcome(listener: &TcpListener, authority: &Authority) -> Pipe {
     pipe
 }
 
-/// Waits for a message that is looked for.
+/// Waits for one message.
 fn find<T>(pipe: &mut Pipe, wanted: impl Fn(&Message<'_>) -> Option<T>) -> T {
     let end = Instant::now() + Duration::from_secs(30);
     await_message(pipe, end, MAX_MESSAGE_BYTES, |bytes| {

@@ -1,0 +1,128 @@
+// A trace of a host on request. In: a host. Out: what the receiver offers, how far the recording or the request is, its trace. Why here: the
+// buttons are in the header, the progress below it, and a recording that another window began shows in both.
+import { ask, hostPath, post, type StoredTraces, type TraceSources } from './api';
+import { msOf } from './format';
+import { refusalOf } from './latest-answer.svelte';
+
+/** Seconds that the button records. */
+export const RECORD_SECONDS = 10;
+const POLL_MS = 400;
+/** A device writes the second after the request too, and sends what it wrote. */
+const TAKE_LIMIT_MS = 90_000;
+
+export type TraceProgress =
+  | { state: 'none' }
+  | { state: 'recording'; leftMs: number; events: number; lost: number }
+  | { state: 'waiting'; detail: string }
+  | { state: 'ready'; trace: string }
+  | { state: 'failed'; detail: string };
+
+export class TraceRecorder {
+  /** `null`: not answered yet. */
+  sources = $state.raw<TraceSources | null>(null);
+  progress = $state.raw<TraceProgress>({ state: 'none' });
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  private isGone = false;
+  /** Recordings up to this one ended before this page was there. */
+  private seen: number | null = null;
+
+  constructor(private readonly host: string) {}
+
+  /** Asks what the receiver offers, and follows a recording that is under way. */
+  async begin(): Promise<void> {
+    await this.follow();
+  }
+
+  end(): void {
+    this.isGone = true;
+    clearTimeout(this.timer);
+  }
+
+  async record(): Promise<void> {
+    await this.order('recording', { seconds: RECORD_SECONDS });
+  }
+
+  async stop(): Promise<void> {
+    await this.order('recording/stop', {});
+  }
+
+  dismiss(): void {
+    this.progress = { state: 'none' };
+  }
+
+  /** Asks a flight recorder for the last seconds, and waits for its trace. */
+  async take(): Promise<void> {
+    this.progress = { state: 'waiting', detail: 'asked the host for its last seconds' };
+    try {
+      const known = await this.traces();
+      await post(hostPath(this.host, 'traces'));
+      this.awaitTrace(new Set(known), Date.now() + TAKE_LIMIT_MS);
+    } catch (error) {
+      this.fail(error);
+      // What it runs may be known now.
+      this.sources = await this.offered().catch(() => this.sources);
+    }
+  }
+
+  private async order(path: string, query: Record<string, number>): Promise<void> {
+    try {
+      this.takeIn(await post<TraceSources>(hostPath(this.host, path), query));
+    } catch (error) {
+      this.fail(error);
+    }
+  }
+
+  private fail(error: unknown): void {
+    this.progress = { state: 'failed', detail: refusalOf(error).detail };
+  }
+
+  private offered(): Promise<TraceSources> {
+    return ask<TraceSources>(hostPath(this.host, 'recording'));
+  }
+
+  private async follow(): Promise<void> {
+    try {
+      this.takeIn(await this.offered());
+    } catch (error) {
+      if (this.progress.state !== 'none') this.fail(error);
+    }
+  }
+
+  private takeIn(sources: TraceSources): void {
+    if (this.isGone) return;
+    this.sources = sources;
+    const own = sources.recording;
+    const isOver = own?.state === 'stored' || own?.state === 'failed';
+    this.seen ??= own ? own.number - (isOver ? 0 : 1) : 0;
+    if (!own || own.number <= this.seen) return;
+    if (own.state === 'recording')
+      this.progress = { state: 'recording', leftMs: own.left_ms, events: own.events, lost: own.lost };
+    else if (own.state === 'storing') this.progress = { state: 'waiting', detail: own.detail };
+    else {
+      this.progress =
+        own.state === 'stored' ? { state: 'ready', trace: own.trace ?? '' } : { state: 'failed', detail: own.detail };
+      this.seen = own.number;
+      return;
+    }
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.follow(), POLL_MS);
+  }
+
+  private async traces(): Promise<string[]> {
+    const since = String(BigInt(Date.now() - 3_600_000) * 1_000_000n);
+    const answer = await ask<StoredTraces>(hostPath(this.host, 'traces'), { since, limit: 10_000 });
+    return [...answer.traces].sort((a, b) => msOf(a.at_ns) - msOf(b.at_ns)).map((trace) => trace.id);
+  }
+
+  private awaitTrace(known: ReadonlySet<string>, untilMs: number): void {
+    const poll = async (): Promise<void> => {
+      const found = (await this.traces().catch(() => [])).filter((id) => !known.has(id)).at(-1);
+      if (this.isGone || this.progress.state !== 'waiting') return;
+      if (found !== undefined) this.progress = { state: 'ready', trace: found };
+      else if (Date.now() < untilMs) this.awaitTrace(known, untilMs);
+      else this.progress = { state: 'failed', detail: 'No trace arrived. History marks it when it comes.' };
+    };
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void poll(), POLL_MS);
+  }
+}

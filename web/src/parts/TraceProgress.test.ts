@@ -1,0 +1,112 @@
+// @vitest-environment jsdom
+import { fireEvent, render, screen, waitFor } from '@testing-library/svelte';
+import { afterEach, expect, it, vi } from 'vitest';
+import type { TraceSources } from '../lib/api';
+import { TraceRecorder } from '../lib/trace-recorder.svelte';
+import TraceButtons from './TraceButtons.svelte';
+import TraceProgress from './TraceProgress.svelte';
+
+type Recording = NonNullable<TraceSources['recording']>;
+
+const offer = (more: Partial<TraceSources>): TraceSources => ({
+  can_record: true,
+  can_take: false,
+  last_seconds: null,
+  how: '',
+  recording: null,
+  ...more,
+});
+const recording = (number: number, state: Recording['state'], more: Partial<Recording> = {}): Recording => ({
+  number,
+  state,
+  left_ms: 0,
+  events: 0,
+  lost: 0,
+  bytes: 0,
+  trace: null,
+  detail: '',
+  ...more,
+});
+
+/** Answers in turn, the last one again and again. Gives what was asked. */
+function answers(...bodies: { status?: number; body: unknown }[]): string[] {
+  const asked: string[] = [];
+  vi.stubGlobal(
+    'fetch',
+    vi.fn((url: string, init?: RequestInit) => {
+      asked.push(`${init?.method ?? 'GET'} ${url}`);
+      const { status = 200, body } = bodies.length > 1 ? bodies.shift()! : bodies[0]!;
+      const headers = { 'content-type': 'application/json' };
+      return Promise.resolve(new Response(JSON.stringify(body), { status, headers }));
+    }),
+  );
+  return asked;
+}
+
+async function shown(): Promise<TraceRecorder> {
+  const recorder = new TraceRecorder('h');
+  render(TraceButtons, { recorder });
+  render(TraceProgress, { recorder });
+  await recorder.begin();
+  return recorder;
+}
+
+afterEach(() => vi.unstubAllGlobals());
+
+it('records, shows what is left, and leads to the trace', async () => {
+  const asked = answers(
+    { body: offer({ recording: recording(1, 'stored', { trace: '3' }) }) },
+    { status: 202, body: offer({ recording: recording(2, 'recording', { left_ms: 9_400, events: 1234, lost: 5 }) }) },
+    { body: offer({ recording: recording(2, 'storing') }) },
+    { body: offer({ recording: recording(2, 'stored', { trace: '4' }) }) },
+  );
+  const recorder = await shown();
+  const button = await screen.findByRole('button', { name: 'Record 10 s' });
+  expect(screen.queryByRole('region', { name: 'trace' }), 'an earlier one is not shown').toBeNull();
+  await fireEvent.click(button);
+  await waitFor(() => expect(screen.getByRole('region', { name: 'trace' }).textContent).toContain('10 s left'));
+  expect(screen.getByRole('region', { name: 'trace' }).textContent).toContain('5 lost');
+  expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Record 10 s' }).disabled).toBe(true);
+  const link = await screen.findByRole('link', { name: 'Open trace 4' }, { timeout: 5000 });
+  expect(link.getAttribute('href')).toBe('/trace/4');
+  expect(asked[1]).toBe('POST /api/v1/hosts/h/recording?seconds=10');
+  await fireEvent.click(screen.getByRole('button', { name: 'Close' }));
+  await waitFor(() => expect(screen.queryByRole('region', { name: 'trace' })).toBeNull());
+  recorder.end();
+});
+
+it('shows a recording that another window began, and a refusal with its reason', async () => {
+  answers(
+    { body: offer({ recording: recording(7, 'recording', { left_ms: 500 }) }) },
+    { body: offer({ recording: recording(7, 'failed', { detail: 'cannot write the trace: the disk is full' }) }) },
+  );
+  const recorder = await shown();
+  expect(await screen.findByRole('button', { name: 'Stop' })).toBeTruthy();
+  const alert = await screen.findByRole('alert', {}, { timeout: 5000 });
+  expect(alert.closest('section')!.textContent).toContain('the disk is full');
+  recorder.end();
+});
+
+it('takes the last seconds and waits for a trace that was not there', async () => {
+  const trace = (id: string, atMs: number) => ({ id, at_ns: `${atMs}000000` });
+  const list = (...traces: unknown[]) => ({ body: { total: traces.length, traces } });
+  const asked = answers(
+    { body: offer({ can_record: false, can_take: true, last_seconds: 30 }) },
+    list(trace('5', 1000)),
+    { status: 202, body: { host: 'h' } },
+    list(trace('5', 1000)),
+    list(trace('5', 1000), trace('6', 2000)),
+  );
+  const recorder = await shown();
+  await fireEvent.click(await screen.findByRole('button', { name: 'Take last 30 s' }));
+  expect(await screen.findByRole('link', { name: 'Open trace 6' }, { timeout: 5000 })).toBeTruthy();
+  expect(asked[2]).toBe('POST /api/v1/hosts/h/traces');
+  recorder.end();
+});
+
+it('has no button where there is no way to a trace', async () => {
+  answers({ body: offer({ can_record: false, how: 'Enrol it.' }) });
+  const recorder = await shown();
+  expect(screen.queryByRole('button')).toBeNull();
+  recorder.end();
+});

@@ -1,0 +1,42 @@
+// A trace by a button of the live page. In: a receiver that may use BPF. Out: progress, the timeline by one click, a mark in History; where
+// a host cannot be recorded, a line says what is missing.
+import { findsNothing } from './axe';
+import { expect, test } from './receiver';
+
+test('a recording is shown while it runs, opens as a timeline, and has its mark in History', async ({
+  page,
+  receiver,
+}) => {
+  const needs = 'it needs root for BPF';
+  test.skip(process.getuid?.() !== 0 && !process.env['CI'], needs);
+  const host = `${receiver.url}/host/${await receiver.local()}`;
+  await page.goto(host);
+  const button = page.getByRole('button', { name: 'Record 10 s' });
+  await button.click();
+  const strip = page.getByRole('region', { name: 'trace', exact: true });
+  await expect(strip).toContainText(/\d+ s left, [1-9][\d,.]* events/);
+  await expect(button).toBeDisabled();
+  // One at a time: another window gets the reason.
+  const second = await page.request.post(`${receiver.url}/api/v1/hosts/${await receiver.local()}/recording`);
+  expect(second.status()).toBe(409);
+  expect(((await second.json()) as { detail: string }).detail).toContain('under way');
+  await findsNothing(page);
+  await strip.getByRole('button', { name: 'Stop' }).click();
+  const link = strip.getByRole('link', { name: /Open trace \d+/ });
+  const name = await link.innerText();
+  await link.click();
+  await expect(page).toHaveURL(/\/trace\/\d+/);
+  await expect(page.getByRole('application', { name: /^timeline/ })).toBeVisible();
+  await expect(page.getByRole('region', { name: 'window', exact: true })).toContainText('running');
+  await receiver.hasRecordedNow();
+  await page.goto(`${host}/history?since=now-5min&until=now`);
+  const mark = page.getByRole('group', { name: 'traces' }).getByRole('link', { name: /recorded by a user/ });
+  await expect(mark.last()).toHaveAttribute('href', `/trace/${name.replace(/\D/g, '')}`);
+});
+
+test('a host that cannot be recorded has no button, and its accounts say what to do', async ({ page, receiver }) => {
+  await page.goto(`${receiver.url}/host/sim-00002?accounts=1`);
+  const accounts = page.getByRole('region', { name: 'accounts and interrupts' });
+  await expect(accounts).toContainText('Traces come from enrolled devices');
+  await expect(page.getByRole('button', { name: /^(Record|Take)/ })).toHaveCount(0);
+});
