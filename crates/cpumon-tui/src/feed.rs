@@ -93,6 +93,17 @@ impl HistoryPoint {
     }
 }
 
+/// A context-switch trace of the selected host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTrace {
+    /// The moment that caused it, ns since the UNIX epoch.
+    pub wall_ns: i64,
+    /// Why it was written.
+    pub reason: String,
+    /// The command that shows it.
+    pub command: String,
+}
+
 /// Where the screens get their data. One host is selected at a time.
 ///
 /// Methods without a note return at once, from what the feed has in memory; the screens call them often (about ten
@@ -142,6 +153,17 @@ pub trait Feed {
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let _ = (of, wall_ns);
         Ok(None)
+    }
+
+    /// The stored traces of the selected host whose moment is in `wall_ns`, ascending. May read a file or ask a receiver.
+    fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
+        let _ = wall_ns;
+        Ok(Vec::new())
+    }
+
+    /// Has the selected host traced: records it, or takes its last seconds. Gives what happens now. May ask a receiver.
+    fn take_trace(&mut self) -> Result<String, FeedError> {
+        Err(FeedError("no trace from here; `cpumon trace record --for 10s` records this machine".into()))
     }
 
     /// Who used the CPU of the selected host in a range of time. May read a file or ask a receiver.

@@ -26,7 +26,7 @@ mod view;
 pub use app::{App, Request};
 pub use batch::batch;
 pub use columns::{SortColumn, UnknownColumn};
-pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Subject, Task};
+pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, StoredTrace, Subject, Task};
 pub use moment::{NoMoment, find_moment};
 pub use options::{BatchFormat, BatchOptions, CommandLines, Options, RowOptions, TuiError};
 pub use report::{RangeReport, ReportColumn, ReportRequest, ReportRow, ReportSort};

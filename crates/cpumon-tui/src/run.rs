@@ -23,6 +23,8 @@ const BURST: usize = 64;
 const HOSTS_EVERY: Duration = Duration::from_secs(1);
 /// How long a selection must rest before its history is asked for: the feed may have to ask a receiver.
 const REST: Duration = Duration::from_millis(300);
+/// How often the traces of the past on screen are fetched: one that was taken arrives some seconds later.
+const TRACES_EVERY: Duration = Duration::from_secs(2);
 /// Files of the same second, at most.
 const MAX_FILES: u32 = 100;
 
@@ -103,6 +105,7 @@ struct Screens<'a> {
     app: App,
     hosts_at: Option<Instant>,
     resting: Option<(Subject, Instant)>,
+    traces_at: Option<Instant>,
     is_suspend_wanted: bool,
 }
 
@@ -114,6 +117,7 @@ impl<'a> Screens<'a> {
             options,
             hosts_at: None,
             resting: None,
+            traces_at: None,
             is_suspend_wanted: false,
         }
     }
@@ -129,6 +133,7 @@ impl<'a> Screens<'a> {
             self.app.on_playback(self.feed.playback());
             self.refresh_hosts();
             self.refresh_history();
+            self.refresh_traces();
             if self.app.take_dirty() {
                 let drawn = terminal.draw(|frame| self.app.draw(frame));
                 drawn.map_err(|source| TuiError::Terminal { operation: "draw on", source })?;
@@ -218,6 +223,18 @@ impl<'a> Screens<'a> {
         }
     }
 
+    fn refresh_traces(&mut self) {
+        let is_old = self.traces_at.is_some_and(|at| at.elapsed() >= TRACES_EVERY);
+        let Some(window) = self.app.traces_wanted(is_old) else { return };
+        self.traces_at = Some(Instant::now());
+        // An empty answer is stored too, so that a failed request is not repeated at each turn of the loop.
+        let traces = self.feed.traces(window.clone()).unwrap_or_else(|error| {
+            self.app.on_notice(error.to_string());
+            Vec::new()
+        });
+        self.app.on_traces(window, traces);
+    }
+
     /// Waits for events up to [`POLL`] and hands them on; true when the user wants to quit. Keys that are already there
     /// are taken together, so that a held key does not queue up drawings.
     fn handle_events(&mut self) -> Result<bool, TuiError> {
@@ -264,6 +281,10 @@ impl<'a> Screens<'a> {
                 }
                 Err(error) => self.app.on_notice(error.to_string()),
             },
+            Request::TakeTrace => {
+                let answer = self.feed.take_trace().unwrap_or_else(|error| error.to_string());
+                self.app.on_notice(answer);
+            }
             Request::Report(wanted) => self.report(wanted),
             Request::ReportOf(text) => {
                 let shown = self.app.shown_wall_ns();

@@ -260,9 +260,23 @@ impl Client {
         Self::body(url, response).map(|_| Box::new(std::io::empty()) as Box<dyn Read>)
     }
 
-    /// Asks a device for a trace.
+    /// How a trace of a host can be had now.
+    pub fn trace_sources(&self, host: HostId) -> Result<api::TraceSources, ClientError> {
+        self.must(&format!("/api/v1/hosts/{host}/recording"))
+    }
+
+    /// Has the receiver's own machine recorded.
+    pub fn record_trace(&self, host: HostId, length: Duration) -> Result<(), ClientError> {
+        self.post(&format!("/api/v1/hosts/{host}/recording?seconds={}", length.as_secs()))
+    }
+
+    /// Asks a host for a trace of the last seconds.
     pub fn take_trace(&self, host: HostId) -> Result<(), ClientError> {
-        let url = format!("{}/api/v1/hosts/{host}/traces", self.base);
+        self.post(&format!("/api/v1/hosts/{host}/traces"))
+    }
+
+    fn post(&self, path: &str) -> Result<(), ClientError> {
+        let url = format!("{}{path}", self.base);
         let mut request = self.agent.post(&url);
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);

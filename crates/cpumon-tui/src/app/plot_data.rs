@@ -4,9 +4,10 @@ use std::ops::Range;
 
 use crate::app::state::App;
 use crate::app::types::Clock;
-use crate::feed::{HistoryPoint, Subject, Task};
+use crate::feed::{HistoryPoint, StoredTrace, Subject, Task};
 use crate::history::FeedHistory;
 use crate::rows::RowId;
+use crate::text::safe;
 
 impl App {
     /// The past that the plot lacks: of what, and the time. Ask [`Feed::history`](crate::Feed::history) for it once the selection
@@ -38,6 +39,44 @@ impl App {
         }
         self.plot.remember(FeedHistory { of, asked, points });
         self.mark_dirty();
+    }
+
+    /// The past whose traces are to be marked: ask [`Feed::traces`](crate::Feed::traces) for it. `again`: what is known is old.
+    #[must_use]
+    pub fn traces_wanted(&self, again: bool) -> Option<Range<i64>> {
+        // A live window moves with each interval; its traces are asked for when it rests.
+        let window = self.plot_window().filter(|_| self.clock == Clock::Past)?;
+        let is_known = self.plot.traces.as_ref().is_some_and(|(asked, _)| *asked == window);
+        (again || !is_known).then_some(window)
+    }
+
+    /// The answer to [`App::traces_wanted`].
+    pub fn on_traces(&mut self, asked: Range<i64>, traces: Vec<StoredTrace>) {
+        let new = Some((asked, traces));
+        if self.plot.traces != new {
+            self.plot.traces = new;
+            self.mark_dirty();
+        }
+    }
+
+    /// The traces that the plot marks.
+    pub(crate) fn traces_on_plot(&self) -> &[StoredTrace] {
+        let known = self.plot.traces.as_ref().filter(|_| self.clock == Clock::Past);
+        known.map_or(&[], |(_, traces)| traces)
+    }
+
+    /// How to see the trace that is nearest to the moment on screen.
+    pub(crate) fn trace_notice(&self) -> String {
+        let at = self.shown_wall_ns().unwrap_or_default();
+        let nearest = self.traces_on_plot().iter().min_by_key(|trace| trace.wall_ns.abs_diff(at));
+        match nearest {
+            Some(trace) => {
+                let (when, why) = (self.time_text(trace.wall_ns), safe(&trace.reason));
+                format!("{}  ({when}, {why})", safe(&trace.command))
+            }
+            None if self.clock == Clock::Past => "no trace in the time on the plot; x takes one".into(),
+            None => "traces are marked in the past: go back with [ or b first; x takes one".into(),
+        }
     }
 
     /// Shows the next length of time on the plot, around the moment on screen.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use ratatui::layout::Rect;
 
-use crate::feed::Subject;
+use crate::feed::{StoredTrace, Subject};
 use crate::history::FeedHistory;
 
 /// Minutes that the plot can show.
@@ -24,6 +24,8 @@ pub(crate) struct PlotState {
     pub past: Option<Range<i64>>,
     /// The newest answer last.
     histories: VecDeque<FeedHistory>,
+    /// Traces of the past on the plot, and the window that was asked about.
+    pub traces: Option<(Range<i64>, Vec<StoredTrace>)>,
     /// Arrow keys move the mark on the plot and not the selection.
     pub has_keys: bool,
     /// Where the line was drawn last; empty if it was not.
@@ -69,7 +71,7 @@ impl PlotState {
 
     /// Forgets everything about the previous host.
     pub(super) fn forget(&mut self) {
-        (self.past, self.has_keys) = (None, false);
+        (self.past, self.traces, self.has_keys) = (None, None, false);
         self.histories.clear();
     }
 

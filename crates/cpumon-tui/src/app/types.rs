@@ -22,6 +22,8 @@ pub enum Request {
     Report(ReportRequest),
     /// The same for the range that this text means: call [`Feed::parse_range`](crate::Feed::parse_range) first.
     ReportOf(String),
+    /// Has the host traced: call [`Feed::take_trace`](crate::Feed::take_trace), then [`App::on_notice`](crate::App::on_notice).
+    TakeTrace,
     /// Shows another host: call [`Feed::select`](crate::Feed::select).
     Select(HostId),
     /// Writes a file into the current directory, never over another one, then [`App::on_notice`](crate::App::on_notice).

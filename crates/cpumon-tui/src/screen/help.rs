@@ -50,6 +50,11 @@ const KEYS: &[(&str, &str)] = &[
     ("b", "go to a moment"),
     ("R", "report: who used the CPU in a range of time, as `cpumon report`; Enter filters by a row"),
     ("l", "back to live"),
+    (
+        "x",
+        "trace of this host: records every context switch of 10 s, or takes the last seconds of a flight recorder",
+    ),
+    ("v", "the command that shows the nearest trace of the past; the plot marks each one"),
     ("Space  +  -  l", "of a recording: play and stop, faster, slower, to its end"),
     ("h", "choose a host"),
     ("e", "write the rows on screen into a CSV file in the current directory"),

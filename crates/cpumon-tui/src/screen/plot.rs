@@ -50,6 +50,7 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     let line = line_area(area);
     draw_axes(app, top, line, &window, buffer);
     draw_line(app, &points, top, line, &window, buffer);
+    draw_traces(app, line, &window, buffer);
 }
 
 /// Where the line is, below the title, right of the labels and above the axis; empty if there is no space for it.
@@ -167,6 +168,16 @@ fn draw_mark(app: &App, line: Rect, window: &Range<i64>, buffer: &mut Buffer) {
         buffer.set_string(x, y, if app.theme.ascii { ":" } else { "┊" }, style);
     }
     buffer.set_string(x, line.bottom(), if app.theme.ascii { "^" } else { "▲" }, style);
+}
+
+/// A mark at the moment of each trace, in the top row: the axis has the labels and the moment on screen.
+fn draw_traces(app: &App, line: Rect, window: &Range<i64>, buffer: &mut Buffer) {
+    let mark = if app.theme.ascii { "#" } else { "◆" };
+    for trace in app.traces_on_plot().iter().filter(|trace| window.contains(&trace.wall_ns)) {
+        let at = column(trace.wall_ns, window, usize::from(line.width));
+        let x = line.x + u16::try_from(at).unwrap_or(0).min(line.width - 1);
+        buffer.set_string(x, line.y, mark, Theme::bold());
+    }
 }
 
 fn day_time(app: &App, wall_ns: i64) -> String {

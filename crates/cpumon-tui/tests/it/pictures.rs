@@ -2,7 +2,7 @@
 
 use crate::synthetic::Kind;
 use crate::{app_of, app_with, picture, press};
-use cpumon_tui::{App, FeedError, Options};
+use cpumon_tui::{App, FeedError, Options, StoredTrace};
 
 const SIZES: [(u16, u16); 4] = [(40, 15), (80, 24), (120, 40), (300, 60)];
 
@@ -62,6 +62,26 @@ fn hosts() {
 #[test]
 fn past() {
     check("past", scene(Kind::Normal, "<Down>[[["));
+}
+
+/// Marks of two traces; the second one is nearer to the moment on screen.
+#[test]
+fn traces_of_the_past_are_marked_and_the_nearest_is_named() {
+    check("past_traces", || {
+        let mut app = app_of(Kind::Normal);
+        press(&mut app, "[[[");
+        let window = app.traces_wanted(false).unwrap();
+        let at = app.shown_wall_ns().unwrap();
+        let trace = |id: u32, before_s: i64, reason: &str| StoredTrace {
+            wall_ns: at - before_s * 1_000_000_000,
+            reason: reason.into(),
+            command: format!("cpumon trace top cpumon.db.traces/{id}.trace"),
+        };
+        app.on_traces(window, vec![trace(3, 90, "cpu>90%/5s"), trace(4, 20, "recorded by a user")]);
+        assert_eq!((app.traces_wanted(false), app.traces_wanted(true).is_some()), (None, true));
+        press(&mut app, "v");
+        app
+    });
 }
 
 #[test]

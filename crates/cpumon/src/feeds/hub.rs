@@ -9,10 +9,10 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::{Live, status::StoreState};
 use cpumon_receiver::hub::Hub;
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, Subject};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, StoredTrace, Subject};
 
 use super::points::point_of;
-use super::ranges;
+use super::{ranges, traces};
 
 /// The hub, the selected host, and the serial number of the last interval that was returned.
 #[derive(Debug)]
@@ -108,6 +108,27 @@ impl Feed for HubFeed {
         }
         let inside = recent.iter().filter(|shown| wall_ns.contains(&shown.interval.end.wall_ns));
         Ok(Some(inside.map(|shown| point_of(&shown.interval, of)).collect()))
+    }
+
+    fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
+        let (Some(host), store) = (self.selected, self.hub.status().store.path) else {
+            return Ok(Vec::new());
+        };
+        if store.is_empty() { Ok(Vec::new()) } else { traces::of_store(Path::new(&store), host, &wall_ns) }
+    }
+
+    fn take_trace(&mut self) -> Result<String, FeedError> {
+        let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
+        let sources = self.hub.trace_sources(host);
+        if sources.can_record {
+            self.hub.record_trace(host, traces::LENGTH).map_err(FeedError)?;
+            Ok(traces::RECORDING.to_owned())
+        } else if sources.can_take {
+            self.hub.take_trace(host).map_err(FeedError)?;
+            Ok(traces::TAKING.to_owned())
+        } else {
+            Err(FeedError(sources.how))
+        }
     }
 
     fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {

@@ -142,6 +142,11 @@ impl Feed for LocalFeed {
         self.shared.lock().arrived.map(|arrived| arrived.elapsed())
     }
 
+    /// The rights to record were given up at the start.
+    fn take_trace(&mut self) -> Result<String, FeedError> {
+        Err(FeedError("`cpumon trace record --for 10s` in another terminal records this machine".to_owned()))
+    }
+
     /// What `cpumon serve` stored of this machine: these screens alone keep minutes only.
     fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
         let store = store_for_reading(None);

@@ -10,6 +10,7 @@ mod remote;
 mod replay;
 mod store;
 mod trace;
+mod traces;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};

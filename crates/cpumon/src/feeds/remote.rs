@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use cpumon_model::{HostId, HostStatus, Interval};
 use cpumon_query::Seek;
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, Subject};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, StoredTrace, Subject};
 
-use super::{Shared, points, ranges};
+use super::{Shared, points, ranges, traces};
 use crate::client::{Client, ClientError};
 use crate::known_hosts::KnownHosts;
 
@@ -203,6 +203,16 @@ impl Feed for RemoteFeed {
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let host = self.shared.lock().selected;
         points::of_receiver(&self.client, host, of, &wall_ns)
+    }
+
+    fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
+        let host = self.shared.lock().selected;
+        traces::of_receiver(&self.client, host, &wall_ns)
+    }
+
+    fn take_trace(&mut self) -> Result<String, FeedError> {
+        let host = self.shared.lock().selected;
+        traces::take_from(&self.client, host)
     }
 
     fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {

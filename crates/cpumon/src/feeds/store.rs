@@ -9,10 +9,10 @@ use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::time::TimeRange;
 use cpumon_query::{Seek, seek};
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, Subject, Task};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, StoredTrace, Subject, Task};
 
 use super::points::point_of;
-use super::ranges;
+use super::{ranges, traces};
 
 /// Time between two checks for new intervals.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -136,6 +136,11 @@ impl Feed for StoreFeed {
             })
             .map_err(|error| failed(&error))?;
         Ok(Some(points))
+    }
+
+    fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
+        let Some(host) = self.selected else { return Ok(Vec::new()) };
+        traces::of_reader(&self.reader, host, &wall_ns).map_err(|error| failed(&error))
     }
 
     fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
