@@ -8,6 +8,10 @@ use foldhash::fast::FixedState;
 
 /// Tasks of which a trace may report who they are. The kernel's largest number of threads at one time.
 const MAX_TASKS: usize = 1 << 22;
+/// Memory for identities and names, bytes: a compressed file of 24 MB can name 4 million programs of 255 bytes.
+const MAX_BYTES: usize = 512 << 20;
+/// Memory of an entry beside its name: the allocation's, and what the table leaves empty.
+const ENTRY_BYTES: usize = 32;
 /// Control groups of which a trace may report names.
 const MAX_GROUPS: usize = 1 << 18;
 /// Control groups one inside the other.
@@ -45,6 +49,8 @@ pub struct Tasks {
     programs: HashMap<ProcessKey, Program, FixedState>,
     /// By number.
     groups: HashMap<u64, TraceGroup, FixedState>,
+    /// Memory of all of them, bytes.
+    bytes: usize,
     /// Identities and names that were left out, because there are too many.
     left_out: u64,
 }
@@ -52,25 +58,42 @@ pub struct Tasks {
 impl Tasks {
     /// Takes an identity. Older ones may come later: those of two CPUs are not in order.
     pub fn set(&mut self, identity: TraceIdentity) {
-        if self.identities.len() >= MAX_TASKS && !self.identities.contains_key(&identity.task) {
-            self.left_out += 1;
-            return;
-        }
         if identity.is_executable {
             self.set_program(identity.process, identity.at_ns, &identity.program);
         }
-        if self.identities.get(&identity.task).is_none_or(|known| known.at_ns <= identity.at_ns) {
+        let known = self.identities.get(&identity.task);
+        if known.is_some_and(|known| known.at_ns > identity.at_ns) {
+            return;
+        }
+        let old = known.map(|known| identity_bytes(&known.program));
+        let is_full = self.identities.len() >= MAX_TASKS;
+        if self.reserve(old, identity_bytes(&identity.program), is_full) {
             self.identities.insert(identity.task, identity);
         }
     }
 
     /// The process runs this since then.
     pub(crate) fn set_program(&mut self, process: ProcessKey, since_ns: u64, name: &[u8]) {
-        if self.programs.len() >= MAX_TASKS && !self.programs.contains_key(&process) {
-            self.left_out += 1;
-        } else if self.programs.get(&process).is_none_or(|known| known.since_ns <= since_ns) {
+        let known = self.programs.get(&process);
+        if known.is_some_and(|known| known.since_ns > since_ns) {
+            return;
+        }
+        let old = known.map(|known| program_bytes(&known.name));
+        let is_full = self.programs.len() >= MAX_TASKS;
+        if self.reserve(old, program_bytes(name), is_full) {
             self.programs.insert(process, Program { since_ns, name: name.into() });
         }
+    }
+
+    /// Counts the memory of an entry, in place of the `old` one if there is one. False: there is no space, and it is left out.
+    fn reserve(&mut self, old: Option<usize>, new: usize, is_full: bool) -> bool {
+        let bytes = self.bytes - old.unwrap_or(0) + new;
+        if (old.is_none() && is_full) || bytes > MAX_BYTES {
+            self.left_out += 1;
+            return false;
+        }
+        self.bytes = bytes;
+        true
     }
 
     /// Who this is; `None` for idle and for what the trace does not name.
@@ -98,11 +121,11 @@ impl Tasks {
 
     /// Takes the name of a control group.
     pub fn set_group(&mut self, group: TraceGroup) {
-        if self.groups.len() >= MAX_GROUPS && !self.groups.contains_key(&group.group) {
-            self.left_out += 1;
-            return;
+        let old = self.groups.get(&group.group).map(|known| group_bytes(&known.name));
+        let is_full = self.groups.len() >= MAX_GROUPS;
+        if self.reserve(old, group_bytes(&group.name), is_full) {
+            self.groups.insert(group.group, group);
         }
-        self.groups.insert(group.group, group);
     }
 
     /// The path of a control group from its hierarchy's root on; `None` if the trace does not name it.
@@ -127,5 +150,75 @@ impl Tasks {
     #[must_use]
     pub fn left_out(&self) -> u64 {
         self.left_out
+    }
+}
+
+fn identity_bytes(program: &[u8]) -> usize {
+    size_of::<(TraceTask, TraceIdentity)>() + program.len() + ENTRY_BYTES
+}
+
+fn program_bytes(name: &[u8]) -> usize {
+    size_of::<(ProcessKey, Program)>() + name.len() + ENTRY_BYTES
+}
+
+fn group_bytes(name: &[u8]) -> usize {
+    size_of::<(u64, TraceGroup)>() + name.len() + ENTRY_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::Comm;
+
+    use super::*;
+    use crate::file::header::FileHeader;
+    use crate::file::reader::TraceReader;
+    use crate::file::writer::{Compression, TraceWriter};
+
+    fn program(number: u32, name_bytes: usize) -> TraceIdentity {
+        TraceIdentity {
+            task: TraceTask(number),
+            at_ns: 0,
+            thread: ThreadKey { tid: number, start_ns: 1 },
+            process: ProcessKey { pid: number, start_ns: 1 },
+            program: vec![b'x'; name_bytes].into(),
+            group: 0,
+            comm: Comm::new(b"x"),
+            is_executable: true,
+            is_kernel: false,
+        }
+    }
+
+    fn with_space_for(programs: usize) -> Tasks {
+        let one = identity_bytes(&[0; 255]) + program_bytes(&[0; 255]);
+        Tasks { bytes: MAX_BYTES - programs * one, ..Tasks::default() }
+    }
+
+    #[test]
+    fn names_beyond_the_memory_limit_are_left_out_and_counted() {
+        let mut tasks = with_space_for(3);
+        (1..=10).for_each(|number| tasks.set(program(number, 255)));
+        assert_eq!((tasks.iter().count(), tasks.programs.len(), tasks.left_out()), (3, 3, 14));
+        // In place of what is held: only the difference counts.
+        tasks.set(program(2, 255));
+        assert_eq!((tasks.bytes, tasks.left_out()), (MAX_BYTES, 14));
+        tasks.set(program(2, 0));
+        assert_eq!(tasks.bytes, MAX_BYTES - 2 * 255);
+        tasks.set_group(TraceGroup { group: 1, parent: 2, name: [b'x'; 255].into() });
+        assert_eq!((tasks.groups.len(), tasks.left_out()), (1, 14));
+        tasks.set_group(TraceGroup { group: 3, parent: 2, name: [b'x'; 255].into() });
+        assert_eq!((tasks.groups.len(), tasks.left_out()), (1, 15));
+    }
+
+    #[test]
+    fn a_trace_whose_names_are_left_out_is_not_whole() {
+        let mut writer = TraceWriter::new(Vec::new(), &FileHeader::default(), Compression::Zstd(1)).unwrap();
+        (1..=10).for_each(|number| writer.identity(&program(number, 255)));
+        let file = writer.finish(1, 0).unwrap().0;
+        for (space, unnamed) in [(10, 0), (4, 12)] {
+            let mut reader = TraceReader::open(file.as_slice()).unwrap();
+            *reader.tasks_mut() = with_space_for(space);
+            let ending = reader.read(&mut |_| {}).unwrap();
+            assert_eq!((ending.unnamed, ending.is_whole()), (unnamed, unnamed == 0));
+        }
     }
 }

@@ -38,6 +38,8 @@ pub struct Ending {
     pub late: u64,
     /// Events that the recorder lost, by its own count at the end.
     pub lost: u64,
+    /// Identities and names that were left out, because there are too many.
+    pub unnamed: u64,
     /// All events up to here are known, ns.
     pub known_until_ns: u64,
 }
@@ -46,7 +48,7 @@ impl Ending {
     /// Whether the file is whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.ended_ns.is_some() && self.damaged_at.is_none() && self.malformed == 0
+        self.ended_ns.is_some() && self.damaged_at.is_none() && self.malformed == 0 && self.unnamed == 0
     }
 }
 
@@ -121,10 +123,16 @@ impl<R: Read> TraceReader<R> {
         self.sorter.end_gaps(until_ns);
         self.emit(u64::MAX, out);
         (self.ending.malformed, self.ending.late) = (self.sorter.malformed(), self.sorter.late);
+        self.ending.unnamed = self.tasks.left_out();
         if let Some(ended_ns) = self.ending.ended_ns {
             self.ending.known_until_ns = self.ending.known_until_ns.max(ended_ns);
         }
         Ok(self.ending)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
+        &mut self.tasks
     }
 
     fn note_damage(&mut self, at: u64) {

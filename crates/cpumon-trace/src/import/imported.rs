@@ -117,6 +117,7 @@ impl<D: Decoder> TraceSource for Imported<D> {
             }
             self.step()?;
         }
+        self.ending.unnamed = self.tasks.left_out();
         // With gaps it was read to its end all the same.
         if self.ending.damaged_at.is_none() || self.ending.gaps > 0 {
             self.ending.ended_ns = Some(self.ending.known_until_ns);
