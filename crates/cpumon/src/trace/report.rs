@@ -111,7 +111,7 @@ fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
         column("RUN ms", 0, &|row| millis(row.run_ns)),
         column("RUN %", 1, &|row| share(row.run_ns, scale.length_ns)),
         column("IRQ ms", 3, &|row| taken(row.interrupts.total_ns())),
-        column("READY ms", 1, &|row| millis(row.ready_woken_ns() + row.ready_preempted_ns())),
+        column("READY ms", 1, &|row| millis(row.ready_woken_ns().saturating_add(row.ready_preempted_ns()))),
         column("p50 us", 5, &|row| micros(row.delay_percentile_ns(50))),
         column("p99 us", 3, &|row| micros(row.delay_percentile_ns(99))),
         column("MAX us", 2, &|row| micros(longest(row).map(|longest| longest.ns))),

@@ -133,6 +133,12 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
             "the recorder lost {lost} events; their time is unknown. Record with larger buffers (--buffer)"
         ));
     }
+    if ending.unnamed > 0 {
+        lacks.push(format!(
+            "{} names of tasks and control groups were left out: there are too many",
+            ending.unnamed
+        ));
+    }
     for lack in &lacks {
         // Standard error may be closed; the exit code still reports it.
         let _ = writeln!(io::stderr(), "cpumon: {lack}");
