@@ -86,10 +86,9 @@ fn arrivals(events: &[SchedEvent]) -> (usize, usize) {
                 asleep.clear();
             }
             _ if event.at_ns <= lossy_until_ns => {}
+            SchedEventKind::Waking { task, .. } if asleep.remove(&task) => {}
             SchedEventKind::Waking { task, .. } => {
-                if !asleep.remove(&task) {
-                    woken_early.insert(task);
-                }
+                woken_early.insert(task);
             }
             SchedEventKind::Switch { prev, next, leaves } => {
                 if !woken_early.remove(&prev) && prev.is_thread() && matches!(leaves, Leaves::Asleep(_)) {

@@ -30,7 +30,7 @@ const READ: [&str; 14] = [
     "/etc/nsswitch.conf",
 ];
 /// And a thread that finds the addresses of names. Directories: these files are replaced while it runs. The file itself, where it is a link
-/// to elsewhere: /tmp on OpenWrt.
+/// to elsewhere, such as in `/tmp`.
 const RESOLVES: [&str; 3] = ["/etc", "/run", "/etc/resolv.conf"];
 /// What the rules are written for; an older kernel holds those that it knows.
 const VERSION: ABI = ABI::V6;
