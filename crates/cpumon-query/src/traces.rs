@@ -12,8 +12,8 @@ use cpumon_store::trace_file;
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
     AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Overload, ReadError, Slice, StatePart, ThreadNames,
-    ThreadRow, ThreadState, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, TraceRange, Wait,
-    WindowSums, Woken,
+    ThreadRow, ThreadState, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, TraceInput, TraceRange,
+    Wait, WindowSums, Woken,
 };
 
 /// Memory of one timeline, unless set otherwise: about 20 million events.
@@ -25,7 +25,7 @@ const BUFFER_BYTES: usize = 1 << 20;
 /// Files of traces by id.
 pub trait Traces: fmt::Debug + Send + Sync {
     /// Opens a trace; `None`: there is none with this id, which may be any text.
-    fn open(&self, id: &str) -> io::Result<Option<File>>;
+    fn open(&self, id: &str) -> io::Result<Option<TraceInput>>;
 }
 
 /// The traces of devices beside a store: an id is the number that the store gave.
@@ -36,11 +36,11 @@ pub struct StoredTraces {
 }
 
 impl Traces for StoredTraces {
-    fn open(&self, id: &str) -> io::Result<Option<File>> {
+    fn open(&self, id: &str) -> io::Result<Option<TraceInput>> {
         let Ok(number) = id.parse() else { return Ok(None) };
         match File::open(trace_file(&self.store, number)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            opened => opened.map(Some),
+            opened => opened.map(|file| Some(file.into())),
         }
     }
 }
@@ -88,7 +88,7 @@ impl Timelines {
     }
 
     /// Opens a trace and reads its header.
-    pub fn open(&self, id: &str) -> Result<AnyTrace<BufReader<File>>, TimelineError> {
+    pub fn open(&self, id: &str) -> Result<AnyTrace<BufReader<TraceInput>>, TimelineError> {
         let file = self.traces.open(id)?.ok_or(TimelineError::Unknown)?;
         Ok(AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file))?)
     }
@@ -153,10 +153,10 @@ mod tests {
     struct Directory(PathBuf);
 
     impl Traces for Directory {
-        fn open(&self, id: &str) -> io::Result<Option<File>> {
+        fn open(&self, id: &str) -> io::Result<Option<TraceInput>> {
             match File::open(self.0.join(id)) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-                opened => opened.map(Some),
+                opened => opened.map(|file| Some(file.into())),
             }
         }
     }

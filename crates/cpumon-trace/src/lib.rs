@@ -38,6 +38,7 @@ pub use analysis::wakers::{WakeCounts, WakerKey, WakerRow, Wakers, wakers};
 pub use file::chunk::chunk_of;
 pub use file::header::{FileHeader, VERSION};
 pub use file::reader::{Ending, TraceReader};
+pub use file::segments::{self, Segment, TraceInput};
 pub use file::summary::{TraceSummary, summarise};
 #[doc(hidden)]
 pub use file::varint::push as push_varint;

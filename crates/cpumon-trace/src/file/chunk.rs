@@ -26,6 +26,8 @@ pub(super) enum ChunkKind {
     End,
     /// How control groups are called.
     Groups,
+    /// The file is one of several of the recording that began at `base_ns`, on the boot in the payload.
+    Part,
     /// Of a later version of the format.
     Other(u8),
 }
@@ -61,6 +63,7 @@ impl ChunkKind {
             Self::Sync => 3,
             Self::End => 4,
             Self::Groups => 5,
+            Self::Part => 6,
             Self::Other(number) => number,
         }
     }
@@ -72,6 +75,7 @@ impl ChunkKind {
             3 => Self::Sync,
             4 => Self::End,
             5 => Self::Groups,
+            6 => Self::Part,
             other => Self::Other(other),
         }
     }
@@ -135,6 +139,15 @@ pub(super) fn check<R: Read>(input: &mut Input<R>) -> std::io::Result<ChunkRead>
     }
     let crc = u32::from_le_bytes([bytes[20], bytes[21], bytes[22], bytes[23]]);
     Ok(if checksum(&bytes, payload) == crc { ChunkRead::Whole(header) } else { ChunkRead::Damaged })
+}
+
+/// Header and payload of the chunk with which these bytes begin, if that is whole.
+pub(super) fn first_of(bytes: &[u8]) -> Option<(ChunkHeader, &[u8])> {
+    let head = array::<HEADER_BYTES>(bytes, 0)?;
+    let header = ChunkHeader::decode(&head)?;
+    let payload = bytes.get(HEADER_BYTES..HEADER_BYTES + header.stored_bytes)?;
+    let crc = u32::from_le_bytes(array(&head, 20)?);
+    (checksum(&head, payload) == crc).then_some((header, payload))
 }
 
 /// What the chunk that begins here has inside, as it is stored.

@@ -13,6 +13,8 @@ pub(super) const MAGIC: [u8; 8] = *b"cpumon-t";
 /// Bytes of the fixed part.
 const FIXED_BYTES: usize = 60;
 const MAX_NAME_BYTES: usize = 255;
+/// Bytes of the longest header.
+pub(super) const MAX_BYTES: usize = FIXED_BYTES + MAX_NAME_BYTES + 4;
 
 /// What a trace file says about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,7 +58,7 @@ impl FileHeader {
 
     /// Reads a header from the start of a file. A short read is a foreign file if its first bytes are not those of a trace.
     pub(super) fn read(from: &mut dyn Read) -> Result<(Self, u64), ReadError> {
-        let mut bytes = Vec::with_capacity(FIXED_BYTES + MAX_NAME_BYTES + 4);
+        let mut bytes = Vec::with_capacity(MAX_BYTES);
         fill(from, &mut bytes, 10)?;
         if bytes.len() < 10 || !bytes.starts_with(&MAGIC) {
             return Err(ReadError::Foreign);

@@ -10,6 +10,7 @@ use super::chunk::{self, ChunkHeader, ChunkKind, ChunkRead};
 use super::header::FileHeader;
 use super::identities::{take_group, take_identity};
 use super::input::Input;
+use super::part::{self, PartRead, Recording};
 use super::sorter::Sorter;
 use super::varint::take;
 use crate::tasks::Tasks;
@@ -40,6 +41,10 @@ pub struct Ending {
     pub lost: u64,
     /// Identities and names that were left out, because there are too many.
     pub unnamed: u64,
+    /// Times between two parts of a recording that no part has.
+    pub holes: u64,
+    /// From this byte on the file has another recording, which is not read.
+    pub other_at: Option<u64>,
     /// All events up to here are known, ns.
     pub known_until_ns: u64,
 }
@@ -48,7 +53,12 @@ impl Ending {
     /// Whether the file is whole.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.ended_ns.is_some() && self.damaged_at.is_none() && self.malformed == 0 && self.unnamed == 0
+        self.ended_ns.is_some()
+            && self.damaged_at.is_none()
+            && self.malformed == 0
+            && self.unnamed == 0
+            && self.holes == 0
+            && self.other_at.is_none()
     }
 }
 
@@ -59,6 +69,8 @@ pub struct TraceReader<R: Read> {
     tasks: Tasks,
     sorter: Sorter,
     unpacker: Decompressor<'static>,
+    /// Start of the recording of which the file is a part.
+    recording: Option<Recording>,
     ending: Ending,
 }
 
@@ -73,6 +85,7 @@ impl<R: Read> TraceReader<R> {
             tasks: Tasks::default(),
             sorter: Sorter::default(),
             unpacker: Decompressor::new()?,
+            recording: None,
             ending,
         })
     }
@@ -94,7 +107,7 @@ impl<R: Read> TraceReader<R> {
     ///
     /// Errors: the file cannot be read. A damaged file is no error: [`Ending`] says where the damage is.
     pub fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
-        while self.ending.ended_ns.is_none() {
+        while self.ending.other_at.is_none() && (self.ending.ended_ns.is_none() || self.next_part()?) {
             match chunk::check(&mut self.input)? {
                 ChunkRead::Whole(header) => {
                     if !self.take(&header, out)? {
@@ -105,6 +118,8 @@ impl<R: Read> TraceReader<R> {
                     self.input.pass(chunk::HEADER_BYTES + header.stored_bytes);
                 }
                 ChunkRead::End => break,
+                // The recorder was killed, or its disk was full, and it began a part again.
+                ChunkRead::Torn | ChunkRead::Damaged if self.next_part()? => {}
                 ChunkRead::Torn | ChunkRead::Damaged => {
                     if !self.pass_damage()? || self.ending.gaps >= MAX_GAPS {
                         break;
@@ -133,6 +148,25 @@ impl<R: Read> TraceReader<R> {
     #[cfg(test)]
     pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
         &mut self.tasks
+    }
+
+    /// Goes on with the next part of the recording, if one begins here: several files of one recording may follow each other.
+    fn next_part(&mut self) -> Result<bool, ReadError> {
+        let began_ns = match part::next(&mut self.input, self.recording)? {
+            PartRead::Same(began_ns) => began_ns,
+            PartRead::None => return Ok(false),
+            PartRead::Other => {
+                self.ending.other_at.get_or_insert(self.input.at());
+                return Ok(false);
+            }
+        };
+        let ended_ns = self.ending.ended_ns.take().unwrap_or(0).max(self.sorter.synced_ns());
+        if ended_ns < began_ns {
+            self.ending.holes += 1;
+            self.sorter.sync(ended_ns);
+            self.sorter.open_gaps(self.header.cpus);
+        }
+        Ok(true)
     }
 
     fn note_damage(&mut self, at: u64) {
@@ -192,8 +226,16 @@ impl<R: Read> TraceReader<R> {
             ChunkKind::End => {
                 let mut raw = chunk::payload(&mut self.input, header)?;
                 let _events = take(&mut raw);
-                self.ending.lost = take(&mut raw).unwrap_or(0);
+                self.ending.lost = self.ending.lost.saturating_add(take(&mut raw).unwrap_or(0));
                 self.ending.ended_ns = Some(header.base_ns);
+            }
+            // Damage may have hidden the header in front of it.
+            ChunkKind::Part => {
+                let payload = chunk::payload(&mut self.input, header)?;
+                let Some(found) = Recording::of(header, payload) else { return Ok(false) };
+                if *self.recording.get_or_insert(found) != found {
+                    self.ending.other_at.get_or_insert(self.input.at());
+                }
             }
             // Of a later minor version, which may be left out.
             ChunkKind::Other(_) => {}

@@ -155,6 +155,11 @@ impl Sorter {
         self.added_bytes.wrapping_sub(self.passed.bytes) > MAX_HELD_BYTES
     }
 
+    /// The time of the last sync.
+    pub(super) fn synced_ns(&self) -> u64 {
+        self.synced_ns
+    }
+
     /// All events up to this time were added.
     pub(super) fn sync(&mut self, at_ns: u64) {
         self.synced_ns = self.synced_ns.max(at_ns);

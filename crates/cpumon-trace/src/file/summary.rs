@@ -7,6 +7,7 @@ use super::ReadError;
 use super::chunk::{self, ChunkKind, ChunkRead};
 use super::header::FileHeader;
 use super::input::Input;
+use super::part::{self, PartRead, Recording};
 use super::varint::take;
 
 /// What a trace file has.
@@ -24,23 +25,39 @@ pub struct TraceSummary {
     pub bytes: u64,
 }
 
-/// Reads a file to its end. `None`: it is cut off, damaged, or something follows its end.
+/// Reads a file to its end. `None`: it is cut off, damaged, or something follows its end that is no part of the same recording.
 ///
 /// # Errors
 /// It is no trace, of another version, or cannot be read.
 pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError> {
     let (header, at) = FileHeader::read(&mut from)?;
     let mut input = Input::new(from, at);
-    let mut events = 0_u64;
+    let (mut events, mut lost, mut recording) = (0_u64, 0_u64, None);
     loop {
-        let ChunkRead::Whole(chunk) = chunk::check(&mut input)? else { return Ok(None) };
+        let chunk = match chunk::check(&mut input)? {
+            ChunkRead::Whole(chunk) => chunk,
+            // The part before was cut, because its disk was full.
+            ChunkRead::Damaged => match part::next(&mut input, recording)? {
+                PartRead::Same(_) => continue,
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
         if chunk.kind == ChunkKind::Events {
             events += u64::from(chunk.count);
         }
+        if chunk.kind == ChunkKind::Part {
+            let found = Recording::of(&chunk, chunk::payload(&mut input, &chunk)?);
+            recording = recording.or(found);
+        }
         if chunk.kind == ChunkKind::End {
             let mut payload = chunk::payload(&mut input, &chunk)?;
-            let (_, lost) = (take(&mut payload), take(&mut payload).unwrap_or(0));
+            let (_, lost_here) = (take(&mut payload), take(&mut payload).unwrap_or(0));
+            lost = lost.saturating_add(lost_here);
             input.pass(chunk::HEADER_BYTES + chunk.stored_bytes);
+            if let PartRead::Same(_) = part::next(&mut input, recording)? {
+                continue;
+            }
             let bytes = input.at();
             let is_end = input.peek(1)?.is_empty();
             let summary = TraceSummary { header, ended_ns: chunk.base_ns, events, lost, bytes };

@@ -8,6 +8,7 @@ use foldhash::fast::FixedState;
 
 use super::WriteError;
 use super::header::FileHeader;
+use super::part::Recording;
 use super::writer::{Compression, TraceWriter, WrittenCounts};
 
 /// Ended tasks whose names are known, beyond which the one that ended first is forgotten. Those that also began in the window keep their
@@ -140,24 +141,69 @@ impl TraceWindow {
 
     /// Begins a copy of the window as it is now: a trace file of its own. `now`: for the other clocks in its header.
     pub fn begin_copy<W: Write>(&self, to: W, now: Moment) -> Result<WindowCopy<W>, WriteError> {
-        let (from_ns, until_ns) = self.span_ns();
-        let ago_ns = now.mono_ns.saturating_sub(from_ns);
+        let from_ns = self.span_ns().0;
+        let file = TraceWriter::new(to, &self.header_at(from_ns, now), self.compression)?;
+        Ok(self.copy_to(file, from_ns))
+    }
+
+    /// Begins a copy that follows other files of the same recording: it begins where the last one ends, at `after_ns`. What the window
+    /// no longer has of the time between is marked as lost.
+    pub fn begin_part<W: Write>(
+        &self,
+        to: W,
+        now: Moment,
+        after_ns: u64,
+    ) -> Result<WindowCopy<W>, WriteError> {
+        let from_ns = self.span_ns().0;
+        let mut file = TraceWriter::new(to, &self.header_at(after_ns, now), self.compression)?;
+        file.part(Recording { began_ns: self.header.began.mono_ns, boot: self.header.boot })?;
+        if from_ns > after_ns {
+            for cpu in 0..self.header.cpus {
+                let kind = SchedEventKind::Lost { count: 0, until_ns: from_ns };
+                file.event(&SchedEvent { at_ns: after_ns, cpu, kind });
+            }
+        }
+        Ok(self.copy_to(file, from_ns))
+    }
+
+    fn header_at(&self, began_ns: u64, now: Moment) -> FileHeader {
+        let ago_ns = now.mono_ns.saturating_sub(began_ns);
         let began = Moment {
-            mono_ns: from_ns,
+            mono_ns: began_ns,
             boot_ns: now.boot_ns.saturating_sub(ago_ns),
             wall_ns: now.wall_ns.saturating_sub_unsigned(ago_ns),
         };
-        let header = FileHeader { began, ..self.header.clone() };
-        let mut file = TraceWriter::new(to, &header, self.compression)?;
+        FileHeader { began, ..self.header.clone() }
+    }
+
+    fn copy_to<W: Write>(&self, mut file: TraceWriter<W>, from_ns: u64) -> WindowCopy<W> {
         self.names.groups.values().for_each(|group| file.group(group));
         self.names.identities.values().for_each(|identity| file.identity(identity));
-        Ok(WindowCopy {
-            file,
-            next: self.passed,
-            end: self.passed + self.periods.len() as u64,
-            until_ns,
-            lost: 0,
-        })
+        let end = self.passed + self.periods.len() as u64;
+        WindowCopy { file, next: self.passed, end, until_ns: from_ns, lost: 0 }
+    }
+
+    /// Lets a copy go on with what came since it began.
+    pub fn extend_copy<W: Write>(&self, copy: &mut WindowCopy<W>) {
+        copy.end = self.passed + self.periods.len() as u64;
+    }
+
+    /// Bytes of the oldest part, which a copy that has all before it writes next.
+    #[must_use]
+    pub fn next_bytes(&self) -> Option<u64> {
+        self.periods.front().map(|first| first.bytes as u64)
+    }
+
+    /// Drops the oldest part.
+    pub fn drop_oldest(&mut self) {
+        self.drop_first();
+    }
+
+    /// Drops what a copy has.
+    pub fn drop_copied<W: Write>(&mut self, copy: &WindowCopy<W>) {
+        while self.passed < copy.next && !self.periods.is_empty() {
+            self.drop_first();
+        }
     }
 
     /// Writes the next part of a copy; false if there is none. Between two parts the recording goes on.
@@ -176,6 +222,7 @@ impl TraceWindow {
         copy.file.chunks(&self.ring[period.at..period.at + first], period.events)?;
         copy.file.chunks(&self.ring[..period.bytes - first], 0)?;
         copy.lost += period.lost;
+        copy.until_ns = period.until_ns;
         copy.next += 1;
         Ok(copy.next < copy.end)
     }
@@ -210,11 +257,24 @@ pub struct WindowCopy<W: Write> {
     file: TraceWriter<W>,
     next: u64,
     end: u64,
+    /// It has all events before this.
     until_ns: u64,
     lost: u64,
 }
 
 impl<W: Write> WindowCopy<W> {
+    /// It has all events before this time, ns on the trace's clock.
+    #[must_use]
+    pub fn until_ns(&self) -> u64 {
+        self.until_ns
+    }
+
+    /// What it has.
+    #[must_use]
+    pub fn counts(&self) -> WrittenCounts {
+        self.file.counts()
+    }
+
     /// Ends the file.
     pub fn finish(self) -> Result<(W, WrittenCounts), WriteError> {
         self.file.finish(self.until_ns, self.lost)

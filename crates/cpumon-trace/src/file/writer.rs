@@ -10,6 +10,7 @@ use super::chunk::{ChunkHeader, ChunkKind};
 use super::events::Context;
 use super::header::FileHeader;
 use super::identities::{push_group, push_identity};
+use super::part::Recording;
 use super::varint::push;
 
 /// A chunk is closed when it has this many bytes.
@@ -139,6 +140,15 @@ impl<W: Write> TraceWriter<W> {
     pub fn sync(&mut self, before_ns: u64) -> Result<(), WriteError> {
         self.close_all();
         self.write(ChunkKind::Sync, 0, before_ns, 0, &[]);
+        self.check()
+    }
+
+    /// Says that the file is one of several of a recording. Comes first.
+    pub(super) fn part(&mut self, of: Recording) -> Result<(), WriteError> {
+        self.close_all();
+        let compressor = self.compressor.take();
+        self.write(ChunkKind::Part, 0, of.began_ns, 0, &of.boot.0);
+        self.compressor = compressor;
         self.check()
     }
 

@@ -17,6 +17,7 @@ mod made_tracepoints;
 mod perf_data;
 mod perfetto;
 mod scenarios;
+mod segments;
 mod support;
 mod timeline;
 mod trace_dat;

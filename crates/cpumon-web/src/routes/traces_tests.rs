@@ -8,7 +8,7 @@ use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
     WaitReason,
 };
-use cpumon_query::traces::{TIMELINE_BYTES, Timelines, Traces};
+use cpumon_query::traces::{TIMELINE_BYTES, Timelines, TraceInput, Traces};
 use cpumon_trace::{Compression, FileHeader, TraceWriter};
 use serde_json::Value;
 
@@ -22,8 +22,8 @@ const BEGAN_NS: u64 = 5_000_000_000;
 struct One(PathBuf);
 
 impl Traces for One {
-    fn open(&self, id: &str) -> io::Result<Option<File>> {
-        if id == "made" { File::open(&self.0).map(Some) } else { Ok(None) }
+    fn open(&self, id: &str) -> io::Result<Option<TraceInput>> {
+        if id == "made" { TraceInput::open(&self.0).map(Some) } else { Ok(None) }
     }
 }
 

@@ -1,23 +1,18 @@
 //! `cpumon trace export`: a trace as a file of other programs.
 
-use std::fs::File;
-use std::io::{self, BufReader, IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
 use anyhow::Context;
 use cpumon_export::{
     OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices_of, trace_slices_parquet,
 };
-use cpumon_trace::{AnyTrace, Ending};
+use cpumon_trace::Ending;
 
-use super::trace_file::{missing, range};
+use super::trace_file::{missing, open, range};
 use crate::cli::{TraceExportArgs, TraceExportFormat};
 use crate::exit::{Outcome, Usage};
 use crate::signals::remove_when_stopped;
-
-const BUFFER_BYTES: usize = 1 << 20;
-
-type Trace = AnyTrace<BufReader<File>>;
 
 /// `cpumon trace export`.
 pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -43,12 +38,6 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
     };
     out.flush()?;
     Ok(missing(&ending, ending.lost))
-}
-
-fn open(path: &Path) -> anyhow::Result<Trace> {
-    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-    AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file))
-        .with_context(|| format!("cannot read {}", path.display()))
 }
 
 fn write_file(

@@ -1,13 +1,14 @@
 //! What the reports of a trace have in common: the file, the part of it that counts, and how values are shown.
 
-use std::fs::File;
 use std::io::{self, BufReader, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
 use cpumon_model::{SOFTIRQ_KINDS, TraceTask, Value, escape};
-use cpumon_trace::{AnyTrace, Ending, GroupKey, ReportBy, Tasks, TraceRange, TraceSource, Waker, group_of};
+use cpumon_trace::{
+    AnyTrace, Ending, GroupKey, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker, group_of,
+};
 
 use crate::cli::{Format, TraceGroupBy, TraceInputArgs, TraceReportBy};
 use crate::exit::{Outcome, Usage};
@@ -19,23 +20,21 @@ const TABLE_ROWS: usize = 20;
 /// A trace that is read.
 pub(super) struct TraceFile<'a> {
     path: &'a Path,
-    pub(super) trace: AnyTrace<BufReader<File>>,
+    pub(super) trace: AnyTrace<BufReader<TraceInput>>,
     /// When the trace began on its clock.
     pub(super) began_ns: u64,
 }
 
 impl<'a> TraceFile<'a> {
     pub(super) fn open(path: &'a Path) -> anyhow::Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let trace = AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file))
-            .with_context(|| format!("cannot read {}", path.display()))?;
+        let trace = open(path)?;
         Ok(Self { path, began_ns: trace.header().began.mono_ns, trace })
     }
 
     /// Reads it to its end.
     pub(super) fn read<T, E: std::error::Error + Send + Sync + 'static>(
         &mut self,
-        analysis: impl FnOnce(&mut AnyTrace<BufReader<File>>) -> Result<T, E>,
+        analysis: impl FnOnce(&mut AnyTrace<BufReader<TraceInput>>) -> Result<T, E>,
     ) -> anyhow::Result<T> {
         analysis(&mut self.trace).with_context(|| format!("cannot read {}", self.path.display()))
     }
@@ -53,6 +52,23 @@ impl<'a> TraceFile<'a> {
         let (key, name) = group_of(task, ReportBy::Thread, self.tasks());
         Who::new(&key, &name)
     }
+}
+
+/// Opens a trace, or the newest recording of a flight recorder's directory.
+pub(super) fn open(path: &Path) -> anyhow::Result<AnyTrace<BufReader<TraceInput>>> {
+    let input = TraceInput::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    if let Some(other) = input.others().last() {
+        // Standard error may be closed.
+        let _ = writeln!(
+            io::stderr(),
+            "cpumon: {} has {} other recordings, which are left out; for the last of them: {}",
+            path.display(),
+            input.others().len(),
+            other.display()
+        );
+    }
+    AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, input))
+        .with_context(|| format!("cannot read {}", path.display()))
 }
 
 /// The part between two times since the start.
@@ -123,6 +139,15 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
         lacks.push(
             "the trace has no end mark: it is still being recorded, or its recorder was killed".to_owned(),
         );
+    }
+    if ending.holes > 0 {
+        lacks.push(format!(
+            "segments are missing at {} places; what the CPUs did then is unknown",
+            ending.holes
+        ));
+    }
+    if let Some(at) = ending.other_at {
+        lacks.push(format!("from byte {at} on the file has another recording, which is left out"));
     }
     if ending.malformed > 0 {
         lacks.push(format!("{} chunks or records are malformed", ending.malformed));

@@ -1,6 +1,5 @@
 //! `cpumon trace view`: the page for one trace, on this machine, until it is stopped.
 
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use cpumon_query::status::Status;
 use cpumon_query::time::now_ns;
 use cpumon_query::traces::{Timelines, Traces};
 use cpumon_receiver::hub::{Hub, HubOptions};
+use cpumon_trace::TraceInput;
 use cpumon_web::{HttpServer, WebOptions};
 
 use crate::cli::TraceViewArgs;
@@ -27,8 +27,8 @@ const POLL: Duration = Duration::from_millis(100);
 struct OneFile(PathBuf);
 
 impl Traces for OneFile {
-    fn open(&self, id: &str) -> io::Result<Option<File>> {
-        if id == ID { File::open(&self.0).map(Some) } else { Ok(None) }
+    fn open(&self, id: &str) -> io::Result<Option<TraceInput>> {
+        if id == ID { TraceInput::open(&self.0).map(Some) } else { Ok(None) }
     }
 }
 
