@@ -195,11 +195,19 @@ impl Agent {
             let _ = write!(line, "; recording to {}", describe_directory(recording));
         }
         if let Some(flight) = &self.settings.flight {
-            let (length, dir, memory) = (flight.length, flight.dir.display(), flight.memory as f64 / 1e6);
-            let _ = write!(
-                line,
-                "; the last {length:?} of context switches, at most {memory:.1} MB, go to {dir} on demand"
-            );
+            let (length, dir) = (flight.length, flight.dir.display());
+            let _ = match flight.disk {
+                Some(disk) => write!(
+                    line,
+                    "; the last {length:?} of context switches are in {dir}, at most {:.1} MB",
+                    disk.bytes as f64 / 1e6
+                ),
+                None => write!(
+                    line,
+                    "; the last {length:?} of context switches, at most {:.1} MB, go to {dir} on demand",
+                    flight.memory as f64 / 1e6
+                ),
+            };
         }
         line
     }

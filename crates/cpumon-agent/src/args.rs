@@ -12,6 +12,7 @@ use cpumon_model::{HostId, Probes};
 
 use crate::CpuShare;
 use crate::flight::FlightArgs;
+use crate::flight::args::{flight_bytes, flight_length};
 use cpumon_link::spool::SpoolOptions;
 use cpumon_wire::encrypted::OVERHEAD_BYTES;
 use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
@@ -134,6 +135,15 @@ pub struct AgentArgs {
     /// Traces to leave in the directory; the oldest are deleted first
     #[arg(long, hide = !HAS_PROBES, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), requires = "flight_recorder", help_heading = "Flight recorder")]
     pub flight_files: u32,
+
+    /// Keep the context switches on disk instead, in segments in the directory; with the traces they take at most this, 1MB or more.
+    /// --flight-recorder may then be hours, and `cpumon trace report DIR` reads all of it
+    #[arg(long, hide = !HAS_PROBES, value_name = "SIZE", env = "CPUMON_FLIGHT_BYTES", value_parser = flight_bytes, requires = "flight_recorder", help_heading = "Flight recorder")]
+    pub flight_bytes: Option<u64>,
+
+    /// With --flight-bytes: the time before its moment that a trace has at least
+    #[arg(long, hide = !HAS_PROBES, value_name = "TIME", env = "CPUMON_FLIGHT_WINDOW", default_value = "30s", value_parser = flight_length, requires = "flight_bytes", help_heading = "Flight recorder")]
+    pub flight_window: Duration,
 
     /// Time between two snapshots, 100ms to 1h [default: 1s; with --v1 3s]
     #[arg(long, value_name = "TIME", env = "CPUMON_INTERVAL", value_parser = parse_interval, help_heading = "Measuring")]
@@ -265,7 +275,7 @@ impl AgentArgs {
     /// The first flag given for which Windows has nothing.
     fn needs_probes(&self) -> Option<&'static str> {
         let given = [
-            (self.flight_recorder.is_some(), "--flight-recorder"),
+            (self.flight.flight_recorder.is_some(), "--flight-recorder"),
             (!self.probes.is_empty(), "--probes"),
             (!self.histogram_threads.is_empty(), "--histogram-threads"),
             (self.no_script_names, "--no-script-names"),

@@ -31,6 +31,9 @@ mod size;
 #[cfg(test)]
 #[path = "../../../testing/skip.rs"]
 mod skip;
+#[cfg(test)]
+#[path = "../../../testing/small_disk.rs"]
+mod small_disk;
 mod to;
 
 use std::sync::atomic::AtomicBool;
@@ -50,7 +53,7 @@ pub use discover::DiscoverArgs;
 pub use enroll::{EnrollArgs, enroll_here};
 pub use error::{AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError};
 pub use flight::{
-    DrainPace, Flight, FlightArgs, FlightError, FlightRule, FlightSettings, ParseFlightRuleError,
+    DrainPace, Flight, FlightArgs, FlightDisk, FlightError, FlightRule, FlightSettings, ParseFlightRuleError,
     SUBMITTED_AFTER_NS, SYNC_EVERY, WindowFile,
 };
 pub use old_variables::{variable_of, with_old_variable};

@@ -9,7 +9,7 @@ use cpumon_link::spool::SyncPolicy;
 use cpumon_link::{DEFAULT_PORT, Target};
 
 use crate::args::{AgentArgs, SpoolSync};
-use crate::flight::FlightSettings;
+use crate::flight::{FlightDisk, FlightSettings};
 use crate::platform::default_state_dir;
 use crate::sampler::SamplerOptions;
 use crate::to::To;
@@ -99,7 +99,9 @@ impl From<&AgentArgs> for Settings {
 }
 
 fn flight(args: &AgentArgs) -> Option<FlightSettings> {
-    args.flight.settings(args.flight_dir.clone()?, args.flight_files)
+    let settings = args.flight.settings(args.flight_dir.clone()?, args.flight_files)?;
+    let disk = args.flight_bytes.map(|bytes| FlightDisk { bytes, window: args.flight_window });
+    Some(FlightSettings { disk, ..settings })
 }
 
 fn directory(dir: PathBuf, args: &AgentArgs) -> RecordingSettings {

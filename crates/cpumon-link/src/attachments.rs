@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use cpumon_files::{LockError, LockFile};
 use cpumon_wire::connection::TraceAnswer;
 
 /// In front of the names of files that are sent: others in the directory are left alone.
@@ -21,6 +22,7 @@ pub const SUFFIX: &str = ".trace";
 const WHY_SUFFIX: &str = ".why";
 /// Behind [`SUFFIX`], of a file that is being written.
 const PART: &str = ".part";
+const LOCK: &str = "flight.lock";
 /// Bytes of such a file that are read.
 const WHY_BYTES: u64 = 1024;
 
@@ -45,6 +47,18 @@ pub struct Why {
     pub wall_ns: i64,
     /// Why the file was written.
     pub reason: String,
+}
+
+/// Held as long as it lives: only one process may write to the directory.
+#[derive(Debug)]
+pub struct DirectoryLock(#[expect(dead_code, reason = "held until it is dropped")] LockFile);
+
+/// Takes the directory for this process.
+///
+/// # Errors
+/// Another process has it, or its lock file cannot be written.
+pub fn lock(dir: &Path) -> Result<DirectoryLock, LockError> {
+    LockFile::take(&dir.join(LOCK)).map(DirectoryLock)
 }
 
 /// Ends the writing of a file: what was written to [`part_of`] it gets its name, with its reason beside it.

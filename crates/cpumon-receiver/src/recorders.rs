@@ -1,7 +1,5 @@
 //! [`Recorders`]: the threads that record this machine's context switches, started while the receiver has the rights to.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -62,7 +60,7 @@ impl Recorders {
 
 /// For this user only; without what a killed receiver was writing.
 fn make_dir(dir: &Path) -> Result<(), ReceiverError> {
-    let made = DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.and_then(|()| attachments::remove_parts(dir))
+    cpumon_files::create_dir(dir)
+        .and_then(|()| attachments::remove_parts(dir))
         .map_err(|source| ReceiverError::Directory { path: dir.to_owned(), source })
 }

@@ -48,22 +48,22 @@ impl FlightArgs {
         if probes.contains(needed) { Ok(()) } else { Err(FlagsError::RuleWithoutProbe) }
     }
 
-    /// What was asked for, with windows in `dir`; `None`: no flight recorder.
+    /// What was asked for, in memory, with windows in `dir`; `None`: no flight recorder.
     #[must_use]
     pub fn settings(&self, dir: PathBuf, files: u32) -> Option<FlightSettings> {
         let (length, memory, rules) = (self.flight_recorder?, self.flight_memory, self.flight_when.clone());
-        Some(FlightSettings { length, memory, dir, files, rules })
+        Some(FlightSettings { length, memory, dir, files, rules, disk: None })
     }
 }
 
 /// Longer than any window that memory holds, and short enough to be counted in ns.
-fn flight_length(text: &str) -> Result<Duration, String> {
+pub(crate) fn flight_length(text: &str) -> Result<Duration, String> {
     let length = parse_interval(text).map_err(|error| error.to_string())?;
     if length < Duration::from_secs(1) { Err("the shortest time is 1s".to_owned()) } else { Ok(length) }
 }
 
-fn flight_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn flight_bytes(text: &str) -> Result<u64, String> {
     const LEAST: u64 = 1_000_000;
     let bytes = crate::size(text)?;
-    if bytes < LEAST { Err("the smallest memory is 1MB".to_owned()) } else { Ok(bytes) }
+    if bytes < LEAST { Err("the smallest size is 1MB".to_owned()) } else { Ok(bytes) }
 }

@@ -1,7 +1,8 @@
 //! The flight recorder: the last seconds of all context switches stay in memory, and are written to a directory when a rule is met,
 //! SIGUSR1 comes or a receiver asks for it. It records in a thread of its own.
 
-mod args;
+pub(crate) mod args;
+mod ring;
 mod rule;
 mod window_file;
 
@@ -19,15 +20,19 @@ use cpumon_collect::{
     AllowedPaths, CollectError, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink,
     confine_files, drop_capabilities, now,
 };
-use cpumon_link::attachments::{self, PREFIX, SUFFIX, TraceRequests, Why, is_attachment, part_of};
+use cpumon_link::attachments::{
+    self, DirectoryLock, PREFIX, SUFFIX, TraceRequests, Why, is_attachment, part_of,
+};
 use cpumon_model::{HostInfo, Interval, SourceKind, Utc};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
 
 pub use args::FlightArgs;
+pub use ring::FlightDisk;
 pub use rule::{FlightRule, ParseFlightRuleError};
 pub use window_file::WindowFile;
 
 use crate::platform::{hurry, on_window_signal};
+use ring::DiskRing;
 use rule::Rules;
 
 /// What came right after the moment is part of a window as well.
@@ -54,6 +59,15 @@ pub struct FlightSettings {
     pub files: u32,
     /// When to write one.
     pub rules: Vec<FlightRule>,
+    /// To keep the time on disk; memory then only has what is not written yet.
+    pub disk: Option<FlightDisk>,
+}
+
+impl FlightSettings {
+    /// The time that a window has.
+    fn window(&self) -> Duration {
+        self.disk.map_or(self.length, |disk| disk.window)
+    }
 }
 
 /// The flight recorder cannot be started.
@@ -141,6 +155,8 @@ pub struct Flight {
     thread: Option<JoinHandle<()>>,
     rules: Rules,
     pause: Duration,
+    /// Two recorders would delete each other's files.
+    _lock: DirectoryLock,
 }
 
 impl Flight {
@@ -152,10 +168,14 @@ impl Flight {
     pub fn open(settings: &FlightSettings, info: &HostInfo, keeps_files: bool) -> Result<Self, FlightError> {
         let made = cpumon_files::create_dir(&settings.dir);
         made.map_err(|error| FlightError::Dir { dir: settings.dir.display().to_string(), error })?;
+        let lock = attachments::lock(&settings.dir).map_err(|error| FlightError::Dir {
+            dir: settings.dir.display().to_string(),
+            error: io::Error::other(error),
+        })?;
         if let Err(error) = attachments::remove_parts(&settings.dir) {
             log::warn!("cannot clean up {}: {error}", settings.dir.display());
         }
-        let pause = PAUSE.max(settings.length);
+        let pause = PAUSE.max(settings.window());
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             wanted: Mutex::default(),
@@ -176,7 +196,7 @@ impl Flight {
             .map_err(FlightError::Start)?;
         let started = result.recv().map_err(|_| FlightError::Start(io::Error::other("its thread ended")))?;
         log::debug!("flight recorder: {}", started?);
-        Ok(Self { shared, thread: Some(thread), rules: Rules::new(&settings.rules), pause })
+        Ok(Self { shared, thread: Some(thread), rules: Rules::new(&settings.rules), pause, _lock: lock })
     }
 
     /// Through which a receiver asks for windows, and learns of new ones.
@@ -211,6 +231,8 @@ struct Recording<'s> {
     settings: &'s FlightSettings,
     requests: Arc<TraceRequests>,
     lost: u64,
+    /// Where all is kept, if not in memory.
+    ring: Option<DiskRing>,
     /// The copy that is being written: its name when it is complete, and why.
     copied: Option<(PathBuf, Why)>,
     /// Waits for the disk, which must not delay the next pass.
@@ -264,22 +286,26 @@ impl<'s> Recording<'s> {
         info: &HostInfo,
         requests: &Arc<TraceRequests>,
     ) -> Result<Self, FlightError> {
-        let limits = WindowLimits {
-            length_ns: u64::try_from(settings.length.as_nanos()).unwrap_or(u64::MAX),
-            bytes: usize::try_from(settings.memory).unwrap_or(usize::MAX),
-        };
+        let began = now();
+        let disk = settings.disk;
+        let ring = disk.map(|disk| DiskRing::open(&settings.dir, disk, settings.length, began.mono_ns));
+        let ring = ring.transpose()?;
+        // What is in segments leaves memory.
+        let length_ns = u64::try_from(settings.length.as_nanos()).unwrap_or(u64::MAX);
+        let limits =
+            WindowLimits { length_ns, bytes: usize::try_from(settings.memory).unwrap_or(usize::MAX) };
         let header = |began| FileHeader {
             boot: info.boot,
             began,
             cpus: u16::try_from(info.cpu_count).unwrap_or(u16::MAX),
             host: info.hostname.clone(),
         };
-        let window = WindowFile::new(header(now()), limits, Compression::Zstd(ZSTD_LEVEL))?;
+        let window = WindowFile::new(header(began), limits, Compression::Zstd(ZSTD_LEVEL))?;
         let window = Rc::new(RefCell::new(window));
         let sink: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<WindowFile>>::clone(&window);
         let recorder = TraceRecorder::open(TraceRecorderOptions::default(), sink)?;
         let requests = Arc::clone(requests);
-        Ok(Self { recorder, window, settings, requests, lost: 0, copied: None, completion: None })
+        Ok(Self { recorder, window, settings, requests, lost: 0, ring, copied: None, completion: None })
     }
 
     /// Empties the ring buffers, and closes a period if it is time, or `is_due`.
@@ -290,7 +316,9 @@ impl<'s> Recording<'s> {
             *synced = Instant::now();
             self.window.borrow_mut().sync(before_ns, self.recorder.lost())?;
         }
-        if self.window.borrow().is_copying() {
+        let is_more =
+            self.ring.as_mut().is_some_and(|ring| ring.write(self.window.borrow_mut().window_mut()));
+        if is_more || self.window.borrow().is_copying() {
             pace.hasten();
         }
         Ok(())
@@ -299,6 +327,15 @@ impl<'s> Recording<'s> {
     fn begin(&mut self, why: Why) {
         let path = self.settings.dir.join(format!("{PREFIX}{}{SUFFIX}", stamp(now().wall_ns)));
         log::info!("flight recorder: {}; writing {}", why.reason, path.display());
+        if let Some(ring) = &mut self.ring {
+            let saved = make_space(&self.settings.dir, self.settings.files)
+                .map_err(|error| WriteError { operation: "delete the oldest window", error })
+                .and_then(|()| ring.save(self.window.borrow_mut().window_mut(), path, why, &self.requests));
+            if let Err(error) = saved {
+                log::warn!("flight recorder: the window was not written: {error}");
+            }
+            return;
+        }
         let made = make_space(&self.settings.dir, self.settings.files)
             .and_then(|()| self.window.borrow_mut().begin_copy(part_of(&path)));
         match made {

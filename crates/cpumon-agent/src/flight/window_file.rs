@@ -48,6 +48,11 @@ impl WindowFile {
         Ok(Self { window: TraceWindow::new(header, limits, compression)?, copy: None })
     }
 
+    /// The window itself.
+    pub(super) fn window_mut(&mut self) -> &mut TraceWindow {
+        &mut self.window
+    }
+
     /// All events before this are there. `lost`: events lost since the recording began.
     ///
     /// # Errors

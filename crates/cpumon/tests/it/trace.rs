@@ -287,6 +287,7 @@ fn the_agent_writes_the_last_seconds_when_a_rule_is_met_and_when_it_is_asked() {
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     assert_eq!(agent.wait().unwrap().code(), Some(0));
     let mut files: Vec<_> = flights.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.retain(|path| path.extension().is_none_or(|end| end != "lock"));
     files.sort();
     let (reasons, files): (Vec<_>, Vec<_>) =
         files.into_iter().partition(|path| path.extension().is_some_and(|end| end == "why"));
@@ -304,4 +305,85 @@ fn the_agent_writes_the_last_seconds_when_a_rule_is_met_and_when_it_is_asked() {
     }
     assert_eq!(flights.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(files[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+/// Killed in the middle, and started again: what the first one recorded can be read, and is counted by the second one.
+#[test]
+fn a_flight_recorder_on_disk_survives_a_kill() {
+    let dir = tempfile::tempdir().unwrap();
+    let flights = dir.path().join("flights");
+    let start = || {
+        let mut agent = cpumon();
+        agent.args(["agent", "--to", "127.0.0.1:9", "--interval", "200ms", "--count", "300"]);
+        agent.args([
+            "--flight-recorder",
+            "1h",
+            "--flight-bytes",
+            "8MB",
+            "--flight-window",
+            "1s",
+            "--flight-dir",
+        ]);
+        agent.arg(&flights).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let segments = || {
+        let names = flights.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut segments: Vec<_> = names.filter(|path| path.to_string_lossy().contains("/ring-")).collect();
+        segments.sort();
+        segments
+    };
+    let load = || {
+        let script = "i=0; while [ $i -lt 200 ]; do i=$((i+1)); /bin/true; done";
+        assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+    };
+    let mut agent = start();
+    let mut lines = BufReader::new(agent.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let first = lines.next().unwrap();
+    if first.contains("BPF") {
+        agent.wait().unwrap();
+        return skip(format!("needs root for BPF: {first}"));
+    }
+    assert!(first.contains("the last 3600s of context switches are in"), "{first}");
+    // Its segments are as long as a window.
+    while segments().len() < 3 {
+        load();
+    }
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let killed = segments();
+    let (output, rows) = report(&flights, "program");
+    assert_eq!(output.status.code(), Some(3), "its last segment has no end: {output:?}");
+    let of = |rows: &[Value], name: &str| rows.iter().any(|row| row["name"] == name);
+    assert!(of(&rows, "true"), "{output:?}");
+    let (output, rows) = report(&killed[0], "program");
+    assert!(output.status.success() && of(&rows, "true"), "a segment alone: {output:?}");
+
+    let mut agent = start();
+    while segments().len() < killed.len() + 2 {
+        load();
+    }
+    let second = start().wait_with_output().unwrap();
+    assert_eq!(second.status.code(), Some(1), "{second:?}");
+    assert!(
+        String::from_utf8_lossy(&second.stderr).contains(&format!("held by pid {}", agent.id())),
+        "{second:?}"
+    );
+    let pid = rustix::process::Pid::from_child(&agent);
+    rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    let flight = |name: &String| name.strip_suffix(".trace").is_some_and(|name| name.starts_with("flight-"));
+    let names = || flights.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    while !names().any(|name| flight(&name)) {
+        load();
+    }
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(agent.wait().unwrap().code(), Some(0));
+    let window = names().find(flight).unwrap();
+    check_ledger(&flights.join(&window));
+    let (output, _) = report(&flights, "program");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("1 other recordings"), "{text}");
+    let earlier = killed[0].to_string_lossy().rsplit_once('-').unwrap().0.to_owned();
+    let (output, rows) = report(Path::new(&earlier), "program");
+    assert!(output.status.code() == Some(3) && of(&rows, "true"), "{output:?}");
 }
