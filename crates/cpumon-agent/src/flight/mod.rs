@@ -2,8 +2,10 @@
 //! SIGUSR1 comes or a receiver asks for it. It records in a thread of its own.
 
 pub(crate) mod args;
+mod error;
 mod ring;
 mod rule;
+mod stamp;
 mod window_file;
 
 use std::cell::RefCell;
@@ -17,16 +19,17 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{
-    AllowedPaths, CollectError, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink,
-    confine_files, drop_capabilities, now,
+    AllowedPaths, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink, confine_files,
+    drop_capabilities, now,
 };
 use cpumon_link::attachments::{
     self, DirectoryLock, PREFIX, SUFFIX, TraceRequests, Why, is_attachment, part_of,
 };
-use cpumon_model::{HostInfo, Interval, SourceKind, Utc};
+use cpumon_model::{HostInfo, Interval, SourceKind};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
 
 pub use args::FlightArgs;
+pub use error::FlightError;
 pub use ring::FlightDisk;
 pub use rule::{FlightRule, ParseFlightRuleError};
 pub use window_file::WindowFile;
@@ -34,6 +37,7 @@ pub use window_file::WindowFile;
 use crate::platform::{hurry, on_window_signal};
 use ring::DiskRing;
 use rule::Rules;
+pub(crate) use stamp::stamp;
 
 /// What came right after the moment is part of a window as well.
 const AFTER: Duration = Duration::from_secs(1);
@@ -68,30 +72,6 @@ impl FlightSettings {
     fn window(&self) -> Duration {
         self.disk.map_or(self.length, |disk| disk.window)
     }
-}
-
-/// The flight recorder cannot be started.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum FlightError {
-    /// The directory cannot be made.
-    #[error("cannot use {dir} for --flight-dir")]
-    Dir {
-        /// Its name.
-        dir: String,
-        /// Why.
-        #[source]
-        error: io::Error,
-    },
-    /// Context switches cannot be recorded here.
-    #[error("cannot record context switches for --flight-recorder")]
-    Record(#[from] CollectError),
-    /// The window cannot be prepared.
-    #[error(transparent)]
-    Window(#[from] WriteError),
-    /// The system refuses a thread or a signal handler.
-    #[error("cannot start the flight recorder")]
-    Start(#[source] io::Error),
 }
 
 /// How long to wait between two passes over the ring buffers: shorter the fuller they were.
@@ -387,14 +367,6 @@ impl Drop for Recording<'_> {
             let _ = thread.join();
         }
     }
-}
-
-/// A time as part of a file name, in UTC: it sorts, and no file system refuses it.
-pub(crate) fn stamp(wall_ns: i64) -> String {
-    let text = Utc(wall_ns).to_string();
-    let (seconds, nanos) = text.split_once('.').unwrap_or((&text, ""));
-    let millis = nanos.get(..3).unwrap_or_default();
-    format!("{}.{millis}Z", seconds.replace([':', '-'], ""))
 }
 
 /// Deletes the oldest windows, so that one more fits.

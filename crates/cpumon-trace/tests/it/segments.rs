@@ -1,4 +1,4 @@
-//! A recording in several files: each can be read alone, together they are the recording, and what is between them is said.
+//! A recording in several files: each can be read alone, together they are the recording, and what is missing between them is marked.
 
 use std::fs;
 use std::io::{Read, Seek, SeekFrom};
@@ -69,7 +69,7 @@ fn the_parts_of_a_recording_are_one_trace() {
     let summary = summarise(&files.concat()[..]).unwrap().unwrap();
     assert_eq!((summary.events, summary.ended_ns), (events.len() as u64, events.last().unwrap().at_ns + 1));
     assert_eq!(summary.bytes, files.concat().len() as u64);
-    // Each stands alone, with the names of its threads.
+    // Each can be read alone, with the names of its threads.
     let mut alone = Vec::new();
     for file in &files {
         let (part, ending) = read(file).unwrap();
