@@ -382,9 +382,11 @@ fn class(word: &[u8]) -> Found<'_> {
     }
 }
 
-/// The name without its directories; empty for descriptors such as `/dev/fd/63`, which are no file.
+/// The name without its directories; empty for descriptors such as `/dev/fd/63`, which are no file. `/dev/shm` is a directory
+/// of files like any other.
 pub(super) fn base_name(path: &[u8]) -> &[u8] {
-    if path.starts_with(b"/dev/") || path.starts_with(b"/proc/") {
+    let is_device = path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/");
+    if is_device || path.starts_with(b"/proc/") {
         return &[];
     }
     let end = path.iter().rposition(|&b| b != b'/').map_or(0, |last| last + 1);
