@@ -127,7 +127,7 @@ pub(super) struct FileParams {
 /// All rows of a report as a file: what `cpumon report --format csv` writes.
 #[utoipa::path(get, operation_id = "report_export", path = "/api/v1/hosts/{host}/report/export",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, FileParams),
-    responses((status = 200, body = String, content_type = "text/csv"), HostProblems))]
+    responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"))), HostProblems))]
 pub(super) async fn export(
     State(app): State<Shared>,
     Named(host): Named<String>,
