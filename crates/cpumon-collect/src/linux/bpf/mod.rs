@@ -22,6 +22,8 @@ mod pass;
 mod records;
 mod ring;
 mod sched;
+#[cfg(test)]
+mod stack;
 mod trace;
 mod tracker;
 
