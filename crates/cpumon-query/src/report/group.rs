@@ -40,7 +40,7 @@ pub(super) enum Kind {
     Whole,
     /// Processes that began and ended within one interval, by name.
     Short,
-    /// What a filter does not let through.
+    /// All others: what a filter does not let through, and what came when there were too many groups.
     Unmatched,
     /// Found by name.
     Name,
@@ -48,6 +48,13 @@ pub(super) enum Kind {
     User,
     /// Found by container.
     Container,
+}
+
+impl Kind {
+    /// Whether groups of this kind are what a search finds.
+    pub(super) fn is_of_search(self) -> bool {
+        matches!(self, Self::Name | Self::User | Self::Container)
+    }
 }
 
 /// A group, as it is called in every part of a range.
@@ -71,7 +78,7 @@ pub(super) struct GroupOf<'a> {
 }
 
 impl<'a> GroupOf<'a> {
-    /// All rows that a filter does not let through.
+    /// The group of all others.
     pub(super) const UNMATCHED: GroupOf<'static> =
         GroupOf { kind: Kind::Unmatched, name: "", task: None, process: None };
 

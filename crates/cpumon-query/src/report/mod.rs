@@ -26,6 +26,8 @@ mod zoom;
 #[cfg(test)]
 mod late_pass_tests;
 #[cfg(test)]
+mod limit_tests;
+#[cfg(test)]
 mod tests;
 
 use std::collections::HashMap;

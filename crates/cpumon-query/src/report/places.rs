@@ -11,8 +11,8 @@ use foldhash::fast::RandomState;
 use super::group::{GroupId, GroupOf, Kind};
 use crate::keys::TaskKey;
 
-/// Groups at most; what comes later is in no group, and so in the row of all others.
-const MAX_GROUPS: usize = 50_000;
+/// Groups at most, next to the one of all others.
+pub(super) const MAX_GROUPS: usize = 50_000;
 /// Descriptions at most whose groups are noted; beyond it they are found again.
 const MAX_INFOS: usize = 1 << 16;
 
@@ -61,16 +61,17 @@ impl Places {
         self.groups.get(&place).copied()
     }
 
-    fn is_full(&self) -> bool {
-        self.is_closed || self.groups.len() >= MAX_GROUPS
+    /// Whether there is no place for another group of this kind: there always is one for all others.
+    fn is_full(&self, kind: Kind) -> bool {
+        self.is_closed || self.groups.len() >= MAX_GROUPS && kind != Kind::Unmatched
     }
 
     /// The number of a name; `None` where there are too many groups for another one.
-    fn number_of(&mut self, name: &str) -> Option<usize> {
+    fn number_of(&mut self, kind: Kind, name: &str) -> Option<usize> {
         if let Some(number) = self.names.get(name) {
             return Some(*number);
         }
-        if self.is_full() {
+        if self.is_full(kind) {
             return None;
         }
         self.names.insert(name.into(), self.names.len());
@@ -81,12 +82,12 @@ impl Places {
     pub(super) fn place(&mut self, of: &GroupOf<'_>) -> Option<Found> {
         let place = match of.task {
             Some((boot, task)) => Place::Task(boot, task),
-            None => Place::Named(of.kind, self.number_of(of.name)?),
+            None => Place::Named(of.kind, self.number_of(of.kind, of.name)?),
         };
         if let Some(&at) = self.groups.get(&place) {
             return Some(Found::Known(at));
         }
-        if self.is_full() {
+        if self.is_full(of.kind) {
             return None;
         }
         self.groups.insert(place, self.groups.len());

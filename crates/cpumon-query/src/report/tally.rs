@@ -71,9 +71,15 @@ impl Tally {
         self.places.find(id)
     }
 
-    /// The group of a row; `None` where there are too many.
+    /// The group of a row. Where there are too many, a report has the row among all others, and a search has it nowhere: there it
+    /// can be in several groups and would count twice.
     pub(super) fn place(&mut self, of: GroupOf<'_>) -> Option<usize> {
-        match self.places.place(&of)? {
+        let (of, found) = match self.places.place(&of) {
+            Some(found) => (of, found),
+            None if self.places.is_closed || of.kind.is_of_search() => return None,
+            None => (GroupOf::UNMATCHED, self.places.place(&GroupOf::UNMATCHED)?),
+        };
+        match found {
             Found::Known(at) => {
                 // A process that calls exec gets another name; the newest one names it.
                 if of.task.is_some() && *self.groups[at].name != *of.name {
