@@ -63,6 +63,19 @@ fn events_are_those_of_our_own_file_however_they_are_packed() {
     }
 }
 
+#[test]
+fn a_compressed_record_without_its_end_is_damage() {
+    let records = in_rounds(&made_up(7, 500));
+    let all = read(&piped(&packed(&records, 300))).unwrap().0.len();
+    // Each piece is whole; the last record in them is not. Behind it is the record that ends a round.
+    let cut = packed(&records[..records.len() - 20], 300);
+    for (what, cut) in [("a file", file(&cut)), ("a pipe", piped(&cut))] {
+        let (events, ending) = read(&cut).unwrap();
+        assert!(!ending.is_whole(), "{what}: {ending:?}");
+        assert!(events.len() < all && events.len() + 3 >= all, "{what}: {} of {all}", events.len());
+    }
+}
+
 /// Two processes, one with a second thread; thread 300 lives twice.
 fn lives() -> Vec<u8> {
     let us = |us: u64| BEGAN_NS + us * 1_000;

@@ -158,6 +158,9 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
             "the recorder lost {lost} events; their time is unknown. Record with larger buffers (--buffer)"
         ));
     }
+    if ending.late > 0 {
+        lacks.push(format!("{} events are out of order; times around them can be wrong", ending.late));
+    }
     if ending.unnamed > 0 {
         lacks.push(format!(
             "{} names of tasks and control groups were left out: there are too many",
