@@ -65,12 +65,19 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match cli::parse(args) {
         Ok(cli) => finish(&dispatch(&cli)),
+        Err(text) if !text.use_stderr() => finish(&print_help(&text)),
         Err(error) => {
             // The output may be closed; the exit code still reports the error.
             let _ = error.print();
             ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
         }
     }
+}
+
+/// Prints a help text or the version, which clap hands over as an error.
+fn print_help(text: &clap::Error) -> anyhow::Result<Outcome> {
+    text.print().and_then(|()| io::stdout().flush()).context("cannot write to standard output")?;
+    Ok(Outcome::Done)
 }
 
 /// Runs one command.

@@ -203,9 +203,13 @@ fn a_full_disk_under_the_output_is_reported_as_that() {
     let path = dir.path().join("s.db");
     store(&path, &[(1, "alpha", Trust::Local)]);
     let range = ["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"];
-    for words in [&["sql", "SELECT 1"][..], &["report"], &["export", "processes"]] {
+    let helps = [&["help"][..], &["help", "report"], &["report", "-h"], &["--version"]];
+    for words in helps.into_iter().chain([&["sql", "SELECT 1"][..], &["report"], &["export", "processes"]]) {
         let mut command = cpumon();
-        command.args(words).arg("--store").arg(&path).args(range.iter().filter(|_| words[0] != "sql"));
+        command.args(words);
+        if !helps.contains(&words) {
+            command.arg("--store").arg(&path).args(range.iter().filter(|_| words[0] != "sql"));
+        }
         command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
         let ended = command.output().unwrap();
         let error = text(&ended.stderr);
