@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use object::{Object, ObjectSection, ObjectSymbol, RelocationTarget, SymbolKind};
+
 /// As the kernel has it (`MAX_BPF_STACK`, `MAX_CALL_FRAMES`).
 const STACK_BYTES: u32 = 512;
 const FRAMES: usize = 8;
@@ -14,49 +16,15 @@ const FRAME_POINTER: u8 = 10;
 /// `call` of a function of the object, by the distance to it.
 const CALL: u8 = 0x85;
 const PSEUDO_CALL: u8 = 1;
-const RELOCATED_CALL: u64 = 10;
 
-const SYMBOLS: u32 = 2;
-const RELOCATIONS: u32 = 9;
-const FUNCTION: u8 = 2;
-
-type Place = (usize, usize);
-
-struct Section<'a> {
-    kind: u32,
-    /// What relocations apply to.
-    info: usize,
-    bytes: &'a [u8],
-}
+/// A section, and an instruction in it.
+type Place = (usize, u64);
 
 #[derive(Default)]
 struct Function {
     name: String,
     bytes: u32,
     calls: BTreeSet<Place>,
-}
-
-fn number(bytes: &[u8], at: usize, size: usize) -> u64 {
-    bytes[at..at + size].iter().rev().fold(0, |all, byte| all << 8 | u64::from(*byte))
-}
-
-fn index(bytes: &[u8], at: usize, size: usize) -> usize {
-    usize::try_from(number(bytes, at, size)).unwrap()
-}
-
-fn sections(object: &[u8]) -> Vec<Section<'_>> {
-    let (first, size, count) = (index(object, 0x28, 8), index(object, 0x3a, 2), index(object, 0x3c, 2));
-    let headers = (0..count).map(|at| &object[first + at * size..][..size]);
-    let section = |header: &[u8]| {
-        let (start, length) = (index(header, 0x18, 8), index(header, 0x20, 8));
-        let kind = u32::try_from(number(header, 4, 4)).unwrap();
-        Section {
-            kind,
-            info: index(header, 0x2c, 4),
-            bytes: object.get(start..start + length).unwrap_or_default(),
-        }
-    };
-    headers.map(section).collect()
 }
 
 /// What an instruction says of the stack: the lowest byte that it reaches.
@@ -78,28 +46,28 @@ fn reached(code: &[u8], copied: &mut [bool; 16]) -> u32 {
     }
 }
 
-/// Each function by its section and first instruction.
+/// Each function by its place.
 fn functions(object: &[u8]) -> BTreeMap<Place, Function> {
-    let sections = sections(object);
-    let at = sections.iter().position(|section| section.kind == SYMBOLS).unwrap();
-    // The names are in the section that the symbols' header links to.
-    let header = index(object, 0x28, 8) + at * index(object, 0x3a, 2);
-    let names = sections[index(object, header + 0x28, 4)].bytes;
-    let symbols: Vec<&[u8]> = sections[at].bytes.chunks_exact(24).collect();
-    let place = |symbol: &[u8]| (index(symbol, 6, 2), index(symbol, 8, 8) / 8);
+    let file = object::File::parse(object).unwrap();
+    let place = |symbol: &object::Symbol<'_, '_>| {
+        symbol.section_index().map(|section| (section.0, symbol.address() / 8))
+    };
     let mut found = BTreeMap::new();
-    for symbol in symbols.iter().filter(|symbol| symbol[4] & 15 == FUNCTION) {
-        let (section, first) = place(symbol);
-        let name = names[index(symbol, 0, 4)..].split(|byte| *byte == 0).next().unwrap();
-        let mut function =
-            Function { name: String::from_utf8_lossy(name).into_owned(), ..Function::default() };
-        let code = &sections[section].bytes[first * 8..][..index(symbol, 16, 8)];
-        let relocations = sections.iter().filter(|other| other.kind == RELOCATIONS && other.info == section);
-        let relocated: BTreeMap<usize, usize> = relocations
-            .flat_map(|section| section.bytes.chunks_exact(16))
-            .filter(|entry| number(entry, 8, 4) == RELOCATED_CALL)
-            .map(|entry| (index(entry, 0, 8) / 8, index(entry, 12, 4)))
+    for symbol in file.symbols().filter(|symbol| symbol.kind() == SymbolKind::Text) {
+        let Some((in_section, first)) = place(&symbol) else { continue };
+        let section = file.section_by_index(object::SectionIndex(in_section)).unwrap();
+        // `None`: a function of the kernel.
+        let relocated: BTreeMap<u64, Option<Place>> = section
+            .relocations()
+            .filter_map(|(at, relocation)| match relocation.target() {
+                RelocationTarget::Symbol(symbol) => {
+                    Some((at / 8, place(&file.symbol_by_index(symbol).unwrap())))
+                }
+                _ => None,
+            })
             .collect();
+        let mut function = Function { name: symbol.name().unwrap().to_owned(), ..Function::default() };
+        let code = section.data_range(symbol.address(), symbol.size()).unwrap().unwrap();
         let mut copied = [false; 16];
         for (at, code) in (first..).zip(code.chunks_exact(8)) {
             function.bytes = function.bytes.max(reached(code, &mut copied));
@@ -108,14 +76,11 @@ fn functions(object: &[u8]) -> BTreeMap<Place, Function> {
             }
             let distance = i64::from(i32::from_le_bytes([code[4], code[5], code[6], code[7]])) + 1;
             // Of a function that has a symbol the distance is 0, of one in a section it is that in the section.
-            let (section, base) = relocated.get(&at).map_or((section, at), |symbol| place(symbols[*symbol]));
-            // Section 0: a function of the kernel.
-            if section != 0 {
-                let called = i64::try_from(base).unwrap() + distance;
-                function.calls.insert((section, usize::try_from(called).unwrap()));
+            if let Some((section, base)) = relocated.get(&at).copied().unwrap_or(Some((in_section, at))) {
+                function.calls.insert((section, base.checked_add_signed(distance).unwrap()));
             }
         }
-        found.insert((section, first), function);
+        found.insert((in_section, first), function);
     }
     found
 }

@@ -36,7 +36,7 @@ static __always_inline struct pt_regs *regs_of(struct task_struct *task)
 	if (probes & CAN_CAST && regs_at)
 		return bpf_rdonly_cast((void *)((__u64)task->stack + regs_at), bpf_core_type_id_kernel(struct pt_regs));
 	regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	// In 32 bits: Linux 6.1 refuses to take a number that it does not know off a pointer. Stacks are smaller than that.
+	// In 32 bits, enough for a stack: Linux 6.1 refuses to subtract a number without known bounds from a pointer.
 	regs_at = (__u32)(__u64)regs - (__u32)(__u64)task->stack;
 	return regs;
 }

@@ -149,8 +149,8 @@ static __always_inline void note_rest(struct rest *rest, struct task_struct *tas
 	rest->rests = rests;
 }
 
-// A function of its own: `out` would be on the stack below the functions that show the CPUs, which together are more than the
-// 512 bytes that the verifier allows (stack.rs).
+// Not inlined: with `out` in the frame of its caller, the chain of calls that shows the CPUs would take more than the 512 bytes of
+// stack that the verifier allows (stack.rs).
 static __noinline int send_task(struct bpf_iter__task *ctx, struct task_struct *task, __u8 flags)
 {
 	struct sent_task out;
