@@ -189,9 +189,10 @@ impl<R: Read + Seek> Decoder for PerfData<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
         for _ in 0..RECORDS_A_STEP {
             let Some(kind) = self.next(ending)? else {
-                // The rest of a compressed record is missing.
-                let is_torn = ending.damaged_at.is_none() && !self.carried.is_empty();
-                ending.damaged_at = ending.damaged_at.or(is_torn.then_some(self.at));
+                // Of a compressed record that has begun, the end is missing.
+                if ending.damaged_at.is_none() && !self.carried.is_empty() {
+                    ending.damaged_at = Some(self.at);
+                }
                 return Ok(Step::End);
             };
             let record_bytes = (HEADER_BYTES + self.body.len()) as u64;
