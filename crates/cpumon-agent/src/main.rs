@@ -1,7 +1,7 @@
 //! `cpumon-agent`: the agent as a program of its own, without receiver, store and web page.
 
 use std::error::Error;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
@@ -97,10 +97,29 @@ fn print<E: Error + 'static>(result: Result<(String, bool), E>) -> ExitCode {
     }
 }
 
-fn main() -> ExitCode {
+fn parse() -> Result<Cli, clap::Error> {
     // `Cli::parse` would not read the environment variables of former flag names.
-    let matches = Cli::command().mut_args(with_old_variable).get_matches();
-    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let matches = Cli::command().mut_args(with_old_variable).try_get_matches()?;
+    Cli::from_arg_matches(&matches)
+}
+
+/// Prints a help text, the version or what is wrong with the command line.
+fn not_run(text: &clap::Error) -> ExitCode {
+    match text.print().and_then(|()| std::io::stdout().flush()) {
+        Err(error) if !text.use_stderr() && error.kind() != ErrorKind::BrokenPipe => {
+            // Standard error may be closed; the exit code still reports it.
+            let _ = writeln!(std::io::stderr(), "{PROGRAM}: cannot write to standard output: {error}");
+            ExitCode::FAILURE
+        }
+        _ => ExitCode::from(u8::try_from(text.exit_code()).unwrap_or(2)),
+    }
+}
+
+fn main() -> ExitCode {
+    let cli = match parse() {
+        Ok(cli) => cli,
+        Err(text) => return not_run(&text),
+    };
     log_to_stderr(PROGRAM, cli.agent.log_level());
     if let Some(Command::Doctor(args)) = &cli.command {
         return doctor(args);

@@ -261,3 +261,17 @@ fn the_doctor_lists_each_probe_and_what_it_would_give() {
         "{messages}"
     );
 }
+
+#[test]
+fn a_help_text_that_cannot_be_written_is_a_failure() {
+    for words in ["--help", "--version"] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_cpumon-agent")).arg(words).stdout(full).output().unwrap();
+        let messages = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words}: {messages}");
+        assert!(messages.contains("cannot write to standard output: No space left"), "{words}: {messages}");
+    }
+    let output = agent(&["--nonsense"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output));
+}
