@@ -1540,7 +1540,7 @@ export interface components {
             rows: components["schemas"]["Table"];
             /** @description Start of the range that was read: earlier than asked for where only sums are left of it. */
             since_ns: components["schemas"]["Nanos"];
-            /** @description Groups there are. */
+            /** @description Groups there are, at most 50,000 a host; the row `rest` has what came later. */
             total: number;
             /** @description Its end. */
             until_ns: components["schemas"]["Nanos"];

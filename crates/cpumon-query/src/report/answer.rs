@@ -140,7 +140,7 @@ pub struct Report {
     pub before: Option<TimeRange>,
     /// The hosts that have data in the range.
     pub hosts: Vec<HostPart>,
-    /// Groups there are.
+    /// Groups there are, at most 50,000 a host.
     pub total: usize,
     /// Run time of all threads of all hosts: exactly the sum of all rows.
     pub used_ns: i64,

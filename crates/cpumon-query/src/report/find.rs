@@ -74,7 +74,7 @@ fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::User => "user",
         Kind::Container => "container",
-        Kind::Name | Kind::Whole | Kind::Short | Kind::Unmatched => "name",
+        Kind::Name | Kind::Whole | Kind::Short | Kind::Others => "name",
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) enum Kind {
     /// Processes that began and ended within one interval, by name.
     Short,
     /// All others: what a filter does not let through, and what came when there were too many groups.
-    Unmatched,
+    Others,
     /// Found by name.
     Name,
     /// Found by user.
@@ -79,8 +79,8 @@ pub(super) struct GroupOf<'a> {
 
 impl<'a> GroupOf<'a> {
     /// The group of all others.
-    pub(super) const UNMATCHED: GroupOf<'static> =
-        GroupOf { kind: Kind::Unmatched, name: "", task: None, process: None };
+    pub(super) const OTHERS: GroupOf<'static> =
+        GroupOf { kind: Kind::Others, name: "", task: None, process: None };
 
     fn named(kind: Kind, name: &'a str) -> Self {
         Self { kind, name, task: None, process: None }
@@ -236,7 +236,7 @@ impl Grouping {
                 }
             }
             Self::Filtered(by, filter) if filter.lets(process) => Self::By(*by).each(process, host, visit),
-            Self::Filtered(..) => visit(GroupOf::UNMATCHED),
+            Self::Filtered(..) => visit(GroupOf::OTHERS),
             Self::Search(search) => search.each(&row.info, source, visit),
         }
     }

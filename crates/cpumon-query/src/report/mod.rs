@@ -107,8 +107,8 @@ pub fn report(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> R
         lines::fill(&mut report, history, &tallies, shown, points)?;
     }
     row::settle(&mut report.rows, query.sort);
-    let unmatched = row::unmatched(&tallies);
-    let hidden: Vec<GroupPlace> = [&all[..begin], &all[end..], &unmatched].concat();
+    let others = row::others(&tallies);
+    let hidden: Vec<GroupPlace> = [&all[..begin], &all[end..], &others].concat();
     report.rows.extend(row::rest(&tallies, &hidden, report.used_ns));
     report.rows.extend(row::unattributed(&tallies, report.used_ns));
     Ok(report)

@@ -63,7 +63,7 @@ impl Places {
 
     /// Whether there is no place for another group of this kind: there always is one for all others.
     fn is_full(&self, kind: Kind) -> bool {
-        self.is_closed || self.groups.len() >= MAX_GROUPS && kind != Kind::Unmatched
+        self.is_closed || self.groups.len() >= MAX_GROUPS && kind != Kind::Others
     }
 
     /// The number of a name; `None` where there are too many groups for another one.

@@ -49,7 +49,7 @@ pub(super) fn in_order(tallies: &[HostTally], sort: ReportSort) -> Vec<GroupPlac
     let mut all: Vec<GroupPlace> = Vec::new();
     for (host, one) in tallies.iter().enumerate() {
         let groups = one.tally.groups.iter().enumerate();
-        let shown = groups.filter(|(_, group)| group.kind != Kind::Unmatched);
+        let shown = groups.filter(|(_, group)| group.kind != Kind::Others);
         all.extend(shown.map(|(group, _)| GroupPlace { host, group }));
     }
     let group = |place: &GroupPlace| &tallies[place.host].tally.groups[place.group];
@@ -125,10 +125,10 @@ pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64)
     }
 }
 
-/// What no row of the filter is in, one place a host.
-pub(super) fn unmatched(tallies: &[HostTally]) -> Vec<GroupPlace> {
+/// The group of all others, one place a host that has it.
+pub(super) fn others(tallies: &[HostTally]) -> Vec<GroupPlace> {
     let place = |(host, one): (usize, &HostTally)| {
-        let group = one.tally.groups.iter().position(|group| group.kind == Kind::Unmatched)?;
+        let group = one.tally.groups.iter().position(|group| group.kind == Kind::Others)?;
         Some(GroupPlace { host, group })
     };
     tallies.iter().enumerate().filter_map(place).collect()
@@ -174,9 +174,9 @@ fn together(tallies: &[HostTally], kind: RowKind, used_ns: i64) -> ReportRow {
 /// The groups that are not shown as one row, if there are any.
 pub(super) fn rest(tallies: &[HostTally], hidden: &[GroupPlace], used_ns: i64) -> Option<ReportRow> {
     let mut row = together(tallies, RowKind::Rest, used_ns);
-    let is_unmatched =
-        |place: &GroupPlace| tallies[place.host].tally.groups[place.group].kind == Kind::Unmatched;
-    row.name = if hidden.iter().any(is_unmatched) {
+    let is_of_others =
+        |place: &GroupPlace| tallies[place.host].tally.groups[place.group].kind == Kind::Others;
+    row.name = if hidden.iter().any(is_of_others) {
         "(others)".into()
     } else {
         format!("({} other{})", hidden.len(), if hidden.len() == 1 { "" } else { "s" }).into()

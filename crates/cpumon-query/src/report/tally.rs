@@ -77,7 +77,7 @@ impl Tally {
         let (of, found) = match self.places.place(&of) {
             Some(found) => (of, found),
             None if self.places.is_closed || of.kind.is_of_search() => return None,
-            None => (GroupOf::UNMATCHED, self.places.place(&GroupOf::UNMATCHED)?),
+            None => (GroupOf::OTHERS, self.places.place(&GroupOf::OTHERS)?),
         };
         match found {
             Found::Known(at) => {
@@ -145,7 +145,7 @@ impl Tally {
     fn add_thread(&mut self, thread: ThreadRow<'_>, is_counted: bool) {
         let ThreadRow { row, blocked_ns, most_ns_per_s, times, .. } = thread;
         let name = row.comm.to_str_lossy();
-        let of = if is_counted { thread.group(&name) } else { GroupOf::UNMATCHED };
+        let of = if is_counted { thread.group(&name) } else { GroupOf::OTHERS };
         let part = Part { delta: &row.delta, blocked_ns, waits: &row.sched.waits, most_ns_per_s, times };
         self.add_row(of, part);
     }

@@ -26,7 +26,7 @@ pub struct ReportJson {
     pub used_ns: i64,
     /// Start and end of the range that it is compared with; null: none.
     pub before: Option<[Nanos; 2]>,
-    /// Groups there are.
+    /// Groups there are, at most 50,000 a host; the row `rest` has what came later.
     pub total: usize,
     /// The points of the rows.
     #[serde(flatten)]
