@@ -20,6 +20,7 @@ use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 use crate::To;
 use crate::error::FlagsError;
 use crate::platform::{HAS_PROBES, SOURCE_HELP, SOURCE_NAMES, STATE_HELP};
+use crate::whole_number;
 
 /// The flags of the agent.
 #[derive(Args, Clone, Debug)]
@@ -49,7 +50,7 @@ pub struct AgentArgs {
         num_args = 0..=1,
         require_equals = true,
         default_missing_value = "3001",
-        value_parser = clap::value_parser!(u16).range(1..)
+        value_parser = whole_number::<u16>(1..=65_535)
     )]
     pub broadcast: Option<u16>,
 
@@ -64,7 +65,7 @@ pub struct AgentArgs {
     pub multicast: Vec<Target>,
 
     /// Time to live of multicast datagrams; 1 keeps them on the link
-    #[arg(long, value_name = "HOPS", env = "CPUMON_TTL", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "HOPS", env = "CPUMON_TTL", default_value_t = 1, value_parser = whole_number::<u8>(1..=255))]
     pub ttl: u8,
 
     /// Broadcast and multicast on this interface only; may be repeated [default: all that are up, except loopback]
@@ -81,11 +82,11 @@ pub struct AgentArgs {
     pub group_key: Option<PathBuf>,
 
     /// Longest datagram in bytes [default: 1400, which fits common tunnels; with --v1 32768, the most the original accepts]
-    #[arg(long, value_name = "BYTES", env = "CPUMON_MAX_DATAGRAM", value_parser = clap::value_parser!(u16).range(768..=65000))]
+    #[arg(long, value_name = "BYTES", env = "CPUMON_MAX_DATAGRAM", value_parser = whole_number::<u16>(768..=65_000))]
     pub max_datagram: Option<u16>,
 
     /// Repeat names and idle threads every N snapshots, for receivers that start later or lost datagrams
-    #[arg(long, value_name = "N", env = "CPUMON_REFRESH", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", env = "CPUMON_REFRESH", value_parser = whole_number::<u32>(1..=u32::MAX.into()))]
     pub refresh: Option<u32>,
 
     /// Also write all snapshots to this directory; without a target nothing is sent. `cpumon import DIR` reads it into a store
@@ -133,7 +134,7 @@ pub struct AgentArgs {
     pub flight_dir: Option<PathBuf>,
 
     /// Traces to leave in the directory; the oldest are deleted first
-    #[arg(long, hide = !HAS_PROBES, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..), requires = "flight_recorder", help_heading = "Flight recorder")]
+    #[arg(long, hide = !HAS_PROBES, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = whole_number::<u32>(1..=u32::MAX.into()), requires = "flight_recorder", help_heading = "Flight recorder")]
     pub flight_files: u32,
 
     /// Keep the context switches on disk instead, in segments in the directory; with the traces they take at most this, 1MB or more.
@@ -211,7 +212,7 @@ pub struct AgentArgs {
     pub proc_root: PathBuf,
 
     /// Stop after N snapshots
-    #[arg(long, value_name = "N", env = "CPUMON_COUNT", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Measuring")]
+    #[arg(long, value_name = "N", env = "CPUMON_COUNT", value_parser = whole_number::<u64>(1..=u64::MAX), help_heading = "Measuring")]
     pub count: Option<u64>,
 
     /// Log the size and cost of each snapshot

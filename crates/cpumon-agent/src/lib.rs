@@ -35,6 +35,7 @@ mod skip;
 #[path = "../../../testing/small_disk.rs"]
 mod small_disk;
 mod to;
+mod whole_number;
 
 use std::sync::atomic::AtomicBool;
 
@@ -68,6 +69,7 @@ pub use sandbox::{give_up_calls, in_domain};
 pub use settings::{ConnectionSettings, RecordingSettings, Settings};
 pub use size::size;
 pub use to::{To, parse_receiver_address};
+pub use whole_number::whole_number;
 
 /// Raises the calling thread's priority, so that a reader of events loses none where every CPU is busy. Without the right to it, nothing
 /// changes.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{Span, SpanRelativeTo};
 
-pub use cpumon_agent::size;
+pub use cpumon_agent::{size, whole_number};
 
 /// Parses a duration: `3s`, `100ms`, `1h30m`, `2d`; a plain number is in seconds (`2`, `0.5`). Zero is an error.
 pub fn duration(text: &str) -> Result<Duration, String> {
@@ -26,12 +26,9 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     if duration.is_zero() { Err(format!("{text:?}: must be more than zero")) } else { Ok(duration) }
 }
 
-/// Parses a number of intervals.
+/// Parses a number of intervals or rows.
 pub fn count(text: &str) -> Result<u64, String> {
-    match text.trim().parse() {
-        Ok(count @ 1..) => Ok(count),
-        _ => Err(format!("{text:?} is not a whole number from 1 up")),
-    }
+    whole_number(1..=u64::MAX)(text)
 }
 
 /// Parses an address to listen on.

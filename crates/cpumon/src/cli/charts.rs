@@ -9,6 +9,7 @@ use cpumon_query::charts::{Cells, Order, Percent, View};
 use cpumon_query::report::ReportBy;
 
 use super::{RangeArgs, StoreArgs, within};
+use crate::units::whole_number;
 
 /// The subcommand of `cpumon export`.
 #[derive(Clone, Debug, Subcommand)]
@@ -79,10 +80,10 @@ pub struct ChartArgs {
     #[arg(long, value_enum, default_value_t = Percent::Cpu)]
     pub percent: Percent,
     /// Width in pixels, 320 to 2400; a PNG has twice as many [default: 1200]
-    #[arg(long, value_name = "PIXELS", value_parser = pixels())]
+    #[arg(long, value_name = "PIXELS", value_parser = whole_number::<u32>(MIN_PIXELS.into()..=MAX_PIXELS.into()))]
     pub width: Option<u32>,
     /// Height in pixels, 320 to 2400 [default: depends on the view]
-    #[arg(long, value_name = "PIXELS", value_parser = pixels())]
+    #[arg(long, value_name = "PIXELS", value_parser = whole_number::<u32>(MIN_PIXELS.into()..=MAX_PIXELS.into()))]
     pub height: Option<u32>,
     /// Colour theme
     #[arg(long, value_enum, default_value_t = Theme::Light)]
@@ -90,8 +91,4 @@ pub struct ChartArgs {
     /// Time zone of the axis: utc, local, a name such as Europe/Berlin, or an offset such as +05:30
     #[arg(long, value_name = "ZONE", default_value = "utc")]
     pub zone: Zone,
-}
-
-fn pixels() -> clap::builder::RangedI64ValueParser<u32> {
-    clap::value_parser!(u32).range(i64::from(MIN_PIXELS)..=i64::from(MAX_PIXELS))
 }

@@ -6,6 +6,7 @@ use cpumon_query::report::{CompareWith, ReportBy, ReportSort};
 use cpumon_query::time::TimeRange;
 
 use super::{FormatArgs, RangeArgs, StoreArgs, within};
+use crate::units::whole_number;
 use crate::when;
 
 const SINCE: &str = "Start of the range: `1h` or `-1h` (an hour ago), `yesterday 14:05`, `2026-11-20T14:05Z` [default: an hour before --until]";
@@ -34,7 +35,7 @@ pub struct ReportArgs {
     #[arg(long, value_enum)]
     pub sort: Option<ReportSort>,
     /// Number of rows; one more row has everything else
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole_number::<u32>(1..=u32::MAX.into()))]
     pub limit: u32,
     /// Compare with the range before (`before`), with the same range a day earlier (`yesterday`), or with another range (`3h..2h`)
     #[arg(long, value_name = "WITH", allow_hyphen_values = true, value_parser = compare_with)]

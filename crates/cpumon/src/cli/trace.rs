@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{AccessArgs, FormatArgs, HTTP_URL, RangeArgs, StoreArgs};
-use crate::units::{duration, size};
+use crate::units::{duration, size, whole_number};
 
 /// `cpumon trace`.
 #[derive(Clone, Debug, Args)]
@@ -222,7 +222,7 @@ pub struct TraceInputArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub to: Option<Duration>,
     /// Number of rows [default: 20 in a table, else all]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u32>(1..=u32::MAX.into()))]
     pub limit: Option<u32>,
     /// Output format.
     #[command(flatten)]
@@ -280,7 +280,7 @@ pub struct TraceDelaysArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub to: Option<Duration>,
     /// Number of waits
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole_number::<u32>(1..=100_000))]
     pub limit: u32,
     /// Output format.
     #[command(flatten)]
@@ -303,7 +303,7 @@ pub struct TracePathArgs {
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub from: Option<Duration>,
     /// Number of steps [default: 20 in a table, else 100000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", value_parser = whole_number::<u32>(1..=1_000_000))]
     pub limit: Option<u32>,
     /// Output format.
     #[command(flatten)]
