@@ -7,14 +7,13 @@ use ratatui::text::Line;
 use ratatui::widgets::Clear;
 
 use crate::app::{App, ReportScreen};
+use crate::fit::{WantedColumn, fit_columns};
 use crate::report::{RangeReport, ReportColumn};
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
 
 /// Space between two columns.
 const GAP: usize = 2;
-/// Names are not cut below this.
-const SHORTEST_NAME: usize = 10;
 /// Lines of what was measured.
 const MAX_HEAD: usize = 3;
 
@@ -81,24 +80,14 @@ impl<'r> Table<'r> {
                 .max()
                 .unwrap_or(0)
         };
-        let mut columns: Vec<(&ReportColumn, usize)> =
-            report.columns.iter().map(|column| (column, wide(column))).collect();
-        let least = |column: &(&ReportColumn, usize)| {
-            GAP + if column.0.is_name { column.1.min(SHORTEST_NAME) } else { column.1 }
-        };
-        let mut used: usize = columns.iter().map(least).sum();
-        while used > total + GAP {
-            let last =
-                (0..columns.len()).filter(|at| columns[*at].0.rank > 0).max_by_key(|at| columns[*at].0.rank);
-            let Some(last) = last else { break };
-            used -= least(&columns.remove(last));
-        }
-        let mut spare = (total + GAP).saturating_sub(used);
-        for column in columns.iter_mut().filter(|column| column.0.is_name) {
-            let shortest = column.1.min(SHORTEST_NAME);
-            let more = (column.1 - shortest).min(spare);
-            (column.1, spare) = (shortest + more, spare - more);
-        }
+        let wanted: Vec<WantedColumn> = report
+            .columns
+            .iter()
+            .map(|column| WantedColumn { width: wide(column), rank: column.rank, is_name: column.is_name })
+            .collect();
+        let widths = fit_columns(&wanted, total);
+        let columns = report.columns.iter().zip(widths);
+        let columns = columns.filter_map(|(column, width)| Some((column, width?))).collect();
         Self { columns, theme, total }
     }
 

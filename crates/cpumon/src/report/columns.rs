@@ -1,15 +1,11 @@
-//! Columns of a table, those first that fit: on a narrow terminal the less important ones are left out, and long names are cut.
+//! A table of the columns that fit: on a narrow terminal the less important ones are left out, and long names are cut.
 
 use std::io::{self, Write};
 
+use cpumon_tui::{WantedColumn, fit_columns, is_utf8_locale};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::table::Table;
-
-/// Space between two columns.
-const GAP: usize = 2;
-/// Names are not cut below this.
-const SHORTEST_NAME: usize = 10;
 
 /// A column of a table.
 #[derive(Clone, Debug)]
@@ -18,6 +14,8 @@ pub(crate) struct Column {
     /// 0: always shown; a higher one is left out earlier.
     rank: u8,
     cells: Vec<String>,
+    /// Never cut, also among names: a part of a number would be another number.
+    is_whole: bool,
 }
 
 /// A table with more columns than a narrow terminal shows.
@@ -30,7 +28,12 @@ pub(crate) struct Columns {
 
 impl Column {
     pub(crate) fn new(title: &'static str, rank: u8, cells: impl IntoIterator<Item = String>) -> Self {
-        Self { title, rank, cells: cells.into_iter().collect() }
+        Self { title, rank, cells: cells.into_iter().collect(), is_whole: false }
+    }
+
+    /// Likewise, and never cut.
+    pub(crate) fn whole(self) -> Self {
+        Self { is_whole: true, ..self }
     }
 
     /// Title, rank and cells.
@@ -72,33 +75,34 @@ impl Columns {
         (self.names, self.numbers)
     }
 
-    /// Writes the columns that fit into lines of `width`; `end` marks names that were cut.
-    pub(crate) fn write(mut self, width: usize, end: char, out: &mut dyn Write) -> io::Result<()> {
-        let shortest = |column: &Column| column.width().min(SHORTEST_NAME);
-        let mut used: usize = self.names.iter().map(|column| shortest(column) + GAP).sum();
-        let mut by_rank: Vec<usize> = (0..self.numbers.len()).collect();
-        by_rank.sort_by_key(|at| self.numbers[*at].rank);
-        let mut is_shown = vec![false; self.numbers.len()];
-        for at in by_rank {
-            let column = &self.numbers[at];
-            let more = column.width() + GAP;
-            // The last column has no gap behind it.
-            if column.rank == 0 || used.saturating_add(more) <= width.saturating_add(GAP) {
-                (is_shown[at], used) = (true, used + more);
-            }
-        }
-        let mut spare = width.saturating_add(GAP).saturating_sub(used);
-        for column in &mut self.names {
-            let widest = shortest(column).saturating_add(spare);
-            spare -= spare.min(column.width() - shortest(column));
-            column.cells.iter_mut().for_each(|cell| *cell = cut(cell, widest, end));
-        }
-        let shown = self.numbers.iter().zip(is_shown).filter(|(_, is_shown)| *is_shown);
-        let all: Vec<&Column> = self.names.iter().chain(shown.map(|(column, _)| column)).collect();
-        let titles: Vec<&str> = all.iter().map(|column| column.title).collect();
-        let mut table = Table::new(&titles).numbers_from(self.names.len());
-        for row in 0..all.first().map_or(0, |column| column.cells.len()) {
-            table.row(all.iter().map(|column| column.cells.get(row).cloned().unwrap_or_default()));
+    /// Writes the columns that fit into lines of `width`. The locale says how names that were cut are marked.
+    pub(crate) fn write(self, width: usize, out: &mut dyn Write) -> io::Result<()> {
+        self.write_marked(width, if is_utf8_locale() { '…' } else { '~' }, out)
+    }
+
+    fn write_marked(self, width: usize, end: char, out: &mut dyn Write) -> io::Result<()> {
+        let wanted = |column: &Column, is_name| WantedColumn {
+            width: column.width(),
+            rank: column.rank,
+            is_name: is_name && !column.is_whole,
+        };
+        let names = self.names.iter().map(|column| wanted(column, true));
+        let wanted: Vec<_> = names.chain(self.numbers.iter().map(|column| wanted(column, false))).collect();
+        let count = self.names.len();
+        let shown: Vec<(Column, usize)> = self
+            .names
+            .into_iter()
+            .chain(self.numbers)
+            .zip(fit_columns(&wanted, width))
+            .filter_map(|(column, width)| Some((column, width?)))
+            .collect();
+        let titles: Vec<&str> = shown.iter().map(|(column, _)| column.title).collect();
+        let mut table = Table::new(&titles).numbers_from(count);
+        for row in 0..shown.first().map_or(0, |(column, _)| column.cells.len()) {
+            let cell = |(column, width): &(Column, usize)| {
+                column.cells.get(row).map_or_else(String::new, |cell| cut(cell, *width, end))
+            };
+            table.row(shown.iter().map(cell));
         }
         // What cannot be narrower is longer than the terminal, rather than turned.
         table.write_within(usize::MAX, out)
@@ -119,7 +123,7 @@ mod tests {
             Column::new("WAIT", 2, ["-".to_owned(), String::new()]),
         ];
         let mut text = Vec::new();
-        Columns::new(names, numbers).write(width, '~', &mut text).unwrap();
+        Columns::new(names, numbers).write_marked(width, '~', &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 

@@ -27,10 +27,6 @@ impl Terminal {
     pub(super) fn of_terminal(columns: usize) -> Self {
         Self { columns, is_ascii: !cpumon_tui::is_utf8_locale() }
     }
-
-    fn cut_mark(self) -> char {
-        if self.is_ascii { '~' } else { '…' }
-    }
 }
 
 fn known(value: Option<f64>, digits: usize) -> String {
@@ -106,7 +102,7 @@ fn number(row: &ReportRow) -> String {
 /// Writes a report: what was measured, the rows, and what their columns mean.
 pub(super) fn report(report: &Report, terminal: &Terminal, out: &mut dyn Write) -> io::Result<()> {
     head(report, *terminal, out)?;
-    columns(report, *terminal).write(terminal.columns, terminal.cut_mark(), out)?;
+    columns(report, *terminal).write(terminal.columns, out)?;
     notes(report, terminal.columns, out)
 }
 
@@ -274,5 +270,5 @@ pub(super) fn found(found: &[Found], text: &str, terminal: &Terminal, out: &mut 
         column("CPU s", 0, &|one| seconds(one.run_ns)),
         column("SHARE %", 5, &|one| known(one.share_pct, 2)),
     ];
-    Columns::new(names, numbers).write(terminal.columns, terminal.cut_mark(), out)
+    Columns::new(names, numbers).write(terminal.columns, out)
 }

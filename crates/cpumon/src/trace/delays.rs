@@ -44,7 +44,7 @@ pub(crate) fn delays(args: &TraceDelaysArgs, out: &mut dyn Write) -> anyhow::Res
     let (waits, ending) = file.read(|trace| longest_waits(trace, range, limit))?;
     match args.format.get() {
         Format::Table => {
-            table(&waits, &file).write(terminal_columns(), '…', out).context("cannot write the waits")?;
+            table(&waits, &file).write(terminal_columns(), out).context("cannot write the waits")?;
         }
         format => write_rows(format, &COLUMNS, waits.iter().map(|wait| cells(wait, &file)), out)?,
     }
@@ -62,7 +62,7 @@ fn table(waits: &[LongWait], file: &TraceFile<'_>) -> Columns {
     };
     let names = vec![
         column("THREAD", 0, &|wait| file.thread(wait.task).shown()),
-        column("PID/TID", 0, &|wait| file.thread(wait.task).ids()),
+        column("PID/TID", 0, &|wait| file.thread(wait.task).ids()).whole(),
         column("AFTER", 0, &after),
         column("BEHIND ms", 0, &|wait| behind(&wait.behind, file, SHOWN_CULPRITS)),
     ];

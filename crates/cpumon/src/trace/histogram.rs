@@ -73,7 +73,9 @@ fn table(rows: &[DurationRow], by: ReportBy, file: &TraceFile<'_>, out: &mut dyn
     let who = |row: &DurationRow| Who::new(&row.key, &row.name);
     let mut names = vec![column(title(by), 0, &|row| who(row).shown())];
     if matches!(by, ReportBy::Thread | ReportBy::Process) {
-        names.push(column(if by == ReportBy::Thread { "PID/TID" } else { "PID" }, 0, &|row| who(row).ids()));
+        names.push(
+            column(if by == ReportBy::Thread { "PID/TID" } else { "PID" }, 0, &|row| who(row).ids()).whole(),
+        );
     }
     let (powers, is_ascii) = (powers(rows), !cpumon_tui::is_utf8_locale());
     let percentile = |row: &DurationRow, percent| micros(row.durations.percentile_ns(percent));
@@ -87,7 +89,7 @@ fn table(rows: &[DurationRow], by: ReportBy, file: &TraceFile<'_>, out: &mut dyn
         column("AT s", 4, &|row| seconds(file.since_begin(row.durations.longest.from_ns))),
         column("HISTOGRAM", 2, &|row| shape(row, &powers, is_ascii)),
     ];
-    Columns::new(names, numbers).write(terminal_columns(), '…', out)?;
+    Columns::new(names, numbers).write(terminal_columns(), out)?;
     if !rows.is_empty() {
         let (low, high) = (1_u64 << powers.start(), 1_u64 << (powers.end() + 1));
         let [low, high] = [low, high].map(|ns| micros(Some(ns)));

@@ -52,7 +52,7 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     let format = args.format.get();
     let steps = history.path(task, at_ns, limit_of(args.limit, format, STEPS));
     if format == Format::Table {
-        table(&steps, &file).write(terminal_columns(), '…', out).context("cannot write the path")?;
+        table(&steps, &file).write(terminal_columns(), out).context("cannot write the path")?;
         sums(&steps, &file, out)?;
     } else {
         write_rows(format, &COLUMNS, steps.iter().map(|step| cells(step, &file)), out)?;
@@ -135,7 +135,7 @@ fn table(steps: &[PathStep], file: &TraceFile<'_>) -> Columns {
         column("THREAD", 0, &|step| {
             format!("{:depth$}{}", "", file.thread(step.task).shown(), depth = step.depth * 2)
         }),
-        column("PID/TID", 0, &|step| file.thread(step.task).ids()),
+        column("PID/TID", 0, &|step| file.thread(step.task).ids()).whole(),
         column("DID, the last first", 0, &|step| what(step, file)),
     ];
     let numbers = vec![

@@ -41,14 +41,14 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
             let left_out = rows.len().saturating_sub(limit);
             rows.truncate(limit);
             if is_table {
-                table(&rows, by, scale).write(terminal_columns(), '…', out)?;
+                table(&rows, by, scale).write(terminal_columns(), out)?;
                 say_left_out(left_out, out)?;
             } else {
                 let cells = rows.iter().map(|row| cells(row, scale));
                 write_rows(format, &COLUMNS, cells, out)?;
             }
         }
-        None if is_table => cpu_table(&report).write(terminal_columns(), '…', out)?,
+        None if is_table => cpu_table(&report).write(terminal_columns(), out)?,
         None => write_rows(
             format,
             &CPU_COLUMNS,
@@ -98,8 +98,10 @@ fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
         |title, rank, cell: &dyn Fn(&GroupRow) -> String| Column::new(title, rank, rows.iter().map(cell));
     let mut names = vec![column(title(by), 0, &|row| escape(&row.name).to_string())];
     match by {
-        ReportBy::Thread => names.push(column("PID/TID", 0, &|row| Who::new(&row.key, &row.name).ids())),
-        ReportBy::Process => names.push(column("PID", 0, &|row| Who::new(&row.key, &row.name).ids())),
+        ReportBy::Thread => {
+            names.push(column("PID/TID", 0, &|row| Who::new(&row.key, &row.name).ids()).whole());
+        }
+        ReportBy::Process => names.push(column("PID", 0, &|row| Who::new(&row.key, &row.name).ids()).whole()),
         ReportBy::Program | ReportBy::Container => {}
     }
     let most = |text: Option<(String, u64)>| {

@@ -123,9 +123,10 @@ fn table(rows: &[SeriesRow], by: ReportBy, series: &Series, out: &mut dyn Write)
     let who = |row: &SeriesRow| Who::new(&row.key, &row.name);
     let mut names = vec![column(title(by), 0, &|(row, _)| who(row).shown())];
     if matches!(by, ReportBy::Thread | ReportBy::Process) {
-        names.push(column(if by == ReportBy::Thread { "PID/TID" } else { "PID" }, 0, &|(row, _)| {
-            who(row).ids()
-        }));
+        names.push(
+            column(if by == ReportBy::Thread { "PID/TID" } else { "PID" }, 0, &|(row, _)| who(row).ids())
+                .whole(),
+        );
     }
     let sum =
         |row: &SeriesRow, of: fn(&cpumon_trace::SeriesCell) -> u64| millis(row.cells.iter().map(of).sum());
@@ -135,7 +136,7 @@ fn table(rows: &[SeriesRow], by: ReportBy, series: &Series, out: &mut dyn Write)
         column("PEAK %", 1, &|(_, shares)| format!("{:.1}", most(shares) * 100.0)),
         column("RUN OVER TIME", 0, &|(_, shares)| line(shares, highest)),
     ];
-    Columns::new(names, numbers).write(terminal_columns(), '…', out)?;
+    Columns::new(names, numbers).write(terminal_columns(), out)?;
     say_blocks(series, out)
 }
 
@@ -161,7 +162,7 @@ fn cpu_table(series: &Series, out: &mut dyn Write) -> io::Result<()> {
         column("PEAK MEAN", 3, &|row| format!("{:.2}", most(&row.2))),
         column("QUEUE OVER TIME", 2, &|row| line(&row.2, longest)),
     ];
-    Columns::new(names, numbers).write(terminal_columns(), '…', out)?;
+    Columns::new(names, numbers).write(terminal_columns(), out)?;
     say_blocks(series, out)
 }
 

@@ -43,7 +43,7 @@ pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Res
     rows.truncate(limit(&args.input));
     match args.input.format.get() {
         Format::Table => {
-            table(&rows, by, &file).write(terminal_columns(), '…', out).context("cannot write the rows")?;
+            table(&rows, by, &file).write(terminal_columns(), out).context("cannot write the rows")?;
             say_left_out(left_out, out)?;
             if !wakers.has_interrupts() {
                 writeln!(out, "Without --irq in the recording, who was only interrupted counts as waker.")?;
@@ -90,9 +90,9 @@ fn table(rows: &[WakerRow], by: ReportBy, file: &TraceFile<'_>) -> Columns {
         ReportBy::Program | ReportBy::Container => None,
     };
     let mut names = vec![column("WAKER", 0, &|row| waker(row).shown())];
-    names.extend(ids.map(|title| column(title, 0, &|row| waker(row).ids())));
+    names.extend(ids.map(|title| column(title, 0, &|row| waker(row).ids()).whole()));
     names.push(column("WOKEN", 0, &|row| woken(row).shown()));
-    names.extend(ids.map(|title| column(title, 0, &|row| woken(row).ids())));
+    names.extend(ids.map(|title| column(title, 0, &|row| woken(row).ids()).whole()));
     let longest = |row: &WakerRow| (row.counts.runs > 0).then_some(row.counts.longest);
     let numbers = vec![
         column("WAKEUPS", 0, &|row| row.counts.wakeups.to_string()),

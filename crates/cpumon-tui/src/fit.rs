@@ -1,0 +1,126 @@
+//! Which columns of a table fit a terminal, and how wide they are.
+
+/// Space between two columns.
+const GAP: usize = 2;
+/// Names are not cut below this.
+const SHORTEST_NAME: usize = 10;
+/// Names get this part of a line before columns that may be left out.
+const NAMES_PART: usize = 3;
+
+/// A column that wants its place in a line.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct WantedColumn {
+    /// Of its widest cell.
+    pub width: usize,
+    /// 0: always shown; a higher one is left out earlier.
+    pub rank: u8,
+    /// May be cut, down to ten columns of the terminal. It is always shown.
+    pub is_name: bool,
+}
+
+/// Widths of the columns that fit into lines of `total`; `None` for those that are left out. Names get up to a third of the line,
+/// then other columns in the order of their rank, then names what is left. What is always shown can be wider than the line.
+#[must_use]
+pub fn fit_columns(columns: &[WantedColumn], total: usize) -> Vec<Option<usize>> {
+    // The last column has no gap behind it.
+    let total = total.saturating_add(GAP);
+    let is_always = |column: &WantedColumn| column.is_name || column.rank == 0;
+    let least =
+        |column: &WantedColumn| if column.is_name { column.width.min(SHORTEST_NAME) } else { column.width };
+    let mut widths: Vec<Option<usize>> =
+        columns.iter().map(|column| is_always(column).then(|| least(column))).collect();
+    let used = |widths: &[Option<usize>]| widths.iter().flatten().map(|width| width + GAP).sum::<usize>();
+    let names = || columns.iter().enumerate().filter(|(_, column)| column.is_name);
+    let used_by_names: usize = names().map(|(_, column)| least(column) + GAP).sum();
+    let of_names = (total / NAMES_PART).saturating_sub(used_by_names);
+    let spare = total.saturating_sub(used(&widths));
+    widen(columns, &mut widths, of_names.min(spare));
+
+    let mut by_rank: Vec<usize> = (0..columns.len()).filter(|at| widths[*at].is_none()).collect();
+    by_rank.sort_by_key(|at| columns[*at].rank);
+    for at in by_rank {
+        if used(&widths) + columns[at].width + GAP <= total {
+            widths[at] = Some(columns[at].width);
+        }
+    }
+    let spare = total.saturating_sub(used(&widths));
+    widen(columns, &mut widths, spare);
+    widths
+}
+
+/// Gives names that are cut this many columns of the terminal, each as many: a short one leaves the rest to the others.
+fn widen(columns: &[WantedColumn], widths: &mut [Option<usize>], mut spare: usize) {
+    let lacks = |width: Option<usize>, column: &WantedColumn| {
+        width.filter(|_| column.is_name).map_or(0, |width| column.width - width)
+    };
+    loop {
+        let cut: Vec<usize> = (0..columns.len()).filter(|at| lacks(widths[*at], &columns[*at]) > 0).collect();
+        let Some(each) = spare.checked_div(cut.len()) else { return };
+        for at in &cut[..spare.min(cut.len())] {
+            let more = lacks(widths[*at], &columns[*at]).min(each.max(1));
+            widths[*at] = widths[*at].map(|width| width + more);
+            spare -= more;
+        }
+        if spare == 0 {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const fn name(width: usize) -> WantedColumn {
+        WantedColumn { width, rank: 0, is_name: true }
+    }
+
+    const fn number(width: usize, rank: u8) -> WantedColumn {
+        WantedColumn { width, rank, is_name: false }
+    }
+
+    #[test]
+    fn a_name_has_a_third_before_columns_that_can_be_left_out() {
+        let columns = [name(60), number(8, 0), number(8, 1), number(30, 2), number(6, 3)];
+        assert_eq!(fit_columns(&columns, 120), [Some(60), Some(8), Some(8), Some(30), Some(6)]);
+        assert_eq!(fit_columns(&columns, 100), [Some(40), Some(8), Some(8), Some(30), Some(6)]);
+        assert_eq!(fit_columns(&columns, 80), [Some(28), Some(8), Some(8), Some(30), None]);
+        assert_eq!(fit_columns(&columns, 40), [Some(12), Some(8), Some(8), None, Some(6)]);
+        assert_eq!(fit_columns(&columns, 10), [Some(10), Some(8), None, None, None]);
+    }
+
+    #[test]
+    fn two_names_share_and_a_short_one_leaves_the_rest_to_the_other() {
+        assert_eq!(fit_columns(&[name(90), name(90), number(8, 0)], 60), [Some(24), Some(24), Some(8)]);
+        assert_eq!(fit_columns(&[name(5), name(90), number(8, 0)], 60), [Some(5), Some(43), Some(8)]);
+    }
+
+    proptest! {
+        #[test]
+        fn lines_fit_and_names_are_cut_only_where_no_space_is_left(
+            columns in prop::collection::vec((1_usize..80, 0_u8..5, any::<bool>()), 1..9),
+            total in 0_usize..250,
+        ) {
+            let columns: Vec<_> = columns
+                .into_iter()
+                .map(|(width, rank, is_name)| WantedColumn { width, rank, is_name })
+                .collect();
+            let widths = fit_columns(&columns, total);
+            let used = widths.iter().flatten().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP);
+            let always = columns.iter().filter(|column| column.is_name || column.rank == 0);
+            let least = always
+                .map(|one| GAP + if one.is_name { one.width.min(SHORTEST_NAME) } else { one.width })
+                .sum::<usize>();
+            prop_assert!(used <= total.max(least.saturating_sub(GAP)), "{used}");
+            let mut is_cut = false;
+            for (column, width) in columns.iter().zip(&widths) {
+                is_cut |= column.is_name && width.is_none_or(|width| width < column.width);
+                prop_assert!(!column.is_name || width.is_some_and(|width| width >= column.width.min(10)));
+                prop_assert!(column.is_name || width.is_none_or(|width| width == column.width));
+            }
+            prop_assert!(!is_cut || used >= total, "{used} of {total}");
+        }
+    }
+}
