@@ -24,7 +24,7 @@ use crate::paths::{explain, state_dir, store_for_writing};
 use crate::records::JsonArray;
 use crate::signals::remove_when_stopped;
 use crate::stdout::stdout;
-use crate::table::{Table, terminal_columns};
+use crate::table::{Table, name_text, terminal_columns};
 use crate::when::{self, Between};
 
 /// Most gaps that are read to report losses.
@@ -305,7 +305,7 @@ pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Resu
     let moment = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), when::show);
     for record in records {
         table.row([
-            escape(&record.info.hostname).to_string(),
+            name_text(&record.info.hostname),
             record.info.host.to_string(),
             record.trust.name().to_owned(),
             moment(record.first_wall_ns),

@@ -15,7 +15,7 @@ use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::json::write_json;
 use crate::records::JsonArray;
-use crate::table::{Table, terminal_columns};
+use crate::table::{Table, name_text, terminal_columns};
 use crate::units::whole_seconds;
 use crate::when;
 
@@ -192,7 +192,7 @@ impl Listed {
                 all: number("busy_ratio").map_or_else(|| "-".to_owned(), |ratio| percent(ratio * 100.0)),
                 busiest: top.map_or_else(
                     || "-".to_owned(),
-                    |(name, share)| format!("{} {}", escape(name), percent(share)),
+                    |(name, share)| format!("{} {}", name_text(name), percent(share)),
                 ),
             };
             listed.busy.insert(id, busy);
@@ -214,7 +214,7 @@ pub fn write_hosts(
     for host in &status.hosts {
         let over_limit = over_limit(host, &status.receiver.rejected_by);
         let mut cells = vec![
-            escape(&host.hostname).to_string(),
+            name_text(&host.hostname),
             host.id.clone(),
             escape(&host.trust).to_string(),
             escape(&host.source).to_string(),
@@ -234,8 +234,7 @@ pub fn write_hosts(
         table.row(cells);
     }
     for host in listed.iter().flat_map(|listed| &listed.stored) {
-        let mut cells =
-            vec![escape(&host.name).to_string(), host.id.clone(), escape(&host.trust).to_string()];
+        let mut cells = vec![name_text(&host.name), host.id.clone(), escape(&host.trust).to_string()];
         cells.extend(std::iter::repeat_n("-".to_owned(), 5));
         cells.extend([format!("until {}", when::show_clock(host.last_ns, true)), "-".into(), "-".into()]);
         table.row(cells);

@@ -13,7 +13,7 @@ use crate::columns::limits::{IS_OF_LIMITS, limit_text, limit_value, limits_of};
 use crate::feed::Task;
 use crate::history::RunTotals;
 use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
-use crate::text::{mean, percent, rate, safe, short, total};
+use crate::text::{mean, name_text, percent, rate, safe, short, total};
 use crate::theme::Theme;
 use crate::view::{Unit, View};
 
@@ -296,14 +296,11 @@ impl<'a> Cells<'a> {
 
     fn name(&self, item: &Item<'_>) -> String {
         match item {
-            Item::Group(group) => safe(&group.name),
+            Item::Group(group) => name_text(&group.name),
             Item::Process(process) => {
                 let info = &process.info;
-                match safe(&info.name) {
-                    name if info.is_kernel => format!("[{name}]"),
-                    name if name.is_empty() => NONE.into(),
-                    name => name,
-                }
+                let name = name_text(&info.name);
+                if info.is_kernel { format!("[{name}]") } else { name }
             }
             Item::Thread(thread) => match &*thread_name(self.interval, thread) {
                 "" => NONE.into(),

@@ -9,6 +9,7 @@ use cpumon_query::report::{Found, HostPart, Report, ReportBy, ReportRow, ReportS
 
 use super::columns::{Column, Columns};
 use crate::spark::spark;
+use crate::table::name_text;
 use crate::when;
 
 /// Hosts of which a line is shown each.
@@ -87,8 +88,24 @@ fn title(by: ReportBy) -> &'static str {
 }
 
 fn name(row: &ReportRow) -> String {
-    let name = escape(&row.name);
-    if row.kind == RowKind::Short { format!("{name} (short-lived)") } else { name.to_string() }
+    match row.kind {
+        RowKind::Short => format!("{} (short-lived)", name_text(&row.name)),
+        RowKind::Rest => with_separators(&row.name),
+        RowKind::Group | RowKind::Unattributed => name_text(&row.name),
+    }
+}
+
+/// `(49,000 others)`
+fn with_separators(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && digits.is_multiple_of(3) && shown.ends_with(|last: char| last.is_ascii_digit()) {
+            shown.push(',');
+        }
+        shown.push(c);
+    }
+    shown
 }
 
 fn number(row: &ReportRow) -> String {
@@ -113,9 +130,7 @@ pub(super) fn columns(report: &Report, terminal: Terminal) -> Columns {
         |title, rank, cell: &dyn Fn(&ReportRow) -> String| Column::new(title, rank, rows.iter().map(cell));
     let mut names = Vec::new();
     if report.hosts.len() > 1 && report.query.by != ReportBy::Host {
-        names.push(column("HOST", 0, &|row| {
-            row.host.as_deref().map_or_else(String::new, |host| escape(host).to_string())
-        }));
+        names.push(column("HOST", 0, &|row| row.host.as_deref().map_or_else(String::new, name_text)));
     }
     names.push(column(title(report.query.by), 0, &name));
     Columns::new(names, numbers(report, terminal))
@@ -200,7 +215,7 @@ pub(super) fn head(report: &Report, terminal: Terminal, out: &mut dyn Write) -> 
     for part in report.hosts.iter().take(SHOWN_HOSTS) {
         let text = format!(
             "{}: {} to {}, {} s measured, {} s of CPU time",
-            escape(&part.name),
+            name_text(&part.name),
             when::show(part.range.since_ns),
             when::show(part.range.until_ns),
             known(Some(part.covered_ns as f64 / 1e9), 1),
@@ -258,10 +273,8 @@ pub(super) fn found(found: &[Found], text: &str, terminal: &Terminal, out: &mut 
     let column =
         |title, rank, cell: &dyn Fn(&Found) -> String| Column::new(title, rank, found.iter().map(cell));
     let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| when::show_clock(ns, true));
-    let names = vec![
-        column("NAME", 0, &|one| escape(&one.name).to_string()),
-        column("HOST", 0, &|one| escape(&one.host).to_string()),
-    ];
+    let names =
+        vec![column("NAME", 0, &|one| name_text(&one.name)), column("HOST", 0, &|one| name_text(&one.host))];
     let numbers = vec![
         column("KIND", 4, &|one| one.kind.to_owned()),
         column("FIRST", 2, &|one| time(one.first_ns)),
@@ -271,4 +284,21 @@ pub(super) fn found(found: &[Found], text: &str, terminal: &Terminal, out: &mut 
         column("SHARE %", 5, &|one| known(one.share_pct, 2)),
     ];
     Columns::new(names, numbers).write(terminal.columns, out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_have_separators_and_what_has_no_name_says_so() {
+        let counted = |text| with_separators(text);
+        assert_eq!(counted("(49000 others)"), "(49,000 others)");
+        assert_eq!(counted("(1 other)"), "(1 other)");
+        assert_eq!(counted("(999 others)"), "(999 others)");
+        assert_eq!(counted("(1234567 others)"), "(1,234,567 others)");
+        assert_eq!(counted("(others)"), "(others)");
+        assert_eq!(["", "  ", "\u{3000}"].map(name_text), ["(no name)"; 3]);
+        assert_eq!(name_text(" a\u{1b}"), " a\\x1b");
+    }
 }

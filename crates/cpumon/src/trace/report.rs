@@ -14,7 +14,7 @@ use super::trace_file::{
 use crate::cli::{Format, TraceReportArgs};
 use crate::exit::Outcome;
 use crate::report::{Column, Columns, write_rows};
-use crate::table::terminal_columns;
+use crate::table::{name_text, terminal_columns};
 
 /// `cpumon trace report`.
 pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -96,7 +96,7 @@ fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Resul
 fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
     let column =
         |title, rank, cell: &dyn Fn(&GroupRow) -> String| Column::new(title, rank, rows.iter().map(cell));
-    let mut names = vec![column(title(by), 0, &|row| escape(&row.name).to_string())];
+    let mut names = vec![column(title(by), 0, &|row| name_text(&row.name))];
     match by {
         ReportBy::Thread => {
             names.push(column("PID/TID", 0, &|row| Who::new(&row.key, &row.name).ids()).whole());

@@ -5,13 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use cpumon_model::{SOFTIRQ_KINDS, TraceTask, Value, escape};
+use cpumon_model::{SOFTIRQ_KINDS, TraceTask, Value};
 use cpumon_trace::{
     AnyTrace, Ending, GroupKey, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker, group_of,
 };
 
 use crate::cli::{Format, TraceGroupBy, TraceInputArgs, TraceReportBy};
 use crate::exit::{Outcome, Usage};
+use crate::table::name_text;
 
 const BUFFER_BYTES: usize = 1 << 20;
 /// Rows of a table, if no number is given.
@@ -232,7 +233,7 @@ impl Who {
 
     /// For a terminal.
     pub(super) fn shown(&self) -> String {
-        escape(&self.name).to_string()
+        name_text(&self.name)
     }
 
     /// `PID/TID`.
