@@ -248,7 +248,7 @@ pub(crate) fn contains(text: &str, needle: &str) -> bool {
     needle.is_empty() || text.windows(needle.len()).any(|part| part.eq_ignore_ascii_case(needle))
 }
 
-/// A name that is safe to show; where none can be seen, that is said.
+/// A name that is safe to show. One without a visible character is shown as `(no name)`.
 pub(crate) fn name_text(name: &str) -> String {
     let name = safe(name);
     if name.trim().is_empty() { "(no name)".to_owned() } else { name }

@@ -9,7 +9,7 @@ pub fn terminal_columns() -> usize {
     terminal_size::terminal_size().map(|(width, _)| width.0.into()).or_else(named).unwrap_or(usize::MAX)
 }
 
-/// A name that is safe to show; where none can be seen, that is said.
+/// A name that is safe to show. One without a visible character is shown as `(no name)`.
 pub fn name_text(name: &str) -> String {
     let name = escape(name).to_string();
     if name.trim().is_empty() { "(no name)".to_owned() } else { name }
