@@ -28,6 +28,13 @@ test('hostile names are text in every view, and 50,000 programs are a thousand r
       // A host that only the store knows has its name.
       await expect(page.getByRole('banner').locator('.host')).toContainText('<img src=x');
     }
+    for (const width of [320, 360, 412, 768, 1024]) {
+      await page.setViewportSize({ width, height: 740 });
+      const [name, bar] = [page.locator('header .host'), page.getByRole('banner')];
+      expect((await name.boundingBox())?.width, `part of the name is seen at ${width} px`).toBeGreaterThan(56);
+      expect((await bar.boundingBox())?.height, `lines at ${width} px`).toBeLessThan(width > 760 ? 48 : 70);
+    }
+    await page.setViewportSize({ width: 1440, height: 900 });
     await expect(page.locator('.names li').filter({ hasText: '(no name)' })).toHaveCount(2);
     await expect(page.locator('.names li').filter({ hasText: '__proto__' })).toHaveCount(1);
     await page.goto(`${host}/history?${SPAN}&at=1767225610500000000`);
