@@ -23,6 +23,12 @@ test('the busiest host last night, and what it did', async ({ page }) => {
     await expect(row.locator('td').first()).toHaveText('backup');
     // An hour and a half of 1.8 CPUs.
     await expect(row.locator('td').nth(1)).toHaveText('2 h 42 min');
+    // The hour after its last data is not awaited: it has not reported since.
+    await page.goto(`${past.url}/host/beta/history?since=1767243600000&until=1767250800000`);
+    const plot = page.getByRole('region', { name: 'time line' });
+    await plot.getByRole('slider').press('End');
+    await expect(plot).toContainText('after the last data, 2026-01-01 07:00:00');
+    await expect(plot).not.toContainText('no data yet');
     expect(complaints.texts).toEqual([]);
   } finally {
     await past.close();

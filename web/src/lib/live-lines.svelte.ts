@@ -5,7 +5,8 @@ import type { Head } from '../feed/messages';
 import { ask, hostPath, type Gap, type Lines, type Series } from './api';
 import { MODES } from './modes';
 import { msOf, nsOf } from './format';
-import { busiest, holesOf, queueOf } from './shares';
+import { limits } from './limits.svelte';
+import { busiest, holesOf, keptOf, queueOf } from './shares';
 
 /** Points of the past. */
 const MOST_POINTS = 720;
@@ -127,10 +128,7 @@ export class LiveLines {
       return { ...task, values: join(past, this.lines.find((line) => line.key === task.key)?.values) };
     });
     this.modes = modes;
-    const past = holesOf(
-      series,
-      series.kept ? { firstMs: msOf(series.kept.first_ns), lastMs: msOf(series.kept.last_ns) } : null,
-    );
+    const past = holesOf(series, keptOf(series.kept, limits.known));
     // Of what came live, the page knows the holes itself.
     const known = past.map((gap) => ({ ...gap, end_ms: Math.min(gap.end_ms, until) })).filter(lasts);
     this.gaps = [...known, ...this.gaps.filter((gap) => gap.begin_ms >= until)];

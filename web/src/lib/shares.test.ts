@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { holesOf, NOT_YET, queueOf } from './shares';
+import { AFTER, holesOf, keptOf, NOT_YET, queueOf } from './shares';
 
 test('a run queue that was not measured is none, and a gap in it is a gap', () => {
   expect(queueOf({ covered_ns: [1], columns: {} })).toBeNull();
@@ -14,7 +14,7 @@ test('a run queue that was not measured is none, and a gap in it is a gap', () =
 test('the last point is no gap while its interval has not ended', () => {
   const answer = { t_ms: [0, 500, 1000, 1500], width_ns: 5e8, covered_ns: [1, 1, 0, 0], gaps: [] };
   const reasons = (lastMs: number | null, nowMs: number): string[] =>
-    holesOf(answer, lastMs === null ? null : { firstMs: -1e6, lastMs }, nowMs).map((hole) => hole.reason);
+    holesOf(answer, lastMs === null ? null : { firstMs: -1e6, lastMs, sends: true }, nowMs).map((hole) => hole.reason);
   expect(reasons(1000, 2000)).toEqual([NOT_YET]);
   // What is stored was read a moment after the points, and has the next interval.
   expect(reasons(2000, 2000)).toEqual([NOT_YET]);
@@ -23,4 +23,16 @@ test('the last point is no gap while its interval has not ended', () => {
   // Long past, and data came later: that is a hole.
   expect(reasons(50_000, 60_000)).toEqual(['no data']);
   expect(reasons(null, 60_000)).toEqual(['no data']);
+});
+
+test('what is after the last data of a host that has stopped is not awaited, and it says when it ended', () => {
+  const answer = { t_ms: [0, 500, 1000, 1500], width_ns: 5e8, covered_ns: [1, 1, 0, 0], gaps: [] };
+  const stored = { first_ns: '0', last_ns: '1000000000' };
+  const silent = { balanced_ratio: 0.005, late_intervals: 2.5, late_ns: 3e9, silent_intervals: 10, silent_ns: 30e9 };
+  const holes = (nowMs: number) => holesOf(answer, keptOf(stored, silent, nowMs), nowMs);
+  expect(holes(20_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, intervals: 0, reason: NOT_YET }]);
+  expect(holes(60_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, intervals: 0, reason: AFTER, lastMs: 1000 }]);
+  // Before the receiver has said how long a host is silent at most.
+  expect(keptOf(stored, null, 60_000)?.sends).toBe(false);
+  expect(keptOf(null, silent)).toBeNull();
 });

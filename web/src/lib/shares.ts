@@ -1,5 +1,6 @@
 // Lines of the past as percent. In: sums a bucket. Out: percent of one CPU; null where nothing was measured.
-import type { Buckets, Gap, Line, Series } from './api';
+import type { Buckets, Gap, Limits, Line, Series } from './api';
+import { msOf } from './format';
 import { LEDGER, MODES, type Part } from './modes';
 
 /** ns in a bucket as percent of the time that was measured in it. */
@@ -61,10 +62,35 @@ export function partsOf(series: Series): Part[] {
   return parts.filter((part, at) => at === 0 || part.label === 'system' || ran(part));
 }
 
-/** Reasons of holes in which nothing is missing. */
-export const [BEFORE, NOT_YET] = ['before the first data', 'no data yet'];
 /** An interval is measured, sent and stored within this time; longer ones are known by `kept`. */
 const ON_THE_WAY_MS = 5_000;
+
+/** Reasons of holes in which nothing is missing. */
+export const [BEFORE, AFTER, NOT_YET] = ['before the first data', 'after the last data', 'no data yet'];
+
+/** What is stored of a host, as an answer has it. */
+export interface Kept {
+  firstMs: number;
+  lastMs: number;
+  /** More is to come. */
+  sends: boolean;
+}
+
+export interface Hole extends Gap {
+  /** The end of the last data, where this hole is after it. */
+  lastMs?: number;
+}
+
+/** Silent for so long, a host has stopped, if the receiver has not said how long that is. */
+const SILENT_MS = 30_000;
+
+/** Called once for an answer: a host that reported then did not stop because the page is older now. */
+export function keptOf(stored: Series['kept'], limits: Limits | null, nowMs = Date.now()): Kept | null {
+  if (!stored) return null;
+  const lastMs = msOf(stored.last_ns);
+  const silentMs = limits ? limits.silent_ns / 1e6 : SILENT_MS;
+  return { firstMs: msOf(stored.first_ns), lastMs, sends: nowMs - lastMs <= silentMs + ON_THE_WAY_MS };
+}
 
 /**
  * Holes with reasons: those that the receiver names, and points without data that no hole explains. At the end of an answer these are
@@ -72,30 +98,31 @@ const ON_THE_WAY_MS = 5_000;
  */
 export function holesOf(
   buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns' | 'gaps'>,
-  kept: { firstMs: number; lastMs: number } | null = null,
+  kept: Kept | null = null,
   nowMs = Date.now(),
-): Gap[] {
+): Hole[] {
   const after = buckets.covered_ns.findLastIndex((ns) => ns > 0) + 1;
   const endMs = (buckets.t_ms.at(-1) ?? 0) + buckets.width_ns / 1e6;
   const newestMs = Math.min(kept?.lastMs ?? Infinity, nowMs) - ON_THE_WAY_MS;
   const isOpen = after > 0 && endMs > newestMs;
   const width = buckets.width_ns / 1e6;
-  const holes: Gap[] = [...buckets.gaps];
-  let open: Gap | null = null;
+  const holes: Hole[] = [...buckets.gaps];
+  const isLast = kept === null || kept.sends ? { reason: NOT_YET } : { reason: AFTER, lastMs: kept.lastMs };
+  let open: Hole | null = null;
   buckets.covered_ns.forEach((ns, at) => {
     const [begin, end] = [buckets.t_ms[at]!, buckets.t_ms[at]! + width];
     const isExplained = buckets.gaps.some((gap) => gap.begin_ms < end && gap.end_ms > begin);
     if (ns > 0 || isExplained) open = null;
     else {
-      const reason =
+      const why =
         kept && end <= kept.firstMs + width
-          ? BEFORE
+          ? { reason: BEFORE }
           : (isOpen && at >= after) || (kept && begin >= kept.lastMs - width)
-            ? NOT_YET
-            : 'no data';
-      if (open && open.reason === reason) open.end_ms = end;
+            ? isLast
+            : { reason: 'no data' };
+      if (open && open.reason === why.reason) open.end_ms = end;
       else {
-        open = { begin_ms: begin, end_ms: end, intervals: 0, reason };
+        open = { begin_ms: begin, end_ms: end, intervals: 0, ...why };
         holes.push(open);
       }
     }

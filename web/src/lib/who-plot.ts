@@ -3,7 +3,7 @@
 import type { Line, Report, Series } from './api';
 import { cssColor, lineColor } from './colors';
 import { MOST_AREAS } from './modes';
-import { holesOf, rateOf, shareOf, timesOf } from './shares';
+import { holesOf, type Kept, rateOf, shareOf, timesOf } from './shares';
 import { isGroup, nameOf, rowsOf, type Grouping, type ReportRow } from './report';
 import type { PlotData, PlotLine } from '../parts/plot';
 
@@ -59,7 +59,7 @@ export interface WhoOptions {
   by: Grouping;
   divide: number;
   colors: GroupColors;
-  kept: { firstMs: number; lastMs: number } | null;
+  kept: Kept | null;
 }
 
 export function whoPlot(report: Report, series: Series, { by, divide, colors, kept }: WhoOptions): WhoPlot {

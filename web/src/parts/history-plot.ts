@@ -1,7 +1,7 @@
 // The lines of History's plots. In: answers of the receiver. Out: what the plot draws.
 import type { Line, Lines, Series } from '../lib/api';
 import { cssColor, lineColor } from '../lib/colors';
-import { busiest, holesOf, partsOf, queueOf, shareOf, timesOf } from '../lib/shares';
+import { busiest, holesOf, type Kept, partsOf, queueOf, shareOf, timesOf } from '../lib/shares';
 import type { PlotData, PlotLine } from './plot';
 
 export const NO_PLOT: PlotData = { times: [], lines: [], gaps: [] };
@@ -10,7 +10,7 @@ export interface PlotOptions {
   /** CPUs to divide by: 1 shows percent of one CPU. */
   divide?: number;
   /** Start and end of the stored data. */
-  kept: { firstMs: number; lastMs: number } | null;
+  kept: Kept | null;
   /** The colours depend on it. */
   isDark: boolean;
 }

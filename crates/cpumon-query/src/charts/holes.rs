@@ -30,7 +30,7 @@ pub(super) fn holes(times: &BucketTimes, gaps: &[Gap], available: Option<Availab
         let reason = match available {
             // Data seldom begin or end exactly at a point's border, so one width is allowed.
             Some(known) if end_ms <= to_ms(known.first_ns) + width_ms => "before the first data",
-            Some(known) if begin_ms >= to_ms(known.last_ns) - width_ms => "no data yet",
+            Some(known) if begin_ms >= to_ms(known.last_ns) - width_ms => "after the last data",
             _ => "no data",
         };
         match holes.last_mut().filter(|hole| is_open && hole.reason == reason) {
@@ -68,7 +68,7 @@ mod tests {
             (0.0, 2.0, "before the first data"),
             (3.0, 4.0, "restart"),
             (4.0, 5.0, "no data"),
-            (6.0, 8.0, "no data yet"),
+            (6.0, 8.0, "after the last data"),
         ];
         assert_eq!(found, expected);
     }
