@@ -69,8 +69,11 @@ fn without_rights_one_line_says_what_is_lost_and_how_to_grant_it() {
     let agent = scene.start(&none, &[]);
     scene.receive(3);
     let messages = agent.end();
-    let lines: Vec<&str> = messages.lines().filter(|line| line.contains("lost without BPF")).collect();
+    let lines: Vec<&str> =
+        messages.lines().filter(|line| line.contains("not measured: short-lived processes")).collect();
     assert_eq!(lines.len(), 1, "{messages}");
+    assert_eq!(lines[0].matches("BPF").count(), 2, "what is missing, and a capability: {messages}");
+    assert_eq!(lines[0].matches("root").count(), 2, "{messages}");
     for part in ["with procfs", "setcap cap_bpf,cap_perfmon+ep", "AmbientCapabilities=CAP_BPF CAP_PERFMON"] {
         assert!(lines[0].contains(part), "{part}: {messages}");
     }

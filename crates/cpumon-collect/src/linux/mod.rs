@@ -38,7 +38,7 @@ pub(crate) const SOURCES: &[(&str, SourceChoice)] =
     &[("auto", SourceChoice::Auto), ("procfs", SourceChoice::Procfs), ("bpf", SourceChoice::Bpf)];
 
 /// What /proc does not show. It comes before the reason, on the same line, which is cut after 255 bytes on its way.
-const LOST: &str = "short-lived processes, wait reasons and interrupts are lost without BPF";
+const LOST: &str = "not measured: short-lived processes, wait reasons, interrupts";
 
 /// Opens the source that `options` ask for.
 pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {

@@ -41,8 +41,8 @@ pub(crate) fn load(probe: &'static str, object: OpenObject) -> Result<Object, Co
 pub(crate) fn refused(probe: &str, step: &str, error: &libbpf_rs::Error) -> CollectError {
     let help = match error.kind() {
         ErrorKind::PermissionDenied => {
-            "; to grant it: setcap cap_bpf,cap_perfmon+ep PROGRAM, or in a systemd unit \
-             AmbientCapabilities=CAP_BPF CAP_PERFMON, or root"
+            "; without root, grant it: setcap cap_bpf,cap_perfmon+ep PROGRAM, or in a systemd unit \
+             AmbientCapabilities=CAP_BPF CAP_PERFMON"
         }
         ErrorKind::NotFound => "; the kernel misses what the probe needs (5.8 or newer with BTF has it)",
         _ => "",
