@@ -536,9 +536,11 @@ test('a link has the camera of the bars, wherever it was put', async ({ page, re
   await expect(scene.locator('canvas').first()).toBeVisible();
   await page.waitForTimeout(1000);
   expect(page.url(), 'the link is not rewritten').toBe(address);
-  await home.click();
+  await home.focus();
+  await page.keyboard.press('Enter');
   await expect(page).not.toHaveURL(/camera=/);
   await expect(home).toBeDisabled();
+  await expect(home, 'the keyboard keeps its place').toBeFocused();
   await page.waitForTimeout(700);
   expect(page.url(), 'at first is no place of its own').not.toContain('camera=');
 });

@@ -9,6 +9,12 @@ test('a wrong token is refused, the right one opens, and the browser stays logge
   await page.getByLabel('Token').fill('not-a-token-of-this-receiver');
   await page.keyboard.press('Enter');
   await expect(page.getByRole('alert')).toBeVisible();
+  const button = page.getByRole('button', { name: 'Log in' });
+  await button.focus();
+  const answer = page.waitForResponse((response) => response.request().method() === 'POST');
+  await page.keyboard.press('Enter');
+  await answer;
+  await expect(button).toBeFocused();
   await page.getByLabel('Token').fill(token);
   await page.keyboard.press('Enter');
   await expect(page.getByRole('heading', { name: 'Hosts', exact: true })).toBeVisible();

@@ -12,10 +12,12 @@ test('a recording is shown while it runs, opens as a timeline, and has its mark 
   const host = `${receiver.url}/host/${await receiver.local()}`;
   await page.goto(host);
   const button = page.getByRole('button', { name: 'Record 10 s' });
-  await button.click();
+  await button.focus();
+  await page.keyboard.press('Enter');
   const strip = page.getByRole('region', { name: 'trace', exact: true });
   await expect(strip).toContainText(/\d+ s left, [1-9][\d,.]* events/);
   await expect(button).toBeDisabled();
+  await expect(button, 'the keyboard keeps its place').toBeFocused();
   // One at a time: another window gets the reason.
   const second = await page.request.post(`${receiver.url}/api/v1/hosts/${await receiver.local()}/recording`);
   expect(second.status()).toBe(409);

@@ -135,6 +135,20 @@ test('a click shows a slice, keys go to the next one, and the address restores i
   await expect(details.locator('[data-part=state]')).toContainText('ran on CPU');
   await page.keyboard.press(',');
   await expect.poll(() => details.innerText()).toBe(first);
+  // The one before is the first of its thread: the button that led there keeps the keyboard.
+  const previous = details.getByRole('button', { name: 'Previous' });
+  await previous.focus();
+  await page.route('**/slice?*', async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), previous_ns: null } });
+  });
+  await page.keyboard.press('Enter');
+  await expect(previous).toBeDisabled();
+  await expect(previous).toBeFocused();
+  const there = page.url();
+  await page.keyboard.press('Enter');
+  expect(page.url()).toBe(there);
+  await page.unroute('**/slice?*');
   // What `z` leaves on screen is the slice with its wait.
   await page.keyboard.press('z');
   await expect.poll(() => windowOf(page.url())[1] - windowOf(page.url())[0]).toBeLessThan(1_000_000);

@@ -60,10 +60,11 @@ class Focus {
     };
   }
 
-  /** Where the focus was on an element that is gone: what is there instead, else the view. */
+  /** Where the focus was on an element that is gone or disabled: what is there instead, else the view. */
   keep(): void {
     const { last } = this;
-    if (!last || last.element.isConnected || document.activeElement !== document.body) return;
+    if (!last || document.activeElement !== document.body) return;
+    if (last.element.isConnected && !last.element.matches(':disabled')) return;
     this.last = null;
     const place = last.around.find(({ box }) => box.isConnected && box.closest('main') && focusables(box).length > 0);
     const all = place ? focusables(place.box) : [];

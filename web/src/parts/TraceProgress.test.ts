@@ -66,7 +66,7 @@ it('records, shows what is left, and leads to the trace', async () => {
   await fireEvent.click(button);
   await waitFor(() => expect(screen.getByRole('region', { name: 'trace' }).textContent).toContain('10 s left'));
   expect(screen.getByRole('region', { name: 'trace' }).textContent).toContain('5 lost');
-  expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Record 10 s' }).disabled).toBe(true);
+  expect(screen.getByRole('button', { name: 'Record 10 s' }).getAttribute('aria-disabled')).toBe('true');
   const link = await screen.findByRole('link', { name: 'Open trace 4' }, { timeout: 5000 });
   expect(link.getAttribute('href')).toBe('/trace/4');
   expect(asked[1]).toBe('POST /api/v1/hosts/h/recording?seconds=10');
