@@ -5,23 +5,23 @@ import { foundRows, placeOf } from './found';
 
 const found = {
   rows: {
-    rows: 2,
-    total: 2,
+    rows: 4,
+    total: 4,
     columns: {
       host: 'kitchen / 2',
-      kind: ['name', 'user'],
-      name: ['nightly-report', '0'],
-      first_ns: ['1795446000000000000', null],
-      last_ns: ['1795446100000000000', null],
-      processes: [3, 12],
-      run_ns: [9e9, 1e9],
-      share_pct: [1.5, 0.1],
+      kind: ['name', 'user', 'service', 'pod'],
+      name: ['nightly-report', '0', 'cron.service', '0aa79f1d'],
+      first_ns: ['1795446000000000000', null, null, null],
+      last_ns: ['1795446100000000000', null, null, null],
+      processes: [3, 12, 1, 1],
+      run_ns: [9e9, 1e9, 1, 1],
+      share_pct: [1.5, 0.1, 0, 0],
     },
   },
 } as unknown as Found;
 
 it('what was found leads to its life, with it alone', () => {
-  const [name, user] = foundRows(found);
+  const [name, user, service, pod] = foundRows(found);
   expect(name).toMatchObject({ name: 'nightly-report', runs: 3, runNs: 9e9, sharePct: 1.5 });
   const place = new URL(placeOf(name!, { tz: 'utc' }), 'http://x');
   expect(place.pathname).toBe('/host/kitchen%20%2F%202/history');
@@ -34,4 +34,6 @@ it('what was found leads to its life, with it alone', () => {
   });
   // Without a time the newest hour is shown.
   expect(new URL(placeOf(user!, {}), 'http://x').search).toBe('?by=program&in=user%3A0');
+  expect(new URL(placeOf(service!, {}), 'http://x').searchParams.get('in')).toBe('service:cron.service');
+  expect(new URL(placeOf(pod!, {}), 'http://x').searchParams.get('in')).toBe('container:0aa79f1d');
 });

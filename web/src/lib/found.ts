@@ -7,7 +7,7 @@ import { numbers, texts } from './table';
 
 export interface FoundRow {
   host: string;
-  kind: 'name' | 'user' | 'container';
+  kind: 'name' | 'user' | 'service' | 'container' | 'pod';
   name: string;
   firstMs: number;
   lastMs: number;
@@ -43,5 +43,7 @@ export function placeOf(row: FoundRow, keep: Record<string, string | undefined>)
     ? { since: String(Math.floor(row.firstMs - space)), until: String(Math.ceil(row.lastMs + space)) }
     : {};
   const by = row.kind === 'name' ? 'process' : 'program';
-  return href({ view: 'history', host: row.host, query: { ...keep, ...life, by, in: `${row.kind}:${row.name}` } });
+  // A report has no rows by pod, and takes one as the container that it is around.
+  const kind = row.kind === 'pod' ? 'container' : row.kind;
+  return href({ view: 'history', host: row.host, query: { ...keep, ...life, by, in: `${kind}:${row.name}` } });
 }

@@ -32,7 +32,7 @@ test('what is after the last data of a host that has stopped is not awaited, and
   const holes = (nowMs: number) => holesOf(answer, keptOf(stored, silent, nowMs), nowMs);
   expect(holes(20_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, intervals: 0, reason: NOT_YET }]);
   expect(holes(60_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, intervals: 0, reason: AFTER, lastMs: 1000 }]);
-  // Before the receiver has said how long a host is silent at most.
+  // Before the receiver has reported how long a host is silent at most.
   expect(keptOf(stored, null, 60_000)?.sends).toBe(false);
   expect(keptOf(null, silent)).toBeNull();
 });

@@ -81,7 +81,7 @@ export interface Hole extends Gap {
   lastMs?: number;
 }
 
-/** Silent for so long, a host has stopped, if the receiver has not said how long that is. */
+/** Silent for so long, a host has stopped, if the receiver has not reported how long that is. */
 const SILENT_MS = 30_000;
 
 /** Called once for an answer: a host that reported then did not stop because the page is older now. */

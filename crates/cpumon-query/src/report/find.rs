@@ -1,4 +1,4 @@
-//! Searches all that is stored for a program, a user or a container: when it was there, how often it ran, and its CPU time.
+//! Searches all that is stored for a program, a user, a service, a container or a pod: when it was there, how often it ran, and its CPU time.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -20,7 +20,7 @@ pub const FIND_COLUMNS: [&str; 8] =
 pub struct Found {
     /// Name of its host; hostile.
     pub host: Box<str>,
-    /// `name`, `user` or `container`.
+    /// `name`, `user`, `service`, `container` or `pod`.
     pub kind: &'static str,
     /// What was found; hostile.
     pub name: Box<str>,
@@ -73,7 +73,9 @@ pub fn find(history: &History, hosts: &[HostStatus], text: &str) -> Result<Vec<F
 fn kind_name(kind: Kind) -> &'static str {
     match kind {
         Kind::User => "user",
+        Kind::Service => "service",
         Kind::Container => "container",
+        Kind::Pod => "pod",
         Kind::Name | Kind::Whole | Kind::Short | Kind::Others => "name",
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct Search {
     number: Option<u32>,
 }
 
-/// Kind of a group; the kinds of a report are its grouping, those of a search are three.
+/// Kind of a group; the kinds of a report are its grouping, those of a search are what is found.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// What the report is by.
@@ -46,14 +46,18 @@ pub(super) enum Kind {
     Name,
     /// Found by user.
     User,
+    /// Found by systemd unit.
+    Service,
     /// Found by container.
     Container,
+    /// Found by Kubernetes pod.
+    Pod,
 }
 
 impl Kind {
     /// Whether groups of this kind are what a search finds.
     pub(super) fn is_of_search(self) -> bool {
-        matches!(self, Self::Name | Self::User | Self::Container)
+        matches!(self, Self::Name | Self::User | Self::Service | Self::Container | Self::Pod)
     }
 }
 
@@ -322,13 +326,15 @@ impl Search {
         if source.has_users() && (self.uid == Some(info.uid) || is_named()) {
             visit(GroupOf::named(Kind::User, &info.user_label()));
         }
-        if self.is_in(&info.container) {
+        let (service, pod) = (info.service(), CgroupNames::of(&info.cgroup).pod());
+        // Of processes in no container it is the unit.
+        if *info.container != *service && self.is_in(&info.container) {
             visit(GroupOf::named(Kind::Container, &info.container));
         }
         // The unit in a container, and the pod around it, are names of their own.
-        for other in [info.service(), CgroupNames::of(&info.cgroup).pod()] {
-            if !other.is_empty() && *other != *info.container && self.is_in(&other) {
-                visit(GroupOf::named(Kind::Container, &other));
+        for (kind, name) in [(Kind::Service, service), (Kind::Pod, pod)] {
+            if !name.is_empty() && self.is_in(&name) {
+                visit(GroupOf::named(kind, &name));
             }
         }
     }
@@ -363,5 +369,38 @@ mod tests {
             assert_eq!(has_other_name(by, name, SourceKind::Bpf, info), is_within, "{by:?} {name}");
         }
         assert!(!has_other_name(GroupBy::User, "1000", SourceKind::V1, &in_lxc));
+    }
+
+    #[test]
+    fn what_is_found_is_a_service_a_container_or_a_pod() {
+        let id = "0123456789ab".repeat(5) + "cdef";
+        let pod = "0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d";
+        for (cgroup, text, expected) in [
+            ("/system.slice/backup.service", "backup", vec![(Kind::Service, "backup.service")]),
+            (
+                "/lxc.payload.web/system.slice/web.service",
+                "web",
+                vec![(Kind::Container, "web"), (Kind::Service, "web.service")],
+            ),
+            (&*format!("/system.slice/docker-{id}.scope"), "0123", vec![(Kind::Container, &id[..12])]),
+            (
+                &*format!("/kubepods/burstable/pod{pod}/{id}"),
+                "0",
+                vec![(Kind::Container, &id[..12]), (Kind::Pod, pod)],
+            ),
+        ] {
+            let container = CgroupNames::of(cgroup).container_or_service().into_owned().into();
+            let info = ProcessInfo { cgroup: cgroup.into(), container, uid: 7, ..ProcessInfo::default() };
+            let mut found = Vec::new();
+            Search::new(text)
+                .each(&info, SourceKind::Bpf, &mut |of| found.push((of.kind, of.name.to_owned())));
+            let found: Vec<_> = found.iter().map(|(kind, name)| (*kind, &**name)).collect();
+            assert_eq!(found, expected, "{cgroup}");
+        }
+        // Of a host that sends no paths, only what it calls the unit is known.
+        let info = ProcessInfo { container: "ssh.service".into(), ..ProcessInfo::default() };
+        let mut found = Vec::new();
+        Search::new("ssh").each(&info, SourceKind::Bpf, &mut |of| found.push(of.kind));
+        assert_eq!(found, [Kind::Service]);
     }
 }
