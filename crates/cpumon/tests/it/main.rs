@@ -25,6 +25,7 @@ mod chaos;
 mod cli;
 mod cli_more;
 mod connections;
+mod csv_readers;
 mod damage;
 mod discovery;
 mod encrypted;
