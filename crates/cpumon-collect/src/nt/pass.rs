@@ -86,6 +86,18 @@ impl From<ThreadRecord> for ThreadRow {
     }
 }
 
+impl ThreadRow {
+    /// Without times if it cannot have run so long by `now`, since 1601. Wine reports the times of the whole process for a thread that does
+    /// not run yet; charged to the thread, they would count twice.
+    #[must_use]
+    pub fn if_possible(self, now: u64) -> Self {
+        /// The clock, too, goes in steps; 10 ms.
+        const STEP: u64 = 100_000;
+        let most = now.saturating_sub(self.created).saturating_add(STEP);
+        if self.user.saturating_add(self.kernel) > most { Self { user: 0, kernel: 0, ..self } } else { self }
+    }
+}
+
 /// What is kept of a process from pass to pass.
 #[derive(Debug)]
 struct Known {
@@ -230,11 +242,17 @@ impl Known {
     }
 
     /// What the process ran beyond its live threads is that of ended ones. It never falls: live threads may run on while they are read.
+    ///
+    /// The sum decides, and its modes follow. Wine's times are those of Linux, which splits a sum into modes for the process and for each
+    /// thread apart: user time would grow by the error of one pass, system time by that of another.
     fn end_threads(&mut self, is_older: bool) {
         let Self { ended, live, total, .. } = self;
-        ended.user_ns = ended.user_ns.max(total.user_ns.saturating_sub(live.user_ns));
-        ended.system_ns = ended.system_ns.max(total.system_ns.saturating_sub(live.system_ns));
-        ended.run_ns = ended.user_ns.saturating_add(ended.system_ns);
+        let grown = |total: u64, live: u64, ended: u64| total.saturating_sub(live).saturating_sub(ended);
+        let run_ns = grown(total.run_ns, live.run_ns, ended.run_ns);
+        let user_ns = grown(total.user_ns, live.user_ns, ended.user_ns).min(run_ns);
+        ended.user_ns += user_ns;
+        ended.system_ns += run_ns - user_ns;
+        ended.run_ns += run_ns;
         if is_older {
             self.before = *ended;
         }
@@ -326,6 +344,26 @@ mod tests {
         // A thread that is read a tick after its process does not take back what ended ones ran.
         let third = pass(&mut passes, 125, &[thread(12, 81, 0)]);
         assert_eq!(third.processes[0].ended_threads, second.processes[0].ended_threads);
+    }
+
+    #[test]
+    fn a_thread_with_more_time_than_it_exists_has_no_times() {
+        let row = thread(12, 400_000, 300_000);
+        assert_eq!(row.if_possible(row.created + 600_000), row);
+        assert_eq!(row.if_possible(row.created + 599_999), thread(12, 0, 0));
+        assert_eq!(row.if_possible(0), thread(12, 0, 0));
+    }
+
+    #[test]
+    fn modes_that_are_split_in_another_way_for_process_and_threads_end_no_thread() {
+        let mut passes = Passes::new(BASE);
+        for (user, kernel) in [(60, 40), (40, 60), (70, 30)] {
+            let snapshot = pass(&mut passes, 100, &[thread(12, user, kernel)]);
+            assert_eq!(snapshot.processes[0].ended_threads, Counters::default(), "{user} {kernel}");
+        }
+        let snapshot = pass(&mut passes, 130, &[thread(12, 40, 60)]);
+        let ended = snapshot.processes[0].ended_threads;
+        assert_eq!((ended.user_ns, ended.system_ns, ended.run_ns), (3_000, 0, 3_000));
     }
 
     #[test]

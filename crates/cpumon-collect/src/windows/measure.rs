@@ -32,6 +32,7 @@ pub(super) struct WindowsSource {
     about: About,
     names: ThreadNames,
     template: Snapshot,
+    is_wine: bool,
     malformed: u64,
 }
 
@@ -44,15 +45,17 @@ impl WindowsSource {
         let template = Snapshot { host: host::host_id(boot), boot, source, ..Snapshot::default() };
         let passes = Passes::new(clock::base());
         // Wine's CPUs run the rest of Linux as well, and of processes that may not be opened nothing is known.
-        let sees_all = is_nt && !sys::is_wine();
+        let is_wine = sys::is_wine();
+        let sees_all = is_nt && !is_wine;
         let mut opened = Self {
             passes: if sees_all { passes.with_unseen() } else { passes },
             buffer: vec![0; FIRST_BYTES],
             cpu_buffer: vec![0; 64 * nt::CPU_BYTES],
-            toolhelp: (!is_nt).then(Toolhelp::default),
+            toolhelp: (!is_nt).then(|| Toolhelp::new(is_wine)),
             about: About::open(options.cmdline),
             names: ThreadNames::default(),
             template,
+            is_wine,
             malformed: 0,
         };
         if is_nt {
@@ -63,6 +66,7 @@ impl WindowsSource {
 
     fn read_nt(&mut self, into: &mut Snapshot) -> Result<(), CollectError> {
         let length = sys::query(PROCESSES, &mut self.buffer).map_err(failed("read processes and threads"))?;
+        let now = self.is_wine.then(sys::coarse_time);
         let answer = &self.buffer[..length.min(self.buffer.len())];
         for record in Processes::new(answer, answer.as_ptr() as u64) {
             let record = record.inspect_err(|_| self.malformed += 1).map_err(CollectError::Nt)?;
@@ -70,9 +74,10 @@ impl WindowsSource {
                 continue;
             }
             let about = || self.about.describe(record.pid, &nt::text(record.name));
-            let threads = record.threads().map(|thread| ThreadRow {
-                name: self.names.of(thread.tid, thread.created, sys::thread_name),
-                ..ThreadRow::from(thread)
+            let threads = record.threads().map(|thread| {
+                let name = self.names.of(thread.tid, thread.created, sys::thread_name);
+                let row = ThreadRow { name, ..ThreadRow::from(thread) };
+                now.map_or(row, |now| row.if_possible(now))
             });
             self.passes.add(&ProcessRow::from(&record), threads, about, into);
         }

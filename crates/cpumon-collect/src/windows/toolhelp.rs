@@ -11,12 +11,19 @@ use crate::nt::{Passes, ProcessRow, ThreadNames, ThreadRow};
 #[derive(Default)]
 pub(super) struct Toolhelp {
     processes: Vec<ListedProcess>,
+    /// Processes whose times could be read, with their place in the list.
+    rows: Vec<(usize, ProcessRow)>,
     threads: Vec<ListedThread>,
+    is_wine: bool,
     vanished: u64,
     denied: u64,
 }
 
 impl Toolhelp {
+    pub(super) fn new(is_wine: bool) -> Self {
+        Self { is_wine, ..Self::default() }
+    }
+
     pub(super) fn read(
         &mut self,
         passes: &mut Passes,
@@ -24,14 +31,14 @@ impl Toolhelp {
         names: &mut ThreadNames,
         into: &mut Snapshot,
     ) -> std::io::Result<()> {
-        sys::list(&mut self.processes, &mut self.threads)?;
-        self.threads.sort_unstable_by_key(|thread| (thread.pid, thread.tid));
-        let Self { processes, threads, vanished, denied } = self;
+        let Self { processes, rows, threads, is_wine, vanished, denied } = self;
         let mut count = |miss: Miss| match miss {
             Miss::Gone => *vanished += 1,
             Miss::Denied => *denied += 1,
         };
-        for process in processes.iter().filter(|process| process.pid != IDLE_PID) {
+        sys::list_processes(processes)?;
+        rows.clear();
+        for (at, process) in processes.iter().enumerate().filter(|(_, process)| process.pid != IDLE_PID) {
             let times = match sys::process_times(process.pid) {
                 Ok(times) => times,
                 Err(miss) => {
@@ -46,24 +53,35 @@ impl Toolhelp {
                 user: times.user,
                 kernel: times.kernel,
             };
+            rows.push((at, row));
+        }
+        // Only now: what a thread ran that is in its process's times but not in the list would count as that of an ended one, and
+        // again as its own in the next pass.
+        sys::list_threads(threads)?;
+        threads.sort_unstable_by_key(|thread| (thread.pid, thread.tid));
+        for (at, row) in rows.iter() {
+            let process = &processes[*at];
             let first = threads.partition_point(|thread| thread.pid < process.pid);
             let own = threads[first..].iter().take_while(|thread| thread.pid == process.pid);
-            let rows = own.filter_map(|thread| match sys::thread_times(thread.tid) {
-                Ok(times) => Some(ThreadRow {
-                    tid: thread.tid,
-                    created: times.created,
-                    user: times.user,
-                    kernel: times.kernel,
-                    priority: thread.priority,
-                    state: None,
-                    name: names.of(thread.tid, times.created, sys::thread_name),
-                }),
+            let threads = own.filter_map(|thread| match sys::thread_times(thread.tid) {
+                Ok(times) => {
+                    let row = ThreadRow {
+                        tid: thread.tid,
+                        created: times.created,
+                        user: times.user,
+                        kernel: times.kernel,
+                        priority: thread.priority,
+                        state: None,
+                        name: names.of(thread.tid, times.created, sys::thread_name),
+                    };
+                    Some(if *is_wine { row.if_possible(sys::coarse_time()) } else { row })
+                }
                 Err(miss) => {
                     count(miss);
                     None
                 }
             });
-            passes.add(&row, rows, || about.describe(process.pid, &process.name()), into);
+            passes.add(row, threads, || about.describe(process.pid, &process.name()), into);
         }
         (into.health.tasks_vanished, into.health.permission_denied) = (*vanished, *denied);
         Ok(())

@@ -221,16 +221,18 @@ pub(super) struct ListedThread {
     pub(super) priority: i32,
 }
 
-/// Replaces both lists by all processes and threads.
-pub(super) fn list(processes: &mut Vec<ListedProcess>, threads: &mut Vec<ListedThread>) -> io::Result<()> {
-    processes.clear();
-    threads.clear();
+fn toolhelp(flags: u32) -> io::Result<Handle> {
     // SAFETY: takes numbers only.
-    let made = unsafe { CreateToolhelp32Snapshot(TH32CS_SNAPPROCESS | TH32CS_SNAPTHREAD, 0) };
-    let snapshot = Handle::new(made).ok_or_else(io::Error::last_os_error)?;
+    Handle::new(unsafe { CreateToolhelp32Snapshot(flags, 0) }).ok_or_else(io::Error::last_os_error)
+}
+
+/// Replaces the list by all processes.
+pub(super) fn list_processes(processes: &mut Vec<ListedProcess>) -> io::Result<()> {
+    processes.clear();
+    let snapshot = toolhelp(TH32CS_SNAPPROCESS)?;
     let mut process =
         PROCESSENTRY32W { dwSize: size_of_u32::<PROCESSENTRY32W>(), ..PROCESSENTRY32W::default() };
-    // SAFETY: the handle is open, and the entry is on this stack and says its size. So in the next three.
+    // SAFETY: the handle is open, and the entry is on this stack and says its size.
     let mut is_there = unsafe { Process32FirstW(snapshot.0, &raw mut process) };
     while is_there != 0 {
         let (pid, parent_pid) = (process.th32ProcessID, process.th32ParentProcessID);
@@ -238,8 +240,15 @@ pub(super) fn list(processes: &mut Vec<ListedProcess>, threads: &mut Vec<ListedT
         // SAFETY: as above.
         is_there = unsafe { Process32NextW(snapshot.0, &raw mut process) };
     }
+    Ok(())
+}
+
+/// Replaces the list by all threads.
+pub(super) fn list_threads(threads: &mut Vec<ListedThread>) -> io::Result<()> {
+    threads.clear();
+    let snapshot = toolhelp(TH32CS_SNAPTHREAD)?;
     let mut thread = THREADENTRY32 { dwSize: size_of_u32::<THREADENTRY32>(), ..THREADENTRY32::default() };
-    // SAFETY: as above.
+    // SAFETY: the handle is open, and the entry is on this stack and says its size.
     let mut is_there = unsafe { Thread32First(snapshot.0, &raw mut thread) };
     while is_there != 0 {
         let (pid, tid) = (thread.th32OwnerProcessID, thread.th32ThreadID);
