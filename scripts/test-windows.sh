@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds what runs on Windows, and tests it under Wine: the crates' own tests, then that the agent's program runs. In:
-# nothing. Out: exit 0 when all pass, or when the toolchain (scripts/windows-toolchain.sh) is missing, which is reported. Without wine
-# nothing runs.
+# Builds what runs on Windows, and tests it under Wine: the crates' own tests, then the agent's program against a receiver of this machine
+# (crates/cpumon/tests/it/windows_agent.rs). In: nothing. Out: exit 0 when all pass, or when the toolchain (scripts/windows-toolchain.sh) is
+# missing, which is reported. Without wine nothing runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -41,10 +41,16 @@ export WINEPREFIX=$PWD/target/windows/wine WINEARCH=win64 WINEDEBUG=-all
 x86_64-w64-mingw32-gcc -shared -Os -o "$built/bcryptprimitives.dll" testing/wine/bcryptprimitives.c -ladvapi32
 cp "$built/bcryptprimitives.dll" "$built/deps/"
 
+# The server and its programs stay between tests, which would otherwise wait for them again and again. One of an ended run may be there.
+mkdir -p "$WINEPREFIX"
+"${wineserver[@]}" -k || true
+"${wineserver[@]}" -p
+
 # Wine makes its directory first, which takes some seconds. One test at a time: loads beside each other would be no known loads.
 for program in "${programs[@]}"; do
   case $program in /*) ;; *) program=$PWD/$program ;; esac
   timeout 240 wine "$program" --test-threads=1 | tr -d '\r'
 done
-# To a port of loopback where nothing listens: datagrams are sent all the same, and exit code 3 would say that some were not.
-timeout 120 wine "$built/cpumon-agent.exe" --to 127.0.0.1:9 --interval 200ms --count 5
+x86_64-w64-mingw32-gcc -Os -Wall -Wextra -Werror -o "$built/load.exe" testing/wine/load.c
+WINDOWS_AGENT="wine $built/cpumon-agent.exe" WINDOWS_LOAD="wine $built/load.exe" \
+  cargo test --locked --package cpumon --test it windows_agent:: -- --ignored --test-threads=1

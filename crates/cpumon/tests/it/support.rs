@@ -34,7 +34,11 @@ pub fn run(args: &[&str]) -> Output {
     output(command)
 }
 
-pub fn output(mut command: Command) -> Output {
+pub fn output(command: Command) -> Output {
+    output_within(PATIENCE, command)
+}
+
+pub fn output_within(patience: Duration, mut command: Command) -> Output {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let read = |mut from: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
@@ -45,13 +49,17 @@ pub fn output(mut command: Command) -> Output {
     };
     let stdout = read(Box::new(child.stdout.take().unwrap()));
     let stderr = read(Box::new(child.stderr.take().unwrap()));
-    let status = wait(&mut child, &format!("{command:?}"));
+    let status = wait_within(patience, &mut child, &format!("{command:?}"));
     Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
 
 pub fn wait(child: &mut Child, what: &str) -> ExitStatus {
+    wait_within(PATIENCE, child, what)
+}
+
+fn wait_within(patience: Duration, child: &mut Child, what: &str) -> ExitStatus {
     let begin = Instant::now();
-    while begin.elapsed() < PATIENCE {
+    while begin.elapsed() < patience {
         if let Some(status) = child.try_wait().unwrap() {
             return status;
         }
@@ -59,7 +67,7 @@ pub fn wait(child: &mut Child, what: &str) -> ExitStatus {
     }
     let _ = child.kill();
     let _ = child.wait();
-    panic!("still running after {PATIENCE:?}: {what}");
+    panic!("still running after {patience:?}: {what}");
 }
 
 pub fn text(bytes: &[u8]) -> String {
@@ -74,13 +82,17 @@ pub fn ok(args: &[&str]) -> String {
 }
 
 /// Asks `get` until it gives something.
-pub fn eventually<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
+pub fn eventually<T>(what: &str, get: impl FnMut() -> Option<T>) -> T {
+    eventually_within(PATIENCE, what, get)
+}
+
+pub fn eventually_within<T>(patience: Duration, what: &str, mut get: impl FnMut() -> Option<T>) -> T {
     let begin = Instant::now();
     loop {
         if let Some(found) = get() {
             return found;
         }
-        assert!(begin.elapsed() < PATIENCE, "not within {PATIENCE:?}: {what}");
+        assert!(begin.elapsed() < patience, "not within {patience:?}: {what}");
         std::thread::sleep(Duration::from_millis(50));
     }
 }
