@@ -1,7 +1,7 @@
 """Chapter: bytes on the wire and the size of the agent."""
 
 import measure as m
-from keeping import bench
+from storage import bench
 
 
 def chapter():
