@@ -40,9 +40,10 @@ bench-accounting: ## measure only how well every nanosecond is accounted for; wr
 	@scripts/install-deps.sh bench
 	@scripts/bench.sh --section accounting
 
-bench-trace: ## what recording a trace costs, perf in the same run, and how fast reports are made (EVENTS=n)
+bench-trace: ## measure only traces: recorders beside perf and trace-cmd, flight recorder, reports, timeline; writes its section of docs/lab/results.md (PARTS="flight page" prints some)
 	@scripts/install-deps.sh bench
-	@scripts/bench-trace.sh $(EVENTS)
+	@scripts/build-page.sh
+	@PARTS="$(PARTS)" scripts/bench.sh --section trace
 
 soak: ## ten minutes of churn beside the agent: does anything grow? Writes its section of docs/lab/results.md (SECONDS=n)
 	@scripts/install-deps.sh bench

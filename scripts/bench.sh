@@ -5,6 +5,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 cargo build --quiet --release --locked --package cpumon --package xtask
+cargo build --quiet --release --locked --package cpumon-trace --example report_speed
 cargo build --quiet --profile slim --locked --package cpumon-agent
 if [ "${1:-}" = --section ]; then
   exec python3 "bench/$2.py" --write

@@ -9,6 +9,7 @@ mod load;
 mod parameters;
 mod repository;
 mod simulate;
+mod switches;
 mod words;
 mod work;
 
@@ -49,6 +50,8 @@ enum Chore {
     Churn(churn::ChurnArgs),
     /// One thread that works in one way, and reports its exact CPU time
     Work(work::WorkArgs),
+    /// Context switches at a steady rate on one CPU, and counting in the rest of the time
+    Switches(switches::SwitchesArgs),
     /// Burn CPU time, µs (a child of the storm)
     #[command(hide = true)]
     Burn { us: u32 },
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Chore::Flood(args) => churn::flood(&args),
         Chore::Churn(args) => churn::churn(&args),
         Chore::Work(args) => work::work(&args),
+        Chore::Switches(args) => switches::switches(&args),
         Chore::Burn { us } => load::burn(us),
     };
     match result {

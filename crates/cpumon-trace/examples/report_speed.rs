@@ -1,7 +1,9 @@
 //! How fast a report and the index of the timeline are made, and in how much memory:
-//! `cargo run --release -p cpumon-trace --example report_speed -- [EVENTS [LOAD [FILE]]]`; with FILE it only writes the load's trace there.
+//! `cargo run --release -p cpumon-trace --example report_speed -- [EVENTS [LOAD [FILE | --no-index]]]`; with FILE it only writes the load's
+//! trace there. Prints a line of JSON for each load: millions of events a second of CPU time, sizes, and ms of CPU time for what the
+//! timeline shows.
 //! Makes up the trace of a load while it is read (the time for that is taken off), so a trace of any length needs no disk. Each load is
-//! read four times: events only (decode and sort), with the tracker, with all analyses, and into the index of the timeline.
+//! read three times: events only (decode and sort), with the tracker, with all analyses; and before that into the index of the timeline.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -305,41 +307,41 @@ fn report(reader: &mut TraceReader<&mut Machine<'_>>) -> u64 {
     totals.events
 }
 
-/// The index, and pictures of it at several widths, ns of CPU time each.
-fn index(reader: &mut TraceReader<&mut Machine<'_>>, pictures: &RefCell<String>) -> u64 {
+/// The index, and pictures of parts of it at the width of a screen.
+fn index(reader: &mut TraceReader<&mut Machine<'_>>, figures: &RefCell<serde_json::Value>) -> u64 {
     let limits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };
     let timeline = Timeline::read(reader, limits).expect("a trace");
     let (_, until_ns) = timeline.covers();
-    let mut text = format!("{:.1} bytes an event", timeline.bytes() as f64 / timeline.events() as f64);
+    let mut pictures = Vec::new();
     for part in [1, 30, 1_000, 30_000] {
         let (from_ns, count) = (until_ns / 3, 1_440);
         let bucket_ns = until_ns / part / count as u64;
         let buckets = Buckets { from_ns, bucket_ns, count, parts: 2_000 };
         let began_ns = cpu_ns();
-        let tracks = timeline.cpus().take(16).filter_map(|cpu| timeline.cpu_track(cpu, buckets)).count();
+        let cpus = timeline.cpus().take(16).filter_map(|cpu| timeline.cpu_track(cpu, buckets)).count();
         let cpus_ns = cpu_ns() - began_ns;
         let threads = (0..20).filter_map(|place| timeline.thread_track(place, buckets)).count();
         let threads_ns = cpu_ns() - began_ns - cpus_ns;
         let rows = timeline.thread_rows(from_ns, from_ns + until_ns / part);
         black_box(timeline.sums(from_ns, from_ns + until_ns / part, &|_| true, &rows));
         let sums_ns = cpu_ns() - began_ns - cpus_ns - threads_ns;
-        let ms = [cpus_ns, threads_ns, sums_ns].map(|ns| ns as f64 / 1e6);
-        let _ = std::fmt::Write::write_fmt(
-            &mut text,
-            format_args!(
-                "; 1/{part} of it: {tracks} CPUs {:.1} ms, {threads} threads {:.1} ms, sums of {} threads {:.1} ms",
-                ms[0],
-                ms[1],
-                rows.len(),
-                ms[2]
-            ),
-        );
+        pictures.push(serde_json::json!({
+            "part": part, "cpus": cpus, "cpus_ms": ms(cpus_ns), "threads": threads, "threads_ms": ms(threads_ns),
+            "summed_threads": rows.len(), "sums_ms": ms(sums_ns),
+        }));
     }
     let began_ns = cpu_ns();
     black_box(timeline.overload(0, until_ns));
-    *pictures.borrow_mut() =
-        format!("{text}; idle while overloaded {:.1} ms", (cpu_ns() - began_ns) as f64 / 1e6);
+    *figures.borrow_mut() = serde_json::json!({
+        "index_bytes": timeline.bytes() as f64 / timeline.events() as f64,
+        "idle_while_overloaded_ms": ms(cpu_ns() - began_ns),
+        "pictures": pictures,
+    });
     timeline.events()
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
 }
 
 fn write(load: &Load, events: u64, path: &str) -> std::io::Result<()> {
@@ -355,39 +357,41 @@ fn cpu_ns() -> u64 {
     text.split(' ').next().and_then(|ns| ns.parse().ok()).expect("a number")
 }
 
-/// The most memory that this process had so far, MiB.
-fn peak_mib() -> Option<f64> {
+/// The most memory that this process had so far, MB.
+fn peak_mb() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
     let kib: f64 = line.split_whitespace().nth(1)?.parse().ok()?;
-    Some(kib / 1024.0)
+    Some(kib * 1.024e-3)
 }
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let events = args.next().map_or(10_000_000, |count| count.parse().expect("a number of events"));
-    let (only, file) = (args.next(), args.next());
+    let (only, more) = (args.next(), args.next());
     for load in LOADS.iter().filter(|load| only.as_deref().is_none_or(|only| only == load.name)) {
-        if let Some(path) = &file {
-            write(load, events, path).expect("a writable file");
-            return;
+        let mut figures = RefCell::new(serde_json::json!({}));
+        match more.as_deref() {
+            Some("--no-index") => {}
+            Some(path) => return write(load, events, path).expect("a writable file"),
+            None => {
+                let indexed = measure(load, events, &|reader| index(reader, &figures));
+                figures.get_mut()["index_s"] = (ms(indexed.time_ns) / 1e3).into();
+            }
         }
-        let pictures = RefCell::default();
-        let indexed = measure(load, events, &|reader| index(reader, &pictures));
         let passes =
             [measure(load, events, &decode), measure(load, events, &track), measure(load, events, &report)];
-        let [decoded, tracked, reported] =
-            passes.each_ref().map(|pass| pass.events as f64 * 1e3 / pass.time_ns as f64);
-        println!(
-            "{}: {} events on {} CPUs, {:.2} bytes each, {:.1} threads ready; M events a second of CPU time: decode {decoded:.1}, with states {tracked:.1}, whole report {reported:.1}; peak {:.1} MiB",
-            load.name,
-            passes[2].events,
-            load.cpus,
-            passes[2].bytes as f64 / passes[2].events as f64,
-            passes[2].ready.0 as f64 / passes[2].ready.1 as f64,
-            peak_mib().unwrap_or(f64::NAN)
-        );
-        let pictures = pictures.into_inner();
-        println!("  index: {:.2} s of CPU time with pictures; {pictures}", indexed.time_ns as f64 / 1e9);
+        let figures = figures.get_mut();
+        for (name, pass) in ["decode", "states", "report"].into_iter().zip(&passes) {
+            figures[name] = (pass.events as f64 * 1e3 / pass.time_ns as f64).into();
+        }
+        let [_, _, pass] = &passes;
+        figures["load"] = load.name.into();
+        figures["events"] = pass.events.into();
+        figures["cpus"] = load.cpus.into();
+        figures["bytes_an_event"] = (pass.bytes as f64 / pass.events as f64).into();
+        figures["ready"] = (pass.ready.0 as f64 / pass.ready.1 as f64).into();
+        figures["peak_mb"] = peak_mb().into();
+        println!("{figures}");
     }
 }
