@@ -160,8 +160,9 @@ fn what_find_found_is_what_the_report_within_it_has() {
         assert!(!rows.is_empty(), "{text}");
         for row in rows {
             let cell = |name: &str| row[name].as_str().unwrap();
-            // The page's link to what was found: `in=KIND:NAME` over its life.
-            let within = format!("--within={}:{}", cell("kind"), cell("name"));
+            // The page's link to what was found: `in=KIND:NAME` over its life. A pod is another name of its containers.
+            let kind = if cell("kind") == "pod" { "container" } else { cell("kind") };
+            let within = format!("--within={kind}:{}", cell("name"));
             let [since, until] = ["first_ns", "last_ns"].map(|name| row[name].to_string());
             let report =
                 ok(&["report", "--store", store, "--since", &since, "--until", &until, &within, "--json"]);
@@ -173,7 +174,7 @@ fn what_find_found_is_what_the_report_within_it_has() {
         }
     }
     for expected in
-        ["container:ssh.service", "container:0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d", "user:ann (1000)"]
+        ["service:ssh.service", "container:0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d", "user:ann (1000)"]
     {
         assert!(found.contains(&format!("--within={expected}")), "{expected}: {found:?}");
     }
