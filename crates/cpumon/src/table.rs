@@ -1,5 +1,7 @@
 //! Tables on a terminal, and its width.
 
+use std::io::{self, Write};
+
 pub use cpumon_export::TextTable as Table;
 use cpumon_model::escape;
 
@@ -13,4 +15,9 @@ pub fn terminal_columns() -> usize {
 pub fn name_text(name: &str) -> String {
     let name = escape(name).to_string();
     if name.trim().is_empty() { "(no name)".to_owned() } else { name }
+}
+
+/// Writes a text in lines of at most `columns`.
+pub fn paragraph(text: &str, columns: usize, out: &mut dyn Write) -> io::Result<()> {
+    textwrap::wrap(text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
 }

@@ -9,7 +9,7 @@ use cpumon_query::report::{Found, HostPart, Report, ReportBy, ReportRow, ReportS
 
 use super::columns::{Column, Columns};
 use crate::spark::spark;
-use crate::table::name_text;
+use crate::table::{name_text, paragraph};
 use crate::when;
 
 /// Hosts of which a line is shown each.
@@ -205,10 +205,6 @@ fn numbers(report: &Report, terminal: Terminal) -> Vec<Column> {
 fn signed(change: Option<f64>) -> String {
     let text = known(change, 1);
     if change.is_some_and(|change| change > 0.0) && text != "0.0" { format!("+{text}") } else { text }
-}
-
-fn paragraph(text: &str, columns: usize, out: &mut dyn Write) -> io::Result<()> {
-    textwrap::wrap(text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
 pub(super) fn head(report: &Report, terminal: Terminal, out: &mut dyn Write) -> io::Result<()> {

@@ -14,7 +14,7 @@ use crate::cli::{Format, TraceHistogramArgs, TraceHistogramOf};
 use crate::exit::Outcome;
 use crate::report::{Column, Columns, write_rows};
 use crate::spark::spark;
-use crate::table::terminal_columns;
+use crate::table::{paragraph, terminal_columns};
 
 /// A row for each bucket that has any.
 const COLUMNS: [&str; 7] = ["kind", "name", "pid", "tid", "from_ns", "to_ns", "count"];
@@ -93,7 +93,8 @@ fn table(rows: &[DurationRow], by: ReportBy, file: &TraceFile<'_>, out: &mut dyn
     if !rows.is_empty() {
         let (low, high) = (1_u64 << powers.start(), 1_u64 << (powers.end() + 1));
         let [low, high] = [low, high].map(|ns| micros(Some(ns)));
-        writeln!(out, "HISTOGRAM: a bar for each power of two, {low} to {high} us.")?;
+        let note = format!("HISTOGRAM: a bar for each power of two, {low} to {high} us.");
+        paragraph(&note, terminal_columns(), out)?;
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use super::trace_file::{TraceFile, Who, behind, limit_of, maybe, millis, missing
 use crate::cli::{Format, TracePathArgs};
 use crate::exit::{Outcome, Usage};
 use crate::report::{Column, Columns, write_rows};
-use crate::table::terminal_columns;
+use crate::table::{paragraph, terminal_columns};
 
 /// Times are ns; `at` counts from the start of the trace.
 const COLUMNS: [&str; 15] = [
@@ -172,11 +172,14 @@ fn sums(steps: &[PathStep], file: &TraceFile<'_>, out: &mut dyn Write) -> io::Re
     whose.sort_by_key(|(task, ns)| (std::cmp::Reverse(*ns), *task));
     let [all, run, ready, blocked, unknown] =
         [run + ready + blocked + unknown, run, ready, blocked, unknown].map(millis);
-    writeln!(
-        out,
-        "\n{all} ms = ran {run} + waited for a CPU {ready} + blocked {blocked} + unknown {unknown}"
-    )?;
-    if whose.is_empty() { Ok(()) } else { writeln!(out, "of which {}", behind(&whose, file, SHOWN + 2)) }
+    writeln!(out)?;
+    let sum =
+        format!("{all} ms = ran {run} + waited for a CPU {ready} + blocked {blocked} + unknown {unknown}");
+    paragraph(&sum, terminal_columns(), out)?;
+    if whose.is_empty() {
+        return Ok(());
+    }
+    paragraph(&format!("of which {}", behind(&whose, file, SHOWN + 2)), terminal_columns(), out)
 }
 
 fn cells(step: &PathStep, file: &TraceFile<'_>) -> Vec<Value<'static>> {

@@ -14,7 +14,7 @@ use super::trace_file::{
 use crate::cli::{Format, TraceReportArgs};
 use crate::exit::Outcome;
 use crate::report::{Column, Columns, write_rows};
-use crate::table::{name_text, terminal_columns};
+use crate::table::{name_text, paragraph, terminal_columns};
 
 /// `cpumon trace report`.
 pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -62,33 +62,34 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
 
 fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Result<()> {
     let ledger = &totals.ledger;
-    writeln!(
-        out,
+    let columns = terminal_columns();
+    let measured = format!(
         "{} s on {} CPUs with events, {} events, {} switches",
         seconds(totals.length_ns),
         totals.cpus,
         totals.events,
         ledger.switches
-    )?;
+    );
+    paragraph(&measured, columns, out)?;
     let interrupts = if has_interrupts {
         format!(" + irq {} s + softirq {} s", seconds(ledger.irq_ns), seconds(ledger.softirq_ns))
     } else {
         String::new()
     };
-    writeln!(
-        out,
+    let sums = format!(
         "capacity {} s = run {} s{interrupts} + idle {} s + unknown {} s",
         seconds(ledger.capacity_ns()),
         seconds(ledger.run_ns),
         seconds(ledger.idle_ns),
         seconds(ledger.unknown_ns)
-    )?;
+    );
+    paragraph(&sums, columns, out)?;
     if ledger.holes > 0 {
-        writeln!(
-            out,
+        let note = format!(
             "unknown: {} switches away from a thread that was not switched to; events between are missing",
             ledger.holes
-        )?;
+        );
+        paragraph(&note, columns, out)?;
     }
     writeln!(out)
 }

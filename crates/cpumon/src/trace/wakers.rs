@@ -10,7 +10,7 @@ use super::trace_file::{TraceFile, Who, limit, maybe, micros, missing, range, sa
 use crate::cli::{Format, TraceWakersArgs};
 use crate::exit::Outcome;
 use crate::report::{Column, Columns, write_rows};
-use crate::table::terminal_columns;
+use crate::table::{paragraph, terminal_columns};
 
 /// Times are ns; `at` counts from the start of the trace.
 const COLUMNS: [&str; 16] = [
@@ -46,7 +46,8 @@ pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Res
             table(&rows, by, &file).write(terminal_columns(), out).context("cannot write the rows")?;
             say_left_out(left_out, out)?;
             if !wakers.has_interrupts() {
-                writeln!(out, "Without --irq in the recording, who was only interrupted counts as waker.")?;
+                let note = "Without --irq in the recording, who was only interrupted counts as waker.";
+                paragraph(note, terminal_columns(), out)?;
             }
         }
         format => write_rows(format, &COLUMNS, rows.iter().map(|row| cells(row, &file)), out)?,

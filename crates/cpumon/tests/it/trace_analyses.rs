@@ -124,6 +124,34 @@ fn tables() {
 }
 
 #[test]
+fn a_narrow_terminal_in_a_locale_without_utf8() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("story.trace");
+    write(&file);
+    for line in
+        ["report", "wakers", "histogram", "report --by cpu", "path --thread app", "report --every 1ms"]
+    {
+        let mut words = line.split(' ');
+        let mut command = cpumon();
+        command
+            .env("LC_ALL", "C")
+            .env("COLUMNS", "60")
+            .arg("trace")
+            .args(words.next())
+            .arg(&file)
+            .args(words);
+        let output = command.output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success() && shown.is_ascii(), "{line}: {shown}");
+        assert!(shown.contains("PID/TID") || line.contains("cpu"), "{line}: {shown}");
+        let is_whole = |id: &str| shown.split_whitespace().any(|word| word == id);
+        assert!(line.contains("cpu") || is_whole("101/101"), "{line}: {shown}");
+        let widest = shown.lines().map(str::len).max();
+        assert!(line.starts_with("path") || widest <= Some(60), "{line}: {widest:?}\n{shown}");
+    }
+}
+
+#[test]
 fn csv_and_json() {
     insta::assert_snapshot!(all(&[
         &["delays", "--limit", "3", "--format", "csv"],
