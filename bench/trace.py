@@ -191,12 +191,12 @@ def listed(store):
 def analysis():
     yield from ["### Reports", "",
                 "`report_speed`: made-up traces, whole report and index of the timeline, CPU time of one core. Aim: 10 million events a second for the whole report.", "",
-                "| load | events | CPUs | threads ready | decode, M events/s | with states | whole report | memory, MB | index of the timeline, s | bytes an event |",
-                "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
+                "| load | events | CPUs | threads ready | decode, M events/s | with states | whole report | memory, MB | index of the timeline, s | bytes an event | most behind, of the exact time |",
+                "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|"]
     for load, events in (("pipe", 10_000_000), ("mixed", 10_000_000), ("short-lived", 10_000_000), ("overloaded", 10_000_000), ("large", 10_000_000), ("mixed", EVENTS)):
         # An index of the longest one is none that a page would show.
         row = m.json_line([REPORT_SPEED, str(events), load, *(["--no-index"] if events == EVENTS else [])])
-        index = f"{row['index_s']:.2f} | {row['index_bytes']:.1f}" if "index_s" in row else "| "
+        index = f"{row['index_s']:.2f} | {row['index_bytes']:.1f} | {row['behind_part']:.1%}" if "index_s" in row else "| | "
         yield (f"| {load} | {row['events']:,} | {row['cpus']} | {row['ready']:.1f} | {row['decode']:.1f} | {row['states']:.1f} | {row['report']:.1f} | "
                f"{row['peak_mb']:.1f} | {index} |")
     yield ""

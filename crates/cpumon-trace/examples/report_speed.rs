@@ -6,7 +6,7 @@
 //! read three times: events only (decode and sort), with the tracker, with all analyses; and before that into the index of the timeline.
 
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::hint::black_box;
 use std::io::{Read, Write};
 use std::rc::Rc;
@@ -16,8 +16,8 @@ use cpumon_model::{
     WaitReason,
 };
 use cpumon_trace::{
-    Buckets, Compression, CpuSpan, FileHeader, ReportBy, SpanSink, ThreadSpan, Timeline, TimelineLimits,
-    TraceRange, TraceReader, TraceWriter, Tracker, analyse,
+    Buckets, Compression, CpuSpan, FileHeader, GroupKey, ReportBy, SpanSink, ThreadSpan, Timeline,
+    TimelineLimits, TraceRange, TraceReader, TraceWriter, Tracker, analyse,
 };
 
 #[path = "../../../testing/seeded_rng.rs"]
@@ -26,6 +26,8 @@ use seeded_rng::SeededRng;
 
 const BEGAN_NS: u64 = 1_000_000_000;
 const SYNC_NS: u64 = 250_000_000;
+/// Events of which whom each thread waited behind is compared.
+const MOST_COMPARED: u64 = 1_000_000;
 /// Bytes that are made at a time.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -340,6 +342,34 @@ fn index(reader: &mut TraceReader<&mut Machine<'_>>, figures: &RefCell<serde_jso
     timeline.events()
 }
 
+/// How well the report knows whom a thread waited behind most: of each thread that waited, the time behind that one by the report, against
+/// the exact time by the index. In which share of threads they are equal, and the mean of that part.
+fn behind(load: &Load, events: u64) -> (f64, f64) {
+    let mut machine = Machine::new(load, events, Compression::Zstd(3));
+    let limits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };
+    let timeline =
+        Timeline::read(&mut TraceReader::open(&mut machine).expect("a trace"), limits).expect("a trace");
+    let mut machine = Machine::new(load, events, Compression::Zstd(3));
+    let mut reader = TraceReader::open(&mut machine).expect("a trace");
+    let (report, _) = analyse(&mut reader, TraceRange::default()).expect("a trace");
+    let mut by_report = HashMap::new();
+    for row in report.rows(ReportBy::Thread, reader.tasks()) {
+        if let (GroupKey::Thread(thread, _), Some((_, ns))) = (&row.key, row.behind.first()) {
+            by_report.insert(*thread, *ns);
+        }
+    }
+    let (mut threads, mut equal, mut parts) = (0_u32, 0_u32, 0.0);
+    for (place, names) in (0..).zip(timeline.threads()) {
+        let exact = timeline.behind_thread(place, 0, u64::MAX);
+        let Some((_, exact_ns)) = exact.by.first() else { continue };
+        let ns = names.thread.and_then(|thread| by_report.get(&thread)).copied().unwrap_or(0);
+        threads += 1;
+        equal += u32::from(ns == *exact_ns);
+        parts += ns as f64 / *exact_ns as f64;
+    }
+    (f64::from(equal) / f64::from(threads), parts / f64::from(threads))
+}
+
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -377,6 +407,9 @@ fn main() {
             None => {
                 let indexed = measure(load, events, &|reader| index(reader, &figures));
                 figures.get_mut()["index_s"] = (ms(indexed.time_ns) / 1e3).into();
+                let (equal, part) = behind(load, events.min(MOST_COMPARED));
+                figures.get_mut()["behind_equal"] = equal.into();
+                figures.get_mut()["behind_part"] = part.into();
             }
         }
         let passes =
