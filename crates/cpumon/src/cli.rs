@@ -73,9 +73,9 @@ pub enum Command {
     Status(StatusArgs),
     /// Show the ledger: where the capacity of the CPUs went, and the intervals with the largest unattributed share
     Ledger(LedgerArgs),
-    /// Show who used the CPU in a range: by program, process, thread, user, service, container or host
+    /// Show who used the CPU in a range: by program, process, thread, user, service, container, cgroup or host
     Report(ReportArgs),
-    /// Find when and how much a program, a user or a container ran, in the whole store
+    /// Find when and how much a program, user, service, container or pod ran, in the whole store
     Find(FindArgs),
     /// Export recorded data as CSV or JSON, or as a chart in SVG or PNG
     Export(ExportArgs),

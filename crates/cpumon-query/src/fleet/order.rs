@@ -21,7 +21,7 @@ pub enum HostOrder {
     Peak,
     /// Most threads ready first
     Ready,
-    /// Longest run queues for each CPU first
+    /// Longest run queue per CPU first
     RunQueue,
     /// Worst health first: silent, stored, late, loss, ledger, clock
     Health,

@@ -15,7 +15,7 @@ words! {
     Name = "name": "All processes of one name",
     Process = "process": "One process; those that began and ended within one interval are together, by name",
     Thread = "thread": "One thread; those that began and ended within one interval are together, by name",
-    User = "user": "Real user id",
+    User = "user": "Real user: root, ann (1000), or the id where no name is known",
     Service = "service": "systemd unit",
     Container = "container": "Container or systemd unit",
     Cgroup = "cgroup": "cgroup path",
@@ -32,9 +32,9 @@ words! {
     Blocked = "blocked": "Time blocked",
     Switches = "switches": "Context switches",
     Peak = "peak": "Highest single interval",
-    First = "first": "When it was active first, the newest before older ones",
-    Last = "last": "When it was active last, the newest first",
-    Change = "change": "With --compare: change of the utilization, up or down",
+    First = "first": "First active, latest first",
+    Last = "last": "Last active, latest first",
+    Change = "change": "With --compare: change of utilization, up or down",
 }
 
 impl ReportBy {

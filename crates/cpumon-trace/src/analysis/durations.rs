@@ -23,9 +23,9 @@ pub enum DurationOf {
     Ready,
     /// Waits for anything else, up to the wakeup.
     Blocked,
-    /// From when a thread leaves a CPU to when it comes to one.
+    /// From leaving a CPU to coming back to one.
     OffCpu,
-    /// From when a thread comes to a CPU to when it leaves it.
+    /// From coming to a CPU to leaving it.
     Run,
 }
 

@@ -46,10 +46,10 @@ pub struct ChartArgs {
     /// For `tasks`: thread, by key TID-STARTNS, or faster PID-STARTNS/TID-STARTNS with the key of its process; may be repeated
     #[arg(long, value_name = "KEY")]
     pub thread: Vec<String>,
-    /// For `landscape`: one row for each of these, but thread and host; for `who`: one area for each [default: name, for who program]
+    /// For `landscape` and `who`: what to group by; `landscape` takes neither thread nor host [default: name; for `who` program]
     #[arg(long, value_enum)]
     pub by: Option<ReportBy>,
-    /// For `who`: only rows with this in their name or container, in any case, or of this user id or pid; all else is in the others
+    /// For `who`: only rows whose name or container contains this text, in upper or lower case, or with this user id or pid; everything else is in `others`
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
     /// For `who`: only processes of one group, such as user:0 or service:cron.service

@@ -40,7 +40,7 @@ impl FormatArgs {
 /// Formats of exported rows, of which there may be millions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ExportFormat {
-    /// CSV (RFC 4180, UTF-8) with a header; text that a spreadsheet would run as a formula is defused
+    /// CSV (RFC 4180, UTF-8) with a header; text that a spreadsheet would run as a formula gets a leading apostrophe
     Csv,
     /// One JSON object per line
     Jsonl,

@@ -28,19 +28,19 @@ pub struct ReportArgs {
     /// All hosts of the store
     #[arg(long, conflicts_with = "host")]
     pub all_hosts: bool,
-    /// One row for each of these
+    /// What to group by
     #[arg(long, value_enum, default_value_t = ReportBy::Program)]
     pub by: ReportBy,
     /// Order of the rows [default: cpu; with --compare: change]
     #[arg(long, value_enum)]
     pub sort: Option<ReportSort>,
-    /// Number of rows; one more row has everything else
+    /// Number of rows; one more row sums up everything else
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole_number::<u32>(1..=u32::MAX.into()))]
     pub limit: u32,
     /// Compare with the range before (`before`), with the same range a day earlier (`yesterday`), or with another range (`3h..2h`)
     #[arg(long, value_name = "WITH", allow_hyphen_values = true, value_parser = compare_with)]
     pub compare: Option<CompareWith>,
-    /// Only rows whose name or container contains this text, in upper or lower case, or with this user id or pid; all others are one row
+    /// Only rows whose name or container contains this text, in upper or lower case, or with this user id or pid; one row sums up everything else
     #[arg(long, value_name = "TEXT")]
     pub filter: Option<String>,
     /// Only processes of one group, such as user:0 or service:cron.service
@@ -66,8 +66,8 @@ fn compare_with(text: &str) -> Result<CompareWith, String> {
 /// `cpumon find`.
 #[derive(Clone, Debug, Args)]
 pub struct FindArgs {
-    /// Part of the name of a program, user or container, in upper or lower case, or a user id
-    #[arg(value_name = "NAME|USER|CONTAINER")]
+    /// Part of the name of a program, user, service, container or pod, in upper or lower case, or a user id
+    #[arg(value_name = "TEXT")]
     pub text: String,
     /// The store.
     #[command(flatten)]

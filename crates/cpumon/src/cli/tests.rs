@@ -133,7 +133,7 @@ fn what_is_wrong_is_refused_and_named() {
         ("report --limit 0", "--limit"),
         ("report --compare tomorrow", "yesterday"),
         ("report --host a --all-hosts", "--all-hosts"),
-        ("find", "CONTAINER"),
+        ("find", "TEXT"),
         ("export processes --format table", "csv"),
         ("status --json --format csv", "--format"),
         ("accuracy --duration 2h", "1s to 1h"),

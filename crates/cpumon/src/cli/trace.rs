@@ -31,7 +31,7 @@ pub enum TraceCommand {
     Wakers(TraceWakersArgs),
     /// Follow a thread back in time from a moment, through whom it waited for: its critical path
     Path(TracePathArgs),
-    /// Show how long waits are, or slices: percentiles and a histogram of each thread
+    /// Show how long waits or slices last: percentiles and a histogram of each thread
     Histogram(TraceHistogramArgs),
     /// Play a trace in the terminal as if it were live
     ///
@@ -161,7 +161,7 @@ pub struct TraceViewArgs {
 pub enum TraceCompression {
     /// zstd
     Zstd,
-    /// As they are: less CPU time, a larger file
+    /// No compression: less CPU time, a larger file
     None,
 }
 
@@ -183,10 +183,10 @@ pub struct TraceRecordArgs {
     /// Compression
     #[arg(long, value_enum, default_value_t = TraceCompression::Zstd)]
     pub compression: TraceCompression,
-    /// Memory of each CPU for events that are not written yet, 64KB to 512MB: more where events are lost
+    /// Buffer per CPU for events that are not written yet, 64KB to 512MB; increase it if events are lost
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size)]
     pub buffer: u64,
-    /// Record interrupts, too, and take their time out of the threads that they interrupt
+    /// Also record interrupts, and subtract their time from the threads that they interrupt
     #[arg(long)]
     pub irq: bool,
     /// Run this command, and record until it ends; its exit code is passed on
@@ -212,7 +212,7 @@ pub enum TraceReportBy {
 /// A trace, the part of it that counts, and what becomes of that.
 #[derive(Clone, Debug, Args)]
 pub struct TraceInputArgs {
-    /// A trace of cpumon (may still be recorded), perf.data, trace.dat, .etl or Perfetto's
+    /// A trace of cpumon (also while it is recorded) or Perfetto, perf.data, trace.dat or .etl
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Only from this time after the start of the trace: 500ms, 2s
@@ -235,7 +235,7 @@ pub struct TraceReportArgs {
     /// What of which trace.
     #[command(flatten)]
     pub input: TraceInputArgs,
-    /// One row for each of these
+    /// What to group by
     #[arg(long, value_enum, default_value_t = TraceReportBy::Thread)]
     pub by: TraceReportBy,
     /// Show the rows over time, in intervals of this length: 1ms or more. With --by cpu also how many threads wait for each
@@ -262,7 +262,7 @@ pub struct TraceWakersArgs {
     /// What of which trace.
     #[command(flatten)]
     pub input: TraceInputArgs,
-    /// What wakes and is woken
+    /// What to group wakers and woken by
     #[arg(long, value_enum, default_value_t = TraceGroupBy::Thread)]
     pub by: TraceGroupBy,
 }
@@ -270,7 +270,7 @@ pub struct TraceWakersArgs {
 /// `cpumon trace delays`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceDelaysArgs {
-    /// A trace of cpumon (may still be recorded), perf.data, trace.dat, .etl or Perfetto's
+    /// A trace of cpumon (also while it is recorded) or Perfetto, perf.data, trace.dat or .etl
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Only from this time after the start of the trace: 500ms, 2s
@@ -290,10 +290,10 @@ pub struct TraceDelaysArgs {
 /// `cpumon trace path`.
 #[derive(Clone, Debug, Args)]
 pub struct TracePathArgs {
-    /// A trace of cpumon (may still be recorded), perf.data, trace.dat, .etl or Perfetto's
+    /// A trace of cpumon (also while it is recorded) or Perfetto, perf.data, trace.dat or .etl
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The thread, by its id, or by its name if no other has that
+    /// Thread, by id, or by name if only one thread has it
     #[arg(long, value_name = "TID|NAME")]
     pub thread: String,
     /// Go back from this time after the start of the trace: 2.5s [default: the thread's last moment]
@@ -340,9 +340,9 @@ pub enum TraceHistogramOf {
     Delay,
     /// Waits for anything else, up to the wakeup
     Blocked,
-    /// From when a thread leaves a CPU to when it comes to one
+    /// From leaving a CPU to coming back to one
     OffCpu,
-    /// From when a thread comes to a CPU to when it leaves it
+    /// From coming to a CPU to leaving it
     Run,
 }
 
@@ -352,10 +352,10 @@ pub struct TraceHistogramArgs {
     /// What of which trace.
     #[command(flatten)]
     pub input: TraceInputArgs,
-    /// What is counted by its length
+    /// What to measure
     #[arg(long, value_enum, default_value_t = TraceHistogramOf::Delay)]
     pub of: TraceHistogramOf,
-    /// One row for each of these
+    /// What to group by
     #[arg(long, value_enum, default_value_t = TraceGroupBy::Thread)]
     pub by: TraceGroupBy,
 }

@@ -85,7 +85,7 @@ def differences(reader, path):
         return
     if len(titles) != len(set(titles)):
         yield f"columns of the same name: {titles}"
-    # A pivot's titles are names, which CSV escapes: there a column's place tells which name it is.
+    # A pivot's titles are names, which CSV escapes: there a column is that of the name in the same place.
     is_pivot = any("values" in row for row in expected)
     expected = [flat(row) for row in expected]
     names = list(dict.fromkeys(name for row in expected for name in row))
