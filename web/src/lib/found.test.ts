@@ -35,5 +35,5 @@ it('what was found leads to its life, with it alone', () => {
   // Without a time the newest hour is shown.
   expect(new URL(placeOf(user!, {}), 'http://x').search).toBe('?by=program&in=user%3A0');
   expect(new URL(placeOf(service!, {}), 'http://x').searchParams.get('in')).toBe('service:cron.service');
-  expect(new URL(placeOf(pod!, {}), 'http://x').searchParams.get('in')).toBe('container:0aa79f1d');
+  expect(new URL(placeOf(pod!, {}), 'http://x').searchParams.get('in')).toBe('pod:0aa79f1d');
 });

@@ -43,7 +43,5 @@ export function placeOf(row: FoundRow, keep: Record<string, string | undefined>)
     ? { since: String(Math.floor(row.firstMs - space)), until: String(Math.ceil(row.lastMs + space)) }
     : {};
   const by = row.kind === 'name' ? 'process' : 'program';
-  // A report has no rows by pod, and takes one as the container that it is around.
-  const kind = row.kind === 'pod' ? 'container' : row.kind;
-  return href({ view: 'history', host: row.host, query: { ...keep, ...life, by, in: `${kind}:${row.name}` } });
+  return href({ view: 'history', host: row.host, query: { ...keep, ...life, by, in: `${row.kind}:${row.name}` } });
 }

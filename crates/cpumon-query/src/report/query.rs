@@ -2,7 +2,7 @@
 
 use crate::group::GroupBy;
 use crate::time::TimeRange;
-use crate::words;
+use crate::{ChoiceError, words};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
@@ -87,6 +87,13 @@ pub struct ReportFilter {
     pub text: Option<Box<str>>,
     /// Only processes of the group with this name.
     pub within: Option<(GroupBy, Box<str>)>,
+}
+
+impl ReportFilter {
+    /// The grouping of `BY:NAME`. A pod, as `find` calls it, is one of the names that a container goes by.
+    pub fn grouping_within(by: &str) -> Result<GroupBy, ChoiceError> {
+        if by == "pod" { Ok(GroupBy::Container) } else { by.parse() }
+    }
 }
 
 /// Which report to make.

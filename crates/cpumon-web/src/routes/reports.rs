@@ -77,7 +77,7 @@ pub(super) fn filter_of(text: Option<&str>, within: Option<&str>) -> Result<Repo
     let within = within.filter(|text| !text.is_empty()).map(|text| {
         let (by, name) =
             text.split_once(':').ok_or_else(|| bad(format!("within={text} is not BY:NAME, e.g. user:0.")))?;
-        let by = by.parse().map_err(|error: ChoiceError| bad(error.to_string()))?;
+        let by = ReportFilter::grouping_within(by).map_err(|error| bad(error.to_string()))?;
         Ok::<_, Problem>((by, name.into()))
     });
     let text = text.filter(|text| !text.is_empty()).map(Into::into);

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use cpumon_query::{ChoiceError, GroupBy};
+use cpumon_query::GroupBy;
+use cpumon_query::report::ReportFilter;
 
 use super::FormatArgs;
 use crate::exit::Usage;
@@ -89,5 +90,6 @@ pub struct StoreCheckArgs {
 pub(crate) fn within(text: &str) -> Result<(GroupBy, String), String> {
     let (by, name) =
         text.split_once(':').ok_or_else(|| format!("{text:?} is not BY:NAME, such as user:0"))?;
-    Ok((by.parse().map_err(|error: ChoiceError| error.to_string())?, name.to_owned()))
+    let by = ReportFilter::grouping_within(by).map_err(|error| error.to_string())?;
+    Ok((by, name.to_owned()))
 }

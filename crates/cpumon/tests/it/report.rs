@@ -160,9 +160,8 @@ fn what_find_found_is_what_the_report_within_it_has() {
         assert!(!rows.is_empty(), "{text}");
         for row in rows {
             let cell = |name: &str| row[name].as_str().unwrap();
-            // The page's link to what was found: `in=KIND:NAME` over its life. A pod is another name of its containers.
-            let kind = if cell("kind") == "pod" { "container" } else { cell("kind") };
-            let within = format!("--within={kind}:{}", cell("name"));
+            // The page's link to what was found: `in=KIND:NAME` over its life.
+            let within = format!("--within={}:{}", cell("kind"), cell("name"));
             let [since, until] = ["first_ns", "last_ns"].map(|name| row[name].to_string());
             let report =
                 ok(&["report", "--store", store, "--since", &since, "--until", &until, &within, "--json"]);
@@ -173,9 +172,7 @@ fn what_find_found_is_what_the_report_within_it_has() {
             found.push(within);
         }
     }
-    for expected in
-        ["service:ssh.service", "container:0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d", "user:ann (1000)"]
-    {
+    for expected in ["service:ssh.service", "pod:0aa79f1d-6e6a-4d5e-9a9e-6d8f1a7b2c3d", "user:ann (1000)"] {
         assert!(found.contains(&format!("--within={expected}")), "{expected}: {found:?}");
     }
 }
