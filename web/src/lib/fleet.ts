@@ -39,7 +39,7 @@ export interface HostRow {
 const HEALTHY: readonly string[] = [];
 
 /** A host without a name is shown by its id. */
-function called(name: string, id: string): string {
+export function called(name: string, id: string): string {
   return name.trim() === '' ? id : name;
 }
 

@@ -1,6 +1,7 @@
 // A host's name for its id. In: an id. Out: the name, as soon as it is known. Why: links carry ids, people read names.
 import { feed } from '../feed/feed.svelte';
 import { ask, hostPath, Problem } from './api';
+import { called } from './fleet';
 import { storedHost } from './stored-hosts';
 
 /** A host that did not report since the receiver started is known to the store only. */
@@ -21,8 +22,8 @@ class HostNames {
   /** The name if known, else what was given; asks once for each. */
   of(host: string): string {
     const { head } = feed;
-    if (head && (head.host === host || head.hostname === host)) return head.hostname;
-    return this.known[host] ?? host;
+    if (head && (head.host === host || head.hostname === host)) return called(head.hostname, head.host);
+    return called(this.known[host] ?? '', host);
   }
 
   request(host: string): void {

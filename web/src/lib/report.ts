@@ -1,6 +1,6 @@
 // Who used the CPU in a span. In: the receiver's report. Out: rows, groupings and orders. Why: table, plot and links name groups alike.
 import type { Line, Report } from './api';
-import { msOf, nameText, visible } from './format';
+import { count, msOf, nameText, visible } from './format';
 import { getter, numbers, texts } from './table';
 
 /** What a row can be: as in addresses, in the API, and in words for one and for several. */
@@ -156,7 +156,8 @@ export function isGroup(row: ReportRow): boolean {
 
 /** What a group is called on screen. */
 export function nameOf(row: ReportRow, by: Grouping): string {
-  if (row.kind === 'rest') return visible(row.name);
+  // `(49000 others)`
+  if (row.kind === 'rest') return visible(row.name).replace(/\d+/, (digits) => count(Number(digits)));
   if (row.kind === 'not attributed') return 'not attributed';
   if (by === 'user' && row.name === '0') return 'root';
   return nameText(row.name);

@@ -83,6 +83,8 @@ it('rows have exact keys, and lead to what they are of', () => {
   expect(withinOf(cc1!, 'program')).toBe('program:cc1');
   expect([withinOf(cc1!, 'process'), withinOf(short!, 'program')]).toEqual(['', '']);
   expect(nameOf({ ...cc1!, name: '0' }, 'user')).toBe('root');
+  const rest = (name: string): string => nameOf({ ...cc1!, kind: 'rest', name }, 'program');
+  expect(['(49000 others)', '(1 other)', '(others)'].map(rest)).toEqual(['(49,000 others)', '(1 other)', '(others)']);
   expect(nameOf({ ...cc1!, name: '\u202e' }, 'program')).toBe('\ufffd');
 });
 

@@ -20,3 +20,11 @@ it('shows states of a process as threads on average, of a thread as percent, wha
   ]);
   expect(text('cpu', 80, false)).toBe('20.0');
 });
+
+it('separates thousands of a count, not of an id', () => {
+  expect([text('threads', 2502, false), text('pid', 4_194_303, false), text('pid', 2502, false)]).toEqual([
+    '2,502',
+    '4194303',
+    '2502',
+  ]);
+});

@@ -1,11 +1,8 @@
 // The text of a grid's cells. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
 // formatted, and the rules (no data, unit, marks) can be tested without a browser.
-import { count, duration, fixed, mean, NO_DATA, percent, rate, share, visible } from '../lib/format';
+import { count, duration, fixed, mean, nameText, NO_DATA, percent, rate, share, visible } from '../lib/format';
 import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
 import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
-
-/** A task may have no name, or one of spaces: its row still has one to point at. */
-const NO_NAME = '(no name)';
 
 export type PercentUnit = 'cpu' | 'host';
 
@@ -61,6 +58,7 @@ export function cellText(column: GridColumn, value: number, { unit, cpus, isThre
       // No limit.
       if (value === Infinity) return '';
       if (column.id === 'limit') return fixed(value, 2);
+      if (column.id === 'threads') return count(value);
       return Number.isNaN(value) ? NO_DATA : Math.abs(value) > 9_999 ? String(value) : count(value).replace(',', '');
     case 'text':
       return '';
@@ -95,8 +93,8 @@ export function rowText(
     share: run > 0 && largest > 0 ? Math.min(run / largest, 1) : 0,
     cells: columns.map((column) => {
       if (column.unit === 'text') {
-        const cellValue = visible(textAt(view, texts, row, column.id));
-        const text = column.id === 'name' ? cellValue.trim() || NO_NAME : cellValue;
+        const of = textAt(view, texts, row, column.id);
+        const text = column.id === 'name' ? nameText(of) : visible(of);
         return { text, isNone: text === '', isZero: false };
       }
       const value = valueAt(view, row, column.id);
