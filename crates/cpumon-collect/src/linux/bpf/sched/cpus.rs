@@ -237,10 +237,13 @@ impl CpuTotals {
         let sampled_irq = if has_irq { 0 } else { self.sampled_irq(sampled) };
         // The sampled time moves in ticks, so what is left may fall short of the split that was shown.
         let run = run.saturating_sub(sampled_irq).max(self.user_system.user_ns + self.user_system.system_ns);
-        let user = sampled.user_ns.saturating_add(sampled.nice_ns);
-        self.user_system = self.user_system.advance(user, sampled.system_ns, run);
+        // Of the same time as the run time: in proportions since boot, hours of another load hide what runs now.
+        let plain = sampled.user_ns.saturating_sub(self.base.user_ns);
+        let nice = sampled.nice_ns.saturating_sub(self.base.nice_ns);
+        let system = sampled.system_ns.saturating_sub(self.base.system_ns);
+        self.user_system = self.user_system.advance(plain.saturating_add(nice), system, run);
         // `Split` divides any total in two: here user time into plain and niced time.
-        self.user_nice = self.user_nice.advance(sampled.user_ns, sampled.nice_ns, self.user_system.user_ns);
+        self.user_nice = self.user_nice.advance(plain, nice, self.user_system.user_ns);
     }
 
     fn sampled_irq(&self, sampled: &CpuTimes) -> u64 {
@@ -291,6 +294,21 @@ mod tests {
         let times = kept.times();
         assert_eq!((times.user_ns, times.system_ns, times.idle_ns, times.irq_ns), (450, 150, 30, 10));
         assert_eq!(times.total_ns() + kept.modes[Mode::Unknown as usize], 700);
+    }
+
+    #[test]
+    fn run_time_is_split_as_it_is_now_not_as_it_was_since_boot() {
+        let mut kept = kept(&account(0, 0, 0));
+        // An hour of niced and system time before the first cut.
+        kept.base = CpuTimes { nice_ns: 1_800, system_ns: 1_800, ..CpuTimes::default() };
+        kept.last = account(100, 0, 0);
+        kept.grow(
+            1_100,
+            &CpuTimes { user_ns: 75, nice_ns: 1_800, system_ns: 1_825, ..CpuTimes::default() },
+            true,
+        );
+        let times = kept.times();
+        assert_eq!((times.user_ns, times.nice_ns, times.system_ns), (75, 1_800, 1_825));
     }
 
     #[test]
