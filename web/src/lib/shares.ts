@@ -127,7 +127,7 @@ export function holesOf(
       }
     }
   });
-  return holes;
+  return holes.sort((a, b) => a.begin_ms - b.begin_ms);
 }
 
 /** How many CPUs a host has: the time that the ledger accounts for, by measured time; 0: not known. */

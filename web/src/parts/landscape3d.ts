@@ -5,8 +5,9 @@ import { VisualMapContinuousComponent } from 'echarts/components';
 import { init, use, type EChartsType } from 'echarts/core';
 import { CanvasRenderer } from 'echarts/renderers';
 import { allowed, cameraText, FARTHEST, NEAREST, type Camera } from '../lib/camera';
-import { clock, nameText, type Zone } from '../lib/format';
+import { nameText, type Zone } from '../lib/format';
 import { heatColor } from '../lib/heat';
+import { roundTicks, timeLabels } from '../lib/round-ticks';
 
 use([Bar3DChart, Grid3DComponent, VisualMapContinuousComponent, CanvasRenderer]);
 
@@ -195,6 +196,10 @@ function short(name: string, letters: number): string {
   return name.length > letters ? `${name.slice(0, letters - 1)}…` : name;
 }
 
+/** The bar whose middle is nearest to a time. */
+const barAt = (times: readonly number[], width: number, time: number): number =>
+  width > 0 ? Math.min(times.length - 1, Math.max(0, Math.round((time - times[0]!) / width - 0.5))) : 0;
+
 function optionOf(
   { times, rows, most, zone }: Data,
   ink: { text: string; line: string; dark: boolean },
@@ -222,7 +227,9 @@ function optionOf(
     nameTextStyle: { color: ink.text, fontSize: 12 },
     axisPointer: { show: false },
   };
-  const every = Math.max(1, Math.floor(times.length / stage.ticks));
+  const width = (times[1] ?? 0) - (times[0] ?? 0);
+  const round = roundTicks(times[0] ?? 0, (times.at(-1) ?? 0) + width / 2, stage.ticks / 2, zone);
+  const labels = new Map(timeLabels(round, zone).map((text, nth) => [barAt(times, width, round[nth]!), text]));
   return {
     animation: false,
     visualMap: {
@@ -236,11 +243,12 @@ function optionOf(
       ...axis,
       type: 'category',
       name: '',
-      data: times.map((time) => clock(time * 1000, zone)),
+      // The chart shows the first and the last one always.
+      data: times.map((_, at) => labels.get(at) ?? ' '),
       axisLabel: {
         ...axis.axisLabel,
         showMaxLabel: false,
-        interval: (at: number) => at % every === 0 && at < times.length - every / 2,
+        interval: (at: number) => labels.has(at),
       },
     },
     yAxis3D: {

@@ -2,7 +2,8 @@
 // across; times are in the zone that the user chose; every chart display alike.
 import { hatch } from './hatch';
 import type { Gap } from '../lib/api';
-import { clock, day, isNumber, type Zone } from '../lib/format';
+import { isNumber, type Zone } from '../lib/format';
+import { timeLabels } from '../lib/round-ticks';
 import uPlot from 'uplot';
 
 export interface PlotLine {
@@ -179,16 +180,6 @@ export function nice(max: number | null): number {
   const step = 10 ** Math.floor(Math.log10(max));
   for (const factor of [1, 1.5, 2, 3, 4, 5, 6, 8, 10]) if (factor * step >= max * 1.02) return factor * step;
   return max * 1.1;
-}
-
-function timeLabels(ticks: number[], zone: Zone): string[] {
-  const isFine = ticks.length > 1 && ticks[1]! - ticks[0]! < 60;
-  const isCoarse = ticks.length > 1 && ticks[1]! - ticks[0]! >= 86_400;
-  return ticks.map((tick) => {
-    if (isCoarse) return day(tick * 1000, zone).slice(5);
-    const text = clock(tick * 1000, zone);
-    return isFine ? text : text === '00:00:00' ? day(tick * 1000, zone).slice(5) : text.slice(0, 5);
-  });
 }
 
 /** The edges of each time that is to be seen. */
