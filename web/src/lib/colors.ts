@@ -5,9 +5,12 @@ import { display } from './display.svelte';
 const named: Readonly<Record<string, readonly string[]>> = charts.colors;
 const nth = (): number => (display.isDark ? 1 : 0);
 
+/** Colours of lines. */
+export const LINES = charts.lines.length;
+
 /** Lines of a plot, apart from each other for colour-blind eyes too (after Okabe and Ito). */
 export function lineColor(line: number): string {
-  return charts.lines[line % charts.lines.length]![nth()]!;
+  return charts.lines[line % LINES]![nth()]!;
 }
 
 /** What a CSS variable of charts.json means now. Not asked of the document: before paper is made it still has the colours of the

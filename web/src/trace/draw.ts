@@ -4,6 +4,7 @@ import type { TraceCpuTrack, TraceThread, TraceThreadTrack, TraceTracks } from '
 import { cssColor, lineColor } from '../lib/colors';
 import { visible } from '../lib/format';
 import { hatch } from '../parts/hatch';
+import { programOf, usualLine, type Program } from './programs';
 import { AXIS, type Row } from './rows';
 import { lengthOf, ticksOf, type Span } from './window';
 
@@ -17,6 +18,8 @@ export interface Scene {
   rows: readonly Row[];
   isDark: boolean;
   names: ReadonlyMap<number, TraceThread>;
+  /** Those that have colours of their own. */
+  programs: readonly Program[];
 }
 
 type Context = CanvasRenderingContext2D;
@@ -46,15 +49,6 @@ export const timeOf = (scene: Scene, x: number): number =>
   scene.span.from + ((x - scene.left) * lengthOf(scene.span)) / Math.max(1, scene.width - scene.left);
 
 export const yOf = (scene: Scene, row: Row): number => AXIS + row.top - scene.scroll;
-
-/** One colour for a program, in every trace. */
-export function programColor(names: TraceThread | undefined): string {
-  if (!names) return cssColor('--unattributed');
-  if (names.is_kernel) return cssColor('--unattributed');
-  let hash = 7;
-  for (const char of names.program || names.name) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) % 65_521;
-  return lineColor(hash);
-}
 
 /** The colour of a blocked state, by the kind of its reason: what waits for a disk or a lock is seen among what sleeps. */
 export function reasonColor(reason: string | undefined): string {
@@ -87,9 +81,15 @@ class Painter {
   color(who: number): string {
     const known = this.colors.get(who);
     if (known !== undefined) return known;
-    const color = programColor(this.scene.names.get(who));
+    const names = this.scene.names.get(who);
+    const color = names && !names.is_kernel ? this.programColor(programOf(names)) : cssColor('--unattributed');
     this.colors.set(who, color);
     return color;
+  }
+
+  private programColor(program: string): string {
+    const busy = this.scene.programs.find(({ name }) => name === program);
+    return lineColor(busy ? busy.line : usualLine(program));
   }
 
   cpu(track: TraceCpuTrack, bucketNs: number, fromNs: number, row: Row): void {
