@@ -396,11 +396,11 @@ mod tests {
         for (arguments, expected) in [
             ("--to 10.0.0.1:0", "the port is not a number"),
             ("--multicast 10.0.0.1:5", "not a multicast group"),
-            ("--broadcast=0", "0 is not in 1..=65535"),
+            ("--broadcast=0", "not a whole number from 1 to 65535"),
             ("--interval 5ms", "100ms to 1h"),
             ("--source ebpf", "expected auto, procfs or bpf"),
             ("--host-name \u{1b}[2J", "control characters"),
-            ("--max-datagram 100", "100 is not in"),
+            ("--max-datagram 100", "not a whole number from 768 to 65000"),
             ("--spool-sync always", "required"),
             ("--record d --spool-bytes 10k", "64 KiB"),
             ("--record d --spool-sync never", "invalid value"),
