@@ -21,6 +21,12 @@ test('hostile names are text in every view, and 50,000 programs are a thousand r
     await expect(page.getByRole('table', { name: 'hosts' }).getByRole('link', { name: '=cmd()' })).toBeVisible();
     // Each host has a link, those without a name by their id.
     await expect(page.locator('.cell.name a')).toHaveCount(13);
+    for (const width of [360, 760, 1024, 1300, 1440]) {
+      await page.setViewportSize({ width, height: 900 });
+      const day = page.locator('.cell.seen a').first();
+      const [whole, text] = [await day.locator('..').boundingBox(), await day.boundingBox()];
+      expect(text!.width, `day of the last data, ${width} px`).toBeLessThanOrEqual(whole!.width);
+    }
     await expect(page.getByRole('link', { name: '05'.repeat(16) })).toBeVisible();
     for (const as of ['3d', 'heatmap']) {
       await page.goto(`${host}/landscape?${SPAN}&as=${as}`);

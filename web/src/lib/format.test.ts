@@ -105,6 +105,9 @@ describe('times', () => {
 
 it('makes characters visible that would change the line', () => {
   expect(visible('a\u001b[31mb\u202ec\nd')).toBe('a␛[31mb\ufffdc␊d');
+  expect(visible(`Z${'\u0301'.repeat(100)}!`)).toBe(`Z${'\u0301'.repeat(4)}!`);
+  // Vietnamese, Hindi, and an emoji of several characters stay whole.
+  for (const name of ['ế', 'क्ष्म्य', '👩🏽‍💻'.replaceAll('\u200d', '')]) expect(visible(name)).toBe(name);
   expect(visible('a\u061cb\u3164c\u{e0041}\u00add')).toBe('a\ufffdb\ufffdc\ufffd\ufffdd');
   expect(visible('<b>ünï\u{1f600}</b>')).toBe('<b>ünï\u{1f600}</b>');
 });

@@ -213,9 +213,12 @@ const INVISIBLE = new RegExp(
   'gu',
 );
 
+/** No language puts more marks on a letter; a hundred of them would lie over the lines above and below. */
+const MARKS = /(\p{M}{4})\p{M}+/gu;
+
 /** Control and direction characters of names from other machines, made visible; layout cannot be broken by them. */
 export function visible(text: string): string {
-  return text.replace(INVISIBLE, (char) => {
+  return text.replace(MARKS, '$1').replace(INVISIBLE, (char) => {
     const code = char.charCodeAt(0);
     return code < 0x20 ? String.fromCharCode(0x2400 + code) : '\ufffd';
   });
