@@ -52,7 +52,7 @@ test('a view begins once, though it puts its span and its moment into the addres
   await expect(page.getByRole('application')).toBeVisible();
   await page.getByRole('link', { name: 'Export' }).click();
   await expect(page.locator('code').first()).toBeVisible();
-  // Two views that ask for all that is stored: the address was loaded anew between them.
+  // Two views that ask for all that is stored: the page was loaded again between them.
   expect([...asked].sort()).toEqual(['at', 'landscape', 'report', 'report', 'series', 'stored', 'stored']);
 });
 
