@@ -33,14 +33,14 @@ function withImports(file: string, found = new Set<string>()): Set<string> {
 
 const VIEWS = ['LivePlot', 'History', 'Process', 'Landscape', 'Export', 'Trace'];
 
-it.each(VIEWS)('%s opens with at most 135 kB', (view) => {
+it.each(VIEWS)('%s opens with at most 136 kB', (view) => {
   const all = new Set([...named(/^index.*\.(html|css)$|^icon|\.woff2$|feed\.worker/)]);
   for (const first of [...named(/^index-.*\.js$/), ...named(new RegExp(`^${view}-.*\\.js$`))])
     for (const file of withImports(first)) all.add(file);
   const gzip = weigh(all);
   console.log(`${view}: ${gzip} bytes gzip in ${all.size} files`);
   expect(gzip).toBeGreaterThan(70_000);
-  expect(gzip).toBeLessThanOrEqual(135_000);
+  expect(gzip).toBeLessThanOrEqual(136_000);
 });
 
 it('has at most 20 kB more for the view of a trace', () => {
@@ -50,11 +50,11 @@ it('has at most 20 kB more for the view of a trace', () => {
   expect(gzip).toBeLessThanOrEqual(20_000);
 });
 
-it('weighs at most 182 kB without the 3D chunk and the view of a trace', () => {
+it('weighs at most 183 kB without the 3D chunk and the view of a trace', () => {
   const gzip = weigh(files.filter((file) => !isOfTrace(file)));
   console.log(`page: ${gzip} bytes gzip`);
   expect(gzip).toBeGreaterThan(50_000);
-  expect(gzip).toBeLessThanOrEqual(182_000);
+  expect(gzip).toBeLessThanOrEqual(183_000);
 });
 
 it('has no code that its own policy forbids', () => {
