@@ -156,7 +156,11 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
   'a selection': async (page, receiver) => {
     await open(page, receiver, '/history');
     await settled(page);
-    const box = (await page.locator('.u-over').first().boundingBox())!;
+    // The plot by who ran takes the place of another one.
+    await expect(page.locator('.legend').first()).toContainText('peak interval');
+    const over = page.locator('.u-over').first();
+    await expect.poll(() => over.boundingBox()).not.toBeNull();
+    const box = (await over.boundingBox())!;
     await page.mouse.move(box.x + box.width * 0.6, box.y + 20);
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.9, box.y + 20, { steps: 4 });
