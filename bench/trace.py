@@ -1,6 +1,6 @@
 """Chapter: traces. What recording costs and how large its files are, perf and trace-cmd beside it; the flight recorder; how fast reports
-are made; the page; from a trigger to the stored trace. Written into docs/lab/results.md by `make bench-trace`. ROUNDS=n, EVENTS=n (of the
-longest report) and PARTS="recording flight" make it shorter."""
+are made; the page; from a trigger to the stored trace. Written into docs/lab/results.md by `make bench-trace`. ROUNDS=n, FLIGHT_SECONDS=n, EVENTS=n (of the
+longest report) and PARTS="recording flight" make it shorter. Needs root: without it no recorder runs."""
 
 import json
 import os
@@ -19,7 +19,7 @@ LOOPS = int(os.environ.get("LOOPS", "300000"))
 EVENTS = int(os.environ.get("EVENTS", "100000000"))
 # A recorder has begun to record, and has written what its buffers held, within these.
 STARTS_S, DRAINS_S = 1.5, 0.3
-FLIGHT_S, RATE = 32, 40_000
+FLIGHT_S, RATE = int(os.environ.get("FLIGHT_SECONDS", "32")), 40_000
 REPORT_SPEED = m.ROOT / "target/release/examples/report_speed"
 PIPE = ["taskset", "-c", "1", "perf", "bench", "-f", "simple", "sched", "pipe", "-l", str(LOOPS)]
 RECORD = [m.CPUMON, "trace", "record"]
@@ -109,12 +109,12 @@ def recording():
         found = list(usable(folder))
         rows, rate = table(pipe, ROUNDS, found, folder)
         yield from ["### Recording a pipe", "",
-                    f"`perf bench -f simple sched pipe -l {LOOPS}` pinned to one CPU, {rate:,.0f} switches a second: rounds: {ROUNDS}, in each every recorder once; medians. "
+                    f"`perf bench -f simple sched pipe -l {LOOPS}` pinned to one CPU, {rate:,.0f} switches a second; medians of {ROUNDS} rounds, in each every recorder once. "
                     "Aims: none lost, at most 1.10 times as long, at most 0.3 µs, at most 8 bytes plain and 3 compressed.", "", *rows, ""]
         subprocess.run(["cargo", "fetch", "--quiet", "--locked"], check=True, cwd=m.ROOT)
         rows, rate = table(lambda: build(folder), 2, found, folder)
         yield from ["### Recording a build", "",
-                    f"`cargo build -p cpumon-wire` from nothing, {rate:,.0f} switches a second: rounds: 2. Aim: at most 8 bytes compressed.", "", *rows, ""]
+                    f"`cargo build -p cpumon-wire` from nothing, {rate:,.0f} switches a second; medians of 2 rounds. Aim: at most 8 bytes compressed.", "", *rows, ""]
 
 
 def counted(seconds):
@@ -130,9 +130,11 @@ def flight():
                 f"`xtask switches`: {RATE:,} switches a second on each CPU, and counting in the rest of the time; counts without the recorder against counts "
                 f"beside it, 3 rounds of {FLIGHT_S} s, medians. Aims: at most 1.05, 64 MB, 2 % of a CPU.", "",
                 "| | slowdown | least and most | CPU, % of one | memory, MB |", "|---|---:|---:|---:|---:|"]
+    agent = [m.AGENT, "--to", "127.0.0.1:9", "--interval", "1s"]
+    on_disk = ["--flight-recorder", "1h", "--flight-bytes", "2GB"]
     for name, command in (("in memory: `trace record --last 30s`", lambda folder: [*RECORD, "--last", "30s", "-o", folder / "flight.trace"]),
-                          ("on disk: `cpumon-agent --flight-recorder 1h --flight-bytes 2GB`", lambda folder: agent_with_ring(folder)),
-                          ("the same agent without a flight recorder", lambda folder: agent_with_ring(folder)[:5])):
+                          (f"on disk: `cpumon-agent {' '.join(on_disk)}`", lambda folder: [*agent, *on_disk, "--flight-dir", folder]),
+                          ("the same agent without a flight recorder", lambda _: agent)):
         runs = []
         for _ in range(3):
             alone = counted(FLIGHT_S)
@@ -145,10 +147,6 @@ def flight():
         slowdowns, cpu, memory = zip(*runs)
         yield (f"| {name} | {statistics.median(slowdowns):.3f} | {min(slowdowns):.3f} to {max(slowdowns):.3f} | {statistics.median(cpu):.2f} | {statistics.median(memory):.1f} |")
     yield ""
-
-
-def agent_with_ring(folder):
-    return [m.AGENT, "--to", "127.0.0.1:9", "--interval", "1s", "--flight-recorder", "1h", "--flight-bytes", "2GB", "--flight-dir", folder]
 
 
 def trigger():
@@ -234,6 +232,8 @@ if __name__ == "__main__":
     unknown = [name for name in wanted if name not in PARTS]
     if unknown:
         raise SystemExit(f"bench: no part {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    if os.geteuid() != 0:
+        raise SystemExit("bench: recording needs root")
     text = chapter(wanted)
     if "--write" in sys.argv and len(wanted) == len(PARTS):
         report.put(text)
