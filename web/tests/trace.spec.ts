@@ -4,7 +4,7 @@ import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test as base } from '@playwright/test';
+import { expect, test as base, type Page } from '@playwright/test';
 import { findsNothing } from './axe';
 import { Complaints, CPUMON } from './receiver';
 
@@ -68,6 +68,15 @@ const windowOf = (address: string): [number, number] => {
   return [Number(from), Number(until)];
 };
 
+/** The address follows the window when that is still: on a slow machine also between two keys. */
+async function stillAddress(page: Page): Promise<string> {
+  for (;;) {
+    const before = page.url();
+    await page.waitForTimeout(500);
+    if (page.url() === before) return before;
+  }
+}
+
 test('the wheel and the keys zoom, and the numbers are those of the report', async ({ page, url }) => {
   await page.goto(url);
   const window = page.getByRole('region', { name: 'window', exact: true });
@@ -81,7 +90,7 @@ test('the wheel and the keys zoom, and the numbers are those of the report', asy
   await page.keyboard.press('d');
   await page.keyboard.press('w');
   await expect(page).toHaveURL(/window=\d+-\d+/);
-  const [from, until] = windowOf(page.url());
+  const [from, until] = windowOf(await stillAddress(page));
   expect(until - from).toBeGreaterThan(1e6);
   expect(until - from).toBeLessThan(4e7);
   const threads = report('thread', from, until);
@@ -115,6 +124,22 @@ test('a drag selects an area with its culprits, and Escape gives it up', async (
   await expect(area.locator('[data-part=culprit]').first()).toContainText(/[1-9]/);
   await page.keyboard.press('Escape');
   await expect(area).toHaveCount(0);
+});
+
+test('the rows stay where they are when the programs become known', async ({ page, url }) => {
+  let answer = (): void => undefined;
+  const asked = new Promise<void>((resolve) => (answer = resolve));
+  await page.route(/\/tracks\?.*all=true/, async (route) => {
+    await asked;
+    await route.continue();
+  });
+  await page.goto(url);
+  const board = page.getByRole('application', { name: /^timeline/ });
+  await expect(page.getByRole('region', { name: 'window', exact: true })).toBeVisible();
+  const before = await board.boundingBox();
+  answer();
+  await expect(page.getByRole('list', { name: /^colours of programs/ })).toContainText('program-');
+  expect(await board.boundingBox()).toEqual(before);
 });
 
 test('a click shows a slice, keys go to the next one, and the address restores it all', async ({ page, url }) => {
