@@ -11,14 +11,9 @@
 mod analysis;
 mod file;
 mod import;
-mod interrupts;
-mod numbers;
-mod sink;
 mod source;
-mod state;
 mod tasks;
 mod timeline;
-mod tracker;
 
 pub use analysis::cpu::CpuAccount;
 pub use analysis::durations::{DurationOf, DurationRow, Durations, durations};
@@ -34,6 +29,9 @@ pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, 
 pub use analysis::snapshots::snapshots;
 pub use analysis::wake_sources::Waker;
 pub use analysis::wakers::{WakeCounts, WakerKey, WakerRow, Wakers, wakers};
+pub use cpumon_events::{
+    CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
+};
 #[doc(hidden)]
 pub use file::chunk::chunk_of;
 pub use file::header::{FileHeader, VERSION};
@@ -49,12 +47,9 @@ pub use import::UNKNOWN_TID;
 pub use import::any::AnyTrace;
 #[doc(hidden)]
 pub use import::etl::counts::etl_counts;
-pub use sink::SpanSink;
 pub use source::TraceSource;
-pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
     Behind, Buckets, CpuTrack, CpuWho, Overload, RunPart, Slice, StatePart, ThreadNames, ThreadRow,
     ThreadTotals, ThreadTrack, Timeline, TimelineLimits, Wait, WindowSums, Woken,
 };
-pub use tracker::Tracker;

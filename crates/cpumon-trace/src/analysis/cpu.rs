@@ -1,8 +1,7 @@
 //! What each CPU did: the ledger of the trace.
 
+use cpumon_events::{CpuSpan, CpuState, InterruptSpan};
 use cpumon_model::Interrupt;
-
-use crate::state::{CpuSpan, CpuState, InterruptSpan};
 
 /// The times of a CPU, which add up to the length of the range: idle + run + irq + softirq + unknown.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

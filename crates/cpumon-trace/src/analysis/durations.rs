@@ -2,18 +2,16 @@
 
 use std::collections::HashMap;
 
+use cpumon_events::{CpuSpan, Slots, SpanSink, ThreadSpan, ThreadState};
 use cpumon_model::{DelayHistogram, Leaves, TraceTask, delay_bucket};
 use foldhash::fast::FixedState;
 
 use super::group::{GroupKey, ReportBy, group_of};
 use super::pass::{TraceRange, Tracked, track};
 use super::ready::LongestDelay;
-use super::slots::Slots;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
-use crate::sink::SpanSink;
 use crate::source::TraceSource;
-use crate::state::{CpuSpan, ThreadSpan, ThreadState};
 use crate::tasks::Tasks;
 
 /// Whose lengths are counted.

@@ -2,17 +2,15 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use cpumon_model::{Leaves, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::pass::{TraceRange, Tracked, track};
-use super::slots::Slots;
 use super::wake_sources::{Settled, WakeSources, Waker};
 use crate::file::ReadError;
 use crate::file::reader::Ending;
-use crate::sink::SpanSink;
 use crate::source::TraceSource;
-use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
 
 /// States that are held, 40 bytes each; and wakeups, 8 each. Of more the oldest are dropped.
 const MAX_STATES: usize = 1 << 21;

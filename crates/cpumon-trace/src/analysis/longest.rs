@@ -3,17 +3,15 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use cpumon_events::{CpuSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use cpumon_model::{Leaves, TraceTask};
 
 use super::behind::Culprits;
 use super::pass::{TraceRange, Tracked, track};
 use super::slices::Slices;
-use super::slots::Slots;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
-use crate::sink::SpanSink;
 use crate::source::TraceSource;
-use crate::state::{CpuSpan, ThreadSpan, ThreadState, Wakeup};
 
 /// A wait for a CPU.
 #[derive(Clone, Debug)]

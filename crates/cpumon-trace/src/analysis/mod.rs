@@ -14,7 +14,6 @@ pub(crate) mod report;
 mod run;
 pub(crate) mod series;
 mod slices;
-mod slots;
 pub(crate) mod snapshots;
 mod switches;
 pub(crate) mod wake_sources;

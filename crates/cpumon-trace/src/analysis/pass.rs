@@ -1,10 +1,10 @@
 //! One pass over a trace: its events through the tracker into an analysis.
 
+use cpumon_events::{SpanSink, Tracker};
+
 use crate::file::ReadError;
 use crate::file::reader::Ending;
-use crate::sink::SpanSink;
 use crate::source::TraceSource;
-use crate::tracker::Tracker;
 
 /// A part of a trace, ns since its start.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

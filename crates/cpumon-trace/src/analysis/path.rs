@@ -1,12 +1,12 @@
 //! The critical path: from a moment of a thread back in time, through what it did, what it waited behind, and who woke it. While it
 //! was blocked, the path goes on with its waker. So each ns of the path is one step, and the steps add up to its length.
 
+use cpumon_events::ThreadState;
 use cpumon_model::TraceTask;
 
 use super::behind::Culprits;
 use super::history::{Held, TraceHistory};
 use super::wake_sources::Waker;
-use crate::state::ThreadState;
 
 /// Wakers of wakers that are followed.
 const MAX_DEPTH: usize = 256;

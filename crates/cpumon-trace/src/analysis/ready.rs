@@ -1,8 +1,7 @@
 //! Run delays: how long threads waited for a CPU, in total, by length, and the longest with its moment.
 
+use cpumon_events::{ThreadSpan, ThreadState};
 use cpumon_model::{DELAY_BUCKETS, DelayHistogram, delay_bucket};
-
-use crate::state::{ThreadSpan, ThreadState};
 
 /// The longest single wait for a CPU.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

@@ -1,5 +1,6 @@
 //! The report of a trace or of a range of it: all analyses in one pass.
 
+use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
 use cpumon_model::{Leaves, TraceTask, Waits};
 
 use super::behind::Culprits;
@@ -9,13 +10,10 @@ use super::pass::{TraceRange, Tracked, track};
 use super::ready::ReadyTimes;
 use super::run::RunTimes;
 use super::slices::Slices;
-use super::slots::Slots;
 use super::switches::SwitchCounts;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
-use crate::sink::SpanSink;
 use crate::source::TraceSource;
-use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState};
 
 /// What all CPUs together did in the range.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]

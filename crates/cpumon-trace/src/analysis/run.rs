@@ -1,6 +1,6 @@
 //! How long threads ran, and how long no event says what they did.
 
-use crate::state::{ThreadSpan, ThreadState};
+use cpumon_events::{ThreadSpan, ThreadState};
 
 /// Of one thread.
 #[derive(Copy, Clone, Debug, Default)]

@@ -2,17 +2,15 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use cpumon_events::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
 use cpumon_model::{Leaves, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::group::{GroupKey, ReportBy, group_of};
 use super::pass::{TraceRange, Tracked, track};
-use super::slots::Slots;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
-use crate::sink::SpanSink;
 use crate::source::TraceSource;
-use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState};
 use crate::tasks::Tasks;
 
 /// Intervals with any time, of all threads and CPUs together: 24 to 56 bytes each.

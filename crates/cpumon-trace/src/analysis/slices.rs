@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
+use cpumon_events::{CpuSpan, CpuState, ThreadSpan};
 use cpumon_model::TraceTask;
 
 use super::behind::Culprits;
-use crate::state::{CpuSpan, CpuState, ThreadSpan};
 
 /// Slices of each CPU that are remembered. A wait with more slices in it has no culprit for its oldest part.
 const REMEMBERED: usize = 512;

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
+use cpumon_events::InterruptSpan;
 use cpumon_model::{Interrupt, TraceTask};
-
-use crate::state::InterruptSpan;
 
 /// Wakeups of a CPU that wait. The oldest of more is taken as the thread's own.
 const MAX_WAITING: usize = 1 << 12;

@@ -2,19 +2,17 @@
 
 use std::collections::HashMap;
 
+use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use cpumon_model::{Leaves, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::group::{GroupKey, ReportBy, group_of};
 use super::pass::{TraceRange, Tracked, track};
 use super::ready::LongestDelay;
-use super::slots::Slots;
 use super::wake_sources::{Settled, WakeSources, Waker};
 use crate::file::ReadError;
 use crate::file::reader::Ending;
-use crate::sink::SpanSink;
 use crate::source::TraceSource;
-use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
 use crate::tasks::Tasks;
 
 /// Pairs of a waker and a thread that are counted apart. Further ones are left out, and counted.

@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use cpumon_events::{CpuSpan, InterruptSpan, Numbers, SpanSink, ThreadSpan, ThreadState, Tracker};
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 
 use super::cpus::{self, CpuParts, IrqPart, OTHER, PART_BYTES};
@@ -9,12 +10,8 @@ use super::index::{Cpu, ThreadNames, Timeline, TimelineLimits};
 use super::queue::WAIT_BYTES;
 use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 use crate::file::ReadError;
-use crate::numbers::Numbers;
-use crate::sink::SpanSink;
 use crate::source::TraceSource;
-use crate::state::{CpuSpan, InterruptSpan, ThreadSpan, ThreadState};
 use crate::tasks::Tasks;
-use crate::tracker::Tracker;
 
 /// Wakeups of a thread that are remembered: it may be woken again before it runs.
 const WAKEUPS: usize = 4;

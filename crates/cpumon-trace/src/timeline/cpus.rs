@@ -1,8 +1,7 @@
 //! What one CPU did: begins of slices, ascending, with sums in front of every 32nd; and its interrupts.
 
+use cpumon_events::CpuState;
 use cpumon_model::Interrupt;
-
-use crate::state::CpuState;
 
 const BLOCK: usize = 32;
 

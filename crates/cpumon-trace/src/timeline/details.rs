@@ -1,10 +1,11 @@
 //! One state of one thread: how long, why, who woke it, what it waited behind, whom it woke, and where it goes on.
 
+use cpumon_events::ThreadState;
+
 use super::behind::Behind;
 use super::cpus::CpuWho;
 use super::index::Timeline;
 use super::threads::{OVER, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
-use crate::state::ThreadState;
 
 /// Threads that a slice woke which are listed.
 const MAX_WOKEN: usize = 64;

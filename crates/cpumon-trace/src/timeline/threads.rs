@@ -1,8 +1,7 @@
 //! The states of one thread: begins, ascending, each up to the next one's begin, with sums in front of every 32nd.
 
+use cpumon_events::ThreadState;
 use cpumon_model::WaitReason;
-
-use crate::state::ThreadState;
 
 /// Parts between two sums.
 const BLOCK: usize = 32;

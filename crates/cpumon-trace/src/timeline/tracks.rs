@@ -1,9 +1,10 @@
 //! What a picture of a window needs: one CPU or one thread, as single parts where these fit, else as shares of buckets.
 
+use cpumon_events::ThreadState;
+
 use super::cpus::{CpuTimes, CpuWho, is_run, who};
 use super::index::Timeline;
 use super::threads::StateTimes;
-use crate::state::ThreadState;
 
 /// Parts of a bucket in which the main reason of its blocked time is searched.
 const REASON_PARTS: usize = 32;

@@ -2,15 +2,15 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
+use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
 use cpumon_model::Leaves;
 
 use super::super::bytes::{Name, read_up_to};
 use super::super::decoder::{Decoder, Named, RawEvent, RawKind, Step, UNKNOWN};
 use super::buffer::{BufferHeader, Found, HEADER_BYTES};
-use super::clock::{Clock, LogHeader};
+use super::clock::LogHeader;
 use super::event::{self, Event, Next};
 use super::index::{Entry, Index, Shape, note_damage};
-use super::kernel::{Change, KernelEvent, PACKED_SWITCH};
 use super::unpack::unpack;
 use crate::file::ReadError;
 use crate::file::header::FileHeader;
@@ -39,7 +39,7 @@ pub(crate) fn is_etl(first: &[u8]) -> bool {
 /// An `.etl` that is being read.
 pub(crate) struct Etl<R> {
     from: R,
-    clock: Clock,
+    clock: TickClock,
     shape: Shape,
     entries: Vec<Entry>,
     /// The next of `entries`.
@@ -187,7 +187,7 @@ fn lost(cpu: u16, count: u64, at_ns: u64, until_ns: u64) -> RawEvent {
 
 /// Makes our events of those of one CPU.
 struct Translator {
-    clock: Clock,
+    clock: TickClock,
     cpu: u16,
     current: u32,
     latest_ns: u64,
@@ -235,7 +235,7 @@ impl Translator {
                 }
             }
             KernelEvent::Called { tid, name } => add(RawKind::Called(Named { tid, name })),
-            KernelEvent::Process { change, pid, program } => {
+            KernelEvent::Process { change, pid, program, .. } => {
                 add(RawKind::Runs { pid, program, is_new: change == Change::Begins });
                 if pid == SYSTEM_PID {
                     add(RawKind::Kernel { pid });

@@ -1,7 +1,8 @@
 //! The header of an event in a buffer: six layouts, which say differently when the event was, and of which kind it is.
 
+use cpumon_events::windows::{Payload, hook_of};
+
 use super::super::bytes::Order;
-use super::kernel::{Hook, Payload};
 
 // Third byte of the marker: what kind of header this is, of a machine of 32 bits and of 64.
 const SYSTEM: u8 = 0x01;
@@ -24,14 +25,6 @@ const HAS_INDEX: u16 = 0x8000;
 const COUNTERS: u16 = 0x0700;
 /// In the flags of a MANIFEST header.
 const HAS_ITEMS: u8 = 1;
-
-// The providers of the kernel, whose events may have the headers of others: 3d6fa8d0, 3d6fa8d1 and ce1dbfb4.
-const PROCESS: [u8; 16] =
-    [0xd0, 0xa8, 0x6f, 0x3d, 0x05, 0xfe, 0xd0, 0x11, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c];
-const THREAD: [u8; 16] =
-    [0xd1, 0xa8, 0x6f, 0x3d, 0x05, 0xfe, 0xd0, 0x11, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c];
-const PERF_INFO: [u8; 16] =
-    [0xb4, 0xdf, 0x1d, 0xce, 0x7e, 0x13, 0xa6, 0x4d, 0x87, 0xb0, 0x3f, 0x59, 0xaa, 0x10, 0x2c, 0xbc];
 
 /// An event.
 #[derive(Copy, Clone, Debug)]
@@ -98,8 +91,8 @@ fn event(whole: &[u8], kind: u8) -> Option<Next<'_>> {
         }
         // Those with items between header and payload are not the kernel's.
         MANIFEST | MANIFEST_64 if byte(4)? & HAS_ITEMS != 0 => (0, 0, 80),
-        MANIFEST | MANIFEST_64 => (hook_of(whole.get(24..40)?, byte(45)?), byte(42)?, 80),
-        FULL | FULL_64 => (hook_of(whole.get(24..40)?, byte(4)?), byte(6)?, 48),
+        MANIFEST | MANIFEST_64 => (hook_of(whole.get(24..40)?.first_chunk()?, byte(45)?), byte(42)?, 80),
+        FULL | FULL_64 => (hook_of(whole.get(24..40)?.first_chunk()?, byte(4)?), byte(6)?, 48),
         _ => return Some(Next::Other),
     };
     let is_short = matches!(kind, PERFINFO | PERFINFO_64);
@@ -108,15 +101,4 @@ fn event(whole: &[u8], kind: u8) -> Option<Next<'_>> {
     let pointer_bytes = if is_64 { 8 } else { 4 };
     let payload = Payload { hook, version, pointer_bytes, bytes: whole.get(header_bytes..)? };
     Some(Next::Event(Event { ticks, tid, payload }))
-}
-
-/// The kind of an event of the kernel that has the header of a program's. 0, which is no kind that is read, for others.
-fn hook_of(provider: &[u8], opcode: u8) -> Hook {
-    let group = match provider {
-        _ if provider == PROCESS => 0x03,
-        _ if provider == THREAD => 0x05,
-        _ if provider == PERF_INFO => 0x0f,
-        _ => return 0,
-    };
-    u16::from_be_bytes([group, opcode])
 }

@@ -8,15 +8,18 @@ use foldhash::fast::FixedState;
 const LISTED: u32 = 1 << 22;
 const NONE: u32 = u32::MAX;
 
+/// Places by number.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub struct Numbers {
     list: Vec<u32>,
     others: HashMap<u32, usize, FixedState>,
 }
 
 impl Numbers {
+    /// The place of a number.
     #[inline]
-    pub(crate) fn get(&self, number: u32) -> Option<usize> {
+    #[must_use]
+    pub fn get(&self, number: u32) -> Option<usize> {
         match self.list.get(number as usize) {
             Some(&slot) => (slot != NONE).then_some(slot as usize),
             None if number < LISTED => None,
@@ -24,7 +27,8 @@ impl Numbers {
         }
     }
 
-    pub(crate) fn set(&mut self, number: u32, slot: usize) {
+    /// Gives a number its place.
+    pub fn set(&mut self, number: u32, slot: usize) {
         let (Ok(place), Ok(listed)) = (usize::try_from(number), u32::try_from(slot)) else { return };
         if number >= LISTED {
             self.others.insert(number, slot);

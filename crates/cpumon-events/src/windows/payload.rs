@@ -3,10 +3,10 @@
 
 use cpumon_model::{Interrupt, Leaves, WaitReason};
 
-use super::super::bytes::{Bytes, Name, Order, ProgramName, name};
+use crate::bytes::{Bytes, Name, Order, ProgramName, name};
 
 /// Which kind an event is: the upper byte is the group, the lower one the type in it.
-pub(super) type Hook = u16;
+pub type Hook = u16;
 
 const PROCESS_START: Hook = 0x0301;
 const PROCESS_END: Hook = 0x0302;
@@ -18,7 +18,7 @@ const THREAD_END: Hook = 0x0502;
 const THREAD_DC_END: Hook = 0x0504;
 const SWITCH: Hook = 0x0524;
 /// Switches in a form of which no layout is public.
-pub(super) const PACKED_SWITCH: Hook = 0x0525;
+pub const PACKED_SWITCH: Hook = 0x0525;
 const READY_THREAD: Hook = 0x0532;
 const SET_NAME: Hook = 0x0548;
 const ISR_MSI: Hook = 0x0f32;
@@ -34,20 +34,49 @@ const STANDBY: u8 = 3;
 const TERMINATED: u8 = 4;
 const DEFERRED_READY: u8 = 7;
 
+/// The id of a provider of events, as a GUID lies in memory.
+pub type Provider = [u8; 16];
+
+// The providers of the kernel: 3d6fa8d0, 3d6fa8d1 and ce1dbfb4.
+const PROCESS: Provider =
+    [0xd0, 0xa8, 0x6f, 0x3d, 0x05, 0xfe, 0xd0, 0x11, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c];
+const THREAD: Provider =
+    [0xd1, 0xa8, 0x6f, 0x3d, 0x05, 0xfe, 0xd0, 0x11, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c];
+const PERF_INFO: Provider =
+    [0xb4, 0xdf, 0x1d, 0xce, 0x7e, 0x13, 0xa6, 0x4d, 0x87, 0xb0, 0x3f, 0x59, 0xaa, 0x10, 0x2c, 0xbc];
+
+/// The kind of an event that names its provider and opcode, as the events of programs do, and all of a live session. 0, which is no kind
+/// that is read, for providers that are not the kernel's.
+#[must_use]
+pub fn hook_of(provider: &Provider, opcode: u8) -> Hook {
+    let group = match *provider {
+        PROCESS => 0x03,
+        THREAD => 0x05,
+        PERF_INFO => 0x0f,
+        _ => return 0,
+    };
+    u16::from_be_bytes([group, opcode])
+}
+
 /// The payload of an event, and what is needed to read it.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Payload<'b> {
-    pub(super) hook: Hook,
-    pub(super) version: u8,
+pub struct Payload<'b> {
+    /// Which kind it is.
+    pub hook: Hook,
+    /// That of the kind's layout.
+    pub version: u8,
     /// 4 or 8.
-    pub(super) pointer_bytes: usize,
-    pub(super) bytes: &'b [u8],
+    pub pointer_bytes: usize,
+    /// What follows the event's header.
+    pub bytes: &'b [u8],
 }
 
 /// What happens to a thread or a process.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub enum Change {
+    /// It begins now.
     Begins,
+    /// It ends now.
     Ends,
     /// It was there before the recording, or after it.
     Lives,
@@ -55,48 +84,69 @@ pub(super) enum Change {
 
 /// An event of the scheduler, or one that says who is who.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum KernelEvent {
+pub enum KernelEvent {
+    /// A CPU goes from one thread to another; 0 is the idle thread.
     Switch {
+        /// Who leaves.
         old_tid: u32,
+        /// Who comes.
         new_tid: u32,
+        /// How the old one leaves.
         leaves: Leaves,
     },
     /// The thread becomes runnable. Where is not known.
     Ready {
+        /// Which.
         tid: u32,
     },
-    /// It ends now.
+    /// An interrupt ends now.
     Interrupt {
+        /// Which: hard ones by their vector, soft ones by the kind of the event.
         interrupt: Interrupt,
         /// In ticks of the session's clock.
         began: u64,
     },
+    /// Of a thread.
     Thread {
+        /// What.
         change: Change,
+        /// Which.
         tid: u32,
+        /// That of its process.
         pid: u32,
         /// Empty: it has none.
         name: Name,
     },
     /// The thread is called so from now on.
     Called {
+        /// Which.
         tid: u32,
+        /// As its program named it.
         name: Name,
     },
+    /// Of a process.
     Process {
+        /// What.
         change: Change,
+        /// Which.
         pid: u32,
+        /// Who began it; that process may have ended.
+        parent_pid: u32,
+        /// Name of its image.
         program: ProgramName,
     },
 }
 
 /// The payload is shorter than its kind and version say.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) struct Damaged;
+pub struct Damaged;
 
 impl Payload<'_> {
     /// What it says; `None` for kinds and versions that are not read.
-    pub(super) fn read(&self) -> Result<Option<KernelEvent>, Damaged> {
+    ///
+    /// # Errors
+    /// The bytes are too few.
+    pub fn read(&self) -> Result<Option<KernelEvent>, Damaged> {
         let is_read = match self.hook {
             SWITCH | READY_THREAD | ISR_MSI | ISR | THREADED_DPC | DPC | TIMER_DPC | SET_NAME => {
                 self.version >= 2
@@ -144,9 +194,9 @@ impl Payload<'_> {
     fn process(&self, bytes: &mut Bytes<'_>) -> Option<KernelEvent> {
         // The address of its object, or of its pages in version 1.
         bytes.skip(self.pointers(1))?;
-        let pid = bytes.u32()?;
-        // Parent, session, exit status.
-        bytes.skip(12)?;
+        let (pid, parent_pid) = (bytes.u32()?, bytes.u32()?);
+        // Session, exit status.
+        bytes.skip(8)?;
         if self.version >= 3 {
             bytes.skip(self.pointers(1))?;
         }
@@ -155,7 +205,7 @@ impl Payload<'_> {
         }
         self.skip_user(bytes)?;
         let program = name(bytes.text()?);
-        Some(KernelEvent::Process { change: self.change(), pid, program })
+        Some(KernelEvent::Process { change: self.change(), pid, parent_pid, program })
     }
 
     /// `TOKEN_USER` and the security identifier that it points to, or four bytes of nothing.

@@ -26,6 +26,14 @@ struct Thread {
     cpu: u16,
 }
 
+impl Thread {
+    /// Of which nothing is known yet.
+    fn new(task: TraceTask, at_ns: u64) -> Self {
+        let (state, has_entered) = (ThreadState::Unknown, false);
+        Self { task, state, at_ns, since_ns: at_ns, woken_early: false, has_entered, cpu: 0 }
+    }
+}
+
 #[derive(Copy, Clone, Debug, Default)]
 struct Cpu {
     /// `None`: not known.
@@ -76,6 +84,43 @@ impl<S: SpanSink> Tracker<S> {
     pub fn with_unknown_begin(mut self) -> Self {
         self.is_watched_from_begin = false;
         self
+    }
+
+    /// This CPU is watched from the begin on, also before its first switch: what it does until then is the thread's that leaves with it.
+    pub fn watch(&mut self, cpu: u16) {
+        let at = self.cpu(cpu);
+        let began_ns = self.began_ns;
+        self.cpus[at] =
+            Cpu { is_seen: true, at_ns: began_ns, lossy_until_ns: Some(began_ns), ..Cpu::default() };
+    }
+
+    /// Something else than an event says what a thread is in at this time. It counts only where events do not say.
+    pub fn assume(&mut self, task: TraceTask, at_ns: u64, state: ThreadState, cpu: u16) {
+        if let Some(slot) = self.slot(task, at_ns)
+            && !self.threads[slot].has_entered
+            && self.threads[slot].state == ThreadState::Unknown
+        {
+            self.emit(slot, at_ns, true);
+            self.enter(slot, at_ns, state, cpu);
+        }
+    }
+
+    /// The number is another thread's from here on, of which nothing is known yet: a session without an end would need a place for every
+    /// thread that ever was. Returns the place, which the sink has to empty.
+    pub fn renew(&mut self, task: TraceTask, at_ns: u64) -> Option<usize> {
+        let slot = self.slot(task, at_ns)?;
+        for cpu in self.cpus.iter_mut().filter(|cpu| cpu.current == Some(task)) {
+            cpu.current = None;
+        }
+        let Thread { has_entered, at_ns: before_ns, .. } = self.threads[slot];
+        self.threads[slot] = Thread { has_entered, ..Thread::new(task, at_ns.max(before_ns)) };
+        Some(slot)
+    }
+
+    /// The place of a thread, if any event named it.
+    #[must_use]
+    pub fn slot_of(&self, task: TraceTask) -> Option<usize> {
+        if task.is_thread() { self.slots.get(task.0) } else { None }
     }
 
     /// What takes the spans.
@@ -145,15 +190,7 @@ impl<S: SpanSink> Tracker<S> {
         if slot >= MAX_THREADS {
             return None;
         }
-        self.threads.push(Thread {
-            task,
-            state: ThreadState::Unknown,
-            at_ns,
-            since_ns: at_ns,
-            woken_early: false,
-            has_entered: false,
-            cpu: 0,
-        });
+        self.threads.push(Thread::new(task, at_ns));
         self.slots.set(task.0, slot);
         Some(slot)
     }
@@ -309,7 +346,8 @@ impl<S: SpanSink> Tracker<S> {
             self.cpus[at].lossy_until_ns = None;
             self.close_cpu(at, until_ns, false);
             self.settle(at);
-            until_ns
+            // What was handed out as unknown stays so.
+            until_ns.max(self.cpus[at].at_ns)
         } else if cpu.current == Some(prev) {
             return;
         } else {
@@ -411,8 +449,9 @@ impl<S: SpanSink> Tracker<S> {
         self.sink.moved(slot, at_ns);
     }
 
-    /// Of the lost events nothing is known but their CPU and span: any thread that runs on no other CPU may have come and gone.
-    fn lose(&mut self, number: u16, from_ns: u64, count: u64, until_ns: u64) {
+    /// Events of a CPU between these times were lost. Nothing is known of them but their CPU and span: any thread that runs on no
+    /// other CPU may have come and gone.
+    pub fn lose(&mut self, number: u16, from_ns: u64, count: u64, until_ns: u64) {
         let at = self.cpu(number);
         if !self.cpus[at].is_seen {
             self.cpus[at] = Cpu { is_seen: true, at_ns: self.began_ns, ..Cpu::default() };

@@ -3,7 +3,7 @@
 
 use cpumon_model::{Interrupt, Leaves, WaitReason};
 
-use super::{Change, Damaged, KernelEvent, Payload};
+use super::{Change, Damaged, KernelEvent, Payload, hook_of};
 
 fn read(hook: u16, version: u8, pointer_bytes: usize, bytes: &[u8]) -> Result<Option<KernelEvent>, Damaged> {
     Payload { hook, version, pointer_bytes, bytes }.read()
@@ -118,11 +118,11 @@ fn processes_have_their_executable_behind_their_user() {
         "808101030 0f8ffff 00000000 00000000 ffffffff 00000000 0070180000000000 {user} 49646c6500 0000"
     );
     let fourth = format!(
-        "c053bb7400f8ffff 24010000 00000000 ffffffff 00000000 00801a0000000000 00000000 {user} 49646c6500 0000 0000 0000"
+        "c053bb7400f8ffff 24010000 04000000 ffffffff 00000000 00801a0000000000 00000000 {user} 49646c6500 0000 0000 0000"
     );
     let without_user = "c053bb7400f8ffff 24010000 00000000 ffffffff 00000000 00801a0000000000 00000000 00000000 52656700 0000";
-    for (version, hex, pid, program) in
-        [(3, &third[..], 0, "Idle"), (4, &fourth, 292, "Idle"), (4, without_user, 292, "Reg")]
+    for (version, hex, pid, parent_pid, program) in
+        [(3, &third[..], 0, 0, "Idle"), (4, &fourth, 292, 4, "Idle"), (4, without_user, 292, 0, "Reg")]
     {
         for (hook, change) in [
             (0x0301, Change::Begins),
@@ -131,7 +131,7 @@ fn processes_have_their_executable_behind_their_user() {
             (0x0304, Change::Lives),
             (0x0327, Change::Lives),
         ] {
-            let process = KernelEvent::Process { change, pid, program: name(program) };
+            let process = KernelEvent::Process { change, pid, parent_pid, program: name(program) };
             assert_eq!(read(hook, version, 8, &bytes(hex)), Ok(Some(process)), "{hook:x} {version}");
         }
     }
@@ -161,4 +161,15 @@ fn what_is_too_short_is_damaged_and_what_is_unknown_is_left_out() {
     for (hook, version) in [(0x0525, 2), (0x0f2e, 2), (0x0524, 1), (0x0503, 0), (0, 2)] {
         assert_eq!(read(hook, version, 8, &[]), Ok(None));
     }
+}
+
+#[test]
+fn a_kind_is_known_by_provider_and_opcode() {
+    let provider = |first: u8| {
+        let mut guid = super::PROCESS;
+        guid[0] = first;
+        guid
+    };
+    assert_eq!([hook_of(&provider(0xd0), 1), hook_of(&provider(0xd1), 36)], [0x0301, 0x0524]);
+    assert_eq!([hook_of(&super::PERF_INFO, 67), hook_of(&provider(0xd2), 36)], [0x0f43, 0]);
 }

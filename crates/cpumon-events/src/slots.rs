@@ -2,7 +2,7 @@
 
 /// Grows as threads appear.
 #[derive(Debug)]
-pub(super) struct Slots<T>(Vec<T>);
+pub struct Slots<T>(Vec<T>);
 
 impl<T> Default for Slots<T> {
     fn default() -> Self {
@@ -11,24 +11,35 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T: Default> Slots<T> {
+    /// The place, made if it is new.
     #[inline]
-    pub(super) fn at(&mut self, slot: usize) -> &mut T {
+    pub fn at(&mut self, slot: usize) -> &mut T {
         if slot >= self.0.len() {
             self.0.resize_with(slot + 1, T::default);
         }
         &mut self.0[slot]
     }
 
-    pub(super) fn get(&self, slot: usize) -> Option<&T> {
+    /// The place, if it was made.
+    #[must_use]
+    pub fn get(&self, slot: usize) -> Option<&T> {
         self.0.get(slot)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
+    /// All places, in their order.
+    pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()
     }
 
     /// Places so far.
-    pub(super) fn len(&self) -> usize {
+    #[must_use]
+    pub fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Whether there is none yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
     }
 }

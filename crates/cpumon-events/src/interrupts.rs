@@ -27,16 +27,14 @@ impl Pending {
         if let Some(before) = inside.checked_sub(1).map(|at| self.parts[at]) {
             from_ns = from_ns.max(before.until_ns).min(until_ns);
         }
-        // Mostly empty, which allocates nothing.
-        let others = self.parts.split_off(inside);
-        let mut is_first = true;
-        for other in others {
+        let (mut at, mut is_first) = (inside, true);
+        while let Some(other) = self.parts.get(at).copied() {
             if other.from_ns > from_ns {
-                self.parts.push(Part { interrupt, from_ns, until_ns: other.from_ns, is_first });
-                is_first = false;
+                self.parts.insert(at, Part { interrupt, from_ns, until_ns: other.from_ns, is_first });
+                (at, is_first) = (at + 1, false);
             }
             from_ns = from_ns.max(other.until_ns);
-            self.parts.push(other);
+            at += 1;
         }
         if from_ns < until_ns || is_first {
             self.parts.push(Part { interrupt, from_ns, until_ns: until_ns.max(from_ns), is_first });

@@ -1,0 +1,26 @@
+//! Events of a scheduler, as a recorder or a live session hands them out, and the state machine that follows threads and CPUs by them.
+//!
+//! # Overview
+//! [`windows`] reads what the Windows kernel puts into its events. A [`Tracker`] takes [`SchedEvent`]s of any system and makes of them spans of
+//! states, which a [`SpanSink`] takes: an analysis of a trace, or [`Accounts`], which sums them up as a live source counts. Pure: bytes and
+//! times in, no file, no clock and no call of a system.
+//!
+//! [`SchedEvent`]: cpumon_model::SchedEvent
+
+mod accounts;
+mod bytes;
+mod interrupts;
+mod numbers;
+mod sink;
+mod slots;
+mod state;
+mod tracker;
+pub mod windows;
+
+pub use accounts::{Accounts, LineTimes, ThreadAccount};
+pub use bytes::{Bytes, NAME_BYTES, Name, Order, ProgramName, name, up_to_zero};
+pub use numbers::Numbers;
+pub use sink::SpanSink;
+pub use slots::Slots;
+pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
+pub use tracker::Tracker;
