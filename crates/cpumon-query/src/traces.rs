@@ -11,7 +11,7 @@ use cpumon_store::trace_file;
 
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
-    AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Overload, ReadError, Slice, StatePart, ThreadNames,
+    AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Delays, Overload, ReadError, Slice, StatePart, ThreadNames,
     ThreadRow, ThreadState, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, TraceInput, TraceRange,
     Wait, WindowSums, Woken,
 };

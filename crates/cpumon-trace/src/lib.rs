@@ -50,6 +50,6 @@ pub use import::etl::counts::etl_counts;
 pub use source::TraceSource;
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
-    Behind, Buckets, CpuTrack, CpuWho, Overload, RunPart, Slice, StatePart, ThreadNames, ThreadRow,
-    ThreadTotals, ThreadTrack, Timeline, TimelineLimits, Wait, WindowSums, Woken,
+    Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, RunPart, Slice, StatePart, ThreadNames,
+    ThreadRow, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, Wait, WindowSums, Woken,
 };

@@ -2196,6 +2196,40 @@ export interface components {
             /** @description Number of the thread, or of a bucket the one that ran longest; −1: unknown, −2: not followed. */
             who: number[];
         };
+        /** @description A program that waited while another one ran. */
+        TraceDelay: {
+            /** @description Name of the program that had the CPU meanwhile; it may be the same one. Hostile. */
+            behind: string;
+            /**
+             * Format: int64
+             * @description How long: once for each thread that waited.
+             */
+            ns: number;
+            /** @description Name of the program that waited, of the thread where the trace names no program. Hostile. */
+            waited: string;
+        };
+        /** @description Who delayed whom, by program. */
+        TraceDelays: {
+            /**
+             * Format: int64
+             * @description Time of all pairs.
+             */
+            all_ns: number;
+            /**
+             * Format: int64
+             * @description Waits for which no one is named: the CPU was idle or unknown, or there was too much to compare.
+             */
+            rest_ns: number;
+            /** @description Those of the page, the longest first. */
+            rows: components["schemas"]["TraceDelay"][];
+            /** @description Pairs, before `offset` and `limit`. */
+            total: number;
+            /**
+             * Format: int64
+             * @description They are known up to here: before the end of a window where there was too much to compare.
+             */
+            until_ns: number;
+        };
         /** @description What a trace is, and what the receiver has of it in memory. */
         TraceHead: {
             began_ns?: components["schemas"]["Nanos"] | null;

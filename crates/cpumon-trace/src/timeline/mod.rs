@@ -10,6 +10,7 @@
 mod behind;
 mod build;
 mod cpus;
+mod delays;
 mod details;
 mod index;
 mod overload;
@@ -21,6 +22,7 @@ mod tracks;
 
 pub use behind::Behind;
 pub use cpus::CpuWho;
+pub use delays::{Delay, Delays};
 pub use details::{Slice, Wait, Woken};
 pub use index::{Overload, ThreadNames, Timeline, TimelineLimits};
 pub use rows::{ThreadRow, ThreadTotals};

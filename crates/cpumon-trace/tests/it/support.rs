@@ -99,9 +99,20 @@ pub fn made_up(seed: u64, count: usize) -> Vec<SchedEvent> {
 
 /// A file of these events, with a mark after every `every`.
 pub fn write(events: &[SchedEvent], compression: Compression, every: usize) -> Vec<u8> {
+    write_programs(events, compression, every, &|number| format!("task-{number}"))
+}
+
+/// Likewise; `program` names those of the tasks.
+pub fn write_programs(
+    events: &[SchedEvent],
+    compression: Compression,
+    every: usize,
+    program: &dyn Fn(u32) -> String,
+) -> Vec<u8> {
     let mut writer = TraceWriter::new(Vec::new(), &header(), compression).unwrap();
     for number in 1..20 {
-        writer.identity(&identity(number, &format!("task-{number}")));
+        let names = identity(number, &format!("task-{number}"));
+        writer.identity(&TraceIdentity { program: program(number).as_bytes().into(), ..names });
     }
     for batch in events.chunks(every) {
         // As ring buffers are read: one CPU after the other.

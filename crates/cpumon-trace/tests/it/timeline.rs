@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 use cpumon_trace::{
-    Buckets, Compression, CpuWho, GroupKey, Overload, ReportBy, ThreadState, Timeline, TimelineLimits,
+    Buckets, Compression, CpuWho, Delay, GroupKey, Overload, ReportBy, ThreadState, Timeline, TimelineLimits,
     TraceRange, TraceReader, analyse,
 };
 
 use crate::seeded_rng::SeededRng;
-use crate::support::{BEGAN_NS, end_ns, made_up, write};
+use crate::support::{BEGAN_NS, end_ns, made_up, write, write_programs};
 
 const READ: WaitReason = WaitReason::syscall(0);
 const ALL: TimelineLimits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };
@@ -174,6 +174,66 @@ fn a_wait_is_charged_to_those_who_ran_as_in_the_report() {
     let culprits = timeline.culprits(0, u64::MAX, &|_| true);
     let culprits: BTreeMap<_, _> = culprits.by.iter().map(|(who, ns)| (name(who), *ns)).collect();
     assert_eq!(culprits, all, "all waits together");
+}
+
+/// The tasks are of three programs.
+fn program_of(comm: &str) -> String {
+    let number: u32 = comm.strip_prefix("task-").unwrap().parse().unwrap();
+    format!("program-{}", number % 3)
+}
+
+#[test]
+fn programs_delay_each_other_as_long_as_their_threads_do() {
+    let events = rough(11, 6_000);
+    let bytes = write_programs(&events, Compression::None, 64, &|number| format!("program-{}", number % 3));
+    let timeline = Timeline::read(&mut TraceReader::open(bytes.as_slice()).unwrap(), ALL).unwrap();
+    let (_, end_ns) = timeline.covers();
+    let pairs = |from_ns, until_ns, threads: Option<&[u32]>| {
+        let delays = timeline.delays(from_ns, until_ns, &|_| true, threads);
+        assert_eq!(delays.until_ns, until_ns.min(end_ns));
+        let of = |delay: &Delay| ((delay.waited.to_string(), delay.behind.to_string()), delay.ns);
+        (delays.by.iter().map(of).collect::<BTreeMap<_, _>>(), delays.rest_ns)
+    };
+    // By hand: thread by thread.
+    for (from_ns, until_ns) in [(0, end_ns), (end_ns / 3, end_ns / 2), (end_ns / 2, end_ns / 2 + 1)] {
+        let mut expected: BTreeMap<(String, String), u64> = BTreeMap::new();
+        let mut waited_ns = 0;
+        for row in timeline.thread_rows(from_ns, until_ns) {
+            let waited = program_of(&timeline.threads()[row.thread as usize].comm);
+            waited_ns += row.totals.ready_ns();
+            for (who, ns) in timeline.behind_thread(row.thread, from_ns, until_ns).by {
+                let CpuWho::Thread(place) = who else { panic!("{who:?}") };
+                let behind = program_of(&timeline.threads()[place as usize].comm);
+                *expected.entry((waited.clone(), behind)).or_default() += ns;
+            }
+        }
+        let (found, rest_ns) = pairs(from_ns, until_ns, None);
+        assert_eq!(found, expected, "{from_ns} to {until_ns}");
+        assert_eq!(found.values().sum::<u64>() + rest_ns, waited_ns);
+    }
+    let (all, _) = pairs(0, end_ns, None);
+    assert_eq!(all.len(), 9, "each behind each");
+    // Two windows, two CPUs, or some threads and the others make all.
+    let sum = |parts: [BTreeMap<(String, String), u64>; 2]| {
+        let mut sum = BTreeMap::new();
+        parts.into_iter().flatten().for_each(|(pair, ns)| *sum.entry(pair).or_default() += ns);
+        sum
+    };
+    assert_eq!(sum([pairs(0, end_ns / 2, None).0, pairs(end_ns / 2, end_ns, None).0]), all);
+    let places: Vec<u32> = (0..u32::try_from(timeline.threads().len()).unwrap()).collect();
+    let (some, others) = places.split_at(5);
+    // Named twice, it counts once.
+    let some = [some, &some[..1]].concat();
+    assert_eq!(sum([pairs(0, end_ns, Some(&some)).0, pairs(0, end_ns, Some(others)).0]), all);
+    let of_cpu = |cpu| {
+        let delays = timeline.delays(0, end_ns, &|number| number == cpu, None);
+        delays
+            .by
+            .iter()
+            .map(|delay| ((delay.waited.to_string(), delay.behind.to_string()), delay.ns))
+            .collect()
+    };
+    assert_eq!(sum([of_cpu(0), of_cpu(1)]), all);
 }
 
 #[test]

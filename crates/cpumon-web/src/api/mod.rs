@@ -51,4 +51,6 @@ pub use status::{Problem, Status};
 pub use stored_trace::{Recording, RecordingState, StoredTrace, StoredTraces, TraceSources};
 pub use table::{Cell, Row, Table, TableColumn};
 pub(crate) use trace::TrackList;
-pub use trace::{TraceBehind, TraceHead, TraceSlice, TraceSums, TraceThreadPage, TraceThreads, TraceTracks};
+pub use trace::{
+    TraceBehind, TraceDelays, TraceHead, TraceSlice, TraceSums, TraceThreadPage, TraceThreads, TraceTracks,
+};

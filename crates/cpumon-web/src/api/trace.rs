@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use cpumon_query::time::Page;
 use cpumon_query::traces::{
-    Behind, CpuTrack, CpuWho, Overload, Slice, ThreadNames, ThreadRow, ThreadState, ThreadTotals,
+    Behind, CpuTrack, CpuWho, Delays, Overload, Slice, ThreadNames, ThreadRow, ThreadState, ThreadTotals,
     ThreadTrack, Timeline, Wait, WindowSums,
 };
 use serde::Serialize;
@@ -283,6 +284,32 @@ pub struct TraceSums {
     culprits: TraceBehind,
     /// Of all CPUs.
     idle_while_overloaded: TraceOverload,
+}
+
+/// A program that waited while another one ran.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceDelay {
+    /// Name of the program that waited, of the thread where the trace names no program. Hostile.
+    waited: Box<str>,
+    /// Name of the program that had the CPU meanwhile; it may be the same one. Hostile.
+    behind: Box<str>,
+    /// How long: once for each thread that waited.
+    ns: u64,
+}
+
+/// Who delayed whom, by program.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct TraceDelays {
+    /// Pairs, before `offset` and `limit`.
+    total: usize,
+    /// Those of the page, the longest first.
+    rows: Vec<TraceDelay>,
+    /// Time of all pairs.
+    all_ns: u64,
+    /// Waits for which no one is named: the CPU was idle or unknown, or there was too much to compare.
+    rest_ns: u64,
+    /// They are known up to here: before the end of a window where there was too much to compare.
+    until_ns: u64,
 }
 
 /// A wait for a CPU.
@@ -627,6 +654,23 @@ impl TraceSums {
             blocked: reasons_of(sums),
             culprits: TraceBehind::new(timeline, culprits),
             idle_while_overloaded: TraceOverload { wall_ns, cpu_ns, thread_ns },
+        }
+    }
+}
+
+impl TraceDelays {
+    pub(crate) fn new(delays: Delays, page: Page) -> Self {
+        let total = delays.by.len();
+        let all_ns = delays.by.iter().fold(0_u64, |sum, delay| sum.saturating_add(delay.ns));
+        let rows = page.of(delays.by);
+        Self {
+            total,
+            rows: rows
+                .map(|delay| TraceDelay { waited: delay.waited, behind: delay.behind, ns: delay.ns })
+                .collect(),
+            all_ns,
+            rest_ns: delays.rest_ns,
+            until_ns: delays.until_ns,
         }
     }
 }

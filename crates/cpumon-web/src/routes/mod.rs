@@ -118,6 +118,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(traces::threads))
         .routes(routes!(traces::thread))
         .routes(routes!(traces::sums))
+        .routes(routes!(traces::delays))
         .routes(routes!(traces::slice))
         .routes(routes!(traces::export))
 }

@@ -337,6 +337,30 @@ pub(super) async fn sums(
     .await
 }
 
+/// Who delayed whom in an area, by program: which ones ran while others waited for their CPUs.
+#[utoipa::path(get, operation_id = "trace_delays", path = "/api/v1/traces/{id}/delays",
+    params(("id" = String, Path, description = "Its id."), Window, Rows, Paging, Part),
+    responses((status = 200, body = api::TraceDelays), TraceProblems))]
+pub(super) async fn delays(
+    State(app): State<Shared>,
+    Named(id): Named<String>,
+    Asked(window): Asked<Window>,
+    Asked(chosen): Asked<Rows>,
+    Asked(page): Asked<Paging>,
+    Asked(Part { part }): Asked<Part>,
+) -> Result<Json<api::TraceDelays>, Problem> {
+    let page = page.rows(20, 1_000)?;
+    let (cpus, threads) = (cpus_of(chosen.cpus.as_deref())?, threads_of(chosen.threads.as_deref())?);
+    ask(&app, id, part, move |timeline| {
+        let (from_ns, until_ns) = window.of(timeline)?;
+        let is_cpu = |cpu: u16| cpus.is_empty() || has(&cpus, cpu);
+        let threads = (!threads.is_empty()).then_some(&*threads);
+        let delays = timeline.delays(from_ns, until_ns, &is_cpu, threads);
+        Ok(api::TraceDelays::new(delays, page))
+    })
+    .await
+}
+
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Moment {

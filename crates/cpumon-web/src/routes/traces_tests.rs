@@ -143,6 +143,16 @@ async fn areas_and_slices_have_the_times_of_the_trace() {
     assert_eq!((&sums["all"]["run_ns"], &sums["all"]["idle_ns"]), (&150_000.into(), &50_000.into()));
     // CPU 1 had nothing to do while db waited.
     assert_eq!(sums["idle_while_overloaded"]["wall_ns"], 60_000);
+    let delays = ask(&made, "made/delays?from_ns=100000&until_ns=300000").await;
+    assert_eq!(delays["rows"], serde_json::json!([{"waited": "db", "behind": "web", "ns": 60_000}]));
+    assert_eq!(
+        (&delays["total"], &delays["all_ns"], &delays["rest_ns"], &delays["until_ns"]),
+        (&1.into(), &60_000.into(), &10_000.into(), &300_000.into())
+    );
+    for none in ["cpus=1", "threads=99", "offset=1"] {
+        let delays = ask(&made, &format!("made/delays?from_ns=100000&until_ns=300000&{none}")).await;
+        assert_eq!(delays["rows"], serde_json::json!([]), "{none}");
+    }
     let slice = ask(&made, "made/slice?cpu=0&at_ns=260000").await;
     assert_eq!(
         (&slice["who"]["name"], &slice["from_ns"], &slice["length_ns"]),
@@ -182,6 +192,9 @@ async fn a_window_is_a_file_and_wrong_questions_are_refused() {
         ("made/tracks?from_ns=0&bucket_ns=5&count=5&cpus=5-1", 400),
         ("made/threads?from_ns=9&until_ns=8", 400),
         ("made/threads?sort=x", 400),
+        ("made/delays?limit=0", 400),
+        ("made/delays?from_ns=9&until_ns=8", 400),
+        ("made/delays?from_ns=0&until_ns=18446744073709551615", 200),
         ("made/threads/7", 404),
         ("made/slice?at_ns=0&cpu=1&thread=1", 400),
         ("made/slice?at_ns=99999999999&cpu=0", 404),
