@@ -1,6 +1,7 @@
 // What people come for, from the first page, in clicks: who made a spike, a process that is gone, CPU by container, who delays whom.
 import { spawn } from 'node:child_process';
 import { copyFileSync } from 'node:fs';
+import { cpus } from 'node:os';
 import { join } from 'node:path';
 import type { Locator, Page } from '@playwright/test';
 import { findsNothing } from './axe';
@@ -134,6 +135,35 @@ test('CPU by container in the last hour', async ({ page, receiver }) => {
   await expect(table(page).getByRole('columnheader').first()).toHaveText('container');
   await expect(table(page).locator('td.share').first()).toHaveText(/\d/);
   expect(clicks.count).toBeLessThanOrEqual(3);
+});
+
+test('who delays whom, by program: the timeline of a recording shows it at once', async ({ page, receiver }) => {
+  test.skip(process.getuid?.() !== 0 && !process.env['CI'], 'it needs root for BPF');
+  const names = ['render-video', 'web-server'] as const;
+  const [first, second] = names;
+  // On any number of CPUs each waits for the other.
+  const count = 2 * cpus().length;
+  let clicks = new Clicks();
+  await loops(receiver, first, count, () =>
+    loops(receiver, second, count, async () => {
+      clicks = await firstPage(page, receiver);
+      await clicks.on(page.locator(`main a[href*="/host/${await receiver.local()}"]`).first());
+      await clicks.on(page.getByRole('button', { name: 'Record 10 s' }));
+      await expect(page.getByRole('link', { name: /^Open trace/ })).toBeVisible({ timeout: 120_000 });
+    }),
+  );
+  await clicks.on(page.getByRole('link', { name: /^Open trace/ }));
+  const delays = page.getByRole('table', { name: 'Who delayed whom, by program' });
+  for (const [waited, behind] of [names, [second, first]] as const) {
+    const row = delays.getByRole('row', { name: new RegExp(`^${waited} ${behind}`) });
+    await expect(row.locator('[data-part=delay]')).toHaveText(/[1-9]/);
+    await expect(row, 'without scrolling').toBeInViewport({ ratio: 1 });
+  }
+  expect(clicks.count).toBeLessThanOrEqual(3);
+  // A name leads to its threads.
+  await delays.getByRole('button', { name: first }).first().click();
+  await expect(page.getByRole('searchbox', { name: 'filter threads' })).toHaveValue(first);
+  await expect(page.getByRole('region', { name: 'table of threads' }).getByRole('row').nth(1)).toContainText(first);
 });
 
 test('who is delayed, by program', async ({ page, receiver }) => {

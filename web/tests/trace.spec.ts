@@ -52,7 +52,7 @@ function ended(child: ChildProcess): Promise<void> {
 type Rows = Record<string, number>[];
 
 /** What the command line prints of a range, ns. */
-function report(by: 'thread' | 'cpu', fromNs: number, untilNs: number): Rows {
+function report(by: 'thread' | 'cpu' | 'program', fromNs: number, untilNs: number): Rows {
   const range = ['--from', `${fromNs}ns`, '--to', `${untilNs}ns`];
   return JSON.parse(execFileSync(CPUMON, ['trace', 'report', made, '--by', by, '--json', ...range]).toString()) as Rows;
 }
@@ -62,6 +62,9 @@ const sum = (rows: Rows, ...names: string[]): number =>
 
 /** As the page writes lengths of ms: 2.12 ms, 31.4 ms, 412 ms. */
 const msText = (ns: number): string => `${(ns / 1e6).toFixed(ns < 9.995e6 ? 2 : ns < 99.95e6 ? 1 : 0)} ms`;
+
+/** Shorter ones too. */
+const timeText = (ns: number): string => (ns < 999_500 ? `${(ns / 1e3).toFixed(ns < 99_950 ? 1 : 0)} µs` : msText(ns));
 
 const windowOf = (address: string): [number, number] => {
   const [from = '', until = ''] = (new URL(address).searchParams.get('window') ?? '').split('-');
@@ -125,6 +128,44 @@ test('a drag selects an area with its culprits, and Escape gives it up', async (
   await page.keyboard.press('Escape');
   await expect(area).toHaveCount(0);
 });
+
+test('who delayed whom is what the report has, by program', async ({ page, url }) => {
+  await page.goto(`${url}?window=100000000-104000000`);
+  const window = page.getByRole('region', { name: 'window', exact: true });
+  const pairs = window.getByRole('table', { name: 'Who delayed whom, by program' });
+  const cells = (): Promise<string[][]> =>
+    pairs
+      .locator('tbody tr')
+      .evaluateAll((all) => all.map((row) => [...row.children].map((cell) => cell.textContent.trim())));
+  await expect(pairs.locator('[data-part=delay]')).toHaveCount(6);
+  const rows = report('program', 100_000_000, 104_000_000) as unknown as {
+    name: string;
+    behind: string;
+    behind_ns: number;
+  }[];
+  rows.sort((a, b) => b.behind_ns - a.behind_ns);
+  const [most] = rows;
+  expect((await cells())[0]).toEqual([most!.name, most!.behind, timeText(most!.behind_ns)]);
+  // The rest is not lost.
+  await expect(pairs.locator('tfoot')).toContainText(/[\d,]+ more: /);
+  // Of an area its own.
+  await page.goto(`${url}?window=100000000-104000000&area=100000000-101000000`);
+  const area = page.getByRole('region', { name: 'selected area' }).getByRole('table', { name: /^Who delayed whom/ });
+  const [top] = (report('program', 100_000_000, 101_000_000) as unknown as typeof rows).sort(
+    (a, b) => b.behind_ns - a.behind_ns,
+  );
+  await expect(area.locator('tbody tr').first()).toContainText(timeText(top!.behind_ns));
+  await findsNothing(page);
+});
+
+for (const height of [600, 900, 1200])
+  test(`${height} px high, who delayed whom needs no scrolling`, async ({ page, url }) => {
+    await page.setViewportSize({ width: 1440, height });
+    await page.goto(url);
+    const pairs = page.getByRole('table', { name: 'Who delayed whom, by program' });
+    await expect(pairs.locator('[data-part=delay]')).toHaveCount(6);
+    await expect(pairs.locator('[data-part=delay]').nth(height < 900 ? 0 : 5)).toBeInViewport({ ratio: 1 });
+  });
 
 test('the rows stay where they are when the programs become known', async ({ page, url }) => {
   let answer = (): void => undefined;

@@ -31,6 +31,8 @@ export type TraceThreads = Schemas['TraceThreads'];
 export type TraceThreadRow = Schemas['TraceThreadRow'];
 export type TraceThreadPage = Schemas['TraceThreadPage'];
 export type TraceSums = Schemas['TraceSums'];
+/** Who delayed whom, by program. */
+export type TraceDelays = Schemas['TraceDelays'];
 export type TraceSlice = Schemas['TraceSlice'];
 /** Traces of a device's flight recorder. */
 export type StoredTraces = Schemas['StoredTraces'];
