@@ -32,6 +32,8 @@ mod counting;
 mod diagnosis;
 mod error;
 #[doc(hidden)]
+pub mod etw;
+#[doc(hidden)]
 pub mod nt;
 mod opened;
 mod options;
@@ -43,6 +45,7 @@ pub mod scrub;
 mod select;
 mod source;
 mod source_names;
+mod split;
 mod trace;
 mod trace_sink;
 

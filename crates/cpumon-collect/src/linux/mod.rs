@@ -29,7 +29,6 @@ pub(crate) mod script;
 #[cfg(test)]
 #[path = "../../../../testing/skip.rs"]
 pub(crate) mod skip;
-mod split;
 mod steps;
 mod users;
 

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use cpumon_model::{
-    Comm, Counters, Fields, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey, ThreadSample,
+    Comm, Counters, Fields, ProcessInfo, ProcessKey, ProcessSample, SchedTimes, Snapshot, ThreadKey,
+    ThreadSample, WaitReason,
 };
 
 use super::ns;
@@ -124,6 +125,7 @@ pub struct Passes {
     gone: Counters,
     /// What was not seen; `None`: the CPUs' times cannot say it.
     unseen: Option<Unseen>,
+    has_reasons: bool,
     service: String,
 }
 
@@ -139,6 +141,7 @@ impl Passes {
             exited: none,
             gone: none,
             unseen: None,
+            has_reasons: false,
             service: String::new(),
         }
     }
@@ -148,6 +151,13 @@ impl Passes {
     #[must_use]
     pub fn with_unseen(mut self) -> Self {
         self.unseen = Some(Unseen::default());
+        self
+    }
+
+    /// Says in [`SchedTimes::open_wait`] what each waiting thread waits for, though nothing measures for how long: for who knows that.
+    #[must_use]
+    pub fn with_reasons(mut self) -> Self {
+        self.has_reasons = true;
         self
     }
 
@@ -162,7 +172,7 @@ impl Passes {
         into: &mut Snapshot,
     ) {
         let key = ProcessKey { pid: process.pid, start_ns: self.base.ns_since(process.created) };
-        let (pass, base) = (self.pass, self.base);
+        let (pass, base, has_reasons) = (self.pass, self.base, self.has_reasons);
         let mut is_new = false;
         let known = self.known.entry(key).or_insert_with(|| {
             is_new = true;
@@ -180,6 +190,7 @@ impl Passes {
                 state: thread.state.map_or_else(Default::default, |(state, reason)| letter(state, reason)),
                 priority: i16::try_from(thread.priority).unwrap_or(0),
                 counters,
+                sched: if has_reasons { open_wait(thread.state) } else { SchedTimes::default() },
                 ..ThreadSample::default()
             });
         }
@@ -273,8 +284,19 @@ fn counters(user: u64, kernel: u64) -> Counters {
     Counters { user_ns, system_ns, run_ns: user_ns.saturating_add(system_ns), ..Counters::default() }
 }
 
+/// `Waiting` of `KTHREAD_STATE`.
+const WAITING: u32 = 5;
+
+fn open_wait(state: Option<(u32, u32)>) -> SchedTimes {
+    let open_wait = match state {
+        Some((WAITING, reason)) => WaitReason::windows(u8::try_from(reason).unwrap_or(u8::MAX)),
+        _ => WaitReason::NONE,
+    };
+    SchedTimes { open_wait, ..SchedTimes::default() }
+}
+
 /// A process's name as the name of its threads: without `.exe`, as many whole characters as fit.
-fn comm_of(name: &str) -> Comm {
+pub(crate) fn comm_of(name: &str) -> Comm {
     let bare = match name.len().checked_sub(4).and_then(|at| name.split_at_checked(at)) {
         Some((bare, ending)) if ending.eq_ignore_ascii_case(".exe") => bare,
         _ => name,
@@ -329,6 +351,16 @@ mod tests {
         assert_eq!(first.comm.to_str_lossy(), "Übersicht-grö", "15 bytes, whole characters");
         assert_eq!((snapshot.thread_count, snapshot.process_count), (2, 1));
         assert!(!snapshot.fields.intersects(Fields::SWITCHES | Fields::RUN_DELAY), "not measured is no data");
+    }
+
+    #[test]
+    fn what_a_waiting_thread_waits_for_is_shown_where_it_is_asked_for() {
+        let of = |passes: Passes, row| pass(&mut { passes }, 0, &[row]).threads[0].sched.open_wait;
+        let waits = thread(12, 0, 0);
+        let runs = ThreadRow { state: Some((2, 6)), ..waits };
+        assert_eq!(of(Passes::new(BASE).with_reasons(), waits).name(), "UserRequest");
+        assert_eq!(of(Passes::new(BASE).with_reasons(), runs), WaitReason::NONE);
+        assert_eq!(of(Passes::new(BASE), waits), WaitReason::NONE);
     }
 
     #[test]

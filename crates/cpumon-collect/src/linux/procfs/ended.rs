@@ -4,7 +4,7 @@
 
 use cpumon_model::Counters;
 
-use super::super::split::Split;
+use crate::split::Split;
 
 /// What the ended threads of one process ran.
 #[derive(Copy, Clone, Debug, Default)]

@@ -5,9 +5,9 @@ use std::os::fd::OwnedFd;
 
 use cpumon_model::{Counters, ProcessKey, ThreadKey, ThreadSample};
 
-use super::super::split::Split;
 use super::reader::{Miss, Reader};
 use crate::parse::{self, SchedStat, Stat};
+use crate::split::Split;
 
 /// A descriptor is kept when the thread was read, and had run, this many passes ago at most.
 const KEEP_WITHIN: u64 = 8;

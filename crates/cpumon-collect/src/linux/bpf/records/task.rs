@@ -2,8 +2,8 @@
 
 use cpumon_model::{Comm, Counters, ProcessKey, TaskState, ThreadKey, ThreadSample};
 
-use super::super::super::split::Split;
 use super::{PLAIN_RECORD_BYTES, TAKEN_OVER, TaskRecord, ThreadTimes, read_plain};
+use crate::split::Split;
 
 /// A start time as keys have it, cut to whole µs: no id is given out twice within one, and a frame holds it in 10 bits less.
 pub(crate) fn whole_us(start_ns: u64) -> u64 {

@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 
 use cpumon_model::{CpuSample, CpuSched, CpuTimes, Probes};
 
-use super::super::super::split::Split;
 use super::super::records::{CpuAccount, CpuEntry};
 use super::queues::{QueueTotals, Shares};
 use super::{Programs, Shared};
 use crate::CollectError;
+use crate::split::Split;
 
 /// Modes of [`CpuAccount`]; cpus.h: `MODE_*`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -1,0 +1,162 @@
+//! Which thread and process an id is: Windows uses ids again, so each life of one is another, with a number of its own for the tracker.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use cpumon_events::{Name, ProgramName, up_to_zero};
+use cpumon_model::{Comm, Counters, ProcessInfo, ProcessKey, ThreadKey, TraceTask};
+
+use crate::nt::comm_of;
+use crate::split::Split;
+
+/// Threads that are followed at one time. Further ones have the counters of the system's list.
+pub(super) const MAX_THREADS: usize = 1 << 16;
+/// Likewise, processes.
+const MAX_PROCESSES: usize = 1 << 16;
+/// As of processes whose user is not known.
+const UNKNOWN_UID: u32 = 65_534;
+
+/// A thread that lives.
+#[derive(Clone, Debug)]
+pub(super) struct ThreadLife {
+    pub(super) task: TraceTask,
+    /// `None`: no event and no list named it.
+    pub(super) pid: Option<u32>,
+    /// When it began, on the clock of the events; `None`: before the session, or unseen.
+    pub(super) began_ns: Option<u64>,
+    /// As the system lists it; `None`: it has not.
+    pub(super) key: Option<ThreadKey>,
+    pub(super) comm: Comm,
+    pub(super) priority: i16,
+    /// What it ran before its account began.
+    pub(super) base_ns: u64,
+    /// The system's times of it by mode, sampled at ticks.
+    pub(super) sampled: (u64, u64),
+    pub(super) split: Split,
+    /// The pass that listed it last, and for how many passes no list has it.
+    pub(super) seen: u64,
+    pub(super) missed: u8,
+}
+
+impl ThreadLife {
+    /// Its run time by mode, as the ticks are: in whole µs of user time, so that the numbers are short on the wire.
+    pub(super) fn counters(&mut self, of_account: Counters) -> Counters {
+        let run_ns = self.base_ns.saturating_add(of_account.run_ns);
+        let (user, system) = self.sampled;
+        let split = self.split.advance(user, system, run_ns);
+        let user_ns = split.user_ns - split.user_ns % 1_000;
+        self.split = Split { user_ns, system_ns: run_ns - user_ns };
+        Counters { user_ns, system_ns: run_ns - user_ns, run_ns, ..of_account }
+    }
+}
+
+/// A process that lives, or has ended since the last pass.
+#[derive(Clone, Debug)]
+pub(super) struct ProcessLife {
+    /// Of this life.
+    pub(super) number: u64,
+    pub(super) began_ns: Option<u64>,
+    pub(super) parent_pid: u32,
+    pub(super) program: ProgramName,
+    /// As the system lists it, and what it is then.
+    pub(super) listed: Option<(ProcessKey, Arc<ProcessInfo>)>,
+    pub(super) has_ended: bool,
+    pub(super) seen: u64,
+}
+
+impl ProcessLife {
+    /// Of one that no list has shown.
+    pub(super) fn info(&self, pid: u32) -> ProcessInfo {
+        let name = String::from_utf8_lossy(up_to_zero(&self.program)).into_owned();
+        let name = if name.is_empty() { format!("process {pid}") } else { name };
+        let comm = comm_of(&name).to_str_lossy().into_owned();
+        ProcessInfo {
+            name: name.into(),
+            comm: comm.into(),
+            uid: UNKNOWN_UID,
+            is_kernel: pid == 4,
+            ..ProcessInfo::default()
+        }
+    }
+}
+
+/// Threads and processes by id.
+#[derive(Debug, Default)]
+pub(super) struct Lives {
+    pub(super) threads: HashMap<u32, ThreadLife>,
+    pub(super) processes: HashMap<u32, ProcessLife>,
+    /// Numbers of threads that have ended.
+    free: Vec<TraceTask>,
+    numbers: u32,
+    last_number: u64,
+    /// Threads that found no place.
+    pub(super) left_out: u64,
+}
+
+impl Lives {
+    /// A thread begins a life; `None`: there are too many. The one that had the id must have been ended.
+    pub(super) fn begin(&mut self, tid: u32, began_ns: Option<u64>) -> Option<&mut ThreadLife> {
+        if self.threads.len() >= MAX_THREADS {
+            self.left_out += 1;
+            return None;
+        }
+        let task = self.free.pop().unwrap_or_else(|| {
+            self.numbers += 1;
+            TraceTask(self.numbers)
+        });
+        let life = ThreadLife {
+            task,
+            pid: None,
+            began_ns,
+            key: None,
+            comm: Comm::default(),
+            priority: 0,
+            base_ns: 0,
+            sampled: (0, 0),
+            split: Split::default(),
+            seen: 0,
+            missed: 0,
+        };
+        self.threads.insert(tid, life);
+        self.threads.get_mut(&tid)
+    }
+
+    /// Its number may be given to another from here on.
+    pub(super) fn end(&mut self, tid: u32) -> Option<ThreadLife> {
+        let life = self.threads.remove(&tid)?;
+        self.free.push(life.task);
+        Some(life)
+    }
+
+    /// What a thread's event says of its process and name.
+    pub(super) fn belong(&mut self, tid: u32, pid: u32, name: &Name) {
+        if let Some(life) = self.threads.get_mut(&tid) {
+            life.pid = Some(pid);
+            if name[0] != 0 {
+                life.comm = Comm::new(up_to_zero(name));
+            }
+        }
+    }
+
+    /// The process that has this id now; a new one begins at this time, if it is known.
+    pub(super) fn process(&mut self, pid: u32, began_ns: Option<u64>) -> Option<&mut ProcessLife> {
+        let is_new = began_ns.is_some() || !self.processes.contains_key(&pid);
+        if is_new {
+            if self.processes.len() >= MAX_PROCESSES && !self.processes.contains_key(&pid) {
+                return None;
+            }
+            self.last_number += 1;
+            let life = ProcessLife {
+                number: self.last_number,
+                began_ns,
+                parent_pid: 0,
+                program: [0; 48],
+                listed: None,
+                has_ended: false,
+                seen: 0,
+            };
+            self.processes.insert(pid, life);
+        }
+        self.processes.get_mut(&pid)
+    }
+}

@@ -1,0 +1,345 @@
+//! [`Session`]: events in, accounts as of an instant out.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, Payload, Provider, TickClock, hook_of};
+use cpumon_events::{Accounts, Tracker, up_to_zero};
+use cpumon_model::{
+    Comm, Counters, Interrupt, Leaves, ProcessInfo, ProcessKey, SchedEvent, SchedEventKind, SchedTimes,
+    TaskState, TraceTask, WaitReason,
+};
+
+use super::cpus::CpuBases;
+use super::held::{Held, HeldEvent};
+use super::lives::{Lives, ThreadLife};
+
+/// `RTLostEvent`: events or buffers did not reach this session.
+const LOST: Provider =
+    [0xe0, 0x9a, 0x39, 0x6a, 0xc6, 0x4b, 0xe9, 0x4d, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e];
+/// Threads that ended since the last pass, with a row of their own. What further ones ran is in the sum of ended threads.
+const MAX_ENDED: usize = 1 << 16;
+/// A timer's deferred procedure call, and one with a thread of its own.
+const TIMER_DPC: u16 = 0x45;
+/// Places of [`cpumon_model::SOFTIRQ_KINDS`]: `timer`, and `tasklet`, which is what else a driver defers.
+const TIMER: u16 = 1;
+const TASKLET: u16 = 6;
+
+/// An event as the system hands it out.
+#[derive(Copy, Clone, Debug)]
+pub struct Record<'b> {
+    /// Its time by the performance counter.
+    pub ticks: u64,
+    /// Where it happened.
+    pub cpu: u16,
+    /// Whose event it is.
+    pub provider: Provider,
+    /// Its type in its class.
+    pub opcode: u8,
+    /// That of its layout.
+    pub version: u8,
+    /// 4 or 8.
+    pub pointer_bytes: usize,
+    /// What follows its header.
+    pub payload: &'b [u8],
+}
+
+/// What went wrong, cumulative.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Payloads that are shorter than their kind.
+    pub malformed: u64,
+    /// Events that came after later ones had had their turn.
+    pub late: u64,
+    /// Events and buffers that the system lost, at least.
+    pub lost: u64,
+    /// Switches in a form whose layout is not public.
+    pub packed: u64,
+    /// Ended threads without a row of their own.
+    pub exits_lost: u64,
+    /// Threads that are in no list any more, and no event reported their end.
+    pub vanished: u64,
+}
+
+/// A thread that made its last switch.
+#[derive(Clone, Debug)]
+pub(super) struct Ended {
+    pub(super) tid: u32,
+    pub(super) life: ThreadLife,
+    pub(super) counters: Counters,
+    pub(super) sched: SchedTimes,
+    pub(super) state: TaskState,
+    pub(super) cpu: u16,
+    pub(super) end_ns: u64,
+    /// The life of its process, and whether it ended with this thread.
+    pub(super) process: Option<EndedProcess>,
+}
+
+/// The process of an ended thread, as it was then.
+#[derive(Clone, Debug)]
+pub(super) struct EndedProcess {
+    pub(super) pid: u32,
+    pub(super) number: u64,
+    pub(super) has_ended: bool,
+    pub(super) parent_pid: u32,
+    pub(super) began_ns: Option<u64>,
+    /// `None`: no list had it up to then.
+    pub(super) listed: Option<(ProcessKey, Arc<ProcessInfo>)>,
+    /// Otherwise, what its events say.
+    pub(super) info: Option<Arc<ProcessInfo>>,
+}
+
+/// The accounts of a session.
+pub struct Session {
+    clock: TickClock,
+    held: Held,
+    pub(super) lives: Lives,
+    pub(super) tracker: Tracker<Accounts>,
+    pub(super) ended: Vec<Ended>,
+    pub(super) exited: Counters,
+    pub(super) cpus: CpuBases,
+    counts: Counts,
+    /// Cumulative, as the system counts what it lost.
+    reported_lost: u64,
+    cpu_count: u16,
+    /// Everything up to here had its turn.
+    now_ns: u64,
+    /// The time of the newest event.
+    newest_ns: u64,
+    pub(super) pass: u64,
+    /// Memory that is used again in each pass.
+    pub(super) gone: Vec<u32>,
+    pub(super) listed: Vec<ProcessKey>,
+    /// Names of interrupt lines.
+    pub(super) lines: BTreeMap<u16, Arc<str>>,
+}
+
+impl Session {
+    /// A session that began at this tick, on a machine with so many CPUs.
+    #[must_use]
+    pub fn new(clock: TickClock, began_ticks: u64, cpu_count: u16) -> Self {
+        let began_ns = clock.ns(began_ticks);
+        let mut tracker = Tracker::new(began_ns, Accounts::default());
+        (0..cpu_count).for_each(|cpu| tracker.watch(cpu));
+        Self {
+            clock,
+            held: Held::default(),
+            lives: Lives::default(),
+            tracker,
+            ended: Vec::new(),
+            exited: Counters::default(),
+            cpus: CpuBases::default(),
+            counts: Counts::default(),
+            reported_lost: 0,
+            cpu_count,
+            now_ns: began_ns,
+            newest_ns: began_ns,
+            pass: 0,
+            gone: Vec::new(),
+            listed: Vec::new(),
+            lines: BTreeMap::new(),
+        }
+    }
+
+    /// Takes an event. Kinds that are not read change nothing.
+    pub fn take(&mut self, record: &Record<'_>) {
+        let at_ns = self.clock.ns(record.ticks);
+        if record.provider == LOST {
+            self.counts.lost += 1;
+            self.lose(at_ns);
+            return;
+        }
+        let hook = hook_of(&record.provider, record.opcode);
+        self.counts.packed += u64::from(hook == PACKED_SWITCH);
+        let (version, pointer_bytes, bytes) = (record.version, record.pointer_bytes, record.payload);
+        match (Payload { hook, version, pointer_bytes, bytes }).read() {
+            Ok(Some(event)) => self.hold(at_ns, record.cpu, event),
+            Ok(None) => {}
+            Err(_) => self.counts.malformed += 1,
+        }
+    }
+
+    fn hold(&mut self, at_ns: u64, cpu: u16, event: KernelEvent) {
+        self.newest_ns = self.newest_ns.max(at_ns);
+        self.counts.late += u64::from(at_ns < self.now_ns);
+        self.held.push(at_ns, cpu, event);
+        if self.held.is_full() {
+            let mut held = std::mem::take(&mut self.held);
+            held.take_half(&mut |event| self.apply(event));
+            self.held = held;
+        }
+    }
+
+    /// The time of the newest event: what happened before has come, but for what a CPU still buffers.
+    #[must_use]
+    pub fn newest_ns(&self) -> u64 {
+        self.newest_ns
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// What the system counts as lost, cumulative. Which events these are, it does not report.
+    pub fn set_lost(&mut self, lost: u64) {
+        let more = lost.saturating_sub(self.reported_lost);
+        self.reported_lost = self.reported_lost.max(lost);
+        if more > 0 {
+            self.counts.lost = self.counts.lost.saturating_add(more);
+            self.lose(self.newest_ns);
+        }
+    }
+
+    /// Brings all accounts to this time, which must not be before that of the last call.
+    pub fn cut(&mut self, at_ns: u64) {
+        let mut held = std::mem::take(&mut self.held);
+        held.take(at_ns, &mut |event| self.apply(event));
+        self.held = held;
+        self.tracker.cut(at_ns);
+        self.now_ns = self.now_ns.max(at_ns);
+    }
+
+    /// Whose events they were is not known, so every CPU may have missed some since what had its turn.
+    fn lose(&mut self, until_ns: u64) {
+        let mut held = std::mem::take(&mut self.held);
+        held.take(until_ns, &mut |event| self.apply(event));
+        self.held = held;
+        let from_ns = self.now_ns;
+        for cpu in 0..self.cpu_count {
+            self.tracker.lose(cpu, from_ns, u64::from(cpu == 0), until_ns.max(from_ns));
+        }
+    }
+
+    fn apply(&mut self, held: &HeldEvent) {
+        let (at_ns, cpu) = (held.at_ns, held.cpu);
+        self.now_ns = self.now_ns.max(at_ns);
+        let happens = |tracker: &mut Tracker<Accounts>, kind| {
+            tracker.event(&SchedEvent { at_ns, cpu, kind });
+        };
+        match held.event {
+            KernelEvent::Switch { old_tid, new_tid, leaves } => {
+                let (prev, next) = (self.task(old_tid), self.task(new_tid));
+                // The idle thread waits for nothing.
+                let leaves = if old_tid == 0 { Leaves::Ready } else { leaves };
+                happens(&mut self.tracker, SchedEventKind::Switch { prev, next, leaves });
+                if leaves == Leaves::Dead {
+                    self.end(old_tid, at_ns);
+                }
+            }
+            KernelEvent::Ready { tid } => {
+                let task = self.task(tid);
+                let last = self.tracker.sink().thread(task).filter(|account| account.state.is_some());
+                let cpu = last.map_or(cpu, |account| account.cpu);
+                let waker = TraceTask::UNKNOWN;
+                happens(&mut self.tracker, SchedEventKind::Waking { task, waker, cpu });
+            }
+            KernelEvent::Interrupt { interrupt, began } => {
+                let ran_ns = at_ns.saturating_sub(self.clock.ns(began));
+                let interrupt = match interrupt {
+                    Interrupt::Soft(TIMER_DPC) => Interrupt::Soft(TIMER),
+                    Interrupt::Soft(_) => Interrupt::Soft(TASKLET),
+                    hard @ Interrupt::Hard(_) => hard,
+                };
+                happens(&mut self.tracker, SchedEventKind::Interrupt { interrupt, ran_ns });
+            }
+            KernelEvent::Thread { change, tid, pid, name } => {
+                if tid == 0 {
+                    return;
+                }
+                if change == Change::Begins {
+                    // Its end was not seen.
+                    self.end(tid, at_ns);
+                    if self.begin(tid, Some(at_ns)).is_none() {
+                        return;
+                    }
+                } else if change == Change::Lives {
+                    self.task(tid);
+                }
+                self.lives.belong(tid, pid, &name);
+                self.lives.process(pid, None);
+                if change == Change::Begins {
+                    let task = self.task(tid);
+                    let parent = TraceTask::UNKNOWN;
+                    happens(&mut self.tracker, SchedEventKind::Born { task, parent });
+                }
+            }
+            KernelEvent::Called { tid, name } => {
+                if let Some(life) = self.lives.threads.get_mut(&tid) {
+                    life.comm = Comm::new(up_to_zero(&name));
+                }
+            }
+            KernelEvent::Process { change, pid, parent_pid, program } => {
+                let began_ns = (change == Change::Begins).then_some(at_ns);
+                if let Some(life) = self.lives.process(pid, began_ns) {
+                    (life.program, life.parent_pid) = (program, parent_pid);
+                    life.has_ended |= change == Change::Ends;
+                }
+            }
+        }
+    }
+
+    /// The number of the thread that has this id now. One that was never named before is older than the session, or its begin was lost.
+    fn task(&mut self, tid: u32) -> TraceTask {
+        if tid == 0 {
+            return TraceTask::IDLE;
+        }
+        if let Some(life) = self.lives.threads.get(&tid) {
+            return life.task;
+        }
+        self.begin(tid, None).unwrap_or(TraceTask::UNKNOWN)
+    }
+
+    /// A thread begins its life; `None`: there are too many.
+    pub(super) fn begin(&mut self, tid: u32, began_ns: Option<u64>) -> Option<TraceTask> {
+        let task = self.lives.begin(tid, began_ns)?.task;
+        // The number may have been that of another.
+        if let Some(slot) = self.tracker.renew(task, self.now_ns) {
+            self.tracker.sink().empty(task, slot);
+        }
+        Some(task)
+    }
+
+    /// A thread has made its last switch.
+    pub(super) fn end(&mut self, tid: u32, end_ns: u64) {
+        let Some(mut life) = self.lives.end(tid) else { return };
+        let account = self.tracker.sink().thread(life.task).copied().unwrap_or_default();
+        let counters = life.counters(account.counters());
+        self.exited += &counters;
+        let process = life.pid.and_then(|pid| {
+            let of = self.lives.processes.get(&pid)?;
+            let info = of.listed.is_none().then(|| Arc::new(of.info(pid)));
+            Some(EndedProcess {
+                pid,
+                number: of.number,
+                has_ended: of.has_ended,
+                parent_pid: of.parent_pid,
+                began_ns: of.began_ns,
+                listed: of.listed.clone(),
+                info,
+            })
+        });
+        // A thread that no list and no event of its own named has no row that it could be in.
+        if self.ended.len() >= MAX_ENDED || (process.is_none() && life.key.is_none()) {
+            self.counts.exits_lost += 1;
+            return;
+        }
+        self.ended.push(Ended {
+            tid,
+            counters,
+            sched: SchedTimes { open_wait: WaitReason::NONE, ..account.sched() },
+            state: TaskState(b'X'),
+            cpu: account.cpu,
+            end_ns,
+            process,
+            life,
+        });
+    }
+
+    /// A thread is in no list any more, and no event reported its end.
+    pub(super) fn vanish(&mut self, tid: u32, at_ns: u64) {
+        self.counts.vanished += 1;
+        self.end(tid, at_ns);
+    }
+}

@@ -1,0 +1,428 @@
+//! Sequences of events as bytes, and what they add up to.
+
+use std::sync::Arc;
+
+use cpumon_events::windows::{Provider, TickClock};
+use cpumon_model::{
+    Counters, CpuSample, CpuTimes, Fields, Flags, Interval, Life, Moment, Probes, ProcessInfo, ProcessKey,
+    ProcessSample, SchedTimes, Snapshot, SourceKind, TaskState, ThreadKey, ThreadSample, WaitReason,
+};
+
+use super::{Counts, Record, Session};
+use crate::counting::allocations;
+
+const MS: u64 = 1_000_000;
+/// Ticks of 100 ns: the usual counter of Windows.
+const MS_TICKS: u64 = 10_000;
+/// The session begins here, ms.
+const BEGIN: u64 = 1_000;
+const USER_REQUEST: u8 = 6;
+const WAITING: u8 = 5;
+const READY: u8 = 1;
+const TERMINATED: u8 = 4;
+
+fn provider(first: [u8; 2]) -> Provider {
+    let rest = [0x3d, 0x05, 0xfe, 0xd0, 0x11, 0x9d, 0xda, 0x00, 0xc0, 0x4f, 0xd7, 0xba, 0x7c];
+    let mut all = [0; 16];
+    (all[0], all[1], all[2]) = (first[0], first[1], 0x6f);
+    all[3..].copy_from_slice(&rest);
+    all
+}
+
+const PERF_INFO: Provider =
+    [0xb4, 0xdf, 0x1d, 0xce, 0x7e, 0x13, 0xa6, 0x4d, 0x87, 0xb0, 0x3f, 0x59, 0xaa, 0x10, 0x2c, 0xbc];
+const LOST: Provider =
+    [0xe0, 0x9a, 0x39, 0x6a, 0xc6, 0x4b, 0xe9, 0x4d, 0x87, 0x0b, 0x36, 0x57, 0xf8, 0x94, 0x7e, 0x7e];
+
+/// A machine whose events and lists a test makes. Times are ms since the counter's zero.
+struct Machine {
+    session: Session,
+    probes: Probes,
+    previous: Moment,
+    listed: Vec<(u32, Vec<(u32, u64)>)>,
+    /// By the session, not by the test.
+    allocated: u64,
+}
+
+fn moment(ms: u64) -> Moment {
+    Moment { mono_ns: ms * MS, boot_ns: (ms + 50_000) * MS, wall_ns: 0 }
+}
+
+impl Machine {
+    fn new(cpus: u16, probes: Probes) -> Self {
+        let clock = TickClock::new(MS_TICKS * 1_000, 0).unwrap();
+        let session = Session::new(clock, BEGIN * MS_TICKS, cpus);
+        let listed = vec![(8, vec![(10, 0), (11, 0), (12, 0)]), (20, vec![(21, 0)])];
+        Self { session, probes, previous: moment(BEGIN), listed, allocated: 0 }
+    }
+
+    fn event(&mut self, (ms, cpu): (u64, u16), provider: Provider, opcode: u8, payload: &[u8]) {
+        let ticks = ms * MS_TICKS;
+        let record = Record { ticks, cpu, provider, opcode, version: 4, pointer_bytes: 8, payload };
+        let before = allocations();
+        self.session.take(&record);
+        self.allocated += allocations() - before;
+    }
+
+    fn switch(&mut self, ms: u64, cpu: u16, (old, new): (u32, u32), (state, reason): (u8, u8)) {
+        let mut payload = [new.to_le_bytes(), old.to_le_bytes()].concat();
+        payload.extend([8, 8, 0, 0, reason, 0, state, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        self.event((ms, cpu), provider([0xd1, 0xa8]), 36, &payload);
+    }
+
+    fn ready(&mut self, ms: u64, cpu: u16, tid: u32) {
+        let payload = [tid.to_le_bytes(), [0; 4]].concat();
+        self.event((ms, cpu), provider([0xd1, 0xa8]), 50, &payload);
+    }
+
+    /// A deferred procedure call (opcode 68) or an interrupt with vector 0x91 (67).
+    fn interrupt(&mut self, (began, ended): (u64, u64), cpu: u16, opcode: u8) {
+        let mut payload = (began * MS_TICKS).to_le_bytes().to_vec();
+        payload.extend([0; 9]);
+        payload.extend([0x91, 0, 0]);
+        self.event((ended, cpu), PERF_INFO, opcode, &payload);
+    }
+
+    /// 1: begins, 2: ends, 3: was there.
+    fn thread(&mut self, ms: u64, opcode: u8, pid: u32, tid: u32) {
+        let mut payload = [pid.to_le_bytes(), tid.to_le_bytes()].concat();
+        payload.resize(8 + 7 * 8 + 8, 0);
+        self.event((ms, 0), provider([0xd1, 0xa8]), opcode, &payload);
+    }
+
+    fn process(&mut self, ms: u64, opcode: u8, pid: u32, name: &str) {
+        let mut payload = vec![0; 8];
+        payload.extend([pid, 8, 0, 0].into_iter().flat_map(u32::to_le_bytes));
+        // Pages, flags, no user.
+        payload.extend([0; 16]);
+        payload.extend(name.bytes());
+        payload.extend([0; 3]);
+        self.event((ms, 0), provider([0xd0, 0xa8]), opcode, &payload);
+    }
+
+    /// The lists of the system, read a little after `ms`, completed.
+    fn pass(&mut self, ms: u64) -> Snapshot {
+        let mut into = Snapshot::default();
+        self.pass_into(ms, &mut into);
+        into
+    }
+
+    fn pass_into(&mut self, ms: u64, into: &mut Snapshot) {
+        into.clear();
+        (into.source, into.is_complete) = (SourceKind::Nt, true);
+        into.fields = Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::CPUS;
+        let at = moment(ms);
+        let before = allocations();
+        self.session.cut(at.mono_ns);
+        self.allocated += allocations() - before;
+        for (pid, threads) in &self.listed {
+            let key = ProcessKey { pid: *pid, start_ns: u64::from(*pid) * 1_000 };
+            let listed = into.processes.iter().find(|process| process.key == key);
+            assert!(listed.is_none());
+            into.processes.push(ProcessSample {
+                key,
+                parent_pid: 4,
+                info: info(),
+                ..ProcessSample::default()
+            });
+            into.threads.extend(threads.iter().map(|(tid, start_ms)| ThreadSample {
+                key: ThreadKey { tid: *tid, start_ns: (start_ms * MS).max(u64::from(*tid) * 1_000) },
+                process: key,
+                comm: "listed".into(),
+                state: TaskState(b'S'),
+                priority: 8,
+                // Ticks: two thirds in user mode.
+                counters: Counters {
+                    user_ns: 20 * MS,
+                    system_ns: 10 * MS,
+                    run_ns: 30 * MS,
+                    ..Counters::default()
+                },
+                sched: SchedTimes { open_wait: WaitReason::windows(15), ..SchedTimes::default() },
+                ..ThreadSample::default()
+            }));
+        }
+        for cpu in 0..2 {
+            let times = CpuTimes { user_ns: ms * MS / 2, system_ns: ms * MS / 2, ..CpuTimes::default() };
+            into.cpus.push(CpuSample { cpu, times, ..CpuSample::default() });
+        }
+        (into.begin, into.end) = (at, at);
+        let before = allocations();
+        self.session.complete(at, self.previous, self.probes, into);
+        self.allocated += allocations() - before;
+        self.previous = at;
+    }
+}
+
+fn info() -> Arc<ProcessInfo> {
+    thread_local! {
+        static INFO: Arc<ProcessInfo> = Arc::new(ProcessInfo { name: "listed.exe".into(), ..ProcessInfo::default() });
+    }
+    INFO.with(Arc::clone)
+}
+
+const ALL: Probes = Probes::SCHED.union(Probes::WAITS).union(Probes::IRQ);
+
+/// Run, ready and blocked time, switches (voluntary, involuntary) of a thread in an interval, ms.
+fn times(interval: &Interval, tid: u32) -> (i64, i64, i64, (i64, i64)) {
+    let row = interval.threads.iter().find(|row| row.key.tid == tid).unwrap();
+    let ms = |ns: i64| ns / MS.cast_signed();
+    let delta = &row.delta;
+    assert_eq!(delta.user_ns + delta.system_ns, delta.run_ns);
+    let switches = (delta.voluntary_switches, delta.involuntary_switches);
+    (ms(delta.run_ns), ms(delta.run_delay_ns), ms(row.sched.blocked_ns), switches)
+}
+
+#[test]
+fn run_ready_and_blocked_time_are_exact_and_each_adds_up_to_the_interval() {
+    let mut machine = Machine::new(1, ALL);
+    let first = machine.pass(1_100);
+    // 10 waits for a user's request, is woken, and waits for the CPU behind 11, which is then pushed off by it.
+    machine.switch(1_200, 0, (0, 10), (READY, 0));
+    machine.switch(1_300, 0, (10, 11), (WAITING, USER_REQUEST));
+    machine.ready(1_350, 0, 10);
+    machine.switch(1_400, 0, (11, 10), (READY, 32));
+    machine.switch(1_450, 0, (10, 11), (WAITING, 0));
+    machine.switch(1_500, 0, (11, 0), (WAITING, USER_REQUEST));
+    let second = machine.pass(1_600);
+    let interval = Interval::between(&first, &second);
+    assert_eq!(times(&interval, 10), (150, 50, 300, (2, 0)));
+    assert_eq!(times(&interval, 11), (150, 50, 300, (1, 1)));
+    assert_eq!(times(&interval, 12), (0, 0, 500, (0, 0)), "no event named it, so it waits as the list says");
+    let row = |tid| interval.threads.iter().find(|row| row.key.tid == tid).unwrap();
+    let waits = row(10).sched.waits;
+    let of = |number| waits.of(WaitReason::windows(number)) / MS;
+    assert_eq!((of(USER_REQUEST), of(0), of(15)), (50, 150, 100), "UserRequest, Executive, and as listed");
+    assert_eq!(row(10).sched.open_wait.name(), "Executive");
+    assert_eq!((row(12).sched.open_wait.name(), row(10).sched.wakeups), ("WrQueue".into(), 1));
+    let ledger = interval.ledger;
+    assert_eq!((ledger.threads_ns, ledger.idle_ns, ledger.exited_ns), (300 * 1_000_000, 200 * 1_000_000, 0));
+    assert_eq!(interval.cpus[0].sched.switches, 5);
+    assert!(interval.fields.contains(Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::EXITS));
+    assert_eq!(machine.session.counts(), Counts::default());
+}
+
+#[test]
+fn interrupts_are_taken_out_of_the_thread_they_interrupted_and_of_one_another() {
+    let mut machine = Machine::new(1, ALL);
+    machine.switch(1_010, 0, (0, 10), (READY, 0));
+    let first = machine.pass(1_100);
+    // A service routine of 10 ms inside a procedure call of 40 ms; both end before they are reported, the inner one first.
+    machine.interrupt((1_220, 1_230), 0, 67);
+    machine.interrupt((1_210, 1_250), 0, 68);
+    // A timer's, at idle.
+    machine.switch(1_300, 0, (10, 0), (WAITING, USER_REQUEST));
+    machine.interrupt((1_400, 1_405), 0, 69);
+    let second = machine.pass(1_500);
+    let interval = Interval::between(&first, &second);
+    assert_eq!(times(&interval, 10).0, 160, "200 ms less 40");
+    let cpu = &interval.cpus[0];
+    assert_eq!((cpu.times.irq_ns / MS, cpu.times.softirq_ns / MS, cpu.times.idle_ns / MS), (10, 35, 195));
+    let line = &interval.irqs[0];
+    assert_eq!((line.irq, &*line.name, line.time_ns / MS, line.count), (0x91, "vector 0x91", 10, 1));
+    assert_eq!(interval.ledger.threads_ns + interval.ledger.idle_ns, 355 * 1_000_000);
+    // Without their events, what the ticks say is shown out of the run time.
+    assert!(!second.irq_in_run_time);
+    let mut without = Machine::new(1, Probes::SCHED);
+    assert!(without.pass(1_100).irq_in_run_time);
+}
+
+#[test]
+fn a_switch_that_is_missing_is_unknown_time_and_of_no_thread() {
+    let mut machine = Machine::new(1, ALL);
+    machine.switch(1_050, 0, (0, 10), (READY, 0));
+    let first = machine.pass(1_100);
+    // 10 left unseen.
+    machine.switch(1_300, 0, (11, 0), (WAITING, USER_REQUEST));
+    let second = machine.pass(1_400);
+    let interval = Interval::between(&first, &second);
+    assert_eq!((times(&interval, 10).0, times(&interval, 11).0), (0, 0));
+    let cpu = &interval.cpus[0];
+    assert_eq!((cpu.sched.unknown_ns / MS, cpu.times.idle_ns / MS), (200, 100));
+    assert_eq!(second.health.sched_missed_switches, 1);
+    // What it does from then on is known.
+    machine.switch(1_450, 0, (0, 10), (READY, 0));
+    machine.switch(1_500, 0, (10, 0), (WAITING, USER_REQUEST));
+    let third = machine.pass(1_500);
+    assert_eq!(times(&Interval::between(&second, &third), 10).0, 50);
+}
+
+#[test]
+fn lost_events_are_counted_and_what_was_going_on_is_unknown_until_the_next_one() {
+    let mut machine = Machine::new(2, ALL);
+    machine.switch(1_050, 0, (0, 10), (READY, 0));
+    let first = machine.pass(1_100);
+    machine.event((1_200, 0), LOST, 32, &[]);
+    machine.switch(1_300, 0, (11, 10), (READY, 0));
+    machine.switch(1_350, 0, (10, 0), (WAITING, USER_REQUEST));
+    let second = machine.pass(1_400);
+    let interval = Interval::between(&first, &second);
+    let unknown = interval.cpus.iter().map(|cpu| cpu.sched.unknown_ns / MS);
+    assert_eq!(unknown.collect::<Vec<_>>(), [100, 300], "no event of the other CPU came since");
+    assert_eq!((times(&interval, 11).0, times(&interval, 10).0), (100, 50));
+    assert_eq!((second.health.ring_drops, machine.session.counts().lost), (1, 1));
+    // The system's own count of buffers that it dropped.
+    machine.session.set_lost(7);
+    machine.session.set_lost(7);
+    assert_eq!(machine.pass(1_500).health.ring_drops, 8);
+}
+
+#[test]
+fn what_begins_and_ends_between_two_passes_has_a_name_and_a_row() {
+    let mut machine = Machine::new(1, ALL);
+    let first = machine.pass(1_100);
+    machine.process(1_200, 1, 60, "brief.exe");
+    machine.thread(1_200, 1, 60, 61);
+    machine.ready(1_205, 0, 61);
+    machine.switch(1_210, 0, (0, 61), (READY, 0));
+    machine.thread(1_295, 2, 60, 61);
+    machine.process(1_296, 2, 60, "brief.exe");
+    machine.switch(1_300, 0, (61, 0), (TERMINATED, 0));
+    let second = machine.pass(1_400);
+    let interval = Interval::between(&first, &second);
+    assert_eq!(times(&interval, 61), (90, 5, 5, (1, 0)));
+    let row = interval.processes.iter().find(|row| row.key.pid == 60).unwrap();
+    assert_eq!((&*row.info.name, &*row.info.comm, row.parent_pid), ("brief.exe", "brief", 8));
+    assert_eq!((row.life, row.delta.run_ns), (Life::BornEnded, 90 * 1_000_000));
+    assert_eq!((interval.ledger.exited_ns, second.exited_total.run_ns), (90 * 1_000_000, 90 * MS));
+    assert!(machine.pass(1_500).exits.is_empty());
+    assert_eq!(machine.session.lives.processes.len(), 2, "it is forgotten");
+}
+
+#[test]
+fn a_thread_that_ends_after_the_instant_lives_in_this_snapshot_and_ends_in_the_next() {
+    let mut machine = Machine::new(1, ALL);
+    machine.switch(1_050, 0, (0, 21), (READY, 0));
+    let first = machine.pass(1_100);
+    machine.process(1_401, 2, 20, "listed.exe");
+    machine.switch(1_402, 0, (21, 0), (TERMINATED, 0));
+    // The list is read later: neither thread nor process is in it.
+    machine.listed.pop();
+    let second = machine.pass(1_400);
+    let interval = Interval::between(&first, &second);
+    assert_eq!((times(&interval, 21).0, second.exits.len()), (300, 0));
+    assert!(interval.processes.iter().any(|row| row.key.pid == 20 && row.life == Life::Alive));
+    let third = machine.pass(1_500);
+    let interval = Interval::between(&second, &third);
+    assert_eq!(times(&interval, 21).0, 2);
+    let row = interval.threads.iter().find(|row| row.key.tid == 21).unwrap();
+    assert_eq!((row.life, row.flags, &*row.comm.to_str_lossy()), (Life::Ended, Flags::empty(), "listed"));
+    let of = interval.processes.iter().find(|row| row.key.pid == 20).unwrap();
+    assert_eq!((of.life, &*of.info.name), (Life::Ended, "listed.exe"));
+}
+
+#[test]
+fn a_thread_that_begins_after_the_instant_is_in_the_next_snapshot_from_its_start() {
+    let mut machine = Machine::new(1, ALL);
+    let first = machine.pass(1_100);
+    machine.thread(1_405, 1, 8, 30);
+    machine.switch(1_410, 0, (0, 30), (READY, 0));
+    machine.listed[0].1.push((30, 51_405));
+    let second = machine.pass(1_400);
+    assert!(second.threads.iter().all(|thread| thread.key.tid != 30));
+    let third = machine.pass(1_500);
+    let interval = Interval::between(&second, &third);
+    assert_eq!(times(&interval, 30).0, 90, "no more than its events say, whatever the ticks are");
+    let row = interval.threads.iter().find(|row| row.key.tid == 30).unwrap();
+    assert_eq!((row.life, row.flags, row.process.pid), (Life::Born, Flags::empty(), 8));
+    drop(first);
+}
+
+#[test]
+fn an_id_that_is_used_again_is_another_thread() {
+    let mut machine = Machine::new(1, ALL);
+    machine.switch(1_050, 0, (0, 12), (READY, 0));
+    let first = machine.pass(1_100);
+    machine.thread(1_140, 2, 8, 12);
+    machine.switch(1_150, 0, (12, 0), (TERMINATED, 0));
+    machine.thread(1_200, 1, 20, 12);
+    machine.switch(1_210, 0, (0, 12), (READY, 0));
+    machine.switch(1_230, 0, (12, 0), (WAITING, USER_REQUEST));
+    machine.listed[0].1.pop();
+    machine.listed[1].1.push((12, 51_200));
+    let second = machine.pass(1_300);
+    let interval = Interval::between(&first, &second);
+    let rows: Vec<_> = interval.threads.iter().filter(|row| row.key.tid == 12).collect();
+    let ran = rows.iter().map(|row| (row.process.pid, row.life, row.delta.run_ns / 1_000_000));
+    assert_eq!(ran.collect::<Vec<_>>(), [(8, Life::Ended, 50), (20, Life::Born, 20)]);
+    assert_eq!(machine.session.lives.threads.len(), 4, "the number of the first is the second's");
+}
+
+#[test]
+fn a_thread_whose_end_was_lost_vanishes_after_some_passes() {
+    let mut machine = Machine::new(1, ALL);
+    machine.pass(1_100);
+    machine.listed[0].1.pop();
+    let missing = [1_200, 1_300, 1_400].map(|ms| {
+        let snapshot = machine.pass(ms);
+        (snapshot.threads.iter().any(|thread| thread.key.tid == 12), snapshot.exits.len())
+    });
+    assert_eq!(missing, [(true, 0), (true, 0), (false, 1)]);
+    assert_eq!(machine.pass(1_500).health.tasks_vanished, 1);
+}
+
+#[test]
+fn events_that_come_out_of_order_are_put_into_it() {
+    let mut machine = Machine::new(2, ALL);
+    let first = machine.pass(1_100);
+    machine.switch(1_300, 0, (10, 0), (WAITING, USER_REQUEST));
+    machine.switch(1_400, 1, (10, 0), (WAITING, USER_REQUEST));
+    machine.switch(1_350, 1, (0, 10), (READY, 0));
+    machine.switch(1_200, 0, (0, 10), (READY, 0));
+    let second = machine.pass(1_500);
+    assert_eq!(times(&Interval::between(&first, &second), 10).0, 150);
+    assert_eq!((second.health.sched_missed_switches, second.health.ring_drops), (0, 0));
+    // After its turn, it is counted.
+    machine.switch(1_450, 1, (0, 11), (READY, 0));
+    assert_eq!(machine.pass(1_600).health.ring_drops, 1);
+}
+
+#[test]
+fn memory_is_bounded_and_a_steady_state_allocates_nothing() {
+    let mut machine = Machine::new(2, ALL);
+    let mut into = Snapshot::default();
+    let mut steady = |machine: &mut Machine, from: u64| {
+        for step in 0..20 {
+            let ms = from + step * 4;
+            machine.switch(ms, 0, (0, 10), (READY, 0));
+            machine.interrupt((ms, ms + 1), 0, 67);
+            machine.interrupt((ms, ms + 1), 0, 68);
+            machine.switch(ms + 1, 0, (10, 0), (WAITING, USER_REQUEST));
+            machine.ready(ms + 2, 1, 10);
+        }
+        machine.pass_into(from + 99, &mut into);
+    };
+    (0..5).for_each(|pass| steady(&mut machine, 1_100 + pass * 100));
+    let before = machine.allocated;
+    (5..9).for_each(|pass| steady(&mut machine, 1_100 + pass * 100));
+    assert_eq!((machine.allocated - before, before > 0), (0, true));
+    // Ids without an end, each in a place of one that ended.
+    for tid in 1_000..200_000_u32 {
+        let ms = 3_000 + u64::from(tid);
+        machine.thread(ms, 1, 8, tid);
+        machine.switch(ms, 0, (0, tid), (READY, 0));
+        machine.switch(ms, 0, (tid, 0), (TERMINATED, 0));
+    }
+    let snapshot = machine.pass(300_000);
+    assert!(machine.session.lives.threads.len() < 10 && snapshot.exits.len() == 1 << 16);
+    assert_eq!(snapshot.health.exits_lost, 199_000 - (1 << 16));
+    // And threads that do not end.
+    for tid in 300_000..400_000_u32 {
+        machine.switch(301_000, 0, (0, tid), (READY, 0));
+        machine.switch(301_000, 0, (tid, 0), (WAITING, 0));
+    }
+    let snapshot = machine.pass(302_000);
+    assert!(snapshot.health.sched_untracked > 0 && machine.session.lives.threads.len() <= 1 << 16);
+}
+
+#[test]
+fn damaged_payloads_are_counted_and_change_nothing() {
+    let mut machine = Machine::new(1, ALL);
+    machine.event((1_050, 0), provider([0xd1, 0xa8]), 36, &[0; 7]);
+    machine.event((1_050, 0), provider([0xd1, 0xa8]), 37, &[0; 7]);
+    machine.event((1_050, 0), provider([0xff, 0xa8]), 36, &[0; 24]);
+    let snapshot = machine.pass(1_100);
+    assert_eq!(snapshot.health.malformed, 2);
+    let expected = Counts { malformed: 1, packed: 1, ..Counts::default() };
+    assert_eq!(machine.session.counts(), expected);
+}
