@@ -268,7 +268,9 @@ impl<S: SpanSink> Tracker<S> {
         if at >= self.interrupts.len() {
             self.interrupts.resize_with(at + 1, Pending::default);
         }
-        let from_ns = until_ns.saturating_sub(ran_ns).max(self.began_ns);
+        // What was handed out of the CPU is not taken back: the rest of an interrupt that was going on then is left.
+        let handed_out_ns = self.cpus[at].at_ns.max(self.began_ns);
+        let from_ns = until_ns.saturating_sub(ran_ns).max(handed_out_ns).min(until_ns);
         self.interrupts[at].add(interrupt, from_ns, until_ns);
         if self.interrupts[at].len() > MAX_PENDING {
             if !self.cpus[at].is_seen {
@@ -372,8 +374,9 @@ impl<S: SpanSink> Tracker<S> {
         if let Some(slot) = self.slot(prev, ran_since_ns) {
             self.emit(slot, ran_since_ns, true);
             let thread = &mut self.threads[slot];
-            (thread.state, thread.at_ns, thread.since_ns) =
-                (ThreadState::Running, ran_since_ns, ran_since_ns);
+            // What it did elsewhere up to a later time is not counted twice.
+            let since_ns = ran_since_ns.max(thread.at_ns);
+            (thread.state, thread.at_ns, thread.since_ns) = (ThreadState::Running, since_ns, since_ns);
             thread.cpu = number;
         }
     }

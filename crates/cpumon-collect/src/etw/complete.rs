@@ -133,7 +133,9 @@ impl Session {
         }
         let reason = std::mem::take(&mut thread.sched.open_wait);
         if !self.lives.threads.contains_key(&tid) {
-            if !is_first && !is_older {
+            // It has made its last switch, and the list still has it.
+            let has_ended = self.ended.iter().any(|one| one.life.key == Some(thread.key));
+            if has_ended || (!is_first && !is_older) {
                 return false;
             }
             if self.begin(tid, None).is_none() {

@@ -41,7 +41,9 @@ pub(super) struct ThreadLife {
 impl ThreadLife {
     /// Its run time by mode, as the ticks are: in whole µs of user time, so that the numbers are short on the wire.
     pub(super) fn counters(&mut self, of_account: Counters) -> Counters {
-        let run_ns = self.base_ns.saturating_add(of_account.run_ns);
+        // An interrupt that turns out to be its own takes nothing back that was shown.
+        let shown_ns = self.split.user_ns.saturating_add(self.split.system_ns);
+        let run_ns = self.base_ns.saturating_add(of_account.run_ns).max(shown_ns);
         let (user, system) = self.sampled;
         let split = self.split.advance(user, system, run_ns);
         let user_ns = split.user_ns - split.user_ns % 1_000;

@@ -8,6 +8,8 @@ use cpumon_model::{
     ProcessSample, SchedTimes, Snapshot, SourceKind, TaskState, ThreadKey, ThreadSample, WaitReason,
 };
 
+use proptest::prelude::*;
+
 use super::{Counts, Record, Session};
 use crate::counting::allocations;
 
@@ -425,4 +427,53 @@ fn damaged_payloads_are_counted_and_change_nothing() {
     assert_eq!(snapshot.health.malformed, 2);
     let expected = Counts { malformed: 1, packed: 1, ..Counts::default() };
     assert_eq!(machine.session.counts(), expected);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    /// Whatever comes in whatever order: the modes of a CPU and what is unknown add up to the interval, no counter falls, and no thread has more
+    /// than there was.
+    #[test]
+    fn any_events_add_up(steps in prop::collection::vec((0_u8..12, 0_u64..9, 0_u16..2, any::<[u8; 4]>()), 1..300)) {
+        let mut machine = Machine::new(2, ALL);
+        let (mut ms, mut before) = (1_100, machine.pass(1_100));
+        for (what, later, cpu, [a, b, c, d]) in steps {
+            ms += later;
+            let (tid, other) = (u32::from(a % 6) * 7 + 10, u32::from(b % 6) * 7 + 10);
+            let tids = (if a > 200 { 0 } else { tid }, if b > 200 { 0 } else { other });
+            let at = ms.saturating_sub(if d > 240 { 30 } else { 0 });
+            match what {
+                // The list has 10 all the time, so it does not end.
+                0..5 if tids.0 == 10 => machine.switch(at, cpu, tids, (c % 4, d % 43)),
+                0..5 => machine.switch(at, cpu, tids, (c % 8, d % 43)),
+                5 => machine.ready(at, cpu, tid),
+                6 => machine.interrupt((at.saturating_sub(u64::from(c % 20)), at), cpu, 66 + d % 4),
+                7 if tid == 10 => machine.thread(at, 2 + c % 3, 8, tid),
+                7 => machine.thread(at, 1 + c % 4, u32::from(d % 3) * 4, tid),
+                8 => machine.process(at, 1 + c % 4, u32::from(d % 3) * 4, "any.exe"),
+                9 if c < 40 => machine.event((at, cpu), LOST, 32, &[]),
+                9 => machine.session.set_lost(u64::from(c)),
+                10 => machine.event((at, cpu), provider([0xd1, 0xa8]), c.max(5), &[a, b, c, d]),
+                _ => {
+                    ms += 1;
+                    let after = machine.pass(ms);
+                    let interval = Interval::between(&before, &after);
+                    let length_ns = interval.duration_ns();
+                    for row in &interval.cpus {
+                        prop_assert!(!row.went_back, "{:?}", row);
+                        let times = &row.times;
+                        let known = times.total_ns() + row.sched.unknown_ns;
+                        prop_assert!(known.abs_diff(length_ns) <= 2, "{known} of {length_ns}: {row:?}");
+                    }
+                    // Without a begin, a thread whose id is used again cannot be known as another.
+                    for row in interval.threads.iter().filter(|row| row.key.start_ns > 0) {
+                        prop_assert!(!row.flags.contains(Flags::COUNTER_RESET), "{row:?}");
+                        prop_assert!(row.delta.run_ns <= length_ns.cast_signed(), "{length_ns} {row:?}");
+                    }
+                    before = after;
+                }
+            }
+        }
+    }
 }
