@@ -38,6 +38,12 @@ impl HostInfo {
             _ => false,
         }
     }
+
+    /// Whether it runs Windows, by the name of its system: sums in a store do not name the source that measured.
+    #[must_use]
+    pub fn is_windows(&self) -> bool {
+        self.kernel.starts_with("Windows ")
+    }
 }
 
 /// How a host's data came in.

@@ -88,6 +88,8 @@ pub struct LedgerSum {
     pub sources: BTreeSet<&'static str>,
     /// Counters that all intervals have.
     pub fields: Fields,
+    /// Whether Windows was measured: its lines have other names.
+    pub is_windows: bool,
     sum: Ledger,
     cpus: BTreeMap<u32, CpuSum>,
     worst: Vec<WorstInterval>,
@@ -107,6 +109,7 @@ impl LedgerSum {
             end_wall_ns: i64::MIN,
             sources: BTreeSet::new(),
             fields: Fields::all(),
+            is_windows: false,
             sum: Ledger::default(),
             cpus: BTreeMap::new(),
             worst: Vec::new(),
@@ -126,6 +129,7 @@ impl LedgerSum {
         self.begin_wall_ns = self.begin_wall_ns.min(interval.begin.wall_ns);
         self.end_wall_ns = self.end_wall_ns.max(interval.end.wall_ns);
         self.sources.insert(interval.source.name());
+        self.is_windows |= interval.source.is_windows();
         // A counter that is missing in one interval would make the whole sum too small, so it counts as
         // unknown.
         self.fields &= interval.fields;

@@ -699,6 +699,8 @@ export interface components {
             };
             /** @description Holes, at most 1000. */
             gaps: components["schemas"]["Gap"][];
+            /** @description The host runs Windows: its softirq is time in deferred procedure calls, its irq that in interrupt service routines. */
+            is_windows: boolean;
             kept?: components["schemas"]["Kept"] | null;
             /** @description The range that was asked for. */
             since_ns: components["schemas"]["Nanos"];

@@ -38,7 +38,11 @@ export const LEDGER: readonly Part[] = charts.ledger.map(partOf);
 
 /** The same parts in the words of the system that a source measures: DPC in place of softirq on Windows. */
 export function termed(parts: readonly Part[], source: string): readonly Part[] {
-  if (!WINDOWS_SOURCES.includes(source)) return parts;
+  return WINDOWS_SOURCES.includes(source) ? inWindowsTerms(parts) : parts;
+}
+
+/** The same parts as Windows calls them. */
+export function inWindowsTerms(parts: readonly Part[]): readonly Part[] {
   const terms: Readonly<Record<string, { label: string; help: string }>> = TERMS.windows;
   return parts.map((part) => ({ ...part, ...terms[part.name.replace('ledger_', '')] }));
 }

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AFTER, holesOf, keptOf, NOT_YET, queueOf } from './shares';
+import { AFTER, holesOf, keptOf, NOT_YET, partsOf, queueOf } from './shares';
 
 test('a run queue that was not measured is none, and a gap in it is a gap', () => {
   expect(queueOf({ covered_ns: [1], columns: {} })).toBeNull();
@@ -9,6 +9,18 @@ test('a run queue that was not measured is none, and a gap in it is a gap', () =
     busiest: [2, null, 0],
     longest: [4, null, 0],
   });
+});
+
+test('the parts of a host of Windows have its words, of modes and of sums', () => {
+  const ran = { sum: [1] };
+  const labels = (names: string[], isWindows: boolean): string[] =>
+    partsOf({ columns: Object.fromEntries(names.map((name) => [name, ran])), is_windows: isWindows }).map(
+      (part) => part.label,
+    );
+  const modes = ['user_ns', 'irq_ns', 'softirq_ns'];
+  expect(labels(modes, true)).toEqual(['user', 'system', 'ISR', 'DPC']);
+  expect(labels(modes, false)).toEqual(['user', 'system', 'irq', 'softirq']);
+  expect(labels(['ledger_softirq_ns'], true)).toEqual(['threads', 'DPC']);
 });
 
 test('the last point is no gap while its interval has not ended', () => {

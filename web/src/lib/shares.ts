@@ -1,7 +1,7 @@
 // Lines of the past as percent. In: sums a bucket. Out: percent of one CPU; null where nothing was measured.
 import type { Buckets, Gap, Limits, Line, Series } from './api';
 import { msOf } from './format';
-import { LEDGER, MODES, type Part } from './modes';
+import { inWindowsTerms, LEDGER, MODES, type Part } from './modes';
 
 /** ns in a bucket as percent of the time that was measured in it. */
 export function shareOf(values: Line | null | undefined, buckets: Pick<Buckets, 'covered_ns'>, divide = 1): Line {
@@ -54,12 +54,13 @@ export function queueOf(series: Pick<Series, 'covered_ns' | 'columns'>): RunQueu
   };
 }
 
-/** What a time line stacks: CPU modes; where only sums are kept, the ledger's lines. */
-export function partsOf(series: Series): Part[] {
+/** What a time line stacks: CPU modes; where only sums are kept, the ledger's lines. In the words of the host's system. */
+export function partsOf(series: Pick<Series, 'columns' | 'is_windows'>): readonly Part[] {
   const ran = (part: Part): boolean => (series.columns[part.name]?.sum ?? []).some((ns) => (ns ?? 0) > 0);
   const hasModes = series.columns['user_ns'] !== undefined;
   const parts = hasModes ? MODES : LEDGER.filter((part) => part.label !== 'idle');
-  return parts.filter((part, at) => at === 0 || part.label === 'system' || ran(part));
+  const shown = parts.filter((part, at) => at === 0 || part.label === 'system' || ran(part));
+  return series.is_windows ? inWindowsTerms(shown) : shown;
 }
 
 /** An interval is measured, sent and stored within this time; longer ones are known by `kept`. */

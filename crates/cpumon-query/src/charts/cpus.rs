@@ -1,10 +1,10 @@
 //! Each CPU of a host by mode, a bar each: the picture of the host's header, of one interval or of many.
 
-use cpumon_model::{ColumnId, CpuTimes, Tables, column};
+use cpumon_model::{ColumnId, CpuTimes, Tables, Terms, column};
 
 use super::chart::{Bar, BarPart, Body, Chart, Ink};
 use super::fill::Draft;
-use super::parts::modes;
+use super::parts::{Part, modes};
 use super::request::{ChartRequest, check_cpu_range};
 use crate::QueryError;
 use crate::history::{self, CpuSum};
@@ -17,9 +17,9 @@ const MAX_CALLED: usize = 64;
 const LEAST_UNKNOWN: f64 = 0.05;
 
 /// Modes in the order of the stack.
-fn columns() -> impl Iterator<Item = (&'static str, &'static str, ColumnId)> {
+fn columns() -> impl Iterator<Item = (&'static Part, ColumnId)> {
     let known = |name: &str| column(Tables::CPU_INTERVAL, name).map(|column| column.id);
-    modes().iter().filter_map(move |part| Some((&*part.label, &*part.color, known(&part.column)?)))
+    modes().iter().filter_map(move |part| Some((part, known(&part.column)?)))
 }
 
 fn share(times: &CpuTimes, id: ColumnId) -> f64 {
@@ -52,15 +52,16 @@ fn partly_online<'a>(each: impl Iterator<Item = (&'a u32, &'a CpuSum)> + Clone) 
 pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     check_cpu_range(request.range)?;
     let read = history::cpus(request.history, request.host, request.range)?;
-    let all: Vec<_> = columns().collect();
+    let terms = Terms::of_host(&request.host.info);
     let ran = |id: ColumnId| read.each.values().any(|sum| sum.times.mode(id).is_some_and(|ns| ns > 0));
-    let shown: Vec<_> =
-        all.into_iter().filter(|(label, _, id)| *label == "user" || *label == "system" || ran(*id)).collect();
+    let is_shown =
+        |(part, id): &(&Part, ColumnId)| part.label == "user" || part.label == "system" || ran(*id);
+    let shown: Vec<_> = columns().filter(is_shown).collect();
     let called = if read.each.len() <= MAX_CALLED { "CPU " } else { "" };
     let bar = |(cpu, sum): (&u32, &CpuSum)| Bar {
         name: format!("{called}{cpu}"),
         shares: if sum.times.total_ns() > 0 {
-            shown.iter().map(|(_, _, id)| share(&sum.times, *id)).collect()
+            shown.iter().map(|(_, id)| share(&sum.times, *id)).collect()
         } else {
             Vec::new()
         },
@@ -68,7 +69,7 @@ pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let part = |label: &str, color: &'static str| BarPart { label: label.to_owned(), ink: Ink::Named(color) };
     let body = Body::Bars {
         bars: read.each.iter().map(bar).collect(),
-        parts: shown.iter().map(|(label, color, _)| part(label, color)).collect(),
+        parts: shown.iter().map(|(mode, _)| part(mode.label_in(&terms), &mode.color)).collect(),
         rest: part("idle", "idle"),
     };
     let mut chart = request.chart(Draft {

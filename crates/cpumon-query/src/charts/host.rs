@@ -1,5 +1,7 @@
 //! A host over time: CPU modes, run queue.
 
+use cpumon_model::Terms;
+
 use super::chart::{Body, Chart, Ink, Line, Stroke};
 use super::fill::{Draft, line};
 use super::parts::{Part, ledger, modes, points};
@@ -55,10 +57,11 @@ pub(super) fn largest(series: &HostSeries, label: &str, divide: f64) -> Line {
 pub(super) fn cpu(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let series = request.series()?;
     let cpus = request.host.info.cpu_count;
+    let terms = Terms::of_host(&request.host.info);
     let (divide, unit) = scale(request.query.percent, cpus);
     let stacked = parts(&series).map(|part| {
         let values = shares(column(&series, &part.column, Of::Sum), &series.times, divide);
-        line(&*part.label, Ink::Named(&part.color), Stroke::Area, values)
+        line(part.label_in(&terms), Ink::Named(&part.color), Stroke::Area, values)
     });
     let mut lines: Vec<Line> = stacked.collect();
     lines.push(largest(&series, "largest interval in a point", divide));

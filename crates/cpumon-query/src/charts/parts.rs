@@ -2,6 +2,7 @@
 
 use std::sync::OnceLock;
 
+use cpumon_model::Terms;
 use serde::Deserialize;
 
 /// A part of a stack.
@@ -14,6 +15,14 @@ pub struct Part {
     pub label: String,
     /// Its colour's name.
     pub color: String,
+}
+
+impl Part {
+    /// What the system of a host calls it.
+    #[must_use]
+    pub fn label_in(&self, terms: &Terms) -> &str {
+        terms.of_column(&self.column).map_or(&self.label, |term| term.label)
+    }
 }
 
 /// A line of the run-delay chart.

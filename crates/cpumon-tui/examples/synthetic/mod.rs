@@ -296,12 +296,14 @@ pub struct MadeUp {
     pub is_silent: bool,
     /// Panics at this interval, so that a test can see the terminal restored.
     pub panics_at: Option<u64>,
+    /// In place of the source of its kind.
+    pub source: Option<SourceKind>,
 }
 
 impl MadeUp {
     /// One second of the machine every `every`.
     pub fn new(kind: Kind, every: Duration) -> Self {
-        Self { kind, every, next: 100, last: None, is_silent: false, panics_at: None }
+        Self { kind, every, next: 100, last: None, is_silent: false, panics_at: None, source: None }
     }
 }
 
@@ -334,7 +336,9 @@ impl Feed for MadeUp {
         assert!(self.panics_at != Some(self.next - 100), "made-up panic");
         self.last = Some(Instant::now());
         self.next += 1;
-        Ok(Some(Arc::new(interval(self.kind, self.next - 1))))
+        let mut made = interval(self.kind, self.next - 1);
+        made.source = self.source.unwrap_or(made.source);
+        Ok(Some(Arc::new(made)))
     }
 
     fn age(&self) -> Option<Duration> {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use cpumon_model::{Fields, Interval, Trust, flag_names};
+use cpumon_model::{Fields, Interval, Terms, Trust, flag_names};
 
 use crate::Feed;
 use crate::batch::listing::Listing;
@@ -114,9 +114,11 @@ fn write_head(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io
     if ledger.capacity_ns <= 0 {
         return writeln!(out, "# ledger no data");
     }
+    let Terms { irq, softirq } = Terms::of(interval.source);
+    let (irq, softirq) = (irq.label, softirq.label);
     writeln!(
         out,
-        "# ledger capacity {} s = threads {} + exited {} + irq {} + softirq {} + steal {} + idle {} + unattributed {}{}{}",
+        "# ledger capacity {} s = threads {} + exited {} + {irq} {} + {softirq} {} + steal {} + idle {} + unattributed {}{}{}",
         seconds(ledger.capacity_ns),
         seconds(ledger.threads_ns),
         seconds(ledger.exited_ns),

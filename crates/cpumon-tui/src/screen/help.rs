@@ -1,5 +1,6 @@
 //! The help: every key, the letters of the CPU modes, the columns.
 
+use cpumon_model::Terms;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::{Line, Span};
@@ -9,7 +10,7 @@ use crate::app::{App, Mode};
 use crate::columns::{Col, choose};
 use crate::screen::health::LOSSES;
 use crate::screen::popup::frame_block;
-use crate::theme::{MODES, Theme};
+use crate::theme::{self, MODES, Theme};
 
 /// Keys and their effect.
 const KEYS: &[(&str, &str)] = &[
@@ -85,7 +86,12 @@ pub(crate) fn draw(app: &mut App, from: u16, frame: &mut Frame<'_>) {
 fn lines(app: &App, columns: usize) -> Vec<Line<'static>> {
     let theme = app.theme;
     let label_width = if columns < 60 { 0 } else { 28 };
-    let modes: Vec<String> = MODES.iter().map(|mode| format!("{} {}", mode.letter, mode.name)).collect();
+    let terms = app.shown.as_ref().map_or(Terms::LINUX, |shown| Terms::of(shown.source));
+    let mode = |mode: &theme::Mode| {
+        let term = terms.of_column(&format!("{}_ns", mode.name));
+        format!("{} {}", mode.letter, term.map_or(mode.name, |term| term.label))
+    };
+    let modes: Vec<String> = MODES.iter().map(mode).collect();
     let marks = format!(
         "+ began, {} ended, {} both in this interval; ! unusual values, see the details",
         theme.ended(),

@@ -24,6 +24,22 @@ fn text() {
 }
 
 #[test]
+fn the_ledger_of_a_host_of_windows_has_its_words() {
+    let ledger_of = |source| {
+        let mut feed = MadeUp::new(Kind::Normal, Duration::ZERO);
+        feed.source = Some(source);
+        let mut out = Vec::new();
+        batch(&mut feed, &once(), &mut out).unwrap();
+        String::from_utf8(out).unwrap().lines().nth(1).unwrap().to_owned()
+    };
+    let windows = ledger_of(cpumon_model::SourceKind::Nt);
+    assert!(windows.contains(" + ISR ") && windows.contains(" + DPC "), "{windows}");
+    assert!(!windows.contains("irq"), "{windows}");
+    let linux = ledger_of(cpumon_model::SourceKind::Procfs);
+    assert!(linux.contains(" + irq ") && linux.contains(" + softirq "), "{linux}");
+}
+
+#[test]
 fn every_line_has_as_many_columns_as_the_title() {
     for kind in [Kind::Normal, Kind::NoFields, Kind::Many] {
         for threads in [false, true] {

@@ -202,6 +202,16 @@ fn a_host_of_windows_has_its_own_words() {
     assert!(windows.contains("+ ISR ") && windows.contains("+ DPC "), "{windows}");
     assert!(!windows.contains("+ softirq ") && !windows.contains("+ irq "), "{windows}");
     assert!(ledger_of(SourceKind::Bpf).contains("+ softirq "));
+    let help_of = |source| {
+        let mut app = app_of(Kind::Normal);
+        let mut made = crate::synthetic::interval(Kind::Normal, 101);
+        made.source = source;
+        app.on_interval(std::sync::Arc::new(made));
+        press(&mut app, "?");
+        picture(&mut app, 100, 80)
+    };
+    assert!(help_of(SourceKind::Toolhelp).contains("i ISR, q DPC,"));
+    assert!(help_of(SourceKind::Bpf).contains("i irq, q softirq,"));
 }
 
 #[test]

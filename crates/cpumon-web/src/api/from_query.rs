@@ -1,6 +1,6 @@
 //! Answers of `cpumon-query` as JSON types.
 
-use cpumon_model::{HostStatus, IntervalView, ProcessKey};
+use cpumon_model::{HostInfo, HostStatus, IntervalView, ProcessKey};
 use cpumon_query::compare::{COMPARE_COLUMNS, Change, Comparison, Side};
 use cpumon_query::history::{self, CompareRanges, by_name, process_columns, resolution_name, summable};
 use cpumon_query::time::{Page, TimeRange, to_ms};
@@ -77,7 +77,7 @@ impl From<history::BucketTimes> for BucketTimes {
 }
 
 impl HostSeries {
-    pub(crate) fn new(range: TimeRange, series: history::HostSeries) -> Self {
+    pub(crate) fn new(range: TimeRange, host: &HostInfo, series: history::HostSeries) -> Self {
         let kept = |known: cpumon_query::time::Available| Kept {
             first_ns: Nanos(known.first_ns),
             last_ns: Nanos(known.last_ns),
@@ -87,6 +87,7 @@ impl HostSeries {
             since_ns: Nanos(range.since_ns),
             until_ns: Nanos(range.until_ns),
             kept: series.available.map(kept),
+            is_windows: host.is_windows(),
             times: series.times.into(),
             columns: Row(columns.collect()),
             gaps: gaps(&series.gaps),

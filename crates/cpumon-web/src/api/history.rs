@@ -65,6 +65,8 @@ pub struct HostSeries {
     pub until_ns: Nanos,
     /// What there is.
     pub kept: Option<Kept>,
+    /// The host runs Windows: its softirq is time in deferred procedure calls, its irq that in interrupt service routines.
+    pub is_windows: bool,
     /// The points.
     #[serde(flatten)]
     pub times: BucketTimes,

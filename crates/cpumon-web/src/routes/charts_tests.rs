@@ -71,16 +71,17 @@ fn host_named(name: &str, id: u8) -> HostInfo {
     HostInfo { host: HostId([id; 16]), hostname: name.into(), cpu_count: 1, ..HostInfo::default() }
 }
 
+/// So many seconds after the store's first interval.
+fn at(second: i64) -> Moment {
+    let ns = ((second + 1000) * SECOND_NS).unsigned_abs();
+    Moment { wall_ns: BEGIN_NS + second * SECOND_NS, mono_ns: ns, boot_ns: ns }
+}
+
 /// The host of the test store, and others with as many busy percent as their id; `silent` only before the range.
 fn a_fleet(hosts: &[(&str, u8)]) -> Stored {
     let stored = Stored::new(false);
     let mut writer = Writer::open(&stored.path(), &StoreOptions::default()).unwrap();
     let mut put = |info: &HostInfo, second: i64, busy: i64| {
-        let at = |second: i64| Moment {
-            wall_ns: BEGIN_NS + second * SECOND_NS,
-            mono_ns: ((second + 1000) * SECOND_NS).unsigned_abs(),
-            boot_ns: ((second + 1000) * SECOND_NS).unsigned_abs(),
-        };
         let (threads_ns, idle_ns) = (busy * SECOND_NS / 100, SECOND_NS - busy * SECOND_NS / 100);
         let times = cpumon_model::CpuTimes {
             user_ns: threads_ns.unsigned_abs(),
@@ -143,6 +144,46 @@ async fn a_bar_a_cpu_of_one_interval_or_of_many() {
     let long = format!("/api/v1/hosts/past/charts/cpus?since={}&until={one}", one - 49 * 3600 * SECOND_NS);
     let (status, _, body) = get(stored.router(), &long).await;
     assert!(status == 400 && body.contains("48 hours"), "{body}");
+}
+
+#[tokio::test]
+async fn charts_of_a_host_of_windows_have_its_words() {
+    let stored = Stored::new(false);
+    let kernels = [("win", 41, "Windows 10.0.19045"), ("lin", 42, "Linux 6.18.4")];
+    let mut writer = Writer::open(&stored.path(), &StoreOptions::default()).unwrap();
+    for (name, id, kernel) in kernels {
+        let info = HostInfo { kernel: kernel.into(), ..host_named(name, id) };
+        let ns = SECOND_NS.unsigned_abs() / 4;
+        let times = cpumon_model::CpuTimes {
+            user_ns: ns,
+            irq_ns: ns,
+            softirq_ns: ns,
+            idle_ns: ns,
+            ..cpumon_model::CpuTimes::default()
+        };
+        let interval = Interval {
+            host: info.host,
+            fields: cpumon_model::Fields::RUN | cpumon_model::Fields::CPUS,
+            begin: at(1),
+            end: at(2),
+            cpus: vec![cpumon_model::CpuInterval { times, ..cpumon_model::CpuInterval::default() }],
+            ledger: Ledger { capacity_ns: SECOND_NS, ..Ledger::default() },
+            ..Interval::default()
+        };
+        writer.put(&info, Trust::Unauthenticated, None, &interval).unwrap();
+    }
+    writer.commit().unwrap();
+    let (windows, linux) = ([">ISR<", ">DPC<"], [">irq<", ">softirq<"]);
+    for (name, words, others) in [("win", windows, linux), ("lin", linux, windows)] {
+        for view in ["cpu", "cpus"] {
+            let (since, until) = (BEGIN_NS, BEGIN_NS + 3 * SECOND_NS);
+            let path = format!("/api/v1/hosts/{name}/charts/{view}?since={since}&until={until}");
+            let (status, _, body) = get(stored.router(), &path).await;
+            assert_eq!(status, 200, "{body}");
+            assert!(words.iter().all(|word| body.contains(word)), "{name} {view}: {body}");
+            assert!(!others.iter().any(|word| body.contains(word)), "{name} {view}: {body}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -95,10 +95,10 @@ pub(super) async fn series(
             range = span.fitted(range, available);
         }
         let options = SeriesOptions { columns: &wanted, is_finest };
-        Ok((range, history::series(past, &host, range, options)?))
+        let series = history::series(past, &host, range, options)?;
+        Ok(api::HostSeries::new(range.time(), &host.info, series))
     });
-    let (range, series) = answer.await?;
-    Ok(Json(api::HostSeries::new(range.time(), series)))
+    Ok(Json(answer.await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

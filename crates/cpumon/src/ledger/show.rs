@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 
-use cpumon_model::{Fields, escape};
+use cpumon_model::{Fields, Terms, escape};
 use cpumon_query::ledger::{LedgerLines, LedgerSum};
 use serde_json::{Map, Value};
 
@@ -39,7 +39,8 @@ fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()
     if ledger.without > 0 {
         paragraph(&format!("{} intervals have no CPU times and are left out", ledger.without), out)?;
     }
-    let mut sums = table("");
+    let terms = terms(ledger);
+    let mut sums = table("", terms);
     row(&mut sums, "all CPUs", &ledger.total());
     share(&mut sums, &ledger.total());
     for (cpu, lines) in ledger.per_cpu() {
@@ -49,7 +50,7 @@ fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()
     if !ledger.worst().is_empty() {
         writeln!(out)?;
         paragraph("worst first, by the unattributed share:", out)?;
-        let mut worst = table("END");
+        let mut worst = table("END", terms);
         for bad in ledger.worst() {
             row(&mut worst, &when::show(bad.end_wall_ns), &bad.lines);
         }
@@ -59,9 +60,15 @@ fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()
     notes(ledger).iter().try_for_each(|note| paragraph(note, out))
 }
 
-fn table(first: &str) -> Table {
+/// What the host's system calls its lines.
+fn terms(ledger: &LedgerSum) -> Terms {
+    if ledger.is_windows { Terms::WINDOWS } else { Terms::LINUX }
+}
+
+fn table(first: &str, terms: Terms) -> Table {
+    let [irq, softirq] = [terms.irq, terms.softirq].map(|term| term.label.to_uppercase());
     let names =
-        ["CAPACITY", "THREADS", "EXITED", "IRQ", "SOFTIRQ", "STEAL", "IDLE", "UNATTRIBUTED", "%", "UNKNOWN"];
+        ["CAPACITY", "THREADS", "EXITED", &irq, &softirq, "STEAL", "IDLE", "UNATTRIBUTED", "%", "UNKNOWN"];
     let heading: Vec<&str> = std::iter::once(first).chain(names).collect();
     Table::new(&heading).numbers_from(1)
 }
@@ -118,13 +125,18 @@ fn without_sign_of_zero(number: String) -> String {
 
 /// How each line is known.
 fn notes(ledger: &LedgerSum) -> Vec<String> {
-    let mut notes = vec![
-        "times in seconds; capacity = threads + exited + irq + softirq + steal + idle + unattributed"
-            .to_owned(),
-    ];
+    let Terms { irq, softirq } = terms(ledger);
+    let both = format!("{}, {}", irq.label, softirq.label);
+    let mut notes = vec![format!(
+        "times in seconds; capacity = threads + exited + {} + {} + steal + idle + unattributed",
+        irq.label, softirq.label
+    )];
     let has = |field| ledger.fields.contains(field);
     if ledger.has_sched() {
         notes.push("threads, exited, idle: measured at each context switch; unknown: the part of unattributed for which switch events are missing".into());
+    } else if ledger.is_windows {
+        notes.push("all lines: counted by Windows in ticks of its clock".into());
+        notes.push("unknown: no data, because no switch events were measured".into());
     } else {
         notes.push("threads: the scheduler's clock, not sampled; idle, and all of a CPU's own lines: /proc/stat, in clock ticks".into());
         notes.push(
@@ -132,11 +144,14 @@ fn notes(ledger: &LedgerSum) -> Vec<String> {
         );
     }
     notes.push(match (has(Fields::IRQ), ledger.irq_in_run_time()) {
-        (true, _) => "irq, softirq: measured at each interrupt, and no part of the threads' run time".into(),
-        (false, true) => "irq, softirq: not separate, this kernel charges them to the thread that was running; a CPU's own are sampled at the clock tick".into(),
-        (false, false) => "irq, softirq: /proc/stat, as the kernel accounts them".into(),
+        (true, _) => format!("{both}: measured at each interrupt, and no part of the threads' run time"),
+        (false, _) if ledger.is_windows => format!("{both}: no part of the threads' run time"),
+        (false, true) => format!("{both}: not separate, this kernel charges them to the thread that was running; a CPU's own are sampled at the clock tick"),
+        (false, false) => format!("{both}: /proc/stat, as the kernel accounts them"),
     });
-    if !has(Fields::EXITS) {
+    if ledger.is_windows {
+        notes.push("exited: what ended between two samples included, by what the CPUs ran more than all processes; with source toolhelp it is unattributed".into());
+    } else if !has(Fields::EXITS) {
         notes.push(
             "exited: no record of exits, so what tasks ran after their last sample is unattributed".into(),
         );
@@ -298,6 +313,25 @@ mod tests {
             text.replace(&when::show(second * 1_000_000_000), &format!("<second {second}>"))
         });
         insta::assert_snapshot!(text);
+    }
+
+    #[test]
+    fn a_host_of_windows_has_its_own_words() {
+        let mut ledger = LedgerSum::new("device-7", 1);
+        let fields = Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::CPUS;
+        ledger.add(&Interval { source: SourceKind::Nt, ..interval(0, 1, fields, false) });
+        let mut out = Vec::new();
+        tables(&[&ledger], usize::MAX, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(
+            text.contains("  ISR ") && text.contains("  DPC ") && text.contains("+ ISR + DPC +"),
+            "{text}"
+        );
+        assert!(!text.to_lowercase().contains("irq") && !text.contains("/proc"), "{text}");
+        // Names of columns stay, so that a mixed fleet compares.
+        let mut table = Vec::new();
+        csv(&[&ledger], &mut table).unwrap();
+        assert!(String::from_utf8(table).unwrap().contains(",ledger_irq_ns,ledger_softirq_ns,"));
     }
 
     #[test]
