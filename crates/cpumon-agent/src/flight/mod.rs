@@ -187,8 +187,8 @@ impl Flight {
 
     /// Writes a window if a rule is met.
     pub fn check(&mut self, interval: &Interval) {
-        if let Some(rule) = self.rules.check(interval, self.pause) {
-            *self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(rule.to_string());
+        if let Some(reason) = self.rules.check(interval, self.pause) {
+            *self.shared.wanted.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason);
         }
     }
 }

@@ -5,15 +5,21 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use cpumon_collect::parse_interval;
-use cpumon_model::{DelayHistogram, DelayOf, Interval, Probes, ProcessInfo};
+use cpumon_model::{DelayHistogram, DelayOf, Interval, Probes, ProcessInfo, ProcessInterval, ProcessKey};
 
 /// What is compared with the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Subject {
     /// All CPUs together, ppm of their capacity.
     Cpu,
+    /// Any single process, ppm of one CPU.
+    Process,
     /// All processes of this program together, ppm of one CPU.
     Program(Box<str>),
+    /// All processes of this container together, or of this unit outside of containers, ppm of one CPU.
+    Container(Box<str>),
+    /// All processes of this systemd unit together, ppm of one CPU.
+    Service(Box<str>),
     /// The longest single run delay, ns.
     Delay,
     /// The 99th percentile of all run delays, ns.
@@ -36,7 +42,7 @@ pub struct FlightRule {
 /// A text that is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no rule: {reason}; write cpu>90%, cpu>90%/5s, program:NAME>150%/10s, delay>20ms, p99>5ms/10s or unattributed>2%/5s"
+    "{text:?} is no rule: {reason}; write cpu>90%, cpu>90%/5s, process>90%/5s, program:NAME>150%/10s (or container:NAME, service:NAME), delay>20ms, p99>5ms/10s or unattributed>2%/5s"
 )]
 pub struct ParseFlightRuleError {
     text: String,
@@ -58,11 +64,18 @@ impl FromStr for FlightRule {
         };
         let subject = match subject.split_once(':') {
             None if subject == "cpu" => Subject::Cpu,
+            None if subject == "process" => Subject::Process,
             None if subject == "delay" => Subject::Delay,
             None if subject == "p99" => Subject::P99,
             None if subject == "unattributed" => Subject::Unattributed,
             Some(("program", name)) if !name.is_empty() => Subject::Program(name.into()),
-            _ => return Err(wrong("it begins with none of cpu, program:NAME, delay, p99, unattributed")),
+            Some(("container", name)) if !name.is_empty() => Subject::Container(name.into()),
+            Some(("service", name)) if !name.is_empty() => Subject::Service(name.into()),
+            _ => {
+                return Err(wrong(
+                    "it begins with none of cpu, process, program:NAME, container:NAME, service:NAME, delay, p99, unattributed",
+                ));
+            }
         };
         let limit = match subject {
             Subject::Delay | Subject::P99 => {
@@ -70,7 +83,12 @@ impl FromStr for FlightRule {
                     split_time(limit).ok_or_else(|| wrong("a delay ends with us, ms or s"))?;
                 scaled(number, factor).ok_or_else(|| wrong("the delay is no number"))?
             }
-            Subject::Cpu | Subject::Program(_) | Subject::Unattributed => {
+            Subject::Cpu
+            | Subject::Process
+            | Subject::Program(_)
+            | Subject::Container(_)
+            | Subject::Service(_)
+            | Subject::Unattributed => {
                 let number = limit.strip_suffix('%').ok_or_else(|| wrong("a share ends with %"))?;
                 scaled(number, 10_000.0).ok_or_else(|| wrong("the share is no number"))?
             }
@@ -110,23 +128,18 @@ impl FlightRule {
         }
     }
 
+    /// Whether an interval is above the limit; with rules of single processes that is asked of each.
     fn holds(&self, interval: &Interval) -> bool {
-        let ppm = |part_ns: i64, whole_ns: i64| {
-            let part = i128::from(part_ns.max(0)) * 1_000_000 / i128::from(whole_ns.max(1));
-            u64::try_from(part).unwrap_or(u64::MAX)
-        };
-        let length_ns = i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX);
         let value = match &self.subject {
             Subject::Cpu => {
                 let ledger = &interval.ledger;
                 ppm(ledger.capacity_ns.saturating_sub(ledger.idle_ns), ledger.capacity_ns)
             }
-            Subject::Program(name) => {
-                // `sh` may be a link to `dash`: both names are known to people.
-                let is_own = |info: &ProcessInfo| info.name == *name || info.comm == *name;
-                let own = interval.processes.iter().filter(|row| is_own(&row.info));
-                ppm(own.map(|row| row.delta.run_ns).fold(0, i64::saturating_add), length_ns)
-            }
+            Subject::Process => return interval.processes.iter().any(|row| self.is_above(row, interval)),
+            // `sh` may be a link to `dash`: both names are known to people.
+            Subject::Program(name) => share(interval, |info| info.name == *name || info.comm == *name),
+            Subject::Container(name) => share(interval, |info| info.container == *name),
+            Subject::Service(name) => share(interval, |info| info.service() == **name),
             Subject::Delay => longest_ns(interval).unwrap_or(0),
             Subject::P99 => {
                 let mut all = DelayHistogram::default();
@@ -142,16 +155,95 @@ impl FlightRule {
         };
         value > self.limit
     }
+
+    fn reason(&self, culprit: Option<&ProcessInterval>) -> String {
+        match culprit {
+            Some(row) => format!("{self}: {} ({})", row.info.name, row.key.pid),
+            None => self.to_string(),
+        }
+    }
+
+    fn is_above(&self, row: &ProcessInterval, interval: &Interval) -> bool {
+        ppm(row.delta.run_ns, length_ns(interval)) > self.limit
+    }
+}
+
+fn ppm(part_ns: i64, whole_ns: i64) -> u64 {
+    let part = i128::from(part_ns.max(0)) * 1_000_000 / i128::from(whole_ns.max(1));
+    u64::try_from(part).unwrap_or(u64::MAX)
+}
+
+fn length_ns(interval: &Interval) -> i64 {
+    i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX)
+}
+
+/// Run time of some processes together, ppm of one CPU.
+fn share(interval: &Interval, is_own: impl Fn(&ProcessInfo) -> bool) -> u64 {
+    let own = interval.processes.iter().filter(|row| is_own(&row.info));
+    ppm(own.map(|row| row.delta.run_ns).fold(0, i64::saturating_add), length_ns(interval))
 }
 
 fn longest_ns(interval: &Interval) -> Option<u64> {
     interval.processes.iter().filter_map(|row| row.sched.longest_ns()).max()
 }
 
+/// For how long a rule has been fulfilled.
+#[derive(Debug)]
+enum Held {
+    /// By the host, or by a group of processes.
+    One(Duration),
+    /// By each of these processes, which are sorted; and space for the next ones.
+    Each(Vec<(ProcessKey, Duration)>, Vec<(ProcessKey, Duration)>),
+}
+
+impl Held {
+    fn of(rule: &FlightRule) -> Self {
+        if rule.subject == Subject::Process {
+            Self::Each(Vec::new(), Vec::new())
+        } else {
+            Self::One(Duration::ZERO)
+        }
+    }
+
+    fn clear(&mut self) {
+        match self {
+            Self::One(held) => *held = Duration::ZERO,
+            Self::Each(held, _) => held.clear(),
+        }
+    }
+
+    /// Adds an interval. Whether the rule has held for its time; of single processes, the one that used most.
+    fn add<'i>(&mut self, rule: &FlightRule, interval: &'i Interval) -> Option<Option<&'i ProcessInterval>> {
+        let length = Duration::from_nanos(interval.duration_ns());
+        match self {
+            Self::One(held) => {
+                *held = if rule.holds(interval) { *held + length } else { Duration::ZERO };
+                (!held.is_zero() && *held >= rule.lasting).then_some(None)
+            }
+            Self::Each(held, next) => {
+                let mut met: Option<&ProcessInterval> = None;
+                next.clear();
+                for row in interval.processes.iter().filter(|row| rule.is_above(row, interval)) {
+                    let before = held.binary_search_by_key(&row.key, |one| one.0);
+                    let before = before.ok().and_then(|at| held.get(at)).map_or(Duration::ZERO, |one| one.1);
+                    next.push((row.key, before + length));
+                    let is_most = met.is_none_or(|most| most.delta.run_ns < row.delta.run_ns);
+                    if before + length >= rule.lasting && is_most {
+                        met = Some(row);
+                    }
+                }
+                next.sort_unstable();
+                std::mem::swap(held, next);
+                met.map(Some)
+            }
+        }
+    }
+}
+
 /// Rules, and for how long each has been fulfilled.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
-    list: Vec<(FlightRule, Duration)>,
+    list: Vec<(FlightRule, Held)>,
     /// No rule counts for so long.
     quiet: Duration,
 }
@@ -159,27 +251,28 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn new(rules: &[FlightRule]) -> Self {
         Self {
-            list: rules.iter().map(|rule| (rule.clone(), Duration::ZERO)).collect(),
+            list: rules.iter().map(|rule| (rule.clone(), Held::of(rule))).collect(),
             quiet: Duration::ZERO,
         }
     }
 
-    /// The first rule that an interval completes. After that none counts for `pause`, so that a lasting state does not fill the disk.
-    pub(crate) fn check(&mut self, interval: &Interval, pause: Duration) -> Option<&FlightRule> {
-        let length = Duration::from_nanos(interval.duration_ns());
-        self.quiet = self.quiet.saturating_sub(length);
-        let is_quiet = !self.quiet.is_zero();
-        let mut met = None;
-        for (at, (rule, held)) in self.list.iter_mut().enumerate() {
-            *held = if !is_quiet && rule.holds(interval) { *held + length } else { Duration::ZERO };
-            if !held.is_zero() && *held >= rule.lasting && met.is_none() {
-                met = Some(at);
-            }
+    /// The first rule that an interval completes, as the reason of a window: of a single process with its name and id. After that none
+    /// counts for `pause`, so that a lasting state does not fill the disk.
+    pub(crate) fn check(&mut self, interval: &Interval, pause: Duration) -> Option<String> {
+        self.quiet = self.quiet.saturating_sub(Duration::from_nanos(interval.duration_ns()));
+        if !self.quiet.is_zero() {
+            return None;
         }
-        let at = met?;
-        self.quiet = pause;
-        self.list.iter_mut().for_each(|(_, held)| *held = Duration::ZERO);
-        self.list.get(at).map(|(rule, _)| rule)
+        let mut reason = None;
+        for (rule, held) in &mut self.list {
+            let met = held.add(rule, interval);
+            reason = reason.or_else(|| met.map(|culprit| rule.reason(culprit)));
+        }
+        if reason.is_some() {
+            self.quiet = pause;
+            self.list.iter_mut().for_each(|(_, held)| held.clear());
+        }
+        reason
     }
 }
 
@@ -225,6 +318,60 @@ mod tests {
     }
 
     #[test]
+    fn containers_and_units_have_the_names_of_a_report() {
+        let mut of = interval(0, 501, 0);
+        let info = |container: &str, cgroup: &str| {
+            Arc::new(ProcessInfo {
+                container: container.into(),
+                cgroup: cgroup.into(),
+                ..ProcessInfo::default()
+            })
+        };
+        of.processes[0].info = info("web", "/lxc.payload.web/system.slice/cron.service");
+        let mut second = of.processes[0].clone();
+        second.info = info("ssh.service", "/system.slice/ssh.service");
+        of.processes.push(second);
+        for (text, is_met) in [
+            ("container:web>50%", true),
+            ("container:web>51%", false),
+            ("container:ssh.service>50%", true),
+            ("container:cron.service>1%", false),
+            ("service:cron.service>50%", true),
+            ("service:ssh.service>50%", true),
+            ("service:web>1%", false),
+        ] {
+            assert_eq!(rule(text).holds(&of), is_met, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_single_process_must_hold_for_the_time_itself() {
+        let second = |rows: &[(u32, i64)]| {
+            let mut of = interval(0, 0, 0);
+            let row = |&(pid, run_ms): &(u32, i64)| {
+                let info = Arc::new(ProcessInfo { name: format!("p{pid}").into(), ..ProcessInfo::default() });
+                let delta = Delta { run_ns: run_ms * 1_000_000, ..Delta::default() };
+                ProcessInterval {
+                    key: ProcessKey { pid, start_ns: 0 },
+                    info,
+                    delta,
+                    ..of.processes[0].clone()
+                }
+            };
+            of.processes = rows.iter().map(row).collect();
+            of
+        };
+        let mut rules = Rules::new(&[rule("process>90%/2s")]);
+        let mut met = |rows: &[(u32, i64)]| rules.check(&second(rows), Duration::from_secs(1));
+        assert_eq!(met(&[(9, 950), (2, 100)]), None);
+        assert_eq!(met(&[(2, 950), (9, 900)]), None, "one after the other, and 90 % is not above it");
+        assert_eq!(met(&[(7, 990), (5, 980), (2, 910)]), Some("process>90%/2s: p2 (2)".to_owned()));
+        // The pause ends with this interval, and all begin to hold again.
+        assert_eq!(met(&[(7, 990), (5, 995), (2, 910)]), None);
+        assert_eq!(met(&[(7, 990), (5, 995), (2, 910)]), Some("process>90%/2s: p5 (5)".to_owned()));
+    }
+
+    #[test]
     fn percentiles_are_of_all_cpus_and_a_ledger_may_have_too_much() {
         let with = |few: u64| {
             let delays = |cpu, ns, count| Delays {
@@ -249,8 +396,7 @@ mod tests {
     fn a_rule_must_hold_for_its_time_without_a_break() {
         let mut rules = Rules::new(&[rule("cpu>90%/3s"), rule("delay>20ms")]);
         let (busy, calm) = (interval(0, 0, 0), interval(2_000, 0, 0));
-        let mut met =
-            |interval: &Interval| rules.check(interval, Duration::from_secs(2)).map(ToString::to_string);
+        let mut met = |interval: &Interval| rules.check(interval, Duration::from_secs(2));
         let run = [&busy, &busy, &calm, &busy, &busy, &busy].map(&mut met);
         assert_eq!(run, [None, None, None, None, None, Some("cpu>90%/3s".to_owned())]);
         // Two seconds of pause, of which the first interval ends one.
