@@ -56,6 +56,10 @@ fn story() -> Vec<SchedEvent> {
 
 /// The story as a file.
 pub fn write(path: &Path) {
+    write_events(path, &story(), BEGAN_NS + 6_000_000);
+}
+
+fn write_events(path: &Path, events: &[SchedEvent], end_ns: u64) {
     let began = Moment { mono_ns: BEGAN_NS, boot_ns: BEGAN_NS, wall_ns: 1_700_000_000_000_000_000 };
     let header = FileHeader { began, cpus: 2, host: "device1".into(), ..FileHeader::default() };
     let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
@@ -72,11 +76,10 @@ pub fn write(path: &Path) {
             is_kernel: false,
         });
     }
-    let events = story();
     for cpu in 0..2 {
         events.iter().filter(|event| event.cpu == cpu).for_each(|event| writer.event(event));
     }
-    std::fs::write(path, writer.finish(BEGAN_NS + 6_000_000, 0).unwrap().0).unwrap();
+    std::fs::write(path, writer.finish(end_ns, 0).unwrap().0).unwrap();
 }
 
 fn shown(file: &Path, args: &[&str]) -> String {
@@ -175,4 +178,48 @@ fn what_cannot_be_answered_says_why() {
         &["wakers", "--from", "2ms", "--to", "1ms"],
         &["delays", "--limit", "0"],
     ]));
+}
+
+/// A clock that jumps by 380 years, as of a file from which a part was cut out: two waits of one program are longer together than
+/// what counts ns.
+#[test]
+fn sums_beyond_what_can_be_counted_are_shown_and_end_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("jump.trace");
+    let later = 12_000_000_000_000_000;
+    let events = [
+        switch(100, 0, 0, 1, Leaves::Ready),
+        wake(200, 0, 1, 2, 1),
+        switch(300, 0, 1, 0, Leaves::Ready),
+        switch(later, 0, 0, 1, Leaves::Ready),
+        switch(later, 1, 0, 2, Leaves::Ready),
+        switch(later + 100, 0, 1, 0, FUTEX),
+    ];
+    write_events(&file, &events, BEGAN_NS + (later + 200) * 1_000);
+    for line in [
+        "report",
+        "report --by process",
+        "report --by program",
+        "report --by container",
+        "report --by cpu",
+        "report --by program --format csv",
+        "report --every 1ms",
+        "delays",
+        "wakers",
+        "wakers --by program",
+        "histogram",
+        "histogram --of off-cpu --by program",
+        "path --thread app",
+    ] {
+        let words: Vec<_> = line.split(' ').collect();
+        let shown = shown(&file, &words);
+        assert!(!shown.contains("exit code 101") && !shown.contains("panicked"), "{shown}");
+        assert!(
+            shown.contains("app")
+                || line.contains("every")
+                || line.contains("cpu")
+                || line.contains("container"),
+            "{shown}"
+        );
+    }
 }
