@@ -128,14 +128,17 @@ impl FlightRule {
         }
     }
 
-    /// Whether an interval is above the limit; with rules of single processes that is asked of each.
+    /// Whether an interval is above the limit; of single processes, whether any of them is.
     fn holds(&self, interval: &Interval) -> bool {
         let value = match &self.subject {
             Subject::Cpu => {
                 let ledger = &interval.ledger;
                 ppm(ledger.capacity_ns.saturating_sub(ledger.idle_ns), ledger.capacity_ns)
             }
-            Subject::Process => return interval.processes.iter().any(|row| self.is_above(row, interval)),
+            Subject::Process => {
+                let rows = interval.processes.iter();
+                rows.map(|row| ppm(row.delta.run_ns, length_ns(interval))).max().unwrap_or(0)
+            }
             // `sh` may be a link to `dash`: both names are known to people.
             Subject::Program(name) => share(interval, |info| info.name == *name || info.comm == *name),
             Subject::Container(name) => share(interval, |info| info.container == *name),
@@ -154,13 +157,6 @@ impl FlightRule {
             }
         };
         value > self.limit
-    }
-
-    fn reason(&self, culprit: Option<&ProcessInterval>) -> String {
-        match culprit {
-            Some(row) => format!("{self}: {} ({})", row.info.name, row.key.pid),
-            None => self.to_string(),
-        }
     }
 
     fn is_above(&self, row: &ProcessInterval, interval: &Interval) -> bool {
@@ -212,13 +208,13 @@ impl Held {
         }
     }
 
-    /// Adds an interval. Whether the rule has held for its time; of single processes, the one that used most.
-    fn add<'i>(&mut self, rule: &FlightRule, interval: &'i Interval) -> Option<Option<&'i ProcessInterval>> {
+    /// Adds an interval. Once the rule has held for its time, this is the reason; of single processes, that which used most.
+    fn add(&mut self, rule: &FlightRule, interval: &Interval) -> Option<String> {
         let length = Duration::from_nanos(interval.duration_ns());
         match self {
             Self::One(held) => {
                 *held = if rule.holds(interval) { *held + length } else { Duration::ZERO };
-                (!held.is_zero() && *held >= rule.lasting).then_some(None)
+                (!held.is_zero() && *held >= rule.lasting).then(|| rule.to_string())
             }
             Self::Each(held, next) => {
                 let mut met: Option<&ProcessInterval> = None;
@@ -234,7 +230,7 @@ impl Held {
                 }
                 next.sort_unstable();
                 std::mem::swap(held, next);
-                met.map(Some)
+                met.map(|row| format!("{rule}: {} ({})", row.info.name, row.key.pid))
             }
         }
     }
@@ -266,7 +262,7 @@ impl Rules {
         let mut reason = None;
         for (rule, held) in &mut self.list {
             let met = held.add(rule, interval);
-            reason = reason.or_else(|| met.map(|culprit| rule.reason(culprit)));
+            reason = reason.or(met);
         }
         if reason.is_some() {
             self.quiet = pause;
