@@ -18,7 +18,7 @@ fuzz_target!(|bytes: &[u8]| {
     let [kind, count, cpu, rest @ ..] = bytes else { return };
     let mut file = FileHeader::default().to_bytes();
     for part in rest.chunks(64) {
-        file.extend(chunk_of(*kind % 5, u16::from(*cpu % 4), u32::from(*count), part));
+        file.extend(chunk_of(*kind % 5, u16::from(*cpu % 4), u32::from(*count), part, *kind >= 128));
     }
     read(&file);
 });

@@ -365,7 +365,7 @@ impl Recording {
     fn sync(&self, before_ns: u64) -> Result<WrittenCounts, WriteError> {
         let mut sink = self.sink.borrow_mut();
         let Some(writer) = &mut sink.0 else { return Ok(WrittenCounts::default()) };
-        writer.sync(before_ns)?;
+        writer.sync_if_due(before_ns)?;
         Ok(writer.counts())
     }
 

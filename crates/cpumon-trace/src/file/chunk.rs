@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use super::columns;
 use super::header::array;
 use super::input::Input;
 
@@ -32,11 +33,22 @@ pub(super) enum ChunkKind {
     Other(u8),
 }
 
+/// How a payload is stored.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    /// As it is.
+    None,
+    /// As a zstd frame.
+    Zstd,
+    /// Events by columns, each a zstd frame.
+    Columns,
+}
+
 /// The header of a chunk.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) struct ChunkHeader {
     pub(super) kind: ChunkKind,
-    pub(super) is_packed: bool,
+    pub(super) packing: Packing,
     pub(super) cpu: u16,
     pub(super) stored_bytes: usize,
     pub(super) raw_bytes: usize,
@@ -81,13 +93,27 @@ impl ChunkKind {
     }
 }
 
+impl Packing {
+    fn number(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Zstd => 1,
+            Self::Columns => 2,
+        }
+    }
+
+    fn of(number: u8) -> Option<Self> {
+        [Self::None, Self::Zstd, Self::Columns].into_iter().find(|one| one.number() == number)
+    }
+}
+
 impl ChunkHeader {
     /// The header of `payload`, checksum included.
     pub(super) fn encode(&self, payload: &[u8]) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
         bytes[4] = self.kind.number();
-        bytes[5] = u8::from(self.is_packed);
+        bytes[5] = self.packing.number();
         bytes[6..8].copy_from_slice(&self.cpu.to_le_bytes());
         bytes[8..12].copy_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
         bytes[12..16].copy_from_slice(&u32::try_from(self.raw_bytes).unwrap_or(u32::MAX).to_le_bytes());
@@ -100,12 +126,12 @@ impl ChunkHeader {
 
     fn decode(bytes: &[u8]) -> Option<Self> {
         let size = |at| usize::try_from(u32::from_le_bytes(array(bytes, at)?)).ok();
-        if bytes.len() != HEADER_BYTES || bytes.get(..4)? != MAGIC || *bytes.get(5)? > 1 {
+        if bytes.len() != HEADER_BYTES || bytes.get(..4)? != MAGIC {
             return None;
         }
         let header = Self {
             kind: ChunkKind::of(*bytes.get(4)?),
-            is_packed: *bytes.get(5)? == 1,
+            packing: Packing::of(*bytes.get(5)?)?,
             cpu: u16::from_le_bytes(array(bytes, 6)?),
             stored_bytes: size(8)?,
             raw_bytes: size(12)?,
@@ -114,7 +140,7 @@ impl ChunkHeader {
         };
         let is_sound = header.stored_bytes <= MAX_PAYLOAD_BYTES
             && header.raw_bytes <= MAX_PAYLOAD_BYTES
-            && (header.is_packed || header.stored_bytes == header.raw_bytes);
+            && (header.packing != Packing::None || header.stored_bytes == header.raw_bytes);
         is_sound.then_some(header)
     }
 }
@@ -179,12 +205,15 @@ pub(super) fn pass_to_next<R: Read>(input: &mut Input<R>) -> std::io::Result<boo
     }
 }
 
-/// A chunk with a right checksum and any payload, for fuzzers.
+/// A chunk with a right checksum and any payload, for fuzzers: as it is, or what is in columns where it announces such.
 #[doc(hidden)]
 #[must_use]
-pub fn chunk_of(kind: u8, cpu: u16, count: u32, payload: &[u8]) -> Vec<u8> {
-    let (stored_bytes, raw_bytes) = (payload.len(), payload.len());
+pub fn chunk_of(kind: u8, cpu: u16, count: u32, payload: &[u8], is_columns: bool) -> Vec<u8> {
+    let announced = is_columns.then(|| columns::announced_bytes(payload)).flatten();
+    let announced = announced.and_then(|bytes| usize::try_from(bytes).ok());
+    let packing = if announced.is_some() { Packing::Columns } else { Packing::None };
+    let (stored_bytes, raw_bytes) = (payload.len(), announced.unwrap_or(payload.len()));
     let kind = ChunkKind::of(kind);
-    let header = ChunkHeader { kind, is_packed: false, cpu, stored_bytes, raw_bytes, count, base_ns: 0 };
+    let header = ChunkHeader { kind, packing, cpu, stored_bytes, raw_bytes, count, base_ns: 0 };
     [&header.encode(payload)[..], payload].concat()
 }

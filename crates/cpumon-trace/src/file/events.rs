@@ -33,6 +33,66 @@ const HERE: u8 = 1 << 4;
 // Of an interrupt.
 const SOFT: u8 = 1 << 3;
 
+/// How many tasks, and how many other numbers behind them, follow the time of an event with this tag.
+#[inline]
+pub(super) fn fields(tag: u8) -> (u8, u8) {
+    let without = |flag| u8::from(tag & flag == 0);
+    match tag & KIND {
+        SWITCH => {
+            let has_reason = tag >> LEAVES_SHIFT & 3 == ASLEEP && tag & SAME_REASON == 0;
+            (without(PREV_FOLLOWS) + without(TO_IDLE), has_reason.into())
+        }
+        WAKING => (1 + without(BY_CURRENT), without(HERE)),
+        MIGRATE => (1, 1),
+        BORN => (1 + without(BY_CURRENT), 0),
+        EXIT => (1, 0),
+        LOST | INTERRUPT => (0, 2),
+        _ => (0, 0),
+    }
+}
+
+/// Where the fields of events are, in the order of the events.
+pub(super) trait Fields {
+    fn tag(&mut self) -> Option<u8>;
+
+    fn time_ns(&mut self) -> Option<u64>;
+
+    /// The number of a task.
+    fn task_number(&mut self) -> Option<u64>;
+
+    fn other(&mut self) -> Option<u64>;
+
+    #[inline]
+    fn task(&mut self) -> Option<TraceTask> {
+        u32::try_from(self.task_number()?).ok().map(TraceTask)
+    }
+}
+
+/// One event after the other.
+impl Fields for &[u8] {
+    #[inline]
+    fn tag(&mut self) -> Option<u8> {
+        let (&tag, rest) = self.split_first()?;
+        *self = rest;
+        Some(tag)
+    }
+
+    #[inline]
+    fn time_ns(&mut self) -> Option<u64> {
+        take(self)
+    }
+
+    #[inline]
+    fn task_number(&mut self) -> Option<u64> {
+        take(self)
+    }
+
+    #[inline]
+    fn other(&mut self) -> Option<u64> {
+        take(self)
+    }
+}
+
 /// What the next event may leave out.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Context {
@@ -140,33 +200,32 @@ impl Context {
         self.current = next;
     }
 
-    /// Takes an event from the front of `bytes`; `None` if there is none.
+    /// Takes the next event; `None` if there is none.
     #[inline]
-    pub(super) fn take(&mut self, bytes: &mut &[u8]) -> Option<SchedEvent> {
-        let (&tag, rest) = bytes.split_first()?;
-        *bytes = rest;
-        self.at_ns = self.at_ns.checked_add(take(bytes)?)?;
+    pub(super) fn take(&mut self, from: &mut impl Fields) -> Option<SchedEvent> {
+        let tag = from.tag()?;
+        self.at_ns = self.at_ns.checked_add(from.time_ns()?)?;
         let at_ns = self.at_ns;
         let kind = match tag & KIND {
-            SWITCH => self.take_switch(tag, bytes)?,
+            SWITCH => self.take_switch(tag, from)?,
             WAKING => {
-                let task = take_task(bytes)?;
-                let waker = self.take_other(tag, bytes)?;
-                let cpu = if tag & HERE == 0 { u16::try_from(take(bytes)?).ok()? } else { self.cpu };
+                let task = from.task()?;
+                let waker = self.take_other(tag, from)?;
+                let cpu = if tag & HERE == 0 { u16::try_from(from.other()?).ok()? } else { self.cpu };
                 SchedEventKind::Waking { task, waker, cpu }
             }
             MIGRATE => {
-                SchedEventKind::Migrate { task: take_task(bytes)?, to_cpu: u16::try_from(take(bytes)?).ok()? }
+                SchedEventKind::Migrate { task: from.task()?, to_cpu: u16::try_from(from.other()?).ok()? }
             }
-            BORN => SchedEventKind::Born { task: take_task(bytes)?, parent: self.take_other(tag, bytes)? },
-            EXIT => SchedEventKind::Exit { task: take_task(bytes)? },
+            BORN => SchedEventKind::Born { task: from.task()?, parent: self.take_other(tag, from)? },
+            EXIT => SchedEventKind::Exit { task: from.task()? },
             LOST => {
-                let (count, length_ns) = (take(bytes)?, take(bytes)?);
+                let (count, length_ns) = (from.other()?, from.other()?);
                 self.current = TraceTask::UNKNOWN;
                 SchedEventKind::Lost { count, until_ns: at_ns.checked_add(length_ns)? }
             }
             INTERRUPT => {
-                let (number, ran_ns) = (u16::try_from(take(bytes)?).ok()?, take(bytes)?);
+                let (number, ran_ns) = (u16::try_from(from.other()?).ok()?, from.other()?);
                 let interrupt =
                     if tag & SOFT == 0 { Interrupt::Hard(number) } else { Interrupt::Soft(number) };
                 SchedEventKind::Interrupt { interrupt, ran_ns }
@@ -176,14 +235,14 @@ impl Context {
         Some(SchedEvent { at_ns, cpu: self.cpu, kind })
     }
 
-    fn take_switch(&mut self, tag: u8, bytes: &mut &[u8]) -> Option<SchedEventKind> {
-        let prev = if tag & PREV_FOLLOWS == 0 { take_task(bytes)? } else { self.current };
-        let next = if tag & TO_IDLE == 0 { take_task(bytes)? } else { TraceTask::IDLE };
+    fn take_switch(&mut self, tag: u8, from: &mut impl Fields) -> Option<SchedEventKind> {
+        let prev = if tag & PREV_FOLLOWS == 0 { from.task()? } else { self.current };
+        let next = if tag & TO_IDLE == 0 { from.task()? } else { TraceTask::IDLE };
         let leaves = match tag >> LEAVES_SHIFT & 3 {
             READY => Leaves::Ready,
             ASLEEP => {
                 if tag & SAME_REASON == 0 {
-                    self.reason = WaitReason::from_code(take(bytes)?);
+                    self.reason = WaitReason::from_code(from.other()?);
                 }
                 Leaves::Asleep(self.reason)
             }
@@ -194,8 +253,8 @@ impl Context {
         Some(SchedEventKind::Switch { prev, next, leaves })
     }
 
-    fn take_other(&self, tag: u8, bytes: &mut &[u8]) -> Option<TraceTask> {
-        if tag & BY_CURRENT == 0 { take_task(bytes) } else { Some(self.current) }
+    fn take_other(&self, tag: u8, from: &mut impl Fields) -> Option<TraceTask> {
+        if tag & BY_CURRENT == 0 { from.task() } else { Some(self.current) }
     }
 }
 
@@ -209,10 +268,6 @@ fn push_unless(out: &mut Vec<u8>, follows: bool, value: u64) {
     if !follows {
         push(out, value);
     }
-}
-
-fn take_task(bytes: &mut &[u8]) -> Option<TraceTask> {
-    u32::try_from(take(bytes)?).ok().map(TraceTask)
 }
 
 #[cfg(test)]

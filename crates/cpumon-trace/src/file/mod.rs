@@ -1,6 +1,7 @@
 //! Trace files: bytes and nothing else. docs/trace-format.md has the layout.
 
 pub(crate) mod chunk;
+mod columns;
 pub(crate) mod events;
 pub(crate) mod header;
 pub(crate) mod identities;

@@ -5,7 +5,7 @@ use std::io::Read;
 
 use cpumon_model::BootId;
 
-use super::chunk::{self, ChunkHeader, ChunkKind};
+use super::chunk::{self, ChunkHeader, ChunkKind, Packing};
 use super::header::{self, FileHeader, array};
 use super::input::Input;
 
@@ -22,7 +22,7 @@ pub(super) struct Recording {
 impl Recording {
     /// What a chunk says; `None` if it says nothing of that.
     pub(super) fn of(header: &ChunkHeader, payload: &[u8]) -> Option<Self> {
-        let is_part = header.kind == ChunkKind::Part && !header.is_packed;
+        let is_part = header.kind == ChunkKind::Part && header.packing == Packing::None;
         let boot = BootId(array(payload, 0)?);
         is_part.then_some(Self { began_ns: header.base_ns, boot })
     }

@@ -6,12 +6,13 @@ use cpumon_model::SchedEvent;
 use zstd::bulk::Decompressor;
 
 use super::ReadError;
-use super::chunk::{self, ChunkHeader, ChunkKind, ChunkRead};
+use super::chunk::{self, ChunkHeader, ChunkKind, ChunkRead, Packing};
+use super::columns::Places;
 use super::header::FileHeader;
 use super::identities::{take_group, take_identity};
 use super::input::Input;
 use super::part::{self, PartRead, Recording};
-use super::sorter::Sorter;
+use super::sorter::{Layout, Sorter};
 use super::varint::take;
 use crate::tasks::Tasks;
 
@@ -211,11 +212,11 @@ impl<R: Read> TraceReader<R> {
                 }
             }
             ChunkKind::Identities => {
-                let Some(raw) = self.unpack(header)? else { return Ok(false) };
+                let Some((raw, Layout::Rows(_))) = self.unpack(header)? else { return Ok(false) };
                 return Ok(self.take_identities(&raw));
             }
             ChunkKind::Groups => {
-                let Some(raw) = self.unpack(header)? else { return Ok(false) };
+                let Some((raw, Layout::Rows(_))) = self.unpack(header)? else { return Ok(false) };
                 return Ok(self.take_groups(&raw));
             }
             ChunkKind::Sync => {
@@ -260,16 +261,24 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// `None`: it is not what its header says.
-    fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<Vec<u8>>, ReadError> {
+    fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<(Vec<u8>, Layout)>, ReadError> {
         let mut raw = self.sorter.buffer();
         let stored = chunk::payload(&mut self.input, header)?;
-        if !header.is_packed {
-            raw.extend_from_slice(stored);
-            return Ok(Some(raw));
-        }
-        raw.reserve(header.raw_bytes);
-        // zstd writes no more than there is space for, whatever the frame announces.
-        let unpacked = self.unpacker.decompress_to_buffer(stored, &mut raw);
-        Ok(unpacked.is_ok_and(|bytes| bytes == header.raw_bytes).then_some(raw))
+        let layout = match header.packing {
+            Packing::None => {
+                raw.extend_from_slice(stored);
+                Some(Layout::default())
+            }
+            Packing::Zstd => {
+                raw.reserve(header.raw_bytes);
+                // zstd writes no more than there is space for, whatever the frame announces.
+                let unpacked = self.unpacker.decompress_to_buffer(stored, &mut raw);
+                unpacked.is_ok_and(|bytes| bytes == header.raw_bytes).then(Layout::default)
+            }
+            Packing::Columns => {
+                Places::unpack(stored, header.raw_bytes, &mut self.unpacker, &mut raw).map(Layout::Columns)
+            }
+        };
+        Ok(layout.map(|layout| (raw, layout)))
     }
 }

@@ -7,18 +7,81 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use cpumon_model::{SchedEvent, SchedEventKind};
 
-use super::events::Context;
+use super::columns::Places;
+use super::events::{Context, Fields};
 
 /// Undecoded events that wait for their turn, bytes. A recorder writes a mark several times a second; a file that goes on for
 /// this long without one is handed out chunk by chunk, out of order.
 const MAX_HELD_BYTES: usize = 256 << 20;
 
+/// Events that are decoded at a time.
+const BATCH: u32 = 64;
+
+/// Where in a chunk the next event is.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// Its events follow each other; from this byte on.
+    Rows(usize),
+    Columns(Places),
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self::Rows(0)
+    }
+}
+
+/// How far a chunk is decoded.
+#[derive(Copy, Clone, Default)]
+struct Position {
+    layout: Layout,
+    context: Context,
+    left: u32,
+}
+
+impl Position {
+    /// Hands out so many of the next events, or fewer if there are no more.
+    #[inline]
+    fn decode(&mut self, bytes: &[u8], most: u32, out: &mut impl FnMut(SchedEvent)) {
+        let most = most.min(self.left);
+        match &mut self.layout {
+            Layout::Rows(at) => {
+                let mut rest = bytes.get(*at..).unwrap_or_default();
+                self.left -= decode(&mut self.context, &mut rest, most, out);
+                *at = bytes.len() - rest.len();
+            }
+            Layout::Columns(places) => {
+                let mut rest = places.rest(bytes);
+                self.left -= decode(&mut self.context, &mut rest, most, out);
+                places.go_on(&rest);
+            }
+        }
+    }
+
+    /// Whether the chunk had what it announced, once nothing more can be decoded.
+    fn is_end_of(&self, bytes: &[u8]) -> bool {
+        let is_read = match &self.layout {
+            Layout::Rows(at) => *at == bytes.len(),
+            Layout::Columns(places) => places.is_read(),
+        };
+        is_read && self.left == 0
+    }
+}
+
+/// Returns how many there were.
+#[inline]
+fn decode(context: &mut Context, from: &mut impl Fields, most: u32, out: &mut impl FnMut(SchedEvent)) -> u32 {
+    for count in 0..most {
+        let Some(event) = context.take(from) else { return count };
+        out(event);
+    }
+    most
+}
+
 #[derive(Default)]
 struct Chunk {
     bytes: Vec<u8>,
-    at: usize,
-    context: Context,
-    left: u32,
+    position: Position,
 }
 
 /// Events of a CPU are missing from here on, because the file is damaged.
@@ -33,7 +96,10 @@ struct Gap {
 #[derive(Default)]
 struct Queue {
     head: Option<SchedEvent>,
-    /// The one that `head` is from.
+    /// Decoded events; `next` is the place of the one behind `head`.
+    batch: Vec<SchedEvent>,
+    next: usize,
+    /// The one that they are from.
     chunk: Chunk,
     waiting: VecDeque<Chunk>,
     gap: Option<Gap>,
@@ -61,46 +127,37 @@ pub(super) struct Sorter {
     has_gaps: bool,
 }
 
-impl Chunk {
-    /// Time of its last event.
-    fn end_ns(&self) -> u64 {
-        let (mut context, mut rest) = (self.context, &self.bytes[self.at..]);
-        for _ in 0..self.left {
-            if context.take(&mut rest).is_none() {
-                break;
-            }
-        }
-        context.at_ns()
-    }
-}
-
 impl Queue {
     /// Goes on to the next event. Returns its time.
     #[inline]
     fn advance(&mut self, passed: &mut Passed) -> Option<u64> {
         loop {
-            let chunk = &mut self.chunk;
-            let mut rest = chunk.bytes.get(chunk.at..).unwrap_or_default();
-            if chunk.left > 0
-                && let Some(event) = chunk.context.take(&mut rest)
-            {
-                chunk.at = chunk.bytes.len() - rest.len();
-                chunk.left -= 1;
-                self.head = Some(event);
+            if let Some(event) = self.batch.get(self.next) {
+                self.next += 1;
+                self.head = Some(*event);
                 return Some(event.at_ns);
             }
-            if !self.next_chunk(passed) {
+            if !self.decode() && !self.next_chunk(passed) {
                 self.head = None;
                 return None;
             }
         }
     }
 
+    /// False: the chunk has no more events.
+    fn decode(&mut self) -> bool {
+        self.batch.clear();
+        self.next = 0;
+        let Chunk { bytes, position } = &mut self.chunk;
+        position.decode(bytes, BATCH, &mut |event| self.batch.push(event));
+        !self.batch.is_empty()
+    }
+
     fn next_chunk(&mut self, passed: &mut Passed) -> bool {
         let next = self.waiting.pop_front();
         let has_next = next.is_some();
         let mut done = std::mem::replace(&mut self.chunk, next.unwrap_or_default());
-        passed.malformed += u64::from(done.left > 0 || done.at < done.bytes.len());
+        passed.malformed += u64::from(!done.position.is_end_of(&done.bytes));
         passed.bytes += done.bytes.len();
         if done.bytes.capacity() > 0 {
             done.bytes.clear();
@@ -112,7 +169,9 @@ impl Queue {
     /// Time of the last event that waits.
     fn end_ns(&self) -> Option<u64> {
         let last = self.waiting.back().unwrap_or(&self.chunk);
-        self.head.is_some().then(|| last.end_ns())
+        let mut position = last.position;
+        position.decode(&last.bytes, u32::MAX, &mut |_| ());
+        self.head.is_some().then(|| position.context.at_ns())
     }
 }
 
@@ -128,11 +187,12 @@ impl Sorter {
     }
 
     /// Takes a chunk of events.
-    pub(super) fn add(&mut self, cpu: u16, base_ns: u64, count: u32, bytes: Vec<u8>) {
+    pub(super) fn add(&mut self, cpu: u16, base_ns: u64, count: u32, (bytes, layout): (Vec<u8>, Layout)) {
         if self.has_gaps {
             self.close_gap(cpu.into(), base_ns);
         }
-        self.put(cpu, Chunk { bytes, at: 0, context: Context::new(cpu, base_ns), left: count });
+        let position = Position { layout, context: Context::new(cpu, base_ns), left: count };
+        self.put(cpu, Chunk { bytes, position });
     }
 
     fn put(&mut self, cpu: u16, chunk: Chunk) {
@@ -215,7 +275,8 @@ impl Sorter {
         let mark = SchedEvent { at_ns, cpu, kind: SchedEventKind::Lost { count: 0, until_ns } };
         let (mut bytes, mut context) = (self.buffer(), Context::new(cpu, at_ns));
         context.push(&mut bytes, &mark);
-        self.put(cpu, Chunk { bytes, at: 0, context: Context::new(cpu, at_ns), left: 1 });
+        let position = Position { context: Context::new(cpu, at_ns), left: 1, ..Position::default() };
+        self.put(cpu, Chunk { bytes, position });
     }
 
     /// Hands out all events up to this time, in order.

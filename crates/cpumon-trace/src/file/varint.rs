@@ -1,7 +1,7 @@
 //! Unsigned numbers in LEB128: seven bits a byte, the lowest first.
 
 /// Bytes of the largest number.
-const MAX_BYTES: usize = 10;
+pub(super) const MAX_BYTES: usize = 10;
 
 /// Adds a number.
 pub fn push(out: &mut Vec<u8>, mut value: u64) {

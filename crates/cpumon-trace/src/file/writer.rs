@@ -6,7 +6,8 @@ use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use zstd::bulk::Compressor;
 
 use super::WriteError;
-use super::chunk::{ChunkHeader, ChunkKind};
+use super::chunk::{ChunkHeader, ChunkKind, Packing};
+use super::columns::Columns;
 use super::events::Context;
 use super::header::FileHeader;
 use super::identities::{push_group, push_identity};
@@ -15,6 +16,8 @@ use super::varint::push;
 
 /// A chunk is closed when it has this many bytes.
 const FULL_BYTES: usize = 64 << 10;
+/// After this time [`TraceWriter::sync_if_due`] writes what there is.
+const LONGEST_SYNC_NS: u64 = 1_000_000_000;
 /// More than any event or identity takes.
 const SPARE_BYTES: usize = 1 << 10;
 
@@ -23,7 +26,7 @@ const SPARE_BYTES: usize = 1 << 10;
 pub enum Compression {
     /// As they are.
     None,
-    /// zstd at this level.
+    /// zstd at this level, events by columns.
     Zstd(i32),
 }
 
@@ -58,8 +61,11 @@ pub struct TraceWriter<W: Write> {
     identities: OpenList,
     groups: OpenList,
     compressor: Option<Compressor<'static>>,
+    columns: Columns,
     packed: Vec<u8>,
     counts: WrittenCounts,
+    /// Time of the last sync.
+    synced_ns: u64,
     /// The first error: [`TraceWriter::sync`] returns it, because those who bring events cannot.
     failed: Option<WriteError>,
 }
@@ -85,7 +91,9 @@ impl<W: Write> TraceWriter<W> {
             identities: OpenList::default(),
             groups: OpenList::default(),
             compressor,
+            columns: Columns::default(),
             packed,
+            synced_ns: header.began.mono_ns,
             counts,
             failed: None,
         })
@@ -138,9 +146,19 @@ impl<W: Write> TraceWriter<W> {
     /// Closes the open chunks and says that all events before `before_ns` are in the file: what was written so far can be read
     /// from here on. An event that comes later with an earlier time is out of order for readers.
     pub fn sync(&mut self, before_ns: u64) -> Result<(), WriteError> {
+        self.synced_ns = before_ns;
         self.close_all();
         self.write(ChunkKind::Sync, 0, before_ns, 0, &[]);
         self.check()
+    }
+
+    /// [`TraceWriter::sync`] once there is enough to write, or a second after the last one: small chunks take more space.
+    pub fn sync_if_due(&mut self, before_ns: u64) -> Result<(), WriteError> {
+        let open = self.chunks.iter().flatten().map(|chunk| chunk.bytes.len()).sum::<usize>();
+        if open >= FULL_BYTES / 2 || before_ns.saturating_sub(self.synced_ns) >= LONGEST_SYNC_NS {
+            return self.sync(before_ns);
+        }
+        self.failed.take().map_or(Ok(()), Err)
     }
 
     /// Says that the file is one of several of a recording. Comes first.
@@ -221,18 +239,27 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    fn write(&mut self, kind: ChunkKind, cpu: u16, base_ns: u64, count: u32, raw: &[u8]) {
+    /// Packs a payload, if that makes it smaller.
+    fn pack(&mut self, kind: ChunkKind, raw: &[u8]) -> Packing {
+        let Some(compressor) = self.compressor.as_mut().filter(|_| !raw.is_empty()) else {
+            return Packing::None;
+        };
         self.packed.clear();
-        let packed = self.compressor.as_mut().filter(|_| !raw.is_empty()).map(|compressor| {
+        let (packing, is_packed) = if kind == ChunkKind::Events {
+            (Packing::Columns, self.columns.pack(raw, compressor, &mut self.packed))
+        } else {
             self.packed.reserve(zstd::zstd_safe::compress_bound(raw.len()));
-            compressor.compress_to_buffer(raw, &mut self.packed)
-        });
-        // What does not get smaller, or cannot be compressed, is stored as it is.
-        let is_packed = matches!(packed, Some(Ok(bytes)) if bytes < raw.len());
-        let payload = if is_packed { self.packed.as_slice() } else { raw };
+            (Packing::Zstd, compressor.compress_to_buffer(raw, &mut self.packed).is_ok())
+        };
+        if is_packed && self.packed.len() < raw.len() { packing } else { Packing::None }
+    }
+
+    fn write(&mut self, kind: ChunkKind, cpu: u16, base_ns: u64, count: u32, raw: &[u8]) {
+        let packing = self.pack(kind, raw);
+        let payload = if packing == Packing::None { raw } else { self.packed.as_slice() };
         let header = ChunkHeader {
             kind,
-            is_packed,
+            packing,
             cpu,
             stored_bytes: payload.len(),
             raw_bytes: raw.len(),

@@ -1,7 +1,7 @@
 //! What was written comes back, sorted; a torn or damaged file gives what is whole, and says so.
 
 use cpumon_model::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
-use cpumon_trace::{Compression, ReadError, TraceRange, TraceReader, TraceWriter, analyse};
+use cpumon_trace::{Compression, FileHeader, ReadError, TraceRange, TraceReader, TraceWriter, analyse};
 
 use crate::seeded_rng::SeededRng;
 use crate::support::{end_ns, header, identity, made_up, read, sums, write};
@@ -214,4 +214,29 @@ fn the_newest_name_counts_also_when_an_older_one_is_written_later() {
         let names = reader.tasks().find(TraceTask(1)).unwrap();
         assert_eq!((&*names.comm, &*names.program), ("dash", "dash"));
     }
+}
+
+#[test]
+fn small_chunks_wait_for_more_up_to_a_second() {
+    const MS: u64 = 1_000_000;
+    let mut writer = TraceWriter::new(Vec::new(), &FileHeader::default(), Compression::None).unwrap();
+    let wake = |at_ns| {
+        let kind = SchedEventKind::Waking { task: TraceTask(900), waker: TraceTask(901), cpu: 1 };
+        SchedEvent { at_ns, cpu: 0, kind }
+    };
+    let header_bytes = writer.counts().bytes;
+    writer.event(&wake(MS));
+    writer.sync_if_due(999 * MS).unwrap();
+    assert_eq!(writer.counts().bytes, header_bytes);
+    writer.sync_if_due(1_000 * MS).unwrap();
+    let first_bytes = writer.counts().bytes;
+    assert!(first_bytes > header_bytes);
+    // 9 bytes each.
+    (0..4_000).for_each(|at| writer.event(&wake(1_000 * MS + at * 70_000)));
+    writer.sync_if_due(1_280 * MS).unwrap();
+    assert!(writer.counts().bytes > first_bytes + (32 << 10), "there is enough");
+    let last_bytes = writer.counts().bytes;
+    writer.event(&wake(1_300 * MS));
+    writer.sync_if_due(2_279 * MS).unwrap();
+    assert_eq!(writer.counts().bytes, last_bytes);
 }

@@ -72,7 +72,7 @@ impl Sink {
         match self {
             Self::Closed => Err(anyhow!("the trace was ended before")),
             Self::File(file) => {
-                file.sync(before_ns)?;
+                file.sync_if_due(before_ns)?;
                 Ok(Progress::Written(file.counts()))
             }
             Self::Window(window) => {
