@@ -157,9 +157,27 @@ pub struct ProcessInfo {
     pub user: Box<str>,
     /// Whether it works for the kernel only.
     pub is_kernel: bool,
+    /// Session of Windows: 0 is that of services, each login has one; `None`: not known, or another system.
+    pub session: Option<u32>,
+    /// Base priority of a process of Windows, 0 to 31; `None`: not known, or another system.
+    pub base_priority: Option<u8>,
 }
 
 impl ProcessInfo {
+    /// Windows' priority class that has this base priority; a base priority of no class as a number.
+    #[must_use]
+    pub fn priority_class(&self) -> Option<Cow<'static, str>> {
+        Some(match self.base_priority? {
+            4 => "idle".into(),
+            6 => "below normal".into(),
+            8 => "normal".into(),
+            10 => "above normal".into(),
+            13 => "high".into(),
+            24 => "realtime".into(),
+            other => other.to_string().into(),
+        })
+    }
+
     /// Base name of the executable, as far as it is known.
     #[must_use]
     pub fn executable(&self) -> &str {

@@ -40,6 +40,8 @@ impl<'a> IntervalView<'a> {
             ColumnId::Container => Value::text_or_null(&info.container),
             ColumnId::Cmdline => Value::text_or_null(&info.cmdline),
             ColumnId::IsKernel => self.known(Value::Int(i64::from(info.is_kernel))),
+            ColumnId::Session => info.session.map_or(Value::Null, |number| Value::Int(number.into())),
+            ColumnId::PriorityClass => info.priority_class().map_or(Value::Null, Value::Text),
             _ => return None,
         })
     }
@@ -304,6 +306,8 @@ mod tests {
             container: text(),
             cmdline: text(),
             interpreter: text(),
+            session: Some(1),
+            base_priority: Some(8),
             ..ProcessInfo::default()
         };
         let process = ProcessInterval { info: info.into(), ..ProcessInterval::default() };

@@ -1248,6 +1248,12 @@ export interface components {
         /** @description What a process is. All text is hostile: it may hold control characters. */
         ProcessInfo: {
             /**
+             * Format: int32
+             * @description Base priority on Windows, 0 to 31; absent: not known, or another system.
+             * @default null
+             */
+            base_priority: number | null;
+            /**
              * @description cgroup path.
              * @default
              */
@@ -1282,6 +1288,12 @@ export interface components {
              * @default
              */
             name: string;
+            /**
+             * Format: int32
+             * @description Session on Windows: 0 is that of services; absent: not known, or another system.
+             * @default null
+             */
+            session: number | null;
             /**
              * Format: int32
              * @description Real user id.
@@ -1329,6 +1341,13 @@ export interface components {
              * @description Process id.
              */
             pid: number;
+            /** @description Priority class on Windows, or its base priority where no class has it; null on other systems. */
+            priority_class?: string | null;
+            /**
+             * Format: int32
+             * @description Session on Windows: 0 is that of services; null on other systems.
+             */
+            session?: number | null;
             /**
              * Format: int32
              * @description Real user id.

@@ -38,6 +38,14 @@ it('shows its key until the receiver knows its name', () => {
   expect(screen.getByRole('heading').textContent).toBe('20-9');
 });
 
+it('shows session and priority class of a process of Windows, and neither on other systems', async () => {
+  const { rerender } = head(page({}, { session: 0, priority_class: 'above normal' }));
+  const region = screen.getByRole('region', { name: 'process' });
+  expect(region.textContent).toContain('· session 0 · priority above normal');
+  await rerender({ page: page({}, { session: null, priority_class: null }) });
+  expect(region.textContent).not.toMatch(/session|priority/);
+});
+
 it('fits the span to its activity', async () => {
   head(page({}));
   await fireEvent.click(screen.getByRole('button', { name: 'Fit' }));

@@ -23,7 +23,7 @@ pub use cpus::{CPU_BYTES, read_cpus};
 pub use error::NtError;
 pub use names::ThreadNames;
 pub(crate) use pass::comm_of;
-pub use pass::{Base, Passes, ProcessRow, ThreadRow};
+pub use pass::{Base, Passes, ProcessRow, ThreadRow, priority};
 pub use records::{PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord};
 pub use services::{SERVICE_BYTES, Services};
 pub use text::{counted_text, name_of_thread, text};

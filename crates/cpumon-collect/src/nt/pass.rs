@@ -44,6 +44,16 @@ pub struct ProcessRow {
     pub user: u64,
     /// Time in kernel mode, likewise.
     pub kernel: u64,
+    /// Its session, where the call reports it.
+    pub session: Option<u32>,
+    /// Its base priority, 0 to 31, likewise. It changes with the priority class.
+    pub base_priority: Option<u8>,
+}
+
+/// A base priority, if it is one.
+#[must_use]
+pub fn priority(number: i32) -> Option<u8> {
+    u8::try_from(number).ok().filter(|number| *number <= 31)
 }
 
 /// A thread as some call reports it.
@@ -67,8 +77,9 @@ pub struct ThreadRow {
 
 impl From<&ProcessRecord<'_>> for ProcessRow {
     fn from(record: &ProcessRecord<'_>) -> Self {
-        let ProcessRecord { pid, parent_pid, created, user, kernel, .. } = *record;
-        Self { pid, parent_pid, created, user, kernel }
+        let ProcessRecord { pid, parent_pid, created, user, kernel, session, .. } = *record;
+        let base_priority = priority(record.base_priority);
+        Self { pid, parent_pid, created, user, kernel, session: Some(session), base_priority }
     }
 }
 
@@ -176,9 +187,14 @@ impl Passes {
         let mut is_new = false;
         let known = self.known.entry(key).or_insert_with(|| {
             is_new = true;
-            Known::new(about(), pass)
+            let info = about();
+            Known::new(ProcessInfo { session: process.session.or(info.session), ..info }, pass)
         });
         known.pass = pass;
+        if known.info.base_priority != process.base_priority {
+            let ProcessRow { base_priority, .. } = *process;
+            known.info = Arc::new(ProcessInfo { base_priority, ..(*known.info).clone() });
+        }
         (known.live, known.total) = (Counters::default(), counters(process.user, process.kernel));
         for thread in threads {
             let counters = counters(thread.user, thread.kernel);
@@ -326,7 +342,7 @@ mod tests {
 
     fn pass(passes: &mut Passes, user: u64, threads: &[ThreadRow]) -> Snapshot {
         let mut into = Snapshot::default();
-        let row = ProcessRow { pid: 8, parent_pid: 4, created: 1_000_005, user, kernel: 0 };
+        let row = ProcessRow { pid: 8, parent_pid: 4, created: 1_000_005, user, ..ProcessRow::default() };
         let about = || ProcessInfo { name: "Übersicht-größe.EXE".into(), ..ProcessInfo::default() };
         passes.add(&row, threads.iter().copied(), about, &mut into);
         passes.finish(&mut into);

@@ -18,6 +18,7 @@ mod process {
     pub(super) const KERNEL: usize = 0x30;
     pub(super) const NAME_BYTES: usize = 0x38;
     pub(super) const NAME: usize = 0x40;
+    pub(super) const BASE_PRIORITY: usize = 0x48;
     pub(super) const PID: usize = 0x50;
     pub(super) const PARENT: usize = 0x58;
     pub(super) const SESSION: usize = 0x64;
@@ -44,6 +45,8 @@ pub struct ProcessRecord<'a> {
     pub parent_pid: u32,
     /// Session, 0 for services.
     pub session: u32,
+    /// Base priority, which its priority class decides.
+    pub base_priority: i32,
     /// When it began, since 1601.
     pub created: u64,
     /// Time in user mode, its ended threads included.
@@ -138,6 +141,7 @@ impl<'a> Processes<'a> {
             pid: u32_of(process::PID)?,
             parent_pid: u32_of(process::PARENT)?,
             session: u32_of(process::SESSION)?,
+            base_priority: part(record, process::BASE_PRIORITY).map(i32::from_le_bytes).ok_or(cut)?,
             created: u64_of(process::CREATED)?,
             user: u64_of(process::USER)?,
             kernel: u64_of(process::KERNEL)?,
@@ -196,6 +200,7 @@ mod tests {
             user: 30,
             kernel: 40,
             cycles: 50,
+            base_priority: 13,
             name: "größe 漢字.exe",
             threads,
         };
@@ -212,7 +217,7 @@ mod tests {
         let read = read(&bytes).unwrap();
         let [first, second] = read[..] else { panic!("{read:?}") };
         assert_eq!((first.pid, first.parent_pid, first.session, first.created), (8, 4, 1, 999));
-        assert_eq!((first.user, first.kernel, first.cycles), (30, 40, 50));
+        assert_eq!((first.user, first.kernel, first.cycles, first.base_priority), (30, 40, 50, 13));
         let units: Vec<u16> =
             first.name.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect();
         assert_eq!(String::from_utf16(&units).unwrap(), "größe 漢字.exe");

@@ -22,6 +22,7 @@ pub(crate) struct MadeProcess {
     pub(crate) pid: u64,
     pub(crate) parent: u64,
     pub(crate) session: u32,
+    pub(crate) base_priority: i32,
     pub(crate) created: u64,
     pub(crate) user: u64,
     pub(crate) kernel: u64,
@@ -52,6 +53,7 @@ pub(crate) fn answer(processes: &[MadeProcess]) -> Vec<u8> {
         put(&mut record, 0x30, &process.kernel.to_le_bytes());
         put(&mut record, 0x38, &u16::try_from(name.len()).unwrap().to_le_bytes());
         put(&mut record, 0x40, &(ADDRESS + name_at as u64).to_le_bytes());
+        put(&mut record, 0x48, &process.base_priority.to_le_bytes());
         put(&mut record, 0x50, &process.pid.to_le_bytes());
         put(&mut record, 0x58, &process.parent.to_le_bytes());
         put(&mut record, 0x64, &process.session.to_le_bytes());

@@ -70,6 +70,24 @@ fn what_began_and_ended_between_two_passes_is_exited_time_of_the_ledger() {
 }
 
 #[test]
+fn a_process_has_its_session_and_the_priority_class_of_the_moment() {
+    let mut passes = Passes::new(Base(0));
+    let mut info_of = |base_priority| {
+        let made = MadeProcess { session: 2, base_priority, ..process(8, 1, 70) };
+        let mut into = Snapshot::default();
+        read(&mut passes, &mut ThreadNames::default(), &answer(&[made]), 0, &mut into);
+        into.processes[0].info.clone()
+    };
+    for (base_priority, class) in
+        [(8, Some("normal")), (13, Some("high")), (9, Some("9")), (32, None), (-1, None)]
+    {
+        let info = info_of(base_priority);
+        assert_eq!((info.session, info.priority_class().as_deref()), (Some(2), class), "{base_priority}");
+    }
+    assert!(std::sync::Arc::ptr_eq(&info_of(8), &info_of(8)), "nothing changed");
+}
+
+#[test]
 fn a_service_that_begins_in_a_running_process_names_it() {
     let mut passes = Passes::new(Base(0));
     let (bytes, mut into) = (answer(&[process(8, 1, 70)]), Snapshot::default());

@@ -111,6 +111,9 @@ fn this_process_is_there_with_name_user_and_threads_and_ended_ones_are_counted()
         let (own, earlier) = (own_of(&after), own_of(&before));
         let image = std::env::current_exe().unwrap();
         assert_eq!(own.info.name.as_ref(), image.file_name().unwrap().to_str().unwrap());
+        println!("{choice}: session {:?}, base priority {:?}", own.info.session, own.info.base_priority);
+        assert_eq!(own.info.session, sys::session_of(std::process::id()), "{choice}");
+        assert!(own.info.session.is_some());
         assert!(!own.info.user.is_empty() && own.info.uid != 65_534, "{:?}", own.info);
         assert!(
             own.key.start_ns > 0 && own.key.start_ns < after.end.boot_ns,

@@ -1,11 +1,11 @@
 //! The documented way, and the original's: a list of processes and one of threads, then the times of each thread by a handle. It
 //! needs the right to open each of them, and three calls a thread.
 
-use cpumon_model::Snapshot;
+use cpumon_model::{ProcessInfo, Snapshot};
 
 use super::about::{About, IDLE_PID};
 use super::sys::{self, ListedProcess, ListedThread, Miss};
-use crate::nt::{Passes, ProcessRow, ThreadNames, ThreadRow};
+use crate::nt::{self, Passes, ProcessRow, ThreadNames, ThreadRow};
 
 /// Lists that are used again in each pass, and what could not be read so far.
 #[derive(Default)]
@@ -52,6 +52,8 @@ impl Toolhelp {
                 created: times.created,
                 user: times.user,
                 kernel: times.kernel,
+                session: None,
+                base_priority: nt::priority(process.base_priority),
             };
             rows.push((at, row));
         }
@@ -81,7 +83,11 @@ impl Toolhelp {
                     None
                 }
             });
-            passes.add(row, threads, || about.describe(process.pid, &process.name()), into);
+            let describe = || ProcessInfo {
+                session: sys::session_of(process.pid),
+                ..about.describe(process.pid, &process.name())
+            };
+            passes.add(row, threads, describe, into);
         }
         (into.health.tasks_vanished, into.health.permission_denied) = (*vanished, *denied);
         Ok(())

@@ -75,7 +75,8 @@ pub(crate) fn unsigned(row: &rusqlite::Row<'_>, at: usize) -> Sql<u64> {
 fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
     connection
         .prepare_cached(
-            "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user
+            "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user,
+                    session, base_priority
              FROM process_info WHERE id = ?1",
         )?
         .query_row([id], |row| {
@@ -89,6 +90,8 @@ fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
                 is_kernel: row.get(6)?,
                 interpreter: row.get(7)?,
                 user: row.get(8)?,
+                session: row.get(9)?,
+                base_priority: row.get(10)?,
             })
         })
         .optional()

@@ -184,6 +184,8 @@ impl Task<'_> {
             ColumnId::Container => text(&process.info.container),
             ColumnId::Cmdline => text(&process.info.cmdline),
             ColumnId::IsKernel => self.known(process.info.is_kernel.into()),
+            ColumnId::Session => process.info.session.map_or(Cell::Null, |number| Cell::Int(number.into())),
+            ColumnId::PriorityClass => text(&process.info.priority_class().unwrap_or_default()),
             _ => Cell::Null,
         }
     }

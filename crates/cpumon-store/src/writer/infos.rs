@@ -60,7 +60,7 @@ impl Infos {
             .prepare_cached(
                 "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
                  AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND interpreter = ?9 AND user = ?10
-                 AND id > ?11 AND id <= ?12",
+                 AND session IS ?11 AND base_priority IS ?12 AND id > ?13 AND id <= ?14",
             )?
             .query_row(
                 params![
@@ -74,6 +74,8 @@ impl Infos {
                     info.is_kernel,
                     info.interpreter,
                     info.user,
+                    info.session,
+                    info.base_priority,
                     self.after_id,
                     self.range.last()
                 ],
@@ -94,8 +96,8 @@ impl Infos {
         connection
             .prepare_cached(
                 "INSERT INTO process_info (id, hash, name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter,
-                                           user)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                                           user, session, base_priority)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
             )?
             .execute(params![
                 self.last_id,
@@ -108,7 +110,9 @@ impl Infos {
                 info.uid,
                 info.is_kernel,
                 info.interpreter,
-                info.user
+                info.user,
+                info.session,
+                info.base_priority
             ])?;
         Ok(self.last_id)
     }
@@ -165,6 +169,12 @@ fn stable_hash(info: &ProcessInfo) -> i64 {
     for text in [&info.interpreter, &info.user].into_iter().filter(|text| !text.is_empty()) {
         hasher.write(text.as_bytes());
         hasher.write(&[0]);
+    }
+    // Likewise. What follows is as long in every case, so a number here is no other text.
+    if info.session.is_some() || info.base_priority.is_some() {
+        let number = |number: Option<u32>| number.map_or(0, |number| u64::from(number) + 1).to_le();
+        number(info.session).hash(&mut hasher);
+        number(info.base_priority.map(u32::from)).hash(&mut hasher);
     }
     // Little-endian, so that a store can be written on a machine of either byte order.
     info.uid.to_le().hash(&mut hasher);

@@ -307,6 +307,16 @@ pub fn add_names(day: &mut [Interval]) {
     }
 }
 
+/// Sessions and base priorities, as processes of Windows have them.
+pub fn add_sessions(day: &mut [Interval]) {
+    for row in day.iter_mut().flat_map(|interval| &mut interval.processes) {
+        let session = (row.key.pid % 2 == 0).then_some(row.key.pid % 3);
+        let info =
+            ProcessInfo { session, base_priority: session.map(|_| 8), ..ProcessInfo::clone(&row.info) };
+        row.info = Arc::new(info);
+    }
+}
+
 /// Adds a process of two threads to each interval that begins and ends inside it, and every third time one that lives into
 /// the next interval.
 pub fn add_short_lived(day: &mut [Interval]) {

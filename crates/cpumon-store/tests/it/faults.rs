@@ -192,6 +192,8 @@ fn hostile_names_are_values() {
         uid: u32::MAX,
         interpreter: "\u{1b}]0;x\u{7}".into(),
         user: "'; DROP TABLE process_info; --".into(),
+        session: Some(u32::MAX),
+        base_priority: Some(u8::MAX),
         is_kernel: true,
     };
     interval.processes[0].info = Arc::new(hostile);

@@ -16,7 +16,7 @@ fn fixture(version: i32) -> PathBuf {
 }
 
 /// The newest schema version.
-const NEWEST: i32 = 16;
+const NEWEST: i32 = 17;
 
 /// Writes the store of a schema version to `path`.
 pub fn unpack(version: i32, path: &Path) {
@@ -29,7 +29,8 @@ pub fn unpack(version: i32, path: &Path) {
 /// version 5 on those are in the sums, from version 6 on run queues too, from version 7 on
 /// clocks that are off, from version 8 on lists of processes; version 9 added an index, version 10 how
 /// each interval came in, version 11 what retention chooses by, version 12 which threads wait, version 13 sums of threads,
-/// version 14 limits of control groups in sums, version 15 interpreters and names of users, version 16 a table for traces.
+/// version 14 limits of control groups in sums, version 15 interpreters and names of users, version 16 a table for traces,
+/// version 17 sessions and base priorities of processes of Windows.
 fn content(version: i32) -> (Vec<Interval>, usize) {
     let info = data::host(1);
     if version == 1 {
@@ -50,6 +51,9 @@ fn content(version: i32) -> (Vec<Interval>, usize) {
     }
     if version > 14 {
         data::add_names(&mut day);
+    }
+    if version > 16 {
+        data::add_sessions(&mut day);
     }
     (day, 400)
 }

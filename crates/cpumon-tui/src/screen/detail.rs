@@ -265,6 +265,14 @@ fn about_process(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> 
         ("started", started(cells, process.key.start_ns)),
         ("threads", process.thread_rows.to_string()),
     ];
+    let of_windows = [
+        info.session.map(|number| number.to_string()),
+        info.priority_class().map(|class| format!("priority class {class}")),
+    ];
+    let of_windows: Vec<String> = of_windows.into_iter().flatten().collect();
+    if !of_windows.is_empty() {
+        entries.push(("session", of_windows.join(", ")));
+    }
     entries.extend(oddities(process.life, process.flags));
     let names = CgroupNames::of(&info.cgroup);
     let (service, container, pod) = (names.service(), names.container(), names.pod());

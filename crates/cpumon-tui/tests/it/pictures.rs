@@ -215,6 +215,25 @@ fn a_host_of_windows_has_its_own_words() {
 }
 
 #[test]
+fn session_and_priority_class_are_in_the_details_of_a_process_of_windows() {
+    use cpumon_model::ProcessInfo;
+    let picture_of = |session, base_priority| {
+        let mut app = app_of(Kind::Normal);
+        let mut made = crate::synthetic::interval(Kind::Normal, 101);
+        for row in &mut made.processes {
+            let info = ProcessInfo { session, base_priority, ..(*row.info).clone() };
+            row.info = std::sync::Arc::new(info);
+        }
+        app.on_interval(std::sync::Arc::new(made));
+        press(&mut app, "<Down>");
+        picture(&mut app, 300, 140)
+    };
+    let shown = picture_of(Some(3), Some(13));
+    assert!(shown.contains("session    3, priority class high"), "{shown}");
+    assert!(!picture_of(None, None).contains("priority class"));
+}
+
+#[test]
 fn interrupts_by_line_and_kind_are_in_the_details_of_the_host() {
     use cpumon_model::{Fields, IrqInterval};
     let picture_of = |fields| {

@@ -135,6 +135,8 @@ impl From<&model::ProcessInterval> for Process {
                 user: row.info.user.to_string(),
                 uid: row.info.uid,
                 is_kernel: row.info.is_kernel,
+                session: row.info.session,
+                base_priority: row.info.base_priority,
             },
             thread_rows: row.thread_rows,
             task: Task::new(row.life, row.flags, &row.delta, &row.sched),
@@ -164,6 +166,8 @@ impl TryFrom<Process> for model::ProcessInterval {
                 user: row.info.user.into(),
                 uid: row.info.uid,
                 is_kernel: row.info.is_kernel,
+                session: row.info.session,
+                base_priority: row.info.base_priority,
             }),
         })
     }

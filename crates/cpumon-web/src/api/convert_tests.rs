@@ -68,6 +68,8 @@ fn process(key: model::ProcessKey) -> model::ProcessInterval {
         cgroup: "/x".into(),
         container: "c".into(),
         interpreter: "python3.11".into(),
+        session: Some(2),
+        base_priority: Some(13),
         user: "alice".into(),
         uid: 1000,
         is_kernel: true,

@@ -138,6 +138,8 @@ impl ProcessJson {
             uid: info.uid,
             user: info.user_name().unwrap_or_default().to_owned(),
             interpreter: info.interpreter.to_string(),
+            session: info.session,
+            priority_class: info.priority_class().map(Into::into),
             is_kernel: info.is_kernel,
         }
     }

@@ -147,6 +147,10 @@ pub struct ProcessJson {
     pub uid: u32,
     /// Name of that user on its host; empty if not known.
     pub user: String,
+    /// Session on Windows: 0 is that of services; null on other systems.
+    pub session: Option<u32>,
+    /// Priority class on Windows, or its base priority where no class has it; null on other systems.
+    pub priority_class: Option<String>,
     /// A kernel thread.
     pub is_kernel: bool,
 }

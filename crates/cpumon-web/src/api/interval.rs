@@ -181,6 +181,12 @@ pub struct ProcessInfo {
     /// Name of that user on its host, if known. Uid 0 is root.
     #[serde(skip_serializing_if = "is_default")]
     pub user: String,
+    /// Session on Windows: 0 is that of services; absent: not known, or another system.
+    #[serde(skip_serializing_if = "is_default")]
+    pub session: Option<u32>,
+    /// Base priority on Windows, 0 to 31; absent: not known, or another system.
+    #[serde(skip_serializing_if = "is_default")]
+    pub base_priority: Option<u8>,
     /// A kernel thread.
     #[serde(skip_serializing_if = "is_default")]
     pub is_kernel: bool,

@@ -146,10 +146,12 @@ ids! {
     PRESSURE_SOME = 140;
     PRESSURE_FULL = 141;
     CGROUPS_LEFT_OUT = 142;
+    SESSION = 143;
+    BASE_PRIORITY = 144;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 143;
+pub(crate) const ID_LIMIT: usize = 145;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

@@ -9,12 +9,12 @@ use cpumon_model::{
 use super::bits::unzigzag;
 use super::cgroups::{self, AboutCgroup, CgroupRow};
 use super::columns::{
-    AGENT, ARCH, CGROUP, CGROUPS_LEFT_OUT, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END, ENDS_PROCESS,
-    HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME, INTERPRETER,
-    INTERVAL, INVOLUNTARY, IS_KERNEL, KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID, PASS_BOOT, PASS_MONO,
-    PASS_WALL, PID, PRIORITY, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, SOURCE_REASON,
-    START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, USER, USER_NAME, VOLUNTARY, average_bits,
-    section,
+    AGENT, ARCH, BASE_PRIORITY, CGROUP, CGROUPS_LEFT_OUT, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END,
+    ENDS_PROCESS, HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME,
+    INTERPRETER, INTERVAL, INVOLUNTARY, IS_KERNEL, KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID,
+    PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN,
+    RUN_DELAY, SESSION, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, USER,
+    USER_NAME, VOLUNTARY, average_bits, section,
 };
 use super::delays::{self, DelayRow};
 use super::format::MAX_TEXT_BYTES;
@@ -108,6 +108,8 @@ impl Frame {
             user: self.short(text.user).into(),
             uid: text.uid,
             is_kernel: text.is_kernel,
+            session: text.session,
+            base_priority: text.base_priority,
         }
     }
 
@@ -116,6 +118,8 @@ impl Frame {
     pub fn is_info(&self, text: &InfoText, info: &ProcessInfo) -> bool {
         text.uid == info.uid
             && text.is_kernel == info.is_kernel
+            && text.session == info.session
+            && text.base_priority == info.base_priority
             && self.bytes(text.name) == info.name.as_bytes()
             && self.bytes(text.comm) == info.comm.as_bytes()
             && self.bytes(text.cmdline) == info.cmdline.as_bytes()
@@ -459,5 +463,13 @@ fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
         user: table.span(USER_NAME),
         uid: table.narrow(UID)?,
         is_kernel: table.value(IS_KERNEL) != 0,
+        session: optional(table, SESSION)?,
+        base_priority: optional(table, BASE_PRIORITY)?,
     }))
+}
+
+/// A number that is sent as one more, because 0 is none.
+fn optional<T: TryFrom<u64>>(table: &TableReader<'_>, id: u8) -> Result<Option<T>, DecodeError> {
+    let number = table.value(id).checked_sub(1).map(T::try_from).transpose();
+    number.map_err(|_| table.error(Reason::OutOfRange))
 }

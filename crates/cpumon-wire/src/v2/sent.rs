@@ -35,6 +35,8 @@ pub struct InfoText {
     pub(super) user: Span,
     pub(super) uid: u32,
     pub(super) is_kernel: bool,
+    pub(super) session: Option<u32>,
+    pub(super) base_priority: Option<u8>,
 }
 
 /// A thread as a frame has it.

@@ -135,8 +135,10 @@ fn thread() -> impl Strategy<Value = ThreadSample> {
 fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
     let beside = ("\\PC{0,9}", "[a-b]{0,2}");
     let of_process = ("\\PC{0,8}", "[a-b]{0,2}", "\\PC{0,30}", "[a-b/]{0,9}", "[a-b]{0,2}");
-    (of_process, beside, any::<u32>(), any::<bool>()).prop_map(
-        |((name, comm, cmdline, cgroup, container), (interpreter, user), uid, is_kernel)| {
+    let numbers = (any::<u32>(), any::<bool>(), any::<Option<u32>>(), any::<Option<u8>>());
+    (of_process, beside, numbers).prop_map(
+        |((name, comm, cmdline, cgroup, container), (interpreter, user), numbers)| {
+            let (uid, is_kernel, session, base_priority) = numbers;
             Arc::new(ProcessInfo {
                 name: name.into(),
                 comm: comm.into(),
@@ -147,6 +149,8 @@ fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
                 user: user.into(),
                 uid,
                 is_kernel,
+                session,
+                base_priority,
             })
         },
     )

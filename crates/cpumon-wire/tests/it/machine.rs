@@ -134,6 +134,8 @@ impl Machine {
             uid: key.pid % 7,
             user: format!("user{}", key.pid % 7).into(),
             interpreter: if key.pid.is_multiple_of(3) { "python3.11".into() } else { "".into() },
+            session: (!key.pid.is_multiple_of(3)).then_some(key.pid % 4),
+            base_priority: (!key.pid.is_multiple_of(3)).then_some(8),
             ..ProcessInfo::default()
         };
         let info = Arc::new(info);

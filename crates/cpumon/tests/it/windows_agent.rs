@@ -98,6 +98,12 @@ fn assert_process_stored(device: &Device, serve: &Serve, load: &Load, report: &R
     device.assert_stored_within(serve.store(), load, range);
 }
 
+/// Which session it is, Wine decides.
+fn assert_session_stored(serve: &Serve, load: &Load) {
+    let query = format!("SELECT DISTINCT session IS NULL FROM process_interval WHERE pid = {}", load.pid);
+    assert_eq!(rows(serve, &query), ["0"]);
+}
+
 #[test]
 #[ignore = "scripts/test-windows.sh runs it"]
 fn threads_have_the_time_that_they_used_and_ended_ones_are_charged_to_their_process() {
@@ -115,6 +121,7 @@ fn threads_have_the_time_that_they_used_and_ended_ones_are_charged_to_their_proc
     let with_ended = Report::of(&load.ask("births 12 30"));
     assert!(with_ended.process_ns >= report.process_ns + 12 * 30_000_000);
     assert_process_stored(&NT, &serve, &load, &with_ended);
+    assert_session_stored(&serve, &load);
 }
 
 #[test]
@@ -132,6 +139,7 @@ fn toolhelp_gives_threads_the_time_that_they_used() {
     with_ended.process_ns -= before_ns;
     assert_process_stored(&TOOLHELP, &serve, &load, &with_ended);
     assert_eq!(rows(&serve, "SELECT DISTINCT source FROM host_interval"), ["\"toolhelp\""]);
+    assert_session_stored(&serve, &load);
 }
 
 #[test]

@@ -53,6 +53,7 @@ impl Scratch {
             uid: self.uid,
             user: self.user.as_str().into(),
             is_kernel: self.is_kernel,
+            ..ProcessInfo::default()
         }
     }
 }

@@ -26,6 +26,7 @@ use windows_sys::Win32::System::ProcessStatus::{K32GetProcessMemoryInfo, PROCESS
 use windows_sys::Win32::System::Registry::{
     HKEY_LOCAL_MACHINE, RRF_RT_REG_SZ, RRF_SUBKEY_WOW6464KEY, RegGetValueW,
 };
+use windows_sys::Win32::System::RemoteDesktop::ProcessIdToSessionId;
 use windows_sys::Win32::System::SystemInformation::{
     ComputerNameDnsHostname, GetComputerNameExW, GetSystemTimeAdjustment, GetSystemTimeAsFileTime,
     OSVERSIONINFOW,
@@ -181,6 +182,14 @@ pub(super) fn process_times(pid: u32) -> Result<Times, Miss> {
     times(&open_process(pid)?, GetProcessTimes)
 }
 
+/// The session of a process.
+pub(super) fn session_of(pid: u32) -> Option<u32> {
+    let mut session = 0;
+    // SAFETY: a number on this stack.
+    let is_read = unsafe { ProcessIdToSessionId(pid, &raw mut session) };
+    (is_read != 0).then_some(session)
+}
+
 pub(super) fn thread_times(tid: u32) -> Result<Times, Miss> {
     // SAFETY: takes numbers only.
     let thread = Handle::new(unsafe { OpenThread(THREAD_QUERY_LIMITED_INFORMATION, 0, tid) });
@@ -204,6 +213,7 @@ pub(super) fn own_usage() -> (u64, u64) {
 pub(super) struct ListedProcess {
     pub(super) pid: u32,
     pub(super) parent_pid: u32,
+    pub(super) base_priority: i32,
     name: [u16; 260],
 }
 
@@ -236,7 +246,8 @@ pub(super) fn list_processes(processes: &mut Vec<ListedProcess>) -> io::Result<(
     let mut is_there = unsafe { Process32FirstW(snapshot.0, &raw mut process) };
     while is_there != 0 {
         let (pid, parent_pid) = (process.th32ProcessID, process.th32ParentProcessID);
-        processes.push(ListedProcess { pid, parent_pid, name: process.szExeFile });
+        let base_priority = process.pcPriClassBase;
+        processes.push(ListedProcess { pid, parent_pid, base_priority, name: process.szExeFile });
         // SAFETY: as above.
         is_there = unsafe { Process32NextW(snapshot.0, &raw mut process) };
     }
