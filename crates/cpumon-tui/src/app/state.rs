@@ -12,7 +12,7 @@ use crate::app::cursor::Cursor;
 use crate::app::plot_state::PlotState;
 use crate::app::report_screen::ReportScreen;
 use crate::app::types::{Clock, CommandPart, Mode, Pane, Request};
-use crate::columns::ColumnPlace;
+use crate::columns::{Col, ColumnPlace};
 use crate::feed::{FeedError, Playback, Seek};
 use crate::history::{LossHistory, Recent, RunHistory, RunTotals};
 use crate::options::{CommandLines, Options};
@@ -303,13 +303,21 @@ impl App {
         self.rebuild();
     }
 
+    /// The column that sorts what is shown: in the past SEEN cannot.
+    pub(crate) fn sorted_by(&self) -> Col {
+        if self.view.sort == Col::Seen && self.clock != Clock::Live { Col::Cpu } else { self.view.sort }
+    }
+
     /// Arranges the rows again; the selection stays with its task.
     pub(crate) fn rebuild(&mut self) {
         self.is_dirty = true;
+        let sorted_by = self.sorted_by();
         let Some(shown) = &self.shown else { return };
         self.view.known = shown.fields;
         self.view.has_limits = shown.has_limits();
+        let chosen = std::mem::replace(&mut self.view.sort, sorted_by);
         self.rows = RowList::build(shown, &self.view, &self.seen);
+        self.view.sort = chosen;
         self.cursor.after_rebuild(&self.rows, shown);
     }
 

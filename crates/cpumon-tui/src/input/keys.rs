@@ -183,14 +183,27 @@ impl App {
     }
 
     pub(super) fn sort_by(&mut self, col: Col) {
+        if col == Col::Seen && self.clock != Clock::Live {
+            return self.on_notice("SEEN is counted on live screens only: l goes back to live".into());
+        }
         self.view.reversed = false;
         self.view.sort = col;
+        let (_, shown) = &self.grid;
+        if !shown.is_empty() && shown.iter().all(|place| place.col != col) {
+            self.on_notice(format!("sorted by {}, which is not on this screen", col.title(&self.view)));
+        }
+    }
+
+    /// SEEN is not known of a moment in the past.
+    fn can_sort_by(&self, col: Col) -> bool {
+        col != Col::Marks && (col != Col::Seen || self.clock == Clock::Live)
     }
 
     /// Sorts by the column left or right of the one that sorts now, among those on a wide screen.
     fn sort_by_neighbour(&mut self, is_right: bool) {
         let places = choose(&self.view, u16::MAX, 1);
-        let cols: Vec<Col> = places.iter().map(|place| place.col).filter(|col| *col != Col::Marks).collect();
+        let cols: Vec<Col> =
+            places.iter().map(|place| place.col).filter(|col| self.can_sort_by(*col)).collect();
         let at = cols.iter().position(|col| *col == self.view.sort).unwrap_or(0);
         let next = if is_right { at + 1 } else { at + cols.len() - 1 };
         if let Some(&col) = cols.get(next % cols.len().max(1)) {
@@ -202,6 +215,7 @@ impl App {
     fn pause(&mut self) {
         if self.clock == Clock::Live && self.shown.is_some() {
             self.clock = Clock::Paused;
+            self.rebuild();
         } else {
             self.go_live();
         }

@@ -84,7 +84,7 @@ fn draw_titles(app: &App, places: &[ColumnPlace], area: Rect, buffer: &mut Buffe
     buffer.set_style(Rect { height: 1, ..area }, Theme::columns());
     for place in places {
         let mut title = place.col.title(&app.view).to_string();
-        let is_sorted = place.col == app.view.sort;
+        let is_sorted = place.col == app.sorted_by();
         if is_sorted && title.len() < usize::from(place.width) {
             title.push(app.theme.arrow(app.view.is_rising()));
         }

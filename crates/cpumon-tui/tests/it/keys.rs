@@ -86,6 +86,44 @@ fn sorting_goes_by_the_column_that_the_key_names() {
 }
 
 #[test]
+fn what_is_counted_live_sorts_no_moment_of_the_past() {
+    let sorted = |app: &mut App| {
+        let text = screen(app);
+        let heading = text.lines().find(|line| line.contains("NAME") && line.contains("%CPU")).unwrap();
+        heading.split_whitespace().find(|title| title.ends_with('▾')).expect(&text).to_owned()
+    };
+    let wide = |app: &mut App| picture(app, 220, 40);
+    let mut app = app_of(Kind::Normal);
+    app.on_interval(Arc::new(interval(Kind::Normal, 131)));
+    wide(&mut app);
+    press(&mut app, "T");
+    assert!(wide(&mut app).contains("SEEN▾"), "{}", wide(&mut app));
+    let live = names(&mut app);
+    // Paused, the totals go on: these are not of what is shown.
+    press(&mut app, " ");
+    assert_eq!(sorted(&mut app), "%CPU▾");
+    press(&mut app, "MT");
+    assert!(screen(&mut app).contains("SEEN is counted on live screens only: l goes back to live"));
+    assert_eq!(sorted(&mut app), "RDY▾");
+    for _ in 0..30 {
+        press(&mut app, ">");
+        assert!(!screen(&mut app).contains("sorted by SEEN"));
+    }
+    press(&mut app, "lT");
+    assert_eq!(names(&mut app), live);
+}
+
+#[test]
+fn a_column_that_sorts_unseen_is_named() {
+    let mut app = app_of(Kind::Normal);
+    picture(&mut app, 60, 30);
+    press(&mut app, "T");
+    assert!(picture(&mut app, 60, 30).contains("sorted by SEEN, which is not on this screen"));
+    press(&mut app, "P");
+    assert!(!picture(&mut app, 60, 30).contains("which is not on this screen"));
+}
+
+#[test]
 fn a_filter_shows_what_holds_its_text_and_escape_clears_it() {
     let mut app = app_of(Kind::Normal);
     press(&mut app, "\\POSTG<Enter>");
