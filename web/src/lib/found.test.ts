@@ -8,7 +8,8 @@ const found = {
     rows: 4,
     total: 4,
     columns: {
-      host: 'kitchen / 2',
+      host: ['kitchen', 'kitchen', '', 'kitchen'],
+      host_id: ['00aa', '00bb', '00cc', '00aa'],
       kind: ['name', 'user', 'service', 'pod'],
       name: ['nightly-report', '0', 'cron.service', '0aa79f1d'],
       first_ns: ['1795446000000000000', null, null, null],
@@ -24,7 +25,7 @@ it('what was found leads to its life, with it alone', () => {
   const [name, user, service, pod] = foundRows(found);
   expect(name).toMatchObject({ name: 'nightly-report', runs: 3, runNs: 9e9, sharePct: 1.5 });
   const place = new URL(placeOf(name!, { tz: 'utc' }), 'http://x');
-  expect(place.pathname).toBe('/host/kitchen%20%2F%202/history');
+  expect(place.pathname).toBe('/host/00aa/history');
   expect(Object.fromEntries(place.searchParams)).toEqual({
     tz: 'utc',
     since: '1795445995000',
@@ -32,6 +33,10 @@ it('what was found leads to its life, with it alone', () => {
     by: 'process',
     in: 'name:nightly-report',
   });
+  // Of two hosts with one name, and of one without a name, it is the right one.
+  expect([user, service, pod].map((row) => new URL(placeOf(row!, {}), 'http://x').pathname)).toEqual(
+    ['00bb', '00cc', '00aa'].map((id) => `/host/${id}/history`),
+  );
   // Without a time the newest hour is shown.
   expect(new URL(placeOf(user!, {}), 'http://x').search).toBe('?by=program&in=user%3A0');
   expect(new URL(placeOf(service!, {}), 'http://x').searchParams.get('in')).toBe('service:cron.service');

@@ -7,6 +7,8 @@ import { numbers, texts } from './table';
 
 export interface FoundRow {
   host: string;
+  /** A name may be of several hosts, or empty. */
+  hostId: string;
   kind: 'name' | 'user' | 'service' | 'container' | 'pod';
   name: string;
   firstMs: number;
@@ -17,11 +19,17 @@ export interface FoundRow {
 }
 
 export function foundRows({ rows: table }: Found): FoundRow[] {
-  const [host, kind, name] = [texts(table, 'host'), texts(table, 'kind'), texts(table, 'name')];
+  const [host, hostId, kind, name] = [
+    texts(table, 'host'),
+    texts(table, 'host_id'),
+    texts(table, 'kind'),
+    texts(table, 'name'),
+  ];
   const [first, last] = [texts(table, 'first_ns'), texts(table, 'last_ns')];
   const [runs, run, share] = [numbers(table, 'processes'), numbers(table, 'run_ns'), numbers(table, 'share_pct')];
   return Array.from({ length: table.rows }, (_, row) => ({
     host: host(row),
+    hostId: hostId(row),
     kind: kind(row) as FoundRow['kind'],
     name: name(row),
     firstMs: msOf(first(row)),
@@ -43,5 +51,5 @@ export function placeOf(row: FoundRow, keep: Record<string, string | undefined>)
     ? { since: String(Math.floor(row.firstMs - space)), until: String(Math.ceil(row.lastMs + space)) }
     : {};
   const by = row.kind === 'name' ? 'process' : 'program';
-  return href({ view: 'history', host: row.host, query: { ...keep, ...life, by, in: `${row.kind}:${row.name}` } });
+  return href({ view: 'history', host: row.hostId, query: { ...keep, ...life, by, in: `${row.kind}:${row.name}` } });
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use cpumon_model::{BootId, HostStatus, ProcessKey, SourceKind, Value};
+use cpumon_model::{BootId, HostId, HostStatus, ProcessKey, SourceKind, Value};
 
 use super::group::{GroupId, Grouping, Kind, Search};
 use super::read::{Whole, of_range};
@@ -12,8 +12,8 @@ use crate::history::History;
 use crate::time::{PlotRange, TimeRange};
 
 /// Names of the columns of what is found, in order.
-pub const FIND_COLUMNS: [&str; 8] =
-    ["host", "kind", "name", "first_ns", "last_ns", "processes", "run_ns", "share_pct"];
+pub const FIND_COLUMNS: [&str; 9] =
+    ["host", "kind", "name", "first_ns", "last_ns", "processes", "run_ns", "share_pct", "host_id"];
 
 /// Something that was found.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +34,8 @@ pub struct Found {
     pub run_ns: i64,
     /// In percent of all threads of the host.
     pub share_pct: Option<f64>,
+    /// Its host: a name may be of several hosts, or empty.
+    pub host_id: HostId,
 }
 
 impl Found {
@@ -50,6 +52,7 @@ impl Found {
             Value::count(self.processes as u64),
             Value::Int(self.run_ns),
             self.share_pct.map_or(Value::Null, Value::Real),
+            Value::Text(self.host_id.to_string().into()),
         ]
     }
 }
@@ -106,6 +109,7 @@ fn of_host(history: &History, host: &HostStatus, search: &Search) -> Result<Vec<
             processes: processes.remove(&id).map_or(0, |keys| keys.len()),
             run_ns: group.delta.run_ns,
             share_pct: (tally.used_ns > 0).then(|| group.delta.run_ns as f64 * 100.0 / tally.used_ns as f64),
+            host_id: host.info.host,
         });
     }
     Ok(found)

@@ -331,6 +331,9 @@ mod tests {
             (status, &body["rows"]["columns"]["run_ns"]),
             (200, &(stored.run_ns(20) + stored.run_ns(30)).into())
         );
+        // A name may be of several hosts.
+        let host = body["rows"]["columns"]["host_id"].as_str().unwrap();
+        assert_eq!(stored.get(&format!("/api/v1/hosts/{host}/report")).await.0, 200);
         for (path, expected) in [
             ("find?text=", 400),
             ("find", 400),
