@@ -98,7 +98,7 @@ pub use snapshot::{
 };
 pub use syscalls::{syscall_name, syscall_number};
 pub use terms::{Term, Terms};
-pub use text::{Escaped, escape, with_causes};
+pub use text::{Escaped, escape, with_causes, with_separators};
 pub use unit::is_unit;
 pub use value::{Utc, Value};
 pub use wait::{WAIT_SLOTS, WaitReason, Waits};

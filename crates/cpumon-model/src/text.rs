@@ -19,6 +19,20 @@ pub fn with_causes(error: &dyn std::error::Error) -> String {
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
 
+/// A text whose numbers have separators: `(49,000 others)`. What may hold other digits, such as a name, does not belong in it.
+#[must_use]
+pub fn with_separators(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for (at, c) in text.char_indices() {
+        let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
+        if digits > 0 && digits.is_multiple_of(3) && shown.ends_with(|last: char| last.is_ascii_digit()) {
+            shown.push(',');
+        }
+        shown.push(c);
+    }
+    shown
+}
+
 /// Characters that move the cursor, change direction or show nothing.
 fn is_hidden(c: char) -> bool {
     c.is_control()
@@ -44,6 +58,20 @@ impl fmt::Display for Escaped<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_in_a_text_have_separators() {
+        for (plain, shown) in [
+            ("(49000 others)", "(49,000 others)"),
+            ("(1 other)", "(1 other)"),
+            ("(999 others)", "(999 others)"),
+            ("(1234567 others)", "(1,234,567 others)"),
+            ("(others)", "(others)"),
+            ("The 60 of 1000 programs", "The 60 of 1,000 programs"),
+        ] {
+            assert_eq!(with_separators(plain), shown);
+        }
+    }
 
     #[test]
     fn control_characters_are_spelled_out() {

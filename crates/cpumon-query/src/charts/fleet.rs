@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-use cpumon_model::HostStatus;
+use cpumon_model::{HostStatus, with_separators};
 
 use super::chart::{Body, Chart, Sparkline, Times};
 use super::fill::name_of;
@@ -146,7 +146,8 @@ fn notes(query: &ChartQuery, shown: usize, total: usize, without: &[String]) -> 
         };
         let (first, last) = (query.offset + 1, query.offset + shown);
         let left_out = total - shown;
-        notes.push(format!("Hosts {first} to {last} of {total}{order}: {left_out} are not shown."));
+        let counts = format!("Hosts {first} to {last} of {total}{order}: {left_out} are not shown.");
+        notes.push(with_separators(&counts));
     }
     if !without.is_empty() {
         let more = without.len().saturating_sub(MAX_NAMED);
@@ -203,7 +204,7 @@ pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, Quer
     let title = match rows.as_slice() {
         [one] if total == 1 => format!("{}: CPU use of the host", one.name),
         [] => "CPU use of the fleet".to_owned(),
-        _ => format!("CPU use of {total} hosts"),
+        _ => with_separators(&format!("CPU use of {total} hosts")),
     };
     Ok(Chart {
         title,

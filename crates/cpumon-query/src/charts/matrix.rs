@@ -1,5 +1,7 @@
 //! Rows by time: the landscape of a host, the threads of a process.
 
+use cpumon_model::with_separators;
+
 use super::chart::{Body, Chart, HeatmapRow};
 use super::fill::Draft;
 use super::parts::points;
@@ -40,10 +42,17 @@ fn notes(cells: Cells, matrix: &Matrix, rows: &str) -> Vec<String> {
     }
     match cells {
         _ if total <= count => {}
-        Cells::Mean => notes.push(format!("The busiest {count} of {total} {rows}.")),
-        Cells::Highest => notes.push(format!("The {count} of {total} {rows} that went highest.")),
+        Cells::Mean => notes.push(with_separators(&format!("The busiest {count} of {total} {rows}."))),
+        Cells::Highest => {
+            notes.push(with_separators(&format!("The {count} of {total} {rows} that went highest.")));
+        }
     }
     notes
+}
+
+/// `49,000 others`
+fn name_of_others(count: usize) -> String {
+    with_separators(&format!("{count} {}", if count == 1 { "other" } else { "others" }))
 }
 
 /// The strongest colour, in percent: of the highest cell, and of 1 % at least, so that next to nothing is not drawn in it.
@@ -86,7 +95,7 @@ pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
     // Highest intervals of several tasks cannot be added up, so they have no row of others.
     if others > 0 && cells == Cells::Mean {
         let values = shares(Some(&matrix.other), &matrix.times, divide);
-        rows.push(HeatmapRow { name: format!("{others} others"), values });
+        rows.push(HeatmapRow { name: name_of_others(others), values });
     }
     let max = strongest(&rows);
     let mut chart = request.chart(Draft {
@@ -127,4 +136,14 @@ pub(super) fn threads(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
         chart.notes.extend(notes(cells, &matrix, "threads"));
     }
     Ok(chart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_row_of_all_others_counts_them() {
+        assert_eq!([1, 2, 49_000].map(name_of_others), ["1 other", "2 others", "49,000 others"]);
+    }
 }

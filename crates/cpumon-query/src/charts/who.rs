@@ -1,5 +1,7 @@
 //! Who used a host's CPUs over time: the groups of a report as areas, as the page's *History* stacks them.
 
+use cpumon_model::with_separators;
+
 use super::chart::{Body, Chart, Ink, Line, Stroke};
 use super::fill::{Draft, line};
 use super::host::largest;
@@ -79,7 +81,8 @@ fn notes(report: &Report) -> Vec<String> {
     let (shown, rows) = (groups(report).count(), plural(report.query.by));
     let mut notes = Vec::new();
     if report.total > shown {
-        notes.push(format!("The {shown} of {} {rows} that used the most CPU time.", report.total));
+        let total = report.total;
+        notes.push(with_separators(&format!("The {shown} of {total} {rows} that used the most CPU time.")));
     }
     let filter = &report.query.filter;
     if let Some((by, name)) = &filter.within {

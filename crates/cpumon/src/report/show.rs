@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use cpumon_model::{Fields, Throttle, escape};
+use cpumon_model::{Fields, Throttle, escape, with_separators};
 use cpumon_query::TaskKey;
 use cpumon_query::report::{Found, HostPart, Report, ReportBy, ReportRow, ReportSort, RowKind};
 
@@ -93,19 +93,6 @@ fn name(row: &ReportRow) -> String {
         RowKind::Rest => with_separators(&row.name),
         RowKind::Group | RowKind::Unattributed => name_text(&row.name),
     }
-}
-
-/// `(49,000 others)`
-fn with_separators(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for (at, c) in text.char_indices() {
-        let digits = text[at..].bytes().take_while(u8::is_ascii_digit).count();
-        if digits > 0 && digits.is_multiple_of(3) && shown.ends_with(|last: char| last.is_ascii_digit()) {
-            shown.push(',');
-        }
-        shown.push(c);
-    }
-    shown
 }
 
 fn number(row: &ReportRow) -> String {
@@ -287,13 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_have_separators_and_what_has_no_name_says_so() {
-        let counted = |text| with_separators(text);
-        assert_eq!(counted("(49000 others)"), "(49,000 others)");
-        assert_eq!(counted("(1 other)"), "(1 other)");
-        assert_eq!(counted("(999 others)"), "(999 others)");
-        assert_eq!(counted("(1234567 others)"), "(1,234,567 others)");
-        assert_eq!(counted("(others)"), "(others)");
+    fn what_has_no_name_says_so() {
         assert_eq!(["", "  ", "\u{3000}"].map(name_text), ["(no name)"; 3]);
         assert_eq!(name_text(" a\u{1b}"), " a\\x1b");
     }
