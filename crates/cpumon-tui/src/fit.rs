@@ -14,7 +14,7 @@ pub struct WantedColumn {
     pub width: usize,
     /// 0: always shown; a higher one is left out earlier.
     pub rank: u8,
-    /// May be cut, down to ten columns of the terminal. It is always shown.
+    /// May be cut, down to ten columns of the terminal.
     pub is_name: bool,
 }
 
@@ -24,13 +24,12 @@ pub struct WantedColumn {
 pub fn fit_columns(columns: &[WantedColumn], total: usize) -> Vec<Option<usize>> {
     // The last column has no gap behind it.
     let total = total.saturating_add(GAP);
-    let is_always = |column: &WantedColumn| column.is_name || column.rank == 0;
     let least =
         |column: &WantedColumn| if column.is_name { column.width.min(SHORTEST_NAME) } else { column.width };
     let mut widths: Vec<Option<usize>> =
-        columns.iter().map(|column| is_always(column).then(|| least(column))).collect();
+        columns.iter().map(|column| (column.rank == 0).then(|| least(column))).collect();
     let used = |widths: &[Option<usize>]| widths.iter().flatten().map(|width| width + GAP).sum::<usize>();
-    let names = || columns.iter().enumerate().filter(|(_, column)| column.is_name);
+    let names = || columns.iter().enumerate().filter(|(_, column)| column.is_name && column.rank == 0);
     let used_by_names: usize = names().map(|(_, column)| least(column) + GAP).sum();
     let of_names = (total / NAMES_PART).saturating_sub(used_by_names);
     let spare = total.saturating_sub(used(&widths));
@@ -39,8 +38,9 @@ pub fn fit_columns(columns: &[WantedColumn], total: usize) -> Vec<Option<usize>>
     let mut by_rank: Vec<usize> = (0..columns.len()).filter(|at| widths[*at].is_none()).collect();
     by_rank.sort_by_key(|at| columns[*at].rank);
     for at in by_rank {
-        if used(&widths) + columns[at].width + GAP <= total {
-            widths[at] = Some(columns[at].width);
+        let width = least(&columns[at]);
+        if used(&widths) + width + GAP <= total {
+            widths[at] = Some(width);
         }
     }
     let spare = total.saturating_sub(used(&widths));
@@ -97,6 +97,16 @@ mod tests {
         assert_eq!(fit_columns(&[name(5), name(90), number(8, 0)], 60), [Some(5), Some(43), Some(8)]);
     }
 
+    #[test]
+    fn a_name_that_is_less_important_is_left_out_before_a_line_is_too_long() {
+        let after = WantedColumn { rank: 2, ..name(30) };
+        let columns = [name(20), after, number(8, 0), number(6, 1)];
+        assert_eq!(fit_columns(&columns, 80), [Some(20), Some(30), Some(8), Some(6)]);
+        assert_eq!(fit_columns(&columns, 50), [Some(18), Some(12), Some(8), Some(6)]);
+        assert_eq!(fit_columns(&columns, 38), [Some(20), None, Some(8), Some(6)]);
+        assert_eq!(fit_columns(&columns, 20), [Some(10), None, Some(8), None]);
+    }
+
     proptest! {
         #[test]
         fn lines_fit_and_names_are_cut_only_where_no_space_is_left(
@@ -109,15 +119,16 @@ mod tests {
                 .collect();
             let widths = fit_columns(&columns, total);
             let used = widths.iter().flatten().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP);
-            let always = columns.iter().filter(|column| column.is_name || column.rank == 0);
+            let always = columns.iter().filter(|column| column.rank == 0);
             let least = always
                 .map(|one| GAP + if one.is_name { one.width.min(SHORTEST_NAME) } else { one.width })
                 .sum::<usize>();
             prop_assert!(used <= total.max(least.saturating_sub(GAP)), "{used}");
             let mut is_cut = false;
             for (column, width) in columns.iter().zip(&widths) {
-                is_cut |= column.is_name && width.is_none_or(|width| width < column.width);
-                prop_assert!(!column.is_name || width.is_some_and(|width| width >= column.width.min(10)));
+                is_cut |= column.is_name && width.is_some_and(|width| width < column.width);
+                prop_assert!(column.rank > 0 || width.is_some());
+                prop_assert!(!column.is_name || width.is_none_or(|width| width >= column.width.min(10)));
                 prop_assert!(column.is_name || width.is_none_or(|width| width == column.width));
             }
             prop_assert!(!is_cut || used >= total, "{used} of {total}");

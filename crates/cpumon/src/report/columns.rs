@@ -88,12 +88,13 @@ impl Columns {
         };
         let names = self.names.iter().map(|column| wanted(column, true));
         let wanted: Vec<_> = names.chain(self.numbers.iter().map(|column| wanted(column, false))).collect();
-        let count = self.names.len();
+        let widths = fit_columns(&wanted, width);
+        let count = widths[..self.names.len()].iter().flatten().count();
         let shown: Vec<(Column, usize)> = self
             .names
             .into_iter()
             .chain(self.numbers)
-            .zip(fit_columns(&wanted, width))
+            .zip(widths)
             .filter_map(|(column, width)| Some((column, width?)))
             .collect();
         let titles: Vec<&str> = shown.iter().map(|(column, _)| column.title).collect();

@@ -62,13 +62,13 @@ fn table(waits: &[LongWait], file: &TraceFile<'_>) -> Columns {
     };
     let names = vec![
         column("THREAD", 0, &|wait| file.thread(wait.task).shown()),
-        column("PID/TID", 0, &|wait| file.thread(wait.task).ids()).whole(),
-        column("AFTER", 0, &after),
+        column("PID/TID", 2, &|wait| file.thread(wait.task).ids()).whole(),
+        column("AFTER", 3, &after),
         column("BEHIND ms", 0, &|wait| behind(&wait.behind, file, SHOWN_CULPRITS)),
     ];
     let numbers = vec![
-        column("AT s", 0, &|wait| seconds(file.since_begin(wait.from_ns))),
-        column("CPU", 1, &|wait| wait.cpu.to_string()),
+        column("AT s", 1, &|wait| seconds(file.since_begin(wait.from_ns))),
+        column("CPU", 4, &|wait| wait.cpu.to_string()),
         column("WAITED ms", 0, &|wait| {
             let end = if wait.is_over { "" } else { "+" };
             format!("{}{end}", millis(wait.ns))

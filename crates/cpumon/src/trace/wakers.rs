@@ -91,19 +91,19 @@ fn table(rows: &[WakerRow], by: ReportBy, file: &TraceFile<'_>) -> Columns {
         ReportBy::Program | ReportBy::Container => None,
     };
     let mut names = vec![column("WAKER", 0, &|row| waker(row).shown())];
-    names.extend(ids.map(|title| column(title, 0, &|row| waker(row).ids()).whole()));
+    names.extend(ids.map(|title| column(title, 1, &|row| waker(row).ids()).whole()));
     names.push(column("WOKEN", 0, &|row| woken(row).shown()));
-    names.extend(ids.map(|title| column(title, 0, &|row| woken(row).ids()).whole()));
+    names.extend(ids.map(|title| column(title, 1, &|row| woken(row).ids()).whole()));
     let longest = |row: &WakerRow| (row.counts.runs > 0).then_some(row.counts.longest);
     let numbers = vec![
         column("WAKEUPS", 0, &|row| row.counts.wakeups.to_string()),
-        column("SAME CPU %", 3, &|row| share(row.counts.runs_here, row.counts.runs)),
-        column("MEAN us", 1, &|row| micros(mean_ns(&row.counts))),
+        column("SAME CPU %", 4, &|row| share(row.counts.runs_here, row.counts.runs)),
+        column("MEAN us", 2, &|row| micros(mean_ns(&row.counts))),
         column("MAX us", 0, &|row| micros(longest(row).map(|longest| longest.ns))),
-        column("AT s", 2, &|row| {
+        column("AT s", 3, &|row| {
             longest(row).map_or_else(|| "-".to_owned(), |longest| seconds(file.since_begin(longest.from_ns)))
         }),
-        column("CPU", 4, &|row| {
+        column("CPU", 5, &|row| {
             longest(row).map_or_else(|| "-".to_owned(), |longest| longest.cpu.to_string())
         }),
     ];

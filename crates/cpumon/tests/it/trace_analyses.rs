@@ -155,6 +155,27 @@ fn a_narrow_terminal_in_a_locale_without_utf8() {
 }
 
 #[test]
+fn no_line_is_longer_than_a_terminal_of_40_columns() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("story.trace");
+    write(&file);
+    for (line, titles) in [
+        ("delays", &["THREAD", "BEHIND", "WAITED ms"]),
+        ("wakers", &["WAKER", "WOKEN", "WAKEUPS"]),
+        ("wakers --by process", &["WAKER", "WOKEN", "WAKEUPS"]),
+    ] {
+        let mut words = line.split(' ');
+        let mut command = cpumon();
+        command.env("COLUMNS", "40").arg("trace").args(words.next()).arg(&file).args(words);
+        let output = command.output().unwrap();
+        let shown = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{line}: {shown}");
+        assert!(shown.lines().all(|line| line.chars().count() <= 40), "{line}:\n{shown}");
+        assert!(titles.iter().all(|title| shown.contains(title)), "{line}:\n{shown}");
+    }
+}
+
+#[test]
 fn csv_and_json() {
     insta::assert_snapshot!(all(&[
         &["delays", "--limit", "3", "--format", "csv"],
