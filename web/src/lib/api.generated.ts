@@ -900,6 +900,11 @@ export interface components {
         Kept: {
             /** @description End of the first interval. */
             first_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Length of the host's intervals, as it is set there: the next one ends so much later. 0: not known.
+             */
+            interval_ns: number;
             /** @description End of the last interval. */
             last_ns: components["schemas"]["Nanos"];
         };

@@ -39,11 +39,14 @@ test('the last point is no gap while its interval has not ended', () => {
 
 test('what is after the last data of a host that has stopped is not awaited, and it says when it ended', () => {
   const answer = { t_ms: [0, 500, 1000, 1500], width_ns: 5e8, covered_ns: [1, 1, 0, 0], gaps: [] };
-  const stored = { first_ns: '0', last_ns: '1000000000' };
+  const stored = { first_ns: '0', last_ns: '1000000000', interval_ns: 1e9 };
   const silent = { balanced_ratio: 0.005, late_intervals: 2.5, late_ns: 3e9, silent_intervals: 10, silent_ns: 30e9 };
   const holes = (nowMs: number) => holesOf(answer, keptOf(stored, silent, nowMs), nowMs);
   expect(holes(20_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, intervals: 0, reason: NOT_YET }]);
   expect(holes(60_000)).toEqual([{ begin_ms: 1000, end_ms: 2000, intervals: 0, reason: AFTER, lastMs: 1000 }]);
+  // A minute between two intervals: nothing is missing before ten of them.
+  const slow = (nowMs: number) => keptOf({ ...stored, interval_ns: 60e9 }, silent, nowMs)?.sends;
+  expect([60_000, 600_000, 610_000].map(slow)).toEqual([true, true, false]);
   // Before the receiver has reported how long a host is silent at most.
   expect(keptOf(stored, null, 60_000)?.sends).toBe(false);
   expect(keptOf(null, silent)).toBeNull();

@@ -85,11 +85,16 @@ export interface Hole extends Gap {
 /** Silent for so long, a host has stopped, if the receiver has not reported how long that is. */
 const SILENT_MS = 30_000;
 
-/** Called once for an answer: a host that reported then did not stop because the page is older now. */
+/**
+ * Called once for an answer: a host that reported then did not stop because the page is older now. One with long intervals sends
+ * nothing between two of them.
+ */
 export function keptOf(stored: Series['kept'], limits: Limits | null, nowMs = Date.now()): Kept | null {
   if (!stored) return null;
   const lastMs = msOf(stored.last_ns);
-  const silentMs = limits ? limits.silent_ns / 1e6 : SILENT_MS;
+  const silentMs = limits
+    ? Math.max(limits.silent_ns / 1e6, (limits.silent_intervals * stored.interval_ns) / 1e6)
+    : SILENT_MS;
   return { firstMs: msOf(stored.first_ns), lastMs, sends: nowMs - lastMs <= silentMs + ON_THE_WAY_MS };
 }
 

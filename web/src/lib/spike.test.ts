@@ -44,7 +44,9 @@ it('stays with the last piece where nothing more is known', async () => {
 it('begins with the newest moment that has data', () => {
   const series = { t_ms: [0, 1000, 2000], width_ns: 1e9, covered_ns: [1e9, 1e9, 0] };
   expect(newestMoment({ ...series, kept: null })).toBe('1999000000');
-  expect(newestMoment({ ...series, kept: { first_ns: '0', last_ns: '1500000000' } })).toBe('1499999999');
+  expect(newestMoment({ ...series, kept: { first_ns: '0', last_ns: '1500000000', interval_ns: 1e9 } })).toBe(
+    '1499999999',
+  );
   expect(newestMoment({ ...series, covered_ns: [0, 0, 0], kept: null })).toBeNull();
 });
 

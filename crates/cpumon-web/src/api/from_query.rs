@@ -81,6 +81,7 @@ impl HostSeries {
         let kept = |known: cpumon_query::time::Available| Kept {
             first_ns: Nanos(known.first_ns),
             last_ns: Nanos(known.last_ns),
+            interval_ns: host.interval_ns,
         };
         let columns = series.columns.into_iter().map(|(name, column)| (name.into(), column));
         Self {

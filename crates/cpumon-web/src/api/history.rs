@@ -54,6 +54,8 @@ pub struct Kept {
     pub first_ns: Nanos,
     /// End of the last interval.
     pub last_ns: Nanos,
+    /// Length of the host's intervals, as it is set there: the next one ends so much later. 0: not known.
+    pub interval_ns: u64,
 }
 
 /// A host over time.
