@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use cpumon_model::{Fields, Terms, escape};
 use cpumon_query::ledger::{LedgerLines, LedgerSum};
-use serde_json::{Map, Value};
+use serde::Serializer as _;
+use serde_json::Value;
 
 use crate::table::Table;
 use crate::when;
@@ -166,29 +167,50 @@ fn notes(ledger: &LedgerSum) -> Vec<String> {
     notes
 }
 
-/// One object a host, a CPU and a worst interval, with the names of the shared columns.
-fn objects(ledger: &LedgerSum) -> Vec<Map<String, Value>> {
-    let mut objects = Vec::new();
+/// Values of a row, in the order of [`COLUMNS`].
+type Row = [Value; COLUMNS.len()];
+
+const COLUMNS: [&str; 16] = [
+    "scope",
+    "host",
+    "cpu",
+    "begin_ns",
+    "end_ns",
+    "duration_ns",
+    "capacity_ns",
+    "ledger_threads_ns",
+    "ledger_exited_ns",
+    "ledger_irq_ns",
+    "ledger_softirq_ns",
+    "ledger_steal_ns",
+    "ledger_idle_ns",
+    "unattributed_ns",
+    "unattributed_ratio",
+    "unknown_ns",
+];
+
+/// One row a host, a CPU and a worst interval, with the names of the shared columns.
+fn rows(ledger: &LedgerSum) -> Vec<Row> {
+    let mut rows = Vec::new();
     let mut push = |scope: &str, cpu: Option<u32>, span: (i64, i64, u64), lines: &LedgerLines| {
-        let fields: [(&str, Value); 16] = [
-            ("scope", scope.into()),
-            ("host", ledger.host.clone().into()),
-            ("cpu", cpu.into()),
-            ("begin_ns", span.0.into()),
-            ("end_ns", span.1.into()),
-            ("duration_ns", span.2.into()),
-            ("capacity_ns", lines.capacity.into()),
-            ("ledger_threads_ns", lines.threads.into()),
-            ("ledger_exited_ns", lines.exited.into()),
-            ("ledger_irq_ns", lines.irq.into()),
-            ("ledger_softirq_ns", lines.softirq.into()),
-            ("ledger_steal_ns", lines.steal.into()),
-            ("ledger_idle_ns", lines.idle.into()),
-            ("unattributed_ns", lines.unattributed.into()),
-            ("unattributed_ratio", lines.ratio().into()),
-            ("unknown_ns", lines.unknown.into()),
-        ];
-        objects.push(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect());
+        rows.push([
+            scope.into(),
+            ledger.host.clone().into(),
+            cpu.into(),
+            span.0.into(),
+            span.1.into(),
+            span.2.into(),
+            lines.capacity.into(),
+            lines.threads.into(),
+            lines.exited.into(),
+            lines.irq.into(),
+            lines.softirq.into(),
+            lines.steal.into(),
+            lines.idle.into(),
+            lines.unattributed.into(),
+            lines.ratio().into(),
+            lines.unknown.into(),
+        ]);
     };
     let span = (ledger.begin_wall_ns, ledger.end_wall_ns, ledger.covered_ns);
     push("host", None, span, &ledger.total());
@@ -202,13 +224,14 @@ fn objects(ledger: &LedgerSum) -> Vec<Map<String, Value>> {
             &bad.lines,
         );
     }
-    objects
+    rows
 }
 
-/// One JSON object a line; no data is null.
+/// One JSON object a line, its keys in the order of the columns; no data is null.
 pub(super) fn json_lines(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
-    for object in all.iter().flat_map(|ledger| objects(ledger)) {
-        serde_json::to_writer(&mut *out, &object)?;
+    for row in all.iter().flat_map(|ledger| rows(ledger)) {
+        let mut object = serde_json::Serializer::new(&mut *out);
+        object.collect_map(COLUMNS.iter().zip(row))?;
         writeln!(out)?;
     }
     Ok(())
@@ -216,44 +239,26 @@ pub(super) fn json_lines(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<
 
 /// RFC 4180 with a heading; no data is empty.
 pub(super) fn csv(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
-    const NAMES: [&str; 16] = [
-        "scope",
-        "host",
-        "cpu",
-        "begin_ns",
-        "end_ns",
-        "duration_ns",
-        "capacity_ns",
-        "ledger_threads_ns",
-        "ledger_exited_ns",
-        "ledger_irq_ns",
-        "ledger_softirq_ns",
-        "ledger_steal_ns",
-        "ledger_idle_ns",
-        "unattributed_ns",
-        "unattributed_ratio",
-        "unknown_ns",
-    ];
-    write!(out, "{}\r\n", NAMES.join(","))?;
-    for object in all.iter().flat_map(|ledger| objects(ledger)) {
-        let cells: Vec<String> = NAMES.iter().map(|name| field(object.get(*name))).collect();
+    write!(out, "{}\r\n", COLUMNS.join(","))?;
+    for row in all.iter().flat_map(|ledger| rows(ledger)) {
+        let cells: Vec<String> = row.iter().map(field).collect();
         write!(out, "{}\r\n", cells.join(","))?;
     }
     Ok(())
 }
 
 /// A field: texts are quoted, and defused where a spreadsheet would take them for a formula.
-fn field(value: Option<&Value>) -> String {
+fn field(value: &Value) -> String {
     match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => {
+        Value::Null => String::new(),
+        Value::String(text) => {
             let mut text = escape(text).to_string();
             if text.starts_with(['=', '+', '-', '@']) {
                 text.insert(0, '\'');
             }
             format!("\"{}\"", text.replace('"', "\"\""))
         }
-        Some(other) => other.to_string(),
+        other => other.to_string(),
     }
 }
 
@@ -386,6 +391,10 @@ mod tests {
         let (table, lines) = (String::from_utf8(table).unwrap(), String::from_utf8(lines).unwrap());
         let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(table.lines().count(), objects.len() + 1);
+        for line in lines.lines() {
+            let places: Vec<_> = COLUMNS.iter().map(|name| line.find(&format!("\"{name}\":"))).collect();
+            assert!(places[0] == Some(1) && places.is_sorted(), "keys in the order of the columns: {line}");
+        }
         assert_eq!(
             (objects.len(), &objects[0]["scope"], &objects[0]["unknown_ns"]),
             (5, &"host".into(), &Value::Null)
