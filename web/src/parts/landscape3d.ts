@@ -172,23 +172,32 @@ interface Stage {
   distance: number;
   /** Moments with a label. */
   ticks: number;
-  /** Letters of a name. */
+  /** Letters of a name, and how high they are. */
   letters: number;
+  font: number;
 }
 
-/** The whole of the bars is in sight: the camera sees `2 tan(fov / 2)` of the distance in height, and by the box's shape in width. A window
- * that is higher than wide gets a narrower stage seen from further above, so that names at its side do not cover each other. */
+/** In less height names at the back would cover each other. */
+const LOW_PX = 600;
+
+/**
+ * The whole of the bars is in sight: the camera sees `2 tan(fov / 2)` of the distance in height, and by the box's shape in width. A window
+ * that is higher than wide gets a narrower stage. It and a low one are seen from further above, so that names at the side do not cover
+ * each other.
+ */
 function stageOf(box: HTMLElement): Stage {
   const shape = box.clientWidth / Math.max(1, box.clientHeight);
   const isNarrow = shape < 1.2;
+  const isLow = box.clientHeight < LOW_PX;
   const [width, depth] = isNarrow ? [95, 105] : [220, 150];
   return {
     width,
     depth,
-    alpha: isNarrow ? 40 : 35,
+    alpha: isNarrow ? 40 : isLow ? 46 : 35,
     distance: Math.min(FARTHEST, Math.max(275, (width + depth) / (0.83 * shape))),
     ticks: isNarrow ? 3 : 6,
     letters: isNarrow ? 12 : 24,
+    font: isLow ? 11 : 12,
   };
 }
 
@@ -257,7 +266,7 @@ function optionOf(
       name: '',
       // Not the name alone: the chart keeps texts as keys of an object, which has a `constructor` and a `__proto__` already.
       data: rows.map((row) => `${short(nameText(row.name), stage.letters)} `),
-      axisLabel: { ...axis.axisLabel, interval: 0 },
+      axisLabel: { ...axis.axisLabel, fontSize: stage.font, interval: 0 },
     },
     // The floor's 0 would lie on the first time.
     zAxis3D: {
