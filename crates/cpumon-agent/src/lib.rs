@@ -103,9 +103,11 @@ pub fn run(args: &AgentArgs, stop: &AtomicBool) -> Result<(), AgentError> {
     let domain = agent.start_threads()?;
     log::info!("sandbox: {filter}; {domain}");
     manager.ready();
-    let watch = manager.watch(agent.pulse()).map_err(AgentError::Watchdog)?;
-    let result = agent.run(stop);
-    drop(watch);
+    let result = {
+        // Ends with the run: a watchdog has nothing to report of what comes after it.
+        let _watch = manager.watch(agent.pulse()).map_err(AgentError::Watchdog)?;
+        agent.run(stop)
+    };
     manager.stopping();
     result
 }

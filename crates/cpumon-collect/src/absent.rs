@@ -1,5 +1,7 @@
 //! What only Linux has: on other systems every call says so, and nothing pretends to work.
 
+#![expect(clippy::unnecessary_wraps, reason = "on Linux these calls can fail")]
+
 use std::cell::RefCell;
 use std::rc::Rc;
 

@@ -115,7 +115,7 @@ fn install(args: &AgentArgs) -> Outcome {
     let mut notes = String::new();
     let mut note = |what: &str, result: Result<(), Box<dyn Error>>| {
         if let Err(error) = result {
-            notes.push_str(&format!("\n{what} was not set: {error}"));
+            notes.extend(["\n", what, " was not set: ", &error.to_string()]);
         }
     };
     note("the description", service.set_description(DESCRIPTION).map_err(Into::into));
@@ -186,7 +186,7 @@ fn wait_for(service: &Service, wanted: ServiceState) -> Result<(), Box<dyn Error
         }
         // It ended before it ran: its messages say why.
         if wanted == ServiceState::Running && state == ServiceState::Stopped {
-            return Err(format!("it has ended; the event log says why, under Application").into());
+            return Err("it has ended; the event log says why, under Application".into());
         }
         if Instant::now() >= deadline {
             return Err(format!("it is still {state:?} after {PATIENCE:?}").into());

@@ -3,13 +3,13 @@
 use cpumon_model::{BootId, HostId, HostInfo};
 
 use super::{clock, sys};
+use crate::SourceOptions;
 use crate::source::identity::hashed;
-use crate::{CollectError, SourceOptions};
 
-pub(super) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
+pub(super) fn host_info(options: &SourceOptions) -> HostInfo {
     let boot = boot_id();
     let (major, minor, build) = sys::version();
-    Ok(HostInfo {
+    HostInfo {
         host: host_id(boot),
         boot,
         hostname: sys::computer_name().into(),
@@ -19,7 +19,7 @@ pub(super) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectErro
         source_reason: "".into(),
         cpu_count: sys::cpu_count(),
         interval_ns: u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX),
-    })
+    }
 }
 
 /// Windows has no id of a boot in every version; the time of its start, to 100 ns, is one.
