@@ -19,7 +19,7 @@ use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 
 use crate::To;
 use crate::error::FlagsError;
-use crate::platform::{HAS_PROBES, SOURCE_HELP, SOURCE_NAMES, STATE_HELP};
+use crate::platform::{HAS_BPF, PROBES_HELP, SOURCE_HELP, SOURCE_NAMES, STATE_HELP};
 use crate::whole_number;
 
 /// The flags of the agent.
@@ -125,7 +125,7 @@ pub struct AgentArgs {
     /// Directory of the traces that --flight-recorder writes
     #[arg(
         long,
-        hide = !HAS_PROBES,
+        hide = !HAS_BPF,
         value_name = "DIR",
         env = "CPUMON_FLIGHT_DIR",
         requires = "flight_recorder",
@@ -134,16 +134,16 @@ pub struct AgentArgs {
     pub flight_dir: Option<PathBuf>,
 
     /// Traces to leave in the directory; the oldest are deleted first
-    #[arg(long, hide = !HAS_PROBES, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = whole_number::<u32>(1..=u32::MAX.into()), requires = "flight_recorder", help_heading = "Flight recorder")]
+    #[arg(long, hide = !HAS_BPF, value_name = "N", env = "CPUMON_FLIGHT_FILES", default_value_t = 20, value_parser = whole_number::<u32>(1..=u32::MAX.into()), requires = "flight_recorder", help_heading = "Flight recorder")]
     pub flight_files: u32,
 
     /// Keep the context switches on disk instead, in segments in the directory; with the traces they take at most this, 1MB or more.
     /// --flight-recorder may then be hours, and `cpumon trace report DIR` reads all of it
-    #[arg(long, hide = !HAS_PROBES, value_name = "SIZE", env = "CPUMON_FLIGHT_BYTES", value_parser = flight_bytes, requires = "flight_recorder", help_heading = "Flight recorder")]
+    #[arg(long, hide = !HAS_BPF, value_name = "SIZE", env = "CPUMON_FLIGHT_BYTES", value_parser = flight_bytes, requires = "flight_recorder", help_heading = "Flight recorder")]
     pub flight_bytes: Option<u64>,
 
     /// With --flight-bytes: the time before its moment that a trace has at least
-    #[arg(long, hide = !HAS_PROBES, value_name = "TIME", env = "CPUMON_FLIGHT_WINDOW", default_value = "30s", value_parser = flight_length, requires = "flight_bytes", help_heading = "Flight recorder")]
+    #[arg(long, hide = !HAS_BPF, value_name = "TIME", env = "CPUMON_FLIGHT_WINDOW", default_value = "30s", value_parser = flight_length, requires = "flight_bytes", help_heading = "Flight recorder")]
     pub flight_window: Duration,
 
     /// Time between two snapshots, 100ms to 1h [default: 1s; with --v1 3s]
@@ -161,10 +161,10 @@ pub struct AgentArgs {
     )]
     pub source: SourceChoice,
 
-    /// BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist (histograms of run delay), or none
+    /// What to watch beside the lists of threads.
     #[arg(
         long,
-        hide = !HAS_PROBES,
+        help = PROBES_HELP,
         value_name = "LIST",
         env = "CPUMON_PROBES",
         default_value = "none",
@@ -176,7 +176,7 @@ pub struct AgentArgs {
     /// With --probes hist: also one histogram for each thread of this name (* matches any text) or id; may be repeated
     #[arg(
         long,
-        hide = !HAS_PROBES,
+        hide = !HAS_BPF,
         value_name = "PATTERN",
         env = "CPUMON_HISTOGRAM_THREADS",
         value_delimiter = ',',
@@ -193,7 +193,7 @@ pub struct AgentArgs {
     pub cmdline: bool,
 
     /// Name processes after their executable (python3.11) even where they run a script (nightly-report); no command line is read then
-    #[arg(long, hide = !HAS_PROBES, env = "CPUMON_NO_SCRIPT_NAMES", conflicts_with = "cmdline", help_heading = "Measuring")]
+    #[arg(long, hide = !HAS_BPF, env = "CPUMON_NO_SCRIPT_NAMES", conflicts_with = "cmdline", help_heading = "Measuring")]
     pub no_script_names: bool,
 
     /// Report this host name instead of the machine's own
@@ -203,7 +203,7 @@ pub struct AgentArgs {
     /// Directory where procfs is mounted, for containers that see the host's procfs elsewhere
     #[arg(
         long,
-        hide = !HAS_PROBES,
+        hide = !HAS_BPF,
         value_name = "DIR",
         env = "CPUMON_PROC_ROOT",
         default_value = "/proc",
@@ -248,7 +248,7 @@ impl AgentArgs {
             || self.to.iter().any(|to| matches!(to, To::Udp(_)))
             || (!has_tls && self.record.is_none());
         let least = MIN_DATAGRAM_BYTES + OVERHEAD_BYTES;
-        if let (false, Some(flag)) = (HAS_PROBES, self.needs_probes()) {
+        if let (false, Some(flag)) = (HAS_BPF, self.needs_bpf()) {
             return Err(FlagsError::NotHere { flag });
         }
         if self.to.contains(&To::Enrolled) && self.to.iter().any(|to| matches!(to, To::Tls(_))) {
@@ -274,10 +274,10 @@ impl AgentArgs {
     }
 
     /// The first flag given for which Windows has nothing.
-    fn needs_probes(&self) -> Option<&'static str> {
+    fn needs_bpf(&self) -> Option<&'static str> {
         let given = [
             (self.flight.flight_recorder.is_some(), "--flight-recorder"),
-            (!self.probes.is_empty(), "--probes"),
+            (self.probes.contains(Probes::HISTOGRAMS), "--probes hist"),
             (!self.histogram_threads.is_empty(), "--histogram-threads"),
             (self.no_script_names, "--no-script-names"),
             (self.proc_root != *"/proc", "--proc-root"),

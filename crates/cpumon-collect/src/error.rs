@@ -52,6 +52,12 @@ pub enum CollectError {
     /// Windows answered with something else than its layout.
     #[error("cannot understand what Windows answered: {0}")]
     Nt(NtError),
+    /// A session of the Windows kernel's events cannot run here, or was ended.
+    #[error("events of the kernel (ETW session): {reason}")]
+    EtwUnavailable {
+        /// Why, in one line, with what it needs.
+        reason: String,
+    },
     /// An option that this system has nothing for.
     #[error("{what}: not available on this operating system")]
     NotHere {

@@ -109,8 +109,11 @@ impl<S: SpanSink> Tracker<S> {
     /// thread that ever was. Returns the place, which the sink has to empty.
     pub fn renew(&mut self, task: TraceTask, at_ns: u64) -> Option<usize> {
         let slot = self.slot(task, at_ns)?;
-        for cpu in self.cpus.iter_mut().filter(|cpu| cpu.current == Some(task)) {
-            cpu.current = None;
+        for at in 0..self.cpus.len() {
+            if self.cpus[at].current == Some(task) {
+                self.settle(at);
+                self.cpus[at].current = None;
+            }
         }
         let Thread { has_entered, at_ns: before_ns, .. } = self.threads[slot];
         self.threads[slot] = Thread { has_entered, ..Thread::new(task, at_ns.max(before_ns)) };

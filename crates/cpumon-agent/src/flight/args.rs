@@ -9,7 +9,7 @@ use cpumon_model::Probes;
 
 use super::{FlightRule, FlightSettings};
 use crate::error::FlagsError;
-use crate::platform::HAS_PROBES;
+use crate::platform::HAS_BPF;
 
 /// What is held in memory, and when it is written.
 #[derive(Args, Clone, Debug)]
@@ -17,11 +17,11 @@ use crate::platform::HAS_PROBES;
 pub struct FlightArgs {
     /// Keep the context switches of the last TIME in memory (needs permission to use BPF); SIGUSR1, a rule or a request writes them as a
     /// trace, together with the second after it. `cpumon trace report FILE` reads it
-    #[arg(long, hide = !HAS_PROBES, value_name = "TIME", env = "CPUMON_FLIGHT_RECORDER", value_parser = flight_length)]
+    #[arg(long, hide = !HAS_BPF, value_name = "TIME", env = "CPUMON_FLIGHT_RECORDER", value_parser = flight_length)]
     pub flight_recorder: Option<Duration>,
 
     /// Memory for the context switches, 1MB or more; what does not fit is dropped, the oldest first
-    #[arg(long, hide = !HAS_PROBES, value_name = "SIZE", env = "CPUMON_FLIGHT_MEMORY", default_value = "64MB", value_parser = flight_bytes, requires = "flight_recorder")]
+    #[arg(long, hide = !HAS_BPF, value_name = "SIZE", env = "CPUMON_FLIGHT_MEMORY", default_value = "64MB", value_parser = flight_bytes, requires = "flight_recorder")]
     pub flight_memory: u64,
 
     /// Write a trace when this is true, once a minute at most; may be repeated. `cpu>90%/5s`: all CPUs together, for 5 s.
@@ -29,7 +29,7 @@ pub struct FlightArgs {
     /// `unattributed>2%/5s`: the ledger does not balance
     #[arg(
         long,
-        hide = !HAS_PROBES,
+        hide = !HAS_BPF,
         value_name = "RULE",
         env = "CPUMON_FLIGHT_WHEN",
         value_delimiter = ',',

@@ -19,7 +19,11 @@ pub use self::manager::{Manager, Watch};
 pub use self::state_dir::default_state_dir;
 
 /// BPF probes and /proc exist here.
-pub(crate) const HAS_PROBES: bool = true;
+pub(crate) const HAS_BPF: bool = true;
+/// `--help` of `--probes`.
+pub(crate) const PROBES_HELP: &str = "\
+BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist \
+(histograms of run delay), or none";
 /// The conclusion of `doctor` where nothing is missing.
 pub(crate) const EVERYTHING_WORKS: &str = "Everything works: every nanosecond can be measured here.";
 /// `--help` of `--state`, after what the directory is for.

@@ -20,10 +20,15 @@ pub use self::manager::{Manager, Watch};
 pub use self::state_dir::default_state_dir;
 
 /// There is no BPF and no /proc.
-pub(crate) const HAS_PROBES: bool = false;
+pub(crate) const HAS_BPF: bool = false;
+/// `--help` of `--probes`.
+pub(crate) const PROBES_HELP: &str = "\
+Events of the kernel (ETW) to watch, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts and deferred \
+procedure calls), or none; needs an administrator or the service";
 /// The conclusion of `doctor` where nothing is missing.
 pub(crate) const EVERYTHING_WORKS: &str = "\
-Everything works that is measured on Windows: CPU time, counted in ticks. Run delay, wait reasons and single switches are no data.";
+Everything works that is measured on Windows. Without --probes CPU time is counted in ticks, and run delay, wait reasons and single \
+switches are no data.";
 /// `--help` of `--state`.
 pub(crate) const STATE_HELP: &str = "\
 Directory of this machine's keys, which `enroll` stores [default: %ProgramData%\\cpumon\\identities for administrators and services, else \
@@ -40,6 +45,8 @@ EXAMPLES:
     cpumon-agent
   Send to one receiver:
     cpumon-agent --to 10.77.0.1
+  The same with each switch, wait and interrupt, from a prompt of an administrator:
+    cpumon-agent --to 10.77.0.1 --probes sched,waits,irq
   Send over TLS after `cpumon-agent enroll`; queue on disk while the receiver is away:
     cpumon-agent --to enrolled --spool C:\\ProgramData\\cpumon\\spool
   The same as a service of Windows, from a prompt of an administrator:
@@ -47,7 +54,7 @@ EXAMPLES:
     cpumon-agent service start
 
 NOT ON WINDOWS (refused):
-  --flight-recorder, --probes, --histogram-threads, --no-script-names, --proc-root.
+  --flight-recorder, --probes hist, --histogram-threads, --no-script-names, --proc-root.
   There is no sandbox.";
 
 /// From now on Ctrl-C, Ctrl-Break, and the end of the console or the session set `stop` and wake the calling thread, and a second one

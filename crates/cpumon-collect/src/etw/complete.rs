@@ -81,6 +81,7 @@ impl Session {
         into.exited_total = self.exited;
         self.count(probes, into);
         into.sort();
+        self.go_on();
     }
 
     fn count(&mut self, probes: Probes, into: &mut Snapshot) {

@@ -39,6 +39,11 @@ impl Held {
         self.events.len() >= MAX_HELD
     }
 
+    /// Twice as many as should wait.
+    pub(super) fn is_overfull(&self) -> bool {
+        self.events.len() >= 2 * MAX_HELD
+    }
+
     /// Hands out the events up to this time in their order.
     pub(super) fn take(&mut self, until_ns: u64, out: &mut dyn FnMut(&HeldEvent)) {
         self.sort();

@@ -101,6 +101,9 @@ pub struct Session {
     counts: Counts,
     /// Cumulative, as the system counts what it lost.
     reported_lost: u64,
+    /// Between [`Session::cut`] and the snapshot, and whether events were lost there.
+    is_cut: bool,
+    lost_since_cut: bool,
     cpu_count: u16,
     /// Everything up to here had its turn.
     now_ns: u64,
@@ -131,6 +134,8 @@ impl Session {
             cpus: CpuBases::default(),
             counts: Counts::default(),
             reported_lost: 0,
+            is_cut: false,
+            lost_since_cut: false,
             cpu_count,
             now_ns: began_ns,
             newest_ns: began_ns,
@@ -146,7 +151,11 @@ impl Session {
         let at_ns = self.clock.ns(record.ticks);
         if record.provider == LOST {
             self.counts.lost += 1;
-            self.lose(at_ns);
+            if self.is_cut {
+                self.lost_since_cut = true;
+            } else {
+                self.lose(at_ns);
+            }
             return;
         }
         let hook = hook_of(&record.provider, record.opcode);
@@ -160,10 +169,16 @@ impl Session {
     }
 
     fn hold(&mut self, at_ns: u64, cpu: u16, event: KernelEvent) {
+        if self.is_cut && self.held.is_overfull() {
+            self.counts.lost += 1;
+            self.lost_since_cut = true;
+            return;
+        }
         self.newest_ns = self.newest_ns.max(at_ns);
         self.counts.late += u64::from(at_ns < self.now_ns);
         self.held.push(at_ns, cpu, event);
-        if self.held.is_full() {
+        // Between the cut and the snapshot, what happened after the cut waits, however much it is.
+        if self.held.is_full() && !self.is_cut {
             let mut held = std::mem::take(&mut self.held);
             held.take_half(&mut |event| self.apply(event));
             self.held = held;
@@ -188,7 +203,7 @@ impl Session {
         self.reported_lost = self.reported_lost.max(lost);
         if more > 0 {
             self.counts.lost = self.counts.lost.saturating_add(more);
-            self.lose(self.newest_ns);
+            self.lose(self.now_ns);
         }
     }
 
@@ -199,6 +214,15 @@ impl Session {
         self.held = held;
         self.tracker.cut(at_ns);
         self.now_ns = self.now_ns.max(at_ns);
+        self.is_cut = true;
+    }
+
+    /// The snapshot is complete: time goes on.
+    pub(super) fn go_on(&mut self) {
+        self.is_cut = false;
+        if std::mem::take(&mut self.lost_since_cut) {
+            self.lose(self.now_ns);
+        }
     }
 
     /// Whose events they were is not known, so every CPU may have missed some since what had its turn.

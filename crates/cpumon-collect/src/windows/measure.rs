@@ -1,8 +1,9 @@
 //! [`WindowsSource`]: makes complete snapshots, by one call of the kernel or thread by thread.
 
-use cpumon_model::{Snapshot, SourceKind};
+use cpumon_model::{Moment, Probes, Snapshot, SourceKind};
 
 use super::about::{About, IDLE_PID};
+use super::etw::EtwSession;
 use super::toolhelp::Toolhelp;
 use super::{clock, host, sys};
 use crate::nt::{self, Passes, ProcessRow, Processes, ThreadNames, ThreadRow};
@@ -32,13 +33,19 @@ pub(super) struct WindowsSource {
     about: About,
     names: ThreadNames,
     template: Snapshot,
+    /// `None`: no probe was asked for.
+    events: Option<EtwSession>,
     is_wine: bool,
     malformed: u64,
 }
 
 impl WindowsSource {
-    /// Makes one pass, to see that the system answers.
-    pub(super) fn open(method: Method, options: &SourceOptions) -> Result<Self, CollectError> {
+    /// Makes one pass, to see that the system answers. `probes`: what events are needed for.
+    pub(super) fn open(
+        method: Method,
+        probes: Probes,
+        options: &SourceOptions,
+    ) -> Result<Self, CollectError> {
         let boot = host::boot_id();
         let is_nt = method == Method::Nt;
         let source = if is_nt { SourceKind::Nt } else { SourceKind::Toolhelp };
@@ -47,19 +54,30 @@ impl WindowsSource {
         // Wine's CPUs run the rest of Linux as well, and of processes that may not be opened nothing is known.
         let is_wine = sys::is_wine();
         let sees_all = is_nt && !is_wine;
+        let has_events = !probes.is_empty();
+        let passes = match (has_events, sees_all) {
+            (true, _) => passes.with_reasons(),
+            (false, true) => passes.with_unseen(),
+            (false, false) => passes,
+        };
         let mut opened = Self {
-            passes: if sees_all { passes.with_unseen() } else { passes },
+            passes,
             buffer: vec![0; FIRST_BYTES],
             cpu_buffer: vec![0; 64 * nt::CPU_BYTES],
             toolhelp: (!is_nt).then(|| Toolhelp::new(is_wine)),
             about: About::open(options.cmdline),
             names: ThreadNames::default(),
             template,
+            events: None,
             is_wine,
             malformed: 0,
         };
         if is_nt {
             sys::query(PROCESSES, &mut opened.buffer).map_err(failed("read processes and threads"))?;
+        }
+        // Last, so that a system that does not answer leaves no session.
+        if has_events {
+            opened.events = Some(EtwSession::start(probes)?);
         }
         Ok(opened)
     }
@@ -109,6 +127,8 @@ impl Source for WindowsSource {
         let template = &self.template;
         (into.host, into.boot, into.source) = (template.host, template.boot, template.source);
         into.begin = clock::now();
+        let cut = self.events.as_mut().map(EtwSession::cut).transpose()?;
+        let listed_from = clock::now();
         self.names.begin();
         if let Some(services) = self.about.refresh() {
             self.passes.set_services(services);
@@ -126,8 +146,22 @@ impl Source for WindowsSource {
         self.passes.finish(into);
         into.end = clock::now();
         into.health.malformed = self.malformed;
+        if let (Some(events), Some(cut)) = (&mut self.events, cut) {
+            events.complete(cut, into);
+            // All counters are as of the cut; the distance of the two moments is the length of the pass.
+            let pass_ns = into.end.mono_ns.saturating_sub(listed_from.mono_ns);
+            (into.begin, into.end) = (earlier(cut, pass_ns), cut);
+        }
         (into.health.own_cpu_ns, into.health.own_rss_bytes) = sys::own_usage();
         Ok(())
+    }
+}
+
+fn earlier(moment: Moment, ns: u64) -> Moment {
+    Moment {
+        mono_ns: moment.mono_ns.saturating_sub(ns),
+        boot_ns: moment.boot_ns.saturating_sub(ns),
+        wall_ns: moment.wall_ns.saturating_sub_unsigned(ns),
     }
 }
 

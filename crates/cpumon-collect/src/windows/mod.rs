@@ -13,6 +13,7 @@ use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice,
 
 mod about;
 mod clock;
+mod etw;
 mod host;
 mod measure;
 mod services;
@@ -32,25 +33,38 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     match options.choice {
         SourceChoice::Nt => open_method(Method::Nt, options, "nt: asked for".to_owned()),
         SourceChoice::Toolhelp => open_method(Method::Toolhelp, options, "toolhelp: asked for".to_owned()),
-        _ => open_method(Method::Nt, options, "nt: one call for all threads".to_owned())
-            .or_else(|refused| open_method(Method::Toolhelp, options, format!("toolhelp: {refused}"))),
+        _ => open_method(Method::Nt, options, "nt: one call for all threads".to_owned()).or_else(|refused| {
+            // Probes were asked for: they must not be missed in silence.
+            let is_last = !etw::with_needed(options.probes).is_empty();
+            if is_last {
+                Err(refused)
+            } else {
+                open_method(Method::Toolhelp, options, format!("toolhelp: {refused}"))
+            }
+        }),
     }
 }
 
 fn open_method(method: Method, options: &SourceOptions, reason: String) -> Result<Opened, CollectError> {
-    let source = Box::new(measure::WindowsSource::open(method, options)?);
+    let probes = etw::with_needed(options.probes);
+    let source = Box::new(measure::WindowsSource::open(method, probes, options)?);
     let kind = match method {
         Method::Nt => SourceKind::Nt,
         Method::Toolhelp => SourceKind::Toolhelp,
     };
-    Ok(Opened { source, kind, reason, probes: Probes::empty() })
+    let reason = if probes.is_empty() { reason } else { format!("{reason}; switches by events (ETW)") };
+    Ok(Opened { source, kind, reason, probes })
 }
 
 /// What was asked for and does not exist on Windows is an error: it must not be missed in silence.
 fn refuse(options: &SourceOptions) -> Result<(), CollectError> {
     let refused = |what| Err(CollectError::NotHere { what });
-    if !options.probes.is_empty() {
-        return refused("probes");
+    if options.probes.contains(Probes::HISTOGRAMS) {
+        return refused("histograms of run delay");
+    }
+    if options.choice == SourceChoice::Toolhelp && !etw::with_needed(options.probes).is_empty() {
+        let reason = "it needs --source nt, whose list has all threads".to_owned();
+        return Err(CollectError::EtwUnavailable { reason });
     }
     if options.proc_root != SourceOptions::default().proc_root {
         return refused("another /proc");
@@ -64,9 +78,9 @@ pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectErro
 }
 
 /// Whether the kernel answers. Everything else in the checks of Linux does not exist here.
-pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
+pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "nt", "all processes and threads with one call");
-    let check = match measure::WindowsSource::open(Method::Nt, &SourceOptions::default()) {
+    let check = match measure::WindowsSource::open(Method::Nt, Probes::empty(), &SourceOptions::default()) {
         Ok(_) => check.available("NtQuerySystemInformation answers"),
         Err(error) => check.missing(error.to_string(), "--source toolhelp reads them one by one"),
     };
@@ -75,5 +89,17 @@ pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
         Some(ns) => format!("counted in ticks of {}.{:01} ms", ns / 1_000_000, ns / 100_000 % 10),
         None => "counted in ticks whose length is not known".to_owned(),
     };
-    Diagnosis { checks: vec![check, ticks.note(note)] }
+    let events = Check::new(
+        Topic::Probes,
+        "sched,waits,irq",
+        "switches, waits and interrupts by events of the kernel (ETW)",
+    );
+    let events = match options.load.then(etw::EtwSession::try_starting) {
+        None => events.note("not tried"),
+        Some(Ok(())) => events.available("a session starts"),
+        Some(Err(error)) => {
+            events.missing(error.to_string(), "run it as administrator, with --probes sched,waits,irq")
+        }
+    };
+    Diagnosis { checks: vec![check, events, ticks.note(note)] }
 }

@@ -273,8 +273,8 @@ fn a_steady_pass_allocates_nothing() {
 #[test]
 fn what_windows_has_not_is_refused_and_the_host_has_a_stable_id() {
     let refused = |options: SourceOptions| open(&options).unwrap_err().to_string();
-    let text = refused(SourceOptions { probes: Probes::SCHED, ..SourceOptions::default() });
-    assert_eq!(text, "probes: not available on this operating system");
+    let text = refused(SourceOptions { probes: Probes::HISTOGRAMS, ..SourceOptions::default() });
+    assert_eq!(text, "histograms of run delay: not available on this operating system");
     refused(SourceOptions { proc_root: "x".into(), ..SourceOptions::default() });
     let (first, second) =
         (host_info(&SourceOptions::default()).unwrap(), host_info(&SourceOptions::default()).unwrap());
@@ -284,4 +284,31 @@ fn what_windows_has_not_is_refused_and_the_host_has_a_stable_id() {
         "procfs".parse::<SourceChoice>().unwrap_err().to_string(),
         "\"procfs\" is not a source: expected auto, nt or toolhelp"
     );
+}
+
+/// Wine has none, and says so; on Windows an administrator's session gives run time by switches, and another user's error says what helps.
+#[test]
+fn events_of_the_kernel_need_an_administrator_and_a_real_windows() {
+    let with = |choice| open(&SourceOptions { choice, probes: Probes::WAITS, ..SourceOptions::default() });
+    let text = with(SourceChoice::Toolhelp).unwrap_err().to_string();
+    assert_eq!(text, "events of the kernel (ETW session): it needs --source nt, whose list has all threads");
+    let mut source = match with(SourceChoice::Auto) {
+        Err(error) => {
+            let text = error.to_string();
+            println!("{text}");
+            let helps = if sys::is_wine() { "Wine has no sessions" } else { "run as administrator" };
+            assert!(text.contains(helps), "{text}");
+            return;
+        }
+        Ok(source) => source,
+    };
+    assert!(!sys::is_wine() && source.probes == Probes::SCHED | Probes::WAITS);
+    let before = pass(&mut source);
+    let (go, done) = (AtomicBool::new(true), AtomicU32::new(0));
+    burn(100_000_000, &AtomicU32::new(0), &go, &done, &AtomicBool::new(true));
+    let (after, own) = (pass(&mut source), own_id());
+    let ran = thread(&after, own).counters.since(&thread(&before, own).counters).unwrap();
+    println!("100 ms of load measured as {} ns by its switches", ran.run_ns);
+    assert!(ran.run_ns > 80_000_000 && ran.voluntary_switches > 0, "{ran:?}");
+    assert!(after.fields.contains(Fields::SCHED | Fields::WAITS | Fields::EXITS));
 }

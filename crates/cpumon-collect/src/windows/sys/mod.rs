@@ -1,4 +1,4 @@
-//! The calls of Windows, as safe functions. The only module for Windows with unsafe code; all pointers given to the system are to
+//! The calls of Windows, as safe functions. Beside `etw::calls`, the only module for Windows with unsafe code; all pointers given to the system are to
 //! values on this stack or to slices borrowed for the call.
 
 #![expect(unsafe_code, reason = "the system is called here")]
@@ -329,15 +329,25 @@ pub(super) fn coarse_time() -> u64 {
     units(time)
 }
 
-/// The counter that lengths are measured with, ns since the system's start. It runs on during sleep.
+/// The counter that lengths are measured with. It runs on during sleep.
+pub(super) fn counter() -> u64 {
+    let mut count = 0_i64;
+    // SAFETY: a value on this stack. The call succeeds on every Windows since XP.
+    unsafe { QueryPerformanceCounter(&raw mut count) };
+    count.unsigned_abs()
+}
+
+/// Its ticks a second.
+pub(super) fn counter_frequency() -> u64 {
+    let mut frequency = 0_i64;
+    // SAFETY: as above.
+    unsafe { QueryPerformanceFrequency(&raw mut frequency) };
+    frequency.unsigned_abs().max(1)
+}
+
+/// The counter in ns since the system's start.
 pub(super) fn counter_ns() -> u64 {
-    let (mut count, mut frequency) = (0_i64, 0_i64);
-    // SAFETY: values on this stack. Both calls succeed on every Windows since XP.
-    unsafe {
-        QueryPerformanceCounter(&raw mut count);
-        QueryPerformanceFrequency(&raw mut frequency);
-    }
-    let (count, frequency) = (u128::from(count.unsigned_abs()), u128::from(frequency.unsigned_abs().max(1)));
+    let (count, frequency) = (u128::from(counter()), u128::from(counter_frequency()));
     u64::try_from(count * 1_000_000_000 / frequency).unwrap_or(u64::MAX)
 }
 
