@@ -148,7 +148,7 @@ pub(super) trait Take: Send + Sync + 'static {
 pub(super) struct Consumer<T: Take> {
     handle: PROCESSTRACE_HANDLE,
     /// The system hands its address to each call.
-    taker: Arc<T>,
+    _taker: Arc<T>,
 }
 
 impl<T: Take> Consumer<T> {
@@ -167,12 +167,11 @@ impl<T: Take> Consumer<T> {
         if handle.Value == u64::MAX || handle.Value == u64::from(u32::MAX) {
             return Err(io::Error::last_os_error());
         }
-        Ok(Self { handle, taker })
+        Ok(Self { handle, _taker: taker })
     }
 
     /// Hands all events to the taker; returns when the session ends.
     pub(super) fn process(&self) -> io::Result<()> {
-        let _kept = &self.taker;
         // SAFETY: one handle, without a begin and an end.
         result(unsafe { ProcessTrace(&raw const self.handle, 1, null(), null()) })
     }
