@@ -39,16 +39,23 @@ pub struct Delays {
     pub until_ns: u64,
 }
 
-/// Sums by pair: numbers of programs.
+/// Numbers of two programs.
+#[derive(Copy, Clone, PartialEq, Eq, Hash)]
+struct Pair {
+    waited: u32,
+    behind: u32,
+}
+
+/// Sums by pair.
 #[derive(Default)]
 struct Pairs {
-    ns: HashMap<(u32, u32), u64, FixedState>,
+    ns: HashMap<Pair, u64, FixedState>,
     waited_ns: u64,
     steps: usize,
 }
 
 impl Pairs {
-    fn add(&mut self, pair: (u32, u32), ns: u64) {
+    fn add(&mut self, pair: Pair, ns: u64) {
         let is_full = self.ns.len() >= MAX_PAIRS;
         if let Some(sum) = self.ns.get_mut(&pair) {
             *sum = sum.saturating_add(ns);
@@ -88,7 +95,7 @@ impl<'t> WaitedCpu<'t> {
                 pairs.steps += self.waiting.len();
                 let behind = programs.of(who);
                 for (program, threads) in &self.waiting {
-                    pairs.add((*program, behind), ns.saturating_mul((*threads).into()));
+                    pairs.add(Pair { waited: *program, behind }, ns.saturating_mul((*threads).into()));
                 }
             }
             if end_ns > to_ns {
@@ -169,7 +176,8 @@ struct Walk<'t> {
 }
 
 impl<'t> Walk<'t> {
-    fn new(timeline: &'t Timeline, (from_ns, until_ns): (u64, u64), cpus: &dyn Fn(u16) -> bool) -> Self {
+    fn new(timeline: &'t Timeline, from_ns: u64, until_ns: u64, cpus: &dyn Fn(u16) -> bool) -> Self {
+        let (from_ns, until_ns) = timeline.clip(from_ns, until_ns);
         let chosen = |(number, cpu): (usize, &'t Option<Cpu>)| {
             let is_chosen = u16::try_from(number).is_ok_and(cpus);
             cpu.as_ref().filter(|_| is_chosen).map(|cpu| WaitedCpu::new(&cpu.parts, from_ns))
@@ -240,9 +248,9 @@ impl<'t> Walk<'t> {
         let Self { cpus, programs, pairs, until_ns, .. } = &mut self;
         cpus.iter_mut().flatten().for_each(|cpu| cpu.advance(*until_ns, programs, pairs));
         let found_ns = self.pairs.ns.values().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
-        let delay = |((waited, behind), ns): (&(u32, u32), &u64)| Delay {
-            waited: self.programs.name(*waited),
-            behind: self.programs.name(*behind),
+        let delay = |(pair, ns): (&Pair, &u64)| Delay {
+            waited: self.programs.name(pair.waited),
+            behind: self.programs.name(pair.behind),
             ns: *ns,
         };
         let mut by: Vec<Delay> = self.pairs.ns.iter().map(delay).collect();
@@ -261,7 +269,7 @@ impl Timeline {
         cpus: &dyn Fn(u16) -> bool,
         threads: Option<&[u32]>,
     ) -> Delays {
-        let mut walk = Walk::new(self, self.clip(from_ns, until_ns), cpus);
+        let mut walk = Walk::new(self, from_ns, until_ns, cpus);
         let all = 0..u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
         let chosen: BTreeSet<u32> = threads.unwrap_or_default().iter().copied().collect();
         for thread in all.filter(|thread| threads.is_none() || chosen.contains(thread)) {
@@ -297,7 +305,7 @@ mod tests {
     fn what_is_too_much_to_compare_is_left_out_at_the_end_and_reported() {
         let timeline = contended(1_000);
         let within = |max_steps| {
-            let mut walk = Walk::new(&timeline, timeline.clip(0, u64::MAX), &|_| true);
+            let mut walk = Walk::new(&timeline, 0, u64::MAX, &|_| true);
             (0..2).for_each(|thread| walk.add(thread));
             walk.finish(max_steps)
         };
