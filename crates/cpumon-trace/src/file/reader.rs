@@ -12,7 +12,7 @@ use super::header::FileHeader;
 use super::identities::{take_group, take_identity};
 use super::input::Input;
 use super::part::{self, PartRead, Recording};
-use super::sorter::{Layout, Sorter};
+use super::sorter::{Layout, Sorter, Unpacked};
 use super::varint::take;
 use crate::tasks::Tasks;
 
@@ -212,12 +212,12 @@ impl<R: Read> TraceReader<R> {
                 }
             }
             ChunkKind::Identities => {
-                let Some((raw, Layout::Rows(_))) = self.unpack(header)? else { return Ok(false) };
-                return Ok(self.take_identities(&raw));
+                let Some(raw) = self.unpack(header)? else { return Ok(false) };
+                return Ok(raw.rows().is_some_and(|rows| self.take_identities(rows)));
             }
             ChunkKind::Groups => {
-                let Some((raw, Layout::Rows(_))) = self.unpack(header)? else { return Ok(false) };
-                return Ok(self.take_groups(&raw));
+                let Some(raw) = self.unpack(header)? else { return Ok(false) };
+                return Ok(raw.rows().is_some_and(|rows| self.take_groups(rows)));
             }
             ChunkKind::Sync => {
                 self.sorter.sync(header.base_ns);
@@ -261,7 +261,7 @@ impl<R: Read> TraceReader<R> {
     }
 
     /// `None`: it is not what its header says.
-    fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<(Vec<u8>, Layout)>, ReadError> {
+    fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<Unpacked>, ReadError> {
         let mut raw = self.sorter.buffer();
         let stored = chunk::payload(&mut self.input, header)?;
         let layout = match header.packing {
@@ -279,6 +279,6 @@ impl<R: Read> TraceReader<R> {
                 Places::unpack(stored, header.raw_bytes, &mut self.unpacker, &mut raw).map(Layout::Columns)
             }
         };
-        Ok(layout.map(|layout| (raw, layout)))
+        Ok(layout.map(|layout| Unpacked { bytes: raw, layout }))
     }
 }

@@ -31,6 +31,19 @@ impl Default for Layout {
     }
 }
 
+/// The payload of a chunk.
+pub(super) struct Unpacked {
+    pub(super) bytes: Vec<u8>,
+    pub(super) layout: Layout,
+}
+
+impl Unpacked {
+    /// What is no event is never in columns.
+    pub(super) fn rows(&self) -> Option<&[u8]> {
+        matches!(self.layout, Layout::Rows(_)).then_some(&self.bytes)
+    }
+}
+
 /// How far a chunk is decoded.
 #[derive(Copy, Clone, Default)]
 struct Position {
@@ -187,10 +200,11 @@ impl Sorter {
     }
 
     /// Takes a chunk of events.
-    pub(super) fn add(&mut self, cpu: u16, base_ns: u64, count: u32, (bytes, layout): (Vec<u8>, Layout)) {
+    pub(super) fn add(&mut self, cpu: u16, base_ns: u64, count: u32, unpacked: Unpacked) {
         if self.has_gaps {
             self.close_gap(cpu.into(), base_ns);
         }
+        let Unpacked { bytes, layout } = unpacked;
         let position = Position { layout, context: Context::new(cpu, base_ns), left: count };
         self.put(cpu, Chunk { bytes, position });
     }

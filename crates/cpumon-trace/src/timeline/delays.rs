@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use super::cpus::{CpuParts, is_run};
 use super::index::{Cpu, Timeline};
 
-/// Begins and ends of waits, and comparisons of a slice with a program that waits: so many in one answer, about half a second.
+/// Begins and ends of waits, and comparisons of a slice with a program that waits: so many in one answer.
 const MAX_STEPS: usize = 4_000_000;
 /// Pairs in one answer at most.
 const MAX_PAIRS: usize = 100_000;
