@@ -1,10 +1,40 @@
 //! Why a question has no answer. Frontends map each variant to an HTTP status or an exit code.
 
-use cpumon_model::{HostId, Utc};
+use std::fmt;
+
+use cpumon_model::{HostId, Utc, escape};
 use cpumon_store::StoreError;
 
 use crate::keys::TaskKey;
 use crate::time::Available;
+
+/// One of several processes that a question could mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessChoice {
+    /// Its key.
+    pub key: TaskKey,
+    /// When it began, ns since the UNIX epoch, if that is known.
+    pub began_ns: Option<i64>,
+    /// What it ran in the range.
+    pub run_ns: i64,
+    /// Begin of its command line; empty where none is stored. Hostile.
+    pub command: String,
+}
+
+impl fmt::Display for ProcessChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (", self.key)?;
+        if let Some(began_ns) = self.began_ns {
+            // To the second.
+            write!(f, "began {:.19}Z, ", Utc(began_ns).to_string())?;
+        }
+        write!(f, "{:.3} s of CPU", self.run_ns as f64 / 1e9)?;
+        if !self.command.is_empty() {
+            write!(f, ", {}", escape(&self.command))?;
+        }
+        f.write_str(")")
+    }
+}
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -57,14 +87,15 @@ pub enum QueryError {
         process: String,
     },
     /// Several processes have this name or pid.
-    #[error("several processes of this range are {process}: {}{}", list(keys), if *is_cut { ", …" } else { "" })]
+    #[error("{count} processes of this range are {process}, the newest first: {}{}",
+        joined(newest, "; "), if *count > newest.len() { "; …" } else { "" })]
     WhichProcess {
         /// As it was named, escaped.
         process: String,
-        /// Keys of the first ones.
-        keys: Vec<TaskKey>,
-        /// There are more.
-        is_cut: bool,
+        /// How many there are.
+        count: usize,
+        /// Those that began last.
+        newest: Vec<ProcessChoice>,
     },
     /// The store never had a process with this key.
     #[error("no such process was ever stored of this host")]
@@ -183,5 +214,9 @@ fn stored(available: Option<Available>) -> String {
 }
 
 fn list<T: ToString>(items: &[T]) -> String {
-    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    joined(items, ", ")
+}
+
+fn joined<T: ToString>(items: &[T], by: &str) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(by)
 }

@@ -36,7 +36,7 @@ pub mod traces;
 pub use choice::ChoiceError;
 #[doc(hidden)] // For `words!`.
 pub use clap;
-pub use error::QueryError;
+pub use error::{ProcessChoice, QueryError};
 pub use group::{GroupBy, OTHERS, group_name};
 pub use keys::TaskKey;
 pub use live::{Bell, Live, Seek, Shown};

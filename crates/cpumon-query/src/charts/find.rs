@@ -1,10 +1,11 @@
 //! Which host and which process a chart is of: names, pids and keys as people write them are looked up.
 
-use cpumon_model::{HostStatus, ProcessKey};
+use cpumon_model::{HostStatus, ProcessInterval, ProcessKey};
 
 use super::query::ChartQuery;
 use super::request::ChartRequest;
 use crate::QueryError;
+use crate::error::ProcessChoice;
 use crate::history::{self, History, Selection};
 use crate::hosts::only_host;
 use crate::keys::TaskKey;
@@ -12,6 +13,8 @@ use crate::parse::parse_process_key;
 
 /// Names and keys in an error.
 const MAX_NAMED: usize = 8;
+/// Of a command line, characters.
+const MAX_COMMAND: usize = 60;
 
 /// The host that a chart of one is of; without a name, the only one there is.
 pub(super) fn host(history: &History, query: &ChartQuery) -> Result<HostStatus, QueryError> {
@@ -43,21 +46,29 @@ impl ChartRequest<'_> {
         // A sum of the range, and no plot of it: a plot looks up when each process began and ended.
         let mut processes =
             history::sum(self.history, self.host, self.plot(1).time(), false)?.interval.processes;
-        processes.sort_by_key(|row| std::cmp::Reverse(row.delta.run_ns));
-        let matching = processes
-            .into_iter()
-            .filter(|row| pid.map_or_else(|| *row.info.name == *text, |pid| row.key.pid == pid))
-            .map(|row| row.key);
-        let matching: Vec<ProcessKey> = matching.collect();
+        processes.retain(|row| pid.map_or_else(|| *row.info.name == *text, |pid| row.key.pid == pid));
         let process = cpumon_model::escape(text).to_string();
-        match matching.as_slice() {
-            [one] => Ok(*one),
+        match processes.as_slice() {
+            [one] => Ok(one.key),
             [] => Err(QueryError::NoProcess { process }),
-            several => {
-                let keys = several.iter().take(MAX_NAMED).map(|key| TaskKey::Process(*key)).collect();
-                Err(QueryError::WhichProcess { process, keys, is_cut: several.len() > MAX_NAMED })
-            }
+            several => self.which(process, several),
         }
+    }
+
+    /// Which of several to choose from.
+    fn which(&self, process: String, several: &[ProcessInterval]) -> Result<ProcessKey, QueryError> {
+        let keys: Vec<ProcessKey> = several.iter().map(|row| row.key).collect();
+        let began = self.history.began(self.host.info.host, &keys)?;
+        let choice = |row: &ProcessInterval| ProcessChoice {
+            key: TaskKey::Process(row.key),
+            began_ns: began.get(&row.key).copied(),
+            run_ns: row.delta.run_ns,
+            command: row.info.cmdline.chars().take(MAX_COMMAND).collect(),
+        };
+        let mut newest: Vec<_> = several.iter().map(choice).collect();
+        newest.sort_by_key(|one| std::cmp::Reverse((one.began_ns, one.run_ns)));
+        newest.truncate(MAX_NAMED);
+        Err(QueryError::WhichProcess { process, count: several.len(), newest })
     }
 
     /// A process as a line: a key, the one of this pid, or all of a name together.

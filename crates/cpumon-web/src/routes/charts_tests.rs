@@ -469,3 +469,47 @@ async fn hostile_names_stay_text_in_a_served_picture() {
         assert!(!text.contains("]]>") && !text.contains('\u{1b}'), "{text}");
     }
 }
+
+#[tokio::test]
+async fn of_several_processes_of_a_name_the_error_says_how_they_differ() {
+    let stored = Stored::new(false);
+    let mut writer = Writer::open(&stored.path(), &StoreOptions::default()).unwrap();
+    let info = host_named("twins", 7);
+    let row = |pid: u32, began_s: i64, run_ns: i64, cmdline: &str| {
+        let start_ns = at(began_s).boot_ns;
+        let process =
+            ProcessInfo { name: "python3".into(), cmdline: cmdline.into(), ..ProcessInfo::default() };
+        let delta = cpumon_model::Delta { run_ns, ..cpumon_model::Delta::default() };
+        let key = ProcessKey { pid, start_ns };
+        ProcessInterval { key, info: process.into(), delta, ..ProcessInterval::default() }
+    };
+    let interval = Interval {
+        host: info.host,
+        fields: cpumon_model::Fields::RUN,
+        begin: at(9),
+        end: at(10),
+        ledger: Ledger { capacity_ns: SECOND_NS, threads_ns: SECOND_NS, ..Ledger::default() },
+        processes: vec![
+            row(20, 1, 900_000_000, "python3 /opt/a.py"),
+            row(21, 5, 100_000_000, &format!("python3 \u{1b}[31m {}", "x".repeat(100))),
+        ],
+        ..Interval::default()
+    };
+    writer.put(&info, Trust::Unauthenticated, None, &interval).unwrap();
+    writer.commit().unwrap();
+    let until = BEGIN_NS + 20 * SECOND_NS;
+    let path = format!("/api/v1/hosts/twins/charts/states?since={BEGIN_NS}&until={until}&process=python3");
+    let (status, _, body) = get(stored.router(), &path).await;
+    let detail =
+        serde_json::from_str::<serde_json::Value>(&body).unwrap()["detail"].as_str().unwrap().to_owned();
+    assert_eq!(status, 400, "{detail}");
+    let began = cpumon_model::Utc(BEGIN_NS + 5 * SECOND_NS).to_string();
+    let newest = format!("21-{} (began {}Z, 0.100 s of CPU, python3 ", at(5).boot_ns, &began[..19]);
+    assert!(
+        detail.contains(&format!("2 processes of this range are python3, the newest first: {newest}")),
+        "{detail}"
+    );
+    assert!(detail.contains(&format!("; 20-{} (", at(1).boot_ns)), "{detail}");
+    assert!(detail.contains("0.900 s of CPU, python3 /opt/a.py)") && !detail.contains('\u{1b}'), "{detail}");
+    assert!(!detail.contains(&"x".repeat(60)), "{detail}");
+}
