@@ -39,6 +39,8 @@ struct Cpu {
     /// `None`: not known.
     current: Option<TraceTask>,
     at_ns: u64,
+    /// Up to here its interrupts were handed out.
+    settled_ns: u64,
     /// Its events up to here were lost.
     lossy_until_ns: Option<u64>,
     is_seen: bool,
@@ -86,7 +88,7 @@ impl<S: SpanSink> Tracker<S> {
         self
     }
 
-    /// This CPU is watched from the begin on, also before its first switch: what it does until then is the thread's that leaves with it.
+    /// This CPU is watched from the start: what it ran before its first switch belongs to the thread that leaves with it.
     pub fn watch(&mut self, cpu: u16) {
         let at = self.cpu(cpu);
         let began_ns = self.began_ns;
@@ -94,7 +96,7 @@ impl<S: SpanSink> Tracker<S> {
             Cpu { is_seen: true, at_ns: began_ns, lossy_until_ns: Some(began_ns), ..Cpu::default() };
     }
 
-    /// Something else than an event says what a thread is in at this time. It counts only where events do not say.
+    /// Sets the state of a thread that no event gave.
     pub fn assume(&mut self, task: TraceTask, at_ns: u64, state: ThreadState, cpu: u16) {
         if let Some(slot) = self.slot(task, at_ns)
             && !self.threads[slot].has_entered
@@ -271,9 +273,9 @@ impl<S: SpanSink> Tracker<S> {
         if at >= self.interrupts.len() {
             self.interrupts.resize_with(at + 1, Pending::default);
         }
-        // What was handed out of the CPU is not taken back: the rest of an interrupt that was going on then is left.
-        let handed_out_ns = self.cpus[at].at_ns.max(self.began_ns);
-        let from_ns = until_ns.saturating_sub(ran_ns).max(handed_out_ns).min(until_ns);
+        // Interrupts were handed out up to there: one that began earlier is charged only for the rest.
+        let settled_ns = self.cpus[at].settled_ns.max(self.began_ns);
+        let from_ns = until_ns.saturating_sub(ran_ns).max(settled_ns).min(until_ns);
         self.interrupts[at].add(interrupt, from_ns, until_ns);
         if self.interrupts[at].len() > MAX_PENDING {
             if !self.cpus[at].is_seen {
@@ -287,6 +289,7 @@ impl<S: SpanSink> Tracker<S> {
     /// Hands out the interrupts of what was handed out of the CPU's current state.
     #[inline]
     fn settle(&mut self, at: usize) {
+        self.cpus[at].settled_ns = self.cpus[at].at_ns;
         if self.interrupts.get(at).is_some_and(|pending| pending.len() > 0) {
             self.hand_out_interrupts(at);
         }

@@ -43,7 +43,7 @@ pub(crate) use stamp::stamp;
 const AFTER: Duration = Duration::from_secs(1);
 /// A window by a rule is followed by no other for this time, or for the time that a window holds if that is longer.
 const PAUSE: Duration = Duration::from_mins(1);
-/// Windows begin and end at most this long before or after the time that was asked for; readers can follow a file in steps of this.
+/// Windows begin and end at most this long before or after the time that was asked for.
 pub const SYNC_EVERY: Duration = Duration::from_millis(250);
 /// A probe that read the clock has submitted its record after this: it runs without pause, except that a hypervisor may stop its CPU.
 pub const SUBMITTED_AFTER_NS: u64 = 10_000_000;

@@ -1,5 +1,5 @@
 //! Events of a chunk by columns: all tags, then all times, then all tasks, and so on. Numbers of one kind are alike, so columns are packed
-//! better than rows: the events of a build take a quarter less, those of a pipe a third.
+//! better than rows: the events of a build, and of a pipe, take a quarter less.
 
 use std::io::Cursor;
 

@@ -6,8 +6,10 @@ use cpumon_model::{BootId, Moment};
 
 use super::ReadError;
 
-/// The version that this crate writes, and the newest it reads.
-pub const VERSION: u16 = 1;
+/// The newest version, of files that may have events by columns.
+pub const VERSION: u16 = 2;
+/// Of files without them.
+pub(super) const WITHOUT_COLUMNS: u16 = 1;
 
 pub(super) const MAGIC: [u8; 8] = *b"cpumon-t";
 /// Bytes of the fixed part.
@@ -30,7 +32,7 @@ pub struct FileHeader {
 }
 
 impl FileHeader {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(super) fn encode(&self, version: u16) -> Vec<u8> {
         let mut end = self.host.len().min(MAX_NAME_BYTES);
         while !self.host.is_char_boundary(end) {
             end -= 1;
@@ -38,7 +40,7 @@ impl FileHeader {
         let name = &self.host.as_bytes()[..end];
         let mut bytes = Vec::with_capacity(FIXED_BYTES + name.len() + 4);
         bytes.extend_from_slice(&MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&self.cpus.to_le_bytes());
         bytes.extend_from_slice(&self.boot.0);
         bytes.extend_from_slice(&self.began.mono_ns.to_le_bytes());
@@ -53,7 +55,7 @@ impl FileHeader {
     #[doc(hidden)]
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        self.encode()
+        self.encode(VERSION)
     }
 
     /// Reads a header from the start of a file. A short read is a foreign file if its first bytes are not those of a trace.
@@ -64,7 +66,7 @@ impl FileHeader {
             return Err(ReadError::Foreign);
         }
         let found = u16::from_le_bytes(array(&bytes, 8).ok_or(ReadError::Header)?);
-        if found != VERSION {
+        if !(WITHOUT_COLUMNS..=VERSION).contains(&found) {
             return Err(ReadError::Version { found, known: VERSION });
         }
         fill(from, &mut bytes, FIXED_BYTES)?;

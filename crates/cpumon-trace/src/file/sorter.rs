@@ -10,7 +10,7 @@ use cpumon_model::{SchedEvent, SchedEventKind};
 use super::columns::Places;
 use super::events::{Context, Fields};
 
-/// Undecoded events that wait for their turn, bytes. A recorder writes a mark several times a second; a file that goes on for
+/// Undecoded events that wait for their turn, bytes. A recorder writes a mark at least once a second; a file that goes on for
 /// this long without one is handed out chunk by chunk, out of order.
 const MAX_HELD_BYTES: usize = 256 << 20;
 
@@ -50,13 +50,16 @@ struct Position {
     layout: Layout,
     context: Context,
     left: u32,
+    /// An event could not be read: where the next one begins is not known.
+    is_broken: bool,
 }
 
 impl Position {
     /// Hands out so many of the next events, or fewer if there are no more.
     #[inline]
     fn decode(&mut self, bytes: &[u8], most: u32, out: &mut impl FnMut(SchedEvent)) {
-        let most = most.min(self.left);
+        let most = if self.is_broken { 0 } else { most.min(self.left) };
+        let left = self.left - most;
         match &mut self.layout {
             Layout::Rows(at) => {
                 let mut rest = bytes.get(*at..).unwrap_or_default();
@@ -69,6 +72,7 @@ impl Position {
                 places.go_on(&rest);
             }
         }
+        self.is_broken |= self.left > left;
     }
 
     /// Whether the chunk had what it announced, once nothing more can be decoded.
@@ -205,7 +209,8 @@ impl Sorter {
             self.close_gap(cpu.into(), base_ns);
         }
         let Unpacked { bytes, layout } = unpacked;
-        let position = Position { layout, context: Context::new(cpu, base_ns), left: count };
+        let position =
+            Position { layout, context: Context::new(cpu, base_ns), left: count, is_broken: false };
         self.put(cpu, Chunk { bytes, position });
     }
 

@@ -9,7 +9,7 @@ use super::WriteError;
 use super::chunk::{ChunkHeader, ChunkKind, Packing};
 use super::columns::Columns;
 use super::events::Context;
-use super::header::FileHeader;
+use super::header::{FileHeader, VERSION, WITHOUT_COLUMNS};
 use super::identities::{push_group, push_identity};
 use super::part::Recording;
 use super::varint::push;
@@ -81,7 +81,8 @@ impl<W: Write> TraceWriter<W> {
             Compression::None => None,
             Compression::Zstd(level) => Some(Compressor::new(level).map_err(failed("prepare zstd"))?),
         };
-        let bytes = header.encode();
+        let version = if compressor.is_some() { VERSION } else { WITHOUT_COLUMNS };
+        let bytes = header.encode(version);
         to.write_all(&bytes).map_err(failed("write the header"))?;
         let counts = WrittenCounts { events: 0, bytes: bytes.len() as u64 };
         let packed = Vec::with_capacity(zstd::zstd_safe::compress_bound(FULL_BYTES + SPARE_BYTES));

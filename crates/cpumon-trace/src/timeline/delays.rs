@@ -33,9 +33,9 @@ pub struct Delay {
 pub struct Delays {
     /// The longest first.
     pub by: Vec<Delay>,
-    /// Waits for which no one is named: the CPU was idle or unknown, or there was too much to compare, ns.
+    /// Time waited before `until_ns` that no pair accounts for, ns: the CPU was idle, who ran is unknown, or a limit was reached.
     pub rest_ns: u64,
-    /// They are known up to here: before the end of a window where there was too much to compare.
+    /// The answer covers the window up to here; it ends early if there was too much to compare.
     pub until_ns: u64,
 }
 

@@ -1,7 +1,9 @@
 //! What was written comes back, sorted; a torn or damaged file gives what is whole, and says so.
 
 use cpumon_model::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
-use cpumon_trace::{Compression, FileHeader, ReadError, TraceRange, TraceReader, TraceWriter, analyse};
+use cpumon_trace::{
+    Compression, FileHeader, ReadError, TraceRange, TraceReader, TraceWriter, analyse, chunk_of,
+};
 
 use crate::seeded_rng::SeededRng;
 use crate::support::{end_ns, header, identity, made_up, read, sums, write};
@@ -145,8 +147,10 @@ fn foreign_and_empty_files_and_later_versions_are_named() {
     assert!(matches!(read(b""), Err(ReadError::Foreign)));
     assert!(matches!(read(b"PERFILE2 and more than ten bytes"), Err(ReadError::Foreign)));
     let mut later = write(&[], Compression::None, 1);
-    later[8] = 2;
-    assert!(matches!(read(&later), Err(ReadError::Version { found: 2, known: 1 })));
+    later[8] = 3;
+    assert!(matches!(read(&later), Err(ReadError::Version { found: 3, known: 2 })));
+    // Those of before have no columns.
+    assert_eq!((write(&[], Compression::None, 1)[8], write(&[], Compression::Zstd(1), 1)[8]), (1, 2));
     assert!(matches!(read(b"cpumon-t\x01\x00"), Err(ReadError::Header)));
 }
 
@@ -239,4 +243,15 @@ fn small_chunks_wait_for_more_up_to_a_second() {
     writer.event(&wake(1_300 * MS));
     writer.sync_if_due(2_279 * MS).unwrap();
     assert_eq!(writer.counts().bytes, last_bytes);
+}
+
+#[test]
+fn an_event_that_cannot_be_read_ends_its_chunk() {
+    // The end of task 5, a kind that there is not, and the end of task 6.
+    let rows = [4, 1, 5, 7, 1, 4, 1, 6];
+    let file = [header().to_bytes(), chunk_of(1, 0, 2, &rows, false)].concat();
+    let (events, ending) = read(&file).unwrap();
+    let ends: Vec<_> = events.iter().filter(|event| !is_mark(event)).map(|event| event.kind).collect();
+    assert_eq!(ends, [SchedEventKind::Exit { task: TraceTask(5) }]);
+    assert_eq!(ending.malformed, 1);
 }

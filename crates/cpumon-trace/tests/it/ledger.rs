@@ -1,6 +1,6 @@
 //! The ledger of a trace balances, in any range of it, and holes and losses are unknown and no thread's.
 
-use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
+use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 use cpumon_trace::{Compression, Report, ReportBy, TraceRange, TraceReader, Tracker, analyse};
 
 use crate::support::{BEGAN_NS, Sums, end_ns, header, identity, made_up, write};
@@ -83,6 +83,24 @@ fn a_wait_goes_on_when_the_thread_moves_to_another_cpu() {
     assert_eq!((first.ready_preempted_ns(), first.delays(), first.migrations()), (70_000, 1, 1));
     assert_eq!(first.longest_delay().map(|longest| (longest.ns, longest.cpu)), Some((70_000, 1)));
     assert_eq!(first.behind, [("task-2".into(), 40_000), ("task-3".into(), 30_000)]);
+}
+
+#[test]
+fn an_interrupt_during_which_a_waiting_thread_is_pulled_away_keeps_its_time() {
+    let softirq = SchedEventKind::Interrupt { interrupt: Interrupt::Soft(3), ran_ns: 40_000 };
+    let events = [
+        switch(0, 0, 2, 1, Leaves::Ready),
+        SchedEvent {
+            at_ns: BEGAN_NS + 50_000,
+            cpu: 0,
+            kind: SchedEventKind::Migrate { task: TraceTask(2), to_cpu: 1 },
+        },
+        SchedEvent { at_ns: BEGAN_NS + 60_000, cpu: 0, kind: softirq },
+        switch(100, 0, 1, 0, Leaves::Asleep(READ)),
+    ];
+    let (_, rows) = report(&events, TraceRange::default());
+    let first = rows.iter().find(|row| &*row.name == "task-1").unwrap();
+    assert_eq!((first.interrupts.total_ns(), first.run_ns), (40_000, 60_000));
 }
 
 #[test]
