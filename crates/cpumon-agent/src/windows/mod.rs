@@ -24,11 +24,11 @@ pub(crate) const HAS_BPF: bool = false;
 /// `--help` of `--probes`.
 pub(crate) const PROBES_HELP: &str = "\
 Events of the kernel (ETW) to watch, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts and deferred \
-procedure calls), or none; needs an administrator or the service";
+procedure calls), or none; needs administrator rights or the service";
 /// The conclusion of `doctor` where nothing is missing.
 pub(crate) const EVERYTHING_WORKS: &str = "\
-Everything works that is measured on Windows. Without --probes CPU time is counted in ticks, and run delay, wait reasons and single \
-switches are no data.";
+Everything that cpumon measures on Windows works. Without --probes, CPU time is counted in ticks, and run delay, wait reasons and \
+context switches are not measured.";
 /// `--help` of `--state`.
 pub(crate) const STATE_HELP: &str = "\
 Directory of this machine's keys, which `enroll` stores [default: %ProgramData%\\cpumon\\identities for administrators and services, else \
@@ -45,11 +45,11 @@ EXAMPLES:
     cpumon-agent
   Send to one receiver:
     cpumon-agent --to 10.77.0.1
-  The same with each switch, wait and interrupt, from a prompt of an administrator:
+  Also measure switches, waits and interrupts, from an administrator prompt:
     cpumon-agent --to 10.77.0.1 --probes sched,waits,irq
   Send over TLS after `cpumon-agent enroll`; queue on disk while the receiver is away:
     cpumon-agent --to enrolled --spool C:\\ProgramData\\cpumon\\spool
-  The same as a service of Windows, from a prompt of an administrator:
+  The same as a service of Windows, from an administrator prompt:
     cpumon-agent service install --to enrolled --spool C:\\ProgramData\\cpumon\\spool
     cpumon-agent service start
 

@@ -51,6 +51,10 @@ impl Session {
         for process in &mut into.processes {
             self.bind_process(process);
         }
+        self.lives.left_out = 0;
+        self.ended_keys.clear();
+        self.ended_keys.extend(self.ended.iter().filter_map(|one| one.life.key));
+        self.ended_keys.sort_unstable();
         let mut threads = std::mem::take(&mut into.threads);
         threads.retain_mut(|thread| self.complete_thread(thread, at, is_first, probes));
         let cut = Cut { at, previous };
@@ -135,11 +139,12 @@ impl Session {
         let reason = std::mem::take(&mut thread.sched.open_wait);
         if !self.lives.threads.contains_key(&tid) {
             // It has made its last switch, and the list still has it.
-            let has_ended = self.ended.iter().any(|one| one.life.key == Some(thread.key));
+            let has_ended = self.ended_keys.binary_search(&thread.key).is_ok();
             if has_ended || (!is_first && !is_older) {
                 return false;
             }
             if self.begin(tid, None).is_none() {
+                self.lives.left_out += 1;
                 thread.sched = SchedTimes::unwatched();
                 return true;
             }

@@ -91,7 +91,7 @@ pub(super) struct Lives {
     free: Vec<TraceTask>,
     numbers: u32,
     last_number: u64,
-    /// Threads that found no place.
+    /// Threads of the last list that found no place.
     pub(super) left_out: u64,
 }
 
@@ -99,7 +99,6 @@ impl Lives {
     /// A thread begins a life; `None`: there are too many. The one that had the id must have been ended.
     pub(super) fn begin(&mut self, tid: u32, began_ns: Option<u64>) -> Option<&mut ThreadLife> {
         if self.threads.len() >= MAX_THREADS {
-            self.left_out += 1;
             return None;
         }
         let task = self.free.pop().unwrap_or_else(|| {

@@ -7,7 +7,7 @@ use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, Payload, Provid
 use cpumon_events::{Accounts, Tracker, up_to_zero};
 use cpumon_model::{
     Comm, Counters, Interrupt, Leaves, ProcessInfo, ProcessKey, SchedEvent, SchedEventKind, SchedTimes,
-    TaskState, TraceTask, WaitReason,
+    TaskState, ThreadKey, TraceTask, WaitReason,
 };
 
 use super::cpus::CpuBases;
@@ -51,7 +51,7 @@ pub struct Counts {
     pub malformed: u64,
     /// Events that came after later ones had had their turn.
     pub late: u64,
-    /// Events and buffers that the system lost, at least.
+    /// Events and buffers that the system lost. A loss that it reports as an event and in its counts is counted twice.
     pub lost: u64,
     /// Switches in a form whose layout is not public.
     pub packed: u64,
@@ -113,6 +113,7 @@ pub struct Session {
     /// Memory that is used again in each pass.
     pub(super) gone: Vec<u32>,
     pub(super) listed: Vec<ProcessKey>,
+    pub(super) ended_keys: Vec<ThreadKey>,
     /// Names of interrupt lines.
     pub(super) lines: BTreeMap<u16, Arc<str>>,
 }
@@ -142,6 +143,7 @@ impl Session {
             pass: 0,
             gone: Vec::new(),
             listed: Vec::new(),
+            ended_keys: Vec::new(),
             lines: BTreeMap::new(),
         }
     }

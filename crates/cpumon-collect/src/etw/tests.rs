@@ -110,6 +110,11 @@ impl Machine {
     }
 
     fn pass_into(&mut self, ms: u64, into: &mut Snapshot) {
+        self.pass_beside(ms, into, &mut |_| ());
+    }
+
+    /// `meanwhile`: between the instant and the lists.
+    fn pass_beside(&mut self, ms: u64, into: &mut Snapshot, meanwhile: &mut dyn FnMut(&mut Self)) {
         into.clear();
         (into.source, into.is_complete) = (SourceKind::Nt, true);
         into.fields = Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::CPUS;
@@ -117,6 +122,7 @@ impl Machine {
         let before = allocations();
         self.session.cut(at.mono_ns);
         self.allocated += allocations() - before;
+        meanwhile(self);
         for (pid, threads) in &self.listed {
             let key = ProcessKey { pid: *pid, start_ns: u64::from(*pid) * 1_000 };
             let listed = into.processes.iter().find(|process| process.key == key);
@@ -413,8 +419,40 @@ fn memory_is_bounded_and_a_steady_state_allocates_nothing() {
         machine.switch(301_000, 0, (0, tid), (READY, 0));
         machine.switch(301_000, 0, (tid, 0), (WAITING, 0));
     }
-    let snapshot = machine.pass(302_000);
-    assert!(snapshot.health.sched_untracked > 0 && machine.session.lives.threads.len() <= 1 << 16);
+    machine.listed[0].1.push((500_000, 0));
+    assert_eq!(machine.pass(302_000).health.sched_untracked, 1, "the listed one has no place");
+    assert!(machine.session.lives.threads.len() < 10, "the others are in no list");
+}
+
+#[test]
+fn what_comes_between_an_instant_and_its_lists_is_of_the_next_interval() {
+    let mut machine = Machine::new(1, ALL);
+    machine.switch(1_050, 0, (0, 10), (READY, 0));
+    let [mut first, mut third, mut fifth] = [(); 3].map(|()| Snapshot::default());
+    machine.pass_beside(1_100, &mut first, &mut |machine| {
+        machine.switch(1_150, 0, (10, 0), (WAITING, USER_REQUEST));
+    });
+    let second = machine.pass(1_200);
+    assert_eq!(times(&Interval::between(&first, &second), 10), (50, 0, 50, (1, 0)));
+    assert_eq!(machine.session.counts(), Counts::default());
+    // A loss there changes nothing of the snapshot, but what follows.
+    machine.pass_beside(1_300, &mut third, &mut |machine| {
+        machine.event((1_310, 0), LOST, 32, &[]);
+        machine.switch(1_320, 0, (0, 10), (READY, 0));
+    });
+    assert_eq!(times(&Interval::between(&second, &third), 10), (0, 0, 100, (0, 0)));
+    let fourth = machine.pass(1_400);
+    let interval = Interval::between(&third, &fourth);
+    assert_eq!((times(&interval, 10).0, times(&interval, 10).2), (80, 0), "unknown until it comes");
+    assert_eq!(machine.session.counts().lost, 1);
+    // What has no place is lost.
+    machine.pass_beside(1_500, &mut fifth, &mut |machine| {
+        (0..70_000).for_each(|_| machine.ready(1_510, 0, 12));
+    });
+    assert_eq!(machine.session.counts().lost, 1 + 70_000 - (1 << 16));
+    machine.switch(1_550, 0, (10, 0), (WAITING, USER_REQUEST));
+    let sixth = machine.pass(1_600);
+    assert_eq!(times(&Interval::between(&fifth, &sixth), 10).0, 50);
 }
 
 #[test]

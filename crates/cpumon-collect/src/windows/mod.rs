@@ -97,9 +97,8 @@ pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let events = match options.load.then(etw::EtwSession::try_starting) {
         None => events.note("not tried"),
         Some(Ok(())) => events.available("a session starts"),
-        Some(Err(error)) => {
-            events.missing(error.to_string(), "run it as administrator, with --probes sched,waits,irq")
-        }
+        Some(Err(error)) => events
+            .missing(error.to_string(), "the agent needs --probes sched,waits,irq, and administrator rights"),
     };
     Diagnosis { checks: vec![check, events, ticks.note(note)] }
 }

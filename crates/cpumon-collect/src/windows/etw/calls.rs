@@ -28,7 +28,7 @@ const BUFFER_KIB: u32 = 64;
 const SPARE_BUFFERS: u32 = 64;
 /// Times are those of the performance counter.
 const BY_COUNTER: u32 = 1;
-/// A full second's buffers are handed out at the latest then; each pass asks for them anyway.
+/// Buffers are delivered at least once a second; each pass asks for them anyway.
 const FLUSH_S: u32 = 1;
 
 /// What a session is called. It has an id of its own too: a private session, so that others (xperf, the antivirus) keep theirs.
@@ -186,7 +186,7 @@ impl<T: Take> Drop for Consumer<T> {
 
 /// Called by the system for each event.
 unsafe extern "system" fn on_event<T: Take>(event: *mut EVENT_RECORD) {
-    // SAFETY: the system hands out an event that is valid during the call, and the address that `open` gave it, which a taker has that lives.
+    // SAFETY: the system hands out an event that is valid during the call, and the address that `open` passed; its taker outlives the handle.
     let (event, taker) = unsafe {
         let Some(event) = event.as_ref() else { return };
         let Some(taker) = event.UserContext.cast::<T>().as_ref() else { return };
@@ -200,7 +200,7 @@ unsafe extern "system" fn on_event<T: Take>(event: *mut EVENT_RECORD) {
     };
     let header = &event.EventHeader;
     let flags = u32::from(header.Flags);
-    // SAFETY: any bytes are a number in both.
+    // SAFETY: both fields of the union are plain integers.
     let cpu = unsafe {
         if flags & EVENT_HEADER_FLAG_PROCESSOR_INDEX != 0 {
             event.BufferContext.Anonymous.ProcessorIndex

@@ -1,7 +1,7 @@
 //! A real-time session of the kernel's events: switches, wakeups, interrupts, threads and processes, in a thread of its own, which
 //! brings them to [`crate::etw::Session`]. It ends with this process's source; one that a killed agent left is stopped at the next start.
 //!
-//! It was not run on a real Windows here; docs/windows.md says what to try there. Under Wine the system refuses it.
+//! Not yet run on a real Windows: docs/windows.md has the steps. Under Wine the system refuses it.
 
 mod calls;
 
@@ -102,7 +102,7 @@ impl EtwSession {
         let in_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("cpumon-events".to_owned()).spawn(move || {
             if let Err(error) = consumer.process() {
-                log::warn!("the session of events ended: {error}");
+                log::warn!("the ETW session ended: {error}");
             }
             in_thread.has_ended.store(true, Ordering::Release);
         });
@@ -113,11 +113,11 @@ impl EtwSession {
     /// Brings all accounts to this instant, which it returns, once the events up to it have come.
     pub(super) fn cut(&mut self) -> Result<Moment, CollectError> {
         let at = clock::now();
-        let failed = |error| CollectError::System { operation: "ask for events", error };
+        let failed = |error| CollectError::System { operation: "query the ETW session", error };
         let Some(control) = &mut self.control else { return Ok(at) };
         for _ in 0..MOST_WAITS {
             if self.shared.has_ended.load(Ordering::Acquire) {
-                let reason = "it was ended by another program, maybe by another agent on this machine";
+                let reason = "another program stopped it, perhaps a second agent on this machine";
                 return Err(unavailable(reason.to_owned()));
             }
             control.flush().map_err(failed)?;
@@ -158,17 +158,17 @@ fn unavailable(reason: String) -> CollectError {
 fn reason(step: &str, error: &std::io::Error) -> String {
     let code = error.raw_os_error().and_then(|code| u32::try_from(code).ok());
     if sys::is_wine() {
-        return format!("cannot {step} it: Wine has no sessions of the kernel's events ({error})");
+        return format!("cannot {step}: Wine has no sessions of the kernel's events ({error})");
     }
     match code {
         Some(ERROR_ACCESS_DENIED) => {
-            format!("cannot {step} it: access is denied; run as administrator, or as the service")
+            format!("cannot {step}: access is denied; run as administrator, or as the service")
         }
         Some(ERROR_NO_SYSTEM_RESOURCES) => {
             format!(
-                "cannot {step} it: too many sessions of the kernel's events run; `logman query -ets` lists them"
+                "cannot {step}: too many sessions of the kernel's events run; `logman query -ets` lists them"
             )
         }
-        _ => format!("cannot {step} it: {error}"),
+        _ => format!("cannot {step}: {error}"),
     }
 }
