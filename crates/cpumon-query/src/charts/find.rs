@@ -51,12 +51,16 @@ impl ChartRequest<'_> {
         match processes.as_slice() {
             [one] => Ok(one.key),
             [] => Err(QueryError::NoProcess { process }),
-            several => self.which(process, several),
+            _ => self.which(process, processes),
         }
     }
 
     /// Which of several to choose from.
-    fn which(&self, process: String, several: &[ProcessInterval]) -> Result<ProcessKey, QueryError> {
+    fn which(&self, process: String, mut several: Vec<ProcessInterval>) -> Result<ProcessKey, QueryError> {
+        let count = several.len();
+        // Only theirs are looked up: a shell may have run 10,000 times.
+        several.sort_by_key(|row| std::cmp::Reverse(row.key.start_ns));
+        several.truncate(MAX_NAMED);
         let keys: Vec<ProcessKey> = several.iter().map(|row| row.key).collect();
         let began = self.history.began(self.host.info.host, &keys)?;
         let choice = |row: &ProcessInterval| ProcessChoice {
@@ -67,8 +71,7 @@ impl ChartRequest<'_> {
         };
         let mut newest: Vec<_> = several.iter().map(choice).collect();
         newest.sort_by_key(|one| std::cmp::Reverse((one.began_ns, one.run_ns)));
-        newest.truncate(MAX_NAMED);
-        Err(QueryError::WhichProcess { process, count: several.len(), newest })
+        Err(QueryError::WhichProcess { process, count, newest })
     }
 
     /// A process as a line: a key, the one of this pid, or all of a name together.

@@ -334,7 +334,7 @@ async fn charts_show_what_the_store_holds() {
         "the strongest colour is not a whole CPU where none used one: {threads}"
     );
     let landscape = svg("landscape", "by=process&rows=2").await;
-    assert!(landscape.contains(">web [20]</text>") && landscape.contains(">1 others</text>"), "{landscape}");
+    assert!(landscape.contains(">web [20]</text>") && landscape.contains(">1 other</text>"), "{landscape}");
     let dark = svg("landscape", "theme=dark&width=500&height=400").await;
     assert!(dark.contains("#141a21") && dark.contains("width=\"500\" height=\"400\""), "{dark}");
     // Long before there was anything.
@@ -483,16 +483,18 @@ async fn of_several_processes_of_a_name_the_error_says_how_they_differ() {
         let key = ProcessKey { pid, start_ns };
         ProcessInterval { key, info: process.into(), delta, ..ProcessInterval::default() }
     };
+    let mut processes = vec![
+        row(20, 5, 900_000_000, "python3 /opt/a.py"),
+        row(21, 6, 100_000_000, &format!("python3 \u{1b}[31m {}", "x".repeat(100))),
+    ];
+    processes.extend((1..=8).map(|pid| row(pid, -i64::from(pid), 1_000, "python3 old.py")));
     let interval = Interval {
         host: info.host,
         fields: cpumon_model::Fields::RUN,
         begin: at(9),
         end: at(10),
         ledger: Ledger { capacity_ns: SECOND_NS, threads_ns: SECOND_NS, ..Ledger::default() },
-        processes: vec![
-            row(20, 1, 900_000_000, "python3 /opt/a.py"),
-            row(21, 5, 100_000_000, &format!("python3 \u{1b}[31m {}", "x".repeat(100))),
-        ],
+        processes,
         ..Interval::default()
     };
     writer.put(&info, Trust::Unauthenticated, None, &interval).unwrap();
@@ -503,13 +505,12 @@ async fn of_several_processes_of_a_name_the_error_says_how_they_differ() {
     let detail =
         serde_json::from_str::<serde_json::Value>(&body).unwrap()["detail"].as_str().unwrap().to_owned();
     assert_eq!(status, 400, "{detail}");
-    let began = cpumon_model::Utc(BEGIN_NS + 5 * SECOND_NS).to_string();
-    let newest = format!("21-{} (began {}Z, 0.100 s of CPU, python3 ", at(5).boot_ns, &began[..19]);
-    assert!(
-        detail.contains(&format!("2 processes of this range are python3, the newest first: {newest}")),
-        "{detail}"
-    );
-    assert!(detail.contains(&format!("; 20-{} (", at(1).boot_ns)), "{detail}");
+    let began = cpumon_model::Utc(BEGIN_NS + 6 * SECOND_NS).to_string();
+    let newest = format!("21-{} (began {}Z, 0.100 s of CPU, python3 ", at(6).boot_ns, &began[..19]);
+    let text = format!("10 processes of this range are python3, the newest first: {newest}");
+    assert!(detail.contains(&text), "{detail}");
+    assert!(detail.contains(&format!("; 20-{} (", at(5).boot_ns)) && detail.contains("; …"), "{detail}");
+    assert!(detail.contains(&format!("; 6-{} (", at(-6).boot_ns)) && !detail.contains("; 7-"), "{detail}");
     assert!(detail.contains("0.900 s of CPU, python3 /opt/a.py)") && !detail.contains('\u{1b}'), "{detail}");
     assert!(!detail.contains(&"x".repeat(60)), "{detail}");
 }
