@@ -229,8 +229,8 @@ columns! {
     User "user" Text "" [PROCESSES|PROCESS_INTERVAL|THREAD_INTERVAL] NONE "Name of the real user on its host: uid 0 is root; empty if the agent does not know it.";
     Service "service" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "systemd unit of the process, out of its cgroup path: a service or a scope; empty if none.";
     Pod "pod" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Uid of its Kubernetes pod (of Podman: the pod's id), out of its cgroup path, which has no name of it; empty if none.";
-    Session "session" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE "Session of a process on Windows: 0 is that of services, each login has one; empty on other systems.";
-    PriorityClass "priority_class" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Priority class of a process on Windows, by its base priority: idle (4), below normal (6), normal (8), above normal (10), high (13), realtime (24); another base priority as its number; empty on other systems.";
+    Session "session" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE "Windows session of the process: 0 for services, one for each login; empty on other systems.";
+    PriorityClass "priority_class" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Windows priority class of the process, by its base priority: idle (4), below normal (6), normal (8), above normal (10), high (13), realtime (24); any other base priority is shown as its number; empty on other systems.";
 }
 
 /// The columns of one table, in their order.

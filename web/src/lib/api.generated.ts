@@ -902,7 +902,7 @@ export interface components {
             first_ns: components["schemas"]["Nanos"];
             /**
              * Format: int64
-             * @description Length of the host's intervals, as it is set there: the next one ends so much later. 0: not known.
+             * @description Configured interval of the host, ns: the next one ends this long after `last_ns`. 0: not known.
              */
             interval_ns: number;
             /** @description End of the last interval. */
@@ -1346,7 +1346,7 @@ export interface components {
              * @description Process id.
              */
             pid: number;
-            /** @description Priority class on Windows, or its base priority where no class has it; null on other systems. */
+            /** @description Priority class on Windows; a base priority that belongs to no class, as a number; null on other systems. */
             priority_class?: string | null;
             /**
              * Format: int32
@@ -2228,7 +2228,7 @@ export interface components {
             behind: string;
             /**
              * Format: int64
-             * @description How long: once for each thread that waited.
+             * @description Time waited, summed over the waiting threads, ns.
              */
             ns: number;
             /** @description Name of the program that waited, of the thread where the trace names no program. Hostile. */
@@ -2238,21 +2238,21 @@ export interface components {
         TraceDelays: {
             /**
              * Format: int64
-             * @description Time of all pairs.
+             * @description Sum over all pairs, ns.
              */
             all_ns: number;
             /**
              * Format: int64
-             * @description Waits for which no one is named: the CPU was idle or unknown, or there was too much to compare.
+             * @description Time waited before `until_ns` that no pair accounts for, ns: the CPU was idle, who ran is unknown, or a limit was reached.
              */
             rest_ns: number;
-            /** @description Those of the page, the longest first. */
+            /** @description The requested rows, longest time first. */
             rows: components["schemas"]["TraceDelay"][];
             /** @description Pairs, before `offset` and `limit`. */
             total: number;
             /**
              * Format: int64
-             * @description They are known up to here: before the end of a window where there was too much to compare.
+             * @description The answer covers the window up to here; it ends early if there was too much to compare.
              */
             until_ns: number;
         };

@@ -25,7 +25,7 @@ pub struct FlightArgs {
     pub flight_memory: u64,
 
     /// Write a trace when this is true, once a minute at most; may be repeated. `cpu>90%/5s`: all CPUs together, for 5 s.
-    /// `process>90%/5s`: any single process, in % of one CPU. `program:NAME>150%/10s`: all processes of a program, by its file's or its short name; likewise `container:NAME>…` and `service:NAME>…`, by the names of `cpumon report`. `delay>20ms`: a single run delay (needs --probes sched). `p99>5ms/10s`: the 99th percentile of all run delays (needs --probes hist).
+    /// `process>90%/5s`: any single process, in % of one CPU. `program:NAME>150%/10s`: all processes with this executable or short name together; `container:NAME>…` and `service:NAME>…`: those of a container or service, named as in `cpumon report`. `delay>20ms`: a single run delay (needs --probes sched). `p99>5ms/10s`: the 99th percentile of all run delays (needs --probes hist).
     /// `unattributed>2%/5s`: the ledger does not balance
     #[arg(
         long,

@@ -42,7 +42,7 @@ pub struct FlightRule {
 /// A text that is no rule.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{text:?} is no rule: {reason}; write cpu>90%, cpu>90%/5s, process>90%/5s, program:NAME>150%/10s (or container:NAME, service:NAME), delay>20ms, p99>5ms/10s or unattributed>2%/5s"
+    "{text:?} is not a rule: {reason}; write cpu>90%, cpu>90%/5s, process>90%/5s, program:NAME>150%/10s (or container:NAME, service:NAME), delay>20ms, p99>5ms/10s or unattributed>2%/5s"
 )]
 pub struct ParseFlightRuleError {
     text: String,
@@ -73,7 +73,7 @@ impl FromStr for FlightRule {
             Some(("service", name)) if !name.is_empty() => Subject::Service(name.into()),
             _ => {
                 return Err(wrong(
-                    "it begins with none of cpu, process, program:NAME, container:NAME, service:NAME, delay, p99, unattributed",
+                    "it must begin with cpu, process, program:NAME, container:NAME, service:NAME, delay, p99 or unattributed",
                 ));
             }
         };
@@ -411,8 +411,8 @@ mod tests {
             ("cpu>-1%", "no number"),
             ("cpu>90%/x", "100ms to 1h"),
             ("delay>20", "ends with us, ms or s"),
-            ("program:>5%", "begins with none of"),
-            ("memory>5%", "begins with none of"),
+            ("program:>5%", "must begin with"),
+            ("memory>5%", "must begin with"),
         ] {
             let error = text.parse::<FlightRule>().unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains("write cpu>90%"), "{text}: {error}");

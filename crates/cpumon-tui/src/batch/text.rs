@@ -128,7 +128,11 @@ fn write_head(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io
         seconds(ledger.idle_ns),
         seconds(ledger.unattributed_ns()),
         unknown(interval),
-        if ledger.irq_in_run_time { "  (irq and softirq inside threads)" } else { "" },
+        if ledger.irq_in_run_time {
+            format!("  ({irq} and {softirq} inside threads)")
+        } else {
+            String::new()
+        },
     )
 }
 

@@ -184,13 +184,13 @@ impl App {
 
     pub(super) fn sort_by(&mut self, col: Col) {
         if col == Col::Seen && self.clock != Clock::Live {
-            return self.on_notice("SEEN is counted on live screens only: l goes back to live".into());
+            return self.on_notice("SEEN exists only live; press l for live".into());
         }
         self.view.reversed = false;
         self.view.sort = col;
         let (_, shown) = &self.grid;
         if !shown.is_empty() && shown.iter().all(|place| place.col != col) {
-            self.on_notice(format!("sorted by {}, which is not on this screen", col.title(&self.view)));
+            self.on_notice(format!("sorted by {}, whose column does not fit", col.title(&self.view)));
         }
     }
 

@@ -267,7 +267,7 @@ fn about_process(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> 
     ];
     let of_windows = [
         info.session.map(|number| number.to_string()),
-        info.priority_class().map(|class| format!("priority class {class}")),
+        info.priority_class().map(|class| format!("priority {class}")),
     ];
     let of_windows: Vec<String> = of_windows.into_iter().flatten().collect();
     if !of_windows.is_empty() {

@@ -86,7 +86,11 @@ fn entries(ledger: &Ledger, terms: Terms, is_short: bool) -> Vec<(&'static str, 
         (name("exited", "exit"), Some(ledger.exited_ns)),
     ];
     if ledger.irq_in_run_time {
-        entries.push((name("(irq and softirq in threads)", "(irq in thr)"), None));
+        let label = match terms {
+            Terms::WINDOWS => name("(ISR and DPC in threads)", "(ISR in thr)"),
+            _ => name("(irq and softirq in threads)", "(irq in thr)"),
+        };
+        entries.push((label, None));
     } else {
         entries.push((name(terms.irq.label, terms.irq.short), Some(ledger.irq_ns)));
         entries.push((name(terms.softirq.label, terms.softirq.short), Some(ledger.softirq_ns)));

@@ -103,7 +103,7 @@ fn what_is_counted_live_sorts_no_moment_of_the_past() {
     press(&mut app, " ");
     assert_eq!(sorted(&mut app), "%CPU▾");
     press(&mut app, "MT");
-    assert!(screen(&mut app).contains("SEEN is counted on live screens only: l goes back to live"));
+    assert!(screen(&mut app).contains("SEEN exists only live; press l for live"));
     assert_eq!(sorted(&mut app), "RDY▾");
     for _ in 0..30 {
         press(&mut app, ">");
@@ -118,9 +118,9 @@ fn a_column_that_sorts_unseen_is_named() {
     let mut app = app_of(Kind::Normal);
     picture(&mut app, 60, 30);
     press(&mut app, "T");
-    assert!(picture(&mut app, 60, 30).contains("sorted by SEEN, which is not on this screen"));
+    assert!(picture(&mut app, 60, 30).contains("sorted by SEEN, whose column does not fit"));
     press(&mut app, "P");
-    assert!(!picture(&mut app, 60, 30).contains("which is not on this screen"));
+    assert!(!picture(&mut app, 60, 30).contains("whose column does not fit"));
 }
 
 #[test]

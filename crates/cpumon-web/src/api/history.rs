@@ -54,7 +54,7 @@ pub struct Kept {
     pub first_ns: Nanos,
     /// End of the last interval.
     pub last_ns: Nanos,
-    /// Length of the host's intervals, as it is set there: the next one ends so much later. 0: not known.
+    /// Configured interval of the host, ns: the next one ends this long after `last_ns`. 0: not known.
     pub interval_ns: u64,
 }
 
@@ -151,7 +151,7 @@ pub struct ProcessJson {
     pub user: String,
     /// Session on Windows: 0 is that of services; null on other systems.
     pub session: Option<u32>,
-    /// Priority class on Windows, or its base priority where no class has it; null on other systems.
+    /// Priority class on Windows; a base priority that belongs to no class, as a number; null on other systems.
     pub priority_class: Option<String>,
     /// A kernel thread.
     pub is_kernel: bool,

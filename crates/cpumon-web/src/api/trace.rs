@@ -293,7 +293,7 @@ pub struct TraceDelay {
     waited: Box<str>,
     /// Name of the program that had the CPU meanwhile; it may be the same one. Hostile.
     behind: Box<str>,
-    /// How long: once for each thread that waited.
+    /// Time waited, summed over the waiting threads, ns.
     ns: u64,
 }
 
@@ -302,13 +302,13 @@ pub struct TraceDelay {
 pub struct TraceDelays {
     /// Pairs, before `offset` and `limit`.
     total: usize,
-    /// Those of the page, the longest first.
+    /// The requested rows, longest time first.
     rows: Vec<TraceDelay>,
-    /// Time of all pairs.
+    /// Sum over all pairs, ns.
     all_ns: u64,
-    /// Waits for which no one is named: the CPU was idle or unknown, or there was too much to compare.
+    /// Time waited before `until_ns` that no pair accounts for, ns: the CPU was idle, who ran is unknown, or a limit was reached.
     rest_ns: u64,
-    /// They are known up to here: before the end of a window where there was too much to compare.
+    /// The answer covers the window up to here; it ends early if there was too much to compare.
     until_ns: u64,
 }
 

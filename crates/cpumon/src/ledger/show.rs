@@ -146,12 +146,13 @@ fn notes(ledger: &LedgerSum) -> Vec<String> {
     }
     notes.push(match (has(Fields::IRQ), ledger.irq_in_run_time()) {
         (true, _) => format!("{both}: measured at each interrupt, and no part of the threads' run time"),
-        (false, _) if ledger.is_windows => format!("{both}: no part of the threads' run time"),
+        (false, true) if ledger.is_windows => format!("{both}: not separate, part of the threads' run time without --probes irq"),
+        (false, false) if ledger.is_windows => format!("{both}: no part of the threads' run time"),
         (false, true) => format!("{both}: not separate, this kernel charges them to the thread that was running; a CPU's own are sampled at the clock tick"),
         (false, false) => format!("{both}: /proc/stat, as the kernel accounts them"),
     });
-    if ledger.is_windows {
-        notes.push("exited: what ended between two samples included, by what the CPUs ran more than all processes; with source toolhelp it is unattributed".into());
+    if ledger.is_windows && !ledger.has_sched() {
+        notes.push("exited: includes processes that began and ended between two samples, estimated as CPU time that no process accounts for; with source toolhelp that time is unattributed".into());
     } else if !has(Fields::EXITS) {
         notes.push(
             "exited: no record of exits, so what tasks ran after their last sample is unattributed".into(),
@@ -333,6 +334,18 @@ mod tests {
             "{text}"
         );
         assert!(!text.to_lowercase().contains("irq") && !text.contains("/proc"), "{text}");
+        assert!(
+            text.contains("exited: includes processes") && text.contains("ISR, DPC: no part of"),
+            "{text}"
+        );
+        // With switches, and without interrupts.
+        let mut sched = LedgerSum::new("device-7", 1);
+        let fields = fields | Fields::SCHED | Fields::EXITS;
+        sched.add(&Interval { source: SourceKind::Nt, ..interval(0, 1, fields, true) });
+        let mut out = Vec::new();
+        tables(&[&sched], usize::MAX, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("ISR, DPC: not separate") && !text.contains("exited: includes"), "{text}");
         // Names of columns stay, so that a mixed fleet compares.
         let mut table = Vec::new();
         csv(&[&ledger], &mut table).unwrap();
