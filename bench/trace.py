@@ -10,8 +10,6 @@ import statistics
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 
 import measure as m
 import report
@@ -158,7 +156,7 @@ def trigger():
         state, store = folder / "state", folder / "store.db"
         serve = [m.CPUMON, "serve", "--no-agent", "--udp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--tls", "127.0.0.1:0", "--state", state, "--store", store]
         with m.running(serve, stdout=subprocess.PIPE, text=True) as process:
-            http, address = next(found.groups() for line in process.stdout if (found := re.search(r"^ready .*http=(\S+) .*tls=(\S+)", line)))
+            address = next(found.group(1) for line in process.stdout if (found := re.search(r"^ready .*tls=(\S+)", line)))
             token = subprocess.run([m.CPUMON, "token", "--state", state], check=True, capture_output=True, text=True).stdout.split()[-1]
             keys = folder / "keys"
             subprocess.run([m.AGENT, "enroll", address, token, "--state", keys, "--host-name", "bench"], check=True, capture_output=True)
@@ -171,25 +169,21 @@ def trigger():
                     time.sleep(FLIGHT_S)
                     begin = time.monotonic()
                     device.send_signal(signal.SIGUSR1)
-                    while len(listed(http)) <= number and time.monotonic() < begin + 60:
+                    while len(listed(store)) <= number and time.monotonic() < begin + 60:
                         time.sleep(0.05)
                     taken.append(time.monotonic() - begin)
                     for load in loads:
                         load.wait()
-            size = statistics.median(int(trace["bytes"]) for trace in listed(http))
+            size = statistics.median(int(trace["bytes"]) for trace in listed(store))
     yield from ["### From a trigger to the stored trace", "",
-                f"SIGUSR1 to an agent with `--flight-recorder 30s` beside {RATE:,} switches a second on each CPU, until the receiver lists "
+                f"SIGUSR1 to an agent with `--flight-recorder 30s` beside {RATE:,} switches a second on each CPU, until `cpumon trace list` of the receiver has "
                 f"the trace ({size / 1e6:.1f} MB), over TLS on loopback; a second of that is recorded after the signal. Aim: at most 5 s. "
                 f"Measured: {', '.join(f'{each:.1f} s' for each in taken)}.", ""]
 
 
-def listed(http):
-    """Traces of the device; it is no host before its first snapshot."""
-    try:
-        with urllib.request.urlopen(f"http://{http}/api/v1/hosts/bench/traces") as answer:
-            return json.load(answer)["traces"]
-    except urllib.error.HTTPError:
-        return []
+def listed(store):
+    done = subprocess.run([m.CPUMON, "trace", "list", "--format", "json", "--store", store], capture_output=True, text=True)
+    return json.loads(done.stdout or "[]")
 
 
 def analysis():
