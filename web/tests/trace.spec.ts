@@ -268,3 +268,12 @@ for (const [width, scheme] of [
     await page.keyboard.press('s');
     await expect.poll(() => windowOf(page.url())[1] - windowOf(page.url())[0]).toBeGreaterThan(1_100_000);
   });
+
+test('who delayed whom says why there is no answer', async ({ page, url }) => {
+  const json = { type: 'about:blank', title: 'Too busy', status: 400, detail: 'Ask again.' };
+  await page.route('**/delays?*', (route) =>
+    route.fulfill({ status: 400, contentType: 'application/problem+json', body: JSON.stringify(json) }),
+  );
+  await page.goto(`${url}?window=100000000-101000000`);
+  await expect(page.getByRole('table', { name: /^Who delayed whom/ })).toContainText('Too busy');
+});
