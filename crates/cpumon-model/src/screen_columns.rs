@@ -147,8 +147,8 @@ pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
     "ready" RunDelayNs "ready" "RDY" Threads Right [TERMINAL|PAGE] "";
     "blocked" BlockedNs "blocked" "BLK" Threads Right [TERMINAL|PAGE] "Time neither running nor runnable within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.";
     "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] "What it was blocked by most: the system call it slept in, disk, page fault, stopped, traced, kernel, exit, other.";
-    "longest" LongestRunDelayNs "max delay" "RDELAY" Duration Right [TERMINAL|PAGE] "";
-    "p99" RunDelayP99Ns "p99 delay" "RDELAY p99" Duration Right [TERMINAL] "99 % of the run delays were no longer, to within an eighth; of a thread only if it was selected (--histogram-threads).";
+    "longest" LongestRunDelayNs "max delay" "MAXDLY" Duration Right [TERMINAL|PAGE] "";
+    "p99" RunDelayP99Ns "p99 delay" "P99DLY" Duration Right [TERMINAL] "99 % of the run delays were no longer, to within an eighth; of a thread only if it was selected (--histogram-threads).";
     "limit" CpuLimit "CPU limit" "LIMIT" Number Right [TERMINAL|PAGE] "CPUs that its control group may use: the tightest limit of the group and those above it. Empty without one.";
     "throttled" ThrottledNs "throttled" "%THROT" Share Right [TERMINAL|PAGE] "Time in which the quota of that limit was used up, so that its tasks could not run, summed over CPUs as the kernel does. Shown as a percentage of the interval, in the unit of utilization. All tasks below a limit have the same value.";
     "csw" NONE "csw/s" "CSW/s" PerSecond Right [TERMINAL] "Context switches per second, voluntary and involuntary.";

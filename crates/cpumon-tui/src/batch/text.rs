@@ -26,7 +26,7 @@ const COLUMNS: [(Col, usize); 22] = [
     (Col::System100, 6),
     (Col::Ready, 6),
     (Col::LongestDelay, 6),
-    (Col::DelayP99, 10),
+    (Col::DelayP99, 6),
     (Col::Limit, 6),
     (Col::Throttled, 6),
     (Col::Blocked, 6),

@@ -102,6 +102,7 @@ impl Col {
             | Self::System100
             | Self::Ready
             | Self::LongestDelay
+            | Self::DelayP99
             | Self::Limit
             | Self::Throttled
             | Self::Blocked
@@ -111,7 +112,7 @@ impl Col {
             Self::Wait => 12,
             Self::Container => 20,
             Self::Marks => 2,
-            Self::DelayP99 | Self::Name => 10,
+            Self::Name => 10,
         }
     }
 

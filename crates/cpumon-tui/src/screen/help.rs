@@ -27,7 +27,7 @@ const KEYS: &[(&str, &str)] = &[
     ("u", "choose a user; Esc shows all again"),
     ("P", "sort by CPU"),
     ("M", "sort by run delay (memory is not measured)"),
-    ("D  L  B  W  S", "sort by longest run delay, RDELAY p99, blocked time, wait reason, switches"),
+    ("D  L  B  W  S", "sort by longest run delay, its p99, blocked time, wait reason, switches"),
     ("T", "live: sort by SEEN, the run time while these screens are open"),
     ("N", "sort by id"),
     ("<  >  F6", "sort by the column to the left, to the right"),
