@@ -46,8 +46,9 @@ const IMPORTANCE: [Col; 24] = [
     Col::Wait,
     Col::User100,
     Col::System100,
-    Col::DelayP99,
+    // Single threads have no percentiles unless they were selected.
     Col::LongestDelay,
+    Col::DelayP99,
     Col::Threads,
     Col::User,
     Col::Switches,
