@@ -6,12 +6,12 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-use crate::app::App;
+use crate::app::{App, Clock};
 use crate::columns::{Cells, Col, NONE};
 use crate::rows::{Group, Item, RowId};
 use crate::screen::health::{events_per_sec, losses};
 use crate::screen::quota;
-use crate::text::{clip, rate, safe, seconds, short, total, width};
+use crate::text::{ago, clip, rate, safe, seconds, short, total, width};
 use crate::theme::Theme;
 use crate::view::GroupBy;
 
@@ -79,8 +79,8 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     let cells = Cells::new(shown, &app.view, app.theme, None);
     let mut entries = match item {
         Item::Group(group) => about_group(group, app.view.group_by, shown),
-        Item::Process(process) => about_process(&cells, process),
-        Item::Thread(thread) => about_thread(&cells, thread),
+        Item::Process(process) => about_process(app, &cells, process),
+        Item::Thread(thread) => about_thread(app, &cells, thread),
     };
     let mut counters = counters(&cells, &item);
     // Beside the run delay: both are time in which it could have run.
@@ -255,14 +255,14 @@ fn about_group(group: &Group, by: GroupBy, shown: &Interval) -> Vec<Entry> {
     ]
 }
 
-fn about_process(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> Vec<Entry> {
+fn about_process(app: &App, cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> Vec<Entry> {
     let item = Item::Process(process);
     let info = &process.info;
     let mut entries = vec![
         ("process", format!("{} {}", process.key.pid, safe(&info.name))),
         ("parent", parent(cells, process)),
         ("user", user(cells, &item)),
-        ("started", started(cells, process.key.start_ns)),
+        ("started", started(app, cells.interval, process.key.start_ns)),
         ("threads", process.thread_rows.to_string()),
     ];
     let of_windows = [
@@ -292,7 +292,7 @@ fn about_process(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> 
     entries
 }
 
-fn about_thread(cells: &Cells<'_>, thread: &cpumon_model::ThreadInterval) -> Vec<Entry> {
+fn about_thread(app: &App, cells: &Cells<'_>, thread: &cpumon_model::ThreadInterval) -> Vec<Entry> {
     let item = Item::Thread(thread);
     let owner = cells.interval.process(thread.process).map_or(String::new(), |row| safe(&row.info.name));
     let text = |id| match cells.value(&item, id) {
@@ -307,7 +307,7 @@ fn about_thread(cells: &Cells<'_>, thread: &cpumon_model::ThreadInterval) -> Vec
     let mut entries = vec![
         ("thread", format!("{} {}", thread.key.tid, cells.text(&item, Col::Name))),
         ("process", format!("{} {owner}", thread.process.pid)),
-        ("started", started(cells, thread.key.start_ns)),
+        ("started", started(app, cells.interval, thread.key.start_ns)),
         ("state", text(ColumnId::State) + &and(", last on CPU ", ColumnId::LastCpu)),
         ("priority", text(ColumnId::Priority) + &and(", nice ", ColumnId::Nice)),
     ];
@@ -332,13 +332,24 @@ fn user(cells: &Cells<'_>, item: &Item<'_>) -> String {
     }
 }
 
-fn started(cells: &Cells<'_>, start_ns: u64) -> String {
-    let end_ns = cells.interval.end.boot_ns;
-    if start_ns == 0 || end_ns == 0 {
+/// When a task began and how long before the end of the interval: `14:05:27, 14 s ago`; with the day if that is another one.
+fn started(app: &App, shown: &Interval, start_ns: u64) -> String {
+    let end = shown.end;
+    if start_ns == 0 || end.boot_ns == 0 {
         return NONE.into();
     }
-    let before = i64::try_from(end_ns.saturating_sub(start_ns)).unwrap_or(i64::MAX);
-    format!("{} before the end of this interval", total(before))
+    let before_ns = end.boot_ns.saturating_sub(start_ns);
+    let began_wall_ns = end.wall_ns.saturating_sub(i64::try_from(before_ns).unwrap_or(i64::MAX));
+    let [began, now] = [began_wall_ns, end.wall_ns].map(|wall_ns| app.time_text(wall_ns));
+    let clock = match (began.split_once(' '), now.split_once(' ')) {
+        // The time zone of both is in the header.
+        (Some((day, clock)), Some((today, _))) if day == today => {
+            clock.split(' ').next().unwrap_or(clock).trim_end_matches('Z')
+        }
+        _ => &began,
+    };
+    let before = if app.clock == Clock::Live { "ago" } else { "earlier" };
+    format!("{clock}, {} {before}", ago(before_ns / 1_000_000_000))
 }
 
 /// Life and flags as text.
