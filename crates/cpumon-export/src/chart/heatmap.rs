@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::data::{Chart, HeatmapRow};
+use super::data::{Chart, HeatmapRow, Times};
 use super::frame::{Frame, PAD};
 use super::geometry::{Area, at};
 use super::options::{RenderOptions, Theme};
@@ -123,11 +123,14 @@ fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) -> f64 {
 }
 
 /// Whether a row has no value in a point that was measured: its task was not there.
-fn has_absent(rows: &[HeatmapRow]) -> bool {
-    let points = rows.iter().map(|row| row.values.len()).max().unwrap_or(0);
-    let is_known = |row: &HeatmapRow, at: usize| row.values.get(at).copied().flatten().is_some();
-    (0..points)
-        .any(|at| rows.iter().any(|row| is_known(row, at)) && rows.iter().any(|row| !is_known(row, at)))
+fn has_absent(chart: &Chart, rows: &[HeatmapRow]) -> bool {
+    let Times { begin_ms, width_ms } = &chart.times;
+    let is_hole = |at_ms: f64| chart.holes.iter().any(|hole| hole.begin_ms <= at_ms && at_ms < hole.end_ms);
+    let is_blank = |at: usize| rows.iter().any(|row| row.values.get(at).copied().flatten().is_none());
+    // A hole seldom begins with a point: one that is more than half measured counts.
+    let mut measured =
+        begin_ms.iter().enumerate().filter(|(_, begin_ms)| !is_hole(*begin_ms + width_ms / 2.0));
+    chart.empty.is_none() && measured.any(|(at, _)| is_blank(at))
 }
 
 /// The marks behind the scale: a blank cell and a hatched one are not the same as a cell of 0.
@@ -135,7 +138,7 @@ fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
     let y = frame.head() + 3.0;
     let blank = format!("fill=\"none\" stroke=\"{}\"", frame.color("line"));
     let shown = [
-        (has_absent(rows), "not running", blank),
+        (has_absent(frame.chart, rows), "not running", blank),
         (!frame.chart.holes.is_empty(), "no data", "fill=\"url(#hole)\"".to_owned()),
     ];
     for (_, label, fill) in shown.into_iter().filter(|(is_shown, ..)| *is_shown) {

@@ -95,6 +95,26 @@ fn a_cell_of_a_task_that_was_not_there_is_blank_and_the_scale_says_so() {
     assert_eq!((zeros(&there), zeros(&ended)), (2, 1));
 }
 
+/// Its chart had blank space and no word for it: only where another row had a value was a point known to be measured.
+#[test]
+fn the_scale_names_the_time_before_and_after_a_single_row() {
+    let row = |values: [Option<f64>; 4]| vec![HeatmapRow { name: "w".into(), values: values.into() }];
+    let drawn = |rows, holes: &[Hole]| {
+        let mut chart = chart(Body::Heatmap { rows, max: 4.0 }, 4);
+        chart.holes = holes.to_vec();
+        svg(&chart, &small(Theme::Light))
+    };
+    let hole = |first: f64, last: f64| Hole {
+        begin_ms: BEGIN_MS + first * 60_000.0,
+        end_ms: BEGIN_MS + last * 60_000.0,
+        reason: "restart".into(),
+    };
+    assert!(drawn(row([None, Some(1.0), Some(0.0), None]), &[]).contains("not running"));
+    assert!(drawn(row([None, Some(1.0), Some(0.0), None]), &[hole(0.0, 1.0)]).contains("not running"));
+    let with_holes = drawn(row([None, Some(1.0), Some(0.0), None]), &[hole(-1.0, 0.8), hole(3.2, 4.0)]);
+    assert!(!with_holes.contains("not running") && with_holes.contains("no data"));
+}
+
 /// So many CPUs; the second of them, if there is one, reports nothing.
 fn cpus(count: usize) -> Chart {
     let part = |label: &str, color| BarPart { label: label.into(), ink: Ink::Named(color) };
