@@ -43,10 +43,10 @@ impl Refused {
             );
             (log::Level::Warn, text)
         } else {
-            let level = if links <= Self::FEW { log::Level::Info } else { log::Level::Warn };
+            let level = if links <= Self::FEW { log::Level::Debug } else { log::Level::Warn };
             let text = format!(
-                "{links} of {processes} processes do not show their executable (/proc/{example}/exe for one; another user's, \
-                 or with more privileges): their short name is shown for it, nothing else is missing"
+                "the executable of {links} of {processes} processes is not readable (/proc/{example}/exe for one; another \
+                 user's, or with more privileges): they have their short names, nothing else is missing"
             );
             (level, text)
         })

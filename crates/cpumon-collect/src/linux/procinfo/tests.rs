@@ -182,8 +182,9 @@ fn what_is_refused_is_logged_once_with_numbers() {
     assert_eq!(few.message(90), None);
     few.note(1, 0);
     let (level, text) = few.message(90).unwrap();
-    assert_eq!(level, log::Level::Info);
-    assert!(text.starts_with("1 of 90 processes") && text.contains("/proc/1/exe"), "{text}");
+    // Normal on a healthy machine: only with -v.
+    assert_eq!(level, log::Level::Debug);
+    assert!(text.contains(" 1 of 90 processes ") && text.contains("/proc/1/exe"), "{text}");
     few.note(2, 1);
     assert_eq!(few.message(90), None, "once");
 
