@@ -33,5 +33,6 @@ pub use moment::{NoMoment, find_moment};
 pub use options::{BatchFormat, BatchOptions, CommandLines, Options, RowOptions, TuiError};
 pub use report::{RangeReport, ReportColumn, ReportRequest, ReportRow, ReportSort};
 pub use run::{is_utf8_locale, run};
+pub use screen::losses_of_agent;
 pub use text::ago;
 pub use view::{GroupBy, UserFilter};

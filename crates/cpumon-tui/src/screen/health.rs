@@ -172,6 +172,17 @@ pub(crate) fn losses_now(app: &App, shown: &Interval) -> Vec<String> {
     lost
 }
 
+/// What an agent could not measure since its start, in the words of the header: what costs data, and what is normal or made up for.
+#[must_use]
+pub fn losses_of_agent(health: &SourceHealth) -> [Vec<String>; 2] {
+    let loss = LossCounts::default();
+    [false, true].map(|is_normal| {
+        let of_kind = LOSSES.iter().filter(|one| (one.kind == LossKind::Normal) == is_normal);
+        let counts = of_kind.map(|one| ((one.count)(&loss, health), one.name));
+        counts.filter(|row| row.0 > 0).map(|(count, name)| format!("{count} {name}")).collect()
+    })
+}
+
 /// Everything that was lost or not measured since the start, with its count. Zero counts are left out.
 pub(crate) fn losses(loss: &LossCounts, health: &SourceHealth) -> Vec<String> {
     let counts = LOSSES.iter().map(|one| ((one.count)(loss, health), one.name));

@@ -15,3 +15,5 @@ mod popup;
 mod quota;
 mod report;
 mod users;
+
+pub use health::losses_of_agent;
