@@ -117,10 +117,16 @@ fn show_offset(offset_ns: i64) -> String {
     }
 }
 
-/// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where it is estimated from arrivals.
+/// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where it is estimated from arrivals,
+/// `< 1 ms` where no difference is worth a number.
 fn show_clock(host: &api::Host) -> String {
-    let offset = show_offset(host.clock_offset_ns);
-    let Some(clock) = host.clock else { return format!("~{offset}") };
+    let offset = match host.clock_offset_ns.unsigned_abs() {
+        0..1_000_000 => "< 1 ms".to_owned(),
+        _ => show_offset(host.clock_offset_ns),
+    };
+    let Some(clock) = host.clock else {
+        return if offset.starts_with('<') { offset } else { format!("~{offset}") };
+    };
     let exact = format!("{offset} ±{:.1} ms", clock.round_trip_ns as f64 / 2e6);
     match clock.drift_ppb {
         Some(ppb) if ppb != 0 => {
@@ -339,5 +345,15 @@ mod tests {
             [-1_500_000_000, 3_599_000_000_000, -12_000_000_000_000, -720_000_000_000_000_000, i64::MIN]
                 .map(show_offset);
         assert_eq!(shown, ["-1.500 s", "+3599.000 s", "-3 h 20 min", "-8333 d 8 h", "-106751 d 23 h"]);
+        let clock = api::Clock { round_trip_ns: 400_000, drift_ppb: Some(-1_500), ..api::Clock::default() };
+        let host = |clock_offset_ns, clock| api::Host { clock_offset_ns, clock, ..api::Host::default() };
+        let shown = [
+            host(-480_000, None),
+            host(-1_500_000, None),
+            host(0, Some(api::Clock { drift_ppb: None, ..clock })),
+            host(-2_000_000, Some(clock)),
+        ]
+        .map(|host| show_clock(&host));
+        assert_eq!(shown, ["< 1 ms", "~-0.002 s", "< 1 ms ±0.2 ms", "-0.002 s ±0.2 ms, 1.5 ppm slow"]);
     }
 }

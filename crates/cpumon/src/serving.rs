@@ -91,7 +91,7 @@ impl Serving {
             None => "not measuring this machine".to_owned(),
         };
         let tls = state.tls_address().map(|address| {
-            format!("receiving on tls {address}; hosts that report there are authenticated: `cpumon token` lets one in")
+            format!("receiving on tls {address}; hosts that report there are authenticated: `cpumon token` prints the command that enrolls one")
         });
         let mut lines = vec![
             format!("cpumon {}, pid {}", status.version, status.pid),
