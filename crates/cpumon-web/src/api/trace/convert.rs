@@ -1,0 +1,363 @@
+//! From timelines of `cpumon-query` to what a browser gets.
+
+use std::collections::BTreeSet;
+
+use cpumon_query::time::Page;
+use cpumon_query::traces::{
+    Behind, CpuTrack, CpuWho, Delays, Overload, Slice, ThreadNames, ThreadRow, ThreadState, ThreadTotals,
+    ThreadTrack, Timeline, Wait, WindowSums,
+};
+
+use super::{
+    TraceBehind, TraceCpuTrack, TraceDelay, TraceDelays, TraceHead, TraceLedger, TraceOverload,
+    TraceOverview, TraceReason, TraceShare, TraceSlice, TraceSums, TraceThread, TraceThreadPage,
+    TraceThreadRow, TraceThreadTrack, TraceThreads, TraceTotals, TraceTracks, TraceWait, TraceWoken,
+};
+use crate::api::snapshot::Nanos;
+
+/// Codes of who has a CPU, beside numbers of threads.
+const UNKNOWN: i64 = -1;
+const OTHER: i64 = -2;
+const IDLE: i64 = -3;
+
+/// Antagonists that are named.
+const SHOWN: usize = 20;
+
+fn code_of(who: CpuWho) -> i64 {
+    match who {
+        CpuWho::Thread(thread) => thread.into(),
+        CpuWho::Unknown => UNKNOWN,
+        CpuWho::Other => OTHER,
+        CpuWho::Idle => IDLE,
+    }
+}
+
+fn names_of(timeline: &Timeline, thread: i64) -> TraceThread {
+    let found: Option<&ThreadNames> =
+        usize::try_from(thread).ok().and_then(|place| timeline.threads().get(place));
+    let plain = match thread {
+        IDLE => "idle",
+        OTHER => "not followed",
+        _ => "unknown",
+    };
+    TraceThread {
+        thread,
+        tid: found.and_then(|names| names.thread).map(|key| key.tid),
+        pid: found.and_then(|names| names.process).map(|key| key.pid),
+        name: found.map_or_else(|| plain.into(), |names| names.comm.clone()),
+        program: found.map_or_else(Box::default, |names| names.program.clone()),
+        is_kernel: found.is_some_and(|names| names.is_kernel),
+    }
+}
+
+fn state_of(state: ThreadState) -> (u8, &'static str, Option<String>) {
+    match state {
+        ThreadState::Unknown => (0, "unknown", None),
+        ThreadState::Running => (1, "running", None),
+        ThreadState::ReadyWoken => (2, "ready", None),
+        ThreadState::ReadyPreempted => (3, "preempted", None),
+        ThreadState::Blocked(reason) => (4, "blocked", Some(reason.name().into_owned())),
+        ThreadState::Dead => (0, "ended", None),
+    }
+}
+
+/// A state with its reason: `blocked: futex`.
+fn state_text(state: ThreadState) -> String {
+    match state_of(state) {
+        (_, name, Some(reason)) => format!("{name}: {reason}"),
+        (_, name, None) => name.to_owned(),
+    }
+}
+
+impl TraceHead {
+    /// Of a timeline. `problems`: what the file lacks.
+    pub(crate) fn new(timeline: &Timeline, problems: Vec<String>) -> Self {
+        let (from_ns, until_ns) = timeline.covers();
+        let header = timeline.header();
+        let sums = timeline.sums(from_ns, until_ns, &|_| true, &[]);
+        Self {
+            host: header.host.clone(),
+            began_ns: (header.began.wall_ns > 0).then_some(Nanos(header.began.wall_ns)),
+            length_ns: timeline.length_ns(),
+            from_ns,
+            until_ns,
+            is_cut: timeline.is_cut(),
+            events: timeline.events(),
+            cpus: timeline.cpus().collect(),
+            threads: timeline.threads().len(),
+            has_interrupts: timeline.has_interrupts(),
+            bytes: timeline.bytes(),
+            problems,
+            sums: TraceLedger::all(&sums),
+        }
+    }
+}
+
+impl TraceLedger {
+    fn each(sums: &WindowSums) -> Vec<Self> {
+        let each = sums.cpus.iter().map(|cpu| Self {
+            cpu: Some(cpu.cpu),
+            capacity_ns: cpu.capacity_ns(),
+            run_ns: cpu.run_ns,
+            idle_ns: cpu.idle_ns,
+            irq_ns: cpu.irq_ns,
+            softirq_ns: cpu.softirq_ns,
+            unknown_ns: cpu.unknown_ns,
+            holes: cpu.holes,
+            lost: cpu.lost,
+        });
+        each.collect()
+    }
+
+    fn all(sums: &WindowSums) -> Self {
+        Self::each(sums).iter().fold(Self::default(), |sum, cpu| Self {
+            cpu: None,
+            capacity_ns: sum.capacity_ns.saturating_add(cpu.capacity_ns),
+            run_ns: sum.run_ns.saturating_add(cpu.run_ns),
+            idle_ns: sum.idle_ns.saturating_add(cpu.idle_ns),
+            irq_ns: sum.irq_ns.saturating_add(cpu.irq_ns),
+            softirq_ns: sum.softirq_ns.saturating_add(cpu.softirq_ns),
+            unknown_ns: sum.unknown_ns.saturating_add(cpu.unknown_ns),
+            holes: sum.holes.saturating_add(cpu.holes),
+            lost: sum.lost.saturating_add(cpu.lost),
+        })
+    }
+}
+
+impl TraceCpuTrack {
+    fn new(cpu: u16, track: &CpuTrack) -> Self {
+        let parts = &track.parts;
+        let by_bucket = |value: &dyn Fn(usize) -> u16| {
+            if track.is_exact { Vec::new() } else { (0..parts.len()).map(value).collect() }
+        };
+        Self {
+            cpu,
+            is_exact: track.is_exact,
+            from_ns: parts.iter().map(|part| part.from_ns).collect(),
+            length_ns: if track.is_exact {
+                parts.iter().map(|part| part.until_ns - part.from_ns).collect()
+            } else {
+                Vec::new()
+            },
+            who: parts.iter().map(|part| code_of(part.who)).collect(),
+            busy: by_bucket(&|at| parts[at].busy),
+            unknown: by_bucket(&|at| parts[at].unknown),
+            queue: track.queue.clone(),
+        }
+    }
+}
+
+impl TraceThreadTrack {
+    fn new(thread: u32, track: &ThreadTrack, reasons: &mut Vec<String>) -> Self {
+        let mut made = Self { thread, is_exact: track.is_exact, ..Self::default() };
+        for part in &track.parts {
+            let (state, _, reason) = state_of(part.state);
+            made.from_ns.push(part.from_ns);
+            made.cpu.push(part.cpu);
+            let place = reason.map(|reason| {
+                let known = reasons.iter().position(|known| *known == reason);
+                known.unwrap_or_else(|| {
+                    reasons.push(reason);
+                    reasons.len() - 1
+                })
+            });
+            made.reason.push(place.and_then(|place| i32::try_from(place).ok()).unwrap_or(-1));
+            if track.is_exact {
+                made.length_ns.push(part.until_ns - part.from_ns);
+                made.state.push(state);
+            } else {
+                made.shares.push(part.shares);
+            }
+        }
+        made
+    }
+}
+
+/// Tracks of a window being gathered.
+pub(crate) struct TrackList<'t> {
+    timeline: &'t Timeline,
+    who: BTreeSet<i64>,
+    made: TraceTracks,
+}
+
+impl<'t> TrackList<'t> {
+    pub(crate) fn new(timeline: &'t Timeline, buckets: cpumon_query::traces::Buckets) -> Self {
+        let made = TraceTracks {
+            from_ns: buckets.from_ns,
+            bucket_ns: buckets.bucket_ns,
+            count: buckets.count,
+            cpus: Vec::new(),
+            threads: Vec::new(),
+            all: None,
+            reasons: Vec::new(),
+            names: Vec::new(),
+        };
+        Self { timeline, who: BTreeSet::new(), made }
+    }
+
+    pub(crate) fn cpu(&mut self, cpu: u16, track: &CpuTrack) {
+        let made = TraceCpuTrack::new(cpu, track);
+        self.who.extend(&made.who);
+        self.made.cpus.push(made);
+    }
+
+    pub(crate) fn thread(&mut self, thread: u32, track: &ThreadTrack) {
+        self.who.insert(thread.into());
+        self.made.threads.push(TraceThreadTrack::new(thread, track, &mut self.made.reasons));
+    }
+
+    pub(crate) fn overview(&mut self, busy: Vec<u16>, queue: Vec<u32>) {
+        self.made.all = Some(TraceOverview { busy, queue });
+    }
+
+    pub(crate) fn finish(mut self) -> TraceTracks {
+        let threads = self.who.iter().filter(|who| **who >= 0);
+        self.made.names = threads.map(|who| names_of(self.timeline, *who)).collect();
+        self.made
+    }
+}
+
+impl From<&ThreadTotals> for TraceTotals {
+    fn from(totals: &ThreadTotals) -> Self {
+        Self {
+            run_ns: totals.run_ns,
+            irq_ns: totals.irq_ns,
+            softirq_ns: totals.softirq_ns,
+            ready_woken_ns: totals.ready_woken_ns,
+            ready_preempted_ns: totals.ready_preempted_ns,
+            blocked_ns: totals.blocked_ns,
+            unknown_ns: totals.unknown_ns,
+            wakeups: totals.wakeups,
+            voluntary_switches: totals.voluntary_switches,
+            involuntary_switches: totals.involuntary_switches,
+            migrations: totals.migrations,
+            longest_delay_ns: totals.longest_delay_ns,
+            longest_delay_at_ns: totals.longest_delay_at_ns,
+        }
+    }
+}
+
+impl TraceThreadRow {
+    fn new(timeline: &Timeline, row: &ThreadRow) -> Self {
+        Self { who: names_of(timeline, row.thread.into()), totals: (&row.totals).into() }
+    }
+}
+
+impl TraceThreads {
+    pub(crate) fn new<'r>(
+        timeline: &Timeline,
+        total: usize,
+        rows: impl Iterator<Item = &'r ThreadRow>,
+    ) -> Self {
+        Self { total, rows: rows.map(|row| TraceThreadRow::new(timeline, row)).collect() }
+    }
+}
+
+impl TraceBehind {
+    pub(crate) fn new(timeline: &Timeline, behind: &Behind) -> Self {
+        let by = behind.by.iter().take(SHOWN);
+        Self {
+            by: by.map(|(who, ns)| TraceShare { who: names_of(timeline, code_of(*who)), ns: *ns }).collect(),
+            rest_ns: behind.rest_ns,
+            more: behind.by.len().saturating_sub(SHOWN),
+        }
+    }
+}
+
+fn reasons_of(sums: &WindowSums) -> Vec<TraceReason> {
+    let reason = |(reason, ns): &(cpumon_model::WaitReason, u64)| TraceReason {
+        reason: reason.name().into_owned(),
+        ns: *ns,
+    };
+    sums.blocked.iter().map(reason).collect()
+}
+
+impl TraceThreadPage {
+    pub(crate) fn new(timeline: &Timeline, row: &ThreadRow, sums: &WindowSums, behind: &Behind) -> Self {
+        Self {
+            row: TraceThreadRow::new(timeline, row),
+            blocked: reasons_of(sums),
+            behind: TraceBehind::new(timeline, behind),
+        }
+    }
+}
+
+impl TraceSums {
+    pub(crate) fn new(
+        timeline: &Timeline,
+        threads: usize,
+        sums: &WindowSums,
+        culprits: &Behind,
+        overload: Overload,
+    ) -> Self {
+        let Overload { wall_ns, cpu_ns, thread_ns } = overload;
+        Self {
+            from_ns: sums.from_ns,
+            until_ns: sums.until_ns,
+            cpus: TraceLedger::each(sums),
+            all: TraceLedger::all(sums),
+            threads,
+            totals: (&sums.totals).into(),
+            blocked: reasons_of(sums),
+            culprits: TraceBehind::new(timeline, culprits),
+            idle_while_overloaded: TraceOverload { wall_ns, cpu_ns, thread_ns },
+        }
+    }
+}
+
+impl TraceDelays {
+    pub(crate) fn new(delays: Delays, page: Page) -> Self {
+        let total = delays.by.len();
+        let all_ns = delays.by.iter().fold(0_u64, |sum, delay| sum.saturating_add(delay.ns));
+        let rows = page.of(delays.by);
+        Self {
+            total,
+            rows: rows
+                .map(|delay| TraceDelay { waited: delay.waited, behind: delay.behind, ns: delay.ns })
+                .collect(),
+            all_ns,
+            rest_ns: delays.rest_ns,
+            until_ns: delays.until_ns,
+        }
+    }
+}
+
+impl TraceWait {
+    fn new(timeline: &Timeline, wait: &Wait) -> Self {
+        Self {
+            from_ns: wait.from_ns,
+            length_ns: wait.until_ns - wait.from_ns,
+            is_woken: wait.is_woken,
+            waker: wait.waker.map(|waker| names_of(timeline, code_of(waker))),
+            waker_cpu: wait.waker_cpu,
+            behind: TraceBehind::new(timeline, &wait.behind),
+        }
+    }
+}
+
+impl TraceSlice {
+    pub(crate) fn new(timeline: &Timeline, slice: &Slice) -> Self {
+        let (_, state, reason) = state_of(slice.state);
+        let woke = slice.woke.iter().map(|woken| TraceWoken {
+            who: names_of(timeline, woken.thread.into()),
+            at_ns: woken.at_ns,
+            ran_ns: woken.ran.map(|(at_ns, _)| at_ns),
+            cpu: woken.ran.map(|(_, cpu)| cpu),
+        });
+        Self {
+            who: names_of(timeline, slice.thread.into()),
+            state,
+            reason,
+            from_ns: slice.from_ns,
+            length_ns: slice.until_ns - slice.from_ns,
+            cpu: slice.cpu,
+            is_over: slice.is_over,
+            wait: slice.wait.as_ref().map(|wait| TraceWait::new(timeline, wait)),
+            before: slice.before.map(state_text),
+            after: slice.after.map(state_text),
+            woke: woke.collect(),
+            previous_ns: slice.previous_ns,
+            next_ns: slice.next_ns,
+        }
+    }
+}
