@@ -1,7 +1,5 @@
 //! Why a question has no answer. Frontends map each variant to an HTTP status or an exit code.
 
-use std::fmt;
-
 use cpumon_model::{HostId, Utc, escape};
 use cpumon_store::StoreError;
 
@@ -21,18 +19,12 @@ pub struct ProcessChoice {
     pub command: String,
 }
 
-impl fmt::Display for ProcessChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (", self.key)?;
-        if let Some(began_ns) = self.began_ns {
-            // To the second.
-            write!(f, "began {:.19}Z, ", Utc(began_ns).to_string())?;
-        }
-        write!(f, "{:.3} s of CPU", self.run_ns as f64 / 1e9)?;
-        if !self.command.is_empty() {
-            write!(f, ", {}", escape(&self.command))?;
-        }
-        f.write_str(")")
+impl ProcessChoice {
+    fn text(&self, clock: &dyn Fn(i64) -> String) -> String {
+        let began = self.began_ns.map_or_else(String::new, |ns| format!("began {}, ", clock(ns)));
+        let command = if self.command.is_empty() { "" } else { ", " };
+        let (key, run_s) = (self.key, self.run_ns as f64 / 1e9);
+        format!("{key} ({began}{run_s:.3} s of CPU{command}{})", escape(&self.command))
     }
 }
 
@@ -87,8 +79,7 @@ pub enum QueryError {
         process: String,
     },
     /// Several processes have this name or pid.
-    #[error("{count} processes of this range are {process}, the newest first: {}{}",
-        joined(newest, "; "), if *count > newest.len() { "; …" } else { "" })]
+    #[error("{}", which_process(process, *count, newest, &to_the_second))]
     WhichProcess {
         /// As it was named, escaped.
         process: String,
@@ -148,7 +139,7 @@ pub enum QueryError {
         total: usize,
     },
     /// Nothing was measured in a range.
-    #[error("no data for {} to {}{}", Utc(*since_ns), Utc(*until_ns), stored(*available))]
+    #[error("{}", no_data(*since_ns, *until_ns, *available, &|ns| Utc(ns).to_string()))]
     NoData {
         /// Its begin.
         since_ns: i64,
@@ -195,6 +186,18 @@ impl QueryError {
         )
     }
 
+    /// The same text with moments as `clock` writes them; without it they are in UTC.
+    #[must_use]
+    pub fn with_clock(&self, clock: &dyn Fn(i64) -> String) -> String {
+        match self {
+            Self::WhichProcess { process, count, newest } => which_process(process, *count, newest, clock),
+            Self::NoData { since_ns, until_ns, available } => {
+                no_data(*since_ns, *until_ns, *available, clock)
+            }
+            _ => self.to_string(),
+        }
+    }
+
     /// What to do about it, as a sentence.
     #[must_use]
     pub fn hint(&self) -> Option<&'static str> {
@@ -207,16 +210,62 @@ impl QueryError {
     }
 }
 
-fn stored(available: Option<Available>) -> String {
-    available.map_or_else(String::new, |Available { first_ns, last_ns }| {
-        format!("; available: {} to {}", Utc(first_ns), Utc(last_ns))
-    })
+fn which_process(
+    process: &str,
+    count: usize,
+    newest: &[ProcessChoice],
+    clock: &dyn Fn(i64) -> String,
+) -> String {
+    let shown: Vec<String> = newest.iter().map(|one| one.text(clock)).collect();
+    let more = if count > newest.len() { "; …" } else { "" };
+    format!("{count} processes of this range are {process}, the newest first: {}{more}", shown.join("; "))
+}
+
+fn no_data(
+    since_ns: i64,
+    until_ns: i64,
+    available: Option<Available>,
+    clock: &dyn Fn(i64) -> String,
+) -> String {
+    let stored = available.map_or_else(String::new, |Available { first_ns, last_ns }| {
+        format!("; available: {} to {}", clock(first_ns), clock(last_ns))
+    });
+    format!("no data for {} to {}{stored}", clock(since_ns), clock(until_ns))
+}
+
+fn to_the_second(ns: i64) -> String {
+    format!("{:.19}Z", Utc(ns).to_string())
 }
 
 fn list<T: ToString>(items: &[T]) -> String {
-    joined(items, ", ")
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn joined<T: ToString>(items: &[T], by: &str) -> String {
-    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(by)
+#[cfg(test)]
+mod tests {
+    use cpumon_model::ProcessKey;
+
+    use super::*;
+
+    #[test]
+    fn moments_are_written_as_the_clock_of_the_frontend_writes_them() {
+        let choice = |began_ns, command: &str| ProcessChoice {
+            key: TaskKey::Process(ProcessKey { pid: 7, start_ns: 9 }),
+            began_ns,
+            run_ns: 1_500_000_000,
+            command: command.into(),
+        };
+        let newest = vec![choice(Some(3), "sh \u{1b}x"), choice(None, "")];
+        let which = QueryError::WhichProcess { process: "sh".into(), count: 3, newest };
+        let available = Some(Available { first_ns: 5, last_ns: 6 });
+        let no_data = QueryError::NoData { since_ns: 1, until_ns: 2, available };
+        let clock = |ns: i64| format!("<{ns}>");
+        assert_eq!(
+            which.with_clock(&clock),
+            "3 processes of this range are sh, the newest first: 7-9 (began <3>, 1.500 s of CPU, sh \\x1bx); 7-9 (1.500 s of CPU); …"
+        );
+        assert_eq!(no_data.with_clock(&clock), "no data for <1> to <2>; available: <5> to <6>");
+        assert_eq!(QueryError::NoHost.with_clock(&clock), QueryError::NoHost.to_string());
+        assert!(which.to_string().contains("began 1970-01-01T00:00:00Z, "), "{which}");
+    }
 }

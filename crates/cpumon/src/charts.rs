@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::Context;
 use cpumon_export::OutputFile;
 use cpumon_export::chart::{PictureForm, RenderOptions, draw};
-use cpumon_query::QueryError;
 use cpumon_query::charts::{self, ChartQuery};
 use cpumon_query::history::History;
 use cpumon_store::Reader;
@@ -15,7 +14,7 @@ use crate::cli::{ChartArgs, file_of};
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
-use crate::report::filter_of;
+use crate::report::{explained, filter_of};
 
 /// The format of a file name's ending.
 fn form_of(path: Option<&Path>) -> Result<PictureForm, Usage> {
@@ -53,15 +52,6 @@ fn options(args: &ChartArgs) -> RenderOptions {
     RenderOptions { width: args.width, height: args.height, theme: args.theme, zone: args.zone.clone() }
 }
 
-/// The same wrong questions are wrong usage here, with what to do about them.
-fn explained(error: QueryError) -> anyhow::Error {
-    if !error.is_usage() {
-        return error.into();
-    }
-    let hint = error.hint().map_or_else(String::new, |hint| format!(". {hint}"));
-    Usage(format!("{error}{hint}")).into()
-}
-
 /// `cpumon export chart`.
 pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
     let (query, form) = (query(args)?, form_of(file_of(args.output.as_deref()))?);
@@ -81,6 +71,8 @@ pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
     }
     let outcome = damage::report_of(&history.damage(), &store, Outcome::Done);
     let Some(empty) = &chart.empty else { return Ok(outcome) };
+    // A label of the picture; on the command line all messages begin in lower case.
+    let empty = empty.replacen("No data", "no data", 1);
     // Standard error may be closed; the exit code still reports missing data.
     let _ = writeln!(io::stderr(), "cpumon: {empty}; `cpumon hosts --store FILE` lists its hosts and times");
     Ok(Outcome::DataMissing)

@@ -29,22 +29,23 @@ use crate::when;
 fn answered<T>(result: Result<T, QueryError>) -> anyhow::Result<Option<T>> {
     match result {
         Ok(answer) => Ok(Some(answer)),
-        Err(QueryError::NoData { since_ns, until_ns, available }) => {
-            let range = format!("{} to {}", when::show(since_ns), when::show(until_ns));
-            let stored = available.map_or_else(String::new, |known| {
-                format!("; available: {} to {}", when::show(known.first_ns), when::show(known.last_ns))
-            });
+        Err(error @ QueryError::NoData { .. }) => {
             // Standard error may be closed; the exit code still reports missing data.
-            let _ = writeln!(io::stderr(), "cpumon: no data for {range}{stored}");
+            let _ = writeln!(io::stderr(), "cpumon: {}", error.with_clock(&when::show));
             Ok(None)
         }
-        Err(error) if error.is_usage() => {
-            let hint = error.hint().map_or_else(String::new, |hint| format!(". {hint}"));
-            Err(Usage(format!("{error}{hint}")).into())
-        }
         Err(QueryError::Store(error)) => Err(explain(error)),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(explained(error)),
     }
+}
+
+/// Wrong questions are wrong usage here, with what to do about them. Moments are in the time zone of this machine.
+pub(crate) fn explained(error: QueryError) -> anyhow::Error {
+    if !error.is_usage() {
+        return error.into();
+    }
+    let hint = error.hint().map_or_else(String::new, |hint| format!(". {hint}"));
+    Usage(format!("{}{hint}", error.with_clock(&when::show))).into()
 }
 
 fn open(path: &Path) -> anyhow::Result<History> {
@@ -128,4 +129,25 @@ pub(crate) fn write_rows<'v>(
         Format::Jsonl | Format::Table => cpumon_export::table(lines, names, rows, out),
     }
     .context("cannot write the rows")
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_query::{ProcessChoice, TaskKey};
+
+    use super::*;
+
+    /// They were in UTC beside tables in local time.
+    #[test]
+    fn a_wrong_question_is_answered_in_the_time_zone_of_this_machine() {
+        let key = TaskKey::Process(cpumon_model::ProcessKey { pid: 7, start_ns: 9 });
+        let began_ns = Some(1_795_000_000_000_000_000);
+        let newest = vec![ProcessChoice { key, began_ns, run_ns: 0, command: String::new() }];
+        let error = explained(QueryError::WhichProcess { process: "sh".into(), count: 1, newest });
+        let began = format!(
+            "(began {}, 0.000 s of CPU). Use one of these keys.",
+            when::show(1_795_000_000_000_000_000)
+        );
+        assert!(error.is::<Usage>() && error.to_string().ends_with(&began), "{error}");
+    }
 }
