@@ -90,11 +90,17 @@ fn is_grant(help: &str) -> bool {
 }
 
 fn conclusion(diagnosis: &Diagnosis) -> String {
-    if diagnosis.is_complete() {
-        return EVERYTHING_WORKS.to_owned();
+    let mut text = if diagnosis.is_complete() {
+        EVERYTHING_WORKS.to_owned()
+    } else {
+        let (missing, unknown) = (diagnosis.count(CheckState::Missing), diagnosis.count(CheckState::Unknown));
+        format!("{missing} missing, {unknown} unknown. The rest works; each figure names its source.")
+    };
+    for check in diagnosis.checks.iter().filter(|check| !check.caveat.is_empty()) {
+        text.push(' ');
+        text.push_str(&escape(&check.caveat).to_string());
     }
-    let (missing, unknown) = (diagnosis.count(CheckState::Missing), diagnosis.count(CheckState::Unknown));
-    format!("{missing} missing, {unknown} unknown. The rest works; each figure names its source.")
+    text
 }
 
 /// Writes the summary, and every check by topic: its state, the reason, its use and how to get it.

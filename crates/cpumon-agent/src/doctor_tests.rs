@@ -10,6 +10,7 @@ fn diagnosis() -> Diagnosis {
         finding: finding.into(),
         gives: gives.into(),
         help: help.into(),
+        caveat: String::new(),
     };
     let grant = "run as root, or: setcap cap_bpf,cap_perfmon+ep /usr/local/bin/cpumon; in a systemd unit: \
                  AmbientCapabilities=CAP_BPF CAP_PERFMON";
@@ -75,6 +76,21 @@ fn the_summary_has_each_remedy_once_and_commands_on_one_line() {
     let mut text = Vec::new();
     write_summary(&diagnosis, 80, &mut text).unwrap();
     insta::assert_snapshot!(String::from_utf8(text).unwrap());
+}
+
+/// It said that everything works, and not a word of the threads that BPF does not see.
+#[test]
+fn the_conclusion_names_what_is_measured_in_another_way() {
+    let mut diagnosis = diagnosis();
+    diagnosis.checks.retain(|check| check.state == CheckState::Note);
+    diagnosis.checks[0].caveat = "Hidden from BPF: 12 threads of x\u{1b} (1).".into();
+    let mut text = Vec::new();
+    write_summary(&diagnosis, 80, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap().replace('\n', " ");
+    assert!(
+        text.starts_with(&[EVERYTHING_WORKS, " Hidden from BPF: 12 threads of x\\x1b (1)."].concat()),
+        "{text}"
+    );
 }
 
 #[test]

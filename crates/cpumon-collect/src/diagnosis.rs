@@ -58,6 +58,8 @@ pub struct Check {
     pub gives: String,
     /// How to get it; empty where nothing is missing or nothing helps.
     pub help: String,
+    /// A sentence that belongs beside the conclusion although nothing is missing; mostly empty.
+    pub caveat: String,
 }
 
 impl Check {
@@ -69,6 +71,7 @@ impl Check {
             finding: String::new(),
             gives: gives.into(),
             help: String::new(),
+            caveat: String::new(),
         }
     }
 

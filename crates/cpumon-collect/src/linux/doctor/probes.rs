@@ -42,7 +42,10 @@ fn hidden(options: &DoctorOptions, rights: &Rights) -> Check {
     }
     match bpf::hidden_threads(&options.proc_root) {
         Ok(Some(who)) if who.is_empty() => check.note("none: BPF sees all that /proc shows"),
-        Ok(Some(who)) => check.note(format!("{who}: BPF does not see them, /proc is read")),
+        Ok(Some(who)) => {
+            let caveat = format!("Hidden from BPF, so read from /proc without blocked time: {who}.");
+            Check { caveat, ..check.note(format!("{who}: BPF does not see them, /proc is read")) }
+        }
         Ok(None) => check.note("cannot be determined: /proc shows another pid namespace than BPF's"),
         Err(error) => check.note(format!("cannot be determined: {}", reason(&error))),
     }
