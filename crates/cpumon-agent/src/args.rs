@@ -398,7 +398,7 @@ mod tests {
             ("--multicast 10.0.0.1:5", "not a multicast group"),
             ("--broadcast=0", "not a whole number from 1 to 65535"),
             ("--interval 5ms", "100ms to 1h"),
-            ("--source ebpf", "expected auto, procfs or bpf"),
+            ("--source ebpf", "is not a source: expected auto, "),
             ("--host-name \u{1b}[2J", "control characters"),
             ("--max-datagram 100", "not a whole number from 768 to 65000"),
             ("--spool-sync always", "required"),
