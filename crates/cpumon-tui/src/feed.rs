@@ -35,6 +35,24 @@ pub struct Playback {
     pub speed: f64,
 }
 
+impl Playback {
+    /// Obeys, within these speeds. True if it now plays or stops.
+    pub fn obey(&mut self, command: Play, speeds: &Range<f64>) -> bool {
+        let speed = match command {
+            Play::Toggle => {
+                self.is_playing = !self.is_playing;
+                return true;
+            }
+            Play::Faster => self.speed * 2.0,
+            Play::Slower => self.speed / 2.0,
+        };
+        if speeds.contains(&speed) {
+            self.speed = speed;
+        }
+        false
+    }
+}
+
 /// What to do with a recording.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Play {

@@ -172,17 +172,8 @@ impl Feed for TraceFeed {
     }
 
     fn play(&mut self, command: Play) {
-        let speed = match command {
-            Play::Toggle => {
-                self.playback.is_playing = !self.playback.is_playing;
-                self.due = Instant::now();
-                return;
-            }
-            Play::Faster => self.playback.speed * 2.0,
-            Play::Slower => self.playback.speed / 2.0,
-        };
-        if SPEEDS.contains(&speed) {
-            self.playback.speed = speed;
+        if self.playback.obey(command, &SPEEDS) {
+            self.due = Instant::now();
         }
     }
 
