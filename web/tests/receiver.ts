@@ -152,6 +152,11 @@ export class PastReceiver extends Receiver {
   }
 }
 
+/** A receiver whose own agent measures wait reasons too: it needs root. */
+export class ProbingReceiver extends Receiver {
+  protected override readonly more = ['--probes', 'sched,waits'];
+}
+
 /** A receiver that wants a login on loopback too. */
 export class LockedReceiver extends Receiver {
   private readonly tokens = join(this.dir, 'login-tokens');

@@ -54,6 +54,7 @@ mod unit;
 mod value;
 mod values;
 mod wait;
+mod wait_words;
 
 pub use cgroup::{CgroupInterval, CgroupSample, CpuLimit, MAX_CGROUPS, Pressure, Throttle};
 pub use cgroup_names::CgroupNames;
@@ -102,3 +103,4 @@ pub use text::{Escaped, escape, with_causes, with_separators};
 pub use unit::is_unit;
 pub use value::{Utc, Value};
 pub use wait::{WAIT_SLOTS, WaitReason, Waits};
+pub use wait_words::wait_words;

@@ -167,6 +167,26 @@ describe('tasks', () => {
   });
 });
 
+it('sorts waits by their words: two system calls with the same are side by side', () => {
+  const tasks = new Tasks();
+  const reasons = ['epoll_wait', 'futex', 'poll'];
+  tasks.apply(
+    snapshot({
+      key: ['1-1', '2-1', '3-1'],
+      pid: [1, 2, 3],
+      name: reasons,
+      run_ns: [1, 1, 1],
+      wait_reason: reasons,
+      wait_ns: [9, 9, 9],
+    }),
+    true,
+  );
+  const waitWords = { epoll_wait: 'I/O events', poll: 'I/O events', futex: 'lock' };
+  const spec = { sort: 'wait', descending: false };
+  expect(names(tasks, spec)).toEqual(['epoll_wait', 'futex', 'poll']);
+  expect(names(tasks, { ...spec, waitWords })).toEqual(['epoll_wait', 'poll', 'futex']);
+});
+
 describe('view', () => {
   const tasks = new Tasks();
   tasks.apply(two, true);

@@ -14,6 +14,8 @@ export interface Spec {
   /** Keys of rows that are open: their threads are shown, of groups their processes. `-KEY`: children of the tree are not. */
   open: string[];
   hideIdle: boolean;
+  /** Words of wait reasons, where rows are sorted by them. */
+  waitWords?: Readonly<Record<string, string>>;
 }
 
 export const EXPANDABLE = 16;
@@ -429,7 +431,7 @@ function comparer(spec: Spec): (a: Node, b: Node) => number {
       return (left - right) * sign;
     };
   }
-  const text = textOf(spec.sort);
+  const text = textOf(spec);
   if (text) {
     return (a, b) => {
       const left = text(a);
@@ -443,9 +445,11 @@ function comparer(spec: Spec): (a: Node, b: Node) => number {
 /** Names sort without regard to case. */
 const IGNORES_CASE = ['name', 'process'];
 
-function textOf(id: string): ((node: Node) => string) | null {
+/** What is on screen decides: two system calls with the same words are side by side. */
+function textOf({ sort: id, waitWords = {} }: Spec): ((node: Node) => string) | null {
   const read = TEXT_OF[id];
   if (!read) return null;
+  if (id === 'wait') return ({ task, process }) => waitWords[read(task, process)] ?? read(task, process);
   if (!IGNORES_CASE.includes(id)) return (node) => read(node.task, node.process);
   return (node) => read(node.task, node.process).toLowerCase();
 }

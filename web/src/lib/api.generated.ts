@@ -1693,6 +1693,10 @@ export interface components {
             store: boolean;
             /** @description The receiver's version. */
             version: string;
+            /** @description Wait reasons in words: `futex` is a `lock`. Reasons that are not named here are clear by their name. */
+            wait_words: {
+                [key: string]: string;
+            };
         };
         /** @description One interval of one host. */
         Snapshot: components["schemas"]["SnapshotBase"] & {

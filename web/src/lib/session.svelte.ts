@@ -1,6 +1,7 @@
 // Whether the user is logged in. In: the receiver's answer. Out: whether a login is needed. Why: beyond loopback it asks for a token.
 import { feed } from '../feed/feed.svelte';
 import { limits } from './limits.svelte';
+import { waitWords } from './wait-words.svelte';
 import { ask, login, logout, onLoginWanted, Problem, type Session } from './api';
 
 /** What the page needs of a session. */
@@ -31,6 +32,7 @@ class SessionState {
       const answer = await ask<Session>('session');
       this.known = answer;
       limits.known = answer.limits;
+      waitWords.known = answer.wait_words;
     } catch (error) {
       if (error instanceof Problem && error.status === 401) this.known = LOGGED_OUT;
     }

@@ -3,6 +3,7 @@ import { fireEvent, render, screen } from '@testing-library/svelte';
 import { expect, it, vi } from 'vitest';
 import type { ProcessPage } from '../lib/api';
 import type { Range } from '../lib/range.svelte';
+import { waitWords } from '../lib/wait-words.svelte';
 import ProcessHead from './ProcessHead.svelte';
 import ProcessSums from './ProcessSums.svelte';
 
@@ -79,9 +80,10 @@ it('lists what it waited for with its shares', () => {
     { reason: 'futex', total_ns: 3e9, values: [] },
     { reason: 'disk', total_ns: 1e9, values: [] },
   ];
+  waitWords.known = { futex: 'lock' };
   render(ProcessSums, { page: page({ columns: { blocked_ns: [4e9, 0] } }, {}, waits) });
   expect(screen.getAllByRole('listitem').map((item) => item.textContent)).toEqual([
-    'futex3.00 s75.0 %',
+    'lock (futex)3.00 s75.0 %',
     'disk1.00 s25.0 %',
   ]);
 });

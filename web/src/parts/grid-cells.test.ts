@@ -1,6 +1,8 @@
 import { expect, it } from 'vitest';
-import { COLUMN_BY_ID } from '../feed/columns';
-import { cellText } from './grid-cells';
+import { COLUMN_BY_ID, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
+import { type View } from '../feed/view';
+import { waitWords } from '../lib/wait-words.svelte';
+import { cellText, rowText } from './grid-cells';
 
 const text = (column: string, value: number, isThread: boolean): string =>
   cellText(COLUMN_BY_ID.get(column)!, value, { unit: 'host', cpus: 4, isThread });
@@ -27,4 +29,30 @@ it('separates thousands of a count, not of an id', () => {
     '4194303',
     '2502',
   ]);
+});
+
+it('shows what a task waits for in words, and the system call behind them', () => {
+  waitWords.known = { futex: 'lock' };
+  const waits = (reason: string): unknown => {
+    const texts = new Int32Array(TEXTS);
+    texts[TEXT_AT.get('wait')!] = 1;
+    const none = new Int32Array(1);
+    const view: View = {
+      rows: 1,
+      tasks: 1,
+      keys: none,
+      owners: none,
+      marks: new Uint16Array(1),
+      depths: new Uint8Array(1),
+      numbers: new Float64Array(NUMBERS),
+      texts,
+      flags: none,
+      fresh: [],
+      restart: false,
+    };
+    return rowText(view, ['', reason], 0, [COLUMN_BY_ID.get('wait')!], 'cpu', 1, 100).cells[0];
+  };
+  expect(waits('futex')).toEqual({ text: 'lock', isNone: false, isZero: false, more: 'lock (futex)' });
+  expect(waits('disk')).toEqual({ text: 'disk', isNone: false, isZero: false, more: 'disk' });
+  expect(waits('')).toMatchObject({ text: '', isNone: true });
 });

@@ -2,6 +2,7 @@
 // formatted, and the rules (no data, unit, marks) can be tested without a browser.
 import { count, duration, fixed, mean, nameText, NO_DATA, percent, rate, share, visible } from '../lib/format';
 import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
+import { waitWords } from '../lib/wait-words.svelte';
 import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
 
 export type PercentUnit = 'cpu' | 'host';
@@ -21,7 +22,8 @@ export interface RowText {
   /** What runs the script after which the row is named. */
   beside: string;
   ended: boolean;
-  cells: { text: string; isNone: boolean; isZero: boolean }[];
+  /** `more`: the text with what is behind it. */
+  cells: { text: string; isNone: boolean; isZero: boolean; more?: string }[];
   /** 0..1, of the %CPU bar. */
   share: number;
 }
@@ -94,6 +96,8 @@ export function rowText(
     cells: columns.map((column) => {
       if (column.unit === 'text') {
         const of = textAt(view, texts, row, column.id);
+        if (column.id === 'wait')
+          return { text: waitWords.short(of), isNone: of === '', isZero: false, more: waitWords.full(of) };
         const text = column.id === 'name' ? nameText(of) : visible(of);
         return { text, isNone: text === '', isZero: false };
       }

@@ -67,10 +67,13 @@ export class GridRows {
     return found ? { row: found, isToggle: element?.closest('.toggle') !== null && found.isOpen !== null } : null;
   }
 
-  /** A text that is cut off gets a tooltip with all of it under the pointer; only there. */
+  /** A text that is cut off, or has more behind it, gets a tooltip under the pointer; only there. */
   explain(target: EventTarget | null): void {
     const cell = target instanceof HTMLElement ? target.closest<HTMLElement>('.label, .beside, .cell.text') : null;
-    if (cell) cell.title = cell.scrollWidth > cell.clientWidth ? (cell.textContent ?? '') : '';
+    if (!cell) return;
+    const row = this.rows.find(({ element }) => element.contains(cell));
+    const at = row?.cells.findIndex(({ element }) => element === cell) ?? -1;
+    cell.title = row?.shown?.cells[at]?.more ?? (cell.scrollWidth > cell.clientWidth ? (cell.textContent ?? '') : '');
   }
 
   private clear(): void {

@@ -1,5 +1,7 @@
 //! The receiver itself: its state, its hosts as they are, columns, what a browser may do.
 
+use std::collections::BTreeMap;
+
 use axum::Json;
 use axum::extract::State;
 use axum::http::HeaderMap;
@@ -57,6 +59,8 @@ pub(super) struct Session {
     now_ns: api::Nanos,
     /// Limits at which a mark or a colour changes.
     limits: api::Limits,
+    /// Wait reasons in words: `futex` is a `lock`. Reasons that are not named here are clear by their name.
+    wait_words: BTreeMap<&'static str, &'static str>,
 }
 
 /// What this receiver offers, and whether a login is needed.
@@ -69,5 +73,6 @@ pub(super) async fn session(State(app): State<Shared>, headers: HeaderMap) -> Js
         store: app.options.store.is_some(),
         now_ns: api::Nanos(now_ns()),
         limits: api::Limits::default(),
+        wait_words: cpumon_model::wait_words().collect(),
     })
 }

@@ -61,11 +61,12 @@ fn state_of(state: ThreadState) -> (u8, &'static str, Option<String>) {
     }
 }
 
-/// A state with its reason: `blocked: futex`.
+/// A state with its reason: `blocked: lock (futex)`.
 fn state_text(state: ThreadState) -> String {
-    match state_of(state) {
-        (_, name, Some(reason)) => format!("{name}: {reason}"),
-        (_, name, None) => name.to_owned(),
+    let (_, name, _) = state_of(state);
+    match state {
+        ThreadState::Blocked(reason) => format!("{name}: {}", reason.in_words()),
+        _ => name.to_owned(),
     }
 }
 
