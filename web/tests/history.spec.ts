@@ -437,6 +437,23 @@ test('the landscape: bars, and the same data as a heatmap', async ({ page, recei
   }).toPass();
 });
 
+test('the tools of the landscape are one line, whatever the days of its span', async ({ page, receiver }) => {
+  await receiver.hasRecorded(2);
+  const host = `${receiver.url}/host/${await receiver.local()}`;
+  for (const query of [
+    'as=heatmap',
+    'as=3d',
+    'as=heatmap&since=now-7d&until=now-2d',
+    'since=1795659300000&until=1795746000000',
+  ]) {
+    await page.goto(`${host}/landscape?${query}`);
+    const tools = page.getByRole('region', { name: 'landscape' }).locator('.top');
+    await expect(tools.getByRole('button', { name: 'all data' })).toBeVisible();
+    expect((await tools.boundingBox())!.height, query).toBeLessThan(45);
+    expect(await tools.evaluate((one) => one.scrollWidth - one.clientWidth), query).toBe(0);
+  }
+});
+
 test('a click on a 3D bar opens its moment', async ({ page, receiver }) => {
   await openPast(page, receiver, 'landscape', '&rows=process');
   const scene = page.locator('.scene');

@@ -59,6 +59,6 @@ test('a login that ended asks for the token again, in views of the past too, and
   await expect(page.getByRole('region', { name: 'landscape' })).toBeVisible();
   // As when its twelve hours are over.
   await page.context().clearCookies();
-  await page.getByRole('button', { name: 'Processes' }).click();
+  await page.getByRole('combobox', { name: 'rows', exact: true }).selectOption('process');
   await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible();
 });

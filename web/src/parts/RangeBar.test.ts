@@ -19,6 +19,17 @@ it('marks the length on screen and sets another', async () => {
   expect(screen.queryByRole('button', { name: 'all data' })).toBeNull();
 });
 
+it('has of the end only what the beginning does not have', () => {
+  const text = (sinceMs: number): string => {
+    const { container } = render(RangeBar, { range: { ...range, sinceMs } as unknown as Range });
+    return container.querySelector('.span')!.textContent;
+  };
+  const hours = (count: number): number => untilMs - count * HOUR;
+  expect(text(hours(1))).toMatch(/^2026-07-01 ..:00:00 – ..:00:00 · 1 h$/);
+  expect(text(hours(48))).toMatch(/^2026-06-29 ..:00:00 – 07-01 ..:00:00 · /);
+  expect(text(hours(24 * 200))).toMatch(/^2025-12-13 ..:00:00 – 2026-07-01 ..:00:00 · /);
+});
+
 it('shows all data where some is stored', async () => {
   render(RangeBar, { range, kept: { firstMs: 1000, lastMs: 2000 } });
   await fireEvent.click(screen.getByRole('button', { name: 'all data' }));
