@@ -42,6 +42,24 @@ test('the header is one line at 1280 px, two at 800, four at 400, whatever the h
   }
 });
 
+test('the rows begin above 350 px on a phone, and twenty are in sight at 1440 x 900', async ({ page, receiver }) => {
+  for (const [width, height] of [
+    [390, 844],
+    [360, 740],
+  ] as const) {
+    await page.setViewportSize({ width, height });
+    await openLocal(page, receiver);
+    await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
+    expect((await page.getByRole('region', { name: 'tasks' }).boundingBox())!.y, `${width} px`).toBeLessThan(350);
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await openLocal(page, receiver);
+  await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
+  const box = (await grid(page).boundingBox())!;
+  const [head, row] = [await grid(page).getByRole('row').first().boundingBox(), await rows(page).first().boundingBox()];
+  expect((box.height - head!.height) / row!.height).toBeGreaterThanOrEqual(20);
+});
+
 test('header, ledger and grid show what the machine does', async ({ page, receiver }) => {
   await openLocal(page, receiver);
   const header = page.getByRole('region', { name: 'host', exact: true });
@@ -171,6 +189,20 @@ test('sort by a column, choose columns, and find both in the link', async ({ pag
   await page.reload();
   await expect(grid(page)).toBeVisible();
   await expect(grid(page).getByRole('columnheader', { name: 'user' })).toHaveCount(0);
+});
+
+test('the rows stay where they are when one is selected, and when the view is paused', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
+  const top = async (): Promise<number> => (await grid(page).boundingBox())!.y;
+  const before = await top();
+  await rows(page).nth(1).getByRole('gridcell').nth(3).click();
+  await expect(page.getByRole('region', { name: 'plot' }).getByRole('heading', { name: 'Selection' })).toBeVisible();
+  await expect(page.getByRole('region', { name: 'plot' }).getByRole('button', { name: /^remove / })).toHaveCount(1);
+  expect(await top()).toBe(before);
+  await page.keyboard.press('Space');
+  await expect(page.getByText('Paused')).toBeVisible();
+  expect(await top()).toBe(before);
 });
 
 test('the run queue in place of CPU use, by key and by link', async ({ page, receiver }) => {

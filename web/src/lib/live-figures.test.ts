@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { linesOf, maxOf, queueCut, titleOf, unitOf, type Minutes, type PlotChoice } from './live-figures';
+import { fullOf, linesOf, queueCut, titleOf, unitOf, type Minutes, type PlotChoice } from './live-figures';
 
 const colors = { named: (name: string) => name, nth: (nth: number) => `line ${nth}` };
 const minutes: Minutes = {
@@ -58,9 +58,9 @@ it('draws the run queue in place of CPU use', () => {
   ]);
 });
 
-it('has the CPUs as the end of the axis, unless tasks are chosen or no CPU is measured', () => {
-  const ends = [choice, { ...choice, percent: 'host' as const }, { ...choice, tasks: 1 }, { ...choice, cpus: 0 }];
-  expect(ends.map(maxOf)).toEqual([200, 100, undefined, undefined]);
+it('has the CPUs as the end of the axis, unless no CPU is measured', () => {
+  const ends = [choice, { ...choice, percent: 'host' as const }, { ...choice, asQueue: true }, { ...choice, cpus: 0 }];
+  expect(ends.map(fullOf)).toEqual([200, 100, undefined, undefined]);
   expect(unitOf({ ...choice, cpus: 0 }, false)).toContain('does not measure the CPUs');
   expect([titleOf(choice), titleOf({ ...choice, tasks: 2 })]).toEqual(['All CPUs by mode', 'Selection']);
 });

@@ -93,8 +93,8 @@ export function unitOf({ asQueue, percent, cpus, tasks }: PlotChoice, isQueueMea
   return percent === 'cpu' ? '%CPU: 100 = one CPU' : '%host: 100 = all CPUs';
 }
 
-/** The end of the axis where it does not depend on the values: all CPUs. */
-export function maxOf({ asQueue, percent, cpus, tasks }: PlotChoice): number | undefined {
-  if (asQueue || tasks > 0 || cpus === 0) return undefined;
+/** All CPUs: the end of the axis, unless chosen tasks use little. */
+export function fullOf({ asQueue, percent, cpus }: PlotChoice): number | undefined {
+  if (asQueue || cpus === 0) return undefined;
   return percent === 'cpu' ? cpus * 100 : 100;
 }

@@ -15,9 +15,13 @@ it('stacks areas, keeps gaps as gaps, leaves lines alone', () => {
 });
 
 it('ends an axis a little above the largest value', () => {
-  expect([0, 0.7, 95, 100, 395, 800].map(nice)).toEqual(
+  expect([0, 0.7, 95, 100, 395, 800].map((max) => nice(max))).toEqual(
     [1, 0.8, 100, 150, 500, 1000].map((value) => expect.closeTo(value, 6) as number),
   );
+});
+
+it('ends an axis at all CPUs where they are nearly used, and never below a value', () => {
+  expect([20, 120, 140, 199.9, 200.4, 260].map((max) => nice(max, 200))).toEqual([30, 150, 200, 200, 200, 300]);
 });
 
 it('has its ticks at whole days of the zone that is shown', () => {

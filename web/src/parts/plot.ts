@@ -80,6 +80,8 @@ export interface PlotSetup {
   data: () => PlotData;
   colors: PlotColors;
   max?: number | undefined;
+  /** What no line can exceed: an axis that nearly reaches it ends there. */
+  full?: number | undefined;
   range?: () => [number, number] | null;
   onpick?: ((seconds: number) => void) | undefined;
   onbrush?: ((from: number, to: number) => void) | undefined;
@@ -116,7 +118,7 @@ export function options(setup: PlotSetup): uPlot.Options {
     },
     scales: {
       x: { time: true, range: (_plot, min, max) => setup.range?.() ?? [min, max] },
-      y: { range: (_plot, _min, max) => [0, setup.max ?? nice(max)] },
+      y: { range: (_plot, _min, max) => [0, setup.max ?? nice(max, setup.full)] },
     },
     axes: [
       { ...axis, size: 26, gap: 4, space: 110, values: (_plot, ticks) => timeLabels(ticks, zone) },
@@ -175,8 +177,10 @@ export function fade(color: string, alpha: number): string {
 }
 
 /** The end of the axis: a little above the largest value, and never a flat zero. */
-export function nice(max: number | null): number {
+export function nice(max: number | null, full = NaN): number {
   if (max === null || !Number.isFinite(max) || max <= 0) return 1;
+  // By rounding it may be a little more than all; an axis from 2/3 on is that of all.
+  if (max > full / 1.5 && max <= full * 1.01) return full;
   const step = 10 ** Math.floor(Math.log10(max));
   for (const factor of [1, 1.5, 2, 3, 4, 5, 6, 8, 10]) if (factor * step >= max * 1.02) return factor * step;
   return max * 1.1;
