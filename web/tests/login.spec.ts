@@ -5,8 +5,8 @@ test('a wrong token is refused, the right one opens, and the browser stays logge
   const token = await locked.token('tester');
   await page.goto(locked.url);
   await expect(page.getByRole('heading', { name: 'Log in' })).toBeVisible();
-  await page.keyboard.press('Tab');
-  await page.getByLabel('Token').fill('not-a-token-of-this-receiver');
+  await expect(page.getByLabel('Token')).toBeFocused();
+  await page.keyboard.type('not-a-token-of-this-receiver');
   await page.keyboard.press('Enter');
   await expect(page.getByRole('alert')).toBeVisible();
   const button = page.getByRole('button', { name: 'Log in' });

@@ -14,7 +14,8 @@ it('counts rows by what they are', () => {
   expect(rowCount(all)).toBe('152 processes');
   expect(rowCount({ ...all, layout: 'user', tasks: 1 })).toBe('1 group');
   expect(rowCount({ ...all, tasks: 1, isSearched: true })).toBe('1 process found');
-  expect(rowCount({ ...all, tasks: 157 })).toBe('157 processes');
+  expect(rowCount({ ...all, tasks: 157 })).toBe('157 processes, 5 ended');
+  expect(rowCount({ ...all, layout: 'threads', tasks: 901 })).toBe('901 threads, 1 ended');
 });
 
 it('says how many have no row because nothing is stored of idle tasks', () => {

@@ -20,16 +20,20 @@ export interface Counted {
   threads: number | undefined;
 }
 
-/** Idle tasks that have no row. */
-export function withoutRow({ layout, tasks, isSearched, hidesIdle, processes, threads }: Counted): number {
+/** Tasks that were alive at the end, less rows; negative: so many rows are of tasks that ended. */
+function missingOf({ layout, tasks, isSearched, hidesIdle, processes, threads }: Counted): number {
   if (isSearched || hidesIdle) return 0;
   const all = layout === 'threads' ? threads : layout === 'list' || layout === 'tree' ? processes : undefined;
-  return Math.max(0, (all ?? 0) - tasks);
+  return (all ?? tasks) - tasks;
 }
+
+/** Idle tasks that have no row. */
+export const withoutRow = (of: Counted): number => Math.max(0, missingOf(of));
 
 export function rowCount(of: Counted): string {
   const [one, more] = NOUNS[of.layout] ?? ['group', 'groups'];
-  const missing = withoutRow(of);
+  const missing = missingOf(of);
+  if (missing < 0) return `${count(of.tasks)} ${more}, ${count(-missing)} ended`;
   if (missing > 0) return `${count(of.tasks)} active of ${count(of.tasks + missing)} ${more}`;
   return `${count(of.tasks)} ${of.tasks === 1 ? one : more}${of.isSearched ? ' found' : ''}`;
 }
