@@ -1,5 +1,5 @@
 // What a snapshot has beside the rows of the grid. In: the receiver's JSON. Out: plain data for the page.
-import type { Fleet, Snapshot, Spark } from '../lib/api';
+import { adviceOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
 import { has, numbers, texts } from '../lib/table';
 import { COUNTERS, OF_LIMITS } from './columns';
 import { Limits } from './limits';
@@ -150,7 +150,7 @@ export function problem(status: number, text: string): Report {
     status,
     title: word('title') || `HTTP ${status}`,
     detail: word('detail'),
-    how: word('how'),
+    how: adviceOf(word('how')),
     beforeNs: word('before_ns') || null,
     afterNs: word('after_ns') || null,
   };

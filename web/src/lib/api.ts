@@ -111,6 +111,9 @@ export async function fetchBlob(url: string, signal?: AbortSignal): Promise<Blob
   return (await answerOf(url, '*/*', signal)).blob();
 }
 
+/** What to do about it, for people: addresses of the API are for programs. */
+export const adviceOf = (how: string): string => (how.startsWith('/api/') ? '' : how);
+
 async function problemOf(answer: Response): Promise<Problem> {
   let body: Record<string, unknown> = {};
   try {
@@ -119,7 +122,13 @@ async function problemOf(answer: Response): Promise<Problem> {
     // Not a problem document: the status says what there is to say.
   }
   const text = (name: string): string => (typeof body[name] === 'string' ? body[name] : '');
-  return new Problem(answer.status, text('title') || `HTTP ${answer.status}`, text('detail'), text('how'), body);
+  return new Problem(
+    answer.status,
+    text('title') || `HTTP ${answer.status}`,
+    text('detail'),
+    adviceOf(text('how')),
+    body,
+  );
 }
 
 export async function login(token: string): Promise<void> {
