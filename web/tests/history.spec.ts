@@ -418,6 +418,30 @@ async function walkToData(page: Page): Promise<string> {
   return text;
 }
 
+test('a moment of a process is at one place in all its charts', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/process/${await receiver.someProcess()}`);
+  const cells = page.getByRole('application', { name: /^threads by time/ });
+  await expect(cells).toBeVisible();
+  const lines = page.getByRole('region', { name: 'states over time' }).locator('.u-over');
+  const [above, below] = [(await lines.boundingBox())!, (await cells.boundingBox())!];
+  expect(Math.abs(above.x - below.x)).toBeLessThanOrEqual(1);
+  expect(Math.abs(above.width - below.width)).toBeLessThanOrEqual(2);
+});
+
+test('a process that was never stored is named in words, without addresses for programs', async ({
+  page,
+  receiver,
+}) => {
+  await receiver.hasRecorded(1);
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/process/99999-1`);
+  await expect(page.getByText('No data for this process in this span')).toBeVisible();
+  await expect(page.getByRole('main')).not.toContainText('/api/');
+  await page.goto(`${receiver.url}/host/no-such-host`);
+  await expect(page.getByRole('main')).toContainText(/No such host/i);
+  await expect(page.getByRole('main')).not.toContainText('/api/');
+});
+
 test('the landscape: bars, and the same data as a heatmap', async ({ page, receiver }) => {
   await openPast(page, receiver, 'landscape');
   await expect(page.getByRole('region', { name: 'landscape' }).locator('canvas').first()).toBeVisible();

@@ -31,6 +31,7 @@ it('has its ticks at whole days of the zone that is shown', () => {
     const setup = {
       width: 400,
       height: 100,
+      left: 44,
       unit: '',
       data: () => ({ times: [], lines: [], gaps: [] }),
       colors: { text: '', grid: '', gap: '', panel: '' },

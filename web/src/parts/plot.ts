@@ -75,6 +75,8 @@ export function newest({ times, lines }: PlotData): number {
 export interface PlotSetup {
   width: number;
   height: number;
+  /** Space for the numbers of the axis, px. */
+  left: number;
   zone: Zone;
   unit: string;
   data: () => PlotData;
@@ -124,7 +126,7 @@ export function options(setup: PlotSetup): uPlot.Options {
       { ...axis, size: 26, gap: 4, space: 110, values: (_plot, ticks) => timeLabels(ticks, zone) },
       {
         ...axis,
-        size: 44,
+        size: setup.left,
         gap: 4,
         space: setup.height < 100 ? 16 : 30,
         values: (_plot, ticks) => ticks.map((tick) => String(tick)),
