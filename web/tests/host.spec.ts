@@ -246,6 +246,22 @@ test('the receiver goes and comes back', async ({ page, receiver }) => {
   await expect(shownTime(page)).not.toHaveText(when);
 });
 
+test('a lost receiver is asked at once on demand', async ({ page, receiver }) => {
+  await openLocal(page, receiver);
+  await receiver.stop();
+  try {
+    // By itself the page tries again after ten seconds or more.
+    await expect(page.getByRole('banner')).toContainText(/receiver lost, retry in 1[2-5] s/);
+    const asked = page.waitForRequest(/\/live/, { timeout: 8_000 });
+    await page.getByRole('button', { name: 'Retry' }).click();
+    await asked;
+  } finally {
+    await receiver.start();
+  }
+  await expect(page.getByRole('status').filter({ hasText: /^live$/ })).toBeVisible();
+  await expect(page.getByRole('button', { name: 'Retry' })).toHaveCount(0);
+});
+
 test('times are local, and in UTC on demand', async ({ page, receiver }) => {
   await openLocal(page, receiver);
   await expect(page.getByRole('button', { name: /^UTC\+0[12]:00$/ })).toBeVisible();

@@ -30,6 +30,7 @@ class FakeStream {
   open(address: string): void {
     this.opened.push(address);
   }
+  retry(): void {}
   stop(): void {
     this.stops += 1;
   }

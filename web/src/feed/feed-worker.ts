@@ -16,7 +16,7 @@ type Seek = 'before' | 'after';
 
 /** Everything that the worker keeps: one subject, one stream, the tasks on screen. */
 export class FeedWorker {
-  private readonly stream: Pick<Stream, 'open' | 'stop'>;
+  private readonly stream: Pick<Stream, 'open' | 'stop' | 'retry'>;
   private readonly tasks = new Tasks();
   private readonly known = new Texts();
   private readonly ownCost = new OwnCost();
@@ -38,8 +38,9 @@ export class FeedWorker {
   /** `streamOf`: how a stream is made; tests give one of their own. */
   constructor(
     private readonly post: (report: Report) => void,
-    streamOf: (...listeners: ConstructorParameters<typeof Stream>) => Pick<Stream, 'open' | 'stop'> = (...listeners) =>
-      new Stream(...listeners),
+    streamOf: (...listeners: ConstructorParameters<typeof Stream>) => Pick<Stream, 'open' | 'stop' | 'retry'> = (
+      ...listeners
+    ) => new Stream(...listeners),
   ) {
     this.stream = streamOf(
       (name, data) => this.take(name, data),
@@ -52,6 +53,9 @@ export class FeedWorker {
       case 'close':
         this.leave();
         this.stream.stop();
+        return;
+      case 'retry':
+        this.stream.retry();
         return;
       case 'fleet':
         this.leave();

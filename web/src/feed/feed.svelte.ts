@@ -123,6 +123,10 @@ class Feed {
     this.order({ do: 'step', host, seek });
   }
 
+  retry(): void {
+    this.order({ do: 'retry' });
+  }
+
   close(): void {
     this.order({ do: 'close' });
   }

@@ -22,6 +22,8 @@ export type Order =
   | { do: 'step'; host: string; seek: 'before' | 'after' }
   | { do: 'fleet' }
   | { do: 'close' }
+  /** Connects now, where the stream waits to try again. */
+  | { do: 'retry' }
   | { do: 'spec'; spec: Spec }
   | { do: 'watch'; keys: string[] };
 

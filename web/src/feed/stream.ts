@@ -28,6 +28,11 @@ export class Stream {
     this.connect();
   }
 
+  /** Does not wait any longer. */
+  retry(): void {
+    this.open(this.address, true);
+  }
+
   stop(): void {
     clearTimeout(this.timer);
     this.source?.close();
