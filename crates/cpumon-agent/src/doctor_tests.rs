@@ -78,7 +78,7 @@ fn the_summary_has_each_remedy_once_and_commands_on_one_line() {
     insta::assert_snapshot!(String::from_utf8(text).unwrap());
 }
 
-/// It said that everything works, and not a word of the threads that BPF does not see.
+/// The conclusion was that everything works, without a word of the threads that BPF does not see.
 #[test]
 fn the_conclusion_names_what_is_measured_in_another_way() {
     let mut diagnosis = diagnosis();
