@@ -199,15 +199,32 @@ impl Authority {
         key: [u8; 32],
     ) -> Result<Vec<u8>, TlsError> {
         let now = wall_s();
+        let name: String = name.chars().filter(|c| !c.is_control()).collect();
+        let before = self.registry.find(host).ok().flatten();
         self.registry.put(&EnrolledHost {
             host,
-            name: name.chars().filter(|c| !c.is_control()).collect(),
+            name: name.clone(),
             keys: vec![key],
             enrolled_s: now,
             expires_s: now + DEVICE_VALID_FOR.as_secs(),
             revoked_s: 0,
         })?;
+        if let Some(before) = before.filter(|before| before.revoked_s == 0 && before.name != name) {
+            self.note_replaced(&before, &name);
+        }
         Ok(certificate)
+    }
+
+    /// Two machines made from one image have one id, and the second takes the place of the first: its user must learn why it is
+    /// refused from now on. A machine that was renamed is the same case.
+    fn note_replaced(&self, before: &EnrolledHost, name: &str) {
+        let detail = format!("{name} was enrolled with its machine id");
+        self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(before.host, &before.name), &detail);
+        log::warn!(
+            "{} has the machine id of {}, whose key is refused from now on; if these are two machines, give one another /etc/machine-id",
+            name.escape_debug(),
+            before.name.escape_debug()
+        );
     }
 
     /// Signs a new key of an enrolled device. The old one stays good until the new one is used.

@@ -30,6 +30,27 @@ fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
     assert_eq!(left, 0, "a used token is gone");
 }
 
+/// Two machines from one image: the first was refused from then on, and nothing at the receiver showed why.
+#[test]
+fn a_device_with_the_machine_id_of_another_one_is_in_the_audit_log() {
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let address = running.address.to_string();
+    let enroll_as = |name: &str| enroll(device.path(), &address, &running.token(), HOST, name).unwrap();
+    let log = || {
+        let files = running.authority.audit().files();
+        files.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect::<String>()
+    };
+    enroll_as("kitchen");
+    enroll_as("kitchen");
+    assert!(!log().contains("machine id"), "the same device again: {}", log());
+    enroll_as("garden");
+    until("it is in the log", || {
+        let log = log();
+        let line = log.lines().find(|line| line.contains("garden was enrolled with its machine id"))?;
+        (line.contains("revoked") && line.contains("kitchen (")).then_some(())
+    });
+}
+
 #[test]
 fn a_revoked_device_is_cut_off_at_once_and_stays_out_until_enrolled_again() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
