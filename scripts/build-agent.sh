@@ -1,17 +1,28 @@
 #!/usr/bin/env bash
-# Builds the slim agent as one static file. In: x86_64-unknown-linux-musl or aarch64-unknown-linux-musl. Out: target/agents/TARGET/cpumon-agent,
-# or exit code 3 and on standard error what is missing. Takes a compiler with that target (rustup target add), or Debian's rustc-web, cargo-web and
-# rust-web-src, which build the standard library first; for C, gcc for that machine and Debian's musl-dev of its architecture.
+# Builds the agent as one static file. In: x86_64-unknown-linux-musl or aarch64-unknown-linux-musl; and a profile of Cargo: slim, unless
+# given, or dev, which takes less time, for tests. Out: target/agents/TARGET/cpumon-agent, for dev target/agents/tested/TARGET/cpumon-agent;
+# exit code 3 and on standard error what is missing; 1 if it needs libraries or the slim one is larger than 6 MB. Takes a compiler with that
+# target (rustup target add), or Debian's rustc-web, cargo-web and rust-web-src, which build the standard library first; for C, gcc for that
+# machine and Debian's musl-dev of its architecture.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 target=${1:?say for what: x86_64-unknown-linux-musl or aarch64-unknown-linux-musl}
+profile=${2:-slim} largest=6000000
+case $profile in
+  slim) out=$PWD/target/agents/$target built=slim ;;
+  dev) out=$PWD/target/agents/tested/$target built=debug ;;
+  *) echo "build-agent: unknown profile '$profile'" >&2; exit 2 ;;
+esac
 machine=${target%%-*}
 musl=/usr/lib/$machine-linux-musl
 case $machine in
-  x86_64) gcc=gcc architecture=amd64 kernel_headers=/usr/include/x86_64-linux-gnu ;;
+  x86_64) gcc=gcc architecture=amd64 kernel_headers=/usr/include/x86_64-linux-gnu kernel_package=linux-libc-dev ;;
   # Atomic operations in place: the functions that gcc would call for them are in a library of its own, which is not linked.
-  aarch64) gcc=aarch64-linux-gnu-gcc architecture=arm64 kernel_headers=/usr/aarch64-linux-gnu/include c_options=-mno-outline-atomics ;;
+  aarch64)
+    gcc=aarch64-linux-gnu-gcc architecture=arm64 c_options=-mno-outline-atomics
+    kernel_headers=/usr/aarch64-linux-gnu/include kernel_package=linux-libc-dev-arm64-cross
+    ;;
   *) echo "build-agent: unknown target '$target'" >&2; exit 2 ;;
 esac
 
@@ -21,10 +32,10 @@ missing() {
 }
 
 command -v $gcc >/dev/null || missing "$gcc (Debian: gcc-$machine-linux-gnu)"
+[ -e "$kernel_headers/asm/types.h" ] || missing "headers of the kernel (Debian: $kernel_package)"
 [ -e "$musl/musl-gcc.specs" ] || missing "musl-dev:$architecture (Debian: dpkg --add-architecture $architecture, apt-get update, then install it)"
 
-out=$PWD/target/agents/$target
-export CARGO_TARGET_DIR=$PWD/target/static
+export CARGO_TARGET_DIR=$PWD/target/cross
 made=$CARGO_TARGET_DIR/toolchain/$target
 mkdir -p "$made" "$out"
 
@@ -61,5 +72,16 @@ upper=${name^^}
 scripts/static-libs.sh "$made/cc" "$made"
 export "CC_$name=$made/cc" "AR_$name=ar" "LIBBPF_SYS_LIBRARY_PATH_$name=$made/lib"
 export "CARGO_TARGET_${upper}_LINKER=$gcc" "CARGO_TARGET_${upper}_RUSTFLAGS=${flags[*]}"
-cargo build --profile slim --locked "${options[@]}" --package cpumon-agent
-install -m 755 "$CARGO_TARGET_DIR/$target/slim/cpumon-agent" "$out/cpumon-agent"
+cargo build --profile "$profile" --locked "${options[@]}" --package cpumon-agent
+install -m 755 "$CARGO_TARGET_DIR/$target/$built/cpumon-agent" "$out/cpumon-agent"
+
+failed() {
+  echo "build-agent: $1" >&2
+  exit 1
+}
+if readelf --dynamic "$out/cpumon-agent" | grep NEEDED; then
+  failed "$out/cpumon-agent needs libraries"
+fi
+bytes=$(stat -c %s "$out/cpumon-agent")
+echo "$out/cpumon-agent: $bytes bytes"
+[ "$profile" != slim ] || [ "$bytes" -le "$largest" ] || failed "it is larger than $largest bytes"

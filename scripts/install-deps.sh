@@ -7,16 +7,20 @@ build=(clang:clang libelf-dev:/usr/include/libelf.h zlib1g-dev:/usr/include/zlib
 check=(chromium:chromium iproute2:ip tmux:tmux sqlite3:sqlite3 procps:ps python3:python3 util-linux:setpriv linux-perf:perf trace-cmd:trace-cmd
   gcc-mingw-w64-x86-64:x86_64-w64-mingw32-gcc wine:wine)
 # C for the static agents. The library for the other machine is a package of that machine, which Ubuntu has on other servers.
-static=(gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc musl-dev:/usr/lib/x86_64-linux-musl/libc.a qemu-user-static:qemu-aarch64-static)
+static=(gcc-aarch64-linux-gnu:aarch64-linux-gnu-gcc linux-libc-dev-arm64-cross:/usr/aarch64-linux-gnu/include/asm/types.h
+  musl-dev:/usr/lib/x86_64-linux-musl/libc.a qemu-user-static:qemu-aarch64-static)
 other=arm64
-grep -q '^ID=debian' /etc/os-release 2>/dev/null && static+=("musl-dev:$other:/usr/lib/aarch64-linux-musl/libc.a")
+# Ubuntu has it where its servers for other machines were set up, as .github/workflows/ci.yml does.
+if grep -q '^ID=debian' /etc/os-release 2>/dev/null || dpkg --print-foreign-architectures 2>/dev/null | grep -qx $other; then
+  static+=("musl-dev:$other:/usr/lib/aarch64-linux-musl/libc.a")
+fi
 peers=(sysstat:pidstat htop:htop atop:atop acct:accton libbpf-tools:runqlat bpftrace:bpftrace)
 
 wanted=("${build[@]}")
 for goal in "$@"; do
   case $goal in
     run) ;;
-    test) wanted+=("${check[@]}") ;;
+    test) wanted+=("${check[@]}" "${static[@]}") ;;
     agents) wanted+=("${static[@]}") ;;
     bench) wanted+=("${check[@]}" "${peers[@]}") ;;
     *) echo "install-deps: unknown goal '$goal': run, test, bench or agents" >&2; exit 2 ;;
@@ -27,7 +31,7 @@ done
 has_targets() {
   local rustlib target
   rustlib=$(rustc --print sysroot 2>/dev/null)/lib/rustlib
-  for target in x86_64-pc-windows-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
+  for target in x86_64-pc-windows-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl aarch64-unknown-linux-gnu; do
     [ -d "$rustlib/$target" ] || return 1
   done
 }

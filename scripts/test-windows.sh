@@ -36,8 +36,8 @@ mapfile -t programs < <(sed -n 's/^ *Executable.*(\(.*\.exe\))$/\1/p' "$messages
 command -v wine >/dev/null || missing "built, but not run: needs wine"
 wineserver=(wineserver)
 command -v wineserver >/dev/null || wineserver=(/usr/lib/wine/wineserver)
-built=$PWD/target/windows/x86_64-pc-windows-gnu/debug
-export WINEPREFIX=$PWD/target/windows/wine WINEARCH=win64 WINEDEBUG=-all
+built=$PWD/target/cross/x86_64-pc-windows-gnu/debug
+export WINEPREFIX=$PWD/target/cross/wine WINEARCH=win64 WINEDEBUG=-all
 x86_64-w64-mingw32-gcc -shared -Os -o "$built/bcryptprimitives.dll" testing/wine/bcryptprimitives.c -ladvapi32
 cp "$built/bcryptprimitives.dll" "$built/deps/"
 

@@ -17,8 +17,8 @@ tests() {
   cargo test --workspace --locked --no-fail-fast 2> >(tee "$messages" >&2)
 }
 # A missing toolchain counts as one skipped test.
-windows() {
-  scripts/test-windows.sh | tee -a "$messages"
+other_targets() {
+  "$1" | tee -a "$messages"
 }
 messages=$(mktemp)
 trap 'rm -f "$messages"' EXIT
@@ -33,7 +33,8 @@ step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --loc
 step "tests" tests
 step "extension" scripts/test-extension.sh
 step "page" scripts/test-page.sh
-step "windows" windows
+step "windows" other_targets scripts/test-windows.sh
+step "agents" other_targets scripts/test-agents.sh
 skipped=$(sed -n 's/^skipped: \([^ ]*\): .*/\1/p' "$messages" | sort -u | wc -l)
 if [ "$skipped" -gt 0 ]; then
   echo "$skipped tests skipped$([ "$(id -u)" -eq 0 ] || echo ": not root"); lines above that begin with \"skipped:\" say which and why"

@@ -13,4 +13,4 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
   export PATH=/usr/bin:$PATH RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
   options+=(-Zbuild-std=std,panic_abort,test)
 fi
-export CARGO_TARGET_DIR=$PWD/target/windows
+export CARGO_TARGET_DIR=$PWD/target/cross
