@@ -10,7 +10,7 @@ use crate::nt::{self, Passes, ProcessRow, Processes, ThreadNames, ThreadRow};
 use crate::{CollectError, Source, SourceOptions};
 
 /// `SystemProcessInformation` and `SystemProcessorPerformanceInformation`.
-const PROCESSES: i32 = 5;
+pub(super) const PROCESSES: i32 = 5;
 const CPUS: i32 = 8;
 /// First size of the answer's memory; it grows to what the machine needs, and stays.
 const FIRST_BYTES: usize = 256 << 10;

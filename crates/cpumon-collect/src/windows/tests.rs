@@ -161,17 +161,11 @@ fn both_sources_see_five_hundred_threads() {
     });
 }
 
-/// CPU time of this process for one run, by the time that several take.
-fn cpu_time_of_one(mut run: impl FnMut()) -> Duration {
+/// CPU time of this process for one of so many runs.
+fn cpu_time_of(runs: u32, mut run: impl FnMut()) -> Duration {
     let used = || Duration::from_nanos(sys::own_usage().0);
-    // The first makes the lists, and reads names.
-    run();
-    let (begin, first) = (Instant::now(), used());
-    let mut runs = 0;
-    while begin.elapsed() < Duration::from_secs(2) || runs < 3 {
-        run();
-        runs += 1;
-    }
+    let first = used();
+    (0..runs).for_each(|_| run());
     (used() - first) / runs
 }
 
@@ -199,19 +193,46 @@ fn cpu_time_of_a_pass_over_five_thousand_threads() {
         assert!(lines.by_ref().map_while(Result::ok).any(|line| line.ends_with("ready")));
         lines
     });
-    for choice in [SourceChoice::Nt, SourceChoice::Toolhelp] {
-        let (mut source, mut into) = (opened(choice), Snapshot::default());
-        let spent = cpu_time_of_one(|| source.source.snapshot(&mut into).unwrap());
-        println!("{choice}: {spent:?} a pass over {} threads", into.threads.len());
-        assert!(into.threads.len() > 5_000);
+    let [mut nt, mut toolhelp] = [SourceChoice::Nt, SourceChoice::Toolhelp].map(opened);
+    let (mut into, mut answer, mut threads) = (Snapshot::default(), vec![0; 4 << 20], Vec::new());
+    // The first passes make the lists, and read names.
+    for _ in 0..10 {
+        nt.source.snapshot(&mut into).unwrap();
+        toolhelp.source.snapshot(&mut into).unwrap();
     }
-    let mut threads = Vec::new();
-    let spent = cpu_time_of_one(|| {
-        sys::list_threads(&mut threads).unwrap();
-        let read = threads.iter().filter(|thread| sys::thread_times(thread.tid).is_ok()).count();
-        assert!(read > 5_000);
-    });
-    println!("the list, and OpenThread and GetThreadTimes for each: {spent:?}");
+    println!("{} threads", into.threads.len());
+    assert!(into.threads.len() > 5_000);
+    // By turns, so that what else the machine does meets all alike.
+    let mut rounds: Vec<[Duration; 4]> = Vec::new();
+    for _ in 0..9 {
+        rounds.push([
+            cpu_time_of(1, || {
+                sys::list_threads(&mut threads).unwrap();
+                let read = threads.iter().filter(|thread| sys::thread_times(thread.tid).is_ok()).count();
+                assert!(read > 5_000);
+            }),
+            cpu_time_of(8, || {
+                sys::query(measure::PROCESSES, &mut answer).unwrap();
+            }),
+            cpu_time_of(8, || nt.source.snapshot(&mut into).unwrap()),
+            cpu_time_of(1, || toolhelp.source.snapshot(&mut into).unwrap()),
+        ]);
+    }
+    let names =
+        ["list, OpenThread and GetThreadTimes", "NtQuerySystemInformation", "pass of nt", "pass of toolhelp"];
+    for (at, name) in names.into_iter().enumerate() {
+        let median = |mut values: Vec<Duration>| {
+            values.sort_unstable();
+            values[values.len() / 2]
+        };
+        let spent = median(rounds.iter().map(|round| round[at]).collect());
+        let thousandths =
+            |round: &[Duration; 4]| Duration::from_secs(1).mul_f64(round[at].div_duration_f64(round[0]));
+        println!(
+            "{name}: {spent:?}, {:.3} of the first",
+            median(rounds.iter().map(thousandths).collect()).as_secs_f64()
+        );
+    }
     for mut process in processes {
         drop(process.stdin.take());
         assert!(process.wait().unwrap().success());
