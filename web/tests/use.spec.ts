@@ -154,6 +154,21 @@ test('the past has its span in the link from the beginning', async ({ page, rece
   }
 });
 
+test('a span that moves with the clock waits for answers that take longer than its step', async ({
+  page,
+  receiver,
+}) => {
+  await receiver.hasRecorded(2);
+  // A span of ten minutes is asked for each 5 s.
+  await page.route(/\/report\?/, async (route) => {
+    await new Promise((resolve) => setTimeout(resolve, 7_000));
+    await route.continue().catch(() => undefined);
+  });
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history?since=now-10min&until=now`);
+  await expect(page.getByRole('tabpanel').getByRole('table').getByRole('row').nth(1)).toBeVisible();
+  await page.unrouteAll({ behavior: 'ignoreErrors' });
+});
+
 test('a young store and a short life fill the time line', async ({ page, receiver }) => {
   await receiver.hasRecorded(8);
   const host = `${receiver.url}/host/${await receiver.local()}`;

@@ -10,6 +10,11 @@ export interface Refusal {
   detail: string;
 }
 
+let running = 0;
+
+/** Whether any question waits for its answer: the clock must not put a newer one in its place again and again. */
+export const isAsking = (): boolean => running > 0;
+
 export class LatestAnswer<T> {
   answer = $state.raw<T | null>(null);
   refusal = $state.raw<Refusal | null>(null);
@@ -21,6 +26,7 @@ export class LatestAnswer<T> {
     const mine = new AbortController();
     this.controller = mine;
     this.busy = true;
+    running += 1;
     try {
       const answer = await question(mine.signal);
       if (this.controller !== mine) return;
@@ -30,6 +36,8 @@ export class LatestAnswer<T> {
       if (this.controller !== mine) return;
       this.answer = null;
       this.refusal = refusalOf(error);
+    } finally {
+      running -= 1;
     }
     this.busy = false;
   }

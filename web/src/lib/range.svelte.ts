@@ -1,5 +1,6 @@
 // The span of time that a view of the past shows. In: the address. Out: since and until, and how to move them.
 import { untrack } from 'svelte';
+import { isAsking } from './latest-answer.svelte';
 import { beforeNow, isRelative, momentOfText } from './moment-text';
 import { LAST_MS } from './typed-moments';
 import { route } from './route.svelte';
@@ -36,7 +37,10 @@ export class Range {
     $effect(() => {
       if (!this.isFollowing) return;
       const everyMs = Math.min(Math.max(untrack(() => this.lengthMs) / PARTS_OF_A_SPAN, OFTEN_MS), SELDOM_MS);
-      const timer = setInterval(() => (this.nowMs = Date.now()), everyMs);
+      const timer = setInterval(() => {
+        // An answer that takes longer than this would never come.
+        if (!isAsking()) this.nowMs = Date.now();
+      }, everyMs);
       return () => clearInterval(timer);
     });
   }
