@@ -51,7 +51,7 @@ it('sums up the span, and says what is not measured', () => {
     run: '600 ms · 20.0 %',
     user: 'not measured',
     'mean delay': '500 µs',
-    'longest delay': '700 µs',
+    'max delay': '700 µs',
     switches: '3 voluntary, 1 involuntary',
   });
 });

@@ -97,7 +97,7 @@ export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
       help: 'mean ready time before each run on a CPU',
     },
     {
-      label: 'longest delay',
+      label: 'max delay',
       value: length(largestOf(task.columns['longest_run_delay_ns'])),
       help: 'the longest single wait for a CPU',
     },

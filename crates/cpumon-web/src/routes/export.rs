@@ -46,10 +46,10 @@ pub(super) struct Wanted {
     /// Adds up over this long instead of each interval, ns.
     #[param(minimum = 1)]
     interval_ns: Option<u64>,
-    /// Of a comparison: its first span, `SINCE..UNTIL` in ns since the UNIX epoch.
+    /// First span of a comparison, `SINCE..UNTIL` in ns since the UNIX epoch.
     #[param(value_type = Option<String>, pattern = r"^-?\d+\.\.-?\d+$")]
     before: Option<Between>,
-    /// Of a comparison: its second span, likewise.
+    /// Second span of a comparison, likewise.
     #[param(value_type = Option<String>, pattern = r"^-?\d+\.\.-?\d+$")]
     after: Option<Between>,
     /// What makes a pivot's column, or a comparison's row: `name`, `process`, `program`, `user`, `service`, `container`, `cgroup`.
