@@ -200,7 +200,10 @@ impl Authority {
     ) -> Result<Vec<u8>, TlsError> {
         let now = wall_s();
         let name: String = name.chars().filter(|c| !c.is_control()).collect();
-        let before = self.registry.find(host).ok().flatten();
+        let before = self.registry.find(host).unwrap_or_else(|error| {
+            log::warn!("{error}: replaced by the entry of {}", name.escape_debug());
+            None
+        });
         self.registry.put(&EnrolledHost {
             host,
             name: name.clone(),
@@ -209,19 +212,25 @@ impl Authority {
             expires_s: now + DEVICE_VALID_FOR.as_secs(),
             revoked_s: 0,
         })?;
-        if let Some(before) = before.filter(|before| before.revoked_s == 0 && before.name != name) {
+        if let Some(before) = before.filter(|before| before.revoked_s == 0 && before.keys != [key]) {
             self.note_replaced(&before, &name);
         }
         Ok(certificate)
     }
 
-    /// Two machines made from one image have one id, and the second takes the place of the first: its user must learn why it is
-    /// refused from now on. A machine that was renamed is the same case.
+    /// Two machines made from one image have one id, often one name too, and the second takes the place of the first: its user must
+    /// learn why it is refused from now on. A machine that was renamed or enrolled again cannot be distinguished from it.
     fn note_replaced(&self, before: &EnrolledHost, name: &str) {
-        let detail = format!("{name} was enrolled with its machine id");
+        let is_same = before.name == name;
+        let detail = if is_same {
+            "enrolled again; the key that it had is refused from now on".to_owned()
+        } else {
+            format!("{name} was enrolled with its machine id")
+        };
         self.audit.note(AuditEvent::Revoked, &this_user(), &named_host(before.host, &before.name), &detail);
-        log::warn!(
-            "{} has the machine id of {}, whose key is refused from now on; if these are two machines, give one another /etc/machine-id",
+        log::log!(
+            if is_same { log::Level::Info } else { log::Level::Warn },
+            "{} has the machine id of {}, whose key is refused from now on; if these are two machines, give one of them a new /etc/machine-id",
             name.escape_debug(),
             before.name.escape_debug()
         );

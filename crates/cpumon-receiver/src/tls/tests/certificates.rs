@@ -40,15 +40,18 @@ fn a_device_with_the_machine_id_of_another_one_is_in_the_audit_log() {
         let files = running.authority.audit().files();
         files.iter().filter_map(|file| std::fs::read_to_string(file).ok()).collect::<String>()
     };
-    enroll_as("kitchen");
-    enroll_as("kitchen");
-    assert!(!log().contains("machine id"), "the same device again: {}", log());
-    enroll_as("garden");
-    until("it is in the log", || {
+    let is_noted = |text: &str| {
         let log = log();
-        let line = log.lines().find(|line| line.contains("garden was enrolled with its machine id"))?;
+        let line = log.lines().find(|line| line.contains(text))?;
         (line.contains("revoked") && line.contains("kitchen (")).then_some(())
-    });
+    };
+    enroll_as("kitchen");
+    assert!(!log().contains("revoked"), "{}", log());
+    enroll_as("kitchen");
+    until("the same name is in the log", || is_noted("the key that it had is refused from now on"));
+    assert!(!log().contains("machine id"), "perhaps the same device: {}", log());
+    enroll_as("garden");
+    until("another name is in the log", || is_noted("garden was enrolled with its machine id"));
 }
 
 #[test]
