@@ -36,7 +36,7 @@ pub struct Playback {
 }
 
 impl Playback {
-    /// Obeys, within these speeds. True if it now plays or stops.
+    /// Obeys, within these speeds. True if playback was started or stopped.
     pub fn obey(&mut self, command: Play, speeds: &Range<f64>) -> bool {
         let speed = match command {
             Play::Toggle => {

@@ -348,7 +348,8 @@ fn started(app: &App, shown: &Interval, start_ns: u64) -> String {
         }
         _ => &began,
     };
-    let before = if app.clock == Clock::Live { "ago" } else { "earlier" };
+    let is_now = app.clock == Clock::Live && app.playback.is_none();
+    let before = if is_now { "ago" } else { "earlier" };
     format!("{clock}, {} {before}", ago(before_ns / 1_000_000_000))
 }
 

@@ -374,8 +374,14 @@ fn quitting() {
 fn a_recording_is_played_stopped_and_stepped_by_the_feed() {
     let mut app = app_of(Kind::Normal);
     let playback = |is_playing, is_at_end, speed| Some(Playback { is_playing, is_at_end, speed });
+    press(&mut app, "<Down>");
+    assert!(picture(&mut app, 300, 60).contains(" min ago"), "when the selected process began");
     app.on_playback(playback(true, false, 4.0));
     assert!(screen(&mut app).contains("PLAYING 4x"));
+    assert!(
+        picture(&mut app, 300, 60).contains(" min earlier"),
+        "before the recorded moment, not before now"
+    );
     assert_eq!(press(&mut app, " "), Some(Request::Play(Play::Toggle)));
     assert_eq!(press(&mut app, "+"), Some(Request::Play(Play::Faster)));
     assert_eq!(press(&mut app, "-"), Some(Request::Play(Play::Slower)));
