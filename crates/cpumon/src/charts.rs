@@ -52,6 +52,17 @@ fn options(args: &ChartArgs) -> RenderOptions {
     RenderOptions { width: args.width, height: args.height, theme: args.theme, zone: args.zone.clone() }
 }
 
+/// A label of a picture as a message, which begins in lower case on the command line; `CPU` stays.
+fn in_lower_case(label: &str) -> String {
+    let mut chars = label.chars();
+    match chars.next() {
+        Some(first) if !chars.clone().next().is_some_and(char::is_uppercase) => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => label.to_owned(),
+    }
+}
+
 /// `cpumon export chart`.
 pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
     let (query, form) = (query(args)?, form_of(file_of(args.output.as_deref()))?);
@@ -71,9 +82,19 @@ pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
     }
     let outcome = damage::report_of(&history.damage(), &store, Outcome::Done);
     let Some(empty) = &chart.empty else { return Ok(outcome) };
-    // A label of the picture; on the command line all messages begin in lower case.
-    let empty = empty.replacen("No data", "no data", 1);
+    let empty = in_lower_case(empty);
     // Standard error may be closed; the exit code still reports missing data.
     let _ = writeln!(io::stderr(), "cpumon: {empty}; `cpumon hosts --store FILE` lists its hosts and times");
     Ok(Outcome::DataMissing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_begin_as_messages_do() {
+        let shown = ["No thread of it ran", "CPU use is not known", "", "Überall nichts"].map(in_lower_case);
+        assert_eq!(shown, ["no thread of it ran", "CPU use is not known", "", "überall nichts"]);
+    }
 }

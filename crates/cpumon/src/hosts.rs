@@ -118,15 +118,16 @@ fn show_offset(offset_ns: i64) -> String {
 }
 
 /// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where it is estimated from arrivals,
-/// `< 1 ms` where no difference is worth a number.
+/// `< 1 ms` where the difference is not worth a number, and known that well or estimated.
 fn show_clock(host: &api::Host) -> String {
-    let offset = match host.clock_offset_ns.unsigned_abs() {
-        0..1_000_000 => "< 1 ms".to_owned(),
-        _ => show_offset(host.clock_offset_ns),
+    const SMALL_NS: u64 = 1_000_000;
+    let is_exact = host.clock.is_none_or(|clock| clock.round_trip_ns / 2 < SMALL_NS);
+    let offset = if is_exact && host.clock_offset_ns.unsigned_abs() < SMALL_NS {
+        "< 1 ms".to_owned()
+    } else {
+        show_offset(host.clock_offset_ns)
     };
-    let Some(clock) = host.clock else {
-        return if offset.starts_with('<') { offset } else { format!("~{offset}") };
-    };
+    let Some(clock) = host.clock else { return format!("~{offset}") };
     let exact = format!("{offset} ±{:.1} ms", clock.round_trip_ns as f64 / 2e6);
     match clock.drift_ppb {
         Some(ppb) if ppb != 0 => {
@@ -352,8 +353,18 @@ mod tests {
             host(-1_500_000, None),
             host(0, Some(api::Clock { drift_ppb: None, ..clock })),
             host(-2_000_000, Some(clock)),
+            host(300_000, Some(api::Clock { round_trip_ns: 40_000_000, ..clock })),
         ]
         .map(|host| show_clock(&host));
-        assert_eq!(shown, ["< 1 ms", "~-0.002 s", "< 1 ms ±0.2 ms", "-0.002 s ±0.2 ms, 1.5 ppm slow"]);
+        assert_eq!(
+            shown,
+            [
+                "~< 1 ms",
+                "~-0.002 s",
+                "< 1 ms ±0.2 ms",
+                "-0.002 s ±0.2 ms, 1.5 ppm slow",
+                "+0.000 s ±20.0 ms, 1.5 ppm slow"
+            ]
+        );
     }
 }
