@@ -25,7 +25,8 @@ pub(crate) const PROBES_HELP: &str = "\
 BPF probes besides threads and exits, separated by commas: sched (context switches), waits (wait reasons), irq (interrupts), hist \
 (histograms of run delay), or none";
 /// The conclusion of `doctor` where nothing is missing.
-pub(crate) const EVERYTHING_WORKS: &str = "Everything works: every nanosecond can be measured here.";
+pub(crate) const EVERYTHING_WORKS: &str =
+    "Everything works: every nanosecond of CPU time can be measured here.";
 /// `--help` of `--state`, after what the directory is for.
 pub(crate) const STATE_HELP: &str = "\
 Directory of this machine's keys, which `enroll` stores [default: /var/lib/cpumon-agent/identities for root, else \
