@@ -66,10 +66,11 @@ fn sums_of_perf(data: &Path) -> HashMap<u32, u64> {
 /// unknown), the last slice of a thread that is gone, which it charges to thread -1, and slices that no switch ended, which it leaves out
 /// (ours last as long as the trace).
 #[derive(Debug, Default)]
+#[expect(clippy::struct_field_names, reason = "the unit")]
 struct Differences {
-    holes: HashMap<u32, u64>,
-    ends: HashMap<u32, u64>,
-    open: HashMap<u32, u64>,
+    hole_ns: HashMap<u32, u64>,
+    end_ns: HashMap<u32, u64>,
+    open_ns: HashMap<u32, u64>,
 }
 
 fn differences(data: &Path) -> Differences {
@@ -106,13 +107,13 @@ fn differences(data: &Path) -> Differences {
         open.insert(next, at_ns);
         let Some((came, since_ns)) = before else { continue };
         if came != prev {
-            *found.holes.entry(prev).or_default() += at_ns - since_ns;
+            *found.hole_ns.entry(prev).or_default() += at_ns - since_ns;
         }
         if tid.parse::<u32>().ok() != Some(prev) {
-            *found.ends.entry(prev).or_default() += at_ns - since_ns;
+            *found.end_ns.entry(prev).or_default() += at_ns - since_ns;
         }
     }
-    found.open = open.into_iter().map(|(tid, since_ns)| (tid, last_ns - since_ns)).collect();
+    found.open_ns = open.into_iter().map(|(tid, since_ns)| (tid, last_ns - since_ns)).collect();
     found
 }
 
@@ -148,8 +149,9 @@ fn compare(data: &Path, rows: &[Value], recorder: u32) -> usize {
         let its: Vec<_> =
             rows.iter().filter(|row| row["tid"].as_u64() == Some((*tid).into())).cloned().collect();
         let of = |map: &HashMap<u32, u64>| map.get(tid).copied().unwrap_or(0);
-        let expected_ns =
-            sum_ns(&its, "run_ns") + of(&differences.holes) - of(&differences.ends) - of(&differences.open);
+        let expected_ns = sum_ns(&its, "run_ns") + of(&differences.hole_ns)
+            - of(&differences.end_ns)
+            - of(&differences.open_ns);
         assert_eq!(expected_ns / 1_000, *perf_us, "{tid}: {its:?}");
         compared += 1;
     }
