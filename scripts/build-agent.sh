@@ -35,7 +35,8 @@ command -v $gcc >/dev/null || missing "$gcc (Debian: gcc-$machine-linux-gnu)"
 [ -e "$kernel_headers/asm/types.h" ] || missing "headers of the kernel (Debian: $kernel_package)"
 [ -e "$musl/musl-gcc.specs" ] || missing "musl-dev:$architecture (Debian: dpkg --add-architecture $architecture, apt-get update, then install it)"
 
-export CARGO_TARGET_DIR=$PWD/target/cross
+# Tests of these programs need no debug information.
+export CARGO_TARGET_DIR=$PWD/target/cross CARGO_PROFILE_DEV_DEBUG=0
 made=$CARGO_TARGET_DIR/toolchain/$target
 mkdir -p "$made" "$out"
 

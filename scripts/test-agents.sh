@@ -21,7 +21,6 @@ for target in $host $device; do
   [ $code -eq 0 ] || exit $code
 done
 host=$PWD/target/agents/tested/$host/cpumon-agent device=$PWD/target/agents/tested/$device/cpumon-agent
-command -v qemu-aarch64-static >/dev/null || skip "built, but not run: needs qemu-user-static"
 
 run() {
   echo "── by: $1"
@@ -34,4 +33,5 @@ if [ "$(id -u)" -eq 0 ]; then
 else
   echo "skipped: agents_alone: needs root"
 fi
+command -v qemu-aarch64-static >/dev/null || skip "that of aarch64 was not run: needs qemu-user-static"
 run "qemu-aarch64-static $device" --skip bpf

@@ -35,6 +35,7 @@ step "extension" scripts/test-extension.sh
 step "page" scripts/test-page.sh
 step "windows" other_targets scripts/test-windows.sh
 step "agents" other_targets scripts/test-agents.sh
+step "targets" other_targets scripts/check-targets.sh
 skipped=$(sed -n 's/^skipped: \([^ ]*\): .*/\1/p' "$messages" | sort -u | wc -l)
 if [ "$skipped" -gt 0 ]; then
   echo "$skipped tests skipped$([ "$(id -u)" -eq 0 ] || echo ": not root"); lines above that begin with \"skipped:\" say which and why"

@@ -13,4 +13,5 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
   export PATH=/usr/bin:$PATH RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
   options+=(-Zbuild-std=std,panic_abort,test)
 fi
-export CARGO_TARGET_DIR=$PWD/target/cross
+# Tests of these programs need no debug information.
+export CARGO_TARGET_DIR=$PWD/target/cross CARGO_PROFILE_DEV_DEBUG=0
