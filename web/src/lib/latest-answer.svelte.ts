@@ -10,10 +10,13 @@ export interface Refusal {
   detail: string;
 }
 
-let running = 0;
+/** An answer that takes longer than this may never come: nothing waits for it any more. */
+const HOPE_MS = 60_000;
+/** When each question was asked that has no answer yet. */
+const askedMs = new Map<AbortController, number>();
 
 /** Whether any question waits for its answer: the clock must not put a newer one in its place again and again. */
-export const isAsking = (): boolean => running > 0;
+export const isAsking = (): boolean => Array.from(askedMs.values()).some((ms) => performance.now() - ms < HOPE_MS);
 
 export class LatestAnswer<T> {
   answer = $state.raw<T | null>(null);
@@ -26,7 +29,7 @@ export class LatestAnswer<T> {
     const mine = new AbortController();
     this.controller = mine;
     this.busy = true;
-    running += 1;
+    askedMs.set(mine, performance.now());
     try {
       const answer = await question(mine.signal);
       if (this.controller !== mine) return;
@@ -37,7 +40,7 @@ export class LatestAnswer<T> {
       this.answer = null;
       this.refusal = refusalOf(error);
     } finally {
-      running -= 1;
+      askedMs.delete(mine);
     }
     this.busy = false;
   }
