@@ -55,6 +55,21 @@ const two = snapshot({
   thread_rows: [1, 2],
 });
 
+it('counts what ended; a row of summed children is no process', () => {
+  const tasks = new Tasks();
+  const rows = {
+    key: ['1-5', '2-6', '0-7', '3-8'],
+    pid: [1, 2, 0, 3],
+    name: ['sh', 'cc', 'children of sh (summed)', 'ld'],
+    life: ['', 'born_ended', '', 'ended'],
+  };
+  tasks.apply(snapshot(rows), true);
+  const view = new ViewMaker(tasks, base, SECOND, new Texts()).make();
+  expect([view.tasks, view.ended, view.alive]).toEqual([4, 2, 1]);
+  const found = new ViewMaker(tasks, { ...base, filter: 'cc' }, SECOND, new Texts()).make();
+  expect([found.tasks, found.ended, found.alive]).toEqual([1, 1, 0]);
+});
+
 describe('a storm', () => {
   /** So many processes of one name, each there for a moment; one of them with a name of its own. */
   const storm = (count: number): Tasks => {
@@ -81,7 +96,7 @@ describe('a storm', () => {
     const tasks = storm(118);
     expect(names(tasks)).toEqual(['stormchild', 'single']);
     const view = new ViewMaker(tasks, base, SECOND, new Texts()).make();
-    expect(view.tasks).toBe(119);
+    expect([view.tasks, view.ended]).toEqual([119, 119]);
     expect(view.numbers[NUMBER_AT.get('pid')!]).toBe(118);
     expect(view.numbers[NUMBER_AT.get('cpu')!]).toBeCloseTo(59);
     expect(view.marks[0]! & (IS_GROUP | BORN | ENDED)).toBe(IS_GROUP | BORN | ENDED);

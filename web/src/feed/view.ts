@@ -29,6 +29,9 @@ export interface View {
   rows: number;
   /** Processes and threads that pass the filter. */
   tasks: number;
+  /** Those of them that ended in the interval, and those alive at its end; rows without a process id are no processes. */
+  ended: number;
+  alive: number;
   /** Places in the page's list of texts, as are `owners`, `texts` and `flags`. */
   keys: Int32Array;
   /** Key of the process of a thread; else empty. */
@@ -112,6 +115,8 @@ export class ViewMaker {
   private rowsOf: Float64Array[] = [];
   /** Processes that pass the filter: in the tree others are there for their children, in the list some are folded. */
   private found = 0;
+  private ended = 0;
+  private alive = 0;
 
   constructor(
     private readonly tasks: Tasks,
@@ -172,9 +177,16 @@ export class ViewMaker {
     const chosen: Process[] = [];
     for (const process of this.tasks.processes.values()) {
       if (this.spec.hideIdle && !isBusy(process)) continue;
-      if (passes(process, process)) chosen.push(process);
+      if (!passes(process, process)) continue;
+      chosen.push(process);
+      if (process.id !== 0) this.count(process);
     }
     return chosen;
+  }
+
+  private count({ marks }: Task): void {
+    if (marks & ENDED) this.ended += 1;
+    else this.alive += 1;
   }
 
   private allThreads(): Node[] {
@@ -183,7 +195,9 @@ export class ViewMaker {
     for (const process of this.tasks.processes.values()) {
       for (const thread of process.threads.values()) {
         if (this.spec.hideIdle && !isBusy(thread)) continue;
-        if (passes(thread, process)) nodes.push(nodeOf(thread, process, IS_THREAD));
+        if (!passes(thread, process)) continue;
+        nodes.push(nodeOf(thread, process, IS_THREAD));
+        this.count(thread);
       }
     }
     return nodes;
@@ -251,6 +265,8 @@ export class ViewMaker {
     return {
       rows: this.rowsOf.length,
       tasks,
+      ended: this.ended,
+      alive: this.alive,
       keys: Int32Array.from(this.keys),
       owners: Int32Array.from(this.owners),
       marks: Uint16Array.from(this.marks),

@@ -4,6 +4,8 @@ import { rowCount, type Counted } from './row-count';
 const all: Counted = {
   layout: 'list',
   tasks: 152,
+  ended: 0,
+  alive: 152,
   isSearched: false,
   hidesIdle: false,
   processes: 152,
@@ -14,17 +16,21 @@ it('counts rows by what they are', () => {
   expect(rowCount(all)).toBe('152 processes');
   expect(rowCount({ ...all, layout: 'user', tasks: 1 })).toBe('1 group');
   expect(rowCount({ ...all, tasks: 1, isSearched: true })).toBe('1 process found');
-  expect(rowCount({ ...all, tasks: 157 })).toBe('157 processes, 5 ended');
-  expect(rowCount({ ...all, layout: 'threads', tasks: 901 })).toBe('901 threads, 1 ended');
+  expect(rowCount({ ...all, tasks: 157, ended: 5 })).toBe('157 processes, 5 ended');
+  // A row of summed children.
+  expect(rowCount({ ...all, tasks: 153 })).toBe('153 processes');
+  expect(rowCount({ ...all, layout: 'threads', tasks: 901, alive: 900, ended: 1 })).toBe('901 threads, 1 ended');
+  expect(rowCount({ ...all, layout: 'user', tasks: 2, ended: 5 })).toBe('2 groups');
 });
 
 it('says how many have no row because nothing is stored of idle tasks', () => {
-  expect(rowCount({ ...all, tasks: 63 })).toBe('63 active of 152 processes');
-  expect(rowCount({ ...all, layout: 'threads', tasks: 63 })).toBe('63 active of 900 threads');
-  expect(rowCount({ ...all, tasks: 63, processes: undefined })).toBe('63 processes');
+  expect(rowCount({ ...all, tasks: 63, alive: 63 })).toBe('63 active of 152 processes');
+  expect(rowCount({ ...all, tasks: 157, alive: 147, ended: 10 })).toBe('147 active of 152 processes, 10 ended');
+  expect(rowCount({ ...all, layout: 'threads', tasks: 63, alive: 63 })).toBe('63 active of 900 threads');
+  expect(rowCount({ ...all, tasks: 63, alive: 63, processes: undefined })).toBe('63 processes');
 });
 
 it('does not call rows missing that the user hid', () => {
-  expect(rowCount({ ...all, tasks: 63, hidesIdle: true })).toBe('63 processes');
-  expect(rowCount({ ...all, tasks: 3, isSearched: true })).toBe('3 processes found');
+  expect(rowCount({ ...all, tasks: 63, alive: 63, hidesIdle: true })).toBe('63 processes');
+  expect(rowCount({ ...all, tasks: 3, alive: 3, isSearched: true })).toBe('3 processes found');
 });

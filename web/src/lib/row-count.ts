@@ -13,6 +13,9 @@ export interface Counted {
   layout: Layout;
   /** Tasks, or groups of them, that the grid has. */
   tasks: number;
+  /** Of these tasks, those that ended, and those alive at the end. */
+  ended: number;
+  alive: number;
   isSearched: boolean;
   hidesIdle: boolean;
   /** Of the interval; undefined: not known. */
@@ -20,20 +23,17 @@ export interface Counted {
   threads: number | undefined;
 }
 
-/** Tasks that were alive at the end, less rows; negative: so many rows are of tasks that ended. */
-function missingOf({ layout, tasks, isSearched, hidesIdle, processes, threads }: Counted): number {
+/** Idle tasks that have no row. */
+export function withoutRow({ layout, alive, isSearched, hidesIdle, processes, threads }: Counted): number {
   if (isSearched || hidesIdle) return 0;
   const all = layout === 'threads' ? threads : layout === 'list' || layout === 'tree' ? processes : undefined;
-  return (all ?? tasks) - tasks;
+  return Math.max(0, (all ?? alive) - alive);
 }
-
-/** Idle tasks that have no row. */
-export const withoutRow = (of: Counted): number => Math.max(0, missingOf(of));
 
 export function rowCount(of: Counted): string {
   const [one, more] = NOUNS[of.layout] ?? ['group', 'groups'];
-  const missing = missingOf(of);
-  if (missing < 0) return `${count(of.tasks)} ${more}, ${count(-missing)} ended`;
-  if (missing > 0) return `${count(of.tasks)} active of ${count(of.tasks + missing)} ${more}`;
-  return `${count(of.tasks)} ${of.tasks === 1 ? one : more}${of.isSearched ? ' found' : ''}`;
+  const missing = withoutRow(of);
+  const ended = of.ended > 0 && NOUNS[of.layout] ? `, ${count(of.ended)} ended` : '';
+  if (missing > 0) return `${count(of.alive)} active of ${count(of.alive + missing)} ${more}${ended}`;
+  return `${count(of.tasks)} ${of.tasks === 1 ? one : more}${of.isSearched ? ' found' : ''}${ended}`;
 }

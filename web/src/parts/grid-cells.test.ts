@@ -40,6 +40,8 @@ it('shows what a task waits for in words, and the system call behind them', () =
     const view: View = {
       rows: 1,
       tasks: 1,
+      ended: 0,
+      alive: 1,
       keys: none,
       owners: none,
       marks: new Uint16Array(1),
