@@ -111,8 +111,11 @@ export async function fetchBlob(url: string, signal?: AbortSignal): Promise<Blob
   return (await answerOf(url, '*/*', signal)).blob();
 }
 
-/** What to do about it, for people: addresses of the API are for programs. */
-export const adviceOf = (how: string): string => (how.startsWith('/api/') ? '' : how);
+/** What to do about it, for people: a clause that names an address of the API is for programs. */
+export function adviceOf(how: string): string {
+  const clauses = how.split(/(?<=[.;]) +/).filter((clause) => !clause.includes('/api/'));
+  return clauses.join(' ').replace(/;$/, '.');
+}
 
 async function problemOf(answer: Response): Promise<Problem> {
   let body: Record<string, unknown> = {};
