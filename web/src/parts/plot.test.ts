@@ -20,7 +20,7 @@ it('ends an axis a little above the largest value', () => {
   );
 });
 
-it('ends an axis at all CPUs where they are nearly used, and never below a value', () => {
+it('ends an axis at all CPUs where they are nearly used, to within 1 %', () => {
   expect([20, 120, 140, 199.9, 200.4, 260].map((max) => nice(max, 200))).toEqual([30, 150, 200, 200, 200, 300]);
 });
 
