@@ -42,6 +42,42 @@ test('the header is one line at 1280 px, two at 800, four at 400, whatever the h
   }
 });
 
+test('threads and source give way at 1440 px only where the header is paused and not balanced', async ({
+  page,
+  receiver,
+}) => {
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await openLocal(page, receiver);
+  const header = page.getByRole('region', { name: 'host', exact: true });
+  const both = header.locator('.threads, .source');
+  const isShown = (): Promise<boolean[]> => both.evaluateAll((all) => all.map((one) => one.checkVisibility()));
+  expect(await isShown()).toEqual([true, true]);
+  await header.getByRole('button', { name: 'Pause' }).click();
+  await expect(header.getByRole('status')).toHaveCount(1);
+  const balance = header.locator('.balance');
+  for (const isGood of [true, false]) {
+    await balance.evaluate((one, good) => {
+      one.classList.toggle('good', good);
+      one.textContent = good ? '✓ balanced' : 'not balanced: no data';
+    }, isGood);
+    expect(await isShown(), `balanced: ${isGood}`).toEqual([isGood, isGood]);
+    expect((await header.boundingBox())!.height, `balanced: ${isGood}`).toBeLessThanOrEqual(44);
+  }
+});
+
+test('on a phone the header has the number of processes where the rows are none', async ({ page, receiver }) => {
+  await page.setViewportSize({ width: 390, height: 844 });
+  for (const [query, isShown] of [
+    ['', false],
+    ['?by=tree', false],
+    ['?by=threads', true],
+    ['?by=user', true],
+  ] as const) {
+    await openLocal(page, receiver, query);
+    await expect(page.locator('.processes'), query).toBeVisible({ visible: isShown });
+  }
+});
+
 test('the rows begin above 350 px on a phone, and twenty are in sight at 1440 x 900', async ({ page, receiver }) => {
   for (const [width, height] of [
     [390, 844],
