@@ -1,5 +1,5 @@
 // What a wait reason means. In: the receiver's table, which its answer to /session has. Out: words for a name such as `futex`.
-// Why: terminal, command line and page have one table, and it is not weight of the page.
+// Why: the page alone has words; files, terminal and command line keep names. The table is the receiver's, so it is not weight of the page.
 import { visible } from './format';
 
 class WaitWords {
@@ -15,6 +15,12 @@ class WaitWords {
   full(name: string): string {
     const words = this.known[name];
     return words ? `${words} (${name})` : visible(name);
+  }
+
+  /** A state with its reason: `blocked: lock (futex)` of `blocked: futex`. */
+  ofState(text: string): string {
+    const [state = '', reason] = text.split(': ', 2);
+    return reason === undefined ? visible(state) : `${visible(state)}: ${this.full(reason)}`;
   }
 }
 

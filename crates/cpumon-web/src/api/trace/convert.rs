@@ -61,12 +61,11 @@ fn state_of(state: ThreadState) -> (u8, &'static str, Option<String>) {
     }
 }
 
-/// A state with its reason: `blocked: lock (futex)`.
+/// A state with its reason: `blocked: futex`.
 fn state_text(state: ThreadState) -> String {
-    let (_, name, _) = state_of(state);
-    match state {
-        ThreadState::Blocked(reason) => format!("{name}: {}", reason.in_words()),
-        _ => name.to_owned(),
+    match state_of(state) {
+        (_, name, Some(reason)) => format!("{name}: {reason}"),
+        (_, name, None) => name.to_owned(),
     }
 }
 
@@ -360,5 +359,18 @@ impl TraceSlice {
             previous_ns: slice.previous_ns,
             next_ns: slice.next_ns,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::WaitReason;
+
+    use super::*;
+
+    #[test]
+    fn a_state_has_the_name_of_its_system_call() {
+        assert_eq!(state_text(ThreadState::Blocked(WaitReason::syscall(202))), "blocked: futex");
+        assert_eq!(state_text(ThreadState::Running), "running");
     }
 }
