@@ -146,7 +146,7 @@ pub const TASK_COLUMNS: &[ScreenColumn] = screen_columns! {
     "system" SystemNs "system" "%SYS" Share Right [TERMINAL|PAGE] "Run time in kernel mode, in the unit of utilization.";
     "ready" RunDelayNs "ready" "RDY" Threads Right [TERMINAL|PAGE] "";
     "blocked" BlockedNs "blocked" "BLK" Threads Right [TERMINAL|PAGE] "Time neither running nor runnable within the interval. Shown as the number of threads in that state on average; of a single thread as a percentage of the interval.";
-    "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] "What it was blocked by most: the system call it slept in, disk, page fault, stopped, traced, kernel, exit, other.";
+    "wait" WaitReason "waits for" "WAIT" Text Left [TERMINAL|PAGE] "What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other.";
     "longest" LongestRunDelayNs "max delay" "MAXDLY" Duration Right [TERMINAL|PAGE] "";
     "p99" RunDelayP99Ns "p99 delay" "P99DLY" Duration Right [TERMINAL] "99 % of the run delays were no longer, to within an eighth; of a thread only if it was selected (--histogram-threads).";
     "limit" CpuLimit "CPU limit" "LIMIT" Number Right [TERMINAL|PAGE] "CPUs that its control group may use: the tightest limit of the group and those above it. Empty without one.";

@@ -85,7 +85,7 @@ export const TASK_COLUMNS = [
     title: 'waits for',
     format: 'text',
     align: 'left',
-    help: 'What it was blocked by most: the system call it slept in, disk, page fault, stopped, traced, kernel, exit, other.',
+    help: 'What it was blocked by most: a system call, by name or in words (futex: lock), disk, page fault, stopped, traced (debugger), kernel (work to do), exit, other.',
   },
   {
     id: 'longest',
