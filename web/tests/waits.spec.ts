@@ -1,5 +1,5 @@
-// What tasks wait for, by what a user reads. In: a receiver that measures wait reasons. Out: words in the grid, in a span and in the view of a
-// process; the system call behind them.
+// What tasks wait for, by what a user reads. In: a receiver that measures wait reasons. Out: words in the grid, in a span and in the view
+// of a process; the system call behind them.
 import { test } from '@playwright/test';
 import { Complaints, expect, ProbingReceiver } from './receiver';
 
