@@ -16,7 +16,7 @@ skip() {
 [ "$(uname -m)" = x86_64 ] || skip "needs a machine of x86-64"
 for target in $host $device; do
   code=0
-  reason=$(scripts/build-agent.sh $target dev 2>&1 | tee /dev/stderr | tail -1) || code=$?
+  reason=$(scripts/build-agent.sh $target dev 2>&1 | tee >(cat >&2) | tail -1) || code=$?
   [ $code -ne 3 ] || skip "$reason"
   [ $code -eq 0 ] || exit $code
 done
