@@ -1,5 +1,4 @@
-//! What a wait reason means, in words that a reader knows who does not know system calls. Names stay what files, tables and queries
-//! carry; words are for people.
+//! What a wait reason means, in words for readers who do not know system calls. Files, tables and queries keep the names.
 
 /// Words, and the names that mean it.
 #[rustfmt::skip]
