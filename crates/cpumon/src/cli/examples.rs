@@ -278,7 +278,10 @@ const EXAMPLES: &[(&str, &[Example])] = &[
         "trace list",
         &[
             example("List the traces of a host", "cpumon trace list --host kitchen --since 1d"),
-            example("The same of a receiver", "cpumon trace list --host kitchen --url http://127.0.0.1:3080"),
+            example(
+                "The same, from a receiver",
+                "cpumon trace list --host kitchen --url http://127.0.0.1:3080",
+            ),
         ],
     ),
     ("trace get", &[example("Copy trace 7 out of the store", "cpumon trace get 7 -o spike.trace")]),
@@ -286,7 +289,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
     (
         "trace report",
         &[
-            example("Show each thread, who ran most first", "cpumon trace report cpumon.trace"),
+            example("Show each thread, the one that ran most first", "cpumon trace report cpumon.trace"),
             example("Show the ledger of each CPU", "cpumon trace report cpumon.trace --by cpu"),
             example(
                 "Write half a second of it as CSV",

@@ -29,13 +29,13 @@ pub enum TraceCommand {
     Delays(TraceDelaysArgs),
     /// Show who wakes whom, and how long the woken wait for a CPU
     Wakers(TraceWakersArgs),
-    /// Follow a thread back in time from a moment, through whom it waited for: its critical path
+    /// Follow a thread back in time from a moment, through the threads it waited for: its critical path
     Path(TracePathArgs),
     /// Show how long waits or slices last: percentiles and a histogram of each thread
     Histogram(TraceHistogramArgs),
     /// Play a trace in the terminal as if it were live
     ///
-    /// Space plays and stops, `[` and `]` go one interval back and forth, + and - change the speed, `b` goes to a moment.
+    /// Space plays and stops, `[` and `]` go one interval back and forward, + and - change the speed, `b` goes to a moment.
     Top(TraceTopArgs),
     /// Write a trace for Perfetto, or its slices as CSV or Parquet
     Export(TraceExportArgs),
@@ -45,7 +45,7 @@ pub enum TraceCommand {
     List(TraceListArgs),
     /// Copy a trace out of a store, or from a receiver
     Get(TraceGetArgs),
-    /// Ask a device for a trace of the last seconds; it decides itself, and writes one in a minute at most
+    /// Ask a device for a trace of its last seconds; it may refuse, and writes at most one a minute
     Take(TraceTakeArgs),
 }
 
@@ -148,7 +148,7 @@ pub struct TraceViewArgs {
     /// Address of the page, on this machine only; port 0: any free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:0", value_parser = loopback)]
     pub http: SocketAddr,
-    /// Memory for the trace, about 40 bytes an event; of a longer one only the first part is shown, then the next
+    /// Memory for the trace, about 40 bytes an event; a trace that needs more is shown in parts
     #[arg(long, value_name = "SIZE", default_value = "1GB", value_parser = size)]
     pub memory: u64,
     /// Serve the page from this directory, for those who work on it
@@ -238,7 +238,7 @@ pub struct TraceReportArgs {
     /// What to group by
     #[arg(long, value_enum, default_value_t = TraceReportBy::Thread)]
     pub by: TraceReportBy,
-    /// Show the rows over time, in intervals of this length: 1ms or more. With --by cpu also how many threads wait for each
+    /// Show the rows over time, in intervals of this length: 1ms or more. With --by cpu also how many threads wait for each CPU
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub every: Option<Duration>,
 }
@@ -316,7 +316,7 @@ pub struct TraceTopArgs {
     /// A trace of cpumon, or of a recorder whose files `report` reads
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Time between two screens, 1ms or more: the rows are of that time
+    /// Time between two screens, 1ms or more; each has the rows of that time
     #[arg(short = 'd', long, value_name = "TIME", default_value = "1s", value_parser = interval)]
     pub interval: Duration,
     /// Only from this time after the start of the trace: 500ms, 2s
