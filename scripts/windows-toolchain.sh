@@ -13,5 +13,8 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
   export PATH=/usr/bin:$PATH RUSTC=/usr/bin/rustc RUSTC_BOOTSTRAP=1
   options+=(-Zbuild-std=std,panic_abort,test)
 fi
+# Sections on pages of the file: Wine maps such a program, and reads one with sections at other places (512 bytes apart by default) into private
+# memory as a whole. Windows maps both.
+export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUSTFLAGS="-Clink-arg=-Wl,--file-alignment=4096"
 # Tests of these programs need no debug information.
 export CARGO_TARGET_DIR=$PWD/target/cross CARGO_PROFILE_DEV_DEBUG=0

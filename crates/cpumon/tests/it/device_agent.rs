@@ -80,6 +80,15 @@ impl Device {
 /// Killed when dropped, which leaves it no time to put anything in order.
 pub struct Agent(Child);
 
+impl Agent {
+    /// Memory that is this process's alone and was written, as Linux counts it.
+    pub fn private_bytes(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.0.id())).unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("Private_Dirty:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024
+    }
+}
+
 impl Drop for Agent {
     fn drop(&mut self) {
         let _ = self.0.kill();

@@ -124,6 +124,19 @@ fn threads_have_the_time_that_they_used_and_ended_ones_are_charged_to_their_proc
     assert_session_stored(&serve, &load);
 }
 
+/// Wine reads a program whose sections do not begin on pages of the file into private memory as a whole.
+#[test]
+#[ignore = "scripts/test-windows.sh runs it"]
+fn the_program_is_mapped_and_not_copied() {
+    const MOST_BYTES: u64 = 15_000_000;
+    let serve = Serve::start(&["--no-agent"]);
+    let agent = NT.start(&["--to", &serve.udp.to_string()]);
+    NT.wait_for_snapshots(&serve);
+    let private_bytes = agent.private_bytes();
+    println!("{private_bytes} bytes of private memory");
+    assert!(private_bytes < MOST_BYTES, "{private_bytes}");
+}
+
 #[test]
 #[ignore = "scripts/test-windows.sh runs it"]
 fn toolhelp_gives_threads_the_time_that_they_used() {
