@@ -2,7 +2,7 @@
 #![no_main]
 
 use cpumon_collect::nt::{
-    Base, Passes, ProcessRow, Processes, Services, ThreadRow, counted_text, name_of_thread, read_cpus,
+    Base, CycleComparison, CycleSnapshot, Passes, ProcessRow, Processes, Services, ThreadRow, counted_text, name_of_thread, read_cpus,
     scrubbed_command_line,
 };
 use cpumon_model::{ProcessInfo, Snapshot};
@@ -25,6 +25,13 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     passes.finish(&mut into);
     let processes = into.processes.iter().filter(|process| process.key.pid != 0).count();
     assert!(into.threads.len() * 80 <= bytes.len() && processes * 256 <= bytes.len());
+    let mut cycles = CycleSnapshot { stamp: 9, mono_ns: 3, cpus: into.cpus.clone(), ..CycleSnapshot::default() };
+    let _ = cycles.add(bytes, 0);
+    let none = CycleSnapshot::default();
+    if let Ok(found) = CycleComparison::between(&none, &cycles) {
+        assert!(found.rows.len() <= cycles.processes.len());
+    }
+    let _ = CycleComparison::between(&cycles, &CycleSnapshot { stamp: 90, mono_ns: 30, ..cycles.clone() });
     if let Some(text) = counted_text(bytes, 0) {
         name_of_thread(text);
         scrubbed_command_line(text);

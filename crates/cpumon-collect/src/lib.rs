@@ -123,6 +123,13 @@ pub fn give_large_lists_back() {
     source::platform::give_large_lists_back();
 }
 
+/// Replaces `into` by a pass over the processes of Windows, with their CPU time by ticks and by cycles.
+///
+/// Errors: [`CollectError::NotHere`] on other systems; else the system refuses.
+pub fn read_cycles(into: &mut nt::CycleSnapshot) -> Result<(), CollectError> {
+    source::platform::read_cycles(into)
+}
+
 /// Reads the CPU time of every thread by three clocks: the tick sampler's, the scheduler's, and the switches. Needs BPF.
 pub struct ClockReader {
     inner: source::platform::ClockReader,

@@ -24,6 +24,11 @@ pub(crate) fn host_info(_options: &SourceOptions) -> Result<HostInfo, CollectErr
     Err(CollectError::Unsupported)
 }
 
+/// Nothing is counted here.
+pub(crate) fn read_cycles(_into: &mut crate::nt::CycleSnapshot) -> Result<(), CollectError> {
+    Err(CollectError::NotHere { what: "cycles of processes" })
+}
+
 /// Nothing can be measured, which is one finding.
 pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "source", "measuring this machine");

@@ -1,4 +1,5 @@
-//! [`ServiceCommand`]: `cpumon-agent service …` installs, starts, stops and removes the agent as a service of Windows.
+//! [`ServiceCommand`]: `cpumon-agent service …` installs, starts, stops and removes the agent as a service of Windows; `cpumon-agent
+//! accuracy`.
 
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
@@ -13,6 +14,7 @@ use windows_service::service::{
 };
 use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 
+use super::accuracy::{AccuracyArgs, accuracy};
 use super::event_log;
 use super::manager::NAME;
 use super::running::run_as_service;
@@ -35,6 +37,11 @@ EXAMPLES:
     cpumon-agent service install --to enrolled --spool C:\\ProgramData\\cpumon\\spool
     cpumon-agent service start";
 
+const ACCURACY_EXAMPLES: &str = "\
+EXAMPLES:
+  Compare for a minute and show every process that ran:
+    cpumon-agent accuracy --duration 1m --all";
+
 type Outcome = Result<String, Box<dyn Error>>;
 
 /// Commands that only Windows has.
@@ -43,6 +50,9 @@ pub enum ServiceCommand {
     /// Run the agent as a service of Windows
     #[command(after_help = EXAMPLES)]
     Service(ServiceArgs),
+    /// Compare each process's CPU time by ticks with that by CPU cycles, to see the errors of ticks
+    #[command(after_help = ACCURACY_EXAMPLES)]
+    Accuracy(AccuracyArgs),
 }
 
 /// `cpumon-agent service`.
@@ -71,7 +81,10 @@ impl ServiceCommand {
     /// Does what was asked for.
     #[must_use]
     pub fn run(&self, program: &'static str) -> ExitCode {
-        let Self::Service(ServiceArgs { step }) = self;
+        let step = match self {
+            Self::Accuracy(args) => return accuracy(args, program),
+            Self::Service(ServiceArgs { step }) => step,
+        };
         let (verb, done) = match step {
             Step::Run(args) => return run_as_service(program, args),
             Step::Install(args) => ("install", install(args)),

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+mod accuracy;
 mod commands;
 mod event_log;
 mod local_time;

@@ -77,6 +77,11 @@ fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, C
     open_bpf(&less, &format!("bpf: permitted; {}", loads.without))
 }
 
+/// Linux counts no cycles of processes; [`ClockReader`] compares its clocks.
+pub(crate) fn read_cycles(_into: &mut crate::nt::CycleSnapshot) -> Result<(), CollectError> {
+    Err(CollectError::NotHere { what: "cycles of processes" })
+}
+
 pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     host::host_info(options)
 }

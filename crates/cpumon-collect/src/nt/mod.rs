@@ -5,6 +5,7 @@
 
 mod cmdline;
 mod cpus;
+mod cycles;
 mod error;
 mod names;
 mod ntstate;
@@ -20,6 +21,7 @@ mod unseen;
 
 pub use cmdline::scrubbed_command_line;
 pub use cpus::{CPU_BYTES, read_cpus};
+pub use cycles::{CycleComparison, CycleRow, CycleSnapshot, NoComparison, ProcessCycles};
 pub use error::NtError;
 pub use names::ThreadNames;
 pub(crate) use pass::comm_of;

@@ -3,17 +3,12 @@
 use cpumon_model::{Moment, Probes, Snapshot, SourceKind};
 
 use super::about::{About, IDLE_PID};
+use super::answers::{FIRST_BYTES, PROCESSES, failed, read_cpus};
 use super::etw::EtwSession;
 use super::toolhelp::Toolhelp;
 use super::{clock, host, sys};
 use crate::nt::{self, Passes, ProcessRow, Processes, ThreadNames, ThreadRow};
 use crate::{CollectError, Source, SourceOptions};
-
-/// `SystemProcessInformation` and `SystemProcessorPerformanceInformation`.
-pub(super) const PROCESSES: i32 = 5;
-const CPUS: i32 = 8;
-/// First size of the answer's memory; it grows to what the machine needs, and stays.
-const FIRST_BYTES: usize = 256 << 10;
 
 /// How processes and threads are read.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -101,24 +96,6 @@ impl WindowsSource {
         }
         Ok(())
     }
-
-    /// One answer for each group of up to 64 CPUs; the numbers go on from group to group.
-    fn read_cpus(&mut self, into: &mut Snapshot) -> Result<(), CollectError> {
-        let groups = sys::cpu_groups();
-        for group in 0..groups {
-            let buffer = &mut self.cpu_buffer;
-            // Wine has only the call without groups.
-            let length =
-                if groups == 1 { sys::query(CPUS, buffer) } else { sys::query_group(CPUS, group, buffer) };
-            let length = length.map_err(failed("read times of CPUs"))?;
-            let answer = &self.cpu_buffer[..length.min(self.cpu_buffer.len())];
-            let first = u32::try_from(into.cpus.len()).unwrap_or(u32::MAX);
-            nt::read_cpus(answer, first, &mut into.cpus)
-                .inspect_err(|_| self.malformed += 1)
-                .map_err(CollectError::Nt)?;
-        }
-        Ok(())
-    }
 }
 
 impl Source for WindowsSource {
@@ -141,7 +118,8 @@ impl Source for WindowsSource {
                 read.map_err(failed("list processes and threads"))?;
             }
         }
-        self.read_cpus(into)?;
+        read_cpus(&mut self.cpu_buffer, &mut into.cpus)
+            .inspect_err(|error| self.malformed += u64::from(matches!(error, CollectError::Nt(_))))?;
         self.names.finish();
         self.passes.finish(into);
         into.end = clock::now();
@@ -163,8 +141,4 @@ fn earlier(moment: Moment, ns: u64) -> Moment {
         boot_ns: moment.boot_ns.saturating_sub(ns),
         wall_ns: moment.wall_ns.saturating_sub_unsigned(ns),
     }
-}
-
-fn failed(operation: &'static str) -> impl FnOnce(std::io::Error) -> CollectError {
-    move |error| CollectError::System { operation, error }
 }

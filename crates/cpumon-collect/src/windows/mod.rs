@@ -4,6 +4,7 @@
 use cpumon_model::{HostInfo, Probes, SourceKind};
 
 pub(crate) use self::clock::now;
+pub(crate) use self::cycles::read_cycles;
 use self::measure::Method;
 pub(crate) use super::absent::{
     ClockReader, Recorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
@@ -12,7 +13,9 @@ pub(crate) use super::absent::{
 use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions, Topic};
 
 mod about;
+mod answers;
 mod clock;
+mod cycles;
 mod etw;
 mod host;
 mod measure;

@@ -351,6 +351,37 @@ pub(super) fn counter_ns() -> u64 {
     u64::try_from(count * 1_000_000_000 / frequency).unwrap_or(u64::MAX)
 }
 
+/// The time stamp counter, by which Windows counts the cycles of threads, and [`counter_ns`] at the same instant.
+pub(super) fn stamp_and_counter_ns() -> (u64, u64) {
+    // Between two readings of the counter, as near as a few tries get: another thread may run in between.
+    let tries = (0..8).map(|_| {
+        let before = counter_ns();
+        let stamp = time_stamp();
+        let after = counter_ns();
+        (after.saturating_sub(before), stamp, before)
+    });
+    tries.min().map_or((0, 0), |(_, stamp, at)| (stamp, at))
+}
+
+/// 0 where the CPU does not promise one rate in every state of power.
+#[cfg(target_arch = "x86_64")]
+fn time_stamp() -> u64 {
+    use std::arch::x86_64::{__cpuid, _rdtsc};
+    /// Advanced power management of `cpuid`, and its bit for an invariant time stamp counter.
+    const POWER: u32 = 0x8000_0007;
+    const INVARIANT: u32 = 1 << 8;
+    let has_power = __cpuid(0x8000_0000).eax >= POWER;
+    let is_invariant = has_power && __cpuid(POWER).edx & INVARIANT != 0;
+    // SAFETY: reads a counter that every x86-64 CPU has.
+    if is_invariant { unsafe { _rdtsc() } } else { 0 }
+}
+
+/// Windows counts cycles of other CPUs by a counter that this program may not read.
+#[cfg(not(target_arch = "x86_64"))]
+fn time_stamp() -> u64 {
+    0
+}
+
 /// Length of a clock tick, ns.
 pub(super) fn tick_ns() -> Option<u64> {
     let (mut adjustment, mut increment, mut is_off) = (0, 0, 0);

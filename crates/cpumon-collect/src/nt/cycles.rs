@@ -1,0 +1,286 @@
+//! CPU time of processes by their CPU cycles, beside that by ticks. In: two passes over the processes. Out: [`CycleComparison`], or
+//! [`NoComparison`], which says why there is none. Why a check of the sum: Windows says nowhere at what rate its cycles count.
+//!
+//! On x86-64 they are those of the time stamp counter, whose rate is measured here by the system's clock. If that is right and none are
+//! missing, the cycles of all processes, the idle one's and the time of interrupts, which no process has, add up to the CPUs' time.
+
+use std::collections::HashMap;
+
+use cpumon_model::{CpuSample, CpuTimes, ProcessKey};
+
+use super::pass::Base;
+use super::records::Processes;
+use super::text::text;
+use super::{NtError, ns};
+
+/// The idle process, whose threads stand for CPUs with nothing to run.
+const IDLE_PID: u32 = 0;
+/// What the cycles must add up to, in percent of the CPUs' time. Less is missing where processes ended, as they take their cycles along.
+const SUM_PCT: std::ops::RangeInclusive<f64> = 95.0..=102.0;
+
+/// A process's CPU time since its start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessCycles {
+    /// Id and start.
+    pub key: ProcessKey,
+    /// Name of its image; hostile.
+    pub name: Box<str>,
+    /// User and kernel time, counted by ticks.
+    pub tick_ns: u64,
+    /// CPU cycles. 0 under Wine.
+    pub cycles: u64,
+}
+
+/// One pass over the processes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CycleSnapshot {
+    /// The time stamp counter; 0: the CPU has none of one rate.
+    pub stamp: u64,
+    /// The system's clock at the same instant.
+    pub mono_ns: u64,
+    /// Times of the CPUs.
+    pub cpus: Vec<CpuSample>,
+    /// All processes, the idle one too.
+    pub processes: Vec<ProcessCycles>,
+}
+
+impl CycleSnapshot {
+    /// Of no pass.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { stamp: 0, mono_ns: 0, cpus: Vec::new(), processes: Vec::new() }
+    }
+
+    /// Adds the processes of an answer that the system wrote at `address`.
+    ///
+    /// Errors: the answer is malformed.
+    pub fn add(&mut self, answer: &[u8], address: u64) -> Result<(), NtError> {
+        for record in Processes::new(answer, address) {
+            let record = record?;
+            self.processes.push(ProcessCycles {
+                key: ProcessKey { pid: record.pid, start_ns: Base::default().ns_since(record.created) },
+                name: text(record.name).into(),
+                tick_ns: ns(record.user).saturating_add(ns(record.kernel)),
+                cycles: record.cycles,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// A process's CPU time between two passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CycleRow {
+    /// Id and start.
+    pub key: ProcessKey,
+    /// Name of its image; hostile.
+    pub name: Box<str>,
+    /// By ticks.
+    pub tick_ns: i64,
+    /// By its cycles.
+    pub cycle_ns: i64,
+}
+
+impl CycleRow {
+    /// Error of the ticks.
+    #[must_use]
+    pub fn error_ns(&self) -> i64 {
+        self.tick_ns.saturating_sub(self.cycle_ns)
+    }
+}
+
+/// Processes by both, and what makes the figures credible.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CycleComparison {
+    /// Length of the span.
+    pub span_ns: u64,
+    /// Cycles a second.
+    pub rate_hz: f64,
+    /// What all cycles and the time of interrupts add up to, in percent of the CPUs' time.
+    pub sum_pct: f64,
+    /// Processes that ran, the largest error first.
+    pub rows: Vec<CycleRow>,
+}
+
+/// Why there is no comparison.
+#[derive(Copy, Clone, Debug, PartialEq, thiserror::Error)]
+pub enum NoComparison {
+    /// As under Wine.
+    #[error("no data: this system counts no cycles of processes")]
+    NoCycles,
+    /// No time passed, the counter went back, or there is none.
+    #[error(
+        "no data: this CPU has no time stamp counter that runs on at one rate, whatever the CPU's state of power"
+    )]
+    NoRate,
+    /// The cycles are others than those of the time stamp counter, or many are missing.
+    #[error(
+        "no data: at {mhz:.0} MHz, the rate of the time stamp counter, the cycles of all processes and the time of interrupts are {sum_pct:.1} % \
+         of the CPUs' time, not 95 to 102 %. Either they count at another rate, or processes ended that had used much"
+    )]
+    Sum {
+        /// The counter's rate.
+        mhz: f64,
+        /// The sum in percent of the CPUs' time.
+        sum_pct: f64,
+    },
+}
+
+impl CycleComparison {
+    /// What ran between two passes. A process that began in between counts from its start.
+    ///
+    /// Errors: see [`NoComparison`].
+    pub fn between(first: &CycleSnapshot, last: &CycleSnapshot) -> Result<Self, NoComparison> {
+        if last.processes.iter().all(|process| process.cycles == 0) {
+            return Err(NoComparison::NoCycles);
+        }
+        let span_ns = last.mono_ns.saturating_sub(first.mono_ns);
+        let stamps = last.stamp.saturating_sub(first.stamp);
+        if span_ns == 0 || stamps == 0 {
+            return Err(NoComparison::NoRate);
+        }
+        let cycles_per_ns = stamps as f64 / span_ns as f64;
+        let earlier: HashMap<ProcessKey, &ProcessCycles> =
+            first.processes.iter().map(|process| (process.key, process)).collect();
+        let (mut rows, mut all_ns) = (Vec::new(), interrupts_ns(last) - interrupts_ns(first));
+        for process in &last.processes {
+            let before = earlier.get(&process.key).map_or((0, 0), |before| (before.tick_ns, before.cycles));
+            let cycles = i128::from(process.cycles) - i128::from(before.1);
+            let cycle_ns = cycles as f64 / cycles_per_ns;
+            all_ns += cycle_ns;
+            #[expect(clippy::cast_possible_truncation, reason = "a cast of f64 stops at the ends")]
+            let row = CycleRow {
+                key: process.key,
+                name: process.name.clone(),
+                tick_ns: process.tick_ns.saturating_sub(before.0).cast_signed(),
+                cycle_ns: cycle_ns.round() as i64,
+            };
+            if process.key.pid != IDLE_PID && (row.tick_ns, row.cycle_ns) != (0, 0) {
+                rows.push(row);
+            }
+        }
+        let sum_pct = all_ns * 100.0 / (span_ns as f64 * last.cpus.len() as f64);
+        if !SUM_PCT.contains(&sum_pct) {
+            return Err(NoComparison::Sum { mhz: cycles_per_ns * 1e3, sum_pct });
+        }
+        rows.sort_by_key(|row| (std::cmp::Reverse(row.error_ns().unsigned_abs()), row.key));
+        Ok(Self { span_ns, rate_hz: cycles_per_ns * 1e9, sum_pct, rows })
+    }
+
+    /// CPU time that the ticks gave to the wrong process or to none: the sum of the errors without their signs.
+    #[must_use]
+    pub fn misplaced_ns(&self) -> u64 {
+        self.rows.iter().map(|row| row.error_ns().unsigned_abs()).fold(0, u64::saturating_add)
+    }
+
+    /// What all processes ran, by ticks and by cycles.
+    #[must_use]
+    pub fn sums_ns(&self) -> (i64, i64) {
+        self.rows.iter().fold((0, 0), |(ticks, cycles), row| {
+            (row.tick_ns.saturating_add(ticks), row.cycle_ns.saturating_add(cycles))
+        })
+    }
+}
+
+/// Time in interrupt service routines and deferred procedure calls, which Windows charges to no thread.
+fn interrupts_ns(of: &CycleSnapshot) -> f64 {
+    let ns = |times: &CpuTimes| times.irq_ns.saturating_add(times.softirq_ns);
+    of.cpus.iter().map(|cpu| ns(&cpu.times) as f64).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{ADDRESS, MadeProcess, answer};
+    use super::*;
+
+    /// 2.5 GHz.
+    const CYCLES_PER_MS: u64 = 2_500_000;
+    const UNITS_PER_MS: u64 = 10_000;
+
+    fn process(pid: u64, tick_ms: u64, ran_ms: u64) -> MadeProcess {
+        let (user, kernel) = (tick_ms * UNITS_PER_MS, 0);
+        MadeProcess {
+            pid,
+            created: pid,
+            user,
+            kernel,
+            cycles: ran_ms * CYCLES_PER_MS,
+            name: "größe.exe",
+            ..MadeProcess::default()
+        }
+    }
+
+    /// Two CPUs, each with so much time in interrupts.
+    fn pass(at_ms: u64, irq_ms: u64, processes: &[MadeProcess]) -> CycleSnapshot {
+        let times =
+            CpuTimes { irq_ns: irq_ms * 400_000, softirq_ns: irq_ms * 600_000, ..CpuTimes::default() };
+        let cpus = [0, 1].map(|cpu| CpuSample { cpu, times, ..CpuSample::default() }).to_vec();
+        let (stamp, mono_ns) = (7 + at_ms * CYCLES_PER_MS, at_ms * 1_000_000);
+        let mut made = CycleSnapshot { stamp, mono_ns, cpus, ..CycleSnapshot::default() };
+        made.add(&answer(processes), ADDRESS).unwrap();
+        made
+    }
+
+    fn first() -> CycleSnapshot {
+        pass(1_000, 5, &[process(0, 0, 900), process(8, 100, 90), process(12, 30, 20), process(16, 4, 4)])
+    }
+
+    #[test]
+    fn ticks_are_compared_with_cycles_at_the_measured_rate() {
+        // 2,000 ms of two CPUs: 1,380 idle, 500 of 8, 100 of 20, which is new, 0 of 16, and 10 of interrupts on each CPU.
+        let rest = [process(8, 584, 590), process(12, 46, 20), process(16, 4, 4), process(20, 0, 100)];
+        let all = [vec![process(0, 0, 900 + 1_380)], rest.to_vec()].concat();
+        let last = pass(2_000, 15, &all);
+        let found = CycleComparison::between(&first(), &last).unwrap();
+        let rows: Vec<_> = found.rows.iter().map(|row| (row.key.pid, row.tick_ns, row.cycle_ns)).collect();
+        let ms = |ms: i64| ms * 1_000_000;
+        assert_eq!(
+            rows,
+            [(20, 0, ms(100)), (8, ms(484), ms(500)), (12, ms(16), 0)],
+            "idle and 16 have no row"
+        );
+        assert_eq!(&*found.rows[0].name, "größe.exe");
+        assert_eq!((found.span_ns, found.rows[1].error_ns()), (1_000_000_000, ms(-16)));
+        assert_eq!((found.misplaced_ns(), found.sums_ns()), (132_000_000, (ms(500), ms(600))));
+        assert!((found.rate_hz - 2.5e9).abs() < 1.0 && (found.sum_pct - 100.0).abs() < 0.001, "{found:?}");
+    }
+
+    #[test]
+    fn cycles_of_another_rate_and_missing_ones_are_no_data() {
+        // A third of the rate, as of a CPU that saves power.
+        let slow = pass(2_000, 5, &[process(0, 0, 900 + 660), process(8, 100, 90)]);
+        let error = CycleComparison::between(&first(), &slow).unwrap_err();
+        let expected = "no data: at 2500 MHz, the rate of the time stamp counter, the cycles of all processes and the time of interrupts are \
+             33.0 % of the CPUs' time, not 95 to 102 %. Either they count at another rate, or processes ended that had used much";
+        assert_eq!(error.to_string(), expected);
+        let fast = pass(2_000, 5, &[process(0, 0, 900 + 2_080)]);
+        assert!(matches!(CycleComparison::between(&first(), &fast), Err(NoComparison::Sum { .. })));
+        for idle_ms in [1_910, 2_030] {
+            let near = pass(2_000, 5, &[process(0, 0, 900 + idle_ms)]);
+            assert!(CycleComparison::between(&first(), &near).is_ok(), "{idle_ms}");
+        }
+    }
+
+    #[test]
+    fn without_cycles_as_under_wine_there_is_no_data() {
+        let none = pass(2_000, 5, &[process(0, 0, 0), process(8, 150, 0)]);
+        assert_eq!(CycleComparison::between(&first(), &none), Err(NoComparison::NoCycles));
+    }
+
+    #[test]
+    fn a_counter_that_does_not_run_gives_no_rate() {
+        let same = first();
+        assert_eq!(CycleComparison::between(&same, &same), Err(NoComparison::NoRate));
+        let back = CycleSnapshot { stamp: 3, ..pass(2_000, 5, &[process(0, 0, 2_950)]) };
+        assert_eq!(CycleComparison::between(&same, &back), Err(NoComparison::NoRate));
+    }
+
+    #[test]
+    fn counters_that_fall_and_cpus_that_are_none_do_not_panic() {
+        let fallen = pass(2_000, 0, &[process(0, 0, 2_950), process(8, 50, 0)]);
+        let found = CycleComparison::between(&first(), &fallen).unwrap();
+        assert_eq!((found.rows[0].tick_ns, found.rows[0].cycle_ns), (0, -90_000_000), "shown as it is");
+        let none = CycleSnapshot { cpus: Vec::new(), ..fallen };
+        assert!(matches!(CycleComparison::between(&first(), &none), Err(NoComparison::Sum { .. })));
+    }
+}

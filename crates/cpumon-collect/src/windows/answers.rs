@@ -1,0 +1,33 @@
+//! Which answers of the system are read, and the one about CPUs, which takes several calls.
+
+use std::io;
+
+use cpumon_model::CpuSample;
+
+use super::sys;
+use crate::{CollectError, nt};
+
+/// `SystemProcessInformation` and `SystemProcessorPerformanceInformation`.
+pub(super) const PROCESSES: i32 = 5;
+const CPUS: i32 = 8;
+/// First size of an answer's memory; it grows to what the machine needs, and stays.
+pub(super) const FIRST_BYTES: usize = 256 << 10;
+
+/// Adds all CPUs: one answer for each group of up to 64; the numbers go on from group to group.
+pub(super) fn read_cpus(buffer: &mut Vec<u8>, into: &mut Vec<CpuSample>) -> Result<(), CollectError> {
+    let groups = sys::cpu_groups();
+    for group in 0..groups {
+        // Wine has only the call without groups.
+        let length =
+            if groups == 1 { sys::query(CPUS, buffer) } else { sys::query_group(CPUS, group, buffer) };
+        let length = length.map_err(failed("read times of CPUs"))?;
+        let first = u32::try_from(into.len()).unwrap_or(u32::MAX);
+        nt::read_cpus(&buffer[..length.min(buffer.len())], first, into).map_err(CollectError::Nt)?;
+    }
+    Ok(())
+}
+
+/// A closure for `map_err` on calls of the system.
+pub(super) fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> CollectError {
+    move |error| CollectError::System { operation, error }
+}
