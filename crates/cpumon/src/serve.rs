@@ -161,7 +161,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let serving = Serving::start(&plan, args.http, web)?;
     let ended = if has_screen {
-        let feed = Box::new(HubFeed::new(Arc::clone(serving.receiver().hub())));
+        let hub = Arc::clone(serving.receiver().hub());
+        let feed = Box::new(HubFeed::new(hub, serving.http_url().to_owned()));
         let options = Options { stop: Arc::clone(signals.stop()), ..Options::default() };
         screen::show(feed, options)
     } else {

@@ -113,6 +113,12 @@ impl Serving {
         lines
     }
 
+    /// Where the page and the API are.
+    #[must_use]
+    pub fn http_url(&self) -> &str {
+        &self.http_url
+    }
+
     /// One line for programs: where it listens.
     #[must_use]
     pub fn ready_line(&self) -> String {

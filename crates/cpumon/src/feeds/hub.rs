@@ -14,10 +14,11 @@ use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, Stor
 use super::points::point_of;
 use super::{ranges, traces};
 
-/// The hub, the selected host, and the serial number of the last interval that was returned.
+/// The hub, where its page is, the selected host, and the serial number of the last interval that was returned.
 #[derive(Debug)]
 pub struct HubFeed {
     hub: Arc<Hub>,
+    page_url: String,
     selected: Option<HostId>,
     handed_out: u64,
 }
@@ -25,8 +26,8 @@ pub struct HubFeed {
 impl HubFeed {
     /// Shows this machine first, or else the first host by name.
     #[must_use]
-    pub fn new(hub: Arc<Hub>) -> Self {
-        Self { hub, selected: None, handed_out: 0 }
+    pub fn new(hub: Arc<Hub>, page_url: String) -> Self {
+        Self { hub, page_url, selected: None, handed_out: 0 }
     }
 
     fn choose_first(&mut self) {
@@ -42,7 +43,7 @@ impl Feed for HubFeed {
     fn title(&self) -> String {
         let status = self.hub.status();
         let lost = status.receiver.kernel_dropped;
-        let mut title = format!("receiver udp {}", status.udp.join(", "));
+        let mut title = format!("page {}, udp {}", self.page_url, status.udp.join(", "));
         if lost > 0 {
             let _ = write!(title, ", {lost} datagrams lost in the kernel");
         }

@@ -87,6 +87,19 @@ fn keys_work_and_the_terminal_is_restored() {
 }
 
 #[test]
+fn the_screen_of_a_receiver_says_where_its_page_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("store.db");
+    let cpumon = env!("CARGO_BIN_EXE_cpumon");
+    let run = format!("{cpumon} run --udp 127.0.0.1:0 --http 127.0.0.1:0 --store {}", store.display());
+    let Some(tmux) = Tmux::start(&run) else { return };
+    let screen = tmux.wait_for("the address of the page", |screen| screen.contains("page http://127.0.0.1:"));
+    let address = screen.split("page http://").nth(1).and_then(|rest| rest.split(',').next()).unwrap();
+    std::net::TcpStream::connect(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+    tmux.keys(&["q"]);
+}
+
+#[test]
 fn ctrl_z_gives_the_shell_the_terminal_and_fg_brings_the_screen_back() {
     let top = format!("{} top -d 200ms --source procfs", env!("CARGO_BIN_EXE_cpumon"));
     let Some(tmux) = Tmux::start("env PS1='prompt> ' sh -i") else { return };
