@@ -104,7 +104,7 @@ fn capability(rights: &Rights, number: u32, name: &str, gives: &str, grant: &str
 
 /// Missed only where other users' processes are to be seen: for root and everybody else.
 fn ptrace(rights: &Rights) -> Check {
-    let gives = "names of other users' programs that began before cpumon (/proc/PID/exe) beyond 15 bytes";
+    let gives = "names of other users' programs (with BPF: those that began before cpumon) beyond 15 bytes";
     let check =
         capability(rights, CAP_SYS_PTRACE, "CAP_SYS_PTRACE", gives, "cap_bpf,cap_perfmon,cap_sys_ptrace");
     if rights.is_root && rights.has(CAP_SYS_PTRACE) { check.available("granted (root)") } else { check }
