@@ -103,4 +103,4 @@ pub use text::{Escaped, escape, with_causes, with_separators};
 pub use unit::is_unit;
 pub use value::{Utc, Value};
 pub use wait::{WAIT_SLOTS, WaitReason, Waits};
-pub use wait_words::wait_words;
+pub use wait_words::{wait_in_words, wait_words};

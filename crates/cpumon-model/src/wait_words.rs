@@ -1,4 +1,11 @@
-//! What a wait reason means, in words for readers who do not know system calls. Files, tables and queries keep the names.
+//! What a wait reason means, in words for readers who do not know system calls: for screens and tables that people read. Files, queries
+//! and `top -b` keep the names.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use crate::wait::WaitReason;
 
 /// Words, and the names that mean it.
 #[rustfmt::skip]
@@ -53,12 +60,38 @@ pub fn wait_words() -> impl Iterator<Item = (&'static str, &'static str)> {
     WORDS.iter().flat_map(|(words, names)| names.iter().map(move |name| (*name, *words)))
 }
 
+/// What the name of a wait reason means in words; `None` where the name is clear by itself.
+#[must_use]
+pub fn wait_in_words(name: &str) -> Option<&'static str> {
+    // A screen asks for each of its cells.
+    static BY_NAME: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| wait_words().collect());
+    BY_NAME.get(name).copied()
+}
+
+impl WaitReason {
+    /// In words: `lock` of `futex`; the name where it is clear by itself.
+    #[must_use]
+    pub fn words(self) -> Cow<'static, str> {
+        let name = self.name();
+        wait_in_words(&name).map_or(name, Cow::Borrowed)
+    }
+
+    /// In words, with the name: `lock (futex)`.
+    #[must_use]
+    pub fn words_and_name(self) -> Cow<'static, str> {
+        let name = self.name();
+        match wait_in_words(&name) {
+            Some(words) => format!("{words} ({name})").into(),
+            None => name,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::wait::WaitReason;
 
     #[test]
     fn words_are_of_reasons_that_exist_and_each_has_one() {
@@ -74,9 +107,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_a_lock() {
-        let words_of = |reason: WaitReason| {
-            wait_words().find(|(name, _)| *name == reason.name()).map(|(_, words)| words)
-        };
+        let words_of = |reason: WaitReason| wait_in_words(&reason.name());
         assert_eq!(words_of(WaitReason::syscall(202)), Some("lock"));
         assert_eq!(words_of(WaitReason::syscall(230)), Some("sleep"));
         assert_eq!(words_of(WaitReason::KERNEL), Some("work to do"));
@@ -84,5 +115,9 @@ mod tests {
         assert_eq!(words_of(WaitReason::DISK), None);
         assert_eq!(words_of(WaitReason::syscall(0)), None);
         assert_eq!(words_of(WaitReason::NONE), None);
+        let texts = |reason: WaitReason| [reason.words(), reason.words_and_name()];
+        assert_eq!(texts(WaitReason::syscall(202)), ["lock", "lock (futex)"]);
+        assert_eq!(texts(WaitReason::syscall(0)), ["read", "read"]);
+        assert_eq!(texts(WaitReason::DISK), ["disk", "disk"]);
     }
 }

@@ -16,12 +16,32 @@ pub struct WantedColumn {
     pub rank: u8,
     /// May be cut, down to ten columns of the terminal.
     pub is_name: bool,
+    /// Its width with shorter cells, which it gets where a line has no space for all columns; `width` if it has none.
+    pub short_width: usize,
+}
+
+impl WantedColumn {
+    fn shortened(self) -> Self {
+        Self { width: self.width.min(self.short_width), ..self }
+    }
 }
 
 /// Widths of the columns that fit into lines of `total`; `None` for those that are left out. Names get up to a third of the line,
-/// then other columns in the order of their rank, then names what is left. What is always shown can be wider than the line.
+/// then other columns in the order of their rank, then names what is left. What is always shown can be wider than the line. A column
+/// that is no name and is narrower than its `width` has its shorter cells.
 #[must_use]
 pub fn fit_columns(columns: &[WantedColumn], total: usize) -> Vec<Option<usize>> {
+    let widths = fit(columns, total);
+    let used = widths.iter().flatten().map(|width| width + GAP).sum::<usize>();
+    let is_whole = columns.iter().zip(&widths).all(|(column, width)| *width == Some(column.width));
+    if is_whole && used <= total.saturating_add(GAP) {
+        return widths;
+    }
+    let shortened: Vec<WantedColumn> = columns.iter().map(|column| column.shortened()).collect();
+    fit(&shortened, total)
+}
+
+fn fit(columns: &[WantedColumn], total: usize) -> Vec<Option<usize>> {
     // The last column has no gap behind it.
     let total = total.saturating_add(GAP);
     let least =
@@ -74,11 +94,11 @@ mod tests {
     use super::*;
 
     const fn name(width: usize) -> WantedColumn {
-        WantedColumn { width, rank: 0, is_name: true }
+        WantedColumn { width, rank: 0, is_name: true, short_width: width }
     }
 
     const fn number(width: usize, rank: u8) -> WantedColumn {
-        WantedColumn { width, rank, is_name: false }
+        WantedColumn { width, rank, is_name: false, short_width: width }
     }
 
     #[test]
@@ -107,21 +127,34 @@ mod tests {
         assert_eq!(fit_columns(&columns, 20), [Some(10), None, Some(8), None]);
     }
 
+    #[test]
+    fn cells_are_shorter_before_a_name_is_cut_or_a_column_is_left_out() {
+        let columns =
+            [name(20), number(8, 0), WantedColumn { short_width: 5, ..number(15, 2) }, number(9, 3)];
+        assert_eq!(fit_columns(&columns, 58), [Some(20), Some(8), Some(15), Some(9)]);
+        assert_eq!(fit_columns(&columns, 57), [Some(20), Some(8), Some(5), Some(9)]);
+        assert_eq!(fit_columns(&columns, 38), [Some(20), Some(8), Some(5), None]);
+    }
+
     proptest! {
         #[test]
         fn lines_fit_and_names_are_cut_only_where_no_space_is_left(
-            columns in prop::collection::vec((1_usize..80, 0_u8..5, any::<bool>()), 1..9),
+            columns in prop::collection::vec((1_usize..80, 0_u8..5, any::<bool>(), 1_usize..80), 1..9),
             total in 0_usize..250,
         ) {
             let columns: Vec<_> = columns
                 .into_iter()
-                .map(|(width, rank, is_name)| WantedColumn { width, rank, is_name })
+                .map(|(width, rank, is_name, short)| {
+                    // Names have no shorter cells: they are cut.
+                    let short_width = if is_name { width } else { width.min(short) };
+                    WantedColumn { width, rank, is_name, short_width }
+                })
                 .collect();
             let widths = fit_columns(&columns, total);
             let used = widths.iter().flatten().map(|width| width + GAP).sum::<usize>().saturating_sub(GAP);
             let always = columns.iter().filter(|column| column.rank == 0);
             let least = always
-                .map(|one| GAP + if one.is_name { one.width.min(SHORTEST_NAME) } else { one.width })
+                .map(|one| GAP + if one.is_name { one.width.min(SHORTEST_NAME) } else { one.short_width })
                 .sum::<usize>();
             prop_assert!(used <= total.max(least.saturating_sub(GAP)), "{used}");
             let mut is_cut = false;
@@ -129,7 +162,8 @@ mod tests {
                 is_cut |= column.is_name && width.is_some_and(|width| width < column.width);
                 prop_assert!(column.rank > 0 || width.is_some());
                 prop_assert!(!column.is_name || width.is_none_or(|width| width >= column.width.min(10)));
-                prop_assert!(column.is_name || width.is_none_or(|width| width == column.width));
+                let whole = [column.width, column.short_width];
+                prop_assert!(column.is_name || width.is_none_or(|width| whole.contains(&width)));
             }
             prop_assert!(!is_cut || used >= total, "{used} of {total}");
         }

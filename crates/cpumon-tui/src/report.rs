@@ -41,6 +41,8 @@ pub struct ReportColumn {
     pub is_name: bool,
     /// A text for each row.
     pub cells: Vec<String>,
+    /// Shorter texts, for where not all columns fit; empty if there are none.
+    pub short_cells: Vec<String>,
 }
 
 /// A row of a report.

@@ -147,6 +147,8 @@ pub(crate) struct View {
     pub closed: HashSet<ProcessKey>,
     /// Command lines instead of names.
     pub cmdline: bool,
+    /// Wait reasons are shown by name, for scripts; else in words.
+    pub wait_names: bool,
     /// A bar a CPU instead of one for all.
     pub per_cpu: bool,
     /// What is known of the interval on screen.
@@ -172,6 +174,7 @@ impl Default for View {
             open: HashSet::new(),
             closed: HashSet::new(),
             cmdline: false,
+            wait_names: false,
             per_cpu: false,
             known: Fields::empty(),
             has_limits: false,

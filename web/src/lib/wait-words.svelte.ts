@@ -1,5 +1,5 @@
 // What a wait reason means. In: the receiver's table, which its answer to /session has. Out: words for a name such as `futex`.
-// Why: the page alone has words; files, terminal and command line keep names. The table is the receiver's, so it is not weight of the page.
+// Why: people read words, files and queries keep names. The table is the receiver's, so it is not weight of the page.
 import { visible } from './format';
 
 class WaitWords {

@@ -14,6 +14,7 @@ use crate::history::RunTotals;
 use crate::moment::find_moment;
 use crate::options::BatchFormat;
 use crate::rows::RowList;
+use crate::view::View;
 use crate::{BatchOptions, Feed, FeedError, TuiError};
 
 /// How often an idle feed is asked again.
@@ -73,7 +74,7 @@ fn print(
     left_out: u64,
     out: &mut dyn Write,
 ) -> io::Result<usize> {
-    let view = options.rows.view(options.threads, &options.pids);
+    let view = View { wait_names: true, ..options.rows.view(options.threads, &options.pids) };
     let rows = RowList::build(interval, &view, &RunTotals::default());
     let status = feed.hosts().into_iter().find(|status| status.info.host == interval.host);
     let listing = Listing { interval, status: status.as_ref(), view: &view, rows: &rows, left_out };

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 
 use cpumon_model::{
     ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life, LimitFinder,
-    ProcessInterval, ThreadInterval, Value, delay_percent,
+    ProcessInterval, ThreadInterval, Value, delay_percent, wait_in_words,
 };
 
 use crate::columns::column::Col;
@@ -13,7 +13,7 @@ use crate::columns::limits::{IS_OF_LIMITS, limit_text, limit_value, limits_of};
 use crate::feed::Task;
 use crate::history::RunTotals;
 use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
-use crate::text::{mean, name_text, percent, rate, safe, short, total};
+use crate::text::{mean, name_text, percent, rate, safe, short, total, width};
 use crate::theme::Theme;
 use crate::view::{Unit, View};
 
@@ -53,7 +53,15 @@ impl<'a> Cells<'a> {
         Self { interval, view, theme, values, limits, seen }
     }
 
-    /// The text of a cell, without tree lines and search marks. Safe on a terminal.
+    /// What a row was blocked by most: in words, with the name where a column of this width has space for both.
+    pub(crate) fn wait_text(&self, item: &Item<'_>, columns: usize) -> String {
+        let name = self.text(item, Col::Wait);
+        let Some(words) = wait_in_words(&name) else { return name };
+        let both = format!("{words} ({name})");
+        if width(&both) <= columns { both } else { words.to_owned() }
+    }
+
+    /// The text of a cell, without tree lines and search marks; a wait reason by its name. Safe on a terminal.
     pub(crate) fn text(&self, item: &Item<'_>, col: Col) -> String {
         let text = match col {
             Col::Id => return own_id(item),

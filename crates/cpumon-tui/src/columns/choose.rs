@@ -62,6 +62,9 @@ const IMPORTANCE: [Col; 24] = [
     Col::Container,
 ];
 
+/// From so many terminal columns on there is space for all columns.
+const WIDE: u16 = 200;
+
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnPlace {
     pub col: Col,
@@ -91,7 +94,7 @@ impl Col {
         self.shared().align == Align::Right
     }
 
-    fn width(self, id_width: u16) -> u16 {
+    fn width(self, id_width: u16, total: u16) -> u16 {
         match self {
             Self::Id | Self::Owner => id_width,
             Self::User | Self::Seen => 8,
@@ -110,7 +113,10 @@ impl Col {
             | Self::Switches
             | Self::Voluntary
             | Self::Involuntary => 6,
-            Self::Wait => 12,
+            // Words alone where there is little space, `child process`; wide screens have the system call too:
+            // `I/O events (epoll_wait)`.
+            Self::Wait if total < WIDE => 13,
+            Self::Wait => 24,
             Self::Container => 20,
             Self::Marks => 2,
             Self::Name => 10,
@@ -137,8 +143,8 @@ pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlac
     // Wider screens have wider names, before they have more columns.
     let name_width = match (total, view.cmdline) {
         (0..=59, _) => 12,
-        (60..=99, _) => 20,
-        (100..=159, false) => 26,
+        (60..=99, _) => 19,
+        (100..=159, false) => 25,
         (100..=159, true) | (_, false) => 40,
         (_, true) => 60,
     };
@@ -146,7 +152,7 @@ pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlac
     let mut used = 0;
     for col in IMPORTANCE.into_iter().filter(|col| col.is_in(view)) {
         let is_needed = matches!(col, Col::Id | Col::Cpu | Col::Name);
-        let width = if col == Col::Name { name_width } else { col.width(id_width) };
+        let width = if col == Col::Name { name_width } else { col.width(id_width, total) };
         if is_needed || used + width < total {
             used += width + 1;
             chosen.push(col);
@@ -159,7 +165,7 @@ fn place(chosen: &[Col], total: u16, id_width: u16) -> Vec<ColumnPlace> {
     let mut x = 0_u16;
     let mut places = Vec::with_capacity(chosen.len());
     for col in ORDER.into_iter().filter(|col| chosen.contains(col)) {
-        let width = if col == Col::Name { total.saturating_sub(x) } else { col.width(id_width) };
+        let width = if col == Col::Name { total.saturating_sub(x) } else { col.width(id_width, total) };
         places.push(ColumnPlace { col, x, width });
         x = x.saturating_add(width + 1);
     }

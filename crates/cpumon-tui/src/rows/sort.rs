@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use cpumon_model::{
     CpuLimit, DelayHistogram, DelayOf, Delta, Interval, LimitFinder, ProcessInterval, SchedDelta,
-    ThreadInterval,
+    ThreadInterval, WaitReason,
 };
 
 use crate::columns::{Col, limits_of};
@@ -22,6 +22,7 @@ pub(crate) struct Sorter<'a> {
     limits: LimitFinder<'a>,
     col: Col,
     is_rising: bool,
+    has_wait_names: bool,
 }
 
 /// What a row sorts by.
@@ -35,7 +36,14 @@ impl<'a> Sorter<'a> {
     /// Sorts as the view says.
     pub(crate) fn new(interval: &'a Interval, view: &View, seen: &'a RunTotals) -> Self {
         let limits = LimitFinder::new(interval);
-        Self { interval, seen, limits, col: view.sort, is_rising: view.is_rising() }
+        Self {
+            interval,
+            seen,
+            limits,
+            col: view.sort,
+            is_rising: view.is_rising(),
+            has_wait_names: view.wait_names,
+        }
     }
 
     pub(crate) fn processes(&self, places: &mut [u32]) {
@@ -75,7 +83,7 @@ impl<'a> Sorter<'a> {
             Col::Threads => Value::Number(i64::from(group.thread_rows)),
             Col::Seen => Value::Number(self.seen_of_group(group)),
             Col::Name | Col::Container | Col::User => Value::Text(group.name.to_lowercase()),
-            Col::Wait => Value::Text(longest_wait(&group.sched)),
+            Col::Wait => Value::Text(self.longest_wait(&group.sched)),
             Col::DelayP99 => p99(Some(&group_delays(self.interval, group)), &group.sched),
             Col::Limit | Col::Throttled => self.limits(&Item::Group(group)),
             _ => Value::Number(self.measured(&group.delta, &group.sched)),
@@ -130,6 +138,14 @@ impl<'a> Sorter<'a> {
         }
     }
 
+    /// The longest wait reason as it is shown, so that reasons of one meaning follow each other; rows that were not blocked come last.
+    fn longest_wait(&self, sched: &SchedDelta) -> String {
+        let text = |(reason, _): (WaitReason, u64)| {
+            if self.has_wait_names { reason.name() } else { reason.words_and_name() }
+        };
+        sched.waits.longest().map_or("~".into(), |longest| text(longest).into_owned())
+    }
+
     fn process(&self, row: &ProcessInterval) -> Value {
         Value::Number(match self.col {
             Col::Id | Col::Owner => i64::from(row.key.pid),
@@ -142,7 +158,7 @@ impl<'a> Sorter<'a> {
                 return main_thread(self.interval, row)
                     .map_or(Value::Number(i64::MAX), |row| self.thread(row));
             }
-            Col::Wait => return Value::Text(longest_wait(&row.sched)),
+            Col::Wait => return Value::Text(self.longest_wait(&row.sched)),
             Col::DelayP99 => return p99(self.interval.delays_of(DelayOf::Process(row.key)), &row.sched),
             Col::Limit | Col::Throttled => return self.limits(&Item::Process(row)),
             _ => self.measured(&row.delta, &row.sched),
@@ -166,7 +182,7 @@ impl<'a> Sorter<'a> {
                 );
             }
             Col::Name => return Value::Text(thread_name(self.interval, row).to_lowercase()),
-            Col::Wait => return Value::Text(longest_wait(&row.sched)),
+            Col::Wait => return Value::Text(self.longest_wait(&row.sched)),
             Col::DelayP99 => {
                 return p99(self.interval.delays_of(DelayOf::Thread(row.process, row.key)), &row.sched);
             }
@@ -182,7 +198,30 @@ fn p99(delays: Option<&DelayHistogram>, sched: &SchedDelta) -> Value {
     Value::Number(ns.map_or(-1, |ns| i64::try_from(ns).unwrap_or(i64::MAX)))
 }
 
-/// The longest wait reason; rows that were not blocked come last.
-fn longest_wait(sched: &SchedDelta) -> String {
-    sched.waits.longest().map_or("~".into(), |(reason, _)| reason.name().into_owned())
+#[cfg(test)]
+mod tests {
+    use cpumon_model::ProcessKey;
+
+    use super::*;
+
+    #[test]
+    fn wait_reasons_of_one_meaning_follow_each_other_where_they_are_in_words() {
+        // futex, epoll_wait, nanosleep, poll: a lock, I/O events, sleep, I/O events.
+        let calls = [202, 232, 35, 7];
+        let processes = calls.iter().zip(1..).map(|(call, pid)| {
+            let mut row =
+                ProcessInterval { key: ProcessKey { pid, start_ns: 0 }, ..ProcessInterval::default() };
+            row.sched.waits.add(WaitReason::syscall(*call), 1);
+            row
+        });
+        let interval = Interval { processes: processes.collect(), ..Interval::default() };
+        let sorted = |wait_names| {
+            let view = View { sort: Col::Wait, wait_names, ..View::default() };
+            let mut places = vec![0, 1, 2, 3];
+            Sorter::new(&interval, &view, &RunTotals::default()).processes(&mut places);
+            places
+        };
+        assert_eq!(sorted(false), [1, 3, 0, 2]);
+        assert_eq!(sorted(true), [1, 0, 2, 3], "by name");
+    }
 }

@@ -226,16 +226,16 @@ fn blocked(cells: &Cells<'_>, item: &Item<'_>) -> String {
     let mut reasons: Vec<_> =
         sched.waits.iter().filter(|_| cells.interval.fields.contains(Fields::WAITS)).collect();
     reasons.sort_unstable_by_key(|(reason, ns)| (std::cmp::Reverse(*ns), *reason));
-    let reasons = reasons
-        .into_iter()
-        .map(|(reason, ns)| format!("{} {}", reason.name(), short(i64::try_from(ns).unwrap_or(i64::MAX))));
+    let reasons = reasons.into_iter().map(|(reason, ns)| {
+        format!("{} {}", reason.words_and_name(), short(i64::try_from(ns).unwrap_or(i64::MAX)))
+    });
     let reasons: Vec<String> = reasons.collect();
     let mut text = format!("{} s", seconds(sched.blocked_ns));
     if !reasons.is_empty() {
         text = format!("{text}: {}", reasons.join(", "));
     }
     if sched.open_wait.is_some() {
-        text = format!("{text}; now {}", sched.open_wait.name());
+        text = format!("{text}; now {}", sched.open_wait.words_and_name());
     }
     text
 }

@@ -117,7 +117,11 @@ fn draw_row(
             has_more = draw_name(app, cells, shown, *place, buffer);
         } else {
             let ShownRow { item, line, .. } = *shown;
-            put(&cells.text(item, place.col), *place, line.x, line.y, Style::new(), app, buffer);
+            let text = match place.col {
+                Col::Wait => cells.wait_text(item, usize::from(place.width)),
+                col => cells.text(item, col),
+            };
+            put(&text, *place, line.x, line.y, Style::new(), app, buffer);
         }
     }
     has_more

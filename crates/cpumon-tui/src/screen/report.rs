@@ -61,9 +61,17 @@ fn row_style(app: &App, screen: &ReportScreen, at: usize) -> Style {
     }
 }
 
-/// The columns that fit, with their widths.
+/// A column that fits.
+struct ShownColumn<'r> {
+    column: &'r ReportColumn,
+    /// Its own, or the shorter ones.
+    cells: &'r [String],
+    width: usize,
+}
+
+/// The columns that fit.
 struct Table<'r> {
-    columns: Vec<(&'r ReportColumn, usize)>,
+    columns: Vec<ShownColumn<'r>>,
     theme: Theme,
     total: usize,
 }
@@ -71,39 +79,46 @@ struct Table<'r> {
 impl<'r> Table<'r> {
     /// The less important columns are left out first; names are cut where there is no space for them.
     fn new(report: &'r RangeReport, total: usize, theme: Theme) -> Self {
-        let wide = |column: &ReportColumn| {
-            column
-                .cells
-                .iter()
-                .map(|cell| width(&safe(cell)))
-                .chain([width(&column.title)])
-                .max()
-                .unwrap_or(0)
+        let wide = |title: &str, cells: &[String]| {
+            cells.iter().map(|cell| width(&safe(cell))).chain([width(title)]).max().unwrap_or(0)
         };
         let wanted: Vec<WantedColumn> = report
             .columns
             .iter()
-            .map(|column| WantedColumn { width: wide(column), rank: column.rank, is_name: column.is_name })
+            .map(|column| {
+                let whole = wide(&column.title, &column.cells);
+                let has_short = !column.short_cells.is_empty();
+                let short_width = if has_short { wide(&column.title, &column.short_cells) } else { whole };
+                WantedColumn { width: whole, rank: column.rank, is_name: column.is_name, short_width }
+            })
             .collect();
         let widths = fit_columns(&wanted, total);
-        let columns = report.columns.iter().zip(widths);
-        let columns = columns.filter_map(|(column, width)| Some((column, width?))).collect();
-        Self { columns, theme, total }
+        let columns = report.columns.iter().zip(&wanted).zip(widths);
+        let columns = columns.filter_map(|((column, wanted), width)| {
+            let width = width?;
+            let is_short = !wanted.is_name && width < wanted.width;
+            Some(ShownColumn {
+                column,
+                cells: if is_short { &column.short_cells } else { &column.cells },
+                width,
+            })
+        });
+        Self { columns: columns.collect(), theme, total }
     }
 
     fn titles(&self) -> String {
-        self.line(&|column| column.title.clone())
+        self.line(&|shown| shown.column.title.clone())
     }
 
     fn row(&self, at: usize) -> String {
-        self.line(&|column| column.cells.get(at).map_or_else(String::new, |cell| safe(cell)))
+        self.line(&|shown| shown.cells.get(at).map_or_else(String::new, |cell| safe(cell)))
     }
 
-    fn line(&self, text: &dyn Fn(&ReportColumn) -> String) -> String {
-        let cells = self.columns.iter().map(|(column, columns)| {
-            let text = clip(&text(column), *columns, self.theme.cut());
-            let pad = " ".repeat(columns.saturating_sub(width(&text)));
-            if column.is_name { format!("{text}{pad}") } else { format!("{pad}{text}") }
+    fn line(&self, text: &dyn Fn(&ShownColumn<'_>) -> String) -> String {
+        let cells = self.columns.iter().map(|shown| {
+            let text = clip(&text(shown), shown.width, self.theme.cut());
+            let pad = " ".repeat(shown.width.saturating_sub(width(&text)));
+            if shown.column.is_name { format!("{text}{pad}") } else { format!("{pad}{text}") }
         });
         let line = cells.collect::<Vec<_>>().join(&" ".repeat(GAP));
         let pad = self.total.saturating_sub(width(&line));

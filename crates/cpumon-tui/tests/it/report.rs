@@ -19,6 +19,7 @@ fn made_up() -> RangeReport {
         rank,
         is_name,
         cells,
+        short_cells: Vec::new(),
     };
     let numbers = |width: usize| (0..5).map(|n| format!("{:.width$}", 5.0 - f64::from(n))).collect();
     let mut rows: Vec<ReportRow> =

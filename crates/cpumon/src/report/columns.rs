@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use cpumon_tui::{WantedColumn, fit_columns, is_utf8_locale};
+use cpumon_tui::{ReportColumn, WantedColumn, fit_columns, is_utf8_locale};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 use crate::table::Table;
@@ -14,6 +14,8 @@ pub(crate) struct Column {
     /// 0: always shown; a higher one is left out earlier.
     rank: u8,
     cells: Vec<String>,
+    /// For where not all columns fit; empty if there are none.
+    short_cells: Vec<String>,
     /// Never cut, also among names: a part of a number would be another number.
     is_whole: bool,
 }
@@ -28,7 +30,12 @@ pub(crate) struct Columns {
 
 impl Column {
     pub(crate) fn new(title: &'static str, rank: u8, cells: impl IntoIterator<Item = String>) -> Self {
-        Self { title, rank, cells: cells.into_iter().collect(), is_whole: false }
+        Self { title, rank, cells: cells.into_iter().collect(), short_cells: Vec::new(), is_whole: false }
+    }
+
+    /// Likewise, with shorter cells for where not all columns fit.
+    pub(crate) fn or_short(self, cells: impl IntoIterator<Item = String>) -> Self {
+        Self { short_cells: cells.into_iter().collect(), ..self }
     }
 
     /// Likewise, and never cut.
@@ -36,13 +43,21 @@ impl Column {
         Self { is_whole: true, ..self }
     }
 
-    /// Title, rank and cells.
-    pub(super) fn into_parts(self) -> (&'static str, u8, Vec<String>) {
-        (self.title, self.rank, self.cells)
+    /// As the screens have it.
+    pub(super) fn for_screen(self, is_name: bool) -> ReportColumn {
+        let Self { title, rank, cells, short_cells, .. } = self;
+        ReportColumn { title: title.to_owned(), rank, is_name, cells, short_cells }
     }
 
-    fn width(&self) -> usize {
-        self.cells.iter().map(|cell| cell.width()).chain([self.title.width()]).max().unwrap_or(0)
+    fn width_with(&self, cells: &[String]) -> usize {
+        cells.iter().map(|cell| cell.width()).chain([self.title.width()]).max().unwrap_or(0)
+    }
+
+    fn wanted(&self, is_name: bool) -> WantedColumn {
+        let width = self.width_with(&self.cells);
+        let short_width =
+            if self.short_cells.is_empty() { width } else { self.width_with(&self.short_cells) };
+        WantedColumn { width, rank: self.rank, is_name: is_name && !self.is_whole, short_width }
     }
 
     fn is_empty(&self) -> bool {
@@ -81,21 +96,19 @@ impl Columns {
     }
 
     fn write_marked(self, width: usize, end: char, out: &mut dyn Write) -> io::Result<()> {
-        let wanted = |column: &Column, is_name| WantedColumn {
-            width: column.width(),
-            rank: column.rank,
-            is_name: is_name && !column.is_whole,
-        };
-        let names = self.names.iter().map(|column| wanted(column, true));
-        let wanted: Vec<_> = names.chain(self.numbers.iter().map(|column| wanted(column, false))).collect();
+        let names = self.names.iter().map(|column| column.wanted(true));
+        let wanted: Vec<_> = names.chain(self.numbers.iter().map(|column| column.wanted(false))).collect();
         let widths = fit_columns(&wanted, width);
         let count = widths[..self.names.len()].iter().flatten().count();
-        let shown: Vec<(Column, usize)> = self
-            .names
-            .into_iter()
-            .chain(self.numbers)
-            .zip(widths)
-            .filter_map(|(column, width)| Some((column, width?)))
+        let all = self.names.into_iter().chain(self.numbers).zip(wanted).zip(widths);
+        let shown: Vec<(Column, usize)> = all
+            .filter_map(|((mut column, wanted), width)| {
+                let width = width?;
+                if !wanted.is_name && width < wanted.width {
+                    column.cells = std::mem::take(&mut column.short_cells);
+                }
+                Some((column, width))
+            })
             .collect();
         let titles: Vec<&str> = shown.iter().map(|(column, _)| column.title).collect();
         let mut table = Table::new(&titles).numbers_from(count);
@@ -126,6 +139,21 @@ mod tests {
         let mut text = Vec::new();
         Columns::new(names, numbers).write_marked(width, '~', &mut text).unwrap();
         String::from_utf8(text).unwrap()
+    }
+
+    #[test]
+    fn cells_are_shorter_where_not_all_columns_fit() {
+        let table = |width| {
+            let names = vec![Column::new("NAME", 0, ["make".to_owned()])];
+            let wait = Column::new("WAIT", 2, ["lock (futex)".to_owned()]).or_short(["lock".to_owned()]);
+            let last = Column::new("LAST", 3, ["10:00".to_owned()]);
+            let mut text = Vec::new();
+            Columns::new(names, vec![wait, last]).write_marked(width, '~', &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(table(25), "NAME          WAIT   LAST\nmake  lock (futex)  10:00\n");
+        assert_eq!(table(24), "NAME  WAIT   LAST\nmake  lock  10:00\n");
+        assert_eq!(table(16), "NAME  WAIT\nmake  lock\n");
     }
 
     #[test]

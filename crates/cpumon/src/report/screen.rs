@@ -3,9 +3,8 @@
 use std::io;
 
 use cpumon_query::report::{Report, RowKind};
-use cpumon_tui::{RangeReport, ReportColumn, ReportRow};
+use cpumon_tui::{RangeReport, ReportRow};
 
-use super::columns::Column;
 use super::show::{self, Terminal};
 
 /// More columns than a terminal has: the screens choose those that fit.
@@ -15,12 +14,8 @@ const WIDE: usize = 100_000;
 pub(crate) fn for_screen(report: &Report) -> RangeReport {
     let terminal = Terminal::of_terminal(WIDE);
     let (names, numbers) = show::columns(report, terminal).into_columns();
-    let column = |column: Column, is_name| {
-        let (title, rank, cells) = column.into_parts();
-        ReportColumn { title: title.to_owned(), rank, is_name, cells }
-    };
-    let names = names.into_iter().map(|one| column(one, true));
-    let numbers = numbers.into_iter().map(|one| column(one, false));
+    let names = names.into_iter().map(|one| one.for_screen(true));
+    let numbers = numbers.into_iter().map(|one| one.for_screen(false));
     RangeReport {
         head: lines(|out| show::head(report, terminal, out)),
         columns: names.chain(numbers).collect(),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use cpumon_model::{Fields, Throttle, escape, with_separators};
+use cpumon_model::{Fields, Throttle, WaitReason, escape, with_separators};
 use cpumon_query::TaskKey;
 use cpumon_query::report::{Found, HostPart, Report, ReportBy, ReportRow, ReportSort, RowKind};
 
@@ -170,9 +170,10 @@ fn numbers(report: &Report, terminal: Terminal) -> Vec<Column> {
             if has(row, Fields::SWITCHES) { switches(row).to_string() } else { "-".into() }
         }));
     }
-    all.push(column("WAIT", 8, &|row| {
-        row.wait.map_or_else(String::new, |wait| wait.reason.name().into_owned())
-    }));
+    let wait = |words: fn(WaitReason) -> Cow<'static, str>| {
+        rows.iter().map(move |row| row.wait.map_or_else(String::new, |wait| words(wait.reason).into_owned()))
+    };
+    all.push(Column::new("WAIT", 8, wait(WaitReason::words_and_name)).or_short(wait(WaitReason::words)));
     let limits = |row: &ReportRow| row.limits;
     all.push(column("LIMIT", 2, &|row| known(limits(row).and_then(|limits| limits.limit.cpus()), 2)));
     let is_limited = |row: &ReportRow| limits(row).filter(|limits| limits.limit.is_limited());

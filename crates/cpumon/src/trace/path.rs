@@ -120,10 +120,12 @@ fn what(step: &PathStep, file: &TraceFile<'_>) -> String {
         (ThreadState::ReadyWoken, None) => format!("ready on CPU {cpu}{after}"),
         (ThreadState::ReadyPreempted, _) => format!("preempted on CPU {cpu}{after}"),
         (ThreadState::Blocked(reason), Some(by)) if step.is_explained => {
-            format!("blocked ({}) until {by} woke it, which before that", reason.name())
+            format!("blocked: {} until {by} woke it, which before that", reason.words_and_name())
         }
-        (ThreadState::Blocked(reason), Some(by)) => format!("blocked ({}) until {by} woke it", reason.name()),
-        (ThreadState::Blocked(reason), None) => format!("blocked ({})", reason.name()),
+        (ThreadState::Blocked(reason), Some(by)) => {
+            format!("blocked: {} until {by} woke it", reason.words_and_name())
+        }
+        (ThreadState::Blocked(reason), None) => format!("blocked: {}", reason.words_and_name()),
         (ThreadState::Unknown | ThreadState::Dead, _) => "unknown".to_owned(),
     }
 }

@@ -1,9 +1,10 @@
 //! `cpumon trace report`: where the time of a trace went.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use anyhow::Context;
-use cpumon_model::escape;
+use cpumon_model::{WaitReason, escape};
 use cpumon_trace::{CpuAccount, GroupRow, Report, ReportBy, Totals, analyse};
 
 use super::rows::{COLUMNS, CPU_COLUMNS, Scale, cells, cpu_cells};
@@ -108,6 +109,9 @@ fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
     let most = |text: Option<(String, u64)>| {
         text.map_or_else(|| "-".to_owned(), |(name, ns)| format!("{} {}", escape(&name), millis(ns)))
     };
+    let waited = |row: &GroupRow, words: fn(WaitReason) -> Cow<'static, str>| {
+        most(row.blocked.longest().map(|(reason, ns)| (words(reason).into_owned(), ns)))
+    };
     let longest = |row: &GroupRow| row.longest_delay();
     let taken = |ns| if scale.has_interrupts { millis(ns) } else { "-".to_owned() };
     let numbers = vec![
@@ -126,9 +130,8 @@ fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
             most(row.behind.first().map(|(name, ns)| (name.to_string(), *ns)))
         }),
         column("BLOCKED ms", 3, &|row| millis(row.blocked.total_ns())),
-        column("MOST FOR ms", 4, &|row| {
-            most(row.blocked.longest().map(|(reason, ns)| (reason.name().into_owned(), ns)))
-        }),
+        column("MOST FOR ms", 4, &|row| waited(row, WaitReason::words_and_name))
+            .or_short(rows.iter().map(|row| waited(row, WaitReason::words))),
         column("SWITCHES", 5, &|row| (row.voluntary_switches() + row.involuntary_switches()).to_string()),
         column("PUSHED OFF", 6, &|row| row.involuntary_switches().to_string()),
         column("MOVES", 6, &|row| row.migrations().to_string()),
