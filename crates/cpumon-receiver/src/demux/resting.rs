@@ -1,5 +1,6 @@
-//! Threads of which a snapshot says nothing: they rest, and went on with what they wait for. Their time is added to their processes, and
-//! now and then they are listed for the store.
+//! Tasks of which a snapshot says nothing: they rest. Processes have a row all the same, with the number of their threads; where wait
+//! reasons are measured, threads went on with what they wait for: that time is added to their processes, and now and then they are
+//! listed for the store.
 
 use std::sync::Arc;
 
@@ -43,24 +44,41 @@ impl ListTurn {
 const MOST_PROCESSES: usize = 4_096;
 
 impl Known {
-    /// Adds what threads without a row waited in the interval that ends with `cur`, and rows of the processes in which all rest.
-    /// `spare` is memory for it.
-    pub(super) fn add_open_waits(
+    /// Adds rows of the processes in which all threads rest to the interval that ends with `cur`, and counts threads without a row with
+    /// their processes, which waited as these did. `spare` is memory for it.
+    pub(super) fn add_resting(
         &mut self,
         cur: &Snapshot,
         interval: &mut Interval,
         spare: &mut Vec<ProcessInterval>,
     ) {
         // A complete snapshot has a row of each thread that is alive: what has none ended.
-        if cur.is_complete || !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+        if cur.is_complete {
             return;
         }
         if self.snapshot.processes.len() <= MOST_PROCESSES {
             add_processes(&mut interval.processes, &self.snapshot.processes, spare);
         }
+        if !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+            count_threads(&mut interval.processes, without_row(&self.snapshot, cur));
+        }
         self.open_waits.add_to(interval, |row, threads| {
             row.thread_rows = row.thread_rows.saturating_add(threads);
         });
+    }
+}
+
+/// Counts threads without a row with their processes.
+fn count_threads<'a>(rows: &mut [ProcessInterval], threads: impl Iterator<Item = &'a ThreadSample>) {
+    let mut at = 0;
+    for thread in threads {
+        // Neighbours often share a process.
+        if rows.get(at).is_none_or(|row| row.key != thread.process) {
+            at = rows.binary_search_by_key(&thread.process, |row| row.key).unwrap_or(usize::MAX);
+        }
+        if let Some(row) = rows.get_mut(at) {
+            row.thread_rows = row.thread_rows.saturating_add(1);
+        }
     }
 }
 
