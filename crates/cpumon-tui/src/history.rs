@@ -122,6 +122,10 @@ impl Recent {
         self.intervals.iter().rev().find(|interval| interval.end.wall_ns < wall_ns).cloned()
     }
 
+    pub(crate) fn oldest(&self) -> Option<Arc<Interval>> {
+        self.intervals.front().cloned()
+    }
+
     /// The oldest one that ends after this moment, if everything after it is here too.
     pub(crate) fn after(&self, wall_ns: i64) -> Option<Arc<Interval>> {
         let oldest = self.intervals.front()?;

@@ -318,8 +318,13 @@ impl<'a> Screens<'a> {
 
     fn seek(&mut self, to: Seek) {
         let Seek::At(wall_ns) = to else {
-            let answer = self.feed.seek(to);
-            return self.app.on_seek(to, answer);
+            return match (to, self.feed.seek(to)) {
+                (Seek::Before(_), Ok(None)) => match self.feed.seek(Seek::After(i64::MIN)) {
+                    Ok(first) => self.app.on_first(first),
+                    Err(error) => self.app.on_notice(error.to_string()),
+                },
+                (to, answer) => self.app.on_seek(to, answer),
+            };
         };
         match find_moment(self.feed, wall_ns) {
             Ok(Ok(interval)) => self.app.on_seek(to, Ok(Some(interval))),

@@ -350,7 +350,7 @@ impl Feed for MadeUp {
         let number = match to {
             Seek::At(wall_ns) => number(wall_ns - 1),
             Seek::Before(wall_ns) => number(wall_ns - 1) - 1,
-            Seek::After(wall_ns) => number(wall_ns),
+            Seek::After(wall_ns) => number(wall_ns.max(EPOCH_NS)),
         };
         let number = u64::try_from(number).ok().filter(|number| *number < self.next);
         Ok(number.map(|number| Arc::new(interval(self.kind, number))))

@@ -201,13 +201,23 @@ impl App {
             (Ok(None), Seek::After(_)) if self.playback.is_some() => {
                 self.on_notice("this is the end of the recording".into());
             }
-            (Ok(None), Seek::Before(_)) => self.on_notice("no earlier data".into()),
+            (Ok(None), Seek::Before(_)) => self.on_first(None),
             (Ok(None), Seek::After(_)) => {
                 self.go_live();
                 self.on_notice("no later data: back to live".into());
             }
             (Err(error), _) => self.on_notice(error.0),
         }
+    }
+
+    /// Stops where data begins. `stored`: the oldest interval that the feed can find.
+    pub fn on_first(&mut self, stored: Option<Arc<Interval>>) {
+        // A feed without a past has what came since the screens opened.
+        let oldest = [stored, self.recent.oldest()].into_iter().flatten().min_by_key(|one| one.end.wall_ns);
+        let Some(oldest) = oldest else { return self.on_notice("no data yet".into()) };
+        let began = self.time_text(oldest.begin.wall_ns);
+        self.show_past(oldest);
+        self.on_notice(format!("the first data is of {began}"));
     }
 
     /// Goes to a moment, ns since the UNIX epoch; a request where the intervals at hand do not reach it.

@@ -99,5 +99,6 @@ fn a_past_moment_is_printed_once_and_an_unknown_one_is_an_error() {
     assert!(lines(Kind::Normal, &at(50))[0].contains("14:05:50Z"));
     let mut out = Vec::new();
     let error = batch(&mut MadeUp::new(Kind::Normal, Duration::ZERO), &at(-50), &mut out).unwrap_err();
-    assert_eq!(error.to_string(), "no data for 2026-11-21 14:04:10Z");
+    let nearest = "nearest data after: 2026-11-21 14:05:00Z (50 s later)";
+    assert_eq!(error.to_string(), format!("no data for 2026-11-21 14:04:10Z; {nearest}"));
 }

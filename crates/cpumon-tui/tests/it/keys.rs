@@ -225,7 +225,7 @@ fn beyond_what_was_seen_the_feed_is_asked() {
     let oldest = Seek::Before(EPOCH_NS + 41_000_000_000);
     assert_eq!(press(&mut app, "["), Some(Request::Seek(oldest)));
     app.on_seek(oldest, Ok(None));
-    assert!(screen(&mut app).contains("no earlier data"));
+    assert!(screen(&mut app).contains("the first data is of 2026-11-21 14:05:40Z"));
     app.on_seek(oldest, Ok(Some(Arc::new(interval(Kind::Normal, 39)))));
     assert!(screen(&mut app).contains(" PAST  build-7 2026-11-21 14:05:40Z"));
     assert_eq!(press(&mut app, "l"), None);
@@ -581,5 +581,23 @@ fn ctrl_z_suspends_in_every_mode() {
         press(&mut app, keys);
         let key = KeyEvent::new(KeyCode::Char('z'), KeyModifiers::CONTROL);
         assert_eq!(app.on_key(key), Some(Request::Suspend), "{keys}");
+    }
+}
+
+/// It stayed where it was with "no earlier data", however much there was within a length of the plot.
+#[test]
+fn beyond_the_first_data_it_stops_at_that_and_says_of_when_it_is() {
+    let mut app = app_of(Kind::Normal);
+    screen(&mut app);
+    // The screens received the intervals 40 to 100; the feed has some before these.
+    for (keys, stored, first) in [("[<Tab><PgUp>", None, 40), ("<PgUp>", Some(3), 3), ("<Left>", Some(3), 3)]
+    {
+        let request = press(&mut app, keys);
+        assert!(matches!(request, Some(Request::Seek(Seek::Before(_)))), "{keys}: {request:?}");
+        app.on_first(stored.map(|number| Arc::new(interval(Kind::Normal, number))));
+        assert_eq!(app.shown_wall_ns(), Some(interval(Kind::Normal, first).end.wall_ns));
+        let text = screen(&mut app);
+        let notice = format!("the first data is of 2026-11-21 14:05:{first:02}Z");
+        assert!(text.contains(&notice) && text.contains("PAST"), "{keys}: {text}");
     }
 }
