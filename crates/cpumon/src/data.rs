@@ -22,9 +22,10 @@ use crate::import_log;
 use crate::json::write_json;
 use crate::paths::{explain, state_dir, store_for_writing};
 use crate::records::JsonArray;
+use crate::report::{Column, Columns};
 use crate::signals::remove_when_stopped;
 use crate::stdout::stdout;
-use crate::table::{Table, name_text, terminal_columns};
+use crate::table::{name_text, terminal_columns};
 use crate::when::{self, Between};
 
 /// Most gaps that are read to report losses.
@@ -301,18 +302,20 @@ pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Resu
         write_json(&serde_json::json!({ "hosts": rows }), out)?;
         return Ok(Outcome::Done);
     }
-    let mut table = Table::new(&["HOST", "ID", "TRUST", "FIRST", "LAST"]);
+    let column = |title, rank, cell: &dyn Fn(&HostRecord) -> String| {
+        Column::new(title, rank, records.iter().map(cell))
+    };
     let moment = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), when::show);
-    for record in records {
-        table.row([
-            name_text(&record.info.hostname),
-            record.info.host.to_string(),
-            record.trust.name().to_owned(),
-            moment(record.first_wall_ns),
-            moment(record.last_wall_ns),
-        ]);
-    }
-    table.write_within(terminal_columns(), out).context("cannot write the hosts")?;
+    let names = vec![
+        column("HOST", 0, &|record| name_text(&record.info.hostname)),
+        column("ID", 3, &|record| record.info.host.to_string()).whole(),
+        column("TRUST", 1, &|record| record.trust.name().to_owned()).whole(),
+    ];
+    let numbers = vec![
+        column("FIRST", 2, &|record| moment(record.first_wall_ns)),
+        column("LAST", 0, &|record| moment(record.last_wall_ns)),
+    ];
+    Columns::new(names, numbers).write(terminal_columns(), out).context("cannot write the hosts")?;
     Ok(Outcome::Done)
 }
 

@@ -15,6 +15,7 @@ use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::json::write_json;
 use crate::records::JsonArray;
+use crate::report::{Column, Columns};
 use crate::table::{Table, name_text, terminal_columns};
 use crate::units::whole_seconds;
 use crate::when;
@@ -32,7 +33,7 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         write_json(&AllHosts { total: status.hosts.len(), hosts: status.hosts, stored }, out)?;
     } else {
         let listed = Listed::of_lines(&client.fleet_file(&[("format", "jsonl")])?);
-        write_hosts(&status, Some(&listed), out).context("cannot write the hosts")?;
+        write_hosts(&status, Some(&listed), terminal_columns(), out).context("cannot write the hosts")?;
         write_no_hosts(&status, out).context("cannot write the hosts")?;
     }
     Ok(Outcome::Done)
@@ -208,45 +209,98 @@ impl Listed {
     }
 }
 
-/// A line a host; with `listed` also how busy each is, and those that only the store has.
+/// What a table has of a host: one that reports, or one that only the store has.
+#[derive(Debug, Default)]
+struct Line {
+    name: String,
+    id: String,
+    trust: String,
+    source: String,
+    address: String,
+    busy: Busy,
+    threads: String,
+    /// When its data came last: in full, and as how long ago.
+    seen: [String; 2],
+    clock: String,
+    loss: String,
+}
+
+impl Line {
+    fn reporting(host: &api::Host, status: &api::Status, listed: Option<&Listed>) -> Self {
+        let seconds = whole_seconds(status.now_wall_ns.saturating_sub(host.received_wall_ns));
+        let seen = format!("{seconds} s ago");
+        // A host that came between the two requests has no figure yet.
+        let busy = listed.and_then(|listed| listed.busy.get(&host.id)).cloned().unwrap_or_default();
+        Self {
+            name: name_text(&host.hostname),
+            id: host.id.clone(),
+            trust: escape(&host.trust).to_string(),
+            source: escape(&host.source).to_string(),
+            address: escape(&host.address).to_string(),
+            busy,
+            threads: host.thread_count.to_string(),
+            seen: [seen.clone(), seen],
+            clock: show_clock(host),
+            loss: show_loss(&host.loss, over_limit(host, &status.receiver.rejected_by)),
+        }
+    }
+
+    /// What is not known of it is `-`.
+    fn stored(host: &StoredHost, now_ns: i64) -> Self {
+        let before_s = now_ns.saturating_sub(host.last_ns).max(0) / 1_000_000_000;
+        let none = || "-".to_owned();
+        Self {
+            name: name_text(&host.name),
+            id: host.id.clone(),
+            trust: escape(&host.trust).to_string(),
+            source: none(),
+            address: none(),
+            busy: Busy { all: none(), busiest: none() },
+            threads: none(),
+            seen: [
+                format!("until {}", when::show_clock(host.last_ns, true)),
+                format!("{} ago", cpumon_tui::ago(before_s.unsigned_abs())),
+            ],
+            clock: none(),
+            loss: none(),
+        }
+    }
+}
+
+/// A line a host; with `listed` also how busy each is, and those that only the store has. On a narrow terminal the less important
+/// columns are left out.
 pub fn write_hosts(
     status: &api::Status,
     listed: Option<&Listed>,
+    columns: usize,
     out: &mut dyn Write,
 ) -> std::io::Result<()> {
-    let mut titles = vec!["HOST", "ID", "TRUST", "SOURCE", "ADDRESS", "THREADS"];
-    titles.extend(listed.map(|_| ["BUSY", "BUSIEST"]).into_iter().flatten());
-    titles.extend(["SEEN", "CLOCK", "LOSS"]);
-    let mut table = Table::new(&titles);
-    for host in &status.hosts {
-        let over_limit = over_limit(host, &status.receiver.rejected_by);
-        let mut cells = vec![
-            name_text(&host.hostname),
-            host.id.clone(),
-            escape(&host.trust).to_string(),
-            escape(&host.source).to_string(),
-            escape(&host.address).to_string(),
-            host.thread_count.to_string(),
-        ];
-        if let Some(Listed { busy, .. }) = listed {
-            // A host that came between the two requests has no figure yet.
-            let Busy { all, busiest } = busy.get(&host.id).cloned().unwrap_or_default();
-            cells.extend([all, busiest]);
-        }
-        cells.extend([
-            format!("{} s ago", whole_seconds(status.now_wall_ns.saturating_sub(host.received_wall_ns))),
-            show_clock(host),
-            show_loss(&host.loss, over_limit),
-        ]);
-        table.row(cells);
+    let reporting = status.hosts.iter().map(|host| Line::reporting(host, status, listed));
+    let stored = listed.iter().flat_map(|listed| &listed.stored);
+    let lines: Vec<Line> =
+        reporting.chain(stored.map(|host| Line::stored(host, status.now_wall_ns))).collect();
+    let column =
+        |title, rank, cell: &dyn Fn(&Line) -> String| Column::new(title, rank, lines.iter().map(cell));
+    let mut names = vec![
+        column("HOST", 0, &|line| line.name.clone()),
+        column("ID", 8, &|line| line.id.clone()).whole(),
+        column("TRUST", 2, &|line| line.trust.clone()).whole(),
+        column("SOURCE", 7, &|line| line.source.clone()).whole(),
+        column("ADDRESS", 5, &|line| line.address.clone()).whole(),
+    ];
+    let mut numbers = Vec::new();
+    if listed.is_some() {
+        names.push(column("BUSIEST", 3, &|line| line.busy.busiest.clone()));
+        numbers.push(column("BUSY", 0, &|line| line.busy.all.clone()));
     }
-    for host in listed.iter().flat_map(|listed| &listed.stored) {
-        let mut cells = vec![name_text(&host.name), host.id.clone(), escape(&host.trust).to_string()];
-        cells.extend(std::iter::repeat_n("-".to_owned(), 5));
-        cells.extend([format!("until {}", when::show_clock(host.last_ns, true)), "-".into(), "-".into()]);
-        table.row(cells);
-    }
-    table.write_within(terminal_columns(), out)
+    numbers.extend([
+        column("THREADS", 4, &|line| line.threads.clone()),
+        column("SEEN", 0, &|line| line.seen[0].clone())
+            .or_short(lines.iter().map(|line| line.seen[1].clone())),
+        column("CLOCK", 6, &|line| line.clock.clone()),
+        column("LOSS", 1, &|line| line.loss.clone()),
+    ]);
+    Columns::new(names, numbers).write(columns, out)
 }
 
 /// ` (2 bad_seal, 1 plain)`
@@ -304,7 +358,7 @@ mod tests {
             ..api::Status::default()
         };
         let mut text = Vec::new();
-        write_hosts(&status, None, &mut text).unwrap();
+        write_hosts(&status, None, usize::MAX, &mut text).unwrap();
         write_no_hosts(&status, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().skip(1).map(str::trim_end).collect();
@@ -330,14 +384,71 @@ mod tests {
         let status =
             api::Status { hosts: vec![host("aa"), host("bb"), host("new")], ..api::Status::default() };
         let mut text = Vec::new();
-        write_hosts(&status, Some(&Listed::of_lines(lines.as_bytes())), &mut text).unwrap();
+        write_hosts(&status, Some(&Listed::of_lines(lines.as_bytes())), usize::MAX, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("BUSY") && lines[0].contains("BUSIEST"), "{text}");
-        assert!(lines[1].contains("12.3 %  x\\x1b[2J 100.0 %"), "{text}");
-        assert!(lines[2].contains("-       -"), "{text}");
+        assert!(lines[1].contains("x\\x1b[2J 100.0 %  12.3 %"), "{text}");
+        let cells: Vec<&str> = lines[2].split_whitespace().collect();
+        assert_eq!(&cells[..6], ["(no", "name)", "bb", "-", "-", "0"], "{text}");
         // It was in the receiver's store only, so this table did not have it.
         assert!(lines[4].starts_with("gone\\x1b") && lines[4].contains("until 2025-06-15 "), "{text}");
+    }
+
+    /// They were turned, one column a host and eleven lines each.
+    #[test]
+    fn hosts_are_lines_at_any_width_and_the_less_important_columns_are_left_out() {
+        let day_ns = 86_400_000_000_000;
+        let host = |name: &str, id: &str, source: &str, address: &str| api::Host {
+            hostname: name.into(),
+            id: id.repeat(16),
+            trust: "authenticated".into(),
+            source: source.into(),
+            address: address.into(),
+            thread_count: 1234,
+            received_wall_ns: 2_000 * day_ns,
+            ..api::Host::default()
+        };
+        let status = api::Status {
+            now_wall_ns: 2_000 * day_ns + 1_000_000_000,
+            hosts: vec![
+                host("board5", "ab", "linux-bpf", "192.168.100.217:40312"),
+                host(
+                    "=cmd()'; DROP TABLE hosts;--",
+                    "cd",
+                    "linux-procfs",
+                    "[fe80::1ff:fe23:4567:890a]:40312",
+                ),
+            ],
+            ..api::Status::default()
+        };
+        let busy = |name: &str| Busy { all: "12.3 %".into(), busiest: format!("{name} 99.9 %") };
+        let listed = Listed {
+            busy: [("ab".repeat(16), busy("cc1plus")), ("cd".repeat(16), busy("a long name of a program"))]
+                .into(),
+            stored: vec![StoredHost {
+                name: "old-board".into(),
+                id: "ef".repeat(16),
+                trust: "unauthenticated".into(),
+                last_ns: 1_990 * day_ns,
+            }],
+        };
+        let written = |columns| {
+            let mut text = Vec::new();
+            write_hosts(&status, Some(&listed), columns, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        for columns in [40, 60, 80, 100, 120, 140, 200, usize::MAX] {
+            let text = written(columns);
+            assert_eq!(text.lines().count(), 4, "{columns}: {text}");
+            assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}: {text}");
+            for part in ["HOST", "BUSY", "SEEN", "LOSS", "12.3 %", "1 s ago"] {
+                assert!(text.contains(part), "{columns}: {text}");
+            }
+        }
+        let narrow = written(80);
+        assert!(narrow.contains("10 d") && narrow.contains("TRUST") && !narrow.contains("ID"), "{narrow}");
+        assert!(written(usize::MAX).contains("until 1975-06-14"), "{}", written(usize::MAX));
     }
 
     #[test]

@@ -168,7 +168,7 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
     if let Some(traces) = &status.traces {
         write_traces(traces, out)?;
     }
-    write_hosts(status, None, out)
+    write_hosts(status, None, terminal_columns(), out)
 }
 
 fn write_traces(traces: &api::Traces, out: &mut dyn Write) -> std::io::Result<()> {
