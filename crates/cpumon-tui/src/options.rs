@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::columns::SortColumn;
-use crate::view::{UserFilter, View};
+use crate::view::{GroupBy, Layout, UserFilter, View};
 use crate::{FeedError, NoMoment};
 
 /// Which rows are shown, and in which order.
@@ -40,6 +40,16 @@ impl RowOptions {
     }
 }
 
+impl Arrangement {
+    pub(crate) fn apply(self, view: View) -> View {
+        match self {
+            Self::List => view,
+            Self::Tree => View { layout: Layout::Tree, ..view },
+            Self::Groups(group_by) => View { layout: Layout::Groups, group_by, ..view },
+        }
+    }
+}
+
 /// Who reads the command lines of processes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum CommandLines {
@@ -50,6 +60,30 @@ pub enum CommandLines {
     Read,
     /// No one: the user asked this program not to.
     NotRead,
+}
+
+/// How rows are arranged.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum Arrangement {
+    /// One after the other.
+    #[default]
+    List,
+    /// Processes under their parents.
+    Tree,
+    /// Processes under what they have in common.
+    Groups(GroupBy),
+}
+
+/// The plot below the rows.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum PlotOption {
+    /// Five minutes, where there is space for it.
+    #[default]
+    Auto,
+    /// Not until the user asks for it.
+    Off,
+    /// So many minutes, one of [`PLOT_MINUTES`](crate::PLOT_MINUTES), where there is space for it.
+    Minutes(i64),
 }
 
 /// How the screens start.
@@ -66,6 +100,10 @@ pub struct Options {
     pub threads: bool,
     /// Which rows, in which order.
     pub rows: RowOptions,
+    /// How they are arranged.
+    pub arrangement: Arrangement,
+    /// The plot.
+    pub plot: PlotOption,
     /// Who reads command lines.
     pub command_lines: CommandLines,
     /// No colors, whatever the terminal can do. `NO_COLOR` in the environment (not empty) does the same.

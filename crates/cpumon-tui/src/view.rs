@@ -33,7 +33,12 @@ pub enum GroupBy {
 }
 
 impl GroupBy {
-    pub(crate) fn name(self) -> &'static str {
+    /// All of them, in the order of the key.
+    pub const ALL: [Self; 4] = [Self::Program, Self::User, Self::Service, Self::Container];
+
+    /// `program`
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Program => "program",
             Self::User => "user",

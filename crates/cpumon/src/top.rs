@@ -11,7 +11,8 @@ use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
 use cpumon_model::{HostStatus, Trust, escape};
 use cpumon_tui::{
-    BatchOptions, CommandLines, Feed, Options, RowOptions, SortColumn, TuiError, UserFilter, ago, find_moment,
+    Arrangement, BatchOptions, CommandLines, Feed, Options, RowOptions, SortColumn, TuiError, UserFilter,
+    ago, find_moment,
 };
 
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
@@ -54,6 +55,12 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
         pids: args.pid.clone(),
         threads: args.threads,
         rows,
+        arrangement: match args.group_by {
+            Some(by) => Arrangement::Groups(by),
+            None if args.tree => Arrangement::Tree,
+            None => Arrangement::List,
+        },
+        plot: args.plot.unwrap_or_default(),
         command_lines: command_lines(args),
         no_mouse: args.no_mouse,
         ..Options::default()

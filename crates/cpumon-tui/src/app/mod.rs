@@ -8,6 +8,7 @@ mod state;
 mod types;
 
 pub(crate) use cursor::Move;
+pub use plot_state::PLOT_MINUTES;
 pub(crate) use report_screen::ReportScreen;
 pub use state::App;
 pub use types::Request;

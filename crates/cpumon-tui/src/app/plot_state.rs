@@ -7,9 +7,10 @@ use ratatui::layout::Rect;
 
 use crate::feed::{StoredTrace, Subject};
 use crate::history::FeedHistory;
+use crate::options::PlotOption;
 
 /// Minutes that the plot can show.
-const PLOT_MINUTES: [i64; 4] = [5, 15, 1, 60];
+pub const PLOT_MINUTES: [i64; 4] = [5, 15, 1, 60];
 const MINUTE_NS: i64 = 60_000_000_000;
 /// Answers of the feed that are remembered: the host's and those of the rows selected last.
 const MAX_HISTORIES: usize = 6;
@@ -33,6 +34,12 @@ pub(crate) struct PlotState {
 }
 
 impl PlotState {
+    pub(super) fn new(option: PlotOption) -> Self {
+        let wanted = if let PlotOption::Minutes(minutes) = option { minutes } else { 0 };
+        let choice = PLOT_MINUTES.iter().position(|minutes| *minutes == wanted).unwrap_or(0);
+        Self { choice, ..Self::default() }
+    }
+
     pub(crate) fn minutes(&self) -> i64 {
         PLOT_MINUTES.get(self.choice).copied().unwrap_or(5)
     }

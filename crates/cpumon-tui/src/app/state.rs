@@ -15,7 +15,7 @@ use crate::app::types::{Clock, CommandPart, Mode, Pane, Request};
 use crate::columns::{Col, ColumnPlace};
 use crate::feed::{FeedError, Playback, Seek};
 use crate::history::{LossHistory, Recent, RunHistory, RunTotals};
-use crate::options::{CommandLines, Options};
+use crate::options::{CommandLines, Options, PlotOption};
 use crate::report::{RangeReport, ReportRequest};
 use crate::rows::{RowId, RowList};
 use crate::text;
@@ -68,7 +68,7 @@ impl App {
     pub fn new(options: &Options) -> Self {
         let view = View {
             cmdline: options.command_lines == CommandLines::Read,
-            ..options.rows.view(options.threads, &options.pids)
+            ..options.arrangement.apply(options.rows.view(options.threads, &options.pids))
         };
         Self {
             command_lines: options.command_lines,
@@ -89,8 +89,8 @@ impl App {
             search: String::new(),
             notice: None,
             problem: None,
-            pane: Pane::Auto,
-            plot: PlotState::default(),
+            pane: if options.plot == PlotOption::Off { Pane::Hidden } else { Pane::Auto },
+            plot: PlotState::new(options.plot),
             grid: (Rect::default(), Vec::new()),
             report: None,
             seen_history: RunHistory::default(),

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cpumon_agent::DiscoverArgs;
 use cpumon_collect::parse_interval;
 use cpumon_query::fleet::HostOrder;
-use cpumon_tui::SortColumn;
+use cpumon_tui::{GroupBy, PlotOption, SortColumn};
 
 use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, file_of};
 use crate::units::{count, duration};
@@ -16,6 +17,16 @@ use crate::when::When;
 /// Parses a process id.
 fn pid(text: &str) -> Result<u32, String> {
     text.trim().parse().map_err(|_| format!("{text:?} is not a process id; `cpumon top -b` shows them"))
+}
+
+fn group_by() -> impl TypedValueParser<Value = GroupBy> {
+    PossibleValuesParser::new(GroupBy::ALL.map(GroupBy::name))
+        .map(|name| GroupBy::ALL.into_iter().find(|by| by.name() == name).unwrap_or_default())
+}
+
+fn plot() -> impl TypedValueParser<Value = PlotOption> {
+    PossibleValuesParser::new(["off", "1", "5", "15", "60"])
+        .map(|text| text.parse().map_or(PlotOption::Off, PlotOption::Minutes))
 }
 
 /// `cpumon top`.
@@ -61,6 +72,15 @@ pub struct TopArgs {
     /// Sort by this column, such as cpu, ready, blocked, wait, pid or name; an unknown name lists all of them
     #[arg(long, value_name = "COLUMN")]
     pub sort: Option<SortColumn>,
+    /// Show processes under what they have in common
+    #[arg(long, value_name = "WHAT", value_parser = group_by(), conflicts_with = "batch")]
+    pub group_by: Option<GroupBy>,
+    /// Show processes under their parents
+    #[arg(long, conflicts_with_all = ["batch", "group_by"])]
+    pub tree: bool,
+    /// Minutes of the plot, which is shown where there is space for it; off: not until `d` is pressed [default: 5]
+    #[arg(long, value_name = "MINUTES", value_parser = plot(), conflicts_with = "batch")]
+    pub plot: Option<PlotOption>,
     /// Show at most this many rows
     #[arg(long, value_name = "N", value_parser = count)]
     pub limit: Option<u64>,

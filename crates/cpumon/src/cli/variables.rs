@@ -1,5 +1,6 @@
 //! The `CPUMON_*` variables of the flags. A variable is a default: it does not choose what a command does, and what the user
-//! typed wins over a variable that contradicts it.
+//! typed wins over a variable that contradicts it. Those of `top` have a second name, `CPUMON_TOP_SORT`, so that what a user likes to
+//! see there can be in a profile without a say in other commands.
 
 use clap::builder::FalseyValueParser;
 use clap::parser::ValueSource;
@@ -23,14 +24,18 @@ pub(super) fn add_to(root: Command, typed: Option<&ArgMatches>) -> Command {
 
 fn with_variables(command: Command, typed: Option<&ArgMatches>) -> Command {
     let overridden = typed.map_or_else(Vec::new, |typed| overridden(&command, typed));
-    command.mut_args(|arg| if overridden.contains(arg.get_id()) { arg } else { with_variable(arg) })
+    let name = command.get_name().to_owned();
+    command.mut_args(|arg| if overridden.contains(arg.get_id()) { arg } else { with_variable(&name, arg) })
 }
 
-fn with_variable(arg: Arg) -> Arg {
+fn with_variable(command: &str, arg: Arg) -> Arg {
     let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
     let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
+    let own = variable_of(&format!("{command}-{long}"));
+    let has_own = command == "top" && std::env::var_os(&own).is_some();
+    let name = if has_own { own } else { variable_of(&long) };
     // One sentence in the help covers all variables; the man pages name each.
-    let arg = with_old_variable(arg.env(variable_of(&long))).hide_env(true).hide_env_values(true);
+    let arg = with_old_variable(arg.env(name)).hide_env(true).hide_env_values(true);
     if is_flag { arg.value_parser(FalseyValueParser::new()) } else { arg }
 }
 

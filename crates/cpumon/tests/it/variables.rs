@@ -3,6 +3,7 @@
 use std::process::Output;
 
 use crate::support::{cpumon, output, text};
+use crate::terminal::Tmux;
 
 fn with(variables: &[(&str, &str)], args: &[&str]) -> Output {
     let mut command = cpumon();
@@ -51,4 +52,43 @@ fn what_was_typed_overrides_a_variable_that_contradicts_it() {
 fn two_typed_arguments_still_contradict_each_other() {
     let output = with(&[], &["ledger", "--live", "1s", "--store", "x.db"]);
     assert_eq!(output.status.code(), Some(2), "{output:?}");
+}
+
+/// Of each option of the view, so that a user can keep it in the shell's profile. A variable of `top` has no say in other commands.
+#[test]
+fn what_top_shows_can_be_kept_in_the_profile() {
+    let batch = ["top", "-b", "-n", "1", "-d", "100ms", "--source", "procfs"];
+    let rows = |variables: &[(&str, &str)]| {
+        let output = with(variables, &batch);
+        assert!(output.status.success(), "{variables:?}: {output:?}");
+        let shown = text(&output.stdout);
+        let rows = shown.lines().filter(|line| !line.starts_with('#') && !line.trim().is_empty());
+        rows.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let first_id = |row: &String| row.split_whitespace().next().unwrap().to_owned();
+    let all = rows(&[]);
+    for name in ["CPUMON_LIMIT", "CPUMON_TOP_LIMIT"] {
+        assert_eq!(rows(&[(name, "3")]).len(), 4, "{name}: the titles and three rows");
+    }
+    assert_eq!(rows(&[("CPUMON_TOP_LIMIT", "2"), ("CPUMON_LIMIT", "5")]).len(), 3, "its own name wins");
+    assert_eq!(first_id(&rows(&[("CPUMON_TOP_SORT", "pid")])[1]), "1");
+    assert!(rows(&[("CPUMON_TOP_ACTIVE", "1")]).len() < all.len());
+    assert!(rows(&[("CPUMON_TOP_FILTER", "cpumon")]).len() < all.len());
+    assert!(rows(&[("CPUMON_TOP_USER", "0")]).len() > 1);
+    assert!(rows(&[("CPUMON_TOP_THREADS", "1")])[0].contains("TID"));
+    // Of the screen: batch output is what it was.
+    let screen = [("CPUMON_TOP_GROUP_BY", "user"), ("CPUMON_TOP_TREE", "1"), ("CPUMON_TOP_PLOT", "15")];
+    assert_eq!(rows(&screen)[0], all[0]);
+    let refused = with(&[], &["top", "-b", "--group-by", "user"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let others = with(&[("CPUMON_TOP_SORT", "pid"), ("CPUMON_TOP_LIMIT", "x"), STORE], &["report"]);
+    assert!(text(&others.stderr).contains(STORE.1), "{others:?}");
+
+    let program = env!("CARGO_BIN_EXE_cpumon");
+    let set = "env CPUMON_TOP_GROUP_BY=user CPUMON_TOP_PLOT=15 CPUMON_TOP_SOURCE=procfs";
+    let Some(tmux) = Tmux::start(&format!("{set} {program} top -d 200ms")) else { return };
+    tmux.wait_for("groups and the plot", |screen| screen.contains("by user") && screen.contains("-15 min"));
+    let Some(tmux) = Tmux::start(&format!("{set} {program} top -d 200ms --tree --plot off")) else { return };
+    let tree = tmux.wait_for("a tree", |screen| screen.contains("├─"));
+    assert!(!tree.contains("by user") && !tree.contains(" min"), "what was typed wins: {tree}");
 }
