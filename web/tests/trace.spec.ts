@@ -107,6 +107,24 @@ test('the wheel and the keys zoom, and the numbers are those of the report', asy
   );
 });
 
+test('w a s d zoom and move wherever the focus is, and type in a field', async ({ page, url }) => {
+  await page.goto(url);
+  const shown = page.locator('[data-part=window]');
+  await expect(page.getByRole('region', { name: 'table of threads' }).getByRole('row')).toHaveCount(51);
+  const whole = await shown.innerText();
+  await page.keyboard.press('w');
+  await expect(shown).not.toHaveText(whole);
+  await page.getByRole('button', { name: 'Copy link' }).focus();
+  const [from] = windowOf(await stillAddress(page));
+  await page.keyboard.press('d');
+  await expect.poll(() => windowOf(page.url())[0]).toBeGreaterThan(from);
+  await page.keyboard.press('a');
+  await page.keyboard.press('s');
+  await expect(shown).toHaveText(whole);
+  await page.getByPlaceholder('name, tid or pid').pressSequentially('wasd');
+  await expect(shown).toHaveText(whole);
+});
+
 test('a drag selects an area with its culprits, and Escape gives it up', async ({ page, url }) => {
   await page.goto(`${url}?window=100000000-110000000`);
   const board = page.getByRole('application', { name: /^timeline/ });
