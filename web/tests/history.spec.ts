@@ -495,6 +495,16 @@ test('a click on a 3D bar opens its moment', async ({ page, receiver }) => {
       }
     throw new Error('no bar under the pointer');
   })();
+  // Beside the bars and outside of the stage nothing is pointed at, and the same bar is found once more.
+  for (const beside of [
+    { x: box.x + 4, y: box.y + 4 },
+    { x: box.x + 4, y: 4 },
+  ]) {
+    await page.mouse.move(beside.x, beside.y);
+    await expect(readout).toHaveCount(0);
+    await page.mouse.move(found.at.x, found.at.y);
+    await expect(readout).toHaveText(found.name);
+  }
   // A turn is no click.
   await page.mouse.down();
   await page.mouse.move(found.at.x + 40, found.at.y, { steps: 3 });

@@ -75,17 +75,27 @@ export function open(
   };
   const resize = new ResizeObserver(() => chart.resize());
   resize.observe(box);
-  chart.on('mouseover', (event) => {
+  let isOnBar = false;
+  chart.on('mousemove', (event) => {
     const value = (event as { value?: unknown }).value;
     if (!shown || !Array.isArray(value)) return;
     const [column, row, height] = value as number[];
+    isOnBar = true;
     on.point({ name: shown.rows[row!]?.name ?? '', seconds: shown.times[column!] ?? NaN, value: height! });
   });
-  chart.on('mouseout', () => on.point(null));
+  /** The chart does not report that the pointer went from a bar to where none is: only that it is on another one. */
+  const left = (): void => {
+    if (!isOnBar) on.point(null);
+    isOnBar = false;
+  };
+  const listening = new AbortController();
+  const { signal } = listening;
+  box.addEventListener('mousemove', left, { signal });
+  box.addEventListener('mouseleave', left, { signal });
   /** Where the button went down: the end of a turn is no click. */
   let down: { x: number; y: number } | null = null;
   const press = (event: PointerEvent): void => void (down = { x: event.clientX, y: event.clientY });
-  box.addEventListener('pointerdown', press, true);
+  box.addEventListener('pointerdown', press, { capture: true, signal });
   chart.on('click', (event) => {
     const { value, event: mouse } = event as {
       value?: unknown;
@@ -140,7 +150,7 @@ export function open(
     canvas: () => Array.from(box.querySelectorAll('canvas')).at(-1) ?? null,
     close: () => {
       clearTimeout(still);
-      box.removeEventListener('pointerdown', press, true);
+      listening.abort();
       resize.disconnect();
       chart.dispose();
     },
