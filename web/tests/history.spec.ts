@@ -461,6 +461,47 @@ test('the landscape: bars, and the same data as a heatmap', async ({ page, recei
   }).toPass();
 });
 
+test('cells of a heatmap end where the next ones begin, on whole pixels', async ({ page, receiver }) => {
+  await page.addInitScript(() => {
+    const filled: [number, number][] = [];
+    const { fillRect } = CanvasRenderingContext2D.prototype;
+    CanvasRenderingContext2D.prototype.fillRect = function (x, y, width, height) {
+      if (height === 17 && this.canvas.parentElement?.matches('.board')) filled.push([x, width]);
+      fillRect.call(this, x, y, width, height);
+    };
+    Object.assign(globalThis, { filled });
+  });
+  await openPast(page, receiver, 'landscape', '&as=heatmap');
+  const filled = await page.waitForFunction(() => {
+    const { filled } = globalThis as unknown as { filled: [number, number][] };
+    return filled.length > 20 && filled;
+  });
+  for (const [x, width] of await filled.jsonValue()) {
+    expect(Number.isInteger(x) && Number.isInteger(width), `${x} ${width}`).toBe(true);
+    expect(width).toBeGreaterThan(0);
+  }
+});
+
+test('nothing is seen above the times of a heatmap that is scrolled', async ({ page, receiver }) => {
+  await page.setViewportSize({ width: 1440, height: 420 });
+  await openPast(page, receiver, 'landscape', '&as=heatmap&rows=process');
+  await expect(page.locator('.names li').nth(20)).toBeAttached();
+  const view = page.locator('.view');
+  await view.evaluate((one) => one.scrollTo(0, one.scrollHeight / 2));
+  const tops = (): Promise<number[]> =>
+    Promise.all([page.locator('.titles'), view].map(async (one) => (await one.boundingBox())!.y));
+  await expect
+    .poll(async () =>
+      page
+        .locator('.names li')
+        .first()
+        .evaluate((one) => one.getBoundingClientRect().y),
+    )
+    .toBeLessThan(0);
+  const [titles, top] = await tops();
+  expect(titles).toBe(top);
+});
+
 test('the tools of the landscape are one line, whatever the days of its span', async ({ page, receiver }) => {
   await receiver.hasRecorded(2);
   const host = `${receiver.url}/host/${await receiver.local()}`;
