@@ -125,6 +125,22 @@ test('a short-lived process by its name, at an unknown time', async ({ page, rec
   await expect(page).not.toHaveURL(/find=/);
 });
 
+test('what is found fits the window, however long names of programs and hosts are', async ({ page, receiver }) => {
+  await receiver.hasRecorded(3);
+  await page.route(/\/api\/v1\/find\?/, async (route) => {
+    const text = await (await route.fetch()).text();
+    const long = 'a-name-with-more-than-forty-characters-';
+    await route.fulfill({ contentType: 'application/json', body: text.replaceAll(/"(program|sim)-/g, `"${long}$1-`) });
+  });
+  for (const width of [1440, 360]) {
+    await page.setViewportSize({ width, height: 740 });
+    await page.goto(`${receiver.url}/?find=program`);
+    const table = page.getByRole('region', { name: 'what was found' });
+    await expect(table).toContainText('a-name-with-more-than-forty-characters-sim-');
+    expect(await table.evaluate((one) => one.scrollWidth - one.clientWidth), `${width} px`).toBe(0);
+  }
+});
+
 test('CPU by container in the last hour', async ({ page, receiver }) => {
   await receiver.hasRecorded(3);
   const clicks = await firstPage(page, receiver);
