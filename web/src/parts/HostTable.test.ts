@@ -90,6 +90,13 @@ it('leads from a host that does not report to its past', () => {
   expect(rows()[0]!.querySelector('.seen')!.textContent).toContain('2026-01-02');
 });
 
+it('has no sparkline at a moment: there is only one value', () => {
+  const { container, unmount } = show([host(1)]);
+  expect(container.querySelectorAll('canvas')).toHaveLength(1);
+  unmount();
+  expect(show([host(1)], { at: '1' }).container.querySelectorAll('canvas')).toHaveLength(0);
+});
+
 it('is still while the pointer is on a row, and not because of a finger', async () => {
   const onhold = vi.fn();
   show([host(1)], { onhold });
