@@ -31,6 +31,18 @@ test('every host is listed with CPU, peak, queue and age, and a healthy one has 
   ).toContainText(/\d/);
 });
 
+test('the host beside a busy process is not cut while there is space', async ({ page, receiver }) => {
+  await page.goto(receiver.url);
+  const row = page.getByRole('region', { name: 'busiest processes', exact: true }).getByRole('listitem').first();
+  const isCut = await row.evaluate((one) => {
+    const [what, where] = [one.querySelector('.what')!, one.querySelector('.where')!];
+    what.textContent = 'rustc';
+    where.textContent = 'build-server-eu-west-17';
+    return [what, where].map((part) => part.scrollWidth > part.clientWidth);
+  });
+  expect(isCut).toEqual([false, false]);
+});
+
 test('search, sort and Enter work from the keyboard alone', async ({ page, receiver }) => {
   await page.goto(receiver.url);
   await expect(page.getByRole('row', { name: /sim-00002/ })).toBeVisible();
