@@ -64,6 +64,20 @@ it('areas are the groups and what is left, and add up to all', () => {
   expect(rowsOf(threads)[0]!.process).toBe('7-5');
 });
 
+it('the end of a span within an interval is no hole; more than an interval is one', () => {
+  const gapsOf = (covered_ns: number[], interval_ns: number): number => {
+    const stored = { kept: { interval_ns } } as Series;
+    const points = { ...report, t_ms: covered_ns.map((_, at) => at * 2000), covered_ns };
+    const measured = { ...series, ...stored };
+    const options = { by: 'program', divide: 1, colors: new GroupColors(), kept: null } as const;
+    return whoPlot(points, measured, options).data.gaps.length;
+  };
+  expect(gapsOf([2e9, 2e9, 0], 1e9)).toBe(0);
+  expect(gapsOf([2e9, 0, 0, 0], 5e9)).toBe(0);
+  expect(gapsOf([2e9, 0, 0, 0], 1e9)).toBe(1);
+  expect(gapsOf([2e9, 0, 2e9], 1e9)).toBe(1);
+});
+
 it('a group has the colour that it had, unless another one of the plot has it', () => {
   const colors = new GroupColors();
   expect(colors.assign(['a', 'b', 'c'])).toEqual([0, 1, 2]);

@@ -83,8 +83,21 @@ export function whoPlot(report: Report, series: Series, { by, divide, colors, ke
   lines.push({ label: 'others', color: cssColor('--iowait'), values: shareOf(others, report, divide), stacked: true });
   const peak = highestIn(report, series, rateOf(series.columns['busy_ns']?.max, series, divide));
   lines.push({ label: 'peak interval', color: cssColor('--dim'), values: peak, width: 1, dashed: true });
-  const data = { times: timesOf(report), lines, gaps: holesOf({ ...report, gaps: series.gaps }, kept) };
+  const data = {
+    times: timesOf(report),
+    lines,
+    gaps: holesOf({ ...measured(report, series), gaps: series.gaps }, kept),
+  };
   return { data, colors: new Map(keys.map((key, nth) => [key, places[nth]!])) };
+}
+
+/** The points of a report. The interval that goes on beyond its end is in none of its rows, but it was measured. */
+function measured(report: Report, series: Series): Pick<Report, 't_ms' | 'width_ns' | 'covered_ns'> {
+  const { t_ms, width_ns, covered_ns } = report;
+  const end = covered_ns.findLastIndex((ns) => ns > 0) + 1;
+  const isOne = (covered_ns.length - end - 1) * width_ns < (series.kept?.interval_ns ?? 0);
+  if (!isOne || !((series.covered_ns.at(-1) ?? 0) > 0)) return report;
+  return { t_ms: t_ms.slice(0, end), width_ns, covered_ns: covered_ns.slice(0, end) };
 }
 
 /** The highest of a finer line in each point of a coarser one. */
