@@ -123,6 +123,8 @@ test('a hostile name is text', async ({ page, receiver }) => {
 });
 
 test('the keyboard alone: search, move, open threads, plot, unit, pause, step, live', async ({ page, receiver }) => {
+  const warnings: string[] = [];
+  page.on('console', (message) => void (message.type() === 'warning' && warnings.push(message.text())));
   await openLocal(page, receiver);
   await page.keyboard.press('/');
   await page.keyboard.type(String(receiver.pid));
@@ -156,6 +158,7 @@ test('the keyboard alone: search, move, open threads, plot, unit, pause, step, l
   await expect(page.getByRole('dialog')).toContainText('Keys and terms');
   await page.keyboard.press('Escape');
   await expect(page.getByRole('dialog')).toHaveCount(0);
+  expect(warnings).toEqual([]);
 });
 
 test('paused rows stand still; a link brings the same moment back', async ({ page, receiver }) => {
