@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cpumon_model::{
     Delta, Fields, Flags, Interval, Life, ProcessInterval, ProcessSample, Resting, SchedDelta, Snapshot,
-    ThreadSample,
+    ThreadInterval, ThreadSample,
 };
 
 use super::known::Known;
@@ -60,7 +60,7 @@ impl Known {
             add_processes(&mut interval.processes, &self.snapshot.processes, spare);
         }
         if !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
-            count_threads(&mut interval.processes, without_row(&self.snapshot, cur));
+            count_threads(interval, without_row(&self.snapshot, cur));
         }
         self.open_waits.add_to(interval, |row, threads| {
             row.thread_rows = row.thread_rows.saturating_add(threads);
@@ -68,17 +68,34 @@ impl Known {
     }
 }
 
-/// Counts threads without a row with their processes.
-fn count_threads<'a>(rows: &mut [ProcessInterval], threads: impl Iterator<Item = &'a ThreadSample>) {
-    let mut at = 0;
-    for thread in threads {
+/// Counts threads without a row with their processes. The main thread of a process that did something has a row of zeros: views show
+/// its state with the process.
+fn count_threads<'a>(interval: &mut Interval, resting: impl Iterator<Item = &'a ThreadSample>) {
+    let Interval { processes: rows, threads, .. } = interval;
+    let (mut at, sent) = (0, threads.len());
+    for thread in resting {
         // Neighbours often share a process.
         if rows.get(at).is_none_or(|row| row.key != thread.process) {
             at = rows.binary_search_by_key(&thread.process, |row| row.key).unwrap_or(usize::MAX);
         }
-        if let Some(row) = rows.get_mut(at) {
-            row.thread_rows = row.thread_rows.saturating_add(1);
+        let Some(row) = rows.get_mut(at) else { continue };
+        row.thread_rows = row.thread_rows.saturating_add(1);
+        let is_main = (thread.key.tid, thread.key.start_ns) == (row.key.pid, row.key.start_ns);
+        if is_main && !row.delta.is_zero() {
+            threads.push(ThreadInterval {
+                key: thread.key,
+                process: thread.process,
+                comm: thread.comm,
+                state: thread.state,
+                nice: thread.nice,
+                priority: thread.priority,
+                last_cpu: thread.last_cpu,
+                ..ThreadInterval::default()
+            });
         }
+    }
+    if threads.len() > sent {
+        threads.sort_unstable_by_key(|row| row.key);
     }
 }
 

@@ -162,6 +162,37 @@ fn without_scheduler_events_processes_that_rest_have_rows_of_zeros_with_their_th
     assert_eq!(left, [7, 9], "it is gone, and those that rest are not");
 }
 
+/// The busiest process had `-` for state, nice value and CPU, because it works in other threads.
+#[test]
+fn without_scheduler_events_an_active_process_has_a_row_of_its_main_thread() {
+    let mut link = Link::new(&[3, 9, 9], 60_000);
+    let snapshot = &mut link.device.snapshot;
+    snapshot.fields -= Fields::SCHED | Fields::WAITS;
+    for thread in &mut snapshot.threads {
+        (thread.sched, thread.nice, thread.last_cpu) = (SchedTimes::default(), -7, 3);
+    }
+    let worker = snapshot.threads.last().unwrap().key.tid;
+    for (at, tid) in [(0, 3), (1, 9)] {
+        snapshot.threads[at].key.tid = tid;
+    }
+    snapshot.sort();
+    // Threads that are new are sent more than once.
+    for _ in 0..4 {
+        link.step(&BTreeMap::new(), true);
+    }
+    let work = Second { run_us: 10, ready_us: 1, then: WaitReason::NONE, ends: false };
+    for _ in 0..3 {
+        link.step(&BTreeMap::from([(worker, work)]), true);
+        let here = link.received.last().unwrap();
+        let tids: Vec<u32> = here.threads.iter().map(|row| row.key.tid).collect();
+        assert_eq!(tids, [9, worker], "none of process 3, which rests");
+        let main = &here.threads[0];
+        assert_eq!((main.state.0, main.nice, main.last_cpu), (b'S', -7, 3));
+        assert!(main.delta.is_zero() && main.process == process_of(9) && main.life == Life::Alive);
+        assert_eq!(here.process(process_of(9)).map(|row| row.thread_rows), Some(2));
+    }
+}
+
 fn any_second() -> impl Strategy<Value = Second> {
     let reason = (0..REASONS.len()).prop_map(|at| REASONS[at]);
     (0_u64..200_000, 0_u64..200_000, reason, 0_u32..9).prop_map(|(run_us, ready_us, then, number)| Second {
