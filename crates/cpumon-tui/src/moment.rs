@@ -16,8 +16,18 @@ const RUNNING_NS: i64 = 3_000_000_000;
 
 /// A moment without data, and what is nearest to it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct NoMoment(String);
+#[error("{text}")]
+pub struct NoMoment {
+    text: String,
+    /// The text names the nearest data.
+    has_nearest: bool,
+}
+
+impl NoMoment {
+    pub(crate) fn has_nearest(&self) -> bool {
+        self.has_nearest
+    }
+}
 
 /// The interval that contains a moment. The newest one is given for the moments right after it too.
 ///
@@ -35,6 +45,7 @@ pub fn find_moment(feed: &mut dyn Feed, wall_ns: i64) -> Result<Result<Arc<Inter
         _ => {}
     }
     let mut text = format!("no data for {}", (feed.clock())(wall_ns));
+    let has_nearest = before.is_some() || after.is_some();
     let nearest = [
         before.map(|interval| ("before", interval.end.wall_ns, "earlier")),
         after.map(|interval| ("after", interval.begin.wall_ns, "later")),
@@ -44,7 +55,7 @@ pub fn find_moment(feed: &mut dyn Feed, wall_ns: i64) -> Result<Result<Arc<Inter
         let (at, far) = ((feed.clock())(at_ns), ago(at_ns.abs_diff(wall_ns) / 1_000_000_000));
         let _infallible = write!(text, "{begin} {side}: {at} ({far} {word})");
     }
-    Ok(Err(NoMoment(text)))
+    Ok(Err(NoMoment { text, has_nearest }))
 }
 
 /// Whether the interval that will contain the moment is still being measured, or on its way.
@@ -57,6 +68,7 @@ fn is_still_measured(newest: &Interval, wall_ns: i64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{App, Options};
     use cpumon_model::{HostId, HostStatus, Moment};
     use std::time::Duration;
 
@@ -118,6 +130,18 @@ mod tests {
         assert_eq!(find(&[5, 6, 7], &[], 11), Ok(6));
         assert_eq!(find(&[5, 6, 7], &[], 17), Ok(7), "the next one is on its way");
         assert_eq!(find(&[5, 6, 7], &[8], 15), Ok(8), "it arrived between two questions");
+    }
+
+    /// This machine without a store said no more than "no data".
+    #[test]
+    fn a_feed_without_a_past_says_of_when_the_first_data_of_the_screens_is() {
+        let mut app = App::new(&Options::default());
+        app.on_interval(interval(50));
+        let mut feed = Seconds { ends: Vec::new(), late: Vec::new() };
+        let nothing = find_moment(&mut feed, 20 * SECOND_NS).unwrap().unwrap_err();
+        app.on_no_moment(20 * SECOND_NS, &nothing);
+        let begin = "no data for 1970-01-01 00:00:20Z; the first data is of 1970-01-01 00:00:49Z";
+        assert_eq!(app.notice.as_deref(), Some(begin));
     }
 
     #[test]

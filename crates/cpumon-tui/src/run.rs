@@ -328,7 +328,7 @@ impl<'a> Screens<'a> {
         };
         match find_moment(self.feed, wall_ns) {
             Ok(Ok(interval)) => self.app.on_seek(to, Ok(Some(interval))),
-            Ok(Err(nothing)) => self.app.on_notice(nothing.to_string()),
+            Ok(Err(nothing)) => self.app.on_no_moment(wall_ns, &nothing),
             Err(error) => self.app.on_seek(to, Err(error)),
         }
     }

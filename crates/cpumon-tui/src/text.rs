@@ -41,6 +41,21 @@ pub(crate) fn safe(text: &str) -> String {
     out
 }
 
+/// The first `columns` columns of a safe text, cut at a space if there is one in the second half.
+pub(crate) fn clip_plain(text: &str, columns: usize) -> &str {
+    let (mut used, mut space) = (0, None);
+    for (at, c) in text.char_indices() {
+        used += width(c.encode_utf8(&mut [0; 4]));
+        if used > columns {
+            return &text[..space.unwrap_or(at)];
+        }
+        if c == ' ' && used * 2 > columns {
+            space = Some(at + 1);
+        }
+    }
+    text
+}
+
 /// At most `columns` columns of a text that is safe already; `mark` ends it when something was cut off.
 pub(crate) fn clip(text: &str, columns: usize, mark: char) -> String {
     if width(text) <= columns {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use cpumon_model::{HostId, HostStatus, Interval};
 use ratatui::layout::Rect;
 
+use crate::NoMoment;
 use crate::app::cursor::Cursor;
 use crate::app::plot_state::PlotState;
 use crate::app::report_screen::ReportScreen;
@@ -218,6 +219,16 @@ impl App {
         let began = self.time_text(oldest.begin.wall_ns);
         self.show_past(oldest);
         self.on_notice(format!("the first data is of {began}"));
+    }
+
+    /// There is no data for a moment.
+    pub fn on_no_moment(&mut self, wall_ns: i64, nothing: &NoMoment) {
+        // A feed without a past knows of no data; the screens have what they received.
+        let first =
+            self.recent.oldest().filter(|oldest| !nothing.has_nearest() && wall_ns <= oldest.begin.wall_ns);
+        let first =
+            first.map(|oldest| format!("; the first data is of {}", self.time_text(oldest.begin.wall_ns)));
+        self.on_notice(format!("{nothing}{}", first.unwrap_or_default()));
     }
 
     /// Goes to a moment, ns since the UNIX epoch; a request where the intervals at hand do not reach it.

@@ -11,7 +11,7 @@ use crate::columns::{Cells, Col, NONE};
 use crate::rows::{Group, Item, RowId};
 use crate::screen::health::{events_per_sec, losses};
 use crate::screen::quota;
-use crate::text::{ago, clip, rate, safe, seconds, short, total, width};
+use crate::text::{ago, clip, clip_plain, rate, safe, seconds, short, total};
 use crate::theme::Theme;
 use crate::view::GroupBy;
 
@@ -53,21 +53,6 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// The first `columns` columns of a safe text, cut at a space if there is one in the second half.
-fn clip_plain(text: &str, columns: usize) -> &str {
-    let (mut used, mut space) = (0, None);
-    for (at, c) in text.char_indices() {
-        used += width(c.encode_utf8(&mut [0; 4]));
-        if used > columns {
-            return &text[..space.unwrap_or(at)];
-        }
-        if c == ' ' && used * 2 > columns {
-            space = Some(at + 1);
-        }
-    }
-    text
-}
-
 fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     if app.cursor.selected.is_none() {
         return host(app, shown);
@@ -106,7 +91,9 @@ fn why_absent(app: &App, shown: &Interval) -> &'static str {
         (true, true) if !app.view.threads => "This view shows no threads; H shows them.",
         (true, false) if app.view.is_flat_threads() => "This view shows threads only; H shows processes.",
         (true, _) => "Hidden by a filter or by this view.",
-        (false, _) => "The selected task has no row in this interval: it was idle or has ended.",
+        (false, _) => {
+            "The selected task has no row in this interval: it was idle, had not begun or has ended."
+        }
     }
 }
 

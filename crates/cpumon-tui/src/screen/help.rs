@@ -73,7 +73,11 @@ pub(crate) fn draw(app: &mut App, from: u16, frame: &mut Frame<'_>) {
     let width = full.width.min(96);
     let area = Rect { x: (full.width - width) / 2, y: 0, width, height: full.height };
     frame.render_widget(Clear, area);
-    let block = frame_block(app.theme, " help: Up Down PgUp PgDn scroll, any other key closes ");
+    let title = match width {
+        0..58 => " help: Up Down scroll, Esc closes ",
+        _ => " help: Up Down PgUp PgDn scroll, any other key closes ",
+    };
+    let block = frame_block(app.theme, title);
     let inner = block.inner(area);
     let lines = lines(app, usize::from(inner.width));
     let hidden = lines.len().saturating_sub(usize::from(inner.height));

@@ -9,6 +9,9 @@ use crate::screen::popup::frame_block;
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
 
+/// Names are not cut below this.
+const LONGEST_NAME: usize = 24;
+
 /// Draws the list with the host number `at` selected.
 pub(crate) fn draw(app: &App, at: usize, frame: &mut Frame<'_>) {
     let full = frame.area();
@@ -25,8 +28,10 @@ pub(crate) fn draw(app: &App, at: usize, frame: &mut Frame<'_>) {
     }
     let buffer = frame.buffer_mut();
     let columns = usize::from(inner.width);
-    let title = line(&["HOST", "TRUST", "SOURCE", "THREADS", "ADDRESS"].map(String::from), columns, app);
-    buffer.set_stringn(inner.x, inner.y, title, columns, Theme::columns());
+    let mut lines = vec![["HOST", "TRUST", "SOURCE", "THREADS", "ADDRESS"].map(String::from)];
+    lines.extend(app.hosts.iter().map(|status| cells(app, status)));
+    let widths = widths(&lines, columns);
+    buffer.set_stringn(inner.x, inner.y, line(&lines[0], widths, app), columns, Theme::columns());
     if app.hosts.is_empty() {
         buffer.set_stringn(inner.x, inner.y + 1, "no host has reported yet", columns, Theme::dim());
         return;
@@ -43,7 +48,7 @@ pub(crate) fn draw(app: &App, at: usize, frame: &mut Frame<'_>) {
             Theme::bold()
         };
         buffer.set_style(Rect { y, height: 1, ..inner }, style);
-        buffer.set_stringn(inner.x, y, line(&cells(app, status), columns, app), columns, style);
+        buffer.set_stringn(inner.x, y, line(&lines[nth + 1], widths, app), columns, style);
     }
 }
 
@@ -59,23 +64,27 @@ fn cells(app: &App, status: &HostStatus) -> [String; 5] {
     ]
 }
 
-/// Cells side by side. The first one takes the remaining width; narrow screens leave out the last ones.
-fn line(cells: &[String; 5], columns: usize, app: &App) -> String {
-    let rest: [usize; 4] = if columns >= 80 {
-        [16, 10, 8, 26]
-    } else if columns >= 46 {
-        [16, 10, 0, 0]
-    } else {
-        [16, 0, 0, 0]
-    };
-    let taken: usize = rest.iter().filter(|width| **width > 0).map(|width| width + 1).sum();
-    let widths = [columns.saturating_sub(taken), rest[0], rest[1], rest[2], rest[3]];
-    let mut text = String::new();
-    for (cell, columns) in cells.iter().zip(widths).filter(|pair| pair.1 > 0) {
-        let cell = clip(cell, columns, app.theme.cut());
-        let pad = columns.saturating_sub(width(&cell));
-        text.push_str(&cell);
-        text.push_str(&" ".repeat(pad + 1));
+/// Terminal columns of each column; 0: left out. Names have what the others leave, and at least what they need, up to a limit.
+fn widths(lines: &[[String; 5]], columns: usize) -> [usize; 5] {
+    let needed = |at: usize| lines.iter().map(|cells| width(&cells[at])).max().unwrap_or(0);
+    let mut widths = [needed(0).min(LONGEST_NAME), 0, 0, 0, 0];
+    let mut used = widths[0];
+    for at in 1..widths.len() {
+        if used + 1 + needed(at) <= columns {
+            widths[at] = needed(at);
+            used += 1 + widths[at];
+        }
     }
-    text
+    widths[0] += columns.saturating_sub(used);
+    widths
+}
+
+/// Cells side by side.
+fn line(cells: &[String; 5], widths: [usize; 5], app: &App) -> String {
+    let shown = cells.iter().zip(widths).filter(|pair| pair.1 > 0).map(|(cell, columns)| {
+        let cell = clip(cell, columns, app.theme.cut());
+        let pad = " ".repeat(columns.saturating_sub(width(&cell)));
+        cell + &pad
+    });
+    shown.collect::<Vec<_>>().join(" ")
 }

@@ -2,11 +2,12 @@
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
+use ratatui::style::Style;
 
 use crate::app::{App, Mode, Pane, Prompt};
 use crate::columns::{Cells, Col};
 use crate::screen::{detail, grid, header, help, hosts, plot, report, users};
-use crate::text::{clip, safe, width};
+use crate::text::{clip, clip_plain, safe, width};
 use crate::theme::Theme;
 use crate::view::Layout;
 
@@ -14,6 +15,8 @@ use crate::view::Layout;
 const MIN_GRID: u16 = 10;
 /// A hint is shown where ended tasks used more than this of the capacity, percent.
 const STORM_PCT: f64 = 30.0;
+/// Lines of a notice at most.
+const MAX_NOTICE: usize = 4;
 /// Least and greatest height of the plot and the details.
 const PANE_LINES: (u16, u16) = (6, 15);
 
@@ -39,6 +42,10 @@ impl App {
         } else {
             self.draw_waiting(body, frame);
         }
+        // Below the status line, which may cover its last lines.
+        if self.mode == Mode::Report {
+            report::draw(self, frame);
+        }
         if area.height > 1 {
             self.draw_status(Rect { y: area.bottom() - 1, height: 1, ..area }, frame);
         }
@@ -46,8 +53,7 @@ impl App {
             Mode::Help(from) => help::draw(self, from, frame),
             Mode::Hosts(at) => hosts::draw(self, at, frame),
             Mode::Users(at) => users::draw(self, at, frame),
-            Mode::Report => report::draw(self, frame),
-            Mode::Grid | Mode::Prompt(..) => {}
+            Mode::Report | Mode::Grid | Mode::Prompt(..) => {}
         }
         if self.theme.ascii {
             keep_ascii(frame);
@@ -136,7 +142,10 @@ impl App {
                 Prompt::Filter => "filter: ",
                 // The label takes half of the line at most.
                 Prompt::Range if columns < 60 => "report of: ",
-                Prompt::Range if columns < 90 => "report of (1h, 14:00..14:30): ",
+                Prompt::Range if columns < 120 => "report of (1h, 14:00..14:30): ",
+                Prompt::Range if columns < 170 => {
+                    "report of (1h, 14:00..14:30; Enter: the time on the plot): "
+                }
                 Prompt::Range => {
                     "report of (1h, 14:00..14:30, yesterday 9:00..10:00; Enter: the time on the plot): "
                 }
@@ -153,7 +162,7 @@ impl App {
             }
             let (x, _) = frame.buffer_mut().set_stringn(area.x, area.y, label, columns, Theme::bold());
             let left = usize::from(area.right().saturating_sub(x));
-            let (x, y) = frame.buffer_mut().set_stringn(x, area.y, shown, left, ratatui::style::Style::new());
+            let (x, y) = frame.buffer_mut().set_stringn(x, area.y, shown, left, Style::new());
             frame.set_cursor_position((x.min(area.right() - 1), y));
             return;
         }
@@ -161,15 +170,35 @@ impl App {
             (Some(notice), _) => (safe(notice), Theme::bold()),
             (None, Some(problem)) => (safe(problem), self.theme.warn()),
             (None, None) if self.mode == Mode::Report => {
-                ("Enter shows a row  P M B S sort  g grouping  R range  Esc closes".to_string(), Theme::dim())
+                let long = "Enter shows a row  P M B S sort  g grouping  R range  Esc closes";
+                let short = "Enter row  P M B S sort  g R  Esc closes";
+                (if columns < long.len() { short } else { long }.to_string(), Theme::dim())
             }
             (None, None) => match self.storm_hint() {
                 Some(hint) => (hint, Theme::bold()),
                 None => (hints(columns).to_string(), Theme::dim()),
             },
         };
-        let text = clip(&text, columns, self.theme.cut());
-        frame.buffer_mut().set_stringn(area.x, area.y, text, columns, style);
+        self.draw_lines(&text, style, area, frame);
+    }
+
+    /// A text that is longer than the status line covers some lines above it: the end of a notice says what to do.
+    fn draw_lines(&self, text: &str, style: Style, area: Rect, frame: &mut Frame<'_>) {
+        let columns = usize::from(area.width);
+        let (mut lines, mut rest) = (Vec::new(), text);
+        // Keys that do not fit are in the help.
+        let most = if self.notice.is_some() || self.problem.is_some() { MAX_NOTICE } else { 1 };
+        while lines.len() + 1 < most && width(rest) > columns && usize::from(area.y) > lines.len() + 1 {
+            let taken = clip_plain(rest, columns);
+            lines.push(taken.to_owned());
+            rest = &rest[taken.len()..];
+        }
+        lines.push(clip(rest, columns, self.theme.cut()));
+        let top = area.y.saturating_sub(u16::try_from(lines.len() - 1).unwrap_or(0));
+        for (y, line) in (top..=area.y).zip(lines) {
+            let pad = " ".repeat(columns.saturating_sub(width(&line)));
+            frame.buffer_mut().set_stringn(area.x, y, line + &pad, columns, style);
+        }
     }
 }
 

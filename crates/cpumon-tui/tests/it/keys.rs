@@ -601,3 +601,26 @@ fn beyond_the_first_data_it_stops_at_that_and_says_of_when_it_is() {
         assert!(text.contains(&notice) && text.contains("PAST"), "{keys}: {text}");
     }
 }
+
+/// It was cut at the end of the line, and with it what to do.
+#[test]
+fn a_long_notice_covers_the_lines_above_the_last_one() {
+    let mut app = app_of(Kind::Normal);
+    let notice = "Traces come from enrolled devices: `cpumon token` enrols one; its agent needs --flight-recorder 30s --flight-dir DIR.";
+    app.on_notice(notice.into());
+    let shown = |app: &mut App, columns, rows| {
+        let text = picture(app, columns, rows);
+        let lines = text.lines().skip(usize::from(rows) - 4);
+        lines.map(|line| line.trim_matches('"').trim_end()).collect::<Vec<_>>().join(" ")
+    };
+    assert!(shown(&mut app, 80, 24).ends_with(notice), "{}", picture(&mut app, 80, 24));
+    assert!(shown(&mut app, 40, 24).ends_with(notice), "{}", picture(&mut app, 40, 24));
+    assert!(shown(&mut app, 140, 40).ends_with(notice));
+    press(&mut app, "R");
+    assert!(shown(&mut app, 140, 40).ends_with("report of (1h, 14:00..14:30; Enter: the time on the plot):"));
+    // No place for more lines.
+    app.on_notice(notice.into());
+    for rows in 1..8 {
+        picture(&mut app, 20, rows);
+    }
+}

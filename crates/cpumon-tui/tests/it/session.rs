@@ -93,7 +93,7 @@ fn a_session_from_start_to_end() {
     tmux.command(&["resize-window", "-t", "s", "-x", "50", "-y", "16"]);
     tmux.wait_for("? help  q quit  H t g");
     tmux.keys(&["?"]);
-    tmux.wait_for("help: Up Down PgUp PgDn scroll");
+    tmux.wait_for("help: Up Down scroll, Esc closes");
     tmux.keys(&["Escape", "q"]);
     let after = tmux.wait_for("ended 0");
     assert!(!after.contains("rustc"), "the shell's screen is back:\n{after}");
