@@ -3,6 +3,7 @@
 //! that rested in it. Across a gap, a restart or another boot nothing is known until the next list.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -95,6 +96,14 @@ struct Waiting {
     turn: u64,
 }
 
+/// A process with threads that wait.
+#[derive(Copy, Clone, Debug)]
+struct WaitingProcess {
+    /// Its newest row of `process`.
+    id: u64,
+    threads: u32,
+}
+
 /// Where a walk is: behind an interval.
 #[derive(Clone, Debug)]
 struct Position {
@@ -112,8 +121,8 @@ pub(super) struct RestingThreads {
     /// `None`: it is not known who waits.
     position: Option<Position>,
     threads: HashMap<ThreadKey, Waiting, Seeded>,
-    /// The newest row of `process` of each process of these threads.
-    processes: HashMap<ProcessKey, u64, Seeded>,
+    /// The processes of these threads.
+    processes: HashMap<ProcessKey, WaitingProcess, Seeded>,
     waits: OpenWaits,
     /// Threads with a row in the interval at hand.
     rows: Vec<(ThreadKey, Waiting, u64)>,
@@ -249,10 +258,23 @@ impl RestingThreads {
     /// A thread begins to wait, or goes on.
     fn wait(&mut self, key: ThreadKey, mut waiting: Waiting, process_id: u64) {
         self.waits.join(waiting.process, waiting.reason, &mut waiting.place);
+        let new = WaitingProcess { id: process_id, threads: 0 };
+        let process = self.processes.entry(waiting.process).or_insert(new);
+        *process = WaitingProcess { id: process_id, threads: process.threads + 1 };
         if let Some(before) = self.threads.insert(key, waiting) {
-            self.waits.leave(before.process, before.reason, before.place);
+            self.end_wait(&before);
         }
-        self.processes.insert(waiting.process, process_id);
+    }
+
+    /// A wait is over. Without another one its process rests no more: it did something, or it ended.
+    fn end_wait(&mut self, before: &Waiting) {
+        self.waits.leave(before.process, before.reason, before.place);
+        if let Entry::Occupied(mut process) = self.processes.entry(before.process) {
+            process.get_mut().threads -= 1;
+            if process.get().threads == 0 {
+                process.remove();
+            }
+        }
     }
 
     /// Adds what rested throughout the interval: to its processes, and as rows of threads if these are wanted.
@@ -305,8 +327,8 @@ impl RestingThreads {
         interval: &mut Interval,
     ) -> Sql<Vec<ProcessKey>> {
         let mut made = Vec::new();
-        for (&key, &id) in &self.processes {
-            let then = catalog.process(id)?;
+        for (&key, process) in &self.processes {
+            let then = catalog.process(process.id)?;
             if interval.process(key).is_some() || !query.filter.matches(key, &then.info) {
                 continue;
             }
@@ -341,7 +363,7 @@ impl RestingThreads {
             if waiting.reason.is_some() {
                 self.wait(*key, *waiting, *process_id);
             } else if let Some(before) = self.threads.remove(key) {
-                self.waits.leave(before.process, before.reason, before.place);
+                self.end_wait(&before);
             }
         }
         self.rows = rows;

@@ -125,6 +125,26 @@ fn a_thread_that_is_stuck_for_minutes_has_waited_for_minutes() {
 }
 
 #[test]
+fn a_process_that_ended_rests_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    let mut device = Device::new(&PIDS);
+    // Process 3 ends in second 20: it waited before, and has no thread afterwards.
+    let mut script = stuck(60);
+    script[20].push((5, Second { run_us: 50, ready_us: 0, then: NAP, ends: true }));
+    let seen = seen(&mut device, &script);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    put_all(&mut writer, &device, &seen);
+    let reader = Reader::open(&path).unwrap();
+    for what in [What::Processes, What::Threads] {
+        let read = read_all(&reader, &Query::new(HOST).what(what));
+        let with_row = read.iter().filter(|one| one.process(process_of(3)).is_some());
+        assert_eq!(with_row.count(), 21, "{what:?}");
+        assert!(read.iter().all(|one| one.process(process_of(1)).is_some()), "{what:?}");
+    }
+}
+
+#[test]
 fn the_queue_passes_threads_that_rest_on_with_the_lists() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
