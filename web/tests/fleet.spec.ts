@@ -34,13 +34,25 @@ test('every host is listed with CPU, peak, queue and age, and a healthy one has 
 test('the host beside a busy process is not cut while there is space', async ({ page, receiver }) => {
   await page.goto(receiver.url);
   const row = page.getByRole('region', { name: 'busiest processes', exact: true }).getByRole('listitem').first();
-  const isCut = await row.evaluate((one) => {
-    const [what, where] = [one.querySelector('.what')!, one.querySelector('.where')!];
-    what.textContent = 'rustc';
-    where.textContent = 'build-server-eu-west-17';
-    return [what, where].map((part) => part.scrollWidth > part.clientWidth);
+  const show = (program: string, host: string) =>
+    row.evaluate(
+      (one, texts) => {
+        const parts = ['.what', '.where'].map((part) => one.querySelector(part)!);
+        parts.forEach((part, at) => (part.textContent = texts[at]!));
+        const areCut = parts.map((part) => part.scrollWidth > part.clientWidth);
+        return { areCut, left: parts[0]!.getBoundingClientRect().left };
+      },
+      [program, host],
+    );
+  const [rustc, long] = ['rustc', 'a-program-with-a-name-of-forty-characters'];
+  const short = await show(rustc, 'build-server-eu-west-17');
+  expect(short.areCut).toEqual([false, false]);
+  // The number before it keeps its width.
+  expect(await show(long, 'vm-1')).toEqual({ areCut: [true, false], left: short.left });
+  expect(await show(long, 'a-host-that-has-a-name-of-forty-letters')).toEqual({
+    areCut: [true, true],
+    left: short.left,
   });
-  expect(isCut).toEqual([false, false]);
 });
 
 test('search, sort and Enter work from the keyboard alone', async ({ page, receiver }) => {
