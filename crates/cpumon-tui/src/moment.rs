@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(find(&[5, 6, 7], &[8], 15), Ok(8), "it arrived between two questions");
     }
 
-    /// This machine without a store said no more than "no data".
+    /// Of this machine without a store the notice was no more than "no data".
     #[test]
     fn a_feed_without_a_past_says_of_when_the_first_data_of_the_screens_is() {
         let mut app = App::new(&Options::default());

@@ -69,10 +69,10 @@ fn widths(lines: &[[String; 5]], columns: usize) -> [usize; 5] {
     let needed = |at: usize| lines.iter().map(|cells| width(&cells[at])).max().unwrap_or(0);
     let mut widths = [needed(0).min(LONGEST_NAME), 0, 0, 0, 0];
     let mut used = widths[0];
-    for at in 1..widths.len() {
+    for (at, width) in widths.iter_mut().enumerate().skip(1) {
         if used + 1 + needed(at) <= columns {
-            widths[at] = needed(at);
-            used += 1 + widths[at];
+            *width = needed(at);
+            used += 1 + *width;
         }
     }
     widths[0] += columns.saturating_sub(used);
