@@ -1,11 +1,10 @@
 //! `cpumon hosts` of a receiver: a table with losses, or the list of the page's table.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
-use cpumon_export::is_formula;
 use cpumon_model::{LossCounts, escape};
 use cpumon_web::api;
 use serde_json::Value;
@@ -16,65 +15,93 @@ use crate::exit::{Outcome, Usage};
 use crate::json::write_json;
 use crate::records::JsonArray;
 use crate::report::{Column, Columns};
-use crate::table::{Table, name_text, terminal_columns};
+use crate::table::{name_text, terminal_columns};
 use crate::units::whole_seconds;
 use crate::when;
 
 /// `cpumon hosts`.
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
-    let format = args.format.get();
-    if args.wants_fleet() || matches!(format, Format::Csv | Format::Jsonl) {
-        return fleet(args, &client, out);
-    }
-    let status = client.status()?;
-    if format == Format::Json {
-        let Listed { stored, .. } = Listed::of_lines(&client.fleet_file(&[("format", "jsonl")])?);
-        write_json(&AllHosts { total: status.hosts.len(), hosts: status.hosts, stored }, out)?;
-    } else {
-        let listed = Listed::of_lines(&client.fleet_file(&[("format", "jsonl")])?);
-        write_hosts(&status, Some(&listed), terminal_columns(), out).context("cannot write the hosts")?;
-        write_no_hosts(&status, out).context("cannot write the hosts")?;
+    let columns = terminal_columns();
+    match args.format.get() {
+        Format::Table if args.busiest => {
+            let lines = client.fleet_file(&query(args, "jsonl"))?;
+            write_busiest(&lines, columns, out).context("cannot write the hosts")?;
+        }
+        Format::Table => {
+            let status = client.status()?;
+            let mut listed = Listed::of_lines(&client.fleet_file(&query(args, "jsonl"))?);
+            if !args.wants_fleet() {
+                listed.order = None;
+            } else if listed.order.as_ref().is_some_and(Vec::is_empty) {
+                let words = escape(args.search.as_deref().unwrap_or_default());
+                writeln!(out, "no host matches {words}").context("cannot write the hosts")?;
+                return Ok(Outcome::Done);
+            }
+            write_hosts(&status, Some(&listed), columns, out).context("cannot write the hosts")?;
+            if listed.order.is_none() {
+                write_no_hosts(&status, out).context("cannot write the hosts")?;
+            }
+        }
+        Format::Json if !args.wants_fleet() => {
+            let status = client.status()?;
+            let Listed { stored, .. } = Listed::of_lines(&client.fleet_file(&query(args, "jsonl"))?);
+            write_json(&AllHosts { total: status.hosts.len(), hosts: status.hosts, stored }, out)?;
+        }
+        format => write_file(args, format, &client, out)?,
     }
     Ok(Outcome::Done)
 }
 
-/// The list of the page's table, which the receiver filters and sorts.
-fn fleet(args: &HostsArgs, client: &Client, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let format = args.format.get();
-    let name = if matches!(format, Format::Jsonl | Format::Json) { "jsonl" } else { "csv" };
-    let mut query = vec![("format", name), ("search", args.search.as_deref().unwrap_or_default())];
+/// What the receiver is asked for: it filters and sorts.
+fn query<'a>(args: &'a HostsArgs, format: &'a str) -> Vec<(&'a str, &'a str)> {
+    let mut query = vec![("format", format), ("search", args.search.as_deref().unwrap_or_default())];
     query.extend(args.sort.map(|sort| ("sort", sort.name())));
     query.extend(args.reverse.then_some(("reverse", "true")));
     query.extend(args.busiest.then_some(("busiest", "true")));
-    let file = client.fleet_file(&query)?;
-    match format {
-        Format::Csv | Format::Jsonl => out.write_all(&file),
-        Format::Json => {
-            let mut array = JsonArray::new(out);
-            array.write_all(&file).and_then(|()| array.finish())
-        }
-        Format::Table => write_fleet(&file, out),
-    }
-    .context("cannot write the hosts")?;
-    Ok(Outcome::Done)
+    query
 }
 
-/// CSV of the receiver as a table.
-fn write_fleet(file: &[u8], out: &mut dyn Write) -> std::io::Result<()> {
-    let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(file);
-    let titles: Vec<String> = reader.headers()?.iter().map(str::to_ascii_uppercase).collect();
-    let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-    let mut table = Table::new(&titles);
-    for row in reader.records() {
-        table.row(row?.iter().map(|cell| escape(without_guard(cell)).to_string()));
+/// The list of the page's table as a file.
+fn write_file(args: &HostsArgs, format: Format, client: &Client, out: &mut dyn Write) -> anyhow::Result<()> {
+    let name = if format == Format::Csv { "csv" } else { "jsonl" };
+    let file = client.fleet_file(&query(args, name))?;
+    if format == Format::Json {
+        let mut array = JsonArray::new(out);
+        array.write_all(&file).and_then(|()| array.finish())
+    } else {
+        out.write_all(&file)
     }
-    table.write_within(terminal_columns(), out)
+    .context("cannot write the hosts")
 }
 
-/// A cell without the quote that keeps a spreadsheet from taking it for a formula.
-fn without_guard(cell: &str) -> &str {
-    cell.strip_prefix('\'').filter(|text| is_formula(text)).unwrap_or(cell)
+/// The rows of JSON lines.
+fn rows_of(lines: &[u8]) -> impl Iterator<Item = Value> {
+    lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
+}
+
+/// The busiest processes of all hosts.
+fn write_busiest(lines: &[u8], columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
+    let rows: Vec<Value> = rows_of(lines).collect();
+    let text = |row: &Value, name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let share = |row: &Value, name: &str| {
+        row.get(name).and_then(Value::as_f64).map_or_else(|| "-".to_owned(), |share| format!("{share:.1}"))
+    };
+    let column =
+        |title, rank, cell: &dyn Fn(&Value) -> String| Column::new(title, rank, rows.iter().map(cell));
+    let mut names = vec![
+        column("HOST", 0, &|row| name_text(&text(row, "hostname"))),
+        column("PROCESS", 0, &|row| name_text(&text(row, "name"))),
+    ];
+    if rows.iter().any(|row| !text(row, "container").is_empty()) {
+        names.push(column("CONTAINER", 3, &|row| escape(&text(row, "container")).to_string()));
+    }
+    let numbers = vec![
+        column("PID", 2, &|row| escape(text(row, "key").split('-').next().unwrap_or_default()).to_string()),
+        column("%CPU", 0, &|row| share(row, "cpu_pct")),
+        column("%HOST", 1, &|row| share(row, "host_pct")),
+    ];
+    Columns::new(names, numbers).write(columns, out)
 }
 
 /// The address behind `address:port`, or of a source.
@@ -173,18 +200,20 @@ pub struct Listed {
     /// By id.
     busy: BTreeMap<String, Busy>,
     stored: Vec<StoredHost>,
+    /// Ids of all, in the order of the list. `None`: by name, and those of the store last.
+    order: Option<Vec<String>>,
 }
 
 impl Listed {
     /// Reads the list's JSON lines.
     fn of_lines(lines: &[u8]) -> Self {
         let mut listed = Self::default();
-        let rows =
-            lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Value>(line).ok());
-        for row in rows {
+        let order = listed.order.insert(Vec::new());
+        for row in rows_of(lines) {
             let text = |name: &str| row.get(name).and_then(Value::as_str);
             let number = |name: &str| row.get(name).and_then(Value::as_f64);
             let Some(id) = text("id").map(str::to_owned) else { continue };
+            order.push(id.clone());
             if text("state") == Some("stored") {
                 listed.stored.push(StoredHost {
                     name: text("hostname").unwrap_or_default().to_owned(),
@@ -277,8 +306,13 @@ pub fn write_hosts(
 ) -> std::io::Result<()> {
     let reporting = status.hosts.iter().map(|host| Line::reporting(host, status, listed));
     let stored = listed.iter().flat_map(|listed| &listed.stored);
-    let lines: Vec<Line> =
+    let mut lines: Vec<Line> =
         reporting.chain(stored.map(|host| Line::stored(host, status.now_wall_ns))).collect();
+    if let Some(order) = listed.and_then(|listed| listed.order.as_ref()) {
+        let places: HashMap<&str, usize> = order.iter().map(String::as_str).zip(0..).collect();
+        lines.retain(|line| places.contains_key(&*line.id));
+        lines.sort_by_key(|line| places.get(&*line.id).copied());
+    }
     let column =
         |title, rank, cell: &dyn Fn(&Line) -> String| Column::new(title, rank, lines.iter().map(cell));
     let mut names = vec![
@@ -379,6 +413,7 @@ mod tests {
     fn a_host_is_shown_with_its_share_of_all_cpus_and_its_busiest_process() {
         let lines = "{\"id\":\"aa\",\"busy_ratio\":0.123,\"top_name\":\"x\\u001b[2J\",\"top_cpu_pct\":99.96}\n\
                      {\"id\":\"bb\",\"busy_ratio\":null,\"top_name\":null,\"top_cpu_pct\":null}\n\
+                     {\"id\":\"new\"}\n\
                      {\"id\":\"cc\",\"hostname\":\"gone\\u001b\",\"trust\":\"local\",\"state\":\"stored\",\"received_ns\":1750000000000000000}\n";
         let host = |id: &str| api::Host { id: id.into(), ..api::Host::default() };
         let status =
@@ -432,6 +467,7 @@ mod tests {
                 trust: "unauthenticated".into(),
                 last_ns: 1_990 * day_ns,
             }],
+            order: None,
         };
         let written = |columns| {
             let mut text = Vec::new();
@@ -449,6 +485,27 @@ mod tests {
         let narrow = written(80);
         assert!(narrow.contains("10 d") && narrow.contains("TRUST") && !narrow.contains("ID"), "{narrow}");
         assert!(written(usize::MAX).contains("until 1975-06-14"), "{}", written(usize::MAX));
+    }
+
+    /// These were tables of forty columns, turned, with ids and nanoseconds.
+    #[test]
+    fn a_sorted_list_and_the_busiest_processes_are_tables_for_people() {
+        let lines = b"{\"id\":\"bb\",\"busy_ratio\":0.9}\n{\"id\":\"cc\",\"state\":\"stored\",\"hostname\":\"gone\"}\n{\"id\":\"aa\"}\n";
+        let host =
+            |id: &str| api::Host { id: id.into(), hostname: format!("host-{id}"), ..api::Host::default() };
+        let status =
+            api::Status { hosts: vec![host("aa"), host("bb"), host("other")], ..api::Status::default() };
+        let mut text = Vec::new();
+        write_hosts(&status, Some(&Listed::of_lines(lines)), 80, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let first: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(first, ["HOST", "host-bb", "gone", "host-aa"], "{text}");
+
+        let lines = b"{\"hostname\":\"a\\u001b\",\"key\":\"7-99\",\"name\":\"=cmd()\",\"container\":\"\",\"cpu_pct\":54.96,\"host_pct\":null}\n";
+        let mut text = Vec::new();
+        write_busiest(lines, 80, &mut text).unwrap();
+        let expected = "HOST   PROCESS  PID  %CPU\na\\x1b  =cmd()     7  55.0\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
     }
 
     #[test]
