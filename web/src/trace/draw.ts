@@ -5,7 +5,7 @@ import { cssColor, lineColor } from '../lib/colors';
 import { visible } from '../lib/format';
 import { hatch } from '../parts/hatch';
 import { programOf, usualLine, type Program } from './programs';
-import { AXIS, type Row } from './rows';
+import { AXIS, BEFORE_NUMBER, fitting, type Row } from './rows';
 import { lengthOf, ticksOf, type Span } from './window';
 
 export interface Scene {
@@ -236,10 +236,11 @@ function labels(context: Context, scene: Scene, rows: readonly Row[], chosen: Ro
     context.rect(0, y, scene.left - 6, row.height);
     context.clip();
     context.fillStyle = cssColor('--text');
-    const label = visible(row.label);
+    const width = (text: string): number => context.measureText(text).width;
+    const [label, more] = fitting(visible(row.label), visible(row.more), scene.left - 14, width);
     context.fillText(label, 8, y + row.height / 2);
     context.fillStyle = cssColor('--dim');
-    context.fillText(visible(row.more), 14 + context.measureText(label).width, y + row.height / 2);
+    context.fillText(more, 8 + BEFORE_NUMBER + width(label), y + row.height / 2);
     context.restore();
   }
   context.fillStyle = cssColor('--panel');

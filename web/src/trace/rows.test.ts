@@ -1,6 +1,6 @@
 // Rows of the timeline: where they are, and the short form of many numbers.
 import { expect, it } from 'vitest';
-import { chosenOf, heightOf, rangesOf, rowAt, rowsOf, visibleRows } from './rows';
+import { chosenOf, fitting, heightOf, rangesOf, rowAt, rowsOf, visibleRows } from './rows';
 
 it('rows are found by their place, and only those on screen are drawn', () => {
   const rows = rowsOf([0, 1, 4], []);
@@ -15,4 +15,12 @@ it('numbers are written as ranges and read again', () => {
   expect(chosenOf('0-2, 7', [0, 1, 2, 3, 7, 8])).toEqual([0, 1, 2, 7]);
   expect(chosenOf('x', [0, 1])).toEqual([0, 1]);
   expect(chosenOf('5', [0, 1])).toEqual([]);
+});
+
+it('a name is cut with a mark, and a number that does not fit is left out', () => {
+  const fits = (name: string, number: string): string[] => fitting(name, number, 62, (text) => text.length * 6);
+  expect(fits('cc1', '1234')).toEqual(['cc1', '1234']);
+  expect(fits('python3', '31796')).toEqual(['python3', '']);
+  expect(fits('lto cgu.0.rcgu.', '14231')).toEqual(['lto cgu.0…', '']);
+  expect(fits('CPU 0', '')).toEqual(['CPU 0', '']);
 });

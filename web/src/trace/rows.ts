@@ -68,3 +68,20 @@ export function chosenOf(text: string, all: readonly number[]): number[] {
   if (ranges.length === 0) return [...all];
   return all.filter((number) => ranges.some(([from, until]) => number >= from && number <= until));
 }
+
+/** Space between a name and its number, px. */
+export const BEFORE_NUMBER = 6;
+
+/** What of a row's name and number fits into `space` px. A number that is cut would be another number: it is left out. */
+export function fitting(
+  name: string,
+  number: string,
+  space: number,
+  width: (text: string) => number,
+): [name: string, number: string] {
+  if (width(name) + BEFORE_NUMBER + width(number) <= space) return [name, number];
+  if (width(name) <= space) return [name, ''];
+  let end = name.length - 1;
+  while (end > 1 && width(`${name.slice(0, end)}…`) > space) end -= 1;
+  return [`${name.slice(0, end)}…`, ''];
+}
