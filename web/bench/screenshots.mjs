@@ -30,7 +30,8 @@ const spike = async (page) => {
 };
 
 await shoot('fleet', url, 'light');
-await shoot('live', local, 'dark', open);
+// A minute: the whole plot has data.
+await shoot('live', `${local}?span=60`, 'dark', open);
 await shoot('history', `${local}/history?${span}`, 'light', spike);
 const now = await (await fetch(`${local.replace('/host/', '/api/v1/hosts/')}/at?limit=200`)).json();
 const { key, name } = now.processes.columns;
