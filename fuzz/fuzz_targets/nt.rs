@@ -33,8 +33,8 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
     let _ = CycleComparison::between(&cycles, &CycleSnapshot { stamp: 90, mono_ns: 30, ..cycles.clone() });
     if let Some(text) = counted_text(bytes, 0) {
-        name_of_thread(text);
-        scrubbed_command_line(text);
+        let _ = name_of_thread(text);
+        let _ = scrubbed_command_line(text);
     }
-    scrubbed_command_line(bytes);
+    let _ = scrubbed_command_line(bytes);
 });
