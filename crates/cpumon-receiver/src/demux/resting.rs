@@ -1,12 +1,11 @@
-//! Tasks of which a snapshot says nothing: they rest. Processes have a row all the same, with the number of their threads; where wait
-//! reasons are measured, threads went on with what they wait for: that time is added to their processes, and now and then they are
-//! listed for the store.
+//! Threads of which a snapshot says nothing: they rest, and went on with what they wait for. Their time is added to their processes, and
+//! now and then they are listed for the store.
 
 use std::sync::Arc;
 
 use cpumon_model::{
     Delta, Fields, Flags, Interval, Life, ProcessInterval, ProcessSample, Resting, SchedDelta, Snapshot,
-    ThreadInterval, ThreadSample,
+    ThreadSample,
 };
 
 use super::known::Known;
@@ -44,58 +43,24 @@ impl ListTurn {
 const MOST_PROCESSES: usize = 4_096;
 
 impl Known {
-    /// Adds rows of the processes in which all threads rest to the interval that ends with `cur`, and counts threads without a row with
-    /// their processes, which waited as these did. `spare` is memory for it.
-    pub(super) fn add_resting(
+    /// Adds what threads without a row waited in the interval that ends with `cur`, and rows of the processes in which all rest.
+    /// `spare` is memory for it.
+    pub(super) fn add_open_waits(
         &mut self,
         cur: &Snapshot,
         interval: &mut Interval,
         spare: &mut Vec<ProcessInterval>,
     ) {
         // A complete snapshot has a row of each thread that is alive: what has none ended.
-        if cur.is_complete {
+        if cur.is_complete || !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
             return;
         }
         if self.snapshot.processes.len() <= MOST_PROCESSES {
             add_processes(&mut interval.processes, &self.snapshot.processes, spare);
         }
-        if !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
-            count_threads(interval, without_row(&self.snapshot, cur));
-        }
         self.open_waits.add_to(interval, |row, threads| {
             row.thread_rows = row.thread_rows.saturating_add(threads);
         });
-    }
-}
-
-/// Counts threads without a row with their processes. The main thread of a process that did something has a row of zeros: views show
-/// its state with the process.
-fn count_threads<'a>(interval: &mut Interval, resting: impl Iterator<Item = &'a ThreadSample>) {
-    let Interval { processes: rows, threads, .. } = interval;
-    let (mut at, sent) = (0, threads.len());
-    for thread in resting {
-        // Neighbours often share a process.
-        if rows.get(at).is_none_or(|row| row.key != thread.process) {
-            at = rows.binary_search_by_key(&thread.process, |row| row.key).unwrap_or(usize::MAX);
-        }
-        let Some(row) = rows.get_mut(at) else { continue };
-        row.thread_rows = row.thread_rows.saturating_add(1);
-        let is_main = (thread.key.tid, thread.key.start_ns) == (row.key.pid, row.key.start_ns);
-        if is_main && !row.delta.is_zero() {
-            threads.push(ThreadInterval {
-                key: thread.key,
-                process: thread.process,
-                comm: thread.comm,
-                state: thread.state,
-                nice: thread.nice,
-                priority: thread.priority,
-                last_cpu: thread.last_cpu,
-                ..ThreadInterval::default()
-            });
-        }
-    }
-    if threads.len() > sent {
-        threads.sort_unstable_by_key(|row| row.key);
     }
 }
 

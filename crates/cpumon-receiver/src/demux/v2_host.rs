@@ -389,7 +389,7 @@ impl V2Host {
         let interval = &mut work.scratch.interval;
         interval.fill(&self.known.snapshot, &gather.snapshot);
         // Before `take`: the waits are those since the snapshot before.
-        self.known.add_resting(&gather.snapshot, interval, &mut work.scratch.processes);
+        self.known.add_open_waits(&gather.snapshot, interval, &mut work.scratch.processes);
         // Before `take`, which forgets the threads that show which process has none left.
         self.known.end_emptied(&gather.snapshot, interval);
         if gather.fragments.is_complete() && gather.has_totals {

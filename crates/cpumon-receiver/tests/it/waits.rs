@@ -5,9 +5,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use cpumon_model::{
-    Fields, Flags, HostInfo, Interval, Life, Moment, SchedTimes, ThreadInterval, Trust, WaitReason,
-};
+use cpumon_model::{Fields, Flags, HostInfo, Interval, Life, Moment, ThreadInterval, Trust};
 use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_store::{Query, Reader, StoreOptions, Writer};
 use cpumon_wire::Datagrams;
@@ -130,67 +128,6 @@ fn without_wait_reasons_a_resting_thread_is_no_data() {
     }
     let rows = link.received.iter().skip(2).flat_map(|one| &one.processes);
     assert!(rows.clone().all(|row| row.sched.blocked_ns == 0), "{:?}", rows.collect::<Vec<_>>());
-}
-
-/// Live views of such a host lacked every process that did nothing in the last interval.
-#[test]
-fn without_scheduler_events_processes_that_rest_have_rows_of_zeros_with_their_threads() {
-    let mut link = Link::new(&[3, 7, 7, 7, 9, 9], 60_000);
-    link.device.snapshot.fields -= Fields::SCHED | Fields::WAITS;
-    for thread in &mut link.device.snapshot.threads {
-        thread.sched = SchedTimes::default();
-    }
-    let rows = |interval: &Interval| -> Vec<_> {
-        let rows = interval.processes.iter();
-        rows.map(|row| (row.key, row.thread_rows, row.life, row.delta.run_ns, row.sched)).collect()
-    };
-    let tid = link.device.snapshot.threads.last().unwrap().key.tid;
-    let work = Second { run_us: 10, ready_us: 1, then: WaitReason::NONE, ends: false };
-    link.step(&BTreeMap::new(), true);
-    for _ in 0..5 {
-        let there = link.step(&BTreeMap::from([(tid, work)]), true);
-        let here = link.received.last().unwrap();
-        assert_eq!((here.threads.len(), there.threads.len()), (1, 6), "threads that rest are not sent");
-        assert_eq!(rows(here), rows(&there));
-        assert_eq!(here.process(process_of(3)).map(|row| &*row.info.name), Some("p3"));
-    }
-    let sleeper = link.device.snapshot.threads[0].key.tid;
-    let there = link.step(&BTreeMap::from([(sleeper, Second { ends: true, ..work })]), true);
-    assert_eq!(rows(link.received.last().unwrap()), rows(&there), "one ended");
-    link.step(&BTreeMap::new(), true);
-    let left: Vec<u32> = link.received.last().unwrap().processes.iter().map(|row| row.key.pid).collect();
-    assert_eq!(left, [7, 9], "it is gone, and those that rest are not");
-}
-
-/// The busiest process had `-` for state, nice value and CPU, because it works in other threads.
-#[test]
-fn without_scheduler_events_an_active_process_has_a_row_of_its_main_thread() {
-    let mut link = Link::new(&[3, 9, 9], 60_000);
-    let snapshot = &mut link.device.snapshot;
-    snapshot.fields -= Fields::SCHED | Fields::WAITS;
-    for thread in &mut snapshot.threads {
-        (thread.sched, thread.nice, thread.last_cpu) = (SchedTimes::default(), -7, 3);
-    }
-    let worker = snapshot.threads.last().unwrap().key.tid;
-    for (at, tid) in [(0, 3), (1, 9)] {
-        snapshot.threads[at].key.tid = tid;
-    }
-    snapshot.sort();
-    // Threads that are new are sent more than once.
-    for _ in 0..4 {
-        link.step(&BTreeMap::new(), true);
-    }
-    let work = Second { run_us: 10, ready_us: 1, then: WaitReason::NONE, ends: false };
-    for _ in 0..3 {
-        link.step(&BTreeMap::from([(worker, work)]), true);
-        let here = link.received.last().unwrap();
-        let tids: Vec<u32> = here.threads.iter().map(|row| row.key.tid).collect();
-        assert_eq!(tids, [9, worker], "none of process 3, which rests");
-        let main = &here.threads[0];
-        assert_eq!((main.state.0, main.nice, main.last_cpu), (b'S', -7, 3));
-        assert!(main.delta.is_zero() && main.process == process_of(9) && main.life == Life::Alive);
-        assert_eq!(here.process(process_of(9)).map(|row| row.thread_rows), Some(2));
-    }
 }
 
 fn any_second() -> impl Strategy<Value = Second> {

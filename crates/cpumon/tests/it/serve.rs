@@ -1,6 +1,6 @@
 //! A receiver at work: agents, the original's datagrams, floods, several readers.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use crate::serve_v1::send_set;
@@ -58,41 +58,6 @@ fn an_agent_is_seen_live_stored_and_marked_unauthenticated() {
     serve.stop();
 }
 
-/// `top --host` listed only processes that did something in the last interval, `top` all.
-#[test]
-fn a_host_without_bpf_is_listed_with_its_idle_processes() {
-    let serve = Serve::start(&["--no-agent"]);
-    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
-    let mut agent = cpumon();
-    agent.args(["agent", "--to", &serve.udp.to_string(), "--interval", "200ms", "--host-name", "dev"]);
-    agent.args(["--source", "procfs"]).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut agent = agent.spawn().unwrap();
-    eventually("intervals of the device", || {
-        serve.host("dev").filter(|host| host["loss"]["snapshots"].as_u64() > Some(5))
-    });
-    let pid = sleeper.id().to_string();
-    let rows = |more: &[&str]| {
-        let host = ["top", "--host", "dev", "--url", &serve.url, "-b", "-n", "1"];
-        let shown = ok(&[&host, more].concat());
-        let of_sleeper = |line: &&str| line.split_whitespace().next() == Some(&*pid);
-        (shown.lines().find(of_sleeper).map(str::to_owned), shown)
-    };
-    let (row, all) = rows(&[]);
-    let row = row.unwrap_or_else(|| panic!("no sleep {pid}: {all}"));
-    assert!(row.ends_with(" sleep"), "{row}");
-    let cells: Vec<&str> = row.split_whitespace().collect();
-    let titles = all.lines().find(|line| line.contains("%CPU")).unwrap();
-    let cell = |title: &str| cells[titles.split_whitespace().position(|name| name == title).unwrap()];
-    assert_eq!([cell("%CPU"), cell("THR")], ["0.0", "1"], "{row}");
-    let (row, active) = rows(&["--active"]);
-    assert!(row.is_none() && active.lines().count() < all.lines().count(), "{active}");
-    for child in [&mut agent, &mut sleeper] {
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-    serve.stop();
-}
-
 /// What the receiver serves, its command line writes: the same bytes, and what cannot be written says so.
 #[test]
 fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
@@ -126,7 +91,7 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
         let answer: serde_json::Value =
             serde_json::from_slice(&get(&format!("{view}/command?{query}"))).unwrap();
         let command = answer["command"].as_str().unwrap();
-        let mut shell = Command::new("sh");
+        let mut shell = std::process::Command::new("sh");
         shell.args(["-c", command]).current_dir(&work).env("PATH", &path);
         let done = crate::support::output(shell);
         // Devices of the original report no CPUs: a picture that says so, and that data is missing.
