@@ -105,6 +105,18 @@ impl TraceIndex {
         next_id(&self.connection, "trace").at("number a trace", &self.path)
     }
 
+    /// The most CPUs that a host ever reported; 0 where it reported none, or is not known.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn max_cpu_count(&self, host: HostId) -> Result<u32> {
+        let text = "SELECT coalesce(max(cpu_count), 0) FROM host_change JOIN host ON host.id = host_id WHERE host.key = ?1";
+        self.connection
+            .prepare_cached(text)
+            .and_then(|mut statement| statement.query_row([host.0], |row| row.get(0)))
+            .at("read the CPUs of a host", &self.path)
+    }
+
     /// Adds a trace; false if the store does not know its host.
     ///
     /// # Errors

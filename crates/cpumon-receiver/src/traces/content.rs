@@ -8,6 +8,10 @@ use cpumon_trace::{ReadError, TraceSummary, summarise};
 
 /// A trace that shows a longer time is none.
 const MAX_LENGTH_NS: u64 = 24 * 3_600_000_000_000;
+/// More CPUs are taken of no device; so many of one that never reported how many it has.
+const MAX_CPUS: u32 = 4_096;
+/// So many are taken of every device: the description with CPUs that were added may not be stored yet.
+const FEW_CPUS: u32 = 64;
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
 
@@ -24,10 +28,20 @@ pub(super) fn read(file: &mut File) -> io::Result<([u8; 32], Summary)> {
     Ok((hashed.hash.finish(), summary))
 }
 
-/// The trace, if it is one that is stored; else the reason why it is not.
-pub(super) fn checked(summary: Summary) -> Result<TraceSummary, String> {
+/// The trace, if it is one that is stored; else the reason why it is not. `known_cpus`: the most that its device ever reported, or 0.
+pub(super) fn checked(summary: Summary, known_cpus: u32) -> Result<TraceSummary, String> {
     let summary = summary.map_err(|error| error.to_string())?;
     let summary = summary.ok_or("the trace is damaged or has no end")?;
+    // A reader marks damage on each CPU that the trace claims to have.
+    let most = if known_cpus == 0 { MAX_CPUS } else { known_cpus.clamp(FEW_CPUS, MAX_CPUS) };
+    let (cpus, last) = (u32::from(summary.header.cpus), u32::from(summary.last_cpu));
+    if cpus > most {
+        return Err(format!("the trace claims {cpus} CPUs; at most {most} are taken of this device"));
+    }
+    // The numbers of a machine's CPUs may have holes.
+    if last >= MAX_CPUS {
+        return Err(format!("the trace has events of CPU {last}; numbers below {MAX_CPUS} are taken"));
+    }
     let length_ns = summary.ended_ns.checked_sub(summary.header.began.mono_ns);
     if length_ns.is_some_and(|length| length <= MAX_LENGTH_NS) {
         Ok(summary)

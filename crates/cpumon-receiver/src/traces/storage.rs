@@ -251,7 +251,11 @@ impl Storage {
         if hash != offered.hash {
             return Err(Unstored::Later("it arrived with another hash than announced".to_owned()));
         }
-        content::checked(summary).map_err(Unstored::Refused)
+        content::checked(summary, self.known_cpus(offered.host)?).map_err(Unstored::Refused)
+    }
+
+    fn known_cpus(&self, host: HostId) -> Result<u32, Unstored> {
+        self.index.max_cpu_count(host).map_err(|error| self.failed("check a trace", &error))
     }
 
     /// Stores a trace that a recorder of this machine wrote. The file becomes one of the shelf; gives its number.
@@ -267,7 +271,7 @@ impl Storage {
         if let Some(id) = self.known.get(&(host, hash)) {
             return Ok(*id);
         }
-        let summary = content::checked(summary).map_err(Unstored::Refused)?;
+        let summary = content::checked(summary, self.known_cpus(host)?).map_err(Unstored::Refused)?;
         self.make_space(host, bytes)?;
         let Why { wall_ns, reason } = why;
         let offered = OfferedTrace { host, hash, bytes, wall_ns, shift_ns: 0, reason };

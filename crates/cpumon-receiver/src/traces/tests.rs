@@ -19,14 +19,21 @@ use crate::tls::Acks;
 const HOST: HostId = HostId([1; 16]);
 const OTHER: HostId = HostId([2; 16]);
 
+/// When the trace of [`trace`] began.
+const BEGAN: Moment = Moment { mono_ns: 1_000, boot_ns: 1_000, wall_ns: 1_700_000_000_000_000_000 };
+
 /// A trace of so many events, of other bytes for each `seed`.
 fn trace(events: u64, seed: u64) -> Vec<u8> {
-    let began = Moment { mono_ns: 1_000, boot_ns: 1_000, wall_ns: 1_700_000_000_000_000_000 };
-    let header = FileHeader { began, cpus: 1, host: format!("host-{seed}").into(), ..FileHeader::default() };
-    let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
+    let host = format!("host-{seed}").into();
+    trace_of(&FileHeader { began: BEGAN, cpus: 1, host, ..FileHeader::default() }, events, 0)
+}
+
+/// A trace with this header and so many events, all on one CPU.
+fn trace_of(header: &FileHeader, events: u64, cpu: u16) -> Vec<u8> {
+    let mut writer = TraceWriter::new(Vec::new(), header, Compression::None).unwrap();
     for at in 0..events {
         let kind = SchedEventKind::Exit { task: TraceTask(1) };
-        writer.event(&SchedEvent { at_ns: 1_000 + at, cpu: 0, kind });
+        writer.event(&SchedEvent { at_ns: 1_000 + at, cpu, kind });
     }
     writer.finish(2_000_001_000, 3).unwrap().0
 }
@@ -48,8 +55,8 @@ impl TestShelf {
     fn start(bytes: u64) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let mut writer = Writer::open(&dir.path().join("s.db"), &StoreOptions::default()).unwrap();
-        for host in [HOST, OTHER] {
-            let info = HostInfo { host, ..HostInfo::default() };
+        for (host, cpu_count) in [(HOST, 2), (OTHER, 0)] {
+            let info = HostInfo { host, cpu_count, ..HostInfo::default() };
             let interval = Interval { host, ..Interval::default() };
             writer.put(&info, Trust::Authenticated, None, &interval).unwrap();
         }
@@ -165,6 +172,41 @@ fn what_is_no_trace_too_long_or_damaged_is_not_stored() {
     assert_eq!((shelf.traces(), shelf.names()), (vec![], vec![]));
     let status = shelf.shelf.counts().status();
     assert_eq!((status.refused, status.postponed, status.stored), (5, 2, 0));
+}
+
+#[test]
+fn a_trace_that_claims_more_cpus_than_its_device_is_refused() {
+    let shelf = TestShelf::start(1 << 20);
+    for (host, cpus, cpu, refusal) in [
+        (HOST, 65_535, 0, Some("claims 65535 CPUs; at most 64 are taken of this device")),
+        (HOST, 65, 0, Some("claims 65 CPUs")),
+        (HOST, 64, 4_095, None),
+        (HOST, 2, 4_096, Some("has events of CPU 4096; numbers below 4096")),
+        (OTHER, 4_097, 0, Some("claims 4097 CPUs; at most 4096")),
+        (OTHER, 4_096, 4_095, None),
+    ] {
+        let file = trace_of(&FileHeader { began: BEGAN, cpus, ..FileHeader::default() }, 10, cpu);
+        let (state, text) = shelf.send(offered(host, &file), &file);
+        match refusal {
+            Some(reason) => {
+                assert!(state == AttachmentState::Refused && text.contains(reason), "{cpus}, {cpu}: {text}");
+            }
+            None => assert_eq!(state, AttachmentState::Stored, "{cpus}, {cpu}: {text}"),
+        }
+    }
+    assert_eq!((shelf.traces().len(), shelf.shelf.counts().status().refused), (2, 4));
+    // More CPUs than that are taken once the device has reported them, also after it has fewer again.
+    let mut writer = Writer::open(&shelf.store(), &StoreOptions::default()).unwrap();
+    for (cpu_count, at_ns) in [(128, 1_000), (2, 2_000)] {
+        let info = HostInfo { host: HOST, cpu_count, ..HostInfo::default() };
+        let end = Moment { mono_ns: at_ns, boot_ns: at_ns, wall_ns: at_ns.cast_signed() };
+        let interval = Interval { host: HOST, end, ..Interval::default() };
+        writer.put(&info, Trust::Authenticated, None, &interval).unwrap();
+    }
+    writer.commit().unwrap();
+    drop(writer);
+    let file = trace_of(&FileHeader { began: BEGAN, cpus: 128, ..FileHeader::default() }, 10, 0);
+    assert_eq!(shelf.send(offered(HOST, &file), &file).0, AttachmentState::Stored);
 }
 
 #[test]

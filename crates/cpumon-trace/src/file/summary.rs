@@ -21,6 +21,8 @@ pub struct TraceSummary {
     pub events: u64,
     /// Events that its recorder lost, by its own count.
     pub lost: u64,
+    /// The highest number of a CPU that a chunk of events names.
+    pub last_cpu: u16,
     /// Its length.
     pub bytes: u64,
 }
@@ -32,7 +34,7 @@ pub struct TraceSummary {
 pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError> {
     let (header, at) = FileHeader::read(&mut from)?;
     let mut input = Input::new(from, at);
-    let (mut events, mut lost, mut recording) = (0_u64, 0_u64, None);
+    let (mut events, mut lost, mut last_cpu, mut recording) = (0_u64, 0_u64, 0, None);
     loop {
         let chunk = match chunk::check(&mut input)? {
             ChunkRead::Whole(chunk) => chunk,
@@ -45,6 +47,7 @@ pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError>
         };
         if chunk.kind == ChunkKind::Events {
             events += u64::from(chunk.count);
+            last_cpu = last_cpu.max(chunk.cpu);
         }
         if chunk.kind == ChunkKind::Part {
             let found = Recording::of(&chunk, chunk::payload(&mut input, &chunk)?);
@@ -60,7 +63,7 @@ pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError>
             }
             let bytes = input.at();
             let is_end = input.peek(1)?.is_empty();
-            let summary = TraceSummary { header, ended_ns: chunk.base_ns, events, lost, bytes };
+            let summary = TraceSummary { header, ended_ns: chunk.base_ns, events, lost, last_cpu, bytes };
             return Ok(is_end.then_some(summary));
         }
         input.pass(chunk::HEADER_BYTES + chunk.stored_bytes);
