@@ -117,23 +117,32 @@ pub struct Attachments {
     dir: PathBuf,
     /// Those that a receiver refused; after a restart they are offered again.
     refused: HashSet<PathBuf>,
+    /// The last one that a receiver put off: it is not its turn before all others had theirs.
+    postponed: Option<PathBuf>,
 }
 
 impl Attachments {
     /// Those of a directory, of which none was refused so far.
     #[must_use]
     pub fn new(dir: PathBuf) -> Self {
-        Self { dir, refused: HashSet::new() }
+        Self { dir, refused: HashSet::new(), postponed: None }
     }
 
-    /// The oldest that waits.
+    /// The oldest that waits; after one that was put off, the next one behind it, and after the last the oldest again.
     #[must_use]
     pub fn next(&self) -> Option<PathBuf> {
         let names =
             fs::read_dir(&self.dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let paths = names.filter(|name| is_attachment(name)).map(|name| self.dir.join(name));
         // Names begin with the time.
-        paths.filter(|path| !self.refused.contains(path)).min()
+        let had_its_turn = |path: &PathBuf| self.postponed.as_ref().is_some_and(|last| path <= last);
+        let waiting = paths.filter(|path| !self.refused.contains(path));
+        waiting.min_by(|a, b| (had_its_turn(a), a).cmp(&(had_its_turn(b), b)))
+    }
+
+    /// A receiver does not take a file now: others have their turn first.
+    pub fn postpone(&mut self, path: PathBuf) {
+        self.postponed = Some(path);
     }
 
     /// Leaves a file alone from now on.
@@ -224,10 +233,15 @@ mod tests {
             Some(first),
             "asked again after a restart"
         );
+        queue.postpone(dir.path().join("flight-2.trace"));
+        assert_eq!(queue.next(), Some(dir.path().join("flight-2.trace")), "there is no other");
         let third = dir.path().join("flight-3.trace");
         fs::write(part_of(&third), "3").unwrap();
         let why = Why { wall_ns: -7, reason: "program:a\nb>5%".to_owned() };
         complete(&third, &why).unwrap();
+        assert_eq!(queue.next(), Some(third.clone()), "the next one");
+        queue.postpone(third.clone());
+        assert_eq!(queue.next(), Some(dir.path().join("flight-2.trace")), "the oldest again");
         assert_eq!(Attachments::why(&third), Why { reason: "program:a b>5%".to_owned(), ..why });
         remove(&third).unwrap();
         remove(&third).unwrap();

@@ -10,6 +10,9 @@ use cpumon_model::HostId;
 
 /// A part of which nothing came for so long is deleted.
 const PART_AGE: Duration = Duration::from_hours(24);
+/// Part of the disk that traces leave free for the store: a twentieth, at most 256 MiB.
+const RESERVED_SHARE: u64 = 20;
+const MAX_RESERVED_BYTES: u64 = 256 << 20;
 const PART: &str = ".part";
 const TRACE: &str = ".trace";
 
@@ -41,6 +44,21 @@ pub(super) fn open_part(dir: &Path, host: HostId, hash: &[u8; 32]) -> io::Result
 /// Bytes of all parts.
 pub(super) fn part_bytes(dir: &Path) -> io::Result<u64> {
     Ok(parts(dir)?.iter().filter_map(|path| Some(fs::metadata(path).ok()?.len())).sum())
+}
+
+/// Bytes that traces may still take of the disk, which they share with the store.
+pub(super) fn free_bytes(dir: &Path) -> io::Result<u64> {
+    let disk = rustix::fs::statvfs(dir)?;
+    let bytes = |blocks: u64| blocks.saturating_mul(disk.f_frsize);
+    Ok(beyond_reserve(bytes(disk.f_blocks), bytes(disk.f_bavail)))
+}
+
+fn beyond_reserve(total_bytes: u64, free_bytes: u64) -> u64 {
+    // Some file systems do not say how large they are.
+    if total_bytes == 0 {
+        return u64::MAX;
+    }
+    free_bytes.saturating_sub((total_bytes / RESERVED_SHARE).min(MAX_RESERVED_BYTES))
 }
 
 fn parts(dir: &Path) -> io::Result<Vec<PathBuf>> {
@@ -88,4 +106,19 @@ pub(super) fn delete(dir: &Path, id: i64) -> io::Result<()> {
 pub(super) fn numbers(dir: &Path) -> io::Result<Vec<i64>> {
     let names = fs::read_dir(dir)?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     Ok(names.filter_map(|name| name.strip_suffix(TRACE)?.parse().ok()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_the_disk_is_left_to_the_store() {
+        assert_eq!(beyond_reserve(1_000, 70), 20);
+        assert_eq!(beyond_reserve(1_000, 49), 0);
+        assert_eq!(beyond_reserve(1 << 50, 300 << 20), 44 << 20);
+        assert_eq!(beyond_reserve(0, 0), u64::MAX, "not known");
+        let dir = tempfile::tempdir().unwrap();
+        assert!(free_bytes(dir.path()).is_ok());
+    }
 }

@@ -20,7 +20,9 @@ use cpumon_wire::connection::AttachmentState;
 
 use super::content;
 use super::counts::Counts;
-use super::files::{delete, delete_parts, make_dir, numbers, open_part, part_bytes, publish, take_back};
+use super::files::{
+    delete, delete_parts, free_bytes, make_dir, numbers, open_part, part_bytes, publish, take_back,
+};
 use super::job::{Job, OFFERS, OfferedTrace, TraceLimits};
 use super::shares::{Shares, Stored};
 use super::slot::Slot;
@@ -62,6 +64,8 @@ pub(super) struct Storage {
     transfers: Vec<Transfer>,
     offers: HashMap<HostId, Bucket>,
     next_tidy: Instant,
+    /// Asks the disk for the bytes that traces may still take; tests answer in its place.
+    pub(super) free_bytes: fn(&Path) -> io::Result<u64>,
 }
 
 impl Storage {
@@ -83,6 +87,7 @@ impl Storage {
             transfers: Vec::new(),
             offers: HashMap::new(),
             next_tidy: Instant::now(),
+            free_bytes,
         };
         storage.tidy();
         Ok(storage)
@@ -139,6 +144,11 @@ impl Storage {
             Ok((file, path, at))
         });
         let (file, path, at) = opened.map_err(|error| self.failed("open a part", &error))?;
+        if let Err(unstored) = self.check_disk(&path, offered.bytes, at) {
+            // A part is of no use then: the store needs the space more.
+            let _ = std::fs::remove_file(&path);
+            return Err(unstored);
+        }
         let time = Duration::from_secs(60 + (offered.bytes - at) / LEAST_BYTES_PER_S);
         let transfer =
             Transfer { slot: Arc::clone(slot), offered, file, path, at, end: Instant::now() + time };
@@ -168,7 +178,7 @@ impl Storage {
                 Ok(None) => return Ok(()),
                 _ if reserved > under_way => {
                     // First what no one goes on with.
-                    self.delete_unused_parts(true);
+                    self.delete_unused_parts(None, true);
                     reserved = under_way;
                 }
                 Ok(Some(id)) => self.delete(id).map_err(|error| self.failed("delete a trace", &error))?,
@@ -177,8 +187,30 @@ impl Storage {
         }
     }
 
-    fn delete_unused_parts(&self, needs_space: bool) {
-        let in_use: Vec<&Path> = self.transfers.iter().map(|one| one.path.as_path()).collect();
+    /// Whether the disk has space for a trace, of which `at` bytes are in `part`, beside what others under way still need. It is asked
+    /// before the first byte comes: a transfer that fills the disk would stop the store as well.
+    fn check_disk(&self, part: &Path, bytes: u64, at: u64) -> Result<(), Unstored> {
+        let read =
+            || (self.free_bytes)(&self.dir).map_err(|error| self.failed("ask for the disk's space", &error));
+        let others: u64 = self.transfers.iter().map(|one| one.offered.bytes - one.at).sum();
+        let needed = others.saturating_add(bytes - at);
+        if needed <= read()? {
+            return Ok(());
+        }
+        self.delete_unused_parts(Some(part), true);
+        if needed <= read()? {
+            return Ok(());
+        }
+        let text =
+            format!("the receiver's disk has no space for a trace of {bytes} bytes beside its reserve");
+        self.counts.note_failure(&text);
+        Err(Unstored::Later(text))
+    }
+
+    /// `used`: one more that stays.
+    fn delete_unused_parts(&self, used: Option<&Path>, needs_space: bool) {
+        let under_way = self.transfers.iter().map(|one| one.path.as_path());
+        let in_use: Vec<&Path> = under_way.chain(used).collect();
         if let Err(error) = delete_parts(&self.dir, &in_use, needs_space) {
             self.failed("delete parts of traces", &error);
         }
@@ -341,7 +373,7 @@ impl Storage {
         for one in late {
             self.answer(&one.slot, one.offered.host, Unstored::Later("it takes too long".to_owned()));
         }
-        self.delete_unused_parts(false);
+        self.delete_unused_parts(None, false);
         if let Err(error) = self.compare() {
             self.failed("list traces", &error);
         }

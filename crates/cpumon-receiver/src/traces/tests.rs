@@ -66,18 +66,28 @@ impl TestShelf {
     }
 
     fn start_in(dir: TempDir, bytes: u64) -> Self {
+        Self::start_with(dir, bytes, |_| Ok(u64::MAX))
+    }
+
+    /// On a disk that has so many bytes for traces.
+    fn start_with(dir: TempDir, bytes: u64, free_bytes: fn(&Path) -> std::io::Result<u64>) -> Self {
         let limits = TraceLimits { bytes, age: None };
-        let (shelf, work) = Shelf::open(&dir.path().join("s.db"), limits).unwrap();
+        let (shelf, mut work) = Shelf::open(&dir.path().join("s.db"), limits).unwrap();
+        work.storage.free_bytes = free_bytes;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || work.run(&|| stopped.load(Ordering::Relaxed)));
         Self { dir, shelf, stop, thread: Some(thread) }
     }
 
-    fn restart(mut self, bytes: u64) -> Self {
+    fn stop(mut self) -> TempDir {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.take().unwrap().join().unwrap();
-        Self::start_in(self.dir, bytes)
+        self.dir
+    }
+
+    fn restart(self, bytes: u64) -> Self {
+        Self::start_in(self.stop(), bytes)
     }
 
     fn store(&self) -> PathBuf {
@@ -264,6 +274,33 @@ fn the_host_with_the_most_loses_its_oldest_and_files_and_rows_agree() {
     assert_eq!((of(&shelf, HOST), of(&shelf, OTHER)), (vec![2, 4], vec![]));
     assert_eq!(shelf.send(offered(HOST, &file(9)), &file(9)).0, AttachmentState::Stored);
     assert_eq!(of(&shelf, HOST), [2, 4, 7], "no number is given twice");
+}
+
+#[test]
+fn a_trace_that_the_disk_has_no_space_for_is_not_asked_for() {
+    let dir = TestShelf::start(1 << 20).stop();
+    // 4,000 bytes, less what the parts have.
+    let shelf =
+        TestShelf::start_with(dir, 1 << 20, |dir| Ok(4_000_u64.saturating_sub(files::part_bytes(dir)?)));
+    let (large, small, other) = (trace(5_000, 0), trace(500, 1), trace(500, 2));
+    assert!(large.len() > 10_000 && small.len() + other.len() < 4_000, "{} {}", large.len(), small.len());
+    let slot = shelf.shelf.offer(offered(HOST, &large));
+    let (state, text) = answered(&slot);
+    assert_eq!((state, slot.state().received), (AttachmentState::Later, 0), "{text}");
+    assert!(text.contains("no space for a trace of"), "{text}");
+    assert_eq!(shelf.names(), [""; 0], "nothing of it is on the disk");
+    assert_eq!(shelf.send(offered(HOST, &small), &small).0, AttachmentState::Stored);
+    // What one under way still needs is not given to another; a part that no one goes on with gives way.
+    let slot = shelf.shelf.offer(OfferedTrace { bytes: 3_000, ..offered(HOST, &other) });
+    assert_eq!(answered(&slot).0, AttachmentState::Taking);
+    shelf.shelf.piece(&slot, 0, &[0; 1_000]);
+    wait(&slot, |state| state.received == 1_000);
+    assert_eq!(shelf.send(offered(OTHER, &other), &other).0, AttachmentState::Later);
+    shelf.shelf.abandon(&slot);
+    let slot = shelf.shelf.offer(OfferedTrace { bytes: 3_500, ..offered(OTHER, &other) });
+    assert_eq!(answered(&slot).0, AttachmentState::Taking);
+    let status = shelf.shelf.counts().status();
+    assert_eq!((status.postponed, status.failed, status.stored), (2, 2, 1));
 }
 
 #[test]

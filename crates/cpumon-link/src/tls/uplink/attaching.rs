@@ -26,6 +26,8 @@ const HASH_AT_ONCE: usize = 256 << 10;
 pub(super) struct Attaching {
     queue: Attachments,
     current: Option<Current>,
+    /// The file whose transfer a receiver broke off last, and the bytes that had arrived.
+    broken_off: Option<(PathBuf, u64)>,
     pace: Pace,
     next_scan: Instant,
     /// The receiver wants no offer before this.
@@ -72,6 +74,7 @@ impl Attaching {
         Self {
             queue: Attachments::new(dir),
             current: None,
+            broken_off: None,
             pace: Pace { number: 0, window: 0, next_piece: now },
             next_scan: now,
             rest_until: now,
@@ -130,6 +133,21 @@ impl Attaching {
         }
     }
 
+    /// The next file has its turn. One of which more arrived than at the attempt before has another one first: the receiver may keep
+    /// what it has of one file only.
+    fn postpone(&mut self, current: Current) {
+        let received = match current.stage {
+            Stage::Hashed(_, Progress::Taking { received, .. }) => received,
+            _ => 0,
+        };
+        let before = self.broken_off.take().filter(|(path, _)| *path == current.path);
+        if received > before.map_or(0, |(_, received)| received) {
+            self.broken_off = Some((current.path, received));
+        } else {
+            self.queue.postpone(current.path);
+        }
+    }
+
     /// Takes what the receiver says of a file.
     pub(super) fn answered(&mut self, number: u32, state: AttachmentState, received: u64, text: &str) {
         // Of another number: it is about a file that was given up.
@@ -159,7 +177,9 @@ impl Attaching {
             }
             _ => {
                 log::info!("the receiver does not take {} now: {text}", current.path.display());
-                self.current = None;
+                if let Some(current) = self.current.take() {
+                    self.postpone(current);
+                }
                 (self.next_scan, self.rest_until) = (Instant::now(), Instant::now() + REST);
             }
         }
@@ -284,5 +304,39 @@ mod tests {
         out.clear();
         assert!(attaching.fill(&mut out) > Duration::from_secs(20) && out.is_empty());
         assert_eq!((attaching.refused, attaching.stored), (1, 0));
+    }
+
+    #[test]
+    fn a_file_that_a_receiver_has_no_space_for_lets_the_others_pass() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["flight-1.trace", "flight-2.trace", "flight-3.trace"] {
+            std::fs::write(dir.path().join(name), vec![7; 100_000]).unwrap();
+        }
+        let mut attaching = Attaching::new(dir.path().to_owned());
+        attaching.begin(1 << 20);
+        // Answers the next offer, after the bytes that are taken, and gives the name of the file.
+        let mut answer = |taken: u64, state| {
+            attaching.rest_until = Instant::now();
+            send(&mut attaching);
+            let current = attaching.current.as_ref().unwrap();
+            let name = current.path.file_name().unwrap().to_str().unwrap().to_owned();
+            let number = attaching.pace.number;
+            if taken > 0 {
+                attaching.answered(number, AttachmentState::Taking, 0, "");
+                send(&mut attaching);
+                attaching.answered(number, AttachmentState::Taking, taken, "");
+            }
+            attaching.answered(number, state, taken, "the disk is full");
+            name
+        };
+        let (later, stored) = (AttachmentState::Later, AttachmentState::Stored);
+        assert_eq!(answer(0, later), "flight-1.trace");
+        assert_eq!(answer(0, later), "flight-2.trace");
+        assert_eq!(answer(0, stored), "flight-3.trace");
+        assert_eq!(answer(50_000, later), "flight-1.trace");
+        assert_eq!(answer(60_000, later), "flight-1.trace", "it came further");
+        assert_eq!(answer(60_000, later), "flight-1.trace", "and further");
+        assert_eq!(answer(0, stored), "flight-2.trace", "not any more");
+        assert_eq!(answer(0, stored), "flight-1.trace");
     }
 }
