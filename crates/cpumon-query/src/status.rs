@@ -50,7 +50,7 @@ pub struct Traces {
     pub deleted: u64,
     /// Failures of the disk or the store.
     pub failed: u64,
-    /// The last of those.
+    /// The last of those; empty if a trace was stored after it.
     pub error: String,
 }
 

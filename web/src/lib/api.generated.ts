@@ -2692,7 +2692,7 @@ export interface components {
              */
             deleted: number;
             /**
-             * @description The last of those.
+             * @description The last of those; empty if a trace was stored after it.
              * @default
              */
             error: string;

@@ -34,7 +34,13 @@ impl Counts {
         }
     }
 
-    /// Something could not be written or read. It is logged once for each cause.
+    /// A trace is stored: what failed before works again.
+    pub(super) fn note_stored(&self) {
+        self.stored.fetch_add(1, Ordering::Relaxed);
+        self.last_error.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Something could not be written or read. It is logged once for each cause, and again once it had worked in between.
     pub(super) fn note_failure(&self, text: &str) {
         self.failed.fetch_add(1, Ordering::Relaxed);
         let mut last = self.last_error.lock().unwrap_or_else(PoisonError::into_inner);

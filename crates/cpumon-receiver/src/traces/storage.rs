@@ -267,7 +267,7 @@ impl Storage {
         let stored = checked.and_then(|summary| self.store(&offered, &summary, &path));
         match stored {
             Ok(_) => {
-                self.counts.stored.fetch_add(1, Ordering::Relaxed);
+                self.counts.note_stored();
                 slot.set(AttachmentState::Stored, offered.bytes, "");
             }
             Err(unstored) => {
@@ -308,7 +308,7 @@ impl Storage {
         let Why { wall_ns, reason } = why;
         let offered = OfferedTrace { host, hash, bytes, wall_ns, shift_ns: 0, reason };
         let id = self.store(&offered, &summary, path)?;
-        self.counts.stored.fetch_add(1, Ordering::Relaxed);
+        self.counts.note_stored();
         Ok(id)
     }
 

@@ -289,7 +289,9 @@ fn a_trace_that_the_disk_has_no_space_for_is_not_asked_for() {
     assert_eq!((state, slot.state().received), (AttachmentState::Later, 0), "{text}");
     assert!(text.contains("no space for a trace of"), "{text}");
     assert_eq!(shelf.names(), [""; 0], "nothing of it is on the disk");
+    assert_eq!(shelf.shelf.counts().status().error, text);
     assert_eq!(shelf.send(offered(HOST, &small), &small).0, AttachmentState::Stored);
+    assert_eq!(shelf.shelf.counts().status().error, "", "a trace was stored after it");
     // What one under way still needs is not given to another; a part that no one goes on with gives way.
     let slot = shelf.shelf.offer(OfferedTrace { bytes: 3_000, ..offered(HOST, &other) });
     assert_eq!(answered(&slot).0, AttachmentState::Taking);
