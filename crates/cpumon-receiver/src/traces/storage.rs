@@ -33,6 +33,8 @@ use crate::clock::{mono_ns, wall_ns};
 const MAX_TRANSFERS: usize = 8;
 /// A transfer has a minute and so many bytes a second, then another host has its turn.
 const LEAST_BYTES_PER_S: u64 = 16 << 10;
+/// What a trace may be ahead of the receiver's clock: a day.
+const MAX_AHEAD_NS: i64 = 24 * 3_600_000_000_000;
 const TIDY_EVERY: Duration = Duration::from_mins(1);
 
 /// A trace under way.
@@ -43,6 +45,16 @@ struct Transfer {
     path: PathBuf,
     at: u64,
     end: Instant,
+}
+
+/// First and last moment of a trace. One that is far ahead of this machine's clock ended when it was received.
+fn span(first_wall_ns: i64, length_ns: u64, received_wall_ns: i64) -> (i64, i64) {
+    let last_wall_ns = first_wall_ns.saturating_add_unsigned(length_ns);
+    if last_wall_ns > received_wall_ns.saturating_add(MAX_AHEAD_NS) {
+        (received_wall_ns.saturating_sub_unsigned(length_ns), received_wall_ns)
+    } else {
+        (first_wall_ns, last_wall_ns)
+    }
 }
 
 /// Why a trace is not stored.
@@ -319,9 +331,10 @@ impl Storage {
         part: &Path,
     ) -> Result<i64, Unstored> {
         let began = summary.header.began;
+        let received_wall_ns = wall_ns();
+        let length_ns = summary.ended_ns.saturating_sub(began.mono_ns);
         let first_wall_ns = began.wall_ns.saturating_sub(offered.shift_ns);
-        let last_wall_ns =
-            first_wall_ns.saturating_add_unsigned(summary.ended_ns.saturating_sub(began.mono_ns));
+        let (first_wall_ns, last_wall_ns) = span(first_wall_ns, length_ns, received_wall_ns);
         let id = self.index.next_id().map_err(|error| self.failed("number a trace", &error))?;
         let record = TraceRecord {
             id,
@@ -330,7 +343,7 @@ impl Storage {
             wall_ns: offered.wall_ns.clamp(first_wall_ns, last_wall_ns),
             first_wall_ns,
             last_wall_ns,
-            received_wall_ns: wall_ns(),
+            received_wall_ns,
             reason: offered.reason.clone(),
             bytes: summary.bytes,
             events: summary.events,

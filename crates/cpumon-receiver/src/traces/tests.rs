@@ -160,6 +160,29 @@ fn a_trace_is_stored_once_with_what_it_says() {
 }
 
 #[test]
+fn a_trace_of_the_future_has_the_time_of_its_receipt() {
+    let shelf = TestShelf::start(1 << 20);
+    let now = crate::clock::wall_ns();
+    let hour_ns = 3_600_000_000_000;
+    for wall_ns in [i64::MAX, i64::MAX - 1_500_000_000, now + 25 * hour_ns, now + 23 * hour_ns] {
+        let began = Moment { wall_ns, ..BEGAN };
+        let file = trace_of(&FileHeader { began, cpus: 1, ..FileHeader::default() }, 10, 0);
+        let offered = OfferedTrace { wall_ns: wall_ns.saturating_add(1_000), ..offered(HOST, &file) };
+        assert_eq!(shelf.send(offered, &file).0, AttachmentState::Stored);
+    }
+    for one in shelf.traces() {
+        assert_eq!(one.last_wall_ns - one.first_wall_ns, 2_000_000_000, "{one:?}");
+        if one.id == 4 {
+            assert_eq!((one.first_wall_ns, one.wall_ns), (now + 23 * hour_ns, now + 23 * hour_ns + 1_000));
+        } else {
+            assert_eq!((one.last_wall_ns, one.wall_ns), (one.received_wall_ns, one.received_wall_ns));
+            assert!((now..now + hour_ns).contains(&one.received_wall_ns));
+        }
+    }
+    assert_eq!(shelf.traces().len(), 4);
+}
+
+#[test]
 fn what_is_no_trace_too_long_or_damaged_is_not_stored() {
     let shelf = TestShelf::start(1 << 20);
     let garbage = vec![7; 5_000];
