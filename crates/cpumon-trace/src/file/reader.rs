@@ -18,6 +18,12 @@ use crate::tasks::Tasks;
 
 /// Places where a file is damaged. What lies behind so many is not read.
 const MAX_GAPS: u64 = 1 << 10;
+/// CPUs of all gaps: each gets a mark or two of lost events. A file may claim more CPUs than any machine has.
+const MAX_MARKS: u64 = 1 << 18;
+/// Unpacked bytes of a file, beyond so many for each byte that was read of it. Events of a recorder shrink to a tenth at most; a file that
+/// was made of nothing but zeros must not take hours.
+const FREE_BYTES: u64 = 16 << 20;
+const UNPACKED_TIMES: u64 = 64;
 /// Payloads that are checked in vain in the search for a whole chunk: so many bytes, and so many times what the search passes. Damage
 /// has few of what seems to be a chunk; a file that was made of nothing else must not take hours.
 const VAIN_BYTES: u64 = 64 << 20;
@@ -73,6 +79,9 @@ pub struct TraceReader<R: Read> {
     /// Start of the recording of which the file is a part.
     recording: Option<Recording>,
     ending: Ending,
+    /// CPUs of all gaps so far.
+    marks: u64,
+    unpacked_bytes: u64,
 }
 
 impl<R: Read> TraceReader<R> {
@@ -88,6 +97,8 @@ impl<R: Read> TraceReader<R> {
             unpacker: Decompressor::new()?,
             recording: None,
             ending,
+            marks: 0,
+            unpacked_bytes: 0,
         })
     }
 
@@ -111,10 +122,12 @@ impl<R: Read> TraceReader<R> {
         while self.ending.other_at.is_none() && (self.ending.ended_ns.is_none() || self.next_part()?) {
             match chunk::check(&mut self.input)? {
                 ChunkRead::Whole(header) => {
-                    if !self.take(&header, out)? {
+                    let is_taken = !self.is_blown_up(&header) && self.take(&header, out)?;
+                    if !is_taken {
                         self.note_damage(self.input.at());
-                        self.ending.gaps += 1;
-                        self.sorter.open_gaps(self.header.cpus);
+                        if !self.open_gaps() {
+                            break;
+                        }
                     }
                     self.input.pass(chunk::HEADER_BYTES + header.stored_bytes);
                 }
@@ -122,11 +135,9 @@ impl<R: Read> TraceReader<R> {
                 // The recorder was killed, or its disk was full, and it began a part again.
                 ChunkRead::Torn | ChunkRead::Damaged if self.next_part()? => {}
                 ChunkRead::Torn | ChunkRead::Damaged => {
-                    if !self.pass_damage()? || self.ending.gaps >= MAX_GAPS {
+                    if !self.pass_damage()? || !self.open_gaps() {
                         break;
                     }
-                    self.ending.gaps += 1;
-                    self.sorter.open_gaps(self.header.cpus);
                 }
             }
         }
@@ -164,10 +175,35 @@ impl<R: Read> TraceReader<R> {
         let ended_ns = self.ending.ended_ns.take().unwrap_or(0).max(self.sorter.synced_ns());
         if ended_ns < began_ns {
             self.ending.holes += 1;
+            if self.marks >= MAX_MARKS {
+                self.note_damage(self.input.at());
+                return Ok(false);
+            }
             self.sorter.sync(ended_ns);
-            self.sorter.open_gaps(self.header.cpus);
+            self.marks += self.sorter.open_gaps(self.header.cpus);
         }
         Ok(true)
+    }
+
+    /// Whether its events, unpacked, would be too many for the file's size.
+    fn is_blown_up(&mut self, header: &ChunkHeader) -> bool {
+        let read_bytes = self.input.at() + header.stored_bytes as u64;
+        let unpacked_bytes = self.unpacked_bytes + header.raw_bytes as u64;
+        if unpacked_bytes > FREE_BYTES + UNPACKED_TIMES * read_bytes {
+            return true;
+        }
+        self.unpacked_bytes = unpacked_bytes;
+        false
+    }
+
+    /// A part of the file cannot be read: what every CPU did there is unknown. False: there are too many such parts.
+    fn open_gaps(&mut self) -> bool {
+        if self.ending.gaps >= MAX_GAPS || self.marks >= MAX_MARKS {
+            return false;
+        }
+        self.ending.gaps += 1;
+        self.marks += self.sorter.open_gaps(self.header.cpus);
+        true
     }
 
     fn note_damage(&mut self, at: u64) {

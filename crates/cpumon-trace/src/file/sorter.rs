@@ -257,8 +257,8 @@ impl Sorter {
     }
 
     /// A part of the file cannot be read. Of which CPU events are missing is not known, so they are of each: those that have events,
-    /// and all below `cpus`.
-    pub(super) fn open_gaps(&mut self, cpus: u16) {
+    /// and all below `cpus`. Returns how many these are.
+    pub(super) fn open_gaps(&mut self, cpus: u16) -> u64 {
         self.has_gaps = true;
         if self.queues.len() < cpus.into() {
             self.queues.resize_with(cpus.into(), Queue::default);
@@ -269,6 +269,7 @@ impl Sorter {
             let from_ns = queue.gap.map_or(from_ns, |gap| gap.from_ns);
             queue.gap = Some(Gap { from_ns, syncs: 0 });
         }
+        self.queues.len() as u64
     }
 
     /// No more events are added: what is missing up to this time stays so.

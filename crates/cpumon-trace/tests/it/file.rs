@@ -2,11 +2,11 @@
 
 use cpumon_model::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 use cpumon_trace::{
-    Compression, FileHeader, ReadError, TraceRange, TraceReader, TraceWriter, analyse, chunk_of,
+    Compression, Ending, FileHeader, ReadError, TraceRange, TraceReader, TraceWriter, analyse, chunk_of,
 };
 
 use crate::seeded_rng::SeededRng;
-use crate::support::{end_ns, header, identity, made_up, read, sums, write};
+use crate::support::{BEGAN_NS, end_ns, header, identity, made_up, read, sums, write};
 
 #[test]
 fn events_come_back_in_the_order_of_their_time() {
@@ -140,6 +140,62 @@ fn a_file_that_seems_to_be_full_of_chunks_ends() {
     }
     let (back, ending) = read(&bytes).unwrap();
     assert!(back.is_empty() && ending.damaged_at.is_some() && ending.gaps == 0);
+}
+
+/// Events of a file, counted without being held.
+fn count(bytes: &[u8]) -> (u64, Ending) {
+    let mut events = 0;
+    let mut reader = TraceReader::open(bytes).unwrap();
+    let ending = reader.read(&mut |_| events += 1).unwrap();
+    (events, ending)
+}
+
+/// Each damage is a mark on each CPU, and 7 kB of a hundred damages claimed 6.5 million of these.
+#[test]
+fn marks_of_damage_are_limited_however_many_cpus_a_file_claims() {
+    for is_chunk in [false, true] {
+        let mut bytes = Vec::new();
+        let claims = FileHeader { cpus: u16::MAX, ..header() };
+        TraceWriter::new(&mut bytes, &claims, Compression::None).unwrap().finish(BEGAN_NS, 0).unwrap();
+        bytes.truncate(bytes.len() - 34);
+        for _ in 0..100 {
+            // What is no chunk; one with events that cannot be read.
+            let damage = if is_chunk { chunk_of(2, 0, 1, &[0xff], false) } else { b"garbage!".to_vec() };
+            bytes.extend_from_slice(&damage);
+            for _ in 0..2 {
+                bytes.extend_from_slice(&chunk_of(3, 0, 0, &[], false));
+            }
+        }
+        let (events, ending) = count(&bytes);
+        assert!((65_535..700_000).contains(&events), "{is_chunk}: {events}");
+        assert!(ending.damaged_at.is_some() && (4..8).contains(&ending.gaps), "{is_chunk}: {ending:?}");
+    }
+}
+
+/// A chunk of 100 bytes can hold half a million events, and a file of 1 MB held two billion.
+#[test]
+fn a_file_that_unpacks_to_much_more_than_it_has_is_not_read_whole() {
+    const EVENTS: u32 = 500_000;
+    let column = |byte: u8| {
+        let raw = vec![byte; EVENTS as usize];
+        let packed = zstd::bulk::compress(&raw, 19).unwrap();
+        let mut column = Vec::new();
+        for length in [raw.len(), packed.len()] {
+            cpumon_trace::push_varint(&mut column, length as u64);
+        }
+        [column, packed].concat()
+    };
+    // To idle and again, 0 ns apart; no other column has anything.
+    let payload = [column(0xa0), column(0), vec![0; 8]].concat();
+    let mut bytes = write(&[], Compression::Zstd(1), 1);
+    bytes.truncate(bytes.len() - 34);
+    for _ in 0..30 {
+        bytes.extend_from_slice(&chunk_of(1, 0, EVENTS, &payload, true));
+    }
+    assert!(bytes.len() < 30_000, "{}", bytes.len());
+    let (events, ending) = count(&bytes);
+    assert!((8_000_000..11_000_000).contains(&events), "{events}");
+    assert!(ending.damaged_at.is_some() && !ending.is_whole());
 }
 
 #[test]
