@@ -1,6 +1,6 @@
 //! Open readers of the past, and turns: reading a file blocks, so only a few threads read at once.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cpumon_store::{DamageReport, StoreError};
 use tokio::sync::Semaphore;
@@ -14,19 +14,19 @@ pub(crate) const MAX_AT_ONCE: usize = 4;
 pub struct ReaderPool {
     open: Option<OpenPast>,
     idle: Mutex<Vec<Box<dyn Past>>>,
-    turns: Semaphore,
+    turns: Arc<Semaphore>,
 }
 
 impl ReaderPool {
     /// `open`: opens a reader; `None`: nothing is stored.
     #[must_use]
     pub fn new(open: Option<OpenPast>) -> Self {
-        Self { open, idle: Mutex::default(), turns: Semaphore::new(MAX_AT_ONCE) }
+        Self { open, idle: Mutex::default(), turns: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
     }
 
     /// One permit for each question that is answered at once.
     #[must_use]
-    pub fn turns(&self) -> &Semaphore {
+    pub fn turns(&self) -> &Arc<Semaphore> {
         &self.turns
     }
 

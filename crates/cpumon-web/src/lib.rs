@@ -10,6 +10,7 @@
 pub mod api;
 mod app;
 mod ask;
+mod cancel;
 mod fleet;
 mod guard;
 mod lease;

@@ -63,6 +63,8 @@ use crate::stream::body_of;
 use known::Known;
 
 pub use interval::LONG_POLL;
+#[cfg(test)]
+pub(crate) use tests::fake;
 
 #[derive(OpenApi)]
 #[openapi(info(

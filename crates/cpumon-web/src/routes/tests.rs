@@ -19,7 +19,7 @@ use cpumon_query::{Bell, Seek, Shown};
 
 /// A receiver with the same intervals for each of its hosts.
 #[derive(Default)]
-pub(super) struct Fake {
+pub(crate) struct Fake {
     hosts: Vec<HostStatus>,
     shown: Mutex<Vec<Shown>>,
     bell: Bell,
@@ -81,7 +81,7 @@ fn host(id: u8, name: &str) -> HostStatus {
     HostStatus { info, received_wall_ns: cpumon_query::time::now_ns(), ..HostStatus::default() }
 }
 
-pub(super) fn fake() -> Arc<Fake> {
+pub(crate) fn fake() -> Arc<Fake> {
     Arc::new(Fake { hosts: vec![host(1, "one"), host(2, "twin"), host(3, "twin")], ..Fake::default() })
 }
 
