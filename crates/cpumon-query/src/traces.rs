@@ -1,14 +1,20 @@
 //! Traces and their timelines: [`Traces`] says where the files are, [`Timelines`] reads them into memory, a few at a time.
 
+mod cancel;
+
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpumon_store::trace_file;
 
+use cancel::CancellableSource;
+
+pub use cancel::CancellableInput;
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
     AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Delays, Overload, ReadError, Slice, StatePart, ThreadNames,
@@ -18,8 +24,10 @@ pub use cpumon_trace::{
 
 /// Memory of one timeline, unless set otherwise: about 20 million events.
 pub const TIMELINE_BYTES: usize = 800 << 20;
-/// A timeline that no one asked for this long is given up at the next question.
+/// A timeline that no one asked for this long is given up.
 const IDLE: Duration = Duration::from_mins(5);
+/// Who waits for memory checks this often whether there is some, and whether anyone still waits for the answer.
+const CHECK: Duration = Duration::from_millis(50);
 const BUFFER_BYTES: usize = 1 << 20;
 
 /// Files of traces by id.
@@ -54,94 +62,183 @@ pub enum TimelineError {
     /// Its file cannot be opened.
     #[error("cannot open the trace: {0}")]
     Open(#[from] io::Error),
+    /// No one waits for it any more.
+    #[error("cancelled")]
+    Cancelled,
     /// Its file cannot be read as a trace.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
 
-/// A timeline that is made by the first who asks for it.
-#[derive(Debug, Default)]
-struct Place(Mutex<Option<Arc<Timeline>>>);
+#[derive(Debug)]
+enum State {
+    /// By the one who asked first; others wait.
+    Reading,
+    Read(Arc<Timeline>),
+}
 
 #[derive(Debug)]
 struct Entry {
     id: Box<str>,
     from_ns: u64,
     used: Instant,
-    place: Arc<Place>,
+    state: State,
 }
 
-/// Timelines in memory. All of them together are no larger than two may be.
+impl Entry {
+    fn is(&self, id: &str, from_ns: u64) -> bool {
+        &*self.id == id && self.from_ns == from_ns
+    }
+
+    /// It is being read, or an answer is made of it: its memory cannot be had now.
+    fn is_busy(&self) -> bool {
+        match &self.state {
+            State::Reading => true,
+            // New references are made only while the entries are locked.
+            State::Read(timeline) => Arc::strong_count(timeline) > 1,
+        }
+    }
+}
+
+/// Timelines in memory. All of them together, those that are being read and those in use among them, are no larger than two may be:
+/// who asks for a further one waits.
 #[derive(Debug)]
 pub struct Timelines {
     traces: Arc<dyn Traces>,
     /// Of each.
     bytes: usize,
+    /// The one that was used last is in front.
     entries: Mutex<Vec<Entry>>,
+    /// A timeline was read, or is not read after all.
+    changed: Condvar,
 }
 
 impl Timelines {
     /// Of these traces, with so much memory for each.
     #[must_use]
     pub fn new(traces: Arc<dyn Traces>, bytes: usize) -> Self {
-        Self { traces, bytes, entries: Mutex::default() }
+        Self { traces, bytes, entries: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Opens a trace and reads its header.
-    pub fn open(&self, id: &str) -> Result<AnyTrace<BufReader<TraceInput>>, TimelineError> {
+    /// Opens a trace and reads its header. Reading fails once the flag is set.
+    pub fn open(
+        &self,
+        id: &str,
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<AnyTrace<BufReader<CancellableInput>>, TimelineError> {
         let file = self.traces.open(id)?.ok_or(TimelineError::Unknown)?;
-        Ok(AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, file))?)
+        let input = CancellableInput::new(file, cancelled);
+        Ok(AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, input))?)
     }
 
-    /// The timeline of a trace from this time after its begin on. Reads the file, if it is not in memory.
-    pub fn get(&self, id: &str, from_ns: u64) -> Result<Arc<Timeline>, TimelineError> {
-        let place = self.place(id, from_ns);
-        // Others who ask for this trace wait for the first one.
-        let mut slot = place.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(timeline) = &*slot {
-            return Ok(Arc::clone(timeline));
-        }
-        let read = || {
-            Timeline::read(&mut self.open(id)?, TimelineLimits { bytes: self.bytes, from_ns })
-                .map_err(TimelineError::from)
-        };
-        match read() {
-            Ok(timeline) => Ok(Arc::clone(slot.insert(Arc::new(timeline)))),
-            Err(error) => {
-                drop(slot);
-                self.remove(&place);
-                Err(error)
+    /// The timeline of a trace from this time after its begin on. Reads the file, if it is not in memory, until the flag is set.
+    pub fn get(
+        &self,
+        id: &str,
+        from_ns: u64,
+        cancelled: &Arc<AtomicBool>,
+    ) -> Result<Arc<Timeline>, TimelineError> {
+        let mut opened = None;
+        let mut entries = self.lock();
+        let (mut trace, reading) = loop {
+            if cancelled.load(Ordering::Relaxed) {
+                return Err(TimelineError::Cancelled);
             }
-        }
-    }
-
-    fn remove(&self, place: &Arc<Place>) {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        entries.retain(|entry| !Arc::ptr_eq(&entry.place, place));
-    }
-
-    fn place(&self, id: &str, from_ns: u64) -> Arc<Place> {
-        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        entries.retain(|entry| now.duration_since(entry.used) < IDLE || Arc::strong_count(&entry.place) > 1);
-        let known = entries.iter().position(|entry| &*entry.id == id && entry.from_ns == from_ns);
-        let entry = match known {
-            Some(at) => entries.remove(at),
-            None => Entry { id: id.into(), from_ns, used: now, place: Arc::default() },
+            match (entries.iter().position(|entry| entry.is(id, from_ns)), opened.take()) {
+                (Some(at), _) => {
+                    if let State::Read(timeline) = &entries[at].state {
+                        let timeline = Arc::clone(timeline);
+                        entries[at].used = Instant::now();
+                        entries[..=at].rotate_right(1);
+                        return Ok(timeline);
+                    }
+                }
+                // First of all: an id that no trace has must not cost others their timelines.
+                (None, None) => {
+                    drop(entries);
+                    opened = Some(self.open(id, cancelled).map_err(|error| or_cancelled(error, cancelled))?);
+                    entries = self.lock();
+                    continue;
+                }
+                (None, Some(trace)) => match self.begin(&mut entries, id, from_ns) {
+                    Some(reading) => break (trace, reading),
+                    None => opened = Some(trace),
+                },
+            }
+            entries = self.changed.wait_timeout(entries, CHECK).unwrap_or_else(PoisonError::into_inner).0;
         };
-        let place = Arc::clone(&entry.place);
-        entries.insert(0, Entry { used: now, ..entry });
-        // The newest stay; one that is being made counts as it may become.
-        let mut left = self.bytes.saturating_mul(2);
+        drop(entries);
+        let limits = TimelineLimits { bytes: self.bytes, from_ns };
+        let read = Timeline::read(&mut CancellableSource { source: &mut trace, cancelled }, limits);
+        if cancelled.load(Ordering::Relaxed) {
+            return Err(TimelineError::Cancelled);
+        }
+        Ok(reading.finish(Arc::new(read?)))
+    }
+
+    /// Gives up timelines that no one asked for in the last minutes. Returns when to do so again; `None`: there are none left.
+    pub fn give_up_idle(&self, now: Instant) -> Option<Duration> {
+        let mut entries = self.lock();
+        let left = |entry: &Entry| {
+            if entry.is_busy() { IDLE } else { IDLE.saturating_sub(now.duration_since(entry.used)) }
+        };
+        entries.retain(|entry| !left(entry).is_zero());
+        entries.iter().map(left).min()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Entry>> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes memory for a timeline, where need be that of those that were not used for longest. `None`: others are at work with it.
+    fn begin(&self, entries: &mut Vec<Entry>, id: &str, from_ns: u64) -> Option<Reading<'_>> {
+        let bytes_of = |entry: &Entry| match &entry.state {
+            // As it may become.
+            State::Reading => self.bytes,
+            State::Read(timeline) => timeline.bytes(),
+        };
+        let busy = entries.iter().filter(|entry| entry.is_busy()).map(bytes_of);
+        let busy = busy.fold(0, usize::saturating_add);
+        let mut left = self.bytes.saturating_mul(2).checked_sub(busy)?.checked_sub(self.bytes)?;
         entries.retain(|entry| {
-            let made = entry.place.0.try_lock().ok().map(|slot| slot.as_ref().map_or(0, |made| made.bytes()));
-            let is_new = Arc::ptr_eq(&entry.place, &place);
-            let bytes = if is_new { made.unwrap_or(0).max(self.bytes) } else { made.unwrap_or(self.bytes) };
+            let bytes = if entry.is_busy() { 0 } else { bytes_of(entry) };
             let fits = bytes <= left;
             left = left.saturating_sub(bytes);
-            fits || is_new
+            fits
         });
-        place
+        entries.insert(0, Entry { id: id.into(), from_ns, used: Instant::now(), state: State::Reading });
+        Some(Reading { timelines: self, id: id.into(), from_ns })
+    }
+}
+
+fn or_cancelled(error: TimelineError, cancelled: &AtomicBool) -> TimelineError {
+    if cancelled.load(Ordering::Relaxed) { TimelineError::Cancelled } else { error }
+}
+
+/// A timeline is being read. Dropped without [`Reading::finish`], it frees the memory that it took.
+struct Reading<'t> {
+    timelines: &'t Timelines,
+    id: Box<str>,
+    from_ns: u64,
+}
+
+impl Reading<'_> {
+    fn finish(self, timeline: Arc<Timeline>) -> Arc<Timeline> {
+        let mut entries = self.timelines.lock();
+        if let Some(entry) = entries.iter_mut().find(|entry| entry.is(&self.id, self.from_ns)) {
+            (entry.used, entry.state) = (Instant::now(), State::Read(Arc::clone(&timeline)));
+        }
+        drop(entries);
+        timeline
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let is_open =
+            |entry: &Entry| entry.is(&self.id, self.from_ns) && matches!(entry.state, State::Reading);
+        self.timelines.lock().retain(|entry| !is_open(entry));
+        self.timelines.changed.notify_all();
     }
 }
 
@@ -177,29 +274,113 @@ mod tests {
         trace(file.parent().unwrap(), "7.trace", 1_000);
         std::fs::write(dir.path().join("secret"), "").unwrap();
         let timelines = Timelines::new(Arc::new(traces), TIMELINE_BYTES);
-        assert_eq!(timelines.get("7", 0).unwrap().length_ns(), 1_000);
+        assert_eq!(timelines.get("7", 0, &Arc::default()).unwrap().length_ns(), 1_000);
         for id in ["8", "-7", "../secret", "7.trace", ""] {
-            assert!(matches!(timelines.get(id, 0), Err(TimelineError::Unknown)), "{id}");
+            assert!(matches!(timelines.get(id, 0, &Arc::default()), Err(TimelineError::Unknown)), "{id}");
         }
     }
 
-    #[test]
-    fn a_timeline_is_read_once_and_the_oldest_go() {
+    /// Three traces of equal size, with memory for two.
+    fn three() -> (tempfile::TempDir, Timelines) {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a", "b", "c"] {
             trace(dir.path(), name, 1_000);
         }
         std::fs::write(dir.path().join("foreign"), "something else").unwrap();
-        let timelines = Timelines::new(Arc::new(Directory(dir.path().into())), 1);
-        let first = timelines.get("a", 0).unwrap();
+        let of = |bytes| Timelines::new(Arc::new(Directory(dir.path().into())), bytes);
+        let bytes = of(TIMELINE_BYTES).get("a", 0, &Arc::default()).unwrap().bytes();
+        let timelines = of(bytes);
+        (dir, timelines)
+    }
+
+    fn ids(timelines: &Timelines) -> String {
+        timelines.lock().iter().map(|entry| &*entry.id).collect()
+    }
+
+    #[test]
+    fn a_timeline_is_read_once_and_the_oldest_go() {
+        let (_dir, timelines) = three();
+        let get = |id| timelines.get(id, 0, &Arc::default());
+        let first = get("a").unwrap();
         assert_eq!(first.length_ns(), 1_000);
-        assert!(Arc::ptr_eq(&first, &timelines.get("a", 0).unwrap()));
-        timelines.get("a", 500).unwrap();
-        timelines.get("b", 0).unwrap();
-        timelines.get("c", 0).unwrap();
-        assert_eq!(timelines.entries.lock().unwrap().len(), 1, "bytes are for two of the smallest");
-        assert!(!Arc::ptr_eq(&first, &timelines.get("a", 0).unwrap()), "it was read again");
-        assert!(matches!(timelines.get("nosuch", 0), Err(TimelineError::Unknown)));
-        assert!(matches!(timelines.get("foreign", 0), Err(TimelineError::Read(ReadError::Foreign))));
+        assert!(Arc::ptr_eq(&first, &get("a").unwrap()));
+        drop(first);
+        get("b").unwrap();
+        get("a").unwrap();
+        assert!(matches!(get("nosuch"), Err(TimelineError::Unknown)));
+        assert!(matches!(get("foreign"), Err(TimelineError::Read(ReadError::Foreign))));
+        assert_eq!(ids(&timelines), "ab");
+        get("c").unwrap();
+        assert_eq!(ids(&timelines), "ca");
+        get("b").unwrap();
+        assert_eq!(ids(&timelines), "bc");
+    }
+
+    #[test]
+    fn timelines_in_use_and_those_being_read_count() {
+        let (_dir, timelines) = three();
+        let used = timelines.get("a", 0, &Arc::default()).unwrap();
+        let begin = |id| timelines.begin(&mut timelines.lock(), id, 0);
+        let reading = begin("b").unwrap();
+        assert!(begin("c").is_none());
+        std::thread::scope(|scope| {
+            let cancelled = Arc::new(AtomicBool::new(false));
+            let waits = |id| {
+                let (cancelled, timelines) = (Arc::clone(&cancelled), &timelines);
+                scope.spawn(move || timelines.get(id, 0, &cancelled).map(|_| ()))
+            };
+            let waiting = [waits("b"), waits("c")];
+            std::thread::sleep(2 * CHECK);
+            assert!(waiting.iter().all(|waiting| !waiting.is_finished()));
+            cancelled.store(true, Ordering::Relaxed);
+            for waiting in waiting {
+                assert!(matches!(waiting.join().unwrap(), Err(TimelineError::Cancelled)));
+            }
+            cancelled.store(false, Ordering::Relaxed);
+            let waiting = waits("c");
+            drop(used);
+            waiting.join().unwrap().unwrap();
+            // The reader of `b` gave up, so that the next one reads.
+            let waiting = waits("b");
+            drop(reading);
+            waiting.join().unwrap().unwrap();
+        });
+        assert_eq!(ids(&timelines), "bc");
+    }
+
+    /// A trace whose reader goes away when it is opened.
+    #[derive(Debug)]
+    struct Aborted(Directory, Arc<AtomicBool>);
+
+    impl Traces for Aborted {
+        fn open(&self, id: &str) -> io::Result<Option<TraceInput>> {
+            self.1.store(true, Ordering::Relaxed);
+            self.0.open(id)
+        }
+    }
+
+    #[test]
+    fn a_cancelled_file_is_not_read_on() {
+        let (dir, _) = three();
+        let cancelled = Arc::new(AtomicBool::new(false));
+        let traces = Aborted(Directory(dir.path().into()), Arc::clone(&cancelled));
+        let timelines = Timelines::new(Arc::new(traces), TIMELINE_BYTES);
+        assert!(matches!(timelines.get("a", 0, &cancelled), Err(TimelineError::Cancelled)));
+        assert!(matches!(timelines.open("a", &cancelled), Err(TimelineError::Read(ReadError::Io(_)))));
+        assert_eq!(ids(&timelines), "");
+    }
+
+    #[test]
+    fn idle_timelines_are_given_up() {
+        let (_dir, timelines) = three();
+        assert_eq!(timelines.give_up_idle(Instant::now()), None);
+        let used = timelines.get("a", 0, &Arc::default()).unwrap();
+        timelines.get("b", 0, &Arc::default()).unwrap();
+        assert!(timelines.give_up_idle(Instant::now()).is_some_and(|left| left <= IDLE));
+        assert_eq!(ids(&timelines), "ba");
+        assert_eq!(timelines.give_up_idle(Instant::now() + IDLE), Some(IDLE));
+        assert_eq!(ids(&timelines), "a");
+        drop(used);
+        assert_eq!(timelines.give_up_idle(Instant::now() + IDLE), None);
     }
 }

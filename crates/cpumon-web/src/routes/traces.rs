@@ -1,6 +1,8 @@
 //! Timelines of traces: what the page draws of a window, what an area adds up to, one slice in detail, the window as a file.
 
 use std::cmp::Reverse;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -8,7 +10,7 @@ use axum::response::Response;
 use axum::{Extension, Json};
 use cpumon_export::{ExportError, Format, TraceSurvey, trace_slices_of};
 use cpumon_query::traces::{
-    AnyTrace, Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange,
+    Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange,
 };
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -51,8 +53,9 @@ async fn ask<T: Send + 'static>(
     work: impl FnOnce(&Timeline) -> Result<T, Problem> + Send + 'static,
 ) -> Result<Json<T>, Problem> {
     let traces = app.traces.as_ref().ok_or_else(unknown)?;
-    let read = move |timelines: &Timelines| {
-        let timeline = timelines.get(&id, part_ns.unwrap_or(0)).map_err(|error| problem_of(&error))?;
+    let read = move |timelines: &Timelines, cancelled: &Arc<AtomicBool>| {
+        let timeline = timelines.get(&id, part_ns.unwrap_or(0), cancelled);
+        let timeline = timeline.map_err(|error| problem_of(&error))?;
         work(&timeline)
     };
     traces.ask(read).await.map(Json)
@@ -410,21 +413,19 @@ pub(super) async fn export(
     lease: Option<Extension<Lease>>,
     Asked(window): Asked<Window>,
 ) -> Result<Response, Problem> {
-    let timelines = app.traces.as_ref().ok_or_else(unknown)?.timelines();
+    let traces = app.traces.as_ref().ok_or_else(unknown)?;
     let range =
         TraceRange { from_ns: window.from_ns.unwrap_or(0), until_ns: window.until_ns.unwrap_or(u64::MAX) };
     if range.from_ns >= range.until_ns {
         return Err(bad("The window is empty."));
     }
-    let open = move || timelines.open(&id).map_err(|error| problem_of(&error));
-    let survey = {
-        let open = open.clone();
-        let read = tokio::task::spawn_blocking(move || {
-            TraceSurvey::new(open()?).map_err(|error| problem_of(&error.into()))
-        });
-        read.await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))??
+    // The second reading ends when the client takes no more of the file.
+    let read = move |timelines: &Timelines, cancelled: &Arc<AtomicBool>| {
+        let open = |cancelled: &_| timelines.open(&id, cancelled).map_err(|error| problem_of(&error));
+        let survey = TraceSurvey::new(open(cancelled)?).map_err(|error| problem_of(&error.into()))?;
+        Ok((survey, open(&Arc::default())?))
     };
-    let mut trace: AnyTrace<_> = open()?;
+    let (survey, mut trace) = traces.ask(read).await?;
     let body = stream(&app, lease, move |out| {
         trace_slices_of(&survey, &mut trace, range, out).map(|_| ()).map_err(ExportError::from)
     });

@@ -52,7 +52,7 @@ pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
     let bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
     // Read once before the page opens: what cannot be read is reported here, and the first picture does not wait.
     let timelines = Arc::new(Timelines::new(traces, bytes));
-    timelines.get(ID, 0).with_context(|| format!("cannot show {}", args.file.display()))?;
+    timelines.get(ID, 0, &Arc::default()).with_context(|| format!("cannot show {}", args.file.display()))?;
     let web =
         WebOptions { timelines: Some(timelines), web_dir: args.web_dir.clone(), ..WebOptions::default() };
     let server = HttpServer::bind(args.http, web).map_err(|error| anyhow!("{error}"))?;
