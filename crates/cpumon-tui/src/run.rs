@@ -320,8 +320,8 @@ impl<'a> Screens<'a> {
         let Seek::At(wall_ns) = to else {
             return match (to, self.feed.seek(to)) {
                 (Seek::Before(_), Ok(None)) => match self.feed.seek(Seek::After(i64::MIN)) {
-                    Ok(first) => self.app.on_first(first),
-                    Err(error) => self.app.on_notice(error.to_string()),
+                    Ok(Some(first)) => self.app.on_first(Some(first)),
+                    none => self.app.on_seek(to, none),
                 },
                 (to, answer) => self.app.on_seek(to, answer),
             };

@@ -62,8 +62,10 @@ const IMPORTANCE: [Col; 24] = [
     Col::Container,
 ];
 
-/// From so many terminal columns on there is space for all columns.
+/// From so many terminal columns on, WAIT has the system call too, `I/O events (epoll_wait)`, if all chosen columns still fit.
 const WIDE: u16 = 200;
+/// What that needs beyond words alone, `child process`.
+const WAIT_CALL: u16 = 11;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ColumnPlace {
@@ -94,7 +96,7 @@ impl Col {
         self.shared().align == Align::Right
     }
 
-    fn width(self, id_width: u16, total: u16) -> u16 {
+    fn width(self, id_width: u16) -> u16 {
         match self {
             Self::Id | Self::Owner => id_width,
             Self::User | Self::Seen => 8,
@@ -113,10 +115,7 @@ impl Col {
             | Self::Switches
             | Self::Voluntary
             | Self::Involuntary => 6,
-            // Words alone where there is little space, `child process`; wide screens have the system call too:
-            // `I/O events (epoll_wait)`.
-            Self::Wait if total < WIDE => 13,
-            Self::Wait => 24,
+            Self::Wait => 13,
             Self::Container => 20,
             Self::Marks => 2,
             Self::Name => 10,
@@ -152,20 +151,25 @@ pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlac
     let mut used = 0;
     for col in IMPORTANCE.into_iter().filter(|col| col.is_in(view)) {
         let is_needed = matches!(col, Col::Id | Col::Cpu | Col::Name);
-        let width = if col == Col::Name { name_width } else { col.width(id_width, total) };
+        let width = if col == Col::Name { name_width } else { col.width(id_width) };
         if is_needed || used + width < total {
             used += width + 1;
             chosen.push(col);
         }
     }
-    place(&chosen, total, id_width)
+    let wait_call = if total >= WIDE && used + WAIT_CALL <= total { WAIT_CALL } else { 0 };
+    place(&chosen, total, id_width, wait_call)
 }
 
-fn place(chosen: &[Col], total: u16, id_width: u16) -> Vec<ColumnPlace> {
+fn place(chosen: &[Col], total: u16, id_width: u16, wait_call: u16) -> Vec<ColumnPlace> {
     let mut x = 0_u16;
     let mut places = Vec::with_capacity(chosen.len());
     for col in ORDER.into_iter().filter(|col| chosen.contains(col)) {
-        let width = if col == Col::Name { total.saturating_sub(x) } else { col.width(id_width, total) };
+        let width = match col {
+            Col::Name => total.saturating_sub(x),
+            Col::Wait => col.width(id_width) + wait_call,
+            _ => col.width(id_width),
+        };
         places.push(ColumnPlace { col, x, width });
         x = x.saturating_add(width + 1);
     }
@@ -202,6 +206,20 @@ mod tests {
                 assert_eq!(pair[0].x + pair[0].width + 1, pair[1].x, "{total}");
             }
             assert_eq!(name.x + name.width, total);
+        }
+    }
+
+    /// A wider WAIT pushed others out at 200 to 221 terminal columns.
+    #[test]
+    fn a_wider_screen_has_no_fewer_columns() {
+        for (has_limits, threads, cmdline) in [(false, false, false), (true, false, true), (true, true, true)]
+        {
+            let view = View { known: Fields::all(), has_limits, threads, cmdline, ..View::default() };
+            // Columns of little importance may take turns, but there are never fewer.
+            let count = |total| choose(&view, total, 4_194_304).len();
+            assert!((161..=300).all(|total| count(total) >= count(total - 1)), "{view:?}");
+            let wide = choose(&view, 300, 99);
+            assert_eq!(wide.iter().find(|place| place.col == Col::Wait).unwrap().width, 24);
         }
     }
 

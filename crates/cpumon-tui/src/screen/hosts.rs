@@ -9,8 +9,10 @@ use crate::screen::popup::frame_block;
 use crate::text::{clip, safe, width};
 use crate::theme::Theme;
 
-/// Names are not cut below this.
+/// Names are not cut below this, but to leave space for TRUST.
 const LONGEST_NAME: usize = 24;
+/// And not below this for anything.
+const SHORTEST_NAME: usize = 8;
 
 /// Draws the list with the host number `at` selected.
 pub(crate) fn draw(app: &App, at: usize, frame: &mut Frame<'_>) {
@@ -67,7 +69,8 @@ fn cells(app: &App, status: &HostStatus) -> [String; 5] {
 /// Terminal columns of each column; 0: left out. Names have what the others leave, and at least what they need, up to a limit.
 fn widths(lines: &[[String; 5]], columns: usize) -> [usize; 5] {
     let needed = |at: usize| lines.iter().map(|cells| width(&cells[at])).max().unwrap_or(0);
-    let mut widths = [needed(0).min(LONGEST_NAME), 0, 0, 0, 0];
+    let beside_trust = columns.saturating_sub(needed(1) + 1).max(SHORTEST_NAME);
+    let mut widths = [needed(0).min(LONGEST_NAME).min(beside_trust), 0, 0, 0, 0];
     let mut used = widths[0];
     for (at, width) in widths.iter_mut().enumerate().skip(1) {
         if used + 1 + needed(at) <= columns {
@@ -87,4 +90,26 @@ fn line(cells: &[String; 5], widths: [usize; 5], app: &App) -> String {
         cell + &pad
     });
     shown.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_name_leaves_space_for_trust() {
+        let host =
+            ["*a-host-of-which-the-name-is-long", "unauthenticated", "linux-bpf", "1234", "10.0.0.1:9"];
+        let lines =
+            [["HOST", "TRUST", "SOURCE", "THREADS", "ADDRESS"], host].map(|line| line.map(String::from));
+        for columns in 24..=120 {
+            let widths = widths(&lines, columns);
+            let used: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 1).sum();
+            assert!(
+                widths[0] >= SHORTEST_NAME && widths[1] == 15 && used - 1 == columns,
+                "{columns}: {widths:?}"
+            );
+        }
+        assert_eq!(widths(&lines, 20)[1], 0, "no space for both");
+    }
 }
