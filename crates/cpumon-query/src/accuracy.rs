@@ -63,7 +63,8 @@ pub struct Summary {
     pub clock_ns: i64,
     /// Likewise.
     pub switch_ns: i64,
-    /// CPU time that the tick sampler gave to the wrong thread or to none: the sum of its errors without their signs, ns.
+    /// CPU time that the tick sampler gave to the wrong thread or to none, ns. What one thread has too much another one lacks, so it
+    /// is the sum of the errors of one sign, the larger one.
     pub tick_misplaced_ns: i64,
     /// The same of the scheduler's clock, ns.
     pub clock_misplaced_ns: i64,
@@ -151,15 +152,26 @@ fn between(first: &ClockReading, last: &ClockReading) -> ThreadAccuracy {
 /// All of them together.
 #[must_use]
 pub fn summary(rows: &[ThreadAccuracy]) -> Summary {
-    rows.iter().fold(Summary::default(), |sum, row| Summary {
+    let sums = rows.iter().fold(Summary::default(), |sum, row| Summary {
         threads: sum.threads + 1,
         exact: sum.exact + usize::from(row.blur_ns == 0),
         tick_ns: sum.tick_ns + row.tick_ns,
         clock_ns: sum.clock_ns + row.clock_ns,
         switch_ns: sum.switch_ns + row.switch_ns,
-        tick_misplaced_ns: sum.tick_misplaced_ns + row.tick_error_ns().abs(),
-        clock_misplaced_ns: sum.clock_misplaced_ns + row.clock_error_ns().abs(),
-    })
+        ..sum
+    });
+    Summary {
+        tick_misplaced_ns: misplaced_ns(rows.iter().map(ThreadAccuracy::tick_error_ns)),
+        clock_misplaced_ns: misplaced_ns(rows.iter().map(ThreadAccuracy::clock_error_ns)),
+        ..sums
+    }
+}
+
+/// The sum of the errors of one sign, the larger one: a moved millisecond is one thread's too much and another one's too little.
+fn misplaced_ns(errors: impl Iterator<Item = i64>) -> i64 {
+    let (more, less) =
+        errors.fold((0, 0), |(more, less), error| (more + error.max(0), less + error.min(0).abs()));
+    more.max(less)
 }
 
 #[cfg(test)]
@@ -239,8 +251,9 @@ mod tests {
         let order: Vec<u32> = rows.iter().map(|row| row.key.tid).collect();
         assert_eq!(order, [3, 2, 1]);
         let all = summary(&rows);
+        // What 3 has too much is what 1 and 2 lack: it is misplaced once.
         assert_eq!((all.threads, all.exact, all.tick_ns, all.switch_ns), (3, 3, 300, 300));
-        assert_eq!((all.tick_misplaced_ns, all.clock_misplaced_ns), (220, 1));
+        assert_eq!((all.tick_misplaced_ns, all.clock_misplaced_ns), (110, 1));
     }
 
     #[test]

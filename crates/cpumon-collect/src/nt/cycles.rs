@@ -51,6 +51,16 @@ impl CycleSnapshot {
         Self { stamp: 0, mono_ns: 0, cpus: Vec::new(), processes: Vec::new() }
     }
 
+    /// What is known of any comparison with this pass, before the next one.
+    ///
+    /// Errors: it has no cycles, or no stamp to measure their rate by.
+    pub fn check(&self) -> Result<(), NoComparison> {
+        if self.processes.iter().all(|process| process.cycles == 0) {
+            return Err(NoComparison::NoCycles);
+        }
+        if self.stamp == 0 { Err(NoComparison::NoRate) } else { Ok(()) }
+    }
+
     /// Adds the processes of an answer that the system wrote at `address`.
     ///
     /// Errors: the answer is malformed.
@@ -131,9 +141,7 @@ impl CycleComparison {
     ///
     /// Errors: see [`NoComparison`].
     pub fn between(first: &CycleSnapshot, last: &CycleSnapshot) -> Result<Self, NoComparison> {
-        if last.processes.iter().all(|process| process.cycles == 0) {
-            return Err(NoComparison::NoCycles);
-        }
+        last.check()?;
         let span_ns = last.mono_ns.saturating_sub(first.mono_ns);
         let stamps = last.stamp.saturating_sub(first.stamp);
         if span_ns == 0 || stamps == 0 {
@@ -167,10 +175,15 @@ impl CycleComparison {
         Ok(Self { span_ns, rate_hz: cycles_per_ns * 1e9, sum_pct, rows })
     }
 
-    /// CPU time that the ticks gave to the wrong process or to none: the sum of the errors without their signs.
+    /// CPU time that the ticks gave to the wrong process or to none. What one process has too much another one lacks, so it is
+    /// the sum of the errors of one sign, the larger one.
     #[must_use]
     pub fn misplaced_ns(&self) -> u64 {
-        self.rows.iter().map(|row| row.error_ns().unsigned_abs()).fold(0, u64::saturating_add)
+        let of_sign = |is_more: bool| {
+            let errors = self.rows.iter().map(CycleRow::error_ns).filter(|error| (*error > 0) == is_more);
+            errors.map(i64::unsigned_abs).fold(0, u64::saturating_add)
+        };
+        of_sign(true).max(of_sign(false))
     }
 
     /// What all processes ran, by ticks and by cycles.
@@ -241,8 +254,22 @@ mod tests {
         );
         assert_eq!(&*found.rows[0].name, "größe.exe");
         assert_eq!((found.span_ns, found.rows[1].error_ns()), (1_000_000_000, ms(-16)));
-        assert_eq!((found.misplaced_ns(), found.sums_ns()), (132_000_000, (ms(500), ms(600))));
+        assert_eq!((found.misplaced_ns(), found.sums_ns()), (116_000_000, (ms(500), ms(600))));
         assert!((found.rate_hz - 2.5e9).abs() < 1.0 && (found.sum_pct - 100.0).abs() < 0.001, "{found:?}");
+    }
+
+    #[test]
+    fn a_moved_millisecond_is_misplaced_once() {
+        let row = |pid, tick_ns, cycle_ns| CycleRow {
+            key: ProcessKey { pid, start_ns: 1 },
+            name: "".into(),
+            tick_ns,
+            cycle_ns,
+        };
+        let found = |rows| CycleComparison { span_ns: 1_000, rate_hz: 1e9, sum_pct: 100.0, rows };
+        assert_eq!(found(vec![row(4, 1_000, 0), row(8, 0, 1_000)]).misplaced_ns(), 1_000, "all of it: 100 %");
+        assert_eq!(found(vec![row(4, 1_500, 0), row(8, 0, 1_000)]).misplaced_ns(), 1_500);
+        assert_eq!(found(Vec::new()).misplaced_ns(), 0);
     }
 
     #[test]
@@ -270,6 +297,12 @@ mod tests {
     #[test]
     fn a_counter_that_does_not_run_gives_no_rate() {
         let same = first();
+        assert_eq!(same.check(), Ok(()));
+        assert_eq!(
+            CycleSnapshot { stamp: 0, ..same.clone() }.check(),
+            Err(NoComparison::NoRate),
+            "known at once"
+        );
         assert_eq!(CycleComparison::between(&same, &same), Err(NoComparison::NoRate));
         let back = CycleSnapshot { stamp: 3, ..pass(2_000, 5, &[process(0, 0, 2_950)]) };
         assert_eq!(CycleComparison::between(&same, &back), Err(NoComparison::NoRate));
