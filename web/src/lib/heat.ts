@@ -19,6 +19,28 @@ export function mostOf(rows: Rows, cells: Cells): number {
   return most;
 }
 
+/**
+ * Draws a row of cells on whole device pixels, without seams. Cells narrower than a pixel share it, and it shows the highest of them: a busy
+ * second alone is seen.
+ */
+export function drawCells(
+  values: readonly (number | null)[],
+  pixels: number,
+  draw: (left: number, wide: number, value: number) => void,
+): void {
+  const edge = (at: number): number => Math.floor((at * pixels) / values.length);
+  let left = 0;
+  let most: number | null = null;
+  values.forEach((value, at) => {
+    if (value !== null) most = Math.max(most ?? 0, value);
+    const right = edge(at + 1);
+    if (right <= left) return;
+    if (most !== null) draw(left, right - left, most);
+    left = right;
+    most = null;
+  });
+}
+
 export function heatColor(share: number, isDark: boolean): string {
   const steps = isDark ? DARK : LIGHT;
   // Small values differ more than large ones: the eye needs that, and most values are small.
