@@ -1,11 +1,14 @@
 //! `cpumon hosts` of a receiver: a table with losses, or the list of the page's table.
 
+mod figure;
+
 use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
 use cpumon_model::{LossCounts, escape};
+use cpumon_query::fleet::HostOrder;
 use cpumon_web::api;
 use serde_json::Value;
 
@@ -26,26 +29,21 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     match args.format.get() {
         Format::Table if args.busiest => {
             let lines = client.fleet_file(&query(args, "jsonl"))?;
-            write_busiest(&lines, columns, out).context("cannot write the hosts")?;
+            write_busiest(&lines, args.search.as_deref(), columns, out).context("cannot write the hosts")?;
         }
         Format::Table => {
             let status = client.status()?;
-            let mut listed = Listed::of_lines(&client.fleet_file(&query(args, "jsonl"))?);
+            let mut listed = Listed::of_lines(&client.fleet_file(&query(args, "jsonl"))?, args.sort);
             if !args.wants_fleet() {
                 listed.order = None;
-            } else if listed.order.as_ref().is_some_and(Vec::is_empty) {
-                let words = escape(args.search.as_deref().unwrap_or_default());
-                writeln!(out, "no host matches {words}").context("cannot write the hosts")?;
-                return Ok(Outcome::Done);
             }
-            write_hosts(&status, Some(&listed), columns, out).context("cannot write the hosts")?;
-            if listed.order.is_none() {
-                write_no_hosts(&status, out).context("cannot write the hosts")?;
-            }
+            write_listed(&status, &listed, args.search.as_deref(), columns, out)
+                .context("cannot write the hosts")?;
         }
         Format::Json if !args.wants_fleet() => {
             let status = client.status()?;
-            let Listed { stored, .. } = Listed::of_lines(&client.fleet_file(&query(args, "jsonl"))?);
+            let lines = client.fleet_file(&query(args, "jsonl"))?;
+            let Listed { stored, .. } = Listed::of_lines(&lines, None);
             write_json(&AllHosts { total: status.hosts.len(), hosts: status.hosts, stored }, out)?;
         }
         format => write_file(args, format, &client, out)?,
@@ -80,9 +78,42 @@ fn rows_of(lines: &[u8]) -> impl Iterator<Item = Value> {
     lines.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
 }
 
-/// The busiest processes of all hosts.
-fn write_busiest(lines: &[u8], columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
+/// The table, or that no host matches the words; with all hosts also who sends without being one.
+fn write_listed(
+    status: &api::Status,
+    listed: &Listed,
+    search: Option<&str>,
+    columns: usize,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
+    match search.filter(|words| !words.trim().is_empty()) {
+        Some(words) if listed.order.as_ref().is_some_and(Vec::is_empty) => {
+            writeln!(out, "no host matches {}", escape(words))
+        }
+        Some(_) => write_hosts(status, Some(listed), columns, out),
+        None => {
+            write_hosts(status, Some(listed), columns, out)?;
+            write_no_hosts(status, out)
+        }
+    }
+}
+
+/// The busiest processes of all hosts, or of those that match the words.
+fn write_busiest(
+    lines: &[u8],
+    search: Option<&str>,
+    columns: usize,
+    out: &mut dyn Write,
+) -> std::io::Result<()> {
     let rows: Vec<Value> = rows_of(lines).collect();
+    if rows.is_empty() {
+        return match search {
+            Some(words) => {
+                writeln!(out, "no process ran on a host that reports and matches {}", escape(words))
+            }
+            None => writeln!(out, "no process ran on a host that reports"),
+        };
+    }
     let text = |row: &Value, name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let share = |row: &Value, name: &str| {
         row.get(name).and_then(Value::as_f64).map_or_else(|| "-".to_owned(), |share| format!("{share:.1}"))
@@ -118,8 +149,8 @@ fn over_limit(host: &api::Host, rejected_by: &[api::Rejects]) -> u64 {
     of_host.filter_map(|rejects| rejects.by_kind.get("rate_limit")).sum()
 }
 
-/// Everything that did not arrive as it was sent, in few words.
-fn show_loss(counts: &LossCounts, over_limit: u64) -> String {
+/// Everything that did not arrive as it was sent: in few words, and their sum for where there is little space.
+fn show_loss(counts: &LossCounts, over_limit: u64) -> [String; 2] {
     let named = [
         (counts.snapshots_lost, "lost"),
         (counts.snapshots_partial, "partial"),
@@ -131,7 +162,11 @@ fn show_loss(counts: &LossCounts, over_limit: u64) -> String {
     ];
     let shown: Vec<String> =
         named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
-    if shown.is_empty() { "none".to_owned() } else { shown.join(", ") }
+    if shown.is_empty() {
+        return ["none"; 2].map(str::to_owned);
+    }
+    let sum = named.iter().fold(0_u64, |sum, (count, _)| sum.saturating_add(*count));
+    [shown.join(", "), sum.to_string()]
 }
 
 /// A difference of clocks: `+1.500 s`, `-3 h 20 min`, `-8333 d 8 h`.
@@ -147,7 +182,8 @@ fn show_offset(offset_ns: i64) -> String {
 
 /// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where it is estimated from arrivals,
 /// `< 1 ms` where the difference is not worth a number, and known that well or estimated.
-fn show_clock(host: &api::Host) -> String {
+/// Then the same without the error and the rate, for where there is little space.
+fn show_clock(host: &api::Host) -> [String; 2] {
     const SMALL_NS: u64 = 1_000_000;
     let is_exact = host.clock.is_none_or(|clock| clock.round_trip_ns / 2 < SMALL_NS);
     let offset = if is_exact && host.clock_offset_ns.unsigned_abs() < SMALL_NS {
@@ -155,15 +191,18 @@ fn show_clock(host: &api::Host) -> String {
     } else {
         show_offset(host.clock_offset_ns)
     };
-    let Some(clock) = host.clock else { return format!("~{offset}") };
+    let Some(clock) = host.clock else {
+        return [format!("~{offset}"), format!("~{offset}")];
+    };
     let exact = format!("{offset} ±{:.1} ms", clock.round_trip_ns as f64 / 2e6);
-    match clock.drift_ppb {
+    let full = match clock.drift_ppb {
         Some(ppb) if ppb != 0 => {
             let way = if ppb > 0 { "fast" } else { "slow" };
             format!("{exact}, {:.1} ppm {way}", ppb.unsigned_abs() as f64 / 1e3)
         }
         _ => exact,
-    }
+    };
+    [full, offset]
 }
 
 /// How busy a host is.
@@ -202,18 +241,26 @@ pub struct Listed {
     stored: Vec<StoredHost>,
     /// Ids of all, in the order of the list. `None`: by name, and those of the store last.
     order: Option<Vec<String>>,
+    /// What they are sorted by, if the user chose it.
+    sort: Option<HostOrder>,
+    /// The figure of that order by id, where the table has no column of it.
+    figures: BTreeMap<String, String>,
 }
 
 impl Listed {
     /// Reads the list's JSON lines.
-    fn of_lines(lines: &[u8]) -> Self {
-        let mut listed = Self::default();
+    fn of_lines(lines: &[u8], sort: Option<HostOrder>) -> Self {
+        let mut listed = Self { sort, ..Self::default() };
+        let figure = sort.and_then(figure::of_order);
         let order = listed.order.insert(Vec::new());
         for row in rows_of(lines) {
             let text = |name: &str| row.get(name).and_then(Value::as_str);
             let number = |name: &str| row.get(name).and_then(Value::as_f64);
             let Some(id) = text("id").map(str::to_owned) else { continue };
             order.push(id.clone());
+            if let Some((_, cell)) = figure {
+                listed.figures.insert(id.clone(), cell(&row));
+            }
             if text("state") == Some("stored") {
                 listed.stored.push(StoredHost {
                     name: text("hostname").unwrap_or_default().to_owned(),
@@ -236,6 +283,10 @@ impl Listed {
         }
         listed
     }
+
+    fn figure(&self, id: &str) -> String {
+        self.figures.get(id).cloned().unwrap_or_else(|| "-".to_owned())
+    }
 }
 
 /// What a table has of a host: one that reports, or one that only the store has.
@@ -250,8 +301,10 @@ struct Line {
     threads: String,
     /// When its data came last: in full, and as how long ago.
     seen: [String; 2],
-    clock: String,
-    loss: String,
+    clock: [String; 2],
+    loss: [String; 2],
+    /// What the list is sorted by.
+    figure: String,
 }
 
 impl Line {
@@ -271,11 +324,12 @@ impl Line {
             seen: [seen.clone(), seen],
             clock: show_clock(host),
             loss: show_loss(&host.loss, over_limit(host, &status.receiver.rejected_by)),
+            figure: listed.map_or_else(String::new, |listed| listed.figure(&host.id)),
         }
     }
 
     /// What is not known of it is `-`.
-    fn stored(host: &StoredHost, now_ns: i64) -> Self {
+    fn stored(host: &StoredHost, now_ns: i64, listed: Option<&Listed>) -> Self {
         let before_s = now_ns.saturating_sub(host.last_ns).max(0) / 1_000_000_000;
         let none = || "-".to_owned();
         Self {
@@ -290,8 +344,9 @@ impl Line {
                 format!("until {}", when::show_clock(host.last_ns, true)),
                 format!("{} ago", cpumon_tui::ago(before_s.unsigned_abs())),
             ],
-            clock: none(),
-            loss: none(),
+            clock: [none(), none()],
+            loss: [none(), none()],
+            figure: listed.map_or_else(String::new, |listed| listed.figure(&host.id)),
         }
     }
 }
@@ -307,7 +362,7 @@ pub fn write_hosts(
     let reporting = status.hosts.iter().map(|host| Line::reporting(host, status, listed));
     let stored = listed.iter().flat_map(|listed| &listed.stored);
     let mut lines: Vec<Line> =
-        reporting.chain(stored.map(|host| Line::stored(host, status.now_wall_ns))).collect();
+        reporting.chain(stored.map(|host| Line::stored(host, status.now_wall_ns, listed))).collect();
     if let Some(order) = listed.and_then(|listed| listed.order.as_ref()) {
         let places: HashMap<&str, usize> = order.iter().map(String::as_str).zip(0..).collect();
         lines.retain(|line| places.contains_key(&*line.id));
@@ -315,6 +370,13 @@ pub fn write_hosts(
     }
     let column =
         |title, rank, cell: &dyn Fn(&Line) -> String| Column::new(title, rank, lines.iter().map(cell));
+    let in_two = |title, rank, cells: &dyn Fn(&Line) -> &[String; 2]| {
+        let of = |at: usize| lines.iter().map(move |line| cells(line)[at].clone());
+        Column::new(title, rank, of(0)).or_short(of(1))
+    };
+    let sort = listed.and_then(|listed| listed.sort);
+    // What the lines are sorted by is always shown.
+    let rank = |order, rank| if sort == Some(order) { 0 } else { rank };
     let mut names = vec![
         column("HOST", 0, &|line| line.name.clone()),
         column("ID", 8, &|line| line.id.clone()).whole(),
@@ -324,15 +386,23 @@ pub fn write_hosts(
     ];
     let mut numbers = Vec::new();
     if listed.is_some() {
-        names.push(column("BUSIEST", 3, &|line| line.busy.busiest.clone()));
-        numbers.push(column("BUSY", 0, &|line| line.busy.all.clone()));
+        names.push(column("BUSIEST", rank(HostOrder::Top, 3), &|line| line.busy.busiest.clone()));
+        let figure = sort.and_then(figure::of_order);
+        let is_wider = figure.is_some()
+            || matches!(sort, Some(HostOrder::Top | HostOrder::Threads | HostOrder::ClockOffset));
+        numbers.push(column("BUSY", u8::from(is_wider), &|line| line.busy.all.clone()));
+        if let Some((title, _)) = figure {
+            // Agents choose their texts: these are cut as names are.
+            let is_text = matches!(sort, Some(HostOrder::Health | HostOrder::Agent));
+            let columns = if is_text { &mut names } else { &mut numbers };
+            columns.push(column(title, 0, &|line| line.figure.clone()));
+        }
     }
     numbers.extend([
-        column("THREADS", 4, &|line| line.threads.clone()),
-        column("SEEN", 0, &|line| line.seen[0].clone())
-            .or_short(lines.iter().map(|line| line.seen[1].clone())),
-        column("CLOCK", 6, &|line| line.clock.clone()),
-        column("LOSS", 1, &|line| line.loss.clone()),
+        column("THREADS", rank(HostOrder::Threads, 4), &|line| line.threads.clone()),
+        in_two("SEEN", 0, &|line| &line.seen),
+        in_two("CLOCK", rank(HostOrder::ClockOffset, 6), &|line| &line.clock),
+        in_two("LOSS", 0, &|line| &line.loss),
     ]);
     Columns::new(names, numbers).write(columns, out)
 }
@@ -419,7 +489,7 @@ mod tests {
         let status =
             api::Status { hosts: vec![host("aa"), host("bb"), host("new")], ..api::Status::default() };
         let mut text = Vec::new();
-        write_hosts(&status, Some(&Listed::of_lines(lines.as_bytes())), usize::MAX, &mut text).unwrap();
+        write_hosts(&status, Some(&Listed::of_lines(lines.as_bytes(), None)), usize::MAX, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let lines: Vec<&str> = text.lines().collect();
         assert!(lines[0].contains("BUSY") && lines[0].contains("BUSIEST"), "{text}");
@@ -467,7 +537,7 @@ mod tests {
                 trust: "unauthenticated".into(),
                 last_ns: 1_990 * day_ns,
             }],
-            order: None,
+            ..Listed::default()
         };
         let written = |columns| {
             let mut text = Vec::new();
@@ -496,16 +566,108 @@ mod tests {
         let status =
             api::Status { hosts: vec![host("aa"), host("bb"), host("other")], ..api::Status::default() };
         let mut text = Vec::new();
-        write_hosts(&status, Some(&Listed::of_lines(lines)), 80, &mut text).unwrap();
+        write_hosts(&status, Some(&Listed::of_lines(lines, None)), 80, &mut text).unwrap();
         let text = String::from_utf8(text).unwrap();
         let first: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(first, ["HOST", "host-bb", "gone", "host-aa"], "{text}");
 
         let lines = b"{\"hostname\":\"a\\u001b\",\"key\":\"7-99\",\"name\":\"=cmd()\",\"container\":\"\",\"cpu_pct\":54.96,\"host_pct\":null}\n";
         let mut text = Vec::new();
-        write_busiest(lines, 80, &mut text).unwrap();
+        write_busiest(lines, None, 80, &mut text).unwrap();
         let expected = "HOST   PROCESS  PID  %CPU\na\\x1b  =cmd()     7  55.0\n";
         assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+
+    /// A host had no LOSS exactly where there was much of it.
+    #[test]
+    fn losses_are_shown_at_every_width_whatever_the_order() {
+        let loss = LossCounts {
+            snapshots_lost: 12,
+            snapshots_partial: 3,
+            rejected: 40,
+            store_dropped: 14,
+            ..LossCounts::default()
+        };
+        let clock =
+            Some(api::Clock { round_trip_ns: 400_000, drift_ppb: Some(-1_500), ..api::Clock::default() });
+        let host = api::Host {
+            hostname: "a-long-name-of-a-board".into(),
+            id: "ab".repeat(16),
+            trust: "authenticated".into(),
+            source: "linux-procfs".into(),
+            address: "[fe80::1ff:fe23:4567:890a]:40312".into(),
+            thread_count: 1234,
+            clock_offset_ns: -2_000_000,
+            clock,
+            loss,
+            ..api::Host::default()
+        };
+        let status = api::Status { hosts: vec![host], ..api::Status::default() };
+        let row = r#"{"id":"ID","busy_ratio":0.5,"minute_busy_ratio":0.111,"minute_peak_ratio":0.222,"minute_ready":3.333,"minute_run_queue_per_cpu":4.444,"health":"silent, loss","unattributed_ratio":-0.0555,"agent":"cpumon-agent 1.2.3","top_name":"cc","top_cpu_pct":6.6}"#;
+        let row = row.replace("ID", &"ab".repeat(16));
+        let orders = [
+            (None, "BUSY", "50.0 %"),
+            (Some(HostOrder::Busy), "1 MIN", "11.1 %"),
+            (Some(HostOrder::Peak), "PEAK", "22.2 %"),
+            (Some(HostOrder::Ready), "READY", "3.33"),
+            (Some(HostOrder::RunQueue), "RQ/CPU", "4.44"),
+            (Some(HostOrder::Health), "HEALTH", "silent, "),
+            (Some(HostOrder::Ledger), "UNATTR", "-5.55 %"),
+            (Some(HostOrder::Agent), "AGENT", "cpumon-"),
+            (Some(HostOrder::Top), "BUSIEST", "cc 6.6 %"),
+            (Some(HostOrder::Threads), "THREADS", "1234"),
+            (Some(HostOrder::ClockOffset), "CLOCK", "-0.002 s"),
+            (Some(HostOrder::LastSeen), "SEEN", "0 s ago"),
+            (Some(HostOrder::Name), "HOST", "a-long-"),
+            (Some(HostOrder::Loss), "LOSS", "69"),
+        ];
+        for columns in 40..=200 {
+            for (sort, title, cell) in orders {
+                let mut text = Vec::new();
+                write_hosts(&status, Some(&Listed::of_lines(row.as_bytes(), sort)), columns, &mut text)
+                    .unwrap();
+                let text = String::from_utf8(text).unwrap();
+                let is_in = |title: &str| text.lines().next().unwrap().contains(title);
+                assert!(is_in("LOSS") && is_in("SEEN") && is_in(title), "{columns} {sort:?}: {text}");
+                let has_loss = text.contains("  69\n")
+                    || text.contains("12 lost, 3 partial, 40 rejected, 14 not stored");
+                assert!(has_loss && (title == "LOSS" || text.contains(cell)), "{columns} {sort:?}: {text}");
+                let is_fitting = text.lines().all(|line| line.chars().count() <= columns);
+                assert!(is_fitting, "{columns} {sort:?}: {text}");
+            }
+            let mut text = Vec::new();
+            write_hosts(&status, None, columns, &mut text).unwrap();
+            assert!(String::from_utf8(text).unwrap().contains("LOSS"), "{columns}: status");
+        }
+    }
+
+    /// It was `no host matches`, of no words, and the senders that are no hosts were left out.
+    #[test]
+    fn a_receiver_without_hosts_says_so_without_words_of_a_search() {
+        let rejects = api::Rejects {
+            source: "10.0.0.66".into(),
+            count: 7,
+            by_kind: BTreeMap::new(),
+            ..api::Rejects::default()
+        };
+        let receiver = api::Receiver { rejected_by: vec![rejects], ..api::Receiver::default() };
+        let status = api::Status { receiver, ..api::Status::default() };
+        let written = |search: Option<&str>| {
+            let mut text = Vec::new();
+            let listed = Listed::of_lines(b"", Some(HostOrder::Busy));
+            write_listed(&status, &listed, search, 80, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        let text = written(None);
+        assert!(text.starts_with("HOST") && text.contains("10.0.0.66: 7 datagrams refused"), "{text}");
+        assert_eq!(written(Some("a\u{1b}")), "no host matches a\\x1b\n");
+        let busiest = |search: Option<&str>| {
+            let mut text = Vec::new();
+            write_busiest(b"", search, 80, &mut text).unwrap();
+            String::from_utf8(text).unwrap()
+        };
+        assert_eq!(busiest(None), "no process ran on a host that reports\n");
+        assert_eq!(busiest(Some("x")), "no process ran on a host that reports and matches x\n");
     }
 
     #[test]
@@ -523,7 +685,7 @@ mod tests {
             host(-2_000_000, Some(clock)),
             host(300_000, Some(api::Clock { round_trip_ns: 40_000_000, ..clock })),
         ]
-        .map(|host| show_clock(&host));
+        .map(|host| show_clock(&host)[0].clone());
         assert_eq!(
             shown,
             [
