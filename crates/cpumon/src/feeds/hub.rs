@@ -39,18 +39,27 @@ impl HubFeed {
     }
 }
 
+/// The end is cut where there is little space, so what is wrong comes first.
+fn title(store_error: Option<&str>, lost: u64, page_url: &str, udp: &str) -> String {
+    let mut title = String::new();
+    if store_error.is_some() {
+        title.push_str("NOT STORING, ");
+    }
+    if lost > 0 {
+        let _ = write!(title, "{lost} datagrams lost in the kernel, ");
+    }
+    let _ = write!(title, "page {page_url}, udp {udp}");
+    if let Some(error) = store_error {
+        let _ = write!(title, "; not storing: {error}");
+    }
+    title
+}
+
 impl Feed for HubFeed {
     fn title(&self) -> String {
         let status = self.hub.status();
-        let lost = status.receiver.kernel_dropped;
-        let mut title = format!("page {}, udp {}", self.page_url, status.udp.join(", "));
-        if lost > 0 {
-            let _ = write!(title, ", {lost} datagrams lost in the kernel");
-        }
-        if status.store.state == StoreState::Failing {
-            let _ = write!(title, ", NOT STORING: {}", status.store.error);
-        }
-        title
+        let failing = (status.store.state == StoreState::Failing).then_some(&*status.store.error);
+        title(failing, status.receiver.kernel_dropped, &self.page_url, &status.udp.join(", "))
     }
 
     fn hosts(&self) -> Vec<HostStatus> {
@@ -147,5 +156,22 @@ impl Feed for HubFeed {
 
     fn clock(&self) -> fn(i64) -> String {
         crate::when::show
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The screen cut the count of lost datagrams behind the address of the page.
+    #[test]
+    fn what_is_wrong_comes_first_in_the_title() {
+        let of = |store_error, lost| title(store_error, lost, "http://127.0.0.1:3080/", "0.0.0.0:3001");
+        assert_eq!(of(None, 0), "page http://127.0.0.1:3080/, udp 0.0.0.0:3001");
+        assert!(of(None, 7).starts_with("7 datagrams lost in the kernel, page http"), "{}", of(None, 7));
+        assert_eq!(
+            of(Some("disk full"), 7),
+            "NOT STORING, 7 datagrams lost in the kernel, page http://127.0.0.1:3080/, udp 0.0.0.0:3001; not storing: disk full"
+        );
     }
 }
