@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use cpumon_agent::DiscoverArgs;
 use cpumon_collect::parse_interval;
 use cpumon_query::fleet::HostOrder;
-use cpumon_tui::{GroupBy, PlotOption, SortColumn};
+use cpumon_tui::{GroupBy, PLOT_MINUTES, PlotOption, SortColumn};
 
 use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, file_of};
 use crate::units::{count, duration};
@@ -25,7 +25,10 @@ fn group_by() -> impl TypedValueParser<Value = GroupBy> {
 }
 
 fn plot() -> impl TypedValueParser<Value = PlotOption> {
-    PossibleValuesParser::new(["off", "1", "5", "15", "60"])
+    let mut minutes = PLOT_MINUTES;
+    minutes.sort_unstable();
+    let minutes = minutes.map(|minutes| minutes.to_string());
+    PossibleValuesParser::new(std::iter::once("off".to_owned()).chain(minutes))
         .map(|text| text.parse().map_or(PlotOption::Off, PlotOption::Minutes))
 }
 

@@ -14,25 +14,44 @@ use super::export_parts::without_effect;
 pub(super) fn add_to(root: Command, typed: Option<&ArgMatches>) -> Command {
     root.mut_subcommands(|command| {
         let typed = typed.and_then(|typed| typed.subcommand_matches(command.get_name()));
-        let command = with_variables(command, typed);
+        let is_top = command.get_name() == "top";
+        let command = with_variables(command, typed, is_top);
         command.mut_subcommands(|nested| {
             let typed = typed.and_then(|typed| typed.subcommand_matches(nested.get_name()));
-            with_variables(nested, typed)
+            // `trace top` is another command.
+            with_variables(nested, typed, false)
         })
     })
 }
 
-fn with_variables(command: Command, typed: Option<&ArgMatches>) -> Command {
+fn with_variables(command: Command, typed: Option<&ArgMatches>, is_top: bool) -> Command {
     let overridden = typed.map_or_else(Vec::new, |typed| overridden(&command, typed));
-    let name = command.get_name().to_owned();
-    command.mut_args(|arg| if overridden.contains(arg.get_id()) { arg } else { with_variable(&name, arg) })
+    command.mut_args(|arg| {
+        if overridden.contains(arg.get_id()) {
+            return arg;
+        }
+        let with = with_variable(arg.clone(), is_top);
+        // A flag that is off contradicts nothing. Without a command line to parse, help and man pages name it too.
+        if typed.is_some() && is_off(&with) { arg } else { with }
+    })
 }
 
-fn with_variable(command: &str, arg: Arg) -> Arg {
+/// Whether this is a flag whose variable says no, in the words of [`FalseyValueParser`].
+fn is_off(arg: &Arg) -> bool {
+    let value = arg.get_env().filter(|_| is_flag(arg)).and_then(std::env::var_os);
+    let text = value.as_deref().map(|value| value.to_string_lossy().to_lowercase());
+    text.is_some_and(|text| ["", "n", "no", "f", "false", "off", "0"].contains(&&*text))
+}
+
+fn is_flag(arg: &Arg) -> bool {
+    matches!(arg.get_action(), ArgAction::SetTrue)
+}
+
+fn with_variable(arg: Arg, is_top: bool) -> Arg {
     let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
-    let is_flag = matches!(arg.get_action(), ArgAction::SetTrue);
-    let own = variable_of(&format!("{command}-{long}"));
-    let has_own = command == "top" && std::env::var_os(&own).is_some();
+    let is_flag = is_flag(&arg);
+    let own = variable_of(&format!("top-{long}"));
+    let has_own = is_top && std::env::var_os(&own).is_some();
     let name = if has_own { own } else { variable_of(&long) };
     // One sentence in the help covers all variables; the man pages name each.
     let arg = with_old_variable(arg.env(name)).hide_env(true).hide_env_values(true);
