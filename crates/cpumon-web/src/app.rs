@@ -18,6 +18,8 @@ use crate::traces::TraceQueries;
 
 /// Exports running at once.
 const MAX_EXPORTS: usize = 2;
+/// Requests that wait for a device at once.
+const MAX_DEVICE_TURNS: usize = 4;
 
 /// How a server is set up, beyond its address.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +53,8 @@ pub(crate) struct App {
     pub(crate) past: Arc<PastQueries>,
     /// Turns of exports: each reads as fast as its reader takes it.
     pub(crate) exports: Arc<Semaphore>,
+    /// Turns of requests that wait for a device.
+    pub(crate) device_turns: Arc<Semaphore>,
     pub(crate) traces: Option<TraceQueries>,
     pub(crate) options: WebOptions,
 }
@@ -73,6 +77,7 @@ impl App {
             encoder: Encoder::default(),
             traces: options.timelines.clone().map(TraceQueries::new),
             exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            device_turns: Arc::new(Semaphore::new(MAX_DEVICE_TURNS)),
             options,
         }
     }

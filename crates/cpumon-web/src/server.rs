@@ -24,8 +24,9 @@ use crate::{WebOptions, router};
 const MAX_CONNECTIONS: usize = 256;
 /// Of one address that is not this machine's, so that no stranger takes all places.
 const MAX_OF_ADDRESS: usize = 64;
-/// Threads that read the store: questions, exports, and single moments beside them.
-const MAX_BLOCKING: usize = 12;
+/// Threads that block: questions about the past (4) and about traces (4), exports (2), requests that wait for devices (4), and short work
+/// beside them.
+const MAX_BLOCKING: usize = 16;
 /// Pause after a failed accept (out of file descriptors, say), so that the loop cannot spin.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 

@@ -22,6 +22,7 @@ use utoipa::IntoParams;
 use super::file::{CommandLine, ExportCommand, as_download};
 use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, bad};
+use super::turns::note;
 use crate::app::Shared;
 use crate::lease::Lease;
 use crate::login::Peer;
@@ -255,22 +256,16 @@ pub(super) async fn export(
     Asked(wanted): Asked<Wanted>,
 ) -> Result<Response, Problem> {
     let (query, path) = (wanted.query(&kind)?, store_of(&app)?);
-    if let Some(audit) = &app.options.audit {
-        let by = peer.map_or_else(String::new, |Extension(peer)| peer.0.ip().to_canonical().to_string());
-        audit.note(
-            AuditEvent::Exported,
-            &by,
-            &kind,
-            &format!("host {}", query.host.as_deref().unwrap_or("any")),
-        );
-    }
+    let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
     let format = query.format;
     let body = stream(&app, lease, move |out| {
         let reader = open_store(path)()?;
         cpumon_export::export(&*reader, &query, out, &mut |_| {}).map(|_| ())
     });
+    let body = body.await?;
+    note(&app, peer, AuditEvent::Exported, &kind, &detail);
     // `kind` is one of a few words: it was parsed.
-    Ok(as_download(&kind, format, body.await?))
+    Ok(as_download(&kind, format, body))
 }
 
 /// The command line that gives the same file as `/api/v1/export/{kind}`; what is refused there is refused here.

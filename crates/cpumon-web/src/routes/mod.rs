@@ -32,11 +32,14 @@ mod reports;
 mod span;
 mod stored_traces;
 #[cfg(test)]
+mod stored_traces_tests;
+#[cfg(test)]
 mod tests;
 mod trace_problems;
 mod traces;
 #[cfg(test)]
 mod traces_tests;
+mod turns;
 #[cfg(test)]
 mod who_chart_tests;
 

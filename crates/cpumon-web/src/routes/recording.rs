@@ -7,14 +7,14 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cpumon_files::AuditEvent;
-use cpumon_model::HostId;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::host_problems::HostProblems;
 use super::params::{Asked, Named, bad};
+use super::turns::{note, wait_for_device};
 use crate::api;
-use crate::app::{App, Shared};
+use crate::app::Shared;
 use crate::login::Peer;
 use crate::problem::Problem;
 
@@ -48,7 +48,8 @@ pub(super) async fn sources(
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Length),
     responses((status = 202, body = api::TraceSources, description = "It is recorded now."),
         (status = 409, body = api::Problem, content_type = "application/problem+json", description = "It is not, and why; or a name of several hosts."),
-        (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host.")))]
+        (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host."),
+        (status = 503, body = api::Problem, content_type = "application/problem+json", description = "Too many requests wait for devices.")))]
 pub(super) async fn record(
     State(app): State<Shared>,
     Named(host): Named<String>,
@@ -60,19 +61,15 @@ pub(super) async fn record(
         return Err(bad(format!("seconds={seconds} is not between 1 and {MAX_SECONDS}.")));
     }
     let host = app.live.find(&host)?;
-    note(&app, peer, host, &format!("recording of {seconds} s"));
     // It waits until the kernel has taken the programs.
-    let asked = tokio::task::spawn_blocking({
-        let app = Shared::clone(&app);
-        move || app.live.record_trace(host, Duration::from_secs(seconds))
-    });
     let asked =
-        asked.await.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        wait_for_device(&app, move |live| live.record_trace(host, Duration::from_secs(seconds))).await?;
     asked.map_err(|reason| {
         let how = app.live.trace_sources(host).how;
         let problem = Problem::new(StatusCode::CONFLICT, format!("Not recorded: {reason}."));
         problem.how(if how.is_empty() { FOLLOW.to_owned() } else { how })
     })?;
+    note(&app, peer, AuditEvent::TraceAsked, &host.to_string(), &format!("recording of {seconds} s"));
     let sources = api::TraceSources::from(app.live.trace_sources(host));
     Ok((StatusCode::ACCEPTED, Json(sources)).into_response())
 }
@@ -89,17 +86,10 @@ pub(super) async fn stop(
     peer: Option<Extension<Peer>>,
 ) -> Result<Response, Problem> {
     let host = app.live.find(&host)?;
-    note(&app, peer, host, "end of a recording");
     if !app.live.stop_recording(host) {
         return Err(Problem::new(StatusCode::CONFLICT, "No recording of this host is under way.").how(FOLLOW));
     }
+    note(&app, peer, AuditEvent::TraceAsked, &host.to_string(), "end of a recording");
     let sources = api::TraceSources::from(app.live.trace_sources(host));
     Ok((StatusCode::ACCEPTED, Json(sources)).into_response())
-}
-
-fn note(app: &App, peer: Option<Extension<Peer>>, host: HostId, what: &str) {
-    if let Some(audit) = &app.options.audit {
-        let by = peer.map_or_else(String::new, |Extension(peer)| peer.0.ip().to_canonical().to_string());
-        audit.note(AuditEvent::TraceAsked, &by, &host.to_string(), what);
-    }
 }

@@ -1,7 +1,7 @@
 //! Traces that devices sent: which there are, the files themselves, and a request for one.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -12,12 +12,12 @@ use cpumon_files::AuditEvent;
 use cpumon_query::trace_file;
 use futures_util::stream::unfold;
 use serde::Serialize;
-use tokio::sync::mpsc;
 use utoipa::ToSchema;
 
 use super::host_problems::HostProblems;
 use super::params::{Asked, Named, Paging};
 use super::span::Span;
+use super::turns::{note, wait_for_device};
 use crate::api;
 use crate::app::Shared;
 use crate::lease::Lease;
@@ -26,9 +26,8 @@ use crate::problem::Problem;
 
 /// More than a store has.
 const MAX_TRACES: usize = 10_000;
-/// Bytes of a file in one piece, and pieces that wait for the client.
-const PIECE_BYTES: usize = 256 << 10;
-const MAX_WAITING: usize = 4;
+/// Bytes of a file in one piece: each client that reads has one.
+const PIECE_BYTES: usize = 64 << 10;
 
 /// The device writes a trace.
 #[derive(Clone, Debug, Serialize, ToSchema)]
@@ -59,24 +58,20 @@ pub(super) async fn list(
     params(("host" = String, Path, description = "Id, or a name that only one host has.")),
     responses((status = 202, body = TraceAsked, description = "The device writes one."),
         (status = 409, body = api::Problem, content_type = "application/problem+json", description = "It does not, and why; or a name of several hosts."),
-        (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host.")))]
+        (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host."),
+        (status = 503, body = api::Problem, content_type = "application/problem+json", description = "Too many requests wait for devices.")))]
 pub(super) async fn take(
     State(app): State<Shared>,
     Named(host): Named<String>,
     peer: Option<Extension<Peer>>,
 ) -> Result<Response, Problem> {
     let host = app.live.find(&host)?;
-    if let Some(audit) = &app.options.audit {
-        let by = peer.map_or_else(String::new, |Extension(peer)| peer.0.ip().to_canonical().to_string());
-        audit.note(AuditEvent::TraceAsked, &by, &host.to_string(), "");
-    }
-    // It waits for the device.
-    let asked = tokio::task::spawn_blocking(move || app.live.take_trace(host)).await;
-    let asked = asked.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let asked = wait_for_device(&app, move |live| live.take_trace(host)).await?;
     asked.map_err(|reason| {
         Problem::new(StatusCode::CONFLICT, format!("No trace: {reason}."))
             .how("The agent of an enrolled device, or this receiver for its own machine, must run with --flight-recorder.")
     })?;
+    note(&app, peer, AuditEvent::TraceAsked, &host.to_string(), "");
     Ok((StatusCode::ACCEPTED, Json(TraceAsked { host: host.to_string() })).into_response())
 }
 
@@ -94,25 +89,26 @@ pub(super) async fn file(
     // A number: nothing of the request becomes part of a path.
     let number: i64 = id.parse().map_err(|_| unknown())?;
     let store = app.options.store.clone().ok_or_else(unknown)?;
-    if let Some(audit) = &app.options.audit {
-        let by = peer.map_or_else(String::new, |Extension(peer)| peer.0.ip().to_canonical().to_string());
-        audit.note(AuditEvent::Exported, &by, "trace", &number.to_string());
-    }
     let path = trace_file(&store, number);
     let opened = tokio::task::spawn_blocking(move || {
         let file = File::open(path)?;
         Ok::<_, std::io::Error>((file.metadata()?.len(), file))
     });
     let (bytes, file) = opened.await.ok().and_then(Result::ok).ok_or_else(unknown)?;
-    let (sender, receiver) = mpsc::channel(MAX_WAITING);
-    tokio::task::spawn_blocking(move || send(file, &sender));
-    let body = unfold((receiver, lease), |(mut receiver, lease)| async move {
+    note(&app, peer, AuditEvent::Exported, "trace", &number.to_string());
+    // A thread reads one piece, and the next one only once the client has taken that: a client that reads slowly holds no thread.
+    let body = unfold((Some(file), lease), |(file, lease)| async move {
         if let Some(Extension(lease)) = &lease {
             // This runs when the client has taken the piece before.
             lease.renew();
         }
-        let next: Result<Bytes, std::io::Error> = receiver.recv().await?;
-        Some((next, (receiver, lease)))
+        let file = file?;
+        let read = tokio::task::spawn_blocking(move || next_piece(file)).await;
+        match read.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok((piece, _)) if piece.is_empty() => None,
+            Ok((piece, file)) => Some((Ok(piece), (Some(file), lease))),
+            Err(error) => Some((Err(error), (None, lease))),
+        }
     });
     let mut response = Body::from_stream(body).into_response();
     let headers = response.headers_mut();
@@ -124,20 +120,8 @@ pub(super) async fn file(
     Ok(response)
 }
 
-fn send(mut file: File, to: &mpsc::Sender<Result<Bytes, std::io::Error>>) {
-    loop {
-        let mut piece = vec![0; PIECE_BYTES];
-        let read = file.read(&mut piece).map(|count| {
-            piece.truncate(count);
-            Bytes::from(piece)
-        });
-        if read.as_ref().is_ok_and(Bytes::is_empty) {
-            return;
-        }
-        let is_last = read.is_err();
-        // An error here: the client went away.
-        if to.blocking_send(read).is_err() || is_last {
-            return;
-        }
-    }
+fn next_piece(mut file: File) -> io::Result<(Bytes, File)> {
+    let mut piece = Vec::with_capacity(PIECE_BYTES);
+    file.by_ref().take(PIECE_BYTES as u64).read_to_end(&mut piece)?;
+    Ok((piece.into(), file))
 }
