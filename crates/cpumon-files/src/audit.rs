@@ -1,5 +1,6 @@
 //! The audit log of a receiver: who let whom in, who was refused, what was exported. JSON lines in its state directory, appended by
-//! every program that acts there, and bounded: a full file becomes `.1`, and the `.1` before it goes.
+//! every program that acts there, and bounded: a full file becomes `.1`, and the `.1` before it goes. What others can cause as often
+//! as they like has files of its own.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -19,9 +20,11 @@ const MAX_CHARS: usize = 200;
 const DONE: &str = "audit.jsonl";
 /// Refusals have a file of their own: strangers who are refused again and again must not push out the rest.
 const REFUSED: &str = "audit-refused.jsonl";
-/// Refusals that are written within one [`REFUSALS_WITHIN`]; the rest is counted.
-const MAX_REFUSALS: u32 = 60;
-const REFUSALS_WITHIN: Duration = Duration::from_mins(1);
+/// Exports and requests for traces have one, too: anyone who may use the API makes as many as they like.
+const EXPORTED: &str = "audit-exports.jsonl";
+/// Refusals that are written within one [`WITHIN`], and exports; the rest is counted.
+const MAX_WITHIN: usize = 60;
+const WITHIN: Duration = Duration::from_mins(1);
 
 /// What happened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -83,36 +86,67 @@ impl AuditEvent {
 #[derive(Debug)]
 pub struct AuditLog {
     dir: PathBuf,
-    refusals: Mutex<Refusals>,
+    refusals: Mutex<Limited>,
+    exports: Mutex<Limited>,
     has_failed: AtomicBool,
 }
 
+/// Entries of which only some are written.
 #[derive(Debug, Default)]
-struct Refusals {
+struct Limited {
     since: Option<Instant>,
-    written: u32,
+    written: Vec<String>,
     left_out: u64,
+}
+
+impl Limited {
+    /// How many were left out before this one; `None`: this one is left out too, because there were too many, or as a repeat.
+    fn admit(&mut self, now: Instant, entry: String, may_repeat: bool) -> Option<u64> {
+        if self.since.is_none_or(|since| now.duration_since(since) >= WITHIN) {
+            self.since = Some(now);
+            self.written.clear();
+        }
+        if self.written.len() >= MAX_WITHIN || (!may_repeat && self.written.contains(&entry)) {
+            self.left_out += 1;
+            return None;
+        }
+        self.written.push(entry);
+        Some(std::mem::take(&mut self.left_out))
+    }
 }
 
 impl AuditLog {
     /// The log in a state directory, which is made with the first entry.
     #[must_use]
     pub fn in_dir(dir: &Path) -> Self {
-        Self { dir: dir.to_owned(), refusals: Mutex::default(), has_failed: AtomicBool::new(false) }
+        Self {
+            dir: dir.to_owned(),
+            refusals: Mutex::default(),
+            exports: Mutex::default(),
+            has_failed: AtomicBool::new(false),
+        }
     }
 
     /// Adds an entry: `by` says who did it (a user of this machine or an address), `subject` to which host, token or data. A log that
     /// cannot be written is reported once; what was to be done is done all the same.
     pub fn note(&self, event: AuditEvent, by: &str, subject: &str, detail: &str) {
-        let left_out = match event {
-            AuditEvent::Refused => match self.admit_refusal(Instant::now()) {
-                Some(left_out) => left_out,
-                None => return,
-            },
-            _ => 0,
+        let entry = entry_of(event, by, subject, detail);
+        let (name, limited) = match event {
+            AuditEvent::Refused => (REFUSED, Some(&self.refusals)),
+            AuditEvent::Exported | AuditEvent::TraceAsked => (EXPORTED, Some(&self.exports)),
+            _ => (DONE, None),
         };
-        let line = line_of(event, by, subject, detail, left_out);
-        let name = if event == AuditEvent::Refused { REFUSED } else { DONE };
+        let left_out = match limited {
+            Some(limited) => {
+                let mut limited = limited.lock().unwrap_or_else(PoisonError::into_inner);
+                match limited.admit(Instant::now(), entry.clone(), event == AuditEvent::Refused) {
+                    Some(left_out) => left_out,
+                    None => return,
+                }
+            }
+            None => 0,
+        };
+        let line = line_of(&entry, left_out);
         if let Err(error) = self.append(name, &line, event != AuditEvent::Exported) {
             // Anyone who can read a store can export it, also without rights in its state directory.
             let level = if event == AuditEvent::Exported { log::Level::Debug } else { log::Level::Warn };
@@ -124,22 +158,9 @@ impl AuditLog {
 
     /// The entries' files, the older ones first. Some or all may be missing.
     #[must_use]
-    pub fn files(&self) -> [PathBuf; 4] {
-        [old(DONE), DONE.into(), old(REFUSED), REFUSED.into()].map(|name| self.dir.join(name))
-    }
-
-    /// How many refusals were left out before this one; `None`: this one is left out too.
-    fn admit_refusal(&self, now: Instant) -> Option<u64> {
-        let mut refusals = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
-        if refusals.since.is_none_or(|since| now.duration_since(since) >= REFUSALS_WITHIN) {
-            (refusals.since, refusals.written) = (Some(now), 0);
-        }
-        if refusals.written >= MAX_REFUSALS {
-            refusals.left_out += 1;
-            return None;
-        }
-        refusals.written += 1;
-        Some(std::mem::take(&mut refusals.left_out))
+    pub fn files(&self) -> [PathBuf; 6] {
+        [old(DONE), DONE.into(), old(REFUSED), REFUSED.into(), old(EXPORTED), EXPORTED.into()]
+            .map(|name| self.dir.join(name))
     }
 
     fn append(&self, name: &str, line: &str, makes_dir: bool) -> io::Result<()> {
@@ -189,22 +210,23 @@ fn old(name: &str) -> String {
     format!("{name}.1")
 }
 
-fn line_of(event: AuditEvent, by: &str, subject: &str, detail: &str, left_out: u64) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut line = format!("{{\"time_ns\":{},\"event\":\"{}\"", now.as_nanos(), event.name());
+/// All of an entry but its time and what was left out.
+fn entry_of(event: AuditEvent, by: &str, subject: &str, detail: &str) -> String {
+    let mut entry = format!("\"event\":\"{}\"", event.name());
     for (name, text) in [("by", by), ("subject", subject), ("detail", detail)] {
-        line.push_str(",\"");
-        line.push_str(name);
-        line.push_str("\":\"");
-        push_escaped(text, &mut line);
-        line.push('"');
+        entry.push_str(",\"");
+        entry.push_str(name);
+        entry.push_str("\":\"");
+        push_escaped(text, &mut entry);
+        entry.push('"');
     }
-    if left_out > 0 {
-        // Writing to a String cannot fail.
-        let _ = write!(line, ",\"left_out\":{left_out}");
-    }
-    line.push_str("}\n");
-    line
+    entry
+}
+
+fn line_of(entry: &str, left_out: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let left_out = if left_out > 0 { format!(",\"left_out\":{left_out}") } else { String::new() };
+    format!("{{\"time_ns\":{},{entry}{left_out}}}\n", now.as_nanos())
 }
 
 /// Everything but letters, digits and visible ASCII as a JSON escape, so that the file is safe to print.
@@ -255,7 +277,34 @@ mod tests {
             log.note(AuditEvent::Refused, "10.0.0.66", "", "the token is not known here");
         }
         assert_eq!((lines(&log, 1).len(), lines(&log, 3).len()), (1, 60));
-        assert_eq!(log.admit_refusal(Instant::now() + REFUSALS_WITHIN), Some(40));
+        let mut refusals = log.refusals.lock().unwrap();
+        assert_eq!(refusals.admit(Instant::now() + WITHIN, String::new(), true), Some(40));
+    }
+
+    #[test]
+    fn exports_push_nothing_out_and_repeats_are_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        let log = AuditLog::in_dir(dir.path());
+        log.note(AuditEvent::Enrolled, "10.0.0.7", "web1", "");
+        for _ in 0..100 {
+            log.note(AuditEvent::Exported, "10.0.0.66", "trace", "7");
+        }
+        log.note(AuditEvent::TraceAsked, "10.0.0.66", "web1", "");
+        let exports = lines(&log, 5);
+        assert_eq!((lines(&log, 1).len(), exports.len()), (1, 2));
+        assert!(
+            exports[1].contains("trace asked") && exports[1].ends_with(",\"left_out\":99}"),
+            "{}",
+            exports[1]
+        );
+        for number in 0..100 {
+            log.note(AuditEvent::Exported, "10.0.0.66", "trace", &number.to_string());
+        }
+        assert_eq!((lines(&log, 1).len(), lines(&log, 5).len()), (1, 60));
+        let mut exports = log.exports.lock().unwrap();
+        let again = "\"event\":\"exported\",\"by\":\"10.0.0.66\",\"subject\":\"trace\",\"detail\":\"7\"";
+        assert_eq!(exports.admit(Instant::now(), again.to_owned(), false), None);
+        assert_eq!(exports.admit(Instant::now() + WITHIN, again.to_owned(), false), Some(42));
     }
 
     #[test]
