@@ -92,7 +92,11 @@ fn write_listed(
         }
         Some(_) => write_hosts(status, Some(listed), columns, out),
         None => {
-            write_hosts(status, Some(listed), columns, out)?;
+            if status.hosts.is_empty() && listed.stored.is_empty() {
+                writeln!(out, "no host has reported yet")?;
+            } else {
+                write_hosts(status, Some(listed), columns, out)?;
+            }
             write_no_hosts(status, out)
         }
     }
@@ -659,7 +663,8 @@ mod tests {
             String::from_utf8(text).unwrap()
         };
         let text = written(None);
-        assert!(text.starts_with("HOST") && text.contains("10.0.0.66: 7 datagrams refused"), "{text}");
+        let expected = "no host has reported yet\nno host    10.0.0.66: 7 datagrams refused\n";
+        assert_eq!(text, expected);
         assert_eq!(written(Some("a\u{1b}")), "no host matches a\\x1b\n");
         let busiest = |search: Option<&str>| {
             let mut text = Vec::new();
