@@ -20,8 +20,8 @@ export function mostOf(rows: Rows, cells: Cells): number {
 }
 
 /**
- * Draws a row of cells on whole device pixels, without seams. Cells narrower than a pixel share it, and it shows the highest of them: a busy
- * second alone is seen.
+ * Draws a row of cells on whole device pixels, without seams. Cells narrower than a pixel share it, and it shows the highest of them: a
+ * busy second alone is seen.
  */
 export function drawCells(
   values: readonly (number | null)[],
