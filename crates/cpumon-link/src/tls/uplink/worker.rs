@@ -1,0 +1,350 @@
+//! [`Worker`]: what the thread of an uplink does. It goes from receiver to receiver until one answers, sends it the backlog, and takes its
+//! messages, until the connection ends.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use cpumon_wire::connection::{
+    ATTACHMENT_VERSION, ByeReason, MAX_SMALL_MESSAGE_BYTES, Message, PACKED_VERSION, PLAIN_VERSION,
+    TraceAnswer, VERSION, agree_on_version,
+};
+use rustix::event::{PollFd, PollFlags};
+
+use super::attaching::Attaching;
+use super::comparing::{Comparing, PING_AFTER};
+use super::options::UplinkOptions;
+use super::shared::Shared;
+use crate::discovery::{SearchOptions, search};
+use crate::platform::Waker;
+use crate::tls::TlsError;
+use crate::tls::candidates::Candidates;
+use crate::tls::connect::{await_message, connect};
+use crate::tls::crypto::random;
+use crate::tls::identity::NewKey;
+use crate::tls::pipe::Pipe;
+use crate::tls::session::{Channels, Terms};
+use crate::waiting;
+
+/// How long a receiver may take to answer the first message.
+const WELCOME_LIMIT: Duration = Duration::from_secs(5);
+/// and after so much it is taken for dead.
+const DEAD_AFTER: Duration = Duration::from_secs(15);
+/// Pauses between attempts: twice as long each time, up to the longest, each cut at random to between half and all. The longest leaves
+/// time for the rest of the ten seconds in which a receiver that is back has live data.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// A connection that lived this long counts as a good one: the next attempt comes soon.
+const GOOD_AFTER: Duration = Duration::from_secs(10);
+
+/// The subnet is asked for receivers that do not answer after so many rounds of attempts,
+const SEARCH_AFTER_ROUNDS: u32 = 2;
+/// and no more often than this; so long it is listened.
+const SEARCH_EVERY: Duration = Duration::from_secs(30);
+const SEARCH_WAIT: Duration = Duration::from_secs(1);
+
+pub(super) struct Worker {
+    options: UplinkOptions,
+    shared: Arc<Shared>,
+    awake: Waker,
+    attaching: Option<Attaching>,
+    /// The receiver to try next.
+    next: usize,
+    /// Where to try each of them.
+    candidates: Vec<Candidates>,
+    next_search: Instant,
+    /// The version of the last connection; 0: it came to none.
+    version: u16,
+    /// The highest version to offer.
+    most: u16,
+}
+
+impl Worker {
+    pub(super) fn new(options: UplinkOptions, shared: Arc<Shared>, awake: Waker) -> Self {
+        let candidates = options.receivers.iter().map(|one| Candidates::new(&one.address)).collect();
+        let attaching = options.attachments.as_ref().map(|wanted| Attaching::new(wanted.dir.clone()));
+        Self {
+            options,
+            attaching,
+            shared,
+            awake,
+            next: 0,
+            candidates,
+            next_search: Instant::now(),
+            version: 0,
+            most: VERSION,
+        }
+    }
+
+    /// Returns when it is asked to stop, or has no receiver.
+    pub(super) fn run(&mut self) {
+        let mut failed_in_a_row = 0_u32;
+        while !self.shared.is_stopping() && !self.options.receivers.is_empty() {
+            let begin = Instant::now();
+            let Err(error) = self.connection() else { return };
+            // A connection that lived long was a good one, so the pauses start again with the shortest.
+            let is_first = failed_in_a_row == 0;
+            failed_in_a_row =
+                if begin.elapsed() >= GOOD_AFTER { 1 } else { failed_in_a_row.saturating_add(1) };
+            self.count_failure(&error, is_first);
+            // The receiver could not unpack, or the packed bytes are wrong: packing again would end in the
+            // same way.
+            if self.version >= PACKED_VERSION
+                && matches!(&error, TlsError::Bye { reason: ByeReason::Protocol, .. })
+            {
+                log::warn!("the receiver could not use what was sent; from now on records go as they are");
+                self.most = PLAIN_VERSION;
+            }
+            // Without a welcome the address itself is in doubt.
+            if self.version == 0
+                && let Some(candidates) = self.candidates.get_mut(self.next)
+            {
+                candidates.advance();
+            }
+            let asked_back = matches!(&error, TlsError::Bye { reason: ByeReason::Resume, .. });
+            // A receiver that ended the connection to get records again is there: stay with it.
+            if !asked_back {
+                self.next = (self.next + 1) % self.options.receivers.len();
+            }
+            // Each receiver of the list is tried at once; the pause comes before the next round.
+            if asked_back || self.next == 0 || self.options.receivers.len() == 1 {
+                self.pause(failed_in_a_row);
+                let rounds = failed_in_a_row as usize / self.options.receivers.len();
+                if rounds >= SEARCH_AFTER_ROUNDS as usize && Instant::now() >= self.next_search {
+                    self.search();
+                }
+            }
+        }
+    }
+
+    fn count_failure(&self, error: &TlsError, is_first: bool) {
+        let text = error.to_string();
+        let mut status = self.shared.status();
+        // Once for each cause, not at every attempt.
+        if is_first || status.last_error != text {
+            let address = self.address();
+            log::warn!("receiver {address}: {text}; trying again");
+        }
+        status.connected_to = None;
+        status.is_backfilling = false;
+        status.failures += 1;
+        status.last_error = text;
+    }
+
+    /// Where the receiver is tried now.
+    fn address(&self) -> String {
+        self.candidates.get(self.next).map(|candidates| candidates.current().to_owned()).unwrap_or_default()
+    }
+
+    /// Asks the subnet for each receiver.
+    fn search(&mut self) {
+        self.next_search = Instant::now() + SEARCH_EVERY;
+        if self.options.ask.is_empty() {
+            return;
+        }
+        for (receiver, candidates) in self.options.receivers.iter().zip(&mut self.candidates) {
+            // Another key would be refused by TLS, so its answers are not worth an attempt.
+            let wanted = Some(receiver.identity.pin());
+            let options = SearchOptions { to: self.options.ask.clone(), wanted, wait: SEARCH_WAIT };
+            let shared = &self.shared;
+            let search = match search(&options, &|| shared.is_stopping()) {
+                Ok(search) => search,
+                Err(error) => {
+                    log::warn!("cannot search for receiver {}: {error}", receiver.address);
+                    return;
+                }
+            };
+            let mut status = shared.status();
+            status.searches += 1;
+            status.ignored_answers += search.ignored.suspicious();
+            drop(status);
+            let found = search.found.iter().flat_map(|found| &found.addresses).map(ToString::to_string);
+            if let Some(address) = candidates.found(found) {
+                log::info!("receiver {} may be at {address} now: trying there", receiver.address);
+            }
+        }
+    }
+
+    /// Sleeps, but ends at once when asked to.
+    fn pause(&mut self, failed_in_a_row: u32) {
+        let most = FIRST_PAUSE
+            .saturating_mul(1 << failed_in_a_row.clamp(1, 16).saturating_sub(1))
+            .min(LONGEST_PAUSE);
+        // Devices that lost the same receiver at the same moment must not come back all at once.
+        let jitter = random::<4>().map_or(0, u32::from_le_bytes);
+        let end = Instant::now() + most / 2 + (most / 2).mul_f64(f64::from(jitter) / f64::from(u32::MAX));
+        while !self.shared.is_stopping() {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            // Each new snapshot wakes this thread too; the loop then waits for the rest. An error here is a shorter pause.
+            let mut polls = [PollFd::from_borrowed_fd(self.awake.as_fd(), PollFlags::IN)];
+            let _ = waiting::wait(&mut polls, left);
+            self.awake.drain();
+        }
+    }
+
+    /// One connection, from the handshake to its end. `Ok`: asked to stop.
+    fn connection(&mut self) -> Result<(), TlsError> {
+        // If this stays 0, the attempt failed before the welcome.
+        self.version = 0;
+        let address = self.address();
+        let Some(receiver) = self.options.receivers.get(self.next) else { return Ok(()) };
+        let mut pipe = connect(&address, receiver.identity.client_config()?)?;
+        let spool = self.shared.backlog().id();
+        let (host, agent) = (self.options.host, self.options.agent.as_str());
+        Message::Hello { version: self.most, host, spool, agent }.push(&mut pipe.outbox);
+        pipe.pump(true)?;
+        let (version, window_bytes, is_renewal_due) =
+            await_message(&mut pipe, Instant::now() + WELCOME_LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+                match Message::decode(bytes)? {
+                    Some(Message::Welcome { version, window_bytes, is_renewal_due }) => {
+                        Ok(Some((version, window_bytes, is_renewal_due)))
+                    }
+                    Some(Message::Bye { reason, text }) => {
+                        Err(TlsError::Bye { reason, text: text.to_owned() })
+                    }
+                    // Messages of other types may come first; the time limit still holds.
+                    _ => Ok(None),
+                }
+            })?;
+        self.version = agree_on_version(version, self.most).map_err(TlsError::Protocol)?;
+        log::info!("connected to receiver {address}");
+        {
+            let mut status = self.shared.status();
+            status.connected_to = Some(address);
+            status.connections += 1;
+        }
+        let terms = Terms { version: self.version, window_bytes };
+        let (channels, wants_full) = Channels::begin(&**self.shared.backlog(), terms, &mut pipe.outbox);
+        // A connection before may have asked for one that was not made yet: that must not be lost.
+        self.shared.full_wanted.fetch_or(wants_full, Ordering::Relaxed);
+        let takes_files = self.version >= ATTACHMENT_VERSION;
+        if let Some(attaching) = &mut self.attaching {
+            attaching.begin(if takes_files { window_bytes } else { 0 });
+        }
+        let clock = Comparing::new(self.options.clocks, self.options.boot);
+        let mut talk = Talk { pipe, channels, last_received: Instant::now(), clock, new_key: None };
+        if is_renewal_due {
+            let key = NewKey::make()?;
+            Message::Renew { request: &key.request_der }.push(&mut talk.pipe.outbox);
+            talk.new_key = Some(key);
+        }
+        self.talk(&mut talk)
+    }
+
+    fn talk(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
+        let mut counted = (0, 0);
+        loop {
+            // Records wait for the first comparison of clocks, so that they get their place on the receiver's
+            // time line.
+            if talk.clock.has_reported() {
+                let mut backlog = self.shared.backlog();
+                let last_full = self.shared.last_full.load(Ordering::Relaxed);
+                let before = talk.channels.records;
+                talk.channels.fill(&mut **backlog, last_full, &mut talk.pipe.outbox);
+                counted.0 = talk.channels.records - before;
+            }
+            let next_piece = self.attach(talk);
+            talk.pipe.pump(true)?;
+            self.take_messages(talk)?;
+            {
+                let mut status = self.shared.status();
+                status.records += counted.0;
+                status.wire_bytes += talk.pipe.wire_bytes - counted.1;
+                status.is_backfilling = talk.channels.is_backfilling();
+                counted.1 = talk.pipe.wire_bytes;
+                if let Some(attaching) = &self.attaching {
+                    status.attachments_stored = attaching.stored;
+                    status.attachments_refused = attaching.refused;
+                }
+            }
+            if self.shared.is_stopping() {
+                talk.pipe.close();
+                return Ok(());
+            }
+            talk.keep_alive()?;
+            let next = talk.clock.next.saturating_duration_since(Instant::now()).min(next_piece);
+            // The lower bound keeps a ping that is due from becoming a busy loop.
+            talk.pipe.wait(
+                next.clamp(Duration::from_millis(1), PING_AFTER / 5),
+                true,
+                Some(self.awake.as_fd()),
+            )?;
+            self.awake.drain();
+        }
+    }
+
+    /// Queues parts of files behind the records. Returns how long to wait at most for the next one.
+    fn attach(&mut self, talk: &mut Talk) -> Duration {
+        let (Some(attaching), Some(options)) = (&mut self.attaching, &self.options.attachments) else {
+            return PING_AFTER;
+        };
+        if options.requests.take_new() {
+            attaching.scan_soon();
+        }
+        attaching.fill(&mut talk.pipe.outbox)
+    }
+
+    fn take_messages(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
+        let Talk { pipe, channels, last_received, clock, new_key } = talk;
+        // Messages borrow the pipe, so the answers to them are gathered beside it.
+        let mut answers = Vec::new();
+        while let Some(bytes) = pipe.next_message(MAX_SMALL_MESSAGE_BYTES)? {
+            *last_received = Instant::now();
+            match Message::decode(bytes)? {
+                Some(Message::Ack { channel, received, committed }) => {
+                    if let Some(number) = channels.acked(channel, received, committed) {
+                        self.shared.backlog().ack(number);
+                    }
+                }
+                Some(Message::Bye { reason, text }) => {
+                    return Err(TlsError::Bye { reason, text: text.to_owned() });
+                }
+                Some(Message::Certificate { der }) => {
+                    if let (Some(key), Some(receiver)) =
+                        // A certificate without a key that waits for it was not asked for.
+                        (new_key.take(), self.options.receivers.get_mut(self.next))
+                    {
+                        receiver.identity.renew(key, der)?;
+                        log::info!("got a new certificate for a new key from receiver {}", receiver.address);
+                    }
+                }
+                Some(Message::Pong { token, times }) => clock.answered(token, times),
+                Some(Message::Attachment { number, state, received, text }) => {
+                    if let Some(attaching) = &mut self.attaching {
+                        attaching.answered(number, state, received, text);
+                    }
+                }
+                Some(Message::TakeTrace { token }) => {
+                    let options = self.options.attachments.as_ref();
+                    let answer = options.map_or(TraceAnswer::NoRecorder, |options| options.requests.ask());
+                    Message::TraceAnswer { token, answer }.push(&mut answers);
+                }
+                _ => {}
+            }
+        }
+        pipe.outbox.append(&mut answers);
+        Ok(())
+    }
+}
+
+struct Talk {
+    pipe: Pipe,
+    channels: Channels,
+    last_received: Instant,
+    clock: Comparing,
+    new_key: Option<NewKey>,
+}
+
+impl Talk {
+    fn keep_alive(&mut self) -> Result<(), TlsError> {
+        let silence = self.last_received.elapsed();
+        if silence >= DEAD_AFTER {
+            return Err(TlsError::Silent { seconds: DEAD_AFTER.as_secs() });
+        }
+        self.clock.ask(silence, &mut self.pipe.outbox);
+        Ok(())
+    }
+}
