@@ -26,6 +26,25 @@ function withoutEval(): Plugin {
   };
 }
 
+/** uPlot is one function with all that it can do. Its legend, its scales that are not linear and its other ways to draw a line are
+ * never used here: they are a fifth of it. The build fails if the library no longer has those lines. */
+function withoutUnusedPlots(): Plugin {
+  const cuts: readonly [RegExp, string][] = [
+    [/const showLegend = legend\.show;/g, 'const showLegend = false;'],
+    [/\b(?:mode == 2|(?:\w+\.)?(?:distr|xScaleDistr) (?:== +(?:2|3|4|100)|>= 3))\b/g, 'false'],
+    [/^uPlot\.(?:assign|fmtNum|range\w+|orient|pxRatio)\s*= .*$/gm, ''],
+    [/^\t(?:uPlot\.(?:join|fmtDate|addGap|clipGaps)|\(paths\.\w+)\s*= .*$/gm, ''],
+  ];
+  return {
+    name: 'without-unused-plots',
+    transform(code, id) {
+      if (!id.includes('uplot/dist/uPlot.esm.js')) return null;
+      for (const [found] of cuts) if (code.search(found) < 0) throw new Error(`uPlot has changed: ${found.source}`);
+      return { code: cuts.reduce((left, [found, to]) => left.replaceAll(found, to), code), map: null };
+    },
+  };
+}
+
 /** Colours stand in one table, from which the receiver draws too: `--charts-json` in app.css becomes a variable for each. */
 function colors(): Plugin {
   const mark = '--charts-json: 1;';
@@ -52,19 +71,40 @@ function colors(): Plugin {
 }
 
 /** What each view needs, in one file: together it compresses better than as a file for each set of views that share a module. */
-const BASE =
-  /node_modules\/(svelte|esm-env|clsx)\/|vite\/preload|\/src\/(feed\/|lib\/(api|display|format|keys|limits|page-clock|route|table)\b)/;
+const BASE = [
+  /node_modules\/(svelte|esm-env|clsx)\/|vite\/preload/,
+  /\/src\/(feed\/|parts\/(StateNotice|AmbiguousHost)\b)/,
+  /\/src\/lib\/(api|charts|clipboard|colors|display|format|keys|latest-answer|limits|modes|page-clock|route|session|table)\b/,
+];
+/** Dialogs, and what views of the past share: each is too small for a file of its own. */
+const DIALOGS = /\/src\/(parts\/(\w*Dialog|Command|FirstStart|Help)\.svelte|lib\/(modal|found|receiver-address)\.ts)/;
+const PAST = [
+  /\/src\/parts\/(RangeBar|MeanOrPeak|RequestError|hatch)\b/,
+  /\/src\/lib\/(absence|moment-text|range|report|round-ticks|shares|stored-span|typed-moments)\b/,
+];
 
 const receiver = process.env['CPUMON_URL'] ?? 'http://127.0.0.1:3080';
 
 export default defineConfig({
-  plugins: [svelte(), svelteTesting(), withoutEval(), colors()],
+  plugins: [svelte(), svelteTesting(), withoutEval(), withoutUnusedPlots(), colors()],
   build: {
     target: 'es2023',
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 900,
-    rolldownOptions: { output: { codeSplitting: { groups: [{ name: 'base', test: BASE }] } } },
+    // All styles in one file are a third smaller than as one for each view.
+    cssCodeSplit: false,
+    rolldownOptions: {
+      output: {
+        codeSplitting: {
+          groups: [
+            { name: 'base', test: (id) => BASE.some((one) => one.test(id)) },
+            { name: 'past', test: (id) => PAST.some((one) => one.test(id)) },
+            { name: 'dialogs', test: DIALOGS },
+          ],
+        },
+      },
+    },
   },
   worker: { format: 'es' },
   server: { host: '127.0.0.1', proxy: { '/api': { target: receiver, changeOrigin: true } } },
