@@ -281,6 +281,32 @@ test('the numbers of a comparison are in sight at 360 px', async ({ page, receiv
   await findsNothing(page);
 });
 
+for (const width of [360, 390])
+  test(`on a phone of ${width} px the rows of a span begin above 450 px, and the rest is behind a button`, async ({
+    page,
+    receiver,
+  }) => {
+    await page.setViewportSize({ width, height: 844 });
+    await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
+    const table = page.getByRole('tabpanel').getByRole('table');
+    await expect(timeLine(page).locator('.legend')).toContainText('others');
+    await expect(table.locator('tbody tr').nth(5)).toBeVisible();
+    expect((await table.boundingBox())!.y).toBeLessThan(450);
+    const more = timeLine(page).getByRole('button', { name: 'More' });
+    await expect(timeLine(page).getByRole('button', { name: 'Mode' })).toBeHidden();
+    await more.focus();
+    await page.keyboard.press('Enter');
+    await timeLine(page).getByRole('button', { name: 'Mode' }).click();
+    await expect(timeLine(page).locator('.legend')).toContainText('system');
+    await findsNothing(page);
+    // Lengths are chosen in a list.
+    await timeLine(page).getByLabel('length of the time line').selectOption('1 h');
+    await expect(page).toHaveURL((url) => {
+      const { since, until } = Object.fromEntries(url.searchParams);
+      return Number(until) - Number(since) === 3_600_000;
+    });
+  });
+
 test('a view that does not come says so', async ({ page, receiver }) => {
   await page.route('**/assets/History-*.js', (route) => route.abort());
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);

@@ -55,6 +55,11 @@ test('the run queue of the past is beside the time line, and its hole is one', a
   // A day is read from sums of a minute.
   await page.goto(`${past.url}/host/picture/history?since=${BEGIN_MS - 80_000_000}&until=${BEGIN_MS + 600_000}`);
   await expect(queue).toContainText(/longest of one CPU\s*6\.00/);
+  // On a phone it comes after the rows.
+  await page.setViewportSize({ width: 390, height: 844 });
+  const tops = [queue, page.getByRole('tabpanel')].map(async (one) => (await one.boundingBox())!.y);
+  const [ofQueue = 0, ofRows = 0] = await Promise.all(tops);
+  expect(ofQueue).toBeGreaterThan(ofRows);
 });
 
 test('a click on a point of a day opens its busiest interval, with the mouse and with the keyboard', async ({

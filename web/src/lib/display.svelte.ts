@@ -56,6 +56,11 @@ class Display {
     return this.theme === 'system' ? this.isSystemDark : this.theme === 'dark';
   }
 
+  /** A window in which what is seldom needed is folded. Paper folds nothing. */
+  get isPhone(): boolean {
+    return this.isNarrow && !this.isPrinting;
+  }
+
   /** The colours of the document, before anything reads them. */
   private apply(): void {
     document.documentElement.dataset['theme'] = this.theme;

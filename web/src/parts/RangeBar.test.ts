@@ -1,6 +1,7 @@
 // @vitest-environment jsdom
 import { fireEvent, render, screen } from '@testing-library/svelte';
 import { beforeEach, expect, it, vi } from 'vitest';
+import { display } from '../lib/display.svelte';
 import type { Range } from '../lib/range.svelte';
 import RangeBar from './RangeBar.svelte';
 
@@ -34,6 +35,25 @@ it('shows all data where some is stored', async () => {
   render(RangeBar, { range, kept: { firstMs: 1000, lastMs: 2000 } });
   await fireEvent.click(screen.getByRole('button', { name: 'all data' }));
   expect(set).toHaveBeenCalledWith(1000, 2000);
+});
+
+it('is a list on a phone, which shows any other length too', async () => {
+  const wide = display.isNarrow;
+  display.isNarrow = true;
+  const kept = { firstMs: 1000, lastMs: 2000 };
+  const { rerender } = render(RangeBar, { range, kept });
+  const list = screen.getByRole<HTMLSelectElement>('combobox', { name: 'length of the time line' });
+  const shown = (): string => list.selectedOptions[0]!.textContent;
+  expect(shown()).toBe('1 h');
+  await fireEvent.change(list, { target: { value: 'all' } });
+  expect(set).toHaveBeenCalledWith(1000, 2000);
+  await rerender({ range: { ...range, sinceMs: 1000, untilMs: 2000, lengthMs: 1000 } as unknown as Range, kept });
+  expect(shown()).toBe('all data');
+  await rerender({ range: { ...range, sinceMs: 1500, untilMs: 2500, lengthMs: 1000 } as unknown as Range, kept });
+  expect(shown()).toBe('1.00 s');
+  await fireEvent.change(list, { target: { value: String(6 * HOUR) } });
+  expect(last).toHaveBeenCalledWith(6 * HOUR);
+  display.isNarrow = wide;
 });
 
 it('moves and zooms with keys, around the shown moment', async () => {
