@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::path::{Component, Path};
 
 mod security;
 mod sid;
@@ -29,18 +29,59 @@ impl Owner {
 /// them later. An existing one keeps its access list.
 ///
 /// # Errors
-/// The directory cannot be created.
+/// The directory cannot be created, or another user made it in `%ProgramData%`.
 pub fn create_dir(dir: &Path) -> io::Result<()> {
+    create_missing(dir)?;
+    match std::env::var_os("ProgramData") {
+        Some(shared) => check_makers(dir, Path::new(&shared), &security::this_user()?, security::owner_of),
+        None => Ok(()),
+    }
+}
+
+fn create_missing(dir: &Path) -> io::Result<()> {
     if dir.as_os_str().is_empty() || dir.is_dir() {
         return Ok(());
     }
     if let Some(parent) = dir.parent() {
-        create_dir(parent)?;
+        create_missing(parent)?;
     }
     match security::create_dir(dir, &Descriptor::private(&security::this_user()?)?) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && dir.is_dir() => Ok(()),
         made => made,
     }
+}
+
+/// Every user may make directories in `shared`. One that was there before a service came is its maker's, who may replace the files in it, or
+/// lead the service elsewhere by a link.
+fn check_makers(
+    dir: &Path,
+    shared: &Path,
+    us: &Sid,
+    owner_of: impl Fn(&Path) -> io::Result<Sid>,
+) -> io::Result<()> {
+    for made in dir.ancestors().take_while(|dir| is_below(dir, shared)) {
+        if made.symlink_metadata()?.file_type().is_symlink() {
+            return Err(io::Error::other(format!("{} is a link", made.display())));
+        }
+        let owner = owner_of(made)?;
+        if !owner.is_trusted(us) {
+            let made = made.display();
+            return Err(io::Error::other(format!(
+                "{made} belongs to user {owner}, who could change what is in it: remove it, or check it and run icacls \"{made}\" /setowner \
+                 *S-1-5-32-544"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Names of Windows differ in more than the case of their letters.
+fn is_below(dir: &Path, shared: &Path) -> bool {
+    let mut names = dir.components();
+    let is_same = |name: Component<'_>| {
+        names.next().is_some_and(|one| one.as_os_str().eq_ignore_ascii_case(name.as_os_str()))
+    };
+    shared.components().all(is_same) && names.next().is_some()
 }
 
 /// Creates a directory as [`create_dir`] does.

@@ -1,5 +1,7 @@
 //! What access lists do, on NTFS or on what Wine makes of them (the modes of the files beneath).
 
+use std::path::PathBuf;
+
 use super::*;
 
 fn everyone_may_read(path: &Path) {
@@ -46,4 +48,29 @@ fn names_of_a_file_are_counted_and_the_user_has_an_id() {
     assert!(has_other_names(&file).unwrap());
     assert!(this_user().starts_with("sid S-1-5-"), "{}", this_user());
     assert_eq!(Sid(Sid::ADMINISTRATORS.to_vec()).to_string(), "S-1-5-32-544");
+}
+
+/// In `%ProgramData%` any user could make the directory before the service came, and then replace its files.
+#[test]
+fn a_directory_that_another_user_made_where_all_may_is_refused() {
+    let shared = tempfile::tempdir().unwrap();
+    let (us, other) = (security::this_user().unwrap(), Sid(vec![1, 1, 0, 0, 0, 0, 0, 5, 7, 0, 0, 0]));
+    let dir = shared.path().join("cpumon").join("spool");
+    create_dir(&dir).unwrap();
+    let check = |path: &Path, owner: &Sid| {
+        let is_made = |at: &Path| at.file_name().is_some_and(|name| name.eq_ignore_ascii_case("cpumon"));
+        let owner_of = |at: &Path| Ok(if is_made(at) { owner.clone() } else { us.clone() });
+        check_makers(path, shared.path(), &us, owner_of).map_err(|error| error.to_string())
+    };
+    for owner in [&us, &Sid(Sid::SYSTEM.to_vec()), &Sid(Sid::ADMINISTRATORS.to_vec())] {
+        check(&dir, owner).unwrap();
+    }
+    let upper = PathBuf::from(dir.to_str().unwrap().to_uppercase());
+    for path in [&dir, &upper, &dir.join(".")] {
+        let error = check(path, &other).unwrap_err();
+        assert!(error.contains("belongs to user S-1-5-7") && error.contains("icacls"), "{error}");
+    }
+    // Elsewhere the one who names a directory knows whose it is.
+    check_makers(&dir, &shared.path().join("cpumon").join("spool"), &us, |_| Ok(other.clone())).unwrap();
+    assert!(security::owner_of(&dir).unwrap().is_trusted(&us));
 }
