@@ -252,17 +252,23 @@ fn wait(stop: &AtomicBool, ready: &AtomicU32) {
 fn threads_services_and_command_lines_have_names() {
     for choice in [SourceChoice::Nt, SourceChoice::Toolhelp] {
         let mut source = open(&SourceOptions { choice, cmdline: true, ..SourceOptions::default() }).unwrap();
-        let (stop, ready) = (AtomicBool::new(false), AtomicU32::new(0));
+        let (stop, ready, long) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
         std::thread::scope(|scope| {
-            let begun = std::thread::Builder::new().name("größe-漢字-thread".to_owned());
-            begun.spawn_scoped(scope, || wait(&stop, &ready)).unwrap();
-            while ready.load(Ordering::SeqCst) == 0 {
-                std::thread::sleep(Duration::from_millis(1));
+            for (name, ready) in [("größe-漢字-thread".to_owned(), &ready), ("漢".repeat(9_000), &long)]
+            {
+                let begun = std::thread::Builder::new().name(name);
+                let stop = &stop;
+                begun.spawn_scoped(scope, move || wait(stop, ready)).unwrap();
+                while ready.load(Ordering::SeqCst) == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
             }
             let snapshot = pass(&mut source);
             stop.store(true, Ordering::SeqCst);
             let named = thread(&snapshot, ready.load(Ordering::SeqCst)).comm;
             assert_eq!(named.to_str_lossy(), "größe-漢字-", "{choice}: 15 bytes, whole characters");
+            let named = thread(&snapshot, long.load(Ordering::SeqCst)).comm;
+            assert_eq!(named.to_str_lossy(), "漢漢漢漢漢", "{choice}: of a long name too");
             let infos = snapshot.processes.iter().map(|process| (process.key.pid, &process.info));
             let own = infos.clone().find(|(pid, _)| *pid == std::process::id()).unwrap().1;
             println!("{choice}: {}", own.cmdline);

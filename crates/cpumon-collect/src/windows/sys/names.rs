@@ -31,6 +31,8 @@ use crate::nt::{NtError, Services, counted_text, name_of_thread};
 /// Where the PEB of a 64-bit process has the address of its parameters, and where these have the command line.
 const PEB_PARAMETERS: u64 = 0x20;
 const PARAMETERS_COMMAND_LINE: u64 = 0x70;
+/// A thread's name and the UNICODE_STRING before it.
+const MAX_NAME_BYTES: usize = (64 << 10) + 16;
 /// Most answers of 256 kB about services: thousands of them fit.
 const MOST_LISTS: u32 = 16;
 
@@ -84,20 +86,33 @@ pub(in super::super) fn account_name(sid: &[u8]) -> Option<String> {
 pub(in super::super) fn thread_name(tid: u32) -> Option<Comm> {
     // SAFETY: takes numbers only.
     let thread = Handle::new(unsafe { OpenThread(THREAD_QUERY_LIMITED_INFORMATION, 0, tid) })?;
-    // In words of 8, as a UNICODE_STRING has a pointer. A longer name is refused whole: it is no name.
-    let (mut buffer, mut length) = ([0_u64; 130], 0);
-    let size = u32::try_from(size_of_val(&buffer)).ok()?;
+    // In words of 8, as a UNICODE_STRING has a pointer.
+    let mut buffer = [0; 130];
+    let length = match read_thread_name(&thread, &mut buffer) {
+        Ok(name) => return name,
+        Err(length) => usize::try_from(length).ok()?,
+    };
+    // The system gives a name whole or not at all.
+    if length <= size_of_val(&buffer) || length > MAX_NAME_BYTES {
+        return None;
+    }
+    read_thread_name(&thread, &mut vec![0; length.div_ceil(8)]).ok().flatten()
+}
+
+/// Error: the system refuses, and the length that it wants.
+fn read_thread_name(thread: &Handle, buffer: &mut [u64]) -> Result<Option<Comm>, u32> {
+    let (size, mut length) = (u32::try_from(size_of_val(buffer)).unwrap_or(0), 0);
     // SAFETY: the handle is open, and the system writes at most `size` bytes into the buffer.
     let status = unsafe {
         let into = buffer.as_mut_ptr().cast();
         NtQueryInformationThread(thread.0, ThreadNameInformation, into, size, &raw mut length)
     };
     if status < 0 {
-        return None;
+        return Err(length);
     }
-    // SAFETY: any bytes of an array of numbers may be read.
-    let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), size_of_val(&buffer)) };
-    counted_text(bytes, bytes.as_ptr() as u64).map(name_of_thread)
+    // SAFETY: any bytes of numbers may be read.
+    let bytes = unsafe { std::slice::from_raw_parts(buffer.as_ptr().cast::<u8>(), size_of_val(buffer)) };
+    Ok(counted_text(bytes, bytes.as_ptr() as u64).map(name_of_thread))
 }
 
 /// Reads command lines into memory that is used again.
