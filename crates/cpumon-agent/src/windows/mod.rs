@@ -2,10 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 mod accuracy;
 mod commands;
+mod console;
 mod event_log;
 mod local_time;
 mod manager;
@@ -16,6 +17,7 @@ mod state_dir;
 pub mod signals {}
 
 pub use self::commands::ServiceCommand;
+pub(crate) use self::console::catch_stop;
 pub(crate) use self::local_time::utc_offset_s;
 pub use self::manager::{Manager, Watch};
 pub use self::state_dir::default_state_dir;
@@ -57,23 +59,6 @@ EXAMPLES:
 NOT ON WINDOWS (refused):
   --flight-recorder, --probes hist, --histogram-threads, --no-script-names, --proc-root.
   There is no sandbox.";
-
-/// From now on Ctrl-C, Ctrl-Break, and the end of the console or the session set `stop` and wake the calling thread, and a second one
-/// ends the process.
-pub(crate) fn catch_stop(stop: &Arc<AtomicBool>, interrupted: &Arc<AtomicBool>) -> io::Result<()> {
-    /// The exit code of a shell for what Ctrl-C ended, the same on all systems.
-    const INTERRUPTED: i32 = 130;
-    let sleeper = std::thread::current();
-    let (stop, interrupted) = (Arc::clone(stop), Arc::clone(interrupted));
-    let asked = move || {
-        if stop.swap(true, Ordering::Relaxed) {
-            std::process::exit(INTERRUPTED);
-        }
-        interrupted.store(true, Ordering::Relaxed);
-        sleeper.unpark();
-    };
-    ctrlc::set_handler(asked).map_err(io::Error::other)
-}
 
 /// Nothing asks for a window here.
 ///
