@@ -120,6 +120,10 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(text) => return not_run(&text),
     };
+    // Before the logger: a service has another one.
+    if let Some(Command::Service(command)) = &cli.command {
+        return command.run(PROGRAM);
+    }
     log_to_stderr(PROGRAM, cli.agent.log_level());
     if let Some(Command::Doctor(args)) = &cli.command {
         return doctor(args);
@@ -127,7 +131,6 @@ fn main() -> ExitCode {
     match &cli.command {
         Some(Command::Enroll(args)) => return print(args.run().map(|text| (text + "\n", true))),
         Some(Command::Discover(args)) => return print(args.run()),
-        Some(Command::Service(command)) => return command.run(PROGRAM),
         _ => {}
     }
     match Signals::install() {

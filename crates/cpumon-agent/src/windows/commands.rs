@@ -78,9 +78,13 @@ enum Step {
 }
 
 impl ServiceCommand {
-    /// Does what was asked for.
+    /// Does what was asked for. Installs the logger, as the service's messages go to another place than those of the other commands.
     #[must_use]
     pub fn run(&self, program: &'static str) -> ExitCode {
+        let is_service = matches!(self, Self::Service(ServiceArgs { step: Step::Run(_) }));
+        if !is_service {
+            crate::log_to_stderr(program, log::LevelFilter::Info);
+        }
         let step = match self {
             Self::Accuracy(args) => return accuracy(args, program),
             Self::Service(ServiceArgs { step }) => step,

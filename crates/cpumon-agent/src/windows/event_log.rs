@@ -22,6 +22,8 @@ const SOURCES: &str = "SYSTEM\\CurrentControlSet\\Services\\EventLog\\Applicatio
 const TEXTS: &str = "%SystemRoot%\\System32\\EventCreate.exe";
 /// The id of every message.
 const ID: u32 = 1;
+/// Longest text that the system takes, in units of UTF-16.
+const MAX_UNITS: usize = 31_839;
 
 /// A source of messages.
 struct EventLog(HANDLE);
@@ -42,7 +44,7 @@ impl Log for EventLog {
             Level::Warn => EVENTLOG_WARNING_TYPE,
             _ => EVENTLOG_INFORMATION_TYPE,
         };
-        let text = wide(&escape(&record.args().to_string()).to_string());
+        let text = shown_text(&record.args().to_string());
         // SAFETY: the handle is never closed; one text that ends with 0 is given, and no data. A message that is refused has no other place to
         // go to.
         unsafe { ReportEventW(self.0, kind, 0, ID, null_mut(), 1, 0, &text.as_ptr(), null()) };
@@ -114,6 +116,58 @@ fn check(error: u32) -> io::Result<()> {
     if error == 0 { Ok(()) } else { Err(io::Error::from_raw_os_error(error.cast_signed())) }
 }
 
+/// A message as Event Viewer shows it. It takes % before a digit for a text to insert, as in the address fe80::1%12: a space separates them.
+fn shown_text(message: &str) -> Vec<u16> {
+    let mut text = String::with_capacity(message.len());
+    let mut was_percent = false;
+    for one in escape(message).to_string().chars() {
+        if was_percent && one.is_ascii_digit() {
+            text.push(' ');
+        }
+        text.push(one);
+        was_percent = one == '%';
+    }
+    let mut units = wide(&text);
+    if units.len() > MAX_UNITS {
+        units.truncate(MAX_UNITS - 2);
+        // A character of two units is left out whole.
+        if units.last().is_some_and(|unit| (0xd800..0xdc00).contains(unit)) {
+            units.pop();
+        }
+        units.extend(wide("…"));
+    }
+    units
+}
+
 fn wide(text: &str) -> Vec<u16> {
     text.encode_utf16().chain([0]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(message: &str) -> String {
+        let units = shown_text(message);
+        assert!(units.len() <= MAX_UNITS && units.iter().filter(|unit| **unit == 0).count() == 1);
+        String::from_utf16(units.strip_suffix(&[0]).unwrap()).unwrap()
+    }
+
+    /// Event Viewer showed another text in its place.
+    #[test]
+    fn an_address_with_its_interface_stays_readable() {
+        assert_eq!(shown("to [fe80::1%12]:3001, 50 %, 100%"), "to [fe80::1% 12]:3001, 50 %, 100%");
+        assert_eq!(shown("größe 漢字\u{1b}[2J"), "größe 漢字\\x1b[2J");
+    }
+
+    /// The system refuses a longer text, and the message was lost.
+    #[test]
+    fn a_message_that_is_too_long_is_cut() {
+        for text in ["x".repeat(100_000), "🦀".repeat(40_000), format!("x{}", "🦀".repeat(40_000))] {
+            let shown = shown(&text);
+            let begin = shown.strip_suffix('…').unwrap();
+            assert!(begin.len() > 30_000 && text.starts_with(begin));
+        }
+        assert_eq!(shown(&"x".repeat(MAX_UNITS - 1)).len(), MAX_UNITS - 1);
+    }
 }
