@@ -4,6 +4,7 @@
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -112,6 +113,13 @@ impl ServiceCommand {
 
 fn install(args: &AgentArgs) -> Outcome {
     args.check()?;
+    if let Some((flag, path)) = relative_path(args) {
+        let path = path.display();
+        return Err(format!(
+            "{flag} {path}: give the whole path, such as C:\\ProgramData\\cpumon\\spool: a service runs in the system's directory"
+        )
+        .into());
+    }
     let program = std::env::current_exe()?;
     let access = ServiceManagerAccess::CONNECT | ServiceManagerAccess::CREATE_SERVICE;
     let info = ServiceInfo {
@@ -132,12 +140,19 @@ fn install(args: &AgentArgs) -> Outcome {
     let mut notes = String::new();
     let mut note = |what: &str, result: Result<(), Box<dyn Error>>| {
         if let Err(error) = result {
-            notes.extend(["\n", what, " was not set: ", &error.to_string()]);
+            notes.push_str(&not_set(what, &*error));
         }
     };
     note("the description", service.set_description(DESCRIPTION).map_err(Into::into));
     note("the restart after a failure", restart_after_failures(&service).map_err(Into::into));
     note("the source of the event log", event_log::register(NAME).map_err(Into::into));
+    for variable in variables(|name| std::env::var_os(name).is_some()) {
+        notes.extend([
+            "\n",
+            &variable,
+            " is set here: the service has it only if it is a system variable; better give its flag",
+        ]);
+    }
     Ok(format!(
         "installed service {NAME}: {}{notes}\nnow run: {NAME} service start\n\
          Windows lets programs send unless a rule forbids it. If outgoing traffic is blocked here, allow it:\n  \
@@ -151,6 +166,29 @@ fn install(args: &AgentArgs) -> Outcome {
 fn launch_arguments(given: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let flags = given.skip_while(|word| word != "install").skip(1);
     ["service", "run"].into_iter().map(OsString::from).chain(flags).collect()
+}
+
+fn not_set(what: &str, error: &(dyn Error + 'static)) -> String {
+    format!("\n{what} was not set: {}", Chain(error))
+}
+
+/// The first flag whose path begins in the directory of this prompt.
+fn relative_path(args: &AgentArgs) -> Option<(&'static str, &Path)> {
+    let paths = [
+        ("--state", &args.state),
+        ("--group-key", &args.group_key),
+        ("--record", &args.record),
+        ("--spool", &args.spool),
+    ];
+    let given = paths.into_iter().filter_map(|(flag, path)| Some((flag, path.as_deref()?)));
+    given.into_iter().find(|(_, path)| !path.is_absolute())
+}
+
+/// Environment variables of the agent's flags for which `is_set`.
+fn variables(is_set: impl Fn(&OsStr) -> bool) -> Vec<String> {
+    let flags = AgentArgs::augment_args(clap::Command::new(NAME));
+    let names = flags.get_arguments().filter_map(clap::Arg::get_env);
+    names.filter(|name| is_set(name)).map(|name| name.to_string_lossy().into_owned()).collect()
 }
 
 fn restart_after_failures(service: &Service) -> windows_service::Result<()> {
@@ -174,16 +212,22 @@ fn start() -> Outcome {
 
 fn stop() -> Outcome {
     let service = open(ServiceAccess::STOP | ServiceAccess::QUERY_STATUS)?;
-    service.stop()?;
-    wait_for(&service, ServiceState::Stopped)?;
+    stop_and_wait(&service)?;
     Ok(format!("service {NAME} has stopped"))
+}
+
+fn stop_and_wait(service: &Service) -> Result<(), Box<dyn Error>> {
+    // One that is stopping takes no second request.
+    if service.query_status()?.current_state != ServiceState::StopPending {
+        service.stop()?;
+    }
+    wait_for(service, ServiceState::Stopped)
 }
 
 fn uninstall() -> Outcome {
     let service = open(ServiceAccess::STOP | ServiceAccess::QUERY_STATUS | ServiceAccess::DELETE)?;
     if service.query_status()?.current_state != ServiceState::Stopped {
-        service.stop()?;
-        wait_for(&service, ServiceState::Stopped)?;
+        stop_and_wait(&service)?;
     }
     service.delete()?;
     event_log::unregister(NAME)?;
@@ -221,5 +265,38 @@ mod tests {
         let given = ["cpumon-agent.exe", "service", "install", "--to", "10.0.0.1", "--host-name", "install"];
         let arguments = launch_arguments(given.into_iter().map(OsString::from));
         assert_eq!(arguments, ["service", "run", "--to", "10.0.0.1", "--host-name", "install"]);
+    }
+
+    /// `--spool spool` was C:\Windows\System32\spool, which is that of printers.
+    #[test]
+    fn a_path_must_be_whole() {
+        #[derive(clap::Parser)]
+        struct Cli {
+            #[command(flatten)]
+            agent: AgentArgs,
+        }
+        let found = |flags: &[&str]| {
+            let words = ["x", "--to", "enrolled"].iter().chain(flags);
+            let args = <Cli as clap::Parser>::try_parse_from(words).unwrap().agent;
+            relative_path(&args).map(|(flag, path)| (flag, path.to_owned()))
+        };
+        assert_eq!(found(&["--spool", r"C:\ProgramData\cpumon\spool", "--state", r"\\server\share\x"]), None);
+        for flag in ["--spool", "--state", "--record"] {
+            for path in ["spool", r".\spool", r"\spool", "C:spool"] {
+                assert_eq!(found(&[flag, path]), Some((flag, path.into())));
+            }
+        }
+        assert_eq!(found(&["--to", "10.0.0.1", "--group-key", "k"]), Some(("--group-key", "k".into())));
+    }
+
+    #[test]
+    fn what_was_not_set_has_its_cause_and_variables_are_named() {
+        let error = windows_service::Error::Winapi(io::Error::other("access is denied"));
+        let text = not_set("the description", &error);
+        assert!(
+            text.contains("the description was not set") && text.ends_with(": access is denied"),
+            "{text}"
+        );
+        assert_eq!(variables(|name| name == "CPUMON_SPOOL" || name == "CPUMON_NONE"), ["CPUMON_SPOOL"]);
     }
 }

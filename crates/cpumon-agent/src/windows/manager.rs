@@ -9,6 +9,7 @@ use windows_service::service::{
 };
 use windows_service::service_control_handler::ServiceStatusHandle;
 
+use crate::chain::Chain;
 use crate::pulse::Pulse;
 
 /// The service's name, and that of its messages in the event log.
@@ -78,6 +79,6 @@ pub(super) fn report(state: ServiceState, exit_code: ServiceExitCode) {
     if let Some(handle) = STATUS.get()
         && let Err(error) = handle.set_service_status(status)
     {
-        log::warn!("cannot report {state:?} to the service control manager: {error}");
+        log::warn!("cannot report {state:?} to the service control manager: {}", Chain(&error));
     }
 }

@@ -32,7 +32,7 @@ pub fn run_as_service(program: &'static str, args: &AgentArgs) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let text = format!("only the service control manager starts this; use: {program} service start");
-            log::error!("{text}: {error}");
+            log::error!("{text}: {}", Chain(&error));
             eprintln!("{program}: {text}");
             ExitCode::FAILURE
         }
@@ -45,6 +45,8 @@ fn service_main(_arguments: Vec<OsString>) {
     let asked = Arc::clone(&stop);
     let handler = move |control| match control {
         ServiceControl::Stop | ServiceControl::Shutdown => {
+            // Before the agent has woken up: what it must still send may take seconds.
+            report(ServiceState::StopPending, ServiceExitCode::NO_ERROR);
             asked.store(true, Ordering::Relaxed);
             sleeper.unpark();
             ServiceControlHandlerResult::NoError
@@ -55,7 +57,7 @@ fn service_main(_arguments: Vec<OsString>) {
     match service_control_handler::register(NAME, handler) {
         Ok(handle) => report_by(handle),
         Err(error) => {
-            log::error!("cannot register with the service control manager: {error}");
+            log::error!("cannot register with the service control manager: {}", Chain(&error));
             return;
         }
     }
