@@ -667,6 +667,17 @@ test('a link has the camera of the bars, wherever it was put', async ({ page, re
   expect(page.url(), 'at first is no place of its own').not.toContain('camera=');
 });
 
+test('the span of an export is one line, on a phone two', async ({ page, receiver }) => {
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/export`);
+  const parts = page.locator('.field .bar > :is(select, .segments, button)');
+  const lines = async (): Promise<number> =>
+    new Set(await parts.evaluateAll((all) => all.map((one) => Math.round(one.getBoundingClientRect().bottom)))).size;
+  await expect(parts).toHaveCount(3);
+  expect(await lines()).toBe(1);
+  await page.setViewportSize({ width: 390, height: 844 });
+  await expect.poll(lines).toBe(2);
+});
+
 test('files, with the command that gives the same', async ({ page, receiver }) => {
   await openPast(page, receiver, 'export');
   await page.getByRole('radio', { name: /Pivot/ }).check();

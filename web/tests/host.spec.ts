@@ -42,6 +42,19 @@ test('the header is one line at 1280 px, two at 800, four at 400, whatever the h
   }
 });
 
+test('the header is one line with both buttons for traces too', async ({ page, receiver }) => {
+  await page.route('**/recording', (route) =>
+    route.fulfill({ json: { can_record: true, can_take: true, last_seconds: 10, how: '', recording: null } }),
+  );
+  await page.goto(`${receiver.url}/host/${await receiver.local()}`);
+  const header = page.getByRole('region', { name: 'host', exact: true });
+  await expect(header.getByRole('button', { name: 'Take last 10 s' })).toBeVisible();
+  for (const width of [1440, 1280]) {
+    await page.setViewportSize({ width, height: 900 });
+    expect((await header.boundingBox())!.height, `${width} px`).toBeLessThanOrEqual(44);
+  }
+});
+
 test('threads and source give way at 1440 px only where the header is paused and not balanced', async ({
   page,
   receiver,
