@@ -31,6 +31,9 @@ test('a recording is shown while it runs, opens as a timeline, and has its mark 
   await expect(page.getByRole('application', { name: /^timeline/ })).toBeVisible();
   await expect(page.getByRole('region', { name: 'window', exact: true })).toContainText('running');
   await receiver.hasRecordedNow();
+  // From a link alone the way leads to what the host did around it.
+  await page.locator('main').getByRole('link', { name: 'History' }).click();
+  await expect(page.getByRole('group', { name: 'traces' }).getByRole('link')).toHaveAttribute('href', /trace/);
   await page.goto(`${host}/history?since=now-5min&until=now`);
   const mark = page.getByRole('group', { name: 'traces' }).getByRole('link', { name: /recorded by a user/ });
   await expect(mark.last()).toHaveAttribute('href', `/trace/${name.replace(/\D/g, '')}`);

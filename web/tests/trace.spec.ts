@@ -253,6 +253,33 @@ test('a click shows a slice, keys go to the next one, and the address restores i
   expect(page.url()).toBe(address);
 });
 
+test('the keyboard alone selects a slice of any row, and buttons zoom', async ({ page, url }) => {
+  await page.goto(`${url}?window=100000000-101000000`);
+  const board = page.getByRole('application', { name: /^timeline/ });
+  await expect(page.getByRole('region', { name: 'window', exact: true })).toBeVisible();
+  await board.focus();
+  const slice = (): string => new URL(page.url()).searchParams.get('slice') ?? '';
+  await page.keyboard.press('Enter');
+  await expect.poll(slice).toMatch(/^c0@/);
+  await page.keyboard.press('ArrowDown');
+  await expect.poll(slice).toMatch(/^c1@/);
+  await page.keyboard.press('ArrowUp');
+  await expect.poll(slice).toMatch(/^c0@/);
+  // Rows that are out of sight come into it.
+  for (let turn = 0; turn < 40; turn += 1) await page.keyboard.press('ArrowDown');
+  await expect.poll(slice).toMatch(/^t\d+@/);
+  await expect(board).toBeFocused();
+  const rows = page.locator('.rows');
+  expect(await rows.evaluate((one) => one.scrollHeight - one.scrollTop - one.clientHeight)).toBeLessThan(4);
+  const length = (): number => windowOf(page.url())[1] - windowOf(page.url())[0];
+  await page.getByRole('button', { name: 'zoom out' }).click();
+  await expect.poll(length).toBe(2_000_000);
+  for (let turn = 0; turn < 2; turn += 1) await page.getByRole('button', { name: 'zoom in' }).click();
+  await expect.poll(length).toBe(500_000);
+  // A file belongs to no host of a receiver.
+  await expect(page.locator('main').getByRole('link', { name: 'History' })).toHaveCount(0);
+});
+
 test('what is seen is a file', async ({ page, url }) => {
   await page.goto(`${url}?window=100000000-100500000`);
   const coming = page.waitForEvent('download');
