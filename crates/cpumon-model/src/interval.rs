@@ -6,8 +6,8 @@ use bitflags::bitflags;
 
 use crate::{
     BootId, CgroupInterval, ClockPiece, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta,
-    Fields, HostId, IrqInterval, Ledger, Moment, Pressure, ProcessInfo, ProcessKey, Resting, SchedDelta,
-    SourceHealth, SourceKind, TaskState, ThreadKey, Trust, WaitReason, Waits,
+    Fields, HostId, IdleProcess, IrqInterval, Ledger, Moment, Pressure, ProcessInfo, ProcessKey, Resting,
+    SchedDelta, SourceHealth, SourceKind, TaskState, ThreadKey, Trust, WaitReason, Waits,
 };
 
 /// What became of a task inside the interval.
@@ -138,7 +138,10 @@ pub struct Interval {
     pub cpus: Vec<CpuInterval>,
     /// Processes, ascending by key: all live ones if the ending snapshot was complete, else those that changed.
     pub processes: Vec<ProcessInterval>,
-    /// Threads, ascending by key; likewise.
+    /// Processes without a row that are there and did nothing, ascending by key; `None`: they are not listed. Only on its way to the
+    /// hub and the store, and only now and then: from one list to the next, rows report who began and who ended.
+    pub idle_processes: Option<Arc<[IdleProcess]>>,
+    /// Threads, ascending by key: all live ones if the ending snapshot was complete, else those that changed.
     pub threads: Vec<ThreadInterval>,
     /// Threads without a row that wait at its end; `None`: they are not listed. Together with the rows these are all threads that
     /// wait. Only on its way to a store, and there only now and then: from one list to the next, rows report who began to wait.

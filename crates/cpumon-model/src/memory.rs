@@ -48,4 +48,5 @@ pub fn bytes_of_rows(interval: &Interval) -> usize {
         + interval.cgroups.iter().map(bytes_of_cgroup).sum::<usize>()
         + interval.delays.iter().map(bytes_of_delays).sum::<usize>()
         + interval.resting.as_deref().map_or(0, size_of_val)
+        + interval.idle_processes.as_deref().map_or(0, size_of_val)
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use cpumon_model::{BootId, Interval, Life, ProcessInterval, ProcessKey};
+use cpumon_model::{BootId, IdleProcess, Interval, ProcessKey};
 use rusqlite::{OptionalExtension, params};
 
 use super::open::Reader;
@@ -22,8 +22,11 @@ struct ProcessList {
 
 impl Reader {
     /// Adds the rows of processes that were there and did nothing, all zero. `false`: it is not known which these are, because no
-    /// list of processes was stored shortly before.
+    /// list of processes was stored shortly before, or because what some of them did was lost.
     pub fn add_idle(&self, interval: &mut Interval) -> Result<bool> {
+        if !interval.is_idle_without_row() {
+            return Ok(false);
+        }
         let Some(host) = self.host_row(interval.host)? else { return Ok(false) };
         let Some(list) = self.last_list(host, interval)? else { return Ok(false) };
         let mut there = self.listed(&list)?;
@@ -34,11 +37,9 @@ impl Reader {
             }
             ControlFlow::Continue(())
         })?;
-        for row in &interval.processes {
-            there.remove(&row.key);
-        }
-        interval.processes.extend(there.into_values());
-        interval.processes.sort_by_key(|row| row.key);
+        let mut there: Vec<IdleProcess> = there.into_values().collect();
+        there.sort_unstable_by_key(|process| process.key);
+        interval.add_idle(&there);
         Ok(true)
     }
 
@@ -70,19 +71,18 @@ impl Reader {
         }))
     }
 
-    /// The processes of a list, as rows of zeros.
-    fn listed(&self, list: &ProcessList) -> Result<HashMap<ProcessKey, ProcessInterval>> {
+    /// The processes of a list.
+    fn listed(&self, list: &ProcessList) -> Result<HashMap<ProcessKey, IdleProcess>> {
         let mut cursor = self.take_cursor();
         let rows = list.processes.iter().map(|listed| {
             let process = cursor.names.process(&self.connection, listed.id)?;
-            let row = ProcessInterval {
+            let one = IdleProcess {
                 key: process.key,
                 parent_pid: process.parent_pid,
                 info: std::sync::Arc::clone(&process.info),
                 thread_rows: listed.thread_rows,
-                ..ProcessInterval::default()
             };
-            Ok((process.key, row))
+            Ok((process.key, one))
         });
         let rows: rusqlite::Result<_> = rows.collect();
         self.give_back(cursor);
@@ -91,19 +91,12 @@ impl Reader {
 }
 
 /// Takes who began, changed or ended in an interval.
-fn follow(there: &mut HashMap<ProcessKey, ProcessInterval>, interval: &Interval) {
+fn follow(there: &mut HashMap<ProcessKey, IdleProcess>, interval: &Interval) {
     for row in &interval.processes {
-        if matches!(row.life, Life::Ended | Life::BornEnded) {
-            there.remove(&row.key);
+        if let Some(process) = IdleProcess::after(row) {
+            there.insert(row.key, process);
         } else {
-            let idle = ProcessInterval {
-                key: row.key,
-                parent_pid: row.parent_pid,
-                info: std::sync::Arc::clone(&row.info),
-                thread_rows: row.thread_rows,
-                ..ProcessInterval::default()
-            };
-            there.insert(row.key, idle);
+            there.remove(&row.key);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::share::{Amount, Entry, Share, bytes_of};
 use super::status::StoreStatus;
 use crate::options::QueueOptions;
 use crate::time::wall_now_ns;
-use crate::writer::{ActiveCopy, LostByHost, ReportedGap, knows_resting};
+use crate::writer::{ActiveCopy, LostByHost, ReportedGap, has_all_processes, knows_resting};
 
 /// Copies in the pool for reuse, and their memory.
 const POOL: Amount = Amount { intervals: 64, bytes: 4 << 20 };
@@ -186,7 +186,7 @@ impl Queue {
         let received_wall_ns = wall_now_ns();
         let since_start = received.saturating_duration_since(self.started);
         let now_ns = u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX);
-        let can_list = knows_resting(interval);
+        let can_list = has_all_processes(interval) && knows_resting(interval);
         let mut inner = self.lock();
         if !inner.takes_boot(trust, interval, now_ns) {
             return Queued::TooManyBoots;

@@ -153,7 +153,9 @@ impl Share {
 /// Memory of an entry: rows of all kinds and all texts. Texts count in full although intervals share most of them, because a
 /// sender can make each of its intervals bring other ones.
 pub(super) fn bytes_of(copy: &ActiveCopy, info: &HostInfo) -> usize {
-    let texts: usize = copy.interval.processes.iter().map(|row| bytes_of_info(&row.info)).sum();
+    let rows = copy.interval.processes.iter().map(|row| &row.info);
+    let idle = copy.interval.idle_processes.iter().flat_map(|listed| listed.iter().map(|one| &one.info));
+    let texts: usize = rows.chain(idle).map(|info| bytes_of_info(info)).sum();
     size_of::<Entry>() + bytes_of_rows(&copy.interval) + texts + bytes_of_host(info)
 }
 

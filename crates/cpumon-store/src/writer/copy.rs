@@ -23,6 +23,7 @@ impl ActiveCopy {
         empty_list(&mut interval.threads);
         empty_list(&mut interval.irqs);
         interval.resting = None;
+        interval.idle_processes = None;
         empty_list(&mut interval.delays);
         empty_list(&mut interval.cgroups);
         empty_list(keys);
@@ -89,6 +90,7 @@ impl ActiveCopy {
             thread_count: from.thread_count,
             process_count: from.process_count,
             resting: if with_idle { resting_of(from) } else { None },
+            idle_processes: from.idle_processes.clone().filter(|_| with_idle),
             irqs,
             delays,
             cgroups,

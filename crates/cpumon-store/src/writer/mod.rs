@@ -41,6 +41,8 @@ pub(crate) use self::ids::{keep_last_id, next_id};
 pub use self::insert::Put;
 pub(crate) use self::losses::{LostByHost, RolledBack};
 pub(crate) use self::naming::Seeded;
-pub(crate) use self::process_lists::{LONGEST_NS as LONGEST_LIST_NS, ListSchedule, knows_resting};
+pub(crate) use self::process_lists::{
+    LONGEST_NS as LONGEST_LIST_NS, ListSchedule, has_all as has_all_processes, knows_resting,
+};
 pub use self::source::SourcePosition;
 pub use self::store_writer::Writer;

@@ -8,7 +8,7 @@ use rusqlite::{Connection, Result as Sql, params};
 
 use super::merge_names::mark_seen;
 use super::naming::{Naming, Seeded};
-use super::pack::{is_stored_thread, stores_idle};
+use super::pack::is_stored_thread;
 use crate::codec::names::{ProcessName, ThreadName};
 use crate::codec::process_list::{Listed, encode};
 use crate::codec::resting::{self, ListedThread};
@@ -95,13 +95,10 @@ impl ListSchedule {
     }
 }
 
-/// Whether an interval has a row of every process that is there: idle rows may have been left out, or did not fit.
-pub(super) fn has_all(interval: &Interval) -> bool {
-    let there = interval.processes.iter().filter(|row| !row.life.has_ended()).count();
-    !stores_idle(interval)
-        && (1..=MOST).contains(&there)
-        && there >= usize::try_from(interval.process_count).unwrap_or(usize::MAX)
-        && interval.process_count > 0
+/// Whether every process that is there is known: idle rows may have been left out, or did not fit.
+pub(crate) fn has_all(interval: &Interval) -> bool {
+    let idle = interval.idle_processes.as_deref().map_or(0, <[_]>::len);
+    interval.knows_all_processes() && interval.processes.len() + idle <= MOST
 }
 
 /// Whether all threads that wait are known, or no one measures what threads wait for.
@@ -159,9 +156,16 @@ pub(super) fn write_list(
     interval: &Interval,
     level: i32,
 ) -> Sql<()> {
-    let mut list = Vec::with_capacity(interval.processes.len());
+    let idle = interval.idle_processes.as_deref().unwrap_or_default();
+    let mut list = Vec::with_capacity(interval.processes.len() + idle.len());
     for row in interval.processes.iter().filter(|row| !row.life.has_ended()) {
         list.push(Listed { id: naming.process(row.key, Some(row))?, thread_rows: row.thread_rows });
+    }
+    for process in idle {
+        list.push(Listed {
+            id: naming.process(process.key, Some(&process.row()))?,
+            thread_rows: process.thread_rows,
+        });
     }
     list.sort_unstable_by_key(|one| one.id);
     let packed = encode(&list, level);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{
-    BootId, Delta, HostId, HostInfo, Interval, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey,
-    SourceKind, Trust,
+    BootId, Delta, Flags, HostId, HostInfo, IdleProcess, Interval, Life, Moment, ProcessInfo,
+    ProcessInterval, ProcessKey, SourceKind, Trust,
 };
 use cpumon_store::{QueueOptions, Queued, Reader, StoreOptions, Writer, WriterThread};
 
@@ -142,6 +142,38 @@ fn the_queue_passes_idle_rows_on_with_the_intervals_that_need_them() {
     for second in [1, 150, 260, 320, 402, 450] {
         assert_eq!(pids_at(&reader, info.host, second), there(second), "{second}");
     }
+}
+
+/// A device without scheduler events sends no rows of idle processes; now and then the receiver lists them.
+#[test]
+fn lists_of_intervals_without_idle_rows_are_as_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &QueueOptions::default()).unwrap();
+    for second in 1..=450 {
+        let mut one = interval(&info, second);
+        let rows = std::mem::take(&mut one.processes);
+        let (active, idle): (Vec<_>, Vec<_>) =
+            rows.into_iter().partition(|row| !row.delta.is_zero() || row.life != Life::Alive);
+        one.processes = active;
+        if second % 50 == 1 {
+            one.idle_processes = Some(idle.iter().filter_map(IdleProcess::after).collect());
+        }
+        // Not known to be idle.
+        if second == 155 {
+            one.flags = Flags::PARTIAL;
+        }
+        assert_eq!(thread.handle().try_put(&info, Trust::Local, None, &one), Queued::Yes);
+    }
+    assert_eq!(thread.stop().stored_intervals, 450);
+    let reader = Reader::open(&path).unwrap();
+    for second in [1, 150, 260, 320, 402, 450] {
+        assert_eq!(pids_at(&reader, info.host, second), there(second), "{second}");
+    }
+    let mut partial = reader.interval_at(info.host, START_NS + 155 * SECOND_NS).unwrap().unwrap();
+    assert!(!reader.add_idle(&mut partial).unwrap(), "what has no row may have run");
+    assert_eq!(partial.processes.iter().map(|row| row.key.pid).collect::<Vec<_>>(), [1, 6]);
+    assert_eq!(number(&path, "SELECT count(*) FROM process_list"), 3);
 }
 
 #[test]

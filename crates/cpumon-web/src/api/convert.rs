@@ -277,6 +277,7 @@ impl TryFrom<Interval> for model::Interval {
             wall_shift_ns: interval.wall_shift_ns,
             clock_piece: None,
             resting: None,
+            idle_processes: None,
             trust: interval.trust.as_deref().map(Trust::from_name),
             pass_ns: interval.pass_ns,
             v1_ticks: interval.v1_ticks,

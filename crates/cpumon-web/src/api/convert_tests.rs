@@ -152,6 +152,7 @@ fn full() -> model::Interval {
         wall_shift_ns: -700,
         clock_piece: None,
         resting: None,
+        idle_processes: None,
         trust: Some(Trust::Authenticated),
         pass_ns: 7,
         v1_ticks: Some(634_000_000_000_000_000),
