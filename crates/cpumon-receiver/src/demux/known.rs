@@ -57,6 +57,8 @@ struct Received {
     lacks_waits: bool,
     /// Of a thread that waits: where it is among the open waits.
     place: WaitPlace,
+    /// Of a process: its known threads.
+    threads: u32,
 }
 
 impl Received {
@@ -218,8 +220,9 @@ impl Known {
         self.forget_ended(cur);
         self.forget_gone(cur);
         // After forgetting, so that ended tasks make space for new ones below the limit.
-        let mut over = self.take_threads(cur, limit);
-        over += self.take_processes(cur, limit);
+        // Processes first: threads are counted with theirs.
+        let mut over = self.take_processes(cur, limit);
+        over += self.take_threads(cur, limit);
         let known = &mut self.snapshot;
         (known.host, known.boot, known.sequence) = (cur.host, cur.boot, cur.sequence);
         (known.source, known.fields) = (cur.source, cur.fields);
@@ -350,12 +353,43 @@ impl Known {
         forgotten
     }
 
+    /// The number of threads of a process.
+    pub(super) fn threads_of(&self, process: ProcessKey) -> Option<u32> {
+        let at = self.snapshot.processes.binary_search_by_key(&process, |row| row.key).ok()?;
+        self.processes_received.get(at).map(|received| received.threads)
+    }
+
+    /// The processes with the numbers of their threads.
+    pub(super) fn with_threads(&self) -> impl Iterator<Item = (&ProcessSample, u32)> {
+        self.snapshot.processes.iter().zip(self.processes_received.iter().map(|received| received.threads))
+    }
+
+    /// Counts the threads of each process: a process that came later than its threads lacks them.
+    pub(super) fn recount_threads(&mut self) {
+        for received in &mut self.processes_received {
+            received.threads = 0;
+        }
+        let mut at = usize::MAX;
+        for thread in &self.snapshot.threads {
+            let (processes, received) = (&self.snapshot.processes, &mut self.processes_received);
+            if let Some(received) = of_process(processes, received, thread.process, &mut at) {
+                received.threads = received.threads.saturating_add(1);
+            }
+        }
+    }
+
     fn retain_threads(&mut self, mut keep: impl FnMut(&ThreadSample, Received) -> bool) {
         let open_waits = &mut self.open_waits;
-        retain_both(&mut self.snapshot.threads, &mut self.threads_received, |thread, received| {
+        let Snapshot { threads, processes, .. } = &mut self.snapshot;
+        let processes_received = &mut self.processes_received;
+        let mut at = usize::MAX;
+        retain_both(threads, &mut self.threads_received, |thread, received| {
             let stays = keep(thread, received);
             if !stays {
                 open_waits.leave(thread.process, thread.sched.open_wait, received.place);
+                if let Some(received) = of_process(processes, processes_received, thread.process, &mut at) {
+                    received.threads = received.threads.saturating_sub(1);
+                }
             }
             stays
         });
@@ -391,8 +425,13 @@ impl Known {
         let space = rows_in(space, known, OpenWaits::MOST_BYTES_A_THREAD);
         let over = self.fresh.len().saturating_sub(space);
         self.fresh.truncate(space);
+        let mut at = usize::MAX;
         for thread in self.fresh.iter().filter_map(|&index| cur.threads.get(index)) {
             self.open_waits.join(thread.process, thread.sched.open_wait, &mut WaitPlace::default());
+            let (processes, received) = (&self.snapshot.processes, &mut self.processes_received);
+            if let Some(received) = of_process(processes, received, thread.process, &mut at) {
+                received.threads = received.threads.saturating_add(1);
+            }
         }
         let fresh = self.fresh.iter().rev().filter_map(|&index| cur.threads.get(index).copied());
         insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);
@@ -409,7 +448,7 @@ impl Known {
             match known.get_mut(at).filter(|known| known.key == process.key) {
                 Some(known) => {
                     known.clone_from(process);
-                    received[at] = Received::of(cur);
+                    received[at] = Received { threads: received[at].threads, ..Received::of(cur) };
                 }
                 None => self.fresh.push(index),
             }
@@ -421,6 +460,19 @@ impl Known {
         insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);
         over as u64
     }
+}
+
+/// What is noted of a process. `at`: where the last one was found, which neighbouring threads often share.
+fn of_process<'a>(
+    processes: &[ProcessSample],
+    received: &'a mut [Received],
+    key: ProcessKey,
+    at: &mut usize,
+) -> Option<&'a mut Received> {
+    if processes.get(*at).is_none_or(|row| row.key != key) {
+        *at = processes.binary_search_by_key(&key, |row| row.key).ok()?;
+    }
+    received.get_mut(*at)
 }
 
 /// Rows that `bytes` have space for, beside those that the list has space for already. Each takes so many bytes elsewhere.

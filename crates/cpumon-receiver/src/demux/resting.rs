@@ -1,40 +1,61 @@
-//! Threads of which a snapshot says nothing: they rest, and went on with what they wait for. Their time is added to their processes, and
-//! now and then they are listed for the store.
+//! Tasks of which a snapshot says nothing: they rest. Where wait reasons are measured, threads went on with what they wait for: that time
+//! is added to their processes, and now and then they are listed for the store. Elsewhere, processes that rest have no rows, which would
+//! be most of what a host takes in memory: now and then they are listed, and the rows are added when an interval is read.
 
 use std::sync::Arc;
 
 use cpumon_model::{
-    Delta, Fields, Flags, Interval, Life, ProcessInterval, ProcessSample, Resting, SchedDelta, Snapshot,
-    ThreadSample,
+    Fields, Flags, IdleProcess, Interval, Life, ProcessInterval, ProcessSample, Resting, Snapshot,
+    ThreadInterval, ThreadSample,
 };
 
 use super::known::Known;
 use super::search::Among;
 
-/// Snapshots from one list of the threads that rest to the next: each one walks over all threads.
+/// Snapshots from one list of the tasks that rest to the next: each one walks over all threads.
 const LIST_EVERY: u32 = 50;
+/// The same as time, ns, for long intervals: a reader of the store follows a list for 20 minutes.
+const LIST_EVERY_NS: u64 = 300_000_000_000;
 /// After a snapshot that did not have all.
 const TRY_AGAIN: u32 = 10;
+/// Longer lists of processes are not made: the store takes none.
+const MOST_LISTED: usize = 1 << 15;
 
 /// When the next list is due.
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct ListTurn {
     /// Snapshots to come before it.
     left: u32,
+    /// End of the last snapshot with a list, ns on the device's clock.
+    listed_mono_ns: u64,
 }
 
 impl ListTurn {
-    /// Counts a snapshot, and lists the threads that rest in its interval if it is time.
-    pub(super) fn pass(&mut self, known: &Known, cur: &Snapshot, interval: &mut Interval) {
-        if !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
-            return;
-        }
-        if self.left > 0 {
+    /// Counts a snapshot, and lists the tasks that rest in its interval if it is time.
+    pub(super) fn pass(&mut self, known: &mut Known, cur: &Snapshot, interval: &mut Interval) {
+        let is_long = interval.end.mono_ns.saturating_sub(self.listed_mono_ns) >= LIST_EVERY_NS;
+        if self.left > 0 && !is_long {
             self.left -= 1;
             return;
         }
-        interval.resting = list(&known.snapshot, cur);
-        self.left = if interval.resting.is_some() { LIST_EVERY } else { TRY_AGAIN };
+        let is_listed = if interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+            interval.resting = list(&known.snapshot, cur);
+            interval.resting.is_some()
+        } else {
+            // A complete snapshot has a row of each; after a loss it is not known who is idle. The next one is as good.
+            if cur.is_complete || !interval.is_idle_without_row() {
+                return;
+            }
+            interval.idle_processes = known.list_idle(interval);
+            interval.idle_processes.is_some()
+        };
+        self.left = if is_listed { LIST_EVERY } else { TRY_AGAIN };
+        self.listed_mono_ns = interval.end.mono_ns;
+    }
+
+    /// Tasks were forgotten whose end was lost: the last list still has them.
+    pub(super) fn hurry(&mut self) {
+        self.left = 0;
     }
 }
 
@@ -43,16 +64,20 @@ impl ListTurn {
 const MOST_PROCESSES: usize = 4_096;
 
 impl Known {
-    /// Adds what threads without a row waited in the interval that ends with `cur`, and rows of the processes in which all rest.
-    /// `spare` is memory for it.
-    pub(super) fn add_open_waits(
+    /// Adds what threads without a row waited in the interval that ends with `cur`, and rows of the processes in which all rest. Without
+    /// wait reasons, counts them with the processes that have a row. `spare` is memory for it.
+    pub(super) fn add_resting(
         &mut self,
         cur: &Snapshot,
         interval: &mut Interval,
         spare: &mut Vec<ProcessInterval>,
     ) {
         // A complete snapshot has a row of each thread that is alive: what has none ended.
-        if cur.is_complete || !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+        if cur.is_complete {
+            return;
+        }
+        if !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+            self.count_threads(interval);
             return;
         }
         if self.snapshot.processes.len() <= MOST_PROCESSES {
@@ -61,6 +86,48 @@ impl Known {
         self.open_waits.add_to(interval, |row, threads| {
             row.thread_rows = row.thread_rows.saturating_add(threads);
         });
+    }
+
+    /// Counts the threads without a row with their processes that have one.
+    fn count_threads(&self, interval: &mut Interval) {
+        let Interval { processes, threads, .. } = interval;
+        let is_new = |row: &ThreadInterval| {
+            matches!(row.life, Life::Born | Life::BornEnded) || row.flags.contains(Flags::FIRST_SIGHT)
+        };
+        let (mut at, mut is_known) = (usize::MAX, false);
+        // Those that are counted already.
+        for thread in threads.iter().filter(|row| !is_new(row)) {
+            // Neighbours often share a process.
+            if processes.get(at).is_none_or(|row| row.key != thread.process) {
+                let found = processes.binary_search_by_key(&thread.process, |row| row.key);
+                at = found.unwrap_or(usize::MAX);
+                is_known = self.threads_of(thread.process).is_some();
+            }
+            if let Some(row) = processes.get_mut(at).filter(|_| is_known) {
+                row.thread_rows = row.thread_rows.saturating_sub(1);
+            }
+        }
+        for row in processes {
+            let threads = self.threads_of(row.key).unwrap_or_default();
+            row.thread_rows = row.thread_rows.saturating_add(threads);
+        }
+    }
+
+    /// The processes without a row in an interval; `None`: there are too many.
+    fn list_idle(&mut self, interval: &Interval) -> Option<Arc<[IdleProcess]>> {
+        if self.snapshot.processes.len() > MOST_LISTED {
+            return None;
+        }
+        self.recount_threads();
+        let mut has_row = Among::new(&interval.processes, |row| row.key);
+        let idle = self.with_threads().filter(|(process, _)| !has_row.has(&process.key));
+        let list = idle.map(|(process, thread_rows)| IdleProcess {
+            key: process.key,
+            info: Arc::clone(&process.info),
+            parent_pid: process.parent_pid,
+            thread_rows,
+        });
+        Some(list.collect())
     }
 }
 
@@ -82,18 +149,9 @@ fn add_processes(rows: &mut Vec<ProcessInterval>, known: &[ProcessSample], spare
     std::mem::swap(rows, spare);
 }
 
-/// Each field by name: a default would allocate a description and drop it.
 fn idle_row(process: &ProcessSample) -> ProcessInterval {
-    ProcessInterval {
-        key: process.key,
-        parent_pid: process.parent_pid,
-        info: Arc::clone(&process.info),
-        thread_rows: 0,
-        life: Life::Alive,
-        flags: Flags::empty(),
-        delta: Delta::default(),
-        sched: SchedDelta::default(),
-    }
+    let ProcessSample { key, parent_pid, ref info, .. } = *process;
+    IdleProcess { key, info: Arc::clone(info), parent_pid, thread_rows: 0 }.row()
 }
 
 /// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known.

@@ -389,14 +389,14 @@ impl V2Host {
         let interval = &mut work.scratch.interval;
         interval.fill(&self.known.snapshot, &gather.snapshot);
         // Before `take`: the waits are those since the snapshot before.
-        self.known.add_open_waits(&gather.snapshot, interval, &mut work.scratch.processes);
+        self.known.add_resting(&gather.snapshot, interval, &mut work.scratch.processes);
         // Before `take`, which forgets the threads that show which process has none left.
         self.known.end_emptied(&gather.snapshot, interval);
-        if gather.fragments.is_complete() && gather.has_totals {
-            self.list_turn.pass(&self.known, &gather.snapshot, interval);
-        }
         interval.flags |= self.flags;
         self.flags = Flags::empty();
+        if gather.fragments.is_complete() && gather.has_totals {
+            self.list_turn.pass(&mut self.known, &gather.snapshot, interval);
+        }
         self.is_established = true;
         self.update_status(gather);
         work.give_out(&self.status);
@@ -430,7 +430,11 @@ impl V2Host {
         // More tasks are known than the host has: the end of some was lost. A living task is repeated once a rotation.
         let patience = u64::from(gather.header.refresh_snapshots) * u64::from(stale_rotations);
         if ghosts && let Some(since) = gather.header.sequence.checked_sub(patience.max(1)) {
-            self.ended_unseen += self.known.forget_silent(since);
+            let forgotten = self.known.forget_silent(since);
+            self.ended_unseen += forgotten;
+            if forgotten > 0 {
+                self.list_turn.hurry();
+            }
         }
     }
 }

@@ -43,6 +43,7 @@ impl Work<'_> {
         interval.threads.clear();
         trim_list(&mut interval.threads);
         interval.resting = None;
+        interval.idle_processes = None;
         interval.irqs.clear();
         trim_list(&mut interval.irqs);
         interval.delays.clear();

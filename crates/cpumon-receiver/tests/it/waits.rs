@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 
-use cpumon_model::{Fields, Flags, HostInfo, Interval, Life, Moment, ThreadInterval, Trust};
+use cpumon_model::{
+    Fields, Flags, HostInfo, IdleProcess, Interval, Life, Moment, ProcessKey, SchedTimes, ThreadInterval,
+    Trust, WaitReason,
+};
 use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_store::{Query, Reader, StoreOptions, Writer};
 use cpumon_wire::Datagrams;
@@ -128,6 +131,111 @@ fn without_wait_reasons_a_resting_thread_is_no_data() {
     }
     let rows = link.received.iter().skip(2).flat_map(|one| &one.processes);
     assert!(rows.clone().all(|row| row.sched.blocked_ns == 0), "{:?}", rows.collect::<Vec<_>>());
+}
+
+/// A device without wait reasons, and its processes as the receiver knows them.
+struct Plain {
+    link: Link,
+    /// As someone has them who follows the lists.
+    there: BTreeMap<ProcessKey, IdleProcess>,
+}
+
+impl Plain {
+    fn new(pids: &[u32], refresh_snapshots: u32) -> Self {
+        let mut link = Link::new(pids, refresh_snapshots);
+        link.device.snapshot.fields -= Fields::SCHED | Fields::WAITS;
+        for thread in &mut link.device.snapshot.threads {
+            thread.sched = SchedTimes::default();
+        }
+        Self { link, there: BTreeMap::new() }
+    }
+
+    /// Who worked (tid), and whether that thread ended; compares with what the device itself sees.
+    fn step(&mut self, active: &[(u32, bool)], arrives: bool) -> Interval {
+        let second = |ends| Second { run_us: 10, ready_us: 1, then: WaitReason::NONE, ends };
+        let seconds = active.iter().map(|&(tid, ends)| (tid, second(ends))).collect();
+        let expected = self.link.step(&seconds, arrives);
+        if !arrives {
+            return expected;
+        }
+        let here = self.link.received.last().unwrap();
+        if let Some(listed) = &here.idle_processes {
+            assert!(here.knows_all_processes(), "{here:?}");
+            assert!(listed.is_sorted_by_key(|one| one.key));
+            self.there.retain(|key, _| here.process(*key).is_some());
+            self.there.extend(listed.iter().map(|one| (one.key, one.clone())));
+        }
+        for row in &here.processes {
+            match IdleProcess::after(row) {
+                Some(one) => drop(self.there.insert(row.key, one)),
+                None => drop(self.there.remove(&row.key)),
+            }
+        }
+        expected
+    }
+
+    /// The last interval with rows of idle processes: who, how many threads, and run time.
+    fn rows(&self) -> Vec<(u32, u32, i64)> {
+        let mut whole = self.link.received.last().unwrap().clone();
+        whole.add_idle(self.there.values());
+        rows_of(&whole)
+    }
+}
+
+fn rows_of(interval: &Interval) -> Vec<(u32, u32, i64)> {
+    interval.processes.iter().map(|row| (row.key.pid, row.thread_rows, row.delta.run_ns)).collect()
+}
+
+/// Live views of such a host lacked every process that did nothing in the last interval.
+#[test]
+fn processes_that_rest_are_listed_now_and_then_with_their_threads() {
+    let mut plain = Plain::new(&[3, 7, 7, 7, 9, 9], 60_000);
+    let tids: Vec<u32> = plain.link.device.snapshot.threads.iter().map(|row| row.key.tid).collect();
+    plain.step(&[], true);
+    let mut lists = 0;
+    for second in 0..120 {
+        let expected = plain.step(&[(tids[second % 6], false)], true);
+        let here = plain.link.received.last().unwrap();
+        // Now and then one is sent in its turn.
+        assert!(here.threads.len() == 1 && here.processes.len() <= 2, "what rests has no row: {here:?}");
+        lists += usize::from(here.idle_processes.is_some());
+        assert_eq!(plain.rows(), rows_of(&expected), "{second}");
+        assert_eq!(plain.there[&process_of(3)].info.name, "p3".into());
+    }
+    assert_eq!(lists, 3, "with the first one, and fifty between two");
+    // One thread of 7 ends, and counts until 7 has a row again; then the only one of 3.
+    plain.step(&[(tids[2], true)], true);
+    let expected = plain.step(&[(tids[1], false)], true);
+    assert_eq!(plain.rows(), rows_of(&expected));
+    let expected = plain.step(&[(tids[0], true)], true);
+    assert_eq!(plain.rows(), rows_of(&expected));
+    let expected = plain.step(&[(tids[1], false)], true);
+    let left: Vec<(u32, u32)> = plain.rows().iter().map(|row| (row.0, row.1)).collect();
+    assert_eq!(left, [(7, 2), (9, 2)], "what ended is gone");
+    assert_eq!(plain.rows(), rows_of(&expected));
+}
+
+/// A lost datagram made rows of zeros of processes that ran.
+#[test]
+fn after_a_loss_no_list_comes_until_an_interval_has_all() {
+    let mut plain = Plain::new(&[3, 7, 9], 60_000);
+    let tids: Vec<u32> = plain.link.device.snapshot.threads.iter().map(|row| row.key.tid).collect();
+    for _ in 0..2 {
+        plain.step(&[(tids[0], false)], true);
+    }
+    assert!(plain.link.received.last().unwrap().idle_processes.is_some());
+    for _ in 0..52 {
+        plain.step(&[(tids[1], false)], false);
+    }
+    plain.step(&[(tids[0], false)], true);
+    let after = plain.link.received.last().unwrap().clone();
+    assert!(after.flags.contains(Flags::SPANS_LOSS) && after.idle_processes.is_none(), "{after:?}");
+    assert!(!after.is_idle_without_row(), "9 did nothing, but of 7 nothing is known");
+    for _ in 0..51 {
+        plain.step(&[(tids[0], false)], true);
+    }
+    assert_eq!(plain.rows().iter().map(|row| row.0).collect::<Vec<_>>(), [3, 7, 9]);
+    assert_eq!(plain.link.received.iter().filter(|one| one.idle_processes.is_some()).count(), 2);
 }
 
 fn any_second() -> impl Strategy<Value = Second> {
