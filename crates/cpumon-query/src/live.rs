@@ -49,6 +49,12 @@ pub trait Live: Send + Sync {
     fn recent(&self, host: HostId, since_ns: i64) -> Vec<Shown>;
     /// An interval of a host's past; serial 0 if it comes from the store. The text says why the store could not be read.
     fn seek(&self, host: HostId, to: Seek) -> Result<Option<Shown>, String>;
+    /// An interval of a host as people see it: with rows of zeros of the processes that are known to be there and idle. Of a device
+    /// that sends only what changed, the others have the rows of those that did something.
+    fn with_idle(&self, host: HostId, shown: &Shown) -> Shown {
+        let _ = host;
+        shown.clone()
+    }
     /// The receiver itself.
     fn status(&self) -> Status;
     /// Asks a device for a trace of the last seconds, and waits some seconds for its answer. The text says why there will be none.

@@ -3,23 +3,31 @@
 //!
 //! Memory is bounded: each host keeps its newest `KEEP` at most, all hosts together about [`HubOptions::max_bytes`]. Of that a quarter
 //! is for hosts that nothing is known of: they cannot make the others' past shorter. Of all other hosts the newest interval stays in any
-//! case. What is older is read from the store.
+//! case. What is older is read from the store. Which processes are there beside those with rows is counted apart
+//! ([`HubOptions::max_process_bytes`]), so that it makes no host's past shorter.
+
+mod presence;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Trust, bytes_of_info, bytes_of_rows};
+use cpumon_model::{
+    HostId, HostInfo, HostStatus, IdleProcess, Interval, Trust, bytes_of_info, bytes_of_rows,
+};
 use cpumon_query::recording::TraceSources;
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
 
+use self::presence::Presence;
 use crate::traces::{AskError, OwnTraces, Requests};
 
 /// How much of the recent past is kept, by the times of intervals.
 const KEEP: Duration = Duration::from_mins(10);
 /// Hosts that are not authenticated share one part in so many of the memory.
 const UNAUTHENTICATED_PART: usize = 4;
+/// Of the memory for lists of processes it is this part: a host of 300 processes takes some 150 kB.
+const UNAUTHENTICATED_PART_OF_LISTS: usize = 2;
 /// Hosts that are not authenticated keep no recent past when they were silent for so long, ns,
 const FORGET_AFTER_NS: i64 = 50_000_000_000;
 /// as long as they have more than so many bytes together.
@@ -34,13 +42,16 @@ const NOT_ENROLLED: &str = "Traces come from enrolled devices: `cpumon token` en
 pub struct HubOptions {
     /// Memory for intervals, bytes; shared out evenly among the hosts.
     pub max_bytes: usize,
+    /// Memory for the processes that are there, idle ones too, bytes: of hosts whose intervals have no rows of those. Shared out like
+    /// the memory for intervals. A host that would take more has no rows of idle processes.
+    pub max_process_bytes: usize,
     /// Hosts kept; the one that was silent longest gives way to a new one.
     pub max_hosts: usize,
 }
 
 impl Default for HubOptions {
     fn default() -> Self {
-        Self { max_bytes: 64 << 20, max_hosts: 4096 }
+        Self { max_bytes: 64 << 20, max_process_bytes: 96 << 20, max_hosts: 4096 }
     }
 }
 
@@ -75,9 +86,11 @@ struct Inner {
 struct Host {
     status: HostStatus,
     recent: VecDeque<Shown>,
+    /// Memory of those.
     bytes: usize,
     /// Of the newest interval.
     number: u64,
+    presence: Presence,
 }
 
 /// What all hosts of one kind of trust share.
@@ -171,10 +184,10 @@ impl Hub {
         }
     }
 
-    /// Memory for the hosts of one kind of trust.
-    fn share(&self, is_trusted: bool) -> usize {
-        let unauthenticated = self.options.max_bytes / UNAUTHENTICATED_PART;
-        if is_trusted { self.options.max_bytes - unauthenticated } else { unauthenticated }
+    /// Of so many bytes, those for the hosts of one kind of trust. Those that are not authenticated have one part in `part`.
+    fn share(is_trusted: bool, bytes: usize, part: usize) -> Share {
+        let unauthenticated = bytes / part;
+        Share { is_trusted, bytes: if is_trusted { bytes - unauthenticated } else { unauthenticated } }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -184,12 +197,17 @@ impl Hub {
 
     /// Takes an interval and shows it to all that wait.
     pub fn put(&self, status: &HostStatus, interval: Arc<Interval>) {
+        self.put_listed(status, interval, None);
+    }
+
+    /// Takes an interval. `idle`: all processes without a row in it that are there; now and then a device's interval comes with them.
+    pub fn put_listed(&self, status: &HostStatus, interval: Arc<Interval>, idle: Option<&[IdleProcess]>) {
         let serial = {
             let mut inner = self.lock();
             inner.serial += 1;
             let serial = inner.serial;
             let id = status.info.host;
-            let share = Share { is_trusted: is_trusted(status), bytes: self.share(is_trusted(status)) };
+            let share = Self::share(is_trusted(status), self.options.max_bytes, UNAUTHENTICATED_PART);
             if !inner.hosts.contains_key(&id)
                 && inner.hosts.len() >= self.options.max_hosts
                 && !inner.forget_most_silent(share.is_trusted)
@@ -206,9 +224,19 @@ impl Hub {
             let bytes = host.bytes_with(&shown.interval);
             host.make_space(bytes, &shown.interval, budget);
             if !share.is_trusted && !inner.make_space(bytes, &share) {
+                // Who began or ended in it is not known.
+                inner.hosts.entry(id).or_default().presence.forget();
                 return;
             }
-            inner.hosts.entry(id).or_default().push(shown);
+            let host = inner.hosts.entry(id).or_default();
+            let before = host.presence.bytes();
+            host.presence.push(&shown.interval, idle);
+            host.push(shown);
+            if host.presence.bytes() > before {
+                let bytes = self.options.max_process_bytes;
+                inner
+                    .limit_presence(id, &Self::share(share.is_trusted, bytes, UNAUTHENTICATED_PART_OF_LISTS));
+            }
             serial
         };
         // Without the lock, which those that wake up need at once.
@@ -227,23 +255,25 @@ impl Hub {
     pub fn forget_silent(&self, now_wall_ns: i64) {
         let mut inner = self.lock();
         let share = Share { is_trusted: false, bytes: FORGET_ABOVE_BYTES };
-        let mut bytes = inner.bytes_of(&share);
+        let mut bytes: usize = inner.hosts_of(&share).map(Host::bytes).sum();
         while bytes > share.bytes {
             let is_silent =
                 |host: &Host| now_wall_ns.saturating_sub(host.status.received_wall_ns) >= FORGET_AFTER_NS;
             let silent = inner.hosts.values_mut().filter(|host| !is_trusted(&host.status) && is_silent(host));
-            let Some(largest) = silent.max_by_key(|host| host.bytes).filter(|host| host.bytes > 0) else {
+            let Some(largest) = silent.max_by_key(|host| host.bytes()).filter(|host| host.bytes() > 0) else {
                 return;
             };
-            bytes -= std::mem::take(&mut largest.bytes);
+            bytes -= largest.bytes();
+            largest.bytes = 0;
             largest.recent = VecDeque::new();
+            largest.presence = Presence::default();
         }
     }
 
-    /// Memory of all intervals, bytes.
+    /// Memory of all intervals and lists of processes, bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.lock().hosts.values().map(|host| host.bytes).sum()
+        self.lock().hosts.values().map(Host::bytes).sum()
     }
 
     /// The intervals of a host with a serial above `after`, oldest first.
@@ -289,9 +319,33 @@ impl Inner {
         }
         true
     }
+
+    /// Keeps the lists of processes within a share: a host has at most as much of it as each, and the largest list goes first.
+    fn limit_presence(&mut self, id: HostId, share: &Share) {
+        let own = self.hosts.get(&id).map_or(0, |host| host.presence.bytes());
+        let (count, mut bytes) = self.hosts_of(share).fold((0, 0), |(count, bytes), host| {
+            let own = host.presence.bytes();
+            (count + usize::from(own > 0), bytes + own)
+        });
+        if let Some(host) = self.hosts.get_mut(&id).filter(|_| own > share.bytes / count.max(1)) {
+            host.presence.forget();
+            bytes -= own;
+        }
+        while bytes > share.bytes {
+            let hosts = self.hosts.values_mut().filter(|host| is_trusted(&host.status) == share.is_trusted);
+            let Some(largest) = hosts.max_by_key(|host| host.presence.bytes()) else { return };
+            bytes = bytes.saturating_sub(largest.presence.bytes());
+            largest.presence.forget();
+        }
+    }
 }
 
 impl Host {
+    /// Memory of its intervals and of its list of processes.
+    fn bytes(&self) -> usize {
+        self.bytes + self.presence.bytes()
+    }
+
     /// What an interval takes beside what is there.
     fn bytes_with(&self, next: &Interval) -> usize {
         bytes_of_rows(next) + bytes_of_texts(next, self.recent.back())
@@ -318,6 +372,7 @@ impl Host {
     /// Forgets the oldest interval; gives the bytes that are free now.
     fn pop(&mut self) -> usize {
         let Some(oldest) = self.recent.pop_front() else { return 0 };
+        self.presence.pop();
         // Texts that the next one shares stay.
         let bytes = bytes_of_rows(&oldest.interval) + bytes_of_texts(&oldest.interval, self.recent.front());
         let freed = bytes.min(self.bytes);
@@ -389,6 +444,27 @@ impl Live for Hub {
         Ok(recent.and_then(|recent| recent.iter().find(|shown| shown.interval.end.wall_ns > ns)).cloned())
     }
 
+    fn with_idle(&self, host: HostId, shown: &Shown) -> Shown {
+        let interval = &shown.interval;
+        // One of the store has them.
+        if shown.number == 0 || !interval.is_idle_without_row() || interval.knows_all_processes() {
+            return shown.clone();
+        }
+        let there = {
+            let inner = self.lock();
+            inner.hosts.get(&host).and_then(|host| {
+                let newer = host.recent.iter().rev().take_while(|other| other.number > shown.number).count();
+                let at = host.recent.len().checked_sub(newer + 1)?;
+                host.presence.at(newer).filter(|_| host.recent[at].number == shown.number)
+            })
+        };
+        // Without the lock: a row is copied for each process.
+        let Some(there) = there else { return shown.clone() };
+        let mut whole = Interval::clone(interval);
+        whole.add_idle(there.values());
+        Shown { interval: Arc::new(whole), ..*shown }
+    }
+
     fn status(&self) -> Status {
         (self.status)()
     }
@@ -429,5 +505,7 @@ impl Live for Hub {
     }
 }
 
+#[cfg(test)]
+mod idle_tests;
 #[cfg(test)]
 mod tests;

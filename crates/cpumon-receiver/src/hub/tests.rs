@@ -61,7 +61,7 @@ fn the_newest_and_the_recent_past_are_found() {
 
 #[test]
 fn memory_is_bounded_by_bytes_and_by_age() {
-    let small = HubOptions { max_bytes: 100_000, max_hosts: 10 };
+    let small = HubOptions { max_bytes: 100_000, max_hosts: 10, ..HubOptions::default() };
     let hub = hub(small);
     let status = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
     for second in 0..100 {
@@ -89,7 +89,7 @@ fn named(second: i64, name_bytes: usize) -> Arc<Interval> {
 
 #[test]
 fn texts_count_once_as_long_as_intervals_share_them() {
-    let hub = hub(HubOptions { max_bytes: 1 << 20, max_hosts: 10 });
+    let hub = hub(HubOptions { max_bytes: 1 << 20, max_hosts: 10, ..HubOptions::default() });
     let status = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
     let bytes = || hub.lock().hosts.values().map(|host| host.bytes).sum::<usize>();
     for second in 0..100 {
@@ -110,7 +110,7 @@ fn texts_count_once_as_long_as_intervals_share_them() {
 
 #[test]
 fn strangers_take_no_memory_from_hosts_that_are_known() {
-    let hub = hub(HubOptions { max_bytes: 4 << 20, max_hosts: 50 });
+    let hub = hub(HubOptions { max_bytes: 4 << 20, max_hosts: 50, ..HubOptions::default() });
     let known = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
     for second in 0..300 {
         hub.put(&known, interval(second, 10));
@@ -130,7 +130,7 @@ fn strangers_take_no_memory_from_hosts_that_are_known() {
 
 #[test]
 fn silent_strangers_give_back_what_is_much_and_known_hosts_keep_theirs() {
-    let hub = hub(HubOptions { max_bytes: 64 << 20, max_hosts: 50 });
+    let hub = hub(HubOptions { max_bytes: 64 << 20, max_hosts: 50, ..HubOptions::default() });
     let known = HostStatus { trust: Trust::Authenticated, ..host(1, 1) };
     hub.put(&known, interval(1, 20_000));
     for id in 2..6 {
@@ -150,7 +150,7 @@ fn silent_strangers_give_back_what_is_much_and_known_hosts_keep_theirs() {
 
 #[test]
 fn hosts_are_bounded_and_the_most_silent_goes() {
-    let hub = hub(HubOptions { max_bytes: 1 << 20, max_hosts: 2 });
+    let hub = hub(HubOptions { max_bytes: 1 << 20, max_hosts: 2, ..HubOptions::default() });
     for (id, received_s) in [(1, 10), (2, 5), (3, 20)] {
         hub.put(&host(id, received_s), interval(1, 1));
     }

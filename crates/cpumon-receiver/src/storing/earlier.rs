@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use cpumon_model::{BootId, Comm, HostId, HostInfo, Interval, ProcessInfo, ProcessKey, ThreadKey, Trust};
+use cpumon_model::{
+    BootId, Comm, HostId, HostInfo, IdleProcess, Interval, ProcessInfo, ProcessKey, ThreadKey, Trust,
+};
 use cpumon_query::{HostRecord, Seek, seek};
 use cpumon_store::Reader;
 
@@ -83,6 +85,16 @@ impl Earlier {
                 row.info = Arc::clone(info);
                 row.parent_pid = *parent_pid;
             }
+        }
+        let nameless = |idle: &IdleProcess| idle.info.name.is_empty();
+        if let Some(listed) = interval.idle_processes.as_mut().filter(|listed| listed.iter().any(nameless)) {
+            let named = listed.iter().map(|idle| match known.processes.get(&idle.key) {
+                Some((parent_pid, info)) if nameless(idle) => {
+                    IdleProcess { parent_pid: *parent_pid, info: Arc::clone(info), ..*idle }
+                }
+                _ => idle.clone(),
+            });
+            *listed = named.collect();
         }
         for row in interval.threads.iter_mut().filter(|row| row.comm.is_empty()) {
             if let Some(comm) = known.threads.get(&row.key) {

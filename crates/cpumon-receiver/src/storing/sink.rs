@@ -220,7 +220,10 @@ impl Sink {
 
     /// Gives an interval to the frontends; the list of threads that rest is for the store alone.
     fn show(&self, status: &HostStatus, interval: Interval) {
-        self.hub.put(status, Arc::new(Interval { resting: None, ..interval }));
+        let are_listed = interval.knows_all_processes();
+        let idle = interval.idle_processes.filter(|_| are_listed);
+        let interval = Interval { resting: None, idle_processes: None, ..interval };
+        self.hub.put_listed(status, Arc::new(interval), idle.as_deref());
     }
 
     fn put(&self, status: &HostStatus, mut interval: Interval) {

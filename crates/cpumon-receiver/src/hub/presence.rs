@@ -1,0 +1,159 @@
+//! [`Presence`]: which processes a host has, idle ones too, now and at the end of each of its intervals in memory. In: its intervals, and
+//! the lists of idle processes that some of them come with. Out: the processes at an interval. Why: with a row for each idle process in
+//! each interval a host of 300 processes took 60 KB a second.
+//!
+//! One list is of the newest interval. For each interval the list has what to undo, so that going back needs little memory: processes
+//! rarely begin or end.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use cpumon_model::{BootId, Flags, IdleProcess, Interval, ProcessKey, trim_list};
+
+/// What an interval changed.
+#[derive(Debug, Default)]
+struct Undo {
+    /// The processes that were there were known before it.
+    was_known: bool,
+    /// Processes that changed, as they were before it; `None`: they were not there.
+    before: Box<[(ProcessKey, Option<IdleProcess>)]>,
+}
+
+/// The processes of a host.
+#[derive(Debug, Default)]
+pub(super) struct Presence {
+    boot: BootId,
+    /// Empty if they are not known.
+    there: BTreeMap<ProcessKey, IdleProcess>,
+    /// Nothing is known before the first list.
+    is_known: bool,
+    /// One for each interval in memory, the oldest first.
+    undo: VecDeque<Undo>,
+    /// Memory of all that, bytes.
+    bytes: usize,
+    /// Buffer of changes.
+    changes: Vec<(ProcessKey, Option<IdleProcess>)>,
+}
+
+impl Undo {
+    fn bytes(&self) -> usize {
+        let entry = size_of::<(ProcessKey, Option<IdleProcess>)>();
+        self.before.len() * entry
+            + self.before.iter().filter_map(|(_, before)| before.as_ref()).map(bytes_of_texts).sum::<usize>()
+    }
+}
+
+/// Texts count for each process, though the demultiplexer holds the same ones: it may forget the host first.
+fn bytes_of_texts(process: &IdleProcess) -> usize {
+    process.bytes() - size_of::<IdleProcess>()
+}
+
+/// A process in the map, of whose places a third may be empty.
+fn bytes_of(process: &IdleProcess) -> usize {
+    size_of::<(ProcessKey, IdleProcess)>() * 3 / 2 + bytes_of_texts(process)
+}
+
+impl Presence {
+    /// Memory, bytes; 0 as long as no list came.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes the next interval. `idle`: the processes without a row that are there, if all of them are listed.
+    pub(super) fn push(&mut self, interval: &Interval, idle: Option<&[IdleProcess]>) {
+        let was_known = self.is_known;
+        if self.boot != interval.boot || interval.flags.contains(Flags::RESTART) {
+            self.boot = interval.boot;
+            // What ended in between is not known: the next list counts.
+            self.is_known = false;
+            for (key, process) in std::mem::take(&mut self.there) {
+                self.bytes -= bytes_of(&process);
+                self.changes.push((key, Some(process)));
+            }
+        }
+        if let Some(idle) = idle {
+            self.is_known = true;
+            self.keep_listed(interval, idle);
+            for process in idle {
+                self.set(process);
+            }
+        }
+        if self.is_known {
+            for row in &interval.processes {
+                match IdleProcess::after(row) {
+                    Some(process) => self.set(&process),
+                    None => self.remove(row.key),
+                }
+            }
+        }
+        let undo = Undo { was_known, before: self.changes.drain(..).collect() };
+        trim_list(&mut self.changes);
+        self.bytes += undo.bytes();
+        self.undo.push_back(undo);
+    }
+
+    /// Forgets the oldest interval.
+    pub(super) fn pop(&mut self) {
+        if let Some(undo) = self.undo.pop_front() {
+            self.bytes -= undo.bytes();
+        }
+    }
+
+    /// Forgets all processes until the next list; the intervals stay.
+    pub(super) fn forget(&mut self) {
+        for undo in &mut self.undo {
+            *undo = Undo::default();
+        }
+        self.there = BTreeMap::new();
+        (self.is_known, self.bytes) = (false, 0);
+    }
+
+    /// The processes at the end of the interval after which so many came; `None`: they are not known.
+    pub(super) fn at(&self, after: usize) -> Option<BTreeMap<ProcessKey, IdleProcess>> {
+        if after >= self.undo.len() {
+            return None;
+        }
+        let undone = || self.undo.iter().rev().take(after);
+        if !undone().next_back().map_or(self.is_known, |undo| undo.was_known) {
+            return None;
+        }
+        let mut there = self.there.clone();
+        for (key, before) in undone().flat_map(|undo| undo.before.iter().rev()) {
+            match before {
+                Some(before) => drop(there.insert(*key, before.clone())),
+                None => drop(there.remove(key)),
+            }
+        }
+        Some(there)
+    }
+
+    /// Removes the processes that have no row and are not listed: their end was lost.
+    fn keep_listed(&mut self, interval: &Interval, idle: &[IdleProcess]) {
+        let Self { there, bytes, changes, .. } = self;
+        there.retain(|key, process| {
+            let stays = interval.processes.binary_search_by_key(key, |row| row.key).is_ok()
+                || idle.binary_search_by_key(key, |one| one.key).is_ok();
+            if !stays {
+                *bytes -= bytes_of(process);
+                changes.push((*key, Some(process.clone())));
+            }
+            stays
+        });
+    }
+
+    fn set(&mut self, process: &IdleProcess) {
+        if self.there.get(&process.key) == Some(process) {
+            return;
+        }
+        self.bytes += bytes_of(process);
+        let before = self.there.insert(process.key, process.clone());
+        self.bytes -= before.as_ref().map_or(0, bytes_of);
+        self.changes.push((process.key, before));
+    }
+
+    fn remove(&mut self, key: ProcessKey) {
+        if let Some(before) = self.there.remove(&key) {
+            self.bytes -= bytes_of(&before);
+            self.changes.push((key, Some(before)));
+        }
+    }
+}
