@@ -128,6 +128,7 @@ pub(super) async fn at(
     let Some(shown) = shown else {
         return nothing_then(&app, id, place).await;
     };
+    let shown = app.live.with_idle(id, &shown);
     let age_ns = place.is_none().then(|| age_ns(&status, now_ns()));
     let threads = thread_tables(&status, &shown, &threads, thread_rows);
     let base = SnapshotBase::new(&status, shown.number, &shown.interval, rows);

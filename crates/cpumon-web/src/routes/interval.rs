@@ -101,6 +101,7 @@ pub(super) async fn interval(
                 .how("Ask again in a moment; `newer_than=0` waits for it.")
         })?,
     };
+    let shown = app.live.with_idle(id, &shown);
     Ok(Json(api::Numbered { serial: shown.serial, interval: api::Interval::from(&*shown.interval) })
         .into_response())
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use axum::body::Bytes;
 use cpumon_model::{HostId, HostStatus, IntervalView, ProcessKey};
-use cpumon_query::Shown;
 use cpumon_query::time::Page;
+use cpumon_query::{Live, Shown};
 use serde::Serialize;
 
 use crate::api::{SnapshotBase, thread_table};
@@ -88,13 +88,14 @@ impl Encoder {
 }
 
 impl Encoded {
-    /// The interval with its processes, as an open object.
-    pub(crate) fn base(&self) -> Bytes {
+    /// The interval with its processes, idle ones too, as an open object.
+    pub(crate) fn base(&self, live: &dyn Live) -> Bytes {
         let base = self.base.get_or_init(|| {
+            let shown = live.with_idle(self.host.info.host, &self.shown);
             let base = SnapshotBase::new(
                 &self.host,
-                self.shown.number,
-                &self.shown.interval,
+                shown.number,
+                &shown.interval,
                 Page { offset: 0, limit: MAX_PROCESSES },
             );
             open(&body_of(&base))

@@ -69,7 +69,8 @@ impl HostReader {
 
     fn message(&self, host: &HostStatus, shown: &Shown, skipped: u64) -> VecDeque<Bytes> {
         let encoded = self.app.encoder.of(host, shown);
-        let mut pieces = VecDeque::from([head("snapshot", self.app.epoch, shown.number), encoded.base()]);
+        let mut pieces =
+            VecDeque::from([head("snapshot", self.app.epoch, shown.number), encoded.base(&*self.app.live)]);
         let age_ns = age_ns(host, now_ns());
         pieces.push_back(format!(",\"skipped\":{skipped},\"age_ns\":{age_ns},\"threads\":[").into());
         for (at, table) in encoded.threads(&self.threads).into_iter().enumerate() {

@@ -89,7 +89,7 @@ impl Feed for HubFeed {
         };
         Ok(next.map(|shown| {
             self.handed_out = shown.serial;
-            shown.interval
+            self.hub.with_idle(host, &shown).interval
         }))
     }
 
@@ -103,7 +103,7 @@ impl Feed for HubFeed {
     fn seek(&mut self, to: cpumon_tui::Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
         let found = self.hub.seek(host, super::seek_of(to)).map_err(FeedError)?;
-        Ok(found.map(|shown| shown.interval))
+        Ok(found.map(|shown| self.hub.with_idle(host, &shown).interval))
     }
 
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {

@@ -1,6 +1,6 @@
 //! A receiver at work: agents, the original's datagrams, floods, several readers.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::serve_v1::send_set;
@@ -58,6 +58,59 @@ fn an_agent_is_seen_live_stored_and_marked_unauthenticated() {
     serve.stop();
 }
 
+/// `top --host` listed only processes that did something in the last interval, `top` all; so did the page, the API and the past.
+#[test]
+fn a_host_without_bpf_is_listed_with_its_idle_processes_live_and_past() {
+    let serve = Serve::start(&["--no-agent"]);
+    let mut sleeper = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = sleeper.id();
+    let mut agent = cpumon();
+    agent.args(["agent", "--to", &serve.udp.to_string(), "--interval", "200ms", "--host-name", "dev"]);
+    agent.args(["--source", "procfs"]).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut agent = agent.spawn().unwrap();
+    let host = eventually("intervals of the device", || {
+        serve.host("dev").filter(|host| host["loss"]["snapshots"].as_u64() > Some(8))
+    });
+    let is_idle = |line: &str| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        cells.first() == Some(&&*pid.to_string()) && cells.last() == Some(&"sleep")
+    };
+    let top = |more: &[&str]| ok(&[&["top", "--host", "dev", "-b", "-n", "1"], more].concat());
+    let all = top(&["--url", &serve.url]);
+    assert!(all.lines().any(is_idle), "no sleep {pid}: {all}");
+    let active = top(&["--url", &serve.url, "--active"]);
+    assert!(!active.lines().any(is_idle) && active.lines().count() < all.lines().count(), "{active}");
+    // The same interval in the API, on the page and, once it is out of memory, in the store.
+    let id = host["id"].as_str().unwrap();
+    let json = |path: &str| -> serde_json::Value {
+        let mut answer = ureq::get(format!("{}{path}", serve.url)).call().unwrap();
+        serde_json::from_slice(&answer.body_mut().read_to_vec().unwrap()).unwrap()
+    };
+    let newest = json(&format!("/api/v1/hosts/{id}/interval"));
+    let end_ns = newest["interval"]["end"]["wall_ns"].as_i64().unwrap();
+    let rows = |interval: &serde_json::Value| -> Vec<(u64, i64)> {
+        let rows = interval["processes"].as_array().unwrap().iter();
+        rows.map(|row| (row["pid"].as_u64().unwrap(), row["run_ns"].as_i64().unwrap_or(0))).collect()
+    };
+    let here = rows(&newest["interval"]);
+    assert!(here.contains(&(pid.into(), 0)), "idle is 0: {here:?}");
+    assert_eq!(rows(&json(&format!("/api/v1/hosts/{id}/interval?at={end_ns}"))["interval"]), here);
+    let page = json(&format!("/api/v1/hosts/{id}/at?at={end_ns}"));
+    assert!(page.to_string().contains("\"sleep"), "{page}");
+    sleeper.kill().unwrap();
+    sleeper.wait().unwrap();
+    eventually("its end", || (!top(&["--url", &serve.url]).lines().any(is_idle)).then_some(()));
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    let store = serve.store().to_owned();
+    eventually("the interval in the store", || {
+        let at = jiff::Timestamp::from_nanosecond(end_ns.into()).unwrap().to_string();
+        let past = run(&["top", "-b", "--store", &store, "--host", "dev", "--at", &at]);
+        String::from_utf8_lossy(&past.stdout).lines().any(is_idle).then_some(())
+    });
+    serve.stop();
+}
+
 /// What the receiver serves, its command line writes: the same bytes, and what cannot be written says so.
 #[test]
 fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
@@ -91,7 +144,7 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
         let answer: serde_json::Value =
             serde_json::from_slice(&get(&format!("{view}/command?{query}"))).unwrap();
         let command = answer["command"].as_str().unwrap();
-        let mut shell = std::process::Command::new("sh");
+        let mut shell = Command::new("sh");
         shell.args(["-c", command]).current_dir(&work).env("PATH", &path);
         let done = crate::support::output(shell);
         // Devices of the original report no CPUs: a picture that says so, and that data is missing.
