@@ -3,6 +3,7 @@
 import { ask, hostPath, post, type StoredTraces, type TraceSources } from './api';
 import { msOf } from './format';
 import { refusalOf } from './latest-answer.svelte';
+import { RETRY_MS } from './reach.svelte';
 
 /** Seconds that the button records. */
 export const RECORD_SECONDS = 10;
@@ -39,6 +40,8 @@ export class TraceRecorder {
   }
 
   async record(): Promise<void> {
+    // The receiver counts from its start, and may have been started again.
+    this.seen = null;
     await this.order('recording', { seconds: RECORD_SECONDS });
   }
 
@@ -68,7 +71,9 @@ export class TraceRecorder {
     try {
       this.takeIn(await post<TraceSources>(hostPath(this.host, path), query));
     } catch (error) {
-      this.fail(error);
+      // Another window was first: its recording is shown.
+      if (refusalOf(error).status === 409) await this.follow();
+      if (this.progress.state !== 'recording') this.fail(error);
     }
   }
 
@@ -84,8 +89,15 @@ export class TraceRecorder {
     try {
       this.takeIn(await this.offered());
     } catch (error) {
-      if (this.progress.state !== 'none') this.fail(error);
+      // The receiver is away: a recording goes on, unless it was the receiver that ended.
+      if (refusalOf(error).status === 0) this.followLater(RETRY_MS);
+      else if (this.progress.state !== 'none') this.fail(error);
     }
+  }
+
+  private followLater(afterMs: number): void {
+    clearTimeout(this.timer);
+    if (!this.isGone) this.timer = setTimeout(() => void this.follow(), afterMs);
   }
 
   private takeIn(sources: TraceSources): void {
@@ -94,7 +106,12 @@ export class TraceRecorder {
     const own = sources.recording;
     const isOver = own?.state === 'stored' || own?.state === 'failed';
     this.seen ??= own ? own.number - (isOver ? 0 : 1) : 0;
-    if (!own || own.number <= this.seen) return;
+    if (!own || own.number <= this.seen) {
+      if (this.progress.state !== 'recording') return;
+      this.progress = { state: 'failed', detail: 'The receiver was started again; what it recorded is lost.' };
+      this.seen = own?.number ?? 0;
+      return;
+    }
     if (own.state === 'recording')
       this.progress = { state: 'recording', leftMs: own.left_ms, events: own.events, lost: own.lost };
     else if (own.state === 'storing') this.progress = { state: 'waiting', detail: own.detail };
@@ -104,8 +121,7 @@ export class TraceRecorder {
       this.seen = own.number;
       return;
     }
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.follow(), POLL_MS);
+    this.followLater(POLL_MS);
   }
 
   private async traces(): Promise<string[]> {

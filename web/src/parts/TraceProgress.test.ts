@@ -36,6 +36,7 @@ function answers(...bodies: { status?: number; body: unknown }[]): string[] {
     vi.fn((url: string, init?: RequestInit) => {
       asked.push(`${init?.method ?? 'GET'} ${url}`);
       const { status = 200, body } = bodies.length > 1 ? bodies.shift()! : bodies[0]!;
+      if (status === 0) return Promise.reject(new TypeError('Failed to fetch'));
       const headers = { 'content-type': 'application/json' };
       return Promise.resolve(new Response(JSON.stringify(body), { status, headers }));
     }),
@@ -84,6 +85,47 @@ it('shows a recording that another window began, and a refusal with its reason',
   expect(await screen.findByRole('button', { name: 'Stop' })).toBeTruthy();
   const alert = await screen.findByRole('alert', {}, { timeout: 5000 });
   expect(alert.closest('section')!.textContent).toContain('the disk is full');
+  recorder.end();
+});
+
+it('shows the recording of another window when it is asked for one more', async () => {
+  answers(
+    { body: offer({}) },
+    { status: 409, body: { title: 'Conflict', status: 409, detail: 'a recording is under way', how: '' } },
+    { body: offer({ recording: recording(1, 'recording', { left_ms: 300 }) }) },
+    { body: offer({ recording: recording(1, 'stored', { trace: '8' }) }) },
+  );
+  const recorder = await shown();
+  await fireEvent.click(await screen.findByRole('button', { name: 'Record 10 s' }));
+  expect(await screen.findByText('Recording every context switch.')).toBeTruthy();
+  expect(await screen.findByRole('link', { name: 'Open trace 8' }, { timeout: 5000 })).toBeTruthy();
+  recorder.end();
+});
+
+it('follows a recording while the receiver is away for a moment, and says when it was started again', async () => {
+  const away = { status: 0, body: null };
+  answers(
+    away,
+    { body: offer({ recording: recording(3, 'recording', { left_ms: 900 }) }) },
+    away,
+    { body: offer({ recording: recording(3, 'recording', { left_ms: 100, events: 77 }) }) },
+    { body: offer({}) },
+  );
+  const recorder = await shown();
+  expect(await screen.findByText(/77 events/, {}, { timeout: 15_000 })).toBeTruthy();
+  const alert = await screen.findByRole('alert', {}, { timeout: 5000 });
+  expect(alert.closest('section')!.textContent).toContain('started again');
+  recorder.end();
+});
+
+it('shows a recording of a receiver that was started again, which counts from 1', async () => {
+  answers(
+    { body: offer({ recording: recording(3, 'stored', { trace: '8' }) }) },
+    { status: 202, body: offer({ recording: recording(1, 'recording', { left_ms: 9_000 }) }) },
+  );
+  const recorder = await shown();
+  await fireEvent.click(await screen.findByRole('button', { name: 'Record 10 s' }));
+  expect(await screen.findByText('Recording every context switch.')).toBeTruthy();
   recorder.end();
 });
 
