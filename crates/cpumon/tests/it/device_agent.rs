@@ -22,7 +22,8 @@ pub struct Device {
 }
 
 impl Device {
-    fn command(&self) -> Command {
+    /// Its command line without arguments.
+    pub fn command(&self) -> Command {
         let line = std::env::var(self.variable)
             .unwrap_or_else(|_| panic!("{}: the agent's command line", self.variable));
         let mut words = line.split(' ');
@@ -48,6 +49,15 @@ impl Device {
         command.args(arguments);
         let output = output_within(self.patience, command);
         assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+    }
+
+    /// Runs a command line of the agent that must fail; its messages.
+    pub fn refused(&self, arguments: &[&str]) -> String {
+        let mut command = self.command();
+        command.args(arguments);
+        let output = output_within(self.patience, command);
+        assert!(!output.status.success(), "{}", text(&output.stdout));
+        text(&output.stderr)
     }
 
     pub fn wait_for_snapshots(&self, serve: &Serve) {

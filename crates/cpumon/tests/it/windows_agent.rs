@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::device_agent::{Device, Load, assert_that_queued_data_survives_a_kill};
-use crate::support::{Serve, eventually_within, ok};
+use crate::support::{Serve, cpumon, eventually_within, ok, output_within, text};
 
 /// Two ticks of Wine's counters, in which user and system time are cut to whole ticks.
 const TOLERANCE_NS: u64 = 20_000_000;
@@ -159,6 +159,117 @@ fn toolhelp_gives_threads_the_time_that_they_used() {
 #[ignore = "scripts/test-windows.sh runs it"]
 fn what_an_enrolled_agent_queued_survives_its_kill() {
     assert_that_queued_data_survives_a_kill(&NT);
+}
+
+/// The service of the tests' Wine; removed when dropped.
+struct Service;
+
+impl Service {
+    fn install(flags: &[&str]) -> Self {
+        let service = Self;
+        NT.run(&[&["service", "install", "--host-name", "device", "--interval", "100ms"], flags].concat());
+        service
+    }
+
+    /// By the service manager's own command.
+    fn state() -> String {
+        let mut command = Command::new("wine");
+        command.args(["sc", "query", "cpumon-agent"]);
+        let output = text(&output_within(PATIENCE, command).stdout);
+        let line = output.lines().find(|line| line.contains("STATE")).unwrap_or_default();
+        line.split_whitespace().last().unwrap_or_default().to_owned()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let mut command = NT.command();
+        command.args(["service", "uninstall"]);
+        output_within(PATIENCE, command);
+    }
+}
+
+#[test]
+#[ignore = "scripts/test-windows.sh runs it"]
+fn a_service_is_installed_started_stopped_and_removed() {
+    let serve = Serve::start(&["--no-agent"]);
+    let to = serve.udp.to_string();
+    let refused = NT.refused(&["service", "install", "--to", &to, "--record", "records"]);
+    assert!(
+        refused.contains("cannot install service cpumon-agent: --record records: give the whole"),
+        "{refused}"
+    );
+    assert_eq!(Service::state(), "");
+    let service = Service::install(&["--to", &to]);
+    NT.run(&["service", "start"]);
+    NT.wait_for_snapshots(&serve);
+    assert_eq!(Service::state(), "RUNNING");
+    NT.run(&["service", "stop"]);
+    assert_eq!(Service::state(), "STOPPED");
+    NT.run(&["service", "start"]);
+    NT.run(&["service", "uninstall"]);
+    drop(service);
+    let refused = NT.refused(&["service", "start"]);
+    assert!(refused.contains("cannot start service cpumon-agent: "), "{refused}");
+}
+
+/// It seemed to run on while it waited for acknowledgements.
+#[test]
+#[ignore = "scripts/test-windows.sh runs it"]
+fn a_service_that_still_sends_is_stopping() {
+    let (dir, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let flags = ["--no-agent", "--tls", "127.0.0.1:0", "--state", state.path().to_str().unwrap()];
+    let serve = Serve::start_with(cpumon(), &dir.path().join("store.db"), &flags);
+    let address = serve.status()["stream"]["address"].as_str().unwrap().to_owned();
+    let line = ok(&["token", "--state", state.path().to_str().unwrap()]);
+    let keys = format!("Z:{}", dir.path().join("keys").to_str().unwrap());
+    let token = line.split_whitespace().last().unwrap();
+    NT.run(&["enroll", &address, token, "--state", &keys, "--host-name", "device"]);
+    let to = format!("tls://{address}");
+    let _service = Service::install(&["--to", &to, "--state", &keys, "--no-discovery"]);
+    NT.run(&["service", "start"]);
+    NT.wait_for_snapshots(&serve);
+    // It holds the connection, and acknowledges nothing.
+    serve.signal("-STOP");
+    std::thread::scope(|scope| {
+        let stop = scope.spawn(|| NT.run(&["service", "stop"]));
+        eventually_within(PATIENCE, "the service is stopping", || {
+            assert!(!stop.is_finished(), "it stopped, and never was stopping");
+            (Service::state() == "STOP_PENDING").then_some(())
+        });
+        // Again: the end of the first one is waited for.
+        NT.run(&["service", "stop"]);
+    });
+    assert_eq!(Service::state(), "STOPPED");
+}
+
+/// Another logger was installed first, and a service has no standard error.
+#[test]
+#[ignore = "scripts/test-windows.sh runs it"]
+fn messages_of_the_service_go_to_the_event_log() {
+    let mut command = NT.command();
+    // Without a service manager it fails. Wine's event log is its own messages.
+    command.args(["service", "run"]).env("WINEDEBUG", "err+eventlog");
+    let messages = text(&output_within(PATIENCE, command).stderr);
+    let logged = messages.lines().filter(|line| line.contains(":eventlog:"));
+    let logged: String = logged.collect();
+    assert!(logged.contains("only the service control manager starts this"), "{messages}");
+}
+
+/// `%ProgramData%` is where any user may make directories.
+#[test]
+#[ignore = "scripts/test-windows.sh runs it"]
+fn a_directory_of_another_user_is_not_used() {
+    let prefix = std::env::var("WINEPREFIX").unwrap();
+    let shared = std::path::Path::new(&prefix).join("drive_c/ProgramData");
+    let dir = tempfile::tempdir_in(&shared).unwrap();
+    let name = dir.path().file_name().unwrap().to_str().unwrap();
+    let arguments = ["--to", "127.0.0.1:9", "--count", "1", "--record", &format!("c:/programdata/{name}")];
+    NT.run(&arguments);
+    // Wine knows this user and one other.
+    std::os::unix::fs::chown(dir.path(), Some(12_345), None).unwrap();
+    let refused = NT.refused(&arguments);
+    assert!(refused.contains("belongs to user S-1-5-7"), "{refused}");
 }
 
 #[test]
