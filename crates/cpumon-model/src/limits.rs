@@ -105,6 +105,16 @@ impl Bucket {
         Ok(())
     }
 
+    /// Uses so many.
+    ///
+    /// # Errors
+    /// How long to wait for them. For ever, if it is more than may be used at once.
+    pub fn take_many(&mut self, amount: u64, now_ns: u64) -> Result<(), Duration> {
+        wait(self.rate.wait_ns(self.full_at_ns, amount, now_ns))?;
+        self.spend(amount, now_ns);
+        Ok(())
+    }
+
     /// Counts what was used already, also beyond what is left: what comes next waits for it.
     pub fn spend(&mut self, amount: u64, now_ns: u64) {
         self.full_at_ns = self.rate.full_after_ns(self.full_at_ns, amount, now_ns);

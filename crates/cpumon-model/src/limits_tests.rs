@@ -97,6 +97,15 @@ fn five_tries_then_one_each_ten_seconds_and_a_right_one_costs_nothing() {
 }
 
 #[test]
+fn what_is_taken_at_once_counts_by_its_amount() {
+    let mut bucket = Bucket::new(Rate { amount: 1_000, seconds: 1, burst_ms: 4_000 });
+    assert_eq!([bucket.take_many(3_000, 0), bucket.take_many(1_000, 0)], [Ok(()), Ok(())]);
+    assert_eq!(bucket.take_many(500, 0), Err(Duration::from_millis(500)));
+    assert_eq!(bucket.take_many(500, SECOND_NS / 2), Ok(()));
+    assert!(bucket.take_many(4_001, 100 * SECOND_NS).is_err(), "more than there ever is at once");
+}
+
+#[test]
 fn what_was_used_already_is_waited_for() {
     let mut bucket = Bucket::new(Rate { amount: 1_000, seconds: 1, burst_ms: 4_000 });
     bucket.spend(3_999, 0);

@@ -17,8 +17,12 @@ pub struct TraceLimits {
     pub age: Option<Duration>,
 }
 
-/// Traces that one host may bring, and that users may have recorded: 120 an hour, 30 at once.
-pub(super) const OFFERS: Rate = Rate { amount: 120, seconds: 3_600, burst_ms: 900_000 };
+/// Traces that users may have recorded: 120 an hour, 30 at once.
+pub(super) const RECORDINGS: Rate = Rate { amount: 120, seconds: 3_600, burst_ms: 900_000 };
+/// What one host may bring, KiB: 4 GiB an hour, 1 GiB at once.
+pub(super) const BROUGHT: Rate = Rate { amount: 4 << 20, seconds: 3_600, burst_ms: 900_000 };
+/// Each offer counts as so many KiB more, for the files and rows that it makes, and the unpacking of what it may hold.
+pub(super) const OFFER_KIB: u64 = 1 << 10;
 
 /// The longest trace, bytes.
 const MAX_BYTES: u64 = 256 << 20;

@@ -13,7 +13,7 @@ use cpumon_query::recording::{Phase, Recording, TraceSources};
 use cpumon_store::traces_dir;
 use cpumon_wire::connection::TraceAnswer;
 
-use super::job::OFFERS;
+use super::job::RECORDINGS;
 use super::requests::AskError;
 use super::storage::{Storage, Unstored};
 use crate::clock::mono_ns;
@@ -67,7 +67,14 @@ impl OwnTraces {
         recorder: Result<OnDemandRecorder, String>,
         flight: Option<OwnFlight>,
     ) -> Self {
-        Self { host, dir, recorder, flight, outcome: Mutex::default(), rate: Mutex::new(Bucket::new(OFFERS)) }
+        Self {
+            host,
+            dir,
+            recorder,
+            flight,
+            outcome: Mutex::default(),
+            rate: Mutex::new(Bucket::new(RECORDINGS)),
+        }
     }
 
     pub(crate) fn host(&self) -> HostId {

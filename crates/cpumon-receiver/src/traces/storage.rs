@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use cpumon_link::attachments::Why;
 use cpumon_model::HostId;
-use cpumon_model::limits::Bucket;
+use cpumon_model::limits::{Bucket, Rate};
 use cpumon_store::{TraceIndex, TraceRecord, traces_dir};
 use cpumon_trace::TraceSummary;
 use cpumon_wire::connection::AttachmentState;
@@ -23,7 +23,7 @@ use super::counts::Counts;
 use super::files::{
     delete, delete_parts, free_bytes, make_dir, numbers, open_part, part_bytes, publish, take_back,
 };
-use super::job::{Job, OFFERS, OfferedTrace, TraceLimits};
+use super::job::{BROUGHT, Job, OFFER_KIB, OfferedTrace, TraceLimits};
 use super::shares::{Shares, Stored};
 use super::slot::Slot;
 use crate::ReceiverError;
@@ -74,7 +74,9 @@ pub(super) struct Storage {
     known: HashMap<(HostId, [u8; 32]), i64>,
     counts: Arc<Counts>,
     transfers: Vec<Transfer>,
-    offers: HashMap<HostId, Bucket>,
+    brought: HashMap<HostId, Bucket>,
+    /// What each host may bring; tests have less.
+    pub(super) rate: Rate,
     next_tidy: Instant,
     /// Asks the disk for the bytes that traces may still take; tests answer in its place.
     pub(super) free_bytes: fn(&Path) -> io::Result<u64>,
@@ -97,7 +99,8 @@ impl Storage {
             known: HashMap::new(),
             counts,
             transfers: Vec::new(),
-            offers: HashMap::new(),
+            brought: HashMap::new(),
+            rate: BROUGHT,
             next_tidy: Instant::now(),
             free_bytes,
         };
@@ -116,6 +119,11 @@ impl Storage {
             Job::Piece { slot, offset, bytes } => self.piece(&slot, offset, &bytes),
             Job::Abandon(slot) => self.transfers.retain(|one| !Arc::ptr_eq(&one.slot, &slot)),
         }
+    }
+
+    fn bucket(&mut self, host: HostId) -> &mut Bucket {
+        let rate = self.rate;
+        self.brought.entry(host).or_insert_with(|| Bucket::new(rate))
     }
 
     fn answer(&self, slot: &Slot, host: HostId, unstored: Unstored) {
@@ -140,12 +148,12 @@ impl Storage {
             let text = format!("it has {} bytes; at most {most} are taken here", offered.bytes);
             return Err(Unstored::Refused(text));
         }
-        let bucket = self.offers.entry(offered.host).or_insert_with(|| Bucket::new(OFFERS));
-        if bucket.take(mono_ns()).is_err() {
-            return Err(Unstored::Later("this host offers too many".to_owned()));
-        }
         if self.transfers.len() >= MAX_TRANSFERS {
             return Err(Unstored::Later("too many traces are under way".to_owned()));
+        }
+        // Its bytes count as they come: what arrived before a connection broke is not counted again.
+        if self.bucket(offered.host).take_many(OFFER_KIB, mono_ns()).is_err() {
+            return Err(Unstored::Later("this host brings too much".to_owned()));
         }
         self.make_space(offered.host, offered.bytes)?;
         let opened = open_part(&self.dir, offered.host, &offered.hash).and_then(|(file, path)| {
@@ -264,6 +272,8 @@ impl Storage {
             return self.answer(slot, transfer.offered.host, unstored);
         }
         transfer.at += bytes.len() as u64;
+        let kib = (bytes.len() as u64).div_ceil(1 << 10);
+        self.bucket(transfer.offered.host).spend(kib, mono_ns());
         if transfer.at == transfer.offered.bytes {
             self.finish(transfer);
         } else {

@@ -6,6 +6,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use cpumon_link::tls::crypto::sha256;
+use cpumon_model::limits::Rate;
 use cpumon_model::{HostId, HostInfo, Interval, Moment, SchedEvent, SchedEventKind, TraceTask, Trust};
 use cpumon_store::{Reader, StoreOptions, TimeRange, TraceRecord, Writer, trace_file, traces_dir};
 use cpumon_trace::{Compression, FileHeader, TraceWriter};
@@ -69,11 +70,21 @@ impl TestShelf {
         Self::start_with(dir, bytes, |_| Ok(u64::MAX))
     }
 
+    /// With space for all that hosts may bring.
+    fn start_limited(rate: Rate) -> Self {
+        Self::run(Self::start(0).stop(), 1 << 40, |storage| storage.rate = rate)
+    }
+
     /// On a disk that has so many bytes for traces.
     fn start_with(dir: TempDir, bytes: u64, free_bytes: fn(&Path) -> std::io::Result<u64>) -> Self {
+        Self::run(dir, bytes, |storage| storage.free_bytes = free_bytes)
+    }
+
+    fn run(dir: TempDir, bytes: u64, set: impl FnOnce(&mut Storage)) -> Self {
         let limits = TraceLimits { bytes, age: None };
         let (shelf, mut work) = Shelf::open(&dir.path().join("s.db"), limits).unwrap();
-        work.storage.free_bytes = free_bytes;
+        work.storage.free_bytes = |_| Ok(u64::MAX);
+        set(&mut work.storage);
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || work.run(&|| stopped.load(Ordering::Relaxed)));
@@ -329,16 +340,40 @@ fn a_trace_that_the_disk_has_no_space_for_is_not_asked_for() {
 }
 
 #[test]
-fn one_host_may_offer_so_many_and_a_full_shelf_takes_none() {
-    let shelf = TestShelf::start(1 << 20);
-    let mut states = Vec::new();
-    for seed in 0..40 {
-        let slot = shelf.shelf.offer(OfferedTrace { hash: [seed; 32], ..offered(HOST, b"x") });
-        states.push(answered(&slot).0);
+fn a_host_that_was_away_brings_all_its_traces_at_once() {
+    let shelf = TestShelf::start(1 << 40);
+    let offer = |seed: u16| {
+        let hash = sha256(&seed.to_le_bytes());
+        answered(&shelf.shelf.offer(OfferedTrace { hash, bytes: 4_500_000, ..offered(HOST, b"x") })).0
+    };
+    // What a flight recorder leaves of hours: with 120 offers an hour it took an hour for them.
+    assert!((0..140).all(|seed| offer(seed) == AttachmentState::Taking));
+    let more = (140..1_100).filter(|seed| offer(*seed) == AttachmentState::Taking).count();
+    assert!((850..940).contains(&more), "{more}: each counts as 1 MiB");
+}
+
+#[test]
+fn the_bytes_that_a_host_brings_are_limited_and_count_once() {
+    // 10 MiB at once.
+    let rate = Rate { amount: 40 << 10, seconds: 3_600, burst_ms: 900_000 };
+    let shelf = TestShelf::start_limited(rate);
+    let begin = |host, seed: u8| {
+        let slot =
+            shelf.shelf.offer(OfferedTrace { hash: [seed; 32], bytes: 6 << 20, ..offered(host, b"x") });
+        (answered(&slot).0, slot)
+    };
+    // The connection breaks: four offers, and 5 MiB.
+    for part in 0..5 {
+        let (state, slot) = begin(HOST, 1);
+        assert_eq!((state, slot.state().received), (AttachmentState::Taking, part << 20));
+        shelf.shelf.piece(&slot, part << 20, &vec![7; 1 << 20]);
     }
-    let taken = states.iter().filter(|state| **state == AttachmentState::Taking).count();
-    assert!((30..33).contains(&taken), "{taken}");
-    assert_eq!(states[39], AttachmentState::Later);
+    assert_eq!(begin(HOST, 1).0, AttachmentState::Later, "10 MiB");
+    assert_eq!(begin(OTHER, 1).0, AttachmentState::Taking, "each host has its own");
+}
+
+#[test]
+fn a_shelf_without_space_takes_none() {
     let none = TestShelf::start(0);
     assert_eq!(none.send(offered(HOST, b"x"), b"x").0, AttachmentState::Refused);
 }
