@@ -9,6 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
 use cpumon_export::{ExportError, Format, TraceSurvey, trace_slices_of};
+use cpumon_files::AuditEvent;
 use cpumon_query::traces::{
     Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange,
 };
@@ -19,9 +20,11 @@ use super::export::stream;
 use super::file::as_download;
 use super::params::{Asked, Named, Paging, bad, limit, list};
 use super::trace_problems::{TraceProblems, problems_of};
+use super::turns::note;
 use crate::api;
 use crate::app::Shared;
 use crate::lease::Lease;
+use crate::login::Peer;
 use crate::problem::Problem;
 
 /// Rows of a picture at most.
@@ -248,7 +251,7 @@ fn is_meant(timeline: &Timeline, row: &ThreadRow, filter: &str) -> bool {
     let number = filter.parse::<u32>().ok();
     let is_number = number.is_some()
         && (names.thread.map(|key| key.tid) == number || names.process.map(|key| key.pid) == number);
-    is_number || [&names.comm, &names.program].iter().any(|name| name.to_lowercase().contains(filter))
+    is_number || [&*names.comm, &*names.program].iter().any(|name| name.to_lowercase().contains(filter))
 }
 
 /// Threads of a window with what they did in it.
@@ -411,6 +414,7 @@ pub(super) async fn export(
     State(app): State<Shared>,
     Named(id): Named<String>,
     lease: Option<Extension<Lease>>,
+    peer: Option<Extension<Peer>>,
     Asked(window): Asked<Window>,
 ) -> Result<Response, Problem> {
     let traces = app.traces.as_ref().ok_or_else(unknown)?;
@@ -420,8 +424,9 @@ pub(super) async fn export(
         return Err(bad("The window is empty."));
     }
     // The second reading ends when the client takes no more of the file.
+    let asked = id.clone();
     let read = move |timelines: &Timelines, cancelled: &Arc<AtomicBool>| {
-        let open = |cancelled: &_| timelines.open(&id, cancelled).map_err(|error| problem_of(&error));
+        let open = |cancelled: &_| timelines.open(&asked, cancelled).map_err(|error| problem_of(&error));
         let survey = TraceSurvey::new(open(cancelled)?).map_err(|error| problem_of(&error.into()))?;
         Ok((survey, open(&Arc::default())?))
     };
@@ -429,5 +434,9 @@ pub(super) async fn export(
     let body = stream(&app, lease, move |out| {
         trace_slices_of(&survey, &mut trace, range, out).map(|_| ()).map_err(ExportError::from)
     });
-    Ok(as_download("trace", Format::Csv, body.await?))
+    let body = body.await?;
+    // The id is one of a trace: it was read.
+    let detail = format!("{id}, slices from {} to {} ns", range.from_ns, range.until_ns);
+    note(&app, peer, AuditEvent::Exported, "trace", &detail);
+    Ok(as_download("trace", Format::Csv, body))
 }

@@ -71,7 +71,7 @@ fn made(dir: &std::path::Path) -> PathBuf {
 }
 
 struct Made {
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
     router: Router,
 }
 
@@ -79,8 +79,9 @@ fn router_of() -> Made {
     let dir = tempfile::tempdir().unwrap();
     let traces: Arc<dyn Traces> = Arc::new(One(made(dir.path())));
     let timelines = Some(Arc::new(Timelines::new(traces, TIMELINE_BYTES)));
-    let options = WebOptions { timelines, ..WebOptions::default() };
-    Made { router: router(fake(), "127.0.0.1:3080".parse().unwrap(), options), _dir: dir }
+    let audit = Some(Arc::new(cpumon_files::AuditLog::in_dir(dir.path())));
+    let options = WebOptions { timelines, audit, ..WebOptions::default() };
+    Made { router: router(fake(), "127.0.0.1:3080".parse().unwrap(), options), dir }
 }
 
 async fn ask(made: &Made, path: &str) -> Value {
@@ -179,6 +180,10 @@ async fn a_window_is_a_file_and_wrong_questions_are_refused() {
     assert_eq!((status, headers[header::CONTENT_TYPE].to_str().unwrap()), (200, "text/csv; charset=utf-8"));
     // Each thread: blocked, ready, running, and what goes on behind the window.
     assert_eq!(text.lines().filter(|line| line.contains("\"db\",\"db\"")).count(), 4, "{text}");
+    let log = cpumon_files::AuditLog::in_dir(made.dir.path());
+    let audit: String = log.files().iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+    let entry = "\"trace\",\"detail\":\"made, slices from 100000 to 200000 ns\"";
+    assert!(audit.contains("\"exported\"") && audit.contains(entry), "{audit}");
     for (path, status) in [
         ("nosuch", 404),
         ("..%2Fetc%2Fpasswd", 404),
@@ -205,6 +210,8 @@ async fn a_window_is_a_file_and_wrong_questions_are_refused() {
             ask_raw(made.router.clone(), &format!("/api/v1/traces/{path}"), "localhost").await;
         assert_eq!(is, status, "{path}: {}", String::from_utf8_lossy(&body));
     }
+    let after: String = log.files().iter().filter_map(|path| std::fs::read_to_string(path).ok()).collect();
+    assert_eq!(after, audit, "what failed is no export");
     let (status, ..) = ask_raw(
         router(fake(), "127.0.0.1:3080".parse().unwrap(), WebOptions::default()),
         "/api/v1/traces/made",

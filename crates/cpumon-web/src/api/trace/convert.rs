@@ -45,7 +45,7 @@ fn names_of(timeline: &Timeline, thread: i64) -> TraceThread {
         tid: found.and_then(|names| names.thread).map(|key| key.tid),
         pid: found.and_then(|names| names.process).map(|key| key.pid),
         name: found.map_or_else(|| plain.into(), |names| names.comm.clone()),
-        program: found.map_or_else(Box::default, |names| names.program.clone()),
+        program: found.map_or_else(Box::default, |names| names.program.as_ref().into()),
         is_kernel: found.is_some_and(|names| names.is_kernel),
     }
 }
