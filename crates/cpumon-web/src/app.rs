@@ -9,6 +9,7 @@ use cpumon_query::{Live, ReaderPool, open_store};
 use tokio::sync::Semaphore;
 
 use crate::ask::PastQueries;
+use crate::exports::Exports;
 use crate::fleet::FleetFeed;
 use crate::login::Gate;
 use crate::page::Page;
@@ -16,8 +17,6 @@ use crate::stream::Encoder;
 use crate::tls::Tls;
 use crate::traces::TraceQueries;
 
-/// Exports running at once.
-const MAX_EXPORTS: usize = 2;
 /// Requests that wait for a device at once.
 const MAX_DEVICE_TURNS: usize = 4;
 
@@ -51,8 +50,7 @@ pub(crate) struct App {
     pub(crate) encoder: Encoder,
     pub(crate) fleet: FleetFeed,
     pub(crate) past: Arc<PastQueries>,
-    /// Turns of exports: each reads as fast as its reader takes it.
-    pub(crate) exports: Arc<Semaphore>,
+    pub(crate) exports: Exports,
     /// Turns of requests that wait for a device.
     pub(crate) device_turns: Arc<Semaphore>,
     pub(crate) traces: Option<TraceQueries>,
@@ -76,7 +74,7 @@ impl App {
             page: Page { dir: options.web_dir.clone() },
             encoder: Encoder::default(),
             traces: options.timelines.clone().map(TraceQueries::new),
-            exports: Arc::new(Semaphore::new(MAX_EXPORTS)),
+            exports: Exports::default(),
             device_turns: Arc::new(Semaphore::new(MAX_DEVICE_TURNS)),
             options,
         }

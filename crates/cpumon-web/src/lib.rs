@@ -11,6 +11,7 @@ pub mod api;
 mod app;
 mod ask;
 mod cancel;
+mod exports;
 mod fleet;
 mod guard;
 mod lease;

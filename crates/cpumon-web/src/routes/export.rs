@@ -16,6 +16,7 @@ use cpumon_model::Utc;
 use cpumon_query::{ChoiceError, GroupBy, open_store};
 use futures_util::stream::unfold;
 use serde::Deserialize;
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use utoipa::IntoParams;
 
@@ -24,6 +25,7 @@ use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, bad};
 use super::turns::note;
 use crate::app::Shared;
+use crate::exports::{Progress, Turn};
 use crate::lease::Lease;
 use crate::login::Peer;
 use crate::problem::Problem;
@@ -177,6 +179,8 @@ type Piece = Result<Bytes, ExportError>;
 struct Pieces {
     sender: mpsc::Sender<Piece>,
     piece: Vec<u8>,
+    turn: Turn,
+    runtime: Handle,
 }
 
 impl Write for Pieces {
@@ -193,9 +197,22 @@ impl Write for Pieces {
             return Ok(());
         }
         let piece = Bytes::from(std::mem::replace(&mut self.piece, Vec::with_capacity(PIECE_BYTES)));
-        // The receiving end is dropped when the client goes away: the export then ends as at a closed pipe.
-        self.sender.blocking_send(Ok(piece)).map_err(|_| io::ErrorKind::BrokenPipe.into())
+        self.turn.send(&self.runtime, &self.sender, Ok(piece))
     }
+}
+
+/// What of a file is still to be sent.
+struct Rest {
+    first: Option<Bytes>,
+    receiver: mpsc::Receiver<Piece>,
+    lease: Option<Extension<Lease>>,
+    /// `None`: it has ended.
+    progress: Option<Arc<Progress>>,
+}
+
+fn lost() -> ExportError {
+    io::Error::new(io::ErrorKind::TimedOut, "its reader took too little, and another export had its turn")
+        .into()
 }
 
 /// A body that is made while it is sent, one of few at once; an error breaks the transfer off, so that what is cut never seems
@@ -205,41 +222,49 @@ pub(super) async fn stream(
     lease: Option<Extension<Lease>>,
     write: impl FnOnce(&mut dyn Write) -> Result<(), ExportError> + Send + 'static,
 ) -> Result<Body, Problem> {
-    let turn = Arc::clone(&app.exports).try_acquire_owned().map_err(|_| {
+    let turn = app.exports.begin().await.ok_or_else(|| {
         Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Other exports are running.")
             .how("Try again when they are done.")
     })?;
+    let (progress, runtime) = (Arc::clone(turn.progress()), Handle::current());
     let (sender, mut receiver) = mpsc::channel(MAX_WAITING);
     tokio::task::spawn_blocking(move || {
-        let mut out = Pieces { sender, piece: Vec::new() };
+        // Moved into this thread: the turn ends with the export, not with the request.
+        let mut out = Pieces { sender, piece: Vec::new(), turn, runtime };
         let done = write(&mut out).and_then(|()| out.flush().map_err(ExportError::from));
         if let Err(error) = done
             && !error.is_broken_pipe()
         {
             // The client may be gone: then the error has no reader.
-            let _ = out.sender.blocking_send(Err(error));
+            let _ = out.turn.send(&out.runtime, &out.sender, Err(error));
         }
-        // Moved into this thread: the turn ends with the export, not with the request.
-        drop(turn);
     });
     let first = match receiver.recv().await {
         Some(Err(error)) => return Err(error.into()),
         Some(Ok(first)) => first,
         None => Bytes::new(),
     };
-    let rest = unfold((Some(first), receiver, lease), |(first, mut receiver, lease)| async move {
+    let rest = Rest { first: Some(first), receiver, lease, progress: Some(progress) };
+    let rest = unfold(rest, |rest| async move {
+        let Rest { first, mut receiver, lease, progress } = rest;
         if let Some(Extension(lease)) = &lease {
             // This runs when the client has taken the piece before.
             lease.renew();
         }
         if let Some(first) = first {
-            return Some((Ok(first), (None, receiver, lease)));
+            return Some((Ok(first), Rest { first: None, receiver, lease, progress }));
         }
-        let next = receiver.recv().await?;
+        let progress = progress?;
+        let (next, progress) = match receiver.recv().await {
+            Some(next) => (next, Some(progress)),
+            // What was waiting is sent; a file that ends here must not seem complete.
+            None if progress.is_lost() => (Err(lost()), None),
+            None => return None,
+        };
         if let Err(error) = &next {
             log::warn!("HTTP: an export broke off: {error}");
         }
-        Some((next, (None, receiver, lease)))
+        Some((next, Rest { first: None, receiver, lease, progress }))
     });
     Ok(Body::from_stream(rest))
 }

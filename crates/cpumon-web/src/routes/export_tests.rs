@@ -1,10 +1,15 @@
 //! Exports and comparisons over HTTP: the same file that the command writes, and the command line that writes it.
 
+use std::time::Duration;
+
+use axum::body::BodyDataStream;
 use cpumon_export::ExportQuery;
 use cpumon_model::{HostId, HostInfo, Interval, Trust};
 use cpumon_store::{Reader, StoreOptions, Writer};
+use futures_util::StreamExt;
 use serde_json::Value;
 
+use super::export::stream;
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
 use super::tests::{Fake, ask_raw};
 use super::*;
@@ -181,4 +186,43 @@ async fn spans_in_memory_are_compared_too() {
         (200, &"a,b".into(), &1155.into()),
         "{body}"
     );
+}
+
+/// Goes on for ever, as fast as its reader takes it.
+async fn endless(app: &Arc<crate::app::App>) -> Result<BodyDataStream, crate::problem::Problem> {
+    let zeros = vec![0; 64 << 10];
+    let body = stream(app, None, move |out| {
+        loop {
+            out.write_all(&zeros)?;
+        }
+    });
+    Ok(body.await?.into_data_stream())
+}
+
+#[tokio::test]
+async fn two_readers_that_take_nothing_leave_a_third_its_turn() {
+    let mut app = crate::app::App::new(fake(), WebOptions::default());
+    app.exports = crate::exports::Exports::new(Duration::ZERO);
+    let app = Arc::new(app);
+    let mut slow = [endless(&app).await.unwrap(), endless(&app).await.unwrap()];
+    let third = async {
+        loop {
+            // Until a thread waits for its reader.
+            match endless(&app).await {
+                Ok(third) => return third,
+                Err(_) => tokio::task::yield_now().await,
+            }
+        }
+    };
+    let mut third = tokio::time::timeout(Duration::from_secs(20), third).await.unwrap();
+    assert_eq!(third.next().await.unwrap().unwrap().len(), 64 << 10);
+    let mut lost = 0;
+    for slow in &mut slow {
+        // What was waiting for it comes, and then no end as of a whole file.
+        let mut all = slow.take(20);
+        while let Some(piece) = all.next().await {
+            lost += usize::from(piece.is_err());
+        }
+    }
+    assert_eq!(lost, 1);
 }

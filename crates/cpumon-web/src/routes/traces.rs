@@ -1,8 +1,9 @@
 //! Timelines of traces: what the page draws of a window, what an area adds up to, one slice in detail, the window as a file.
 
 use std::cmp::Reverse;
+use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -406,6 +407,22 @@ pub(super) async fn slice(
     .await
 }
 
+/// Stops the reading of a trace when what it becomes has no reader any more.
+struct Stopping<'o> {
+    out: &'o mut dyn Write,
+    stop: &'o AtomicBool,
+}
+
+impl Write for Stopping<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.out.write(bytes).inspect_err(|_| self.stop.store(true, Ordering::Relaxed))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush().inspect_err(|_| self.stop.store(true, Ordering::Relaxed))
+    }
+}
+
 /// The slices of a window as CSV: what `cpumon trace export --format csv --from … --to …` writes.
 #[utoipa::path(get, operation_id = "trace_export", path = "/api/v1/traces/{id}/export",
     params(("id" = String, Path, description = "Its id."), Window),
@@ -423,16 +440,19 @@ pub(super) async fn export(
     if range.from_ns >= range.until_ns {
         return Err(bad("The window is empty."));
     }
-    // The second reading ends when the client takes no more of the file.
+    // The second reading ends when the client takes no more of the file, or loses its turn.
     let asked = id.clone();
+    let is_stopped = Arc::<AtomicBool>::default();
+    let stop = Arc::clone(&is_stopped);
     let read = move |timelines: &Timelines, cancelled: &Arc<AtomicBool>| {
         let open = |cancelled: &_| timelines.open(&asked, cancelled).map_err(|error| problem_of(&error));
         let survey = TraceSurvey::new(open(cancelled)?).map_err(|error| problem_of(&error.into()))?;
-        Ok((survey, open(&Arc::default())?))
+        Ok((survey, open(&is_stopped)?))
     };
     let (survey, mut trace) = traces.ask(read).await?;
     let body = stream(&app, lease, move |out| {
-        trace_slices_of(&survey, &mut trace, range, out).map(|_| ()).map_err(ExportError::from)
+        let mut out = Stopping { out, stop: &stop };
+        trace_slices_of(&survey, &mut trace, range, &mut out).map(|_| ()).map_err(ExportError::from)
     });
     let body = body.await?;
     // The id is one of a trace: it was read.

@@ -1,0 +1,203 @@
+//! [`Exports`]: a few exports run at a time, each as fast as its reader takes it. A reader that takes too little loses its turn when
+//! another one asks for it.
+
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::time::{Instant, timeout};
+
+/// Exports running at once.
+const MAX_AT_ONCE: usize = 2;
+/// A reader may take nothing for this long, in all: what it saved by taking pieces faster counts.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// A reader that takes a piece of 64 kB in each such time keeps its turn.
+const PIECE_TIME: Duration = Duration::from_secs(5);
+/// An export that loses its turn has ended within this time: it only has to notice.
+const END_TIME: Duration = Duration::from_secs(2);
+
+/// Turns of exports.
+pub(crate) struct Exports {
+    turns: Arc<Semaphore>,
+    running: Mutex<Vec<Weak<Progress>>>,
+    patience: Duration,
+}
+
+/// How an export's reader takes it.
+pub(crate) struct Progress {
+    /// See [`Credit`].
+    credit: Mutex<Credit>,
+    patience: Duration,
+    is_ended: Notify,
+}
+
+/// How long the reader may still take nothing.
+struct Credit {
+    left: Duration,
+    /// Since when a piece waits for the reader; `None`: the reader waits for the next piece.
+    waits_since: Option<Instant>,
+    /// The turn is another one's.
+    is_lost: bool,
+}
+
+/// A running export.
+pub(crate) struct Turn {
+    progress: Arc<Progress>,
+    /// Given back when it is dropped.
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Default for Exports {
+    fn default() -> Self {
+        Self::new(PATIENCE)
+    }
+}
+
+impl Exports {
+    pub(crate) fn new(patience: Duration) -> Self {
+        Self { turns: Arc::new(Semaphore::new(MAX_AT_ONCE)), running: Mutex::default(), patience }
+    }
+
+    /// Takes a turn, where need be that of a slow reader. `None`: all others are at work.
+    pub(crate) async fn begin(&self) -> Option<Turn> {
+        let permit = match Arc::clone(&self.turns).try_acquire_owned() {
+            Ok(permit) => permit,
+            Err(_) if self.end_slowest() => {
+                timeout(END_TIME, Arc::clone(&self.turns).acquire_owned()).await.ok()?.ok()?
+            }
+            Err(_) => return None,
+        };
+        let credit = Credit { left: self.patience, waits_since: None, is_lost: false };
+        let progress = Arc::new(Progress {
+            credit: Mutex::new(credit),
+            patience: self.patience,
+            is_ended: Notify::new(),
+        });
+        let mut running = lock(&self.running);
+        running.retain(|one| one.strong_count() > 0);
+        running.push(Arc::downgrade(&progress));
+        Some(Turn { progress, _permit: permit })
+    }
+
+    /// Ends the export whose reader has taken too little for longest. False: all take enough.
+    fn end_slowest(&self) -> bool {
+        let running = lock(&self.running);
+        let slow = running.iter().filter_map(|one| {
+            let one = one.upgrade()?;
+            let overdue = one.overdue()?;
+            Some((overdue, one))
+        });
+        let Some((_, slowest)) = slow.max_by_key(|(overdue, _)| *overdue) else { return false };
+        lock(&slowest.credit).is_lost = true;
+        // Kept for the thread, should it not wait at this moment.
+        slowest.is_ended.notify_one();
+        true
+    }
+}
+
+impl Progress {
+    /// Whether the turn was lost: what its reader has is not the whole file.
+    pub(crate) fn is_lost(&self) -> bool {
+        lock(&self.credit).is_lost
+    }
+
+    /// For how long the reader has had no patience left; `None`: it has some.
+    fn overdue(&self) -> Option<Duration> {
+        let credit = lock(&self.credit);
+        if credit.is_lost {
+            return None;
+        }
+        credit.waits_since?.elapsed().checked_sub(credit.left)
+    }
+
+    fn begin_wait(&self) {
+        lock(&self.credit).waits_since = Some(Instant::now());
+    }
+
+    fn end_wait(&self) {
+        let mut credit = lock(&self.credit);
+        let waited = credit.waits_since.take().map_or(Duration::ZERO, |since| since.elapsed());
+        credit.left = (credit.left + PIECE_TIME).saturating_sub(waited).min(self.patience);
+    }
+}
+
+impl Turn {
+    pub(crate) fn progress(&self) -> &Arc<Progress> {
+        &self.progress
+    }
+
+    /// Hands a piece to the reader, and waits until there is space for it. On a thread that may block.
+    pub(crate) fn send<T>(&self, runtime: &Handle, to: &mpsc::Sender<T>, piece: T) -> io::Result<()> {
+        if self.progress.is_lost() {
+            // Also not an error: there is no space for it, and no reader that would take it.
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
+        self.progress.begin_wait();
+        let sent = runtime.block_on(async {
+            tokio::select! {
+                sent = to.send(piece) => sent.is_ok(),
+                () = self.progress.is_ended.notified() => false,
+            }
+        });
+        self.progress.end_wait();
+        // The receiving end is dropped when the client goes away: the export then ends as at a closed pipe.
+        if sent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
+    }
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::time::advance;
+
+    use super::*;
+
+    fn wait(progress: &Progress, secs: u64) -> impl Future<Output = ()> {
+        progress.begin_wait();
+        advance(Duration::from_secs(secs))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_nothing_loses_its_turn_to_one_that_asks() {
+        let exports = Exports::default();
+        let (slow, steady) = (exports.begin().await.unwrap(), exports.begin().await.unwrap());
+        assert!(exports.begin().await.is_none(), "both only began");
+        wait(slow.progress(), 20).await;
+        steady.progress().begin_wait();
+        advance(Duration::from_secs(9)).await;
+        assert!(exports.begin().await.is_none(), "29 s");
+        advance(Duration::from_secs(2)).await;
+        let lost = Arc::clone(slow.progress());
+        // Its thread notices, and the turn is free.
+        let thread = async {
+            lost.is_ended.notified().await;
+            drop(slow);
+        };
+        let (next, ()) = tokio::join!(exports.begin(), thread);
+        assert!(next.is_some() && lost.is_lost() && !steady.progress().is_lost());
+        assert!(exports.begin().await.is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_trickle_is_too_little_and_a_slow_link_is_enough() {
+        for (secs, is_enough) in [(4, true), (9, false)] {
+            let exports = Exports::default();
+            let turns = [exports.begin().await.unwrap(), exports.begin().await.unwrap()];
+            let mut is_lost = false;
+            for _ in 0..20 {
+                wait(turns[0].progress(), secs).await;
+                is_lost |= turns[0].progress().overdue().is_some();
+                turns[0].progress().end_wait();
+                // The export itself may be slow: the reader is not to blame.
+                advance(Duration::from_secs(100)).await;
+                assert_eq!(turns[0].progress().overdue(), None);
+            }
+            assert_eq!(is_lost, !is_enough, "a piece each {secs} s");
+        }
+    }
+}
