@@ -4,6 +4,8 @@
 
 mod charts;
 #[cfg(test)]
+mod charts_fleet_tests;
+#[cfg(test)]
 mod charts_tests;
 #[cfg(test)]
 mod contract_tests;
