@@ -280,6 +280,10 @@ impl SpanSink for Accounts {
         self.unknown_wakeups += 1;
     }
 
+    fn bytes(&self, threads: usize) -> usize {
+        self.threads.bytes(threads) + self.slots.capacity() * size_of::<(TraceTask, usize)>()
+    }
+
     fn moved(&mut self, _slot: usize, _at_ns: u64) {}
     fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
 }

@@ -21,6 +21,6 @@ pub use accounts::{Accounts, LineTimes, ThreadAccount};
 pub use bytes::{Bytes, NAME_BYTES, Name, Order, ProgramName, name, up_to_zero};
 pub use numbers::Numbers;
 pub use sink::SpanSink;
-pub use slots::Slots;
+pub use slots::{Slots, reserve_some};
 pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
 pub use tracker::Tracker;

@@ -12,7 +12,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Debug, Default)]
 pub struct Numbers {
     list: Vec<u32>,
-    others: HashMap<u32, usize, FixedState>,
+    others: HashMap<u32, u32, FixedState>,
 }
 
 impl Numbers {
@@ -23,7 +23,7 @@ impl Numbers {
         match self.list.get(number as usize) {
             Some(&slot) => (slot != NONE).then_some(slot as usize),
             None if number < LISTED => None,
-            None => self.others.get(&number).copied(),
+            None => self.others.get(&number).map(|&slot| slot as usize),
         }
     }
 
@@ -31,7 +31,7 @@ impl Numbers {
     pub fn set(&mut self, number: u32, slot: usize) {
         let (Ok(place), Ok(listed)) = (usize::try_from(number), u32::try_from(slot)) else { return };
         if number >= LISTED {
-            self.others.insert(number, slot);
+            self.others.insert(number, listed);
             return;
         }
         if place >= self.list.len() {

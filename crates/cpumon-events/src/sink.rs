@@ -26,4 +26,7 @@ pub trait SpanSink {
     fn interrupt(&mut self, _span: &InterruptSpan) {}
     /// The recorder lost events.
     fn lost(&mut self, cpu: u16, count: u64, at_ns: u64);
+    /// Memory of what it holds, bytes, if there are so many threads. The tracker asks before it follows another one: beyond its limit it
+    /// follows none.
+    fn bytes(&self, threads: usize) -> usize;
 }

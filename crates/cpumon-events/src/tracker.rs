@@ -6,10 +6,15 @@ use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, Wai
 use crate::interrupts::Pending;
 use crate::numbers::Numbers;
 use crate::sink::SpanSink;
+use crate::slots::reserve_some;
 use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
 
 /// Threads that are followed. What further ones do is unknown.
 const MAX_THREADS: usize = 1 << 22;
+/// Memory of the threads that are followed, with what the sink holds of them, bytes: a compressed file of 3 MB can name 4 million threads.
+const MAX_BYTES: usize = 1 << 30;
+/// Memory of a thread in the tracker: its state, its place by number, and that it has entered a state. Lists have space to grow.
+const THREAD_BYTES: usize = (size_of::<Thread>() + size_of::<(u32, u32)>() * 2 + size_of::<u32>()) / 8 * 9;
 /// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
 const MAX_PENDING: usize = 1 << 12;
 
@@ -61,7 +66,8 @@ pub struct Tracker<S> {
     threads: Vec<Thread>,
     slots: Numbers,
     /// Threads that have entered any known state since events were last lost: only these have to be forgotten at the next loss.
-    entered: Vec<usize>,
+    entered: Vec<u32>,
+    unfollowed: u64,
 }
 
 impl<S: SpanSink> Tracker<S> {
@@ -78,6 +84,7 @@ impl<S: SpanSink> Tracker<S> {
             threads: Vec::new(),
             slots: Numbers::default(),
             entered: Vec::new(),
+            unfollowed: 0,
         }
     }
 
@@ -126,6 +133,24 @@ impl<S: SpanSink> Tracker<S> {
     #[must_use]
     pub fn slot_of(&self, task: TraceTask) -> Option<usize> {
         if task.is_thread() { self.slots.get(task.0) } else { None }
+    }
+
+    /// Memory of the threads with what the sink holds, bytes, if there are so many.
+    #[must_use]
+    pub fn bytes(&self, threads: usize) -> usize {
+        threads * THREAD_BYTES + self.sink.bytes(threads)
+    }
+
+    /// Threads that events named so far and that are followed.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// How often an event named a thread that is not followed, because there are too many. The CPUs' times have them all the same.
+    #[must_use]
+    pub fn unfollowed(&self) -> u64 {
+        self.unfollowed
     }
 
     /// What takes the spans.
@@ -192,9 +217,11 @@ impl<S: SpanSink> Tracker<S> {
     #[cold]
     fn begin(&mut self, task: TraceTask, at_ns: u64) -> Option<usize> {
         let slot = self.threads.len();
-        if slot >= MAX_THREADS {
+        if slot >= MAX_THREADS || self.bytes(slot + 1) > MAX_BYTES {
+            self.unfollowed += 1;
             return None;
         }
+        reserve_some(&mut self.threads, slot);
         self.threads.push(Thread::new(task, at_ns));
         self.slots.set(task.0, slot);
         Some(slot)
@@ -235,7 +262,9 @@ impl<S: SpanSink> Tracker<S> {
         let (state, at_ns) = (thread.state, thread.at_ns);
         if !thread.has_entered {
             thread.has_entered = true;
-            self.entered.push(slot);
+            let entered = self.entered.len();
+            reserve_some(&mut self.entered, entered);
+            self.entered.extend(u32::try_from(slot));
         }
         self.sink.entered(slot, state, cpu, at_ns);
     }
@@ -473,6 +502,7 @@ impl<S: SpanSink> Tracker<S> {
         self.lossy_until_ns = self.lossy_until_ns.max(until_ns);
         let mut entered = std::mem::take(&mut self.entered);
         for slot in entered.drain(..) {
+            let slot = slot as usize;
             let thread = &mut self.threads[slot];
             // One that runs elsewhere goes on, and enters another state later.
             thread.has_entered = false;

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use cpumon_store::trace_file;
 
 use cancel::CancellableSource;
+use cpumon_trace::TraceSource;
 
 pub use cancel::CancellableInput;
 // They are what timelines answer with: a frontend needs no reader of traces.
@@ -29,6 +30,8 @@ const IDLE: Duration = Duration::from_mins(5);
 /// Who waits for memory checks this often whether there is some, and whether anyone still waits for the answer.
 const CHECK: Duration = Duration::from_millis(50);
 const BUFFER_BYTES: usize = 1 << 20;
+/// Names take a part of a timeline's memory besides while it is read.
+const NAMES_SHARE: usize = 4;
 
 /// Files of traces by id.
 pub trait Traces: fmt::Debug + Send + Sync {
@@ -168,6 +171,7 @@ impl Timelines {
             entries = self.changed.wait_timeout(entries, CHECK).unwrap_or_else(PoisonError::into_inner).0;
         };
         drop(entries);
+        trace.limit_names(self.bytes / NAMES_SHARE);
         let limits = TimelineLimits { bytes: self.bytes, from_ns };
         let read = Timeline::read(&mut CancellableSource { source: &mut trace, cancelled }, limits);
         if cancelled.load(Ordering::Relaxed) {

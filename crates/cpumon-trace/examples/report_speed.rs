@@ -254,6 +254,9 @@ impl SpanSink for Spans {
     fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
     fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
     fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
+    fn bytes(&self, _threads: usize) -> usize {
+        0
+    }
 }
 
 struct Measured {

@@ -10,6 +10,9 @@
 
 mod analysis;
 mod file;
+#[cfg(test)]
+#[path = "../../../testing/held_memory.rs"]
+mod held_memory;
 mod import;
 mod source;
 mod tasks;
@@ -17,7 +20,7 @@ mod timeline;
 
 pub use analysis::cpu::CpuAccount;
 pub use analysis::durations::{DurationOf, DurationRow, Durations, durations};
-pub use analysis::group::{GroupKey, GroupRow, ReportBy, group_of};
+pub use analysis::group::{GroupKey, GroupRow, Groups, ReportBy, group_of};
 pub use analysis::history::{TraceHistory, history};
 pub use analysis::interrupts::InterruptTimes;
 pub use analysis::longest::{LongWait, longest_waits};
@@ -30,7 +33,7 @@ pub use analysis::snapshots::snapshots;
 pub use analysis::wake_sources::Waker;
 pub use analysis::wakers::{WakeCounts, WakerKey, WakerRow, Wakers, wakers};
 pub use cpumon_events::{
-    CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
+    CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
 };
 #[doc(hidden)]
 pub use file::chunk::chunk_of;

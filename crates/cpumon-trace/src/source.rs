@@ -18,6 +18,12 @@ pub trait TraceSource {
     /// Who the tasks are, as far as the trace has been read.
     fn tasks(&self) -> &Tasks;
 
+    /// Takes the names out of it.
+    fn take_tasks(&mut self) -> Tasks;
+
+    /// Names that take more memory than this are left out from now on, and counted. 0: who reads it a second time has them.
+    fn limit_names(&mut self, bytes: usize);
+
     /// Whether every CPU was watched from the start of the trace on. Else what a CPU did before its first switch is unknown.
     fn is_watched_from_begin(&self) -> bool;
 
@@ -32,6 +38,14 @@ impl<R: Read> TraceSource for TraceReader<R> {
 
     fn tasks(&self) -> &Tasks {
         TraceReader::tasks(self)
+    }
+
+    fn take_tasks(&mut self) -> Tasks {
+        std::mem::take(self.tasks_mut())
+    }
+
+    fn limit_names(&mut self, bytes: usize) {
+        self.tasks_mut().limit(bytes);
     }
 
     fn is_watched_from_begin(&self) -> bool {
@@ -50,6 +64,14 @@ impl<T: TraceSource> TraceSource for &mut T {
 
     fn tasks(&self) -> &Tasks {
         (**self).tasks()
+    }
+
+    fn take_tasks(&mut self) -> Tasks {
+        (**self).take_tasks()
+    }
+
+    fn limit_names(&mut self, bytes: usize) {
+        (**self).limit_names(bytes);
     }
 
     fn is_watched_from_begin(&self) -> bool {

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 use cpumon_model::{ProcessKey, ThreadKey, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
-/// Tasks of which a trace may report who they are. The kernel's largest number of threads at one time.
-const MAX_TASKS: usize = 1 << 22;
+/// Tasks of which a trace may report who they are: about the kernel's largest number of threads at one time, and what fits in a table of
+/// 2^22 places.
+const MAX_TASKS: usize = (1 << 22) / 8 * 7;
 /// Memory for identities and names, bytes: a compressed file of 24 MB can name 4 million programs of 255 bytes.
 const MAX_BYTES: usize = 512 << 20;
 /// Memory of an entry beside its name: the allocation's, and what the table leaves empty.
@@ -42,7 +43,7 @@ struct Program {
 }
 
 /// Identities by number; the newest of each task counts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tasks {
     identities: HashMap<TraceTask, TraceIdentity, FixedState>,
     /// Executables, by process: threads that are seen for the first time later have none of their own.
@@ -51,8 +52,23 @@ pub struct Tasks {
     groups: HashMap<u64, TraceGroup, FixedState>,
     /// Memory of all of them, bytes.
     bytes: usize,
+    /// What that may be.
+    limit: usize,
     /// Identities and names that were left out, because there are too many.
     left_out: u64,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self {
+            identities: HashMap::default(),
+            programs: HashMap::default(),
+            groups: HashMap::default(),
+            bytes: 0,
+            limit: MAX_BYTES,
+            left_out: 0,
+        }
+    }
 }
 
 impl Tasks {
@@ -85,10 +101,15 @@ impl Tasks {
         }
     }
 
+    /// Names that take more memory than this are left out from now on, and counted.
+    pub(crate) fn limit(&mut self, bytes: usize) {
+        self.limit = self.limit.min(bytes);
+    }
+
     /// Counts the memory of an entry, in place of the `old` one if there is one. False: there is no space, and it is left out.
     fn reserve(&mut self, old: Option<usize>, new: usize, is_full: bool) -> bool {
         let bytes = self.bytes - old.unwrap_or(0) + new;
-        if (old.is_none() && is_full) || bytes > MAX_BYTES {
+        if (old.is_none() && is_full) || bytes > self.limit {
             self.left_out += 1;
             return false;
         }

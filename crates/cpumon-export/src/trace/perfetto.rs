@@ -18,6 +18,10 @@ use crate::ExportError;
 
 /// Events of a CPU that are put into one packet.
 const BUNDLE_EVENTS: usize = 4096;
+/// Events of all CPUs that wait for their packets. With more, packets are small: a damaged trace may have any number of CPUs.
+const MAX_WAITING: usize = 1 << 20;
+/// Names that are put into one packet, bytes: all of them may be hundreds of MB.
+const TREE_BYTES: usize = 1 << 20;
 /// All packets are of one writer.
 const SEQUENCE: u64 = 1;
 const UNKNOWN_NAME: &str = "unknown";
@@ -46,17 +50,25 @@ const PREEMPTED: u64 = 0x100;
 const CLONE_THREAD: u64 = 0x10000;
 
 /// Writes a trace as Perfetto's protobuf. `survey` is of the same trace.
-pub fn trace_perfetto<S: TraceSource>(
-    survey: &TraceSurvey<S>,
-    trace: &mut S,
+pub fn trace_perfetto(
+    survey: &TraceSurvey,
+    trace: &mut impl TraceSource,
     out: &mut dyn Write,
 ) -> Result<Ending, TraceExportError> {
+    trace.limit_names(0);
     let began = trace.header().began;
     let shift_ns = began.boot_ns.wrapping_sub(began.mono_ns);
     let shift_ns = if began.boot_ns == 0 { 0 } else { shift_ns };
     let began_ns = began.mono_ns.wrapping_add(shift_ns);
-    let mut sink =
-        Perfetto { survey, out, shift_ns, cpus: Vec::new(), result: Ok(()), leaves: Leaves::Ready };
+    let mut sink = Perfetto {
+        survey,
+        out,
+        shift_ns,
+        cpus: Vec::new(),
+        waiting: 0,
+        result: Ok(()),
+        leaves: Leaves::Ready,
+    };
     sink.system();
     if began.wall_ns > 0 {
         sink.clocks(began_ns, began.wall_ns.unsigned_abs());
@@ -70,6 +82,7 @@ pub fn trace_perfetto<S: TraceSource>(
         tracker.sink().event(&event);
         tracker.event(&event);
     })?;
+    let ending = survey.ending_of(ending, tracker.unfollowed());
     let mut sink = tracker.finish(ending.known_until_ns);
     sink.end(ending.known_until_ns);
     sink.result.map_err(ExportError::from)?;
@@ -143,19 +156,21 @@ impl Cpu {
     }
 }
 
-struct Perfetto<'s, 'w, S> {
-    survey: &'s TraceSurvey<S>,
+struct Perfetto<'s, 'w> {
+    survey: &'s TraceSurvey,
     out: &'w mut dyn Write,
     /// From the trace's clock to the time since boot.
     shift_ns: u64,
     cpus: Vec<Cpu>,
+    /// Events of all CPUs that are not written yet.
+    waiting: usize,
     /// Nothing is written behind an error.
     result: io::Result<()>,
     /// Of the switch that is being tracked.
     leaves: Leaves,
 }
 
-impl<S: TraceSource> Perfetto<'_, '_, S> {
+impl Perfetto<'_, '_> {
     fn write(&mut self, mut packet: Message) {
         if self.result.is_err() {
             return;
@@ -201,9 +216,16 @@ impl<S: TraceSource> Perfetto<'_, '_, S> {
             let mut thread = Message::default();
             thread.number(1, tid.into()).bytes(2, names.comm.as_bytes()).number(3, pid.into());
             tree.message(2, &thread);
+            if tree.0.len() >= TREE_BYTES {
+                self.tree(began_ns, &std::mem::take(&mut tree));
+            }
         }
+        self.tree(began_ns, &tree);
+    }
+
+    fn tree(&mut self, began_ns: u64, tree: &Message) {
         let mut packet = Message::default();
-        packet.number(TIMESTAMP, began_ns).message(PROCESS_TREE, &tree);
+        packet.number(TIMESTAMP, began_ns).message(PROCESS_TREE, tree);
         self.write(packet);
     }
 
@@ -281,15 +303,20 @@ impl<S: TraceSource> Perfetto<'_, '_, S> {
     }
 
     fn count(&mut self, number: u16) {
+        self.waiting += 1;
+        let is_full = self.waiting >= MAX_WAITING;
         let cpu = self.cpu_at(number);
         cpu.events += 1;
-        if cpu.events >= BUNDLE_EVENTS {
+        if is_full || cpu.events >= BUNDLE_EVENTS {
             self.flush(number);
         }
     }
 
     fn flush(&mut self, number: u16) {
-        let bundle = self.cpu_at(number).take(number);
+        let cpu = self.cpu_at(number);
+        let events = cpu.events;
+        let bundle = cpu.take(number);
+        self.waiting -= events;
         let mut packet = Message::default();
         packet.message(FTRACE_EVENTS, &bundle);
         self.write(packet);
@@ -330,8 +357,13 @@ fn state_of(leaves: Leaves) -> u64 {
     }
 }
 
-impl<S: TraceSource> SpanSink for Perfetto<'_, '_, S> {
+impl SpanSink for Perfetto<'_, '_> {
     fn thread(&mut self, _: &ThreadSpan) {}
+
+    fn bytes(&self, _: usize) -> usize {
+        // By CPU, and limited.
+        0
+    }
 
     fn cpu(&mut self, span: &CpuSpan) {
         self.switch(span);

@@ -1,10 +1,11 @@
 //! A trace as rows: one for each time that a thread was in one state.
 
-use std::collections::HashMap;
 use std::io::{self, Write};
 
-use cpumon_model::{Leaves, SchedEventKind, TraceTask, Value};
-use cpumon_trace::{CpuSpan, Ending, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Tracker};
+use cpumon_model::{Leaves, TraceTask, Value};
+use cpumon_trace::{
+    CpuSpan, Ending, Slots, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Tracker, Wakeup,
+};
 
 use super::error::TraceExportError;
 use super::survey::TraceSurvey;
@@ -40,18 +41,18 @@ const SLICE_KINDS: [ColumnKind; 13] = {
 };
 
 /// Writes a trace's slices as CSV, in the order of their ends. `survey` is of the same trace.
-pub fn trace_slices<S: TraceSource>(
-    survey: &TraceSurvey<S>,
-    trace: &mut S,
+pub fn trace_slices(
+    survey: &TraceSurvey,
+    trace: &mut impl TraceSource,
     out: &mut dyn Write,
 ) -> Result<Ending, TraceExportError> {
     trace_slices_of(survey, trace, TraceRange::default(), out)
 }
 
 /// Writes those slices that a range has a part of, as they are: not cut at its ends.
-pub fn trace_slices_of<S: TraceSource>(
-    survey: &TraceSurvey<S>,
-    trace: &mut S,
+pub fn trace_slices_of(
+    survey: &TraceSurvey,
+    trace: &mut impl TraceSource,
     range: TraceRange,
     out: &mut dyn Write,
 ) -> Result<Ending, TraceExportError> {
@@ -61,9 +62,9 @@ pub fn trace_slices_of<S: TraceSource>(
 }
 
 /// Writes the same as Parquet, compressed with zstd.
-pub fn trace_slices_parquet<S: TraceSource>(
-    survey: &TraceSurvey<S>,
-    trace: &mut S,
+pub fn trace_slices_parquet(
+    survey: &TraceSurvey,
+    trace: &mut impl TraceSource,
     range: TraceRange,
     out: &mut dyn Write,
 ) -> Result<Ending, TraceExportError> {
@@ -73,57 +74,54 @@ pub fn trace_slices_parquet<S: TraceSource>(
 }
 
 /// Writes rows to a sink, which it returns.
-fn slices<S: TraceSource, K: RowSink>(
-    survey: &TraceSurvey<S>,
-    trace: &mut S,
+fn slices<K: RowSink>(
+    survey: &TraceSurvey,
+    trace: &mut impl TraceSource,
     range: TraceRange,
     mut rows: K,
 ) -> Result<(K, Ending), TraceExportError> {
     rows.header(&SLICE_COLUMNS).map_err(ExportError::from)?;
+    trace.limit_names(0);
     let began_ns = trace.header().began.mono_ns;
-    let sink = Slices { survey, rows, began_ns, range, wakeups: HashMap::new(), result: Ok(()) };
+    let sink = Slices { survey, rows, began_ns, range, wakeups: Slots::default(), result: Ok(()) };
     let mut tracker = Tracker::new(began_ns, sink);
     if !trace.is_watched_from_begin() {
         tracker = tracker.with_unknown_begin();
     }
-    let ending = trace.read(&mut |event| {
-        if let SchedEventKind::Waking { task, waker, .. } = event.kind {
-            tracker.sink().note(task, waker, event.at_ns);
-        }
-        tracker.event(&event);
-    })?;
+    let ending = trace.read(&mut |event| tracker.event(&event))?;
+    let ending = survey.ending_of(ending, tracker.unfollowed());
     let sink = tracker.finish(ending.known_until_ns);
     sink.result.map_err(ExportError::from)?;
     Ok((sink.rows, ending))
 }
 
-struct Slices<'s, S, K> {
-    survey: &'s TraceSurvey<S>,
+/// The latest wakeups of a thread, the newest first.
+struct Wakeups([(u64, TraceTask); WAKEUPS]);
+
+impl Default for Wakeups {
+    fn default() -> Self {
+        Self([(u64::MAX, TraceTask::UNKNOWN); WAKEUPS])
+    }
+}
+
+struct Slices<'s, K> {
+    survey: &'s TraceSurvey,
     rows: K,
     began_ns: u64,
     range: TraceRange,
-    /// The latest wakeups of each thread, the newest last.
-    wakeups: HashMap<TraceTask, Vec<(u64, TraceTask)>>,
+    wakeups: Slots<Wakeups>,
     /// Nothing is written behind an error.
     result: io::Result<()>,
 }
 
-impl<S: TraceSource, K: RowSink> Slices<'_, S, K> {
-    fn note(&mut self, task: TraceTask, waker: TraceTask, at_ns: u64) {
-        let wakeups = self.wakeups.entry(task).or_default();
-        if wakeups.len() == WAKEUPS {
-            wakeups.remove(0);
-        }
-        wakeups.push((at_ns, waker));
-    }
-
+impl<K: RowSink> Slices<'_, K> {
     /// Who woke the thread that has been ready since then. A wakeup on the way to sleep comes before.
     fn waker(&self, span: &ThreadSpan) -> Option<TraceTask> {
         if span.state != ThreadState::ReadyWoken {
             return None;
         }
-        let wakeups = self.wakeups.get(&span.task)?;
-        wakeups.iter().rev().find(|(at_ns, _)| *at_ns <= span.since_ns).map(|(_, waker)| *waker)
+        let wakeups = self.wakeups.get(span.slot)?;
+        wakeups.0.iter().find(|(at_ns, _)| *at_ns <= span.since_ns).map(|(_, waker)| *waker)
     }
 
     fn write(&mut self, span: &ThreadSpan) -> io::Result<()> {
@@ -164,13 +162,23 @@ impl<S: TraceSource, K: RowSink> Slices<'_, S, K> {
     }
 }
 
-impl<S: TraceSource, K: RowSink> SpanSink for Slices<'_, S, K> {
+impl<K: RowSink> SpanSink for Slices<'_, K> {
     fn thread(&mut self, span: &ThreadSpan) {
         let is_inside = span.until_ns.saturating_sub(self.began_ns) > self.range.from_ns
             && span.from_ns.saturating_sub(self.began_ns) < self.range.until_ns;
         if is_inside && self.result.is_ok() && span.until_ns > span.from_ns {
             self.result = self.write(span);
         }
+    }
+
+    fn woken(&mut self, wakeup: &Wakeup) {
+        let Wakeups(wakeups) = self.wakeups.at(wakeup.slot);
+        wakeups.rotate_right(1);
+        wakeups[0] = (wakeup.at_ns, wakeup.waker);
+    }
+
+    fn bytes(&self, threads: usize) -> usize {
+        self.wakeups.bytes(threads)
     }
 
     fn cpu(&mut self, _: &CpuSpan) {}

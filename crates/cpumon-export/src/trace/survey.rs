@@ -8,23 +8,30 @@ use cpumon_trace::{Ending, ReadError, TaskNames, Tasks, TraceSource};
 /// Ids of threads of which the trace has no name: above the kernel's largest (2^22).
 const UNNAMED: u32 = 1 << 23;
 
+/// Threads that began in the trace and are known to have. Further ones count as from before it.
+const MAX_BORN: usize = (1 << 22) / 8 * 7;
+
 /// What is known of a trace once it has been read.
-pub struct TraceSurvey<S> {
-    trace: S,
+pub struct TraceSurvey {
+    tasks: Tasks,
     born: HashSet<TraceTask>,
     ending: Ending,
 }
 
-impl<S: TraceSource> TraceSurvey<S> {
-    /// Reads a trace.
-    pub fn new(mut trace: S) -> Result<Self, ReadError> {
-        let mut born = HashSet::new();
-        let ending = trace.read(&mut |event| {
-            if let SchedEventKind::Born { task, .. } = event.kind {
+impl TraceSurvey {
+    /// Reads a trace. Nothing of it stays in memory but this.
+    pub fn new(mut trace: impl TraceSource) -> Result<Self, ReadError> {
+        let (mut born, mut left_out) = (HashSet::new(), 0);
+        let mut ending = trace.read(&mut |event| {
+            let SchedEventKind::Born { task, .. } = event.kind else { return };
+            if born.len() < MAX_BORN {
                 born.insert(task);
+            } else {
+                left_out += u64::from(!born.contains(&task));
             }
         })?;
-        Ok(Self { trace, born, ending })
+        ending.unfollowed = left_out;
+        Ok(Self { tasks: trace.take_tasks(), born, ending })
     }
 
     /// How the reading ended.
@@ -33,8 +40,14 @@ impl<S: TraceSource> TraceSurvey<S> {
         &self.ending
     }
 
+    /// How a second reading ended, without names: what it lacks of them is what this one lacked.
+    pub(super) fn ending_of(&self, again: Ending, unfollowed: u64) -> Ending {
+        let unfollowed = self.ending.unfollowed.saturating_add(unfollowed);
+        Ending { unnamed: self.ending.unnamed, unfollowed, ..again }
+    }
+
     pub(super) fn tasks(&self) -> &Tasks {
-        self.trace.tasks()
+        &self.tasks
     }
 
     pub(super) fn is_born(&self, task: TraceTask) -> bool {

@@ -1,5 +1,7 @@
 //! Exports of whole stores.
 
+#[path = "../../../../testing/held_memory.rs"]
+mod held_memory;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 
@@ -10,3 +12,4 @@ mod golden;
 mod pivot;
 mod sql;
 mod trace;
+mod trace_memory;

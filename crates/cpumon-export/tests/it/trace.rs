@@ -179,7 +179,7 @@ fn trace() -> Vec<u8> {
     writer.finish(BEGAN_NS + 80_000, 0).unwrap().0
 }
 
-fn survey(bytes: &[u8]) -> TraceSurvey<TraceReader<&[u8]>> {
+fn survey(bytes: &[u8]) -> TraceSurvey {
     TraceSurvey::new(TraceReader::open(bytes).unwrap()).unwrap()
 }
 

@@ -55,6 +55,14 @@ impl<T: TraceSource> TraceSource for CancellableSource<'_, T> {
         self.source.tasks()
     }
 
+    fn take_tasks(&mut self) -> Tasks {
+        self.source.take_tasks()
+    }
+
+    fn limit_names(&mut self, bytes: usize) {
+        self.source.limit_names(bytes);
+    }
+
     fn is_watched_from_begin(&self) -> bool {
         self.source.is_watched_from_begin()
     }
@@ -90,6 +98,10 @@ mod tests {
         fn tasks(&self) -> &Tasks {
             &self.1
         }
+        fn take_tasks(&mut self) -> Tasks {
+            std::mem::take(&mut self.1)
+        }
+        fn limit_names(&mut self, _: usize) {}
         fn is_watched_from_begin(&self) -> bool {
             true
         }

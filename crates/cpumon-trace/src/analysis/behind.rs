@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 
 use cpumon_model::TraceTask;
 
+use super::memory::Memory;
+
 /// Culprits that share a cache line.
 const A_LINE: usize = 5;
 /// Lines of a thread.
@@ -45,7 +47,7 @@ pub(super) struct Culprits {
 
 impl Culprits {
     #[inline]
-    pub(super) fn add(&mut self, task: TraceTask, ns: u64) {
+    pub(super) fn add(&mut self, task: TraceTask, ns: u64, memory: &mut Memory) {
         let at = self.line_of(task);
         if let Some(line) = self.lines.get_mut(at) {
             let place = line.place_of(task);
@@ -54,7 +56,7 @@ impl Culprits {
                 return;
             }
         }
-        self.begin(task, ns);
+        self.begin(task, ns, memory);
     }
 
     /// A wait with so many slices is to be added.
@@ -74,9 +76,13 @@ impl Culprits {
     }
 
     #[inline(never)]
-    fn begin(&mut self, task: TraceTask, ns: u64) {
+    fn begin(&mut self, task: TraceTask, ns: u64, memory: &mut Memory) {
         let most = if self.long_waits >= MOSTLY { MANY_LINES } else { LINES };
         while !self.has_place(task) && self.lines.len() < most {
+            // Twice as many, or the first one: so many are added. Without memory the least of those that are there makes way, as in a full list.
+            if !memory.take(self.lines.len().max(1) * size_of::<Line>()) {
+                break;
+            }
             let wider = vec![Line::EMPTY; (2 * self.lines.len()).max(1)].into_boxed_slice();
             let before = Self { lines: std::mem::replace(&mut self.lines, wider), long_waits: 0 };
             before.iter().for_each(|(task, ns)| self.put(task, ns));
@@ -101,6 +107,11 @@ impl Culprits {
         }
     }
 
+    /// What was taken of the memory for it.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.lines)
+    }
+
     /// In no order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (TraceTask, u64)> + '_ {
         let all = self.lines.iter().flat_map(|line| line.tasks.into_iter().zip(line.ns));
@@ -121,13 +132,13 @@ mod tests {
 
     #[test]
     fn the_largest_are_kept_and_found() {
-        let mut culprits = Culprits::default();
+        let (mut culprits, mut memory) = (Culprits::default(), Memory::default());
         for _ in 0..3 {
             for number in 1..=400 {
-                culprits.add(TraceTask(number), u64::from(number % 10 * 1_000 + 1));
+                culprits.add(TraceTask(number), u64::from(number % 10 * 1_000 + 1), &mut memory);
                 // These two are in the same line.
-                culprits.add(TraceTask(7), 50_000);
-                culprits.add(TraceTask(391), 40_000);
+                culprits.add(TraceTask(7), 50_000, &mut memory);
+                culprits.add(TraceTask(391), 40_000, &mut memory);
             }
         }
         let all = culprits.sorted();
@@ -138,13 +149,13 @@ mod tests {
 
     #[test]
     fn all_of_a_long_queue_are_counted() {
-        let mut culprits = Culprits::default();
+        let (mut culprits, mut memory) = (Culprits::default(), Memory::default());
         for round in 1..=3 {
             for _ in 0..MOSTLY {
                 culprits.wait_behind(LONG_QUEUE + 1);
             }
             for number in 1..=150 {
-                culprits.add(TraceTask(number), round * u64::from(number));
+                culprits.add(TraceTask(number), round * u64::from(number), &mut memory);
             }
         }
         let expected: Vec<_> =

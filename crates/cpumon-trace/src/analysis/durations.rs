@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use cpumon_events::{CpuSpan, Slots, SpanSink, ThreadSpan, ThreadState};
-use cpumon_model::{DelayHistogram, Leaves, TraceTask, delay_bucket};
+use cpumon_model::{DELAY_BUCKET_BYTES, DelayHistogram, Leaves, TraceTask, delay_bucket};
 use foldhash::fast::FixedState;
 
 use super::group::{GroupKey, ReportBy, group_of};
+use super::memory::Memory;
 use super::pass::{TraceRange, Tracked, track};
 use super::ready::LongestDelay;
 use crate::file::ReadError;
@@ -39,8 +40,13 @@ pub struct Durations {
 }
 
 impl Durations {
-    fn add(&mut self, one: LongestDelay) {
-        self.histogram.add(delay_bucket(one.ns), 1);
+    fn add(&mut self, one: LongestDelay, memory: &mut Memory) {
+        let bucket = delay_bucket(one.ns);
+        // A list that is full gets twice the space.
+        if self.histogram.count(bucket) == 0 && !memory.take(2 * DELAY_BUCKET_BYTES) {
+            return;
+        }
+        self.histogram.add(bucket, 1);
         self.total_ns = self.total_ns.saturating_add(one.ns);
         if one.ns > self.longest.ns {
             self.longest = one;
@@ -80,10 +86,11 @@ struct Thread {
     left_ns: Option<u64>,
 }
 
-struct AllDurations {
+pub(super) struct AllDurations {
     of: DurationOf,
     range: TraceRange,
     threads: Slots<Thread>,
+    memory: Memory,
 }
 
 /// Reads a trace and counts the lengths of what ends in the range: rows by their sum, the most first.
@@ -94,12 +101,16 @@ pub fn durations<R: TraceSource>(
     by: ReportBy,
 ) -> Result<(Vec<DurationRow>, Ending), ReadError> {
     let range = range.on_clock(reader.header().began.mono_ns);
-    let all = AllDurations { of, range, threads: Slots::default() };
-    let Tracked { sink, ending, .. } = track(reader, all)?;
+    let Tracked { sink, mut ending, .. } = track(reader, AllDurations::new(range, of))?;
+    ending.unfollowed += sink.memory.left_out();
     Ok((sink.rows(by, reader.tasks()), ending))
 }
 
 impl AllDurations {
+    pub(super) fn new(range: TraceRange, of: DurationOf) -> Self {
+        Self { of, range, threads: Slots::default(), memory: Memory::default() }
+    }
+
     fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<DurationRow> {
         let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();
         let mut rows: Vec<DurationRow> = Vec::new();
@@ -119,7 +130,7 @@ impl AllDurations {
     fn add(&mut self, span: &ThreadSpan, from_ns: u64) {
         if self.range.has(span.until_ns) {
             let one = LongestDelay { ns: span.until_ns - from_ns, from_ns, cpu: span.cpu };
-            self.threads.at(span.slot).durations.add(one);
+            self.threads.at(span.slot).durations.add(one, &mut self.memory);
         }
     }
 }
@@ -150,11 +161,16 @@ impl SpanSink for AllDurations {
             ThreadState::Running if self.of == DurationOf::OffCpu => {
                 let thread = self.threads.at(slot);
                 if let Some(from_ns) = thread.left_ns.take().filter(|_| self.range.has(at_ns)) {
-                    thread.durations.add(LongestDelay { ns: at_ns - from_ns, from_ns, cpu });
+                    let one = LongestDelay { ns: at_ns - from_ns, from_ns, cpu };
+                    thread.durations.add(one, &mut self.memory);
                 }
             }
             _ => {}
         }
+    }
+
+    fn bytes(&self, threads: usize) -> usize {
+        self.threads.bytes(threads) + self.memory.bytes()
     }
 
     fn cpu(&mut self, _span: &CpuSpan) {}

@@ -1,8 +1,10 @@
 //! Rows of a report: threads, or their sums by process or program.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
+use cpumon_events::Numbers;
 use cpumon_model::{CgroupNames, ProcessKey, ThreadKey, TraceTask, Waits};
 use foldhash::fast::FixedState;
 
@@ -34,15 +36,15 @@ pub enum ReportBy {
 
 /// Who a row is of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum GroupKey {
+pub enum GroupKey<T = Box<str>> {
     /// A thread of a process.
     Thread(ThreadKey, ProcessKey),
     /// A process.
     Process(ProcessKey),
     /// A program.
-    Program(Box<str>),
+    Program(T),
     /// A container; empty for what is in none.
-    Container(Box<str>),
+    Container(T),
     /// A task that the trace does not name.
     Unnamed(TraceTask),
 }
@@ -142,9 +144,10 @@ impl GroupRow {
 
     fn add(&mut self, thread: &ThreadSums) {
         self.threads += 1;
-        let run_ns = thread.run.run_ns.saturating_sub(thread.interrupts.total_ns());
-        self.run_ns = self.run_ns.saturating_add(run_ns);
-        self.interrupts.merge(&thread.interrupts);
+        self.run_ns = self.run_ns.saturating_add(thread.run_ns());
+        if let Some(interrupts) = &thread.interrupts {
+            self.interrupts.merge(interrupts);
+        }
         self.unknown_ns = self.unknown_ns.saturating_add(thread.run.unknown_ns);
         self.blocked += &thread.blocked;
         self.counts.merge(&thread.counts);
@@ -160,69 +163,143 @@ fn shown(name: &str) -> Box<str> {
 /// In which row a task is, and that row's name.
 #[must_use]
 pub fn group_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> (GroupKey, Box<str>) {
-    let Some(names) = tasks.find(task) else {
-        return (GroupKey::Unnamed(task), format!("task {}", task.0).into());
-    };
+    match key_of(task, by, tasks) {
+        GroupKey::Thread(thread, process) => (
+            GroupKey::Thread(thread, process),
+            shown(&tasks.find(task).map_or("".into(), |names| names.comm)),
+        ),
+        GroupKey::Process(process) => {
+            let program = tasks.find(task).map_or("".into(), |names| names.program);
+            (GroupKey::Process(process), shown(&program))
+        }
+        GroupKey::Program(program) => (GroupKey::Program(program.as_ref().into()), shown(&program)),
+        GroupKey::Container(name) => {
+            let shown = if name.is_empty() { NO_CONTAINER } else { &*name };
+            (GroupKey::Container(name.as_ref().into()), shown.into())
+        }
+        GroupKey::Unnamed(task) => (GroupKey::Unnamed(task), format!("task {}", task.0).into()),
+    }
+}
+
+/// The same without a name, and with texts as the trace has them.
+fn key_of(task: TraceTask, by: ReportBy, tasks: &Tasks) -> GroupKey<Cow<'_, str>> {
+    let Some(names) = tasks.find(task) else { return GroupKey::Unnamed(task) };
     match by {
-        ReportBy::Thread => (GroupKey::Thread(names.thread, names.process), shown(&names.comm)),
-        ReportBy::Process => (GroupKey::Process(names.process), shown(&names.program)),
-        ReportBy::Program => (GroupKey::Program(names.program.as_ref().into()), shown(&names.program)),
+        ReportBy::Thread => GroupKey::Thread(names.thread, names.process),
+        ReportBy::Process => GroupKey::Process(names.process),
+        ReportBy::Program => GroupKey::Program(names.program),
         ReportBy::Container => {
             let path = tasks.group_path(names.group).unwrap_or_default();
-            let name: Box<str> = CgroupNames::of(&path).container().into();
-            let shown = if name.is_empty() { NO_CONTAINER.into() } else { name.clone() };
-            (GroupKey::Container(name), shown)
+            GroupKey::Container(Cow::Owned(CgroupNames::of(&path).container().into_owned()))
         }
     }
 }
 
-impl Report {
-    /// Rows by run time, the most first. Threads that neither ran nor waited in the range have none.
-    #[must_use]
-    pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<GroupRow> {
-        let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();
-        let mut rows: Vec<GroupRow> = Vec::new();
-        let mut members: Vec<(usize, usize)> = Vec::new();
-        let mut rows_of: HashMap<TraceTask, usize, FixedState> = HashMap::default();
-        for (slot, thread) in self.threads.iter().enumerate().filter(|(_, thread)| thread.task.is_thread()) {
-            let task = thread.task;
-            let (key, name) = group_of(task, by, tasks);
-            let place = *places.entry(key.clone()).or_insert_with(|| {
-                rows.push(GroupRow::new(key, name));
-                rows.len() - 1
+/// The rows of a report by run time, the most first. Each is made when its turn comes: of millions of threads, all of them at once would
+/// take several times the memory of the report.
+pub struct Groups<'r> {
+    report: &'r Report,
+    tasks: &'r Tasks,
+    by: ReportBy,
+    /// Numbers of the rows, in their order.
+    order: Vec<u32>,
+    /// Number of a row, and the slot of a thread in it; ascending.
+    members: Vec<(u32, u32)>,
+    /// Number of the row that a task is in.
+    rows_of: Numbers,
+}
+
+impl<'r> Groups<'r> {
+    fn new(report: &'r Report, by: ReportBy, tasks: &'r Tasks) -> Self {
+        let mut numbers: HashMap<GroupKey<Cow<'_, str>>, u32, FixedState> = HashMap::default();
+        let (mut run_ns, mut members): (Vec<u64>, _) = (Vec::new(), Vec::new());
+        let mut rows_of = Numbers::default();
+        for (slot, thread) in
+            (0_u32..).zip(report.threads.iter()).filter(|(_, thread)| thread.task.is_thread())
+        {
+            let number = *numbers.entry(key_of(thread.task, by, tasks)).or_insert_with(|| {
+                run_ns.push(0);
+                u32::try_from(run_ns.len() - 1).unwrap_or(u32::MAX)
             });
-            rows[place].add(thread);
-            members.push((place, slot));
-            rows_of.insert(task, place);
+            let sum = &mut run_ns[number as usize];
+            *sum = sum.saturating_add(thread.run_ns());
+            members.push((number, slot));
+            rows_of.set(thread.task.0, number as usize);
         }
-        drop(places);
         members.sort_unstable();
-        for members in members.chunk_by(|a, b| a.0 == b.0) {
-            let behind = self.behind_of(members.iter().map(|member| member.1), &rows_of);
-            let behind = behind.into_iter().map(|(place, ns)| (rows[place].name.clone(), ns)).collect();
-            rows[members[0].0].behind = behind;
-        }
-        rows.sort_by(|a, b| b.run_ns.cmp(&a.run_ns).then_with(|| a.key.cmp(&b.key)));
-        rows
+        let mut keys: Vec<_> = numbers.into_iter().collect();
+        keys.sort_unstable_by(|a, b| {
+            let run_ns = |number: u32| Reverse(run_ns[number as usize]);
+            run_ns(a.1).cmp(&run_ns(b.1)).then_with(|| a.0.cmp(&b.0))
+        });
+        let order = keys.into_iter().map(|(_, number)| number).collect();
+        Self { report, tasks, by, order, members, rows_of }
     }
 
-    /// Behind which rows these threads waited longest, ns.
-    fn behind_of(
-        &self,
-        slots: impl Iterator<Item = usize>,
-        rows_of: &HashMap<TraceTask, usize, FixedState>,
-    ) -> Vec<(usize, u64)> {
-        let mut sums: HashMap<usize, u64, FixedState> = HashMap::default();
-        let threads = slots.filter_map(|slot| self.threads.get(slot));
-        for (task, ns) in threads.flat_map(|thread| thread.culprits.iter()) {
-            if let Some(&place) = rows_of.get(&task) {
-                let sum = sums.entry(place).or_default();
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// Row after row.
+    pub fn iter(&self) -> impl Iterator<Item = GroupRow> + '_ {
+        self.order.iter().map(|number| self.row(*number))
+    }
+
+    /// The threads in a row.
+    fn threads(&self, number: u32) -> impl Iterator<Item = &ThreadSums> {
+        let first = self.members.partition_point(|member| member.0 < number);
+        let members = self.members[first..].iter().take_while(move |member| member.0 == number);
+        members.filter_map(|member| self.report.threads.get(member.1 as usize))
+    }
+
+    fn key_and_name(&self, number: u32) -> (GroupKey, Box<str>) {
+        let task = self.threads(number).next().map_or(TraceTask::UNKNOWN, |first| first.task);
+        group_of(task, self.by, self.tasks)
+    }
+
+    fn row(&self, number: u32) -> GroupRow {
+        let (key, name) = self.key_and_name(number);
+        let mut row = GroupRow::new(key, name);
+        self.threads(number).for_each(|thread| row.add(thread));
+        let behind = self.behind(number).into_iter().map(|(number, ns)| (self.key_and_name(number).1, ns));
+        row.behind = behind.collect();
+        row
+    }
+
+    /// Behind which rows the threads of a row waited longest, ns.
+    fn behind(&self, number: u32) -> Vec<(u32, u64)> {
+        let mut sums: HashMap<u32, u64, FixedState> = HashMap::default();
+        for (task, ns) in self.threads(number).flat_map(|thread| thread.culprits.iter()) {
+            if let Some(number) = self.rows_of.get(task.0).and_then(|number| u32::try_from(number).ok()) {
+                let sum = sums.entry(number).or_default();
                 *sum = sum.saturating_add(ns);
             }
         }
         let mut behind: Vec<_> = sums.into_iter().collect();
-        behind.sort_unstable_by_key(|(place, ns)| (Reverse(*ns), *place));
+        behind.sort_unstable_by_key(|(number, ns)| (Reverse(*ns), *number));
         behind.truncate(SHOWN_CULPRITS);
         behind
+    }
+}
+
+impl Report {
+    /// The rows. Threads that neither ran nor waited in the range have none.
+    #[must_use]
+    pub fn groups<'r>(&'r self, by: ReportBy, tasks: &'r Tasks) -> Groups<'r> {
+        Groups::new(self, by, tasks)
+    }
+
+    /// All rows at once, of a trace with few threads.
+    #[must_use]
+    pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<GroupRow> {
+        self.groups(by, tasks).iter().collect()
     }
 }

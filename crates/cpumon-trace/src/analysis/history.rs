@@ -52,19 +52,7 @@ pub fn history(
     reader: &mut impl TraceSource,
     range: TraceRange,
 ) -> Result<(TraceHistory, Ending), ReadError> {
-    let history = TraceHistory {
-        range: range.on_clock(reader.header().began.mono_ns),
-        states: VecDeque::new(),
-        dropped_until_ns: 0,
-        wakers: VecDeque::new(),
-        first_wakeup: 1,
-        sources: WakeSources::default(),
-        last_wakeup: Slots::default(),
-        has_interrupts: false,
-        by_slot: Vec::new(),
-        by_cpu: Vec::new(),
-        slots: HashMap::default(),
-    };
+    let history = TraceHistory::new(range.on_clock(reader.header().began.mono_ns));
     let Tracked { sink: mut history, ending, .. } = track(reader, history)?;
     while let Some(settled) = history.sources.next() {
         history.settle(settled);
@@ -74,6 +62,22 @@ pub fn history(
 }
 
 impl TraceHistory {
+    pub(super) fn new(range: TraceRange) -> Self {
+        Self {
+            range,
+            states: VecDeque::new(),
+            dropped_until_ns: 0,
+            wakers: VecDeque::new(),
+            first_wakeup: 1,
+            sources: WakeSources::default(),
+            last_wakeup: Slots::default(),
+            has_interrupts: false,
+            by_slot: Vec::new(),
+            by_cpu: Vec::new(),
+            slots: HashMap::default(),
+        }
+    }
+
     /// What came before this time is not held, because there was too much of it; 0: all is.
     #[must_use]
     pub fn dropped_until_ns(&self) -> u64 {
@@ -204,6 +208,11 @@ impl SpanSink for TraceHistory {
     fn interrupt(&mut self, span: &InterruptSpan) {
         self.has_interrupts = true;
         self.sources.interrupt(span);
+    }
+
+    fn bytes(&self, threads: usize) -> usize {
+        let states = self.states.capacity() * size_of::<Held>();
+        self.last_wakeup.bytes(threads) + states + self.wakers.capacity() * size_of::<Waker>()
     }
 
     fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}

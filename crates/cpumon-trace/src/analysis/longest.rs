@@ -7,6 +7,7 @@ use cpumon_events::{CpuSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
 use cpumon_model::{Leaves, TraceTask};
 
 use super::behind::Culprits;
+use super::memory::Memory;
 use super::pass::{TraceRange, Tracked, track};
 use super::slices::Slices;
 use crate::file::ReadError;
@@ -42,11 +43,12 @@ struct Part {
 }
 
 /// The longest waits of a trace.
-struct LongestWaits {
+pub(super) struct LongestWaits {
     range: TraceRange,
     wanted: usize,
     slices: Slices,
     parts: Slots<Option<Box<Part>>>,
+    memory: Memory,
     wakers: Slots<Option<TraceTask>>,
     /// By length, and the later before the earlier.
     found: BTreeMap<(u64, Reverse<u64>), LongWait>,
@@ -60,16 +62,9 @@ pub fn longest_waits(
     range: TraceRange,
     wanted: usize,
 ) -> Result<(Vec<LongWait>, Ending), ReadError> {
-    let sink = LongestWaits {
-        range: range.on_clock(reader.header().began.mono_ns),
-        wanted,
-        slices: Slices::default(),
-        parts: Slots::default(),
-        wakers: Slots::default(),
-        found: BTreeMap::new(),
-        count: 0,
-    };
-    let Tracked { sink: mut waits, ending, .. } = track(reader, sink)?;
+    let sink = LongestWaits::new(range.on_clock(reader.header().began.mono_ns), wanted);
+    let Tracked { sink: mut waits, mut ending, .. } = track(reader, sink)?;
+    ending.unfollowed += waits.memory.left_out();
     for slot in 0..waits.parts.len() {
         if let Some(part) = waits.parts.at(slot).take() {
             waits.note(&part.span, &part.culprits);
@@ -79,6 +74,19 @@ pub fn longest_waits(
 }
 
 impl LongestWaits {
+    pub(super) fn new(range: TraceRange, wanted: usize) -> Self {
+        Self {
+            range,
+            wanted,
+            slices: Slices::default(),
+            parts: Slots::default(),
+            memory: Memory::default(),
+            wakers: Slots::default(),
+            found: BTreeMap::new(),
+            count: 0,
+        }
+    }
+
     fn is_wanted(&self, ns: u64) -> bool {
         self.found.len() < self.wanted || self.found.first_key_value().is_some_and(|(least, _)| ns > least.0)
     }
@@ -115,21 +123,30 @@ impl SpanSink for LongestWaits {
         }
         // In front of the range: only what it begins with may still be in it.
         if whole.is_over && whole.until_ns < self.range.from_ns {
-            *self.parts.at(whole.slot) = None;
+            if let Some(part) = self.parts.at(whole.slot).take() {
+                self.memory.give_back(size_of::<Part>() + part.culprits.bytes());
+            }
             return;
         }
         let until_ns = whole.until_ns.min(self.range.until_ns);
         let span = ThreadSpan { until_ns, is_over: whole.is_over && until_ns == whole.until_ns, ..*whole };
         let ends = whole.is_over || until_ns < whole.until_ns;
-        let before = self.parts.at(span.slot).take().filter(|part| part.span.since_ns == span.since_ns);
+        let before = self.parts.at(span.slot).take();
+        if let Some(part) = &before {
+            self.memory.give_back(size_of::<Part>() + part.culprits.bytes());
+        }
+        let before = before.filter(|part| part.span.since_ns == span.since_ns);
         if ends && !self.is_wanted(span.until_ns - span.since_ns) {
             return;
         }
         let mut culprits = before.map_or_else(Culprits::default, |part| part.culprits);
-        self.slices.behind(&span, &mut culprits);
+        // It may have become longer, which is counted once.
+        let known = culprits.bytes();
+        self.slices.behind(&span, &mut culprits, &mut self.memory);
+        self.memory.give_back(culprits.bytes() - known);
         if ends {
             self.note(&span, &culprits);
-        } else {
+        } else if self.memory.take(size_of::<Part>() + culprits.bytes()) {
             *self.parts.at(span.slot) = Some(Box::new(Part { span, culprits }));
         }
     }
@@ -140,6 +157,10 @@ impl SpanSink for LongestWaits {
 
     fn woken(&mut self, wakeup: &Wakeup) {
         *self.wakers.at(wakeup.slot) = Some(wakeup.waker);
+    }
+
+    fn bytes(&self, threads: usize) -> usize {
+        self.parts.bytes(threads) + self.wakers.bytes(threads) + self.memory.bytes()
     }
 
     fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}

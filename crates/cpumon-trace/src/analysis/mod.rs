@@ -7,6 +7,9 @@ pub(crate) mod group;
 pub(crate) mod history;
 pub(crate) mod interrupts;
 pub(crate) mod longest;
+mod memory;
+#[cfg(test)]
+mod memory_tests;
 pub(crate) mod pass;
 pub(crate) mod path;
 pub(crate) mod ready;

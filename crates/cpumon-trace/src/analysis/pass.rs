@@ -51,9 +51,10 @@ pub(crate) fn track<S: SpanSink>(reader: &mut impl TraceSource, sink: S) -> Resu
         tracker = tracker.with_unknown_begin();
     }
     let mut events = 0;
-    let ending = reader.read(&mut |event| {
+    let mut ending = reader.read(&mut |event| {
         events += 1;
         tracker.event(&event);
     })?;
+    ending.unfollowed = tracker.unfollowed();
     Ok(Tracked { sink: tracker.finish(ending.known_until_ns), ending, events })
 }

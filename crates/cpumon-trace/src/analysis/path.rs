@@ -6,6 +6,7 @@ use cpumon_model::TraceTask;
 
 use super::behind::Culprits;
 use super::history::{Held, TraceHistory};
+use super::memory::Memory;
 use super::wake_sources::Waker;
 
 /// Wakers of wakers that are followed.
@@ -163,11 +164,11 @@ impl Walk<'_> {
     }
 
     fn behind(&self, cpu: u16, from_ns: u64) -> Vec<(TraceTask, u64)> {
-        let mut culprits = Culprits::default();
+        let (mut culprits, mut memory) = (Culprits::default(), Memory::default());
         for slice in self.history.slices(cpu, from_ns, self.at_ns) {
             let ns = slice.until_ns.min(self.at_ns).saturating_sub(slice.from_ns.max(from_ns));
             if slice.task != self.task && ns > 0 {
-                culprits.add(slice.task, ns);
+                culprits.add(slice.task, ns, &mut memory);
             }
         }
         culprits.sorted()

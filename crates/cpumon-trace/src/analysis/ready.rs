@@ -3,6 +3,8 @@
 use cpumon_events::{ThreadSpan, ThreadState};
 use cpumon_model::{DELAY_BUCKETS, DelayHistogram, delay_bucket};
 
+use super::memory::Memory;
+
 /// The longest single wait for a CPU.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct LongestDelay {
@@ -47,7 +49,7 @@ impl Default for Counts {
 impl ReadyTimes {
     /// `span` is what of `whole` lies in the range of the report.
     #[inline]
-    pub(super) fn add(&mut self, span: &ThreadSpan, whole: &ThreadSpan) {
+    pub(super) fn add(&mut self, span: &ThreadSpan, whole: &ThreadSpan, memory: &mut Memory) {
         let ns = span.until_ns - span.from_ns;
         match span.state {
             ThreadState::ReadyWoken => self.woken_ns += ns,
@@ -57,7 +59,7 @@ impl ReadyTimes {
         // What began before the range counts in its whole length: half a wait would be a wait that never was.
         let ns = span.until_ns - whole.since_ns;
         if whole.is_over && whole.until_ns == span.until_ns {
-            self.count(delay_bucket(ns));
+            self.count(delay_bucket(ns), memory);
         }
         // One that goes on at the end is as long as it is by then.
         if ns > self.longest.ns {
@@ -66,16 +68,20 @@ impl ReadyTimes {
     }
 
     #[inline]
-    fn count(&mut self, bucket: u8) {
+    fn count(&mut self, bucket: u8, memory: &mut Memory) {
         if usize::from(self.recents) == RECENT {
-            self.count_recent();
+            self.count_recent(memory);
         }
         self.recent[usize::from(self.recents)] = bucket;
         self.recents += 1;
     }
 
     #[inline(never)]
-    fn count_recent(&mut self) {
+    fn count_recent(&mut self, memory: &mut Memory) {
+        self.recents = 0;
+        if self.counts.is_none() && !memory.take(size_of::<Counts>()) {
+            return;
+        }
         let counts = self.counts.get_or_insert_default();
         for bucket in self.recent {
             let count = &mut counts.small[usize::from(bucket)];
@@ -84,7 +90,6 @@ impl ReadyTimes {
             }
             *count += 1;
         }
-        self.recents = 0;
     }
 
     fn add_counts_to(&self, histogram: &mut DelayHistogram) {
@@ -126,10 +131,11 @@ mod tests {
     #[test]
     fn what_is_remembered_and_counted_is_one_histogram() {
         let (mut times, mut expected) = (ReadyTimes::default(), DelayHistogram::default());
+        let mut memory = Memory::default();
         for number in 0..20_000_u32 {
             // Some buckets have more than a small count holds.
             let bucket = u8::try_from(number % 3 * (number * number % 97)).unwrap();
-            times.count(bucket);
+            times.count(bucket, &mut memory);
             expected.add(bucket, 1);
             if [0, 22, 23, 24, 5_000].contains(&number) {
                 let mut sums = ReadySums::default();

@@ -6,6 +6,7 @@ use cpumon_model::{Leaves, TraceTask, Waits};
 use super::behind::Culprits;
 use super::cpu::{CpuAccount, Cpus};
 use super::interrupts::InterruptTimes;
+use super::memory::Memory;
 use super::pass::{TraceRange, Tracked, track};
 use super::ready::ReadyTimes;
 use super::run::RunTimes;
@@ -40,7 +41,15 @@ pub(super) struct ThreadSums {
     pub(super) culprits: Culprits,
     /// What it waited for that was neither running nor runnable.
     pub(super) blocked: Waits,
-    pub(super) interrupts: InterruptTimes,
+    /// Few recordings have any.
+    pub(super) interrupts: Option<Box<InterruptTimes>>,
+}
+
+impl ThreadSums {
+    /// On a CPU, ns, without interrupts where they are recorded.
+    pub(super) fn run_ns(&self) -> u64 {
+        self.run.run_ns.saturating_sub(self.interrupts.as_ref().map_or(0, |interrupts| interrupts.total_ns()))
+    }
 }
 
 /// The sums of a trace.
@@ -54,13 +63,15 @@ pub struct Report {
     slices: Slices,
     cpus: Cpus,
     has_interrupts: bool,
+    memory: Memory,
 }
 
 /// Reads a trace and adds up what lies in the range. `ending` of the result says whether the trace is whole.
 pub fn analyse(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Report, Ending), ReadError> {
     let began_ns = reader.header().began.mono_ns;
     let tracked = track(reader, Report::new(began_ns, range))?;
-    let Tracked { sink: mut report, ending, events } = tracked;
+    let Tracked { sink: mut report, mut ending, events } = tracked;
+    ending.unfollowed += report.memory.left_out();
     report.events = events;
     report.until_ns = report.until_ns.min(ending.known_until_ns).max(report.from_ns);
     Ok((report, ending))
@@ -78,6 +89,7 @@ impl Report {
             slices: Slices::default(),
             cpus: Cpus::default(),
             has_interrupts: false,
+            memory: Memory::default(),
         }
     }
 
@@ -121,8 +133,8 @@ impl SpanSink for Report {
         match span.state {
             ThreadState::Running | ThreadState::Unknown => thread.run.add(&span),
             ThreadState::ReadyWoken | ThreadState::ReadyPreempted => {
-                thread.ready.add(&span, whole);
-                self.slices.behind(&span, &mut thread.culprits);
+                thread.ready.add(&span, whole, &mut self.memory);
+                self.slices.behind(&span, &mut thread.culprits, &mut self.memory);
             }
             ThreadState::Blocked(reason) => thread.blocked.add(reason, until_ns - from_ns),
             ThreadState::Dead => {}
@@ -176,6 +188,10 @@ impl SpanSink for Report {
         if let Some(slot) = span.slot {
             let counts = span.is_first && self.has(span.from_ns);
             let interrupts = &mut self.threads.at(slot).interrupts;
+            if interrupts.is_none() && !self.memory.take(size_of::<InterruptTimes>()) {
+                return;
+            }
+            let interrupts = interrupts.get_or_insert_default();
             interrupts.add(span.interrupt, ns);
             interrupts.count += u64::from(counts);
         }
@@ -186,5 +202,9 @@ impl SpanSink for Report {
             let lost = &mut self.cpus.of(cpu).lost;
             *lost = lost.saturating_add(count);
         }
+    }
+
+    fn bytes(&self, threads: usize) -> usize {
+        self.threads.bytes(threads) + self.memory.bytes()
     }
 }

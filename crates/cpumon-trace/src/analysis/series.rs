@@ -1,6 +1,7 @@
 //! Where the time went in each interval of a trace: of threads and their groups, and of CPUs with the length of their run queues.
 
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 use cpumon_events::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
 use cpumon_model::{Leaves, TraceTask};
@@ -15,6 +16,8 @@ use crate::tasks::Tasks;
 
 /// Intervals with any time, of all threads and CPUs together: 24 to 56 bytes each.
 const MAX_CELLS: usize = 1 << 22;
+/// Memory of an interval: lists have space to grow.
+const CELL_BYTES: usize = 2 * size_of::<SeriesCell>();
 
 /// Why there is no series.
 #[derive(Debug, thiserror::Error)]
@@ -93,6 +96,25 @@ struct CpuSeries {
     queue_since_ns: u64,
 }
 
+impl Thread {
+    /// What interrupts took of a slice came in front of it, and may come again where the slice goes on.
+    fn add_to(&self, cells: &mut Vec<SeriesCell>) {
+        let mut taken = self.taken.iter().peekable();
+        if cells.is_empty() {
+            cells.reserve_exact(self.cells.len());
+        }
+        cells.extend(self.cells.iter().map(|cell| {
+            let mut cell = *cell;
+            while let Some((interval, ns)) = taken.next_if(|(interval, _)| *interval <= cell.interval) {
+                if *interval == cell.interval {
+                    cell.run_ns = cell.run_ns.saturating_sub(*ns);
+                }
+            }
+            cell
+        }));
+    }
+}
+
 /// Reads a trace and adds up each interval of the range. `has_threads`: not only the CPUs.
 pub fn series(
     reader: &mut impl TraceSource,
@@ -100,15 +122,7 @@ pub fn series(
     every_ns: u64,
     has_threads: bool,
 ) -> Result<(Series, Ending), SeriesError> {
-    let series = Series {
-        range: range.on_clock(reader.header().began.mono_ns),
-        every_ns: every_ns.max(1),
-        threads: Slots::default(),
-        cpus: Vec::new(),
-        queued: Slots::default(),
-        cells: 0,
-        has_threads,
-    };
+    let series = Series::new(range.on_clock(reader.header().began.mono_ns), every_ns, has_threads);
     let Tracked { sink: mut series, ending, .. } = track(reader, series)?;
     series.range.until_ns = series.range.until_ns.min(ending.known_until_ns).max(series.range.from_ns);
     for cpu in 0..series.cpus.len() {
@@ -121,6 +135,18 @@ pub fn series(
 }
 
 impl Series {
+    pub(super) fn new(range: TraceRange, every_ns: u64, has_threads: bool) -> Self {
+        Self {
+            range,
+            every_ns: every_ns.max(1),
+            threads: Slots::default(),
+            cpus: Vec::new(),
+            queued: Slots::default(),
+            cells: 0,
+            has_threads,
+        }
+    }
+
     /// Number of intervals.
     #[must_use]
     pub fn intervals(&self) -> u32 {
@@ -143,32 +169,31 @@ impl Series {
     /// Rows by run time, the most first.
     #[must_use]
     pub fn rows(&self, by: ReportBy, tasks: &Tasks) -> Vec<SeriesRow> {
-        let mut groups: HashMap<GroupKey, (Box<str>, BTreeMap<u32, SeriesCell>), FixedState> =
-            HashMap::default();
-        let threads = (0..self.threads.len()).filter_map(|slot| self.threads.get(slot));
-        for thread in threads.filter(|thread| !thread.cells.is_empty()) {
+        let mut places: HashMap<GroupKey, usize, FixedState> = HashMap::default();
+        let mut rows: Vec<SeriesRow> = Vec::new();
+        for thread in self.threads.iter().filter(|thread| !thread.cells.is_empty()) {
             let (key, name) = group_of(thread.task, by, tasks);
-            let (_, sums) = groups.entry(key).or_insert_with(|| (name, BTreeMap::new()));
-            for cell in &thread.cells {
-                let sum = sums.entry(cell.interval).or_default();
-                sum.interval = cell.interval;
-                sum.run_ns += cell.run_ns;
-                sum.ready_ns += cell.ready_ns;
-            }
-            for (interval, ns) in &thread.taken {
-                if let Some(sum) = sums.get_mut(interval) {
-                    sum.run_ns = sum.run_ns.saturating_sub(*ns);
-                }
-            }
+            let place = *places.entry(key.clone()).or_insert_with(|| {
+                rows.push(SeriesRow { key, name, cells: Vec::new() });
+                rows.len() - 1
+            });
+            thread.add_to(&mut rows[place].cells);
         }
-        let row = |(key, (name, cells)): (_, (_, BTreeMap<u32, SeriesCell>))| SeriesRow {
-            key,
-            name,
-            cells: cells.into_values().collect(),
-        };
-        let mut rows: Vec<SeriesRow> = groups.into_iter().map(row).collect();
-        let run_ns = |row: &SeriesRow| row.cells.iter().map(|cell| cell.run_ns).sum::<u64>();
-        rows.sort_by(|a, b| run_ns(b).cmp(&run_ns(a)).then_with(|| a.key.cmp(&b.key)));
+        drop(places);
+        for row in &mut rows {
+            row.cells.sort_unstable_by_key(|cell| cell.interval);
+            row.cells.dedup_by(|next, sum| {
+                let is_same = next.interval == sum.interval;
+                if is_same {
+                    sum.run_ns = sum.run_ns.saturating_add(next.run_ns);
+                    sum.ready_ns = sum.ready_ns.saturating_add(next.ready_ns);
+                }
+                is_same
+            });
+        }
+        let run_ns =
+            |row: &SeriesRow| row.cells.iter().fold(0_u64, |sum, cell| sum.saturating_add(cell.run_ns));
+        rows.sort_by_cached_key(|row| (Reverse(run_ns(row)), row.key.clone()));
         rows
     }
 
@@ -203,6 +228,10 @@ impl Series {
             let Thread { task, cells, .. } = self.threads.at(span.slot);
             *task = span.task;
             if cells.last().is_none_or(|last| last.interval != interval) {
+                if cells.is_empty() {
+                    // Most of many threads live in one.
+                    cells.reserve_exact(1);
+                }
                 cells.push(SeriesCell { interval, ..SeriesCell::default() });
                 self.cells += 1;
             }
@@ -314,6 +343,10 @@ impl SpanSink for Series {
                 self.cells += 1;
             }
         }
+    }
+
+    fn bytes(&self, threads: usize) -> usize {
+        self.threads.bytes(threads) + self.queued.bytes(threads) + self.cells * CELL_BYTES
     }
 
     fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}

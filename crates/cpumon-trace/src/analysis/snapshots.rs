@@ -18,12 +18,16 @@ use crate::file::reader::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 
+/// Threads whose parents are held, and threads in a snapshot. Further ones are left out, and counted.
+const MAX_THREADS: usize = 1 << 20;
+
 /// What a first pass over the trace finds: names that come late, and who had each CPU at the start.
 #[derive(Default)]
 struct Survey {
     first: BTreeMap<u16, Option<TraceTask>>,
     parents: HashMap<TraceTask, TraceTask, FixedState>,
     has_interrupts: bool,
+    left_out: u64,
 }
 
 impl Survey {
@@ -31,7 +35,10 @@ impl Survey {
         let first = self.first.entry(event.cpu).or_default();
         match event.kind {
             SchedEventKind::Switch { prev, .. } => drop(first.get_or_insert(prev)),
-            SchedEventKind::Born { task, parent } => drop(self.parents.insert(task, parent)),
+            SchedEventKind::Born { task, parent } if self.parents.len() < MAX_THREADS => {
+                self.parents.insert(task, parent);
+            }
+            SchedEventKind::Born { .. } => self.left_out += 1,
             SchedEventKind::Interrupt { .. } => self.has_interrupts = true,
             _ => {}
         }
@@ -48,7 +55,7 @@ pub fn snapshots(
     out: &mut dyn FnMut(Snapshot) -> bool,
 ) -> Result<Ending, ReadError> {
     let mut found = Survey::default();
-    let ending = survey.read(&mut |event| found.take(&event))?;
+    let mut ending = survey.read(&mut |event| found.take(&event))?;
     let range = range.on_clock(survey.header().began.mono_ns);
     let until_ns = range.until_ns.min(ending.known_until_ns);
     let is_watched = survey.is_watched_from_begin();
@@ -61,7 +68,9 @@ pub fn snapshots(
         exited: Counters::default(),
         last_ns: 0,
         sequence: 0,
+        left_out: 0,
     };
+    again.limit_names(0);
     let mut tracker = Tracker::new(header.began.mono_ns, Accounts::default());
     if !is_watched {
         tracker = tracker.with_unknown_begin();
@@ -90,6 +99,7 @@ pub fn snapshots(
         tracker.event(&event);
     })?;
     cut(&mut tracker, u64::MAX);
+    ending.unfollowed = tracker.unfollowed() + found.left_out + maker.left_out;
     Ok(ending)
 }
 
@@ -101,6 +111,7 @@ struct Maker<'t> {
     exited: Counters,
     last_ns: u64,
     sequence: u64,
+    left_out: u64,
 }
 
 impl Maker<'_> {
@@ -138,6 +149,10 @@ impl Maker<'_> {
         let (mut threads, mut processes) = (BTreeMap::new(), BTreeMap::new());
         for task in self.tasks.iter() {
             let Some(names) = self.tasks.find(task) else { continue };
+            if threads.len() + snapshot.exits.len() >= MAX_THREADS {
+                self.left_out += 1;
+                continue;
+            }
             let account = accounts.thread(task);
             let ended_ns = account.and_then(|account| account.ended_ns);
             let is_gone = ended_ns.is_some_and(|ended_ns| ended_ns <= self.last_ns);

@@ -7,6 +7,8 @@ use cpumon_model::{Interrupt, TraceTask};
 
 /// Wakeups of a CPU that wait. The oldest of more is taken as the thread's own.
 const MAX_WAITING: usize = 1 << 12;
+/// Of all CPUs, 24 bytes each.
+const MAX_OF_ALL: usize = 1 << 20;
 
 /// Who woke a thread.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,6 +48,7 @@ pub(super) struct Settled {
 #[derive(Default)]
 pub(super) struct WakeSources {
     cpus: Vec<VecDeque<Waiting>>,
+    count: usize,
 }
 
 impl WakeSources {
@@ -57,8 +60,17 @@ impl WakeSources {
         }
         let waiting = &mut self.cpus[at];
         waiting.push_back(Waiting { at_ns, id, interrupt: None });
-        let is_full = waiting.len() > MAX_WAITING;
-        is_full.then(|| waiting.pop_front().map(settled)).flatten()
+        self.count += 1;
+        if waiting.len() <= MAX_WAITING && self.count <= MAX_OF_ALL {
+            return None;
+        }
+        self.count -= 1;
+        waiting.pop_front().map(settled)
+    }
+
+    /// Memory, with space to grow.
+    pub(super) fn bytes(&self) -> usize {
+        self.count * 2 * size_of::<Waiting>()
     }
 
     pub(super) fn interrupt(&mut self, span: &InterruptSpan) {
@@ -72,7 +84,9 @@ impl WakeSources {
     /// All interrupts of the CPU before this time are known. The next of its wakeups, if that is earlier.
     pub(super) fn next_before(&mut self, cpu: u16, before_ns: u64) -> Option<Settled> {
         let waiting = self.cpus.get_mut(usize::from(cpu))?;
-        waiting.pop_front_if(|first| first.at_ns < before_ns).map(settled)
+        let next = waiting.pop_front_if(|first| first.at_ns < before_ns)?;
+        self.count -= 1;
+        Some(settled(next))
     }
 
     /// Of any CPU, when the trace is over.

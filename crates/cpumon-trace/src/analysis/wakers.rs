@@ -7,6 +7,7 @@ use cpumon_model::{Leaves, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::group::{GroupKey, ReportBy, group_of};
+use super::memory::table_bytes;
 use super::pass::{TraceRange, Tracked, track};
 use super::ready::LongestDelay;
 use super::wake_sources::{Settled, WakeSources, Waker};
@@ -120,7 +121,7 @@ pub fn wakers(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Waker
 }
 
 impl Wakers {
-    fn new(range: TraceRange) -> Self {
+    pub(super) fn new(range: TraceRange) -> Self {
         Self {
             range,
             pairs: HashMap::default(),
@@ -258,6 +259,13 @@ impl SpanSink for Wakers {
     fn interrupt(&mut self, span: &InterruptSpan) {
         self.has_interrupts = true;
         self.sources.interrupt(span);
+    }
+
+    fn bytes(&self, threads: usize) -> usize {
+        self.waiting.bytes(threads)
+            + table_bytes(&self.open)
+            + table_bytes(&self.pairs)
+            + self.sources.bytes()
     }
 
     fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}

@@ -48,6 +48,8 @@ pub struct Ending {
     pub lost: u64,
     /// Identities and names that were left out, because there are too many.
     pub unnamed: u64,
+    /// Events that name threads for which there is no memory, and waits of which not all is held. The CPUs' times have them all the same.
+    pub unfollowed: u64,
     /// Times between two parts of a recording that no part has.
     pub holes: u64,
     /// From this byte on the file has another recording, which is not read.
@@ -64,6 +66,7 @@ impl Ending {
             && self.damaged_at.is_none()
             && self.malformed == 0
             && self.unnamed == 0
+            && self.unfollowed == 0
             && self.holes == 0
             && self.other_at.is_none()
     }
@@ -157,7 +160,6 @@ impl<R: Read> TraceReader<R> {
         Ok(self.ending)
     }
 
-    #[cfg(test)]
     pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
         &mut self.tasks
     }

@@ -83,6 +83,20 @@ impl<R: Read + Seek> TraceSource for AnyTrace<R> {
         }
     }
 
+    fn take_tasks(&mut self) -> Tasks {
+        match &mut self.0 {
+            Format::Own(trace) => trace.take_tasks(),
+            Format::Foreign(trace) => trace.take_tasks(),
+        }
+    }
+
+    fn limit_names(&mut self, bytes: usize) {
+        match &mut self.0 {
+            Format::Own(trace) => trace.limit_names(bytes),
+            Format::Foreign(trace) => trace.limit_names(bytes),
+        }
+    }
+
     fn is_watched_from_begin(&self) -> bool {
         match &self.0 {
             Format::Own(trace) => trace.is_watched_from_begin(),

@@ -98,6 +98,14 @@ impl<D: Decoder> TraceSource for Imported<D> {
         &self.tasks
     }
 
+    fn take_tasks(&mut self) -> Tasks {
+        std::mem::take(&mut self.tasks)
+    }
+
+    fn limit_names(&mut self, bytes: usize) {
+        self.tasks.limit(bytes);
+    }
+
     fn is_watched_from_begin(&self) -> bool {
         false
     }

@@ -12,8 +12,9 @@ use super::decoder::{Named, RawEvent, RawKind, UNKNOWN};
 use super::open_interrupts::OpenInterrupts;
 use crate::tasks::Tasks;
 
-/// Threads that are followed at one time: the kernel's largest thread id. Further ones are unknown.
-const MAX_THREADS: usize = 1 << 22;
+/// Threads that are followed at one time: about the kernel's largest thread id, and what fits in a table of 2^22 places. Further ones are
+/// unknown.
+const MAX_THREADS: usize = (1 << 22) / 8 * 7;
 
 #[derive(Copy, Clone, Debug)]
 struct Life {
@@ -30,13 +31,13 @@ struct Life {
     is_dead: bool,
 }
 
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Process {
     start_ns: u64,
     /// That of its first thread.
     name: Name,
     /// Its executable, where the recorder says.
-    program: Option<ProgramName>,
+    program: Option<Box<ProgramName>>,
     is_kernel: bool,
 }
 
@@ -232,7 +233,7 @@ impl Numbering {
         if let Some(start_ns) = since_ns {
             *process = Process { start_ns, ..Process::default() };
         }
-        process.program = Some(program);
+        process.program = Some(Box::new(program));
         let key = ProcessKey { pid, start_ns: process.start_ns };
         tasks.set_program(key, since_ns.unwrap_or(0), up_to_zero(&program));
     }

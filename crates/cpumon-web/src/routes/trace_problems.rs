@@ -40,6 +40,18 @@ pub(super) fn problems_of(timeline: &Timeline) -> Vec<String> {
     if ending.malformed > 0 {
         problems.push(format!("{} chunks or records are malformed.", ending.malformed));
     }
+    if ending.unnamed > 0 {
+        problems.push(format!(
+            "{} names do not fit in memory: these threads have numbers in their place.",
+            ending.unnamed
+        ));
+    }
+    if ending.unfollowed > 0 {
+        problems.push(format!(
+            "There are more threads than fit in memory: {} events of further ones are left out of their rows.",
+            ending.unfollowed
+        ));
+    }
     if ending.lost > 0 {
         problems.push(format!("The recorder lost {} events; their time is unknown.", ending.lost));
     }

@@ -38,15 +38,13 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     }
     match group(args.by) {
         Some(by) => {
-            let mut rows = report.rows(by, file.tasks());
-            let left_out = rows.len().saturating_sub(limit);
-            rows.truncate(limit);
+            let groups = report.groups(by, file.tasks());
+            let rows = groups.iter().take(limit);
             if is_table {
-                table(&rows, by, scale).write(terminal_columns(), out)?;
-                say_left_out(left_out, out)?;
+                table(&rows.collect::<Vec<_>>(), by, scale).write(terminal_columns(), out)?;
+                say_left_out(groups.len().saturating_sub(limit), out)?;
             } else {
-                let cells = rows.iter().map(|row| cells(row, scale));
-                write_rows(format, &COLUMNS, cells, out)?;
+                write_rows(format, &COLUMNS, rows.map(|row| cells(&row, scale)), out)?;
             }
         }
         None if is_table => cpu_table(&report).write(terminal_columns(), out)?,

@@ -63,7 +63,7 @@ pub(super) struct Scale {
     pub(super) has_interrupts: bool,
 }
 
-pub(super) fn cells(row: &GroupRow, scale: Scale) -> Vec<Value<'_>> {
+pub(super) fn cells(row: &GroupRow, scale: Scale) -> Vec<Value<'static>> {
     let (process, thread, kind) = match &row.key {
         GroupKey::Thread(thread, process) => (Some(*process), Some(*thread), "thread"),
         GroupKey::Process(process) => (Some(*process), None, "process"),
@@ -76,7 +76,7 @@ pub(super) fn cells(row: &GroupRow, scale: Scale) -> Vec<Value<'_>> {
     let reason = row.blocked.longest();
     let text = |text: Option<std::borrow::Cow<'static, str>>| text.map_or(Value::Null, Value::Text);
     vec![
-        Value::Text(row.name.as_ref().into()),
+        Value::Text(row.name.to_string().into()),
         maybe(process.map(|key| key.pid.into())),
         maybe(process.map(|key| key.start_ns)),
         maybe(thread.map(|key| key.tid.into())),
@@ -94,7 +94,7 @@ pub(super) fn cells(row: &GroupRow, scale: Scale) -> Vec<Value<'_>> {
         maybe(longest.map(|longest| longest.ns)),
         maybe(longest.map(|longest| longest.from_ns.saturating_sub(scale.began_ns))),
         maybe(longest.map(|longest| longest.cpu.into())),
-        behind.map_or(Value::Null, |(name, _)| Value::Text(name.as_ref().into())),
+        behind.map_or(Value::Null, |(name, _)| Value::Text(name.to_string().into())),
         maybe(behind.map(|(_, ns)| *ns)),
         Value::count(row.blocked.total_ns()),
         text(reason.map(|(reason, _)| reason.name())),

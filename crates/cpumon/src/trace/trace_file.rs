@@ -153,6 +153,12 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
     if ending.malformed > 0 {
         lacks.push(format!("{} chunks or records are malformed", ending.malformed));
     }
+    if ending.unfollowed > 0 {
+        lacks.push(format!(
+            "the trace has more threads than memory is for: {} events and waits of further ones are left out; the times of the CPUs have them",
+            ending.unfollowed
+        ));
+    }
     let lost = marked.max(ending.lost);
     if lost > 0 {
         lacks.push(format!(
