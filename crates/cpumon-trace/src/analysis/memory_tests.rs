@@ -15,7 +15,7 @@ use crate::file::header::FileHeader;
 use crate::held_memory::taken_by;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
-use crate::{Ending, ReadError};
+use crate::{Ending, ReadError, Timeline, TimelineLimits};
 
 const THREADS: u32 = 8_000;
 /// Numbers of the threads that others wait behind.
@@ -196,4 +196,16 @@ fn a_report_of_threads_that_are_only_named_takes_few_bytes_for_each() {
     let (rows, shown) = taken_by(|| report.groups(ReportBy::Thread, &Tasks::default()).iter().count());
     assert_eq!(rows, count);
     assert!(shown.most < 200 * count, "{}", shown.most / count);
+}
+
+/// The index ends where its memory is used up, whatever the threads cost.
+#[test]
+fn a_timeline_takes_little_more_than_its_limit() {
+    let limits = TimelineLimits { bytes: 2 << 20, from_ns: 0 };
+    for (events_of, events) in &WORST {
+        let (timeline, taken) = taken_by(|| Timeline::read(&mut Made::new(*events), limits).unwrap());
+        assert!(timeline.is_cut() && taken.most < limits.bytes / 2 * 3, "{events_of}: {taken:?}");
+        assert!(timeline.bytes() < limits.bytes / 4 * 5, "{events_of}: {}", timeline.bytes());
+        assert!(!timeline.threads().is_empty());
+    }
 }

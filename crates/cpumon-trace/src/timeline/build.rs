@@ -1,22 +1,34 @@
 //! Reads a trace into a [`Timeline`].
 
-use std::sync::OnceLock;
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
 
-use cpumon_events::{CpuSpan, InterruptSpan, Numbers, SpanSink, ThreadSpan, ThreadState, Tracker};
+use cpumon_events::{
+    CpuSpan, InterruptSpan, Numbers, SpanSink, ThreadSpan, ThreadState, Tracker, reserve_some,
+};
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
+use foldhash::fast::FixedState;
 
 use super::cpus::{self, CpuParts, IrqPart, OTHER, PART_BYTES};
 use super::index::{Cpu, ThreadNames, Timeline, TimelineLimits};
 use super::queue::WAIT_BYTES;
 use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 use crate::file::ReadError;
+use crate::file::reader::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 
 /// Wakeups of a thread that are remembered: it may be woken again before it runs.
 const WAKEUPS: usize = 4;
+/// Memory of these of a thread, and of its place.
+const WAKEUP_BYTES: usize = size_of::<[(u64, TraceTask); WAKEUPS]>() / 8 * 9 + 16;
 /// What a thread costs besides its states: names, and the tracker's account.
 const THREAD_BYTES: usize = 300;
+/// The part of the memory that names of programs may take.
+const NAMES_SHARE: usize = 4;
+/// Memory of such a name beside its bytes: counts, the allocator's share, its place in the table.
+const PROGRAM_BYTES: usize = 80;
 /// Times are no larger, 104 days: a browser's numbers hold them, and damaged files claim any.
 const MAX_NS: u64 = (1 << 53) - 1;
 /// A limit leaves at least this many events.
@@ -36,7 +48,8 @@ impl Timeline {
             if cut_ns.is_some() {
                 return;
             }
-            if tracker.sink().is_full() {
+            let threads = tracker.threads();
+            if tracker.sink().is_full(threads) {
                 cut_ns = Some(event.at_ns);
                 return;
             }
@@ -44,10 +57,13 @@ impl Timeline {
             tracker.event(&event);
         })?;
         let end_ns = cut_ns.unwrap_or(ending.known_until_ns);
+        let unfollowed = tracker.unfollowed();
         let builder = tracker.finish(end_ns);
         let since = |ns: u64| ns.saturating_sub(began_ns).min(MAX_NS);
         let mut timeline = builder.finish(trace.tasks());
-        (timeline.header, timeline.ending, timeline.events) = (trace.header().clone(), ending, events);
+        let unnamed = ending.unnamed + timeline.ending.unnamed;
+        (timeline.header, timeline.events) = (trace.header().clone(), events);
+        timeline.ending = Ending { unnamed, unfollowed, ..ending };
         timeline.length_ns = since(ending.known_until_ns);
         timeline.until_ns = since(end_ns).max(timeline.from_ns);
         Ok(timeline)
@@ -87,16 +103,19 @@ impl Builder {
         }
     }
 
-    fn is_full(&self) -> bool {
-        self.bytes >= self.limit
+    /// Threads count from their first event on: only the end may bring their first state.
+    fn is_full(&self, threads: usize) -> bool {
+        self.bytes + threads * THREAD_BYTES >= self.limit
     }
 
     /// Remembers who wakes whom: states of threads come without it.
     fn note(&mut self, event: &SchedEvent) {
         let SchedEventKind::Waking { task, waker, .. } = event.kind else { return };
         let place = self.woken.get(task.0).unwrap_or_else(|| {
+            let place = self.wakes.len();
+            reserve_some(&mut self.wakes, place);
             self.wakes.push([(u64::MAX, TraceTask::UNKNOWN); WAKEUPS]);
-            self.bytes += size_of::<[(u64, TraceTask); WAKEUPS]>();
+            self.bytes += WAKEUP_BYTES;
             self.woken.set(task.0, self.wakes.len() - 1);
             self.wakes.len() - 1
         });
@@ -129,7 +148,8 @@ impl Builder {
 
     fn thread(&mut self, slot: usize, task: TraceTask) -> &mut ThreadParts {
         if slot >= self.threads.len() {
-            self.bytes += THREAD_BYTES * (slot + 1 - self.threads.len());
+            reserve_some(&mut self.threads, slot);
+            reserve_some(&mut self.tasks, slot);
             self.threads.resize_with(slot + 1, ThreadParts::default);
             self.tasks.resize(slot + 1, TraceTask::UNKNOWN);
         }
@@ -163,7 +183,9 @@ impl Builder {
         let place = |task: u32, otherwise: u32| {
             places.get(task).and_then(|slot| u32::try_from(slot).ok()).unwrap_or(otherwise)
         };
-        let (mut threads, mut cpus, names) = (self.threads, self.cpus, names(&self.tasks, tasks));
+        let (mut threads, mut cpus) = (self.threads, self.cpus);
+        let names = Names { left: self.limit / NAMES_SHARE, ..Names::default() };
+        let (names, unnamed) = names.of_all(&self.tasks, tasks);
         for thread in &mut threads {
             thread.finish();
             for part in thread.parts.iter_mut().filter(|part| part.is_woken()) {
@@ -186,7 +208,7 @@ impl Builder {
             + moves.capacity() * size_of::<(u64, u32)>();
         Timeline {
             header: crate::file::header::FileHeader::default(),
-            ending: crate::file::reader::Ending::default(),
+            ending: Ending { unnamed, ..Ending::default() },
             events: 0,
             from_ns: (self.from_ns - self.began_ns).min(MAX_NS),
             until_ns: 0,
@@ -202,26 +224,61 @@ impl Builder {
     }
 }
 
-fn names(slots: &[TraceTask], tasks: &Tasks) -> Vec<ThreadNames> {
-    let name = |task: &TraceTask| match tasks.find(*task) {
-        Some(names) => ThreadNames {
-            task: *task,
+/// Names of threads, as many as there is memory for.
+#[derive(Default)]
+struct Names {
+    /// Bytes.
+    left: usize,
+    programs: HashSet<Arc<str>, FixedState>,
+    unnamed: u64,
+}
+
+impl Names {
+    /// Gives also how many have none, for want of memory.
+    fn of_all(mut self, slots: &[TraceTask], tasks: &Tasks) -> (Vec<ThreadNames>, u64) {
+        let names =
+            slots.iter().map(|task| self.of(*task, tasks).unwrap_or_else(|| no_names(*task))).collect();
+        (names, self.unnamed)
+    }
+
+    fn of(&mut self, task: TraceTask, tasks: &Tasks) -> Option<ThreadNames> {
+        let names = tasks.find(task)?;
+        let known = self.programs.get(names.program.as_ref()).map(Arc::clone);
+        let program = match known {
+            Some(program) => program,
+            None => self.keep(names.program)?,
+        };
+        Some(ThreadNames {
+            task,
             thread: Some(names.thread),
             process: Some(names.process),
             comm: names.comm.into(),
-            program: names.program.into(),
+            program,
             is_kernel: names.is_kernel,
-        },
-        None => ThreadNames {
-            task: *task,
-            thread: None,
-            process: None,
-            comm: format!("task {}", task.0).into(),
-            program: Box::default(),
-            is_kernel: false,
-        },
-    };
-    slots.iter().map(name).collect()
+        })
+    }
+
+    fn keep(&mut self, program: Cow<'_, str>) -> Option<Arc<str>> {
+        let Some(left) = self.left.checked_sub(program.len() + PROGRAM_BYTES) else {
+            self.unnamed += 1;
+            return None;
+        };
+        self.left = left;
+        let program: Arc<str> = program.into();
+        self.programs.insert(Arc::clone(&program));
+        Some(program)
+    }
+}
+
+fn no_names(task: TraceTask) -> ThreadNames {
+    ThreadNames {
+        task,
+        thread: None,
+        process: None,
+        comm: format!("task {}", task.0).into(),
+        program: Arc::default(),
+        is_kernel: false,
+    }
 }
 
 impl SpanSink for Builder {
@@ -254,6 +311,8 @@ impl SpanSink for Builder {
 
     fn moved(&mut self, slot: usize, at_ns: u64) {
         let Some((at_ns, _)) = self.since_begin(at_ns, at_ns) else { return };
+        let place = self.moves.len();
+        reserve_some(&mut self.moves, place);
         self.moves.push((at_ns, u32::try_from(slot).unwrap_or(u32::MAX)));
         self.bytes += size_of::<(u64, u32)>();
     }
@@ -276,7 +335,7 @@ impl SpanSink for Builder {
         let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
         let who = cpus::code_of(span.state);
         let part = IrqPart { from_ns, until_ns, interrupt: span.interrupt, who };
-        Self::cpu(self, span.cpu).parts.interrupts.push(part);
+        Self::cpu(self, span.cpu).parts.interrupt(part);
         self.bytes += size_of::<IrqPart>();
     }
 

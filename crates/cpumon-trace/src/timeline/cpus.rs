@@ -1,6 +1,6 @@
 //! What one CPU did: begins of slices, ascending, with sums in front of every 32nd; and its interrupts.
 
-use cpumon_events::CpuState;
+use cpumon_events::{CpuState, reserve_some};
 use cpumon_model::Interrupt;
 
 const BLOCK: usize = 32;
@@ -110,14 +110,27 @@ impl CpuParts {
         if self.starts.is_empty() {
             self.end_ns = from_ns;
         } else if from_ns > self.end_ns {
-            self.starts.push(self.end_ns);
-            self.who.push(UNKNOWN);
+            self.add(UNKNOWN);
             self.end_ns = from_ns;
         }
-        self.starts.push(self.end_ns);
-        self.who.push(code);
+        self.add(code);
         self.end_ns = self.end_ns.max(until_ns);
         true
+    }
+
+    fn add(&mut self, code: u32) {
+        let place = self.starts.len();
+        reserve_some(&mut self.starts, place);
+        reserve_some(&mut self.who, place);
+        self.starts.push(self.end_ns);
+        self.who.push(code);
+    }
+
+    /// Adds a part of an interrupt.
+    pub(super) fn interrupt(&mut self, part: IrqPart) {
+        let place = self.interrupts.len();
+        reserve_some(&mut self.interrupts, place);
+        self.interrupts.push(part);
     }
 
     /// No more is added: `place` gives the place of a task.

@@ -1,6 +1,6 @@
 //! [`Timeline`]: the index of a trace.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use cpumon_model::{ProcessKey, ThreadKey, TraceTask};
 
@@ -30,8 +30,8 @@ pub struct ThreadNames {
     pub process: Option<ProcessKey>,
     /// Name of the thread. Hostile.
     pub comm: Box<str>,
-    /// Name of the executable. Hostile.
-    pub program: Box<str>,
+    /// Name of the executable, which its threads share. Hostile.
+    pub program: Arc<str>,
     /// It works for the kernel only.
     pub is_kernel: bool,
 }

@@ -1,5 +1,7 @@
 //! How many threads waited for one CPU: a step up where a thread begins to wait, one down where it ends.
 
+use cpumon_events::reserve_some;
+
 const BLOCK: usize = 64;
 
 /// What was before a block.
@@ -24,6 +26,8 @@ pub(super) const WAIT_BYTES: usize = 2 * size_of::<u64>();
 impl Queue {
     /// A thread waited here. Times are below 2^63.
     pub(super) fn push(&mut self, from_ns: u64, until_ns: u64) {
+        let last = self.steps.len() + 1;
+        reserve_some(&mut self.steps, last);
         self.steps.push(from_ns << 1 | 1);
         self.steps.push(until_ns << 1);
     }

@@ -136,12 +136,20 @@ impl ThreadParts {
             }
         }
         if part.start_ns > self.end_ns && !self.parts.is_empty() {
-            self.parts.push(Part::new(self.end_ns, ThreadState::Dead, part.cpu, FRESH | OVER, 0));
+            self.add(Part::new(self.end_ns, ThreadState::Dead, part.cpu, FRESH | OVER, 0));
         }
         let start_ns = if self.parts.is_empty() { part.start_ns } else { part.start_ns.max(self.end_ns) };
-        self.parts.push(Part { start_ns, ..part });
+        self.add(Part { start_ns, ..part });
         self.end_ns = end_ns.max(start_ns);
         true
+    }
+
+    /// A list that doubles when it is full would take up to twice the memory that is counted.
+    fn add(&mut self, part: Part) {
+        if self.parts.len() == self.parts.capacity() {
+            self.parts.reserve_exact((self.parts.len() / 4).max(4));
+        }
+        self.parts.push(part);
     }
 
     /// No more is added: makes the sums.
