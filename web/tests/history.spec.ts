@@ -307,6 +307,13 @@ for (const width of [360, 390])
     });
   });
 
+test('a host that is not known is named so, in Live and History alike', async ({ page, receiver }) => {
+  for (const view of ['', '/history']) {
+    await page.goto(`${receiver.url}/host/nobody${view}`);
+    await expect(page.locator('main')).toContainText('No such host');
+  }
+});
+
 test('a view that does not come says so', async ({ page, receiver }) => {
   await page.route('**/assets/History-*.js', (route) => route.abort());
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);

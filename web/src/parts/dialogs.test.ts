@@ -2,7 +2,9 @@
 // The dialogs: what they ask the receiver for, what they show, and what they do with the answer.
 import { fireEvent, render, screen } from '@testing-library/svelte';
 import { afterEach, beforeEach, expect, it, vi } from 'vitest';
+import { route } from '../lib/route.svelte';
 import ChartDialog from './ChartDialog.svelte';
+import FindDialog from './FindDialog.svelte';
 import Help from './Help.svelte';
 import MomentDialog from './MomentDialog.svelte';
 import RowsDialog from './RowsDialog.svelte';
@@ -98,4 +100,16 @@ it('the help lists keys and columns, and closes', async () => {
   expect(screen.getByText('ready')).toBeTruthy();
   await fireEvent.click(screen.getByRole('button', { name: 'Close' }));
   expect(onclose).toHaveBeenCalledOnce();
+});
+
+it('a search in an empty store says that nothing is stored', async () => {
+  vi.stubGlobal('fetch', () =>
+    Promise.resolve(
+      Response.json({ title: 'Not Found', status: 404, detail: 'The store holds no host.', how: '' }, { status: 404 }),
+    ),
+  );
+  route.set({ find: 'x' });
+  render(FindDialog, { host: '', onclose: vi.fn() });
+  expect(await screen.findByText('Nothing is stored yet')).toBeTruthy();
+  route.set({ find: undefined });
 });
