@@ -6,6 +6,7 @@
 
 pub(crate) mod any;
 mod bytes;
+mod credit;
 mod decoder;
 pub(crate) mod etl;
 mod formats;

@@ -2,6 +2,7 @@
 //! hostile sizes are found. The way back of our own export is tested in `cpumon-export` (`trace`).
 
 use std::collections::HashSet;
+use std::io::Write as _;
 
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, analyse};
@@ -231,6 +232,20 @@ fn a_torn_trace_gives_what_came_before() {
         assert!(ending.damaged_at.is_some() || ending.is_whole());
     }
     assert!(most > all.len() / 2, "{most}");
+}
+
+/// 8 kB of zlib that become 8 MB, again and again.
+#[test]
+fn what_unpacks_to_far_more_than_any_recorder_packs_is_not_unpacked() {
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::best());
+    encoder.write_all(&packet(&bytes(99, &vec![0; 8 << 20]))).unwrap();
+    let part = packet(&bytes(50, &encoder.finish().unwrap()));
+    assert!(part.len() < 12 << 10, "{}", part.len());
+    let (events, whole) = read(&[lives(), part.clone()].concat()).unwrap();
+    assert_eq!(whole.malformed, 0);
+    let (again, ending) = read(&[lives(), part.repeat(5)].concat()).unwrap();
+    assert!(ending.malformed >= 1 && !ending.is_whole(), "{ending:?}");
+    assert_eq!(again, events);
 }
 
 #[test]

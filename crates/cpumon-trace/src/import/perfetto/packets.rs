@@ -5,6 +5,7 @@ use std::io::Read;
 use flate2::read::ZlibDecoder;
 
 use super::super::bytes::read_up_to;
+use super::super::credit::Credit;
 use super::wire::{Value, field};
 use crate::file::reader::Ending;
 
@@ -26,11 +27,13 @@ pub(super) struct Packets<R> {
     unpacked_at: usize,
     /// The last packet was one of them.
     was_unpacked: bool,
+    credit: Credit,
 }
 
 impl<R: Read> Packets<R> {
     pub(super) fn new(from: R) -> Self {
-        Self { from, at: 0, packet: Vec::new(), unpacked: Vec::new(), unpacked_at: 0, was_unpacked: false }
+        let (packet, unpacked, credit) = (Vec::new(), Vec::new(), Credit::default());
+        Self { from, at: 0, packet, unpacked, unpacked_at: 0, was_unpacked: false, credit }
     }
 
     pub(super) fn into_inner(self) -> R {
@@ -88,9 +91,11 @@ impl<R: Read> Packets<R> {
         }
         self.unpacked.clear();
         self.unpacked_at = 0;
-        let mut decoder = ZlibDecoder::new(packed).take(MAX_UNPACKED_BYTES + 1);
+        self.credit.add(packed.len());
+        let most = self.credit.left().min(MAX_UNPACKED_BYTES);
+        let mut decoder = ZlibDecoder::new(packed).take(most + 1);
         let is_sound = decoder.read_to_end(&mut self.unpacked).is_ok();
-        if is_sound && self.unpacked.len() as u64 <= MAX_UNPACKED_BYTES {
+        if self.credit.take(self.unpacked.len()) && is_sound && self.unpacked.len() as u64 <= most {
             return Some(());
         }
         self.unpacked.clear();

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::super::bytes::{Bytes, Order, read_up_to};
+use super::super::credit::Credit;
 use super::super::decoder::{Decoder, RawEvent, RawKind, Step};
 use super::super::tracepoints::Tracepoints;
 use super::head::{self, NO_SWITCHES};
@@ -46,6 +47,7 @@ struct Reading {
     tsc: Option<Tsc>,
     page_bytes: usize,
     is_packed: bool,
+    credit: Credit,
     cursors: Vec<Cursor>,
     /// The cursors that have more, by the time up to which they were read.
     order_of: BinaryHeap<Reverse<(u64, usize)>>,
@@ -81,6 +83,7 @@ impl<R: Read + Seek> TraceDat<R> {
                 tsc: head.tsc,
                 page_bytes: usize::try_from(buffer.page_bytes).unwrap_or(0),
                 is_packed,
+                credit: Credit::default(),
                 cursors: buffer.cpus.iter().map(Cursor::new).collect(),
                 order_of: (0..buffer.cpus.len()).map(|at| Reverse((0, at))).collect(),
             };
@@ -189,7 +192,8 @@ impl Reading {
         let Some(sizes) = read(8)? else { return Ok(None) };
         let mut sizes = Bytes::new(&sizes, self.order);
         let (Some(packed), Some(unpacked)) = (sizes.u32(), sizes.u32()) else { return Ok(None) };
-        if unpacked as usize > MAX_PART_BYTES {
+        self.credit.add(packed as usize);
+        if unpacked as usize > MAX_PART_BYTES || !self.credit.take(unpacked as usize) {
             return Ok(None);
         }
         let bytes = read(packed.into())?.and_then(|packed| self.packing.unpack_block(&packed, unpacked));
