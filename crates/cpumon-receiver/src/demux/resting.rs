@@ -47,7 +47,8 @@ impl ListTurn {
                 return;
             }
             interval.idle_processes = known.list_idle(interval);
-            interval.idle_processes.is_some()
+            // A receiver that began in between knows all of them only when the device has repeated them.
+            interval.knows_all_processes()
         };
         self.left = if is_listed { LIST_EVERY } else { TRY_AGAIN };
         self.listed_mono_ns = interval.end.mono_ns;
