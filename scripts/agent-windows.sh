@@ -23,6 +23,9 @@ cp "$CARGO_TARGET_DIR/$target/slim/cpumon-agent.exe" "$program"
 if x86_64-w64-mingw32-objdump -p "$program" | grep -iE 'DLL Name: (libgcc|libwinpthread|libstdc)'; then
   failed "$program needs libraries that Windows does not have"
 fi
+if x86_64-w64-mingw32-objdump -p "$program" | grep -i 'DLL Name: bcrypt\.dll'; then
+  failed "$program loads bcrypt.dll (scripts/windows-random.c)"
+fi
 # Not grep -q, which ends before it has read all, and objdump by a signal.
 x86_64-w64-mingw32-objdump -p "$program" | grep '^FileAlignment[[:space:]]*00001000$' >/dev/null ||
   failed "the sections of $program do not begin on pages (scripts/windows-toolchain.sh)"

@@ -15,6 +15,14 @@ if [ ! -d "$(rustc --print sysroot)/lib/rustlib/$target" ]; then
 fi
 # Sections on pages of the file: Wine maps such a program, and reads one with sections at other places (512 bytes apart by default) into private
 # memory as a whole. Windows maps both.
-export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUSTFLAGS="-Clink-arg=-Wl,--file-alignment=4096"
+flags=-Clink-arg=-Wl,--file-alignment=4096
+# In the place of bcrypt.dll (scripts/windows-random.c). The linker runs here, so the path is relative: a path with a space would be two flags.
+random=target/cross/random
+mkdir -p "$random"
+printf 'LIBRARY bcryptprimitives.dll\nEXPORTS\n  ProcessPrng\n' >"$random/bcryptprimitives.def"
+x86_64-w64-mingw32-dlltool --input-def "$random/bcryptprimitives.def" --output-lib "$random/libbcrypt.a"
+x86_64-w64-mingw32-gcc -c -Os -Wall -Wextra -Werror -o "$random/random.o" scripts/windows-random.c
+x86_64-w64-mingw32-ar r "$random/libbcrypt.a" "$random/random.o"
+export CARGO_TARGET_X86_64_PC_WINDOWS_GNU_RUSTFLAGS="$flags -Lnative=$random"
 # Tests of these programs need no debug information.
 export CARGO_TARGET_DIR=$PWD/target/cross CARGO_PROFILE_DEV_DEBUG=0
