@@ -17,7 +17,6 @@ mod encoding;
 mod enroll;
 mod error;
 mod flight;
-mod old_variables;
 mod on_demand;
 mod platform;
 mod process;
@@ -35,6 +34,7 @@ mod skip;
 #[path = "../../../testing/small_disk.rs"]
 mod small_disk;
 mod to;
+mod variables;
 mod whole_number;
 
 use std::sync::atomic::AtomicBool;
@@ -57,7 +57,6 @@ pub use flight::{
     DrainPace, Flight, FlightArgs, FlightDisk, FlightError, FlightRule, FlightSettings, ParseFlightRuleError,
     SUBMITTED_AFTER_NS, SYNC_EVERY, WindowFile,
 };
-pub use old_variables::{variable_of, with_old_variable};
 pub use on_demand::{LONGEST_RECORDING, OnDemandRecorder, RecordError, RecordingPhase, RecordingProgress};
 pub use platform::{EXAMPLES, Manager, ServiceCommand, Watch, default_state_dir, signals};
 pub use process::{Signals, log_to_stderr};
@@ -69,6 +68,9 @@ pub use sandbox::{give_up_calls, in_domain};
 pub use settings::{ConnectionSettings, RecordingSettings, Settings};
 pub use size::size;
 pub use to::{To, parse_receiver_address};
+pub use variables::{
+    is_flag, variable_of, with_old_variable, with_variables, with_yes_and_no, without_unset_variable,
+};
 pub use whole_number::whole_number;
 
 /// Raises the calling thread's priority, so that a reader of events loses none where every CPU is busy. Without the right to it, nothing

@@ -8,7 +8,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use cpumon_agent::doctor::{write_details, write_summary};
 use cpumon_agent::{
     AgentArgs, Chain, DiscoverArgs, EXAMPLES, EnrollArgs, ServiceCommand, Signals, log_to_stderr, run,
-    with_old_variable,
+    with_variables,
 };
 use cpumon_collect::{DoctorOptions, diagnose};
 
@@ -98,8 +98,8 @@ fn print<E: Error + 'static>(result: Result<(String, bool), E>) -> ExitCode {
 }
 
 fn parse() -> Result<Cli, clap::Error> {
-    // `Cli::parse` would not read the environment variables of former flag names.
-    let matches = Cli::command().mut_args(with_old_variable).try_get_matches()?;
+    // `Cli::parse` would not read the environment variables of former flag names, and take empty ones for values.
+    let matches = with_variables(Cli::command()).try_get_matches()?;
     Cli::from_arg_matches(&matches)
 }
 

@@ -275,3 +275,27 @@ fn a_help_text_that_cannot_be_written_is_a_failure() {
     let output = agent(&["--nonsense"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", words(&output));
 }
+
+/// Of flags `true` and `false` were the only words, and an empty variable was an error.
+#[test]
+fn variables_are_understood_as_by_the_other_program() {
+    let of = |name: &str, value: &str, arguments: &[&str]| {
+        let output = agent(arguments).env(name, value).output().unwrap();
+        (output.status.code(), words(&output))
+    };
+    let once = ["--to", "127.0.0.1:9", "--count", "1"];
+    for name in
+        ["CPUMON_INTERVAL", "CPUMON_MAX_CPU", "CPUMON_SPOOL_SYNC", "CPUMON_PROBES", "CPUMON_V1", "CPUMON_TTL"]
+    {
+        let arguments: Vec<&str> = once.into_iter().chain(["--host-name", "x"]).collect();
+        let (code, stderr) = of(name, "", &arguments);
+        assert_eq!(code, Some(0), "{name}: {stderr}");
+    }
+    for (value, is_quiet) in [("1", true), ("yes", true), ("0", false), ("off", false)] {
+        let (code, stderr) = of("CPUMON_QUIET", value, &once);
+        assert_eq!((code, plain_lines(&stderr).is_empty()), (Some(0), is_quiet), "{value}: {stderr}");
+    }
+    // One that is off contradicts nothing.
+    let (code, stderr) = of("CPUMON_QUIET", "0", &[&once[..], &["-v"]].concat());
+    assert_eq!(code, Some(0), "{stderr}");
+}

@@ -16,7 +16,7 @@ const fn example(purpose: &'static str, line: &'static str) -> Example {
 }
 
 /// Text below the examples of the main page.
-pub const VARIABLES: &str = "Each flag has an environment variable, such as CPUMON_STORE=FILE for --store. The command line overrides variables, and a variable never selects what a command does. CPUMON_TOP_SORT=ready is --sort of top alone, likewise for its other flags: a shell profile can have them.";
+pub const VARIABLES: &str = "Each flag has an environment variable, such as CPUMON_STORE=FILE for --store. The command line overrides variables, an empty one is not set, and a variable never selects what a command does. CPUMON_TOP_SORT=ready is --sort of top alone, likewise for its other flags: a shell profile can have them.";
 /// The exit codes, for the main page.
 pub const EXIT_CODES: &str =
     "0 success, 1 failure, 2 wrong usage, 3 finished but data is missing, 130 interrupted.";

@@ -1,11 +1,11 @@
 //! The `CPUMON_*` variables of the flags. A variable is a default: it does not choose what a command does, and what the user
-//! typed wins over a variable that contradicts it. Those of `top` have a second name, `CPUMON_TOP_SORT`, so that what a user likes to
-//! see there can be in a profile without a say in other commands.
+//! typed wins over a variable that contradicts it. An empty one is not set. Those of `top` have a second name, `CPUMON_TOP_SORT`, so
+//! that what a user likes to see there can be in a profile without a say in other commands.
 
-use clap::builder::FalseyValueParser;
+use clap::builder::Resettable;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, Id};
-use cpumon_agent::{variable_of, with_old_variable};
+use clap::{Arg, ArgMatches, Command, Id};
+use cpumon_agent::{variable_of, with_old_variable, with_yes_and_no, without_unset_variable};
 use cpumon_export::{Kind, LegacyYear};
 
 use super::export_parts::without_effect;
@@ -28,34 +28,22 @@ fn with_variables(command: Command, typed: Option<&ArgMatches>, is_top: bool) ->
     let overridden = typed.map_or_else(Vec::new, |typed| overridden(&command, typed));
     command.mut_args(|arg| {
         if overridden.contains(arg.get_id()) {
-            return arg;
+            // Flags of an agent have it already.
+            return arg.env(Resettable::Reset);
         }
-        let with = with_variable(arg.clone(), is_top);
-        // A flag that is off contradicts nothing. Without a command line to parse, help and man pages name it too.
-        if typed.is_some() && is_off(&with) { arg } else { with }
+        let with = with_variable(arg, is_top);
+        // Without a command line to parse, help and man pages name all of them.
+        if typed.is_some() { without_unset_variable(with) } else { with }
     })
-}
-
-/// Whether this is a flag whose variable says no, in the words of [`FalseyValueParser`].
-fn is_off(arg: &Arg) -> bool {
-    let value = arg.get_env().filter(|_| is_flag(arg)).and_then(std::env::var_os);
-    let text = value.as_deref().map(|value| value.to_string_lossy().to_lowercase());
-    text.is_some_and(|text| ["", "n", "no", "f", "false", "off", "0"].contains(&&*text))
-}
-
-fn is_flag(arg: &Arg) -> bool {
-    matches!(arg.get_action(), ArgAction::SetTrue)
 }
 
 fn with_variable(arg: Arg, is_top: bool) -> Arg {
     let Some(long) = arg.get_long().map(str::to_owned) else { return arg };
-    let is_flag = is_flag(&arg);
     let own = variable_of(&format!("top-{long}"));
-    let has_own = is_top && std::env::var_os(&own).is_some();
+    let has_own = is_top && std::env::var_os(&own).is_some_and(|value| !value.is_empty());
     let name = if has_own { own } else { variable_of(&long) };
     // One sentence in the help covers all variables; the man pages name each.
-    let arg = with_old_variable(arg.env(name)).hide_env(true).hide_env_values(true);
-    if is_flag { arg.value_parser(FalseyValueParser::new()) } else { arg }
+    with_yes_and_no(with_old_variable(arg.env(name)).hide_env(true).hide_env_values(true))
 }
 
 /// The flags whose variables do not count beside what was typed.

@@ -103,3 +103,40 @@ fn what_top_shows_can_be_kept_in_the_profile() {
     let tree = tmux.wait_for("a tree", |screen| screen.contains("├─"));
     assert!(!tree.contains("by user") && !tree.contains("-15 min"), "what was typed wins: {tree}");
 }
+
+/// An empty variable was an error of each flag with choices, numbers or times. All flags of both programs.
+#[test]
+fn an_empty_variable_is_not_set() {
+    let batch = ["top", "-b", "-n", "1", "-d", "100ms", "--source", "procfs"];
+    let names: Vec<String> = ["top", "report", "serve", "export", "find", "agent"]
+        .iter()
+        .flat_map(|command| {
+            let help = text(&with(&[], &[command, "--help"]).stdout);
+            let words = help.split(|c: char| c.is_whitespace() || c == ',' || c == '[').map(str::to_owned);
+            words.filter(|word| word.starts_with("--") && word.len() > 3).collect::<Vec<_>>()
+        })
+        .flat_map(|flag| {
+            let name =
+                flag.trim_matches('-').split(['=', '.']).next().unwrap().to_uppercase().replace('-', "_");
+            [format!("CPUMON_{name}"), format!("CPUMON_TOP_{name}")]
+        })
+        .collect();
+    assert!(names.contains(&"CPUMON_TOP_SORT".to_owned()) && names.len() > 100, "{names:?}");
+    let empty: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "")).collect();
+    let output = with(&empty, &batch);
+    assert!(output.status.success(), "{output:?}");
+    let fallback = with(&[("CPUMON_TOP_LIMIT", ""), ("CPUMON_LIMIT", "3"), ("CPUMON_TOP_SORT", "")], &batch);
+    let rows = text(&fallback.stdout)
+        .lines()
+        .filter(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit()))
+        .count();
+    assert_eq!((fallback.status.success(), rows), (true, 3), "{fallback:?}");
+    for args in [
+        &["agent", "--to", "127.0.0.1:9", "--count", "1", "--interval", "100ms", "--source", "procfs"][..],
+        &["report"],
+    ] {
+        let output = with(&[&empty[..], &[STORE]].concat(), args);
+        let stderr = text(&output.stderr);
+        assert!(output.status.code() != Some(2) && !stderr.contains("invalid value"), "{args:?}: {stderr}");
+    }
+}
