@@ -399,6 +399,7 @@ impl<S: SpanSink> Tracker<S> {
                 }
             }
             if let Some(slot) = self.slot(prev, cpu.at_ns) {
+                self.left_unseen(slot, number);
                 self.forget(slot, cpu.at_ns);
                 self.emit(slot, at_ns, true);
                 self.enter(slot, at_ns, ThreadState::Running, number);
@@ -407,6 +408,7 @@ impl<S: SpanSink> Tracker<S> {
         };
         self.cpus[at].current = Some(prev);
         if let Some(slot) = self.slot(prev, ran_since_ns) {
+            self.left_unseen(slot, number);
             self.emit(slot, ran_since_ns, true);
             let thread = &mut self.threads[slot];
             // What it did elsewhere up to a later time is not counted twice.
@@ -436,14 +438,7 @@ impl<S: SpanSink> Tracker<S> {
             }
             ThreadState::Blocked(_) => self.sink.unknown_wakeup(slot, at_ns),
             ThreadState::Running => {
-                // It left its other CPU unseen, at an unknown time: what that CPU did since it came there is unknown too.
-                let (task, left) = (thread.task, usize::from(thread.cpu));
-                if self.cpus.get(left).is_some_and(|left| left.current == Some(task)) {
-                    // What was handed out as that CPU's run time stays the thread's.
-                    self.emit(slot, self.cpus[left].at_ns, false);
-                    self.settle(left);
-                    self.cpus[left].current = None;
-                }
+                self.left_unseen(slot, cpu);
                 self.threads[slot].state = ThreadState::Unknown;
             }
             _ => {}
@@ -456,6 +451,19 @@ impl<S: SpanSink> Tracker<S> {
         }
         self.emit(slot, at_ns, true);
         self.enter(slot, at_ns, ThreadState::Running, cpu);
+    }
+
+    /// A thread that comes to a CPU left its other one at an unknown time: what that did since the thread came there is unknown too.
+    fn left_unseen(&mut self, slot: usize, comes_to: u16) {
+        let Thread { task, state, cpu, .. } = self.threads[slot];
+        let (left, ran) = (usize::from(cpu), state == ThreadState::Running && cpu != comes_to);
+        if ran && self.cpus.get(left).is_some_and(|left| left.current == Some(task)) {
+            // What was handed out as that CPU's run time stays the thread's.
+            self.emit(slot, self.cpus[left].at_ns, false);
+            self.settle(left);
+            self.cpus[left].current = None;
+            self.threads[slot].state = ThreadState::Unknown;
+        }
     }
 
     fn wake(&mut self, wakeup: &Wakeup) {
