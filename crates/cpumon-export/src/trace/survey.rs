@@ -21,9 +21,13 @@ pub struct TraceSurvey {
 impl TraceSurvey {
     /// Reads a trace. Nothing of it stays in memory but this.
     pub fn new(mut trace: impl TraceSource) -> Result<Self, ReadError> {
-        let (mut born, mut left_out) = (HashSet::new(), 0);
+        let (mut born, mut left_out, began_ns) = (HashSet::new(), 0, trace.header().began.mono_ns);
         let mut ending = trace.read(&mut |event| {
             let SchedEventKind::Born { task, .. } = event.kind else { return };
+            // What was born before the trace was there when it began.
+            if event.at_ns <= began_ns {
+                return;
+            }
             if born.len() < MAX_BORN {
                 born.insert(task);
             } else {

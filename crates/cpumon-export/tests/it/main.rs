@@ -2,6 +2,8 @@
 
 #[path = "../../../../testing/held_memory.rs"]
 mod held_memory;
+#[path = "../../../../testing/seeded_rng.rs"]
+mod seeded_rng;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 
@@ -9,6 +11,8 @@ mod compare;
 mod fixture;
 mod formats;
 mod golden;
+mod perfetto_schema;
+mod perfetto_states;
 mod pivot;
 mod sql;
 mod trace;

@@ -18,110 +18,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use prost::Message;
 
+use super::perfetto_schema::Trace;
+
 const BEGAN_NS: u64 = 5_000_000;
 const BOOT_NS: u64 = 7_000_000;
-
-#[derive(Clone, PartialEq, Message)]
-struct Trace {
-    #[prost(message, repeated, tag = "1")]
-    packet: Vec<Packet>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Packet {
-    #[prost(message, optional, tag = "1")]
-    ftrace_events: Option<Bundle>,
-    #[prost(message, optional, tag = "2")]
-    process_tree: Option<ProcessTree>,
-    #[prost(uint64, optional, tag = "8")]
-    timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "10")]
-    trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "45")]
-    system_info: Option<SystemInfo>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct SystemInfo {
-    #[prost(message, optional, tag = "1")]
-    utsname: Option<Utsname>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Utsname {
-    #[prost(string, optional, tag = "3")]
-    release: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ProcessTree {
-    #[prost(message, repeated, tag = "2")]
-    threads: Vec<Thread>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Thread {
-    #[prost(int32, optional, tag = "1")]
-    tid: Option<i32>,
-    #[prost(string, optional, tag = "2")]
-    name: Option<String>,
-    #[prost(int32, optional, tag = "3")]
-    tgid: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Bundle {
-    #[prost(uint32, optional, tag = "1")]
-    cpu: Option<u32>,
-    #[prost(message, repeated, tag = "2")]
-    event: Vec<Event>,
-    #[prost(message, optional, tag = "4")]
-    compact_sched: Option<Compact>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Event {
-    #[prost(uint64, optional, tag = "1")]
-    timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "2")]
-    pid: Option<u32>,
-    #[prost(message, optional, tag = "235")]
-    task_newtask: Option<NewTask>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct NewTask {
-    #[prost(int32, optional, tag = "1")]
-    pid: Option<i32>,
-    #[prost(string, optional, tag = "2")]
-    comm: Option<String>,
-    #[prost(uint64, optional, tag = "3")]
-    clone_flags: Option<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Compact {
-    #[prost(uint64, repeated, tag = "1")]
-    switch_timestamp: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    switch_prev_state: Vec<i64>,
-    #[prost(int32, repeated, tag = "3")]
-    switch_next_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "4")]
-    switch_next_prio: Vec<i32>,
-    #[prost(string, repeated, tag = "5")]
-    intern_table: Vec<String>,
-    #[prost(uint32, repeated, tag = "6")]
-    switch_next_comm_index: Vec<u32>,
-    #[prost(uint64, repeated, tag = "7")]
-    waking_timestamp: Vec<u64>,
-    #[prost(int32, repeated, tag = "8")]
-    waking_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "9")]
-    waking_target_cpu: Vec<i32>,
-    #[prost(uint32, repeated, tag = "11")]
-    waking_comm_index: Vec<u32>,
-}
 
 fn identity(number: u32, pid: u32, comm: &str) -> TraceIdentity {
     TraceIdentity {
@@ -228,7 +128,8 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
             (0, 101, "=cmd()", 0),
             (10, 102, "two", 1),
             (50, 101, "=cmd()", 2),
-            (70, 0, "swapper", 1)
+            (70, 0, "swapper", 1),
+            (80, 0, "swapper", 0x100),
         ]
     );
     assert_eq!(
@@ -238,8 +139,11 @@ fn perfetto_has_the_run_times_of_the_report_and_unknown_time_apart() {
             (0, 0, "swapper", 0),
             (15, 103, "three, \"3\"", 0x100),
             (40, 104, "four", 0x100),
-            (60, unknown, "unknown", 0x10),
-            (61, (1 << 23) + 9, "task 9", 0x100),
+            // Nothing is known of it from here to where it leaves.
+            (60, 103, "three, \"3\"", 0x10),
+            (60, unknown, "unknown", 0x40),
+            (61, 103, "three, \"3\"", 0x100),
+            (61, (1 << 23) + 9, "task 9", 1),
             (80, 0, "swapper", 0x100),
         ]
     );
@@ -310,7 +214,11 @@ fn perfetto_knows_processes_births_and_wakeups() {
     let bundles: Vec<_> = trace.packet.iter().filter_map(|packet| packet.ftrace_events.as_ref()).collect();
     let born: Vec<_> = bundles.iter().flat_map(|bundle| &bundle.event).collect();
     let new = born[0].task_newtask.as_ref().unwrap();
-    assert_eq!((born.len(), born[0].timestamp(), born[0].pid()), (1, BOOT_NS + 20_000, 102));
+    assert_eq!(
+        (born.len(), born[0].timestamp(), born[0].pid()),
+        (1, BOOT_NS + 20_999, 102),
+        "when it is woken"
+    );
     assert_eq!((new.pid(), new.comm(), new.clone_flags()), (104, "four", 0x10000));
     let wakings: Vec<_> = bundles
         .iter()

@@ -1,0 +1,158 @@
+//! What is written of one CPU: `FtraceEventBundle`, with switches and wakeups in the compact form.
+
+use std::collections::HashMap;
+
+use cpumon_model::{Leaves, TraceTask, WaitReason};
+use cpumon_trace::{CpuState, push_varint};
+
+use super::super::protobuf::Message;
+
+/// Not a state of a task: it was runnable when it left.
+pub(super) const PREEMPTED: u64 = 0x100;
+/// *Parked*, for what is unknown: a bit without a meaning counts as an error in Perfetto, and no trace of cpumon has it otherwise.
+pub(super) const UNKNOWN: u64 = 0x40;
+/// `CLONE_THREAD` of `task_newtask`.
+const CLONE_THREAD: u64 = 0x10000;
+
+/// A thread as events name it.
+#[derive(Clone, Debug)]
+pub(super) struct Named {
+    pub(super) task: TraceTask,
+    pub(super) tid: u64,
+    pub(super) name: String,
+}
+
+/// The events of a CPU that are not written yet, and what it does.
+#[derive(Debug, Default)]
+pub(super) struct Bundle {
+    /// What it switched to last; `None` before its first event, and where the same thread may come again.
+    pub(super) now: Option<CpuState>,
+    /// The place of who came last.
+    pub(super) came: Option<usize>,
+    /// Who was there left with a switch that is not written yet, and when.
+    pub(super) left: Option<(TraceTask, u64)>,
+    /// How who is there leaves.
+    pub(super) leaves: u64,
+    is_begun: bool,
+    events: usize,
+    switches: Columns,
+    wakings: Columns,
+    /// Names of this bundle, and where they are in it.
+    names: Message,
+    indexes: HashMap<TraceTask, u64>,
+    others: Message,
+}
+
+/// Packed numbers of `CompactSched`, one field each.
+#[derive(Debug, Default)]
+struct Columns {
+    at_ns: u64,
+    fields: [Vec<u8>; 5],
+}
+
+impl Columns {
+    fn add(&mut self, at_ns: u64, values: [u64; 4]) {
+        // Times never go back on a CPU.
+        push_varint(&mut self.fields[0], at_ns.saturating_sub(self.at_ns));
+        self.at_ns = self.at_ns.max(at_ns);
+        for (field, value) in self.fields[1..].iter_mut().zip(values) {
+            push_varint(field, value);
+        }
+    }
+
+    /// Writes the fields with these numbers.
+    fn take(&mut self, message: &mut Message, numbers: [u64; 5]) {
+        for (field, number) in std::mem::take(self).fields.iter().zip(numbers) {
+            if !field.is_empty() {
+                message.bytes(number, field);
+            }
+        }
+    }
+}
+
+impl Bundle {
+    /// Events that are not written yet.
+    pub(super) fn events(&self) -> usize {
+        self.events
+    }
+
+    /// Whether any switch of it was written.
+    pub(super) fn is_begun(&self) -> bool {
+        self.is_begun
+    }
+
+    /// Where the name of a task is in this bundle.
+    fn name(&mut self, who: &Named) -> u64 {
+        let next = self.indexes.len() as u64;
+        *self.indexes.entry(who.task).or_insert_with(|| {
+            self.names.bytes(5, who.name.as_bytes());
+            next
+        })
+    }
+
+    /// Who was there leaves as [`Bundle::leaves`] says; the next one is preempted unless that is changed.
+    pub(super) fn switch(&mut self, at_ns: u64, next: &Named) {
+        let index = self.name(next);
+        if !self.is_begun {
+            // Perfetto takes nothing from the first compact switch of a CPU but who comes, and begins no slice.
+            self.is_begun = true;
+            self.switches.add(at_ns, [0, next.tid, 0, index]);
+        }
+        self.switches.add(at_ns, [self.leaves, next.tid, 0, index]);
+        (self.leaves, self.left) = (PREEMPTED, None);
+        self.events += 1;
+    }
+
+    pub(super) fn waking(&mut self, at_ns: u64, woken: &Named, target: u16) {
+        let index = self.name(woken);
+        self.wakings.add(at_ns, [target.into(), woken.tid, 0, index]);
+        self.events += 1;
+    }
+
+    /// A `sched_waking` that may be earlier than others of this CPU.
+    pub(super) fn late_waking(&mut self, at_ns: u64, waker_tid: u64, woken: &Named, target: u16) {
+        let mut waking = Message::default();
+        waking.bytes(1, woken.name.as_bytes()).number(2, woken.tid).number(4, 1).number(5, target.into());
+        self.other(at_ns, waker_tid, 20, &waking);
+    }
+
+    /// `task_newtask`: a new life of a thread id.
+    pub(super) fn born(&mut self, at_ns: u64, parent_tid: u64, child: &Named, is_thread: bool) {
+        let mut new = Message::default();
+        new.number(1, child.tid).bytes(2, child.name.as_bytes());
+        new.number(3, if is_thread { CLONE_THREAD } else { 0 });
+        self.other(at_ns, parent_tid, 235, &new);
+    }
+
+    fn other(&mut self, at_ns: u64, tid: u64, field: u64, event: &Message) {
+        let mut ftrace = Message::default();
+        ftrace.number(1, at_ns).number(2, tid).message(field, event);
+        self.others.message(2, &ftrace);
+        self.events += 1;
+    }
+
+    /// `FtraceEventBundle`.
+    pub(super) fn take(&mut self, cpu: u16) -> Message {
+        let mut compact = std::mem::take(&mut self.names);
+        self.indexes.clear();
+        self.switches.take(&mut compact, [1, 2, 3, 4, 6]);
+        self.wakings.take(&mut compact, [7, 9, 8, 10, 11]);
+        self.events = 0;
+        let mut bundle = std::mem::take(&mut self.others);
+        bundle.number(1, cpu.into()).message(4, &compact);
+        bundle
+    }
+}
+
+/// The bits of a state.
+pub(super) fn state_of(leaves: Leaves) -> u64 {
+    match leaves {
+        Leaves::Ready => PREEMPTED,
+        Leaves::Dead => 0x10,
+        Leaves::Asleep(WaitReason::DISK | WaitReason::PAGE_FAULT) => 2,
+        Leaves::Asleep(WaitReason::STOPPED) => 4,
+        Leaves::Asleep(WaitReason::TRACED) => 8,
+        Leaves::Asleep(WaitReason::KERNEL) => 0x80,
+        Leaves::Asleep(_) => 1,
+    }
+}
