@@ -309,7 +309,7 @@ for (const width of [360, 390])
 
 test('a host that is not known is named so, in Live and History alike', async ({ page, receiver }) => {
   for (const view of ['', '/history']) {
-    await page.goto(`${receiver.url}/host/nobody${view}`);
+    await page.goto(`${receiver.url}/host/not-there${view}`);
     await expect(page.locator('main')).toContainText('No such host');
   }
 });
