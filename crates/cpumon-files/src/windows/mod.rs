@@ -31,11 +31,13 @@ impl Owner {
 /// # Errors
 /// The directory cannot be created, or another user made it in `%ProgramData%`.
 pub fn create_dir(dir: &Path) -> io::Result<()> {
+    let Some(shared) = std::env::var_os("ProgramData") else { return create_missing(dir) };
+    let us = security::this_user()?;
+    let check = || check_makers(dir, Path::new(&shared), &us, security::owner_of);
+    // Before, for a link would lead to where directories are made; and behind, for one may have been made meanwhile.
+    check()?;
     create_missing(dir)?;
-    match std::env::var_os("ProgramData") {
-        Some(shared) => check_makers(dir, Path::new(&shared), &security::this_user()?, security::owner_of),
-        None => Ok(()),
-    }
+    check()
 }
 
 fn create_missing(dir: &Path) -> io::Result<()> {
@@ -60,22 +62,26 @@ fn check_makers(
     owner_of: impl Fn(&Path) -> io::Result<Sid>,
 ) -> io::Result<()> {
     for made in dir.ancestors().take_while(|dir| is_below(dir, shared)) {
-        if made.symlink_metadata()?.file_type().is_symlink() {
-            return Err(io::Error::other(format!("{} is a link", made.display())));
-        }
+        match made.symlink_metadata() {
+            Ok(made_as) if made_as.file_type().is_symlink() => {
+                return Err(io::Error::other(format!("{} is a link", made.display())));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            found => found?,
+        };
         let owner = owner_of(made)?;
         if !owner.is_trusted(us) {
             let made = made.display();
             return Err(io::Error::other(format!(
-                "{made} belongs to user {owner}, who could change what is in it: remove it, or check it and run icacls \"{made}\" /setowner \
-                 *S-1-5-32-544"
+                "{made} belongs to user {owner}, who could change what is in it: remove it"
             )));
         }
     }
     Ok(())
 }
 
-/// Names of Windows differ in more than the case of their letters.
+/// Compares names without regard to the case of ASCII letters. Short names (`PROGRA~3`) and paths of `\\\\?\\` are not recognised: who gives
+/// one chose it.
 fn is_below(dir: &Path, shared: &Path) -> bool {
     let mut names = dir.components();
     let is_same = |name: Component<'_>| {
