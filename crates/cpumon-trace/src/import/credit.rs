@@ -2,8 +2,8 @@
 
 /// Bytes that any file may unpack to.
 const FREE_BYTES: u64 = 16 << 20;
-/// And so many for each packed byte. Events of a recorder shrink to a tenth or a twentieth; 1 MB that was made for it becomes 8 GB of
-/// zstd, and its events would take minutes.
+/// And so many for each packed byte. Recorded events shrink far less; a file that was made for it could become thousands
+/// of times its size, and take minutes.
 const UNPACKED_TIMES: u64 = 256;
 
 /// Bytes that are left.

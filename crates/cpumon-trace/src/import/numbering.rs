@@ -12,8 +12,8 @@ use super::decoder::{Named, RawEvent, RawKind, UNKNOWN};
 use super::open_interrupts::OpenInterrupts;
 use crate::tasks::Tasks;
 
-/// Threads that are followed at one time: about the kernel's largest thread id, and what fits in a table of 2^22 places. Further ones are
-/// unknown.
+/// Threads that are followed at one time: about the kernel's largest thread id, as many as fit in a hash table of 2^22 places. Further
+/// ones are unknown.
 const MAX_THREADS: usize = (1 << 22) / 8 * 7;
 
 #[derive(Copy, Clone, Debug)]

@@ -192,11 +192,16 @@ impl Reading {
         let Some(sizes) = read(8)? else { return Ok(None) };
         let mut sizes = Bytes::new(&sizes, self.order);
         let (Some(packed), Some(unpacked)) = (sizes.u32(), sizes.u32()) else { return Ok(None) };
-        self.credit.add(packed as usize);
-        if unpacked as usize > MAX_PART_BYTES || !self.credit.take(unpacked as usize) {
+        if unpacked as usize > MAX_PART_BYTES {
             return Ok(None);
         }
-        let bytes = read(packed.into())?.and_then(|packed| self.packing.unpack_block(&packed, unpacked));
+        // Only what is there counts, not what the header claims.
+        let Some(packed) = read(packed.into())? else { return Ok(None) };
+        self.credit.add(packed.len());
+        if !self.credit.take(unpacked as usize) {
+            return Ok(None);
+        }
+        let bytes = self.packing.unpack_block(&packed, unpacked);
         cursor.chunks = Some(left);
         if left == 0 {
             cursor.at = cursor.end;
