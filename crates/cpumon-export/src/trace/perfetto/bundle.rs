@@ -134,7 +134,8 @@ impl Bundle {
     /// `FtraceEventBundle`.
     pub(super) fn take(&mut self, cpu: u16) -> Message {
         let mut compact = std::mem::take(&mut self.names);
-        self.indexes.clear();
+        // Not cleared: each of any number of CPUs would keep its space.
+        self.indexes = HashMap::new();
         self.switches.take(&mut compact, [1, 2, 3, 4, 6]);
         self.wakings.take(&mut compact, [7, 9, 8, 10, 11]);
         self.events = 0;

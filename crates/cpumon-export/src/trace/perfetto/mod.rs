@@ -257,6 +257,9 @@ impl Perfetto<'_, '_> {
     fn write_wakings(&mut self) {
         let mut wakings = std::mem::take(&mut self.wakings);
         for waking in wakings.drain(..) {
+            if !self.threads[waking.slot].is_waking {
+                continue;
+            }
             let woken = self.named(self.threads[waking.slot].task);
             let at_ns = self.shifted(waking.at_ns).saturating_add(waking.later_ns);
             self.cpu_at(waking.cpu).waking(at_ns, &woken, waking.target);
@@ -450,9 +453,7 @@ impl SpanSink for Perfetto<'_, '_> {
             // Perfetto takes events of the same time in no certain order.
             self.woken =
                 (state == ThreadState::ReadyWoken).then_some((slot, u64::from(at_ns <= thread.since_ns)));
-            if !state.is_ready() {
-                self.wakings.retain(|waking| waking.slot != slot);
-            }
+            thread.is_waking = self.woken.is_some() || thread.is_waking && state.is_ready();
             (thread.is_known, thread.cpu, thread.since_ns) = (true, cpu, at_ns);
             if state == ThreadState::Running {
                 self.cpu_at(cpu).came = Some(slot);

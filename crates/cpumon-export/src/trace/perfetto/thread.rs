@@ -13,11 +13,13 @@ pub(super) struct Thread {
     pub(super) waker: TraceTask,
     /// Perfetto takes it to be in some state.
     pub(super) is_known: bool,
+    /// It is ready since its last wakeup, which may wait to be written.
+    pub(super) is_waking: bool,
 }
 
 impl Default for Thread {
     fn default() -> Self {
         let (task, waker) = (TraceTask::UNKNOWN, TraceTask::UNKNOWN);
-        Self { task, state: None, cpu: 0, since_ns: 0, waker, is_known: false }
+        Self { task, state: None, cpu: 0, since_ns: 0, waker, is_known: false, is_waking: false }
     }
 }
