@@ -98,7 +98,7 @@ fn print<E: Error + 'static>(result: Result<(String, bool), E>) -> ExitCode {
 }
 
 fn parse() -> Result<Cli, clap::Error> {
-    // `Cli::parse` would not read the environment variables of former flag names, and take empty ones for values.
+    // `Cli::parse` would not read the environment variables of former flag names, and would take empty ones for values.
     let matches = with_variables(Cli::command()).try_get_matches()?;
     Cli::from_arg_matches(&matches)
 }

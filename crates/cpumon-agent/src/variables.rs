@@ -6,7 +6,9 @@ use std::ffi::OsStr;
 use clap::builder::{FalseyValueParser, Resettable};
 use clap::{Arg, ArgAction, Command};
 
-fn is_set(name: &OsStr) -> bool {
+/// Whether a variable has a value.
+#[must_use]
+pub fn is_set(name: &OsStr) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
@@ -41,12 +43,13 @@ pub fn with_yes_and_no(arg: Arg) -> Arg {
 #[must_use]
 pub fn without_unset_variable(arg: Arg) -> Arg {
     let Some(name) = arg.get_env() else { return arg };
+    // Of one that is not there, the help still has the name.
+    let Some(value) = std::env::var_os(name) else { return arg };
     let is_off = || {
-        let value = std::env::var_os(name).unwrap_or_default();
         // The words of `FalseyValueParser`.
         ["n", "no", "f", "false", "off", "0"].contains(&&*value.to_string_lossy().to_lowercase())
     };
-    let says_nothing = !is_set(name) || is_flag(&arg) && is_off();
+    let says_nothing = value.is_empty() || is_flag(&arg) && is_off();
     if says_nothing { arg.env(Resettable::Reset) } else { arg }
 }
 

@@ -19,6 +19,7 @@ use super::accuracy::{AccuracyArgs, accuracy};
 use super::event_log;
 use super::manager::NAME;
 use super::running::run_as_service;
+use crate::variables::{is_set, with_old_variable};
 use crate::{AgentArgs, Chain};
 
 const DISPLAY_NAME: &str = "cpumon agent";
@@ -116,7 +117,7 @@ fn install(args: &AgentArgs) -> Outcome {
     if let Some((flag, path)) = relative_path(args) {
         let path = path.display();
         return Err(format!(
-            "{flag} {path}: give the whole path, such as C:\\ProgramData\\cpumon\\spool: a service runs in the system's directory"
+            "{flag} {path}: give an absolute path, such as C:\\ProgramData\\cpumon\\spool: a service runs in the system's directory"
         )
         .into());
     }
@@ -146,7 +147,7 @@ fn install(args: &AgentArgs) -> Outcome {
     note("the description", service.set_description(DESCRIPTION).map_err(Into::into));
     note("the restart after a failure", restart_after_failures(&service).map_err(Into::into));
     note("the source of the event log", event_log::register(NAME).map_err(Into::into));
-    for variable in variables(|name| std::env::var_os(name).is_some()) {
+    for variable in variables(is_set) {
         notes.extend([
             "\n",
             &variable,
@@ -186,7 +187,7 @@ fn relative_path(args: &AgentArgs) -> Option<(&'static str, &Path)> {
 
 /// Environment variables of the agent's flags for which `is_set`.
 fn variables(is_set: impl Fn(&OsStr) -> bool) -> Vec<String> {
-    let flags = AgentArgs::augment_args(clap::Command::new(NAME));
+    let flags = AgentArgs::augment_args(clap::Command::new(NAME)).mut_args(with_old_variable);
     let names = flags.get_arguments().filter_map(clap::Arg::get_env);
     names.filter(|name| is_set(name)).map(|name| name.to_string_lossy().into_owned()).collect()
 }
