@@ -24,6 +24,8 @@ export class TraceRecorder {
   progress = $state.raw<TraceProgress>({ state: 'none' });
   private timer: ReturnType<typeof setTimeout> | undefined;
   private isGone = false;
+  /** A recording goes on, or its trace is being stored. */
+  private isFollowing = false;
   /** Recordings up to this one ended before this page was there. */
   private seen: number | null = null;
 
@@ -73,7 +75,7 @@ export class TraceRecorder {
     } catch (error) {
       // Another window was first: its recording is shown.
       if (refusalOf(error).status === 409) await this.follow();
-      if (this.progress.state !== 'recording') this.fail(error);
+      if (!this.isFollowing) this.fail(error);
     }
   }
 
@@ -107,11 +109,13 @@ export class TraceRecorder {
     const isOver = own?.state === 'stored' || own?.state === 'failed';
     this.seen ??= own ? own.number - (isOver ? 0 : 1) : 0;
     if (!own || own.number <= this.seen) {
-      if (this.progress.state !== 'recording') return;
+      if (!this.isFollowing) return;
+      this.isFollowing = false;
       this.progress = { state: 'failed', detail: 'The receiver was started again; what it recorded is lost.' };
       this.seen = own?.number ?? 0;
       return;
     }
+    this.isFollowing = !isOver;
     if (own.state === 'recording')
       this.progress = { state: 'recording', leftMs: own.left_ms, events: own.events, lost: own.lost };
     else if (own.state === 'storing') this.progress = { state: 'waiting', detail: own.detail };

@@ -118,6 +118,14 @@ it('follows a recording while the receiver is away for a moment, and says when i
   recorder.end();
 });
 
+it('says that the receiver was started again while it stored the trace', async () => {
+  answers({ body: offer({ recording: recording(3, 'storing', { detail: 'storing' }) }) }, { body: offer({}) });
+  const recorder = await shown();
+  const alert = await screen.findByRole('alert', {}, { timeout: 5000 });
+  expect(alert.closest('section')!.textContent).toContain('started again');
+  recorder.end();
+});
+
 it('shows a recording of a receiver that was started again, which counts from 1', async () => {
   answers(
     { body: offer({ recording: recording(3, 'stored', { trace: '8' }) }) },
