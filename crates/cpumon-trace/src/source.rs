@@ -21,7 +21,7 @@ pub trait TraceSource {
     /// Takes the names out of it.
     fn take_tasks(&mut self) -> Tasks;
 
-    /// Names that take more memory than this are left out from now on, and counted. 0: who reads it a second time has them.
+    /// Names that take more memory than this are left out from now on, and counted. 0 for a second reading: the first one already has the names.
     fn limit_names(&mut self, bytes: usize);
 
     /// Whether every CPU was watched from the start of the trace on. Else what a CPU did before its first switch is unknown.

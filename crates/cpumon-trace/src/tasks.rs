@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use cpumon_model::{ProcessKey, ThreadKey, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
-/// Tasks of which a trace may report who they are: about the kernel's largest number of threads at one time, and what fits in a table of
-/// 2^22 places.
+/// Tasks of which a trace may report who they are: about the kernel's largest number of threads at one time, as many as fit in a
+/// hash table of 2^22 places.
 const MAX_TASKS: usize = (1 << 22) / 8 * 7;
 /// Memory for identities and names, bytes: a compressed file of 24 MB can name 4 million programs of 255 bytes.
 const MAX_BYTES: usize = 512 << 20;
