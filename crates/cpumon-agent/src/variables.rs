@@ -6,6 +6,9 @@ use std::ffi::OsStr;
 use clap::builder::{FalseyValueParser, Resettable};
 use clap::{Arg, ArgAction, Command};
 
+/// An empty one is an error: encryption must not end because a file of settings has a gap.
+const NEVER_EMPTY: &str = "CPUMON_GROUP_KEY";
+
 /// Whether a variable has a value.
 #[must_use]
 pub fn is_set(name: &OsStr) -> bool {
@@ -49,7 +52,7 @@ pub fn without_unset_variable(arg: Arg) -> Arg {
         // The words of `FalseyValueParser`.
         ["n", "no", "f", "false", "off", "0"].contains(&&*value.to_string_lossy().to_lowercase())
     };
-    let says_nothing = value.is_empty() || is_flag(&arg) && is_off();
+    let says_nothing = value.is_empty() && name != NEVER_EMPTY || is_flag(&arg) && is_off();
     if says_nothing { arg.env(Resettable::Reset) } else { arg }
 }
 

@@ -122,7 +122,9 @@ fn an_empty_variable_is_not_set() {
         })
         .collect();
     assert!(names.contains(&"CPUMON_TOP_SORT".to_owned()) && names.len() > 100, "{names:?}");
-    let empty: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "")).collect();
+    let is_key = |name: &str| name == "CPUMON_GROUP_KEY";
+    let empty: Vec<(&str, &str)> =
+        names.iter().filter(|name| !is_key(name)).map(|name| (&**name, "")).collect();
     let output = with(&empty, &batch);
     assert!(output.status.success(), "{output:?}");
     let fallback = with(&[("CPUMON_TOP_LIMIT", ""), ("CPUMON_LIMIT", "3"), ("CPUMON_TOP_SORT", "")], &batch);
@@ -139,4 +141,9 @@ fn an_empty_variable_is_not_set() {
         let stderr = text(&output.stderr);
         assert!(output.status.code() != Some(2) && !stderr.contains("invalid value"), "{args:?}: {stderr}");
     }
+    // Not that of the key: an agent would send what it measures to everyone.
+    assert!(names.iter().any(|name| is_key(name)));
+    let plain = with(&[("CPUMON_GROUP_KEY", "")], &["agent", "--to", "127.0.0.1:9", "--count", "1"]);
+    assert_eq!(plain.status.code(), Some(2), "{plain:?}");
+    assert!(text(&plain.stderr).contains("--group-key"), "{plain:?}");
 }
