@@ -46,7 +46,8 @@ impl Interval {
     /// Whether all processes that are there at its end have a row or are listed as idle. v1 devices list some processes and not others.
     #[must_use]
     pub fn knows_all_processes(&self) -> bool {
-        let alive = self.processes.iter().filter(|row| !row.life.has_ended()).count();
+        let is_process = |row: &&ProcessInterval| !row.life.has_ended() && !row.flags.contains(Flags::SUMMED);
+        let alive = self.processes.iter().filter(is_process).count();
         let idle = self.idle_processes.as_deref().map_or(0, <[_]>::len);
         !matches!(self.source, SourceKind::V1 | SourceKind::Legacy)
             && self.process_count > 0

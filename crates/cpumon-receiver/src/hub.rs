@@ -234,8 +234,7 @@ impl Hub {
             host.push(shown);
             if host.presence.bytes() > before {
                 let bytes = self.options.max_process_bytes;
-                inner
-                    .limit_presence(id, &Self::share(share.is_trusted, bytes, UNAUTHENTICATED_PART_OF_LISTS));
+                inner.limit_presence(&Self::share(share.is_trusted, bytes, UNAUTHENTICATED_PART_OF_LISTS));
             }
             serial
         };
@@ -320,22 +319,13 @@ impl Inner {
         true
     }
 
-    /// Keeps the lists of processes within a share: a host has at most as much of it as each, and the largest list goes first.
-    fn limit_presence(&mut self, id: HostId, share: &Share) {
-        let own = self.hosts.get(&id).map_or(0, |host| host.presence.bytes());
-        let (count, mut bytes) = self.hosts_of(share).fold((0, 0), |(count, bytes), host| {
-            let own = host.presence.bytes();
-            (count + usize::from(own > 0), bytes + own)
-        });
-        if let Some(host) = self.hosts.get_mut(&id).filter(|_| own > share.bytes / count.max(1)) {
-            host.presence.forget();
-            bytes -= own;
-        }
+    /// Keeps the lists of processes within a share: the largest one goes first, of that the past first.
+    fn limit_presence(&mut self, share: &Share) {
+        let mut bytes: usize = self.hosts_of(share).map(|host| host.presence.bytes()).sum();
         while bytes > share.bytes {
             let hosts = self.hosts.values_mut().filter(|host| is_trusted(&host.status) == share.is_trusted);
             let Some(largest) = hosts.max_by_key(|host| host.presence.bytes()) else { return };
-            bytes = bytes.saturating_sub(largest.presence.bytes());
-            largest.presence.forget();
+            bytes = bytes.saturating_sub(largest.presence.shrink());
         }
     }
 }

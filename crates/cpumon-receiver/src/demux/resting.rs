@@ -28,13 +28,17 @@ pub(super) struct ListTurn {
     left: u32,
     /// End of the last snapshot with a list, ns on the device's clock.
     listed_mono_ns: u64,
+    /// The last list has tasks that were forgotten since.
+    is_outdated: bool,
 }
 
 impl ListTurn {
     /// Counts a snapshot, and lists the tasks that rest in its interval if it is time.
     pub(super) fn pass(&mut self, known: &mut Known, cur: &Snapshot, interval: &mut Interval) {
         let is_long = interval.end.mono_ns.saturating_sub(self.listed_mono_ns) >= LIST_EVERY_NS;
-        if self.left > 0 && !is_long {
+        // What the device says of its time and its tasks brings no large list before its turn.
+        let is_small = known.snapshot.processes.len() <= MOST_PROCESSES;
+        if self.left > 0 && !(is_small && (is_long || self.is_outdated)) {
             self.left -= 1;
             return;
         }
@@ -50,18 +54,19 @@ impl ListTurn {
             // A receiver that began in between knows all of them only when the device has repeated them.
             interval.knows_all_processes()
         };
-        self.left = if is_listed { LIST_EVERY } else { TRY_AGAIN };
+        self.left = if is_listed || !is_small { LIST_EVERY } else { TRY_AGAIN };
+        self.is_outdated = false;
         self.listed_mono_ns = interval.end.mono_ns;
     }
 
     /// Tasks were forgotten whose end was lost: the last list still has them.
     pub(super) fn hurry(&mut self) {
-        self.left = 0;
+        self.is_outdated = true;
     }
 }
 
-/// Rows of processes in which all threads rest are added only to hosts of so many processes: a short snapshot of a hostile sender must
-/// not become thousands of rows.
+/// Rows of processes in which all threads rest are added only to hosts of so many processes, and only those have lists before their turn:
+/// a short snapshot of a hostile sender must not become thousands of rows.
 const MOST_PROCESSES: usize = 4_096;
 
 impl Known {
@@ -121,7 +126,9 @@ impl Known {
         }
         self.recount_threads();
         let mut has_row = Among::new(&interval.processes, |row| row.key);
-        let idle = self.with_threads().filter(|(process, _)| !has_row.has(&process.key));
+        // Without a process id, but with a start, it is a sum of exits and no process.
+        let is_sum = |process: &ProcessSample| process.key.pid == 0 && process.key.start_ns != 0;
+        let idle = self.with_threads().filter(|(process, _)| !has_row.has(&process.key) && !is_sum(process));
         let list = idle.map(|(process, thread_rows)| IdleProcess {
             key: process.key,
             info: Arc::clone(&process.info),

@@ -22,6 +22,8 @@ struct Undo {
 #[derive(Debug, Default)]
 pub(super) struct Presence {
     boot: BootId,
+    /// End of the newest interval, ns on the host's clock: the next one begins there, unless some did not arrive.
+    ended_mono_ns: u64,
     /// Empty if they are not known.
     there: BTreeMap<ProcessKey, IdleProcess>,
     /// Nothing is known before the first list.
@@ -61,8 +63,9 @@ impl Presence {
     /// Takes the next interval. `idle`: the processes without a row that are there, if all of them are listed.
     pub(super) fn push(&mut self, interval: &Interval, idle: Option<&[IdleProcess]>) {
         let was_known = self.is_known;
-        if self.boot != interval.boot || interval.flags.contains(Flags::RESTART) {
-            self.boot = interval.boot;
+        let is_next = self.boot == interval.boot && self.ended_mono_ns == interval.begin.mono_ns;
+        (self.boot, self.ended_mono_ns) = (interval.boot, interval.end.mono_ns);
+        if !is_next || interval.flags.contains(Flags::RESTART) {
             // What ended in between is not known: the next list counts.
             self.is_known = false;
             for (key, process) in std::mem::take(&mut self.there) {
@@ -100,11 +103,24 @@ impl Presence {
 
     /// Forgets all processes until the next list; the intervals stay.
     pub(super) fn forget(&mut self) {
+        self.shrink();
+        self.shrink();
+    }
+
+    /// Forgets what was there at earlier intervals; if that is nothing, all processes until the next list. The intervals stay. Returns the
+    /// memory that is free now, bytes.
+    pub(super) fn shrink(&mut self) -> usize {
+        let mut freed = 0;
         for undo in &mut self.undo {
-            *undo = Undo::default();
+            freed += std::mem::take(undo).bytes();
         }
-        self.there = BTreeMap::new();
-        (self.is_known, self.bytes) = (false, 0);
+        if freed == 0 {
+            freed = self.bytes;
+            self.there = BTreeMap::new();
+            self.is_known = false;
+        }
+        self.bytes -= freed;
+        freed
     }
 
     /// The processes at the end of the interval after which so many came; `None`: they are not known.

@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use cpumon_model::{
-    Fields, Flags, HostInfo, IdleProcess, Interval, Life, Moment, ProcessKey, SchedTimes, ThreadInterval,
-    Trust, WaitReason,
+    Counters, Fields, Flags, HostInfo, IdleProcess, Interval, Life, Moment, ProcessInfo, ProcessKey,
+    ProcessSample, SchedTimes, ThreadInterval, Trust, WaitReason,
 };
 use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_store::{Query, Reader, StoreOptions, Writer};
@@ -213,6 +214,24 @@ fn processes_that_rest_are_listed_now_and_then_with_their_threads() {
     let left: Vec<(u32, u32)> = plain.rows().iter().map(|row| (row.0, row.1)).collect();
     assert_eq!(left, [(7, 2), (9, 2)], "what ended is gone");
     assert_eq!(plain.rows(), rows_of(&expected));
+}
+
+/// A row of sums would have stayed as a process that is idle.
+#[test]
+fn sums_of_exits_are_not_listed_as_processes() {
+    let mut plain = Plain::new(&[3, 7, 9], 60_000);
+    plain.link.device.snapshot.fields |= Fields::EXITS;
+    let info = Arc::new(ProcessInfo { name: "children of sh (summed)".into(), ..ProcessInfo::default() });
+    let key = ProcessKey { pid: 0, start_ns: 5 };
+    let sum = ProcessSample { key, parent_pid: 0, info, ended_threads: Counters::default() };
+    plain.link.device.snapshot.processes.insert(0, sum);
+    let tids: Vec<u32> = plain.link.device.snapshot.threads.iter().map(|row| row.key.tid).collect();
+    for _ in 0..60 {
+        plain.step(&[(tids[0], false)], true);
+    }
+    let lists: Vec<_> = plain.link.received.iter().filter_map(|one| one.idle_processes.as_ref()).collect();
+    assert!(lists.len() == 2 && lists.iter().all(|list| list.len() == 2), "{lists:?}");
+    assert!(plain.rows().iter().all(|row| row.0 > 0), "{:?}", plain.rows());
 }
 
 /// A lost datagram made rows of zeros of processes that ran.

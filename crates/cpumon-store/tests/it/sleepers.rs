@@ -86,7 +86,8 @@ impl Device {
     fn count(&mut self) {
         self.snapshot.sort();
         self.snapshot.thread_count = u32::try_from(self.snapshot.threads.len()).unwrap();
-        self.snapshot.process_count = u32::try_from(self.snapshot.processes.len()).unwrap();
+        let processes = self.snapshot.processes.iter().filter(|row| row.key.pid > 0);
+        self.snapshot.process_count = u32::try_from(processes.count()).unwrap();
     }
 
     /// The next second; threads whose `seconds` has nothing rest in it.
