@@ -80,7 +80,7 @@ fn check_makers(
     Ok(())
 }
 
-/// Compares names without regard to the case of ASCII letters. Short names (`PROGRA~3`) and paths of `\\\\?\\` are not recognised: who gives
+/// Compares names without regard to the case of ASCII letters. Short names (`PROGRA~3`) and paths of `\\?\` are not recognised: who gives
 /// one chose it.
 fn is_below(dir: &Path, shared: &Path) -> bool {
     let mut names = dir.components();

@@ -35,7 +35,7 @@ fn a_secret_that_others_may_read_is_not_read() {
     let path = dir.path().join("open");
     everyone_may_read(&path);
     let error = open_private(&path).unwrap_err().to_string();
-    assert!(error.contains("others may use it (S-1-") && error.contains("remove it"), "{error}");
+    assert!(error.contains("others may use it (S-1-") && error.contains("icacls"), "{error}");
 }
 
 #[test]
