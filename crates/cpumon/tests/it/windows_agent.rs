@@ -196,7 +196,7 @@ fn a_service_is_installed_started_stopped_and_removed() {
     let to = serve.udp.to_string();
     let refused = NT.refused(&["service", "install", "--to", &to, "--record", "records"]);
     assert!(
-        refused.contains("cannot install service cpumon-agent: --record records: give the whole"),
+        refused.contains("cannot install service cpumon-agent: --record records: give an absolute path"),
         "{refused}"
     );
     assert_eq!(Service::state(), "");
