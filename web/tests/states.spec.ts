@@ -14,12 +14,21 @@ const { CPUMON_PICTURES: PICTURES } = process.env;
 const SCHEMES = ['light', 'dark'] as const;
 const WIDTHS = [1440, 360] as const;
 
+/** Styles follow the window at once, but scripts are told in the next frame, and a page behind another has none. */
+async function drawn(page: Page): Promise<void> {
+  await page.bringToFront();
+  await page.evaluate(
+    () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(undefined)))),
+  );
+}
+
 /** The page as it is, in each scheme and width. */
 async function everywhere(page: Page, name: string): Promise<void> {
   for (const width of WIDTHS) {
     await page.setViewportSize({ width, height: width === 360 ? 740 : 900 });
     for (const colorScheme of SCHEMES) {
       await page.emulateMedia({ colorScheme });
+      await drawn(page);
       await base.step(`${colorScheme}, ${width} px`, () =>
         findsNothing(page, colorScheme === 'light' ? 'all' : 'colours'),
       );
