@@ -1,18 +1,19 @@
 //! [`Known`]: everything known of a v2 host, its live tasks with cumulative counters. A frame leaves out what
 //! did not change, so each snapshot is completed from here before it is compared.
 
-use std::sync::Arc;
+mod complete;
+mod received;
 
 use cpumon_model::{
-    DelayOf, Fields, Interval, IrqSample, Life, OpenWaits, ProcessInfo, ProcessKey, ProcessSample, Snapshot,
+    Fields, Interval, IrqSample, Life, OpenWaits, ProcessInfo, ProcessKey, ProcessSample, Snapshot,
     ThreadKey, ThreadSample, WaitPlace, bytes_of_info, trim_list,
 };
 
-use super::accounts::{bytes_of, grow};
+use self::received::{Received, insert, of_process, retain_both};
+use super::accounts::bytes_of;
 use super::cgroups::{CGROUP_BYTES, CgroupTurns};
 use super::delays;
 use super::gather::{IRQ_BYTES, MAX_IRQS};
-use super::lost_waits::{complete_waits, forget_earlier_waits};
 use super::search::{Among, search};
 
 /// Texts of so many bytes are not counted again.
@@ -45,26 +46,6 @@ pub(super) struct Known {
     /// Memory of the run-delay histograms.
     delay_bytes: usize,
     cgroup_turns: CgroupTurns,
-}
-
-/// The last snapshot that had a task.
-#[derive(Copy, Clone, Debug, Default)]
-struct Received {
-    sequence: u64,
-    /// Its end on the device's monotonic clock, ns.
-    end_ns: u64,
-    /// Of a thread: rows that brought waits of it may be lost. The next one with a name has all.
-    lacks_waits: bool,
-    /// Of a thread that waits: where it is among the open waits.
-    place: WaitPlace,
-    /// Of a process: its known threads.
-    threads: u32,
-}
-
-impl Received {
-    fn of(snapshot: &Snapshot) -> Self {
-        Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns, ..Self::default() }
-    }
 }
 
 impl Known {
@@ -118,96 +99,9 @@ impl Known {
         self.take(first, limit)
     }
 
-    /// Leaves out exits that the snapshot before had already.
-    pub(super) fn drop_known_exits(&mut self, snapshot: &mut Snapshot) {
-        let sent_before = self.exits_sent.len();
-        self.exits_sent.extend(snapshot.exits.iter().map(|exit| exit.thread.key));
-        // Old and new keys share one list, so that no memory is allocated for each snapshot. `tidy` sorted
-        // both.
-        let (before, _) = self.exits_sent.split_at(sent_before);
-        let mut was_sent = Among::new(before, |key| *key);
-        snapshot.exits.retain(|exit| !was_sent.has(&exit.thread.key));
-        self.exits_sent.drain(..sent_before);
-    }
-
     /// Rows of snapshots before this one were lost.
     pub(super) fn note_loss(&mut self, before: u64) {
         self.lost_before = before;
-    }
-
-    /// Merges the threads that were sent into what is known of them: a known thread that was not sent went
-    /// on waiting up to the last snapshot; a row without a name has the known one, and the known waits that did not grow.
-    pub(super) fn complete_threads(&mut self, snapshot: &mut Snapshot) {
-        let mut at = 0;
-        let end_ns = self.snapshot.end.mono_ns;
-        for thread in &mut snapshot.threads {
-            at = search(&self.snapshot.threads, at, &thread.key, |row| row.key);
-            let Some(known) = self.snapshot.threads.get_mut(at).filter(|known| known.key == thread.key)
-            else {
-                continue;
-            };
-            let Some(received) = self.threads_received.get_mut(at) else { continue };
-            // The device sent no row since `received`, so its open wait went on at least to the last
-            // snapshot.
-            known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
-            received.end_ns = end_ns;
-            let since_ns = snapshot.end.mono_ns.saturating_sub(end_ns);
-            // A row without a name leaves out the wait reasons that did not grow, too.
-            let is_first_name = known.comm.is_empty();
-            if thread.comm.is_empty() {
-                thread.comm = known.comm;
-                received.lacks_waits |= received.sequence < self.lost_before;
-                complete_waits(thread, known, received.lacks_waits.then_some(since_ns));
-            } else {
-                received.lacks_waits = false;
-            }
-            if is_first_name {
-                forget_earlier_waits(thread, known, since_ns);
-            }
-            self.open_waits.has_row(known.process, known.sched.open_wait, &mut received.place);
-        }
-        // An ended thread has no row among the threads, but may have been left out in the same way until its
-        // end.
-        at = 0;
-        for exit in &snapshot.exits {
-            at = search(&self.snapshot.threads, at, &exit.thread.key, |row| row.key);
-            if let Some(known) =
-                self.snapshot.threads.get_mut(at).filter(|known| known.key == exit.thread.key)
-                && let Some(received) = self.threads_received.get_mut(at)
-            {
-                known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
-                received.end_ns = end_ns;
-                self.open_waits.has_row(known.process, known.sched.open_wait, &mut received.place);
-            }
-        }
-        at = 0;
-        for key in &snapshot.gone {
-            at = search(&self.snapshot.threads, at, key, |row| row.key);
-            if let Some(known) = self.snapshot.threads.get(at).filter(|known| known.key == *key)
-                && let Some(received) = self.threads_received.get_mut(at)
-            {
-                self.open_waits.has_row(known.process, known.sched.open_wait, &mut received.place);
-            }
-        }
-    }
-
-    /// Merges the run-delay buckets that were sent into the known ones.
-    pub(super) fn complete_delays(&mut self, snapshot: &mut Snapshot, whole: &[DelayOf]) {
-        delays::complete(&mut self.snapshot, snapshot, whole, self.has_all_delays);
-    }
-
-    /// Adds the control groups that were not sent. `ended`: those that are gone.
-    pub(super) fn complete_cgroups(&mut self, snapshot: &mut Snapshot, ended: &[u64], refresh: u16) {
-        self.cgroup_turns.complete(snapshot, &self.snapshot, ended, refresh);
-    }
-
-    /// Gives interrupt lines without a name the one that is known.
-    pub(super) fn name_irqs(&self, snapshot: &mut Snapshot) {
-        for irq in snapshot.irqs.iter_mut().filter(|irq| irq.name.is_empty()) {
-            if let Ok(at) = self.snapshot.irqs.binary_search_by_key(&irq.irq, |known| known.irq) {
-                irq.name = Arc::clone(&self.snapshot.irqs[at].name);
-            }
-        }
     }
 
     /// Applies a snapshot: everything in it replaces what was known. It may take so many bytes in all. Returns how many rows
@@ -462,19 +356,6 @@ impl Known {
     }
 }
 
-/// What is noted of a process. `at`: where the last one was found, which neighbouring threads often share.
-fn of_process<'a>(
-    processes: &[ProcessSample],
-    received: &'a mut [Received],
-    key: ProcessKey,
-    at: &mut usize,
-) -> Option<&'a mut Received> {
-    if processes.get(*at).is_none_or(|row| row.key != key) {
-        *at = processes.binary_search_by_key(&key, |row| row.key).ok()?;
-    }
-    received.get_mut(*at)
-}
-
 /// Rows that `bytes` have space for, beside those that the list has space for already. Each takes so many bytes elsewhere.
 fn rows_in<T>(bytes: usize, list: &Vec<T>, elsewhere: usize) -> usize {
     list.capacity() - list.len() + bytes / (size_of::<T>() + size_of::<Received>() + elsewhere)
@@ -489,55 +370,4 @@ fn take_irqs(known: &mut Vec<IrqSample>, sent: &[IrqSample]) {
             Err(_) => {}
         }
     }
-}
-
-/// Inserts `count` rows, given in descending order, into an ascending list and stamps them. What lies behind them moves;
-/// new tasks mostly have the highest numbers, so that is little.
-fn insert<T: Default, K: Ord>(
-    list: &mut Vec<T>,
-    received: &mut Vec<Received>,
-    count: usize,
-    descending: impl Iterator<Item = T>,
-    stamp: Received,
-    key_of: impl Fn(&T) -> K,
-) {
-    let mut from = list.len();
-    let mut to = from + count;
-    grow(list, count);
-    grow(received, count);
-    list.resize_with(to, T::default);
-    received.resize(to, stamp);
-    for row in descending {
-        // From behind, as in an insertion sort: each row moves at most once, to its final place.
-        while from > 0 && key_of(&list[from - 1]) > key_of(&row) {
-            list.swap(from - 1, to - 1);
-            received.swap(from - 1, to - 1);
-            from -= 1;
-            to -= 1;
-        }
-        list[to - 1] = row;
-        received[to - 1] = stamp;
-        to -= 1;
-    }
-}
-
-fn retain_both<T>(
-    list: &mut Vec<T>,
-    received: &mut Vec<Received>,
-    mut keep: impl FnMut(&T, Received) -> bool,
-) {
-    let mut at = 0;
-    let mut kept = 0;
-    // `retain` visits the rows in order, so `at` and `kept` keep both lists in step.
-    list.retain(|row| {
-        let stamp = received[at];
-        let stays = keep(row, stamp);
-        if stays {
-            received[kept] = stamp;
-            kept += 1;
-        }
-        at += 1;
-        stays
-    });
-    received.truncate(kept);
 }
