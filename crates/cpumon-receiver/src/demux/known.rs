@@ -46,6 +46,8 @@ pub(super) struct Known {
     /// Memory of the run-delay histograms.
     delay_bytes: usize,
     cgroup_turns: CgroupTurns,
+    /// Threads of some process were taken before it, or as those of another one: their numbers are counted again.
+    has_miscounted: bool,
 }
 
 impl Known {
@@ -117,6 +119,9 @@ impl Known {
         // Processes first: threads are counted with theirs.
         let mut over = self.take_processes(cur, limit);
         over += self.take_threads(cur, limit);
+        if std::mem::take(&mut self.has_miscounted) {
+            self.recount_threads();
+        }
         let known = &mut self.snapshot;
         (known.host, known.boot, known.sequence) = (cur.host, cur.boot, cur.sequence);
         (known.source, known.fields) = (cur.source, cur.fields);
@@ -258,8 +263,13 @@ impl Known {
         self.snapshot.processes.iter().zip(self.processes_received.iter().map(|received| received.threads))
     }
 
-    /// Counts the threads of each process: a process that came later than its threads lacks them.
-    pub(super) fn recount_threads(&mut self) {
+    /// Whether threads of a process that is not known may be known: it began before the last snapshot.
+    pub(super) fn may_have_threads(&self, process: ProcessKey) -> bool {
+        process.start_ns < self.snapshot.end.boot_ns
+    }
+
+    /// Counts the threads of each process.
+    fn recount_threads(&mut self) {
         for received in &mut self.processes_received {
             received.threads = 0;
         }
@@ -309,6 +319,7 @@ impl Known {
                         self.open_waits.leave(known.process, before, place);
                         self.open_waits.join(thread.process, now, &mut place);
                     }
+                    self.has_miscounted |= known.process != thread.process;
                     *known = *thread;
                     received[at] = Received { lacks_waits, place, ..Received::of(cur) };
                 }
@@ -350,7 +361,10 @@ impl Known {
         let space = rows_in(space, known, 0);
         let over = self.fresh.len().saturating_sub(space);
         self.fresh.truncate(space);
-        let fresh = self.fresh.iter().rev().filter_map(|&index| cur.processes.get(index).cloned());
+        let last_ns = self.snapshot.end.boot_ns;
+        let fresh = || self.fresh.iter().rev().filter_map(|&index| cur.processes.get(index));
+        self.has_miscounted |= fresh().any(|process| process.key.start_ns < last_ns);
+        let fresh = fresh().cloned();
         insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);
         over as u64
     }

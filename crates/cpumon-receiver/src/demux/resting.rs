@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    Fields, Flags, IdleProcess, Interval, Life, ProcessInterval, ProcessSample, Resting, Snapshot,
-    ThreadInterval, ThreadSample,
+    Fields, Flags, IdleProcess, Interval, Life, ProcessInterval, ProcessKey, ProcessSample, Resting,
+    Snapshot, ThreadInterval, ThreadSample,
 };
 
 use super::known::Known;
@@ -34,7 +34,7 @@ pub(super) struct ListTurn {
 
 impl ListTurn {
     /// Counts a snapshot, and lists the tasks that rest in its interval if it is time.
-    pub(super) fn pass(&mut self, known: &mut Known, cur: &Snapshot, interval: &mut Interval) {
+    pub(super) fn pass(&mut self, known: &Known, cur: &Snapshot, interval: &mut Interval) {
         let is_long = interval.end.mono_ns.saturating_sub(self.listed_mono_ns) >= LIST_EVERY_NS;
         // What the device says of its time and its tasks brings no large list before its turn.
         let is_small = known.snapshot.processes.len() <= MOST_PROCESSES;
@@ -100,31 +100,44 @@ impl Known {
         let is_new = |row: &ThreadInterval| {
             matches!(row.life, Life::Born | Life::BornEnded) || row.flags.contains(Flags::FIRST_SIGHT)
         };
-        let (mut at, mut is_known) = (usize::MAX, false);
+        let mut at = usize::MAX;
         // Those that are counted already.
         for thread in threads.iter().filter(|row| !is_new(row)) {
-            // Neighbours often share a process.
-            if processes.get(at).is_none_or(|row| row.key != thread.process) {
-                let found = processes.binary_search_by_key(&thread.process, |row| row.key);
-                at = found.unwrap_or(usize::MAX);
-                is_known = self.threads_of(thread.process).is_some();
-            }
-            if let Some(row) = processes.get_mut(at).filter(|_| is_known) {
+            if let Some(row) = row_of(processes, thread.process, &mut at) {
                 row.thread_rows = row.thread_rows.saturating_sub(1);
             }
         }
-        for row in processes {
-            let threads = self.threads_of(row.key).unwrap_or_default();
-            row.thread_rows = row.thread_rows.saturating_add(threads);
+        let mut has_early = false;
+        for row in &mut *processes {
+            match self.threads_of(row.key) {
+                Some(threads) => row.thread_rows = row.thread_rows.saturating_add(threads),
+                None => has_early |= self.may_have_threads(row.key),
+            }
+        }
+        if has_early {
+            self.count_early_threads(processes);
+        }
+    }
+
+    /// Counts known threads with processes that are not known yet.
+    fn count_early_threads(&self, processes: &mut [ProcessInterval]) {
+        let (mut at, mut last, mut is_late) = (usize::MAX, None, false);
+        for thread in &self.snapshot.threads {
+            if last != Some(thread.process) {
+                last = Some(thread.process);
+                is_late = self.threads_of(thread.process).is_none();
+            }
+            if is_late && let Some(row) = row_of(processes, thread.process, &mut at) {
+                row.thread_rows = row.thread_rows.saturating_add(1);
+            }
         }
     }
 
     /// The processes without a row in an interval; `None`: there are too many.
-    fn list_idle(&mut self, interval: &Interval) -> Option<Arc<[IdleProcess]>> {
+    fn list_idle(&self, interval: &Interval) -> Option<Arc<[IdleProcess]>> {
         if self.snapshot.processes.len() > MOST_LISTED {
             return None;
         }
-        self.recount_threads();
         let mut has_row = Among::new(&interval.processes, |row| row.key);
         // Without a process id, but with a start, it is a sum of exits and no process.
         let is_sum = |process: &ProcessSample| process.key.pid == 0 && process.key.start_ns != 0;
@@ -137,6 +150,18 @@ impl Known {
         });
         Some(list.collect())
     }
+}
+
+/// The row of a process. `at`: where the last one was found, which neighbouring threads often share.
+fn row_of<'a>(
+    rows: &'a mut [ProcessInterval],
+    key: ProcessKey,
+    at: &mut usize,
+) -> Option<&'a mut ProcessInterval> {
+    if rows.get(*at).is_none_or(|row| row.key != key) {
+        *at = rows.binary_search_by_key(&key, |row| row.key).ok()?;
+    }
+    rows.get_mut(*at)
 }
 
 /// Adds rows of zeros of the known processes that have none. Both lists ascend.

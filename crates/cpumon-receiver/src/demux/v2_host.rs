@@ -395,7 +395,7 @@ impl V2Host {
         interval.flags |= self.flags;
         self.flags = Flags::empty();
         if gather.fragments.is_complete() && gather.has_totals {
-            self.list_turn.pass(&mut self.known, &gather.snapshot, interval);
+            self.list_turn.pass(&self.known, &gather.snapshot, interval);
         }
         self.is_established = true;
         self.update_status(gather);

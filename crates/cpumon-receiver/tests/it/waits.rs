@@ -1,7 +1,7 @@
 //! What threads wait for, those included of which nothing is sent because they rest: the receiver's processes have waited as long as the
 //! threads on the device, and run, ready and blocked time of a thread make up the time that passed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -21,6 +21,9 @@ use crate::sleepers::{BOOT, Device, FUTEX, HOST, NAP, REASONS, SECOND_NS, Second
 const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4000);
 /// What a row may wait longer than its interval: the clocks of counters and snapshots differ a little.
 const SLACK_NS: u64 = 1_010 * US;
+
+/// A thread that works a little.
+const BUSY: Second = Second { run_us: 10, ready_us: 1, then: WaitReason::NONE, ends: false };
 
 /// A device, its encoder and a receiver.
 struct Link {
@@ -153,7 +156,7 @@ impl Plain {
 
     /// Who worked (tid), and whether that thread ended; compares with what the device itself sees.
     fn step(&mut self, active: &[(u32, bool)], arrives: bool) -> Interval {
-        let second = |ends| Second { run_us: 10, ready_us: 1, then: WaitReason::NONE, ends };
+        let second = |ends| Second { ends, ..BUSY };
         let seconds = active.iter().map(|&(tid, ends)| (tid, second(ends))).collect();
         let expected = self.link.step(&seconds, arrives);
         if !arrives {
@@ -214,6 +217,35 @@ fn processes_that_rest_are_listed_now_and_then_with_their_threads() {
     let left: Vec<(u32, u32)> = plain.rows().iter().map(|row| (row.0, row.1)).collect();
     assert_eq!(left, [(7, 2), (9, 2)], "what ended is gone");
     assert_eq!(plain.rows(), rows_of(&expected));
+}
+
+/// Its row had no threads until the next list, and none while one of them had a row.
+#[test]
+fn a_process_that_arrives_after_its_threads_has_them_at_once() {
+    let mut plain = Plain::new(&[3, 7, 7, 7, 9, 9], 20);
+    let tids: Vec<u32> = plain.link.device.snapshot.threads.iter().map(|row| row.key.tid).collect();
+    for _ in 0..3 {
+        plain.link.step(&BTreeMap::new(), true);
+    }
+    // Begins in between, and knows only what is repeated since.
+    plain.link.demux = Demux::new(DemuxOptions::default());
+    plain.link.received.clear();
+    let (mut received, mut late) = (BTreeMap::<ProcessKey, BTreeSet<u32>>::new(), 0);
+    for second in 0..60 {
+        let expected = plain.link.step(&BTreeMap::from([(tids[second % 6], BUSY)]), true);
+        let Some(here) = plain.link.received.last() else { continue };
+        let known: Vec<ProcessKey> = received.keys().copied().collect();
+        for thread in &here.threads {
+            received.entry(thread.process).or_default().insert(thread.key.tid);
+        }
+        for row in &here.processes {
+            late += usize::from(!row.info.name.is_empty() && known.contains(&row.key) && second < 25);
+            let there = expected.process(row.key).unwrap().thread_rows;
+            let least = u32::try_from(received.get(&row.key).map_or(0, BTreeSet::len)).unwrap();
+            assert!((least..=there).contains(&row.thread_rows), "{second}: {least} {there} {row:?}");
+        }
+    }
+    assert!(late > 0, "no process came after its threads");
 }
 
 /// A row of sums would have stayed as a process that is idle.
