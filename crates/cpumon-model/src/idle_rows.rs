@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::{
-    Delta, Fields, Flags, IdleProcess, Interval, Life, ProcessInterval, SchedDelta, SourceKind, bytes_of_info,
+    Delta, Fields, Flags, IdleProcess, Interval, Life, ProcessInterval, ProcessKey, SchedDelta, SourceKind,
+    bytes_of_info,
 };
 
 impl IdleProcess {
@@ -13,15 +14,15 @@ impl IdleProcess {
         size_of::<Self>() + bytes_of_info(&self.info)
     }
 
-    /// What a row leaves behind at the end of its interval; `None` if the process ended, or the row is of none.
-    #[must_use]
-    pub fn after(row: &ProcessInterval) -> Option<Self> {
+    /// What a row leaves behind at the end of its interval; `None` if the process ended, or the row is of none. `ended`: threads of it
+    /// that ended in the interval, which the row counts.
+    fn after(row: &ProcessInterval, ended: usize) -> Option<Self> {
         let is_there = !row.life.has_ended() && !row.flags.contains(Flags::SUMMED);
         is_there.then(|| Self {
             key: row.key,
             info: Arc::clone(&row.info),
             parent_pid: row.parent_pid,
-            thread_rows: row.thread_rows,
+            thread_rows: row.thread_rows.saturating_sub(u32::try_from(ended).unwrap_or(u32::MAX)),
         })
     }
 
@@ -52,6 +53,22 @@ impl Interval {
         !matches!(self.source, SourceKind::V1 | SourceKind::Legacy)
             && self.process_count > 0
             && alive + idle >= usize::try_from(self.process_count).unwrap_or(usize::MAX)
+    }
+
+    /// The processes of its rows, ascending, as they are at its end; `None`: the process ended, or the row is of none.
+    pub fn processes_after(&self) -> impl Iterator<Item = (ProcessKey, Option<IdleProcess>)> {
+        let ended = self.threads.iter().filter(|row| row.life.has_ended()).map(|row| row.process);
+        let mut ended: Vec<ProcessKey> = ended.collect();
+        // Rows of threads ascend by thread.
+        ended.sort_unstable();
+        let mut at = 0;
+        self.processes.iter().map(move |row| {
+            let rest = ended.get(at..).unwrap_or_default();
+            let first = rest.partition_point(|process| *process < row.key);
+            let behind = rest.partition_point(|process| *process <= row.key);
+            at += behind;
+            (row.key, IdleProcess::after(row, behind - first))
+        })
     }
 
     /// Whether a process without a row did nothing. After a loss it may have done something that a later interval has, unless the
@@ -85,7 +102,7 @@ impl Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ProcessKey;
+    use crate::ThreadInterval;
 
     fn idle(pid: u32) -> IdleProcess {
         IdleProcess { key: ProcessKey { pid, start_ns: 1 }, thread_rows: 2, ..IdleProcess::default() }
@@ -104,11 +121,34 @@ mod tests {
     #[test]
     fn what_ended_leaves_nothing_behind_and_sums_are_no_process() {
         let row = idle(5).row();
-        assert_eq!(IdleProcess::after(&row), Some(idle(5)));
+        let after = |row| {
+            let interval = Interval { processes: vec![row], ..Interval::default() };
+            interval.processes_after().next().unwrap()
+        };
+        assert_eq!(after(row.clone()), (row.key, Some(idle(5))));
         for life in [Life::Ended, Life::BornEnded] {
-            assert_eq!(IdleProcess::after(&ProcessInterval { life, ..row.clone() }), None);
+            assert_eq!(after(ProcessInterval { life, ..row.clone() }), (row.key, None));
         }
-        assert_eq!(IdleProcess::after(&ProcessInterval { flags: Flags::SUMMED, ..row }), None);
+        assert_eq!(after(ProcessInterval { flags: Flags::SUMMED, ..row }).1, None);
+    }
+
+    #[test]
+    fn threads_that_ended_count_in_the_row_and_not_after_it() {
+        let thread = |pid, life| ThreadInterval { process: idle(pid).key, life, ..ThreadInterval::default() };
+        let interval = Interval {
+            processes: [3, 5, 8, 9].map(|pid| ProcessInterval { thread_rows: 3, ..idle(pid).row() }).into(),
+            // Of 6 there is no row.
+            threads: vec![
+                thread(8, Life::Ended),
+                thread(5, Life::Alive),
+                thread(6, Life::Ended),
+                thread(3, Life::Ended),
+                thread(8, Life::BornEnded),
+            ],
+            ..Interval::default()
+        };
+        let left = interval.processes_after().map(|(key, one)| (key.pid, one.unwrap().thread_rows));
+        assert_eq!(left.collect::<Vec<_>>(), [(3, 2), (5, 3), (8, 1), (9, 3)]);
     }
 
     #[test]

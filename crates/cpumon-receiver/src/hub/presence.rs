@@ -81,10 +81,10 @@ impl Presence {
             }
         }
         if self.is_known {
-            for row in &interval.processes {
-                match IdleProcess::after(row) {
+            for (key, after) in interval.processes_after() {
+                match after {
                     Some(process) => self.set(&process),
-                    None => self.remove(row.key),
+                    None => self.remove(key),
                 }
             }
         }

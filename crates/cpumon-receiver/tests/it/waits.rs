@@ -169,10 +169,10 @@ impl Plain {
             self.there.retain(|key, _| here.process(*key).is_some());
             self.there.extend(listed.iter().map(|one| (one.key, one.clone())));
         }
-        for row in &here.processes {
-            match IdleProcess::after(row) {
-                Some(one) => drop(self.there.insert(row.key, one)),
-                None => drop(self.there.remove(&row.key)),
+        for (key, after) in here.processes_after() {
+            match after {
+                Some(one) => drop(self.there.insert(key, one)),
+                None => drop(self.there.remove(&key)),
             }
         }
         expected
@@ -207,8 +207,11 @@ fn processes_that_rest_are_listed_now_and_then_with_their_threads() {
         assert_eq!(plain.there[&process_of(3)].info.name, "p3".into());
     }
     assert_eq!(lists, 3, "with the first one, and fifty between two");
-    // One thread of 7 ends, and counts until 7 has a row again; then the only one of 3.
-    plain.step(&[(tids[2], true)], true);
+    // One thread of 7 ends, and counts in that interval only; then the only one of 3.
+    let expected = plain.step(&[(tids[2], true)], true);
+    assert_eq!(plain.rows(), rows_of(&expected));
+    let expected = plain.step(&[(tids[5], false)], true);
+    assert_eq!(plain.rows(), rows_of(&expected), "7 has no row, and one thread less");
     let expected = plain.step(&[(tids[1], false)], true);
     assert_eq!(plain.rows(), rows_of(&expected));
     let expected = plain.step(&[(tids[0], true)], true);

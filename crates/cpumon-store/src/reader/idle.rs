@@ -30,8 +30,9 @@ impl Reader {
         let Some(host) = self.host_row(interval.host)? else { return Ok(false) };
         let Some(list) = self.last_list(host, interval)? else { return Ok(false) };
         let mut there = self.listed(&list)?;
+        // With threads: one that ended counts in the row of its process, and no longer after it.
         let range = Query::new(interval.host).range(list.end_wall_ns, interval.end.wall_ns);
-        self.for_each_interval(&range.what(What::Processes).without_sched(), &mut |one| {
+        self.for_each_interval(&range.what(What::Threads).without_sched(), &mut |one| {
             if one.boot == interval.boot {
                 follow(&mut there, one);
             }
@@ -92,11 +93,11 @@ impl Reader {
 
 /// Takes who began, changed or ended in an interval.
 fn follow(there: &mut HashMap<ProcessKey, IdleProcess>, interval: &Interval) {
-    for row in &interval.processes {
-        if let Some(process) = IdleProcess::after(row) {
-            there.insert(row.key, process);
+    for (key, after) in interval.processes_after() {
+        if let Some(process) = after {
+            there.insert(key, process);
         } else {
-            there.remove(&row.key);
+            there.remove(&key);
         }
     }
 }

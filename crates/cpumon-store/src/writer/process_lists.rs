@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{BootId, Fields, HostId, Interval, Recent, Resting, ThreadInterval};
+use cpumon_model::{BootId, Fields, HostId, IdleProcess, Interval, Recent, Resting, ThreadInterval};
 use rusqlite::{Connection, Result as Sql, params};
 
 use super::merge_names::mark_seen;
@@ -158,8 +158,10 @@ pub(super) fn write_list(
 ) -> Sql<()> {
     let idle = interval.idle_processes.as_deref().unwrap_or_default();
     let mut list = Vec::with_capacity(interval.processes.len() + idle.len());
-    for row in interval.processes.iter().filter(|row| !row.life.has_ended()) {
-        list.push(Listed { id: naming.process(row.key, Some(row))?, thread_rows: row.thread_rows });
+    for (row, (_, after)) in interval.processes.iter().zip(interval.processes_after()) {
+        if let Some(IdleProcess { thread_rows, .. }) = after {
+            list.push(Listed { id: naming.process(row.key, Some(row))?, thread_rows });
+        }
     }
     for process in idle {
         list.push(Listed {

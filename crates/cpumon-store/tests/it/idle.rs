@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use cpumon_model::{
     BootId, Delta, Flags, HostId, HostInfo, IdleProcess, Interval, Life, Moment, ProcessInfo,
-    ProcessInterval, ProcessKey, SourceKind, Trust,
+    ProcessInterval, ProcessKey, SourceKind, ThreadInterval, ThreadKey, Trust,
 };
 use cpumon_store::{QueueOptions, Queued, Reader, StoreOptions, Writer, WriterThread};
 
@@ -80,6 +80,12 @@ fn interval(info: &HostInfo, second: i64) -> Interval {
         process_count: u32::try_from(there(second).len()).unwrap(),
         ..Interval::default()
     }
+}
+
+/// A row that rests, as a receiver lists it.
+fn idle_of(row: &ProcessInterval) -> IdleProcess {
+    let ProcessInterval { key, parent_pid, ref info, thread_rows, .. } = *row;
+    IdleProcess { key, info: Arc::clone(info), parent_pid, thread_rows }
 }
 
 /// Pids with a row at the end of a second, those that ended in it left out.
@@ -157,7 +163,7 @@ fn lists_of_intervals_without_idle_rows_are_as_good() {
             rows.into_iter().partition(|row| !row.delta.is_zero() || row.life != Life::Alive);
         one.processes = active;
         if second % 50 == 1 {
-            one.idle_processes = Some(idle.iter().filter_map(IdleProcess::after).collect());
+            one.idle_processes = Some(idle.iter().map(idle_of).collect());
         }
         // Not known to be idle.
         if second == 155 {
@@ -174,6 +180,47 @@ fn lists_of_intervals_without_idle_rows_are_as_good() {
     assert!(!reader.add_idle(&mut partial).unwrap(), "what has no row may have run");
     assert_eq!(partial.processes.iter().map(|row| row.key.pid).collect::<Vec<_>>(), [1, 6]);
     assert_eq!(number(&path, "SELECT count(*) FROM process_list"), 3);
+}
+
+/// An idle process had one thread too many for as long as it rested, and a sum of exits was a process that never ended.
+#[test]
+fn threads_that_ended_and_sums_of_exits_leave_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for second in 1..=130 {
+        let mut one = interval(&info, second);
+        // With the first list, and between two: one of three threads of 3 ends, then the next one.
+        let ends = [1, 60].contains(&second);
+        let row = one.processes.iter_mut().find(|row| row.key.pid == 3).unwrap();
+        row.thread_rows = if second <= 1 { 4 } else { 3 } - u32::from(second > 60);
+        if ends {
+            row.delta.run_ns = 1_000;
+            one.threads.push(ThreadInterval {
+                key: ThreadKey { tid: 31, start_ns: second.unsigned_abs() },
+                process: row.key,
+                life: Life::Ended,
+                delta: row.delta,
+                ..ThreadInterval::default()
+            });
+        }
+        let sum = ProcessKey { pid: 0, start_ns: 9 };
+        let row = ProcessInterval { key: sum, flags: Flags::SUMMED, ..one.processes[0].clone() };
+        one.processes.insert(0, row);
+        writer.put(&info, Trust::Local, None, &one).unwrap();
+    }
+    writer.commit().unwrap();
+    for what in ["fresh", "compacted"] {
+        let reader = Reader::open(&path).unwrap();
+        for (second, threads) in [(1, 4), (2, 3), (59, 3), (60, 3), (61, 2), (99, 2), (102, 2)] {
+            let mut found = reader.interval_at(info.host, START_NS + second * SECOND_NS).unwrap().unwrap();
+            found.processes.retain(|row| row.key.pid != 0);
+            assert!(reader.add_idle(&mut found).unwrap());
+            let rows = found.processes.iter().map(|row| (row.key.pid, row.thread_rows)).collect::<Vec<_>>();
+            assert_eq!(rows, [(1, 2), (2, 2), (3, threads), (4, 2), (7, 2)], "{what}: {second}");
+        }
+        compact_all(&mut writer);
+    }
 }
 
 #[test]
