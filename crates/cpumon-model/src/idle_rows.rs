@@ -44,7 +44,8 @@ impl IdleProcess {
 }
 
 impl Interval {
-    /// Whether all processes that are there at its end have a row or are listed as idle. v1 devices list some processes and not others.
+    /// Whether all processes that are there at its end, and no others, have a row or are listed as idle: of one too many the end was lost.
+    /// v1 devices list some processes and not others.
     #[must_use]
     pub fn knows_all_processes(&self) -> bool {
         let is_process = |row: &&ProcessInterval| !row.life.has_ended() && !row.flags.contains(Flags::SUMMED);
@@ -52,7 +53,7 @@ impl Interval {
         let idle = self.idle_processes.as_deref().map_or(0, <[_]>::len);
         !matches!(self.source, SourceKind::V1 | SourceKind::Legacy)
             && self.process_count > 0
-            && alive + idle >= usize::try_from(self.process_count).unwrap_or(usize::MAX)
+            && alive + idle == usize::try_from(self.process_count).unwrap_or(usize::MAX)
     }
 
     /// The processes of its rows, ascending, as they are at its end; `None`: the process ended, or the row is of none.
@@ -149,6 +150,17 @@ mod tests {
         };
         let left = interval.processes_after().map(|(key, one)| (key.pid, one.unwrap().thread_rows));
         assert_eq!(left.collect::<Vec<_>>(), [(3, 2), (5, 3), (8, 1), (9, 3)]);
+    }
+
+    #[test]
+    fn a_list_with_a_process_too_many_is_not_complete() {
+        let of = |process_count| Interval {
+            process_count,
+            processes: vec![idle(1).row(), ProcessInterval { life: Life::Ended, ..idle(2).row() }],
+            idle_processes: Some([3, 4].map(idle).into()),
+            ..Interval::default()
+        };
+        assert_eq!([2, 3, 4].map(|count| of(count).knows_all_processes()), [false, true, false]);
     }
 
     #[test]

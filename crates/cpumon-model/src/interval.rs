@@ -141,6 +141,9 @@ pub struct Interval {
     /// Processes without a row that are there and did nothing, ascending by key; `None`: they are not listed. Only on its way to the
     /// hub and the store, and only now and then: from one list to the next, rows report who began and who ended.
     pub idle_processes: Option<Arc<[IdleProcess]>>,
+    /// A list of tasks before this one had some that had ended, which was found out only now: this one counts from here on. Only on its
+    /// way to the store.
+    pub corrects_lists: bool,
     /// Threads, ascending by key: all live ones if the ending snapshot was complete, else those that changed.
     pub threads: Vec<ThreadInterval>,
     /// Threads without a row that wait at its end; `None`: they are not listed. Together with the rows these are all threads that

@@ -238,13 +238,15 @@ impl Known {
         self.emptied = emptied;
     }
 
-    /// Forgets tasks that were not received since snapshot `since`: their end was lost. Returns how many threads.
-    pub(super) fn forget_silent(&mut self, since: u64) -> u64 {
-        let before = self.snapshot.threads.len();
+    /// Forgets tasks that were not received since snapshot `since`: their end was lost. Returns how many threads and processes.
+    pub(super) fn forget_silent(&mut self, since: u64) -> (u64, u64) {
+        let count = |known: &Snapshot| (known.threads.len() as u64, known.processes.len() as u64);
+        let before = count(&self.snapshot);
         self.retain_threads(|_, received| received.sequence >= since);
         self.retain_processes(|_, received| received.sequence >= since);
-        let forgotten = (before - self.snapshot.threads.len()) as u64;
-        if forgotten > 0 {
+        let after = count(&self.snapshot);
+        let forgotten = (before.0 - after.0, before.1 - after.1);
+        if forgotten.0 > 0 {
             // Should one of them turn up again, it must not be charged a second time from its start.
             self.watched_from_boot_ns = self.snapshot.end.boot_ns;
             self.snapshot.begin.boot_ns = self.watched_from_boot_ns;

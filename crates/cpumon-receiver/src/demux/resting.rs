@@ -30,6 +30,8 @@ pub(super) struct ListTurn {
     listed_mono_ns: u64,
     /// The last list has tasks that were forgotten since.
     is_outdated: bool,
+    /// Nor has a complete list come since.
+    is_uncorrected: bool,
 }
 
 impl ListTurn {
@@ -54,6 +56,9 @@ impl ListTurn {
             // A receiver that began in between knows all of them only when the device has repeated them.
             interval.knows_all_processes()
         };
+        if is_listed {
+            interval.corrects_lists = std::mem::take(&mut self.is_uncorrected);
+        }
         self.left = if is_listed || !is_small { LIST_EVERY } else { TRY_AGAIN };
         self.is_outdated = false;
         self.listed_mono_ns = interval.end.mono_ns;
@@ -61,7 +66,7 @@ impl ListTurn {
 
     /// Tasks were forgotten whose end was lost: the last list still has them.
     pub(super) fn hurry(&mut self) {
-        self.is_outdated = true;
+        (self.is_outdated, self.is_uncorrected) = (true, true);
     }
 }
 
@@ -187,14 +192,15 @@ fn idle_row(process: &ProcessSample) -> ProcessInterval {
     IdleProcess { key, info: Arc::clone(info), parent_pid, thread_rows: 0 }.row()
 }
 
-/// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known.
+/// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known, or fewer: the end of some was
+/// lost.
 fn list(known: &Snapshot, cur: &Snapshot) -> Option<Arc<[Resting]>> {
     let (mut threads, mut waiting) = (0, 0);
     for thread in without_row(known, cur) {
         threads += 1;
         waiting += usize::from(thread.sched.open_wait.is_some());
     }
-    if threads + cur.threads.len() < cur.thread_count as usize {
+    if threads + cur.threads.len() != cur.thread_count as usize {
         return None;
     }
     let mut rows = without_row(known, cur).filter_map(Resting::of_sample);

@@ -430,9 +430,9 @@ impl V2Host {
         // More tasks are known than the host has: the end of some was lost. A living task is repeated once a rotation.
         let patience = u64::from(gather.header.refresh_snapshots) * u64::from(stale_rotations);
         if ghosts && let Some(since) = gather.header.sequence.checked_sub(patience.max(1)) {
-            let forgotten = self.known.forget_silent(since);
-            self.ended_unseen += forgotten;
-            if forgotten > 0 {
+            let (threads, processes) = self.known.forget_silent(since);
+            self.ended_unseen += threads;
+            if threads + processes > 0 {
                 self.list_turn.hurry();
             }
         }

@@ -44,6 +44,7 @@ impl Work<'_> {
         trim_list(&mut interval.threads);
         interval.resting = None;
         interval.idle_processes = None;
+        interval.corrects_lists = false;
         interval.irqs.clear();
         trim_list(&mut interval.irqs);
         interval.delays.clear();

@@ -222,7 +222,7 @@ impl Sink {
     fn show(&self, status: &HostStatus, interval: Interval) {
         let are_listed = interval.knows_all_processes();
         let idle = interval.idle_processes.filter(|_| are_listed);
-        let interval = Interval { resting: None, idle_processes: None, ..interval };
+        let interval = Interval { resting: None, idle_processes: None, corrects_lists: false, ..interval };
         self.hub.put_listed(status, Arc::new(interval), idle.as_deref());
     }
 

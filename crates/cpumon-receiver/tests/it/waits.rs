@@ -163,8 +163,7 @@ impl Plain {
             return expected;
         }
         let here = self.link.received.last().unwrap();
-        if let Some(listed) = &here.idle_processes {
-            assert!(here.knows_all_processes(), "{here:?}");
+        if let Some(listed) = here.idle_processes.as_ref().filter(|_| here.knows_all_processes()) {
             assert!(listed.is_sorted_by_key(|one| one.key));
             self.there.retain(|key, _| here.process(*key).is_some());
             self.there.extend(listed.iter().map(|one| (one.key, one.clone())));
@@ -202,6 +201,7 @@ fn processes_that_rest_are_listed_now_and_then_with_their_threads() {
         let here = plain.link.received.last().unwrap();
         // Now and then one is sent in its turn.
         assert!(here.threads.len() == 1 && here.processes.len() <= 2, "what rests has no row: {here:?}");
+        assert!(here.idle_processes.is_none() || here.knows_all_processes(), "{here:?}");
         lists += usize::from(here.idle_processes.is_some());
         assert_eq!(plain.rows(), rows_of(&expected), "{second}");
         assert_eq!(plain.there[&process_of(3)].info.name, "p3".into());
@@ -290,6 +290,33 @@ fn after_a_loss_no_list_comes_until_an_interval_has_all() {
     }
     assert_eq!(plain.rows().iter().map(|row| row.0).collect::<Vec<_>>(), [3, 7, 9]);
     assert_eq!(plain.link.received.iter().filter(|one| one.idle_processes.is_some()).count(), 2);
+}
+
+/// A list with a process that had ended counted as complete, and the store did not take the one that corrected it before its turn.
+#[test]
+fn no_list_has_a_process_whose_end_was_lost() {
+    let mut plain = Plain::new(&[3, 7, 9, 11], 4);
+    let tids: Vec<u32> = plain.link.device.snapshot.threads.iter().map(|row| row.key.tid).collect();
+    for _ in 0..12 {
+        plain.step(&[(tids[0], false)], true);
+    }
+    // The end of 7, and the one time that it is repeated.
+    plain.step(&[(tids[1], true)], false);
+    plain.step(&[(tids[0], false)], false);
+    let mut corrections = 0;
+    for _ in 0..60 {
+        let expected = plain.step(&[(tids[0], false)], true);
+        let here = plain.link.received.last().unwrap();
+        if here.knows_all_processes() {
+            let idle = here.idle_processes.as_deref().unwrap_or_default();
+            assert_eq!(here.processes.len() + idle.len(), 3, "{here:?}");
+        }
+        corrections += usize::from(here.corrects_lists);
+        if corrections > 0 {
+            assert_eq!(plain.rows(), rows_of(&expected));
+        }
+    }
+    assert_eq!(corrections, 1);
 }
 
 fn any_second() -> impl Strategy<Value = Second> {

@@ -90,6 +90,7 @@ impl ActiveCopy {
             thread_count: from.thread_count,
             process_count: from.process_count,
             resting: if with_idle { resting_of(from) } else { None },
+            corrects_lists: from.corrects_lists,
             idle_processes: from.idle_processes.clone().filter(|_| with_idle),
             irqs,
             delays,

@@ -19,8 +19,8 @@ use crate::sums::PER_SECOND;
 pub(super) const EVERY: u32 = 200;
 /// The same as time, for long intervals.
 pub(crate) const LONGEST_NS: i64 = 600 * PER_SECOND;
-/// After a gap or a boot a list is due at once, because who ended in it is not known, but not more often than this: a sender can
-/// make both.
+/// After a gap or a boot a list is due at once, because who ended in it is not known, as is one that corrects the last one; but not more
+/// often than this: a sender can make all three.
 const LEAST_NS: i64 = 10 * PER_SECOND;
 /// Longer lists are not written: idle processes of such a host stay unknown.
 const MOST: usize = 1 << 15;
@@ -38,8 +38,8 @@ struct LastList {
     end_wall_ns: i64,
     /// Intervals since the list.
     intervals: u32,
-    /// A gap came since.
-    has_gap: bool,
+    /// A gap came since, or it had processes that had ended.
+    is_outdated: bool,
 }
 
 /// When the next list of each host is due.
@@ -69,22 +69,27 @@ impl ListSchedule {
             listed_wall_ns: i64::MIN,
             end_wall_ns: begin_ns,
             intervals: 0,
-            has_gap: false,
+            is_outdated: false,
         });
         // What comes late belongs between lists that were written.
         if last.boot == boot && end_ns <= last.end_wall_ns {
             return false;
         }
         let passed_ns = end_ns.saturating_sub(last.listed_wall_ns);
-        last.has_gap |= last.boot != boot || begin_ns > last.end_wall_ns;
+        last.is_outdated |= last.boot != boot || begin_ns > last.end_wall_ns || interval.corrects_lists;
         last.intervals = last.intervals.saturating_add(1);
         last.end_wall_ns = end_ns;
         let is_due = last.intervals >= self.every
             || passed_ns >= LONGEST_NS
-            || (last.has_gap && passed_ns >= LEAST_NS);
+            || (last.is_outdated && passed_ns >= LEAST_NS);
         if is_due && can_be {
-            *last =
-                LastList { boot, listed_wall_ns: end_ns, end_wall_ns: end_ns, intervals: 0, has_gap: false };
+            *last = LastList {
+                boot,
+                listed_wall_ns: end_ns,
+                end_wall_ns: end_ns,
+                intervals: 0,
+                is_outdated: false,
+            };
         }
         is_due && can_be
     }

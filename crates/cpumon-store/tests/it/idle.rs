@@ -223,6 +223,27 @@ fn threads_that_ended_and_sums_of_exits_leave_nothing_behind() {
     }
 }
 
+/// The store waited for its turn, up to 100 intervals, while the receiver knew better.
+#[test]
+fn a_list_that_corrects_the_last_one_is_written_before_its_turn() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, info) = (dir.path().join("s.db"), host(1));
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &QueueOptions::default()).unwrap();
+    for second in 301..=370 {
+        let mut one = interval(&info, second);
+        // 7 ends at 330 without a row, and the receiver finds out at 340.
+        one.corrects_lists = second == 340;
+        assert_eq!(thread.handle().try_put(&info, Trust::Local, None, &one), Queued::Yes);
+    }
+    assert_eq!(thread.stop().stored_intervals, 70);
+    let reader = Reader::open(&path).unwrap();
+    assert!(pids_at(&reader, info.host, 339).contains(&7), "not known yet");
+    for second in [340, 341, 370] {
+        assert_eq!(pids_at(&reader, info.host, second), there(second), "{second}");
+    }
+    assert_eq!(number(&path, "SELECT count(*) FROM process_list"), 2);
+}
+
 #[test]
 fn lists_go_with_the_data_that_they_are_of() {
     let dir = tempfile::tempdir().unwrap();

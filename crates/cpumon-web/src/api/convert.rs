@@ -278,6 +278,7 @@ impl TryFrom<Interval> for model::Interval {
             clock_piece: None,
             resting: None,
             idle_processes: None,
+            corrects_lists: false,
             trust: interval.trust.as_deref().map(Trust::from_name),
             pass_ns: interval.pass_ns,
             v1_ticks: interval.v1_ticks,

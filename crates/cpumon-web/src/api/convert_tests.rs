@@ -153,6 +153,7 @@ fn full() -> model::Interval {
         clock_piece: None,
         resting: None,
         idle_processes: None,
+        corrects_lists: false,
         trust: Some(Trust::Authenticated),
         pass_ns: 7,
         v1_ticks: Some(634_000_000_000_000_000),
