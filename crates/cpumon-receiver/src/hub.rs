@@ -19,7 +19,7 @@ use cpumon_query::recording::TraceSources;
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
 
-use self::presence::Presence;
+use self::presence::{Presence, Then};
 use crate::traces::{AskError, OwnTraces, Requests};
 
 /// How much of the recent past is kept, by the times of intervals.
@@ -449,7 +449,7 @@ impl Live for Hub {
             })
         };
         // Without the lock: a row is copied for each process.
-        let Some(there) = there else { return shown.clone() };
+        let Some(there) = there.map(Then::processes) else { return shown.clone() };
         let mut whole = Interval::clone(interval);
         whole.add_idle(there.values());
         Shown { interval: Arc::new(whole), ..*shown }

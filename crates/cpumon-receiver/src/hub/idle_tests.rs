@@ -1,5 +1,7 @@
 //! Rows of idle processes of hosts that send only what changed: at each moment those that were there, within limits of memory.
 
+use std::collections::BTreeMap;
+
 use cpumon_model::{
     BootId, Delta, Flags, HostInfo, Life, Moment, ProcessInfo, ProcessInterval, ProcessKey, Trust,
 };
@@ -140,6 +142,25 @@ fn the_past_of_a_list_gives_way_before_the_list() {
         assert!(rows(&hub, 1, second).len() >= 301, "{second}");
     }
     assert!(hub.lock().hosts[&host(1).info.host].presence.bytes() <= bytes + bytes / 4);
+}
+
+/// The list was copied while no interval of any host could come in.
+#[test]
+fn what_a_reader_has_is_shared_and_does_not_change() {
+    let (hub, status) = (hub(64 << 20), host(1));
+    let id = HostId([1; 16]);
+    hub.put_listed(&status, interval(1, &[(3, Life::Alive)], 3), Some(&[idle(1), idle(2)]));
+    hub.put(&status, interval(2, &[(2, Life::Ended)], 2));
+    let at = |hub: &Hub, after| hub.lock().hosts[&id].presence.at(after).unwrap();
+    let pids =
+        |there: &BTreeMap<ProcessKey, IdleProcess>| there.keys().map(|key| key.pid).collect::<Vec<_>>();
+    let (newest, again, earlier) = (at(&hub, 0).processes(), at(&hub, 0).processes(), at(&hub, 1));
+    assert!(Arc::ptr_eq(&newest, &again), "no copy is made");
+    drop(again);
+    hub.put(&status, interval(3, &[(1, Life::Ended), (9, Life::Born)], 2));
+    assert_eq!((pids(&newest), pids(&earlier.processes())), (vec![1, 3], vec![1, 2, 3]));
+    assert_eq!(pids(&at(&hub, 0).processes()), [3, 9]);
+    assert_eq!([1, 2, 3].map(|second| rows(&hub, 1, second).len()), [3, 3, 3]);
 }
 
 #[test]

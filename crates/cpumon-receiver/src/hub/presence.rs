@@ -6,16 +6,27 @@
 //! rarely begin or end.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use cpumon_model::{BootId, Flags, IdleProcess, Interval, ProcessKey, trim_list};
+
+/// Processes that changed, as they were before; `None`: they were not there.
+type Changes = Arc<[(ProcessKey, Option<IdleProcess>)]>;
 
 /// What an interval changed.
 #[derive(Debug, Default)]
 struct Undo {
     /// The processes that were there were known before it.
     was_known: bool,
-    /// Processes that changed, as they were before it; `None`: they were not there.
-    before: Box<[(ProcessKey, Option<IdleProcess>)]>,
+    before: Changes,
+}
+
+/// The processes at the end of an interval, shared with the hub: it is had with the hub's lock, and read without.
+#[derive(Debug)]
+pub(super) struct Then {
+    there: Arc<BTreeMap<ProcessKey, IdleProcess>>,
+    /// Of the intervals since, the newest first.
+    undo: Vec<Changes>,
 }
 
 /// The processes of a host.
@@ -24,8 +35,8 @@ pub(super) struct Presence {
     boot: BootId,
     /// End of the newest interval, ns on the host's clock: the next one begins there, unless some did not arrive.
     ended_mono_ns: u64,
-    /// Empty if they are not known.
-    there: BTreeMap<ProcessKey, IdleProcess>,
+    /// Empty if they are not known. Copied by the next change as long as someone reads it.
+    there: Arc<BTreeMap<ProcessKey, IdleProcess>>,
     /// Nothing is known before the first list.
     is_known: bool,
     /// One for each interval in memory, the oldest first.
@@ -34,6 +45,24 @@ pub(super) struct Presence {
     bytes: usize,
     /// Buffer of changes.
     changes: Vec<(ProcessKey, Option<IdleProcess>)>,
+}
+
+impl Then {
+    /// The processes, by key.
+    pub(super) fn processes(self) -> Arc<BTreeMap<ProcessKey, IdleProcess>> {
+        let Self { mut there, undo } = self;
+        if undo.is_empty() {
+            return there;
+        }
+        let earlier = Arc::make_mut(&mut there);
+        for (key, before) in undo.iter().flat_map(|before| before.iter().rev()) {
+            match before {
+                Some(before) => drop(earlier.insert(*key, before.clone())),
+                None => drop(earlier.remove(key)),
+            }
+        }
+        there
+    }
 }
 
 impl Undo {
@@ -68,7 +97,7 @@ impl Presence {
         if !is_next || interval.flags.contains(Flags::RESTART) {
             // What ended in between is not known: the next list counts.
             self.is_known = false;
-            for (key, process) in std::mem::take(&mut self.there) {
+            for (key, process) in Arc::unwrap_or_clone(std::mem::take(&mut self.there)) {
                 self.bytes -= bytes_of(&process);
                 self.changes.push((key, Some(process)));
             }
@@ -88,7 +117,10 @@ impl Presence {
                 }
             }
         }
-        let undo = Undo { was_known, before: self.changes.drain(..).collect() };
+        // Most intervals change nothing: all of them share one empty list.
+        let is_same = self.changes.is_empty();
+        let before = if is_same { Arc::default() } else { self.changes.drain(..).collect() };
+        let undo = Undo { was_known, before };
         trim_list(&mut self.changes);
         self.bytes += undo.bytes();
         self.undo.push_back(undo);
@@ -116,7 +148,7 @@ impl Presence {
         }
         if freed == 0 {
             freed = self.bytes;
-            self.there = BTreeMap::new();
+            self.there = Arc::default();
             self.is_known = false;
         }
         self.bytes -= freed;
@@ -124,7 +156,7 @@ impl Presence {
     }
 
     /// The processes at the end of the interval after which so many came; `None`: they are not known.
-    pub(super) fn at(&self, after: usize) -> Option<BTreeMap<ProcessKey, IdleProcess>> {
+    pub(super) fn at(&self, after: usize) -> Option<Then> {
         if after >= self.undo.len() {
             return None;
         }
@@ -132,28 +164,21 @@ impl Presence {
         if !undone().next_back().map_or(self.is_known, |undo| undo.was_known) {
             return None;
         }
-        let mut there = self.there.clone();
-        for (key, before) in undone().flat_map(|undo| undo.before.iter().rev()) {
-            match before {
-                Some(before) => drop(there.insert(*key, before.clone())),
-                None => drop(there.remove(key)),
-            }
-        }
-        Some(there)
+        let changed = undone().filter(|undo| !undo.before.is_empty());
+        let undo = changed.map(|undo| Arc::clone(&undo.before)).collect();
+        Some(Then { there: Arc::clone(&self.there), undo })
     }
 
     /// Removes the processes that have no row and are not listed: their end was lost.
     fn keep_listed(&mut self, interval: &Interval, idle: &[IdleProcess]) {
-        let Self { there, bytes, changes, .. } = self;
-        there.retain(|key, process| {
-            let stays = interval.processes.binary_search_by_key(key, |row| row.key).is_ok()
-                || idle.binary_search_by_key(key, |one| one.key).is_ok();
-            if !stays {
-                *bytes -= bytes_of(process);
-                changes.push((*key, Some(process.clone())));
-            }
-            stays
-        });
+        let stays = |key: &ProcessKey| {
+            interval.processes.binary_search_by_key(key, |row| row.key).is_ok()
+                || idle.binary_search_by_key(key, |one| one.key).is_ok()
+        };
+        let lost: Vec<ProcessKey> = self.there.keys().copied().filter(|key| !stays(key)).collect();
+        for key in lost {
+            self.remove(key);
+        }
     }
 
     fn set(&mut self, process: &IdleProcess) {
@@ -161,13 +186,16 @@ impl Presence {
             return;
         }
         self.bytes += bytes_of(process);
-        let before = self.there.insert(process.key, process.clone());
+        let before = Arc::make_mut(&mut self.there).insert(process.key, process.clone());
         self.bytes -= before.as_ref().map_or(0, bytes_of);
         self.changes.push((process.key, before));
     }
 
     fn remove(&mut self, key: ProcessKey) {
-        if let Some(before) = self.there.remove(&key) {
+        if !self.there.contains_key(&key) {
+            return;
+        }
+        if let Some(before) = Arc::make_mut(&mut self.there).remove(&key) {
             self.bytes -= bytes_of(&before);
             self.changes.push((key, Some(before)));
         }
