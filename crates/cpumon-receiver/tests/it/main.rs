@@ -17,6 +17,7 @@ mod cost;
 mod delays;
 mod demux;
 mod encrypted;
+mod fleet;
 mod hostile;
 mod spool_snapshots;
 mod summed;
