@@ -14,6 +14,7 @@ mod numbers;
 mod sink;
 mod slots;
 mod state;
+mod threads;
 mod tracker;
 pub mod windows;
 

@@ -4,40 +4,13 @@
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 
 use crate::interrupts::Pending;
-use crate::numbers::Numbers;
 use crate::sink::SpanSink;
 use crate::slots::reserve_some;
 use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
+use crate::threads::{Thread, Threads};
 
-/// Threads that are followed. What further ones do is unknown.
-const MAX_THREADS: usize = 1 << 22;
-/// Memory of the threads that are followed, with what the sink holds of them, bytes: a compressed file of 3 MB can name 4 million threads.
-const MAX_BYTES: usize = 1 << 30;
-/// Memory of a thread in the tracker: its state, its place by number, and that it has entered a state. Lists have space to grow.
-const THREAD_BYTES: usize = (size_of::<Thread>() + size_of::<(u32, u32)>() * 2 + size_of::<u32>()) / 8 * 9;
 /// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
 const MAX_PENDING: usize = 1 << 12;
-
-#[derive(Copy, Clone, Debug)]
-struct Thread {
-    task: TraceTask,
-    state: ThreadState,
-    at_ns: u64,
-    since_ns: u64,
-    /// When it was woken while it was still on its CPU, on its way to sleep.
-    woken_early: bool,
-    /// It is in [`Tracker::entered`].
-    has_entered: bool,
-    cpu: u16,
-}
-
-impl Thread {
-    /// Of which nothing is known yet.
-    fn new(task: TraceTask, at_ns: u64) -> Self {
-        let (state, has_entered) = (ThreadState::Unknown, false);
-        Self { task, state, at_ns, since_ns: at_ns, woken_early: false, has_entered, cpu: 0 }
-    }
-}
 
 #[derive(Copy, Clone, Debug, Default)]
 struct Cpu {
@@ -63,11 +36,9 @@ pub struct Tracker<S> {
     cpus: Vec<Cpu>,
     /// By CPU; empty as long as there are none.
     interrupts: Vec<Pending>,
-    threads: Vec<Thread>,
-    slots: Numbers,
+    threads: Threads,
     /// Threads that have entered any known state since events were last lost: only these have to be forgotten at the next loss.
     entered: Vec<u32>,
-    unfollowed: u64,
 }
 
 impl<S: SpanSink> Tracker<S> {
@@ -81,10 +52,8 @@ impl<S: SpanSink> Tracker<S> {
             lossy_until_ns: 0,
             cpus: Vec::new(),
             interrupts: Vec::new(),
-            threads: Vec::new(),
-            slots: Numbers::default(),
+            threads: Threads::default(),
             entered: Vec::new(),
-            unfollowed: 0,
         }
     }
 
@@ -132,13 +101,13 @@ impl<S: SpanSink> Tracker<S> {
     /// The place of a thread, if any event named it.
     #[must_use]
     pub fn slot_of(&self, task: TraceTask) -> Option<usize> {
-        if task.is_thread() { self.slots.get(task.0) } else { None }
+        self.threads.find(task)
     }
 
     /// Memory of the threads with what the sink holds, bytes, if there are so many.
     #[must_use]
     pub fn bytes(&self, threads: usize) -> usize {
-        threads * THREAD_BYTES + self.sink.bytes(threads)
+        Threads::bytes(threads) + self.sink.bytes(threads)
     }
 
     /// Threads that events named so far and that are followed.
@@ -150,7 +119,7 @@ impl<S: SpanSink> Tracker<S> {
     /// How often an event named a thread that is not followed, because there are too many. The CPUs' times have them all the same.
     #[must_use]
     pub fn unfollowed(&self) -> u64 {
-        self.unfollowed
+        self.threads.unfollowed()
     }
 
     /// What takes the spans.
@@ -205,26 +174,8 @@ impl<S: SpanSink> Tracker<S> {
 
     #[inline]
     fn slot(&mut self, task: TraceTask, at_ns: u64) -> Option<usize> {
-        if !task.is_thread() {
-            return None;
-        }
-        if let Some(slot) = self.slots.get(task.0) {
-            return Some(slot);
-        }
-        self.begin(task, at_ns)
-    }
-
-    #[cold]
-    fn begin(&mut self, task: TraceTask, at_ns: u64) -> Option<usize> {
-        let slot = self.threads.len();
-        if slot >= MAX_THREADS || self.bytes(slot + 1) > MAX_BYTES {
-            self.unfollowed += 1;
-            return None;
-        }
-        reserve_some(&mut self.threads, slot);
-        self.threads.push(Thread::new(task, at_ns));
-        self.slots.set(task.0, slot);
-        Some(slot)
+        let sink = &self.sink;
+        self.threads.slot(task, at_ns, |threads| sink.bytes(threads))
     }
 
     /// Counts what the thread is in up to `until_ns`.
@@ -326,7 +277,7 @@ impl<S: SpanSink> Tracker<S> {
 
     fn hand_out_interrupts(&mut self, at: usize) {
         let state = self.state_of(at);
-        let slot = if let CpuState::Run(task) = state { self.slots.get(task.0) } else { None };
+        let slot = if let CpuState::Run(task) = state { self.threads.find(task) } else { None };
         let (cpu, until_ns) = (u16::try_from(at).unwrap_or(u16::MAX), self.cpus[at].at_ns);
         let sink = &mut self.sink;
         self.interrupts[at].take(until_ns, &mut |part| {
@@ -519,7 +470,7 @@ impl<S: SpanSink> Tracker<S> {
             }
         }
         self.entered = entered;
-        if let Some(slot) = ran.and_then(|task| self.slots.get(task.0))
+        if let Some(slot) = ran.and_then(|task| self.threads.find(task))
             && self.threads[slot].state == ThreadState::Running
             && self.threads[slot].cpu == number
         {

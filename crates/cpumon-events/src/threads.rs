@@ -1,0 +1,118 @@
+//! [`Threads`]: those that the tracker follows, each at its place, within bounds of number and memory.
+
+use std::ops::{Index, IndexMut};
+
+use cpumon_model::TraceTask;
+
+use crate::numbers::Numbers;
+use crate::slots::reserve_some;
+use crate::state::ThreadState;
+
+/// Threads that are followed. What further ones do is unknown.
+const MAX_THREADS: usize = 1 << 22;
+/// Memory of the threads that are followed, with what the sink holds of them, bytes: a compressed file of 3 MB can name 4 million threads.
+const MAX_BYTES: usize = 1 << 30;
+/// Memory of a thread in the tracker: its state, its place by number, and that it has entered a state. Lists have space to grow.
+const THREAD_BYTES: usize = (size_of::<Thread>() + size_of::<(u32, u32)>() * 2 + size_of::<u32>()) / 8 * 9;
+/// A thread, and what it does.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Thread {
+    pub(crate) task: TraceTask,
+    pub(crate) state: ThreadState,
+    pub(crate) at_ns: u64,
+    pub(crate) since_ns: u64,
+    /// When it was woken while it was still on its CPU, on its way to sleep.
+    pub(crate) woken_early: bool,
+    /// It is in the tracker's list of those that entered a state.
+    pub(crate) has_entered: bool,
+    pub(crate) cpu: u16,
+}
+
+impl Thread {
+    /// Of which nothing is known yet.
+    pub(crate) fn new(task: TraceTask, at_ns: u64) -> Self {
+        let (state, has_entered) = (ThreadState::Unknown, false);
+        Self { task, state, at_ns, since_ns: at_ns, woken_early: false, has_entered, cpu: 0 }
+    }
+}
+
+/// All threads by their places.
+#[derive(Debug, Default)]
+pub(crate) struct Threads {
+    list: Vec<Thread>,
+    slots: Numbers,
+    unfollowed: u64,
+}
+
+impl Threads {
+    /// Memory of so many, bytes.
+    pub(crate) fn bytes(threads: usize) -> usize {
+        threads * THREAD_BYTES
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// How often a thread had no place.
+    pub(crate) fn unfollowed(&self) -> u64 {
+        self.unfollowed
+    }
+
+    /// The place of a thread, if it has one.
+    #[inline]
+    pub(crate) fn find(&self, task: TraceTask) -> Option<usize> {
+        if task.is_thread() { self.slots.get(task.0) } else { None }
+    }
+
+    /// The place of a thread, made if it is new. `sink_bytes`: what the sink holds of so many threads.
+    #[inline]
+    pub(crate) fn slot(
+        &mut self,
+        task: TraceTask,
+        at_ns: u64,
+        sink_bytes: impl FnOnce(usize) -> usize,
+    ) -> Option<usize> {
+        if !task.is_thread() {
+            return None;
+        }
+        if let Some(slot) = self.slots.get(task.0) {
+            return Some(slot);
+        }
+        self.begin(task, at_ns, sink_bytes)
+    }
+
+    #[cold]
+    fn begin(
+        &mut self,
+        task: TraceTask,
+        at_ns: u64,
+        sink_bytes: impl FnOnce(usize) -> usize,
+    ) -> Option<usize> {
+        let slot = self.list.len();
+        if slot >= MAX_THREADS || Self::bytes(slot + 1) + sink_bytes(slot + 1) > MAX_BYTES {
+            self.unfollowed += 1;
+            return None;
+        }
+        reserve_some(&mut self.list, slot);
+        self.list.push(Thread::new(task, at_ns));
+        self.slots.set(task.0, slot);
+        Some(slot)
+    }
+}
+
+impl Index<usize> for Threads {
+    type Output = Thread;
+
+    #[inline]
+    fn index(&self, slot: usize) -> &Thread {
+        &self.list[slot]
+    }
+}
+
+impl IndexMut<usize> for Threads {
+    #[inline]
+    fn index_mut(&mut self, slot: usize) -> &mut Thread {
+        &mut self.list[slot]
+    }
+}
