@@ -14,7 +14,7 @@ const { CPUMON_PICTURES: PICTURES } = process.env;
 const SCHEMES = ['light', 'dark'] as const;
 const WIDTHS = [1440, 360] as const;
 
-/** Styles follow the window at once, but scripts are told in the next frame, and a page behind another has none. */
+/** Styles follow the window at once, scripts with the next frame, and a page behind another one has no frames. */
 async function drawn(page: Page): Promise<void> {
   await page.bringToFront();
   await page.evaluate(
