@@ -8,6 +8,9 @@ use zstd::zstd_safe::{CCtx, CParameter, DCtx, DParameter, InBuffer, OutBuffer, c
 const LEVEL: i32 = 3;
 /// Size of zstd's window as a power of two, bytes: about 35 records of 2,000 threads. A receiver holds so much for each channel.
 const WINDOW_LOG: u32 = 19;
+/// Entries of zstd's two tables as a power of two. Symbols repeat closely: tables of 2^17 and 2^16 entries, as of this level, take 640 KiB more
+/// of a device's memory and save 0.1 to 0.4 % of the bytes.
+const TABLE_LOG: u32 = 14;
 /// Space that is added for decompressed symbols at once.
 const STEP_BYTES: usize = 64 << 10;
 /// What flushing adds to a compressed block at most.
@@ -22,6 +25,8 @@ impl Compressor {
         let mut context = CCtx::try_create()?;
         context.set_parameter(CParameter::CompressionLevel(LEVEL)).ok()?;
         context.set_parameter(CParameter::WindowLog(WINDOW_LOG)).ok()?;
+        context.set_parameter(CParameter::HashLog(TABLE_LOG)).ok()?;
+        context.set_parameter(CParameter::ChainLog(TABLE_LOG)).ok()?;
         Some(Self(context))
     }
 
