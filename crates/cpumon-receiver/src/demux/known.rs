@@ -238,20 +238,24 @@ impl Known {
         self.emptied = emptied;
     }
 
-    /// Forgets tasks that were not received since snapshot `since`: their end was lost. Returns how many threads and processes.
+    /// Forgets tasks that were not received since snapshot `since`: their end was lost. Returns how many threads and processes; sums of exits are
+    /// no processes.
     pub(super) fn forget_silent(&mut self, since: u64) -> (u64, u64) {
-        let count = |known: &Snapshot| (known.threads.len() as u64, known.processes.len() as u64);
-        let before = count(&self.snapshot);
+        let before = self.snapshot.threads.len();
         self.retain_threads(|_, received| received.sequence >= since);
-        self.retain_processes(|_, received| received.sequence >= since);
-        let after = count(&self.snapshot);
-        let forgotten = (before.0 - after.0, before.1 - after.1);
-        if forgotten.0 > 0 {
+        let threads = (before - self.snapshot.threads.len()) as u64;
+        let mut processes = 0;
+        self.retain_processes(|process, received| {
+            let stays = received.sequence >= since;
+            processes += u64::from(!stays && !is_sum(process));
+            stays
+        });
+        if threads > 0 {
             // Should one of them turn up again, it must not be charged a second time from its start.
             self.watched_from_boot_ns = self.snapshot.end.boot_ns;
             self.snapshot.begin.boot_ns = self.watched_from_boot_ns;
         }
-        forgotten
+        (threads, processes)
     }
 
     /// The number of threads of a process.
@@ -370,6 +374,11 @@ impl Known {
         insert(known, received, self.fresh.len(), fresh, Received::of(cur), |row| row.key);
         over as u64
     }
+}
+
+/// Without a process id, but with a start, it is a sum of exits and no process.
+pub(super) fn is_sum(process: &ProcessSample) -> bool {
+    process.key.pid == 0 && process.key.start_ns != 0
 }
 
 /// Rows that `bytes` have space for, beside those that the list has space for already. Each takes so many bytes elsewhere.

@@ -9,7 +9,7 @@ use cpumon_model::{
     Snapshot, ThreadInterval, ThreadSample,
 };
 
-use super::known::Known;
+use super::known::{Known, is_sum};
 use super::search::Among;
 
 /// Snapshots from one list of the tasks that rest to the next: each one walks over all threads.
@@ -144,8 +144,6 @@ impl Known {
             return None;
         }
         let mut has_row = Among::new(&interval.processes, |row| row.key);
-        // Without a process id, but with a start, it is a sum of exits and no process.
-        let is_sum = |process: &ProcessSample| process.key.pid == 0 && process.key.start_ns != 0;
         let idle = self.with_threads().filter(|(process, _)| !has_row.has(&process.key) && !is_sum(process));
         let list = idle.map(|(process, thread_rows)| IdleProcess {
             key: process.key,

@@ -269,6 +269,25 @@ fn sums_of_exits_are_not_listed_as_processes() {
     assert!(plain.rows().iter().all(|row| row.0 > 0), "{:?}", plain.rows());
 }
 
+/// No list has them, so none is to be corrected when one is over: on a host with many it would have made a list each time.
+#[test]
+fn a_sum_of_exits_that_is_over_brings_no_list() {
+    let mut plain = Plain::new(&[3, 7, 9], 4);
+    plain.link.device.snapshot.fields |= Fields::EXITS;
+    let tids: Vec<u32> = plain.link.device.snapshot.threads.iter().map(|row| row.key.tid).collect();
+    for second in 0..80 {
+        let key = ProcessKey { pid: 0, start_ns: 5 };
+        let processes = &mut plain.link.device.snapshot.processes;
+        processes.retain(|process| process.key != key);
+        if second < 10 {
+            processes.insert(0, ProcessSample { key, ..ProcessSample::default() });
+        }
+        plain.step(&[(tids[0], false)], true);
+    }
+    let lists = plain.link.received.iter().filter(|one| one.idle_processes.is_some()).count();
+    assert_eq!((lists, plain.link.received.iter().filter(|one| one.corrects_lists).count()), (2, 0));
+}
+
 /// A lost datagram made rows of zeros of processes that ran.
 #[test]
 fn after_a_loss_no_list_comes_until_an_interval_has_all() {
