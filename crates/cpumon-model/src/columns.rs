@@ -231,6 +231,7 @@ columns! {
     Pod "pod" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Uid of its Kubernetes pod (of Podman: the pod's id), out of its cgroup path, which has no name of it; empty if none.";
     Session "session" Integer "" [PROCESSES|PROCESS_INTERVAL] NONE "Windows session of the process: 0 for services, one for each login; empty on other systems.";
     PriorityClass "priority_class" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Windows priority class of the process, by its base priority: idle (4), below normal (6), normal (8), above normal (10), high (13), realtime (24); any other base priority is shown as its number; empty on other systems.";
+    Product "product" Text "" [PROCESSES|PROCESS_INTERVAL] NONE "Product name in the version resource of the executable, on Windows: a text that its author chose; empty if it has none or was not read yet, and on other systems.";
 }
 
 /// The columns of one table, in their order.

@@ -20,8 +20,16 @@ pub const INFO_BYTES: usize = size_of::<ProcessInfo>() + 64;
 /// Memory of a process's description, bytes.
 #[must_use]
 pub fn bytes_of_info(info: &ProcessInfo) -> usize {
-    let texts =
-        [&info.name, &info.interpreter, &info.comm, &info.cmdline, &info.cgroup, &info.container, &info.user];
+    let texts = [
+        &info.name,
+        &info.interpreter,
+        &info.comm,
+        &info.cmdline,
+        &info.cgroup,
+        &info.container,
+        &info.user,
+        &info.product,
+    ];
     INFO_BYTES + texts.iter().map(|text| text.len()).sum::<usize>()
 }
 

@@ -161,6 +161,9 @@ pub struct ProcessInfo {
     pub session: Option<u32>,
     /// Base priority of a process of Windows, 0 to 31; `None`: not known, or another system.
     pub base_priority: Option<u8>,
+    /// Product name in the version resource of the executable, which its author chose: shown beside the name, and never a key.
+    /// Empty: none, not known, or another system than Windows.
+    pub product: Box<str>,
 }
 
 impl ProcessInfo {

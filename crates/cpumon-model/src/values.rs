@@ -42,6 +42,7 @@ impl<'a> IntervalView<'a> {
             ColumnId::IsKernel => self.known(Value::Int(i64::from(info.is_kernel))),
             ColumnId::Session => info.session.map_or(Value::Null, |number| Value::Int(number.into())),
             ColumnId::PriorityClass => info.priority_class().map_or(Value::Null, Value::Text),
+            ColumnId::Product => Value::text_or_null(&info.product),
             _ => return None,
         })
     }
@@ -308,6 +309,7 @@ mod tests {
             interpreter: text(),
             session: Some(1),
             base_priority: Some(8),
+            product: text(),
             ..ProcessInfo::default()
         };
         let process = ProcessInterval { info: info.into(), ..ProcessInterval::default() };

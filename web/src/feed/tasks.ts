@@ -38,6 +38,7 @@ export interface Process extends Task {
   user: string;
   /** What runs the script after which the process is named; empty where the name is the executable's. */
   interpreter: string;
+  product: string;
   container: string;
   /** systemd unit. */
   service: string;
@@ -114,6 +115,7 @@ export class Tasks {
     const uid = numbers(table, 'uid');
     const user = texts(table, 'user');
     const interpreter = texts(table, 'interpreter');
+    const product = texts(table, 'product');
     const container = texts(table, 'container');
     const service = texts(table, 'service');
     const pod = texts(table, 'pod');
@@ -131,6 +133,7 @@ export class Tasks {
           uid: 0,
           user: '',
           interpreter: '',
+          product: '',
           container: '',
           service: '',
           pod: '',
@@ -145,6 +148,7 @@ export class Tasks {
       process.uid = uid(row);
       process.user = user(row);
       process.interpreter = interpreter(row);
+      process.product = product(row);
       process.container = container(row);
       process.service = service(row);
       process.pod = pod(row);

@@ -216,12 +216,18 @@ describe('view', () => {
 
   it('finds and shows the user and the interpreter of a script', () => {
     const scripts = new Tasks();
-    const names2 = { name: ['nightly-report', 'python3.11'], interpreter: ['python3.11', null], user: ['ann', null] };
+    const names2 = {
+      name: ['nightly-report', 'python3.11'],
+      interpreter: ['python3.11', null],
+      user: ['ann', null],
+      product: ['Größe 3', null],
+    };
     scripts.apply(
       snapshot({ key: ['1-5', '2-6'], pid: [1, 2], uid: [1000, 0], ...names2, run_ns: [3, 1], thread_rows: [1, 1] }),
       true,
     );
     expect(names(scripts, { filter: 'python3' })).toEqual(['nightly-report', 'python3.11']);
+    expect(names(scripts, { filter: 'größe' })).toEqual(['nightly-report']);
     expect(names(scripts, { filter: 'ann' })).toEqual(['nightly-report']);
     expect(names(scripts, { layout: 'user' })).toEqual(['ann (1000)', 'root']);
     const view = new ViewMaker(scripts, base, SECOND, new Texts()).make();

@@ -300,6 +300,7 @@ function filterOf(filter: string): (task: Task, process: Process) => boolean {
         task.name.toLowerCase().includes(word) ||
         process.name.toLowerCase().includes(word) ||
         process.interpreter.toLowerCase().includes(word) ||
+        process.product.toLowerCase().includes(word) ||
         process.user.toLowerCase().includes(word) ||
         process.container.toLowerCase().includes(word) ||
         process.service.toLowerCase().includes(word) ||

@@ -1294,6 +1294,11 @@ export interface components {
              */
             name: string;
             /**
+             * @description Product name in the version resource of its executable on Windows; absent: none, or another system.
+             * @default
+             */
+            product: string;
+            /**
              * Format: int32
              * @description Session on Windows: 0 is that of services; absent: not known, or another system.
              * @default null
@@ -1348,6 +1353,8 @@ export interface components {
             pid: number;
             /** @description Priority class on Windows; a base priority that belongs to no class, as a number; null on other systems. */
             priority_class?: string | null;
+            /** @description Product name in the version resource of its executable on Windows; null: none, or another system. */
+            product?: string | null;
             /**
              * Format: int32
              * @description Session on Windows: 0 is that of services; null on other systems.

@@ -39,12 +39,12 @@ it('shows its key until the receiver knows its name', () => {
   expect(screen.getByRole('heading').textContent).toBe('20-9');
 });
 
-it('shows session and priority class of a process of Windows, and neither on other systems', async () => {
-  const { rerender } = head(page({}, { session: 0, priority_class: 'above normal' }));
+it('shows session, priority class and product of a process of Windows, and neither on other systems', async () => {
+  const { rerender } = head(page({}, { session: 0, priority_class: 'above normal', product: 'Größe\u{202e} 3' }));
   const region = screen.getByRole('region', { name: 'process' });
-  expect(region.textContent).toContain('· session 0 · priority above normal');
-  await rerender({ page: page({}, { session: null, priority_class: null }) });
-  expect(region.textContent).not.toMatch(/session|priority/);
+  expect(region.textContent).toContain('· session 0 · priority above normal · product Größe');
+  await rerender({ page: page({}, { session: null, priority_class: null, product: null }) });
+  expect(region.textContent).not.toMatch(/session|priority|product/);
 });
 
 it('fits the span to its activity', async () => {

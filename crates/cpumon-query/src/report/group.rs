@@ -24,7 +24,7 @@ pub(super) enum Grouping {
 /// What `find` searches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Search {
-    /// A part of the name of a program, an interpreter, a user or a container, in lower case.
+    /// A part of the name of a program, an interpreter, a product, a user or a container, in lower case.
     text: String,
     /// A user id.
     uid: Option<u32>,
@@ -301,7 +301,7 @@ fn has_other_name(by: GroupBy, name: &str, source: SourceKind, info: &ProcessInf
 }
 
 impl Search {
-    /// Searches for a text: a part of the name of a program, an interpreter, a user or a container in any case, or a whole user id.
+    /// Searches for a text: a part of the name of a program, an interpreter, a product, a user or a container in any case, or a whole user id.
     pub(super) fn new(text: &str) -> Self {
         Self { text: text.to_lowercase(), uid: text.parse().ok(), number: text.parse().ok() }
     }
@@ -319,7 +319,7 @@ impl Search {
 
     /// The groups in which a process is found.
     pub(super) fn each(&self, info: &ProcessInfo, source: SourceKind, visit: &mut dyn FnMut(GroupOf<'_>)) {
-        if self.is_in(&info.name) || self.is_in(&info.interpreter) {
+        if [&info.name, &info.interpreter, &info.product].iter().any(|name| self.is_in(name)) {
             visit(GroupOf::named(Kind::Name, &info.name));
         }
         let is_named = || info.user_name().is_some_and(|name| self.is_in(name));

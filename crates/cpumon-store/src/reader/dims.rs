@@ -76,7 +76,7 @@ fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
     connection
         .prepare_cached(
             "SELECT name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user,
-                    session, base_priority
+                    session, base_priority, product
              FROM process_info WHERE id = ?1",
         )?
         .query_row([id], |row| {
@@ -92,6 +92,7 @@ fn load_info(connection: &Connection, id: i64) -> Sql<Option<ProcessInfo>> {
                 user: row.get(8)?,
                 session: row.get(9)?,
                 base_priority: row.get(10)?,
+                product: row.get(11)?,
             })
         })
         .optional()

@@ -185,6 +185,7 @@ impl Task<'_> {
             ColumnId::Cmdline => text(&process.info.cmdline),
             ColumnId::IsKernel => self.known(process.info.is_kernel.into()),
             ColumnId::Session => process.info.session.map_or(Cell::Null, |number| Cell::Int(number.into())),
+            ColumnId::Product => text(&process.info.product),
             ColumnId::PriorityClass => text(&process.info.priority_class().unwrap_or_default()),
             _ => Cell::Null,
         }

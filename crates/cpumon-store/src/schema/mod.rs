@@ -28,10 +28,11 @@ const MIGRATIONS: &[&str] = &[
     include_str!("v15.sql"),
     include_str!("v16.sql"),
     include_str!("v17.sql"),
+    include_str!("v18.sql"),
 ];
 
 /// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 17;
+pub(crate) const VERSION: i32 = 18;
 
 /// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
 /// not fit: larger pages than the default of 4096 leave less of themselves empty.

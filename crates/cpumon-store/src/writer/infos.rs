@@ -60,7 +60,7 @@ impl Infos {
             .prepare_cached(
                 "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
                  AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND interpreter = ?9 AND user = ?10
-                 AND session IS ?11 AND base_priority IS ?12 AND id > ?13 AND id <= ?14",
+                 AND session IS ?11 AND base_priority IS ?12 AND product = ?13 AND id > ?14 AND id <= ?15",
             )?
             .query_row(
                 params![
@@ -76,6 +76,7 @@ impl Infos {
                     info.user,
                     info.session,
                     info.base_priority,
+                    info.product,
                     self.after_id,
                     self.range.last()
                 ],
@@ -96,8 +97,8 @@ impl Infos {
         connection
             .prepare_cached(
                 "INSERT INTO process_info (id, hash, name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter,
-                                           user, session, base_priority)
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+                                           user, session, base_priority, product)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
             )?
             .execute(params![
                 self.last_id,
@@ -112,7 +113,8 @@ impl Infos {
                 info.interpreter,
                 info.user,
                 info.session,
-                info.base_priority
+                info.base_priority,
+                info.product
             ])?;
         Ok(self.last_id)
     }
@@ -137,13 +139,14 @@ fn shortened(info: &ProcessInfo) -> Option<ProcessInfo> {
         (&info.container, MAX_PATH_BYTES),
         (&info.interpreter, MAX_NAME_BYTES),
         (&info.user, MAX_NAME_BYTES),
+        (&info.product, MAX_NAME_BYTES),
     ];
     if limits.iter().all(|(text, max)| text.len() <= *max) {
         return None;
     }
-    let [name, comm, cgroup, container, interpreter, user] =
+    let [name, comm, cgroup, container, interpreter, user, product] =
         limits.map(|(text, max)| text[..text.floor_char_boundary(max)].into());
-    Some(ProcessInfo { name, comm, cgroup, container, interpreter, user, ..info.clone() })
+    Some(ProcessInfo { name, comm, cgroup, container, interpreter, user, product, ..info.clone() })
 }
 
 /// FNV-1a over the content, the same in every build because it is stored in the file. Rows of equal hash are compared in full.
@@ -166,7 +169,7 @@ fn stable_hash(info: &ProcessInfo) -> i64 {
         hasher.write(&[0]);
     }
     // Left out where empty: descriptions of older versions keep their hash.
-    for text in [&info.interpreter, &info.user].into_iter().filter(|text| !text.is_empty()) {
+    for text in [&info.interpreter, &info.user, &info.product].into_iter().filter(|text| !text.is_empty()) {
         hasher.write(text.as_bytes());
         hasher.write(&[0]);
     }

@@ -159,7 +159,7 @@ fn unauthenticated_names(connection: &Connection) -> Sql<Rows> {
             Ok(Rows { rows: row.get(0)?, bytes: row.get(1)? })
         })
     };
-    let texts = ["name", "interpreter", "comm", "cmdline", "cgroup", "container", "user"]
+    let texts = ["name", "interpreter", "comm", "cmdline", "cgroup", "container", "user", "product"]
         .map(|text| format!("octet_length({text})"));
     let parts = [
         of("thread", "id", &THREAD_BYTES.to_string())?,

@@ -317,6 +317,14 @@ pub fn add_sessions(day: &mut [Interval]) {
     }
 }
 
+/// Product names of executables, as processes of Windows have them.
+pub fn add_products(day: &mut [Interval]) {
+    for row in day.iter_mut().flat_map(|interval| &mut interval.processes) {
+        let product = if row.info.session.is_some() { "Größe® 3".into() } else { Box::default() };
+        row.info = Arc::new(ProcessInfo { product, ..ProcessInfo::clone(&row.info) });
+    }
+}
+
 /// Adds a process of two threads to each interval that begins and ends inside it, and every third time one that lives into
 /// the next interval.
 pub fn add_short_lived(day: &mut [Interval]) {

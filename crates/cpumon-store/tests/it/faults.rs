@@ -194,6 +194,7 @@ fn hostile_names_are_values() {
         user: "'; DROP TABLE process_info; --".into(),
         session: Some(u32::MAX),
         base_priority: Some(u8::MAX),
+        product: "\u{202e}\0".repeat(60).into(),
         is_kernel: true,
     };
     interval.processes[0].info = Arc::new(hostile);

@@ -48,6 +48,7 @@ impl Input<'_> {
         needle.is_empty()
             || contains(&process.info.name, needle)
             || contains(&process.info.interpreter, needle)
+            || contains(&process.info.product, needle)
             || contains(&process.info.comm, needle)
             || process.info.user_name().is_some_and(|name| contains(name, needle))
             || contains(&process.info.cmdline, needle)

@@ -255,6 +255,7 @@ fn about_process(app: &App, cells: &Cells<'_>, process: &cpumon_model::ProcessIn
     let of_windows = [
         info.session.map(|number| number.to_string()),
         info.priority_class().map(|class| format!("priority {class}")),
+        (!info.product.is_empty()).then(|| format!("product {}", safe(&info.product))),
     ];
     let of_windows: Vec<String> = of_windows.into_iter().flatten().collect();
     if !of_windows.is_empty() {

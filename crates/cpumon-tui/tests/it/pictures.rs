@@ -215,13 +215,14 @@ fn a_host_of_windows_has_its_own_words() {
 }
 
 #[test]
-fn session_and_priority_class_are_in_the_details_of_a_process_of_windows() {
+fn session_priority_class_and_product_are_in_the_details_of_a_process_of_windows() {
     use cpumon_model::ProcessInfo;
-    let picture_of = |session, base_priority| {
+    let picture_of = |session: Option<u32>, base_priority| {
         let mut app = app_of(Kind::Normal);
         let mut made = crate::synthetic::interval(Kind::Normal, 101);
         for row in &mut made.processes {
-            let info = ProcessInfo { session, base_priority, ..(*row.info).clone() };
+            let product = if session.is_some() { "Größe® 3" } else { "" }.into();
+            let info = ProcessInfo { session, base_priority, product, ..(*row.info).clone() };
             row.info = std::sync::Arc::new(info);
         }
         app.on_interval(std::sync::Arc::new(made));
@@ -229,8 +230,9 @@ fn session_and_priority_class_are_in_the_details_of_a_process_of_windows() {
         picture(&mut app, 300, 140)
     };
     let shown = picture_of(Some(3), Some(13));
-    assert!(shown.contains("session    3, priority high"), "{shown}");
-    assert!(!picture_of(None, None).contains("priority "));
+    assert!(shown.contains("session    3, priority high, product Größe® 3"), "{shown}");
+    let shown = picture_of(None, None);
+    assert!(!shown.contains("priority ") && !shown.contains("product "), "{shown}");
 }
 
 #[test]

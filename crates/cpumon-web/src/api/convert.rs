@@ -137,6 +137,7 @@ impl From<&model::ProcessInterval> for Process {
                 is_kernel: row.info.is_kernel,
                 session: row.info.session,
                 base_priority: row.info.base_priority,
+                product: row.info.product.to_string(),
             },
             thread_rows: row.thread_rows,
             task: Task::new(row.life, row.flags, &row.delta, &row.sched),
@@ -168,6 +169,7 @@ impl TryFrom<Process> for model::ProcessInterval {
                 is_kernel: row.info.is_kernel,
                 session: row.info.session,
                 base_priority: row.info.base_priority,
+                product: row.info.product.into(),
             }),
         })
     }

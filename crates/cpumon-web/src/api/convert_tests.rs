@@ -70,6 +70,7 @@ fn process(key: model::ProcessKey) -> model::ProcessInterval {
         interpreter: "python3.11".into(),
         session: Some(2),
         base_priority: Some(13),
+        product: "Größe® 3".into(),
         user: "alice".into(),
         uid: 1000,
         is_kernel: true,

@@ -141,6 +141,7 @@ impl ProcessJson {
             interpreter: info.interpreter.to_string(),
             session: info.session,
             priority_class: info.priority_class().map(Into::into),
+            product: (!info.product.is_empty()).then(|| info.product.to_string()),
             is_kernel: info.is_kernel,
         }
     }

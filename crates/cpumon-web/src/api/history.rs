@@ -153,6 +153,8 @@ pub struct ProcessJson {
     pub session: Option<u32>,
     /// Priority class on Windows; a base priority that belongs to no class, as a number; null on other systems.
     pub priority_class: Option<String>,
+    /// Product name in the version resource of its executable on Windows; null: none, or another system.
+    pub product: Option<String>,
     /// A kernel thread.
     pub is_kernel: bool,
 }

@@ -187,6 +187,9 @@ pub struct ProcessInfo {
     /// Base priority on Windows, 0 to 31; absent: not known, or another system.
     #[serde(skip_serializing_if = "is_default")]
     pub base_priority: Option<u8>,
+    /// Product name in the version resource of its executable on Windows; absent: none, or another system.
+    #[serde(skip_serializing_if = "is_default")]
+    pub product: String,
     /// A kernel thread.
     #[serde(skip_serializing_if = "is_default")]
     pub is_kernel: bool,

@@ -148,10 +148,11 @@ ids! {
     CGROUPS_LEFT_OUT = 142;
     SESSION = 143;
     BASE_PRIORITY = 144;
+    PRODUCT = 145;
 }
 
 /// Column numbers from here on are not known and skipped.
-pub(crate) const ID_LIMIT: usize = 145;
+pub(crate) const ID_LIMIT: usize = 146;
 
 /// What a value is the difference to.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -202,6 +203,7 @@ pub(crate) const fn is_text(id: u8) -> bool {
             | IRQ_NAME
             | USER_NAME
             | INTERPRETER
+            | PRODUCT
     )
 }
 

@@ -12,7 +12,7 @@ use super::columns::{
     AGENT, ARCH, BASE_PRIORITY, CGROUP, CGROUPS_LEFT_OUT, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END,
     ENDS_PROCESS, HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME,
     INTERPRETER, INTERVAL, INVOLUNTARY, IS_KERNEL, KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID,
-    PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN,
+    PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, PRODUCT, RUN,
     RUN_DELAY, SESSION, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, USER,
     USER_NAME, VOLUNTARY, average_bits, section,
 };
@@ -110,6 +110,7 @@ impl Frame {
             is_kernel: text.is_kernel,
             session: text.session,
             base_priority: text.base_priority,
+            product: self.short(text.product).into(),
         }
     }
 
@@ -127,12 +128,14 @@ impl Frame {
             && self.bytes(text.container) == info.container.as_bytes()
             && self.bytes(text.interpreter) == info.interpreter.as_bytes()
             && self.bytes(text.user) == info.user.as_bytes()
+            && self.bytes(text.product) == info.product.as_bytes()
     }
 
     /// Length of the texts of a process info that was sent, bytes: as long as [`Frame::info`] makes them, or a few more.
     #[must_use]
     pub fn info_bytes(&self, text: &InfoText) -> usize {
-        let short = [text.name, text.comm, text.cgroup, text.container, text.interpreter, text.user];
+        let short =
+            [text.name, text.comm, text.cgroup, text.container, text.interpreter, text.user, text.product];
         let length = |span: Span| span.len as usize;
         length(text.cmdline) + short.into_iter().map(|span| length(span).min(MAX_TEXT_BYTES)).sum::<usize>()
     }
@@ -465,6 +468,7 @@ fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
         is_kernel: table.value(IS_KERNEL) != 0,
         session: optional(table, SESSION)?,
         base_priority: optional(table, BASE_PRIORITY)?,
+        product: table.span(PRODUCT),
     }))
 }
 

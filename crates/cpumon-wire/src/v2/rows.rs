@@ -14,11 +14,11 @@ use super::columns::{
     INVOLUNTARY, IRQ, IRQ_COUNT, IRQ_NAME, IRQ_TIME, IS_KERNEL, KERNEL, LAST_CPU, LONGEST_DELAY, MIGRATIONS,
     MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9, NAME, NICE, OPEN_WAIT,
     PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRESSURE_FULL, PRESSURE_SOME, PRIORITY, PROBES,
-    PROCESS_COMM, PROCESS_COUNT, PROCESS_START, RUN, RUN_DELAY, RUN_QUEUE, RUN_QUEUE_MAX, SESSION, SOFTIRQ_0,
-    SOFTIRQ_1, SOFTIRQ_2, SOFTIRQ_3, SOFTIRQ_4, SOFTIRQ_5, SOFTIRQ_6, SOFTIRQ_7, SOFTIRQ_8, SOFTIRQ_9,
-    SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, UNKNOWN_TIME, USER, USER_NAME,
-    VOLUNTARY, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9, WAIT_10,
-    WAIT_11, WAKEUPS, section,
+    PROCESS_COMM, PROCESS_COUNT, PROCESS_START, PRODUCT, RUN, RUN_DELAY, RUN_QUEUE, RUN_QUEUE_MAX, SESSION,
+    SOFTIRQ_0, SOFTIRQ_1, SOFTIRQ_2, SOFTIRQ_3, SOFTIRQ_4, SOFTIRQ_5, SOFTIRQ_6, SOFTIRQ_7, SOFTIRQ_8,
+    SOFTIRQ_9, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, UNKNOWN_TIME, USER,
+    USER_NAME, VOLUNTARY, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9,
+    WAIT_10, WAIT_11, WAKEUPS, section,
 };
 use super::format::MAX_TEXT_BYTES;
 use super::table::{Spec, Table};
@@ -134,6 +134,7 @@ pub(crate) const PROCESSES: Spec = Spec {
             INTERPRETER,
             CONTAINER,
             CGROUP,
+            PRODUCT,
             CMDLINE
         ]
     ),
@@ -173,6 +174,7 @@ pub(crate) const EXITS: Spec = Spec {
         INTERPRETER,
         CONTAINER,
         CGROUP,
+        PRODUCT,
         CMDLINE
     ),
 };
@@ -267,6 +269,7 @@ fn push_info(table: &mut Table, info: &ProcessInfo, texts: &mut TextBudget) {
             (&info.interpreter, MAX_TEXT_BYTES),
             (&info.container, MAX_TEXT_BYTES),
             (&info.cgroup, MAX_TEXT_BYTES),
+            (&info.product, MAX_TEXT_BYTES),
             // Last, because it is the longest: it gets what the other texts leave of the datagram.
             (&info.cmdline, usize::MAX),
         ],

@@ -37,6 +37,7 @@ pub struct InfoText {
     pub(super) is_kernel: bool,
     pub(super) session: Option<u32>,
     pub(super) base_priority: Option<u8>,
+    pub(super) product: Span,
 }
 
 /// A thread as a frame has it.

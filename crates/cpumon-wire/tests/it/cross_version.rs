@@ -306,9 +306,11 @@ fn the_first_release_reads_a_frame_of_today_without_what_came_later() {
     };
     assert!(infos(&now).iter().any(|info| !info.interpreter.is_empty() && !info.user.is_empty()));
     assert!(infos(&old).iter().all(|info| info.interpreter.is_empty() && info.user.is_empty()));
-    let has_numbers =
-        |info: &cpumon_model::ProcessInfo| info.session.is_some() && info.base_priority.is_some();
-    assert!(infos(&now).iter().any(has_numbers) && !infos(&old).iter().any(has_numbers));
+    let is_of_windows = |info: &cpumon_model::ProcessInfo| {
+        info.session.is_some() && info.base_priority.is_some() && !info.product.is_empty()
+    };
+    assert!(infos(&now).iter().any(is_of_windows) && !infos(&old).iter().any(is_of_windows));
+    assert!(infos(&old).iter().all(|info| info.product.is_empty()));
 }
 
 /// What the first release decoded of a frame.
@@ -351,7 +353,7 @@ fn rendered(frame: &cpumon_wire::v2::Frame) -> String {
     out
 }
 
-/// Without what came later: interpreter, name of the user, session and base priority.
+/// Without what came later: interpreter, name of the user, session, base priority and product.
 fn rendered_info(info: &cpumon_model::ProcessInfo) -> String {
     let cpumon_model::ProcessInfo { name, comm, cmdline, cgroup, container, uid, is_kernel, .. } = info;
     format!(

@@ -133,11 +133,11 @@ fn thread() -> impl Strategy<Value = ThreadSample> {
 }
 
 fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
-    let beside = ("\\PC{0,9}", "[a-b]{0,2}");
+    let beside = ("\\PC{0,9}", "[a-b]{0,2}", "\\PC{0,9}");
     let of_process = ("\\PC{0,8}", "[a-b]{0,2}", "\\PC{0,30}", "[a-b/]{0,9}", "[a-b]{0,2}");
     let numbers = (any::<u32>(), any::<bool>(), any::<Option<u32>>(), any::<Option<u8>>());
     (of_process, beside, numbers).prop_map(
-        |((name, comm, cmdline, cgroup, container), (interpreter, user), numbers)| {
+        |((name, comm, cmdline, cgroup, container), (interpreter, user, product), numbers)| {
             let (uid, is_kernel, session, base_priority) = numbers;
             Arc::new(ProcessInfo {
                 name: name.into(),
@@ -151,6 +151,7 @@ fn info() -> impl Strategy<Value = Arc<ProcessInfo>> {
                 is_kernel,
                 session,
                 base_priority,
+                product: product.into(),
             })
         },
     )

@@ -135,6 +135,7 @@ impl Machine {
             user: format!("user{}", key.pid % 7).into(),
             interpreter: if key.pid.is_multiple_of(3) { "python3.11".into() } else { "".into() },
             session: (!key.pid.is_multiple_of(3)).then_some(key.pid % 4),
+            product: if key.pid.is_multiple_of(3) { "".into() } else { "Größe® 3".into() },
             base_priority: (!key.pid.is_multiple_of(3)).then_some(8),
             ..ProcessInfo::default()
         };

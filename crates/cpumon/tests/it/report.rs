@@ -118,6 +118,7 @@ fn store_of_other_names(path: &Path) {
         Arc::new(ProcessInfo {
             name: name.into(),
             interpreter: "python3.11".into(),
+            product: "Größe® 3".into(),
             cgroup: cgroup.into(),
             container: container.into(),
             uid: 1000,
@@ -154,7 +155,7 @@ fn what_find_found_is_what_the_report_within_it_has() {
     store_of_other_names(&path);
     let store = path.to_str().unwrap();
     let mut found = Vec::new();
-    for text in ["ssh.service", "0aa79f1d", "web", "012345", "ann", "1000", "nightly", "python"] {
+    for text in ["ssh.service", "0aa79f1d", "web", "012345", "ann", "1000", "nightly", "python", "größe"] {
         let rows = ok(&["find", text, "--store", store, "--json"]);
         let rows: Vec<serde_json::Value> = serde_json::from_str(&rows).unwrap();
         assert!(!rows.is_empty(), "{text}");
