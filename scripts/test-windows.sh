@@ -55,6 +55,7 @@ for program in "${programs[@]}"; do
   # Without CI: what needs Linux's root or BPF is skipped here, and runs in the tests of Linux.
   env -u CI timeout 240 wine "$program" --test-threads=1 | tr -d '\r'
 done
-x86_64-w64-mingw32-gcc -Os -Wall -Wextra -Werror -o "$built/load.exe" testing/wine/load.c
+x86_64-w64-mingw32-windres -o "$built/load.o" testing/wine/load.rc
+x86_64-w64-mingw32-gcc -Os -Wall -Wextra -Werror -o "$built/load.exe" testing/wine/load.c "$built/load.o"
 WINDOWS_AGENT="wine $built/cpumon-agent.exe" WINDOWS_LOAD="wine $built/load.exe" \
   cargo test --locked --package cpumon --test it windows_agent:: -- --ignored --test-threads=1

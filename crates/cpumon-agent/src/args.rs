@@ -196,6 +196,10 @@ pub struct AgentArgs {
     #[arg(long, hide = !HAS_BPF, env = "CPUMON_NO_SCRIPT_NAMES", conflicts_with = "cmdline", help_heading = "Measuring")]
     pub no_script_names: bool,
 
+    /// Do not open executables to read the product names in them (those on fixed local disks, each once)
+    #[arg(long, hide = HAS_BPF, env = "CPUMON_NO_PRODUCT_NAMES", help_heading = "Measuring")]
+    pub no_product_names: bool,
+
     /// Report this host name instead of the machine's own
     #[arg(long, value_name = "NAME", env = "CPUMON_HOST_NAME", value_parser = parse_host_name, help_heading = "Measuring")]
     pub host_name: Option<String>,
@@ -248,7 +252,8 @@ impl AgentArgs {
             || self.to.iter().any(|to| matches!(to, To::Udp(_)))
             || (!has_tls && self.record.is_none());
         let least = MIN_DATAGRAM_BYTES + OVERHEAD_BYTES;
-        if let (false, Some(flag)) = (HAS_BPF, self.needs_bpf()) {
+        let of_other_system = self.no_product_names.then_some("--no-product-names");
+        if let Some(flag) = if HAS_BPF { of_other_system } else { self.needs_bpf() } {
             return Err(FlagsError::NotHere { flag });
         }
         if self.to.contains(&To::Enrolled) && self.to.iter().any(|to| matches!(to, To::Tls(_))) {
@@ -389,6 +394,13 @@ mod tests {
         }
         assert!(check("--group-key k --max-datagram 800").unwrap_err().contains("at least 826"));
         assert!(parse("--group-key k --v1").unwrap_err().contains("cannot be used with"));
+    }
+
+    #[test]
+    fn a_flag_for_another_system_is_refused() {
+        let flag = if HAS_BPF { "--no-product-names" } else { "--no-script-names" };
+        let refused = parse(flag).unwrap().check().unwrap_err().to_string();
+        assert_eq!(refused, format!("{flag}: not available on this operating system"));
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl From<&AgentArgs> for Settings {
             proc_root: args.proc_root.clone(),
             cmdline: args.cmdline,
             script_names: !args.no_script_names,
+            product_names: !args.no_product_names,
             probes: args.probes,
             histogram_threads: args.histogram_threads.clone(),
             interval: args.interval.unwrap_or(default_interval),

@@ -122,6 +122,8 @@ pub struct SourceOptions {
     pub cmdline: bool,
     /// Name a process that runs a script after that script: its base name is read out of the command line, and nothing else of it.
     pub script_names: bool,
+    /// On Windows: read the product name in the version resource of each executable on a fixed local disk.
+    pub product_names: bool,
     /// What the BPF source watches beyond threads and exits. [`Probes::EXITS`] is always in; wait reasons and interrupts
     /// bring [`Probes::SCHED`] along, as histograms do.
     pub probes: Probes,
@@ -141,6 +143,7 @@ impl Default for SourceOptions {
             fs_root: PathBuf::from("/"),
             cmdline: false,
             script_names: true,
+            product_names: true,
             probes: Probes::empty(),
             histogram_threads: Vec::new(),
             interval: Duration::from_secs(1),

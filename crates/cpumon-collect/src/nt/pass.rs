@@ -231,6 +231,13 @@ impl Passes {
         }
     }
 
+    /// Names the product of a process of the pass before: its image was not read when it was new.
+    pub fn set_product(&mut self, pid: u32, product: &str) {
+        for (_, one) in self.known.iter_mut().filter(|(key, _)| key.pid == pid) {
+            one.info = Arc::new(ProcessInfo { product: product.into(), ..(*one.info).clone() });
+        }
+    }
+
     /// After the last process and the CPUs: counts, sorts, and forgets who is gone.
     pub fn finish(&mut self, into: &mut Snapshot) {
         let Self { known, pass, exited, gone, unseen, .. } = self;
@@ -377,6 +384,15 @@ mod tests {
         assert_eq!(of(Passes::new(BASE).with_reasons(), waits).name(), "UserRequest");
         assert_eq!(of(Passes::new(BASE).with_reasons(), runs), WaitReason::NONE);
         assert_eq!(of(Passes::new(BASE), waits), WaitReason::NONE);
+    }
+
+    #[test]
+    fn a_product_that_was_read_later_is_that_of_its_process() {
+        let mut passes = Passes::new(BASE);
+        pass(&mut passes, 0, &[]);
+        passes.set_product(9, "of another one");
+        passes.set_product(8, "Größe® 3");
+        assert_eq!(&*pass(&mut passes, 0, &[]).processes[0].info.product, "Größe® 3");
     }
 
     #[test]

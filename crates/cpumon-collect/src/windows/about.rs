@@ -1,11 +1,12 @@
-//! What a process is: its image's name, its user, its services and, where it is asked for, its command line.
+//! What a process is: its image's name, its user, its services, its product and, where it is asked for, its command line.
 
 use cpumon_model::ProcessInfo;
 
 use super::services::RunningServices;
-use super::sys::CommandLines;
+use super::sys::{CommandLines, ImageFiles};
 use super::users::Users;
-use crate::nt::{Services, scrubbed_command_line};
+use crate::SourceOptions;
+use crate::nt::{Products, Services, scrubbed_command_line};
 
 /// The process whose threads stand for CPUs with nothing to run.
 pub(super) const IDLE_PID: u32 = 0;
@@ -18,17 +19,28 @@ pub(super) struct About {
     services: RunningServices,
     /// `None`: not asked for.
     command_lines: Option<CommandLines>,
+    /// `None`: not to be read.
+    products: Option<Products>,
 }
 
 impl About {
-    pub(super) fn open(with_command_lines: bool) -> Self {
-        let command_lines = with_command_lines.then(CommandLines::default);
-        Self { users: Users::default(), services: RunningServices::open(), command_lines }
+    pub(super) fn open(options: &SourceOptions) -> Self {
+        let command_lines = options.cmdline.then(CommandLines::default);
+        let products = options.product_names.then(Products::default);
+        Self { users: Users::default(), services: RunningServices::open(), command_lines, products }
     }
 
     /// At the start of a pass: the services, if they were read again.
     pub(super) fn refresh(&mut self) -> Option<&Services> {
         self.services.refresh()
+    }
+
+    /// After that: products of processes whose images could not all be read in the pass in which they began, with the process's id.
+    pub(super) fn name_products(&mut self, hand_over: impl FnMut(u32, &str)) {
+        if let Some(products) = &mut self.products {
+            products.begin();
+            products.of_waiting(&ImageFiles, hand_over);
+        }
     }
 
     pub(super) fn describe(&mut self, pid: u32, name: &str) -> ProcessInfo {
@@ -42,6 +54,7 @@ impl About {
             uid: user.id,
             user: user.name,
             is_kernel: pid == SYSTEM_PID,
+            product: self.products.as_mut().map_or_else(Box::default, |all| all.of_new(pid, &ImageFiles)),
             ..ProcessInfo::default()
         }
     }

@@ -60,7 +60,7 @@ impl WindowsSource {
             buffer: vec![0; FIRST_BYTES],
             cpu_buffer: vec![0; 64 * nt::CPU_BYTES],
             toolhelp: (!is_nt).then(|| Toolhelp::new(is_wine)),
-            about: About::open(options.cmdline),
+            about: About::open(options),
             names: ThreadNames::default(),
             template,
             events: None,
@@ -110,6 +110,7 @@ impl Source for WindowsSource {
         if let Some(services) = self.about.refresh() {
             self.passes.set_services(services);
         }
+        self.about.name_products(|pid, product| self.passes.set_product(pid, product));
         match self.toolhelp.take() {
             None => self.read_nt(into)?,
             Some(mut toolhelp) => {

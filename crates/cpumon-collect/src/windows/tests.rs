@@ -280,12 +280,39 @@ fn threads_services_and_command_lines_have_names() {
     }
 }
 
+/// Wine's libraries have version resources as those of Windows do, its programs have none, and neither has this one.
+#[test]
+fn the_product_of_an_executable_is_read_from_a_fixed_disk_only() {
+    let product =
+        |path: &str, most_bytes| sys::product_of(&path.encode_utf16().collect::<Vec<_>>(), most_bytes);
+    let system = r"C:\windows\system32\kernel32.dll";
+    let name = product(system, sys::MAX_VERSION_BYTES).unwrap();
+    println!("{system}: {name}");
+    assert!(if sys::is_wine() { name == "Wine" } else { name.contains("Windows") }, "{name}");
+    assert_eq!(product(system, 64), None, "larger version data than this");
+    let own = std::env::current_exe().unwrap();
+    assert_eq!(product(own.to_str().unwrap(), sys::MAX_VERSION_BYTES), None, "no resource");
+    for refused in [
+        "",
+        "kernel32.dll",
+        r"\windows\system32\kernel32.dll",
+        r"\\localhost\c$\windows\system32\kernel32.dll",
+        r"\\?\C:\windows\system32\kernel32.dll",
+        r"Q:\windows\system32\kernel32.dll",
+        r"C:\windows\system32",
+        r"C:\windows\system32\no such file.exe",
+    ] {
+        assert_eq!(product(refused, sys::MAX_VERSION_BYTES), None, "{refused}");
+    }
+    assert_eq!(product(&format!(r"C:\{}", "x\\".repeat(40_000)), sys::MAX_VERSION_BYTES), None);
+}
+
 #[test]
 fn a_steady_pass_allocates_nothing() {
     let mut source =
         open(&SourceOptions { choice: SourceChoice::Nt, cmdline: true, ..SourceOptions::default() }).unwrap();
     let mut into = Snapshot::default();
-    (0..5).for_each(|_| source.source.snapshot(&mut into).unwrap());
+    (0..20).for_each(|_| source.source.snapshot(&mut into).unwrap());
     // Others come and go, so not every pass is steady. Sixty passes read the services again.
     let steady = (0..70).filter(|_| {
         let before = allocations();

@@ -104,6 +104,21 @@ fn assert_session_stored(serve: &Serve, load: &Load) {
     assert_eq!(rows(serve, &query), ["0"]);
 }
 
+/// The product name in the resource of the load (`testing/wine/load.rc`): in the store, in the API's page of the process, and found.
+fn assert_product_stored(serve: &Serve, load: &Load) {
+    let query = format!("SELECT product, start_ns FROM processes WHERE pid = {} AND product != ''", load.pid);
+    let stored = eventually_within(PATIENCE, "the product of the load", || rows(serve, &query).pop());
+    let (product, start_ns) = stored.rsplit_once(',').unwrap();
+    assert_eq!(product, "\"Prüflast® 3\"");
+    let host = serve.host("device").unwrap()["id"].as_str().unwrap().to_owned();
+    let url = format!("{}/api/v1/hosts/{host}/processes/{}-{start_ns}", serve.url, load.pid);
+    let mut answer = ureq::get(url).call().unwrap();
+    let page: serde_json::Value = serde_json::from_str(&answer.body_mut().read_to_string().unwrap()).unwrap();
+    assert_eq!(page["process"]["product"], "Prüflast® 3", "{page}");
+    let found = ok(&["find", "prüflast", "--store", serve.store(), "--json"]);
+    assert!(found.contains("\"load.exe\""), "{found}");
+}
+
 #[test]
 #[ignore = "scripts/test-windows.sh runs it"]
 fn threads_have_the_time_that_they_used_and_ended_ones_are_charged_to_their_process() {
@@ -122,6 +137,19 @@ fn threads_have_the_time_that_they_used_and_ended_ones_are_charged_to_their_proc
     assert!(with_ended.process_ns >= report.process_ns + 12 * 30_000_000);
     assert_process_stored(&NT, &serve, &load, &with_ended);
     assert_session_stored(&serve, &load);
+    assert_product_stored(&serve, &load);
+}
+
+#[test]
+#[ignore = "scripts/test-windows.sh runs it"]
+fn products_are_not_read_if_they_are_not_to_be() {
+    let serve = Serve::start(&["--no-agent"]);
+    let mut load = load();
+    let _agent = NT.start(&["--to", &serve.udp.to_string(), "--no-product-names"]);
+    NT.wait_for_snapshots(&serve);
+    let truth_ns = load.work(100);
+    NT.assert_stored_within(serve.store(), &load, 100_000_000 - TOLERANCE_NS..=truth_ns + TOLERANCE_NS);
+    assert_eq!(rows(&serve, "SELECT count(*) > 3, count(product) FROM processes"), ["1,0"]);
 }
 
 /// Wine reads a program whose sections do not begin on pages of the file into private memory as a whole.
@@ -153,6 +181,7 @@ fn toolhelp_gives_threads_the_time_that_they_used() {
     assert_process_stored(&TOOLHELP, &serve, &load, &with_ended);
     assert_eq!(rows(&serve, "SELECT DISTINCT source FROM host_interval"), ["\"toolhelp\""]);
     assert_session_stored(&serve, &load);
+    assert_product_stored(&serve, &load);
 }
 
 #[test]

@@ -9,6 +9,9 @@ use std::mem::zeroed;
 use std::ptr::null_mut;
 
 pub(super) use self::names::{CommandLines, ServiceManager, account_name, thread_name, user_sid};
+pub(super) use self::version::ImageFiles;
+#[cfg(test)]
+pub(super) use self::version::{MAX_VERSION_BYTES, product_of};
 
 use windows_sys::Wdk::System::SystemInformation::NtQuerySystemInformation;
 use windows_sys::Wdk::System::SystemServices::RtlGetVersion;
@@ -38,6 +41,7 @@ use windows_sys::Win32::System::Threading::{
 };
 
 mod names;
+mod version;
 
 /// The longest answer: 500,000 threads with names are 64 MB.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
