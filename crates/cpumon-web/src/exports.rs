@@ -89,11 +89,17 @@ impl Exports {
             let overdue = one.overdue()?;
             Some((overdue, one))
         });
-        let Some((_, slowest)) = slow.max_by_key(|(overdue, _)| *overdue) else { return false };
-        lock(&slowest.credit).is_lost = true;
-        // Kept for the thread, should it not wait at this moment.
-        slowest.is_ended.notify_one();
-        true
+        slow.max_by_key(|(overdue, _)| *overdue).is_some_and(|(_, slowest)| slowest.lose())
+    }
+}
+
+impl Credit {
+    /// See [`Progress::overdue`].
+    fn overdue(&self) -> Option<Duration> {
+        if self.is_lost {
+            return None;
+        }
+        self.waits_since?.elapsed().checked_sub(self.left)
     }
 }
 
@@ -105,11 +111,18 @@ impl Progress {
 
     /// For how long the reader has had no patience left; `None`: it has some.
     fn overdue(&self) -> Option<Duration> {
-        let credit = lock(&self.credit);
+        lock(&self.credit).overdue()
+    }
+
+    /// Ends the export. False: its reader has taken a piece meanwhile.
+    fn lose(&self) -> bool {
+        let mut credit = lock(&self.credit);
+        credit.is_lost |= credit.overdue().is_some();
         if credit.is_lost {
-            return None;
+            // Kept for the thread, should it not wait at this moment.
+            self.is_ended.notify_one();
         }
-        credit.waits_since?.elapsed().checked_sub(credit.left)
+        credit.is_lost
     }
 
     fn begin_wait(&self) {
@@ -137,6 +150,8 @@ impl Turn {
         self.progress.begin_wait();
         let sent = runtime.block_on(async {
             tokio::select! {
+                // A piece that has space is sent.
+                biased;
                 sent = to.send(piece) => sent.is_ok(),
                 () = self.progress.is_ended.notified() => false,
             }
@@ -198,6 +213,32 @@ mod tests {
                 assert_eq!(turns[0].progress().overdue(), None);
             }
             assert_eq!(is_lost, !is_enough, "a piece each {secs} s");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reader_that_takes_a_piece_in_the_last_moment_keeps_its_turn() {
+        let exports = Exports::default();
+        let turn = exports.begin().await.unwrap();
+        let reader = turn.progress();
+        wait(reader, 31).await;
+        assert!(reader.overdue().is_some(), "found to be slow");
+        reader.end_wait();
+        assert!(!reader.lose() && !reader.is_lost());
+        wait(reader, 31).await;
+        assert!(reader.lose() && reader.is_lost());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_piece_that_has_space_is_sent_also_when_the_turn_ends() {
+        let exports = Exports::default();
+        for _ in 0..100 {
+            let turn = exports.begin().await.unwrap();
+            let (to, _pieces) = mpsc::channel(1);
+            turn.progress().is_ended.notify_one();
+            let runtime = Handle::current();
+            let sent = tokio::task::spawn_blocking(move || turn.send(&runtime, &to, 1).is_ok());
+            assert!(sent.await.unwrap());
         }
     }
 }
