@@ -7,19 +7,19 @@
 //! ([`HubOptions::max_process_bytes`]), so that it makes no host's past shorter.
 
 mod presence;
+mod size;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::{
-    HostId, HostInfo, HostStatus, IdleProcess, Interval, Trust, bytes_of_info, bytes_of_rows,
-};
+use cpumon_model::{HostId, HostInfo, HostStatus, IdleProcess, Interval, Trust};
 use cpumon_query::recording::TraceSources;
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
 
 use self::presence::{Presence, Then};
+use self::size::bytes_of_interval;
 use crate::traces::{AskError, OwnTraces, Requests};
 
 /// How much of the recent past is kept, by the times of intervals.
@@ -103,24 +103,6 @@ impl std::fmt::Debug for Hub {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Hub").field("options", &self.options).finish_non_exhaustive()
     }
-}
-
-/// Memory of an interval's texts that it does not share with its neighbour, bytes. Most processes keep their name, and all their rows
-/// share it.
-fn bytes_of_texts(interval: &Interval, neighbour: Option<&Shown>) -> usize {
-    let mut rest = neighbour.map_or(&[][..], |shown| &shown.interval.processes);
-    let mut bytes = 0;
-    for row in &interval.processes {
-        while let [first, behind @ ..] = rest
-            && first.key < row.key
-        {
-            rest = behind;
-        }
-        let is_shared =
-            rest.first().is_some_and(|one| one.key == row.key && Arc::ptr_eq(&one.info, &row.info));
-        bytes += if is_shared { 0 } else { bytes_of_info(&row.info) };
-    }
-    bytes
 }
 
 fn is_trusted(status: &HostStatus) -> bool {
@@ -338,7 +320,7 @@ impl Host {
 
     /// What an interval takes beside what is there.
     fn bytes_with(&self, next: &Interval) -> usize {
-        bytes_of_rows(next) + bytes_of_texts(next, self.recent.back())
+        bytes_of_interval(next, self.recent.back())
     }
 
     fn push(&mut self, shown: Shown) {
@@ -364,7 +346,7 @@ impl Host {
         let Some(oldest) = self.recent.pop_front() else { return 0 };
         self.presence.pop();
         // Texts that the next one shares stay.
-        let bytes = bytes_of_rows(&oldest.interval) + bytes_of_texts(&oldest.interval, self.recent.front());
+        let bytes = bytes_of_interval(&oldest.interval, self.recent.front());
         let freed = bytes.min(self.bytes);
         self.bytes -= freed;
         freed

@@ -1,5 +1,5 @@
 use super::*;
-use cpumon_model::{HostInfo, Moment, ProcessInfo, ProcessInterval, ThreadInterval, Trust};
+use cpumon_model::{HostInfo, Moment, ProcessInfo, ProcessInterval, ThreadInterval, Trust, bytes_of_rows};
 
 const SECOND_NS: i64 = 1_000_000_000;
 
