@@ -10,7 +10,7 @@ use windows_sys::Win32::Foundation::{GENERIC_READ, HMODULE};
 use windows_sys::Win32::Storage::FileSystem::{
     CreateFileW, FILE_ATTRIBUTE_OFFLINE, FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS, FILE_ATTRIBUTE_RECALL_ON_OPEN,
     FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_DELETE, FILE_SHARE_READ,
-    FILE_VER_GET_LOCALISED, GetDriveTypeW, GetFileAttributesW, GetFinalPathNameByHandleW,
+    FILE_VER_GET_NEUTRAL, GetDriveTypeW, GetFileAttributesW, GetFinalPathNameByHandleW,
     INVALID_FILE_ATTRIBUTES, OPEN_EXISTING, VOLUME_NAME_DOS,
 };
 use windows_sys::Win32::System::LibraryLoader::{
@@ -155,13 +155,13 @@ impl VersionCalls {
     fn read(&'static self, path: &[u16], most_bytes: usize) -> Option<Version> {
         let (path, mut unused) = (ended(path), 0);
         // SAFETY: the text ends with 0, and the number is on this stack.
-        let size = unsafe { (self.size)(FILE_VER_GET_LOCALISED, path.as_ptr(), &raw mut unused) };
+        let size = unsafe { (self.size)(FILE_VER_GET_NEUTRAL, path.as_ptr(), &raw mut unused) };
         let bytes = usize::try_from(size).ok().filter(|bytes| (1..=most_bytes).contains(bytes))?;
         // In words of 8, as the data has numbers.
         let mut data = vec![0_u64; bytes.div_ceil(8)];
         // SAFETY: the text ends with 0, and the system writes at most `size` bytes into the data.
         let is_read =
-            unsafe { (self.read)(FILE_VER_GET_LOCALISED, path.as_ptr(), 0, size, data.as_mut_ptr().cast()) };
+            unsafe { (self.read)(FILE_VER_GET_NEUTRAL, path.as_ptr(), 0, size, data.as_mut_ptr().cast()) };
         (is_read != 0).then_some(Version { calls: self, data })
     }
 }
