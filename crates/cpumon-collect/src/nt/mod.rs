@@ -27,7 +27,7 @@ pub use error::NtError;
 pub use names::ThreadNames;
 pub(crate) use pass::comm_of;
 pub use pass::{Base, Passes, ProcessRow, ThreadRow, priority};
-pub use products::{Images, Products, product_text};
+pub use products::{Images, Products, is_plain_path, product_text};
 pub use records::{PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord};
 pub use services::{SERVICE_BYTES, Services};
 pub use text::{counted_text, name_of_thread, text};

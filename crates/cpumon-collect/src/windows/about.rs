@@ -2,8 +2,9 @@
 
 use cpumon_model::ProcessInfo;
 
+use super::images::ImageFiles;
 use super::services::RunningServices;
-use super::sys::{CommandLines, ImageFiles};
+use super::sys::CommandLines;
 use super::users::Users;
 use crate::SourceOptions;
 use crate::nt::{Products, Services, scrubbed_command_line};
@@ -20,13 +21,16 @@ pub(super) struct About {
     /// `None`: not asked for.
     command_lines: Option<CommandLines>,
     /// `None`: not to be read.
-    products: Option<Products>,
+    products: Option<(Products, ImageFiles)>,
 }
 
 impl About {
     pub(super) fn open(options: &SourceOptions) -> Self {
         let command_lines = options.cmdline.then(CommandLines::default);
-        let products = options.product_names.then(Products::default);
+        let images = options.product_names.then(ImageFiles::start).and_then(|started| {
+            started.inspect_err(|error| log::warn!("product names are not read: no thread: {error}")).ok()
+        });
+        let products = images.map(|images| (Products::default(), images));
         Self { users: Users::default(), services: RunningServices::open(), command_lines, products }
     }
 
@@ -35,17 +39,19 @@ impl About {
         self.services.refresh()
     }
 
-    /// After that: products of processes whose images could not all be read in the pass in which they began, with the process's id.
+    /// After that: products that were read since, with the process's id.
     pub(super) fn name_products(&mut self, hand_over: impl FnMut(u32, &str)) {
-        if let Some(products) = &mut self.products {
-            products.begin();
-            products.of_waiting(&ImageFiles, hand_over);
+        if let Some((products, images)) = &mut self.products {
+            products.begin(images);
+            products.of_waiting(images, hand_over);
         }
     }
 
     pub(super) fn describe(&mut self, pid: u32, name: &str) -> ProcessInfo {
         let user = self.users.of(pid);
         let raw = self.command_lines.as_mut().and_then(|lines| lines.of(pid)).unwrap_or_default();
+        let product =
+            self.products.as_mut().map_or_else(Box::default, |(all, images)| all.of_new(pid, images));
         ProcessInfo {
             name: name.into(),
             comm: name.into(),
@@ -54,7 +60,7 @@ impl About {
             uid: user.id,
             user: user.name,
             is_kernel: pid == SYSTEM_PID,
-            product: self.products.as_mut().map_or_else(Box::default, |all| all.of_new(pid, &ImageFiles)),
+            product,
             ..ProcessInfo::default()
         }
     }

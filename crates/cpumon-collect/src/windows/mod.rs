@@ -18,6 +18,7 @@ mod clock;
 mod cycles;
 mod etw;
 mod host;
+mod images;
 mod measure;
 mod services;
 mod sys;

@@ -9,9 +9,7 @@ use std::mem::zeroed;
 use std::ptr::null_mut;
 
 pub(super) use self::names::{CommandLines, ServiceManager, account_name, thread_name, user_sid};
-pub(super) use self::version::ImageFiles;
-#[cfg(test)]
-pub(super) use self::version::{MAX_VERSION_BYTES, product_of};
+pub(super) use self::version::{MAX_VERSION_BYTES, image_path, product_of};
 
 use windows_sys::Wdk::System::SystemInformation::NtQuerySystemInformation;
 use windows_sys::Wdk::System::SystemServices::RtlGetVersion;

@@ -9,9 +9,9 @@ use std::sync::OnceLock;
 use windows_sys::Win32::Foundation::{GENERIC_READ, HMODULE};
 use windows_sys::Win32::Storage::FileSystem::{
     CreateFileW, FILE_ATTRIBUTE_OFFLINE, FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS, FILE_ATTRIBUTE_RECALL_ON_OPEN,
-    FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_DELETE, FILE_SHARE_READ,
-    FILE_VER_GET_NEUTRAL, GetDriveTypeW, GetFileAttributesW, GetFinalPathNameByHandleW,
-    INVALID_FILE_ATTRIBUTES, OPEN_EXISTING, VOLUME_NAME_DOS,
+    FILE_ATTRIBUTE_REPARSE_POINT, FILE_FLAG_OPEN_REPARSE_POINT, FILE_SHARE_READ, FILE_VER_GET_NEUTRAL,
+    GetDriveTypeW, GetFileAttributesW, GetFinalPathNameByHandleW, INVALID_FILE_ATTRIBUTES, OPEN_EXISTING,
+    SECURITY_IDENTIFICATION, SECURITY_SQOS_PRESENT, VOLUME_NAME_DOS,
 };
 use windows_sys::Win32::System::LibraryLoader::{
     GetProcAddress, LOAD_LIBRARY_SEARCH_SYSTEM32, LoadLibraryExW,
@@ -19,7 +19,7 @@ use windows_sys::Win32::System::LibraryLoader::{
 use windows_sys::Win32::System::Threading::{PROCESS_NAME_WIN32, QueryFullProcessImageNameW};
 
 use super::{Handle, open_process, wide};
-use crate::nt::{Images, product_text};
+use crate::nt::{is_plain_path, product_text};
 
 /// Longest path, units of UTF-16. A longer one is not read.
 const MAX_PATH_UNITS: usize = 1_024;
@@ -35,38 +35,29 @@ const NOT_HERE: u32 = FILE_ATTRIBUTE_REPARSE_POINT
     | FILE_ATTRIBUTE_RECALL_ON_OPEN
     | FILE_ATTRIBUTE_RECALL_ON_DATA_ACCESS;
 
-/// The images of this machine.
-pub(in super::super) struct ImageFiles;
-
-impl Images for ImageFiles {
-    fn path(&self, pid: u32) -> Option<Vec<u16>> {
-        let process = open_process(pid).ok()?;
-        let (mut path, mut length) = ([0_u16; MAX_PATH_UNITS], u32::try_from(MAX_PATH_UNITS).ok()?);
-        // SAFETY: the handle is open, and the system writes at most `length` units.
-        let is_read = unsafe {
-            QueryFullProcessImageNameW(process.0, PROCESS_NAME_WIN32, path.as_mut_ptr(), &raw mut length)
-        };
-        path.get(..usize::try_from(length).ok()?).filter(|_| is_read != 0).map(<[u16]>::to_vec)
-    }
-
-    fn product(&self, path: &[u16]) -> Option<String> {
-        product_of(path, MAX_VERSION_BYTES)
-    }
+/// Path of the image of a process.
+pub(in super::super) fn image_path(pid: u32) -> Option<Vec<u16>> {
+    let process = open_process(pid).ok()?;
+    let (mut path, mut length) = ([0_u16; MAX_PATH_UNITS], u32::try_from(MAX_PATH_UNITS).ok()?);
+    // SAFETY: the handle is open, and the system writes at most `length` units.
+    let is_read = unsafe {
+        QueryFullProcessImageNameW(process.0, PROCESS_NAME_WIN32, path.as_mut_ptr(), &raw mut length)
+    };
+    path.get(..usize::try_from(length).ok()?).filter(|_| is_read != 0).map(<[u16]>::to_vec)
 }
 
 /// The product name of a file. `None`: it has none, its version data is larger than this, or the file is not to be opened.
 pub(in super::super) fn product_of(path: &[u16], most_bytes: usize) -> Option<String> {
-    if !is_on_fixed_disk(path) || !has_no_links(path) {
+    if !is_on_fixed_disk(path) || !is_plain_path(path) || !has_no_links(path) {
         return None;
     }
-    // Open until the end: as long as a file is open, no directory above it can be replaced.
+    // Open until the end, and not to be renamed or removed: no directory above it can be replaced meanwhile.
     let file = open_file(path)?;
     let resolved = resolved_path(&file)?;
-    if !is_on_fixed_disk(&resolved) {
+    if !is_on_fixed_disk(&resolved) || !is_plain_path(&resolved) {
         return None;
     }
-    let version = VersionCalls::loaded()?.read(&resolved, most_bytes)?;
-    version.product().filter(|product| !product.is_empty())
+    VersionCalls::loaded()?.read(&resolved, most_bytes)?.product()
 }
 
 /// `C:\…` of a drive that is neither removable nor on the network. A path of another form has no drive, as `\\server\share` has none.
@@ -93,12 +84,20 @@ fn has_no_links(path: &[u16]) -> bool {
 
 fn open_file(path: &[u16]) -> Option<Handle> {
     let path = ended(path);
-    let share = FILE_SHARE_READ | FILE_SHARE_DELETE;
     let (no_rights, no_template) = (null_mut(), null_mut());
     // SAFETY: the text ends with 0; nothing else is a pointer.
     Handle::new(unsafe {
-        let flags = FILE_FLAG_OPEN_REPARSE_POINT;
-        CreateFileW(path.as_ptr(), GENERIC_READ, share, no_rights, OPEN_EXISTING, flags, no_template)
+        // Should it be a pipe in spite of all, its server learns who asks, and cannot act in that name.
+        let flags = FILE_FLAG_OPEN_REPARSE_POINT | SECURITY_SQOS_PRESENT | SECURITY_IDENTIFICATION;
+        CreateFileW(
+            path.as_ptr(),
+            GENERIC_READ,
+            FILE_SHARE_READ,
+            no_rights,
+            OPEN_EXISTING,
+            flags,
+            no_template,
+        )
     })
 }
 
@@ -190,7 +189,7 @@ impl Version {
         let mut tried = named.chain([0x0409_04b0, 0x0409_04e4]);
         tried.find_map(|language| {
             let text = self.value(&format!("\\StringFileInfo\\{language:08x}\\ProductName"), 2)?;
-            Some(product_text(text))
+            Some(product_text(text)).filter(|product| !product.is_empty())
         })
     }
 
