@@ -44,16 +44,26 @@ impl IdleProcess {
 }
 
 impl Interval {
-    /// Whether all processes that are there at its end, and no others, have a row or are listed as idle: of one too many the end was lost.
+    /// Whether all processes that are there at its end have a row or are listed as idle. Others may be, too: their end was lost.
     /// v1 devices list some processes and not others.
     #[must_use]
     pub fn knows_all_processes(&self) -> bool {
+        self.known_processes().is_some_and(|known| known >= u64::from(self.process_count))
+    }
+
+    /// Whether these are all processes that are there, and no others.
+    #[must_use]
+    pub fn knows_processes_exactly(&self) -> bool {
+        self.known_processes() == Some(self.process_count.into())
+    }
+
+    /// How many have a row or are listed as idle; `None`: nothing follows from it.
+    fn known_processes(&self) -> Option<u64> {
         let is_process = |row: &&ProcessInterval| !row.life.has_ended() && !row.flags.contains(Flags::SUMMED);
         let alive = self.processes.iter().filter(is_process).count();
         let idle = self.idle_processes.as_deref().map_or(0, <[_]>::len);
-        !matches!(self.source, SourceKind::V1 | SourceKind::Legacy)
-            && self.process_count > 0
-            && alive + idle == usize::try_from(self.process_count).unwrap_or(usize::MAX)
+        let has_all = !matches!(self.source, SourceKind::V1 | SourceKind::Legacy) && self.process_count > 0;
+        has_all.then_some((alive + idle) as u64)
     }
 
     /// The processes of its rows, ascending, as they are at its end; `None`: the process ended, or the row is of none.
@@ -153,14 +163,15 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_a_process_too_many_is_not_complete() {
+    fn a_list_with_a_process_too_many_is_not_exact() {
         let of = |process_count| Interval {
             process_count,
             processes: vec![idle(1).row(), ProcessInterval { life: Life::Ended, ..idle(2).row() }],
             idle_processes: Some([3, 4].map(idle).into()),
             ..Interval::default()
         };
-        assert_eq!([2, 3, 4].map(|count| of(count).knows_all_processes()), [false, true, false]);
+        assert_eq!([2, 3, 4].map(|count| of(count).knows_processes_exactly()), [false, true, false]);
+        assert_eq!([2, 3, 4].map(|count| of(count).knows_all_processes()), [true, true, false]);
     }
 
     #[test]

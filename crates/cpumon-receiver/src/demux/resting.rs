@@ -18,6 +18,8 @@ const LIST_EVERY: u32 = 50;
 const LIST_EVERY_NS: u64 = 300_000_000_000;
 /// After a snapshot that did not have all.
 const TRY_AGAIN: u32 = 10;
+/// After so many of those, tasks whose end was lost may be listed: where losses never end, some always are, and no list at all would be worse.
+const EXACT_TRIES: u32 = 5;
 /// Longer lists of processes are not made: the store takes none.
 const MOST_LISTED: usize = 1 << 15;
 
@@ -30,8 +32,10 @@ pub(super) struct ListTurn {
     listed_mono_ns: u64,
     /// The last list has tasks that were forgotten since.
     is_outdated: bool,
-    /// Nor has a complete list come since.
+    /// No exact list has come since either.
     is_uncorrected: bool,
+    /// Snapshots in a row that should have had a list and did not have all.
+    tries: u32,
 }
 
 impl ListTurn {
@@ -44,8 +48,9 @@ impl ListTurn {
             self.left -= 1;
             return;
         }
+        let is_exact = self.tries < EXACT_TRIES;
         let is_listed = if interval.fields.contains(Fields::SCHED | Fields::WAITS) {
-            interval.resting = list(&known.snapshot, cur);
+            interval.resting = list(&known.snapshot, cur, is_exact);
             interval.resting.is_some()
         } else {
             // A complete snapshot has a row of each; after a loss it is not known who is idle. The next one is as good.
@@ -54,11 +59,19 @@ impl ListTurn {
             }
             interval.idle_processes = known.list_idle(interval);
             // A receiver that began in between knows all of them only when the device has repeated them.
-            interval.knows_all_processes()
+            let has_all =
+                if is_exact { interval.knows_processes_exactly() } else { interval.knows_all_processes() };
+            if !has_all {
+                interval.idle_processes = None;
+            }
+            has_all
         };
-        if is_listed {
-            interval.corrects_lists = std::mem::take(&mut self.is_uncorrected);
+        match (is_listed, is_exact) {
+            (true, true) => interval.corrects_lists = std::mem::take(&mut self.is_uncorrected),
+            (true, false) => self.is_uncorrected = true,
+            (false, _) => {}
         }
+        self.tries = if is_listed { 0 } else { self.tries.saturating_add(1) };
         self.left = if is_listed || !is_small { LIST_EVERY } else { TRY_AGAIN };
         self.is_outdated = false;
         self.listed_mono_ns = interval.end.mono_ns;
@@ -190,15 +203,16 @@ fn idle_row(process: &ProcessSample) -> ProcessInterval {
     IdleProcess { key, info: Arc::clone(info), parent_pid, thread_rows: 0 }.row()
 }
 
-/// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known, or fewer: the end of some was
-/// lost.
-fn list(known: &Snapshot, cur: &Snapshot) -> Option<Arc<[Resting]>> {
+/// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known, or, where it is to be exact, fewer:
+/// the end of some was lost.
+fn list(known: &Snapshot, cur: &Snapshot, is_exact: bool) -> Option<Arc<[Resting]>> {
     let (mut threads, mut waiting) = (0, 0);
     for thread in without_row(known, cur) {
         threads += 1;
         waiting += usize::from(thread.sched.open_wait.is_some());
     }
-    if threads + cur.threads.len() != cur.thread_count as usize {
+    let (all, count) = (threads + cur.threads.len(), cur.thread_count as usize);
+    if all < count || (is_exact && all > count) {
         return None;
     }
     let mut rows = without_row(known, cur).filter_map(Resting::of_sample);

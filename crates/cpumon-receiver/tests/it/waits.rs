@@ -338,6 +338,25 @@ fn no_list_has_a_process_whose_end_was_lost() {
     assert_eq!(corrections, 1);
 }
 
+/// With losses without end there would be no list at all, and no idle process would be seen.
+#[test]
+fn where_ends_stay_lost_lists_come_later_and_with_what_ended() {
+    let mut plain = Plain::new(&[3, 7, 9, 11], 60_000);
+    let tids: Vec<u32> = plain.link.device.snapshot.threads.iter().map(|row| row.key.tid).collect();
+    for _ in 0..12 {
+        plain.step(&[(tids[0], false)], true);
+    }
+    plain.step(&[(tids[1], true)], false);
+    plain.step(&[(tids[0], false)], false);
+    let before = plain.link.received.len();
+    for _ in 0..200 {
+        plain.step(&[(tids[0], false)], true);
+    }
+    let lists = plain.link.received[before..].iter().filter(|one| one.idle_processes.is_some());
+    let lists: Vec<_> = lists.map(|one| (one.knows_all_processes(), one.corrects_lists)).collect();
+    assert_eq!(lists, [(true, false)]);
+}
+
 fn any_second() -> impl Strategy<Value = Second> {
     let reason = (0..REASONS.len()).prop_map(|at| REASONS[at]);
     (0_u64..200_000, 0_u64..200_000, reason, 0_u32..9).prop_map(|(run_us, ready_us, then, number)| Second {
