@@ -115,7 +115,7 @@ def recording():
         found = list(usable(folder))
         rows, rate = table(pipe, ROUNDS, found, folder)
         yield from ["### Recording a pipe", "",
-                    f"`perf bench -f simple sched pipe -l {LOOPS}` pinned to one CPU, {rate:,.0f} switches a second; medians of {ROUNDS} rounds, in each every recorder once, compared with the runs without one before and behind it. "
+                    f"`perf bench -f simple sched pipe -l {LOOPS}` pinned to one CPU, {rate:,.0f} switches a second; medians of {ROUNDS} rounds, in each every recorder once, compared with the runs without a recorder just before and after it. "
                     "Aims: none lost, at most 1.10 times as long, at most 0.3 µs, at most 8 bytes plain and 3 compressed.", "", *rows, ""]
         subprocess.run(["cargo", "fetch", "--quiet", "--locked"], check=True, cwd=m.ROOT)
         rows, rate = table(lambda: build(folder), 2, found, folder)

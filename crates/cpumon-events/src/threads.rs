@@ -14,6 +14,7 @@ const MAX_THREADS: usize = 1 << 22;
 const MAX_BYTES: usize = 1 << 30;
 /// Memory of a thread in the tracker: its state, its place by number, and that it has entered a state. Lists have space to grow.
 const THREAD_BYTES: usize = (size_of::<Thread>() + size_of::<(u32, u32)>() * 2 + size_of::<u32>()) / 8 * 9;
+
 /// A thread, and what it does.
 #[derive(Copy, Clone, Debug)]
 pub(crate) struct Thread {

@@ -21,7 +21,7 @@ struct Undo {
     before: Changes,
 }
 
-/// The processes at the end of an interval, shared with the hub: it is had with the hub's lock, and read without.
+/// The processes at the end of an interval, shared with the hub: taken under the hub's lock, read after it is released.
 #[derive(Debug)]
 pub(super) struct Then {
     there: Arc<BTreeMap<ProcessKey, IdleProcess>>,
