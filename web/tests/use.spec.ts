@@ -446,11 +446,6 @@ test('on paper a view is as long as it is, dark on white', async ({ page, receiv
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history?tab=instant`);
   await expect(grid(page)).toBeVisible();
   await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
-  expect(await page.evaluate(() => document.documentElement.scrollHeight)).toBeGreaterThan(600);
-  expect(
-    await page
-      .locator('h1')
-      .first()
-      .evaluate((one) => getComputedStyle(one).color),
-  ).toBe('rgb(23, 32, 43)');
+  await expect.poll(() => page.evaluate(() => document.documentElement.scrollHeight)).toBeGreaterThan(600);
+  await expect(page.locator('h1').first()).toHaveCSS('color', 'rgb(23, 32, 43)');
 });
