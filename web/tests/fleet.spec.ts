@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { findsNothing } from './axe';
 import { execFileSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
+import { resize } from './layout';
 import { CPUMON, expect, test } from './receiver';
 
 test('every host is listed with CPU, peak, queue and age, and a healthy one has no mark', async ({
@@ -134,7 +135,7 @@ test('what the receiver cannot accept or store is shown', async ({ page, receive
   );
   await expect(page.getByText('56 datagrams refused, 7 dropped by the kernel')).toBeVisible();
   await findsNothing(page);
-  await page.setViewportSize({ width: 360, height: 740 });
+  await resize(page, 360, 740);
   await findsNothing(page);
 });
 
@@ -194,7 +195,7 @@ test('the sparklines are a chart to save, and a command line that gives the very
   await page.keyboard.press('Escape');
   await expect(dialog).toHaveCount(0);
   // What is searched for is what is saved, on a narrow window too.
-  await page.setViewportSize({ width: 360, height: 740 });
+  await resize(page, 360, 740);
   await page.goto(`${receiver.url}/?q=sim-00001`);
   await expect(page.getByRole('row', { name: /sim-/ })).toHaveCount(1);
   await buttons.getByRole('button', { name: 'PNG' }).click();
@@ -242,7 +243,7 @@ test('all hosts are shown at a moment of the past', async ({ page, receiver }) =
   const table = page.getByRole('table', { name: 'hosts' });
   await expect(table.getByRole('row', { name: /sim-00001/ })).toBeVisible();
   await findsNothing(page);
-  await page.setViewportSize({ width: 360, height: 740 });
+  await resize(page, 360, 740);
   await findsNothing(page);
 });
 
@@ -271,7 +272,7 @@ test('no title of the hosts is cut at any width', async ({ page, receiver }) => 
   const titles = page.getByRole('table', { name: 'hosts' }).getByRole('columnheader');
   await expect(titles.first()).toBeVisible();
   for (const width of [360, 500, 760, 800, 910, 1020, 1100, 1440]) {
-    await page.setViewportSize({ width, height: 800 });
+    await resize(page, width, 800);
     const cut = (): Promise<string[]> =>
       titles.evaluateAll((all) =>
         all

@@ -2,6 +2,7 @@
 import type { Page } from '@playwright/test';
 import { readFile } from 'node:fs/promises';
 import { findsNothing } from './axe';
+import { boxOf, resize, timeLineBox } from './layout';
 import { expect, HOSTILE, test, type Receiver } from './receiver';
 
 /** The last minute of the measured machine; waits until there is something in it, up to its end. */
@@ -19,7 +20,7 @@ test('a click on the time line shows the processes and threads of that instant',
   await openPast(page, receiver, 'history', '&tab=instant');
   await expect(rows(page).first()).toBeVisible();
   const before = await shownTime(page).innerText();
-  const box = await plotBox(page);
+  const box = await timeLineBox(page);
   await page.mouse.click(box.x + box.width * 0.97, box.y + box.height / 2);
   await expect(shownTime(page)).not.toHaveText(before);
   const link = page.url();
@@ -57,25 +58,8 @@ test('a view begins once, though it puts its span and its moment into the addres
 });
 
 /** Presses, moves and releases the mouse on the time line; both in parts of its width. */
-/** The time line once all of it came: the plot by who ran takes the place of another one, with the pointer on it. */
-async function plotBox(page: Page): Promise<{ x: number; y: number; width: number; height: number }> {
-  const over = timeLine(page).locator('.u-over');
-  for (;;) {
-    await expect(timeLine(page).locator('.legend')).toContainText('peak interval');
-    await expect(timeLine(page)).toHaveAttribute('aria-busy', 'false');
-    const before = await over.boundingBox();
-    await page.evaluate(twoFrames);
-    const box = await over.boundingBox();
-    if (box && JSON.stringify(box) === JSON.stringify(before)) return box;
-  }
-}
-
-/** Until the browser has drawn what is known. */
-const twoFrames = (): Promise<boolean> =>
-  new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(true))));
-
 async function drag(page: Page, from: number, to: number): Promise<void> {
-  const box = await plotBox(page);
+  const box = await timeLineBox(page);
   await page.mouse.move(box.x + box.width * from, box.y + 20);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width * to, box.y + 20, { steps: 5 });
@@ -123,6 +107,7 @@ test('a drag selects a span, which the table shows; Zoom zooms, back returns, Es
 test('a span is selected from the keyboard, and with a finger', async ({ page, receiver }) => {
   await openPast(page, receiver, 'history');
   await expect(spanTable(page).getByRole('row').nth(1)).toBeVisible();
+  await timeLineBox(page);
   await timeLine(page).getByRole('slider').focus();
   await page.keyboard.press('End');
   for (let turn = 0; turn < 40; turn += 1) await page.keyboard.press('Shift+ArrowLeft');
@@ -132,11 +117,11 @@ test('a span is selected from the keyboard, and with a finger', async ({ page, r
     const [since = 0, until = 0] = (new URL(page.url()).searchParams.get('part') ?? '').split('-').map(Number);
     return until - since;
   };
-  expect(length()).toBeGreaterThan(2_000);
+  await expect.poll(length).toBeGreaterThan(2_000);
   await page.keyboard.press('Escape');
   await page.keyboard.press('Escape');
   await expect(bar).toHaveCount(0);
-  const box = await plotBox(page);
+  const box = await timeLineBox(page);
   const session = await page.context().newCDPSession(page);
   const touch = (type: 'touchStart' | 'touchMove', part: number) =>
     session.send('Input.dispatchTouchEvent', {
@@ -272,12 +257,12 @@ test('a span without data says where there is some', async ({ page, receiver }) 
 });
 
 test('the numbers of a comparison are in sight at 360 px', async ({ page, receiver }) => {
-  await page.setViewportSize({ width: 360, height: 740 });
+  await resize(page, 360, 740);
   await openPast(page, receiver, 'history', '&cmp=before&by=process');
   const change = spanTable(page).locator('td.change').first();
   await expect(change).toBeVisible();
-  const box = await change.boundingBox();
-  expect((box?.x ?? 0) + (box?.width ?? 999)).toBeLessThanOrEqual(352);
+  const box = await boxOf(change);
+  expect(box.x + box.width).toBeLessThanOrEqual(352);
   await findsNothing(page);
 });
 
@@ -286,12 +271,12 @@ for (const width of [360, 390])
     page,
     receiver,
   }) => {
-    await page.setViewportSize({ width, height: 844 });
+    await resize(page, width, 844);
     await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
     const table = page.getByRole('tabpanel').getByRole('table');
     await expect(timeLine(page).locator('.legend')).toContainText('others');
     await expect(table.locator('tbody tr').nth(5)).toBeVisible();
-    expect((await table.boundingBox())!.y).toBeLessThan(450);
+    expect((await boxOf(table)).y).toBeLessThan(450);
     const more = timeLine(page).getByRole('button', { name: 'More' });
     await expect(timeLine(page).getByRole('button', { name: 'Mode' })).toBeHidden();
     await more.focus();
@@ -457,7 +442,7 @@ test('a moment of a process is at one place in all its charts', async ({ page, r
   const cells = page.getByRole('application', { name: /^threads by time/ });
   await expect(cells).toBeVisible();
   const lines = page.getByRole('region', { name: 'states over time' }).locator('.u-over');
-  const [above, below] = [(await lines.boundingBox())!, (await cells.boundingBox())!];
+  const [above, below] = [await boxOf(lines), await boxOf(cells)];
   expect(Math.abs(above.x - below.x)).toBeLessThanOrEqual(1);
   expect(Math.abs(above.width - below.width)).toBeLessThanOrEqual(2);
 });
@@ -516,13 +501,13 @@ test('cells of a heatmap end where the next ones begin, on whole pixels', async 
 });
 
 test('nothing is seen above the times of a heatmap that is scrolled', async ({ page, receiver }) => {
-  await page.setViewportSize({ width: 1440, height: 420 });
+  await resize(page, 1440, 420);
   await openPast(page, receiver, 'landscape', '&as=heatmap&rows=process');
   await expect(page.locator('.names li').nth(20)).toBeAttached();
   const view = page.locator('.view');
   await view.evaluate((one) => one.scrollTo(0, one.scrollHeight / 2));
   const tops = (): Promise<number[]> =>
-    Promise.all([page.locator('.titles'), view].map(async (one) => (await one.boundingBox())!.y));
+    Promise.all([page.locator('.titles'), view].map(async (one) => (await boxOf(one)).y));
   await expect
     .poll(async () =>
       page
@@ -547,7 +532,7 @@ test('the tools of the landscape are one line, whatever the days of its span', a
     await page.goto(`${host}/landscape?${query}`);
     const tools = page.getByRole('region', { name: 'landscape' }).locator('.top');
     await expect(tools.getByRole('button', { name: 'all data' })).toBeVisible();
-    expect((await tools.boundingBox())!.height, query).toBeLessThan(45);
+    expect((await boxOf(tools)).height, query).toBeLessThan(45);
     expect(await tools.evaluate((one) => one.scrollWidth - one.clientWidth), query).toBe(0);
   }
 });
@@ -556,7 +541,7 @@ test('a click on a 3D bar opens its moment', async ({ page, receiver }) => {
   await openPast(page, receiver, 'landscape', '&rows=process');
   const scene = page.locator('.scene');
   await expect(scene.locator('canvas').first()).toBeVisible();
-  const box = (await scene.boundingBox())!;
+  const box = await boxOf(scene);
   const readout = page.getByRole('region', { name: 'landscape' }).getByRole('status').locator('b');
   // Where a bar is depends on what ran: the pointer searches the stage for one.
   const found = await (async () => {
@@ -608,7 +593,7 @@ test('the 3D code is loaded only for the landscape', async ({ page, receiver }) 
 test('a narrow window begins with the heatmap, and shows bars when asked', async ({ page, receiver }) => {
   const asked: string[] = [];
   page.on('request', (request) => asked.push(request.url()));
-  await page.setViewportSize({ width: 360, height: 740 });
+  await resize(page, 360, 740);
   await openPast(page, receiver, 'landscape');
   await expect(page.getByRole('application')).toBeVisible();
   expect(asked.filter((url) => url.includes('landscape3d'))).toEqual([]);
@@ -647,7 +632,7 @@ test('a link has the camera of the bars, wherever it was put', async ({ page, re
   await page.getByRole('button', { name: 'Turn to the left' }).click();
   await expect(page).toHaveURL(/camera=35%2C38%2C\d+/);
   // A drag reports its end.
-  const box = (await scene.boundingBox())!;
+  const box = await boxOf(scene);
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width / 2 + 90, box.y + box.height / 2 + 40, { steps: 5 });
@@ -681,7 +666,7 @@ test('the span of an export is one line, on a phone two', async ({ page, receive
     new Set(await parts.evaluateAll((all) => all.map((one) => Math.round(one.getBoundingClientRect().bottom)))).size;
   await expect(parts).toHaveCount(3);
   expect(await lines()).toBe(1);
-  await page.setViewportSize({ width: 390, height: 844 });
+  await resize(page, 390, 844);
   await expect.poll(lines).toBe(2);
 });
 

@@ -1,5 +1,6 @@
 // One host, live, by what a user sees and does.
 import type { Page } from '@playwright/test';
+import { boxOf, resize } from './layout';
 import { expect, HOSTILE, test, type Receiver } from './receiver';
 
 async function openLocal(page: Page, receiver: Receiver, query = ''): Promise<void> {
@@ -25,20 +26,20 @@ test('the header is one line at 1280 px, two at 800, four at 400, whatever the h
     // Paused there are three buttons more.
     [400, 120],
   ] as const) {
-    await page.setViewportSize({ width, height: 800 });
+    await resize(page, width, 800);
     for (const isPaused of [true, false]) {
       await header.getByRole('button', { name: isPaused ? 'Pause' : 'Live' }).click();
       await expect(header.getByRole('status')).toHaveCount(isPaused ? 1 : 0);
-      const own = (await header.boundingBox())!;
+      const own = await boxOf(header);
       expect(own.height, `${width} px, paused: ${isPaused}`).toBeLessThanOrEqual(height);
       for (const button of await header.getByRole('button').all()) {
-        const box = (await button.boundingBox())!;
+        const box = await boxOf(button);
         expect(box.x + box.width).toBeLessThanOrEqual(own.x + own.width);
       }
     }
     // A long name gives way to the figures.
     await name.evaluate((one) => (one.textContent = 'build-runner-17.of.a.long.name.example.org'));
-    expect((await header.boundingBox())!.height, `${width} px, long name`).toBeLessThanOrEqual(height);
+    expect((await boxOf(header)).height, `${width} px, long name`).toBeLessThanOrEqual(height);
   }
 });
 
@@ -50,8 +51,8 @@ test('the header is one line with both buttons for traces too', async ({ page, r
   const header = page.getByRole('region', { name: 'host', exact: true });
   await expect(header.getByRole('button', { name: 'Take last 10 s' })).toBeVisible();
   for (const width of [1440, 1280]) {
-    await page.setViewportSize({ width, height: 900 });
-    expect((await header.boundingBox())!.height, `${width} px`).toBeLessThanOrEqual(44);
+    await resize(page, width, 900);
+    expect((await boxOf(header)).height, `${width} px`).toBeLessThanOrEqual(44);
   }
 });
 
@@ -59,12 +60,12 @@ test('threads and source give way at 1440 px only where the header is paused and
   page,
   receiver,
 }) => {
-  await page.setViewportSize({ width: 1440, height: 900 });
+  await resize(page, 1440, 900);
   await openLocal(page, receiver);
   const header = page.getByRole('region', { name: 'host', exact: true });
   const both = header.locator('.threads, .source');
   const isShown = (): Promise<boolean[]> => both.evaluateAll((all) => all.map((one) => one.checkVisibility()));
-  expect(await isShown()).toEqual([true, true]);
+  await expect.poll(isShown).toEqual([true, true]);
   await header.getByRole('button', { name: 'Pause' }).click();
   await expect(header.getByRole('status')).toHaveCount(1);
   const balance = header.locator('.balance');
@@ -73,13 +74,13 @@ test('threads and source give way at 1440 px only where the header is paused and
       one.classList.toggle('good', good);
       one.textContent = good ? '✓ balanced' : 'not balanced: no data';
     }, isGood);
-    expect(await isShown(), `balanced: ${isGood}`).toEqual([isGood, isGood]);
-    expect((await header.boundingBox())!.height, `balanced: ${isGood}`).toBeLessThanOrEqual(44);
+    await expect.poll(isShown, `balanced: ${isGood}`).toEqual([isGood, isGood]);
+    expect((await boxOf(header)).height, `balanced: ${isGood}`).toBeLessThanOrEqual(44);
   }
 });
 
 test('on a phone the header has the number of processes where the rows are none', async ({ page, receiver }) => {
-  await page.setViewportSize({ width: 390, height: 844 });
+  await resize(page, 390, 844);
   for (const [query, isShown] of [
     ['', false],
     ['?by=tree', false],
@@ -96,17 +97,17 @@ test('the rows begin above 350 px on a phone, and twenty are in sight at 1440 x 
     [390, 844],
     [360, 740],
   ] as const) {
-    await page.setViewportSize({ width, height });
+    await resize(page, width, height);
     await openLocal(page, receiver);
     await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
-    expect((await page.getByRole('region', { name: 'tasks' }).boundingBox())!.y, `${width} px`).toBeLessThan(350);
+    expect((await boxOf(page.getByRole('region', { name: 'tasks' }))).y, `${width} px`).toBeLessThan(350);
   }
-  await page.setViewportSize({ width: 1440, height: 900 });
+  await resize(page, 1440, 900);
   await openLocal(page, receiver);
   await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
-  const box = (await grid(page).boundingBox())!;
-  const [head, row] = [await grid(page).getByRole('row').first().boundingBox(), await rows(page).first().boundingBox()];
-  expect((box.height - head!.height) / row!.height).toBeGreaterThanOrEqual(20);
+  const box = await boxOf(grid(page));
+  const [head, row] = [await boxOf(grid(page).getByRole('row').first()), await boxOf(rows(page).first())];
+  expect((box.height - head.height) / row.height).toBeGreaterThanOrEqual(20);
 });
 
 test('header, ledger and grid show what the machine does', async ({ page, receiver }) => {
@@ -249,7 +250,7 @@ test('sort by a column, choose columns, and find both in the link', async ({ pag
 test('the rows stay where they are when one is selected, and when the view is paused', async ({ page, receiver }) => {
   await openLocal(page, receiver);
   await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
-  const top = async (): Promise<number> => (await grid(page).boundingBox())!.y;
+  const top = async (): Promise<number> => (await boxOf(grid(page))).y;
   const before = await top();
   await rows(page).nth(1).getByRole('gridcell').nth(3).click();
   await expect(page.getByRole('region', { name: 'plot' }).getByRole('heading', { name: 'Selection' })).toBeVisible();
@@ -277,7 +278,7 @@ test('what is not in sight is not in the document', async ({ page, receiver }) =
   await page.goto(`${receiver.url}/host/sim-00000?by=threads`);
   await expect(page.getByRole('region', { name: 'tasks' })).toContainText('40 threads');
   await expect(grid(page)).toHaveAttribute('aria-rowcount', '41');
-  await page.setViewportSize({ width: 1440, height: 700 });
+  await resize(page, 1440, 700);
   expect(await rows(page).count()).toBeLessThan(40);
   await grid(page).focus();
   await page.keyboard.press('End');

@@ -1,6 +1,7 @@
 // Names that somebody sends to break a page, and more groups than a page can show. In: a store that is made here. Out: text, limits
 // and what is left of it.
 import { test } from '@playwright/test';
+import { boxOf, resize } from './layout';
 import { Complaints, expect, PastReceiver } from './receiver';
 
 const HOST = '01'.repeat(16);
@@ -22,10 +23,10 @@ test('hostile names are text in every view, and 50,000 programs are a thousand r
     // Each host has a link, those without a name by their id.
     await expect(page.locator('.cell.name a')).toHaveCount(13);
     for (const width of [360, 760, 1024, 1300, 1440]) {
-      await page.setViewportSize({ width, height: 900 });
+      await resize(page, width, 900);
       const day = page.locator('.cell.seen a').first();
-      const [whole, text] = [await day.locator('..').boundingBox(), await day.boundingBox()];
-      expect(text!.width, `day of the last data, ${width} px`).toBeLessThanOrEqual(whole!.width);
+      const [whole, text] = [await boxOf(day.locator('..')), await boxOf(day)];
+      expect(text.width, `day of the last data, ${width} px`).toBeLessThanOrEqual(whole.width);
     }
     await expect(page.getByRole('link', { name: '05'.repeat(16) })).toBeVisible();
     for (const as of ['3d', 'heatmap']) {
@@ -35,12 +36,12 @@ test('hostile names are text in every view, and 50,000 programs are a thousand r
       await expect(page.getByRole('banner').locator('.host')).toContainText('<img src=x');
     }
     for (const width of [320, 360, 412, 768, 1024]) {
-      await page.setViewportSize({ width, height: 740 });
+      await resize(page, width, 740);
       const [name, bar] = [page.locator('header .host'), page.getByRole('banner')];
-      expect((await name.boundingBox())?.width, `part of the name is seen at ${width} px`).toBeGreaterThan(56);
-      expect((await bar.boundingBox())?.height, `lines at ${width} px`).toBeLessThan(width > 760 ? 48 : 70);
+      expect((await boxOf(name)).width, `part of the name is seen at ${width} px`).toBeGreaterThan(56);
+      expect((await boxOf(bar)).height, `lines at ${width} px`).toBeLessThan(width > 760 ? 48 : 70);
     }
-    await page.setViewportSize({ width: 1440, height: 900 });
+    await resize(page, 1440, 900);
     await expect(page.locator('.names li').filter({ hasText: '(no name)' })).toHaveCount(2);
     await expect(page.locator('.names li').filter({ hasText: '__proto__' })).toHaveCount(1);
     await page.goto(`${host}/history?${SPAN}&at=1767225610500000000`);

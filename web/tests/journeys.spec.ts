@@ -5,6 +5,7 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import type { Locator, Page } from '@playwright/test';
 import { findsNothing } from './axe';
+import { resize } from './layout';
 import { expect, test, type Receiver } from './receiver';
 
 /** Counts what a user presses. */
@@ -133,7 +134,7 @@ test('what is found fits the window, however long names of programs and hosts ar
     await route.fulfill({ contentType: 'application/json', body: text.replaceAll(/"(program|sim)-/g, `"${long}$1-`) });
   });
   for (const width of [1440, 360]) {
-    await page.setViewportSize({ width, height: 740 });
+    await resize(page, width, 740);
     await page.goto(`${receiver.url}/?find=program`);
     const table = page.getByRole('region', { name: 'what was found' });
     await expect(table).toContainText('a-name-with-more-than-forty-characters-sim-');

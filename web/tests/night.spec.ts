@@ -1,5 +1,6 @@
 // The night before, of several hosts. In: a store that is made here. Out: the busiest host and what it did, in three clicks.
 import { test, type Locator } from '@playwright/test';
+import { timeLineBox } from './layout';
 import { Complaints, expect, PastReceiver } from './receiver';
 
 test('the busiest host last night, and what it did', async ({ page }) => {
@@ -32,6 +33,7 @@ test('the busiest host last night, and what it did', async ({ page }) => {
     // The hour after its last data is not awaited: it has not reported since.
     await page.goto(`${past.url}/host/beta/history?since=1767243600000&until=1767250800000`);
     const plot = page.getByRole('region', { name: 'time line' });
+    await timeLineBox(page);
     await plot.getByRole('slider').press('End');
     await expect(plot).toContainText('after the last data, 2026-01-01 07:00:00');
     await expect(plot).not.toContainText('no data yet');

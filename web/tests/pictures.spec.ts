@@ -6,6 +6,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { test as base } from '@playwright/test';
 import { findsNothing } from './axe';
+import { boxOf, resize, timeLineBox } from './layout';
 import { Complaints, CPUMON, expect, PastReceiver } from './receiver';
 
 const BEGIN_MS = 1_767_225_600_000;
@@ -56,8 +57,8 @@ test('the run queue of the past is beside the time line, and its hole is one', a
   await page.goto(`${past.url}/host/picture/history?since=${BEGIN_MS - 80_000_000}&until=${BEGIN_MS + 600_000}`);
   await expect(queue).toContainText(/longest of one CPU\s*6\.00/);
   // On a phone it comes after the rows.
-  await page.setViewportSize({ width: 390, height: 844 });
-  const tops = [queue, page.getByRole('tabpanel')].map(async (one) => (await one.boundingBox())!.y);
+  await resize(page, 390, 844);
+  const tops = [queue, page.getByRole('tabpanel')].map(async (one) => (await boxOf(one)).y);
   const [ofQueue = 0, ofRows = 0] = await Promise.all(tops);
   expect(ofQueue).toBeGreaterThan(ofRows);
 });
@@ -69,7 +70,7 @@ test('a click on a point of a day opens its busiest interval, with the mouse and
   const day = `since=${BEGIN_MS - 85_800_000}&until=${BEGIN_MS + 600_000}`;
   await page.goto(`${past.url}/host/picture/history?${day}`);
   const line = page.getByRole('region', { name: 'time line' }).getByRole('slider');
-  await expect(line.locator('.u-over')).toBeVisible();
+  await timeLineBox(page);
   const opened = async (): Promise<number> => {
     await expect(page).toHaveURL(/at=\d+/);
     return Number(new URL(page.url()).searchParams.get('at')!.slice(0, -6));
@@ -193,7 +194,7 @@ test('the saved chart of who ran has the groups of the plot, in its order, and t
 
 test('on paper all of a view is in sight, in the colours for white', async ({ page, past }) => {
   await page.emulateMedia({ colorScheme: 'dark' });
-  await page.setViewportSize({ width: 1440, height: 900 });
+  await resize(page, 1440, 900);
   await page.goto(`${past.url}/host/picture/history?${SPAN}&at=${AT}`);
   const line = page.getByRole('region', { name: 'time line' });
   await expect(line.locator('.legend')).toContainText('others');
@@ -211,7 +212,7 @@ test('on paper all of a view is in sight, in the colours for white', async ({ pa
       }
       return found;
     });
-  expect((await grid()).black).toBeGreaterThan(100);
+  await expect.poll(async () => (await grid()).black).toBeGreaterThan(100);
   // The browser takes the page as it is once this event was handled.
   await page.evaluate(() => dispatchEvent(new Event('beforeprint')));
   expect((await grid()).white).toBeGreaterThan(100);
@@ -219,16 +220,16 @@ test('on paper all of a view is in sight, in the colours for white', async ({ pa
   expect((await grid()).white).toBe(0);
   // As wide as a page of A4.
   await page.emulateMedia({ media: 'print', colorScheme: 'dark' });
-  await page.setViewportSize({ width: 718, height: 1000 });
+  await resize(page, 718, 1000);
   await expect.poll(async () => (await grid()).black).toBe(0);
   expect((await grid()).white).toBeGreaterThan(100);
   for (const canvas of await page.locator('.u-wrap canvas').all()) {
-    const box = (await canvas.boundingBox())!;
+    const box = await boxOf(canvas);
     expect(box.x).toBeGreaterThanOrEqual(8);
     expect(box.x + box.width).toBeLessThanOrEqual(710);
   }
-  const pane = (await page.getByRole('region', { name: 'tasks' }).boundingBox())!;
-  const last = (await page.getByRole('treegrid').getByRole('row').last().boundingBox())!;
+  const pane = await boxOf(page.getByRole('region', { name: 'tasks' }));
+  const last = await boxOf(page.getByRole('treegrid').getByRole('row').last());
   expect(last.y + last.height).toBeLessThanOrEqual(pane.y + pane.height);
   expect(pane.y + pane.height - last.y - last.height).toBeLessThan(40);
   await page.evaluate(() => document.fonts.ready);
@@ -238,7 +239,7 @@ test('on paper all of a view is in sight, in the colours for white', async ({ pa
 for (const [name, colorScheme, width, path] of VIEWS) {
   test(`is drawn as before: ${name}, ${colorScheme}, ${width} px`, async ({ page, past }) => {
     await page.emulateMedia({ colorScheme, reducedMotion: 'reduce' });
-    await page.setViewportSize({ width, height: 640 });
+    await resize(page, width, 640);
     await page.goto(`${past.url}/host/picture/${path}`);
     await expect(page.locator('main canvas, main table').first()).toBeVisible();
     await expect(page.locator('[data-state=loading]')).toHaveCount(0);

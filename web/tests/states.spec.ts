@@ -5,6 +5,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { test as base, type Page } from '@playwright/test';
 import { findsNothing } from './axe';
+import { boxOf, drawn, resize } from './layout';
 import { expect, lockedTest, test, type Receiver } from './receiver';
 
 /** They need nothing of each other. */
@@ -14,18 +15,10 @@ const { CPUMON_PICTURES: PICTURES } = process.env;
 const SCHEMES = ['light', 'dark'] as const;
 const WIDTHS = [1440, 360] as const;
 
-/** Styles follow the window at once, scripts with the next frame, and a page behind another one has no frames. */
-async function drawn(page: Page): Promise<void> {
-  await page.bringToFront();
-  await page.evaluate(
-    () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(undefined)))),
-  );
-}
-
 /** The page as it is, in each scheme and width. */
 async function everywhere(page: Page, name: string): Promise<void> {
   for (const width of WIDTHS) {
-    await page.setViewportSize({ width, height: width === 360 ? 740 : 900 });
+    await resize(page, width, width === 360 ? 740 : 900);
     for (const colorScheme of SCHEMES) {
       await page.emulateMedia({ colorScheme });
       await drawn(page);
@@ -168,8 +161,7 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
     // The plot by who ran takes the place of another one.
     await expect(page.locator('.legend').first()).toContainText('peak interval');
     const over = page.locator('.u-over').first();
-    await expect.poll(() => over.boundingBox()).not.toBeNull();
-    const box = (await over.boundingBox())!;
+    const box = await boxOf(over);
     await page.mouse.move(box.x + box.width * 0.6, box.y + 20);
     await page.mouse.down();
     await page.mouse.move(box.x + box.width * 0.9, box.y + 20, { steps: 4 });

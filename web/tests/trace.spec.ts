@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test as base, type Page } from '@playwright/test';
 import { findsNothing } from './axe';
+import { boxOf, resize } from './layout';
 import { Complaints, CPUMON } from './receiver';
 
 const MAKER =
@@ -86,7 +87,7 @@ test('the wheel and the keys zoom, and the numbers are those of the report', asy
   const board = page.getByRole('application', { name: /^timeline/ });
   await expect(window.locator('[data-part=running]')).toBeVisible();
   await expect(page.getByRole('region', { name: 'table of threads' }).getByRole('row')).toHaveCount(51);
-  const box = (await board.boundingBox())!;
+  const box = await boxOf(board);
   await page.mouse.move(box.x + box.width * 0.6, box.y + 60);
   for (let turn = 0; turn < 6; turn += 1) await page.mouse.wheel(0, -240);
   await board.focus();
@@ -129,7 +130,7 @@ test('a drag selects an area with its culprits, and Escape gives it up', async (
   await page.goto(`${url}?window=100000000-110000000`);
   const board = page.getByRole('application', { name: /^timeline/ });
   await expect(page.getByRole('region', { name: 'window', exact: true })).toBeVisible();
-  const box = (await board.boundingBox())!;
+  const box = await boxOf(board);
   // The first two CPUs, a fifth of the window.
   await page.mouse.move(box.x + 400, box.y + 30);
   await page.mouse.down();
@@ -178,7 +179,7 @@ test('who delayed whom is what the report has, by program', async ({ page, url }
 
 for (const height of [600, 900, 1200])
   test(`${height} px high, who delayed whom needs no scrolling`, async ({ page, url }) => {
-    await page.setViewportSize({ width: 1440, height });
+    await resize(page, 1440, height);
     await page.goto(url);
     const pairs = page.getByRole('table', { name: 'Who delayed whom, by program' });
     await expect(pairs.locator('[data-part=delay]')).toHaveCount(6);
@@ -195,10 +196,10 @@ test('the rows stay where they are when the programs become known', async ({ pag
   await page.goto(url);
   const board = page.getByRole('application', { name: /^timeline/ });
   await expect(page.getByRole('region', { name: 'window', exact: true })).toBeVisible();
-  const before = await board.boundingBox();
+  const before = await boxOf(board);
   answer();
   await expect(page.getByRole('list', { name: /^colours of programs/ })).toContainText('program-');
-  expect(await board.boundingBox()).toEqual(before);
+  expect(await boxOf(board)).toEqual(before);
 });
 
 test('a click shows a slice, keys go to the next one, and the address restores it all', async ({ page, url }) => {
@@ -206,7 +207,7 @@ test('a click shows a slice, keys go to the next one, and the address restores i
   const board = page.getByRole('application', { name: /^timeline/ });
   const details = page.getByRole('region', { name: 'slice' });
   await expect(page.getByRole('region', { name: 'window', exact: true })).toBeVisible();
-  const box = (await board.boundingBox())!;
+  const box = await boxOf(board);
   // Somewhere on CPU 2 a thread runs.
   for (let x = 200; x < 1400 && (await details.count()) === 0; x += 60) {
     await page.mouse.click(box.x + x, box.y + 84);
@@ -302,7 +303,7 @@ for (const [width, scheme] of [
 ] as const)
   test(`${width} px wide and ${scheme}, everything is readable and reachable`, async ({ page, url }) => {
     await page.emulateMedia({ colorScheme: scheme });
-    await page.setViewportSize({ width, height: 900 });
+    await resize(page, width, 900);
     await page.goto(`${url}?window=100000000-101000000&slice=t3@100500000&area=100200000-100400000&acpus=0`);
     await expect(page.getByRole('region', { name: 'slice' })).toBeVisible();
     await expect(page.getByRole('region', { name: 'selected area' })).toBeVisible();

@@ -2,6 +2,7 @@
 // are too long, the system's own colours, paper.
 import type { Page } from '@playwright/test';
 import { findsNothing } from './axe';
+import { boxOf, resize } from './layout';
 import { expect, test, type Receiver } from './receiver';
 
 const grid = (page: Page) => page.getByRole('treegrid');
@@ -85,7 +86,7 @@ test('a click on a heatmap opens what is under the mouse, whatever came since it
   await page.goto(
     `${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${until - 8_000}&until=${until}`,
   );
-  const box = (await page.getByRole('application').boundingBox())!;
+  const box = await boxOf(page.getByRole('application'));
   await page.mouse.move(box.x + box.width * 0.25, box.y + 5);
   await expect(page.locator('.cursor')).toHaveAttribute('style', /left: 2[45]/);
   const axis = page.locator('.axis');
@@ -230,10 +231,10 @@ test('a span is typed in the zone that is shown', async ({ page, receiver }) => 
   await expect(from).toBeFocused();
   await expect(dialog.getByRole('alert')).toHaveText(/^From is incomplete/);
   await findsNothing(page);
-  await page.setViewportSize({ width: 360, height: 640 });
+  await resize(page, 360, 640);
   await findsNothing(page);
-  for (const box of [await to.boundingBox(), await dialog.getByRole('button', { name: 'Apply' }).boundingBox()])
-    expect((box?.x ?? 9e9) + (box?.width ?? 0)).toBeLessThanOrEqual(352);
+  for (const box of [await boxOf(to), await boxOf(dialog.getByRole('button', { name: 'Apply' }))])
+    expect(box.x + box.width).toBeLessThanOrEqual(352);
   await dialog.getByRole('button', { name: 'Close' }).click();
   await expect(page.getByRole('button', { name: /^2026-07-01 10:00:00/ })).toBeFocused();
 });
@@ -371,8 +372,8 @@ test('a long name hides no warning, no name still has a link, and large numbers 
   );
   const row = page.getByRole('row').nth(1);
   await expect(row.locator('.cell.health')).not.toBeEmpty();
-  const [cell, mark] = [await row.locator('.cell.name').boundingBox(), await row.locator('.cell.health').boundingBox()];
-  expect((cell?.x ?? 9e9) + (cell?.width ?? 0)).toBeLessThanOrEqual((mark?.x ?? 0) + 0.5);
+  const [cell, mark] = [await boxOf(row.locator('.cell.name')), await boxOf(row.locator('.cell.health'))];
+  expect(cell.x + cell.width).toBeLessThanOrEqual(mark.x + 0.5);
   await expect(row.locator('.cell.top')).toContainText(/\d M/, { timeout: 10_000 });
   await asThey((columns) => Object.assign(columns, { hostname: ' ' }));
   await expect(
@@ -417,7 +418,7 @@ test('of several hosts with one name each has a link, from every view', async ({
     await expect(message.getByRole('link', { name: /^[0-9a-f]{32}$/ })).toHaveText([ids[1]!, ids[2]!]);
     await expect(page.getByText('No such host')).toHaveCount(0);
   }
-  await page.setViewportSize({ width: 360, height: 640 });
+  await resize(page, 360, 640);
   await page.goto(`${receiver.url}/host/${encodeURIComponent(NAME)}/history`);
   await expect(page.getByRole('link', { name: ids[2]! })).toBeVisible();
   await findsNothing(page);
@@ -441,7 +442,7 @@ test('what is colour is seen where the system has its own', async ({ page, recei
 
 test('on paper a view is as long as it is, dark on white', async ({ page, receiver }) => {
   await receiver.hasRecorded(3);
-  await page.setViewportSize({ width: 900, height: 400 });
+  await resize(page, 900, 400);
   await page.emulateMedia({ colorScheme: 'dark' });
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history?tab=instant`);
   await expect(grid(page)).toBeVisible();
