@@ -7,6 +7,8 @@ mod accounts;
 mod cgroup;
 #[path = "../../../../testing/netns.rs"]
 mod netns;
+#[path = "../../../../testing/perf_script.rs"]
+mod perf_script;
 #[path = "../../../../testing/program.rs"]
 mod program;
 #[path = "../../../../testing/seeded_rng.rs"]

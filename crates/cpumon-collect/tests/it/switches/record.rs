@@ -1,18 +1,17 @@
-//! Records switches of one CPU and wakeups of the threads on it by `perf sched record`, with what the BPF source and `perf sched
-//! timehist` report of those threads, and compares what the state machine in [`super::accounts`] makes of the same events with
+//! Records switches of one CPU and wakeups of the threads on it by `perf sched record`, with what the BPF source and the chains of
+//! [`crate::perf_script`] have of those threads, and compares what the state machine in [`super::accounts`] makes of the same events with
 //! the BPF programs' own results. Needs root and perf. `CPUMON_WRITE_FIXTURES=1 cargo test -p cpumon-collect --test it record`
 //! writes the recording to `tests/fixtures/switches.txt`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
-use std::path::Path;
-use std::process::{Command, Stdio};
 
 use cpumon_model::{Interval, Probes, Snapshot};
 
 use super::replay::disagreements;
 use crate::bpf::bpf;
-use crate::perf::{NAMES, PerfThread, record, timehist};
+use crate::perf::{NAMES, record};
+use crate::perf_script::{Event, ThreadSums, parse, script, sums};
 
 /// Two programs that fight for one CPU, and naps in between: a second or so.
 const WORK: &str = "
@@ -24,48 +23,24 @@ const WORK: &str = "
 const ATTEMPTS: usize = 12;
 
 /// The events of one CPU and its threads in the order of their time, ns.
-fn events(data: &Path, cpu: u32, tids: &HashMap<u32, PerfThread>) -> Vec<(u64, String)> {
-    let output = Command::new("perf")
-        .args(["script", "--ns", "-F", "cpu,time,event,trace", "-i"])
-        .arg(data)
-        .stderr(Stdio::null())
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&output.stdout);
-    let mut events: Vec<(u64, String)> = text.lines().filter_map(|line| event(line, cpu, tids)).collect();
+fn events(script: &str, cpu: u32, tids: &HashMap<u32, ThreadSums>) -> Vec<(u64, String)> {
+    let mut events: Vec<(u64, String)> = script.lines().filter_map(|line| event(line, cpu, tids)).collect();
     events.sort_by_key(|event| event.0);
     events
 }
 
-/// `[001]  123.456789012: sched:sched_switch: prev_comm=NAME prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=NAME next_pid=8 next_prio=120`
-fn event(line: &str, cpu: u32, tids: &HashMap<u32, PerfThread>) -> Option<(u64, String)> {
-    let (on, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
-    let (time, rest) = rest.trim_start().split_once(": ")?;
-    let (seconds, nanos) = time.split_once('.')?;
-    let at: u64 = seconds.parse::<u64>().ok()? * 1_000_000_000 + nanos.parse::<u64>().ok()?;
-    let (name, what) = rest.trim_start().strip_prefix("sched:")?.split_once(": ")?;
-    let is_here = on.parse::<u32>().ok()? == cpu;
-    let reported = match name {
-        "sched_switch" if is_here => {
-            let (prev, next) = what.rsplit_once(" ==> ")?;
-            let state = field(prev, "prev_state=")?;
+fn event(line: &str, cpu: u32, tids: &HashMap<u32, ThreadSums>) -> Option<(u64, String)> {
+    let (on, at_ns, event) = parse(line)?;
+    let (word, tid) = match event {
+        Event::Switch { prev, state, next } => {
             let state = if state.starts_with('R') { "R" } else { state.get(..1)? };
-            format!("switch {cpu} {} {state} {}", field(prev, "prev_pid=")?, field(next, "next_pid=")?)
+            return (on == cpu).then(|| (at_ns, format!("switch {cpu} {prev} {state} {next}")));
         }
         // Perf takes the start of a wakeup where the kernel reports it, else its end.
-        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => {
-            let tid = field(what, " pid=")?;
-            tids.contains_key(&tid.parse().ok()?).then_some(())?;
-            format!("{} {tid}", if name == "sched_wakeup_new" { "born" } else { "wake" })
-        }
-        _ => return None,
+        Event::Waking(tid) | Event::Wakeup(tid) => ("wake", tid),
+        Event::Born(tid) => ("born", tid),
     };
-    Some((at, reported))
-}
-
-/// The last field of this name: a task's name, which may hold anything, comes before its numbers.
-fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
-    text.get(text.rfind(name)? + name.len()..)?.split_whitespace().next()
+    tids.contains_key(&tid).then(|| (at_ns, format!("{word} {tid}")))
 }
 
 /// When another left the CPU than it was switched to: an event is missing before, and times of that span mean nothing.
@@ -85,7 +60,7 @@ fn exit_after(events: &[(u64, String)], tid: u32, born: u64) -> u64 {
 /// The fixture's text, and how many threads it holds: those that both saw whole.
 fn fixture(
     after: &Snapshot,
-    reported: &HashMap<u32, PerfThread>,
+    reported: &HashMap<u32, ThreadSums>,
     events: &[(u64, String)],
 ) -> (String, usize) {
     let mut text = String::from("# Recorded by tests/it/switches/record.rs; read by replay.rs beside it.\n");
@@ -131,8 +106,9 @@ fn the_model_accounts_as_bpf_does_on_this_kernel() {
         opened.source.snapshot(&mut before).unwrap();
         let Some(cpu) = record(dir.path(), &data, WORK) else { return };
         opened.source.snapshot(&mut after).unwrap();
-        let reported = timehist(&data);
-        let events = events(&data, cpu, &reported);
+        let script = script(&data);
+        let reported = sums(&script);
+        let events = events(&script, cpu, &reported);
         let (text, count) = fixture(&after, &reported, &events);
         // On a calm machine 12 to 19 threads and 420 to 470 events.
         if count < 8 || events.len() < 300 {

@@ -1,5 +1,5 @@
 //! Recorded events of a real kernel through [`Accounts`]: the results are those of the BPF programs for the same threads in the
-//! same span, and those of `perf sched timehist`.
+//! same span, and what perf's events of them add up to.
 //!
 //! `tests/fixtures/switches.txt` was recorded by `record.rs`, whose head says how to record another. A line each, times in ns:
 //! `AT switch CPU PREV STATE NEXT`, `AT wake TID`, `AT born TID`; then the results for each thread that began and ended in it:
@@ -120,7 +120,7 @@ fn the_model_accounts_as_bpf_did_for_recorded_events() {
 }
 
 #[test]
-fn the_model_agrees_with_perf_sched_timehist_to_the_microsecond() {
+fn the_model_agrees_with_perf_to_the_microsecond() {
     let replay = replay(RECORDED);
     assert!(replay.perf.len() > 20);
     for (tid, [run, delay, slices]) in &replay.perf {
@@ -128,7 +128,7 @@ fn the_model_agrees_with_perf_sched_timehist_to_the_microsecond() {
         let reported = account.delay_wakeup_ns + account.delay_preempt_ns;
         let what = format!("{tid}: {account:?}, perf run {run} delay {delay} slices {slices}");
         assert_eq!(account.voluntary_switches + account.involuntary_switches, *slices, "{what}");
-        // Both have the same events; perf cuts each slice to the microsecond.
+        // Both have the same events; the recording has perf's slices cut to the microsecond.
         assert!(account.run_ns.abs_diff(*run) <= 1_000 * slices, "{what}");
         assert!(reported.abs_diff(*delay) <= 1_000 * slices, "{what}");
     }
