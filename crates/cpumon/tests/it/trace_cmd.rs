@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::skip::skip;
 use crate::support::{cpumon, is_root};
 
-const TRACEFS: &str = "/sys/kernel/tracing/instances";
+const TRACEFS: &str = "/sys/kernel/tracing";
 const EVENTS: [&str; 6] = [
     "sched/sched_switch",
     "sched/sched_waking",
@@ -31,7 +31,12 @@ struct Instance(PathBuf);
 
 impl Instance {
     fn new() -> std::io::Result<Self> {
-        let instance = Self(Path::new(TRACEFS).join(format!("cpumon-test-{}", std::process::id())));
+        // As perf and trace-cmd do: on a machine that was just started it is not mounted yet.
+        if !Path::new(TRACEFS).join("instances").exists() {
+            Command::new("mount").args(["-t", "tracefs", "tracefs", TRACEFS]).status()?;
+        }
+        let name = format!("instances/cpumon-test-{}", std::process::id());
+        let instance = Self(Path::new(TRACEFS).join(name));
         fs::create_dir(&instance.0)?;
         instance.set("buffer_size_kb", "8192")?;
         for event in EVENTS {
