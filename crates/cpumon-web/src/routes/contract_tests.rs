@@ -1,8 +1,9 @@
 //! The description against the server. In: the `OpenAPI` document. Out: questions made from it, sensible and senseless ones; each
 //! answer must be one that the document describes: its status, its type, the shape of its body. Nothing may end in a 500.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
+use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{Request, header};
 use proptest::prelude::*;
@@ -149,16 +150,16 @@ fn question(path: &str, route: &Value, choices: &[u8]) -> String {
     format!("{path}?{}", query.join("&"))
 }
 
-async fn check(stored: &Stored, document: &Value, path: &str, route: &Value, choices: &[u8]) {
+async fn check(router: &Router, document: &Value, path: &str, route: &Value, choices: &[u8]) {
     // Live answers have no end; their messages have tests of their own.
     if !path.ends_with("/live") {
-        check_answer(stored, document, route, &question(path, route, choices)).await;
+        check_answer(router, document, route, &question(path, route, choices)).await;
     }
 }
 
 /// Asks for `asked` and compares the answer with the description of its route.
-async fn check_answer(stored: &Stored, document: &Value, route: &Value, asked: &str) {
-    let (status, headers, body) = ask_raw(stored.router(), asked, "localhost").await;
+async fn check_answer(router: &Router, document: &Value, route: &Value, asked: &str) {
+    let (status, headers, body) = ask_raw(router.clone(), asked, "localhost").await;
     let described = &route["responses"][status.to_string()];
     assert!(
         described.is_object(),
@@ -188,20 +189,24 @@ async fn check_answer(stored: &Stored, document: &Value, route: &Value, asked: &
     }
 }
 
-fn stored() -> &'static Stored {
-    static STORED: OnceLock<Stored> = OnceLock::new();
-    STORED.get_or_init(|| Stored::new(true))
+static STORED: LazyLock<Stored> = LazyLock::new(|| Stored::new(true));
+/// Making it takes longer than most answers.
+static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::to_value(crate::openapi()).unwrap());
+
+thread_local! {
+    /// A server for each test: its limits count the questions of one test only.
+    static ROUTER: Router = STORED.router();
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
     fn every_answer_is_described(choices in proptest::collection::vec(any::<u8>(), 24)) {
-        let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+        let document = &*DOCUMENT;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         for (path, route) in document["paths"].as_object().unwrap() {
             if route["get"].is_object() {
-                runtime.block_on(check(stored(), &document, path, &route["get"], &choices));
+                runtime.block_on(check(&ROUTER.with(Clone::clone), document, path, &route["get"], &choices));
             }
         }
     }
@@ -210,7 +215,7 @@ proptest! {
 /// The test above meets a format of a route by chance only.
 #[tokio::test]
 async fn every_format_of_every_route_is_described() {
-    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let (document, router) = (&*DOCUMENT, STORED.router());
     let mut asked = 0;
     for (path, route) in document["paths"].as_object().unwrap() {
         let parameters = route["get"]["parameters"].as_array();
@@ -222,7 +227,7 @@ async fn every_format_of_every_route_is_described() {
         for format in values_of("format") {
             let range = "since=1800000000000000000&until=1800000300000000000";
             let asked_for = format!("{path}?{range}&format={format}");
-            check_answer(stored(), &document, &route["get"], &asked_for).await;
+            check_answer(&router, document, &route["get"], &asked_for).await;
             asked += 1;
         }
     }
@@ -231,7 +236,7 @@ async fn every_format_of_every_route_is_described() {
 
 #[test]
 fn every_operation_has_an_id_of_its_own() {
-    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let document = &*DOCUMENT;
     let mut ids: Vec<&str> = document["paths"]
         .as_object()
         .unwrap()
@@ -248,7 +253,7 @@ fn every_operation_has_an_id_of_its_own() {
 /// Streams end never, so their messages are held against the types that their description names.
 #[tokio::test(start_paused = true)]
 async fn every_message_of_a_stream_is_described() {
-    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let document = &*DOCUMENT;
     let live = fake();
     live.put(shown(3));
     for (path, schema) in [
@@ -262,7 +267,7 @@ async fn every_message_of_a_stream_is_described() {
         for number in 4..6 {
             live.put(shown(number));
             let (_, message) = stream.next().await;
-            assert_eq!(fault(&document, &schema, &message), None, "{path}: {message}");
+            assert_eq!(fault(document, &schema, &message), None, "{path}: {message}");
         }
     }
 }
@@ -274,20 +279,20 @@ proptest! {
         body in prop_oneof![".{0,200}", Just("{}".to_owned()), "\\{\"token\": ?\".{0,80}\"\\}", Just("x".repeat(5000))],
         kind in prop_oneof![Just("application/json"), Just("text/plain"), Just("application/x-www-form-urlencoded")],
     ) {
-        let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+        let document = &*DOCUMENT;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let guarded = Guarded::new();
         let (status, _, answer) = runtime.block_on(guarded.ask("POST", "/api/v1/login", &[("content-type", kind)], &body));
         let described = &document["paths"]["/api/v1/login"]["post"]["responses"][status.to_string()];
         prop_assert!(described.is_object() && status >= 400, "{status} to {body:?} as {kind}: {answer}");
         let schema = &described["content"]["application/problem+json"]["schema"];
-        prop_assert_eq!(fault(&document, schema, &answer), None);
+        prop_assert_eq!(fault(document, schema, &answer), None);
     }
 }
 
 #[tokio::test]
 async fn every_route_refuses_a_parameter_that_it_does_not_take() {
-    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let (document, router) = (&*DOCUMENT, STORED.router());
     let mut asked = 0;
     for (path, routes) in document["paths"].as_object().unwrap() {
         for (method, route) in routes.as_object().unwrap() {
@@ -296,13 +301,13 @@ async fn every_route_refuses_a_parameter_that_it_does_not_take() {
             let request =
                 Request::builder().method(&*method.to_uppercase()).uri(format!("{named}?n%6Fnsense=1"));
             let request = request.header(header::HOST, "localhost").body(Body::empty()).unwrap();
-            let response = stored().router().oneshot(request).await.unwrap();
+            let response = router.clone().oneshot(request).await.unwrap();
             assert_eq!(response.status(), 400, "{method} {named}");
             let body = to_bytes(response.into_body(), 1 << 20).await.unwrap();
             let answer: Value = serde_json::from_slice(&body).unwrap();
             let schema = &route["responses"]["400"]["content"]["application/problem+json"]["schema"];
             assert!(schema.is_object(), "{method} {path}: 400 is not described");
-            assert_eq!(fault(&document, schema, &answer), None, "{method} {path}: {answer}");
+            assert_eq!(fault(document, schema, &answer), None, "{method} {path}: {answer}");
             assert!(answer["detail"].as_str().unwrap().contains("`nonsense`"), "{answer}");
             let how = answer["how"].as_str().unwrap();
             let parameters = route["parameters"].as_array().into_iter().flatten();
@@ -335,7 +340,7 @@ async fn unknown_parameters_are_checked_after_the_login_and_not_of_the_page() {
 
 #[tokio::test]
 async fn every_refusal_is_described() {
-    let document: Value = serde_json::to_value(crate::openapi()).unwrap();
+    let document = &*DOCUMENT;
     let guarded = Guarded::new();
     for (path, route) in document["paths"].as_object().unwrap() {
         let route = &route["get"];
@@ -350,7 +355,7 @@ async fn every_refusal_is_described() {
             let schema =
                 &route["responses"][status.to_string()]["content"]["application/problem+json"]["schema"];
             assert!(schema.is_object(), "GET {asked} with {header:?}: {status} is not described");
-            assert_eq!(fault(&document, schema, &answer), None);
+            assert_eq!(fault(document, schema, &answer), None);
         }
     }
 }
