@@ -13,7 +13,7 @@ use cpumon_receiver::{Demux, DemuxOptions};
 use crate::scene::{Scene, Stop};
 
 /// How long each half of the test may take.
-const PATIENCE: Duration = Duration::from_mins(1);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// Two threads that hand a byte to and fro: each time is a switch, some hundred thousand a second.
 fn storm(stop: &AtomicBool) {

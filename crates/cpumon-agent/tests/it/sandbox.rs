@@ -90,7 +90,7 @@ fn a_service_manager_receives_ready_alive_and_stopping() {
     let Some(scene) = Scene::set() else { return };
     let path = scene.path("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    manager.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
     let notify = format!("NOTIFY_SOCKET={}", path.display());
     let agent = scene.start_by(&["env", &notify, "WATCHDOG_USEC=150000"], &["--source", "procfs"]);
     let receive = || {

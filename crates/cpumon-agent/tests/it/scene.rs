@@ -27,7 +27,7 @@ impl Scene {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         copy_program(env!("CARGO_BIN_EXE_cpumon-agent"), dir.path().join("cpumon-agent"));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+        socket.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
         Some(Self { dir, socket })
     }
 

@@ -53,7 +53,7 @@ fn a_name_is_as_good_as_an_address() {
         let target = format!("localhost:{port}").parse().unwrap();
         UdpSender::open(&SenderOptions { to: vec![target], pace: None }).unwrap().send_batch(&[b"by name"]);
     }
-    assert!(!receive_within(&mut receiver, 1, Duration::from_secs(1)).is_empty());
+    assert!(!receive(&mut receiver, 1).is_empty());
 }
 
 #[test]

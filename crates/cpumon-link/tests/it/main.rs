@@ -26,7 +26,14 @@ use cpumon_link::receiving::UdpReceiver;
 
 /// Receives until `count` datagrams are there or two seconds have passed.
 fn receive(receiver: &mut UdpReceiver, count: usize) -> Vec<(Vec<u8>, SocketAddr)> {
-    receive_within(receiver, count, Duration::from_secs(2))
+    receive_within(receiver, count, Duration::from_mins(2))
+}
+
+/// As many as were sent, and any more that come within a moment.
+fn receive_all(receiver: &mut UdpReceiver, count: usize) -> Vec<(Vec<u8>, SocketAddr)> {
+    let mut received = receive(receiver, count);
+    received.extend(receive_within(receiver, 1, Duration::from_millis(200)));
+    received
 }
 
 fn receive_within(receiver: &mut UdpReceiver, count: usize, time: Duration) -> Vec<(Vec<u8>, SocketAddr)> {

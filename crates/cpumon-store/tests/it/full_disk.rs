@@ -11,9 +11,11 @@ use crate::data;
 use crate::round_trip::read_all;
 use crate::small_disk::SmallDisk;
 
+const LONG: Duration = Duration::from_mins(2);
+
 fn wait_for(handle: &WriterHandle, what: impl Fn(&StoreState) -> bool) -> StoreState {
     let begin = Instant::now();
-    while !what(&handle.status().state) && begin.elapsed() < Duration::from_secs(8) {
+    while !what(&handle.status().state) && begin.elapsed() < LONG {
         std::thread::sleep(Duration::from_millis(10));
     }
     handle.status().state
@@ -39,7 +41,7 @@ fn a_full_disk_stops_storing_and_storing_resumes_when_there_is_space() {
         }
     };
     put(0..100);
-    assert!(handle.flush(Duration::from_secs(5)));
+    assert!(handle.flush(LONG));
     let filler = dir.path().join("filler");
     let _ = std::fs::write(&filler, vec![1; 16 << 20]);
     put(100..2900);
@@ -51,7 +53,7 @@ fn a_full_disk_stops_storing_and_storing_resumes_when_there_is_space() {
     let state = wait_for(&handle, |state| *state == StoreState::Ok);
     assert_eq!(state, StoreState::Ok);
     put(2900..3000);
-    assert!(handle.flush(Duration::from_secs(5)));
+    assert!(handle.flush(LONG));
     let status = thread.stop();
     assert!(status.dropped_intervals > 0);
     let reader = Reader::open(&path).unwrap();

@@ -52,10 +52,9 @@ fn while_the_disk_is_slow_receiving_goes_on_and_drops_are_counted_and_become_a_g
     // Another program's transaction: the writer waits for it as it would for a disk.
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let begin = Instant::now();
+    // This ends although the other transaction does not: putting does not wait for the store.
     let put = |interval: &&Interval| handle.try_put(&info, Trust::Local, None, interval) == Queued::Yes;
     let taken = day.iter().filter(put).count();
-    assert!(begin.elapsed() < Duration::from_millis(500), "{:?}", begin.elapsed());
     assert!((50..150).contains(&taken), "{taken}");
     let dropped = u64::try_from(day.len() - taken).unwrap();
     assert_eq!(handle.dropped(info.host), dropped);

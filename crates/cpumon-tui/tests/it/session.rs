@@ -34,7 +34,7 @@ impl Tmux {
             if screen.contains(text) {
                 return screen;
             }
-            assert!(start.elapsed() < Duration::from_secs(20), "no {text:?} on\n{screen}");
+            assert!(start.elapsed() < Duration::from_mins(2), "no {text:?} on\n{screen}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

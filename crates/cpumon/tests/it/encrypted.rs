@@ -10,7 +10,7 @@ use cpumon_link::group::read_keys;
 use cpumon_wire::encrypted::Encryptor;
 
 use crate::netns::{Namespace, available};
-use crate::support::{Serve, clean, cpumon, eventually, ok, run, text, wait};
+use crate::support::{PATIENCE, Serve, clean, cpumon, eventually, ok, run, text, wait};
 use crate::time_line::{BEHIND_NS, Device, boot_ns, exported};
 
 /// A receiver whose state is in a directory that stays.
@@ -145,7 +145,7 @@ fn a_recording_sent_again_is_refused_also_by_the_next_receiver() {
     let receiver = RunningReceiver::start(&[]);
     let keys = receiver.keys();
     let tap = UdpSocket::bind("127.0.0.1:0").unwrap();
-    tap.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    tap.set_read_timeout(Some(PATIENCE)).unwrap();
     let to = tap.local_addr().unwrap().to_string();
     // Long enough not to stand in encrypted bytes by chance.
     let name = "recorded-device";

@@ -1,14 +1,14 @@
 //! A log that is played: every interval in order, any moment of it, the same as a store that took it over shows.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cpumon::feeds::{ReplayFeed, StoreFeed};
 use cpumon_model::Interval;
 use cpumon_tui::{Feed, Play, Seek, Subject, Task};
 
 use crate::made_up::write_log;
-use crate::support::{ok, run, text};
+use crate::support::{PATIENCE, ok, run, text};
 
 fn log(snapshots: u64, max_bytes: u64) -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
@@ -114,7 +114,7 @@ fn it_plays_in_its_own_time_and_faster() {
     assert!((1_000.0..2_000.0).contains(&feed.playback().unwrap().speed));
     let begin = Instant::now();
     let mut count = 1;
-    while !feed.playback().unwrap().is_at_end && begin.elapsed() < Duration::from_secs(10) {
+    while !feed.playback().unwrap().is_at_end && begin.elapsed() < PATIENCE {
         count += feed.poll().unwrap().iter().count();
     }
     assert_eq!(count, 39);
@@ -128,7 +128,7 @@ fn what_is_written_meanwhile_is_played_too() {
     write_log(&path, 5, 64 << 20);
     let begin = Instant::now();
     let mut more = Vec::new();
-    while more.len() < 5 && begin.elapsed() < Duration::from_secs(10) {
+    while more.len() < 5 && begin.elapsed() < PATIENCE {
         more.extend(feed.poll().unwrap());
     }
     // The agent was restarted: one interval without length says so.

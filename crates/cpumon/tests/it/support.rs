@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::skip::skip;
 
-pub const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The binary, with an environment that cannot interfere.
 pub fn cpumon() -> Command {

@@ -16,7 +16,7 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 
 use crate::fleet::wall_now_ns;
-use crate::support::{Serve, cpumon, eventually, ok};
+use crate::support::{PATIENCE, Serve, cpumon, eventually, ok};
 
 /// How far a clock of 2003 is behind, ns.
 pub const BEHIND_NS: i64 = 720_000_000_000_000_000;
@@ -180,7 +180,7 @@ fn over_tls_what_waited_is_in_its_time_and_comes_again_to_the_same_place() {
         for (at, (frames, wall_ns)) in snapshots.iter().enumerate() {
             uplink.append(at == 0, *wall_ns, frames);
         }
-        assert!(uplink.drain(Duration::from_secs(10)), "{:?}", uplink.status());
+        assert!(uplink.drain(PATIENCE), "{:?}", uplink.status());
         // The first time; sent again; sent again to a receiver that was started again.
         check(&exported(&serve, "spooled"), begun_ns, i64::MAX, SECOND_NS);
         if turn == 1 {

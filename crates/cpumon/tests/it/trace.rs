@@ -42,6 +42,19 @@ fn is_refused(output: &Output) -> bool {
     refused
 }
 
+/// Whether everything was recorded. A recorder that gets no CPU for long loses events, which is reported, with exit code 3.
+fn is_whole(output: &Output) -> bool {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let has_lost = output.status.code() == Some(3) && text.contains("the recorder lost");
+    assert!(has_lost || output.status.code() == Some(0), "{output:?}");
+    !has_lost
+}
+
+/// Runs a test again where the recorder lost events: then it says so by `false`, and the rest means nothing.
+fn until_whole(test: impl Fn() -> bool) {
+    assert!((0..ATTEMPTS).any(|_| test()), "the recorder lost events {ATTEMPTS} times");
+}
+
 fn number(row: &Value, name: &str) -> u64 {
     row[name].as_u64().unwrap_or_else(|| panic!("{name}: {row}"))
 }
@@ -56,8 +69,9 @@ fn a_trace_agrees_with_the_scheduler_and_its_ledger_balances() {
         if is_refused(&output) {
             return;
         }
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        check_ledger(&file);
+        if !check_ledger(&file) {
+            continue;
+        }
         let text = String::from_utf8(output.stdout).unwrap();
         let numbers: Vec<u64> = text.split_whitespace().map(|word| word.parse().unwrap()).collect();
         let [run_ns, _, slices, pid] = numbers[..] else { panic!("{text}") };
@@ -126,9 +140,14 @@ impl Drop for Group {
 
 #[test]
 fn processes_of_a_container_are_one_row() {
+    until_whole(is_a_container_one_row);
+}
+
+fn is_a_container_one_row() -> bool {
     let name = format!("docker-{:064x}.scope", std::process::id());
     let Some(group) = Group::make(&name) else {
-        return skip("needs root to make a control group".to_owned());
+        skip("needs root to make a control group".to_owned());
+        return true;
     };
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("a.trace");
@@ -136,28 +155,34 @@ fn processes_of_a_container_are_one_row() {
     let inside = format!("echo $$ > {}/cgroup.procs; exec sh -c 'true; sleep 0.1; true'", group.0.display());
     let output = record(&file, &["sh", "-c", &inside]);
     if is_refused(&output) {
-        return;
+        return true;
     }
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
-    let (_, rows) = report(&file, "container");
+    let (output, rows) = report(&file, "container");
+    if !is_whole(&output) {
+        return false;
+    }
     let row = rows.iter().find(|row| row["name"] == name["docker-".len()..][..12]);
     let row = row.unwrap_or_else(|| panic!("{rows:?}"));
     assert_eq!((&row["kind"], number(row, "threads")), (&Value::from("container"), 2), "sh and sleep: {row}");
     assert!(rows.iter().any(|row| row["name"] == "(none)"), "{rows:?}");
+    true
 }
 
-fn check_ledger(file: &Path) {
+/// The ledger balances; whether everything was recorded.
+fn check_ledger(file: &Path) -> bool {
     let (output, cpus) = report(file, "cpu");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let is_whole = is_whole(&output);
     let (_, threads) = report(file, "thread");
     let sum = |rows: &[Value], name: &str| rows.iter().map(|row| number(row, name)).sum::<u64>();
     for cpu in &cpus {
         let parts = number(cpu, "run_ns") + number(cpu, "idle_ns") + number(cpu, "unknown_ns");
         assert!(cpu["irq_ns"].is_null() && cpu["softirq_ns"].is_null(), "not recorded: {cpu}");
-        assert_eq!((parts, number(cpu, "lost")), (number(cpu, "capacity_ns"), 0));
+        assert_eq!(parts, number(cpu, "capacity_ns"));
+        assert!(number(cpu, "lost") == 0 || !is_whole, "{cpu}");
         assert_eq!(number(cpu, "capacity_ns"), number(&cpus[0], "capacity_ns"), "each has the whole length");
     }
     assert_eq!(sum(&cpus, "run_ns"), sum(&threads, "run_ns"), "what the CPUs ran is what the threads ran");
+    is_whole
 }
 
 #[test]
@@ -217,6 +242,10 @@ fn foreign_files_and_wrong_ranges_are_refused() {
 
 #[test]
 fn the_last_part_is_written_when_it_is_asked_for_and_at_the_end() {
+    until_whole(is_the_last_part_written);
+}
+
+fn is_the_last_part_written() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("spike.trace");
     let mut record = cpumon();
@@ -227,32 +256,43 @@ fn the_last_part_is_written_when_it_is_asked_for_and_at_the_end() {
     let first = lines.next().unwrap().unwrap();
     if first.contains("BPF") {
         child.wait().unwrap();
-        return skip(format!("needs root for BPF: {first}"));
+        skip(format!("needs root for BPF: {first}"));
+        return true;
     }
     assert!(first.contains("stay in at most 64.0 MB") && first.contains("kill -USR1"), "{first}");
     std::thread::sleep(Duration::from_millis(1_800));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let code = child.wait().unwrap().code();
+    assert!(matches!(code, Some(0 | 3)), "{code:?}");
     let rest: Vec<String> = lines.map(Result::unwrap).collect();
     let second = dir.path().join("spike-2.trace");
     assert!(rest[0].contains("in ") && rest[0].ends_with("spike.trace"), "{rest:?}");
     assert!(rest[1].ends_with("spike-2.trace"), "{rest:?}");
     for file in [&file, &second] {
-        check_ledger(file);
+        if !check_ledger(file) {
+            return false;
+        }
         let (_, cpus) = report(file, "cpu");
         let length_ns = number(&cpus[0], "capacity_ns");
-        assert!((800_000_000..1_500_000_000).contains(&length_ns), "{length_ns}");
+        // All of it takes 3 s.
+        assert!((800_000_000..2_800_000_000).contains(&length_ns), "{length_ns}");
         let (_, rows) = report(file, "program");
         assert!(rows.iter().any(|row| row["name"] == "sleep"), "{rows:?}");
         // It began long before the window, so only its identity in memory names it.
         let (_, rows) = report(file, "thread");
         assert!(rows.iter().any(|row| row["name"] == "sh"), "{rows:?}");
     }
+    assert_eq!(code, Some(0));
+    true
 }
 
 #[test]
 fn the_agent_writes_the_last_seconds_when_a_rule_is_met_and_when_it_is_asked() {
+    until_whole(are_the_last_seconds_written);
+}
+
+fn are_the_last_seconds_written() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let flights = dir.path().join("flights");
     let mut agent = cpumon();
@@ -273,7 +313,8 @@ fn the_agent_writes_the_last_seconds_when_a_rule_is_met_and_when_it_is_asked() {
     let first = lines.next().unwrap();
     if first.contains("BPF") {
         agent.wait().unwrap();
-        return skip(format!("needs root for BPF: {first}"));
+        skip(format!("needs root for BPF: {first}"));
+        return true;
     }
     assert!(first.contains("the last 2s of context switches, at most 64.0 MB"), "{first}");
     std::thread::sleep(Duration::from_millis(500));
@@ -301,13 +342,16 @@ fn the_agent_writes_the_last_seconds_when_a_rule_is_met_and_when_it_is_asked() {
     );
     assert_eq!(files.len(), 2, "{by_rule} {by_signal}");
     for file in &files {
-        check_ledger(file);
+        if !check_ledger(file) {
+            return false;
+        }
         let (_, rows) = report(file, "process");
         let row = rows.iter().find(|row| number(row, "pid") == u64::from(spinner.id())).expect("the spinner");
         assert!(number(row, "run_ns") > 30_000_000, "{row}");
     }
     assert_eq!(flights.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(files[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    true
 }
 
 /// Killed in the middle, and started again: what the first one recorded can be read, and is counted by the second one.
@@ -359,7 +403,9 @@ fn a_flight_recorder_on_disk_survives_a_kill() {
     let of = |rows: &[Value], name: &str| rows.iter().any(|row| row["name"] == name);
     assert!(of(&rows, "true"), "{output:?}");
     let (output, rows) = report(&killed[0], "program");
-    assert!(output.status.success() && of(&rows, "true"), "a segment alone: {output:?}");
+    // A recorder that gets no CPU for long loses events, and its segments say so.
+    is_whole(&output);
+    assert!(of(&rows, "true"), "a segment alone: {output:?}");
 
     let mut agent = start();
     while segments().len() < killed.len() + 2 {
@@ -383,7 +429,7 @@ fn a_flight_recorder_on_disk_survives_a_kill() {
     let window = names().find(flight).unwrap();
     check_ledger(&flights.join(&window));
     let (output, _) = report(&flights, "program");
-    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    is_whole(&output);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("1 other recordings"), "{text}");
     let earlier = killed[0].to_string_lossy().rsplit_once('-').unwrap().0.to_owned();

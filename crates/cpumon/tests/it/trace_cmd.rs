@@ -137,7 +137,8 @@ fn run_times_are_those_of_trace_cmd_in_both_versions() {
     if Command::new("trace-cmd").arg("--help").output().is_err() {
         return skip("needs trace-cmd");
     }
-    let dir = tempfile::tempdir().unwrap();
+    // trace-cmd splices, which files in memory do not support.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let recorded = dir.path().join("trace.dat");
     let instance = match record(&recorded) {
         Ok(instance) => instance,

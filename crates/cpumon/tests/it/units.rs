@@ -3,10 +3,9 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
 use crate::skip::skip;
-use crate::support::{Serve, cpumon, text};
+use crate::support::{PATIENCE, Serve, cpumon, text};
 
 /// The most that a unit may score (`systemd-analyze security`; 10 is worst).
 const MOST_EXPOSED: f64 = 2.0;
@@ -43,7 +42,7 @@ fn a_receiver_reports_to_its_manager_that_it_is_ready_and_alive_and_which_sandbo
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");
     let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    manager.set_read_timeout(Some(PATIENCE)).unwrap();
     let mut command = cpumon();
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "150000");
     let serve = Serve::start_with(command, &dir.path().join("store.db"), &["--interval", "200ms"]);
