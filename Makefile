@@ -5,10 +5,8 @@ help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 run: ## build, then receiver + local agent + store + terminal view on loopback; Ctrl-C ends all
-	@scripts/install-deps.sh run
-	@scripts/build-page.sh
-	cargo build --release --locked --package cpumon
-	@exec cargo run --quiet --release --locked --package cpumon -- run $(ARGS)
+	@scripts/build-trial.sh
+	@exec target/trial/cpumon run $(ARGS)
 
 page: ## the page alone: web/dist, which the next build of cpumon embeds
 	@scripts/install-deps.sh run

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Builds the page into web/dist, from where cargo embeds it. In: web/. Does nothing if no source is newer than what was built.
+# cargo may run beside it: before it embeds the page it waits for the lock that is held here (crates/cpumon-web/build.rs).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -e web/package.json ] || { echo "build-page: no web/package.json, building without a page"; exit 0; }
@@ -9,6 +10,9 @@ if ! node -e 'const [a, b] = process.versions.node.split(".").map(Number); proce
   [ -z "${CI:-}" ] || exit 1
   exit 0
 fi
+mkdir -p target
+exec 9>>target/page.lock
+flock 9
 cd web
 built=dist/index.html
 if [ -e $built ] && [ -z "$(find . -path ./node_modules -prune -o -path ./dist -prune -o -type f -newer $built -print -quit)" ]; then

@@ -11,7 +11,12 @@ use std::{env, fs};
 use sha2::{Digest, Sha256};
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let dist = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../../web/dist");
+    let root = Path::new(&env::var("CARGO_MANIFEST_DIR")?).join("../..");
+    // scripts/build-page.sh holds this lock while it builds the page, which takes less time than all that is compiled before this crate.
+    if let Ok(lock) = fs::File::open(root.join("target/page.lock")) {
+        lock.lock_shared()?;
+    }
+    let dist = root.join("web/dist");
     // Cargo watches a directory only if it is there; a source tree that cannot be written has no page to come.
     let _ = fs::create_dir_all(&dist);
     println!("cargo::rerun-if-changed={}", dist.display());
