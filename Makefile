@@ -1,5 +1,5 @@
 # The commands that must always hold. `make` alone lists them.
-.PHONY: help run page test chaos outage flood bench bench-trace soak truth agent agents agent-windows install clean screenshots
+.PHONY: help run page test flaky chaos outage flood bench bench-trace soak truth agent agents agent-windows install clean screenshots
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -12,10 +12,15 @@ page: ## the page alone: web/dist, which the next build of cpumon embeds
 	@scripts/install-deps.sh run
 	@scripts/build-page.sh
 
-test: ## every check: format, lints, direction, unit, integration, privileged
+test: ## every check: format, lints, direction, unit, integration, browser, privileged, other machines
+	@scripts/install-deps.sh run
+	@scripts/test.sh
+
+flaky: ## all Rust tests, then all browser tests, again and again, half of the rounds beside 4 busy processes; lists every test that ever failed (RUNS=20: 10 rounds)
 	@scripts/install-deps.sh test
 	@scripts/build-page.sh
-	@scripts/test.sh
+	@scripts/build-tests.sh
+	scripts/run_tests.py --runs $$(($(or $(RUNS),20) / 2)) --load 4 --browser --log target/flaky.log
 
 chaos: ## the oracle of TLS connections, long: faults from printed seeds (RUNS=200, SEED=…); `make test` runs it once
 	@scripts/install-deps.sh test

@@ -33,7 +33,7 @@ done
 has_targets() {
   local rustlib target
   rustlib=$(rustc --print sysroot 2>/dev/null)/lib/rustlib
-  for target in x86_64-pc-windows-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl aarch64-unknown-linux-gnu; do
+  for target in x86_64-pc-windows-gnu x86_64-unknown-linux-musl aarch64-unknown-linux-musl; do
     [ -d "$rustlib/$target" ] || return 1
   done
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the static agents (scripts/build-agent.sh) and runs them against a receiver on loopback: that of x86-64 as it is, with nothing but
-# itself and /proc, and as on a kernel of 2014; that of aarch64 by qemu. They are built without optimization, which takes less time; how large
-# the optimized ones are is tested by scripts/agents.sh. In: nothing. Out: exit 0 when all hold, or when a toolchain is missing outside CI,
+# itself and /proc, and as on a kernel of 2014; that of aarch64 by qemu. The receiver is compiled for aarch64, too. They are built without
+# optimization, which takes less time; how large the optimized ones are is tested by scripts/agents.sh. In: nothing. Out: exit 0 when all hold, or when a toolchain is missing outside CI,
 # which is reported.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,9 +22,10 @@ for target in $host $device; do
 done
 host=$PWD/target/agents/tested/$host/cpumon-agent device=$PWD/target/agents/tested/$device/cpumon-agent
 
+scripts/build-tests.sh
 run() {
   echo "── by: $1"
-  STATIC_AGENT=$1 cargo test --locked --quiet --package cpumon --test it static_agent:: -- --ignored "${@:2}"
+  STATIC_AGENT=$1 scripts/run_tests.py --only cpumon/it static_agent:: --ignored "${@:2}"
 }
 run "$host"
 run "python3 $PWD/testing/agents/old_kernel.py $host" --skip bpf

@@ -57,5 +57,6 @@ for program in "${programs[@]}"; do
 done
 x86_64-w64-mingw32-windres -o "$built/load.o" testing/wine/load.rc
 x86_64-w64-mingw32-gcc -Os -Wall -Wextra -Werror -o "$built/load.exe" testing/wine/load.c "$built/load.o"
+scripts/build-tests.sh
 WINDOWS_AGENT="wine $built/cpumon-agent.exe" WINDOWS_LOAD="wine $built/load.exe" \
-  cargo test --locked --package cpumon --test it windows_agent:: -- --ignored --test-threads=1
+  scripts/run_tests.py --only cpumon/it windows_agent:: --ignored --test-threads=1

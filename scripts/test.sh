@@ -1,43 +1,112 @@
 #!/usr/bin/env bash
-# Every check, in the order in which it fails fastest. In: nothing. Out: exit 0 when all hold, and how long each took.
-# With CI set, a test that needs root or BPF fails where it cannot run; elsewhere it says that it was skipped, and all are counted.
+# Every check. In: nothing. Out: exit 0 when all hold; how long each step took, and at the end of a red run what failed and how to run it
+# again. The tests, which mostly wait, run in front; what compiles for other machines and what needs no receiver runs beside them at a lower
+# priority. With CI set, a test that needs root or BPF fails where it cannot run; elsewhere it says that it was skipped, and all are counted.
+# What a step prints is kept in target/test-logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+logs=target/test-logs
+rm -rf $logs
+mkdir -p $logs
+touch $logs/steps
 
+# Ticks of all CPUs since boot: those that the hypervisor gave to others, and all.
+ticks() {
+  awk '/^cpu / { for (i = 2; i <= 9; i++) all += $i; print $9, all }' /proc/stat
+}
+began=$(ticks)
+
+# Runs a step: name, command. Says how long it took, and prints all of its output if it failed.
 step() {
-  local name=$1; shift
-  local begin=$SECONDS
-  echo "── $name"
-  "$@"
-  echo "   $name: $((SECONDS - begin)) s"
+  local name=$1 begin=$SECONDS code=0
+  shift
+  "$@" >"$logs/$name.log" 2>&1 </dev/null || code=$?
+  printf '%s %s %s %s\n' "$name" $((SECONDS - begin)) $code "$*" >>$logs/steps
+  if [ $code -eq 0 ]; then
+    echo "── $name: $((SECONDS - begin)) s"
+  else
+    echo "── $name failed after $((SECONDS - begin)) s:"
+    cat "$logs/$name.log"
+  fi
+  return $code
 }
 
-# Tests report on standard error that they were skipped (testing/skip.rs).
-tests() {
-  cargo test --workspace --locked --no-fail-fast 2> >(tee "$messages" >&2)
+# A step at a lower priority, whose failure lets the others run.
+beside() {
+  local name=$1
+  shift
+  step "$name" nice -n 10 "$@" || true
 }
-# A missing toolchain counts as one skipped test.
-other_targets() {
-  "$1" | tee -a "$messages"
-}
-messages=$(mktemp)
-trap 'rm -f "$messages"' EXIT
 
-step "format" cargo fmt --all --check
-step "direction" cargo xtask check-direction
-step "parameters" cargo xtask check-parameters
-step "words" cargo xtask check-words
-step "clippy" cargo clippy --workspace --all-targets --locked -- -D warnings
-step "dependencies" scripts/test-deny.sh
-step "docs" env RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked --quiet
-step "tests" tests
-step "extension" scripts/test-extension.sh
-step "page" scripts/test-page.sh
-step "windows" other_targets scripts/test-windows.sh
-step "agents" other_targets scripts/test-agents.sh
-step "targets" other_targets scripts/check-targets.sh
-skipped=$(sed -n 's/^skipped: \([^ ]*\): .*/\1/p' "$messages" | sort -u | wc -l)
-if [ "$skipped" -gt 0 ]; then
-  echo "$skipped tests skipped$([ "$(id -u)" -eq 0 ] || echo ": not root"); lines above that begin with \"skipped:\" say which and why"
+other_machines() {
+  beside windows scripts/test-windows.sh
+  beside agents scripts/test-agents.sh
+}
+
+others() {
+  beside page-checks scripts/test-page.sh checks
+  beside dependencies scripts/test-deny.sh
+  wait_for_packages
+  beside extension scripts/test-extension.sh
+}
+
+wait_for_packages() {
+  while [ ! -e $logs/packages.done ]; do sleep 0.2; done
+}
+
+# In front: what takes longest, and what everything else needs.
+front() {
+  step format cargo fmt --all --check
+  step page scripts/build-page.sh
+  step compile scripts/build-tests.sh
+  wait_for_packages
+  local code=0
+  step tests scripts/run_tests.py || code=1
+  step docs scripts/test-docs.sh || code=1
+  step browser scripts/test-page.sh browser || code=1
+  return $code
+}
+
+failures() {
+  awk '$3 != 0' $logs/steps
+}
+
+# In three lines a failure: what, whether it may be the machine, how to run it again.
+report_failures() {
+  local name seconds code command machine
+  machine=$(ticks | awk -v began="$began" -v cpus="$(nproc)" -v load="$(cut -d' ' -f1 /proc/loadavg)" -v disk="$(df -Pk . | awk 'END { print int($4 / 1048576) }')" \
+    '{ split(began, b); printf "%.1f %% of the CPU time was taken by other machines, load %s on %d CPUs, %d GB of disk free", 100 * ($1 - b[1]) / ($2 - b[2] + 1), load, cpus, disk }')
+  failures | while read -r name seconds code command; do
+    grep -h '^failed: ' "$logs/$name.log" || echo "failed: $name: $(grep -v '^ *$' "$logs/$name.log" | tail -1 | cut -c1-200)"
+    echo "  the machine: $machine; what was measured beside it is in $logs/$name.log"
+    grep -h '^  again: ' "$logs/$name.log" || echo "  again: ${command#nice -n 10 }"
+  done
+}
+
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+(step packages scripts/install-deps.sh test || true; touch $logs/packages.done; other_machines) &
+first=$!
+others &
+second=$!
+code=0
+front || code=$?
+# What all others need is broken: nothing else is worth the time.
+if grep -qE '^(format|page|compile) [0-9]+ [1-9]' $logs/steps; then
+  report_failures
+  exit 1
+fi
+wait $first $second
+echo
+sort -k2,2nr $logs/steps | awk 'BEGIN { printf "%-14s %7s\n", "step", "seconds" } { printf "%-14s %7d%s\n", $1, $2, $3 == 0 ? "" : "  failed" }'
+grep -h -A 10 '^slowest tests:' $logs/tests.log || true
+grep -hE '^[0-9]+ passed, [0-9]+ failed$' $logs/tests.log || true
+skipped=$(grep -h '^skipped: ' $logs/*.log | sort -u || true)
+if [ -n "$skipped" ]; then
+  echo "$(wc -l <<<"$skipped") tests skipped$([ "$(id -u)" -eq 0 ] || echo ": not root"):"
+  sed 's/^/  /' <<<"$skipped"
+fi
+if [ -n "$(failures)" ]; then
+  report_failures
+  exit 1
 fi
 echo "all checks passed in $SECONDS s"
