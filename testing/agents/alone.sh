@@ -8,9 +8,10 @@ shift
 # Mounted on for this process alone.
 root=/mnt
 mount -t tmpfs tmpfs "$root"
-mkdir "$root/proc" "$root/tmp"
+files=${TMPDIR:-/tmp}
+mkdir -p "$root/proc" "$root$files"
 mount --rbind /proc "$root/proc"
-mount --bind /tmp "$root/tmp"
+mount --bind "$files" "$root$files"
 cp "$program" "$root/program"
 unset ALONE
 exec chroot "$root" /program "$@"

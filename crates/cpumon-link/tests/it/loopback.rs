@@ -117,8 +117,12 @@ fn two_receivers_on_one_port_and_unicast_goes_to_the_newer() {
     assert_eq!(receive(&mut newer, 20).len(), 20);
     assert_eq!(receive_within(&mut older, 1, Duration::from_millis(50)).len(), 0);
     drop(newer);
-    send_to(&[address]).send_batch(&[b"one"]);
-    assert_eq!(receive(&mut older, 1).len(), 1);
+    // A datagram may be lost, on a crowded machine here too.
+    let hears = |_| {
+        send_to(&[address]).send_batch(&[b"one"]);
+        !receive_within(&mut older, 1, Duration::from_millis(100)).is_empty()
+    };
+    assert!((0..100).any(hears));
 }
 
 #[test]

@@ -15,7 +15,7 @@ const DEVICE: Device = Device {
     // What a load runs between the call that reads its time and its wait, and how old `sum_exec_runtime` of a thread that just ran can be.
     tolerance_ns: 8_000_000,
     // An emulated agent that was built without optimization takes 90 ms of CPU time for a snapshot.
-    patience: Duration::from_mins(1),
+    patience: Duration::from_mins(3),
 };
 
 const LOAD: &str = "

