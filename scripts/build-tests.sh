@@ -8,5 +8,8 @@ cd "$(dirname "$0")/.."
 # As `cargo clippy` does it, which only checks: here the same compiler makes the programs too.
 export RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__
 mkdir -p target
-cargo test --workspace --locked --no-run --message-format json-render-diagnostics >target/tests.json.new
-mv target/tests.json.new target/tests.json
+# Several steps call this at once.
+messages=$(mktemp target/tests.json.XXXXXX)
+trap 'rm -f "$messages"' EXIT
+cargo test --workspace --locked --no-run --message-format json-render-diagnostics >"$messages"
+mv "$messages" target/tests.json

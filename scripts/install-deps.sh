@@ -17,12 +17,13 @@ fi
 peers=(sysstat:pidstat htop:htop atop:atop acct:accton libbpf-tools:runqlat bpftrace:bpftrace)
 
 wanted=("${build[@]}")
-# Tests that need these are skipped where they cannot be installed, outside CI.
-optional=()
+# Tests that need these are skipped where they cannot be installed, outside CI. What other machines' programs need comes last: it is not
+# everywhere.
+optional=() others=()
 for goal in "$@"; do
   case $goal in
     run) ;;
-    test) wanted+=("${check[@]}") optional=("${static[@]}") ;;
+    test) optional=("${check[@]}") others=("${static[@]}") ;;
     agents) wanted+=("${static[@]}") ;;
     bench) wanted+=("${check[@]}" "${peers[@]}") ;;
     *) echo "install-deps: unknown goal '$goal': run, test, bench or agents" >&2; exit 2 ;;
@@ -38,7 +39,7 @@ has_targets() {
   done
 }
 if [[ " $* " == *" test "* || " $* " == *" agents "* ]] && ! has_targets && apt-cache show rust-web-src >/dev/null 2>&1; then
-  wanted+=(rustc-web:/usr/bin/rustc cargo-web:/usr/bin/cargo rust-web-src:/usr/lib/rustlib/src/rust/library)
+  others+=(rustc-web:/usr/bin/rustc cargo-web:/usr/bin/cargo rust-web-src:/usr/lib/rustlib/src/rust/library)
 fi
 
 # Those packages of the arguments that are not there: `missing`.
@@ -75,8 +76,12 @@ install_missing() {
 
 find_missing "${wanted[@]}"
 install_missing
-find_missing "${optional[@]}"
-install_missing || {
-  [ -z "${CI:-}" ] || exit 1
-  echo "install-deps: without ${missing[*]}: the tests that need them are skipped" >&2
+install_optional() {
+  find_missing "$@"
+  install_missing || {
+    [ -z "${CI:-}" ] || exit 1
+    echo "install-deps: without ${missing[*]}: the tests that need them are skipped" >&2
+  }
 }
+install_optional "${optional[@]}"
+install_optional "${others[@]}"

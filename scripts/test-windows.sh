@@ -15,10 +15,10 @@ programs=()
 # In a subshell: what it sets is for builds only.
 build() (
   source scripts/windows-toolchain.sh
-  cargo test --no-run "${options[@]}" --package cpumon-files --package cpumon-collect --package cpumon-link \
+  nice -n "${BUILD_NICE:-0}" cargo test --no-run "${options[@]}" --package cpumon-files --package cpumon-collect --package cpumon-link \
     --package cpumon-agent --lib \
     2> >(tee "$messages" >&2)
-  cargo build "${options[@]}" --package cpumon-agent --bin cpumon-agent
+  nice -n "${BUILD_NICE:-0}" cargo build "${options[@]}" --package cpumon-agent --bin cpumon-agent
 )
 
 end() {

@@ -31,23 +31,20 @@ step() {
   return $code
 }
 
-# A step at a lower priority, whose failure lets the others run.
-beside() {
-  local name=$1
-  shift
-  step "$name" nice -n 10 "$@" || true
-}
-
+# Programs for other machines are compiled at a lower priority, and tested at that of all tests.
+export BUILD_NICE=10
 other_machines() {
-  beside windows scripts/test-windows.sh
-  beside agents scripts/test-agents.sh
+  step packages scripts/install-deps.sh test || true
+  touch $logs/packages.done
+  step windows scripts/test-windows.sh || true
+  step agents scripts/test-agents.sh || true
 }
 
 others() {
-  beside page-checks scripts/test-page.sh checks
-  beside dependencies scripts/test-deny.sh
+  step page-checks nice -n $BUILD_NICE scripts/test-page.sh checks || true
+  step dependencies nice -n $BUILD_NICE scripts/test-deny.sh || true
   wait_for_packages
-  beside extension scripts/test-extension.sh
+  step extension nice -n $BUILD_NICE scripts/test-extension.sh || true
 }
 
 wait_for_packages() {
@@ -84,7 +81,7 @@ report_failures() {
 }
 
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
-(step packages scripts/install-deps.sh test || true; touch $logs/packages.done; other_machines) &
+other_machines &
 first=$!
 others &
 second=$!
