@@ -11,57 +11,76 @@ pub(crate) struct Part {
     pub(crate) is_first: bool,
 }
 
-/// Ascending by time, and none overlaps another.
+/// A time that is in parts from its start to its end.
+#[derive(Copy, Clone, Debug)]
+struct Covered {
+    from_ns: u64,
+    until_ns: u64,
+}
+
+/// Parts of which none overlaps another.
 #[derive(Debug, Default)]
 pub(crate) struct Pending {
     parts: Vec<Part>,
+    /// What they cover, ascending. An interrupt makes one of all that it was interrupted by: so each is read once, however many
+    /// come one inside the other or at the same time.
+    covered: Vec<Covered>,
     /// Nothing is added in front of this.
     from_ns: u64,
 }
 
 impl Pending {
-    /// Adds an interrupt. Those that it was interrupted by have been added before.
+    /// Adds an interrupt. Those that it was interrupted by have been added before, and none ended later.
     pub(crate) fn add(&mut self, interrupt: Interrupt, from_ns: u64, until_ns: u64) {
         let mut from_ns = from_ns.max(self.from_ns).min(until_ns);
-        let inside = self.parts.partition_point(|part| part.from_ns < from_ns);
-        if let Some(before) = inside.checked_sub(1).map(|at| self.parts[at]) {
-            from_ns = from_ns.max(before.until_ns).min(until_ns);
-        }
-        let (mut at, mut is_first) = (inside, true);
-        while let Some(other) = self.parts.get(at).copied() {
-            if other.from_ns > from_ns {
-                self.parts.insert(at, Part { interrupt, from_ns, until_ns: other.from_ns, is_first });
-                (at, is_first) = (at + 1, false);
+        let (first, mut end_ns) = (self.parts.len(), until_ns);
+        while let Some(inside) = self.covered.pop_if(|covered| covered.from_ns >= from_ns) {
+            if inside.until_ns < end_ns {
+                self.push(interrupt, inside.until_ns, end_ns);
             }
-            from_ns = from_ns.max(other.until_ns);
-            at += 1;
+            end_ns = inside.from_ns;
         }
-        if from_ns < until_ns || is_first {
-            self.parts.push(Part { interrupt, from_ns, until_ns: until_ns.max(from_ns), is_first });
+        let before = self.covered.pop_if(|covered| covered.until_ns > from_ns);
+        let covered_ns = before.map_or(from_ns, |before| before.from_ns);
+        from_ns = before.map_or(from_ns, |before| before.until_ns.min(end_ns));
+        if from_ns < end_ns {
+            self.push(interrupt, from_ns, end_ns);
+        } else if self.parts.len() == first {
+            self.push(interrupt, until_ns, until_ns);
         }
+        if let Some(earliest) = self.parts.last_mut() {
+            earliest.is_first = true;
+        }
+        self.covered.push(Covered { from_ns: covered_ns, until_ns });
+    }
+
+    fn push(&mut self, interrupt: Interrupt, from_ns: u64, until_ns: u64) {
+        self.parts.push(Part { interrupt, from_ns, until_ns, is_first: false });
     }
 
     pub(crate) fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Hands out all up to this time, and cuts one that goes on.
+    /// Hands out all up to this time, ascending, and cuts one that goes on.
     pub(crate) fn take(&mut self, until_ns: u64, out: &mut dyn FnMut(Part)) {
         self.from_ns = self.from_ns.max(until_ns);
-        let mut left = 0;
-        for at in 0..self.parts.len() {
-            let mut part = self.parts[at];
+        // Stable: those without any length are in front of what began with them.
+        self.parts.sort_by_key(|part| part.from_ns);
+        self.parts.retain_mut(|part| {
             if part.from_ns < until_ns || part.until_ns <= until_ns {
-                out(Part { until_ns: part.until_ns.min(until_ns), ..part });
+                out(Part { until_ns: part.until_ns.min(until_ns), ..*part });
                 if part.until_ns <= until_ns {
-                    continue;
+                    return false;
                 }
                 (part.from_ns, part.is_first) = (until_ns, false);
             }
-            self.parts[left] = part;
-            left += 1;
-        }
-        self.parts.truncate(left);
+            true
+        });
+        self.covered.retain_mut(|covered| {
+            covered.from_ns = covered.from_ns.max(until_ns);
+            covered.until_ns > until_ns
+        });
     }
 }
 
@@ -101,6 +120,24 @@ mod tests {
         // What was handed out is not given away twice.
         pending.add(soft, 90, 110);
         assert_eq!(taken(&mut pending, 200), [(soft, 99, 110, true)]);
+    }
+
+    /// Each was compared with all that waited: up to 4,096.
+    #[test]
+    fn interrupts_at_one_time_and_inside_each_other_are_read_once() {
+        for (passed_ns, ran_ns) in [(0, 0), (1, 8_000)] {
+            let mut pending = Pending::default();
+            for number in 0..4_000_u64 {
+                pending.add(
+                    Interrupt::Hard(1),
+                    (number * passed_ns).saturating_sub(ran_ns),
+                    number * passed_ns,
+                );
+                assert!(pending.covered.len() <= 2, "{}", pending.covered.len());
+            }
+            let parts = taken(&mut pending, 4_000);
+            assert!(parts.len() == 4_000 && parts.iter().all(|part| part.3), "{}", parts.len());
+        }
     }
 
     #[test]

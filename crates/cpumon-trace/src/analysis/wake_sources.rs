@@ -75,8 +75,12 @@ impl WakeSources {
 
     pub(super) fn interrupt(&mut self, span: &InterruptSpan) {
         let Some(waiting) = self.cpus.get_mut(usize::from(span.cpu)) else { return };
-        let is_inside = |wakeup: &&mut Waiting| (span.from_ns..=span.until_ns).contains(&wakeup.at_ns);
-        for wakeup in waiting.iter_mut().filter(is_inside) {
+        let end = waiting.partition_point(|wakeup| wakeup.at_ns <= span.until_ns);
+        // Spans come in the order of their time: in front of one that has its interrupt, all in the span have theirs.
+        for wakeup in waiting.range_mut(..end).rev() {
+            if wakeup.at_ns < span.from_ns || wakeup.interrupt.is_some() {
+                break;
+            }
             wakeup.interrupt = Some(span.interrupt);
         }
     }
@@ -91,7 +95,13 @@ impl WakeSources {
 
     /// Of any CPU, when the trace is over.
     pub(super) fn next(&mut self) -> Option<Settled> {
-        self.cpus.iter_mut().find_map(VecDeque::pop_front).map(settled)
+        while let Some(last) = self.cpus.last_mut() {
+            if let Some(first) = last.pop_front() {
+                return Some(settled(first));
+            }
+            self.cpus.pop();
+        }
+        None
     }
 }
 
