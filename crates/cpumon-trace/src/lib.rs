@@ -9,6 +9,7 @@
 //! used.
 
 mod analysis;
+mod cost;
 mod file;
 #[cfg(test)]
 #[path = "../../../testing/held_memory.rs"]

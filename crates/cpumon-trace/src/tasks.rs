@@ -6,10 +6,13 @@ use std::collections::HashMap;
 use cpumon_model::{ProcessKey, ThreadKey, TraceGroup, TraceIdentity, TraceTask};
 use foldhash::fast::FixedState;
 
+use crate::cost::Bound;
+
 /// Tasks of which a trace may report who they are: about the kernel's largest number of threads at one time, as many as fit in a
 /// hash table of 2^22 places.
 const MAX_TASKS: usize = (1 << 22) / 8 * 7;
 /// Memory for identities and names, bytes: a compressed file of 24 MB can name 4 million programs of 255 bytes.
+const MEMORY: Bound = Bound { free: 16 << 20, times: 16, most: MAX_BYTES };
 const MAX_BYTES: usize = 512 << 20;
 /// Memory of an entry beside its name: the allocation's, and what the table leaves empty.
 const ENTRY_BYTES: usize = 32;
@@ -54,6 +57,8 @@ pub struct Tasks {
     bytes: usize,
     /// What that may be.
     limit: usize,
+    /// What it may be for as much as was read of the file.
+    allowed: usize,
     /// Identities and names that were left out, because there are too many.
     left_out: u64,
 }
@@ -66,6 +71,7 @@ impl Default for Tasks {
             groups: HashMap::default(),
             bytes: 0,
             limit: MAX_BYTES,
+            allowed: MAX_BYTES,
             left_out: 0,
         }
     }
@@ -106,10 +112,15 @@ impl Tasks {
         self.limit = self.limit.min(bytes);
     }
 
+    /// So much was read of the file that names them.
+    pub(crate) fn allow(&mut self, read_bytes: u64) {
+        self.allowed = MEMORY.of(read_bytes);
+    }
+
     /// Counts the memory of an entry, in place of the `old` one if there is one. False: there is no space, and it is left out.
     fn reserve(&mut self, old: Option<usize>, new: usize, is_full: bool) -> bool {
         let bytes = self.bytes - old.unwrap_or(0) + new;
-        if (old.is_none() && is_full) || bytes > self.limit {
+        if (old.is_none() && is_full) || bytes > self.limit.min(self.allowed) {
             self.left_out += 1;
             return false;
         }
@@ -211,7 +222,7 @@ mod tests {
 
     fn with_space_for(programs: usize) -> Tasks {
         let one = identity_bytes(&[0; 255]) + program_bytes(&[0; 255]);
-        Tasks { bytes: MAX_BYTES - programs * one, ..Tasks::default() }
+        Tasks { limit: programs * one, ..Tasks::default() }
     }
 
     #[test]
@@ -221,9 +232,9 @@ mod tests {
         assert_eq!((tasks.iter().count(), tasks.programs.len(), tasks.left_out()), (3, 3, 14));
         // In place of what is held: only the difference counts.
         tasks.set(program(2, 255));
-        assert_eq!((tasks.bytes, tasks.left_out()), (MAX_BYTES, 14));
+        assert_eq!((tasks.bytes, tasks.left_out()), (tasks.limit, 14));
         tasks.set(program(2, 0));
-        assert_eq!(tasks.bytes, MAX_BYTES - 2 * 255);
+        assert_eq!(tasks.bytes, tasks.limit - 2 * 255);
         tasks.set_group(TraceGroup { group: 1, parent: 2, name: [b'x'; 255].into() });
         assert_eq!((tasks.groups.len(), tasks.left_out()), (1, 14));
         tasks.set_group(TraceGroup { group: 3, parent: 2, name: [b'x'; 255].into() });

@@ -77,7 +77,7 @@ impl Places {
         raw: &mut Vec<u8>,
     ) -> Option<Self> {
         let mut places = Self::default();
-        raw.reserve(bytes);
+        raw.reserve_exact(bytes);
         for column in 0..COLUMNS {
             places.at[column] = raw.len();
             take_column(&mut stored, bytes - raw.len(), zstd, raw)?;

@@ -14,17 +14,14 @@ use super::input::Input;
 use super::part::{self, PartRead, Recording};
 use super::sorter::{Layout, Sorter, Unpacked};
 use super::varint::take;
+use crate::cost::{Credit, EVENTS};
 use crate::tasks::Tasks;
 
 /// Places where a file is damaged. What lies behind so many is not read.
 const MAX_GAPS: u64 = 1 << 10;
 /// CPUs of all gaps: each gets a mark or two of lost events. A file may claim more CPUs than any machine has.
 const MAX_MARKS: u64 = 1 << 18;
-/// Unpacked bytes of a file, beyond so many for each byte that was read of it. Events of a recorder shrink to a tenth at most; a file that
-/// was made of nothing but zeros must not take hours.
-const FREE_BYTES: u64 = 16 << 20;
-const UNPACKED_TIMES: u64 = 64;
-/// Payloads that are checked in vain in the search for a whole chunk: so many bytes, and so many times what the search passes. Damage
+/// Payloads that are checked in vain in all searches for a whole chunk: so many bytes, and so many times what they pass. Damage
 /// has few of what seems to be a chunk; a file that was made of nothing else must not take hours.
 const VAIN_BYTES: u64 = 64 << 20;
 const VAIN_TIMES: u64 = 16;
@@ -84,7 +81,11 @@ pub struct TraceReader<R: Read> {
     ending: Ending,
     /// CPUs of all gaps so far.
     marks: u64,
-    unpacked_bytes: u64,
+    credit: Credit,
+    /// Events that the chunks so far announced.
+    events: usize,
+    /// Bytes of payloads that were checked in vain.
+    vain_bytes: u64,
 }
 
 impl<R: Read> TraceReader<R> {
@@ -101,7 +102,9 @@ impl<R: Read> TraceReader<R> {
             recording: None,
             ending,
             marks: 0,
-            unpacked_bytes: 0,
+            credit: Credit::default(),
+            events: 0,
+            vain_bytes: 0,
         })
     }
 
@@ -189,13 +192,15 @@ impl<R: Read> TraceReader<R> {
 
     /// Whether its events, unpacked, would be too many for the file's size.
     fn is_blown_up(&mut self, header: &ChunkHeader) -> bool {
-        let read_bytes = self.input.at() + header.stored_bytes as u64;
-        let unpacked_bytes = self.unpacked_bytes + header.raw_bytes as u64;
-        if unpacked_bytes > FREE_BYTES + UNPACKED_TIMES * read_bytes {
-            return true;
+        let chunk_bytes = chunk::HEADER_BYTES + header.stored_bytes;
+        self.credit.add(chunk_bytes);
+        let count = usize::try_from(header.count).unwrap_or(usize::MAX);
+        let events = self.events.saturating_add(if header.kind == ChunkKind::Events { count } else { 0 });
+        let is_more = events > EVENTS.of(self.input.at() + chunk_bytes as u64);
+        if !is_more {
+            self.events = events;
         }
-        self.unpacked_bytes = unpacked_bytes;
-        false
+        is_more || !self.credit.take(header.raw_bytes)
     }
 
     /// A part of the file cannot be read: what every CPU did there is unknown. False: there are too many such parts.
@@ -216,14 +221,15 @@ impl<R: Read> TraceReader<R> {
     fn pass_damage(&mut self) -> Result<bool, ReadError> {
         let from = self.input.at();
         self.note_damage(from);
-        let (mut is_found, mut vain_bytes) = (false, 0);
+        let mut is_found = false;
         while chunk::pass_to_next(&mut self.input)? {
             if let ChunkRead::Whole(_) = chunk::check(&mut self.input)? {
                 is_found = true;
                 break;
             }
-            vain_bytes += self.input.seen_bytes();
-            if vain_bytes > VAIN_BYTES + VAIN_TIMES * (self.input.at() - from) {
+            self.vain_bytes += self.input.seen_bytes();
+            let passed_bytes = self.ending.unreadable_bytes + self.input.at() - from;
+            if self.vain_bytes > VAIN_BYTES + VAIN_TIMES * passed_bytes {
                 break;
             }
         }
@@ -245,7 +251,7 @@ impl<R: Read> TraceReader<R> {
             ChunkKind::Events => {
                 let Some(raw) = self.unpack(header)? else { return Ok(false) };
                 self.sorter.add(header.cpu, header.base_ns, header.count, raw);
-                if self.sorter.is_full() {
+                if self.sorter.is_full(self.input.at()) {
                     self.emit(u64::MAX, out);
                 }
             }
@@ -283,6 +289,7 @@ impl<R: Read> TraceReader<R> {
     }
 
     fn take_identities(&mut self, mut raw: &[u8]) -> bool {
+        self.tasks.allow(self.input.at());
         while !raw.is_empty() {
             let Some(identity) = take_identity(&mut raw) else { return false };
             self.tasks.set(identity);
@@ -291,6 +298,7 @@ impl<R: Read> TraceReader<R> {
     }
 
     fn take_groups(&mut self, mut raw: &[u8]) -> bool {
+        self.tasks.allow(self.input.at());
         while !raw.is_empty() {
             let Some(group) = take_group(&mut raw) else { return false };
             self.tasks.set_group(group);
@@ -300,7 +308,7 @@ impl<R: Read> TraceReader<R> {
 
     /// `None`: it is not what its header says.
     fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<Unpacked>, ReadError> {
-        let mut raw = self.sorter.buffer();
+        let mut raw = Vec::new();
         let stored = chunk::payload(&mut self.input, header)?;
         let layout = match header.packing {
             Packing::None => {
@@ -308,7 +316,7 @@ impl<R: Read> TraceReader<R> {
                 Some(Layout::default())
             }
             Packing::Zstd => {
-                raw.reserve(header.raw_bytes);
+                raw.reserve_exact(header.raw_bytes);
                 // zstd writes no more than there is space for, whatever the frame announces.
                 let unpacked = self.unpacker.decompress_to_buffer(stored, &mut raw);
                 unpacked.is_ok_and(|bytes| bytes == header.raw_bytes).then(Layout::default)

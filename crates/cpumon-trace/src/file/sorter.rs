@@ -9,10 +9,11 @@ use cpumon_model::{SchedEvent, SchedEventKind};
 
 use super::columns::Places;
 use super::events::{Context, Fields};
+use crate::cost::Bound;
 
-/// Undecoded events that wait for their turn, bytes. A recorder writes a mark at least once a second; a file that goes on for
-/// this long without one is handed out chunk by chunk, out of order.
-const MAX_HELD_BYTES: usize = 256 << 20;
+/// Memory of events that wait for their turn, with what manages them. A recorder writes a mark at least once a second; a file that
+/// goes on for this long without one is handed out chunk by chunk, out of order.
+const HELD: Bound = Bound { free: 32 << 20, times: 24, most: 256 << 20 };
 
 /// Events that are decoded at a time.
 const BATCH: u32 = 64;
@@ -99,6 +100,28 @@ fn decode(context: &mut Context, from: &mut impl Fields, most: u32, out: &mut im
 struct Chunk {
     bytes: Vec<u8>,
     position: Position,
+    /// Time of the last event, once it was asked for: to find it, all events are decoded.
+    end_ns: Option<u64>,
+}
+
+impl Chunk {
+    fn new(bytes: Vec<u8>, position: Position) -> Self {
+        Self { bytes, position, end_ns: None }
+    }
+
+    /// What it takes while it waits. The queue has up to twice the places that it needs.
+    fn held_bytes(&self) -> usize {
+        2 * size_of::<Self>() + self.bytes.capacity()
+    }
+
+    fn end_ns(&mut self) -> u64 {
+        let Self { bytes, position, end_ns } = self;
+        *end_ns.get_or_insert_with(|| {
+            let mut rest = *position;
+            rest.decode(bytes, u32::MAX, &mut |_| ());
+            rest.context.at_ns()
+        })
+    }
 }
 
 /// Events of a CPU are missing from here on, because the file is damaged.
@@ -117,17 +140,16 @@ struct Queue {
     batch: Vec<SchedEvent>,
     next: usize,
     /// The one that they are from.
-    chunk: Chunk,
+    chunk: Option<Chunk>,
     waiting: VecDeque<Chunk>,
     gap: Option<Gap>,
 }
 
-/// What is counted, and buffers to be used again.
+/// What is counted of all chunks.
 #[derive(Default)]
-struct Passed {
+struct Counts {
     malformed: u64,
-    bytes: usize,
-    spare: Vec<Vec<u8>>,
+    held_bytes: usize,
 }
 
 #[derive(Default)]
@@ -135,8 +157,7 @@ pub(super) struct Sorter {
     queues: Vec<Queue>,
     /// The CPUs with events, by the time of their first one.
     heads: BinaryHeap<Reverse<(u64, usize)>>,
-    added_bytes: usize,
-    passed: Passed,
+    counts: Counts,
     last_ns: u64,
     /// Events that came after one with a later time was handed out.
     pub(super) late: u64,
@@ -147,14 +168,14 @@ pub(super) struct Sorter {
 impl Queue {
     /// Goes on to the next event. Returns its time.
     #[inline]
-    fn advance(&mut self, passed: &mut Passed) -> Option<u64> {
+    fn advance(&mut self, counts: &mut Counts) -> Option<u64> {
         loop {
             if let Some(event) = self.batch.get(self.next) {
                 self.next += 1;
                 self.head = Some(*event);
                 return Some(event.at_ns);
             }
-            if !self.decode() && !self.next_chunk(passed) {
+            if !self.decode() && !self.next_chunk(counts) {
                 self.head = None;
                 return None;
             }
@@ -165,42 +186,31 @@ impl Queue {
     fn decode(&mut self) -> bool {
         self.batch.clear();
         self.next = 0;
-        let Chunk { bytes, position } = &mut self.chunk;
-        position.decode(bytes, BATCH, &mut |event| self.batch.push(event));
+        if let Some(Chunk { bytes, position, .. }) = &mut self.chunk {
+            position.decode(bytes, BATCH, &mut |event| self.batch.push(event));
+        }
         !self.batch.is_empty()
     }
 
-    fn next_chunk(&mut self, passed: &mut Passed) -> bool {
-        let next = self.waiting.pop_front();
-        let has_next = next.is_some();
-        let mut done = std::mem::replace(&mut self.chunk, next.unwrap_or_default());
-        passed.malformed += u64::from(!done.position.is_end_of(&done.bytes));
-        passed.bytes += done.bytes.len();
-        if done.bytes.capacity() > 0 {
-            done.bytes.clear();
-            passed.spare.push(done.bytes);
+    fn next_chunk(&mut self, counts: &mut Counts) -> bool {
+        if let Some(done) = std::mem::replace(&mut self.chunk, self.waiting.pop_front()) {
+            counts.malformed += u64::from(!done.position.is_end_of(&done.bytes));
+            counts.held_bytes -= done.held_bytes();
         }
-        has_next
+        self.chunk.is_some()
     }
 
     /// Time of the last event that waits.
-    fn end_ns(&self) -> Option<u64> {
-        let last = self.waiting.back().unwrap_or(&self.chunk);
-        let mut position = last.position;
-        position.decode(&last.bytes, u32::MAX, &mut |_| ());
-        self.head.is_some().then(|| position.context.at_ns())
+    fn end_ns(&mut self) -> Option<u64> {
+        let last = self.waiting.back_mut().or(self.chunk.as_mut())?;
+        self.head.is_some().then(|| last.end_ns())
     }
 }
 
 impl Sorter {
-    /// An empty buffer for [`Sorter::add`].
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
-        self.passed.spare.pop().unwrap_or_default()
-    }
-
     /// Chunks that hold other than they announce.
     pub(super) fn malformed(&self) -> u64 {
-        self.passed.malformed
+        self.counts.malformed
     }
 
     /// Takes a chunk of events.
@@ -211,7 +221,7 @@ impl Sorter {
         let Unpacked { bytes, layout } = unpacked;
         let position =
             Position { layout, context: Context::new(cpu, base_ns), left: count, is_broken: false };
-        self.put(cpu, Chunk { bytes, position });
+        self.put(cpu, Chunk::new(bytes, position));
     }
 
     fn put(&mut self, cpu: u16, chunk: Chunk) {
@@ -219,19 +229,19 @@ impl Sorter {
         if at >= self.queues.len() {
             self.queues.resize_with(at + 1, Queue::default);
         }
-        self.added_bytes = self.added_bytes.wrapping_add(chunk.bytes.len());
+        self.counts.held_bytes += chunk.held_bytes();
         let queue = &mut self.queues[at];
         queue.waiting.push_back(chunk);
         if queue.head.is_none()
-            && let Some(first_ns) = queue.advance(&mut self.passed)
+            && let Some(first_ns) = queue.advance(&mut self.counts)
         {
             self.heads.push(Reverse((first_ns, at)));
         }
     }
 
-    /// Whether more is held than a recorder ever leaves without a mark.
-    pub(super) fn is_full(&self) -> bool {
-        self.added_bytes.wrapping_sub(self.passed.bytes) > MAX_HELD_BYTES
+    /// Whether more is held than a recorder ever leaves without a mark in a file of this length.
+    pub(super) fn is_full(&self, read_bytes: u64) -> bool {
+        self.counts.held_bytes > HELD.of(read_bytes)
     }
 
     /// The time of the last sync.
@@ -264,9 +274,11 @@ impl Sorter {
             self.queues.resize_with(cpus.into(), Queue::default);
         }
         for queue in &mut self.queues {
-            // What the last sync covers was in the file before it.
-            let from_ns = queue.end_ns().unwrap_or(0).max(self.synced_ns);
-            let from_ns = queue.gap.map_or(from_ns, |gap| gap.from_ns);
+            let from_ns = match queue.gap {
+                Some(gap) => gap.from_ns,
+                // What the last sync covers was in the file before it.
+                None => queue.end_ns().unwrap_or(0).max(self.synced_ns),
+            };
             queue.gap = Some(Gap { from_ns, syncs: 0 });
         }
         self.queues.len() as u64
@@ -282,8 +294,8 @@ impl Sorter {
     }
 
     /// The time of the last event that waits, if any is later than the last sync.
-    pub(super) fn unsynced_ns(&self) -> Option<u64> {
-        let last_ns = self.queues.iter().filter_map(Queue::end_ns).max();
+    pub(super) fn unsynced_ns(&mut self) -> Option<u64> {
+        let last_ns = self.queues.iter_mut().filter_map(Queue::end_ns).max();
         last_ns.filter(|last_ns| *last_ns > self.synced_ns)
     }
 
@@ -293,10 +305,10 @@ impl Sorter {
         let cpu = u16::try_from(at).unwrap_or(u16::MAX);
         let (at_ns, until_ns) = (gap.from_ns, until_ns.max(gap.from_ns));
         let mark = SchedEvent { at_ns, cpu, kind: SchedEventKind::Lost { count: 0, until_ns } };
-        let (mut bytes, mut context) = (self.buffer(), Context::new(cpu, at_ns));
+        let (mut bytes, mut context) = (Vec::new(), Context::new(cpu, at_ns));
         context.push(&mut bytes, &mark);
         let position = Position { context: Context::new(cpu, at_ns), left: 1, ..Position::default() };
-        self.put(cpu, Chunk { bytes, position });
+        self.put(cpu, Chunk::new(bytes, position));
     }
 
     /// Hands out all events up to this time, in order.
@@ -312,7 +324,7 @@ impl Sorter {
                 self.last_ns = self.last_ns.max(event.at_ns);
                 out(event);
             }
-            match queue.advance(&mut self.passed) {
+            match queue.advance(&mut self.counts) {
                 Some(next_ns) => *first = Reverse((next_ns, at)),
                 None => drop(PeekMut::pop(first)),
             }

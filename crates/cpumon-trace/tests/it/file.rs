@@ -194,7 +194,7 @@ fn a_file_that_unpacks_to_much_more_than_it_has_is_not_read_whole() {
     }
     assert!(bytes.len() < 30_000, "{}", bytes.len());
     let (events, ending) = count(&bytes);
-    assert!((8_000_000..11_000_000).contains(&events), "{events}");
+    assert!((500_000..700_000).contains(&events), "{events}");
     assert!(ending.damaged_at.is_some() && !ending.is_whole());
 }
 
