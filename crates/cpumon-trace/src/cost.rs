@@ -44,6 +44,11 @@ impl Credit {
         self.0 = self.0.saturating_add((packed as u64).saturating_mul(UNPACKED_TIMES));
     }
 
+    /// What may still be unpacked.
+    pub(crate) fn left(self) -> u64 {
+        self.0
+    }
+
     /// So many bytes are unpacked. False: there may not be as many.
     pub(crate) fn take(&mut self, unpacked: usize) -> bool {
         let left = self.0.checked_sub(unpacked as u64);
@@ -66,6 +71,7 @@ mod tests {
         // The free bytes, and 6.4 kB for each part.
         assert_eq!(taken.count(), 16);
         credit.add(1 << 20);
+        assert_eq!(credit.left(), 64 << 20);
         assert!(credit.take(64 << 20) && !credit.take(1));
     }
 

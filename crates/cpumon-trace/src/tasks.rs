@@ -112,6 +112,11 @@ impl Tasks {
         self.limit = self.limit.min(bytes);
     }
 
+    /// Of a file of this length.
+    pub(crate) fn of_file(bytes: u64) -> Self {
+        Self { allowed: MEMORY.of(bytes), ..Self::default() }
+    }
+
     /// So much was read of the file that names them.
     pub(crate) fn allow(&mut self, read_bytes: u64) {
         self.allowed = MEMORY.of(read_bytes);

@@ -48,6 +48,7 @@ impl<R: Read + Seek> AnyTrace<R> {
     pub fn open(mut from: R) -> Result<Self, ReadError> {
         let mut magic = Vec::new();
         from.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
+        let file_bytes = from.seek(SeekFrom::End(0))?;
         from.seek(SeekFrom::Start(0))?;
         let (decoder, header) = if MAGICS.iter().any(|known| magic.starts_with(*known)) {
             let (decoder, header) = PerfData::open(from)?;
@@ -64,7 +65,7 @@ impl<R: Read + Seek> AnyTrace<R> {
         } else {
             return Ok(Self(Format::Own(Box::new(TraceReader::open(from)?))));
         };
-        Ok(Self(Format::Foreign(Box::new(Imported::new(decoder, header)?))))
+        Ok(Self(Format::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
     }
 }
 

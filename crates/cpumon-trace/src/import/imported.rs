@@ -5,11 +5,14 @@ use cpumon_model::{Moment, SchedEvent};
 use super::decoder::{Decoder, Step};
 use super::held::Held;
 use super::numbering::Numbering;
+use crate::cost::EVENTS;
 use crate::file::ReadError;
 use crate::file::header::FileHeader;
 use crate::file::reader::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
+
+const TOO_MANY: &str = "its packed parts become more events than any recorder writes in a file of its length";
 
 /// Sorts and numbers what a decoder gives.
 pub(crate) struct Imported<D> {
@@ -18,29 +21,28 @@ pub(crate) struct Imported<D> {
     tasks: Tasks,
     numbering: Numbering,
     held: Held,
-    /// So many of the held events have their turn.
-    ready: usize,
+    /// Events that the decoder may still give.
+    left_events: usize,
     is_read: bool,
     ending: Ending,
 }
 
 impl<D: Decoder> Imported<D> {
     /// Reads up to the first event: the trace begins with it.
-    pub(crate) fn new(decoder: D, header: FileHeader) -> Result<Self, ReadError> {
+    pub(crate) fn new(decoder: D, header: FileHeader, file_bytes: u64) -> Result<Self, ReadError> {
         let mut imported = Self {
             decoder,
             header,
-            tasks: Tasks::default(),
-            numbering: Numbering::default(),
-            held: Held::default(),
-            ready: 0,
+            tasks: Tasks::of_file(file_bytes),
+            numbering: Numbering::new(file_bytes),
+            held: Held::new(file_bytes),
+            left_events: EVENTS.of(file_bytes),
             is_read: false,
             ending: Ending::default(),
         };
         let first_ns = loop {
-            let mut ready = imported.held.events[..imported.ready].iter();
-            if let Some(first) = ready.find(|event| event.kind.is_event()) {
-                break first.at_ns;
+            if let Some(first_ns) = imported.held.first_ns() {
+                break first_ns;
             }
             if imported.is_read {
                 break 0;
@@ -57,23 +59,25 @@ impl<D: Decoder> Imported<D> {
 
     /// Takes names out of the way.
     fn name(&mut self) {
-        for event in self.held.drain(self.ready) {
+        for event in self.held.drain() {
             self.numbering.number(&event, &mut self.tasks);
         }
-        self.ready = 0;
     }
 
     fn step(&mut self) -> Result<(), ReadError> {
-        let until_ns = match self.decoder.step(&mut self.held.events, &mut self.ending)? {
-            Step::More if !self.held.is_full() => return Ok(()),
-            Step::More => 0,
-            Step::Until(until_ns) => until_ns,
+        let before = self.held.events.len();
+        let step = self.decoder.step(self.held.space(), &mut self.ending)?;
+        let new = self.held.events.len() - before;
+        self.left_events = self.left_events.checked_sub(new).ok_or(ReadError::Unusable(TOO_MANY))?;
+        match step {
+            Step::More if !self.held.is_full() => {}
+            Step::More => self.held.sync(0),
+            Step::Until(until_ns) => self.held.sync(until_ns),
             Step::End => {
                 self.is_read = true;
-                u64::MAX
+                self.held.sync(u64::MAX);
             }
-        };
-        self.ready = self.held.ready(until_ns);
+        }
         Ok(())
     }
 }
@@ -112,14 +116,13 @@ impl<D: Decoder> TraceSource for Imported<D> {
 
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         loop {
-            for raw in self.held.drain(self.ready) {
+            for raw in self.held.drain() {
                 let Some(event) = self.numbering.number(&raw, &mut self.tasks) else { continue };
                 let known_ns = &mut self.ending.known_until_ns;
                 self.ending.late += u64::from(event.at_ns < *known_ns);
                 *known_ns = (*known_ns).max(event.at_ns);
                 out(event);
             }
-            self.ready = 0;
             if self.is_read {
                 break;
             }

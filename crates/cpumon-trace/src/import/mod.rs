@@ -6,7 +6,6 @@
 
 pub(crate) mod any;
 mod bytes;
-mod credit;
 mod decoder;
 pub(crate) mod etl;
 mod formats;

@@ -10,11 +10,14 @@ use foldhash::fast::FixedState;
 use super::bytes::{Name, ProgramName, up_to_zero};
 use super::decoder::{Named, RawEvent, RawKind, UNKNOWN};
 use super::open_interrupts::OpenInterrupts;
+use crate::cost::Bound;
 use crate::tasks::Tasks;
 
-/// Threads that are followed at one time: about the kernel's largest thread id, as many as fit in a hash table of 2^22 places. Further
-/// ones are unknown.
-const MAX_THREADS: usize = (1 << 22) / 8 * 7;
+/// Threads that are followed at one time: at most about the kernel's largest thread id, as many as fit in a hash table of 2^22 places.
+/// Further ones are unknown.
+const THREADS: Bound = Bound { free: 1 << 16, times: 1, most: (1 << 22) / 8 * 7 };
+/// In any packed file the events of a thread have more bytes.
+const THREAD_BYTES: u64 = 16;
 
 #[derive(Copy, Clone, Debug)]
 struct Life {
@@ -48,9 +51,15 @@ pub(super) struct Numbering {
     processes: HashMap<u32, Process, FixedState>,
     numbers: u32,
     interrupts: OpenInterrupts,
+    most: usize,
 }
 
 impl Numbering {
+    /// For a file of this length.
+    pub(super) fn new(file_bytes: u64) -> Self {
+        Self { most: THREADS.of(file_bytes / THREAD_BYTES), ..Self::default() }
+    }
+
     /// What an event is with numbers in place of thread ids; `None` if it only names a thread.
     pub(super) fn number(&mut self, event: &RawEvent, tasks: &mut Tasks) -> Option<SchedEvent> {
         let at_ns = event.at_ns;
@@ -161,7 +170,7 @@ impl Numbering {
 
     /// A thread with this id begins its life. 0: it began before the trace.
     fn begin(&mut self, tid: u32, start_ns: u64) -> Option<&mut Life> {
-        if self.lives.len() >= MAX_THREADS && !self.lives.contains_key(&tid) {
+        if self.lives.len() >= self.most && !self.lives.contains_key(&tid) {
             return None;
         }
         self.numbers = self.numbers.checked_add(1).filter(|number| *number != u32::MAX)?;
@@ -177,7 +186,7 @@ impl Numbering {
     }
 
     fn process(&mut self, pid: u32) -> Option<&mut Process> {
-        if self.processes.len() >= MAX_THREADS && !self.processes.contains_key(&pid) {
+        if self.processes.len() >= self.most && !self.processes.contains_key(&pid) {
             return None;
         }
         Some(self.processes.entry(pid).or_default())

@@ -17,7 +17,8 @@ pub fn etl_counts<R: Read + Seek>(from: R) -> Result<BTreeMap<u16, (u64, u64)>, 
             *all += 1;
             *decoded += u64::from(matches!(event.payload.read(), Ok(Some(_))));
         };
-        etl.read_buffer(&entry, count, &mut ending)?;
+        let mut buffer = etl.load(&entry)?;
+        while !etl.read(&mut buffer, &entry, count, &mut ending) {}
     }
     Ok(counts)
 }

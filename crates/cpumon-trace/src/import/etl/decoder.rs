@@ -12,6 +12,7 @@ use super::clock::LogHeader;
 use super::event::{self, Event, Next};
 use super::index::{Entry, Index, Shape, note_damage};
 use super::unpack::unpack;
+use crate::cost::Credit;
 use crate::file::ReadError;
 use crate::file::header::FileHeader;
 use crate::file::reader::Ending;
@@ -24,6 +25,8 @@ const HEADER_BUFFER: u16 = 4;
 const MAX_HEADER_BUFFER_BYTES: u32 = 64 << 10;
 /// The process of the kernel's own threads.
 const SYSTEM_PID: u32 = 4;
+/// Events that are read before they are handed on.
+const EVENTS_A_STEP: u32 = 1 << 14;
 /// An event in a buffer may be so much older than the first one: an interrupt came while that was written.
 const SLACK_NS: u64 = 1_000_000;
 
@@ -51,8 +54,25 @@ pub(crate) struct Etl<R> {
     found: Ending,
     /// By CPU; [`UNKNOWN`]: not known.
     current: Vec<u32>,
+    /// The buffer that is being read; its events are in `body`.
+    open: Option<Open>,
     body: Vec<u8>,
     unpacked: Vec<u8>,
+    credit: Credit,
+}
+
+/// How far the events of a buffer were read.
+pub(super) struct Buffer {
+    at: usize,
+    /// Nothing that was read so far is damaged.
+    is_whole: bool,
+}
+
+/// A buffer and what becomes of its events.
+struct Open {
+    buffer: Buffer,
+    entry: Entry,
+    translator: Translator,
 }
 
 impl<R: Read + Seek> Etl<R> {
@@ -79,19 +99,16 @@ impl<R: Read + Seek> Etl<R> {
             has_packed_switches: false,
             found,
             current: Vec::new(),
+            open: None,
             body: Vec::new(),
             unpacked: Vec::new(),
+            credit: Credit::default(),
         };
         Ok((etl, file_header))
     }
 
-    /// Hands every event that can be read to `take`, and says whether these are all.
-    pub(super) fn read_buffer(
-        &mut self,
-        entry: &Entry,
-        take: &mut dyn FnMut(&Event<'_>),
-        ending: &mut Ending,
-    ) -> Result<bool, ReadError> {
+    /// Goes to the events of a buffer.
+    pub(super) fn load(&mut self, entry: &Entry) -> Result<Buffer, ReadError> {
         self.from.seek(SeekFrom::Start(entry.at))?;
         let mut header = [0; HEADER_BYTES];
         self.from.read_exact(&mut header)?;
@@ -99,62 +116,77 @@ impl<R: Read + Seek> Etl<R> {
         let Found::Buffer(header) = BufferHeader::read(&header) else { return Err(ReadError::Header) };
         self.body.clear();
         self.from.by_ref().take(header.body_bytes()).read_to_end(&mut self.body)?;
-        let is_whole = self.body.len() as u64 == header.body_bytes();
-        let (is_unpacked, mut events) = if header.is_packed {
-            let is_unpacked =
-                unpack(self.shape.packing, &self.body, header.event_bytes(), &mut self.unpacked);
-            (is_unpacked, &self.unpacked[..])
+        let mut is_whole = self.body.len() as u64 == header.body_bytes();
+        let used = header.event_bytes();
+        if header.is_packed {
+            self.unpacked.clear();
+            self.credit.add(HEADER_BYTES + self.body.len());
+            is_whole &=
+                self.credit.take(used) && unpack(self.shape.packing, &self.body, used, &mut self.unpacked);
+            std::mem::swap(&mut self.body, &mut self.unpacked);
         } else {
-            let used = header.event_bytes().min(self.body.len());
-            (true, &self.body[..used])
-        };
-        loop {
+            self.body.truncate(used);
+        }
+        Ok(Buffer { at: 0, is_whole })
+    }
+
+    /// Hands the next events of a buffer to `take`, and says whether these are all that can be read.
+    pub(super) fn read(
+        &self,
+        buffer: &mut Buffer,
+        entry: &Entry,
+        take: &mut dyn FnMut(&Event<'_>),
+        ending: &mut Ending,
+    ) -> bool {
+        let mut events = self.body.get(buffer.at..).unwrap_or_default();
+        for _ in 0..EVENTS_A_STEP {
             let left = events.len();
             match event::take(&mut events) {
                 Next::Event(event) => take(&event),
                 Next::Other => {}
-                Next::End if is_whole && is_unpacked => return Ok(true),
+                Next::End if buffer.is_whole => return true,
                 Next::End | Next::Damaged => {
+                    buffer.is_whole = false;
                     note_damage(ending, entry.at, left.max(1));
-                    return Ok(false);
+                    return true;
                 }
             }
         }
+        buffer.at = self.body.len() - events.len();
+        false
     }
 
-    fn step_buffer(
-        &mut self,
-        entry: &Entry,
-        out: &mut Vec<RawEvent>,
-        ending: &mut Ending,
-    ) -> Result<(), ReadError> {
+    /// Begins with the next buffer.
+    fn begin(&mut self, entry: Entry, out: &mut Vec<RawEvent>) -> Result<Open, ReadError> {
         let clock = self.clock;
         let first_ns = clock.ns(entry.first);
         if entry.is_gap_before {
             let since_ns = self.entries.first().map_or(first_ns, |first| clock.ns(first.first));
             out.push(lost(entry.cpu, 1, since_ns, first_ns));
         }
-        let mut translator = Translator {
+        let translator = Translator {
             clock,
             cpu: entry.cpu,
             current: self.current.get(usize::from(entry.cpu)).copied().unwrap_or(UNKNOWN),
             latest_ns: first_ns,
-            has_switches: self.has_switches,
+            has_switches: false,
+            has_packed_switches: false,
             malformed: 0,
         };
-        let mut has_packed = false;
-        let mut take = |event: &Event<'_>| {
-            has_packed |= event.payload.hook == PACKED_SWITCH;
-            translator.take(event, out);
-        };
-        let is_whole = self.read_buffer(entry, &mut take, ending)?;
-        self.has_packed_switches |= has_packed;
-        self.has_switches = translator.has_switches;
+        Ok(Open { buffer: self.load(&entry)?, entry, translator })
+    }
+
+    /// All of a buffer was read.
+    fn end(&mut self, open: &Open, out: &mut Vec<RawEvent>, ending: &mut Ending) {
+        let Open { buffer, entry, translator } = open;
+        self.has_packed_switches |= translator.has_packed_switches;
+        self.has_switches |= translator.has_switches;
         ending.malformed += translator.malformed;
-        if !is_whole || entry.is_gap_behind {
-            translator.current = UNKNOWN;
+        let mut current = translator.current;
+        if !buffer.is_whole || entry.is_gap_behind {
+            current = UNKNOWN;
             let until = entry.next.or(self.entries.last().map(|last| last.first));
-            let until_ns = until.map_or(0, |until| clock.ns(until));
+            let until_ns = until.map_or(0, |until| self.clock.ns(until));
             // What the file lost is counted as damage.
             let count = u64::from(entry.is_gap_behind);
             out.push(lost(entry.cpu, count, translator.latest_ns, until_ns));
@@ -163,8 +195,7 @@ impl<R: Read + Seek> Etl<R> {
         if cpu >= self.current.len() {
             self.current.resize(cpu + 1, UNKNOWN);
         }
-        self.current[cpu] = translator.current;
-        Ok(())
+        self.current[cpu] = current;
     }
 
     pub(super) fn entries(&self) -> &[Entry] {
@@ -192,6 +223,7 @@ struct Translator {
     current: u32,
     latest_ns: u64,
     has_switches: bool,
+    has_packed_switches: bool,
     malformed: u64,
 }
 
@@ -199,6 +231,7 @@ impl Translator {
     fn take(&mut self, event: &Event<'_>, out: &mut Vec<RawEvent>) {
         let at_ns = self.clock.ns(event.ticks);
         self.latest_ns = self.latest_ns.max(at_ns);
+        self.has_packed_switches |= event.payload.hook == PACKED_SWITCH;
         let Ok(read) = event.payload.read() else {
             self.malformed += 1;
             return;
@@ -254,8 +287,17 @@ impl<R: Read + Seek> Decoder for Etl<R> {
         if !std::mem::replace(&mut self.has_begun, true) {
             *ending = Ending { known_until_ns: ending.known_until_ns, ..self.found };
         }
-        if let Some(entry) = self.entries.get(self.at).copied() {
-            self.step_buffer(&entry, events, ending)?;
+        let open = match self.open.take() {
+            Some(open) => Some(open),
+            None => self.entries.get(self.at).copied().map(|entry| self.begin(entry, events)).transpose()?,
+        };
+        if let Some(mut open) = open {
+            let Open { buffer, entry, translator } = &mut open;
+            if !self.read(buffer, entry, &mut |event| translator.take(event, events), ending) {
+                self.open = Some(open);
+                return Ok(Step::More);
+            }
+            self.end(&open, events, ending);
             self.at += 1;
         }
         match self.entries.get(self.at) {

@@ -1,6 +1,7 @@
 //! Reads a `perf.data` record by record.
 
 use std::io::{Read, Seek, SeekFrom};
+use std::ops::Range;
 
 use super::super::bytes::Bytes;
 use super::super::decoder::{Decoder, RawEvent, Step};
@@ -36,6 +37,10 @@ pub(crate) struct PerfData<R> {
     body: Vec<u8>,
     records: Records,
     unpacker: Unpacker,
+    /// Of the record that is read.
+    record_bytes: u64,
+    /// What is left of the compressed piece in `body`.
+    piece: Option<Range<usize>>,
     /// The start of a record whose end is in the next compressed piece.
     carried: Vec<u8>,
 }
@@ -71,6 +76,8 @@ impl<R: Read + Seek> PerfData<R> {
             body: Vec::new(),
             records: Records::default(),
             unpacker: Unpacker::new()?,
+            record_bytes: 0,
+            piece: None,
             carried: Vec::new(),
         };
         Ok((data, file_header))
@@ -101,6 +108,7 @@ impl<R: Read + Seek> PerfData<R> {
             ending.damaged_at = Some(self.at);
             return Ok(None);
         }
+        self.record_bytes = (HEADER_BYTES + header.body_bytes) as u64;
         Ok(Some(header.kind))
     }
 
@@ -142,73 +150,81 @@ impl<R: Read + Seek> PerfData<R> {
                 let behind = at + (HEADER_BYTES + self.body.len()) as u64;
                 self.from.seek(SeekFrom::Start(behind))?;
             }
-            COMPRESSED => return Ok(self.unpack(0, None, events, ending)),
+            COMPRESSED => return Ok(self.begin_piece(0, None)),
             COMPRESSED2 => {
                 let size = bytes.u64().and_then(|size| usize::try_from(size).ok());
-                return Ok(self.unpack(8, Some(size.unwrap_or(usize::MAX)), events, ending));
+                return Ok(self.begin_piece(8, Some(size.unwrap_or(usize::MAX))));
             }
             _ => self.records.take(&mut self.header, (kind, &self.body), events, ending),
         }
         Ok(Ok(None))
     }
 
-    /// Takes the records of a compressed piece.
-    fn unpack(
-        &mut self,
-        from: usize,
-        size: Option<usize>,
-        events: &mut Vec<RawEvent>,
-        ending: &mut Ending,
-    ) -> Result<Option<u64>, ()> {
-        let Self { unpacker, carried, records, header, body, .. } = self;
-        let piece = body.get(from..).ok_or(())?;
-        let piece = piece.get(..size.unwrap_or(piece.len())).ok_or(())?;
-        let mut round = None;
-        let is_sound = unpacker.unpack(piece, &mut |part| {
-            carried.extend_from_slice(part);
-            let mut bytes = Bytes::new(carried, header.order);
-            let mut taken = 0;
-            while bytes.rest.len() >= HEADER_BYTES {
-                let Some(record) = RecordHeader::take(&mut bytes) else { return false };
-                let Some(body) = bytes.take(record.body_bytes) else { break };
-                if record.kind == FINISHED_ROUND {
-                    round = Some(records.end_round());
-                } else {
-                    records.take(header, (record.kind, body), events, ending);
-                }
-                taken += HEADER_BYTES + record.body_bytes;
+    /// Begins the compressed piece behind the first bytes of the record.
+    fn begin_piece(&mut self, from: usize, size: Option<usize>) -> Result<Option<u64>, ()> {
+        let length = self.body.len().checked_sub(from).ok_or(())?;
+        let length = size.unwrap_or(length);
+        let until = from.checked_add(length).filter(|until| *until <= self.body.len()).ok_or(())?;
+        self.unpacker.begin(length);
+        self.piece = Some(from..until);
+        Ok(None)
+    }
+
+    /// Takes the records of the next part of a compressed piece. `Some`: a round ended.
+    fn take_part(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Option<u64>, ()> {
+        let Self { unpacker, carried, records, header, body, piece, .. } = self;
+        let Some(left) = piece else { return Ok(None) };
+        let part = unpacker.next(body.get(left.clone()).ok_or(())?).ok_or(())?;
+        left.start += part.taken;
+        carried.extend_from_slice(part.bytes);
+        let is_last = part.is_last;
+        let (mut bytes, mut taken, mut round) = (Bytes::new(carried, header.order), 0, None);
+        while bytes.rest.len() >= HEADER_BYTES {
+            let record = RecordHeader::take(&mut bytes).ok_or(())?;
+            let Some(body) = bytes.take(record.body_bytes) else { break };
+            if record.kind == FINISHED_ROUND {
+                round = Some(records.end_round());
+            } else {
+                records.take(header, (record.kind, body), events, ending);
             }
-            carried.drain(..taken);
-            true
-        });
-        if is_sound { Ok(round) } else { Err(()) }
+            taken += HEADER_BYTES + record.body_bytes;
+        }
+        carried.drain(..taken);
+        if is_last {
+            *piece = None;
+        }
+        Ok(round)
     }
 }
 
 impl<R: Read + Seek> Decoder for PerfData<R> {
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
         for _ in 0..RECORDS_A_STEP {
-            let Some(kind) = self.next(ending)? else {
-                // Of a compressed record that has begun, the end is missing.
-                if ending.damaged_at.is_none() && !self.carried.is_empty() {
-                    ending.damaged_at = Some(self.at);
-                }
+            let round = if self.piece.is_some() {
+                self.take_part(events, ending)
+            } else {
+                let Some(kind) = self.next(ending)? else {
+                    // Of a compressed record that has begun, the end is missing.
+                    if ending.damaged_at.is_none() && !self.carried.is_empty() {
+                        ending.damaged_at = Some(self.at);
+                    }
+                    return Ok(Step::End);
+                };
+                self.take(kind, events, ending)?
+            };
+            let Ok(round) = round else {
+                ending.damaged_at = Some(self.at);
                 return Ok(Step::End);
             };
-            let record_bytes = (HEADER_BYTES + self.body.len()) as u64;
-            match self.take(kind, events, ending)? {
-                Ok(None) => self.at += record_bytes,
-                Ok(Some(until_ns)) => {
-                    self.at += record_bytes;
-                    return Ok(Step::Until(until_ns));
-                }
-                Err(()) => {
-                    ending.damaged_at = Some(self.at);
-                    return Ok(Step::End);
-                }
+            // One of them may hold many.
+            let is_part = self.piece.is_some();
+            if !is_part {
+                self.at += self.record_bytes;
             }
-            if matches!(kind, COMPRESSED | COMPRESSED2) {
-                // One of them may hold many.
+            if let Some(until_ns) = round {
+                return Ok(Step::Until(until_ns));
+            }
+            if is_part {
                 return Ok(Step::More);
             }
         }

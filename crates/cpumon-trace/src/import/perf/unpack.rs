@@ -2,12 +2,10 @@
 
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
-use super::super::credit::Credit;
+use crate::cost::Credit;
 
 /// Unpacked bytes that are taken at a time.
 const PART_BYTES: usize = 128 << 10;
-/// A piece has up to 64 kB, of what a CPU's buffer had; perf's largest buffers unpack to less.
-const MAX_UNPACKED_BYTES: usize = 64 << 20;
 
 /// The stream.
 pub(super) struct Unpacker {
@@ -21,28 +19,32 @@ impl Unpacker {
         Ok(Self { decoder: Decoder::new()?, part: vec![0; PART_BYTES], credit: Credit::default() })
     }
 
-    /// Unpacks a piece, part by part. False if it is damaged, or `take` wants no more.
-    pub(super) fn unpack(&mut self, piece: &[u8], take: &mut dyn FnMut(&[u8]) -> bool) -> bool {
-        let mut input = InBuffer::around(piece);
-        let mut left_bytes = MAX_UNPACKED_BYTES;
-        self.credit.add(piece.len());
-        loop {
-            let mut output = OutBuffer::around(self.part.as_mut_slice());
-            if self.decoder.run(&mut input, &mut output).is_err() {
-                return false;
-            }
-            let unpacked = output.pos();
-            if unpacked > left_bytes || !self.credit.take(unpacked) || !take(&self.part[..unpacked]) {
-                return false;
-            }
-            left_bytes -= unpacked;
-            // A part that is not full means that the stream has no more for this piece.
-            if unpacked < PART_BYTES && input.pos() == piece.len() {
-                return true;
-            }
-            if unpacked == 0 && input.pos() < piece.len() {
-                return false;
-            }
-        }
+    /// Begins a piece of so many bytes.
+    pub(super) fn begin(&mut self, bytes: usize) {
+        self.credit.add(bytes);
     }
+
+    /// Unpacks the next part of what is left of a piece. `None`: it is damaged.
+    pub(super) fn next(&mut self, piece: &[u8]) -> Option<Part<'_>> {
+        let mut input = InBuffer::around(piece);
+        let mut output = OutBuffer::around(self.part.as_mut_slice());
+        self.decoder.run(&mut input, &mut output).ok()?;
+        let (unpacked, taken) = (output.pos(), input.pos());
+        // A part that is not full means that the stream has no more for this piece.
+        let is_last = unpacked < PART_BYTES && taken == piece.len();
+        let goes_on = is_last || unpacked > 0;
+        (goes_on && self.credit.take(unpacked)).then(|| Part {
+            bytes: &self.part[..unpacked],
+            taken,
+            is_last,
+        })
+    }
+}
+
+/// A part of a piece.
+pub(super) struct Part<'p> {
+    pub(super) bytes: &'p [u8],
+    /// Bytes of the piece that it took.
+    pub(super) taken: usize,
+    pub(super) is_last: bool,
 }

@@ -16,7 +16,7 @@ const LOST_EVENTS: u64 = 3;
 const COMPACT: u64 = 4;
 
 /// Events of one bundle: a packet that is made for this could have many times more than any recorder writes.
-const MAX_EVENTS: usize = 1 << 20;
+const MAX_EVENTS: usize = 1 << 18;
 
 /// Bits of task states of Linux 4.14 and later, and of older kernels.
 const STATES: [(u64, char); 8] =

@@ -5,8 +5,8 @@ use std::io::Read;
 use flate2::read::ZlibDecoder;
 
 use super::super::bytes::read_up_to;
-use super::super::credit::Credit;
 use super::wire::{Value, field};
+use crate::cost::Credit;
 use crate::file::reader::Ending;
 
 /// Field `packet` of a trace: bytes behind their length.

@@ -5,13 +5,13 @@ use std::collections::BinaryHeap;
 use std::io::{Read, Seek, SeekFrom};
 
 use super::super::bytes::{Bytes, Order, read_up_to};
-use super::super::credit::Credit;
 use super::super::decoder::{Decoder, RawEvent, RawKind, Step};
 use super::super::tracepoints::Tracepoints;
 use super::head::{self, NO_SWITCHES};
 use super::options::{CpuData, Tsc};
 use super::pages::PageLayout;
 use super::unpack::Packing;
+use crate::cost::Credit;
 use crate::file::ReadError;
 use crate::file::header::FileHeader;
 use crate::file::reader::Ending;
@@ -195,13 +195,8 @@ impl Reading {
         if unpacked as usize > MAX_PART_BYTES {
             return Ok(None);
         }
-        // Only what is there counts, not what the header claims.
         let Some(packed) = read(packed.into())? else { return Ok(None) };
-        self.credit.add(packed.len());
-        if !self.credit.take(unpacked as usize) {
-            return Ok(None);
-        }
-        let bytes = self.packing.unpack_block(&packed, unpacked);
+        let bytes = self.packing.unpack(&packed, unpacked, &mut self.credit);
         cursor.chunks = Some(left);
         if left == 0 {
             cursor.at = cursor.end;

@@ -120,7 +120,7 @@ fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Head,
     };
     let (packing, first) = begin().ok_or(ReadError::Header)?;
     let packing = Packing::of(packing)?;
-    let sections = Sections { order, packing };
+    let mut sections = Sections::new(order, packing);
     let mut options = Options { next: Some(first), ..Options::default() };
     let mut left_bytes = MAX_SECTION_BYTES;
     for _ in 0..MAX_OPTIONS {
@@ -129,7 +129,7 @@ fn sections<R: Read + Seek>(from: &mut R, bytes: &mut Bytes<'_>) -> Result<Head,
         left_bytes = left_bytes.checked_sub(raw.len() as u64).ok_or(ReadError::Header)?;
         options.take(&mut Bytes::new(&raw, order), true).ok_or(ReadError::Header)?;
     }
-    let load = |from: &mut R, at: Option<u64>, id| {
+    let mut load = |from: &mut R, at: Option<u64>, id| {
         let at = at.ok_or(ReadError::Unusable("it does not say what its events have"))?;
         sections.load(from, at, id)
     };
@@ -197,7 +197,7 @@ impl Head {
         if self.packing == Packing::None {
             return Ok(false);
         }
-        let sections = Sections { order: self.order, packing: self.packing };
+        let sections = Sections::new(self.order, self.packing);
         sections.open(from, buffer.at).map(|header| header.is_packed)
     }
 }

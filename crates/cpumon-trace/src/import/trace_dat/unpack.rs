@@ -3,6 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use super::super::bytes::{Bytes, Order, read_up_to};
+use crate::cost::Credit;
 use crate::file::ReadError;
 
 /// The largest section that is read. The descriptions of all tracepoints of a kernel have 2 to 4 MB.
@@ -28,18 +29,14 @@ impl Packing {
         }
     }
 
-    /// Takes packed bytes behind their sizes. `None`: they are damaged, or more than `most`.
-    pub(super) fn unpack(self, bytes: &mut Bytes<'_>, most: u64) -> Option<Vec<u8>> {
-        let (packed, unpacked) = (bytes.u32()?, bytes.u32()?);
-        if u64::from(unpacked) > most {
+    /// `None`: the bytes are damaged, or become more than they may.
+    pub(super) fn unpack(self, packed: &[u8], unpacked: u32, credit: &mut Credit) -> Option<Vec<u8>> {
+        let unpacked = usize::try_from(unpacked).ok()?;
+        // Only what is there counts, not what the header claims.
+        credit.add(packed.len());
+        if !credit.take(unpacked) {
             return None;
         }
-        let packed = bytes.take(usize::try_from(packed).ok()?)?;
-        self.unpack_block(packed, unpacked)
-    }
-
-    pub(super) fn unpack_block(self, packed: &[u8], unpacked: u32) -> Option<Vec<u8>> {
-        let unpacked = usize::try_from(unpacked).ok()?;
         let bytes = match self {
             Self::None => packed.to_vec(),
             Self::Zstd => zstd::bulk::decompress(packed, unpacked).ok()?,
@@ -49,10 +46,11 @@ impl Packing {
 }
 
 /// How the sections of a file are read.
-#[derive(Copy, Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Sections {
-    pub(super) order: Order,
-    pub(super) packing: Packing,
+    order: Order,
+    packing: Packing,
+    credit: Credit,
 }
 
 /// What is in front of a section.
@@ -63,8 +61,12 @@ pub(super) struct SectionHeader {
 }
 
 impl Sections {
+    pub(super) fn new(order: Order, packing: Packing) -> Self {
+        Self { order, packing, credit: Credit::default() }
+    }
+
     /// Goes to the content of a section.
-    pub(super) fn open<R: Read + Seek>(self, from: &mut R, at: u64) -> Result<SectionHeader, ReadError> {
+    pub(super) fn open<R: Read + Seek>(&self, from: &mut R, at: u64) -> Result<SectionHeader, ReadError> {
         // Beyond the largest possible place of a file a seek fails with a message that says nothing.
         let at = i64::try_from(at).map_err(|_| ReadError::Header)?.unsigned_abs();
         from.seek(SeekFrom::Start(at))?;
@@ -79,7 +81,12 @@ impl Sections {
     }
 
     /// The content of a section with this number.
-    pub(super) fn load<R: Read + Seek>(self, from: &mut R, at: u64, id: u16) -> Result<Vec<u8>, ReadError> {
+    pub(super) fn load<R: Read + Seek>(
+        &mut self,
+        from: &mut R,
+        at: u64,
+        id: u16,
+    ) -> Result<Vec<u8>, ReadError> {
         let header = self.open(from, at)?;
         if header.id != id {
             return Err(ReadError::Header);
@@ -94,6 +101,11 @@ impl Sections {
             return Ok(raw);
         }
         let mut bytes = Bytes::new(&raw, self.order);
-        self.packing.unpack(&mut bytes, MAX_SECTION_BYTES).ok_or(ReadError::Header)
+        let mut unpack = || {
+            let (packed, unpacked) = (bytes.u32()?, bytes.u32()?);
+            let packed = bytes.take(usize::try_from(packed).ok()?)?;
+            self.packing.unpack(packed, unpacked, &mut self.credit)
+        };
+        unpack().ok_or(ReadError::Header)
     }
 }

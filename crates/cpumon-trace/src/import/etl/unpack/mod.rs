@@ -14,19 +14,11 @@ const LZNT1: u16 = 2;
 const XPRESS: u16 = 3;
 const XPRESS_HUFFMAN: u16 = 4;
 
-/// A buffer may have so many bytes, and so many for each packed one. Buffers of events shrink to a tenth; 200 bytes of one match could
-/// announce 16 MB, and a small file of such buffers would take minutes.
-const FREE_BYTES: usize = 64 << 10;
-const UNPACKED_TIMES: usize = 256;
-
-/// Unpacks the first `limit` bytes. False if there are fewer, if the bytes are damaged or too few for that many, or if the algorithm is unknown; `out` then has
+/// Unpacks the first `limit` bytes. False if there are fewer, if the bytes are damaged, or if the algorithm is unknown; `out` then has
 /// what is in front of that.
 pub(super) fn unpack(packing: u16, from: &[u8], limit: usize, out: &mut Vec<u8>) -> bool {
     let mut output = Output { bytes: out, limit };
     output.bytes.clear();
-    if limit > FREE_BYTES + UNPACKED_TIMES * from.len() {
-        return false;
-    }
     let is_sound = match packing {
         LZNT1 => lznt1::unpack(from, &mut output),
         XPRESS => xpress::unpack(from, &mut output),
