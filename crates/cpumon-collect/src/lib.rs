@@ -41,6 +41,8 @@ mod options;
 pub mod parse;
 mod schedule;
 #[doc(hidden)]
+pub mod script;
+#[doc(hidden)]
 pub mod scrub;
 mod select;
 mod source;

@@ -25,7 +25,6 @@ mod procfs;
 mod procinfo;
 mod release;
 mod sandbox;
-pub(crate) mod script;
 #[cfg(test)]
 #[path = "../../../../testing/skip.rs"]
 pub(crate) mod skip;

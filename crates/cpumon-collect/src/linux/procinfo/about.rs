@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use cpumon_model::{Comm, ProcessKey};
 
-use crate::source::platform::script::ExecScript;
+use crate::script::ExecScript;
 
 /// What a source knows about a process without asking.
 #[derive(Copy, Clone, Debug)]

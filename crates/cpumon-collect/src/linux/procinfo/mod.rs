@@ -18,7 +18,7 @@ use self::naming::Naming;
 use self::refused::Refused;
 use self::scratch::{Scratch, UNKNOWN_UID};
 use super::users::UserNames;
-use crate::source::platform::script::{Command, ExecScript};
+use crate::script::{Command, ExecScript};
 use crate::{CollectError, SourceOptions, parse};
 
 mod about;
@@ -179,7 +179,7 @@ impl InfoCache {
             ExecScript::None => None,
             ExecScript::Unread => {
                 let (executable, comm) = (&*exec.program, exec.comm);
-                let name = Command { executable, comm, cmdline: &[], is_cut: false }.script()?;
+                let name = Command { executable, comm, cmdline: &[], is_cut: false }.script(|| None)?;
                 let long = self.long_names.get(&comm).filter(|long| long.starts_with(&name));
                 Some(long.cloned().unwrap_or(name.into()))
             }

@@ -7,8 +7,8 @@ use cpumon_model::{Comm, ProcessInfo};
 use super::about::{About, Exec};
 use super::files::{Files, MAX_BYTES};
 use super::scratch::Scratch;
+use crate::script::{self, Command, ExecScript};
 use crate::scrub;
-use crate::source::platform::script::{self, Command, ExecScript};
 
 /// Longest command line of a program that has long ones before the name that counts: class paths of Java.
 const MAX_LONG_BYTES: usize = 64 * 1024;
@@ -81,16 +81,28 @@ impl Naming<'_> {
         if command.is_cut && script::has_long_options(executable) {
             let mut long = vec![0; MAX_LONG_BYTES];
             let cmdline = files.read("cmdline", &mut long)?;
-            return Command { cmdline, is_cut: cmdline.len() == MAX_LONG_BYTES, ..command }.script();
+            return Command { cmdline, is_cut: cmdline.len() == MAX_LONG_BYTES, ..command }.script(|| None);
         }
-        command.script()
+        command.script(|| directory_name(files.link("cwd", &mut [0; MAX_BYTES])?))
     }
 }
 
 /// The last part of a path; the kernel marks a replaced executable with ` (deleted)`.
 fn base_name(path: &[u8]) -> Cow<'_, str> {
     let path = path.strip_suffix(b" (deleted)").unwrap_or(path);
+    // Of a file in memory alone, `/memfd:runc_cloned:/proc/self/exe`, the name that its maker gave it.
+    if let Some(in_memory) = path.strip_prefix(b"/memfd:") {
+        return String::from_utf8_lossy(
+            in_memory.split(|&b| matches!(b, b':' | b'/')).next().unwrap_or_default(),
+        );
+    }
     String::from_utf8_lossy(path.rsplit(|&b| b == b'/').next().unwrap_or_default())
+}
+
+/// The name of the directory that is the program; none for the root directory.
+fn directory_name(path: &[u8]) -> Option<String> {
+    let name = script::is_path(path).then(|| base_name(path))?;
+    (!name.is_empty()).then(|| name.into_owned())
 }
 
 /// Where the executable may not be seen: the program name out of the command line, if the kernel's 15 bytes are a cut
@@ -100,6 +112,8 @@ pub(super) fn longer_name(cmdline: &[u8], comm: Comm) -> Option<Cow<'_, str>> {
     let name = program.rsplit(|&b| b == b'/').next()?;
     // A process can write anything into its command line, so it counts only where it goes on from the
     // kernel's name.
-    let is_cut = comm.as_bytes().len() == Comm::MAX_BYTES && name.starts_with(comm.as_bytes());
+    let is_cut = comm.as_bytes().len() == Comm::MAX_BYTES
+        && name.starts_with(comm.as_bytes())
+        && script::is_path(name);
     is_cut.then(|| String::from_utf8_lossy(name))
 }

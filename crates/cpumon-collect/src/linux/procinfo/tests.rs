@@ -71,6 +71,26 @@ fn a_script_has_its_own_name_and_its_interpreter_beside_it() {
 }
 
 #[test]
+fn a_program_that_is_a_directory_has_its_name() {
+    let root = tree(5, "/usr/bin/node", "0::/\n");
+    std::os::unix::fs::symlink("/srv/web-shop", root.path().join("5/cwd")).unwrap();
+    exec(&root, "/usr/bin/node", b"node\0.\0hunter2\0");
+    let info = InfoCache::open_in(root.path(), false).resolve(&about(5, "node"));
+    assert_eq!((&*info.name, &*info.interpreter), ("web-shop", "node"));
+    for directory in ["/", "/srv/key=hunter2"] {
+        std::fs::remove_file(root.path().join("5/cwd")).unwrap();
+        std::os::unix::fs::symlink(directory, root.path().join("5/cwd")).unwrap();
+        assert_eq!(&*InfoCache::open_in(root.path(), false).resolve(&about(5, "node")).name, "node");
+    }
+}
+
+#[test]
+fn an_executable_in_memory_has_the_name_that_its_maker_gave_it() {
+    let root = tree(5, "/memfd:runc_cloned:/proc/self/exe (deleted)", "0::/\n");
+    assert_eq!(&*InfoCache::open_in(root.path(), false).resolve(&about(5, "runc")).name, "runc_cloned");
+}
+
+#[test]
 fn a_main_class_behind_a_long_class_path_is_found() {
     let root = tree(5, "/usr/bin/java", "0::/\n");
     let jars = "/opt/kafka/libs/x.jar:".repeat(1000);
@@ -212,4 +232,5 @@ fn a_cut_name_is_completed_from_the_command_line() {
     );
     assert_eq!(longer_name(b"something else\0", comm), None);
     assert_eq!(longer_name(b"bash-x\0", "bash".into()), None);
+    assert_eq!(longer_name(b"systemd-journald: key=hunter2\0", comm), None, "a title");
 }

@@ -9,7 +9,7 @@ use super::super::super::procinfo::{Exec, InfoCache};
 use super::super::records::{ExitEvent, KERNEL_THREAD, TaskRecord};
 use super::groups::{Group, Groups};
 use super::names::ExecNames;
-use crate::source::platform::script::ExecScript;
+use crate::script::ExecScript;
 
 #[derive(Default)]
 pub(crate) struct Exits {

@@ -5,7 +5,7 @@ use cpumon_model::{Comm, ProcessKey, trim_list};
 
 use super::super::super::procinfo::Exec;
 use super::super::records::{EXEC_NAME_BYTES, ExecEvent};
-use crate::source::platform::script::ExecScript;
+use crate::script::ExecScript;
 
 /// Passes for which a name is kept: the one that learned of the exec, and the next, in case the process began after the
 /// iterator had passed by.

@@ -1,7 +1,7 @@
 //! [`Event`]: a record of the ring buffer, parsed.
 
 use super::super::records::{ExecEvent, ExitEvent, ScriptEvent, TaskRecord, read_plain};
-use crate::source::platform::script::{Command, ExecScript};
+use crate::script::{Command, ExecScript};
 
 /// A record of the ring buffer.
 #[derive(Clone, Debug)]

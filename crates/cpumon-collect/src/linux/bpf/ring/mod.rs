@@ -269,7 +269,7 @@ mod tests {
     use super::super::records::TaskRecord;
     use super::super::sched::Setup;
     use super::*;
-    use crate::source::platform::script::ExecScript;
+    use crate::script::ExecScript;
 
     fn setup(ring_bytes: u32) -> Setup {
         Setup { probes: Probes::EXITS, ring_bytes, script_names: true }

@@ -1,7 +1,7 @@
 //! The table by which the probe knows of which executables the arguments may name a script (execs.h). Made of the list by which the
 //! names are made, so that there is one.
 
-use crate::source::platform::script;
+use crate::script;
 
 /// Bytes of a name that are compared.
 const NAME_BYTES: usize = 8;

@@ -4,7 +4,7 @@ use cpumon_model::{Flags, Interval, Life, Moment, ThreadInterval, ThreadKey};
 
 use super::super::records::TAKEN_OVER;
 use super::*;
-use crate::source::platform::script::ExecScript;
+use crate::script::ExecScript;
 
 /// A tracker over an empty /proc, and the snapshots it made.
 struct Rig {

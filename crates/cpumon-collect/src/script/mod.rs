@@ -1,11 +1,20 @@
 //! The name of the script that an interpreter runs, out of a command line. Nothing else of the command line leaves this module: no
-//! code (`-c`, `-e`), no other argument, no directory.
+//! code (`-c`, `-e`), no other argument, no directory. Pure, so that a fuzzer can drive it.
 
-mod interpreters;
+mod exercise;
+mod file_name;
+mod interpreter;
+mod lookup;
+mod table;
+mod table_node;
 
 use cpumon_model::Comm;
 
-use self::interpreters::{Found, Interpreter, base_name, find};
+pub use self::exercise::exercise;
+pub use self::file_name::is_path;
+use self::file_name::{Name, base_name};
+use self::interpreter::Interpreter;
+use self::lookup::find;
 
 /// Longest name, bytes; what travels is cut there, too.
 const MAX_NAME_BYTES: usize = 255;
@@ -17,7 +26,7 @@ const WITH_SHELL: [&str; 3] = ["busybox", "toybox", "coreutils"];
 
 /// What the arguments of an exec say of a script.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum ExecScript {
+pub enum ExecScript {
     /// They were not read, or end before the script.
     #[default]
     Unread,
@@ -28,51 +37,57 @@ pub(crate) enum ExecScript {
 
 /// What is known of a process whose name is sought.
 #[derive(Copy, Clone, Debug)]
-pub(crate) struct Command<'a> {
+pub struct Command<'a> {
     /// Base name of the executable.
-    pub(crate) executable: &'a str,
+    pub executable: &'a str,
     /// The main thread's name.
-    pub(crate) comm: Comm,
+    pub comm: Comm,
     /// /proc/PID/cmdline or its beginning; empty if it is not known.
-    pub(crate) cmdline: &'a [u8],
+    pub cmdline: &'a [u8],
     /// `cmdline` is only a beginning.
-    pub(crate) is_cut: bool,
+    pub is_cut: bool,
 }
 
 /// How the names of all executables begin whose arguments may name a script, whatever they were called.
-pub(crate) fn executables() -> impl Iterator<Item = &'static str> {
-    interpreters::names().chain(WITH_SHELL)
+pub fn executables() -> impl Iterator<Item = &'static str> {
+    lookup::names().chain(WITH_SHELL)
 }
 
 /// Whether an executable of this name runs scripts.
-pub(crate) fn is_interpreter(executable: &str) -> bool {
+#[must_use]
+pub fn is_interpreter(executable: &str) -> bool {
     find(executable).is_some()
 }
 
 /// Whether it has long command lines before the name that counts.
-pub(crate) fn has_long_options(executable: &str) -> bool {
+#[must_use]
+pub fn has_long_options(executable: &str) -> bool {
     find(executable).is_some_and(Interpreter::is_java)
 }
 
 /// Whether the command line can hold the name of a script: of any other process it need not be read.
-pub(crate) fn may_run_script(executable: &str, comm: Comm) -> bool {
+#[must_use]
+pub fn may_run_script(executable: &str, comm: Comm) -> bool {
     is_interpreter(executable) || Comm::new(executable.as_bytes()) != comm
 }
 
 impl Command<'_> {
     /// What the arguments say at an exec, which were read then.
-    pub(crate) fn at_exec(&self) -> ExecScript {
-        match self.script() {
+    #[must_use]
+    pub fn at_exec(&self) -> ExecScript {
+        match self.script(|| None) {
             Some(name) => ExecScript::Named(name.into()),
             None if self.is_cut || self.cmdline.is_empty() => ExecScript::Unread,
             None => ExecScript::None,
         }
     }
 
-    /// Base name of the script, `None` if it is not known that one is run.
-    pub(crate) fn script(&self) -> Option<String> {
+    /// Base name of the script, `None` if it is not known that one is run. `directory` gives the base name of the working directory,
+    /// for `node .`.
+    #[must_use]
+    pub fn script(&self, directory: impl FnOnce() -> Option<String>) -> Option<String> {
         let by_options = || match find(self.executable) {
-            Some(interpreter) => self.of_interpreter(interpreter),
+            Some(interpreter) => self.of_interpreter(interpreter, directory),
             None => self.of_shell(),
         };
         let mut name = self.of_first_line().or_else(by_options).filter(|name| name != self.executable)?;
@@ -80,20 +95,32 @@ impl Command<'_> {
         (!name.is_empty()).then_some(name)
     }
 
-    fn of_interpreter(&self, interpreter: &Interpreter) -> Option<String> {
-        match interpreter.script(self.arguments()) {
-            Found::Name(name) => Some(String::from_utf8_lossy(name).into_owned()),
+    fn of_interpreter(
+        &self,
+        interpreter: &Interpreter,
+        directory: impl FnOnce() -> Option<String>,
+    ) -> Option<String> {
+        match interpreter.script(self.words()) {
+            Name::Is(name) => Some(String::from_utf8_lossy(name).into_owned()),
+            Name::Here => directory(),
             // Code or a console: the name that the program gave itself, if any, is all there is.
-            Found::Nothing => self.own_name(),
+            Name::Unknown => self.own_name(),
         }
     }
 
     /// Any interpreter: the kernel names a script that it starts by its first line (`#!`) after the script, and puts
     /// its path behind the interpreter and at most one argument.
     fn of_first_line(&self) -> Option<String> {
-        let name = self.arguments().take(2).map(base_name).find(|name| Comm::new(name) == self.comm)?;
-        (Comm::new(self.executable.as_bytes()) != self.comm && !name.is_empty())
-            .then(|| String::from_utf8_lossy(name).into_owned())
+        if Comm::new(self.executable.as_bytes()) == self.comm {
+            return None;
+        }
+        // Beyond what `comm` has of the name, only a path with a directory is trusted: the kernel's nearly always has one.
+        let is_long = |word: &[u8]| base_name(word).len() > self.comm.as_bytes().len();
+        let is_named = |word: &&[u8]| Comm::new(base_name(word)) == self.comm && is_path(word);
+        let mut words = self.words().skip(1).take(2).filter(is_named);
+        let word = words.find(|word| word.contains(&b'/') || !is_long(word))?;
+        let name = base_name(word);
+        (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
     }
 
     /// A shell that is part of a larger executable (busybox), found by the name under which it was called.
@@ -101,10 +128,10 @@ impl Command<'_> {
         if !WITH_SHELL.contains(&self.executable) {
             return None;
         }
-        let called = self.cmdline.split(|&b| b == 0).next().map(base_name).unwrap_or_default();
+        let called = self.words().next().map(base_name).unwrap_or_default();
         let called = std::str::from_utf8(called).unwrap_or_default();
-        match find(called).map(|shell| shell.script(self.arguments())) {
-            Some(Found::Name(name)) => Some(String::from_utf8_lossy(name).into_owned()),
+        match find(called).map(|shell| shell.script(self.words())) {
+            Some(Name::Is(name)) => Some(String::from_utf8_lossy(name).into_owned()),
             _ => self.own_name(),
         }
     }
@@ -118,14 +145,14 @@ impl Command<'_> {
         is_own.then(|| name.into_owned())
     }
 
-    /// The arguments behind the program, each whole.
-    fn arguments(&self) -> impl Iterator<Item = &[u8]> {
+    /// The program's name and its arguments, each whole.
+    fn words(&self) -> impl Iterator<Item = &[u8]> {
         let whole = match self.cmdline.iter().rposition(|&b| b == 0) {
             Some(end) if self.is_cut => self.cmdline.get(..end).unwrap_or_default(),
             None if self.is_cut => &[],
             _ => self.cmdline.strip_suffix(&[0]).unwrap_or(self.cmdline),
         };
-        whole.split(|&b| b == 0).skip(1)
+        whole.split(|&b| b == 0)
     }
 }
 

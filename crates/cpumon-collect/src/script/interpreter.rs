@@ -1,0 +1,236 @@
+//! How an interpreter's command line names the script. Only options that the [table](super::table) lists are stepped over; behind
+//! any other one nothing is taken, because it may take a value or be code itself.
+
+use super::file_name::{Name, class, file};
+
+/// How an interpreter reads its command line.
+pub(super) struct Interpreter {
+    /// Its names, without a version.
+    pub(super) names: &'static [&'static str],
+    pub(super) letters: Letters,
+    pub(super) words: Words,
+    /// Words before the script that are no options.
+    pub(super) commands: &'static [&'static str],
+    /// A word of two dashes ends the options, and the script follows.
+    pub(super) dashes_end_options: bool,
+    pub(super) target: Target,
+}
+
+/// Options of one letter, several of them in a word.
+pub(super) struct Letters {
+    /// They take no value.
+    pub(super) flags: &'static str,
+    /// Their value is the rest of the word or, where that is empty, the next word.
+    pub(super) value: &'static str,
+    /// Their value is the next word, and letters may follow (`bash -eou pipefail`).
+    pub(super) next: &'static str,
+    /// Their value is the next word; what a letter behind them means depends on the program of this name (`sh`).
+    pub(super) last: &'static str,
+    /// Their value is the rest of the word, also where that is empty.
+    pub(super) rest: &'static str,
+    /// Their value is the letter behind them.
+    pub(super) letter: &'static str,
+    /// They are followed by code, or start a console: there is no script.
+    pub(super) code: &'static str,
+    /// Their value is the script.
+    pub(super) script: &'static str,
+    /// They may begin with a plus as well.
+    pub(super) plus: bool,
+}
+
+/// Options that are whole words, with one or two dashes.
+pub(super) struct Words {
+    /// They take no value, or one behind `=`.
+    pub(super) flags: &'static [&'static str],
+    /// Their value is behind `=`, or else the next word.
+    pub(super) value: &'static [&'static str],
+    /// How options begin that have their value in the same word.
+    pub(super) begin: &'static [&'static str],
+    /// They mean code, or a console.
+    pub(super) code: &'static [&'static str],
+    /// The next word is the script.
+    pub(super) script: &'static [&'static str],
+    /// The next word is a module and its class.
+    pub(super) module: &'static [&'static str],
+    /// The script is a file, not a class.
+    pub(super) archive: &'static [&'static str],
+}
+
+/// What the first word is that is no option.
+#[derive(Copy, Clone, PartialEq, Eq)]
+pub(super) enum Target {
+    /// A file, or the directory of a program.
+    File,
+    /// A file if it ends in one of these ways; else a command of the interpreter.
+    Ending(&'static [&'static str]),
+    /// A class, or a file if it ends in one of these ways.
+    Class(&'static [&'static str]),
+    /// The program's own name takes the place of the interpreter's (Wine).
+    Program,
+}
+
+pub(super) const NO_LETTERS: Letters = Letters {
+    flags: "",
+    value: "",
+    next: "",
+    last: "",
+    rest: "",
+    letter: "",
+    code: "",
+    script: "",
+    plus: false,
+};
+
+pub(super) const NO_WORDS: Words =
+    Words { flags: &[], value: &[], begin: &[], code: &[], script: &[], module: &[], archive: &[] };
+
+pub(super) const PLAIN: Interpreter = Interpreter {
+    names: &[],
+    letters: NO_LETTERS,
+    words: NO_WORDS,
+    commands: &[],
+    dashes_end_options: true,
+    target: Target::File,
+};
+
+/// What a word of the command line is.
+enum Word {
+    /// An option, with its value if it takes one.
+    Option,
+    /// The next word is its value.
+    TakesNext,
+    /// The next word is the script.
+    NextIsScript,
+    /// The next word is a module and its class.
+    NextIsModule,
+    /// The script is a file.
+    IsArchive,
+    /// No option any more.
+    EndOfOptions,
+    /// It is code, a console, or an option that is not known: what follows may be anything.
+    Nothing,
+    /// The script is in the same word.
+    ScriptAt(usize),
+    Other,
+}
+
+impl Interpreter {
+    pub(super) fn is_java(&self) -> bool {
+        matches!(self.target, Target::Class(_))
+    }
+
+    /// The script among the words of the command line, of which the first one is the interpreter.
+    pub(super) fn script<'a>(&self, mut words: impl Iterator<Item = &'a [u8]>) -> Name<'a> {
+        let called = words.next().unwrap_or_default();
+        if self.target == Target::Program {
+            return super::file_name::windows_program(called);
+        }
+        let (mut target, mut commands) = (self.target, self.commands);
+        while let Some(word) = words.next() {
+            match self.word(word, commands) {
+                Word::Option => {}
+                Word::TakesNext => {
+                    words.next();
+                }
+                Word::IsArchive => target = Target::File,
+                Word::NextIsScript => return words.next().map_or(Name::Unknown, file),
+                Word::NextIsModule => return words.next().map_or(Name::Unknown, class),
+                Word::ScriptAt(at) => return file(word.get(at..).unwrap_or_default()),
+                Word::Nothing => return Name::Unknown,
+                Word::EndOfOptions => return words.next().map_or(Name::Unknown, |word| target.named(word)),
+                // One command at most: `dotnet exec`, `node inspect`.
+                Word::Other if commands.iter().any(|command| command.as_bytes() == word) => commands = &[],
+                Word::Other => return target.named(word),
+            }
+        }
+        Name::Unknown
+    }
+
+    fn word(&self, word: &[u8], commands: &[&str]) -> Word {
+        match word {
+            // Standard input, and the file from which Java reads more arguments, the class too.
+            b"-" | [b'@', ..] => Word::Nothing,
+            // Behind `dotnet run` and the like are a program's own arguments.
+            b"--" if self.dashes_end_options && commands.len() == self.commands.len() => Word::EndOfOptions,
+            [b'-', ..] => self.words.find(word).unwrap_or_else(|| self.letters.find(word)),
+            [b'+', letters @ ..] if self.letters.plus && !letters.is_empty() => self.letters.find(word),
+            _ => Word::Other,
+        }
+    }
+}
+
+impl Target {
+    fn named(self, word: &[u8]) -> Name<'_> {
+        let ends = |endings: &[&str]| endings.iter().any(|ending| word.ends_with(ending.as_bytes()));
+        match self {
+            Self::File => file(word),
+            Self::Ending(endings) | Self::Class(endings) if ends(endings) => file(word),
+            Self::Class(_) => class(word),
+            Self::Ending(_) | Self::Program => Name::Unknown,
+        }
+    }
+}
+
+impl Words {
+    /// What a word with dashes is; `None` if it is not in these lists.
+    fn find(&self, word: &[u8]) -> Option<Word> {
+        let (key, has_value) = match word.iter().position(|&b| b == b'=') {
+            Some(at) => (word.get(..at)?, true),
+            None => (word, false),
+        };
+        let is = |list: &[&str]| list.iter().any(|known| is_same(known.as_bytes(), key));
+        let word = if is(self.code) {
+            Word::Nothing
+        } else if is(self.flags) || self.begin.iter().any(|begin| word.starts_with(begin.as_bytes())) {
+            Word::Option
+        } else if is(self.value) {
+            if has_value { Word::Option } else { Word::TakesNext }
+        } else if is(self.script) {
+            if has_value { Word::ScriptAt(key.len() + 1) } else { Word::NextIsScript }
+        } else if is(self.module) {
+            // Java has `--module=x` too; it is not worth a case.
+            if has_value { Word::Nothing } else { Word::NextIsModule }
+        } else if is(self.archive) {
+            Word::IsArchive
+        } else {
+            return None;
+        };
+        Some(word)
+    }
+}
+
+/// Node takes underscores in options for dashes.
+fn is_same(known: &[u8], word: &[u8]) -> bool {
+    known.len() == word.len()
+        && known.iter().zip(word).all(|(known, byte)| known == byte || (*known == b'-' && *byte == b'_'))
+}
+
+impl Letters {
+    /// Several letters of one word: `-Eum module`.
+    fn find(&self, word: &[u8]) -> Word {
+        let mut takes_next = false;
+        let mut letters = word.iter().copied().enumerate().skip(1);
+        while let Some((at, letter)) = letters.next() {
+            let letter = char::from(letter);
+            let is_last = at + 1 == word.len();
+            let is = |list: &str| list.contains(letter);
+            if is(self.flags) {
+            } else if is(self.code) {
+                return Word::Nothing;
+            } else if is(self.rest) {
+                return Word::Option;
+            } else if is(self.letter) {
+                letters.next();
+            } else if is(self.script) {
+                return if is_last { Word::NextIsScript } else { Word::ScriptAt(at + 1) };
+            } else if is(self.value) {
+                return if is_last { Word::TakesNext } else { Word::Option };
+            } else if (is(self.next) || (is(self.last) && is_last)) && !takes_next {
+                takes_next = true;
+            } else {
+                return Word::Nothing;
+            }
+        }
+        if takes_next { Word::TakesNext } else { Word::Option }
+    }
+}
