@@ -1,7 +1,7 @@
 //! Parsers of /proc files (proc(5)). They are pure, so that a fuzzer can drive them; none panics on any bytes, and what makes no sense
 //! is `None`.
 
-use cpumon_model::{CgroupNames, Comm, CpuSample, CpuTimes, TaskState};
+use cpumon_model::{CgroupNames, Comm, TaskState};
 
 /// What is used of /proc/PID/stat and /proc/PID/task/TID/stat. Times are in ticks of `USER_HZ`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -163,9 +163,14 @@ pub fn parse_uid(bytes: &[u8]) -> Option<u32> {
     ids.split(u8::is_ascii_whitespace).find(|id| !id.is_empty()).and_then(parse_u32)
 }
 
-/// /proc/stat: hands the `cpuN` lines to `each`, ticks turned into ns. Columns that an old kernel does not have are 0.
+/// /proc/stat: hands number and modes of the `cpuN` lines to `each`, ticks turned into ns. Columns that an old kernel does not have are 0;
+/// one that is no number, or does not fit, is `None`.
 /// Returns how many lines were handed out, `None` if a `cpuN` line makes no sense.
-pub fn parse_cpu_stat(bytes: &[u8], ns_per_tick: u64, mut each: impl FnMut(CpuSample)) -> Option<usize> {
+pub fn parse_cpu_stat(
+    bytes: &[u8],
+    ns_per_tick: u64,
+    mut each: impl FnMut(u32, [Option<u64>; 10]),
+) -> Option<usize> {
     let mut count = 0;
     for line in bytes.split_inclusive(|&b| b == b'\n') {
         let Some(rest) = line.strip_prefix(b"cpu").filter(|rest| rest.first() != Some(&b' ')) else {
@@ -177,11 +182,11 @@ pub fn parse_cpu_stat(bytes: &[u8], ns_per_tick: u64, mut each: impl FnMut(CpuSa
         };
         let mut columns = rest.strip_suffix(b"\n")?.split(|&b| b == b' ').filter(|column| !column.is_empty());
         let cpu = parse_u32(columns.next()?)?;
-        let mut modes = [0_u64; 10];
+        let mut modes = [Some(0); 10];
         for (mode, column) in modes.iter_mut().zip(columns) {
-            *mode = parse_u64(column)?.saturating_mul(ns_per_tick);
+            *mode = parse_u64(column).and_then(|ticks| ticks.checked_mul(ns_per_tick));
         }
-        each(CpuSample { cpu, times: CpuTimes::from_array(modes), ..CpuSample::default() });
+        each(cpu, modes);
         count += 1;
     }
     Some(count)
@@ -230,7 +235,7 @@ pub fn exercise(bytes: &[u8]) {
     }
     assert!(parse_status(bytes).is_none() || bytes.ends_with(b"\n"), "a cut status was read");
     let mut count = 0;
-    let counted = parse_cpu_stat(bytes, 10_000_000, |_| count += 1);
+    let counted = parse_cpu_stat(bytes, 10_000_000, |_, _| count += 1);
     assert!(counted.is_none_or(|counted| counted == count), "lines were miscounted");
     let cgroup = String::from_utf8_lossy(parse_cgroup(bytes).unwrap_or_default()).into_owned();
     assert!(container_name(&cgroup).len() <= cgroup.len(), "a name out of nothing");
@@ -340,11 +345,20 @@ mod tests {
     fn cpu_lines_of_old_and_new_kernels() {
         let text = b"cpu  9 9 9 9\ncpu0 1 2 3 4 5 6 7 8 9 10\ncpu7 1 2 3 4\nintr 5 cpu9 1\n";
         let mut seen = Vec::new();
-        assert_eq!(parse_cpu_stat(text, 10, |cpu| seen.push(cpu)), Some(2));
-        assert_eq!(seen[0].times.to_array(), [10, 20, 30, 40, 50, 60, 70, 80, 90, 100]);
-        assert_eq!((seen[1].cpu, seen[1].times.to_array()), (7, [10, 20, 30, 40, 0, 0, 0, 0, 0, 0]));
-        assert_eq!(parse_cpu_stat(b"cpu0 1 2 x 4\n", 10, |_| {}), None);
-        assert_eq!(parse_cpu_stat(b"cpu0 1 2 3 4", 10, |_| {}), None, "cut");
+        assert_eq!(parse_cpu_stat(text, 10, |cpu, modes| seen.push((cpu, modes))), Some(2));
+        assert_eq!(seen[0], (0, [10, 20, 30, 40, 50, 60, 70, 80, 90, 100].map(Some)));
+        assert_eq!(seen[1], (7, [10, 20, 30, 40, 0, 0, 0, 0, 0, 0].map(Some)));
+        assert_eq!(parse_cpu_stat(b"cpu0 1 2 3 4", 10, |_, _| {}), None, "cut");
+        assert_eq!(parse_cpu_stat(b"cpux 1 2 3 4\n", 10, |_, _| {}), None);
+    }
+
+    #[test]
+    fn an_odd_column_leaves_the_others() {
+        let text = b"cpu0 1 -2 3 x 18446744073709551615 18446744073709551616 7\n";
+        let mut seen = [None; 10];
+        assert_eq!(parse_cpu_stat(text, 10, |_, modes| seen = modes), Some(1));
+        let no = None;
+        assert_eq!(seen, [Some(10), no, Some(30), no, no, no, Some(70), Some(0), Some(0), Some(0)]);
     }
 
     #[test]

@@ -75,6 +75,25 @@ pub struct CpuInterval {
 }
 
 impl CpuTimes {
+    /// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits. A source reports no more, and a frame with
+    /// more is refused.
+    pub const MAX_NS: u64 = 1 << 60;
+    /// Names of the modes, in /proc/stat's order.
+    pub const MODES: [&'static str; 10] =
+        ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
+
+    /// From an array in /proc/stat's order. A mode that could not be read, or is more than [`Self::MAX_NS`], is no data: it stays as
+    /// it was, so that an interval has none of it. Returns those modes, bit *n* for mode *n*, too.
+    #[must_use]
+    pub fn bounded(modes: [Option<u64>; 10], before: Self) -> (Self, u16) {
+        let before = before.to_array();
+        let is_odd = |mode: usize| modes[mode].is_none_or(|ns| ns > Self::MAX_NS);
+        let kept =
+            std::array::from_fn(|mode| if is_odd(mode) { before[mode] } else { modes[mode].unwrap_or(0) });
+        let odd = (0..modes.len()).filter(|&mode| is_odd(mode)).map(|mode| 1 << mode).sum();
+        (Self::from_array(kept), odd)
+    }
+
     /// user + nice + system + idle + iowait + irq + softirq + steal (guest is inside user). Saturates: times may come from
     /// a made-up datagram.
     #[must_use]

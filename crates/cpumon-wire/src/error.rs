@@ -1,6 +1,10 @@
 //! [`DecodeError`]: why some bytes are no datagram of ours. Both decoders share it, because a receiver counts
 //! and shows their errors in the same way.
 
+use std::fmt;
+
+use crate::v2::column_name;
+
 /// Why a datagram was refused.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Reason {
@@ -34,8 +38,8 @@ pub enum Reason {
     /// v2: a number that needs more than 64 bits.
     #[error("a number of more than 64 bits")]
     Overflow,
-    /// v2: a sum of differences leaves its type's range.
-    #[error("a difference leads out of range")]
+    /// v2: a value is more than its column may have.
+    #[error("a value out of range")]
     OutOfRange,
     /// v2: keys do not ascend, or one comes twice.
     #[error("keys are not in ascending order")]
@@ -52,19 +56,41 @@ pub enum Reason {
 }
 
 /// Bytes that are no datagram of ours: where and why.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("decoding a datagram, byte {offset}: {reason}")]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeError {
     /// Byte offset of the field that is at fault.
     pub offset: usize,
     /// What is wrong with it.
     pub reason: Reason,
+    /// v2: number of the column of the table, where one is at fault.
+    pub column: Option<u8>,
 }
 
 impl DecodeError {
     /// An error at a byte offset.
     #[must_use]
     pub fn new(offset: usize, reason: Reason) -> Self {
-        Self { offset, reason }
+        Self { offset, reason, column: None }
+    }
+
+    /// The same error, in this column.
+    #[must_use]
+    pub(crate) fn in_column(self, id: u8) -> Self {
+        Self { column: Some(id), ..self }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { offset, reason, column } = self;
+        write!(f, "decoding a datagram, byte {offset}")?;
+        match column.map(|id| (id, column_name(id))) {
+            Some((id, Some(name))) => write!(f, ", {name} (column {id})")?,
+            Some((id, None)) => write!(f, ", column {id}")?,
+            None => {}
+        }
+        write!(f, ": {reason}")
     }
 }

@@ -4,12 +4,15 @@
 mod netns;
 #[path = "../../../../testing/program.rs"]
 mod program;
+#[path = "../../../../testing/seeded_rng.rs"]
+mod seeded_rng;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 
 mod allocations;
 mod budget;
 mod heap;
+mod odd_proc;
 mod process;
 mod rights;
 mod sandbox;

@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use cpumon_model::CpuSample;
+use cpumon_model::{CpuSample, CpuTimes};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::{clock, file};
@@ -19,6 +19,12 @@ pub(crate) struct CpuStat {
     file: OwnedFd,
     buffer: Vec<u8>,
     ns_per_tick: u64,
+    /// As read last.
+    before: Vec<CpuSample>,
+    /// Values and lines that made no sense.
+    malformed: u64,
+    /// Modes of which that was logged, bit *n* for mode *n*.
+    reported: u16,
 }
 
 impl CpuStat {
@@ -27,18 +33,58 @@ impl CpuStat {
         let path = proc_root.join("stat");
         let file = openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(CollectError::file("open", &path))?;
-        Ok(Self { path, file, buffer: Vec::new(), ns_per_tick: clock::ns_per_tick() })
+        let ns_per_tick = clock::ns_per_tick();
+        let (buffer, before) = (Vec::new(), Vec::new());
+        Ok(Self { path, file, buffer, ns_per_tick, before, malformed: 0, reported: 0 })
     }
 
-    /// Replaces `into` by the CPUs that are online, ascending.
+    /// Replaces `into` by the CPUs that are online, ascending. A mode that cannot be is no data.
     pub(crate) fn read(&mut self, into: &mut Vec<CpuSample>) -> Result<(), CollectError> {
         into.clear();
         let count = file::read_whole(&self.file, &mut self.buffer, MAX_BYTES)
             .map_err(CollectError::file("read", &self.path))?;
         let bytes = self.buffer.get(..count).unwrap_or_default();
-        match parse::parse_cpu_stat(bytes, self.ns_per_tick, |cpu| into.push(cpu)) {
-            Some(1..) => Ok(()),
-            _ => Err(CollectError::Malformed { path: self.path.clone(), what: "no readable cpu0 line" }),
+        let (mut malformed, mut odd_modes, mut odd_cpu) = (0, 0, 0);
+        let lines = parse::parse_cpu_stat(bytes, self.ns_per_tick, |cpu, modes| {
+            let known = self.before.binary_search_by_key(&cpu, |sample| sample.cpu);
+            let before = known
+                .ok()
+                .and_then(|at| self.before.get(at))
+                .map_or_else(CpuTimes::default, |known| known.times);
+            let (times, odd) = CpuTimes::bounded(modes, before);
+            malformed += u64::from(odd.count_ones());
+            if odd != 0 {
+                (odd_modes, odd_cpu) = (odd_modes | odd, cpu);
+            }
+            into.push(CpuSample { cpu, times, ..CpuSample::default() });
+        });
+        if !matches!(lines, Some(1..)) {
+            return Err(CollectError::Malformed { path: self.path.clone(), what: "no readable cpu0 line" });
+        }
+        // The kernel's lines ascend; a container may show another file, and rows are sent by number.
+        into.sort_by_key(|sample| sample.cpu);
+        let listed = into.len();
+        into.dedup_by_key(|sample| sample.cpu);
+        self.malformed += malformed + (listed - into.len()) as u64;
+        self.before.clone_from(into);
+        self.report(odd_modes, odd_cpu);
+        Ok(())
+    }
+
+    /// Values and lines that made no sense, since this was opened.
+    pub(crate) fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// Logs which mode is no data, once for each.
+    fn report(&mut self, odd_modes: u16, cpu: u32) {
+        for (mode, name) in CpuTimes::MODES.iter().enumerate() {
+            let bit = 1 << mode;
+            if odd_modes & bit != 0 && self.reported & bit == 0 {
+                self.reported |= bit;
+                let path = self.path.display();
+                log::warn!("{path}: {name} time of CPU {cpu} is no time that can be, so it is left out");
+            }
         }
     }
 }
@@ -70,5 +116,38 @@ mod tests {
         let mut stat = CpuStat::open(dir.path()).unwrap();
         let senseless = stat.read(&mut Vec::new()).unwrap_err().to_string();
         assert!(senseless.contains("no readable cpu0 line"), "{senseless}");
+    }
+    #[test]
+    fn a_steal_counter_that_wrapped_is_no_data_and_leaves_the_rest() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("stat");
+        let tick = clock::ns_per_tick();
+        std::fs::write(&path, "cpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3 4 5 6 7 1844674407370 0 0\n").unwrap();
+        let (mut stat, mut cpus) = (CpuStat::open(dir.path()).unwrap(), Vec::new());
+        stat.read(&mut cpus).unwrap();
+        assert_eq!(cpus[0].times.to_array().map(|ns| ns / tick), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(cpus[1].times.to_array().map(|ns| ns / tick), [1, 2, 3, 4, 5, 6, 7, 0, 0, 0]);
+        assert_eq!(stat.malformed(), 1);
+        // In the same file, which is kept open: first odd, then right again.
+        let write = |text: &str| std::fs::write(&path, text).unwrap();
+        write("cpu0 2 2 3 4 5 6 7 18446744073709551616 9 10\ncpu1 1 2 3 4 5 6 7 9 0 0\n");
+        stat.read(&mut cpus).unwrap();
+        assert_eq!(
+            cpus[0].times.to_array().map(|ns| ns / tick),
+            [2, 2, 3, 4, 5, 6, 7, 8, 9, 10],
+            "as it was"
+        );
+        assert_eq!((cpus[1].times.steal_ns / tick, stat.malformed()), (9, 2));
+    }
+
+    #[test]
+    fn lines_come_out_ascending_and_once() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("stat"), "cpu3 3 0 0 0\ncpu1 1 0 0 0\ncpu3 4 0 0 0\n").unwrap();
+        let (mut stat, mut cpus) = (CpuStat::open(dir.path()).unwrap(), Vec::new());
+        stat.read(&mut cpus).unwrap();
+        let tick = clock::ns_per_tick();
+        let read: Vec<_> = cpus.iter().map(|cpu| (cpu.cpu, cpu.times.user_ns / tick)).collect();
+        assert_eq!((read, stat.malformed()), (vec![(1, 1), (3, 3)], 1));
     }
 }

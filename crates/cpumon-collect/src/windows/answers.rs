@@ -13,18 +13,18 @@ const CPUS: i32 = 8;
 /// First size of an answer's memory; it grows to what the machine needs, and stays.
 pub(super) const FIRST_BYTES: usize = 256 << 10;
 
-/// Adds all CPUs: one answer for each group of up to 64; the numbers go on from group to group.
-pub(super) fn read_cpus(buffer: &mut Vec<u8>, into: &mut Vec<CpuSample>) -> Result<(), CollectError> {
-    let groups = sys::cpu_groups();
+/// Adds all CPUs: one answer for each group of up to 64; the numbers go on from group to group. Returns how many times cannot be.
+pub(super) fn read_cpus(buffer: &mut Vec<u8>, into: &mut Vec<CpuSample>) -> Result<u64, CollectError> {
+    let (groups, mut odd) = (sys::cpu_groups(), 0);
     for group in 0..groups {
         // Wine has only the call without groups.
         let length =
             if groups == 1 { sys::query(CPUS, buffer) } else { sys::query_group(CPUS, group, buffer) };
         let length = length.map_err(failed("read times of CPUs"))?;
         let first = u32::try_from(into.len()).unwrap_or(u32::MAX);
-        nt::read_cpus(&buffer[..length.min(buffer.len())], first, into).map_err(CollectError::Nt)?;
+        odd += nt::read_cpus(&buffer[..length.min(buffer.len())], first, into).map_err(CollectError::Nt)?;
     }
-    Ok(())
+    Ok(odd)
 }
 
 /// A closure for `map_err` on calls of the system.

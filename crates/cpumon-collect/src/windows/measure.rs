@@ -119,8 +119,9 @@ impl Source for WindowsSource {
                 read.map_err(failed("list processes and threads"))?;
             }
         }
-        read_cpus(&mut self.cpu_buffer, &mut into.cpus)
+        let odd = read_cpus(&mut self.cpu_buffer, &mut into.cpus)
             .inspect_err(|error| self.malformed += u64::from(matches!(error, CollectError::Nt(_))))?;
+        self.malformed += odd;
         self.names.finish();
         self.passes.finish(into);
         into.end = clock::now();

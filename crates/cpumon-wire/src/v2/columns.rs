@@ -151,6 +151,48 @@ ids! {
     PRODUCT = 145;
 }
 
+/// What a column is called in a message about a value that it cannot have; `None` for columns that take any.
+pub(crate) fn name(id: u8) -> Option<&'static str> {
+    Some(match id {
+        PID => "a process id",
+        TID => "a thread id",
+        CPU => "the number of a CPU",
+        RUN_QUEUE_MAX => "the longest run queue of a CPU",
+        STATE => "the state of a thread",
+        NICE => "the nice value of a thread",
+        PRIORITY => "the priority of a thread",
+        LAST_CPU => "the CPU of a thread",
+        PARENT_PID => "the id of a parent",
+        UID => "the id of a user",
+        THREAD_COUNT => "the number of threads",
+        PROCESS_COUNT => "the number of processes",
+        CPU_COUNT => "the number of CPUs",
+        IRQ => "the number of an interrupt line",
+        DELAY_CPU => "the CPU of a run-delay histogram",
+        DELAY_BUCKET => "the bucket of a run-delay histogram",
+        CGROUP_LIMITER => "the group that limits a control group",
+        CGROUPS_LEFT_OUT => "the number of control groups left out",
+        SESSION => "the session of a process",
+        BASE_PRIORITY => "the base priority of a process",
+        MODE_0..=MODE_9 => return MODES.get(usize::from(id - MODE_0)).copied(),
+        _ => return None,
+    })
+}
+
+/// The times of a CPU by mode, as [`cpumon_model::CpuTimes::MODES`] has them.
+const MODES: [&str; 10] = [
+    "user time of a CPU",
+    "nice time of a CPU",
+    "system time of a CPU",
+    "idle time of a CPU",
+    "iowait time of a CPU",
+    "irq time of a CPU",
+    "softirq time of a CPU",
+    "steal time of a CPU",
+    "guest time of a CPU",
+    "guest_nice time of a CPU",
+];
+
 /// Column numbers from here on are not known and skipped.
 pub(crate) const ID_LIMIT: usize = 146;
 
@@ -296,6 +338,13 @@ impl Column {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn modes_have_the_models_names() {
+        for (mode, id) in cpumon_model::CpuTimes::MODES.iter().zip(MODE_0..) {
+            assert_eq!(name(id), Some(&*format!("{mode} time of a CPU")));
+        }
+    }
 
     #[test]
     fn a_description_comes_back() {

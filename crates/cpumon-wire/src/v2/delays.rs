@@ -134,7 +134,8 @@ fn has_ended(snapshot: &Snapshot, of: DelayOf) -> bool {
 pub(crate) fn delay(table: &TableReader<'_>) -> Result<DelayRow, DecodeError> {
     let process = ProcessKey { pid: table.narrow(PID)?, start_ns: table.value(PROCESS_START) };
     let of = if table.has(DELAY_CPU) {
-        DelayOf::Cpu(table.narrow::<u32>(DELAY_CPU)?.saturating_sub(1))
+        let number = u32::try_from(table.value(DELAY_CPU).saturating_sub(1));
+        DelayOf::Cpu(number.map_err(|_| table.out_of_range(DELAY_CPU))?)
     } else if table.has(TID) {
         DelayOf::Thread(process, ThreadKey { tid: table.narrow(TID)?, start_ns: table.value(START) })
     } else {

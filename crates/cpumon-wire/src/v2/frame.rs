@@ -25,9 +25,6 @@ use super::sched::{self, IrqRow};
 use super::sent::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 use crate::{DecodeError, Reason};
 
-/// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits.
-const MAX_CPU_TIME_NS: u64 = 1 << 60;
-
 /// So many rows may be shorter than [`average_bits`]. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
 const MIN_ROWS: usize = 4_096;
 /// Values of rows for each bit of a frame, on average: those that are the same in each row take no bits, but take time.
@@ -282,9 +279,10 @@ impl Frame {
             if self.cpus[first..].last().is_some_and(|before| before.cpu >= cpu) {
                 return Err(table.error(Reason::Unsorted));
             }
-            let modes = std::array::from_fn(|mode| table.value(MODE_0 + u8::try_from(mode).unwrap_or(0)));
-            if modes.iter().any(|&ns| ns > MAX_CPU_TIME_NS) {
-                return Err(table.error(Reason::OutOfRange));
+            let column = |mode: usize| MODE_0 + u8::try_from(mode).unwrap_or(0);
+            let modes: [u64; 10] = std::array::from_fn(|mode| table.value(column(mode)));
+            if let Some(mode) = modes.iter().position(|&ns| ns > CpuTimes::MAX_NS) {
+                return Err(table.out_of_range(column(mode)));
             }
             let times = CpuTimes::from_array(modes);
             self.cpus.push(CpuSample { cpu, times, sched: sched::cpu(table)? });
@@ -388,15 +386,15 @@ impl Frame {
     fn thread(&self, table: &TableReader<'_>) -> Result<ThreadSample, DecodeError> {
         let nice = unzigzag(table.value(NICE));
         let above = unzigzag(table.value(PRIORITY));
-        let nice: i8 = table.narrow_signed(nice)?;
-        let priority = above.checked_add(20 + i64::from(nice)).ok_or(table.error(Reason::OutOfRange))?;
+        let nice: i8 = table.narrow_signed(NICE, nice)?;
+        let priority = above.checked_add(20 + i64::from(nice)).ok_or(table.out_of_range(PRIORITY))?;
         Ok(ThreadSample {
             key: ThreadKey { tid: table.narrow(TID)?, start_ns: table.value(START) },
             process: process_key(table)?,
             comm: Comm::new(self.bytes(table.span(COMM))),
             state: state(table)?,
             nice,
-            priority: table.narrow_signed(priority)?,
+            priority: table.narrow_signed(PRIORITY, priority)?,
             last_cpu: table.narrow(LAST_CPU)?,
             counters: counters(table),
             sched: sched::thread(table),
@@ -447,7 +445,7 @@ fn state(table: &TableReader<'_>) -> Result<TaskState, DecodeError> {
     match known {
         Some(&letter) => Ok(TaskState(letter)),
         // Every code below 10 is in `STATES`, so this cannot underflow.
-        None => u8::try_from(code - 10).map(TaskState).map_err(|_| table.error(Reason::OutOfRange)),
+        None => u8::try_from(code - 10).map(TaskState).map_err(|_| table.out_of_range(STATE)),
     }
 }
 
@@ -475,5 +473,5 @@ fn info(table: &TableReader<'_>) -> Result<Option<InfoText>, DecodeError> {
 /// A number that is sent as one more, because 0 is none.
 fn optional<T: TryFrom<u64>>(table: &TableReader<'_>, id: u8) -> Result<Option<T>, DecodeError> {
     let number = table.value(id).checked_sub(1).map(T::try_from).transpose();
-    number.map_err(|_| table.error(Reason::OutOfRange))
+    number.map_err(|_| table.out_of_range(id))
 }

@@ -22,6 +22,7 @@ mod tally;
 mod text_budget;
 
 pub use cgroups::{AboutCgroup, CgroupRow};
+pub(crate) use columns::name as column_name;
 pub use delays::DelayRow;
 pub use encoder::{EncodeReport, Encoder, EncoderOptions, MIN_DATAGRAM_BYTES};
 pub use format::MAGIC;

@@ -174,14 +174,19 @@ impl<'a> TableReader<'a> {
         DecodeError::new(self.bits_at + self.bits.byte_offset(), reason)
     }
 
-    /// A value that must fit its type.
-    pub(crate) fn narrow<T: TryFrom<u64>>(&self, id: u8) -> Result<T, DecodeError> {
-        T::try_from(self.value(id)).map_err(|_| self.error(Reason::OutOfRange))
+    /// An error about the value of a column.
+    pub(crate) fn out_of_range(&self, id: u8) -> DecodeError {
+        self.error(Reason::OutOfRange).in_column(id)
     }
 
-    /// A folded signed value that must fit its type.
-    pub(crate) fn narrow_signed<T: TryFrom<i64>>(&self, value: i64) -> Result<T, DecodeError> {
-        T::try_from(value).map_err(|_| self.error(Reason::OutOfRange))
+    /// A value that must fit its type.
+    pub(crate) fn narrow<T: TryFrom<u64>>(&self, id: u8) -> Result<T, DecodeError> {
+        T::try_from(self.value(id)).map_err(|_| self.out_of_range(id))
+    }
+
+    /// A folded signed value of a column that must fit its type.
+    pub(crate) fn narrow_signed<T: TryFrom<i64>>(&self, id: u8, value: i64) -> Result<T, DecodeError> {
+        T::try_from(value).map_err(|_| self.out_of_range(id))
     }
 
     /// Reads the next row; false if there is none. Texts are appended to `texts`.
@@ -226,8 +231,14 @@ impl<'a> TableReader<'a> {
                 let rest = self.bits.take(low).ok_or_else(|| self.error(Reason::Truncated))?;
                 Ok(1 << low | rest)
             }
-            _ => Err(self.error(Reason::Overflow)),
+            _ => Err(self.overflow(column)),
         }
+    }
+
+    fn overflow(&self, column: Ready) -> DecodeError {
+        let error = self.error(Reason::Overflow);
+        // The place of unknown columns is behind all numbers that are known.
+        u8::try_from(column.to).ok().filter(|_| column.to != UNKNOWN).map_or(error, |id| error.in_column(id))
     }
 
     #[inline]
@@ -236,7 +247,7 @@ impl<'a> TableReader<'a> {
         let before = match column.relative {
             Relative::No => {
                 let value = if column.unit == 1 { Some(coded) } else { coded.checked_mul(column.unit) };
-                self.values[column.to] = value.ok_or_else(|| self.error(Reason::Overflow))?;
+                self.values[column.to] = value.ok_or_else(|| self.overflow(column))?;
                 return Ok(());
             }
             Relative::ToGroup(base) if self.begins_group => self.values[usize::from(base)],
@@ -248,7 +259,7 @@ impl<'a> TableReader<'a> {
         } else {
             coded.checked_mul(column.unit).and_then(|difference| before.checked_add(difference))
         };
-        self.values[column.to] = value.ok_or_else(|| self.error(Reason::Overflow))?;
+        self.values[column.to] = value.ok_or_else(|| self.overflow(column))?;
         Ok(())
     }
 

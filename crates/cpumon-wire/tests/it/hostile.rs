@@ -1,6 +1,6 @@
 //! Any bytes: decoders refuse or take them, but never panic and never hoard memory.
 
-use cpumon_model::Interval;
+use cpumon_model::{CpuTimes, Interval};
 use cpumon_wire::connection::{ChannelKind, MAX_MESSAGE_BYTES, Message};
 use cpumon_wire::dns_sd::{Instance, PORT, read_answer, read_query};
 use cpumon_wire::spool::{Entry, Records, Step, decode_record, push_snapshot};
@@ -21,6 +21,19 @@ proptest! {
         let framed = [&frame_header()[..], &bytes].concat();
         let _ = v2::decode(&framed);
     }
+}
+
+#[test]
+fn a_refusal_names_the_column() {
+    let mut machine = Machine::new(1, 3, 3, 1);
+    machine.snapshot.cpus[1].times.steal_ns = CpuTimes::MAX_NS + 1;
+    let mut out = Datagrams::new();
+    let mut encoder = Encoder::new(EncoderOptions { max_datagram: 65_000, ..EncoderOptions::default() });
+    encoder.encode(&machine.host, &machine.snapshot, &Interval::default(), &mut out);
+    let refused = out.iter().find_map(|frame| v2::decode(frame).err()).unwrap();
+    assert_eq!((refused.reason, refused.column), (Reason::OutOfRange, Some(71)));
+    let text = refused.to_string();
+    assert!(text.ends_with(", steal time of a CPU (column 71): a value out of range"), "{text}");
 }
 
 /// Whatever a fuzzer found worth keeping is read again: by its own parser and by all others.

@@ -306,7 +306,7 @@ impl BpfSource {
             self.control.keep();
         }
         self.malformed += u64::from(oddities.malformed > 0);
-        into.health.malformed = self.malformed + malformed;
+        into.health.malformed = self.malformed + malformed + self.cpus.malformed();
         if let Some(watch) = &mut self.watch {
             let records = self.records.records_mut();
             watch.settle(cut, self.tracker.before(), records, &mut self.events, oddities, into);

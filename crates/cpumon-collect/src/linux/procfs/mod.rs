@@ -279,7 +279,7 @@ impl ProcfsSource {
         into.fields.set(Fields::RUN_DELAY, self.reader.has_schedstat == Some(true));
         into.health.tasks_vanished = self.reader.vanished;
         into.health.permission_denied = self.reader.denied + self.infos.denied();
-        into.health.malformed = self.reader.malformed;
+        into.health.malformed = self.reader.malformed + self.cpus.malformed();
     }
 }
 
