@@ -283,8 +283,8 @@ fn is_the_last_part_written() -> bool {
         let (_, rows) = report(file, "thread");
         assert!(rows.iter().any(|row| row["name"] == "sh"), "{rows:?}");
     }
-    assert_eq!(code, Some(0));
-    true
+    // Events may be lost where no file is of, too.
+    code == Some(0)
 }
 
 #[test]
