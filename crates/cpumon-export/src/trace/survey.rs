@@ -16,13 +16,16 @@ pub struct TraceSurvey {
     tasks: Tasks,
     born: HashSet<TraceTask>,
     ending: Ending,
+    events: u64,
 }
 
 impl TraceSurvey {
     /// Reads a trace. Nothing of it stays in memory but this.
     pub fn new(mut trace: impl TraceSource) -> Result<Self, ReadError> {
         let (mut born, mut left_out, began_ns) = (HashSet::new(), 0, trace.header().began.mono_ns);
+        let mut events = 0;
         let mut ending = trace.read(&mut |event| {
+            events += 1;
             let SchedEventKind::Born { task, .. } = event.kind else { return };
             // What was born before the trace was there when it began.
             if event.at_ns <= began_ns {
@@ -35,7 +38,13 @@ impl TraceSurvey {
             }
         })?;
         ending.unfollowed = left_out;
-        Ok(Self { tasks: trace.take_tasks(), born, ending })
+        Ok(Self { tasks: trace.take_tasks(), born, ending, events })
+    }
+
+    /// How many events it has.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
     }
 
     /// How the reading ended.

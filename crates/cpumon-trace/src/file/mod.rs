@@ -36,6 +36,14 @@ pub enum ReadError {
     /// It begins with something else.
     #[error("this is no trace file of cpumon, perf.data, trace.dat, Perfetto or .etl")]
     Foreign,
+    /// It is packed as a whole.
+    #[error("this is no trace file: it is packed with {with}; unpack it first, as with `{unpack}`")]
+    Packed {
+        /// What packed it.
+        with: &'static str,
+        /// What unpacks it into another file.
+        unpack: &'static str,
+    },
     /// It ends within its header, or that is damaged.
     #[error("the header of the trace is damaged or incomplete")]
     Header,

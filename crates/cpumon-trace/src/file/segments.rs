@@ -60,6 +60,10 @@ pub fn list(dir: &Path) -> io::Result<Vec<Segment>> {
     Ok(segments)
 }
 
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::Unsupported, why)
+}
+
 /// The bytes of a trace: a file, or the segments of one recording, one behind the other.
 #[derive(Debug)]
 pub struct TraceInput {
@@ -77,11 +81,21 @@ impl TraceInput {
     /// Opens a file; the segments of the newest recording in a directory; or those of the recording whose segments begin with this path.
     ///
     /// # Errors
-    /// It cannot be opened, or has no segments.
+    /// It cannot be opened, is no file, or has no segments.
     pub fn open(path: &Path) -> io::Result<Self> {
         let name = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(PREFIX));
-        if path.is_dir() {
-            return Self::of_recording(path, None);
+        if path == Path::new("-") && !path.exists() {
+            return Err(refused("standard input is not read; name a file"));
+        }
+        match fs::metadata(path).map(|about| about.file_type()) {
+            Ok(kind) if kind.is_dir() => return Self::of_recording(path, None),
+            // Opening a pipe would wait for who writes to it.
+            Ok(kind) if !kind.is_file() => {
+                let why =
+                    "it is a pipe or a device, and a trace is read back and forth; copy it into a file first";
+                return Err(refused(why));
+            }
+            _ => {}
         }
         match (path.parent(), name) {
             (Some(dir), Some(recording)) if !path.exists() => {
@@ -106,6 +120,11 @@ impl TraceInput {
             }
         }
         others.dedup();
+        if files.is_empty() && dir.join("data.0").is_file() && dir.join("data").is_file() {
+            let why =
+                "it is a recording of `perf record --threads`, which is not read; record without --threads";
+            return Err(refused(why));
+        }
         if files.is_empty() {
             let text = "no segments of a flight recorder (ring-….trace) are there; name a file";
             return Err(io::Error::new(io::ErrorKind::NotFound, text));

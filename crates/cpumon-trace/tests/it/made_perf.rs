@@ -58,6 +58,22 @@ pub fn round() -> Vec<u8> {
     record(68, &[])
 }
 
+/// As `-z` packs records: one zstd stream, in pieces that end anywhere.
+pub fn packed(records: &[u8], piece_bytes: usize) -> Vec<u8> {
+    use std::io::Write;
+    let mut out = Vec::new();
+    let mut packer = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    for part in records.chunks(piece_bytes) {
+        packer.write_all(part).unwrap();
+        packer.flush().unwrap();
+        for piece in std::mem::take(packer.get_mut()).chunks(60_000) {
+            out.extend(record(81, piece));
+        }
+    }
+    out.extend(round());
+    out
+}
+
 /// `perf_event_attr` of 64 bytes: samples have identifier, address, thread, time, CPU, period and the tracepoint's record.
 fn attr() -> Vec<u8> {
     let mut attr = [2_u32.to_le_bytes(), 64_u32.to_le_bytes()].concat();

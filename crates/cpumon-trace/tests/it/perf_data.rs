@@ -7,7 +7,7 @@ use cpumon_model::{SchedEvent, TraceTask};
 use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse};
 
 use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};
-use crate::made_perf::{begun, comm, file, lost, piped, record, round, sample};
+use crate::made_perf::{begun, comm, file, lost, packed, piped, record, round, sample};
 use crate::made_tracepoints::{fork, migrate, switch, waking};
 use crate::seeded_rng::SeededRng;
 use crate::support::{BEGAN_NS, made_up};
@@ -26,20 +26,6 @@ fn in_rounds(events: &[SchedEvent]) -> Vec<u8> {
         }
         out.extend(round());
     }
-    out
-}
-
-/// As `-z` packs records: one zstd stream, in pieces that end anywhere.
-fn packed(records: &[u8], piece_bytes: usize) -> Vec<u8> {
-    use std::io::Write;
-    let mut out = Vec::new();
-    let mut packer = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
-    for part in records.chunks(piece_bytes) {
-        packer.write_all(part).unwrap();
-        packer.flush().unwrap();
-        out.extend(record(81, &std::mem::take(packer.get_mut())));
-    }
-    out.extend(round());
     out
 }
 
@@ -233,8 +219,9 @@ fn sizes_are_not_believed() {
     std::io::copy(&mut std::io::Read::take(std::io::repeat(0), 1 << 30), &mut packer).unwrap();
     let bomb = packer.finish().unwrap();
     assert!(bomb.len() < 60_000, "{}", bomb.len());
-    let (_, ending) = read(&file(&record(81, &bomb))).unwrap();
-    assert_eq!(ending.damaged_at, Some(192));
+    let first = sample(BEGAN_NS, 0, &switch((1, "a"), SLEEPS, (2, "b")));
+    let (_, ending) = read(&file(&[&first[..], &record(81, &bomb)].concat())).unwrap();
+    assert_eq!(ending.damaged_at, Some(192 + first.len() as u64));
 }
 
 #[test]
@@ -255,4 +242,24 @@ fn what_is_missing_is_named() {
     let mut cycles = sound;
     cycles[104 + 24] &= !0x80;
     assert!(unusable(&cycles).contains("perf sched record"), "samples without a CPU");
+}
+
+/// Through a pipe it was an empty report, and a success.
+#[test]
+fn a_recording_without_switches_is_refused_however_it_was_written() {
+    let why = |bytes: &[u8]| open(bytes).err().map(|error| error.to_string()).unwrap_or_default();
+    let names = comm(1, 200, 200, "shell");
+    for (what, bytes) in
+        [("a file", file(&names)), ("a pipe", piped(&names)), ("packed", piped(&packed(&names, 100)))]
+    {
+        assert!(why(&bytes).contains("no context switches; record with"), "{what}: {}", why(&bytes));
+    }
+    let whole = piped(&names);
+    assert!(why(&whole[..whole.len() - 3]).contains("in front of its first context switch"));
+    // As of `perf record` of something else.
+    let mut cycles = piped(&names);
+    cycles[24 + 24] &= !0x80;
+    assert!(why(&cycles).contains("samples lack time, CPU"), "{}", why(&cycles));
+    let without = [&whole[..16 + 8 + 64 + 8], &names].concat();
+    assert!(why(&without).contains("no tracepoints"), "{}", why(&without));
 }

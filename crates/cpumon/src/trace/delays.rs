@@ -6,7 +6,7 @@ use anyhow::Context;
 use cpumon_model::Value;
 use cpumon_trace::{LongWait, longest_waits};
 
-use super::trace_file::{TraceFile, Who, behind, maybe, millis, missing, range, seconds};
+use super::trace_file::{TraceFile, Who, behind, found, maybe, millis, missing, range, seconds};
 use crate::cli::{Format, TraceDelaysArgs};
 use crate::exit::Outcome;
 use crate::report::{Column, Columns, write_rows};
@@ -49,7 +49,7 @@ pub(crate) fn delays(args: &TraceDelaysArgs, out: &mut dyn Write) -> anyhow::Res
         format => write_rows(format, &COLUMNS, waits.iter().map(|wait| cells(wait, &file)), out)?,
     }
     out.flush()?;
-    Ok(missing(&ending, ending.lost))
+    Ok(found(waits.len(), "thread that waited for a CPU", missing(&ending, ending.lost)))
 }
 
 fn table(waits: &[LongWait], file: &TraceFile<'_>) -> Columns {

@@ -3,11 +3,11 @@
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use cpumon_export::{
     OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices_of, trace_slices_parquet,
 };
-use cpumon_trace::Ending;
+use cpumon_trace::{Ending, TraceSource};
 
 use super::trace_file::{missing, open, range};
 use crate::cli::{TraceExportArgs, TraceExportFormat};
@@ -27,6 +27,10 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
     let survey = TraceSurvey::new(open(&args.file)?)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let mut trace = open(&args.file)?;
+    let length_ns = survey.ending().known_until_ns.saturating_sub(trace.header().began.mono_ns);
+    if survey.events() == 0 || range.from_ns > length_ns {
+        bail!("{} has no event, or none behind --from", args.file.display());
+    }
     let mut write = |out: &mut dyn Write| match args.format {
         TraceExportFormat::Perfetto => trace_perfetto(&survey, &mut trace, out),
         TraceExportFormat::Csv => trace_slices_of(&survey, &mut trace, range, out),

@@ -8,7 +8,7 @@ use cpumon_model::{Value, delay_range_ns};
 use cpumon_trace::{DurationOf, DurationRow, ReportBy, durations};
 
 use super::trace_file::{
-    TraceFile, Who, limit, micros, millis, missing, range, say_left_out, seconds, title,
+    TraceFile, Who, found, limit, micros, millis, missing, range, say_left_out, seconds, title,
 };
 use crate::cli::{Format, TraceHistogramArgs, TraceHistogramOf};
 use crate::exit::Outcome;
@@ -31,7 +31,8 @@ pub(crate) fn histogram(args: &TraceHistogramArgs, out: &mut dyn Write) -> anyho
     };
     let by = ReportBy::from(args.by);
     let (mut rows, ending) = file.read(|trace| durations(trace, range, of, by))?;
-    let left_out = rows.len().saturating_sub(limit(&args.input));
+    let count = rows.len();
+    let left_out = count.saturating_sub(limit(&args.input));
     rows.truncate(limit(&args.input));
     match args.input.format.get() {
         Format::Table => {
@@ -41,7 +42,11 @@ pub(crate) fn histogram(args: &TraceHistogramArgs, out: &mut dyn Write) -> anyho
         format => write_rows(format, &COLUMNS, rows.iter().flat_map(cells), out)?,
     }
     out.flush()?;
-    Ok(missing(&ending, ending.lost))
+    let what = match args.of {
+        TraceHistogramOf::Run => "slice that ended",
+        TraceHistogramOf::Delay | TraceHistogramOf::Blocked | TraceHistogramOf::OffCpu => "wait that ended",
+    };
+    Ok(found(count, what, missing(&ending, ending.lost)))
 }
 
 /// The power of two below the lengths of a bucket.

@@ -7,7 +7,7 @@ use anyhow::Context;
 use cpumon_model::{TraceTask, Value};
 use cpumon_trace::{PathStep, ThreadState, TraceHistory, TraceRange, Waker, history};
 
-use super::trace_file::{TraceFile, Who, behind, limit_of, maybe, millis, missing, ns, seconds};
+use super::trace_file::{TraceFile, Who, behind, found, limit_of, maybe, millis, missing, ns, seconds};
 use crate::cli::{Format, TracePathArgs};
 use crate::exit::{Outcome, Usage};
 use crate::report::{Column, Columns, write_rows};
@@ -69,7 +69,7 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
         );
         return Ok(Outcome::DataMissing);
     }
-    Ok(outcome)
+    Ok(found(steps.len(), "event of the thread before that moment", outcome))
 }
 
 /// The thread, and its last moment.

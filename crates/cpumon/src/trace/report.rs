@@ -10,7 +10,7 @@ use cpumon_trace::{CpuAccount, GroupRow, Report, ReportBy, Totals, analyse};
 use super::rows::{COLUMNS, CPU_COLUMNS, Scale, cells, cpu_cells};
 use super::series::over_time;
 use super::trace_file::{
-    TraceFile, Who, group, limit, micros, millis, missing, range, say_left_out, seconds, share, title,
+    TraceFile, Who, found, group, limit, micros, millis, missing, range, say_left_out, seconds, share, title,
 };
 use crate::cli::{Format, TraceReportArgs};
 use crate::exit::Outcome;
@@ -36,7 +36,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     if is_table {
         head(&totals, scale.has_interrupts, out).context("cannot write the report")?;
     }
-    match group(args.by) {
+    let count = match group(args.by) {
         Some(by) => {
             let groups = report.groups(by, file.tasks());
             let rows = groups.iter().take(limit);
@@ -46,17 +46,21 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
             } else {
                 write_rows(format, &COLUMNS, rows.map(|row| cells(&row, scale)), out)?;
             }
+            // Of a trace of idle CPUs there are no threads, and nothing is missing.
+            groups.len().max(report.cpus().count())
         }
-        None if is_table => cpu_table(&report).write(terminal_columns(), out)?,
-        None => write_rows(
-            format,
-            &CPU_COLUMNS,
-            report.cpus().take(limit).map(|cpu| cpu_cells(&cpu, scale.has_interrupts)),
-            out,
-        )?,
-    }
+        None if is_table => {
+            cpu_table(&report).write(terminal_columns(), out)?;
+            report.cpus().count()
+        }
+        None => {
+            let cpus = report.cpus().take(limit).map(|cpu| cpu_cells(&cpu, scale.has_interrupts));
+            write_rows(format, &CPU_COLUMNS, cpus, out)?;
+            report.cpus().count()
+        }
+    };
     out.flush()?;
-    Ok(missing(&ending, totals.ledger.lost))
+    Ok(found(count, "event", missing(&ending, totals.ledger.lost)))
 }
 
 fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Result<()> {

@@ -7,7 +7,9 @@ use anyhow::Context;
 use cpumon_model::Value;
 use cpumon_trace::{CpuCell, ReportBy, Series, SeriesRow, TraceRange, series};
 
-use super::trace_file::{TraceFile, Who, group, limit, millis, missing, ns, percent, say_left_out, title};
+use super::trace_file::{
+    TraceFile, Who, found, group, limit, millis, missing, ns, percent, say_left_out, title,
+};
 use crate::cli::{Format, TraceReportArgs};
 use crate::exit::Outcome;
 use crate::report::{Column, Columns, write_rows};
@@ -48,10 +50,11 @@ pub(super) fn over_time(
     let by = group(args.by);
     let (series, ending) = file.read(|trace| series(trace, range, ns(every), by.is_some()))?;
     let (format, limit) = (args.input.format.get(), limit(&args.input));
-    match by {
+    let count = match by {
         Some(by) => {
             let mut rows = series.rows(by, file.tasks());
-            let left_out = rows.len().saturating_sub(limit);
+            let count = rows.len();
+            let left_out = count.saturating_sub(limit);
             rows.truncate(limit);
             if format == Format::Table {
                 table(&rows, by, &series, out).context("cannot write the report")?;
@@ -60,15 +63,25 @@ pub(super) fn over_time(
                 let lines = rows.iter().flat_map(|row| cells(row, &series, &file));
                 write_rows(format, &COLUMNS, lines, out)?;
             }
+            count
         }
-        None if format == Format::Table => cpu_table(&series, out).context("cannot write the report")?,
+        None if format == Format::Table => {
+            cpu_table(&series, out).context("cannot write the report")?;
+            cpus_of(&series)
+        }
         None => {
             let lines = series.cpus().take(limit).flat_map(|(cpu, its)| cpu_cells(cpu, its, &series, &file));
             write_rows(format, &CPU_COLUMNS, lines, out)?;
+            cpus_of(&series)
         }
-    }
+    };
     out.flush()?;
-    Ok(missing(&ending, ending.lost))
+    Ok(found(count, "event", missing(&ending, ending.lost)))
+}
+
+/// CPUs in the range.
+fn cpus_of(series: &Series) -> usize {
+    if series.intervals() == 0 { 0 } else { series.cpus().count() }
 }
 
 /// The intervals of a block, and the number of blocks.

@@ -181,6 +181,16 @@ pub(super) fn missing(ending: &Ending, marked: u64) -> Outcome {
     if lacks.is_empty() { Outcome::Done } else { Outcome::DataMissing }
 }
 
+/// A result with so many rows. One without any says why, and is no success.
+pub(super) fn found(rows: usize, what: &str, outcome: Outcome) -> Outcome {
+    if rows > 0 {
+        return outcome;
+    }
+    // Standard error may be closed; the exit code still reports it.
+    let _ = writeln!(io::stderr(), "cpumon: the trace, or the part of it that was asked for, has no {what}");
+    if outcome == Outcome::Done { Outcome::NothingFound } else { outcome }
+}
+
 /// The title of a column of names.
 pub(super) fn title(by: ReportBy) -> &'static str {
     match by {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use cpumon_query::status::Status;
 use cpumon_query::time::now_ns;
 use cpumon_query::traces::{Timelines, Traces};
@@ -52,7 +52,12 @@ pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
     let bytes = usize::try_from(args.memory).unwrap_or(usize::MAX);
     // Read once before the page opens: what cannot be read is reported here, and the first picture does not wait.
     let timelines = Arc::new(Timelines::new(traces, bytes));
-    timelines.get(ID, 0, &Arc::default()).with_context(|| format!("cannot show {}", args.file.display()))?;
+    let timeline = timelines.get(ID, 0, &Arc::default());
+    let timeline = timeline.with_context(|| format!("cannot show {}", args.file.display()))?;
+    if timeline.cpus().next().is_none() {
+        bail!("{} has no event", args.file.display());
+    }
+    drop(timeline);
     let web =
         WebOptions { timelines: Some(timelines), web_dir: args.web_dir.clone(), ..WebOptions::default() };
     let server = HttpServer::bind(args.http, web).map_err(|error| anyhow!("{error}"))?;

@@ -6,7 +6,9 @@ use anyhow::Context;
 use cpumon_model::Value;
 use cpumon_trace::{ReportBy, WakeCounts, WakerKey, WakerRow};
 
-use super::trace_file::{TraceFile, Who, limit, maybe, micros, missing, range, say_left_out, seconds, share};
+use super::trace_file::{
+    TraceFile, Who, found, limit, maybe, micros, missing, range, say_left_out, seconds, share,
+};
 use crate::cli::{Format, TraceWakersArgs};
 use crate::exit::Outcome;
 use crate::report::{Column, Columns, write_rows};
@@ -39,7 +41,8 @@ pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Res
     let (wakers, ending) = file.read(|trace| cpumon_trace::wakers(trace, range))?;
     let by = ReportBy::from(args.by);
     let mut rows = wakers.rows(by, file.tasks());
-    let left_out = rows.len().saturating_sub(limit(&args.input));
+    let count = rows.len();
+    let left_out = count.saturating_sub(limit(&args.input));
     rows.truncate(limit(&args.input));
     match args.input.format.get() {
         Format::Table => {
@@ -62,7 +65,7 @@ pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Res
         missing(&ending, ending.lost);
         return Ok(Outcome::DataMissing);
     }
-    Ok(missing(&ending, ending.lost))
+    Ok(found(count, "wakeup", missing(&ending, ending.lost)))
 }
 
 fn waker(row: &WakerRow) -> Who {

@@ -244,3 +244,70 @@ fn sums_beyond_what_can_be_counted_are_shown_and_end_nothing() {
         );
     }
 }
+
+/// The parts of the trace behind its end were tables without a row, and a success.
+#[test]
+fn what_is_not_found_has_a_reason_and_is_no_success() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("story.trace");
+    write(&file);
+    let empty = dir.path().join("empty.trace");
+    write_events(&empty, &[], BEGAN_NS + 6_000_000);
+    for line in [
+        "report",
+        "report --by cpu",
+        "report --every 1ms",
+        "report --every 1ms --by cpu",
+        "delays",
+        "wakers",
+        "histogram",
+        "histogram --of run",
+        "export --format csv",
+    ] {
+        for (path, behind) in [(&empty, &[][..]), (&file, &["--from", "1s"])] {
+            let mut words = line.split(' ');
+            let mut command = cpumon();
+            command.arg("trace").arg(words.next().unwrap()).arg(path).args(words).args(behind);
+            let output = command.output().unwrap();
+            let error = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(1), "{line} {behind:?}: {error}");
+            assert!(error.contains(" has no "), "{line} {behind:?}: {error}");
+        }
+    }
+    for line in ["export --format perfetto", "view"] {
+        let output = cpumon().arg("trace").args(line.split(' ')).arg(&empty).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains(" has no event"), "{line}: {error}");
+    }
+}
+
+#[test]
+fn what_no_trace_is_read_from_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let refused = |path: &Path| {
+        let output = cpumon().args(["trace", "report"]).arg(path).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{}", path.display());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (begin, name) in [
+        (&b"\x1f\x8b\x08\x00"[..], "gzip"),
+        (b"PK\x03\x04", "zip"),
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\xfd7zXZ\0", "xz"),
+        (b"BZh91AY", "bzip2"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::write(&path, begin).unwrap();
+        let error = refused(&path);
+        assert!(error.contains(&format!("packed with {name}; unpack it first")), "{error}");
+    }
+    let fifo = dir.path().join("fifo");
+    assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    assert!(refused(&fifo).contains("a pipe or a device"), "nobody writes to it");
+    assert!(refused(Path::new("-")).contains("standard input is not read"));
+    let threads = dir.path().join("threads");
+    std::fs::create_dir(&threads).unwrap();
+    std::fs::write(threads.join("data"), "").unwrap();
+    std::fs::write(threads.join("data.0"), "").unwrap();
+    assert!(refused(&threads).contains("perf record --threads"));
+}

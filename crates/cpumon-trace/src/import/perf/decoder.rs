@@ -24,6 +24,8 @@ const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
+const IN_OTHER_FILES: &str =
+    "its events are in the files beside it, as `perf record --threads` writes them; record without --threads";
 const MAX_TRACING_DATA_BYTES: u64 = 64 << 20;
 /// Records that are read before the events they gave are handed on.
 const RECORDS_A_STEP: u32 = 4096;
@@ -160,6 +162,19 @@ impl<R: Read + Seek> PerfData<R> {
         Ok(Ok(None))
     }
 
+    /// No more can be read. Without a switch there is no trace.
+    fn end(&self, ending: &Ending) -> Result<Step, ReadError> {
+        if !self.records.has_switches {
+            self.header.check()?;
+            return Err(ReadError::Unusable(match ending.damaged_at {
+                Some(_) => "it is damaged, or ends, in front of its first context switch",
+                None if self.header.is_directory => IN_OTHER_FILES,
+                None => "it has no context switches; record with `perf sched record`",
+            }));
+        }
+        Ok(Step::End)
+    }
+
     /// Begins the compressed piece behind the first bytes of the record.
     fn begin_piece(&mut self, from: usize, size: Option<usize>) -> Result<Option<u64>, ()> {
         let length = self.body.len().checked_sub(from).ok_or(())?;
@@ -208,13 +223,13 @@ impl<R: Read + Seek> Decoder for PerfData<R> {
                     if ending.damaged_at.is_none() && !self.carried.is_empty() {
                         ending.damaged_at = Some(self.at);
                     }
-                    return Ok(Step::End);
+                    return self.end(ending);
                 };
                 self.take(kind, events, ending)?
             };
             let Ok(round) = round else {
                 ending.damaged_at = Some(self.at);
-                return Ok(Step::End);
+                return self.end(ending);
             };
             // One of them may hold many.
             let is_part = self.piece.is_some();

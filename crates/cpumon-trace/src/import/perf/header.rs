@@ -20,6 +20,7 @@ const PIPE_HEADER_BYTES: u64 = 16;
 const FEATURE_TRACING_DATA: u32 = 1;
 const FEATURE_HOSTNAME: u32 = 3;
 const FEATURE_NRCPUS: u32 = 7;
+const FEATURE_DIRECTORY: u32 = 24;
 const FEATURES: u32 = 256;
 
 // The largest sections that are read. Descriptions of all tracepoints of a kernel have 2 to 4 MB.
@@ -56,7 +57,7 @@ impl Layouts {
         Some(self.by_id.get(&order.number(identifier)).copied().unwrap_or(first))
     }
 
-    fn check(&self) -> Result<(), ReadError> {
+    pub(super) fn check(&self) -> Result<(), ReadError> {
         let Some(first) = self.first else { return Err(ReadError::Unusable("it names no event")) };
         if self.is_mixed && !first.has_identifier() {
             return Err(ReadError::Unusable("its events have different layouts and no identifiers"));
@@ -82,6 +83,8 @@ pub(super) struct Header {
     pub(super) tracepoints: Option<Tracepoints>,
     pub(super) host: Box<str>,
     pub(super) cpus: u16,
+    /// The records are in other files.
+    pub(super) is_directory: bool,
 }
 
 /// A part of the file.
@@ -132,6 +135,7 @@ impl Header {
             tracepoints: None,
             host: Box::default(),
             cpus: 0,
+            is_directory: false,
         }
     }
 
@@ -150,10 +154,17 @@ impl Header {
         let mut header = Self { begin: data.at, length: Some(data.bytes), layouts, ..Self::of_pipe(order) };
         let end = data.at.checked_add(data.bytes).ok_or(ReadError::Header)?;
         header.read_features(from, end, features)?;
-        if header.tracepoints.is_none() {
+        header.check()?;
+        Ok(header)
+    }
+
+    /// Whether the records can have switches. A pipe has what says so among the records.
+    pub(super) fn check(&self) -> Result<(), ReadError> {
+        self.layouts.check()?;
+        if self.tracepoints.is_none() {
             return Err(ReadError::Unusable("it has no tracepoints; record with `perf sched record`"));
         }
-        Ok(header)
+        Ok(())
     }
 
     fn read_features<R: Read + Seek>(
@@ -188,6 +199,7 @@ impl Header {
                     let online = raw.get(..4).map_or(0, |online| order.number(online));
                     self.cpus = u16::try_from(online).unwrap_or(u16::MAX);
                 }
+                FEATURE_DIRECTORY => self.is_directory = true,
                 _ => {}
             }
         }

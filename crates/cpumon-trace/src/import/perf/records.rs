@@ -22,6 +22,7 @@ pub(super) struct Records {
     /// Of all CPUs.
     newest_ns: u64,
     last_round: u64,
+    pub(super) has_switches: bool,
 }
 
 impl Records {
@@ -57,6 +58,7 @@ impl Records {
         let (stamp, raw) = layout.sample(body, header.order)?;
         let cpu = self.note(stamp)?;
         let kind = header.tracepoints.as_mut()?.read(raw).ok()?;
+        self.has_switches |= matches!(kind, Some(RawKind::Switch { .. }));
         events.extend(kind.map(|kind| RawEvent { at_ns: stamp.at_ns, cpu, kind }));
         Some(())
     }
