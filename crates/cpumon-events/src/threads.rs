@@ -24,6 +24,8 @@ pub(crate) struct Thread {
     pub(crate) since_ns: u64,
     /// When it was woken while it was still on its CPU, on its way to sleep.
     pub(crate) woken_early: bool,
+    /// It was seen to leave a CPU.
+    pub(crate) has_left: bool,
     /// It is in the tracker's list of those that entered a state.
     pub(crate) has_entered: bool,
     pub(crate) cpu: u16,
@@ -32,8 +34,16 @@ pub(crate) struct Thread {
 impl Thread {
     /// Of which nothing is known yet.
     pub(crate) fn new(task: TraceTask, at_ns: u64) -> Self {
-        let (state, has_entered) = (ThreadState::Unknown, false);
-        Self { task, state, at_ns, since_ns: at_ns, woken_early: false, has_entered, cpu: 0 }
+        Self {
+            task,
+            state: ThreadState::Unknown,
+            at_ns,
+            since_ns: at_ns,
+            woken_early: false,
+            has_left: false,
+            has_entered: false,
+            cpu: 0,
+        }
     }
 }
 

@@ -22,6 +22,8 @@ struct Cpu {
     /// Its events up to here were lost.
     lossy_until_ns: Option<u64>,
     is_seen: bool,
+    /// A switch away from the idle task was seen.
+    left_idle: bool,
 }
 
 /// Follows threads and CPUs.
@@ -36,6 +38,8 @@ pub struct Tracker<S> {
     cpus: Vec<Cpu>,
     /// By CPU; empty as long as there are none.
     interrupts: Vec<Pending>,
+    /// A thread left a CPU, and it had not been seen to come there.
+    has_holes: bool,
     threads: Threads,
     /// Threads that have entered any known state since events were last lost: only these have to be forgotten at the next loss.
     entered: Vec<u32>,
@@ -52,6 +56,7 @@ impl<S: SpanSink> Tracker<S> {
             lossy_until_ns: 0,
             cpus: Vec::new(),
             interrupts: Vec::new(),
+            has_holes: false,
             threads: Threads::default(),
             entered: Vec::new(),
         }
@@ -168,8 +173,29 @@ impl<S: SpanSink> Tracker<S> {
 
     /// Ends the trace: all open states count up to this time. Returns the sink.
     pub fn finish(mut self, end_ns: u64) -> S {
+        self.forget_unfollowed();
         self.cut(end_ns.max(self.now_ns));
         self.sink
+    }
+
+    /// Other recorders can record some threads only: with the switches to others, and not those away from them. Where such switches are
+    /// missing, and who came to a CPU last was never seen to leave any, it is not known how long it stayed.
+    fn forget_unfollowed(&mut self) {
+        if self.is_watched_from_begin || !self.has_holes {
+            return;
+        }
+        for at in 0..self.cpus.len() {
+            let Cpu { current: Some(task), at_ns, left_idle, .. } = self.cpus[at] else { continue };
+            let slot = self.threads.find(task);
+            if slot.map_or(left_idle || task != TraceTask::IDLE, |slot| self.threads[slot].has_left) {
+                continue;
+            }
+            self.settle(at);
+            self.cpus[at].current = None;
+            if let Some(slot) = slot.filter(|slot| self.threads[*slot].state == ThreadState::Running) {
+                self.forget(slot, at_ns);
+            }
+        }
     }
 
     #[inline]
@@ -306,7 +332,9 @@ impl<S: SpanSink> Tracker<S> {
         self.check_chain(at, number, at_ns, prev);
         self.close_cpu(at, at_ns, true);
         self.settle(at);
+        self.cpus[at].left_idle |= prev == TraceTask::IDLE;
         if let Some(slot) = self.slot(prev, at_ns) {
+            self.threads[slot].has_left = true;
             self.leave(slot, number, at_ns, leaves);
         }
         if let Some(slot) = self.slot(next, at_ns) {
@@ -340,6 +368,7 @@ impl<S: SpanSink> Tracker<S> {
             return;
         } else {
             self.sink.hole(number, at_ns);
+            self.has_holes = true;
             self.settle(at);
             self.cpus[at].current = None;
             if let Some(slot) = cpu.current.and_then(|task| self.slot(task, at_ns)) {
@@ -396,7 +425,7 @@ impl<S: SpanSink> Tracker<S> {
         }
         self.threads[slot].woken_early = false;
         let waited_at = self.threads[slot].cpu;
-        if waited_at != cpu {
+        if waited_at != cpu && self.threads[slot].state.is_ready() {
             // Its move was missed: what ran there meanwhile goes on.
             self.close_cpu(waited_at.into(), at_ns, false);
         }

@@ -199,6 +199,24 @@ fn a_trace_that_comes_back_from_perfetto_has_the_same_times() {
     assert_eq!((threads_back, cpus_back), (threads, cpus));
 }
 
+/// Where no CPU runs anything at the end, nothing is switched there, and the time since the last switch was lost.
+#[test]
+fn the_idle_end_of_a_trace_comes_back_from_perfetto() {
+    let began = Moment { mono_ns: BEGAN_NS, boot_ns: BOOT_NS, wall_ns: 1_700_000_000_000_000_000 };
+    let header = FileHeader { began, cpus: 2, ..FileHeader::default() };
+    let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
+    let sleeps = Leaves::Asleep(WaitReason::OTHER);
+    for event in [switch(0, 0, 0, 1, Leaves::Ready), switch(30, 0, 1, 0, sleeps), switch(0, 1, 2, 0, sleeps)]
+    {
+        writer.event(&event);
+    }
+    let bytes = writer.finish(BEGAN_NS + 90_000, 0).unwrap().0;
+    let mut out = Vec::new();
+    trace_perfetto(&survey(&bytes), &mut TraceReader::open(&bytes[..]).unwrap(), &mut out).unwrap();
+    let (_, cpus) = times(AnyTrace::open(Cursor::new(out)).unwrap());
+    assert_eq!(cpus, [[30_000, 60_000, 0], [0, 90_000, 0]]);
+}
+
 #[test]
 fn perfetto_knows_processes_births_and_wakeups() {
     let trace = perfetto(&trace());

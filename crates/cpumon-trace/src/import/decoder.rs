@@ -64,6 +64,8 @@ pub(crate) enum RawKind {
     Enter(Interrupt),
     /// It ends.
     Return(Interrupt),
+    /// Nothing changed on the CPU up to now.
+    Same,
     /// The thread is called so from now on.
     Called(Named),
     /// The thread is one of this process, from before the recording, or as of now if it is new.
@@ -99,7 +101,7 @@ impl RawKind {
     /// Whether the scheduler did something: else only a name became known.
     pub(crate) fn is_event(&self) -> bool {
         let only_says = matches!(self, Self::Called(_) | Self::Belongs { .. } | Self::Runs { .. });
-        !only_says && !matches!(self, Self::Kernel { .. } | Self::Comes { .. })
+        !only_says && !matches!(self, Self::Kernel { .. } | Self::Comes { .. } | Self::Same)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use cpumon_model::{Moment, SchedEvent};
 
-use super::decoder::{Decoder, Step};
+use super::decoder::{Decoder, RawKind, Step};
 use super::held::Held;
 use super::numbering::Numbering;
 use crate::cost::EVENTS;
@@ -117,6 +117,9 @@ impl<D: Decoder> TraceSource for Imported<D> {
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         loop {
             for raw in self.held.drain() {
+                if raw.kind == RawKind::Same {
+                    self.ending.known_until_ns = self.ending.known_until_ns.max(raw.at_ns);
+                }
                 let Some(event) = self.numbering.number(&raw, &mut self.tasks) else { continue };
                 let known_ns = &mut self.ending.known_until_ns;
                 self.ending.late += u64::from(event.at_ns < *known_ns);

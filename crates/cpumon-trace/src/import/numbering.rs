@@ -112,6 +112,7 @@ impl Numbering {
                 SchedEventKind::Interrupt { interrupt, ran_ns }
             }
             RawKind::Interrupt { interrupt, ran_ns } => SchedEventKind::Interrupt { interrupt, ran_ns },
+            RawKind::Same => return None,
             RawKind::Called(named) => {
                 self.call(named, at_ns, tasks);
                 return None;

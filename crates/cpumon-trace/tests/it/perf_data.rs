@@ -263,3 +263,30 @@ fn a_recording_without_switches_is_refused_however_it_was_written() {
     let without = [&whole[..16 + 8 + 64 + 8], &names].concat();
     assert!(why(&without).contains("no tracepoints"), "{}", why(&without));
 }
+
+/// As `perf record -e sched:sched_switch COMMAND` records: only switches away from the command's threads. Who came last had the rest.
+#[test]
+fn who_is_only_switched_to_has_no_time_after_that() {
+    let us = |us: u64| BEGAN_NS + us * 1_000;
+    let from_mine = |at_us, cpu, next| sample(us(at_us), cpu, &switch((100, "mine"), SLEEPS, next));
+    let records = [
+        from_mine(10, 0, (200, "other")),
+        from_mine(20, 0, (0, "swapper")),
+        from_mine(30, 0, (200, "other")),
+        from_mine(40, 1, (0, "swapper")),
+        from_mine(90, 2, (201, "another")),
+    ];
+    let (report, rows, _) = report_of(&file(&records.concat()), ReportBy::Thread);
+    let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.run_ns);
+    assert_eq!((run_ns("other"), run_ns("another")), (Some(0), Some(0)));
+    let ledger = report.totals().ledger;
+    // No CPU is known to be idle or busy: 80 us of CPU 0, 50 of CPU 1 behind its only switch, and what is in front of these.
+    assert_eq!((ledger.run_ns, ledger.idle_ns, ledger.unknown_ns), (0, 0, 3 * 80_000));
+    // A thread that was seen to leave has its last slice.
+    let all = [&records.concat()[..], &sample(us(95), 2, &switch((201, "another"), SLEEPS, (100, "mine")))]
+        .concat();
+    let more = [&all[..], &sample(us(99), 3, &switch((7, "x"), SLEEPS, (8, "y")))].concat();
+    let (_, rows, _) = report_of(&file(&more), ReportBy::Thread);
+    let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.run_ns);
+    assert_eq!((run_ns("another"), run_ns("mine")), (Some(5_000), Some(4_000)));
+}

@@ -81,8 +81,10 @@ pub(super) fn visit(
             (Some(row), other) if other.is_none_or(|other| row.at_ns < other.at_ns) => {
                 let next = named(&row)?;
                 let prev = std::mem::replace(current, next);
-                // Not a switch if they are the same: the first event of a trace only says who is there.
-                if prev.tid != next.tid {
+                // Not a switch if they are the same: the first event of a trace only says who is there, and the last one up to when.
+                if prev.tid == next.tid {
+                    add(row.at_ns, RawKind::Same)?;
+                } else {
                     let is_known = prev.tid != UNKNOWN;
                     let leaves = if is_known { leaves(row.last, states) } else { Leaves::Ready };
                     add(row.at_ns, RawKind::Switch { prev, next, leaves })?;
