@@ -66,7 +66,9 @@ pub fn longest_waits(
     let Tracked { sink: mut waits, mut ending, .. } = track(reader, sink)?;
     ending.unfollowed += waits.memory.left_out();
     for slot in 0..waits.parts.len() {
-        if let Some(part) = waits.parts.at(slot).take() {
+        // The end of the trace may be in front of the range.
+        let part = waits.parts.at(slot).take().filter(|part| part.span.until_ns >= waits.range.from_ns);
+        if let Some(part) = part {
             waits.note(&part.span, &part.culprits);
         }
     }

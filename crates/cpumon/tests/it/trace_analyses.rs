@@ -303,7 +303,7 @@ fn what_no_trace_is_read_from_is_named() {
     }
     let fifo = dir.path().join("fifo");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-    assert!(refused(&fifo).contains("a pipe or a device"), "nobody writes to it");
+    assert!(refused(&fifo).contains("a pipe or a device"), "it has no writer");
     assert!(refused(Path::new("-")).contains("standard input is not read"));
     let threads = dir.path().join("threads");
     std::fs::create_dir(&threads).unwrap();
