@@ -55,11 +55,11 @@ class Program:
 
     def environment(self):
         """As cargo sets it. Snapshots of texts are found without cargo."""
-        return dict(os.environ, CARGO_MANIFEST_DIR=self.directory, INSTA_WORKSPACE_ROOT=os.getcwd(), TMPDIR=scratch())
+        return dict(os.environ, CARGO_MANIFEST_DIR=self.directory, INSTA_WORKSPACE_ROOT=os.getcwd())
 
     def run(self, seconds):
         # The time of each test is printed by an option that only this variable allows.
-        environment = dict(self.environment(), RUSTC_BOOTSTRAP="1")
+        environment = dict(self.environment(), RUSTC_BOOTSTRAP="1", TMPDIR=scratch())
         command = [self.path, "-Zunstable-options", "--report-time", "--test-threads", str(THREADS)]
         begin = time.monotonic()
         process = subprocess.Popen(command, cwd=self.directory, env=environment, stdin=subprocess.DEVNULL,

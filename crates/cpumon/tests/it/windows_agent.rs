@@ -200,18 +200,6 @@ impl Service {
         service
     }
 
-    /// While its last process still ends, Wine calls a stopped service running.
-    fn start() {
-        eventually_within(PATIENCE, "the service starts", || {
-            let mut command = NT.command();
-            command.args(["service", "start"]);
-            let output = output_within(PATIENCE, command);
-            let messages = text(&output.stderr);
-            assert!(output.status.success() || messages.contains("Service already running"), "{messages}");
-            (output.status.success() || Self::state() == "RUNNING").then_some(())
-        });
-    }
-
     /// By the service manager's own command.
     fn state() -> String {
         let mut command = Command::new("wine");
@@ -242,12 +230,12 @@ fn a_service_is_installed_started_stopped_and_removed() {
     );
     assert_eq!(Service::state(), "");
     let service = Service::install(&["--to", &to]);
-    Service::start();
+    NT.run(&["service", "start"]);
     NT.wait_for_snapshots(&serve);
     assert_eq!(Service::state(), "RUNNING");
     NT.run(&["service", "stop"]);
     assert_eq!(Service::state(), "STOPPED");
-    Service::start();
+    NT.run(&["service", "start"]);
     NT.run(&["service", "uninstall"]);
     drop(service);
     let refused = NT.refused(&["service", "start"]);
@@ -268,7 +256,7 @@ fn a_service_that_still_sends_is_stopping() {
     NT.run(&["enroll", &address, token, "--state", &keys, "--host-name", "device"]);
     let to = format!("tls://{address}");
     let _service = Service::install(&["--to", &to, "--state", &keys, "--no-discovery"]);
-    Service::start();
+    NT.run(&["service", "start"]);
     NT.wait_for_snapshots(&serve);
     // It holds the connection, and acknowledges nothing.
     serve.signal("-STOP");
