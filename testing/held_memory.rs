@@ -47,6 +47,7 @@ static ALLOCATOR: Counting = Counting;
 
 /// Bytes of the calling thread.
 #[derive(Copy, Clone, Debug)]
+#[allow(dead_code, reason = "not every test asks for both")]
 pub(crate) struct Taken {
     /// The most that it held meanwhile, beyond what it had before.
     pub(crate) most: usize,

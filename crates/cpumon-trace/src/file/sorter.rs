@@ -109,9 +109,9 @@ impl Chunk {
         Self { bytes, position, end_ns: None }
     }
 
-    /// What it takes while it waits. The queue has up to twice the places that it needs.
+    /// What it takes while it waits, with its place in the queue, which has up to twice as many as it needs.
     fn held_bytes(&self) -> usize {
-        2 * size_of::<Self>() + self.bytes.capacity()
+        size_of::<Self>() + 2 * size_of::<Box<Self>>() + self.bytes.capacity()
     }
 
     fn end_ns(&mut self) -> u64 {
@@ -140,8 +140,9 @@ struct Queue {
     batch: Vec<SchedEvent>,
     next: usize,
     /// The one that they are from.
-    chunk: Option<Chunk>,
-    waiting: VecDeque<Chunk>,
+    chunk: Option<Box<Chunk>>,
+    /// Each behind a pointer: a list has places for four at least, and there may be as many lists as CPUs.
+    waiting: VecDeque<Box<Chunk>>,
     gap: Option<Gap>,
 }
 
@@ -186,7 +187,8 @@ impl Queue {
     fn decode(&mut self) -> bool {
         self.batch.clear();
         self.next = 0;
-        if let Some(Chunk { bytes, position, .. }) = &mut self.chunk {
+        if let Some(chunk) = &mut self.chunk {
+            let Chunk { bytes, position, .. } = &mut **chunk;
             position.decode(bytes, BATCH, &mut |event| self.batch.push(event));
         }
         !self.batch.is_empty()
@@ -231,7 +233,7 @@ impl Sorter {
         }
         self.counts.held_bytes += chunk.held_bytes();
         let queue = &mut self.queues[at];
-        queue.waiting.push_back(chunk);
+        queue.waiting.push_back(Box::new(chunk));
         if queue.head.is_none()
             && let Some(first_ns) = queue.advance(&mut self.counts)
         {

@@ -1,5 +1,6 @@
 //! What a decoder of a foreign format gives: events with thread ids, which the kernel uses again, unlike our task numbers.
 
+use cpumon_events::reserve_some;
 use cpumon_model::{Interrupt, Leaves};
 
 use super::bytes::{Name, ProgramName};
@@ -103,6 +104,12 @@ impl RawKind {
         let only_says = matches!(self, Self::Called(_) | Self::Belongs { .. } | Self::Runs { .. });
         !only_says && !matches!(self, Self::Kernel { .. } | Self::Comes { .. } | Self::Same)
     }
+}
+
+/// Adds an event of a part that may have many: a list of twice the length would be empty memory.
+pub(crate) fn push(events: &mut Vec<RawEvent>, event: RawEvent) {
+    reserve_some(events, events.len());
+    events.push(event);
 }
 
 /// How far a decoder came.

@@ -4,7 +4,11 @@
 #[path = "../../../../testing/seeded_rng.rs"]
 mod seeded_rng;
 
+#[path = "../../../../testing/held_memory.rs"]
+mod held_memory;
+
 mod analyses;
+mod costs;
 mod etl;
 mod file;
 mod imports;
@@ -12,6 +16,7 @@ mod ledger;
 mod made_etl;
 mod made_perf;
 mod made_perfetto;
+mod made_trace;
 mod made_trace_dat;
 mod made_tracepoints;
 mod perf_data;
@@ -22,3 +27,4 @@ mod support;
 mod timeline;
 mod trace_dat;
 mod window;
+mod worst;

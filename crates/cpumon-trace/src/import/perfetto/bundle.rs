@@ -3,7 +3,7 @@
 use cpumon_model::Interrupt;
 
 use super::super::bytes::name;
-use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN};
+use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN, push};
 use super::super::tracepoints::{CLONE_THREAD, Damaged, leaves};
 use super::compact::{self, tid_of};
 use super::wire::{Small, Value, fields};
@@ -16,7 +16,7 @@ const LOST_EVENTS: u64 = 3;
 const COMPACT: u64 = 4;
 
 /// Events of one bundle: a packet that is made for this could have many times more than any recorder writes.
-const MAX_EVENTS: usize = 1 << 18;
+const MAX_EVENTS: usize = 1 << 17;
 
 /// Bits of task states of Linux 4.14 and later, and of older kernels.
 const STATES: [(u64, char); 8] =
@@ -97,7 +97,7 @@ impl Bundles {
         }
         let first = events.len();
         let mut add = |at_ns, kind| {
-            events.push(RawEvent { at_ns, cpu: number, kind });
+            push(events, RawEvent { at_ns, cpu: number, kind });
             (events.len() - first < MAX_EVENTS).then_some(())
         };
         let result = self.events(at, bytes, compact, &mut add);

@@ -9,7 +9,7 @@ use super::wire::{Value, fields};
 use crate::file::varint::take;
 
 /// Names of one bundle. Each event could have its own.
-const MAX_NAMES: usize = 1 << 18;
+const MAX_NAMES: usize = 1 << 17;
 
 /// Numbers of the fields: time, thread, name, and the state or the CPU.
 const SWITCH: [u64; 4] = [1, 3, 6, 2];

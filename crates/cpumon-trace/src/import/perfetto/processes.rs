@@ -1,18 +1,18 @@
 //! `ProcessTree`: which thread is of which process, and their names.
 
 use super::super::bytes::name;
-use super::super::decoder::{Named, RawEvent, RawKind};
+use super::super::decoder::{Named, RawEvent, RawKind, push};
 use super::compact::tid_of;
 use super::wire::{Small, Value, fields};
 
-/// Processes and threads of one tree: the kernel's largest number is 16 times this.
-const MAX_ENTRIES: usize = 1 << 18;
+/// Processes and threads of one tree: the kernel's largest number is 32 times this.
+const MAX_ENTRIES: usize = 1 << 17;
 /// The process whose children work for the kernel.
 const KTHREADD: u64 = 2;
 
 /// Takes what was known at this time. `None`: it is damaged.
 pub(super) fn take(bytes: &[u8], at_ns: u64, events: &mut Vec<RawEvent>) -> Option<()> {
-    let mut add = |at_ns, kind| events.push(RawEvent { at_ns, cpu: 0, kind });
+    let mut add = |at_ns, kind| push(events, RawEvent { at_ns, cpu: 0, kind });
     let mut entries = 0;
     fields(bytes, |field, value| {
         let Value::Bytes(message) = value else { return Some(()) };
