@@ -1,6 +1,8 @@
 //! An `.etl`: any bytes, any events in sound buffers, packed in each way, and any bytes behind the header of packed buffers.
 #![no_main]
 
+mod cost;
+
 #[allow(dead_code)]
 #[path = "../../crates/cpumon-trace/tests/it/made_etl.rs"]
 mod made_etl;
@@ -15,6 +17,10 @@ use made_etl::{
 };
 
 fn read(bytes: &[u8]) {
+    cost::within(bytes.len(), || report(bytes));
+}
+
+fn report(bytes: &[u8]) {
     let Ok(mut trace) = AnyTrace::open(Cursor::new(bytes)) else { return };
     let Ok((report, _ending)) = analyse(&mut trace, TraceRange::default()) else { return };
     let totals = report.totals();

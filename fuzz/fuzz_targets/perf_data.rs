@@ -1,6 +1,8 @@
 //! A `perf.data`: any bytes, and any records in a sound file, plain, from a pipe and compressed.
 #![no_main]
 
+mod cost;
+
 #[path = "../../crates/cpumon-trace/tests/it/made_perf.rs"]
 mod made_perf;
 #[allow(dead_code)]
@@ -13,6 +15,10 @@ use cpumon_trace::{AnyTrace, ReportBy, TraceRange, TraceSource, analyse};
 use libfuzzer_sys::fuzz_target;
 
 fn read(bytes: &[u8]) {
+    cost::within(bytes.len(), || report(bytes));
+}
+
+fn report(bytes: &[u8]) {
     let Ok(mut trace) = AnyTrace::open(Cursor::new(bytes)) else { return };
     let Ok((report, _ending)) = analyse(&mut trace, TraceRange::default()) else { return };
     let totals = report.totals();
@@ -49,4 +55,5 @@ fuzz_target!(|bytes: &[u8]| {
     let records = records(bytes);
     read(&made_perf::file(&records));
     read(&made_perf::piped(&records));
+    read(&made_perf::piped(&made_perf::packed(&records, 3_001)));
 });

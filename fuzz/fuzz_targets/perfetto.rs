@@ -1,6 +1,8 @@
 //! A trace of Perfetto: any bytes, and any events, columns and processes in sound packets, plain and compressed.
 #![no_main]
 
+mod cost;
+
 #[path = "../../crates/cpumon-trace/tests/it/made_perfetto.rs"]
 mod made_perfetto;
 
@@ -13,6 +15,10 @@ use made_perfetto::{
 };
 
 fn read(bytes: &[u8]) {
+    cost::within(bytes.len(), || report(bytes));
+}
+
+fn report(bytes: &[u8]) {
     let Ok(mut trace) = AnyTrace::open(Cursor::new(bytes)) else { return };
     let Ok((report, _ending)) = analyse(&mut trace, TraceRange::default()) else { return };
     let totals = report.totals();

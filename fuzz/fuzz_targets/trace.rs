@@ -1,10 +1,16 @@
 //! A trace file: any bytes as a file, and any bytes as the events and identities of chunks with sound checksums.
 #![no_main]
 
+mod cost;
+
 use cpumon_trace::{FileHeader, TraceRange, TraceReader, analyse, chunk_of};
 use libfuzzer_sys::fuzz_target;
 
 fn read(bytes: &[u8]) {
+    cost::within(bytes.len(), || report(bytes));
+}
+
+fn report(bytes: &[u8]) {
     let Ok(mut reader) = TraceReader::open(bytes) else { return };
     let Ok((report, _ending)) = analyse(&mut reader, TraceRange::default()) else { return };
     let totals = report.totals();

@@ -1,6 +1,8 @@
 //! A `trace.dat`: any bytes, and any records in any pages of a sound file, in both versions, plain and compressed.
 #![no_main]
 
+mod cost;
+
 #[allow(dead_code)]
 #[path = "../../crates/cpumon-trace/tests/it/made_trace_dat.rs"]
 mod made_trace_dat;
@@ -14,6 +16,10 @@ use cpumon_trace::{AnyTrace, ReportBy, TraceRange, TraceSource, analyse};
 use libfuzzer_sys::fuzz_target;
 
 fn read(bytes: &[u8]) {
+    cost::within(bytes.len(), || report(bytes));
+}
+
+fn report(bytes: &[u8]) {
     let Ok(mut trace) = AnyTrace::open(Cursor::new(bytes)) else { return };
     let Ok((report, _ending)) = analyse(&mut trace, TraceRange::default()) else { return };
     let totals = report.totals();
