@@ -190,3 +190,32 @@ fn too_many_intervals_are_an_error_and_no_memory() {
     let mut made = Made::new(&events, BEGAN_NS, u64::MAX - 1);
     assert!(series(&mut made, TraceRange::default(), 1_000_000, true).is_err());
 }
+
+/// The recorder marks when a CPU went offline and when it came back. The thread that stopped it had all that time: 1.2 s of 1.3.
+#[test]
+fn a_cpu_that_is_offline_is_unknown_and_nobodys() {
+    let at = |ms: u64, kind| SchedEvent { at_ns: BEGAN_NS + ms * 1_000_000, cpu: 1, kind };
+    let switch = |ms, prev, next| {
+        let (prev, next) = (TraceTask(prev), TraceTask(next));
+        at(ms, SchedEventKind::Switch { prev, next, leaves: Leaves::Asleep(WaitReason::OTHER) })
+    };
+    let lost = |from, until: u64| {
+        at(from, SchedEventKind::Lost { count: 0, until_ns: BEGAN_NS + until * 1_000_000 })
+    };
+    let events = [
+        switch(10, 0, 1),
+        // Task 1 stops the CPU, which is found to be offline at 50, and online at 1,250.
+        lost(10, 50),
+        lost(1_200, 1_250),
+        switch(1_210, 0, 2),
+        switch(1_220, 2, 0),
+    ];
+    let (report, ending) =
+        analyse(&mut Made::new(&events, BEGAN_NS, BEGAN_NS + 1_300_000_000), TraceRange::default()).unwrap();
+    let rows = report.rows(ReportBy::Thread, &Tasks::default());
+    let run_ms: Vec<_> = rows.iter().map(|row| row.run_ns / 1_000_000).collect();
+    assert_eq!(run_ms, [10, 0], "task 2, and task 1 that stopped the CPU");
+    let ledger = report.totals().ledger;
+    let ms = [ledger.run_ns, ledger.idle_ns, ledger.unknown_ns].map(|ns| ns / 1_000_000);
+    assert_eq!((ms, ending.lost), ([10, 10 + 80, 1_200], 0));
+}

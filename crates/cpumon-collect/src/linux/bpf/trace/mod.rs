@@ -1,5 +1,6 @@
 //! Records every context switch, wakeup and migration: loads trace.bpf.c, gives it ring buffers, and empties them.
 
+mod online;
 mod records;
 mod slots;
 
@@ -15,6 +16,7 @@ use libbpf_rs::{
 
 use cpumon_model::{SchedEvent, SchedEventKind};
 
+use self::online::OnlineCpus;
 use self::records::{CpuState, Entry, entry};
 use self::slots::Slots;
 use super::load::{self, Embedded};
@@ -57,6 +59,7 @@ struct RingSizes {
 /// A recording under way.
 pub(crate) struct Recorder {
     slots: Slots,
+    online: OnlineCpus,
     buffer: RingBuffer<'static>,
     target: Rc<RefCell<Target>>,
     sizes: RingSizes,
@@ -86,11 +89,13 @@ impl Recorder {
         for program in object.progs_mut().filter(|program| program.autoload()) {
             links.push(program.attach().map_err(|error| refused("attach", &error))?);
         }
-        Ok(Self { slots, buffer, target, sizes, cpus, links, object })
+        Ok(Self { slots, online: OnlineCpus::new(), buffer, target, sizes, cpus, links, object })
     }
 
     /// Hands everything recorded so far to the sink. Returns how full the fullest ring buffer was, 0 to 1.
     pub(crate) fn drain(&mut self) -> Result<f64, CollectError> {
+        // In front of the events: a CPU that came since then is marked before its own.
+        let changes = self.online.begin();
         let fullest = self.slots.begin();
         self.target.borrow_mut().bytes.fill(0);
         // Who the tasks are, before their events.
@@ -100,7 +105,13 @@ impl Recorder {
         })?;
         let Target { sink, bytes, malformed } = &mut *self.target.borrow_mut();
         let mut sink = sink.borrow_mut();
-        *malformed += self.slots.take(&mut |event| sink.event(event));
+        changes.came.iter().for_each(|cpu| sink.event(self.online.mark(*cpu)));
+        *malformed += self.slots.take(&mut |event| {
+            self.online.note(&event);
+            sink.event(event);
+        });
+        changes.went.iter().for_each(|cpu| sink.event(self.online.mark(*cpu)));
+        self.online.end();
         let most = bytes.iter().copied().max().unwrap_or(0);
         Ok(fullest.max(most as f64 / f64::from(self.sizes.entry_bytes)))
     }
