@@ -123,7 +123,7 @@ pub struct Connections {
     pub handshakes_failed: u64,
     /// Devices refused although their certificate is good: revoked, or too many are connected.
     pub refused_devices: u64,
-    /// Connections ended because of what the device sent.
+    /// Connections ended because of what the device sent, and snapshots in it that could not be used.
     pub protocol_errors: u64,
     /// Devices that were enrolled.
     pub enrolled: u64,

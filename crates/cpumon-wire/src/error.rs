@@ -73,6 +73,16 @@ impl DecodeError {
         Self { offset, reason, column: None }
     }
 
+    /// What is wrong, without the place: the same for all datagrams with the same fault.
+    #[must_use]
+    pub fn fault(&self) -> String {
+        match self.column.map(|id| (id, column_name(id))) {
+            Some((id, Some(name))) => format!("{name} (column {id}): {}", self.reason),
+            Some((id, None)) => format!("column {id}: {}", self.reason),
+            None => self.reason.to_string(),
+        }
+    }
+
     /// The same error, in this column.
     #[must_use]
     pub(crate) fn in_column(self, id: u8) -> Self {
@@ -84,13 +94,7 @@ impl std::error::Error for DecodeError {}
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { offset, reason, column } = self;
-        write!(f, "decoding a datagram, byte {offset}")?;
-        match column.map(|id| (id, column_name(id))) {
-            Some((id, Some(name))) => write!(f, ", {name} (column {id})")?,
-            Some((id, None)) => write!(f, ", column {id}")?,
-            None => {}
-        }
-        write!(f, ": {reason}")
+        let part = if self.column.is_some() { ", " } else { ": " };
+        write!(f, "decoding a datagram, byte {}{part}{}", self.offset, self.fault())
     }
 }

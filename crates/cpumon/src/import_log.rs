@@ -31,7 +31,7 @@ pub(crate) fn import(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
         writeln!(out, "{line}").context("cannot write the report")?;
     }
     writeln!(out, "stored in {}", import.writer.path().display()).context("cannot write the report")?;
-    let is_whole = reading.report.missing + reading.report.damaged + reading.rejected == 0;
+    let is_whole = reading.report.missing + reading.report.damaged + reading.refused.count == 0;
     Ok(if is_whole { Outcome::Done } else { Outcome::DataMissing })
 }
 
@@ -166,9 +166,9 @@ impl<'a> Import<'a> {
         if let Some(more) = self.gaps.len().checked_sub(MAX_SHOWN + 1) {
             lines.push(format!("and {} more gaps", more + 1));
         }
+        lines.extend(reading.refused.describe());
         for (count, what) in [
             (report.damaged, "damaged parts were skipped"),
-            (reading.rejected, "frames need a newer version of cpumon"),
             (
                 report.tail_bytes,
                 "bytes of an unfinished snapshot at the end: the agent was killed, or is still writing",

@@ -6,7 +6,7 @@ use std::ops::{ControlFlow, Range};
 use anyhow::Result;
 use cpumon_link::spool::{ReadReport, SpoolEvent, SpoolReader};
 use cpumon_model::{HostStatus, Interval, Moment, Trust};
-use cpumon_receiver::{Demux, DemuxOptions, MemoryLimits};
+use cpumon_receiver::{Demux, DemuxOptions, MemoryLimits, Rejected};
 use cpumon_wire::spool::{Gap, SegmentHeader, SnapshotRecord};
 
 /// The sender address of recorded frames, which have none.
@@ -29,8 +29,27 @@ pub(crate) enum RecordingEvent<'a> {
 #[derive(Copy, Clone, Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) report: ReadReport,
-    /// Undamaged frames that this version cannot decode, because a newer version wrote them.
-    pub(crate) rejected: u64,
+    pub(crate) refused: RefusedFrames,
+}
+
+/// Undamaged frames that cannot be used.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct RefusedFrames {
+    pub(crate) count: u64,
+    /// Why the last one.
+    pub(crate) last: Option<Rejected>,
+}
+
+impl RefusedFrames {
+    /// What to report of them; `None`: there are none.
+    pub(crate) fn describe(&self) -> Option<String> {
+        let Self { count, last } = self;
+        last.map(|last| {
+            let remedy =
+                if last.needs_newer_version() { "; they need a newer version of cpumon" } else { "" };
+            format!("{count} frames cannot be used; the last: {}{remedy}", last.fault())
+        })
+    }
 }
 
 /// Reads a range of segments; the first error of `out` ends the reading.
@@ -40,12 +59,12 @@ pub(crate) fn read(
     out: &mut dyn FnMut(RecordingEvent<'_>) -> Result<()>,
 ) -> Result<Reading> {
     let mut demux = Demux::new(DemuxOptions { plain: MemoryLimits::ENROLLED, ..DemuxOptions::default() });
-    let (mut rejected, mut result) = (0, Ok(()));
+    let (mut refused, mut result) = (RefusedFrames::default(), Ok(()));
     let report = reader.read_segments(segments, &mut |event| {
         let done = match event {
             SpoolEvent::Segment(header) => out(RecordingEvent::Segment(header)),
             SpoolEvent::Gap(gap) => out(RecordingEvent::Gap(gap)),
-            SpoolEvent::Snapshot(snapshot) => decode(&mut demux, &snapshot, &mut rejected, out),
+            SpoolEvent::Snapshot(snapshot) => decode(&mut demux, &snapshot, &mut refused, out),
         };
         match done {
             Ok(()) => ControlFlow::Continue(()),
@@ -56,13 +75,13 @@ pub(crate) fn read(
             }
         }
     })?;
-    result.map(|()| Reading { report, rejected })
+    result.map(|()| Reading { report, refused })
 }
 
 fn decode(
     demux: &mut Demux,
     snapshot: &SnapshotRecord<'_>,
-    rejected: &mut u64,
+    refused: &mut RefusedFrames,
     out: &mut dyn FnMut(RecordingEvent<'_>) -> Result<()>,
 ) -> Result<()> {
     let (number, wall_ns) = (snapshot.number, snapshot.wall_ns);
@@ -76,9 +95,34 @@ fn decode(
                 result = out(RecordingEvent::Interval(&status, interval));
             }
         });
-        // A frame of a newer version must not end the reading: the rest of the recording may be readable.
-        *rejected += u64::from(accepted.is_err());
+        // It must not end the reading: the rest of the recording may be readable.
+        if let Err(rejected) = accepted {
+            *refused = RefusedFrames { count: refused.count + 1, last: Some(rejected) };
+        }
     }
     result?;
     out(RecordingEvent::Snapshot { number, wall_ns })
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_wire::v2::decode;
+
+    use super::*;
+
+    #[test]
+    fn a_refused_frame_is_only_called_newer_if_it_is() {
+        let described = |bytes: &[u8]| {
+            let refused = RefusedFrames { count: 4, last: decode(bytes).err().map(Rejected::Decode) };
+            refused.describe().unwrap()
+        };
+        let newer = [0x63, 0xb5, 0x6d, 0x32, 3, 87];
+        assert_eq!(described(b"no frame"), "4 frames cannot be used; the last: not a v2 frame");
+        assert!(
+            described(&newer).ends_with("; they need a newer version of cpumon"),
+            "{}",
+            described(&newer)
+        );
+        assert_eq!(RefusedFrames::default().describe(), None);
+    }
 }

@@ -162,7 +162,7 @@ export interface components {
             handshakes_failed: number;
             /**
              * Format: int64
-             * @description Connections ended because of what the device sent.
+             * @description Connections ended because of what the device sent, and snapshots in it that could not be used.
              * @default 0
              */
             protocol_errors: number;
@@ -1473,7 +1473,7 @@ export interface components {
             kernel_dropped: number;
             /**
              * Format: int64
-             * @description Datagrams that could not be used.
+             * @description Datagrams that could not be used, and connections and snapshots of devices that could not.
              */
             rejected: number;
             /** @description Whether intervals are being kept. */

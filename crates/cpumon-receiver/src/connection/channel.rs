@@ -10,7 +10,7 @@ use cpumon_wire::connection::ChannelKind;
 use cpumon_wire::spool::{Entry, Gap, GapReason, SnapshotRecord, decode_record};
 use cpumon_wire::v2::host_of;
 
-use crate::demux::{Demux, DemuxOptions, MemoryLimits};
+use crate::demux::{Demux, DemuxOptions, MemoryLimits, Rejected};
 use crate::tls::{Refusal, Watch};
 
 /// Longest frame of a record, bytes; agents write 65,000 at most.
@@ -22,6 +22,8 @@ pub enum Outcome<'a> {
     Interval(&'a HostStatus, &'a Interval),
     /// Snapshots that are missing.
     Gap(Gap),
+    /// A snapshot that cannot be used, and why.
+    Refused(Gap, Rejected),
 }
 
 /// Why a record cannot be used; the connection ends.
@@ -136,7 +138,7 @@ impl Channel {
             out(Outcome::Gap(Gap { last: snapshot.number, end_wall_ns: snapshot.wall_ns, ..gap }));
         }
         self.has_base = true;
-        let mut is_refused = false;
+        let mut refused = None;
         for frame in snapshot.frames() {
             watch().map_err(ChannelError::Ended)?;
             if frame.len() > MAX_FRAME_BYTES {
@@ -149,10 +151,10 @@ impl Channel {
                 out(Outcome::Interval(status, interval));
             });
             // Reported as a hole: if the connection ended here, the device would only send the same record again.
-            is_refused |= taken.is_err();
+            refused = refused.or(taken.err());
         }
-        if is_refused {
-            out(Outcome::Gap(damaged));
+        if let Some(rejected) = refused {
+            out(Outcome::Refused(Gap { reason: GapReason::Refused, ..damaged }, rejected));
         }
         Ok(())
     }

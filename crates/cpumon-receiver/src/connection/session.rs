@@ -16,7 +16,7 @@ use super::memory::Shared;
 use super::receipts::Receipts;
 use super::sent_trace::SentTrace;
 use crate::clock;
-use crate::demux::MemoryLimits;
+use crate::demux::{MemoryLimits, Rejected};
 use crate::storing::Sink;
 use crate::tls::{Acks, Offer, Peer, Refusal, Session, Watch};
 use crate::traces::OfferedTrace;
@@ -48,6 +48,30 @@ pub struct ConnectionSession {
     estimate: Option<(BootId, ClockEstimate)>,
     /// `None`: this receiver stores no traces.
     trace: Option<SentTrace>,
+    refused: Refused,
+}
+
+/// Snapshots that were acknowledged and then could not be used.
+#[derive(Default)]
+struct Refused {
+    /// Since they were reported last.
+    news: u64,
+    all: u64,
+    reason: String,
+}
+
+impl Refused {
+    fn note(&mut self, host: HostId, rejected: &Rejected) {
+        (self.news, self.all) = (self.news + 1, self.all + 1);
+        self.reason = rejected.fault();
+        // A device that sends a snapshot a second must not fill the log.
+        if self.all.is_power_of_two() {
+            let Self { all, reason, .. } = self;
+            log::error!(
+                "{all} snapshots of host {host} on this connection cannot be used, and are lost; the last: {reason}"
+            );
+        }
+    }
 }
 
 impl ConnectionSession {
@@ -70,6 +94,7 @@ impl ConnectionSession {
             watch: ClockWatch::default(),
             estimate: None,
             trace,
+            refused: Refused::default(),
         }
     }
 
@@ -91,6 +116,7 @@ impl ConnectionSession {
         let kind = channel.kind;
         let (sink, receipts, status) = (&self.sink, &self.receipts, &mut self.status);
         let (puts, unstored_since, estimate) = (&mut self.puts, &mut self.unstored_since, self.estimate);
+        let (refused, host) = (&mut self.refused, self.host);
         let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
         memory.loss.datagrams += 1;
         memory.loss.bytes += record.len() as u64;
@@ -116,7 +142,15 @@ impl ConnectionSession {
                     let receipt = unstored_since.is_none().then_some(receipt);
                     sink.take_enrolled(status, interval, estimate, is_live, receipt)
                 }
-                Outcome::Gap(gap) => {
+                Outcome::Gap(gap) | Outcome::Refused(gap, _) => {
+                    let reason = match outcome {
+                        Outcome::Refused(_, rejected) => {
+                            memory.loss.rejected += 1;
+                            refused.note(host, &rejected);
+                            format!("{}: {}", gap.reason.words(), rejected.fault()).into()
+                        }
+                        _ => gap.reason.words().into(),
+                    };
                     memory.count_gap(&gap);
                     let offset_ns = memory.clock.map(|clock| clock.offset_ns);
                     let gap = ReportedGap {
@@ -126,9 +160,9 @@ impl ConnectionSession {
                             .filter(|offset| offset.saturating_abs() > WRONG_BEYOND_NS)
                             .unwrap_or(0),
                         intervals: gap.count(),
-                        reason: gap.reason.words(),
+                        reason,
                     };
-                    unstored_since.is_none() && sink.take_gap(self.host, gap, receipt)
+                    unstored_since.is_none() && sink.take_gap(host, gap, receipt)
                 }
             };
             if is_taken {
@@ -237,6 +271,11 @@ impl Session for ConnectionSession {
         }
     }
 
+    fn refused(&mut self) -> Option<(u64, String)> {
+        let count = std::mem::take(&mut self.refused.news);
+        (count > 0).then(|| (count, self.refused.reason.clone()))
+    }
+
     fn work(&mut self, acks: &mut Acks<'_>, watch: Watch<'_>) -> Result<bool, Refusal> {
         self.catch_up(watch)?;
         let is_sending = self.trace.as_mut().is_some_and(|trace| trace.work(acks));
@@ -261,8 +300,11 @@ impl Session for ConnectionSession {
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::{CpuSample, CpuTimes, HostInfo, Interval, Snapshot};
     use cpumon_query::status;
+    use cpumon_wire::Datagrams;
     use cpumon_wire::spool::push_snapshot;
+    use cpumon_wire::v2::{Encoder, EncoderOptions};
 
     use super::*;
     use crate::hub::{Hub, HubOptions};
@@ -298,6 +340,26 @@ mod tests {
             session.begin(channel, ChannelKind::Backfill).unwrap();
         }
         assert_eq!(session.channels.len(), MAX_CHANNELS);
+    }
+
+    #[test]
+    fn a_snapshot_that_is_acknowledged_and_cannot_be_used_is_an_error_with_its_reason() {
+        let host = HostInfo { host: HostId([1; 16]), ..HostInfo::default() };
+        let mut cpu = CpuSample::default();
+        cpu.times.steal_ns = CpuTimes::MAX_NS + 1;
+        let snapshot = Snapshot { host: host.host, cpus: vec![cpu], ..Snapshot::default() };
+        let (mut frames, mut record) = (Datagrams::new(), Vec::new());
+        Encoder::new(EncoderOptions::default()).encode(&host, &snapshot, &Interval::default(), &mut frames);
+        let frames: Vec<Vec<u8>> = frames.iter().cloned().collect();
+        assert!(push_snapshot(&mut record, 7, 1, true, &frames));
+        let mut session = session();
+        session.begin(1, ChannelKind::Live).unwrap();
+        session.record(1, &record, &mut || Ok(())).unwrap();
+        let reason = "steal time of a CPU (column 71): a value out of range";
+        assert_eq!(session.refused(), Some((1, reason.to_owned())));
+        assert_eq!(session.refused(), None, "reported once");
+        let loss = session.memory.lock().unwrap().loss;
+        assert_eq!((loss.rejected, loss.snapshots_lost), (1, 1));
     }
 
     #[test]

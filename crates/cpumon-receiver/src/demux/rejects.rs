@@ -1,8 +1,8 @@
 //! [`Rejected`]: why a datagram was refused, and [`RejectCounts`]: how often for which kind of reason, in
 //! numbers of a fixed size, for all senders together and for each.
 
-use cpumon_wire::DecodeError;
 use cpumon_wire::encrypted::DecryptError;
+use cpumon_wire::{DecodeError, Reason};
 
 /// Why a datagram was refused. It has been counted already.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -93,6 +93,21 @@ impl RejectKind {
 }
 
 impl Rejected {
+    /// Why, without the place in the datagram: the same for all with the same fault.
+    #[must_use]
+    pub fn fault(&self) -> String {
+        match self {
+            Self::Decode(error) => error.fault(),
+            other => other.to_string(),
+        }
+    }
+
+    /// Whether only a later version of cpumon can read it.
+    #[must_use]
+    pub fn needs_newer_version(&self) -> bool {
+        matches!(self, Self::Decode(error) if error.reason == Reason::UnknownVersion)
+    }
+
     /// Which kind of reason it is.
     #[must_use]
     pub fn kind(&self) -> RejectKind {

@@ -87,6 +87,10 @@ pub trait Session {
     fn trace_answer(&mut self, token: u64, answer: TraceAnswer) {
         let _ = (token, answer);
     }
+    /// Snapshots that were acknowledged and then could not be used, since the last call: how many, and why the last one.
+    fn refused(&mut self) -> Option<(u64, String)> {
+        None
+    }
     /// Called often. True: there is work of its own, call again soon.
     ///
     /// # Errors

@@ -74,7 +74,7 @@ pub struct ServerStats {
     pub handshakes_failed: AtomicU64,
     /// Devices refused because they are not enrolled any more.
     pub refused_devices: AtomicU64,
-    /// Connections ended because of what the device sent.
+    /// Connections ended because of what the device sent, and snapshots in it that could not be used.
     pub protocol_errors: AtomicU64,
     /// Devices that were enrolled.
     pub enrolled: AtomicU64,
@@ -96,16 +96,21 @@ pub struct ServerStats {
 
 impl ServerStats {
     pub(super) fn refuse(&self, counter: &AtomicU64, source: IpAddr, reason: String) {
-        counter.fetch_add(1, Ordering::Relaxed);
+        self.refuse_many(counter, source, 1, reason);
+    }
+
+    /// Counts so many refusals of one source, the last of them for this reason.
+    pub(super) fn refuse_many(&self, counter: &AtomicU64, source: IpAddr, count: u64, reason: String) {
+        counter.fetch_add(count, Ordering::Relaxed);
         let source = source.into();
         let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
         if sources.len() >= MAX_SOURCES && !sources.contains_key(&source) {
-            self.others.fetch_add(1, Ordering::Relaxed);
+            self.others.fetch_add(count, Ordering::Relaxed);
             return;
         }
         let entry =
             sources.entry(source).or_insert(SourceRefusals { source, count: 0, reason: String::new() });
-        entry.count += 1;
+        entry.count += count;
         entry.reason = reason;
     }
 

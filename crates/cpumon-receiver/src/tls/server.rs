@@ -462,6 +462,10 @@ impl Shared {
             }
         }
         let is_busy = device.session.work(&mut Acks { out: &mut answers }, watch).map_err(End::Bye)?;
+        if let Some((count, reason)) = device.session.refused() {
+            let source = peer.address.ip().to_canonical();
+            self.stats.refuse_many(&self.stats.protocol_errors, source, count, reason);
+        }
         pipe.outbox.append(&mut answers);
         pipe.pump(false)?;
         Ok(is_busy)

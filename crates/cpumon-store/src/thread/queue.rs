@@ -181,7 +181,7 @@ impl Queue {
 
     /// [`Queue::try_put`] at a moment.
     fn try_put_at(&self, offer: &Offer<'_>, received: Instant) -> Queued {
-        let Offer { info, trust, loss, interval, gap, ref receipt } = *offer;
+        let Offer { info, trust, loss, interval, ref gap, ref receipt } = *offer;
         // First of all: copying, and waiting for the lock, must not make the receipt later.
         let received_wall_ns = wall_now_ns();
         let since_start = received.saturating_duration_since(self.started);
@@ -212,7 +212,7 @@ impl Queue {
             trust,
             loss: loss.copied(),
             copy,
-            gap,
+            gap: gap.clone(),
             receipt: receipt.clone(),
             received_wall_ns,
             received,

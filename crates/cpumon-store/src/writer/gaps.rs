@@ -1,5 +1,7 @@
 //! Rows of table `gap`: time of a host that is known to be missing, with the reason.
 
+use std::borrow::Cow;
+
 use cpumon_model::{HostId, Interval, Trust};
 use rusqlite::{Connection, params};
 
@@ -77,7 +79,7 @@ pub(super) fn record_damage(connection: &Connection, host: HostRow, row: &MetaRo
 }
 
 /// A hole that a device itself reports.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReportedGap {
     /// When it begins, ns since the epoch on the receiver's time line.
     pub begin_wall_ns: i64,
@@ -88,7 +90,7 @@ pub struct ReportedGap {
     /// Intervals that are missing.
     pub intervals: u64,
     /// Why they are missing, as exports name it.
-    pub reason: &'static str,
+    pub reason: Cow<'static, str>,
 }
 
 /// Inserts a reported hole, or extends the row it was reported with before.
@@ -98,7 +100,7 @@ pub(super) fn record_reported(
     gap: &ReportedGap,
 ) -> rusqlite::Result<()> {
     let host_row = host_row(connection, host)?;
-    let ReportedGap { begin_wall_ns, end_wall_ns, wall_shift_ns, reason, .. } = *gap;
+    let ReportedGap { begin_wall_ns, end_wall_ns, wall_shift_ns, reason, .. } = gap;
     let values = params![host_row, begin_wall_ns, end_wall_ns, count(gap.intervals), reason, wall_shift_ns];
     // A device reports a hole again after each connection that broke before the acknowledgement, and by then the hole may be
     // larger. It is recognised by its start on the device's own clock: the receiver may place it elsewhere after a restart.

@@ -87,7 +87,7 @@ fn a_hole_is_known_again_by_the_devices_own_stamp() {
             end_wall_ns: data::START_NS + data::SECOND_NS + error_ns,
             wall_shift_ns: IN_2003 - error_ns,
             intervals,
-            reason: "lost there",
+            reason: "lost there".into(),
         };
         writer.put_reported(host, &gap).unwrap();
     }

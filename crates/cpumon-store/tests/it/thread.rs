@@ -150,7 +150,7 @@ fn a_receipt_comes_after_the_commit_also_for_what_was_there_already() {
             end_wall_ns: 9,
             wall_shift_ns: 0,
             intervals: 4,
-            reason: "lost there",
+            reason: "lost there".into(),
         };
         let receipt: Arc<dyn Receipt> = notices.clone();
         assert!(handle.try_put_gap(&info, Trust::Local, gap, ReceiptRequest { receipt, number: 4 }));

@@ -24,7 +24,7 @@ pub struct ReceiverHealth {
     pub udp: Vec<String>,
     /// TCP address for enrolled devices; null: none.
     pub tls: Option<String>,
-    /// Datagrams that could not be used.
+    /// Datagrams that could not be used, and connections and snapshots of devices that could not.
     pub rejected: u64,
     /// Datagrams that the kernel threw away because the socket's buffer was full.
     pub kernel_dropped: u64,

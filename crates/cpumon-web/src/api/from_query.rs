@@ -39,10 +39,11 @@ impl From<status::Status> for ReceiverHealth {
             store: from.store.state,
             datagrams: from.receiver.datagrams,
             udp: from.udp,
+            // A snapshot of a device that was acknowledged and cannot be used is lost as a datagram is.
+            rejected: from.receiver.rejected + from.connections.as_ref().map_or(0, |tls| tls.protocol_errors),
             tls: from.connections.map(|connections| connections.address),
             store_error: from.store.error,
             store_dropped: from.store.dropped + from.store.refused,
-            rejected: from.receiver.rejected,
             kernel_dropped: from.receiver.kernel_dropped,
         }
     }

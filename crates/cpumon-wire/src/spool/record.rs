@@ -29,16 +29,19 @@ pub enum GapReason {
     Dropped,
     /// The bytes were damaged.
     Damaged,
+    /// The receiver cannot use what it was sent. Only a receiver notes this.
+    Refused,
 }
 
 impl GapReason {
-    const TABLE: [(Self, u8, &'static str); 6] = [
+    const TABLE: [(Self, u8, &'static str); 7] = [
         (Self::Unknown, 0, "not kept"),
         (Self::NoSpace, 1, "no room on the device"),
         (Self::DiskFailed, 2, "the device's disk failed"),
         (Self::TooLarge, 3, "too large for the device's log"),
         (Self::Dropped, 4, "dropped, the device's log was full"),
         (Self::Damaged, 5, "damaged on the device"),
+        (Self::Refused, 6, "refused by the receiver"),
     ];
 
     /// The number in a gap record.

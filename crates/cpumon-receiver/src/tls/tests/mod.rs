@@ -34,7 +34,12 @@ pub(super) const HOST: [u8; 16] = [7; 16];
 
 /// What a receiver got: numbers of snapshots, by channel kind; comparisons of clocks.
 #[derive(Clone, Default)]
-pub(super) struct Got(Arc<Mutex<Vec<(u64, ChannelKind)>>>, Arc<Mutex<Vec<ClockReport>>>);
+pub(super) struct Got(
+    Arc<Mutex<Vec<(u64, ChannelKind)>>>,
+    Arc<Mutex<Vec<ClockReport>>>,
+    /// What could not be used.
+    Arc<Mutex<Option<(u64, String)>>>,
+);
 
 impl Got {
     pub(super) fn numbers(&self) -> Vec<u64> {
@@ -75,6 +80,10 @@ impl Session for Taker {
             other => panic!("{other:?}"),
         }
         Ok(())
+    }
+
+    fn refused(&mut self) -> Option<(u64, String)> {
+        self.got.2.lock().unwrap().take()
     }
 
     fn work(&mut self, acks: &mut Acks<'_>, _: Watch<'_>) -> Result<bool, Refusal> {
@@ -356,6 +365,18 @@ fn a_device_can_speak_for_itself_only_and_in_messages_of_bounded_length() {
         assert_eq!(goodbye(&mut pipe), ByeReason::Protocol);
     }
     running.count(|stats| read(&stats.protocol_errors), 2);
+}
+
+#[test]
+fn snapshots_that_cannot_be_used_are_counted_for_their_device_with_the_reason() {
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
+    *running.got.2.lock().unwrap() = Some((3, "steal time of a CPU".to_owned()));
+    append(&uplink, 1);
+    running.count(|stats| read(&stats.protocol_errors), 3);
+    let (refusals, _) = running.stats.refusals(8);
+    assert_eq!((refusals[0].count, &*refusals[0].reason), (3, "steal time of a CPU"));
+    assert!(uplink.drain(Duration::from_secs(30)), "the connection goes on");
 }
 
 #[test]
