@@ -192,8 +192,8 @@ pub fn parse_cpu_stat(
     Some(count)
 }
 
-/// /proc/PID/cgroup (cgroups(7)): the v2 path; where that says nothing, the path under the v1 `cpu` controller, then
-/// under systemd's own v1 hierarchy. `None` if there is no such line.
+/// /proc/PID/cgroup (cgroups(7)): of the v2 path, the path under the v1 `cpu` controller, and that under systemd's own v1 hierarchy the
+/// one that says most ([`CgroupNames::rank`]); the first of those that say as much. `None` if there is no such line.
 #[must_use]
 pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
     let mut found: [Option<&[u8]>; 3] = [None; 3];
@@ -202,7 +202,7 @@ pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
         let (Some(id), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
             continue;
         };
-        // The v2 line has no controllers. On a mixed host it often says only `/`, and v1 names the group.
+        // The v2 line has no controllers. On a mixed host it often says only `/`, or names the engine, and v1 names the container.
         let rank = match controllers {
             b"" if id == b"0" => 0,
             b"name=systemd" => 2,
@@ -211,9 +211,15 @@ pub fn parse_cgroup(bytes: &[u8]) -> Option<&[u8]> {
         };
         found[rank].get_or_insert(path);
     }
-    // `/` alone names no group.
-    let revealing = found.iter().flatten().find(|path| path.len() > 1);
-    revealing.or_else(|| found.iter().flatten().next()).copied()
+    // Nearly always there is one, and nothing to compare.
+    let mut paths = found.into_iter().flatten();
+    let first = paths.next()?;
+    let rank = |path: &[u8]| std::str::from_utf8(path).map_or(u8::from(path.len() > 1), CgroupNames::rank);
+    let most = paths.fold((None, first), |(known, best), path| {
+        let (best_rank, here) = (known.unwrap_or_else(|| rank(best)), rank(path));
+        if here > best_rank { (Some(here), path) } else { (Some(best_rank), best) }
+    });
+    Some(most.1)
 }
 
 /// The container or systemd unit that a cgroup path names; empty if none. Containers come as their id's first 12 digits,
@@ -369,6 +375,27 @@ mod tests {
         assert_eq!(parse_cgroup(hybrid), Some(&b"/c"[..]));
         assert_eq!(parse_cgroup(b"1:cpu:/\n0::/\n"), Some(&b"/"[..]));
         assert_eq!(parse_cgroup(b"garbage\n\xff"), None);
+        let systemd = b"2:cpu:/system.slice\n1:name=systemd:/system.slice/ssh.service\n0::/\n";
+        assert_eq!(parse_cgroup(systemd), Some(&b"/system.slice/ssh.service"[..]));
+    }
+
+    #[test]
+    fn a_container_of_v1_is_not_lost_behind_the_engines_unit_of_v2() {
+        let id = "4f2a22ec61550a1ac3173f9384c70fb83e98d72b0123456789abcdef01234567";
+        for (v1, v2) in [
+            (format!("/docker/{id}"), "/system.slice/containerd.service"),
+            (
+                format!("/kubepods/burstable/pod3cac3187-5e77-11ea-9c85-2c600c7b896a/{id}"),
+                "/system.slice/docker.service",
+            ),
+            ("/lxc/web".to_owned(), "/user.slice/user-0.slice/session-3.scope"),
+        ] {
+            let file = format!("4:cpu,cpuacct:{v1}\n1:name=systemd:{v1}\n0::{v2}\n");
+            assert_eq!(parse_cgroup(file.as_bytes()), Some(v1.as_bytes()));
+            let file = format!("4:cpu,cpuacct:{v2}\n1:name=systemd:{v2}\n0::{v1}\n");
+            assert_eq!(parse_cgroup(file.as_bytes()), Some(v1.as_bytes()));
+        }
+        assert_eq!(container_name(&format!("/docker/{id}")), "4f2a22ec6155");
     }
 
     #[test]

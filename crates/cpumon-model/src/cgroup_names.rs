@@ -19,12 +19,12 @@ impl<'a> CgroupNames<'a> {
     #[must_use]
     pub fn of(path: &'a str) -> Self {
         let mut found = Self::default();
-        let mut parent = "";
+        let (mut parent, mut above) = ("", "");
         for part in path.split('/').filter(|part| !part.is_empty()) {
             if let Some(pod) = pod(part, parent) {
                 found.pod = pod;
             }
-            if let Some(container) = container(part, parent) {
+            if let Some(container) = container(part, parent, above) {
                 found.container = container;
                 // A unit that starts nothing but this container has it right below; of others it is the engine's, or a whole session.
                 if !is_unit(parent) || part.contains(':') {
@@ -33,11 +33,20 @@ impl<'a> CgroupNames<'a> {
             }
             let is_manager = part == "init.scope" && found != Self::default();
             if is_unit(part) && !is_engines(part) && !is_manager {
-                found.service = part;
+                found.service = watcher(part).unwrap_or(part);
             }
-            parent = part;
+            (parent, above) = (part, parent);
         }
         found
+    }
+
+    /// How much a path says, to compare those of several hierarchies: a container is more than a unit, and a unit more than a path.
+    #[must_use]
+    pub fn rank(path: &str) -> u8 {
+        let names = CgroupNames::of(path);
+        let says =
+            [path.len() > 1, !names.service.is_empty(), !names.pod.is_empty(), !names.container.is_empty()];
+        says.iter().rev().fold(0, |rank, says| rank << 1 | u8::from(*says))
     }
 
     /// systemd unit: a service or a scope.
@@ -73,10 +82,17 @@ fn is_unit(part: &str) -> bool {
 
 /// A scope that is the container itself.
 fn is_engines(part: &str) -> bool {
-    part.strip_suffix(".scope").is_some() && container(part, "").is_some()
+    part.strip_suffix(".scope").is_some() && container(part, "", "").is_some()
 }
 
-fn container<'a>(part: &'a str, parent: &str) -> Option<&'a str> {
+/// What watches containers, one of it for each: `libpod-conmon-ID.scope` is `libpod-conmon`.
+fn watcher(part: &str) -> Option<&str> {
+    let id = part.strip_suffix(".scope")?.rsplit_once("-conmon-")?.1;
+    part.get(..part.len() - id.len() - "-.scope".len()).filter(|_| id.len() == 64 && is_hex(id))
+}
+
+/// `above` is the parent of the parent.
+fn container<'a>(part: &'a str, parent: &str, above: &str) -> Option<&'a str> {
     // LXC, LXD and Incus: `/lxc.payload.web`, `/lxc.payload/web`, and `/lxc/web` on cgroup v1.
     if let Some(name) = part.strip_prefix("lxc.payload.") {
         return Some(name);
@@ -91,6 +107,25 @@ fn container<'a>(part: &'a str, parent: &str) -> Option<&'a str> {
     if let Some(name) = part.strip_prefix("systemd-nspawn@").and_then(|name| name.strip_suffix(".service")) {
         return Some(name);
     }
+    // Garden of Cloud Foundry, which may separate those that use more than their share.
+    let is_divided = matches!(part, "good" | "bad");
+    if (parent == "garden" && !is_divided) || (above == "garden" && matches!(parent, "good" | "bad")) {
+        return Some(part);
+    }
+    // Tasks of ECS: `/ecs/TASK/TASK-NUMBER`, `/ecstasks/TASK-NUMBER`. All of it: the number distinguishes the task's containers.
+    if let Some((task, number)) = part.split_once('-')
+        && (parent == "ecstasks" || above == "ecs")
+        && task.len() == 32
+        && is_hex(task)
+        && !number.is_empty()
+        && number.bytes().all(|b| b.is_ascii_digit())
+    {
+        return Some(part);
+    }
+    // BuildKit, whose ids are 25 digits and small letters.
+    if let Some(id) = build(part, parent) {
+        return id.get(..SHOWN_DIGITS);
+    }
     // conmon watches a container, and is not in it.
     if part.contains("-conmon-") {
         return None;
@@ -100,6 +135,13 @@ fn container<'a>(part: &'a str, parent: &str) -> Option<&'a str> {
     let stem = part.strip_suffix(".scope").unwrap_or(part);
     let id = stem.rsplit(['-', ':']).next()?;
     (is_hex(id) && id.len() == 64 && part.strip_suffix(".slice").is_none()).then(|| &id[..SHOWN_DIGITS])
+}
+
+/// The id of a build: `/docker/buildkit/ID`, `/system.slice/docker-buildkit-ID.scope`, `/buildkit/ID`.
+fn build<'a>(part: &'a str, parent: &str) -> Option<&'a str> {
+    let id =
+        if parent == "buildkit" { part } else { part.strip_suffix(".scope")?.split_once("buildkit-")?.1 };
+    (id.len() == 25 && id.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())).then_some(id)
 }
 
 fn is_hex(text: &str) -> bool {
@@ -176,7 +218,20 @@ mod tests {
             ["nextcloud.service", "ID", ""],
         ),
         ("/machine.slice/machine-libpod_pod_ID.slice/libpod-ID.scope", ["", "ID", "ID"]),
-        ("/machine.slice/libpod-conmon-ID.scope", ["libpod-conmon-LONG.scope", "", ""]),
+        ("/machine.slice/libpod-conmon-ID.scope", ["libpod-conmon", "", ""]),
+        ("/system.slice/crio-conmon-ID.scope", ["crio-conmon", "", ""]),
+        ("/system.slice/x-conmon-1.scope", ["x-conmon-1.scope", "", ""]),
+        // BuildKit, ECS, Garden.
+        ("/docker/buildkit/qjz9b4m1x0c8v7n6l5k4j3h2g", ["", "qjz9b4m1x0c8", ""]),
+        ("/system.slice/docker-buildkit-qjz9b4m1x0c8v7n6l5k4j3h2g.scope", ["", "qjz9b4m1x0c8", ""]),
+        ("/docker/buildkit", ["", "", ""]),
+        ("/ecs/TASK/ID", ["", "ID", ""]),
+        ("/ecs/TASK/TASK-0123456789", ["", "TASK-0123456789", ""]),
+        ("/ecstasks/TASK-527074092", ["", "TASK-527074092", ""]),
+        ("/ecstasks/TASK-x", ["", "", ""]),
+        ("/garden/0c28a65e-6b5c-4c4b-5c5e-2c39", ["", "0c28a65e-6b5c-4c4b-5c5e-2c39", ""]),
+        ("/system.slice/garden.service/garden/good/0c28a65e-6b5c", ["", "0c28a65e-6b5c", ""]),
+        ("/garden/bad", ["", "", ""]),
         // Kubernetes with containerd and CRI-O: systemd and cgroupfs driver, each class of pods, kind, static pods.
         (
             "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podUID_.slice/cri-containerd-ID.scope",
@@ -244,7 +299,11 @@ mod tests {
     ];
 
     fn written(text: &str, id: &str) -> String {
-        text.replace("UID_", &UID.replace('-', "_")).replace("UID", UID).replace("LONG", ID).replace("ID", id)
+        text.replace("TASK", &ID[..32])
+            .replace("UID_", &UID.replace('-', "_"))
+            .replace("UID", UID)
+            .replace("LONG", ID)
+            .replace("ID", id)
     }
 
     #[test]
@@ -255,6 +314,15 @@ mod tests {
             let found = [names.service(), names.container(), names.pod()];
             assert_eq!(found, expected.map(|text| written(text, SHORT)), "{path}");
         }
+    }
+
+    #[test]
+    fn what_names_a_container_says_more_than_what_names_a_unit() {
+        let container = format!("/docker/{ID}");
+        let pod = format!("/kubepods/pod{UID}/{ID}");
+        let paths = ["", "/user.slice", "/system.slice/containerd.service", &container, &pod];
+        let ranks: Vec<u8> = paths.iter().map(|path| CgroupNames::rank(path)).collect();
+        assert!(ranks.is_sorted_by(|a, b| a < b), "{ranks:?}");
     }
 
     #[test]

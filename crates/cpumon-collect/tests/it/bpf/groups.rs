@@ -13,6 +13,7 @@ use crate::skip::say_skipped;
 
 super::twice! {
     exits_are_in_the_group_that_they_ended_in
+    a_container_of_one_hierarchy_is_not_lost_behind_another
     a_group_deeper_than_is_sent_is_unknown
 }
 
@@ -120,6 +121,37 @@ fn exits_are_in_the_group_that_they_ended_in(probes: Probes) {
     child.wait().unwrap();
     let exit = last_of(&mut source, child.id());
     assert_eq!((&*exit.info.cgroup, &*exit.info.name), (&*groups[1].path, &*read.info.name));
+}
+
+/// On a host with hierarchies of both versions, the engine's unit is in one and the container in another.
+fn a_container_of_one_hierarchy_is_not_lost_behind_another(probes: Probes) {
+    let Some((mut source, _turn)) = bpf(probes) else { return };
+    let container = "ab".repeat(32);
+    let mounts: Vec<_> = mounts().into_iter().filter(|mount| Group::new(mount, "try").is_some()).collect();
+    let (Some(first), Some(last)) = (mounts.first(), mounts.last().filter(|_| mounts.len() > 1)) else {
+        return say_skipped("it has no two hierarchies of control groups");
+    };
+    pass(&mut source);
+    for (of_engine, of_container) in [(first, last), (last, first)] {
+        let engine = Group::new(of_engine, "engine.service").unwrap();
+        let inner = Group::new(of_container, &container).unwrap();
+        // Both in the file and, for one that ends at once, from the probe.
+        let mut living = Command::new("sleep").arg("600").spawn().unwrap();
+        engine.add(living.id());
+        inner.add(living.id());
+        let script = "echo $$ > \"$0\" && echo $$ > \"$1\" && exec true";
+        let files = [&engine, &inner].map(|group| group.dir.join("cgroup.procs"));
+        let mut short = Command::new("sh").args(["-c", script]).args(files).spawn().unwrap();
+        assert!(short.wait().unwrap().success());
+        std::thread::sleep(LAST_SWITCH);
+        let snapshot = pass(&mut source);
+        living.kill().unwrap();
+        living.wait().unwrap();
+        let lives = snapshot.processes.iter().find(|process| process.key.pid == living.id()).unwrap();
+        for info in [&lives.info, &exit_of(&snapshot, short.id()).info] {
+            assert_eq!((&*info.cgroup, &*info.container), (&*inner.path, "abababababab"));
+        }
+    }
 }
 
 fn a_group_deeper_than_is_sent_is_unknown(probes: Probes) {

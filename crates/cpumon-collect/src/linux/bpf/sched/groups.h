@@ -128,13 +128,15 @@ static __noinline bool send_group(struct kernfs_node *node, __u64 group, __u64 r
 	return false;
 }
 
-// The number of the task's group; 0: not known.
+// The number of the task's group; 0: not known. Where hierarchies of both versions have one, the first that is a container's counts,
+// else the first.
 static __noinline __u64 group_of(struct task_struct *task)
 {
 	__u64 group = group_roots[GROUPS_V2], root = group;
 	struct kernfs_node *node = NULL;
 	struct css_set *set;
 	__u32 *round, now = control.group_round;
+	bool is_found = false;
 
 	if (!has_groups(task) || !group)
 		return 0;
@@ -148,10 +150,12 @@ static __noinline __u64 group_of(struct task_struct *task)
 			node = here;
 		if (!id || id == group_roots[hierarchy])
 			continue;
+		if (is_found && (is_container(node) || !is_container(here)))
+			continue;
+		is_found = true;
 		root = group_roots[hierarchy];
 		group = id | hierarchy << HIERARCHY_SHIFT;
 		node = here;
-		break;
 	}
 	round = bpf_map_lookup_elem(&sent_groups, &group);
 	if ((!round || *round != now) && send_group(node, group, root))

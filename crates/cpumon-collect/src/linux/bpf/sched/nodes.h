@@ -10,6 +10,9 @@
 #define MAX_DEPTH 32
 // NAME_MAX and a NUL.
 #define GROUP_NAME_BYTES 256
+// Digits of a container's id, and how far above a group inside a container (its init.scope, slices and units) one is sought.
+#define CONTAINER_ID_BYTES 64
+#define MAX_CONTAINER_DEPTH 4
 
 static __always_inline bool has_groups(struct task_struct *task)
 {
@@ -41,4 +44,19 @@ static __always_inline struct kernfs_node *above(struct kernfs_node *node)
 	if (bpf_core_field_exists(node->__parent))
 		return BPF_CORE_READ(node, __parent);
 	return BPF_CORE_READ((struct kernfs_node___older *)node, parent);
+}
+
+// Whether the group, or one close above it, has a name as long as the id of a container. User space knows the forms of names; here the
+// length distinguishes a container's group from its engine's. Asked only where hierarchies differ.
+static __noinline bool is_container(struct kernfs_node *node)
+{
+	char name[CONTAINER_ID_BYTES + 8];
+
+	for (int depth = 0; depth < MAX_CONTAINER_DEPTH && node; depth++) {
+		// With the zero at its end.
+		if (bpf_probe_read_kernel_str(name, sizeof(name), BPF_CORE_READ(node, name)) > CONTAINER_ID_BYTES)
+			return true;
+		node = above(node);
+	}
+	return false;
 }

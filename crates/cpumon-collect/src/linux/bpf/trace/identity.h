@@ -105,7 +105,8 @@ static __noinline int send_groups(struct kernfs_node *node, __u64 hierarchy, __u
 	return 0;
 }
 
-// The number of the task's control group; 0: not known. Where it is in no group of v2, that of the controller `cpu` counts.
+// The number of the task's control group; 0: not known. Where it is in no group of v2, or only the controller `cpu` has it in that of a
+// container, the group of that controller counts.
 static __noinline __u64 group_of(struct task_struct *task, __u64 now)
 {
 	struct kernfs_node *node, *older;
@@ -118,12 +119,10 @@ static __noinline __u64 group_of(struct task_struct *task, __u64 now)
 	node = node_v2(set);
 	if (!node)
 		return 0;
-	if (!above(node)) {
-		older = node_v1_cpu(set);
-		if (older && above(older)) {
-			node = older;
-			hierarchy = (__u64)GROUPS_V1_CPU << HIERARCHY_SHIFT;
-		}
+	older = node_v1_cpu(set);
+	if (older && above(older) && (!above(node) || (!is_container(node) && is_container(older)))) {
+		node = older;
+		hierarchy = (__u64)GROUPS_V1_CPU << HIERARCHY_SHIFT;
 	}
 	send_groups(node, hierarchy, now);
 	return BPF_CORE_READ(node, id) | hierarchy;
