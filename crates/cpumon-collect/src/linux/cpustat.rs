@@ -83,7 +83,9 @@ impl CpuStat {
             if odd_modes & bit != 0 && self.reported & bit == 0 {
                 self.reported |= bit;
                 let path = self.path.display();
-                log::warn!("{path}: {name} time of CPU {cpu} is no time that can be, so it is left out");
+                log::warn!(
+                    "{path}: {name} time of CPU {cpu} is no number, or more than 36 years: it is left out"
+                );
             }
         }
     }

@@ -6,6 +6,7 @@ use cpumon_model::{HostInfo, Probes, SourceKind};
 pub(crate) use self::bpf::{ClockReader, Recorder};
 pub(crate) use self::clock::now;
 pub(crate) use self::heap::{give_large_lists_back, give_memory_back};
+use self::proc_ids::ProcIds;
 pub(crate) use self::sandbox::{confine_calls, confine_files};
 use crate::{
     CollectError, Diagnosis, DoctorOptions, Opened, RetainedCapabilities, SourceChoice, SourceOptions,
@@ -21,6 +22,7 @@ mod heap;
 mod host;
 mod own;
 pub(crate) mod privileges;
+mod proc_ids;
 mod procfs;
 mod procinfo;
 mod release;
@@ -64,7 +66,7 @@ fn what_helps() -> &'static str {
 /// With the probes that do load, if those are some and not all.
 fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, CollectError> {
     // There is nothing to leave out: every snapshot needs what was refused.
-    if options.probes.is_empty() {
+    if options.probes.is_empty() || ProcIds::of(&options.proc_root) == ProcIds::Others {
         return Err(refused);
     }
     let loads = steps::find(options.probes, bpf::try_loading)?;

@@ -19,6 +19,7 @@ mod doctor;
 mod hidden;
 mod mass;
 mod perf;
+mod pid_namespace;
 mod real;
 mod recorder;
 mod rest;

@@ -52,6 +52,7 @@ use self::tracker::Tracker;
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
 use super::own::OwnUsage;
+use super::proc_ids::ProcIds;
 use super::procinfo::InfoCache;
 use super::{clock, give_memory_back, host};
 use crate::{CollectError, Source, SourceOptions};
@@ -104,6 +105,10 @@ pub(crate) const PROBES: [Probe; 5] = [
         try_loading: || try_loading(Probes::HISTOGRAMS),
     },
 ];
+
+/// Why it is not used in a pid namespace.
+const OTHER_IDS: &str =
+    "it has the host's process ids, and this runs in a pid namespace (docker run --pid=host, hostPID: true)";
 
 /// Whether these probes load here, together.
 pub(super) fn try_loading(probes: Probes) -> Result<(), CollectError> {
@@ -162,6 +167,10 @@ impl BpfSource {
         open_ring: fn(&Programs) -> Result<EventRing, CollectError>,
     ) -> Result<Self, CollectError> {
         load::check_kernel()?;
+        // A busy process would have the name and the command line of a stranger.
+        if ProcIds::of(&options.proc_root) == ProcIds::Others {
+            return Err(CollectError::BpfUnavailable { reason: OTHER_IDS.to_owned() });
+        }
         let boot = host::boot_id(&options.proc_root)?;
         let &SourceOptions { probes, script_names, .. } = options;
         let mut programs = Programs::open(Setup { probes, ring_bytes, script_names })?;

@@ -1,13 +1,9 @@
 //! Finds out from /proc, /sys and files that container runtimes leave where the kernel runs (hypervisor,
 //! container), and notes what that does to the figures.
 
-use std::fs;
-
+use super::super::proc_ids::ProcIds;
 use super::files::text;
 use crate::{Check, DoctorOptions, Topic};
-
-/// The inode of the host's own pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).
-const HOST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Files that runtimes leave, and whose they are.
 const CONTAINER_FILES: [(&str, &str); 3] = [
@@ -63,13 +59,13 @@ fn steal(options: &DoctorOptions) -> Check {
 fn pid_namespace(options: &DoctorOptions) -> Check {
     let check =
         Check::new(Topic::Surroundings, "pid namespace", "every process of the host, under the host's pids");
-    match fs::read_link(options.proc_root.join("self/ns/pid")) {
-        Ok(link) if link.as_os_str() == HOST_PID_NAMESPACE => check.available("the host's"),
-        Ok(_) => check.missing(
-            "one of its own: /proc shows this container only, and BPF shows pids that mean nothing here",
+    match ProcIds::of(&options.proc_root) {
+        ProcIds::Hosts => check.available("the host's"),
+        ProcIds::Others => check.missing(
+            "one of its own: /proc shows its processes only, and by ids other than BPF's; so /proc is used, and BPF is not",
             "docker run --pid=host, hostPID: true in Kubernetes",
         ),
-        Err(error) => check.note(format!("cannot be determined: {error}")),
+        ProcIds::Unknown => check.note("cannot be determined: no process 1"),
     }
 }
 

@@ -13,13 +13,12 @@ use std::path::Path;
 
 use cpumon_model::{Fields, Snapshot, ThreadSample, escape};
 
+use super::super::proc_ids::ProcIds;
 use super::super::procfs::{Chosen, Leader, shows_own_pids};
 use super::records::task::state_of;
 use super::records::{HIDDEN, KERNEL_THREAD, TaskRecord};
 use crate::CollectError;
 
-/// The inode of the first pid namespace (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).
-const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// Passes between two scans for hidden processes, at least.
 const FIRST_WAIT: u32 = 8;
 /// The same after scans that found none.
@@ -94,9 +93,7 @@ impl Rescan {
 impl Hidden {
     /// No hidden thread is known yet.
     pub(crate) fn open(proc_root: &Path) -> Result<Self, CollectError> {
-        let namespace = std::fs::read_link(proc_root.join("self/ns/pid"));
-        let is_first = namespace.is_ok_and(|link| link.as_os_str() == FIRST_PID_NAMESPACE);
-        let chosen = if is_first && shows_own_pids(proc_root) {
+        let chosen = if ProcIds::of(proc_root) == ProcIds::Hosts && shows_own_pids(proc_root) {
             Some(Chosen::open(proc_root, true)?)
         } else {
             log::debug!(

@@ -6,6 +6,7 @@ mod slots;
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::rc::Rc;
 
 use libbpf_rs::btf::Btf;
@@ -19,6 +20,7 @@ use cpumon_model::{SchedEvent, SchedEventKind};
 use self::online::OnlineCpus;
 use self::records::{CpuState, Entry, entry};
 use self::slots::Slots;
+use super::super::proc_ids::ProcIds;
 use super::load::{self, Embedded};
 use super::records::read_plain;
 use super::sched::{casts_of, possible_cpus, vectors_in};
@@ -75,6 +77,12 @@ impl Recorder {
         sink: Rc<RefCell<dyn TraceSink>>,
     ) -> Result<Self, CollectError> {
         load::check_kernel()?;
+        // Names are the kernel's too, so nothing is mixed up; but the numbers are not those of `ps` here.
+        if ProcIds::of(Path::new("/proc")) == ProcIds::Others {
+            log::warn!(
+                "this runs in a pid namespace: the trace has the whole host, by the host's process ids"
+            );
+        }
         let cpus = possible_cpus();
         let sizes = ring_sizes(options.buffer_bytes, cpus.min(MAX_RINGS));
         // Before Linux 5.18 a switch has one argument less, and the verifier refuses to read it.

@@ -1,0 +1,65 @@
+//! In a pid namespace of its own, with its own /proc: BPF shows the host's ids, under which /proc has other processes.
+
+use std::path::Path;
+use std::process::Command;
+
+use cpumon_collect::{SourceChoice, SourceOptions, open};
+use cpumon_model::{Snapshot, SourceKind};
+
+use crate::skip::say_skipped;
+
+/// Set where the test runs inside.
+const INSIDE: &str = "CPUMON_IN_PID_NAMESPACE";
+
+#[test]
+fn processes_have_their_own_ids_and_names() {
+    let own = std::env::current_exe().unwrap();
+    let unshare = |program: &Path, arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--fork", "--mount", "--mount-proc"]).arg(program).args(arguments);
+        command.env(INSIDE, "1").output()
+    };
+    if !unshare("true".as_ref(), &[]).is_ok_and(|output| output.status.success()) {
+        return say_skipped("it may not make pid namespaces");
+    }
+    let output = unshare(&own, &["--exact", "pid_namespace::inside", "--nocapture"]).unwrap();
+    let words = [output.stdout, output.stderr].concat();
+    let words = String::from_utf8_lossy(&words);
+    assert!(output.status.success() && words.contains("1 passed"), "{words}");
+}
+
+/// What [`processes_have_their_own_ids_and_names`] runs; by itself it has nothing to check.
+#[test]
+fn inside() {
+    if std::env::var_os(INSIDE).is_none() {
+        return;
+    }
+    let mut decoy = Command::new("sleep").arg("600").spawn().unwrap();
+    let mut opened = open(&SourceOptions { cmdline: true, ..SourceOptions::default() }).unwrap();
+    let mut snapshot = Snapshot::default();
+    opened.source.snapshot(&mut snapshot).unwrap();
+    let is_process = |entry: &std::fs::DirEntry| entry.file_name().to_str().unwrap().parse::<u32>().is_ok();
+    let listed =
+        std::fs::read_dir("/proc").unwrap().filter(|entry| is_process(entry.as_ref().unwrap())).count();
+    let name = |pid: u32| {
+        let process = snapshot.processes.iter().find(|process| process.key.pid == pid);
+        process.map(|process| process.info.name.to_string())
+    };
+    let names = [name(std::process::id()), name(decoy.id())];
+    decoy.kill().unwrap();
+    decoy.wait().unwrap();
+    let own = std::env::current_exe().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(names, [Some(own), Some("sleep".to_owned())]);
+    assert_eq!(snapshot.processes.len(), listed, "those of this namespace");
+    assert_eq!(opened.kind, SourceKind::Procfs);
+    assert!(opened.reason.starts_with("procfs: no BPF") && opened.reason.len() < 256, "{}", opened.reason);
+    let refused = open(&SourceOptions { choice: SourceChoice::Bpf, ..SourceOptions::default() });
+    // An old kernel is the first reason.
+    if refused.err().unwrap().to_string().contains("pid namespace") {
+        assert!(
+            opened.reason.contains("runs in a pid namespace (docker run --pid=host"),
+            "{}",
+            opened.reason
+        );
+    }
+}
