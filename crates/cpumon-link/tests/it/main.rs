@@ -1,23 +1,13 @@
-//! The link as a whole: over loopback, and between network namespaces that the tests make.
+//! The link as a whole: over loopback, and between network namespaces that the tests make. The spool has its own program.
 
 #[path = "../../../../testing/netns.rs"]
 mod netns;
-#[path = "../../../../testing/seeded_rng.rs"]
-mod seeded_rng;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
-#[path = "../../../../testing/small_disk.rs"]
-mod small_disk;
 
 mod group_file;
 mod loopback;
 mod namespaces;
-mod spool;
-mod spool_backlog;
-mod spool_damage;
-mod spool_disk;
-mod spool_full_disk;
-mod spool_random;
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

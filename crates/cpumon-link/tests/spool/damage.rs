@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use cpumon_link::spool::{Spool, SyncPolicy};
 use cpumon_wire::spool::GapReason;
 
-use crate::spool::{ORIGIN, append, assert_all_accounted, assert_as_appended, held, options};
+use crate::segments::{ORIGIN, append, assert_all_accounted, assert_as_appended, held, options};
 
 fn segments(dir: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> = std::fs::read_dir(dir)

@@ -4,8 +4,8 @@ use cpumon_link::Backlog;
 use cpumon_link::spool::{Spool, SyncPolicy};
 use cpumon_wire::spool::{Entry, GapReason, decode_record};
 
+use crate::backlog::{append_many, killed, open};
 use crate::small_disk::SmallDisk;
-use crate::spool_backlog::{append_many, killed, open};
 
 /// So much is never the limit here.
 const LARGE: u64 = 64 << 20;

@@ -8,9 +8,9 @@ use cpumon_link::Backlog;
 use cpumon_link::spool::{Spool, SyncPolicy};
 use cpumon_wire::spool::{Entry, Gap, GapReason, decode_record};
 
+use crate::backlog::{append, killed, open, segments};
 use crate::seeded_rng::SeededRng;
 use crate::small_disk::SmallDisk;
-use crate::spool_backlog::{append, killed, open, segments};
 
 /// What a receiver has: intervals by the number of the snapshot that ends them, and holes by where they begin: numbers, end.
 #[derive(Default)]

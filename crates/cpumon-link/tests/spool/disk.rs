@@ -3,8 +3,8 @@
 use cpumon_link::spool::{Spool, SpoolError, SyncPolicy};
 use cpumon_wire::spool::GapReason;
 
+use crate::segments::{ORIGIN, append, assert_all_accounted, assert_as_appended, held, options};
 use crate::small_disk::SmallDisk;
-use crate::spool::{ORIGIN, append, assert_all_accounted, assert_as_appended, held, options};
 
 #[test]
 fn on_a_full_disk_it_waits_then_counts_and_resumes_when_there_is_space() {
@@ -54,7 +54,7 @@ fn what_was_lost_on_a_full_disk_is_known_after_a_kill() {
         let entry = entry.unwrap();
         std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
     }
-    let options = super::spool::options(copy.path(), 800_000, SyncPolicy::Always);
+    let options = crate::segments::options(copy.path(), 800_000, SyncPolicy::Always);
     let mut next = Spool::open(&options, ORIGIN).unwrap();
     append(&mut next, 1_001..=1_010, 500);
     drop(next);
@@ -89,7 +89,7 @@ fn what_waits_for_a_full_disk_is_a_hole_after_a_kill_and_after_an_end() {
             drop(spool);
         }
         std::fs::remove_file(&filler).unwrap();
-        let options = super::spool::options(&after, 800_000, SyncPolicy::Always);
+        let options = crate::segments::options(&after, 800_000, SyncPolicy::Always);
         let mut next = Spool::open(&options, ORIGIN).unwrap();
         append(&mut next, 131..=140, 500);
         drop(next);

@@ -9,7 +9,7 @@ use cpumon_model::HostId;
 use cpumon_wire::Datagrams;
 use cpumon_wire::spool::{Entry, Origin, decode_record};
 
-use crate::spool::{ORIGIN, held, options};
+use crate::segments::{ORIGIN, held, options};
 
 pub const HOUR: SyncPolicy = SyncPolicy::Every(Duration::from_hours(1));
 
