@@ -163,7 +163,7 @@ export class FeedWorker {
     // The interval that is on screen already, asked for again (a pause, more threads): rows that rest stay.
     const isSame = this.shownNs === snapshot.end_ns;
     this.subject = { host, endNs: snapshot.end_ns };
-    this.show(snapshot, isSame, answer.text.length, isStep);
+    this.show(snapshot, { follows: isSame, bytes: answer.text.length, live: false, stepped: isStep });
     await this.askForThreads();
   }
 
@@ -187,11 +187,14 @@ export class FeedWorker {
       return;
     }
     if (!this.subject || !('live' in this.subject)) return;
-    this.show(JSON.parse(data) as Snapshot, true, data.length);
+    this.show(JSON.parse(data) as Snapshot, { follows: true, bytes: data.length, live: true, stepped: false });
     void this.askForThreads();
   }
 
-  private show(snapshot: Snapshot, follows: boolean, bytes: number, stepped = false): void {
+  private show(
+    snapshot: Snapshot,
+    { follows, bytes, live, stepped }: { follows: boolean; bytes: number; live: boolean; stepped: boolean },
+  ): void {
     this.tasks.apply(snapshot, follows);
     this.shownNs = snapshot.end_ns;
     this.fromNs = snapshot.end_ns;
@@ -201,6 +204,7 @@ export class FeedWorker {
       head: headOf(snapshot, this.ownCost.percentOf(snapshot), bytes),
       view: this.view(),
       watched: this.watched.map((key) => [key, this.runOf(key)]),
+      live,
       stepped,
     });
   }

@@ -37,6 +37,8 @@ class Feed {
     searched: 0,
   };
   private readonly listeners = new Set<(report: SnapshotReport) => void>();
+  /** What the stream brings is shown. */
+  private isLive = false;
   private worker: Worker | null = null;
 
   private start(): Worker {
@@ -62,6 +64,11 @@ class Feed {
         this.show(report.view);
         return;
       case 'snapshot':
+        // It was on its way when a moment was asked for: what is on screen stays until that comes.
+        if (report.live && !this.isLive && !report.view.restart) {
+          this.keepTexts(report.view);
+          return;
+        }
         this.problem = null;
         this.head = report.head;
         this.arrivedMs = Date.now() - report.head.ageMs;
@@ -71,9 +78,14 @@ class Feed {
   }
 
   private show(view: View): void {
+    this.keepTexts(view);
+    this.view = view;
+  }
+
+  /** Later views point into them, also where this one is not shown. */
+  private keepTexts(view: View): void {
     if (view.restart) this.texts = [];
     for (const text of view.fresh) this.texts.push(text);
-    this.view = view;
   }
 
   /** The first row with this key; -1: it is not in the view. Each second, over 10,000 rows: whole numbers are compared, not texts. */
@@ -108,18 +120,21 @@ class Feed {
 
   openLive(host: string): void {
     this.forget();
+    this.isLive = true;
     this.order({ do: 'live', host });
   }
 
   /** What is shown stays until the answer comes. */
   openMoment(host: string, seek: 'at' | 'before' | 'after', ns: string): void {
     this.problem = null;
+    this.isLive = false;
     this.order({ do: 'moment', host, seek, ns });
   }
 
   /** Goes on from what is on screen, or from what is being fetched: no press of a key is lost. */
   step(host: string, seek: 'before' | 'after'): void {
     this.problem = null;
+    this.isLive = false;
     this.order({ do: 'step', host, seek });
   }
 

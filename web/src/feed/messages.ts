@@ -71,8 +71,8 @@ export interface Head {
 export type Report =
   | { is: 'link'; link: Link }
   | { is: 'fleet'; fleet: Fleet }
-  /** `stepped`: the answer to a step. */
-  | { is: 'snapshot'; head: Head; view: View; watched: [string, number][]; stepped: boolean }
+  /** `live`: it came by the stream. `stepped`: the answer to a step. */
+  | { is: 'snapshot'; head: Head; view: View; watched: [string, number][]; live: boolean; stepped: boolean }
   | { is: 'view'; view: View }
   | {
       is: 'problem';

@@ -1,0 +1,41 @@
+// What the page keeps of the worker's reports. In: reports as the worker posts them. Out: the interval and the texts on screen.
+import { expect, test, vi } from 'vitest';
+import type { Report } from './messages';
+import type { View } from './view';
+
+class FakeWorker {
+  static last: FakeWorker;
+  onmessage: (event: { data: Report }) => void = () => {};
+  constructor() {
+    FakeWorker.last = this;
+  }
+  postMessage(): void {}
+}
+vi.stubGlobal('Worker', FakeWorker);
+const { feed } = await import('./feed.svelte');
+
+function snapshot(endNs: string, live: boolean, view: Partial<View> = {}): Report {
+  const shown = { restart: false, fresh: [endNs], ...view } as View;
+  return { is: 'snapshot', head: { endNs, ageMs: 0 } as never, view: shown, watched: [], live, stepped: false };
+}
+
+function take(report: Report): string | undefined {
+  FakeWorker.last.onmessage({ data: report });
+  return feed.head?.endNs;
+}
+
+test('what is on screen stays until the moment comes that was asked for', () => {
+  feed.openLive('host');
+  expect(take(snapshot('1', true, { restart: true }))).toBe('1');
+  feed.openMoment('host', 'at', '0');
+  const { view } = feed;
+  expect(take(snapshot('2', true)), 'it was on its way').toBe('1');
+  expect(feed.view).toBe(view);
+  expect(take(snapshot('3', false))).toBe('3');
+  expect(feed.texts, 'later views point into all of them').toEqual(['1', '2', '3']);
+  feed.step('host', 'before');
+  expect(take(snapshot('4', true))).toBe('3');
+  expect(take(snapshot('5', true, { restart: true })), 'no row on screen has the texts of another view').toBe('5');
+  feed.openLive('host');
+  expect(take(snapshot('6', true))).toBe('6');
+});
