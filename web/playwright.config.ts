@@ -15,7 +15,7 @@ export default defineConfig({
   timeout: 180_000,
   expect: { timeout: 45_000 },
   forbidOnly: true,
-  reporter: [['list']],
+  reporter: [['list'], ['./tests/failures.ts']],
   use: {
     viewport: { width: 1440, height: 900 },
     timezoneId: 'Europe/Berlin',
