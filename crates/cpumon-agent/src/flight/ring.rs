@@ -91,17 +91,17 @@ impl DiskRing {
         while found.iter().any(|segment| segment.recording == stamp(wall_ns)) {
             wall_ns += 1_000_000;
         }
-        let mut closed: Vec<Closed> = found
+        // Their ages count from here: by a clock that is set wrong, all of them would be too old at once.
+        let end_ns = now.mono_ns.cast_signed();
+        let mut closed: Vec<(Option<SystemTime>, Closed)> = found
             .into_iter()
             .map(|segment| {
-                let age = segment.path.metadata().and_then(|about| about.modified());
-                let age =
-                    age.ok().and_then(|at| SystemTime::now().duration_since(at).ok()).unwrap_or_default();
-                let end_ns = now.mono_ns.cast_signed().saturating_sub(signed_ns(age));
-                Closed { path: segment.path, bytes: segment.bytes, end_ns, is_own: false }
+                let modified = segment.path.metadata().and_then(|about| about.modified()).ok();
+                let (path, bytes) = (segment.path, segment.bytes);
+                (modified, Closed { path, bytes, end_ns, is_own: false })
             })
             .collect();
-        closed.sort_by_key(|segment| segment.end_ns);
+        closed.sort_by_key(|(modified, _)| *modified);
         Ok(Self {
             dir: dir.to_owned(),
             disk,
@@ -109,7 +109,7 @@ impl DiskRing {
             recording: stamp(wall_ns),
             number: 0,
             open: None,
-            closed: closed.into(),
+            closed: closed.into_iter().map(|(_, segment)| segment).collect(),
             after_ns: began_ns,
             names_bytes: MIN_SEGMENT_BYTES,
             paused: None,
