@@ -66,6 +66,6 @@ pub use reader::{
 };
 pub use sums::{ActiveTimes, Resolution, RunQueue};
 pub use thread::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
-pub use time::{TimeRange, wall_now_ns};
+pub use time::{ClockDoubt, TimeRange, wall_now_ns};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
 pub use writer::{Put, ReportedGap, SourcePosition, Writer};

@@ -1,6 +1,9 @@
-//! Ranges of wall-clock time, and the wall clock of this machine.
+//! Ranges of wall-clock time, and the clocks of this machine.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::fmt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use cpumon_model::Moment;
 
 /// A range of time, ns since the UNIX epoch: after `since_ns`, up to and including `until_ns`.
 ///
@@ -41,4 +44,40 @@ impl TimeRange {
 pub fn wall_now_ns() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// Now on this machine's clocks.
+pub(crate) fn now() -> Moment {
+    let ns = |clock| {
+        let time = rustix::time::clock_gettime(clock);
+        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+    };
+    let mono_ns = ns(rustix::time::ClockId::Monotonic).unsigned_abs();
+    // It runs on while the machine is suspended. Other systems' clocks do so, or they do not have it.
+    #[cfg(target_os = "linux")]
+    let boot_ns = ns(rustix::time::ClockId::Boottime).unsigned_abs();
+    #[cfg(not(target_os = "linux"))]
+    let boot_ns = mono_ns;
+    Moment { mono_ns, boot_ns, wall_ns: wall_now_ns() }
+}
+
+/// This machine's clock differs by more than a day from what the store knows and the time that passed since: nothing is deleted by age.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ClockDoubt {
+    /// By how much it is ahead, ns; negative: behind.
+    pub ahead_ns: i64,
+}
+
+impl fmt::Display for ClockDoubt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hours = Duration::from_nanos(self.ahead_ns.unsigned_abs()).as_secs() / 3600;
+        let side = if self.ahead_ns > 0 { "ahead of" } else { "behind" };
+        write!(
+            f,
+            "the receiver's clock is {} d {} h {side} the time that the store knows: nothing is deleted by age until the clock is set \
+             right, an enrolled device's clock agrees, or a week has passed",
+            hours / 24,
+            hours % 24
+        )
+    }
 }

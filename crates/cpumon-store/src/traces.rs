@@ -11,7 +11,7 @@ use crate::error::{At, Result, check_is_there};
 use crate::reader::Reader;
 use crate::schema;
 use crate::time::TimeRange;
-use crate::writer::{keep_last_id, next_id};
+use crate::writer::{keep_last_id, known_ns, next_id};
 
 /// Between two tries for the lock of the database: the writer lets go of it for a moment at each commit.
 const TRY_EVERY: Duration = Duration::from_millis(1);
@@ -95,6 +95,14 @@ impl TraceIndex {
     pub fn all(&self) -> Result<Vec<TraceRecord>> {
         let text = format!("SELECT {COLUMNS} FROM trace JOIN host ON host.id = host_id ORDER BY trace.id");
         read(&self.connection, &text, params![]).at("list traces", &self.path)
+    }
+
+    /// What time it is for deleting by age, ns since the UNIX epoch: the last that the writer was sure of. `None`: none yet.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn known_wall_ns(&self) -> Result<Option<i64>> {
+        known_ns(&self.connection).at("read the time that is known", &self.path)
     }
 
     /// A number for the next trace.

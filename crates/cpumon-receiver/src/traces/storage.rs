@@ -341,7 +341,9 @@ impl Storage {
         part: &Path,
     ) -> Result<i64, Unstored> {
         let began = summary.header.began;
-        let received_wall_ns = wall_ns();
+        let known_ns = self.index.known_wall_ns().map_err(|error| self.failed("read the time", &error))?;
+        // Received while the clock is behind, it would be too old once the clock is right.
+        let received_wall_ns = wall_ns().max(known_ns.unwrap_or(0));
         let length_ns = summary.ended_ns.saturating_sub(began.mono_ns);
         let first_wall_ns = began.wall_ns.saturating_sub(offered.shift_ns);
         let (first_wall_ns, last_wall_ns) = span(first_wall_ns, length_ns, received_wall_ns);
@@ -419,10 +421,11 @@ impl Storage {
         }
         self.shares = Shares::new(self.limits.bytes, self.shares.max_files());
         self.known.clear();
-        let oldest = self
-            .limits
-            .age
-            .map(|age| wall_ns().saturating_sub_unsigned(age.as_nanos().try_into().unwrap_or(u64::MAX)));
+        // Not by the clock alone: set wrong, it would delete all of them.
+        let age_ns = self.limits.age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
+        let oldest = age_ns
+            .zip(self.index.known_wall_ns()?)
+            .map(|(age_ns, now_ns)| now_ns.saturating_sub_unsigned(age_ns));
         for row in &rows {
             if !files.contains(&row.id) || oldest.is_some_and(|oldest| row.received_wall_ns < oldest) {
                 self.delete(row.id)?;

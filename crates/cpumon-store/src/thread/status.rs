@@ -1,5 +1,7 @@
 //! Health of a store for people: a full disk stops storing but not showing, so the user must see it.
 
+use crate::time::ClockDoubt;
+
 /// Whether intervals reach the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StoreState {
@@ -53,4 +55,6 @@ pub struct StoreStatus {
     pub refused_intervals: u64,
     /// When the newest commit ended, ns since the epoch on this machine's clock; `None` before the first.
     pub last_commit_wall_ns: Option<i64>,
+    /// This machine's clock cannot be right, so nothing is deleted by age.
+    pub clock_doubt: Option<ClockDoubt>,
 }

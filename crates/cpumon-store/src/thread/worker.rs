@@ -130,7 +130,8 @@ impl Worker {
         if let Some(gap) = &entry.gap {
             return self.writer.put_reported(info.host, gap).map(|()| None);
         }
-        let (loss, received_wall_ns) = (entry.loss.as_ref(), entry.received_wall_ns);
+        let loss = entry.loss.as_ref();
+        let received_wall_ns = self.writer.weigh_receipt(trust, interval, entry.received_wall_ns);
         let put = if entry.receipt.is_some() {
             self.writer.put_resendable(info, trust, loss, interval, received_wall_ns)
         } else {
@@ -175,6 +176,7 @@ impl Worker {
         if let Err(error) = self.writer.maintain(budget) {
             self.note_failure(&error);
         }
+        self.queue.lock().status.clock_doubt = self.writer.clock_doubt();
     }
 
     /// After a commit that worked.

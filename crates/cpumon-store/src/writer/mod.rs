@@ -1,5 +1,6 @@
 //! Writes a store: [`Writer`] and its parts, each in a file of its own.
 
+mod age;
 mod cgroup_sums;
 mod clock;
 mod compact;
@@ -35,6 +36,7 @@ mod transaction;
 mod usage;
 mod wipe;
 
+pub(crate) use self::age::known_ns;
 pub(crate) use self::copy::ActiveCopy;
 pub use self::gaps::ReportedGap;
 pub(crate) use self::ids::{keep_last_id, next_id};

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
+use super::age::Times;
 use super::counters::count;
 use super::dims::Dims;
 use super::gone::Gone;
@@ -43,8 +44,7 @@ impl From<Gone> for Step {
 #[derive(Copy, Clone, Debug)]
 struct Excess {
     bytes: i64,
-    /// Now, on this machine's clock.
-    now_ns: i64,
+    running_ns: i64,
 }
 
 /// Limits of a store by age and size, and how far they were applied.
@@ -77,18 +77,18 @@ impl Retention {
         }
     }
 
-    /// One step, at `now_ns` on this machine's clock. `oldest_fresh_ns`: receipt of the oldest interval that waits for compaction.
+    /// One step. `oldest_fresh_ns`: receipt of the oldest interval that waits for compaction.
     pub(super) fn step(
         &mut self,
         transaction: &Transaction<'_>,
         dims: &Dims,
-        now_ns: i64,
+        times: Times,
         oldest_fresh_ns: &dyn Fn() -> Option<i64>,
     ) -> Sql<Step> {
         if let Some(gone) = self.forget_some(transaction, dims)? {
             return Ok(gone.into());
         }
-        let limit = self.max_age.map(|age| before(now_ns, age));
+        let limit = self.max_age.map(|age| before(times.age_ns, age));
         if let Some(limit) = limit
             && drop_older(transaction, limit)?
         {
@@ -104,8 +104,10 @@ impl Retention {
         // Free pages do not count: data is deleted first and the file shrinks afterwards, or each step would delete more.
         let pages = Pages::read(transaction)?;
         if let Some(excess) = self.max_bytes.map(|max| pages.used_bytes - max).filter(|excess| *excess > 0) {
-            self.usage.refresh(transaction, now_ns)?;
-            if let Some(gone) = self.free_space(transaction, dims, Excess { bytes: excess, now_ns })? {
+            self.usage.refresh(transaction, times.running_ns)?;
+            if let Some(gone) =
+                self.free_space(transaction, dims, Excess { bytes: excess, running_ns: times.running_ns })?
+            {
                 return Ok(gone.into());
             }
         }
@@ -114,13 +116,13 @@ impl Retention {
             shrink(transaction, (pages.free - FREE_PAGES).min(PAGES_AT_ONCE))?;
             return Ok(Gone::default().into());
         }
-        if !self.sweep.is_due(now_ns) {
+        if !self.sweep.is_due(times.running_ns) {
             return Ok(Step { is_done: true, gone: Gone::default() });
         }
         if self.sweep.is_resting() {
-            self.drop_old_sums(transaction, now_ns)?;
+            self.drop_old_sums(transaction, times.age_ns)?;
         }
-        let limits = SweepLimits { now_ns, samples_ns: limit, zstd_level: self.zstd_level, oldest_fresh_ns };
+        let limits = SweepLimits { times, samples_ns: limit, zstd_level: self.zstd_level, oldest_fresh_ns };
         let swept = self.sweep.step(transaction, &dims.last_ids(), &limits)?;
         Ok(Step { is_done: swept.is_done, gone: swept.gone })
     }
@@ -178,7 +180,7 @@ impl Retention {
             return Ok(Some(Gone::default()));
         }
         // Samples that came in since they were counted would lose their names below.
-        self.usage.count_samples(transaction, excess.now_ns)?;
+        self.usage.count_samples(transaction, excess.running_ns)?;
         if self.usage.largest(IdRange::Unauthenticated).is_some() {
             return Ok(Some(Gone::default()));
         }

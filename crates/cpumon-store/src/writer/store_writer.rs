@@ -5,8 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use cpumon_files::LockFile;
-use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
+use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Moment, Trust};
 
+use super::age::{self, AgeClock, Times};
 use super::compact::Compactor;
 use super::dims::Dims;
 use super::fresh_boots::Due;
@@ -22,7 +23,7 @@ use super::transaction::{Session, Transaction};
 use crate::Gap;
 use crate::error::{At, Result, StoreError, check_is_file};
 use crate::options::StoreOptions;
-use crate::time::wall_now_ns;
+use crate::time::{self, ClockDoubt};
 
 /// Tasks in memory over all hosts (about 100 bytes each); beyond it all are forgotten and get new rows.
 const MAX_TASKS: usize = 4 << 20;
@@ -38,6 +39,7 @@ pub struct Writer {
     name_merger: NameMerger,
     retention: Retention,
     losses: Losses,
+    age: AgeClock,
     // Last, so that the database is closed when the lock is released.
     _lock: LockFile,
 }
@@ -52,6 +54,7 @@ impl Writer {
         let dims = Dims::load(connection).at("read ids", path)?;
         let compactor = Compactor::load(connection, options).at("count fresh intervals", path)?;
         let name_merger = NameMerger::load(connection, options.zstd_level).at("read ids", path)?;
+        let age = AgeClock::load(connection).at("read the time of the last receipt", path)?;
         Ok(Self {
             session,
             options: options.clone(),
@@ -61,6 +64,7 @@ impl Writer {
             name_merger,
             retention: Retention::new(options),
             losses: Losses::default(),
+            age,
             _lock: lock,
         })
     }
@@ -83,7 +87,23 @@ impl Writer {
         loss: Option<&LossCounts>,
         interval: &Interval,
     ) -> Result<Put> {
-        self.put_received(info, trust, loss, interval, wall_now_ns())
+        let now = time::now();
+        self.age.read(now);
+        let received_wall_ns = self.age.receipt_ns(now.wall_ns);
+        self.put_received(info, trust, loss, interval, received_wall_ns)
+    }
+
+    /// The receipt to store of what has just come in: while this machine's clock is behind, the time that is known. A device whose clock
+    /// agrees with ours ends the doubt about it.
+    pub(crate) fn weigh_receipt(&mut self, trust: Trust, interval: &Interval, received_wall_ns: i64) -> i64 {
+        self.age.hear(trust, interval, received_wall_ns);
+        self.age.receipt_ns(received_wall_ns)
+    }
+
+    /// Whether this machine's clock can be right, when it was read last.
+    #[must_use]
+    pub fn clock_doubt(&self) -> Option<ClockDoubt> {
+        self.age.doubt()
     }
 
     /// [`Writer::put`] of an interval that was received at `received_wall_ns`.
@@ -181,21 +201,37 @@ impl Writer {
     /// Compacts, merges names and applies the limits of age and size, for about `budget`. Called often, it does a little each
     /// time.
     pub fn maintain(&mut self, budget: Duration) -> Result<()> {
-        self.maintain_at(budget, wall_now_ns())
+        self.maintain_by(budget, time::now())
+    }
+
+    /// [`Writer::maintain`] by these clocks, which may be wrong.
+    pub fn maintain_by(&mut self, budget: Duration, now: Moment) -> Result<()> {
+        let times = self.age.read(now);
+        if let Some(known_ns) = self.age.unsaved_ns() {
+            self.commit()?;
+            self.write("record the time", |transaction| age::save(transaction, known_ns))?;
+            self.commit()?;
+            self.age.saved(known_ns);
+        }
+        self.maintain_for(budget, times)
     }
 
     /// [`Writer::maintain`] as if it were `now_wall_ns`.
     pub fn maintain_at(&mut self, budget: Duration, now_wall_ns: i64) -> Result<()> {
+        self.maintain_for(budget, Times::of(now_wall_ns))
+    }
+
+    fn maintain_for(&mut self, budget: Duration, times: Times) -> Result<()> {
         let begin = Instant::now();
         if self.dims.task_count() > MAX_TASKS {
             self.dims.forget_tasks();
         }
         // Each step below is a transaction of its own: a failed one must not take intervals with it.
         self.commit()?;
-        let due = Due::by_age(now_wall_ns, &self.options);
+        let due = Due::by_age(times.wall_ns, &self.options);
         while begin.elapsed() < budget && self.compact_one(&due)? {}
         while begin.elapsed() < budget && self.merge_names()? {}
-        while begin.elapsed() < budget && self.retain(now_wall_ns)? {}
+        while begin.elapsed() < budget && self.retain(times)? {}
         Ok(())
     }
 
@@ -250,12 +286,12 @@ impl Writer {
     }
 
     /// One step of retention; `false` if there is nothing to do.
-    fn retain(&mut self, now_ns: i64) -> Result<bool> {
+    fn retain(&mut self, times: Times) -> Result<bool> {
         let oldest_fresh_ns = || self.compactor.oldest_fresh_ns();
         let step = self
             .session
             .transaction()
-            .and_then(|transaction| self.retention.step(&transaction, &self.dims, now_ns, &oldest_fresh_ns));
+            .and_then(|transaction| self.retention.step(&transaction, &self.dims, times, &oldest_fresh_ns));
         let step = step.map_err(|error| self.fail("delete old data", error))?;
         self.commit()?;
         self.dims.forget(&step.gone);

@@ -2,6 +2,7 @@
 
 use rusqlite::{Connection, Result as Sql, params};
 
+use super::age::Times;
 use super::counters::count;
 use super::gone::{Gone, GoneIds};
 use super::merge_names::drop_short_lived;
@@ -50,8 +51,7 @@ pub(super) struct Sweep {
 /// What a sweep goes by.
 #[derive(Copy, Clone)]
 pub(super) struct SweepLimits<'a> {
-    /// Now, on this machine's clock.
-    pub(super) now_ns: i64,
+    pub(super) times: Times,
     /// Samples and gaps from before may go; `None`: never by age.
     pub(super) samples_ns: Option<i64>,
     pub(super) zstd_level: i32,
@@ -67,8 +67,8 @@ pub(super) struct Swept {
 
 impl Sweep {
     /// Whether a sweep is due or under way.
-    pub(super) fn is_due(&self, now_ns: i64) -> bool {
-        !self.is_resting() || now_ns >= self.next_ns
+    pub(super) fn is_due(&self, running_ns: i64) -> bool {
+        !self.is_resting() || running_ns >= self.next_ns
     }
 
     /// Whether the next step is the first one of a sweep.
@@ -112,7 +112,7 @@ impl Sweep {
         };
         let is_done = self.is_resting();
         if is_done {
-            self.next_ns = limits.now_ns.saturating_add(SWEEP_EVERY_NS);
+            self.next_ns = limits.times.running_ns.saturating_add(SWEEP_EVERY_NS);
             if std::mem::take(&mut self.pruned_processes) > 0 {
                 prune_infos(connection)?;
                 gone.infos = true;
@@ -133,7 +133,8 @@ fn next_ids(connection: &Connection, table: &str, from: i64) -> Sql<Option<i64>>
 /// Begins the names of a range.
 fn names_of(connection: &Connection, range: IdRange, limits: &SweepLimits<'_>) -> Sql<Phase> {
     // Intervals wait longer than usual for compaction while a disk is full or too slow. Their names are as old as they are.
-    let newest_ns = (limits.oldest_fresh_ns)().map_or(limits.now_ns, |fresh| fresh.min(limits.now_ns));
+    let newest_ns =
+        (limits.oldest_fresh_ns)().map_or(limits.times.age_ns, |fresh| fresh.min(limits.times.age_ns));
     let samples_s = oldest_sample_s(connection, range, newest_ns)? - LAST_SEEN_SLACK_S;
     let sums_s = oldest_sum_s(connection)?.map_or(samples_s, |sums| sums.min(samples_s));
     Ok(Phase::Names(range, range.after(), Oldest { samples_s, sums_s }))

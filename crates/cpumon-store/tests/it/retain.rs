@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use cpumon_model::{Interval, Trust};
+use cpumon_model::{Interval, Moment, Trust};
 use cpumon_store::{Query, Reader, StoreOptions, TimeRange, What, Writer};
 
 use crate::data;
@@ -103,6 +103,34 @@ fn what_is_too_old_goes_with_its_names() {
     maintain(100).unwrap();
     assert_eq!((count("process_hour"), count("process"), count("process_info")), (0, 0, 0));
     assert_eq!(count("thread_hour"), 0);
+}
+
+#[test]
+fn a_clock_that_is_wrong_at_the_start_deletes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let options = StoreOptions { max_age: Some(Duration::from_hours(24)), ..StoreOptions::default() };
+    let (writer, _) = fill(&path, &options, 500);
+    drop(writer);
+    // Each start of the machine: its clock, and the hours that it runs.
+    let start = |wall_ns: i64, hours: u64| {
+        let mut writer = Writer::open(&path, &options).unwrap();
+        for hour in 0..=hours {
+            let boot_ns = hour * HOUR_NS.unsigned_abs();
+            let now = Moment { mono_ns: boot_ns, boot_ns, wall_ns: wall_ns + boot_ns.cast_signed() };
+            writer.maintain_by(Duration::from_mins(1), now).unwrap();
+        }
+        writer.clock_doubt().is_some()
+    };
+    let chunks = || data::number(&path, "SELECT count(*) FROM chunk");
+    assert!(start(data::START_NS + 400 * 24 * HOUR_NS, 30));
+    assert!(start(data::START_NS + 400 * 24 * HOUR_NS, 30), "and again");
+    assert!(start(7, 0), "nor behind");
+    assert_eq!(chunks(), 5);
+    assert!(!start(data::START_NS + HOUR_NS, 20));
+    assert_eq!(chunks(), 5);
+    assert!(!start(data::START_NS + 20 * HOUR_NS, 10));
+    assert_eq!(chunks(), 0, "by a clock that is right they are too old");
 }
 
 #[test]

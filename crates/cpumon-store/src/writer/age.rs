@@ -1,0 +1,264 @@
+//! What time it is for whatever is deleted by age. In: this machine's clocks, what the store remembers, and what devices on other machines
+//! say. Out: a time that deleting may go by. Why: a clock that was set wrong (a forged answer of NTP, an empty battery, a restored virtual
+//! machine) must not delete a store; nothing brings that back.
+
+use std::time::Duration;
+
+use cpumon_model::{Interval, Moment, Trust};
+use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
+
+use crate::time::ClockDoubt;
+
+/// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason.
+const TOLERANCE: Duration = Duration::from_hours(24);
+/// So long a doubted clock must run on before it is believed without a witness: a week in which log, status and page say it.
+const BELIEVED_AFTER: Duration = Duration::from_hours(7 * 24);
+/// Between two times that are written into the store.
+const SAVE_EVERY: Duration = Duration::from_mins(10);
+/// A device is a witness if its clock is so near.
+const WITNESS_WITHIN: Duration = Duration::from_hours(1);
+
+/// The row of `counter`: the last time that was known, ns since the epoch. Part of the file format.
+const NAME: &str = "known wall_ns";
+
+/// Times that maintenance goes by.
+#[derive(Copy, Clone, Debug)]
+#[expect(clippy::struct_field_names, reason = "the unit is part of a name")]
+pub(super) struct Times {
+    /// Ages count from here, for what is deleted by age. It stands still while the clock is doubted.
+    pub(super) age_ns: i64,
+    /// Ages count from here for what harms nothing: compaction.
+    pub(super) wall_ns: i64,
+    /// Runs on, whatever the clock says: for what is done every so often.
+    pub(super) running_ns: i64,
+}
+
+impl Times {
+    /// Of a clock that is right.
+    pub(super) fn of(now_wall_ns: i64) -> Self {
+        Self { age_ns: now_wall_ns, wall_ns: now_wall_ns, running_ns: now_wall_ns }
+    }
+}
+
+/// The time that is known, and whether this machine's clock agrees.
+#[derive(Debug, Default)]
+pub(super) struct AgeClock {
+    /// A time that was reached; `None`: nothing is known yet, so any clock is right.
+    known_ns: Option<i64>,
+    /// `CLOCK_BOOTTIME` at that time; `None`: it is from before this start.
+    at_boot_ns: Option<i64>,
+    saved_ns: Option<i64>,
+    doubt: Option<Doubt>,
+    /// What was read last.
+    last: Moment,
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Doubt {
+    since_boot_ns: i64,
+    /// The time by the store and by what passed since.
+    expected_ns: i64,
+    is_ahead: bool,
+}
+
+impl AgeClock {
+    /// Goes on from what the store knows: the time that was saved, or in an older store the newest receipt.
+    pub(super) fn load(connection: &Connection) -> Sql<Self> {
+        let saved_ns: Option<i64> = connection
+            .query_row("SELECT value FROM counter WHERE name = ?1", [NAME], |row| row.get(0))
+            .optional()?;
+        let known_ns = match saved_ns {
+            Some(saved) => Some(saved),
+            None => connection.query_row(
+                "SELECT max(newest) FROM (SELECT max(received_wall_ns) AS newest FROM interval
+                     UNION ALL SELECT max(last_received_wall_ns) FROM chunk)",
+                [],
+                |row| row.get(0),
+            )?,
+        };
+        Ok(Self { known_ns, saved_ns, ..Self::default() })
+    }
+
+    /// Weighs this machine's clock.
+    pub(super) fn read(&mut self, now: Moment) -> Times {
+        let (wall_ns, boot_ns) = (now.wall_ns, now.boot_ns.cast_signed());
+        self.last = now;
+        let at_boot_ns = *self.at_boot_ns.get_or_insert(boot_ns);
+        let known_ns = *self.known_ns.get_or_insert(wall_ns);
+        let expected_ns = known_ns.saturating_add(boot_ns.saturating_sub(at_boot_ns));
+        let ahead_ns = wall_ns.saturating_sub(expected_ns);
+        let is_near = ahead_ns.saturating_abs() <= ns(TOLERANCE);
+        let is_old =
+            self.doubt.is_some_and(|doubt| boot_ns.saturating_sub(doubt.since_boot_ns) >= ns(BELIEVED_AFTER));
+        if is_near || is_old {
+            self.believe();
+        } else {
+            let since_boot_ns = self.doubt.map_or(boot_ns, |doubt| doubt.since_boot_ns);
+            let doubt = Doubt { since_boot_ns, expected_ns, is_ahead: ahead_ns > 0 };
+            let is_new = self.doubt.is_none_or(|before| before.is_ahead != doubt.is_ahead);
+            self.doubt = Some(doubt);
+            if is_new && let Some(doubt) = self.doubt() {
+                log::error!("{doubt}");
+            }
+        }
+        Times {
+            age_ns: self.known_ns.unwrap_or(wall_ns),
+            wall_ns: self.receipt_ns(wall_ns),
+            running_ns: boot_ns,
+        }
+    }
+
+    /// What is received while the clock is behind has the time that is known: it would be too old once the clock is right.
+    pub(super) fn receipt_ns(&self, received_wall_ns: i64) -> i64 {
+        self.doubt.map_or(received_wall_ns, |doubt| received_wall_ns.max(doubt.expected_ns))
+    }
+
+    /// A device on another machine whose clock agrees with ours ends the doubt.
+    pub(super) fn hear(&mut self, trust: Trust, interval: &Interval, received_wall_ns: i64) {
+        if self.doubt.is_none() || !matches!(trust, Trust::Authenticated | Trust::Encrypted) {
+            return;
+        }
+        let device_ns = interval.end.wall_ns.saturating_add(interval.wall_shift_ns);
+        // Its own clock and ours, not what was sent of the past.
+        let is_witness = device_ns.abs_diff(received_wall_ns) <= ns(WITNESS_WITHIN).unsigned_abs()
+            && received_wall_ns.abs_diff(self.last.wall_ns) <= ns(WITNESS_WITHIN).unsigned_abs();
+        if is_witness {
+            self.believe();
+        }
+    }
+
+    /// What people should know; `None`: the clock is right, as far as can be told.
+    pub(super) fn doubt(&self) -> Option<ClockDoubt> {
+        self.doubt.map(|doubt| ClockDoubt { ahead_ns: self.last.wall_ns.saturating_sub(doubt.expected_ns) })
+    }
+
+    /// A time to save, if the one in the store is old.
+    pub(super) fn unsaved_ns(&self) -> Option<i64> {
+        let is_old = |known: &i64| {
+            self.saved_ns.is_none_or(|saved| known.abs_diff(saved) >= ns(SAVE_EVERY).unsigned_abs())
+        };
+        self.known_ns.filter(is_old)
+    }
+
+    /// It is in the store.
+    pub(super) fn saved(&mut self, known_ns: i64) {
+        self.saved_ns = Some(known_ns);
+    }
+
+    fn believe(&mut self) {
+        if self.doubt.take().is_some() {
+            log::warn!("the receiver's clock is believed again: data is deleted by age as before");
+        }
+        (self.known_ns, self.at_boot_ns) = (Some(self.last.wall_ns), Some(self.last.boot_ns.cast_signed()));
+    }
+}
+
+/// Writes the time that is known.
+pub(super) fn save(connection: &Connection, known_ns: i64) -> Sql<()> {
+    let text = "INSERT OR REPLACE INTO counter (name, value) VALUES (?1, ?2)";
+    connection.prepare_cached(text)?.execute(params![NAME, known_ns]).map(|_| ())
+}
+
+/// The time that was known last, for what is deleted by age beside the writer; `None`: there is none yet.
+pub(crate) fn known_ns(connection: &Connection) -> Sql<Option<i64>> {
+    let text = "SELECT value FROM counter WHERE name = ?1";
+    connection.prepare_cached(text)?.query_row([NAME], |row| row.get(0)).optional()
+}
+
+fn ns(duration: Duration) -> i64 {
+    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY_NS: i64 = 86_400_000_000_000;
+    const BEGIN_NS: i64 = 1_795_000_000_000_000_000;
+
+    fn known(known_ns: i64) -> AgeClock {
+        AgeClock { known_ns: Some(known_ns), ..AgeClock::default() }
+    }
+
+    /// The clock shows `wall_ns` when the receiver has run for `running`.
+    fn at(wall_ns: i64, running: Duration) -> Moment {
+        let boot_ns = 5_000_000_000 + ns(running).unsigned_abs();
+        Moment { mono_ns: boot_ns, boot_ns, wall_ns }
+    }
+
+    fn heard(clock: &mut AgeClock, trust: Trust, device_ns: i64) -> bool {
+        // The receiver moved it to its own time line by a minute.
+        let end = Moment { wall_ns: device_ns + 60, ..Moment::default() };
+        let interval = Interval { end, wall_shift_ns: -60, ..Interval::default() };
+        clock.hear(trust, &interval, clock.last.wall_ns);
+        clock.doubt().is_none()
+    }
+
+    #[test]
+    fn ages_run_with_a_clock_that_is_right() {
+        let mut clock = AgeClock::default();
+        for days in [0, 1, 40] {
+            let running = Duration::from_hours(24 * days);
+            let wall_ns = BEGIN_NS + days.cast_signed() * DAY_NS;
+            assert_eq!(clock.read(at(wall_ns, running)).age_ns, wall_ns);
+        }
+        assert_eq!((clock.doubt(), clock.receipt_ns(7)), (None, 7));
+        // A night without the receiver.
+        assert_eq!(known(BEGIN_NS).read(at(BEGIN_NS + DAY_NS, Duration::ZERO)).age_ns, BEGIN_NS + DAY_NS);
+    }
+
+    #[test]
+    fn a_clock_that_is_far_ahead_makes_nothing_old() {
+        let mut clock = known(BEGIN_NS);
+        let wrong_ns = BEGIN_NS + 400 * DAY_NS;
+        for hours in [0, 1, 100] {
+            let running = Duration::from_hours(hours);
+            let times = clock.read(at(wrong_ns + ns(running), running));
+            assert_eq!((times.age_ns, times.running_ns), (BEGIN_NS, 5_000_000_000 + ns(running)));
+        }
+        let words = clock.doubt().unwrap().to_string();
+        assert!(words.starts_with("the receiver's clock is 400 d 0 h ahead of the time"), "{words}");
+        assert_eq!(clock.receipt_ns(wrong_ns), wrong_ns, "no receipt is made older than it may be");
+        // It is set right.
+        let running = Duration::from_hours(101);
+        assert_eq!(clock.read(at(BEGIN_NS + ns(running), running)).age_ns, BEGIN_NS + ns(running));
+        assert_eq!(clock.doubt(), None);
+    }
+
+    #[test]
+    fn a_clock_that_jumps_while_it_runs_is_doubted_too() {
+        let mut clock = known(BEGIN_NS);
+        let hour = Duration::from_hours(1);
+        assert_eq!(clock.read(at(BEGIN_NS, Duration::ZERO)).age_ns, BEGIN_NS);
+        assert_eq!(clock.read(at(BEGIN_NS + 2 * DAY_NS, hour)).age_ns, BEGIN_NS);
+        let back = clock.read(at(7, 2 * hour));
+        assert_eq!((back.age_ns, back.wall_ns), (BEGIN_NS, BEGIN_NS + ns(2 * hour)));
+        assert_eq!(clock.receipt_ns(7), BEGIN_NS + ns(2 * hour), "what comes now is not too old later");
+        assert!(clock.doubt().unwrap().to_string().contains(" behind the time that the store knows"));
+    }
+
+    #[test]
+    fn a_device_whose_clock_agrees_ends_the_doubt() {
+        let wall_ns = BEGIN_NS + 30 * DAY_NS;
+        let mut clock = known(BEGIN_NS);
+        clock.read(at(wall_ns, Duration::ZERO));
+        assert!(!heard(&mut clock, Trust::Unauthenticated, wall_ns), "anyone could have sent it");
+        assert!(!heard(&mut clock, Trust::Local, wall_ns), "it has the same clock");
+        assert!(!heard(&mut clock, Trust::Authenticated, BEGIN_NS), "it has another time");
+        assert_eq!(clock.read(at(wall_ns, Duration::ZERO)).age_ns, BEGIN_NS);
+        assert!(heard(&mut clock, Trust::Authenticated, wall_ns));
+        assert_eq!(clock.read(at(wall_ns, Duration::ZERO)).age_ns, wall_ns);
+    }
+
+    #[test]
+    fn after_a_week_the_clock_is_believed() {
+        let wall_ns = BEGIN_NS + 30 * DAY_NS;
+        let mut clock = known(BEGIN_NS);
+        let mut age_after = |hours: u64| {
+            let running = Duration::from_hours(hours);
+            clock.read(at(wall_ns + ns(running), running)).age_ns
+        };
+        assert_eq!((age_after(0), age_after(7 * 24 - 1)), (BEGIN_NS, BEGIN_NS));
+        assert_eq!(age_after(7 * 24), wall_ns + 7 * DAY_NS);
+    }
+}
