@@ -118,6 +118,7 @@ test('what the receiver cannot accept or store is shown', async ({ page, receive
   const health = {
     store: 'failing',
     store_error: 'no space left on device',
+    store_clock: "the receiver's clock is 400 d 0 h ahead of the time that the store knows",
     store_dropped: 1234,
     rejected: 56,
     kernel_dropped: 7,
@@ -133,6 +134,7 @@ test('what the receiver cannot accept or store is shown', async ({ page, receive
   await expect(page.locator('[data-state=failing]')).toContainText(
     'Nothing is being stored: no space left on device. New data is shown; 1,234 intervals were not stored.',
   );
+  await expect(page.locator('[data-state=clock]')).toContainText("Clock: the receiver's clock is 400 d");
   await expect(page.getByText('56 datagrams refused, 7 dropped by the kernel')).toBeVisible();
   await findsNothing(page);
   await resize(page, 360, 740);

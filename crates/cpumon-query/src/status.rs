@@ -218,4 +218,6 @@ pub struct Store {
     pub written: u64,
     /// Size of the file with its write-ahead log, bytes.
     pub size_bytes: u64,
+    /// Why the receiver's clock cannot be right; nothing is deleted by age meanwhile. Empty: no doubt.
+    pub clock: String,
 }

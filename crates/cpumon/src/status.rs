@@ -263,6 +263,9 @@ fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
         store.queue_capacity,
         store.dropped
     )?;
+    if !store.clock.is_empty() {
+        writeln!(out, "clock      {}", escape(&store.clock))?;
+    }
     if store.refused > 0 {
         let refused = store.refused;
         writeln!(

@@ -1478,6 +1478,8 @@ export interface components {
             rejected: number;
             /** @description Whether intervals are being kept. */
             store: components["schemas"]["StoreState"];
+            /** @description Why the receiver's clock cannot be right; nothing is deleted by age meanwhile. Empty: no doubt. */
+            store_clock: string;
             /**
              * Format: int64
              * @description Intervals that were shown and not stored.
@@ -1845,6 +1847,7 @@ export interface components {
             /**
              * @description The store.
              * @default {
+             *       "clock": "",
              *       "dropped": 0,
              *       "error": "",
              *       "path": "",
@@ -1874,6 +1877,11 @@ export interface components {
         };
         /** @description The store as the receiver sees it. */
         Store: {
+            /**
+             * @description Why the receiver's clock cannot be right; nothing is deleted by age meanwhile. Empty: no doubt.
+             * @default
+             */
+            clock: string;
             /**
              * Format: int64
              * @description Intervals thrown away because the queue was full or writing failed.

@@ -5,6 +5,7 @@ import type { Fleet } from './api';
 const health = (more: Partial<Fleet['receiver']> = {}): Fleet['receiver'] => ({
   store: 'ok',
   store_error: '',
+  store_clock: '',
   store_dropped: 0,
   datagrams: 0,
   udp: [],

@@ -116,6 +116,7 @@ impl StoreHandle {
             refused: status.refused_intervals,
             written: status.stored_intervals,
             size_bytes: size_on_disk(&self.path),
+            clock: status.clock_doubt.map(|doubt| doubt.to_string()).unwrap_or_default(),
         }
     }
 

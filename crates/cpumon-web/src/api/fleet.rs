@@ -16,6 +16,8 @@ pub struct ReceiverHealth {
     pub store: StoreState,
     /// Why not; empty while they are.
     pub store_error: String,
+    /// Why the receiver's clock cannot be right; nothing is deleted by age meanwhile. Empty: no doubt.
+    pub store_clock: String,
     /// Intervals that were shown and not stored.
     pub store_dropped: u64,
     /// Datagrams that came.

@@ -43,6 +43,7 @@ impl From<status::Status> for ReceiverHealth {
             rejected: from.receiver.rejected + from.connections.as_ref().map_or(0, |tls| tls.protocol_errors),
             tls: from.connections.map(|connections| connections.address),
             store_error: from.store.error,
+            store_clock: from.store.clock,
             store_dropped: from.store.dropped + from.store.refused,
             kernel_dropped: from.receiver.kernel_dropped,
         }
