@@ -32,6 +32,7 @@ const END_WITHIN: Duration = Duration::from_secs(2);
 
 /// `cpumon trace record`.
 pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
+    cpumon_agent::log_to_stderr("cpumon", log::LevelFilter::Warn);
     let path = args.output.display();
     let signals = Signals::install()?;
     let file = create(&args.output)?;
