@@ -64,7 +64,7 @@ fn check_rest(
     };
     let out = Out::create(to, layout.version, stop)?;
     let copy = layout::repaired_copy(path, &layout, to, stop)?;
-    let source = open::open(copy.path(), stop)?;
+    let source = open::open_repaired(copy.path(), stop)?;
     let mut check = Check::new(&source, path, stop, Some(out));
     // SQLite's own check would list every page that is in no list of free pages.
     check.report.pages.push(format!(

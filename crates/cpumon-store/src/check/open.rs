@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::error::{At, Result, StoreError};
 use crate::reader::open_to_read;
-use crate::schema::{APPLICATION_ID, VERSION};
+use crate::schema::{self, APPLICATION_ID, VERSION};
 
 /// How many steps of SQLite's machine pass between two checks whether to stop: about a millisecond.
 const STEPS: std::ffi::c_int = 10_000;
@@ -18,12 +18,28 @@ const READ_DAMAGED: &str = "PRAGMA writable_schema = ON; PRAGMA cell_size_check 
 
 /// A connection that reads what it can, until `stop` is set.
 pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection> {
+    open_with(path, stop, &|connection, version| {
+        schema::compare(connection, path, version, schema::Missing::Allowed)
+    })
+}
+
+/// [`open`] of a copy whose list of tables was made here.
+pub(super) fn open_repaired(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection> {
+    open_with(path, stop, &|_, _| Ok(()))
+}
+
+fn open_with(
+    path: &Path,
+    stop: &Arc<AtomicBool>,
+    check: &dyn Fn(&Connection, i32) -> Result<()>,
+) -> Result<Connection> {
     if std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
         return Err(StoreError::Corrupt { path: path.into(), detail: "the file is empty".to_owned() });
     }
     let mut source = open_to_read(path, &mut |connection| {
         connection.execute_batch(READ_DAMAGED).at("open", path)?;
-        version(connection, path).map(|_| ())
+        let version = version(connection, path)?;
+        check(connection, version)
     })?;
     interrupt_on(&mut source, stop, path)?;
     Ok(source)

@@ -1,9 +1,12 @@
 //! The store's tables, and how an older store becomes a newer one. A store of a newer version is refused rather than misread.
 
+mod objects;
+
 use std::path::Path;
 
 use rusqlite::Connection;
 
+pub(crate) use self::objects::{Missing, compare};
 use crate::error::{At, Result, StoreError};
 
 /// `PRAGMA application_id`: "cpum". file(1) and we know a store by it.
@@ -83,6 +86,9 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
     if found > VERSION {
         return Err(StoreError::NewerSchema { path: path.into(), found, known: VERSION });
     }
+    if tables > 0 {
+        compare(connection, path, found, Missing::Refused)?;
+    }
     // These two can be set only before the first table.
     if tables == 0 {
         pragma(connection, path, PAGE_SIZE)?;
@@ -98,7 +104,6 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
 }
 
 /// Makes an empty database a store of an older version, or of this one.
-#[cfg(feature = "bundled")]
 pub(crate) fn create(connection: &mut Connection, path: &Path, version: i32) -> Result<()> {
     for text in [PAGE_SIZE, AUTO_VACUUM] {
         pragma(connection, path, text)?;
@@ -159,7 +164,7 @@ pub(crate) fn prepare_reader(connection: &Connection, path: &Path) -> Result<()>
     for text in [READER_CACHE_SIZE, TRUSTED_SCHEMA, TEMP_STORE] {
         pragma(connection, path, text)?;
     }
-    Ok(())
+    compare(connection, path, found, Missing::Refused)
 }
 
 #[cfg(test)]

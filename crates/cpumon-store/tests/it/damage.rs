@@ -122,14 +122,19 @@ fn names_that_are_gone_take_no_rows_along() {
     let dir = tempfile::tempdir().unwrap();
     let (path, info) = (dir.path().join("s.sqlite"), data::host(1));
     let all = store(&path, &info);
-    // Bytes where a text must be: STRICT tables cannot have it, a flipped bit can.
-    let connection = Connection::open(&path).unwrap();
-    connection.pragma_update(None, "writable_schema", true).unwrap();
-    connection
-        .execute("UPDATE sqlite_schema SET sql = replace(sql, 'STRICT', '') WHERE name = 'process_info'", [])
-        .unwrap();
-    drop(connection);
+    // Bytes where a text must be: a STRICT table cannot have it, a flipped bit can.
+    let of = "sql FROM sqlite_schema WHERE name = 'process_info'";
+    let strict: String =
+        Connection::open(&path).unwrap().query_row(&format!("SELECT {of}"), [], |row| row.get(0)).unwrap();
+    let define = |text: &str| {
+        let connection = Connection::open(&path).unwrap();
+        connection.pragma_update(None, "writable_schema", true).unwrap();
+        let update = "UPDATE sqlite_schema SET sql = ?1 WHERE name = 'process_info'";
+        connection.execute(update, [text]).unwrap();
+    };
+    define(&strict.replace("STRICT", ""));
     change(&path, "UPDATE process_info SET cmdline = x'ff00' WHERE id = 1");
+    define(&strict);
     let reader = Reader::open(&path).unwrap();
     let read = read_all(&reader, &Query::new(info.host));
     assert_eq!(read.len(), all.len());

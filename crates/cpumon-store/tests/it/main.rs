@@ -12,6 +12,7 @@ mod damage;
 mod data;
 mod faults;
 mod fixture;
+mod foreign;
 mod forget;
 mod full_disk;
 mod idle;

@@ -1,0 +1,100 @@
+//! Stores from elsewhere: what stands in place of a table, or acts on one, is named, and nothing of it runs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use cpumon_model::{HostId, Trust};
+use cpumon_store::sql::Sql;
+use cpumon_store::{Query, Reader, StoreOptions, TraceIndex, Writer, check, forget_host};
+
+use crate::data;
+use crate::round_trip::read_all;
+
+/// A view without an end.
+const ENDLESS: &str = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c)";
+
+/// A store with a host, changed by statements that no cpumon runs.
+fn changed(dir: &Path, statements: &str) -> PathBuf {
+    let path = dir.join("s.sqlite");
+    let info = data::host(1);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    for interval in &data::day(&info, 1, 3, 4) {
+        writer.put_received(&info, Trust::Local, None, interval, interval.end.wall_ns).unwrap();
+    }
+    drop(writer);
+    rusqlite::Connection::open(&path).unwrap().execute_batch(statements).unwrap();
+    path
+}
+
+/// What everything that opens a store says of it.
+fn refusals(path: &Path) -> Vec<String> {
+    let never = Arc::new(AtomicBool::new(false));
+    let answers = [
+        Reader::open(path).err(),
+        Sql::open(path).err(),
+        Writer::open(path, &StoreOptions::default()).err(),
+        TraceIndex::open(path).err(),
+        forget_host(path, HostId([9; 16]), Duration::ZERO).err(),
+        check(path, None, &never).err(),
+    ];
+    answers.into_iter().map(|error| error.map(|error| error.with_causes()).unwrap_or_default()).collect()
+}
+
+#[test]
+fn a_view_in_place_of_a_table_is_named_and_never_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let view = format!(
+        "ALTER TABLE host RENAME TO host_o; CREATE VIEW HOST AS {ENDLESS} SELECT o.* FROM host_o o, c"
+    );
+    let path = changed(dir.path(), &view);
+    for words in refusals(&path) {
+        assert!(words.contains("view \"host\" is in place of a store's table"), "{words}");
+    }
+    let (to, never) = (dir.path().join("saved.sqlite"), Arc::new(AtomicBool::new(false)));
+    check(&path, Some(&to), &never).unwrap();
+    let saved = Reader::open(&to).unwrap();
+    assert_eq!(
+        read_all(&saved, &Query::new(data::host(1).host)).len(),
+        3,
+        "what is in the tables is salvaged"
+    );
+}
+
+#[test]
+fn what_acts_on_a_table_is_named() {
+    let cases = [
+        ("CREATE TRIGGER t AFTER INSERT ON interval BEGIN DELETE FROM host; END", "no trigger \"t\""),
+        ("CREATE INDEX i ON chunk (length(zeroblob(900000000)))", "no index \"i\""),
+        (
+            "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, 'key BLOB', 'key TEXT') WHERE name = 'host'",
+            "table \"host\" is defined otherwise than in a store",
+        ),
+    ];
+    for (statements, expected) in cases {
+        let dir = tempfile::tempdir().unwrap();
+        for words in refusals(&changed(dir.path(), statements)) {
+            assert!(words.contains(expected), "{statements}: {words}");
+        }
+    }
+}
+
+#[test]
+fn a_missing_table_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = changed(dir.path(), "DROP TABLE gap");
+    let words = Reader::open(&path).unwrap_err().to_string();
+    assert!(words.contains("table \"gap\" is missing"), "{words}");
+}
+
+#[test]
+fn views_and_tables_beside_ours_are_anybodys() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = changed(
+        dir.path(),
+        "CREATE VIEW names AS SELECT name FROM process_info; CREATE TABLE notes (text); ANALYZE",
+    );
+    let words = refusals(&path);
+    assert!(words.iter().all(String::is_empty), "{words:?}");
+}
