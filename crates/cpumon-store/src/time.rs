@@ -53,11 +53,7 @@ pub(crate) fn now() -> Moment {
         time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
     };
     let mono_ns = ns(rustix::time::ClockId::Monotonic).unsigned_abs();
-    // It runs on while the machine is suspended. Other systems' clocks do so, or they do not have it.
-    #[cfg(target_os = "linux")]
     let boot_ns = ns(rustix::time::ClockId::Boottime).unsigned_abs();
-    #[cfg(not(target_os = "linux"))]
-    let boot_ns = mono_ns;
     Moment { mono_ns, boot_ns, wall_ns: wall_now_ns() }
 }
 

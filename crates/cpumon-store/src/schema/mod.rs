@@ -1,47 +1,19 @@
-//! The store's tables, and how an older store becomes a newer one. A store of a newer version is refused rather than misread.
+//! The store's tables. A store of a newer version is refused rather than misread.
 
 mod objects;
+mod steps;
 
 use std::path::Path;
 
 use rusqlite::Connection;
 
 pub(crate) use self::objects::{Missing, compare};
-use crate::error::{At, Result, StoreError};
+#[cfg(feature = "bundled")]
+pub(crate) use self::steps::bring_up_to_date;
+pub(crate) use self::steps::{APPLICATION_ID, VERSION, create};
+use self::steps::{AUTO_VACUUM, PAGE_SIZE, Steps, migrate, number, pragma};
+use crate::error::{Result, StoreError};
 
-/// `PRAGMA application_id`: "cpum". file(1) and we know a store by it.
-pub(crate) const APPLICATION_ID: i32 = 0x6370_756d;
-
-/// Each step brings a store from version `index` to `index + 1`. Steps are frozen once released.
-const MIGRATIONS: &[&str] = &[
-    include_str!("v1.sql"),
-    include_str!("v2.sql"),
-    include_str!("v3.sql"),
-    include_str!("v4.sql"),
-    include_str!("v5.sql"),
-    include_str!("v6.sql"),
-    include_str!("v7.sql"),
-    include_str!("v8.sql"),
-    include_str!("v9.sql"),
-    include_str!("v10.sql"),
-    include_str!("v11.sql"),
-    include_str!("v12.sql"),
-    include_str!("v13.sql"),
-    include_str!("v14.sql"),
-    include_str!("v15.sql"),
-    include_str!("v16.sql"),
-    include_str!("v17.sql"),
-    include_str!("v18.sql"),
-];
-
-/// The version that this build reads and writes.
-pub(crate) const VERSION: i32 = 18;
-
-/// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
-/// not fit: larger pages than the default of 4096 leave less of themselves empty.
-const PAGE_SIZE: &str = "PRAGMA page_size = 8192";
-/// Freed pages can be given back to the file system step by step; must be set before the first table.
-const AUTO_VACUUM: &str = "PRAGMA auto_vacuum = INCREMENTAL";
 /// Readers and the writer do not wait for each other, and a commit is one append.
 const JOURNAL_MODE: &str = "PRAGMA journal_mode = WAL";
 /// No fsync at commit, one at each checkpoint: a killed process loses nothing that is committed, a power cut loses at most
@@ -61,18 +33,6 @@ const READER_CACHE_SIZE: &str = "PRAGMA cache_size = -8192";
 const TRUSTED_SCHEMA: &str = "PRAGMA trusted_schema = OFF";
 /// Sorting and temporary tables stay in memory: what little there is of them.
 const TEMP_STORE: &str = "PRAGMA temp_store = MEMORY";
-
-/// Runs one PRAGMA; some answer with a row, which is ignored.
-fn pragma(connection: &Connection, path: &Path, text: &'static str) -> Result<()> {
-    let mut statement = connection.prepare(text).at("set up", path)?;
-    let mut rows = statement.query([]).at(text, path)?;
-    while rows.next().at(text, path)?.is_some() {}
-    Ok(())
-}
-
-fn number(connection: &Connection, path: &Path, text: &'static str) -> Result<i32> {
-    connection.query_row(text, [], |row| row.get(0)).at("read the header", path)
-}
 
 /// Makes a new database a store, or brings an old store up to date; sets what a writer needs.
 pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each_commit: bool) -> Result<()> {
@@ -101,46 +61,6 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
         pragma(connection, path, text)?;
     }
     migrate(connection, path, Steps { from: found, to: VERSION })
-}
-
-/// Makes an empty database a store of an older version, or of this one.
-pub(crate) fn create(connection: &mut Connection, path: &Path, version: i32) -> Result<()> {
-    for text in [PAGE_SIZE, AUTO_VACUUM] {
-        pragma(connection, path, text)?;
-    }
-    migrate(connection, path, Steps { from: 0, to: version })
-}
-
-/// Brings a store of an older version up to date.
-#[cfg(feature = "bundled")]
-pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<()> {
-    let from = number(connection, path, "PRAGMA user_version")?;
-    migrate(connection, path, Steps { from, to: VERSION })
-}
-
-/// Versions before and after.
-#[derive(Copy, Clone, Debug)]
-struct Steps {
-    from: i32,
-    to: i32,
-}
-
-/// Runs steps, all in one transaction.
-fn migrate(connection: &mut Connection, path: &Path, Steps { from, to }: Steps) -> Result<()> {
-    let at = |version: i32| usize::try_from(version).unwrap_or(0).min(MIGRATIONS.len());
-    let steps = MIGRATIONS.get(at(from)..at(to)).unwrap_or_default();
-    if steps.is_empty() {
-        return Ok(());
-    }
-    // All steps or none: a store of a version in between would fit no reader.
-    let transaction = connection.transaction().at("write the schema", path)?;
-    for step in steps {
-        transaction.execute_batch(step).at("write the schema", path)?;
-    }
-    transaction.pragma_update(None, "application_id", APPLICATION_ID).at("write the schema", path)?;
-    // In the same transaction: the version always names the steps that were done.
-    transaction.pragma_update(None, "user_version", to).at("write the schema", path)?;
-    transaction.commit().at("write the schema", path)
 }
 
 /// Each commit of this connection waits for the disk.
@@ -230,6 +150,6 @@ mod tests {
 
     #[test]
     fn the_version_is_the_number_of_steps() {
-        assert_eq!(usize::try_from(VERSION).unwrap(), MIGRATIONS.len());
+        assert_eq!(usize::try_from(VERSION).unwrap(), steps::MIGRATIONS.len());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use rusqlite::{Connection, Result as Sql};
 
-use super::{VERSION, create};
+use super::steps::{VERSION, create};
 use crate::error::{At, Result, StoreError};
 
 /// Tables, indexes, views and triggers by their names, which SQLite compares without case.

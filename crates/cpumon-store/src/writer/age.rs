@@ -25,7 +25,7 @@ const NAME: &str = "known wall_ns";
 #[derive(Copy, Clone, Debug)]
 #[expect(clippy::struct_field_names, reason = "the unit is part of a name")]
 pub(super) struct Times {
-    /// Ages count from here, for what is deleted by age. It stands still while the clock is doubted.
+    /// Ages count from here, for what is deleted by age. It does not move while the clock is doubted.
     pub(super) age_ns: i64,
     /// Ages count from here for what harms nothing: compaction.
     pub(super) wall_ns: i64,
@@ -127,7 +127,7 @@ impl AgeClock {
         }
     }
 
-    /// What people should know; `None`: the clock is right, as far as can be told.
+    /// What people should know; `None`: the clock is right, as far as is known.
     pub(super) fn doubt(&self) -> Option<ClockDoubt> {
         self.doubt.map(|doubt| ClockDoubt { ahead_ns: self.last.wall_ns.saturating_sub(doubt.expected_ns) })
     }
@@ -186,7 +186,7 @@ mod tests {
         Moment { mono_ns: boot_ns, boot_ns, wall_ns }
     }
 
-    fn heard(clock: &mut AgeClock, trust: Trust, device_ns: i64) -> bool {
+    fn agrees(clock: &mut AgeClock, trust: Trust, device_ns: i64) -> bool {
         // The receiver moved it to its own time line by a minute.
         let end = Moment { wall_ns: device_ns + 60, ..Moment::default() };
         let interval = Interval { end, wall_shift_ns: -60, ..Interval::default() };
@@ -242,11 +242,11 @@ mod tests {
         let wall_ns = BEGIN_NS + 30 * DAY_NS;
         let mut clock = known(BEGIN_NS);
         clock.read(at(wall_ns, Duration::ZERO));
-        assert!(!heard(&mut clock, Trust::Unauthenticated, wall_ns), "anyone could have sent it");
-        assert!(!heard(&mut clock, Trust::Local, wall_ns), "it has the same clock");
-        assert!(!heard(&mut clock, Trust::Authenticated, BEGIN_NS), "it has another time");
+        assert!(!agrees(&mut clock, Trust::Unauthenticated, wall_ns), "anyone could have sent it");
+        assert!(!agrees(&mut clock, Trust::Local, wall_ns), "it has the same clock");
+        assert!(!agrees(&mut clock, Trust::Authenticated, BEGIN_NS), "it has another time");
         assert_eq!(clock.read(at(wall_ns, Duration::ZERO)).age_ns, BEGIN_NS);
-        assert!(heard(&mut clock, Trust::Authenticated, wall_ns));
+        assert!(agrees(&mut clock, Trust::Authenticated, wall_ns));
         assert_eq!(clock.read(at(wall_ns, Duration::ZERO)).age_ns, wall_ns);
     }
 

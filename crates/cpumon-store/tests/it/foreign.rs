@@ -1,4 +1,4 @@
-//! Stores from elsewhere: what stands in place of a table, or acts on one, is named, and nothing of it runs.
+//! Stores from elsewhere: what is in place of a table, or acts on one, is named, and nothing of it runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
