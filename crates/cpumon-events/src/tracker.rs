@@ -386,16 +386,20 @@ impl<S: SpanSink> Tracker<S> {
             }
             return;
         };
-        self.cpus[at].current = Some(prev);
         if let Some(slot) = self.slot(prev, ran_since_ns) {
             self.left_unseen(slot, number);
             self.emit(slot, ran_since_ns, true);
+            // What it did elsewhere up to a later time is not counted twice; what this CPU did meanwhile is unknown.
+            let since_ns = ran_since_ns.max(self.threads[slot].at_ns);
+            if since_ns > ran_since_ns {
+                self.close_cpu(at, since_ns, false);
+                self.settle(at);
+            }
             let thread = &mut self.threads[slot];
-            // What it did elsewhere up to a later time is not counted twice.
-            let since_ns = ran_since_ns.max(thread.at_ns);
             (thread.state, thread.at_ns, thread.since_ns) = (ThreadState::Running, since_ns, since_ns);
             thread.cpu = number;
         }
+        self.cpus[at].current = Some(prev);
     }
 
     fn leave(&mut self, slot: usize, cpu: u16, at_ns: u64, leaves: Leaves) {

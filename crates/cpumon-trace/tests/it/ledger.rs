@@ -202,6 +202,33 @@ fn what_was_lost_is_unknown_from_the_first_lost_event_to_the_last() {
     assert_eq!(identity(1, "x").task, TraceTask(1));
 }
 
+/// A thread cannot run on two CPUs: the time was the CPU's and not the thread's.
+#[test]
+fn what_a_thread_did_elsewhere_is_no_run_time_of_the_cpu_that_it_is_found_on() {
+    let lost = SchedEventKind::Lost { count: 9, until_ns: BEGAN_NS + 60_000 };
+    let to_lossy = [
+        switch(0, 0, 0, 2, Leaves::Ready),
+        switch(0, 1, 0, 1, Leaves::Ready),
+        SchedEvent { at_ns: BEGAN_NS + 50_000, cpu: 0, kind: lost },
+        // It left the one CPU when the other one had lost its last event.
+        switch(100, 1, 1, 0, Leaves::Ready),
+        switch(150, 0, 1, 0, Leaves::Asleep(READ)),
+    ];
+    let to_silent = [
+        switch(0, 1, 0, 1, Leaves::Ready),
+        switch(100, 1, 1, 0, Leaves::Ready),
+        // The first event of this CPU: a hidden thread left it for this one.
+        switch(150, 0, 1, 0, Leaves::Asleep(READ)),
+    ];
+    for (events, run_ns, unknown_ns) in [(&to_lossy[..], 200_000, 50_000), (&to_silent[..], 150_000, 100_000)]
+    {
+        let (report, rows) = report(events, TraceRange::default());
+        let ledger = report.totals().ledger;
+        assert_eq!(rows.iter().map(|row| row.run_ns).sum::<u64>(), ledger.run_ns);
+        assert_eq!((ledger.run_ns, ledger.unknown_ns), (run_ns, unknown_ns));
+    }
+}
+
 /// Each loss once touched every thread: a file with many of both took minutes.
 #[test]
 fn a_loss_costs_no_more_than_the_threads_that_moved_since_the_one_before() {
