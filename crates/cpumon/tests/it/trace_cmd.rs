@@ -64,19 +64,20 @@ fn trace_cmd(args: &[&str]) -> String {
 
 /// The load for half a second; returns the instance.
 fn record(file: &Path) -> std::io::Result<String> {
+    eventually("the symbols stay as they are", || record_once(file).transpose())
+}
+
+/// `None`: trace-cmd read the kernel's symbols twice, and they changed in between, because another program loaded BPF. The events that it
+/// read are in no buffer any more.
+fn record_once(file: &Path) -> std::io::Result<Option<String>> {
     let instance = Instance::new()?;
     assert!(Command::new("sh").args(["-c", LOAD]).status()?.success());
     instance.set("tracing_on", "0")?;
     let name = instance.0.file_name().unwrap().to_str().unwrap().to_owned();
-    // It reads the kernel's symbols twice, which change in between where another test loads a BPF program.
-    eventually("the symbols stay as they are", || {
-        let output =
-            Command::new("trace-cmd").args(["extract", "-B", &name, "-o"]).arg(file).output().unwrap();
-        let has_changed = String::from_utf8_lossy(&output.stderr).contains("error in size of file");
-        assert!(output.status.success() || has_changed, "{output:?}");
-        output.status.success().then_some(())
-    });
-    Ok(name)
+    let output = Command::new("trace-cmd").args(["extract", "-B", &name, "-o"]).arg(file).output()?;
+    let has_changed = String::from_utf8_lossy(&output.stderr).contains("error in size of file");
+    assert!(output.status.success() || has_changed, "{output:?}");
+    Ok(output.status.success().then_some(name))
 }
 
 /// A line of `trace-cmd report -t`: `… [000] 25103.800668743: sched_switch: name:12 [120] S ==> name:13 [120]`.
