@@ -13,6 +13,8 @@ const MAKER =
   process.env['CPUMON_TRACE_MAKER'] ?? join(import.meta.dirname, '../../target/debug/examples/report_speed');
 /** Made by the worker: this file is also read by the runner. */
 let made = '';
+/** The address with its key. */
+let printed = '';
 
 const test = base.extend<{ complaints: Complaints }, { url: string }>({
   url: [
@@ -27,7 +29,8 @@ const test = base.extend<{ complaints: Complaints }, { url: string }>({
         viewer.stdout.on('data', (text: Buffer) => resolve(text.toString().trim()));
         viewer.on('exit', (code) => reject(new Error(`ended with ${code}`)));
       });
-      await use(url);
+      printed = url;
+      await use(url.split('?')[0]!);
       await ended(viewer);
       rmSync(dir, { recursive: true, force: true });
     },
@@ -35,6 +38,8 @@ const test = base.extend<{ complaints: Complaints }, { url: string }>({
   ],
   complaints: [
     async ({ page, url }, use) => {
+      // It sets the cookie.
+      await page.request.get(printed);
       const complaints = new Complaints(page, new URL(url).origin);
       await use(complaints);
       expect(complaints.texts).toEqual([]);
@@ -82,7 +87,9 @@ async function stillAddress(page: Page): Promise<string> {
 }
 
 test('the wheel and the keys zoom, and the numbers are those of the report', async ({ page, url }) => {
-  await page.goto(url);
+  // As it was printed; the key goes from the address.
+  await page.goto(printed);
+  await expect(page).toHaveURL(url);
   const window = page.getByRole('region', { name: 'window', exact: true });
   const board = page.getByRole('application', { name: /^timeline/ });
   await expect(window.locator('[data-part=running]')).toBeVisible();

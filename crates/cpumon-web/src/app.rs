@@ -31,6 +31,8 @@ pub struct WebOptions {
     pub web_dir: Option<PathBuf>,
     /// The file of tokens with which one must log in; `None`: anyone may read.
     pub login: Option<PathBuf>,
+    /// What the address must have at first (`?key=…`); `None`: nothing.
+    pub key: Option<String>,
     /// TLS; `None`: plain HTTP.
     pub tls: Option<Tls>,
     /// Names, other than `localhost`, that the server goes by.

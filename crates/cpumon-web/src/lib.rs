@@ -26,7 +26,7 @@ mod tls;
 mod traces;
 
 pub use app::WebOptions;
-pub use login::{TokenEntry, TokenError, TokenFile};
+pub use login::{TokenEntry, TokenError, TokenFile, random_key};
 pub use routes::{LONG_POLL, openapi, openapi_json, router};
 pub use server::{HttpServer, Shutdown, WebError};
 pub use tls::{Tls, TlsError};

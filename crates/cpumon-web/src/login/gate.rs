@@ -11,7 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use cpumon_files::{AuditEvent, AuditLog};
 use cpumon_model::limits::{Limiter, Overflow, Rate};
 
-use super::secret::{Digest256, digest};
+use super::secret::{Digest256, digest, random_key};
 use super::sessions::{self, Sessions};
 use super::tokens::{TokenEntry, TokenFile};
 use crate::problem::Problem;
@@ -225,10 +225,8 @@ impl Gate {
     /// Logs a person in; returns the cookie to be set.
     pub(crate) async fn log_in(&self, token: &str, peer: IpAddr) -> Result<HeaderValue, Problem> {
         let id = self.verify(token, peer, true).await?;
-        let mut secret = [0_u8; 32];
-        getrandom::fill(&mut secret)
+        let secret = random_key()
             .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
-        let secret = hex::encode(secret);
         self.lock().sessions.add(digest(&secret), id);
         self.set_cookie(&secret, sessions::LIFE)
     }

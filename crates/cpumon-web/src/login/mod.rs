@@ -2,6 +2,7 @@
 
 mod check;
 mod gate;
+mod key;
 mod secret;
 mod sessions;
 mod streams;
@@ -9,4 +10,6 @@ mod tokens;
 
 pub(crate) use check::{OPEN, Peer, check, peer_of};
 pub(crate) use gate::Gate;
+pub(crate) use key::{Key, check_key};
+pub use secret::random_key;
 pub use tokens::{TokenEntry, TokenError, TokenFile};

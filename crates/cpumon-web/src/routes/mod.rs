@@ -62,6 +62,7 @@ use utoipa_axum::routes;
 use crate::app::{App, Shared, WebOptions};
 use crate::guard;
 use crate::guard::Server;
+use crate::login::Key;
 use crate::packed;
 use crate::problem::Problem;
 use crate::stream::body_of;
@@ -148,6 +149,7 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
     let (routes, document) = described().split_for_parts();
     let is_far = options.tls.is_some();
     let server = Server { bound, names: options.names.clone(), is_tls: options.tls.is_some() };
+    let key = options.key.as_deref().map(|key| Arc::new(Key::new(key, bound.port())));
     let app = Arc::new(App::new(live, options));
     let known = Arc::new(Known::new(&document));
     let document = body_of(&refusals::added(document));
@@ -163,6 +165,7 @@ pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Ro
         .method_not_allowed_fallback(only_get)
         .layer(middleware::from_fn_with_state(app.gate.clone(), crate::login::check))
         .with_state(app)
+        .layer(middleware::from_fn_with_state(key, crate::login::check_key))
         .layer(middleware::from_fn_with_state(Arc::new(server), guard::check))
 }
 

@@ -12,7 +12,7 @@ use cpumon_query::time::now_ns;
 use cpumon_query::traces::{Timelines, Traces};
 use cpumon_receiver::hub::{Hub, HubOptions};
 use cpumon_trace::TraceInput;
-use cpumon_web::{HttpServer, WebOptions};
+use cpumon_web::{HttpServer, WebOptions, random_key};
 
 use crate::cli::TraceViewArgs;
 use crate::exit::Outcome;
@@ -58,16 +58,25 @@ pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
         bail!("{} has no event", args.file.display());
     }
     drop(timeline);
-    let web =
-        WebOptions { timelines: Some(timelines), web_dir: args.web_dir.clone(), ..WebOptions::default() };
+    // Other users of this machine reach the port, and may not be allowed to read the file.
+    let key = random_key().context("cannot make a key")?;
+    let web = WebOptions {
+        timelines: Some(timelines),
+        web_dir: args.web_dir.clone(),
+        key: Some(key.clone()),
+        ..WebOptions::default()
+    };
     let server = HttpServer::bind(args.http, web).map_err(|error| anyhow!("{error}"))?;
     let (address, shutdown) = (server.local_addr(), server.shutdown());
     let running =
         std::thread::Builder::new().name("http".to_owned()).spawn(move || server.run(Arc::new(no_hosts())));
     let running = running.context("cannot start the HTTP server")?;
     // Standard output may be closed: the page is there all the same.
-    let _ = writeln!(io::stdout(), "http://{address}/trace/{ID}");
-    let _ = writeln!(io::stderr(), "cpumon: the trace is shown at this address until Ctrl-C");
+    let _ = writeln!(io::stdout(), "http://{address}/trace/{ID}?key={key}");
+    let _ = writeln!(
+        io::stderr(),
+        "cpumon: the trace is shown at this address, to those who have its key, until Ctrl-C"
+    );
     while !signals.stop().load(Ordering::Relaxed) && !running.is_finished() {
         std::thread::sleep(POLL);
     }

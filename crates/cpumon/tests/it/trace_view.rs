@@ -24,12 +24,18 @@ fn make(path: &Path) {
     writer.finish(10_000, 0).unwrap();
 }
 
-/// Asks the server; the body as JSON.
-fn ask(address: &str, path: &str) -> Value {
+/// Asks the server, with a line of the header; the whole answer.
+fn get(address: &str, path: &str, line: &str) -> String {
     let mut answer = String::new();
     let mut stream = TcpStream::connect(address).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\n{line}\r\nConnection: close\r\n\r\n").unwrap();
     stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Asks the server with its key; the body as JSON.
+fn ask(address: &str, path: &str, key: &str) -> Value {
+    let answer = get(address, path, &format!("Authorization: Bearer {key}"));
     let body = answer.split("\r\n\r\n").nth(1).unwrap_or_default();
     serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
 }
@@ -42,13 +48,34 @@ fn a_trace_is_shown_until_ctrl_c() {
     let mut view = cpumon().args(["trace", "view"]).arg(&file).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
     BufReader::new(view.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address = line.trim().strip_prefix("http://").and_then(|rest| rest.strip_suffix("/trace/file"));
-    let address = address.unwrap_or_else(|| panic!("{line}"));
-    let head = ask(address, "/api/v1/traces/file");
+    let address = line.trim().strip_prefix("http://").and_then(|rest| rest.split_once("/trace/file?key="));
+    let (address, key) = address.unwrap_or_else(|| panic!("{line}"));
+    let head = ask(address, "/api/v1/traces/file", key);
     assert_eq!((&head["host"], &head["length_ns"]), (&"made".into(), &10_000.into()));
     assert_eq!(head["sums"]["run_ns"], 3_000);
-    assert_eq!(ask(address, "/api/v1/traces/other")["status"], 404);
-    assert_eq!(ask(address, "/api/v1/hosts")["total"], 0, "it is a receiver without hosts");
+    assert_eq!(ask(address, "/api/v1/traces/other", key)["status"], 404);
+    assert_eq!(ask(address, "/api/v1/hosts", key)["total"], 0, "it is a receiver without hosts");
+    // Another user of this machine finds the port, and not the key.
+    let wrong = format!("Authorization: Bearer {}0", &key[1..]);
+    let wrong_cookie = "Cookie: cpumon-key=0";
+    for line in ["Accept: */*", &wrong, wrong_cookie] {
+        for path in ["/api/v1/traces/file", "/trace/file", "/trace/file?key=", "/api/v1/traces/file?key=0"] {
+            let answer = get(address, path, line);
+            assert!(
+                answer.starts_with("HTTP/1.1 401 ") && !answer.contains("made"),
+                "{path} {line}: {answer}"
+            );
+        }
+    }
+    // The browser keeps it as a cookie, and the address has it no longer.
+    let first = get(address, &format!("/trace/file?from=1&key={key}&until=2"), "Accept: */*").to_lowercase();
+    assert!(
+        first.starts_with("http/1.1 303 ") && first.contains("location: /trace/file?from=1&until=2\r\n"),
+        "{first}"
+    );
+    let cookie = first.split_once("set-cookie: ").unwrap().1.split(';').next().unwrap();
+    let page = get(address, "/api/v1/traces/file", &format!("Cookie: other=1; {cookie}"));
+    assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
     let pid = rustix::process::Pid::from_child(&view);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(view.wait().unwrap().code(), Some(130));
