@@ -1,4 +1,5 @@
-//! [`OutputFile`]: a file that exists only when it is complete, so that a partial export is never mistaken for a complete one.
+//! [`OutputFile`]: a file that a user named. It exists only when it is complete, so that a partial export is never mistaken for a complete one;
+//! only its owner may read it, because what it is made from is private too; and no link of another user is followed.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -9,7 +10,8 @@ use crate::ExportError;
 const BUFFER_BYTES: usize = 1 << 18;
 
 /// A file that is written under a temporary name in the same directory and renamed by [`OutputFile::finish`]. If it is dropped
-/// before, nothing is left. An existing path that is not a regular file (a device, a pipe) is written directly.
+/// before, nothing is left. An existing path that is not a regular file (a device, a pipe) is written directly. A new file has mode 0600;
+/// one that is replaced keeps its mode.
 #[derive(Debug)]
 pub struct OutputFile {
     path: PathBuf,
@@ -21,21 +23,44 @@ pub struct OutputFile {
 impl OutputFile {
     /// Creates the temporary file, or opens a device or a pipe.
     pub fn create(path: &Path) -> Result<Self, ExportError> {
-        // A symbolic link stays one: its target is replaced.
-        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        // A rename would replace a device or a pipe by a file.
-        let is_special = std::fs::metadata(&path).is_ok_and(|meta| !meta.is_file());
-        let (file, temporary) = if is_special {
-            (File::options().write(true).open(&path), None)
-        } else {
-            let temporary = temporary_path(&path);
-            // Fails if the name exists: neither the file of another export nor the target of a link is
-            // overwritten.
-            (File::create_new(&temporary), Some(temporary))
-        };
-        let operation = if is_special { "open" } else { "create a file beside" };
-        let file = file.map_err(|source| ExportError::File { operation, path: path.clone(), source })?;
-        Ok(Self { path, temporary, file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)) })
+        let path = resolved(path)?;
+        if is_special(&path) {
+            return Self::open(path, |path| File::options().write(true).open(path));
+        }
+        let temporary = temporary_path(&path);
+        // Fails if the name exists: neither the file of another export nor the target of a link is overwritten.
+        let file = cpumon_files::create_new(&temporary);
+        let file = file.map_err(|source| ExportError::File {
+            operation: "create a file beside",
+            path: path.clone(),
+            source,
+        })?;
+        Ok(Self {
+            path,
+            temporary: Some(temporary),
+            file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)),
+        })
+    }
+
+    /// Opens the file itself and empties it, for those who read it while it is written.
+    pub fn in_place(path: &Path) -> Result<Self, ExportError> {
+        let path = resolved(path)?;
+        if is_special(&path) {
+            return Self::open(path, |path| File::options().write(true).open(path));
+        }
+        Self::open(path, |path| {
+            let file = cpumon_files::open_to_write(path)?;
+            file.set_len(0).map(|()| file)
+        })
+    }
+
+    fn open(path: PathBuf, open: impl FnOnce(&Path) -> io::Result<File>) -> Result<Self, ExportError> {
+        match open(&path) {
+            Ok(file) => {
+                Ok(Self { path, temporary: None, file: Some(BufWriter::with_capacity(BUFFER_BYTES, file)) })
+            }
+            Err(source) => Err(ExportError::File { operation: "open", path, source }),
+        }
     }
 
     /// The file that holds what is written until [`OutputFile::finish`]; `None` for a device or a pipe.
@@ -56,7 +81,7 @@ impl OutputFile {
             }
         }
         if let Some(temporary) = &self.temporary {
-            keep_permissions(&self.path, temporary);
+            cpumon_files::keep_mode(&self.path, temporary);
             std::fs::rename(temporary, &self.path)
                 .map_err(|source| error("put in place", &self.path, source))?;
             // It has its final name now; `Drop` must not remove it.
@@ -90,11 +115,18 @@ fn temporary_path(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Copies the mode of the file that is replaced. If that fails, the new file has the default mode.
-fn keep_permissions(from: &Path, to: &Path) {
-    if let Ok(meta) = std::fs::metadata(from) {
-        let _best_effort = std::fs::set_permissions(to, meta.permissions());
-    }
+/// A symbolic link stays one: its target is replaced.
+fn resolved(path: &Path) -> Result<PathBuf, ExportError> {
+    cpumon_files::resolve(path).map_err(|source| ExportError::File {
+        operation: "write",
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// A rename would replace a device or a pipe by a file.
+fn is_special(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|meta| !meta.is_file())
 }
 
 impl Write for OutputFile {
@@ -139,6 +171,47 @@ mod tests {
         file.finish().unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn only_the_owner_may_read_it_and_a_link_of_another_user_is_not_followed() {
+        use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let (path, link) = (dir.path().join("out.csv"), dir.path().join("link.csv"));
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        let write = |path: &Path| -> Result<(), ExportError> {
+            let mut file = OutputFile::create(path)?;
+            file.write_all(b"new")?;
+            file.finish()
+        };
+        write(&path).unwrap();
+        assert_eq!(mode(&path), 0o600);
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
+        symlink("out.csv", &link).unwrap();
+        write(&link).unwrap();
+        assert!(
+            link.is_symlink() && mode(&path) == 0o644,
+            "a link of our own stays, and the mode of its target"
+        );
+        std::fs::write(&path, "precious").unwrap();
+        if lchown(&link, Some(65_534), None).is_err() {
+            assert!(std::env::var_os("CI").is_none(), "this test must run as root in CI");
+            println!("skipped: needs root to give a link to another user");
+            return;
+        }
+        for refused in [write(&link), OutputFile::in_place(&link).map(|_| ())] {
+            let error = refused.unwrap_err();
+            let text = format!("{error}: {}", std::error::Error::source(&error).unwrap());
+            assert!(text.contains("link.csv: it is a symbolic link of user 65534"), "{text}");
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        // A file that another user left there says nothing about who may read ours.
+        let left = dir.path().join("left.csv");
+        std::fs::write(&left, "").unwrap();
+        std::fs::set_permissions(&left, PermissionsExt::from_mode(0o666)).unwrap();
+        std::os::unix::fs::chown(&left, Some(65_534), None).unwrap();
+        write(&left).unwrap();
+        assert_eq!(mode(&left), 0o600);
     }
 
     #[test]

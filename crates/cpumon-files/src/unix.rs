@@ -3,7 +3,7 @@
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 use rustix::io::Errno;
@@ -90,6 +90,39 @@ pub fn create_empty(path: &Path) -> io::Result<bool> {
 /// Something has this name already (`AlreadyExists`), or the file cannot be created.
 pub fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(path)
+}
+
+/// The path that is to be written where a user named this one: a symbolic link is followed if this user or root made it.
+///
+/// # Errors
+/// Another user made it: what it points to might be precious. Or there are too many links.
+pub fn resolve(path: &Path) -> io::Result<PathBuf> {
+    const MAX_LINKS: usize = 40;
+    let mut at = path.to_owned();
+    for _ in 0..MAX_LINKS {
+        let Some(link) = std::fs::symlink_metadata(&at).ok().filter(Metadata::is_symlink) else {
+            return Ok(at);
+        };
+        if !is_us_or_root(link.uid()) {
+            return Err(io::Error::other(format!("it is a symbolic link of user {}", link.uid())));
+        }
+        let target = directory_of(&at).join(std::fs::read_link(&at)?);
+        // Links to open files in /proc have a text that is no path.
+        if at.exists() && std::fs::symlink_metadata(&target).is_err() {
+            return Ok(at);
+        }
+        at = target;
+    }
+    Err(io::Error::other("too many symbolic links"))
+}
+
+/// Gives `to` the mode of `from`, if that is there and belongs to this user or root. Otherwise `to` stays as it is.
+pub fn keep_mode(from: &Path, to: &Path) {
+    if let Some(meta) =
+        std::fs::symlink_metadata(from).ok().filter(|meta| meta.is_file() && is_us_or_root(meta.uid()))
+    {
+        let _best_effort = std::fs::set_permissions(to, meta.permissions());
+    }
 }
 
 /// Opens a file for reading and writing, and creates it with mode 0600 if it is missing. Its content stays.

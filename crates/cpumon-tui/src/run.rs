@@ -1,6 +1,5 @@
 //! The event loop: terminal, environment, calls of the feed, the file of an export. The terminal is always restored at the end.
 
-use std::fs::OpenOptions;
 use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -339,7 +338,7 @@ fn write_new(stem: &str, text: &str) -> io::Result<String> {
     for number in 1..=MAX_FILES {
         let name = if number == 1 { format!("{stem}.csv") } else { format!("{stem}-{number}.csv") };
         // `create_new` neither follows a link nor replaces a file that appears meanwhile.
-        match OpenOptions::new().write(true).create_new(true).open(&name) {
+        match cpumon_files::create_new(name.as_ref()) {
             Ok(mut file) => return file.write_all(text.as_bytes()).map(|()| name),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use cpumon_export::OutputFile;
 use cpumon_export::chart::{PictureForm, RenderOptions, draw};
 use cpumon_query::charts::{self, ChartQuery};
 use cpumon_query::history::History;
@@ -13,6 +12,7 @@ use cpumon_store::Reader;
 use crate::cli::{ChartArgs, file_of};
 use crate::damage;
 use crate::exit::{Outcome, Usage};
+use crate::output::to_file;
 use crate::paths::explain;
 use crate::report::{explained, filter_of};
 
@@ -74,9 +74,7 @@ pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
     let bytes = draw(&chart, &options(args), form)?;
     match file_of(args.output.as_deref()) {
         Some(path) => {
-            let mut file = OutputFile::create(path)?;
-            file.write_all(&bytes).map_err(|error| file.with_path(error.into()))?;
-            file.finish()?;
+            to_file(path, |file| file.write_all(&bytes).map_err(|error| file.with_path(error.into())))?;
         }
         None => io::stdout().lock().write_all(&bytes).context("cannot write the picture")?,
     }

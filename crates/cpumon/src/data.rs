@@ -5,9 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cpumon_export::{
-    Compared, ExportError, ExportQuery, Format, Kind, OutputFile, Progress, Report, SqlFormat,
-};
+use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, Progress, Report, SqlFormat};
 use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_model::{Utc, Value, escape};
 use cpumon_store::sql::Sql;
@@ -20,10 +18,10 @@ use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::json::write_json;
+use crate::output::to_file;
 use crate::paths::{explain, state_dir, store_for_writing};
 use crate::records::JsonArray;
 use crate::report::{Column, Columns};
-use crate::signals::remove_when_stopped;
 use crate::stdout::stdout;
 use crate::table::{name_text, terminal_columns};
 use crate::when::{self, Between};
@@ -101,7 +99,10 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         array.finish()?;
         Ok(report)
     };
-    let result = if let Some(path) = path { to_file(path, &mut write) } else { write(&mut stdout()) };
+    let result = match path {
+        Some(path) => to_file(path, |file| write(file).map_err(|error| file.with_path(error))),
+        None => write(&mut stdout()),
+    };
     bar.clear();
     match result {
         // The reader closed the output (`cpumon export … | head`): it has what it wanted.
@@ -115,19 +116,6 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
             Ok(damage::report(&reader, outcome))
         }
     }
-}
-
-fn to_file(
-    path: &Path,
-    write: &mut dyn FnMut(&mut dyn Write) -> Result<Report, ExportError>,
-) -> Result<Report, ExportError> {
-    let mut file = OutputFile::create(path)?;
-    if let Err(error) = remove_when_stopped(file.temporary(), path) {
-        log::warn!("Ctrl-C will leave an unfinished file: {error:#}");
-    }
-    let report = write(&mut file).map_err(|error| file.with_path(error))?;
-    file.finish()?;
-    Ok(report)
 }
 
 /// `cpumon sql`.

@@ -26,6 +26,7 @@ pub mod known_hosts;
 mod ledger;
 mod login;
 mod man;
+mod output;
 pub mod paths;
 mod recording;
 mod records;

@@ -1,7 +1,6 @@
 //! `cpumon top`: screens or batch output of this machine, of a host of a receiver, or of recorded data.
 
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use cpumon_agent::SamplerOptions;
 use cpumon_collect::SourceOptions;
+use cpumon_export::OutputFile;
 use cpumon_model::{HostStatus, Trust, escape};
 use cpumon_tui::{
     Arrangement, BatchOptions, CommandLines, Feed, Options, RowOptions, SortColumn, TuiError, UserFilter,
@@ -291,7 +291,8 @@ fn batch(
     };
     let to: Box<dyn Write> = match path {
         Some(path) => {
-            Box::new(File::create(path).with_context(|| format!("cannot create {}", path.display()))?)
+            // As it comes: a batch may run for ever, and others read the file meanwhile.
+            Box::new(OutputFile::in_place(path)?)
         }
         None => Box::new(io::stdout().lock()),
     };

@@ -86,7 +86,7 @@ pub struct TraceGetArgs {
     /// The trace, as `cpumon trace list` numbers it
     #[arg(value_name = "ID")]
     pub id: i64,
-    /// Write to this file instead of standard output; it appears when it is complete
+    /// Write to this file, which appears when it is complete [default: standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "OUT")]
     pub output: Option<PathBuf>,
     /// Store or receiver.
@@ -134,7 +134,7 @@ pub struct TraceExportArgs {
     /// CSV and Parquet only: to this time after the start of the trace
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub to: Option<Duration>,
-    /// Write to this file instead of standard output; it appears when it is complete
+    /// Write to this file, which appears when it is complete [default: standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "OUT")]
     pub output: Option<PathBuf>,
 }

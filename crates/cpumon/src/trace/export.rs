@@ -1,23 +1,20 @@
 //! `cpumon trace export`: a trace as a file of other programs.
 
 use std::io::{self, IsTerminal, Write};
-use std::path::Path;
 
 use anyhow::{Context, bail};
-use cpumon_export::{
-    OutputFile, TraceExportError, TraceSurvey, trace_perfetto, trace_slices_of, trace_slices_parquet,
-};
-use cpumon_trace::{Ending, TraceSource};
+use cpumon_export::{TraceSurvey, trace_perfetto, trace_slices_of, trace_slices_parquet};
+use cpumon_trace::TraceSource;
 
 use super::trace_file::{missing, open, range};
-use crate::cli::{TraceExportArgs, TraceExportFormat};
+use crate::cli::{TraceExportArgs, TraceExportFormat, file_of};
 use crate::exit::{Outcome, Usage};
-use crate::signals::remove_when_stopped;
+use crate::output::to_file_or;
 
 /// `cpumon trace export`.
 pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let is_binary = args.format != TraceExportFormat::Csv;
-    if is_binary && args.output.is_none() && io::stdout().is_terminal() {
+    if is_binary && file_of(args.output.as_deref()).is_none() && io::stdout().is_terminal() {
         return Err(Usage("this format is binary; give a file with -o".to_owned()).into());
     }
     if args.format == TraceExportFormat::Perfetto && (args.from.is_some() || args.to.is_some()) {
@@ -36,23 +33,8 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
         TraceExportFormat::Csv => trace_slices_of(&survey, &mut trace, range, out),
         TraceExportFormat::Parquet => trace_slices_parquet(&survey, &mut trace, range, out),
     };
-    let ending = match &args.output {
-        Some(path) => write_file(path, &mut write)?,
-        None => write(out)?,
-    };
+    let ending =
+        to_file_or(file_of(args.output.as_deref()), out, |out| write(out).map_err(anyhow::Error::from))?;
     out.flush()?;
     Ok(missing(&ending, ending.lost))
-}
-
-fn write_file(
-    path: &Path,
-    write: &mut dyn FnMut(&mut dyn Write) -> Result<Ending, TraceExportError>,
-) -> anyhow::Result<Ending> {
-    let mut file = OutputFile::create(path)?;
-    if let Err(error) = remove_when_stopped(file.temporary(), path) {
-        log::warn!("Ctrl-C will leave an unfinished file: {error:#}");
-    }
-    let ending = write(&mut file)?;
-    file.finish()?;
-    Ok(ending)
 }

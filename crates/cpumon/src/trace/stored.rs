@@ -4,18 +4,17 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 
 use anyhow::{Context, bail};
-use cpumon_export::OutputFile;
 use cpumon_model::{HostId, escape};
 use cpumon_query::{TraceRecord, trace_file};
 use cpumon_store::{Reader, TimeRange};
 use cpumon_web::api;
 
-use crate::cli::{TraceGetArgs, TraceListArgs, TraceSourceArgs, TraceTakeArgs};
+use crate::cli::{TraceGetArgs, TraceListArgs, TraceSourceArgs, TraceTakeArgs, file_of};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::known_hosts::KnownHosts;
+use crate::output::to_file_or;
 use crate::records::Records;
-use crate::signals::remove_when_stopped;
 use crate::when;
 
 /// More than a store has.
@@ -80,7 +79,8 @@ fn hosts_of(client: &Client, wanted: Option<&str>) -> anyhow::Result<Vec<(HostId
 
 /// `cpumon trace get`.
 pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    if args.output.is_none() && io::stdout().is_terminal() {
+    let output = file_of(args.output.as_deref());
+    if output.is_none() && io::stdout().is_terminal() {
         return Err(Usage("a trace is binary; give a file with -o".to_owned()).into());
     }
     let mut from: Box<dyn Read> = if let Some(client) = client(&args.source)? {
@@ -93,19 +93,7 @@ pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Ou
         let path = trace_file(&store, args.id);
         Box::new(File::open(&path).with_context(|| format!("cannot open {}", path.display()))?)
     };
-    match &args.output {
-        Some(path) => {
-            let mut file = OutputFile::create(path)?;
-            if let Err(error) = remove_when_stopped(file.temporary(), path) {
-                log::warn!("Ctrl-C will leave an unfinished file: {error:#}");
-            }
-            io::copy(&mut from, &mut file).context("cannot copy the trace")?;
-            file.finish()?;
-        }
-        None => {
-            io::copy(&mut from, out).context("cannot copy the trace")?;
-        }
-    }
+    to_file_or(output, out, |out| io::copy(&mut from, out).context("cannot copy the trace"))?;
     Ok(Outcome::Done)
 }
 
