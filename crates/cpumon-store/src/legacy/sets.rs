@@ -12,8 +12,8 @@ use super::rows::{ProcessRow, ThreadCursor, odd_or};
 use super::set::Set;
 use super::zone::{Resolved, Zone};
 
-/// Most rows of one set in memory. The original's datagrams hold at most 1,818 threads each.
-const MAX_SET_ROWS: usize = 1 << 20;
+/// Most rows of one set, which is in memory, at up to 1 KB a row. The original's datagrams hold at most 1,818 threads each.
+const MAX_SET_ROWS: usize = 1 << 16;
 /// Devices in one file at most.
 const MAX_HOSTS: usize = 1 << 16;
 /// Name of the device when neither the user nor the file nor its name gives one.

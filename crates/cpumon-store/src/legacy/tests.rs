@@ -203,6 +203,22 @@ fn hostile_names_come_through_unchanged() {
 }
 
 #[test]
+fn a_set_that_would_fill_the_memory_is_refused() {
+    // A million rows of one time took 1 GB, of a file of 31 MB.
+    let rows = |count: u32| {
+        format!(
+            "{SCHEMA_2012} INSERT INTO Processes (ProcID, Process, User, Kernel, Time, Duration)
+                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {count})
+                 SELECT i, 'p', 5, 0, {TICKS}, 10000000 FROM n"
+        )
+    };
+    let (report, all) = import_all(&fixture(&rows(65_536)).path, &ImportOptions::default()).unwrap();
+    assert_eq!((report.process_rows, all[0].1.processes.len()), (65_536, 65_536));
+    let error = error_of(&fixture(&rows(65_537)).path);
+    assert!(error.contains("more than 65536 rows of one time stamp"), "{error}");
+}
+
+#[test]
 fn an_empty_database_of_the_receiver_is_fine() {
     let (report, all) = import_all(&fixture(SCHEMA_2012).path, &ImportOptions::default()).unwrap();
     assert!(all.is_empty() && report.sets == 0 && report.span.is_none());
