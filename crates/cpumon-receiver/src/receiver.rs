@@ -44,6 +44,8 @@ pub struct Plan {
     pub source_rate: Option<SourceRate>,
     /// Store and how long to keep; `None`: keep nothing.
     pub store: Option<(PathBuf, StoreOptions)>,
+    /// Memory for the newest minutes of each host.
+    pub hub: HubOptions,
     /// Accept enrolled devices over TLS; `None`: do not.
     pub tls: Option<TlsPlan>,
     /// Answer devices that search for this receiver, and let them ask to be let in; needs TLS.
@@ -174,7 +176,7 @@ impl Receiver {
         let state = Arc::new(State::new(udp, frontend.address, store.clone()));
         let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
         let stored = hosts_of_store(path.as_deref());
-        let hub = Hub::new(HubOptions::default(), past_of_store(path), Box::new(move || for_status.status()));
+        let hub = Hub::new(plan.hub, past_of_store(path), Box::new(move || for_status.status()));
         let hub = Arc::new(hub.with_stored(stored.clone()));
         let local = info.as_ref().map(|info| info.host);
         let sinks =

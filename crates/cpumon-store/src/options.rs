@@ -24,6 +24,8 @@ pub struct StoreOptions {
     /// Each commit waits for the disk (fsync). Otherwise a power cut can cost what came after the last checkpoint;
     /// killing the process never costs more than the open transaction.
     pub sync_each_commit: bool,
+    /// Memory for pages of the database, bytes; at most 1 TiB.
+    pub cache_bytes: u64,
     /// Largest number of database pages; a full disk for tests. `None`: SQLite's own limit.
     pub max_page_count: Option<u32>,
 }
@@ -40,6 +42,8 @@ impl Default for StoreOptions {
             compact_partial_after: Duration::from_hours(1),
             zstd_level: 3,
             sync_each_commit: false,
+            // The hot pages of a thousand hosts.
+            cache_bytes: 32 << 20,
             max_page_count: None,
         }
     }

@@ -11,7 +11,9 @@ use cpumon_agent::{FlightArgs, FlightSettings, Manager};
 use cpumon_files::AuditLog;
 use cpumon_model::Probes;
 use cpumon_query::Live;
+use cpumon_receiver::hub::HubOptions;
 use cpumon_receiver::{KeyPlan, Plan, SourceRate, TlsPlan, own_traces_dir};
+use cpumon_store::StoreOptions;
 use cpumon_tui::Options;
 use cpumon_web::WebOptions;
 
@@ -30,6 +32,10 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// A receiver without datagrams counts as alive for so long after each check.
 const HANGS: Duration = Duration::from_secs(20);
 const PROGRAM: &str = "cpumon";
+/// Memory of `cpumon run` for the newest minutes of this machine, bytes: a view of what is older asks the store.
+const LOCAL_PAST_BYTES: usize = 16 << 20;
+/// For pages of its store, bytes: it has one host.
+const LOCAL_CACHE_BYTES: u64 = 8 << 20;
 
 /// `cpumon serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
@@ -61,6 +67,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
         }),
         multicast: args.multicast.clone(),
         store: (!args.no_store).then(|| (store, store_options(&args.retention))),
+        hub: HubOptions::default(),
         tls: args.tls.map(|address| TlsPlan { address, state }),
         discovery: args.discovery,
         trace_bytes: args.retention.trace_bytes,
@@ -149,7 +156,11 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         group_keys: KeyPlan::default(),
         source_rate: None,
         multicast: Vec::new(),
-        store: Some((store, store_options(&args.retention))),
+        store: Some((
+            store,
+            StoreOptions { cache_bytes: LOCAL_CACHE_BYTES, ..store_options(&args.retention) },
+        )),
+        hub: HubOptions { max_bytes: LOCAL_PAST_BYTES, ..HubOptions::default() },
         tls: None,
         discovery: false,
         trace_bytes: args.retention.trace_bytes,

@@ -25,8 +25,6 @@ const SYNCHRONOUS_FULL: &str = "PRAGMA synchronous = FULL";
 const WAL_AUTOCHECKPOINT: &str = "PRAGMA wal_autocheckpoint = 2000";
 /// The log file is cut to this size (64 MB) after a checkpoint, should a slow reader have let it grow.
 const JOURNAL_SIZE_LIMIT: &str = "PRAGMA journal_size_limit = 67108864";
-/// Page cache of the writer: 32 MB, the hot pages of a thousand hosts.
-const CACHE_SIZE: &str = "PRAGMA cache_size = -32768";
 /// Page cache of a reader: 8 MB; it mostly reads each page once.
 const READER_CACHE_SIZE: &str = "PRAGMA cache_size = -8192";
 /// A damaged file cannot call functions or write shadow tables through its own schema.
@@ -55,9 +53,7 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
         pragma(connection, path, AUTO_VACUUM)?;
     }
     let sync = if sync_each_commit { SYNCHRONOUS_FULL } else { SYNCHRONOUS_NORMAL };
-    for text in
-        [JOURNAL_MODE, sync, WAL_AUTOCHECKPOINT, JOURNAL_SIZE_LIMIT, CACHE_SIZE, TRUSTED_SCHEMA, TEMP_STORE]
-    {
+    for text in [JOURNAL_MODE, sync, WAL_AUTOCHECKPOINT, JOURNAL_SIZE_LIMIT, TRUSTED_SCHEMA, TEMP_STORE] {
         pragma(connection, path, text)?;
     }
     migrate(connection, path, Steps { from: found, to: VERSION })

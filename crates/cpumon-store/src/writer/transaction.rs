@@ -63,6 +63,9 @@ impl Session {
         // A reader that recovers the log of a killed writer holds a lock for a moment.
         connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
         schema::prepare_writer(&mut connection, path, options.sync_each_commit)?;
+        // Negative: in KiB.
+        let cache_kib = i64::try_from(options.cache_bytes >> 10).unwrap_or(i64::MAX).min(1 << 30);
+        connection.pragma_update(None, "cache_size", -cache_kib).at("set up", path)?;
         merged::register(&connection).at("set up", path)?;
         cgroup_sums::register(&connection).at("set up", path)?;
         if let Some(pages) = options.max_page_count {
