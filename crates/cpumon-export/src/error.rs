@@ -1,5 +1,4 @@
-//! [`ExportError`]: why an export failed. A full disk, a closed pipe and an unknown name are different variants, because the
-//! command line ends differently for each.
+//! [`ExportError`]: why an export failed.
 
 use std::io;
 use std::path::PathBuf;
@@ -32,12 +31,9 @@ pub enum ExportError {
     /// The two ranges of a comparison are missing.
     #[error("a comparison needs two ranges of time, before and after")]
     NoRanges,
-    /// The output could not be written.
+    /// The output could not be written. The command line finds a closed pipe by the kind of `source`.
     #[error("cannot write the output")]
-    Write(#[source] io::Error),
-    /// The program that reads the output closed its pipe.
-    #[error("the program that reads the output closed the pipe")]
-    BrokenPipe,
+    Write(#[from] io::Error),
     /// The file could not be written.
     #[error("cannot {operation} {path}", path = path.display())]
     File {
@@ -66,13 +62,6 @@ impl ExportError {
     /// Whether the reader of the output closed its pipe (as `head` does), which should end a program without a message.
     #[must_use]
     pub fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::BrokenPipe)
-            || matches!(self, Self::File { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
-    }
-}
-
-impl From<io::Error> for ExportError {
-    fn from(error: io::Error) -> Self {
-        if error.kind() == io::ErrorKind::BrokenPipe { Self::BrokenPipe } else { Self::Write(error) }
+        matches!(self, Self::Write(source) | Self::File { source, .. } if source.kind() == io::ErrorKind::BrokenPipe)
     }
 }

@@ -11,6 +11,7 @@ use cpumon_model::{
 };
 
 use crate::support::{cpumon, eventually, run, text, wait};
+use crate::trace_analyses;
 
 /// A server that answers whatever it gets as HTTP does.
 fn plain_server() -> SocketAddr {
@@ -99,6 +100,47 @@ fn store_of_many_threads(path: &Path) {
         writer.put(&info, Trust::Local, None, &interval).unwrap();
     }
     writer.commit().unwrap();
+}
+
+#[test]
+fn a_closed_pipe_ends_every_command_without_a_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, trace) = (dir.path().join("s.db"), dir.path().join("t.trace"));
+    store_of_many_threads(&store);
+    trace_analyses::write(&trace);
+    let (store, trace) = (store.to_str().unwrap(), trace.to_str().unwrap());
+    for (command, more) in [
+        ("hosts", &["--store", store][..]),
+        ("report", &["--store", store, "--since", "1970-01-01", "--format", "csv"]),
+        ("ledger --live 100ms --interval 100ms --source procfs", &[]),
+        ("export threads", &["--store", store]),
+        ("export threads", &["--store", store, "--format", "json"]),
+        ("export chart cpu", &["--store", store]),
+        ("sql", &["--store", store, "SELECT * FROM threads"]),
+        ("sql", &["--store", store, "--format", "json", "SELECT * FROM threads"]),
+        ("store check", &[store]),
+        ("trace export", &[trace, "--format", "csv"]),
+        ("trace export", &[trace, "--format", "parquet"]),
+        ("trace export", &[trace, "--format", "perfetto"]),
+        ("trace report", &[trace]),
+        ("trace report", &[trace, "--format", "csv"]),
+        ("trace report", &[trace, "--every", "1ms", "--format", "csv"]),
+        ("trace delays", &[trace]),
+        ("trace wakers", &[trace, "--format", "json"]),
+        ("trace histogram", &[trace]),
+        ("top -b -n 1 -d 100ms --source procfs", &[]),
+        ("top -b -n 1 -d 100ms --source procfs --json", &[]),
+        ("help", &[]),
+        ("completions bash", &[]),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        // Before the command starts, so that its first write meets a closed pipe.
+        drop(reader);
+        let mut closed = cpumon();
+        closed.args(command.split(' ')).args(more).stdout(writer).stderr(Stdio::piped());
+        let ended = closed.spawn().unwrap().wait_with_output().unwrap();
+        assert!(ended.status.success() && ended.stderr.is_empty(), "{command} {more:?}: {ended:?}");
+    }
 }
 
 #[test]
