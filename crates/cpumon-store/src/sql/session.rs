@@ -10,13 +10,14 @@ use cpumon_model::Value;
 use rusqlite::fallible_iterator::FallibleIterator;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::types::ValueRef;
-use rusqlite::{Batch, Connection, OpenFlags, Row};
+use rusqlite::{Batch, Connection, Row};
 
 use crate::error::{At, Result, StoreError};
-use crate::reader::{DamageReport, Reader, SharedDamage};
+use crate::reader::{DamageReport, SharedDamage, open_to_read};
+use crate::schema;
 
 /// A second line of defence behind the read-only file and the authorizer.
-const QUERY_ONLY: &str = "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;";
+const QUERY_ONLY: &str = "PRAGMA query_only = ON";
 /// Pragmas that only describe.
 const HARMLESS_PRAGMAS: [&str; 6] =
     ["table_info", "table_xinfo", "table_list", "compile_options", "function_list", "module_list"];
@@ -88,11 +89,7 @@ fn authorizer(refusal: Refusal) -> impl FnMut(AuthContext<'_>) -> Authorization 
 impl Sql {
     /// Opens the store at `path`; a writer may run at the same time.
     pub fn open(path: &Path) -> Result<Self> {
-        // Opening a reader says best what is wrong with a file that is no store.
-        drop(Reader::open(path)?);
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
-        connection.busy_timeout(std::time::Duration::from_secs(5)).at("set up", path)?;
+        let mut connection = open_to_read(path, &mut |connection| schema::prepare_reader(connection, path))?;
         connection.execute_batch(QUERY_ONLY).at("set up", path)?;
         let damage = SharedDamage::default();
         super::register_noting(&connection, path, &damage).at("set up tables", path)?;

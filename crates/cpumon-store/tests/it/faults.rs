@@ -1,12 +1,14 @@
 //! What must not break a store, and what must be reported clearly: kill -9, wrong files, read-only media, hostile names.
 
 use std::io::{BufRead, BufReader};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use cpumon_model::{Comm, Interval, ProcessInfo, Trust};
+use cpumon_model::{Comm, Interval, ProcessInfo, Trust, Value};
+use cpumon_store::sql::Sql;
 use cpumon_store::{Query, QueueOptions, Reader, StoreError, StoreOptions, TimeRange, Writer, WriterThread};
 use rusqlite::Connection;
 
@@ -164,6 +166,18 @@ fn a_store_on_a_medium_that_cannot_be_written_is_read() {
     let mounted = Command::new("mount").args(["--bind", "-o", "ro"]).arg(dir.path()).arg(dir.path()).output();
     let is_mounted = mounted.is_ok_and(|mounted| mounted.status.success());
     let count = Reader::open(&path).map(|reader| read_all(&reader, &Query::new(data::host(1).host)).len());
+    let ask = |text| {
+        let mut answer = None;
+        let session = Sql::open(&path)?;
+        session.query(text, &mut |_| ControlFlow::Continue(()), &mut |row| {
+            if let Value::Int(count) = row[0] {
+                answer = Some(count);
+            }
+            ControlFlow::Continue(())
+        })?;
+        Ok::<_, StoreError>(answer)
+    };
+    let answers = ["SELECT 1", "SELECT count(*) FROM host", "SELECT count(*) FROM host_interval"].map(ask);
     if is_mounted {
         assert!(Command::new("umount").arg(dir.path()).status().unwrap().success());
     }
@@ -174,6 +188,7 @@ fn a_store_on_a_medium_that_cannot_be_written_is_read() {
     permissions.set_readonly(false);
     std::fs::set_permissions(dir.path(), permissions).unwrap();
     assert_eq!(count.unwrap(), 120);
+    assert_eq!(answers.map(Result::unwrap), [Some(1), Some(1), Some(120)], "as any other reader");
 }
 
 #[test]
