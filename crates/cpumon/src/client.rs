@@ -1,6 +1,6 @@
 //! The HTTP client for a receiver: hosts, intervals and status as types of the model. `top --host`, `hosts` and `status` use it.
 
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use cpumon_query::Seek;
 use cpumon_query::time::TimeRange;
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
+use ureq::Timeout;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 use crate::api_table::ApiTable;
@@ -16,8 +17,9 @@ use crate::cli::AccessArgs;
 
 /// Time to connect; receivers are on loopback or behind a tunnel.
 const CONNECT_TIME: Duration = Duration::from_secs(3);
-/// Time for an answer, besides the time of a long poll.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// A receiver that sends nothing for this time is given up: a long poll, and 10 s. An answer as a whole has no limit, because how long a
+/// trace takes depends on the network.
+const SILENCE: Duration = LONG_POLL.saturating_add(Duration::from_secs(10));
 /// Largest answer. A host with 100,000 threads takes about 20 MB.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
@@ -97,6 +99,11 @@ impl Client {
     /// # Errors
     /// The text is not a URL; the error has an example.
     pub fn new(url: &str, access: &AccessArgs) -> Result<Self, String> {
+        Self::with_silence(url, access, SILENCE)
+    }
+
+    /// `silence`: time after which a receiver that sends nothing is given up.
+    fn with_silence(url: &str, access: &AccessArgs, silence: Duration) -> Result<Self, String> {
         let base = url.trim_end_matches('/');
         let is_tls = base.starts_with("https://");
         let is_url = base.strip_prefix(if is_tls { "https://" } else { "http://" }).is_some_and(|rest| {
@@ -110,7 +117,9 @@ impl Client {
         }
         let config = ureq::Agent::config_builder()
             .timeout_connect(Some(CONNECT_TIME))
-            .timeout_global(Some(LONG_POLL + ANSWER_TIME))
+            .timeout_recv_response(Some(silence))
+            .timeout_per_read(Some(silence))
+            .timeout_per_write(Some(silence))
             .http_status_as_error(false)
             // The API has no redirects, so one comes from something that is no receiver.
             .max_redirects(0)
@@ -149,7 +158,7 @@ impl Client {
     }
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
-        let reason = without_tls(error).unwrap_or_else(|| error.to_string());
+        let reason = without_tls(error).unwrap_or_else(|| words(error));
         ClientError::Unreachable { url: self.base.clone(), reason }
     }
 
@@ -165,7 +174,7 @@ impl Client {
         }
         let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
         let not_a_receiver = |reason: String| ClientError::NotAReceiver { url: url.clone(), reason };
-        let body = body.map_err(|error| not_a_receiver(error.to_string()))?;
+        let body = body.map_err(|error| not_a_receiver(words(&error)))?;
         if matches!(status, 200 | 202) {
             return Ok(Some((url, body)));
         }
@@ -247,7 +256,7 @@ impl Client {
     }
 
     /// The file of a trace, as it comes.
-    pub fn trace_file(&self, id: i64) -> Result<Box<dyn Read>, ClientError> {
+    pub fn trace_file(&self, id: i64) -> Result<impl Read + use<>, ClientError> {
         let url = format!("{}/api/v1/traces/{id}/file", self.base);
         let mut request = self.agent.get(&url);
         if let Some(authorization) = &self.authorization {
@@ -255,9 +264,13 @@ impl Client {
         }
         let response = request.call().map_err(|error| self.unreachable(&error))?;
         if response.status() == 200 {
-            return Ok(Box::new(response.into_body().into_reader()));
+            return Ok(Download(response.into_body().into_reader()));
         }
-        Self::body(url, response).map(|_| Box::new(std::io::empty()) as Box<dyn Read>)
+        let reason = match Self::body(url.clone(), response) {
+            Err(error) => return Err(error),
+            Ok(_) => "an empty answer".to_owned(),
+        };
+        Err(ClientError::NotAReceiver { url, reason })
     }
 
     /// How a trace of a host can be had now.
@@ -312,6 +325,24 @@ impl Client {
             Err(ClientError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// An answer that is read as it comes.
+struct Download(ureq::BodyReader<'static>);
+
+impl Read for Download {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.0.read(bytes).map_err(|error| io::Error::new(error.kind(), words(&ureq::Error::from(error))))
+    }
+}
+
+fn words(error: &ureq::Error) -> String {
+    match error {
+        ureq::Error::Timeout(Timeout::PerRead | Timeout::RecvResponse) => {
+            format!("it sent nothing for {} s", SILENCE.as_secs())
+        }
+        other => other.to_string(),
     }
 }
 
@@ -385,11 +416,48 @@ mod tests {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = [0; 4096];
             let _ = Read::read(&mut stream, &mut request).unwrap();
-            std::io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
-                .unwrap();
+            io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap();
         });
         let error = Client::new(&url, &AccessArgs::default()).unwrap().status().unwrap_err().to_string();
         server.join().unwrap();
         assert!(error.contains("does not answer like a cpumon receiver"), "{error}");
+    }
+
+    /// A server that answers one request with these bytes, and keeps the connection until the client closes it.
+    fn answering(answer: &'static [u8]) -> (String, std::thread::JoinHandle<()>) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            let _ = Read::read(&mut stream, &mut request).unwrap();
+            io::Write::write_all(&mut stream, answer).unwrap();
+            while Read::read(&mut stream, &mut request).is_ok_and(|bytes| bytes > 0) {}
+        });
+        (url, server)
+    }
+
+    #[test]
+    fn an_answer_ends_by_silence_and_not_by_how_long_it_takes() {
+        let timeouts = Client::new("http://127.0.0.1:1", &AccessArgs::default()).unwrap().agent;
+        let (all, per_call) = (timeouts.config().timeouts().global, timeouts.config().timeouts().per_call);
+        assert_eq!((all, per_call, timeouts.config().timeouts().recv_body), (None, None, None));
+        assert_eq!(timeouts.config().timeout_per_read(), Some(SILENCE));
+
+        let (url, server) = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+        let silence = Duration::from_millis(50);
+        let client = Client::with_silence(&url, &AccessArgs::default(), silence).unwrap();
+        // Both ways to read an answer, each on a connection of its own.
+        let mut bytes = Vec::new();
+        let error = client.trace_file(1).unwrap().read_to_end(&mut bytes).unwrap_err().to_string();
+        assert_eq!((&bytes[..], &error[..]), (&b"half"[..], "it sent nothing for 15 s"));
+        drop(client);
+        server.join().unwrap();
+        let (url, server) = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
+        let client = Client::with_silence(&url, &AccessArgs::default(), silence).unwrap();
+        let error = client.status().unwrap_err().to_string();
+        assert!(error.ends_with("it sent nothing for 15 s"), "{error}");
+        drop(client);
+        server.join().unwrap();
     }
 }

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use cpumon_model::{HostId, escape};
 use cpumon_query::{TraceRecord, trace_file};
 use cpumon_store::{Reader, TimeRange};
+use cpumon_trace::summarise;
 use cpumon_web::api;
 
 use crate::cli::{TraceGetArgs, TraceListArgs, TraceSourceArgs, TraceTakeArgs, file_of};
@@ -84,7 +85,7 @@ pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Ou
         return Err(Usage("a trace is binary; give a file with -o".to_owned()).into());
     }
     let mut from: Box<dyn Read> = if let Some(client) = client(&args.source)? {
-        client.trace_file(args.id)?
+        Box::new(client.trace_file(args.id)?)
     } else {
         let store = args.source.store.path();
         if Reader::open(&store)?.trace(args.id)?.is_none() {
@@ -93,8 +94,41 @@ pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Ou
         let path = trace_file(&store, args.id);
         Box::new(File::open(&path).with_context(|| format!("cannot open {}", path.display()))?)
     };
-    to_file_or(output, out, |out| io::copy(&mut from, out).context("cannot copy the trace"))?;
+    to_file_or(output, out, |out| copy_whole(&mut from, out))?;
     Ok(Outcome::Done)
+}
+
+/// Copies a trace, and reads it as one meanwhile: what is none, or not whole, is an error.
+fn copy_whole(from: &mut dyn Read, to: &mut dyn Write) -> anyhow::Result<()> {
+    let mut copied = Copied { from, to, unwritten: None };
+    let summary = summarise(&mut copied);
+    if let Some(error) = copied.unwritten {
+        return Err(error).context("cannot copy the trace");
+    }
+    if summary.context("what came is no trace")?.is_none() {
+        bail!("the trace came damaged or cut off");
+    }
+    Ok(())
+}
+
+/// Writes what is read.
+struct Copied<'t> {
+    from: &'t mut dyn Read,
+    to: &'t mut dyn Write,
+    /// Why it could not be written.
+    unwritten: Option<io::Error>,
+}
+
+impl Read for Copied<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.from.read(bytes)?;
+        self.to.write_all(bytes.get(..count).unwrap_or_default()).map_err(|error| {
+            let kind = error.kind();
+            self.unwritten = Some(error);
+            kind
+        })?;
+        Ok(count)
+    }
 }
 
 /// `cpumon trace take`.

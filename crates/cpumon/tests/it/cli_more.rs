@@ -28,6 +28,51 @@ fn plain_server() -> SocketAddr {
     address
 }
 
+/// A receiver that answers each request with these bytes.
+fn server_of(file: Vec<u8>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request);
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", file.len());
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(&file));
+        }
+    });
+    url
+}
+
+/// Two MB of anything became a file with the name of a trace, and exit code 0.
+#[test]
+fn only_a_whole_trace_gets_its_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let (made, got) = (dir.path().join("made.trace"), dir.path().join("got.trace"));
+    trace_analyses::write(&made);
+    let whole = std::fs::read(&made).unwrap();
+    let get =
+        |file: Vec<u8>, to: &[&str]| run(&[&["trace", "get", "7", "--url", &server_of(file)], to].concat());
+    let path = got.to_str().unwrap();
+    let mut changed = whole.clone();
+    changed[whole.len() / 2] ^= 1;
+    for (file, reason) in [
+        (b"[".repeat(2_000_000), "what came is no trace: "),
+        (whole[..whole.len() - 1].to_vec(), "the trace came damaged or cut off"),
+        (changed, "the trace came damaged or cut off"),
+        (Vec::new(), "what came is no trace: "),
+    ] {
+        let refused = get(file, &["-o", path]);
+        assert_eq!(refused.status.code(), Some(1), "{reason}: {refused:?}");
+        assert!(text(&refused.stderr).contains(reason), "{reason}: {refused:?}");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "{reason}");
+    }
+    let stored = get(whole.clone(), &["-o", path]);
+    assert!(stored.status.success() && std::fs::read(&got).unwrap() == whole, "{stored:?}");
+    let printed = get(whole.clone(), &[]);
+    assert!(printed.status.success() && printed.stdout == whole, "{:?}", text(&printed.stderr));
+}
+
 #[test]
 fn a_port_without_tls_is_called_one() {
     let address = plain_server().to_string();
