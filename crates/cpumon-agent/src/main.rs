@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use cpumon_agent::doctor::{write_details, write_summary};
+use cpumon_agent::signals::survive_file_limit;
 use cpumon_agent::{
     AgentArgs, Chain, DiscoverArgs, EXAMPLES, EnrollArgs, ServiceCommand, Signals, log_to_stderr, run,
     with_variables,
@@ -125,6 +126,10 @@ fn main() -> ExitCode {
         return command.run(PROGRAM);
     }
     log_to_stderr(PROGRAM, cli.agent.log_level());
+    if let Err(error) = survive_file_limit() {
+        log::error!("cannot handle signals: {error}");
+        return ExitCode::FAILURE;
+    }
     if let Some(Command::Doctor(args)) = &cli.command {
         return doctor(args);
     }

@@ -51,6 +51,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
+use cpumon_agent::signals::survive_file_limit;
 use cpumon_agent::{AgentArgs, AgentError};
 
 use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs, TraceCommand};
@@ -65,7 +66,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         args.push("top".into());
     }
     match cli::parse(args) {
-        Ok(cli) => finish(&dispatch(&cli)),
+        Ok(cli) => {
+            finish(&survive_file_limit().context("cannot handle signals").and_then(|()| dispatch(&cli)))
+        }
         Err(text) if !text.use_stderr() => finish(&print_help(&text)),
         Err(error) => {
             // The output may be closed; the exit code still reports the error.

@@ -1,12 +1,23 @@
 //! Signals that wake a thread.
 
 use std::io;
+use std::sync::Arc;
 
 use cpumon_collect::RetainedCapabilities;
 use cpumon_model::SourceKind;
+use signal_hook::consts::SIGXFSZ;
 
 /// Stack of the thread that waits for signals.
 const SIGNAL_STACK_BYTES: usize = 64 << 10;
+
+/// From now on a write beyond the limit of a file's size (`ulimit -f`) fails with EFBIG, as it fails on a full disk; SIGXFSZ would end the
+/// process without a word. A handler and not `SIG_IGN`, which programs that this one starts would inherit.
+///
+/// # Errors
+/// The system refuses a handler.
+pub fn survive_file_limit() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
+}
 
 /// From now on each of these signals unparks the calling thread. Register flags that a signal sets before this call.
 ///

@@ -10,7 +10,7 @@ use cpumon_model::{
     Delta, Fields, HostInfo, Interval, Moment, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey, Trust,
 };
 
-use crate::support::{cpumon, eventually, run, text, wait};
+use crate::support::{cpumon, eventually, output, run, text, wait};
 use crate::trace_analyses;
 
 /// A server that answers whatever it gets as HTTP does.
@@ -205,6 +205,35 @@ fn a_minus_is_standard_output_wherever_a_file_is_written() {
         assert!(text(&output.stdout).starts_with(begin), "{args:?}: {}", text(&output.stderr));
         assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "{args:?} made a file");
     }
+}
+
+/// SIGXFSZ ended it without a word, and left the unfinished file.
+#[test]
+fn a_limit_of_file_size_is_an_error_and_leaves_no_unfinished_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = dir.path().join("s.db");
+    store_of_many_threads(&store);
+    let out = tempfile::tempdir().unwrap();
+    let file = out.path().join("threads.csv");
+    let limited = |script: &str| {
+        let mut shell = Command::new("sh");
+        crate::support::clean(&mut shell);
+        shell.args(["-c", script, env!("CARGO_BIN_EXE_cpumon")]).arg(&store).arg(&file);
+        output(shell)
+    };
+    let ended = limited("ulimit -f 8; exec \"$0\" export threads --store \"$1\" -o \"$2\"");
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    let message = text(&ended.stderr);
+    assert!(message.contains("cannot write") && message.contains("File too large"), "{message}");
+    assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "{message}");
+    let ended = limited("ulimit -f 8; \"$0\" export threads --store \"$1\" >\"$2\"");
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    assert!(text(&ended.stderr).contains("File too large"), "{ended:?}");
+    let record =
+        "ulimit -f 8; exec \"$0\" agent --source procfs --record \"$2.rec\" --count 2 --interval 100ms";
+    let ended = limited(record);
+    assert_eq!(ended.status.code(), Some(3), "as on a full disk, data is missing: {ended:?}");
+    assert!(text(&ended.stderr).contains("File too large"), "{ended:?}");
 }
 
 #[test]
