@@ -13,6 +13,7 @@ use crate::{
 };
 
 mod bpf;
+mod btf;
 mod cgroups;
 mod clock;
 mod cpustat;

@@ -26,7 +26,6 @@ pub(crate) struct ClockReader {
 impl ClockReader {
     /// Interrupts are not taken out of the threads: the other two clocks have them inside as well.
     pub(crate) fn open() -> Result<Self, CollectError> {
-        super::load::check_kernel()?;
         let ring_bytes = ring::ring_bytes();
         let setup = Setup { probes: Probes::SCHED, ring_bytes, script_names: false };
         let mut programs = Programs::open(setup)?;

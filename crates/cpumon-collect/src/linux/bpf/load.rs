@@ -5,26 +5,18 @@ use std::sync::Once;
 
 use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
 
+use super::super::btf::{self, NoBtf};
 use crate::CollectError;
-
-/// Type information of the running kernel; CO-RE needs it.
-const KERNEL_BTF: &str = "/sys/kernel/btf/vmlinux";
 
 /// An object file, aligned as an ELF reader likes it.
 #[repr(C, align(8))]
 pub(crate) struct Embedded<Bytes: ?Sized>(pub(crate) Bytes);
 
-/// Whether this kernel can run the probes at all; cheap, and the most common obstacle gets the plainest words.
-pub(crate) fn check_kernel() -> Result<(), CollectError> {
-    if Path::new(KERNEL_BTF).exists() {
-        return Ok(());
-    }
-    let reason =
-        format!("no {KERNEL_BTF}: the kernel is older than 5.8 or built without CONFIG_DEBUG_INFO_BTF");
-    Err(CollectError::BpfUnavailable { reason })
-}
-
+/// Reads a probe. Without the kernel's type information none loads, and libbpf says "No such process" then.
 pub(crate) fn open(probe: &'static str, object: &[u8]) -> Result<OpenObject, CollectError> {
+    if let Err(NoBtf { finding, help }) = btf::find(Path::new("/sys")) {
+        return Err(CollectError::BpfUnavailable { reason: format!("{finding}: BPF needs {help}") });
+    }
     route_messages();
     ObjectBuilder::default()
         .name(probe)

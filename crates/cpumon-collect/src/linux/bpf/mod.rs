@@ -166,7 +166,6 @@ impl BpfSource {
         ring_bytes: u32,
         open_ring: fn(&Programs) -> Result<EventRing, CollectError>,
     ) -> Result<Self, CollectError> {
-        load::check_kernel()?;
         // A busy process would have the name and the command line of a stranger.
         if ProcIds::of(&options.proc_root) == ProcIds::Others {
             return Err(CollectError::BpfUnavailable { reason: OTHER_IDS.to_owned() });

@@ -4,9 +4,8 @@
 use libbpf_rs::btf::types::{Enum, Struct};
 use libbpf_rs::btf::{Btf, BtfType};
 
+use super::super::btf::{self, NoBtf};
 use crate::{Check, CheckState, DoctorOptions, Topic};
-
-const BTF_FILE: &str = "kernel/btf/vmlinux";
 
 /// Tracepoints with what their events give. Several in a row belong together and are of use only together.
 const TRACEPOINTS: [(&str, &[&str], &str); 8] = [
@@ -49,24 +48,24 @@ const TRACEPOINTS: [(&str, &[&str], &str); 8] = [
 
 pub(super) fn checks(options: &DoctorOptions) -> Vec<Check> {
     super::super::bpf::route_messages();
-    let path = options.sys_root.join(BTF_FILE);
     let gives = "probes that fit this kernel without being compiled here (CO-RE)";
     let check = Check::new(Topic::Kernel, "BTF", gives);
-    let help = "a kernel with CONFIG_DEBUG_INFO_BTF (5.8 or newer; every large distribution's has it)";
-    let size = match std::fs::metadata(&path) {
-        Ok(file) => file.len(),
-        Err(error) => {
-            let check = check.missing(format!("no {}: {error}", path.display()), help);
+    let path = match btf::find(&options.sys_root) {
+        Ok(path) => path,
+        Err(NoBtf { finding, help }) => {
+            let check = check.missing(finding, help);
             return std::iter::once(check).chain(unknown_without_btf()).collect();
         }
     };
     match Btf::from_path(&path) {
         Ok(btf) => {
+            let size = std::fs::metadata(&path).map_or(0, |file| file.len());
             let first = check.available(format!("{}, {} kB", path.display(), size / 1000));
             let rest = bpf_features(&btf).into_iter().chain(accounting(&btf)).chain(tracepoints(&btf));
             std::iter::once(first).chain(rest).collect()
         }
         Err(error) => {
+            let help = "type information that fits this libbpf: the file comes from the kernel itself";
             let check = check.missing(format!("{} is unusable: {error}", path.display()), help);
             std::iter::once(check).chain(unknown_without_btf()).collect()
         }

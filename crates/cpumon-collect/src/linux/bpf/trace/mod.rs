@@ -76,7 +76,6 @@ impl Recorder {
         options: TraceRecorderOptions,
         sink: Rc<RefCell<dyn TraceSink>>,
     ) -> Result<Self, CollectError> {
-        load::check_kernel()?;
         // Names are the kernel's too, so nothing is mixed up; but the numbers are not those of `ps` here.
         if ProcIds::of(Path::new("/proc")) == ProcIds::Others {
             log::warn!(
