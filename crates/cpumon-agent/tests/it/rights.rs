@@ -69,6 +69,7 @@ fn without_rights_one_line_says_what_is_lost_and_how_to_grant_it() {
     let agent = scene.start(&none, &[]);
     scene.receive(3);
     let messages = agent.end();
+    assert!(!messages.contains("too long for a datagram"), "{messages}");
     let lines: Vec<&str> =
         messages.lines().filter(|line| line.contains("not measured: short-lived processes")).collect();
     assert_eq!(lines.len(), 1, "{messages}");

@@ -139,7 +139,7 @@ mod tests {
             }
             let is_reported = opened.reason.contains("interrupts are not watched");
             assert_eq!((opened.probes, is_reported), (expected, !missing.is_empty()), "{}", opened.reason);
-            assert!(opened.reason.len() < 256 && !opened.reason.contains('\n'), "{}", opened.reason);
+            assert!(opened.reason.len() <= 512 && !opened.reason.contains('\n'), "{}", opened.reason);
             let mut snapshot = Snapshot::default();
             opened.source.snapshot(&mut snapshot).unwrap();
             assert_eq!(snapshot.health.probes, expected);

@@ -15,3 +15,6 @@ pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];
 
 /// Longest text sent apart from the command line, bytes.
 pub(super) const MAX_TEXT_BYTES: usize = 255;
+/// Longest reason for the choice of a source, bytes: it says what is not measured and what to do about it. 0.1.0 cuts it after
+/// 255.
+pub(super) const MAX_REASON_BYTES: usize = 512;

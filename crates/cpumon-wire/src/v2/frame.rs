@@ -17,7 +17,7 @@ use super::columns::{
     USER_NAME, VOLUNTARY, average_bits, section,
 };
 use super::delays::{self, DelayRow};
-use super::format::MAX_TEXT_BYTES;
+use super::format::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use super::header::Header;
 use super::read::{MAX_COLUMNS, Span, TableReader};
 use super::rows::STATES;
@@ -188,9 +188,13 @@ impl Frame {
 
     /// A text, cut where agents cut it: the sender chooses its length, and the receiver keeps it.
     fn short(&self, span: Span) -> &str {
+        self.cut(span, MAX_TEXT_BYTES)
+    }
+
+    fn cut(&self, span: Span, most: usize) -> &str {
         // Cut before it is checked, because rows may repeat a long text.
         let bytes = self.bytes(span);
-        let kept = bytes.get(..MAX_TEXT_BYTES).unwrap_or(bytes);
+        let kept = bytes.get(..most).unwrap_or(bytes);
         std::str::from_utf8(kept)
             .unwrap_or_else(|cut| std::str::from_utf8(&kept[..cut.valid_up_to()]).unwrap_or_default())
     }
@@ -228,7 +232,7 @@ impl Frame {
                 kernel: self.short(table.span(KERNEL)).into(),
                 arch: self.short(table.span(ARCH)).into(),
                 agent: self.short(table.span(AGENT)).into(),
-                source_reason: self.short(table.span(SOURCE_REASON)).into(),
+                source_reason: self.cut(table.span(SOURCE_REASON), MAX_REASON_BYTES).into(),
                 cpu_count: table.narrow(CPU_COUNT)?,
                 interval_ns: table.value(INTERVAL),
             });

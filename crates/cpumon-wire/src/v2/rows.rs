@@ -20,7 +20,7 @@ use super::columns::{
     USER_NAME, VOLUNTARY, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9,
     WAIT_10, WAIT_11, WAKEUPS, section,
 };
-use super::format::MAX_TEXT_BYTES;
+use super::format::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use super::table::{Spec, Table};
 use super::text_budget::TextBudget;
 use super::{cgroups, sched};
@@ -343,7 +343,7 @@ pub(crate) fn push_host(table: &mut Table, host: &HostInfo, texts: &mut TextBudg
             (&host.kernel, MAX_TEXT_BYTES),
             (&host.arch, MAX_TEXT_BYTES),
             (&host.agent, MAX_TEXT_BYTES),
-            (&host.source_reason, MAX_TEXT_BYTES),
+            (&host.source_reason, MAX_REASON_BYTES),
         ],
         table,
     );

@@ -10,7 +10,7 @@ use cpumon_model::{
     Waits,
 };
 use cpumon_wire::Datagrams;
-use cpumon_wire::v2::{Encoder, EncoderOptions};
+use cpumon_wire::v2::{Encoder, EncoderOptions, decode};
 use proptest::prelude::*;
 
 use crate::carried::as_carried;
@@ -262,6 +262,22 @@ proptest! {
         prop_assert_eq!((report.rows_lost, report.texts_cut), (0, 0));
         prop_assert!(out.iter().all(|datagram| datagram.len() <= max_datagram));
         prop_assert_eq!(gather(&out), as_carried(&snapshot));
+    }
+}
+
+/// Every unprivileged agent warned of a name that is too long, because of this text.
+#[test]
+fn a_long_reason_for_the_source_comes_whole() {
+    for (length, cut) in [(300, 0), (512, 0), (513, 1)] {
+        let reason = "r".repeat(length);
+        let host = HostInfo { source_reason: reason.as_str().into(), ..HostInfo::default() };
+        let mut out = Datagrams::new();
+        let snapshot = Snapshot { is_complete: true, ..Snapshot::default() };
+        let report =
+            Encoder::new(EncoderOptions::default()).encode(&host, &snapshot, &Interval::default(), &mut out);
+        assert_eq!((report.rows_lost, report.texts_cut), (0, cut), "{length}");
+        let came = out.iter().find_map(|datagram| decode(datagram).unwrap().host).unwrap().source_reason;
+        assert!(if cut == 0 { *came == *reason } else { came.ends_with("r…") }, "{length}: {came}");
     }
 }
 
