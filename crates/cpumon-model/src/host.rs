@@ -2,6 +2,10 @@
 
 use crate::{BootId, HostClock, HostId, Moment, SourceKind};
 
+/// Part of a source's reason where /proc hides the processes of other users: their time is known in sum only.
+pub const PROCESSES_ARE_HIDDEN: &str =
+    "/proc hides other users' processes (hidepid), their time is unattributed";
+
 /// A machine as its agent describes it. Sent at start, on change, and repeated now and then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostInfo {
@@ -37,6 +41,12 @@ impl HostInfo {
             }
             _ => false,
         }
+    }
+
+    /// [`PROCESSES_ARE_HIDDEN`], if the agent says so.
+    #[must_use]
+    pub fn hidden_processes(&self) -> Option<&'static str> {
+        self.source_reason.contains(PROCESSES_ARE_HIDDEN).then_some(PROCESSES_ARE_HIDDEN)
     }
 
     /// Whether it runs Windows, by the name of its system: sums in a store do not name the source that measured.

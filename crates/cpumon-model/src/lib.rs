@@ -76,7 +76,7 @@ pub use delays::{
 };
 pub use differ::{Rows, born_from_ns};
 pub use group_limits::{GroupLimits, LimitFinder};
-pub use host::{HostInfo, HostStatus, LossCounts, Trust};
+pub use host::{HostInfo, HostStatus, LossCounts, PROCESSES_ARE_HIDDEN, Trust};
 pub use host_ref::HostRef;
 pub use idle::IdleProcess;
 pub use ids::{BootId, HostId, ParseIdError, ProcessKey, ThreadKey};

@@ -169,7 +169,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
             let source = SourceOptions { cmdline: reads_command_lines(args), ..source };
             let options = SamplerOptions { source, ..SamplerOptions::default() };
             let feed = LocalFeed::start(&options)?;
-            if let Some(reason) = feed.why_procfs().filter(|_| args.batch) {
+            if let Some(reason) = feed.what_is_missing().filter(|_| args.batch) {
                 // Standard error may be closed; each interval names its source all the same.
                 let _ = writeln!(io::stderr(), "cpumon: {reason}");
             }

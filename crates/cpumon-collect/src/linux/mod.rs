@@ -1,7 +1,7 @@
 //! Linux: opens a source over /proc or, where permitted, BPF, and describes the host.
 //! The parts that both sources share: clocks, /proc/stat, process names, the user/system split, own usage.
 
-use cpumon_model::{HostInfo, Probes, SourceKind};
+use cpumon_model::{HostInfo, PROCESSES_ARE_HIDDEN, Probes, SourceKind};
 
 pub(crate) use self::bpf::{ClockReader, Recorder};
 pub(crate) use self::clock::now;
@@ -38,20 +38,18 @@ mod users;
 pub(crate) const SOURCES: &[(&str, SourceChoice)] =
     &[("auto", SourceChoice::Auto), ("procfs", SourceChoice::Procfs), ("bpf", SourceChoice::Bpf)];
 
-/// What /proc does not show. It comes before the reason, on the same line, which is cut after 255 bytes on its way.
+/// What /proc does not show. It comes before the reason, on the same line, which terminals cut.
 const LOST: &str = "not measured: short-lived processes, wait reasons, interrupts";
 
 /// Opens the source that `options` ask for.
 pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     match options.choice {
         SourceChoice::Bpf => open_bpf(options, "bpf: asked for"),
-        SourceChoice::Procfs => open_procfs(options, "procfs: asked for".to_owned()),
+        SourceChoice::Procfs => open_procfs(options, "procfs: asked for", &[]),
         // `nt` and `toolhelp` have no name here, so they cannot be asked for.
-        SourceChoice::Auto | SourceChoice::Nt | SourceChoice::Toolhelp => {
-            open_bpf(options, "bpf: permitted").or_else(|refused| open_less(options, refused)).or_else(
-                |refused| open_procfs(options, format!("{}; {LOST}; {}", what_helps(), steps::why(&refused))),
-            )
-        }
+        SourceChoice::Auto | SourceChoice::Nt | SourceChoice::Toolhelp => open_bpf(options, "bpf: permitted")
+            .or_else(|refused| open_less(options, refused))
+            .or_else(|refused| open_procfs(options, what_helps(), &[LOST, &steps::why(&refused)])),
     }
 }
 
@@ -109,8 +107,11 @@ fn open_bpf(options: &SourceOptions, reason: &str) -> Result<Opened, CollectErro
     Ok(Opened { source, kind: SourceKind::Bpf, reason, probes })
 }
 
-fn open_procfs(options: &SourceOptions, reason: String) -> Result<Opened, CollectError> {
+fn open_procfs(options: &SourceOptions, reason: &str, more: &[&str]) -> Result<Opened, CollectError> {
     let source = Box::new(procfs::ProcfsSource::open(options)?);
+    let hidden = source.hides_processes().then_some(PROCESSES_ARE_HIDDEN);
+    let reason =
+        [reason].into_iter().chain(hidden).chain(more.iter().copied()).collect::<Vec<_>>().join("; ");
     Ok(Opened { source, kind: SourceKind::Procfs, reason, probes: Probes::empty() })
 }
 

@@ -7,7 +7,7 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::app::{App, Clock};
-use crate::screen::health::{losses_now, no_bpf, own_cost, run_queue};
+use crate::screen::health::{hidden_processes, losses_now, no_bpf, own_cost, run_queue};
 use crate::screen::parts::{Part, wrap};
 use crate::screen::{bars, ledger, quota};
 use crate::text::{ago, clip, percent, safe, seconds, width};
@@ -157,6 +157,7 @@ fn problems(app: &App, shown: &Interval) -> Vec<Part> {
     {
         texts.push(format!("UNAUTHENTICATED {}", safe(&status.address)));
     }
+    texts.extend(hidden_processes(app));
     texts.extend(no_bpf(app, shown));
     texts.extend(wrong_clock(shown));
     if !shown.flags.is_empty() {

@@ -152,6 +152,11 @@ pub(crate) fn no_bpf(app: &App, shown: &Interval) -> Option<String> {
     is_missing.then(|| "no BPF: run as root, or see cpumon doctor".to_string())
 }
 
+/// What the host's source does not see at all: half of the capacity may be *unattributed* then.
+pub(crate) fn hidden_processes(app: &App) -> Option<String> {
+    app.status()?.info.hidden_processes().map(str::to_owned)
+}
+
 /// Data that was lost in the minute before the interval on screen, and where it is explained. A healthy host has none.
 pub(crate) fn losses_now(app: &App, shown: &Interval) -> Vec<String> {
     let Some((earlier, now)) = app.counts.minute_before(shown) else { return Vec::new() };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cpumon_model::{HostStatus, Interval, SourceKind};
+use cpumon_model::{HostStatus, Interval, PROCESSES_ARE_HIDDEN, SourceKind, Trust};
 use cpumon_tui::{App, Options};
 use ratatui::style::Color;
 
@@ -36,6 +36,22 @@ fn app_with(status: HostStatus, change: impl Fn(u64, &mut Interval)) -> App {
 }
 
 const SIZES: [(u16, u16); 3] = [(40, 12), (80, 24), (140, 40)];
+
+#[test]
+fn hidden_processes_are_named_beside_the_unattributed_time() {
+    for (trust, reason) in [
+        (Trust::Local, "procfs: no BPF; run as root or see `cpumon doctor`; "),
+        (Trust::Authenticated, "procfs: asked for; "),
+    ] {
+        let mut host = status(Kind::Normal);
+        host.trust = trust;
+        host.info.source_reason = format!("{reason}{PROCESSES_ARE_HIDDEN}; not measured: x").into();
+        let mut app = app_with(host, |_, made| made.source = SourceKind::Procfs);
+        let text = picture(&mut app, 140, 40);
+        assert!(text.contains("/proc hides other users' processes (hidepid)"), "{text}");
+    }
+    assert!(!picture(&mut app_of(Kind::Normal), 140, 40).contains("hidepid"));
+}
 
 #[test]
 fn a_healthy_machine_shows_nothing_yellow() {

@@ -36,13 +36,14 @@ struct Inner {
 }
 
 impl LocalFeed {
-    /// Why the source is procfs although BPF would be taken where it is permitted; `None` otherwise.
+    /// What the source does not see, and why: it is procfs although BPF would be taken where it is permitted, or /proc hides processes.
+    /// `None` otherwise.
     #[must_use]
-    pub fn why_procfs(&self) -> Option<&str> {
-        self.title
-            .split_once(", ")
-            .map(|(_, reason)| reason)
-            .filter(|reason| reason.starts_with("procfs: no BPF"))
+    pub fn what_is_missing(&self) -> Option<String> {
+        let info = &self.shared.lock().status.info;
+        let is_missing =
+            info.source_reason.starts_with("procfs: no BPF") || info.hidden_processes().is_some();
+        is_missing.then(|| info.source_reason.to_string())
     }
 
     /// Opens the source and starts measuring.

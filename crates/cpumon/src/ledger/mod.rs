@@ -3,14 +3,14 @@
 
 mod show;
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::{RetainedCapabilities, SourceOptions};
-use cpumon_model::escape;
+use cpumon_model::{HostInfo, escape};
 use cpumon_query::ledger::LedgerSum;
 use cpumon_store::{Query, Reader, What};
 
@@ -49,6 +49,14 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(outcome)
 }
 
+/// Why much of the time is unattributed.
+fn say_what_is_hidden(info: &HostInfo) {
+    if let Some(hidden) = info.hidden_processes() {
+        // Standard error may be closed.
+        let _ = writeln!(io::stderr(), "cpumon: {}: {hidden}", escape(&info.hostname));
+    }
+}
+
 fn stored(args: &LedgerArgs) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
     let (since_ns, until_ns) = args.range.range_ns()?;
     let range = (since_ns.unwrap_or(i64::MIN), until_ns.unwrap_or(i64::MAX));
@@ -65,6 +73,7 @@ fn stored(args: &LedgerArgs) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
             sum.add(interval);
             ControlFlow::Continue(())
         })?;
+        say_what_is_hidden(&host.info);
         all.push(sum);
     }
     Ok((all, damage::report(&reader, Outcome::Done)))
@@ -81,6 +90,7 @@ fn received(
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
     let known = KnownHosts::read(&client)?;
     let host = known.find(&client, wanted)?;
+    say_what_is_hidden(&host.info);
     let signals = Signals::install()?;
     let mut sum = LedgerSum::new(&host.info.hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
@@ -123,6 +133,7 @@ fn measured(args: &LedgerArgs, length: std::time::Duration) -> anyhow::Result<(V
     let options = SamplerOptions { source, ..SamplerOptions::default() };
     let mut sampler = Sampler::open(&options).context("cannot measure this machine")?;
     cpumon_agent::give_up_rights(sampler.kind(), RetainedCapabilities::NAMES);
+    say_what_is_hidden(sampler.info());
     let signals = Signals::install()?;
     let mut sum = LedgerSum::new(&sampler.info().hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);

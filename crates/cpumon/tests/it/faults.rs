@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::program::copy_program;
+use crate::skip::skip;
 use crate::support::{Serve, cpumon, eventually, is_root, ok, output, run, text, wait};
 
 /// `end_ns` of each row of a ledger.
@@ -182,6 +183,47 @@ fn without_privileges_procfs_measures() {
     let output = output(command);
     assert!(output.status.success(), "{output:?}");
     assert!(text(&output.stdout).contains("procfs"), "{}", text(&output.stdout));
+}
+
+/// Half of the capacity was unattributed without a word.
+#[test]
+fn hidden_processes_are_named_where_their_time_is_missing() {
+    if !is_root() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (binary, log) = (dir.path().join("cpumon"), dir.path().join("log"));
+    copy_program(env!("CARGO_BIN_EXE_cpumon"), &binary);
+    assert!(Command::new("chmod").arg("-R").arg("a+rwx").arg(dir.path()).status().unwrap().success());
+    // A /proc of the test's own, in a mount namespace of its own.
+    let hidden = |args: &str| {
+        let mut command = Command::new("unshare");
+        crate::support::clean(&mut command);
+        let user = "setpriv --reuid 65534 --regid 65534 --clear-groups";
+        let script = format!("mount -t proc -o hidepid=2 proc /proc || exit 77; exec {user} \"$0\" {args}");
+        output({
+            command.args(["-m", "sh", "-c", &script]).arg(&binary).current_dir("/");
+            command
+        })
+    };
+    let words = "/proc hides other users' processes (hidepid), their time is unattributed";
+    for args in [
+        "top -b -n 1 -d 100ms",
+        "top -b -n 1 -d 100ms --source procfs",
+        "ledger --live 100ms --interval 100ms --source procfs",
+        &format!("agent --record {} --count 2 --interval 100ms", log.display()),
+    ] {
+        let ended = hidden(args);
+        if ended.status.code() == Some(77) {
+            return skip(format!("cannot mount /proc: {}", text(&ended.stderr)));
+        }
+        assert!(ended.status.success(), "{args}: {ended:?}");
+        assert_eq!(text(&ended.stderr).matches(words).count(), 1, "{args}: {ended:?}");
+    }
+    let store = dir.path().join("s.db");
+    ok(&["import", log.to_str().unwrap(), "--store", store.to_str().unwrap()]);
+    let ledger = run(&["ledger", "--store", store.to_str().unwrap()]);
+    assert!(text(&ledger.stderr).contains(words), "{ledger:?}");
 }
 
 #[test]

@@ -68,6 +68,8 @@ pub(crate) struct ProcfsSource {
     loadavg: Option<OwnedFd>,
     has_clock: bool,
     opened_ns: u64,
+    /// Those of other users are not in /proc.
+    hides_processes: bool,
     reader: Reader,
     newest: NewestPid,
     listing: Vec<u32>,
@@ -108,10 +110,11 @@ impl ProcfsSource {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let has_clock = cpu_clock::fits(root);
         let mut reader = Reader::new();
-        // The clock of process 1 needs no /proc: if it answers and the directory is missing, that is hidepid.
-        if has_clock && cpu_clock::process_ns(1).is_some() && !root.join("1").exists() {
+        // The clock of process 1 needs no /proc: if it answers, and its threads cannot be listed, that is hidepid.
+        let hides_processes =
+            has_clock && cpu_clock::process_ns(1).is_some() && root.join("1/task").read_dir().is_err();
+        if hides_processes {
             reader.denied += 1;
-            log::warn!("/proc hides other users' processes (hidepid): their time shows up as unattributed");
         }
         // Without clocks no pid could be asked, so the newest one is of no use.
         let loadavg = openat(CWD, root.join("loadavg"), flags, Mode::empty()).ok().filter(|_| has_clock);
@@ -121,6 +124,7 @@ impl ProcfsSource {
             loadavg,
             has_clock,
             opened_ns: clock::now().boot_ns,
+            hides_processes,
             reader,
             newest: NewestPid::default(),
             listing: Vec::new(),
@@ -133,6 +137,11 @@ impl ProcfsSource {
             own: OwnUsage::open(),
             template,
         })
+    }
+
+    /// Whether /proc hides the processes of other users.
+    pub(super) fn hides_processes(&self) -> bool {
+        self.hides_processes
     }
 
     /// Brings every known process up to date; says whether threads began or ended.
