@@ -298,12 +298,23 @@ pub struct MadeUp {
     pub panics_at: Option<u64>,
     /// In place of the source of its kind.
     pub source: Option<SourceKind>,
+    /// In place of the users of all processes.
+    pub uid: Option<u32>,
 }
 
 impl MadeUp {
     /// One second of the machine every `every`.
     pub fn new(kind: Kind, every: Duration) -> Self {
-        Self { kind, every, next: 100, last: None, is_silent: false, panics_at: None, source: None }
+        Self {
+            kind,
+            every,
+            next: 100,
+            last: None,
+            is_silent: false,
+            panics_at: None,
+            source: None,
+            uid: None,
+        }
     }
 }
 
@@ -338,6 +349,10 @@ impl Feed for MadeUp {
         self.next += 1;
         let mut made = interval(self.kind, self.next - 1);
         made.source = self.source.unwrap_or(made.source);
+        for process in made.processes.iter_mut().filter(|_| self.uid.is_some()) {
+            let uid = self.uid.unwrap_or(process.info.uid);
+            process.info = Arc::new(ProcessInfo { uid, user: "".into(), ..(*process.info).clone() });
+        }
         Ok(Some(Arc::new(made)))
     }
 

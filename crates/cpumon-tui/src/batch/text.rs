@@ -13,7 +13,7 @@ use crate::theme::Theme;
 use crate::users::no_such_user;
 use crate::view::View;
 
-/// Columns of a text line with their widths, the name last.
+/// Columns of a text line with their least widths, the name last.
 const COLUMNS: [(Col, usize); 22] = [
     (Col::Owner, 7),
     (Col::Id, 7),
@@ -49,11 +49,38 @@ pub(super) fn write_text(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn W
     // Each title is one word, for tools that split lines at spaces.
     let titles =
         |col: Col| if col == Col::Marks { "MARK".to_string() } else { col.title(view).replace(' ', "") };
-    write_line(view, titles, out)?;
-    for item in rows.rows.iter().filter_map(|row| rows.item(interval, row)) {
-        write_line(view, |col| cell(&cells, &item, col), out)?;
+    let items = || rows.rows.iter().filter_map(|row| rows.item(interval, row));
+    let columns = widened(columns(view), items(), &cells);
+    write_line(&columns, titles, out)?;
+    for item in items() {
+        write_line(&columns, |col| cell(&cells, &item, col), out)?;
     }
     writeln!(out)
+}
+
+fn columns(view: &View) -> Vec<(Col, usize)> {
+    let threads = view.is_flat_threads();
+    let is_shown = |col: &Col| match col {
+        Col::Owner => threads,
+        Col::Threads => !threads,
+        _ => true,
+    };
+    COLUMNS.into_iter().filter(|(col, _)| is_shown(col)).collect()
+}
+
+/// As wide as the widest cell: one of ten digits would move those behind it out of their columns. Cells are made twice, because all
+/// of a large host's at once would take much memory.
+fn widened<'a>(
+    mut columns: Vec<(Col, usize)>,
+    items: impl Iterator<Item = Item<'a>>,
+    cells: &Cells<'_>,
+) -> Vec<(Col, usize)> {
+    for item in items {
+        for (col, columns) in columns.iter_mut().filter(|(col, _)| *col != Col::Name) {
+            *columns = (*columns).max(width(&cell(cells, &item, *col)));
+        }
+    }
+    columns
 }
 
 /// No cell is empty and only the last one has spaces, so that `awk` finds the columns.
@@ -68,14 +95,8 @@ fn cell(cells: &Cells<'_>, item: &Item<'_>, col: Col) -> String {
     if text.is_empty() { "-".into() } else { text }
 }
 
-fn write_line(view: &View, text: impl Fn(Col) -> String, out: &mut dyn Write) -> io::Result<()> {
-    let threads = view.is_flat_threads();
-    let shown = COLUMNS.into_iter().filter(|(col, _)| match col {
-        Col::Owner => threads,
-        Col::Threads => !threads,
-        _ => true,
-    });
-    for (nth, (col, columns)) in shown.enumerate() {
+fn write_line(columns: &[(Col, usize)], text: impl Fn(Col) -> String, out: &mut dyn Write) -> io::Result<()> {
+    for (nth, &(col, columns)) in columns.iter().enumerate() {
         let text = text(col);
         if nth > 0 {
             out.write_all(b" ")?;

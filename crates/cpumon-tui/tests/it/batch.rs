@@ -23,6 +23,23 @@ fn text() {
     insta::assert_snapshot!("batch_threads", lines(Kind::Normal, &options).join("\n"));
 }
 
+/// Each value is in the column of its title, whatever is in the rows.
+#[test]
+fn a_user_id_of_ten_digits_moves_no_column() {
+    let mut feed = MadeUp::new(Kind::Normal, Duration::ZERO);
+    feed.uid = Some(u32::MAX - 1);
+    let mut out = Vec::new();
+    batch(&mut feed, &once(), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
+    let rows: Vec<&str> = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
+    assert!(rows[1..].iter().all(|row| row.contains(" 4294967294 ")), "{text}");
+    let title_at = rows[0].find(" S ").unwrap();
+    for row in &rows[1..] {
+        let state = row.get(title_at..title_at + 3).unwrap();
+        assert!(state.starts_with(' ') && state.ends_with(' ') && state.trim().len() == 1, "{text}");
+    }
+}
+
 #[test]
 fn the_ledger_of_a_host_of_windows_has_its_words() {
     let ledger_of = |source| {
