@@ -56,9 +56,9 @@ pub enum CommandLines {
     /// The agent of each host, if it was started so. The screens begin with names.
     #[default]
     OfHosts,
-    /// This program. The screens begin with command lines.
+    /// This program, because the user asked for them. The screens begin with command lines.
     Read,
-    /// No one: the user asked this program not to.
+    /// No one.
     NotRead,
 }
 
@@ -144,6 +144,8 @@ pub struct BatchOptions {
     pub pids: Vec<u32>,
     /// Prints a row a thread instead of a row a process.
     pub threads: bool,
+    /// Text has command lines behind the names; JSON always has those that there are.
+    pub cmdline: bool,
     /// Which rows, in which order.
     pub rows: RowOptions,
     /// Columns for people or JSON for programs.

@@ -122,13 +122,8 @@ fn is_local(args: &TopArgs) -> bool {
     args.replay.is_none() && args.host.is_none() && args.at.is_none() && args.store.is_none()
 }
 
-/// Whether the command lines of this machine are read. Batch output may end in a file, so there they are only on request.
-fn reads_command_lines(args: &TopArgs) -> bool {
-    args.source.cmdline || (!args.batch && !args.no_cmdline)
-}
-
 fn command_lines(args: &TopArgs) -> CommandLines {
-    match (is_local(args), reads_command_lines(args)) {
+    match (is_local(args), args.source.cmdline) {
         (false, _) => CommandLines::OfHosts,
         (true, true) => CommandLines::Read,
         (true, false) => CommandLines::NotRead,
@@ -166,7 +161,6 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
         None if is_local(args) => {
             let interval = args.interval.unwrap_or(SourceOptions::default().interval);
             let source = args.source.source_options(interval, LIVE_PROBES);
-            let source = SourceOptions { cmdline: reads_command_lines(args), ..source };
             let options = SamplerOptions { source, ..SamplerOptions::default() };
             let feed = LocalFeed::start(&options)?;
             if let Some(reason) = feed.what_is_missing().filter(|_| args.batch) {
@@ -283,6 +277,7 @@ fn batch(
         at_wall_ns: args.at.map(|at| at.wall_ns),
         pids: args.pid.clone(),
         threads: args.threads,
+        cmdline: args.source.cmdline,
         rows,
         format: match format {
             BatchFormat::Text => cpumon_tui::BatchFormat::Text,

@@ -74,7 +74,11 @@ fn print(
     left_out: u64,
     out: &mut dyn Write,
 ) -> io::Result<usize> {
-    let view = View { wait_names: true, ..options.rows.view(options.threads, &options.pids) };
+    let view = View {
+        wait_names: true,
+        cmdline: options.cmdline,
+        ..options.rows.view(options.threads, &options.pids)
+    };
     let rows = RowList::build(interval, &view, &RunTotals::default());
     let status = feed.hosts().into_iter().find(|status| status.info.host == interval.host);
     let listing = Listing { interval, status: status.as_ref(), view: &view, rows: &rows, left_out };

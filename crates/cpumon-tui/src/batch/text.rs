@@ -90,6 +90,10 @@ fn cell(cells: &Cells<'_>, item: &Item<'_>, col: Col) -> String {
         Col::Marks => text.replace(' ', ""),
         Col::Limit | Col::Throttled if text.is_empty() => "none".into(),
         Col::Wait | Col::User => text.replace(char::is_whitespace, "_"),
+        Col::Name => match cells.command(item) {
+            Some(command) if !command.is_empty() => format!("{text} {}", safe(command)),
+            _ => text,
+        },
         _ => text,
     };
     if text.is_empty() { "-".into() } else { text }

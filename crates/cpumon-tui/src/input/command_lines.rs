@@ -28,7 +28,7 @@ impl App {
     fn how_to_get_command_lines(&self) -> String {
         let status = self.status();
         match (self.command_lines, status) {
-            (CommandLines::NotRead, _) => "start without --no-cmdline".into(),
+            (CommandLines::NotRead, _) => "start with --cmdline".into(),
             (CommandLines::Read, _) => "these processes have none".into(),
             (_, Some(status)) if !status.source.has_users() => {
                 format!("{} hosts do not send them", status.source.name())

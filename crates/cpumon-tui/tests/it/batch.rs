@@ -23,6 +23,19 @@ fn text() {
     insta::assert_snapshot!("batch_threads", lines(Kind::Normal, &options).join("\n"));
 }
 
+#[test]
+fn command_lines_follow_the_names_only_where_they_are_asked_for() {
+    let row = |cmdline| {
+        let lines = lines(Kind::Normal, &BatchOptions { cmdline, ..once() });
+        let title = lines.iter().find(|line| line.starts_with("PID") || line.contains(" PID ")).unwrap();
+        let name = lines.iter().find(|line| line.contains(" rustc")).unwrap();
+        let at = name.find(" rustc").unwrap() + 1;
+        (title.split_whitespace().last().unwrap().to_owned(), name[at..].trim_end().to_owned())
+    };
+    assert_eq!(row(false), ("NAME".to_owned(), "rustc".to_owned()));
+    assert_eq!(row(true), ("COMMAND".to_owned(), "rustc --flag value".to_owned()));
+}
+
 /// Each value is in the column of its title, whatever is in the rows.
 #[test]
 fn a_user_id_of_ten_digits_moves_no_column() {

@@ -89,7 +89,7 @@ fn without_command_lines_c_says_how_to_get_them() {
     );
     assert_eq!(
         notice(CommandLines::NotRead, Trust::Local, SourceKind::Procfs),
-        "no command lines: start without --no-cmdline"
+        "no command lines: start with --cmdline"
     );
     assert_eq!(
         notice(CommandLines::Read, Trust::Local, SourceKind::Procfs),

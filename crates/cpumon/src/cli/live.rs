@@ -108,8 +108,8 @@ pub struct TopArgs {
     /// Source and probes.
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Do not read command lines, which the screen of this machine shows by default, and --batch with --cmdline
-    #[arg(long, conflicts_with = "cmdline", help_heading = "Measuring")]
+    /// Without effect: command lines are read only with --cmdline. The flag of 0.1.0 is taken so that aliases keep working
+    #[arg(long, conflicts_with = "cmdline", hide = true)]
     pub no_cmdline: bool,
 }
 

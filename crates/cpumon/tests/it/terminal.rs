@@ -124,10 +124,10 @@ fn ctrl_z_gives_the_shell_the_terminal_and_fg_brings_the_screen_back() {
 }
 
 #[test]
-fn this_machine_shows_command_lines_with_secrets_redacted() {
+fn this_machine_shows_command_lines_on_request_with_secrets_redacted() {
     let mut child = Command::new("sh").args(["-c", "sleep 60", "--password", "hunter2"]).spawn().unwrap();
     let top = format!("{} top -d 200ms --source procfs -p {}", env!("CARGO_BIN_EXE_cpumon"), child.id());
-    if let Some(tmux) = Tmux::start(&top) {
+    if let Some(tmux) = Tmux::start(&format!("{top} --cmdline")) {
         let screen = tmux.wait_for("its command line", |screen| screen.contains("sh -c sleep 60"));
         assert!(screen.contains("COMMAND") && screen.contains("--password ***"), "{screen}");
         assert!(!screen.contains("hunter2"), "{screen}");
@@ -136,10 +136,11 @@ fn this_machine_shows_command_lines_with_secrets_redacted() {
         tmux.keys(&["c", "."]);
         tmux.wait_for("the last part", |screen| screen.contains("no command line on screen goes on"));
     }
-    if let Some(tmux) = Tmux::start(&format!("{top} --no-cmdline")) {
-        tmux.wait_for("names", |screen| screen.contains(" NAME"));
+    if let Some(tmux) = Tmux::start(&top) {
+        let screen = tmux.wait_for("names", |screen| screen.contains(" NAME"));
+        assert!(!screen.contains("sleep 60"), "{screen}");
         tmux.keys(&["c"]);
-        tmux.wait_for("what to do", |screen| screen.contains("no command lines: start without --no-cmdline"));
+        tmux.wait_for("what to do", |screen| screen.contains("no command lines: start with --cmdline"));
     }
     child.kill().unwrap();
     child.wait().unwrap();
