@@ -61,7 +61,7 @@ pub use forget::forget_host;
 pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
 pub use reader::{
-    Damage, DamageReport, HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval,
+    BootSpan, Damage, DamageReport, HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval,
     StoredProcess, ThreadRows, What,
 };
 pub use sums::{ActiveTimes, Resolution, RunQueue};

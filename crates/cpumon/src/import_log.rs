@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use cpumon_link::spool::SpoolReader;
 use cpumon_model::{HostId, HostStatus, Interval, Trust, escape};
-use cpumon_store::{Gap, Put, SourcePosition, Writer};
+use cpumon_store::{BootSpan, Gap, Put, Reader, SourcePosition, Writer};
 use cpumon_wire::spool::{self, SegmentHeader};
 
 use crate::exit::Outcome;
@@ -18,6 +18,8 @@ use crate::when;
 
 /// Snapshots between two commits.
 const COMMIT_EVERY: u64 = 256;
+/// A clock that is set after a boot may go back by this much, ns.
+const CLOCK_STEP_NS: i64 = 60_000_000_000;
 /// Gaps that the report lists one by one.
 const MAX_SHOWN: usize = 10;
 
@@ -31,6 +33,10 @@ pub(crate) fn import(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
         writeln!(out, "{line}").context("cannot write the report")?;
     }
     writeln!(out, "stored in {}", import.writer.path().display()).context("cannot write the report")?;
+    for twins in import.twins()? {
+        // Standard error may be closed.
+        let _ = writeln!(io::stderr(), "cpumon: warning: {twins}");
+    }
     let is_whole = reading.report.missing + reading.report.damaged + reading.refused.count == 0;
     Ok(if is_whole { Outcome::Done } else { Outcome::DataMissing })
 }
@@ -151,6 +157,15 @@ impl<'a> Import<'a> {
         Ok(())
     }
 
+    /// Hosts of which two boots measured at the same time: machines that were cloned with their id.
+    fn twins(&self) -> Result<Vec<String>> {
+        let reader = Reader::open(self.writer.path())?;
+        let ids: BTreeSet<HostId> = self.hosts.iter().map(|(host, _)| *host).collect();
+        let boots =
+            ids.into_iter().map(|host| Ok((host, reader.boots(host)?))).collect::<Result<Vec<_>>>()?;
+        Ok(boots.iter().filter_map(|(host, boots)| describe_twins(*host, boots)).collect())
+    }
+
     fn lines(&self, reading: &Reading) -> Vec<String> {
         let report = reading.report;
         let names: Vec<String> = self.hosts.iter().map(|(_, name)| escape(name).to_string()).collect();
@@ -180,6 +195,30 @@ impl<'a> Import<'a> {
         }
         lines
     }
+}
+
+/// `None` if the boots follow one another.
+fn describe_twins(host: HostId, boots: &[BootSpan]) -> Option<String> {
+    let mut before: &BootSpan = boots.first()?;
+    for boot in &boots[1..] {
+        // Clocks are set soon after a boot, so those of one machine may overlap a little.
+        let overlap_ns = if boot.hostname == before.hostname { CLOCK_STEP_NS } else { 0 };
+        if before.last_wall_ns.saturating_sub(boot.first_wall_ns) > overlap_ns {
+            let until_ns = before.last_wall_ns.min(boot.last_wall_ns);
+            return Some(format!(
+                "two machines have the host id {host}, {} and {}: both measured from {} to {}, and their data is mixed in the store; \
+                 give each its own /etc/machine-id (machines cloned from one image share it), unless a clock was wrong",
+                escape(&before.hostname),
+                escape(&boot.hostname),
+                when::show(boot.first_wall_ns),
+                when::show(until_ns),
+            ));
+        }
+        if boot.last_wall_ns > before.last_wall_ns {
+            before = boot;
+        }
+    }
+    None
 }
 
 fn describe(gap: &spool::Gap) -> String {

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::dims::{key_of, unsigned};
 use super::open::Reader;
-use super::query::HostRecord;
+use super::query::{BootSpan, HostRecord};
 use crate::error::{At, Result, StoreError};
 use crate::rows::HostRow;
 
@@ -86,6 +86,34 @@ impl Reader {
         let Some(host) = self.host_row(host)? else { return Ok(None) };
         let (first, last) = self.host_span(host).at("find the time range", self.path())?;
         Ok(first.zip(last))
+    }
+
+    /// The boots of a host that have intervals, by their first one.
+    pub fn boots(&self, host: HostId) -> Result<Vec<BootSpan>> {
+        let Some(host) = self.host_row(host)? else { return Ok(Vec::new()) };
+        let read = || -> rusqlite::Result<_> {
+            let mut statement = self.connection.prepare_cached(
+                "SELECT boot.key, min(span.first) AS first, max(span.last),
+                        (SELECT name FROM host_change WHERE host_id = ?1 AND boot_id = boot.id
+                         ORDER BY rowid DESC LIMIT 1)
+                 FROM (SELECT boot_id, min(end_wall_ns) AS first, max(end_wall_ns) AS last
+                       FROM interval WHERE host_id = ?1 GROUP BY boot_id
+                       UNION ALL SELECT boot_id, min(first_end_wall_ns), max(last_end_wall_ns)
+                       FROM chunk WHERE host_id = ?1 GROUP BY boot_id) AS span
+                 JOIN boot ON boot.id = span.boot_id
+                 GROUP BY boot.id ORDER BY first",
+            )?;
+            let rows = statement.query_map(params![host], |row| {
+                Ok(BootSpan {
+                    boot: BootId(key_of(&row.get::<_, Vec<u8>>(0)?)),
+                    first_wall_ns: row.get(1)?,
+                    last_wall_ns: row.get(2)?,
+                    hostname: row.get::<_, Option<Box<str>>>(3)?.unwrap_or_default(),
+                })
+            })?;
+            rows.collect()
+        };
+        read().at("list the boots of", self.path())
     }
 
     /// The host of this id (32 hexadecimal digits, or enough of the first ones to be the only host), or the most trusted one of

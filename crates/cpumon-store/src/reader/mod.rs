@@ -29,7 +29,7 @@ pub use self::open::Reader;
 #[cfg(feature = "bundled")]
 pub(crate) use self::open::open_to_read;
 pub use self::plan::Plan;
-pub use self::query::{HostRecord, ProcessFilter, Query, StoredInterval, What};
+pub use self::query::{BootSpan, HostRecord, ProcessFilter, Query, StoredInterval, What};
 pub use self::segment::Segment;
 pub use self::tasks::StoredProcess;
 pub use self::thread_sums::ThreadRows;

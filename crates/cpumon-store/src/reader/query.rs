@@ -1,6 +1,19 @@
 //! [`Query`]: which intervals of a host to read, how deep, and of which processes. And what comes back.
 
-use cpumon_model::{HostId, HostInfo, Interval, LossCounts, ProcessInfo, ProcessKey, Trust};
+use cpumon_model::{BootId, HostId, HostInfo, Interval, LossCounts, ProcessInfo, ProcessKey, Trust};
+
+/// A boot of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootSpan {
+    /// Which.
+    pub boot: BootId,
+    /// The host's name at its end.
+    pub hostname: Box<str>,
+    /// End of its first interval, ns since the epoch on the host's time line.
+    pub first_wall_ns: i64,
+    /// End of its last one, ns.
+    pub last_wall_ns: i64,
+}
 
 /// How deep an answer goes; less is faster.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

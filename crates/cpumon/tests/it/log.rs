@@ -15,7 +15,7 @@ use cpumon_link::spool::SyncPolicy;
 use cpumon_model::{BootId, HostInfo, SourceKind};
 use cpumon_store::{Query, Reader};
 
-use crate::made_up::{HOST, MadeUp};
+use crate::made_up::{HOST, MadeUp, write_log_of};
 use crate::support::{clean, ok, run, text};
 
 /// Time between two snapshots of the recorder.
@@ -228,6 +228,28 @@ fn damage_in_a_log_is_counted_and_the_rest_is_imported() {
         "{messages}"
     );
     assert!(!stored(&store, BootId([1; 16])).is_empty() && stored(&store, BootId([2; 16])).len() >= 11);
+}
+
+#[test]
+fn clones_with_one_machine_id_are_named_when_their_recordings_are_imported() {
+    let dir = place();
+    let store = dir.path().join("s.db");
+    let hour_ns = 3_600_000_000_000;
+    let begin_ns = cpumon_store::wall_now_ns() + hour_ns;
+    let record = |boot: u8, name: &str, begin_ns: i64| {
+        let log = dir.path().join(name);
+        write_log_of(MadeUp::new(5, BootId([boot; 16])).at(begin_ns), name, &log, 20, 8 << 20);
+        import(&log, &store)
+    };
+    let (code, messages) = record(1, "kitchen", begin_ns);
+    assert!(code == 0 && !messages.contains("machine-id"), "{messages}");
+    let (code, messages) = record(2, "kitchen-again", begin_ns + hour_ns);
+    assert!(code == 0 && !messages.contains("machine-id"), "a later boot is the same machine: {messages}");
+    let (code, messages) = record(3, "cellar", begin_ns);
+    assert_eq!(code, 0, "{messages}");
+    for part in [&*format!("the host id {HOST}, "), "kitchen", "cellar", "/etc/machine-id"] {
+        assert!(messages.contains(part), "{part}: {messages}");
+    }
 }
 
 #[test]

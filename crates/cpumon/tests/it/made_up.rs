@@ -58,6 +58,12 @@ impl MadeUp {
         made_up
     }
 
+    /// Begins at this time, which must be in the future.
+    pub fn at(mut self, wall_ns: i64) -> Self {
+        self.now.wall_ns = wall_ns;
+        self
+    }
+
     /// Run time since the first snapshot, ns.
     pub fn total(&self) -> Arc<Mutex<i64>> {
         Arc::clone(&self.total_ns)
@@ -155,13 +161,23 @@ impl Source for MadeUp {
 
 /// Writes a log of made-up snapshots, as an agent does, but at once.
 pub fn write_log(dir: &std::path::Path, snapshots: u64, max_bytes: u64) {
+    write_log_of(MadeUp::new(5, BootId([1; 16])), "made-up", dir, snapshots, max_bytes);
+}
+
+/// Likewise, of a source and a host's name.
+pub fn write_log_of(
+    mut source: MadeUp,
+    hostname: &str,
+    dir: &std::path::Path,
+    snapshots: u64,
+    max_bytes: u64,
+) {
     use cpumon_link::spool::{Appended, Spool, SpoolOptions, SyncPolicy};
     use cpumon_model::{HostInfo, Interval};
     use cpumon_wire::spool::Origin;
     use cpumon_wire::v2::{Encoder, EncoderOptions};
-    let mut source = MadeUp::new(5, BootId([1; 16]));
     let origin = Origin { host: HOST, boot: source.boot };
-    let info = HostInfo { host: HOST, boot: source.boot, hostname: "made-up".into(), ..HostInfo::default() };
+    let info = HostInfo { host: HOST, boot: source.boot, hostname: hostname.into(), ..HostInfo::default() };
     let options = SpoolOptions { max_bytes, sync: SyncPolicy::AtEnd, ..SpoolOptions::new(dir.into()) };
     let mut spool = Spool::open(&options, origin).unwrap();
     let options = EncoderOptions {
