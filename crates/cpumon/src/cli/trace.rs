@@ -168,7 +168,7 @@ pub enum TraceCompression {
 /// `cpumon trace record`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceRecordArgs {
-    /// Write to this file, which must not exist
+    /// Write to this file, which must not exist; `-` is standard output, and what COMMAND prints goes to standard error then
     #[arg(short = 'o', long, value_name = "FILE", default_value = "cpumon.trace")]
     pub output: PathBuf,
     /// Record for this time: 500ms, 10s, 5m [default: until COMMAND ends, or until Ctrl-C]

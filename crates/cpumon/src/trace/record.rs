@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -18,8 +19,8 @@ use cpumon_trace::{Compression, FileHeader, WindowLimits, WrittenCounts};
 use signal_hook::consts::SIGUSR1;
 
 use super::sink::{Sink, create};
-use crate::cli::{TraceCompression, TraceRecordArgs};
-use crate::exit::Outcome;
+use crate::cli::{TraceCompression, TraceRecordArgs, file_of};
+use crate::exit::{Outcome, Usage};
 use crate::signals::Signals;
 use crate::units::show_bytes;
 
@@ -34,11 +35,18 @@ const END_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr("cpumon", log::LevelFilter::Warn);
     let path = args.output.display();
+    let is_stdout = file_of(Some(&args.output)).is_none();
+    if is_stdout && args.last.is_some() {
+        return Err(Usage("--last writes files as it is asked to; give their name with -o".to_owned()).into());
+    }
+    if is_stdout && io::stdout().is_terminal() {
+        return Err(Usage("a trace is binary; give a file with -o".to_owned()).into());
+    }
     let signals = Signals::install()?;
-    let file = create(&args.output)?;
+    let file = if is_stdout { stdout_file()? } else { create(&args.output)? };
     let recorded = record_to(args, file, &signals).map_err(|error| {
         // Before the first event there is nothing in it but a header.
-        if error.is::<cpumon_collect::CollectError>() {
+        if !is_stdout && error.is::<cpumon_collect::CollectError>() {
             let _ = std::fs::remove_file(&args.output);
         }
         error.context(format!("cannot record to {path}"))
@@ -46,6 +54,11 @@ pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
     let Recorded { counts, path, lost, length, status } = recorded;
     say(&summary(length, counts, lost, &path));
     Ok(outcome(args, status, lost, &signals))
+}
+
+fn stdout_file() -> anyhow::Result<File> {
+    let stdout = io::stdout().as_fd().try_clone_to_owned().context("cannot write to standard output")?;
+    Ok(File::from(stdout))
 }
 
 fn summary(length: Duration, counts: WrittenCounts, lost: u64, path: &Path) -> String {
@@ -156,7 +169,12 @@ fn header() -> anyhow::Result<FileHeader> {
 
 fn spawn(args: &TraceRecordArgs) -> anyhow::Result<Option<Child>> {
     let Some((program, rest)) = args.command.split_first() else { return Ok(None) };
-    let child = Command::new(program).args(rest).spawn();
+    let mut command = Command::new(program);
+    if file_of(Some(&args.output)).is_none() {
+        // Standard output is the trace.
+        command.stdout(io::stderr());
+    }
+    let child = command.args(rest).spawn();
     child.map(Some).with_context(|| format!("cannot run {}", program.display()))
 }
 

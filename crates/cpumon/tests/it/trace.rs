@@ -240,6 +240,24 @@ fn foreign_files_and_wrong_ranges_are_refused() {
     assert_eq!(range.output().unwrap().status.code(), Some(2));
 }
 
+/// It made a file named `-`.
+#[test]
+fn a_recording_to_standard_output_is_a_whole_trace_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let in_dir = |args: &[&str]| cpumon().args(args).current_dir(dir.path()).output().unwrap();
+    let recorded = in_dir(&["trace", "record", "-o", "-", "--", "echo", "printed by the command"]);
+    if is_refused(&recorded) {
+        return;
+    }
+    is_whole(&recorded);
+    let summary = cpumon_trace::summarise(&recorded.stdout[..]).unwrap().expect("a whole trace");
+    assert!(summary.events > 0);
+    assert!(String::from_utf8_lossy(&recorded.stderr).contains("printed by the command\n"), "{recorded:?}");
+    let refused = in_dir(&["trace", "record", "-o", "-", "--last", "1s", "--", "true"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
+}
+
 #[test]
 fn the_last_part_is_written_when_it_is_asked_for_and_at_the_end() {
     until_whole(is_the_last_part_written);
