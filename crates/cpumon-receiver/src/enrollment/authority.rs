@@ -100,7 +100,7 @@ impl Authority {
         // The receiver has acted, but the device may have gone in the same moment: only the registry proves
         // it.
         if decision != Decision::Reject && !self.registry.has_key_now(&request.key)? {
-            return Err(EnrollmentError::NoDeviceWaiting(wanted.chars().take(80).collect()));
+            return Err(decision.no_device(wanted));
         }
         let event = if decision == Decision::Reject {
             AuditEvent::RequestRejected

@@ -23,11 +23,16 @@ pub enum EnrollmentError {
     /// A certificate was to be renewed with a key that is not enrolled, or no longer.
     #[error("not enrolled")]
     NotEnrolled,
-    /// No device waits to be enrolled under this code or name.
-    #[error("{0}: no waiting device has this code or name; `cpumon hosts pending` lists those that do")]
-    NoDeviceWaiting(String),
+    /// No device waits to be enrolled under this.
+    #[error("{wanted}: no waiting device has this {by}; `cpumon hosts pending` lists those that wait")]
+    NoDeviceWaiting {
+        /// What the user gave.
+        wanted: String,
+        /// What it may be.
+        by: &'static str,
+    },
     /// Two devices wait with this.
-    #[error("{0}: several waiting devices have this code or name; reject them by id and let them ask again")]
+    #[error("{0}: several waiting devices have it; reject them by id and let them ask again")]
     SeveralWait(String),
     /// No receiver acts on what the user decided.
     #[error("no receiver acts on it: it must run with this state directory, with --tls and --discovery")]

@@ -43,6 +43,11 @@ pub enum Decision {
 }
 
 impl Decision {
+    pub(super) fn no_device(self, wanted: &str) -> EnrollmentError {
+        let by = if self == Self::Reject { "code, name or id" } else { "code" };
+        EnrollmentError::NoDeviceWaiting { wanted: wanted.chars().take(80).collect(), by }
+    }
+
     fn ending(self) -> &'static str {
         match self {
             Self::Accept | Self::AcceptAgain => "accept",
@@ -128,7 +133,7 @@ impl Requests {
         let is_it = |one: &PendingRequest| Some(one.code) == code || (named && is_named(one));
         let mut found = self.list()?.into_iter().filter(is_it);
         let (Some(request), other) = (found.next(), found.next()) else {
-            return Err(EnrollmentError::NoDeviceWaiting(wanted.chars().take(80).collect()));
+            return Err(decision.no_device(wanted));
         };
         if other.is_some() {
             return Err(EnrollmentError::SeveralWait(wanted.chars().take(80).collect()));

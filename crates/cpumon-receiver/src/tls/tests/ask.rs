@@ -50,7 +50,10 @@ fn a_device_gets_its_certificate_when_the_user_enters_its_code() {
     // Another process, as `cpumon hosts accept` is.
     let by_user = Authority::open(running.dir.path()).unwrap();
     let other = if code.to_string() == "11111-11111" { "22222-22222" } else { "11111-11111" };
-    assert!(matches!(by_user.decide(other, Decision::Accept), Err(EnrollmentError::NoDeviceWaiting(_))));
+    let refused = by_user.decide(other, Decision::Accept).unwrap_err().to_string();
+    assert!(refused.starts_with(&format!("{other}: no waiting device has this code;")), "{refused}");
+    let refused = by_user.decide("nowhere", Decision::Reject).unwrap_err().to_string();
+    assert!(refused.starts_with("nowhere: no waiting device has this code, name or id;"), "{refused}");
     assert!(
         matches!(by_user.decide("device", Decision::Accept), Err(EnrollmentError::Tls(TlsError::Code(_)))),
         "a name is no code"
