@@ -76,6 +76,8 @@ fn doctor(args: &DoctorArgs) -> ExitCode {
     match write(&diagnosis, columns.unwrap_or(COLUMNS), &mut std::io::stdout().lock()) {
         Ok(()) if diagnosis.is_complete() => ExitCode::SUCCESS,
         Ok(()) => ExitCode::from(3),
+        // The reader of the output has what it wanted (`cpumon-agent doctor | head`).
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             log::error!("cannot write the report: {error}");
             ExitCode::FAILURE

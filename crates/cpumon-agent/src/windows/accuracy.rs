@@ -1,7 +1,7 @@
 //! `cpumon-agent accuracy`: each process's CPU time by ticks, as Windows counts it, beside that by CPU cycles, so that users see the errors of
 //! ticks on their machine.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -58,8 +58,10 @@ pub fn accuracy(args: &AccuracyArgs, program: &str) -> ExitCode {
         Err(error) => return failed(&error, 1),
     };
     let rows = if args.all { usize::MAX } else { ROWS };
-    if let Err(error) = write_table(&found, rows, &mut std::io::stdout().lock()) {
-        return failed(&error, 1);
+    match write_table(&found, rows, &mut std::io::stdout().lock()) {
+        // The reader of the output has what it wanted.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => return failed(&error, 1),
+        _ => {}
     }
     ExitCode::from(if signals.stop().load(Ordering::Relaxed) { INTERRUPTED } else { 0 })
 }

@@ -262,6 +262,17 @@ fn the_doctor_lists_each_probe_and_what_it_would_give() {
 }
 
 #[test]
+fn a_closed_pipe_ends_the_doctor_without_a_message() {
+    for arguments in [&["doctor", "--no-load"][..], &["doctor", "-v", "--no-load"], &["--help"]] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_cpumon-agent")).args(arguments).stdout(writer).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments:?}: {}", words(&output));
+    }
+}
+
+#[test]
 fn a_help_text_that_cannot_be_written_is_a_failure() {
     for words in ["--help", "--version"] {
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
