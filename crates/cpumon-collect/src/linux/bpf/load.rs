@@ -15,7 +15,7 @@ pub(crate) struct Embedded<Bytes: ?Sized>(pub(crate) Bytes);
 /// Reads a probe. Without the kernel's type information none loads, and libbpf says "No such process" then.
 pub(crate) fn open(probe: &'static str, object: &[u8]) -> Result<OpenObject, CollectError> {
     if let Err(NoBtf { finding, help }) = btf::find(Path::new("/sys")) {
-        return Err(CollectError::BpfUnavailable { reason: format!("{finding}: BPF needs {help}") });
+        return Err(CollectError::BpfUnavailable { reason: format!("{finding}; for BPF: {help}") });
     }
     route_messages();
     ObjectBuilder::default()
