@@ -266,7 +266,11 @@ impl Storage {
         if let Err(error) = transfer.file.write_all_at(bytes, offset) {
             let unstored = self.failed("write a trace", &error);
             // On a full disk a part is of no use: the store needs the space more.
-            if error.kind() == io::ErrorKind::StorageFull {
+            let is_full = matches!(
+                error.kind(),
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+            );
+            if is_full {
                 let _ = std::fs::remove_file(&transfer.path);
             }
             return self.answer(slot, transfer.offered.host, unstored);
