@@ -1,5 +1,5 @@
-// What failed, in lines that `scripts/test.sh` and `scripts/run_tests.py` print at their end. In: the results of the browser tests. Out: for
-// each that failed its place, its first words of error, and the command that runs it again.
+// What failed, in lines that `scripts/test.sh` and `scripts/run_tests.py` print at their end. In: the results of the browser tests.
+// Out: for each that failed its place, its first words of error, and the command that runs it again.
 import { relative } from 'node:path';
 import { stripVTControlCharacters } from 'node:util';
 import type { Reporter, TestCase, TestResult } from '@playwright/test/reporter';
