@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Serve, cpumon, ok, run, text};
+use crate::support::{Serve, cpumon, ok, report_of, run, text};
 
 /// A device that was cut off comes back within ten seconds, and a debug build beside others is slow.
 fn eventually<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
@@ -296,7 +296,7 @@ fn a_rule_and_a_request_bring_traces_that_can_be_reported() {
     let listed = eventually("the trace is stored", || Some(receiver.list()).filter(|list| !list.is_empty()));
     assert_eq!(listed[0]["reason"], "request");
     let file = traces_of(&receiver.store()).join("1.trace");
-    let report = ok(&["trace", "report", file.to_str().unwrap(), "--format", "json"]);
+    let report = report_of(&file);
     assert!(report.contains("run_ns"), "{report}");
     device.kill();
     eventually("it is gone", || (serve.status()["stream"]["devices"] == 0).then_some(()));

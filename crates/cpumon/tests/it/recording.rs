@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::support::{Serve, cpumon, eventually, ok, run, text};
+use crate::support::{Serve, cpumon, eventually, ok, report_of, run, text};
 
 /// `CAP_PERFMON` and `CAP_BPF`.
 const PROBES: u64 = 1 << 38 | 1 << 39;
@@ -111,7 +111,7 @@ fn this_machine_is_recorded_on_request() {
     let seconds: f64 = listed[1]["seconds"].as_str().unwrap().parse().unwrap();
     assert!(seconds >= 1.0, "{listed:?}");
     let file = format!("{}.traces/{second}.trace", receiver.serve.store());
-    assert!(ok(&["trace", "report", &file, "--format", "json"]).contains("run_ns"));
+    assert!(report_of(file.as_ref()).contains("run_ns"));
     let own = std::fs::read_dir(format!("{}.traces/own", receiver.serve.store())).unwrap();
     assert_eq!(own.count(), 0, "nothing waits");
 }

@@ -81,6 +81,21 @@ pub fn ok(args: &[&str]) -> String {
     text(&output.stdout)
 }
 
+/// Whether everything was recorded. A recorder that gets no CPU for long loses events, which is reported, with exit code 3.
+pub fn is_whole(output: &Output) -> bool {
+    let words = text(&output.stderr);
+    let has_lost = output.status.code() == Some(3) && words.contains("the recorder lost");
+    assert!(has_lost || output.status.code() == Some(0), "{output:?}");
+    !has_lost
+}
+
+/// The report of a trace that was recorded on this machine, whole or not, as JSON.
+pub fn report_of(trace: &Path) -> String {
+    let output = run(&["trace", "report", trace.to_str().unwrap(), "--format", "json"]);
+    is_whole(&output);
+    text(&output.stdout)
+}
+
 /// Asks `get` until it gives something.
 pub fn eventually<T>(what: &str, get: impl FnMut() -> Option<T>) -> T {
     eventually_within(PATIENCE, what, get)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::skip::skip;
-use crate::support::cpumon;
+use crate::support::{cpumon, is_whole};
 
 /// Spins and naps, and prints what the scheduler has of the shell while it waits for `cat`: run time, run delay, slices.
 const LOAD: &str = "i=0; while [ $i -lt 4000 ]; do i=$((i+1)); [ $((i % 200)) -ne 0 ] || sleep 0.002; done; cat /proc/$$/schedstat; echo $$";
@@ -40,14 +40,6 @@ fn is_refused(output: &Output) -> bool {
         skip(format!("needs root for BPF: {}", text.trim()));
     }
     refused
-}
-
-/// Whether everything was recorded. A recorder that gets no CPU for long loses events, which is reported, with exit code 3.
-fn is_whole(output: &Output) -> bool {
-    let text = String::from_utf8_lossy(&output.stderr);
-    let has_lost = output.status.code() == Some(3) && text.contains("the recorder lost");
-    assert!(has_lost || output.status.code() == Some(0), "{output:?}");
-    !has_lost
 }
 
 /// Runs a test again where the recorder lost events: then it says so by `false`, and the rest means nothing.
