@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 mod security;
 mod sid;
