@@ -18,9 +18,7 @@ const READ_DAMAGED: &str = "PRAGMA writable_schema = ON; PRAGMA cell_size_check 
 
 /// A connection that reads what it can, until `stop` is set.
 pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection> {
-    open_with(path, stop, &|connection, version| {
-        schema::compare(connection, path, version, schema::Missing::Allowed)
-    })
+    open_with(path, stop, &|connection, version| schema::compare_damaged(connection, path, version))
 }
 
 /// [`open`] of a copy whose list of tables was made here.

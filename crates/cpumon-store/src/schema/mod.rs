@@ -7,11 +7,13 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-pub(crate) use self::objects::{Missing, compare};
+use self::objects::compare;
 #[cfg(feature = "bundled")]
-pub(crate) use self::steps::bring_up_to_date;
-pub(crate) use self::steps::{APPLICATION_ID, VERSION, create};
+pub(crate) use self::objects::compare_damaged;
+pub(crate) use self::steps::{APPLICATION_ID, VERSION};
 use self::steps::{AUTO_VACUUM, PAGE_SIZE, Steps, migrate, number, pragma};
+#[cfg(feature = "bundled")]
+pub(crate) use self::steps::{bring_up_to_date, create};
 use crate::error::{Result, StoreError};
 
 /// Readers and the writer do not wait for each other, and a commit is one append.
@@ -45,7 +47,7 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
         return Err(StoreError::NewerSchema { path: path.into(), found, known: VERSION });
     }
     if tables > 0 {
-        compare(connection, path, found, Missing::Refused)?;
+        compare(connection, path, found)?;
     }
     // These two can be set only before the first table.
     if tables == 0 {
@@ -80,7 +82,7 @@ pub(crate) fn prepare_reader(connection: &Connection, path: &Path) -> Result<()>
     for text in [READER_CACHE_SIZE, TRUSTED_SCHEMA, TEMP_STORE] {
         pragma(connection, path, text)?;
     }
-    compare(connection, path, found, Missing::Refused)
+    compare(connection, path, found)
 }
 
 #[cfg(test)]

@@ -23,18 +23,26 @@ struct Object {
     text: Option<String>,
 }
 
-/// What objects may be missing.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Missing {
-    /// None.
-    Refused,
-    /// Any: the list is damaged, and what is left is to be read.
-    Allowed,
-}
-
 /// Checks that each object of a store of this version is as cpumon made it, and that nothing of others acts on its tables. Tables and views
 /// beside them, which nothing here reads, may be anybody's.
-pub(crate) fn compare(connection: &Connection, path: &Path, version: i32, missing: Missing) -> Result<()> {
+pub(crate) fn compare(connection: &Connection, path: &Path, version: i32) -> Result<()> {
+    let found = compare_found(connection, path, version)?;
+    match of_version(version)?.iter().find(|(name, _)| !found.contains_key(*name)) {
+        Some((name, object)) => Err(StoreError::Corrupt {
+            path: path.into(),
+            detail: format!("{} \"{name}\" is missing", object.kind),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// [`compare`] of a list that may be damaged: what is there is checked.
+#[cfg(feature = "bundled")]
+pub(crate) fn compare_damaged(connection: &Connection, path: &Path, version: i32) -> Result<()> {
+    compare_found(connection, path, version).map(|_| ())
+}
+
+fn compare_found(connection: &Connection, path: &Path, version: i32) -> Result<Objects> {
     let found = objects(connection).at("read the list of tables of", path)?;
     let own = of_version(version)?;
     let refuse = |what: String| Err(StoreError::Corrupt { path: path.into(), detail: what });
@@ -52,13 +60,7 @@ pub(crate) fn compare(connection: &Connection, path: &Path, version: i32, missin
             None => {}
         }
     }
-    let absent = own.iter().find(|(name, _)| !found.contains_key(*name));
-    match absent {
-        Some((name, object)) if missing == Missing::Refused => {
-            refuse(format!("{} \"{name}\" is missing", object.kind))
-        }
-        _ => Ok(()),
-    }
+    Ok(found)
 }
 
 fn of_version(version: i32) -> Result<&'static Objects> {
