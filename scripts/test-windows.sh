@@ -47,13 +47,12 @@ mkdir -p "$WINEPREFIX"
 "${wineserver[@]}" -k || true
 "${wineserver[@]}" -p
 
-# Snapshots of texts are found without cargo, which does not run under Wine.
-export INSTA_WORKSPACE_ROOT=$PWD
 # Wine makes its directory first, which takes some seconds. One test at a time: loads beside each other would be no known loads.
 for program in "${programs[@]}"; do
   case $program in /*) ;; *) program=$PWD/$program ;; esac
-  # Without CI: what needs Linux's root or BPF is skipped here, and runs in the tests of Linux.
-  env -u CI timeout 240 wine "$program" --test-threads=1 | tr -d '\r'
+  # Without CI: what needs Linux's root or BPF is skipped here, and runs in the tests of Linux. Snapshots of texts are found without cargo,
+  # which does not run under Wine; builds must not see that variable, or all that use snapshots is compiled again, under running tests.
+  env -u CI INSTA_WORKSPACE_ROOT="$PWD" timeout 240 wine "$program" --test-threads=1 | tr -d '\r'
 done
 x86_64-w64-mingw32-windres -o "$built/load.o" testing/wine/load.rc
 x86_64-w64-mingw32-gcc -Os -Wall -Wextra -Werror -o "$built/load.exe" testing/wine/load.c "$built/load.o"
