@@ -9,6 +9,7 @@
 
 mod accounts;
 mod bytes;
+mod cpu;
 mod interrupts;
 mod numbers;
 mod sink;

@@ -3,6 +3,7 @@
 
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 
+use crate::cpu::Cpu;
 use crate::interrupts::Pending;
 use crate::sink::SpanSink;
 use crate::slots::reserve_some;
@@ -11,20 +12,6 @@ use crate::threads::{Thread, Threads};
 
 /// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
 const MAX_PENDING: usize = 1 << 12;
-
-#[derive(Copy, Clone, Debug, Default)]
-struct Cpu {
-    /// `None`: not known.
-    current: Option<TraceTask>,
-    at_ns: u64,
-    /// Up to here its interrupts were handed out.
-    settled_ns: u64,
-    /// Its events up to here were lost.
-    lossy_until_ns: Option<u64>,
-    is_seen: bool,
-    /// A switch away from the idle task was seen.
-    left_idle: bool,
-}
 
 /// Follows threads and CPUs.
 pub struct Tracker<S> {
