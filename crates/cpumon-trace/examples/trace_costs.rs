@@ -1,30 +1,24 @@
 //! What the worst traces that are known cost each reader: `cargo run --release -p cpumon-trace --example trace_costs -- [BYTES]`. Each
 //! is read by a report, as `cpumon trace report` reads it. Prints CPU time for each megabyte of the file, and the most memory that was held.
 
-#[allow(dead_code)]
+#![allow(dead_code, reason = "the files are shared with the tests, which use more of each")]
+
 #[path = "../../../testing/held_memory.rs"]
 mod held_memory;
-#[allow(dead_code)]
 #[path = "../tests/it/made_etl.rs"]
 mod made_etl;
-#[allow(dead_code)]
 #[path = "../tests/it/made_perf.rs"]
 mod made_perf;
-#[allow(dead_code)]
 #[path = "../tests/it/made_perfetto.rs"]
 mod made_perfetto;
-#[allow(dead_code)]
 #[path = "../tests/it/made_trace.rs"]
 mod made_trace;
-#[allow(dead_code)]
 #[path = "../tests/it/made_trace_dat.rs"]
 mod made_trace_dat;
-#[allow(dead_code)]
 #[path = "../tests/it/made_tracepoints.rs"]
 mod made_tracepoints;
 #[path = "../../../testing/seeded_rng.rs"]
 mod seeded_rng;
-#[allow(dead_code)]
 #[path = "../tests/it/worst.rs"]
 mod worst;
 

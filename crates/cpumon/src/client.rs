@@ -410,14 +410,7 @@ mod tests {
 
     #[test]
     fn another_program_at_the_url_is_reported() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut request = [0; 4096];
-            let _ = Read::read(&mut stream, &mut request).unwrap();
-            io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello").unwrap();
-        });
+        let (url, server) = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
         let error = Client::new(&url, &AccessArgs::default()).unwrap().status().unwrap_err().to_string();
         server.join().unwrap();
         assert!(error.contains("does not answer like a cpumon receiver"), "{error}");
