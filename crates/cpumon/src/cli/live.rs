@@ -108,9 +108,6 @@ pub struct TopArgs {
     /// Source and probes.
     #[command(flatten)]
     pub source: SourceArgs,
-    /// Without effect: command lines are read only with --cmdline. The flag of 0.1.0 is taken so that aliases keep working
-    #[arg(long, conflicts_with = "cmdline", hide = true)]
-    pub no_cmdline: bool,
 }
 
 /// Formats of `top -b`.
