@@ -10,8 +10,11 @@ use cpumon_model::{Flags, Interval, Life, Snapshot};
 
 use crate::bpf::{ALL, bpf};
 
-const PROCESSES: usize = 3;
-const THREADS: usize = 3_400;
+const PROCESSES: u32 = 3;
+const THREADS: u32 = 3_400;
+const CROWDS: u32 = PROCESSES * THREADS;
+/// Some two minutes.
+const MOST_PASSES: usize = 1_000;
 const BURNERS: usize = 4;
 /// For the child below: how many threads it has to start.
 const CROWD: &str = "CPUMON_TEST_CROWD";
@@ -145,20 +148,27 @@ fn a_mass_exit_counts_no_cpu_time_twice_and_processes_keep_their_names() {
         std::thread::sleep(Duration::from_millis(250));
         passes.next();
     }
-    let begin = passes.intervals.len();
+    let (begin, crowded) = (passes.intervals.len(), passes.before.thread_count);
     for child in &mut children.0 {
         child.kill().unwrap();
     }
-    for _ in 0..16 {
+    // Until all have ended: a thread whose first word of it was lost may be pushed off its CPU on the way, beside other tests for long.
+    loop {
         std::thread::sleep(Duration::from_millis(100));
-        passes.next();
+        let threads = passes.next().thread_count;
+        let ended = &passes.intervals[begin..];
+        let rows = ended.iter().flat_map(|interval| &interval.processes);
+        let named = rows.filter(|row| pids.contains(&row.key.pid) && row.life == Life::Ended).count();
+        let known = ended.iter().rev().take(4).filter(|interval| interval.run_queue_mean().is_some()).count();
+        if threads + CROWDS < crowded + 500 && named == BURNERS && known == 4 {
+            break;
+        }
+        assert!(
+            ended.len() < MOST_PASSES,
+            "processes end beside thousands of threads, each with its name, {named} here, and then the run queues are known again, \
+             {known} of 4: {threads} threads"
+        );
     }
-    let ended = &passes.intervals[begin..];
-    let rows = ended.iter().flat_map(|interval| &interval.processes);
-    let named = rows.filter(|row| pids.contains(&row.key.pid) && row.life == Life::Ended).count();
-    assert_eq!(named, BURNERS, "processes end beside thousands of threads, each with its name");
-    let known = ended.iter().rev().take(4).filter(|interval| interval.run_queue_mean().is_some()).count();
-    assert_eq!(known, 4, "when all have ended the run queues are known again");
 }
 
 #[test]
@@ -173,8 +183,7 @@ fn a_mass_birth_counts_every_thread_and_the_time_that_it_waited() {
     }
     children.0.iter_mut().for_each(wait_for);
     let after = passes.next().thread_count;
-    let crowd = u32::try_from(PROCESSES * THREADS).unwrap();
-    assert!(after - before.min(after) + 500 >= crowd, "{before} threads, then {after}");
+    assert!(after - before.min(after) + 500 >= CROWDS, "{before} threads, then {after}");
     let delayed = passes.intervals.iter().flat_map(|interval| {
         let most_ns = interval.duration_ns().cast_signed() + 1_000_000;
         interval.threads.iter().filter(move |row| row.delta.run_delay_ns > most_ns)
