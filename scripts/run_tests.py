@@ -6,7 +6,7 @@ tests, what failed and how to run it again; exit status 1 if anything failed. Wh
 printed too.
 
 `--only PACKAGE/TARGET ARGUMENTS` becomes that one program. `--runs N` repeats everything, `--load N` adds so many busy processes in every
-second run, `--browser` adds the browser tests, and `--log FILE` gets a line for each failure (make flaky).
+second run, `--browser` runs the browser tests beside the others, and `--log FILE` gets a line for each failure (make flaky).
 """
 
 import argparse
@@ -24,6 +24,8 @@ import time
 
 TEST = re.compile(r"^test (?P<name>\S+)(?: - should panic)? \.\.\. (?P<result>ok|FAILED|ignored.*?)(?: <(?P<seconds>[0-9.]+)s>)?$", re.M)
 SEED = re.compile(r"^.*\b(?:seed|SEED)\b.*$", re.M)
+# Up to the advice on backtraces.
+PANIC = re.compile(r"panicked at .*:\n(?P<words>.*(?:\n(?!note: |\n).*){0,3})")
 # Tests of a program that run at once: more than CPUs, as most of them wait.
 THREADS = 4
 # Longest first, so that none of them runs alone at the end.
@@ -78,11 +80,12 @@ class Program:
             yield found["name"], found["result"], float(found["seconds"]) if found["seconds"] else None
 
     def excerpt(self, output, test):
-        """What a failed test printed first, and lines that name a seed."""
+        """What a failed test panicked with, or printed last, and lines that name a seed."""
         begin = output.find(f"---- {test} stdout ----")
         own = output[begin:].split("\n---- ", 2)[0] if begin >= 0 else output[-2000:]
-        words = (line for line in own.splitlines() if line and "panicked at" not in line and not line.startswith("----"))
-        return " ".join([next(words, "")[:200], *(seed.strip()[:200] for seed in SEED.findall(own)[:2])])
+        panic = PANIC.search(own)
+        words = panic["words"].split() if panic else next((line for line in reversed(own.splitlines()) if line), "").split()
+        return " ".join([" ".join(words)[:300], *(seed.strip()[:200] for seed in SEED.findall(own)[:2])])
 
 
 class Browser:
@@ -175,15 +178,15 @@ def main():
         become(chosen, *arguments.only)
     if not chosen:
         sys.exit("run_tests: cargo reported no test program")
+    if arguments.browser:
+        chosen.insert(0, Browser())
+        arguments.jobs += 1
     ever = {}
     for run in range(1, arguments.runs + 1):
         begin = time.monotonic()
         load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(arguments.load if run % 2 == 0 else 0)]
         try:
             failed, times, passed = run_all(chosen, arguments, arguments.runs > 1)
-            if arguments.browser:
-                more = run_all([Browser()], arguments, True)
-                failed, times, passed = failed + more[0], times + more[1], passed + more[2]
         finally:
             for process in load:
                 process.kill()
