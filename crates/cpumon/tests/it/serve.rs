@@ -17,7 +17,10 @@ fn a_live_host_has_a_ledger_and_the_cost_of_measuring() {
     let status = run(&["status", "--json", "--url", &serve.url]);
     agent.kill().unwrap();
     agent.wait().unwrap();
-    assert_eq!(accounts.status.code(), Some(0), "{accounts:?}");
+    // A busy machine may lose a datagram, which is said.
+    let is_whole = accounts.status.success();
+    let says_holes = accounts.status.code() == Some(3) && text(&accounts.stderr).contains(" are missing");
+    assert!(is_whole || says_holes, "{accounts:?}");
     let accounts = String::from_utf8(accounts.stdout).unwrap();
     assert!(accounts.lines().filter(|line| line.contains(",\"dev\",")).count() > 1, "{accounts}");
     let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
