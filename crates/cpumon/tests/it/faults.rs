@@ -196,29 +196,33 @@ fn hidden_processes_are_named_where_their_time_is_missing() {
     copy_program(env!("CARGO_BIN_EXE_cpumon"), &binary);
     assert!(Command::new("chmod").arg("-R").arg("a+rwx").arg(dir.path()).status().unwrap().success());
     // A /proc of the test's own, in a mount namespace of its own.
-    let hidden = |args: &str| {
+    let hidden = |level: u8, args: &str| {
         let mut command = Command::new("unshare");
         crate::support::clean(&mut command);
         let user = "setpriv --reuid 65534 --regid 65534 --clear-groups";
-        let script = format!("mount -t proc -o hidepid=2 proc /proc || exit 77; exec {user} \"$0\" {args}");
+        let mount = format!("mount -t proc -o hidepid={level} proc /proc");
+        let script = format!("{mount} || exit 77; exec {user} \"$0\" {args}");
         output({
             command.args(["-m", "sh", "-c", &script]).arg(&binary).current_dir("/");
             command
         })
     };
     let words = "/proc hides other users' processes (hidepid), their time is unattributed";
-    for args in [
-        "top -b -n 1 -d 100ms",
-        "top -b -n 1 -d 100ms --source procfs",
-        "ledger --live 100ms --interval 100ms --source procfs",
-        &format!("agent --record {} --count 2 --interval 100ms", log.display()),
+    // 2 hides processes, 1 what is in their folders.
+    for (level, args) in [
+        (2, "top -b -n 1 -d 100ms"),
+        (2, "top -b -n 1 -d 100ms --source procfs"),
+        (1, "top -b -n 1 -d 100ms"),
+        (1, "ledger --live 100ms --interval 100ms --source procfs"),
+        (2, "ledger --live 100ms --interval 100ms --source procfs"),
+        (2, &format!("agent --record {} --count 2 --interval 100ms", log.display())),
     ] {
-        let ended = hidden(args);
+        let ended = hidden(level, args);
         if ended.status.code() == Some(77) {
             return skip(format!("cannot mount /proc: {}", text(&ended.stderr)));
         }
-        assert!(ended.status.success(), "{args}: {ended:?}");
-        assert_eq!(text(&ended.stderr).matches(words).count(), 1, "{args}: {ended:?}");
+        assert!(ended.status.success(), "{level} {args}: {ended:?}");
+        assert_eq!(text(&ended.stderr).matches(words).count(), 1, "{level} {args}: {ended:?}");
     }
     let store = dir.path().join("s.db");
     ok(&["import", log.to_str().unwrap(), "--store", store.to_str().unwrap()]);

@@ -17,7 +17,7 @@ fn a_live_host_has_a_ledger_and_the_cost_of_measuring() {
     let status = run(&["status", "--json", "--url", &serve.url]);
     agent.kill().unwrap();
     agent.wait().unwrap();
-    // A busy machine may lose a datagram, which is said.
+    // A busy machine may lose a datagram, and the ledger reports it.
     let is_whole = accounts.status.success();
     let says_holes = accounts.status.code() == Some(3) && text(&accounts.stderr).contains(" are missing");
     assert!(is_whole || says_holes, "{accounts:?}");
