@@ -3,10 +3,9 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::Value;
-use cpumon_query::Past;
 use cpumon_query::compare::{COMPARE_COLUMNS, Comparison, Side};
 use cpumon_query::spans::{Cut, Span};
-use cpumon_store::{Query, TimeRange, What};
+use cpumon_store::{Query, Reader, TimeRange, What};
 
 use crate::rows::RowSink;
 use crate::source::Source;
@@ -19,7 +18,7 @@ pub(crate) fn ranges_of(query: &ExportQuery) -> Result<Compared, ExportError> {
 
 /// Compares the two ranges of each host and writes the rows to `sink`.
 pub(crate) fn run(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     sink: &mut dyn RowSink,
     progress: &mut dyn FnMut(Progress),
@@ -53,7 +52,7 @@ pub(crate) fn run(
 }
 
 fn add_range(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &Query,
     side: Side,
     range: TimeRange,

@@ -5,7 +5,7 @@
 use std::io::{self, Write};
 
 use cpumon_model::{ColumnId, IntervalView, Value, escape};
-use cpumon_query::Past;
+use cpumon_store::Reader;
 
 use crate::rows::{PivotSink, RowSink};
 use crate::write_kind::write_kind;
@@ -29,7 +29,7 @@ const FLUSH_BYTES: usize = 32 << 10;
 /// A text that begins with `=`, `+`, `-` or `@` gets a leading `'`: spreadsheets would run it as a formula. Control and invisible
 /// characters of a text are escaped (`\\n`). Numbers stay as they are, and are not quoted.
 pub fn csv(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),

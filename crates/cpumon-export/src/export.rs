@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use cpumon_model::Value;
-use cpumon_query::Past;
+use cpumon_store::Reader;
 
 use crate::compare::ranges_of;
 use crate::csv::{Csv, csv};
@@ -15,7 +15,7 @@ use crate::rows::RowSink;
 use crate::source::Source;
 
 /// Checks a query: fails as [`export`] would before it writes anything.
-pub fn check(reader: &dyn Past, query: &ExportQuery) -> Result<(), ExportError> {
+pub fn check(reader: &Reader, query: &ExportQuery) -> Result<(), ExportError> {
     let source = Source::open(reader, query, 1)?;
     match query.format {
         Format::Legacy(year) => legacy::layout_of(&source, year, query.kind).map(drop),
@@ -29,7 +29,7 @@ pub fn check(reader: &dyn Past, query: &ExportQuery) -> Result<(), ExportError> 
 /// `progress` is called after every 512 intervals and after each pass over a host. `out` should be buffered; it is flushed at
 /// the end.
 pub fn export(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use cpumon_model::{IntervalView, Value};
-use cpumon_query::Past;
+use cpumon_store::Reader;
 
 use crate::csv::PIVOT_KEYS;
 use crate::rows::{PivotSink, RowSink};
@@ -12,7 +12,7 @@ use crate::{ExportError, ExportQuery, Progress, Report};
 
 /// Writes the rows that `query` selects as JSON lines. A pivot's cells are an object of their own under `values`.
 pub fn jsonl(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),

@@ -1,8 +1,7 @@
 //! Exports with fixed columns: processes, threads, control groups, ledger. Their columns are those of `cpumon_model::COLUMNS`, in that order.
 
 use cpumon_model::{Column, Fields, Interval, IntervalView, Tables, ThreadInterval, Value, columns};
-use cpumon_query::Past;
-use cpumon_store::What;
+use cpumon_store::{Reader, What};
 
 use crate::rows::RowSink;
 use crate::source::{Counter, Source};
@@ -20,7 +19,7 @@ fn table_of(kind: Kind) -> (Tables, What) {
 
 /// Writes the rows of all hosts to `sink`.
 pub(crate) fn run(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     sink: &mut dyn RowSink,
     progress: &mut dyn FnMut(Progress),

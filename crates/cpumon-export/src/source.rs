@@ -3,8 +3,7 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::{HostId, Interval};
-use cpumon_query::Past;
-use cpumon_store::{HostRecord, ProcessFilter, Query, What};
+use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, What};
 
 use crate::resample::Resampler;
 use crate::{ExportError, ExportQuery, Progress, Report};
@@ -14,7 +13,7 @@ const REPORT_EVERY: u64 = 512;
 
 /// The intervals of an export.
 pub(crate) struct Source<'a> {
-    reader: &'a dyn Past,
+    reader: &'a Reader,
     query: &'a ExportQuery,
     pub hosts: Vec<HostRecord>,
     filter: ProcessFilter,
@@ -40,7 +39,7 @@ impl<'p> Counter<'p> {
 
 impl<'a> Source<'a> {
     /// `passes`: how often each host is read at most.
-    pub fn open(reader: &'a dyn Past, query: &'a ExportQuery, passes: u32) -> Result<Self, ExportError> {
+    pub fn open(reader: &'a Reader, query: &'a ExportQuery, passes: u32) -> Result<Self, ExportError> {
         let hosts = match &query.host {
             Some(name) => vec![reader.find_host(name)?],
             None => reader.hosts()?,
@@ -54,7 +53,7 @@ impl<'a> Source<'a> {
         Ok(Self { reader, query, hosts, filter, passes, only_active: false })
     }
 
-    pub fn reader(&self) -> &'a dyn Past {
+    pub fn reader(&self) -> &'a Reader {
         self.reader
     }
 

@@ -1,6 +1,6 @@
 //! Writes the rows of any [`Kind`] to any format that has a layout for all of them.
 
-use cpumon_query::Past;
+use cpumon_store::Reader;
 
 use crate::error::ExportError;
 use crate::query::{ExportQuery, Kind, Progress, Report};
@@ -9,7 +9,7 @@ use crate::{compare, kinds, pivot};
 
 /// Writes the header and the rows that `query` selects to `sink`.
 pub(crate) fn write_kind(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     sink: &mut (impl RowSink + PivotSink),
     progress: &mut dyn FnMut(Progress),

@@ -1,7 +1,7 @@
 //! Answers questions about hosts: what they do now, and what they did.
 //!
-//! The present comes from a receiver, behind [`Live`]; the past from a store, behind [`Past`], or from the intervals that the
-//! receiver has in memory. The answers are plain structs: the web API turns them into JSON, the command line prints them, and
+//! The present comes from a receiver, behind [`Live`]; the past from a store, or from the intervals that the receiver has in
+//! memory. The answers are plain structs: the web API turns them into JSON, the command line prints them, and
 //! `cpumon-export` draws and writes them.
 //!
 //! # Overview
@@ -22,7 +22,6 @@ mod keys;
 pub mod ledger;
 mod live;
 mod parse;
-mod past;
 mod pool;
 pub mod recording;
 pub mod report;
@@ -41,9 +40,8 @@ pub use group::{GroupBy, OTHERS, group_name};
 pub use keys::TaskKey;
 pub use live::{Bell, Live, Seek, Shown};
 pub use parse::{parse_process_key, parse_thread_key};
-pub use past::{KnownProcess, OpenPast, Past, open_store};
 pub use pool::ReaderPool;
 pub use stored::seek;
-// They are part of what [`Past`] answers: a frontend needs no store of its own.
-pub use cpumon_store::{Gap, HostRecord, StoreError, TraceRecord, trace_file};
+// A frontend that reads rows of the past one by one, and what it finds there: it needs no store of its own.
+pub use cpumon_store::{Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};
 pub use sum::{IntervalSum, add_process};

@@ -1,27 +1,26 @@
 //! Open readers of the past, and turns: reading a file blocks, so only a few threads read at once.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cpumon_store::{DamageReport, StoreError};
+use cpumon_store::{DamageReport, Reader, StoreError};
 use tokio::sync::Semaphore;
-
-use crate::past::{OpenPast, Past};
 
 /// Questions answered at once; further ones wait.
 pub(crate) const MAX_AT_ONCE: usize = 4;
 
 /// Readers that are open and idle, and turns to read.
 pub struct ReaderPool {
-    open: Option<OpenPast>,
-    idle: Mutex<Vec<Box<dyn Past>>>,
+    store: Option<PathBuf>,
+    idle: Mutex<Vec<Reader>>,
     turns: Arc<Semaphore>,
 }
 
 impl ReaderPool {
-    /// `open`: opens a reader; `None`: nothing is stored.
+    /// `store`: its file; `None`: nothing is stored.
     #[must_use]
-    pub fn new(open: Option<OpenPast>) -> Self {
-        Self { open, idle: Mutex::default(), turns: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+    pub fn new(store: Option<PathBuf>) -> Self {
+        Self { store, idle: Mutex::default(), turns: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
     }
 
     /// One permit for each question that is answered at once.
@@ -31,13 +30,13 @@ impl ReaderPool {
     }
 
     /// An idle reader, or a new one; `None`: nothing is stored.
-    pub(crate) fn take(&self) -> Result<Option<Box<dyn Past>>, StoreError> {
-        let Some(open) = &self.open else { return Ok(None) };
+    pub(crate) fn take(&self) -> Result<Option<Reader>, StoreError> {
+        let Some(store) = &self.store else { return Ok(None) };
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        idle.map_or_else(open, Ok).map(Some)
+        idle.map_or_else(|| Reader::open(store), Ok).map(Some)
     }
 
-    pub(crate) fn give_back(&self, reader: Option<Box<dyn Past>>) {
+    pub(crate) fn give_back(&self, reader: Option<Reader>) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(reader);
     }
 

@@ -2,9 +2,8 @@
 //! the part in which it ends, as in the store's sums.
 
 use cpumon_model::HostId;
-use cpumon_store::{Resolution, StoreError};
+use cpumon_store::{Reader, Resolution, StoreError};
 
-use crate::past::Past;
 use crate::time::TimeRange;
 
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -129,7 +128,7 @@ pub(crate) fn cut_threads(asked: TimeRange, finest: Finest, without: &[TimeRange
 
 impl Finest {
     /// Of what is stored; `None`: there is nothing of this host.
-    pub(crate) fn of(past: &dyn Past, host: HostId, range: TimeRange) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn of(past: &Reader, host: HostId, range: TimeRange) -> Result<Option<Self>, StoreError> {
         let at =
             |since_ns: i64| past.plan(host, TimeRange { since_ns, until_ns: since_ns.saturating_add(1) }, 1);
         let ends = (at(range.since_ns)?, at(range.until_ns.saturating_sub(1))?);
@@ -139,7 +138,7 @@ impl Finest {
 
 impl Cut {
     /// How a report, a sum and a comparison read a range of processes; `None`: there is nothing of this host.
-    pub fn of(past: &dyn Past, host: HostId, range: TimeRange) -> Result<Option<Self>, StoreError> {
+    pub fn of(past: &Reader, host: HostId, range: TimeRange) -> Result<Option<Self>, StoreError> {
         Ok(Finest::of(past, host, range)?.map(|finest| cut(range, finest)))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use cpumon_files::AuditLog;
 use cpumon_query::traces::Timelines;
-use cpumon_query::{Live, ReaderPool, open_store};
+use cpumon_query::{Live, ReaderPool};
 use tokio::sync::Semaphore;
 
 use crate::ask::PastQueries;
@@ -62,7 +62,7 @@ pub(crate) struct App {
 impl App {
     pub(crate) fn new(live: Arc<dyn Live>, options: WebOptions) -> Self {
         let epoch = live.status().started_wall_ns;
-        let pool = ReaderPool::new(options.store.clone().map(open_store));
+        let pool = ReaderPool::new(options.store.clone());
         let past = Arc::new(PastQueries::new(Arc::clone(&live), pool));
         Self {
             epoch,

@@ -13,7 +13,7 @@ mod text;
 use std::io::{self, Write};
 
 use cpumon_model::{IntervalView, Value};
-use cpumon_query::Past;
+use cpumon_store::Reader;
 
 use crate::rows::PivotSink;
 use crate::source::Source;
@@ -30,7 +30,7 @@ pub(crate) use layout::{Layout, layout_of};
 /// those of other hosts, one host after the other, with running numbers. The layouts of 2012 have no column for the device, so
 /// they fail for several devices.
 pub fn legacy(
-    reader: &dyn Past,
+    reader: &Reader,
     year: LegacyYear,
     query: &ExportQuery,
     out: &mut dyn Write,

@@ -4,9 +4,8 @@
 //! Rows are written one window of `Idx` after the other, so that memory is bounded whatever the database says.
 
 use cpumon_model::{Interval, SourceKind, Trust};
-use cpumon_query::Past;
-use cpumon_store::What;
 use cpumon_store::legacy::SetOrder;
+use cpumon_store::{Reader, What};
 
 use crate::ExportError;
 use crate::source::{Counter, Source};
@@ -139,7 +138,7 @@ impl ImportedOrder {
 }
 
 /// `None` if the interval has no numbers that fit its rows.
-fn number(reader: &dyn Past, interval: &Interval, what: What) -> Result<Option<Numbered>, ExportError> {
+fn number(reader: &Reader, interval: &Interval, what: What) -> Result<Option<Numbered>, ExportError> {
     let Some(order) = order_of(reader, interval)? else { return Ok(None) };
     let count = if what == What::Threads { interval.thread_count } else { interval.process_count };
     let (first, last) = (order.process_idx.iter().min(), order.process_idx.iter().max());
@@ -152,7 +151,7 @@ fn number(reader: &dyn Past, interval: &Interval, what: What) -> Result<Option<N
 }
 
 /// The order in which the original stored the rows of an imported interval that was read without a filter.
-pub(super) fn order_of(reader: &dyn Past, interval: &Interval) -> Result<Option<SetOrder>, ExportError> {
+pub(super) fn order_of(reader: &Reader, interval: &Interval) -> Result<Option<SetOrder>, ExportError> {
     if interval.source != SourceKind::Legacy {
         return Ok(None);
     }

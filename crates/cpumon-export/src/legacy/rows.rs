@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use cpumon_model::{Interval, ProcessKey, Trust};
-use cpumon_query::Past;
+use cpumon_store::Reader;
 use cpumon_store::legacy::SetOrder;
 use cpumon_store::{ProcessFilter, What};
 
@@ -28,7 +28,7 @@ impl Default for Limits {
 }
 
 pub(super) fn write(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     layout: RowLayout,
     limits: Limits,

@@ -7,8 +7,7 @@
 //! processes were alive before their first row, and the second pass follows births and ends.
 
 use cpumon_model::{Delta, Fields, Interval, IntervalView, Value};
-use cpumon_query::Past;
-use cpumon_store::What;
+use cpumon_store::{Reader, What};
 
 use crate::rows::PivotSink;
 use crate::source::{Counter, Source};
@@ -20,7 +19,7 @@ use super::names::Names;
 
 /// Writes the cells of each interval of all hosts to `sink`.
 pub(crate) fn run(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     sink: &mut dyn PivotSink,
     progress: &mut dyn FnMut(Progress),
@@ -30,7 +29,7 @@ pub(crate) fn run(
 
 /// [`run`] with about `max_bytes` of buffers between the passes.
 pub(super) fn run_within(
-    reader: &dyn Past,
+    reader: &Reader,
     query: &ExportQuery,
     sink: &mut dyn PivotSink,
     progress: &mut dyn FnMut(Progress),

@@ -7,13 +7,12 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use cpumon_model::{HostId, HostStatus, Interval, ProcessKey};
+use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::{
-    DamageReport, Gap, GapFinder, HostRecord, Plan, Query, Resolution, Segment, StoreError, StoredProcess,
-    TraceRecord, What,
+    DamageReport, Gap, GapFinder, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError,
+    StoredProcess, TraceRecord, What,
 };
 
-use crate::past::{KnownProcess, Past, open_store};
 use crate::pool::{MAX_AT_ONCE, ReaderPool};
 use crate::spans::Finest;
 use crate::time::{Available, PlotRange, TimeRange};
@@ -34,7 +33,7 @@ pub(crate) fn status_of(record: HostRecord) -> HostStatus {
 
 /// The past of one receiver, or of a store alone.
 pub struct History {
-    reader: Option<Box<dyn Past>>,
+    reader: Option<Reader>,
     live: Option<Arc<dyn Live>>,
     pool: Arc<ReaderPool>,
     cancelled: Arc<AtomicBool>,
@@ -45,7 +44,7 @@ pub struct History {
 impl History {
     /// What a store holds.
     pub fn of_store(path: &Path) -> Result<Self, QueryError> {
-        let pool = Arc::new(ReaderPool::new(Some(open_store(path.to_owned()))));
+        let pool = Arc::new(ReaderPool::new(Some(path.to_owned())));
         Ok(Self { reader: pool.take()?, live: None, pool, cancelled: Arc::default(), parts: None })
     }
 
@@ -91,12 +90,12 @@ impl History {
 
     /// Every host of the store, by name.
     pub fn stored(&self) -> Result<Vec<HostRecord>, QueryError> {
-        self.ask_reader(|reader| reader.hosts()).map(Option::unwrap_or_default)
+        self.ask_reader(Reader::hosts).map(Option::unwrap_or_default)
     }
 
     /// The container or unit of each control group that a process of the store was in.
     pub(crate) fn cgroup_containers(&self) -> Result<HashMap<Box<str>, Box<str>>, QueryError> {
-        self.ask_reader(|reader| reader.cgroup_containers()).map(Option::unwrap_or_default)
+        self.ask_reader(Reader::cgroup_containers).map(Option::unwrap_or_default)
     }
 
     /// Every host of the store; without a store, those that reported.
@@ -118,26 +117,27 @@ impl History {
 
     /// Whether something that is in memory and begins before `until_ns` is still on its way into the store.
     pub(crate) fn is_awaited(&self, host: HostId, until_ns: i64) -> Result<bool, QueryError> {
-        let Some(available) = self.ask_reader(|reader| reader.available(host))? else { return Ok(false) };
-        let last_ns = available.map_or(i64::MIN, |available| available.last_ns);
+        let Some(ends) = self.ask_reader(|reader| reader.time_range(host))? else { return Ok(false) };
+        let last_ns = ends.map_or(i64::MIN, |(_, last_ns)| last_ns);
         Ok(self.recent(host, last_ns).iter().any(|shown| shown.interval.begin.wall_ns < until_ns))
     }
 
     fn ask_reader<T>(
         &self,
-        ask: impl FnOnce(&dyn Past) -> Result<T, StoreError>,
+        ask: impl FnOnce(&Reader) -> Result<T, StoreError>,
     ) -> Result<Option<T>, QueryError> {
-        Ok(self.reader.as_deref().map(ask).transpose()?)
+        Ok(self.reader.as_ref().map(ask).transpose()?)
     }
 
     /// The first and the last interval that are stored of a host, or in memory.
     pub fn available(&self, host: HostId) -> Result<Option<Available>, QueryError> {
-        if let Some(available) = self.ask_reader(|reader| reader.available(host))? {
-            return Ok(available);
-        }
-        let recent = self.recent(host, i64::MIN);
-        let end = |shown: &Shown| shown.interval.end.wall_ns;
-        let ends = recent.first().map(end).zip(recent.last().map(end));
+        let ends = if let Some(ends) = self.ask_reader(|reader| reader.time_range(host))? {
+            ends
+        } else {
+            let recent = self.recent(host, i64::MIN);
+            let end = |shown: &Shown| shown.interval.end.wall_ns;
+            recent.first().map(end).zip(recent.last().map(end))
+        };
         Ok(ends.map(|(first_ns, last_ns)| Available { first_ns, last_ns }))
     }
 
@@ -316,12 +316,16 @@ impl History {
     #[must_use]
     pub fn damage(&self) -> DamageReport {
         let mut damage = self.pool.damage();
-        damage.merge(self.reader.as_deref().map(Past::damage).unwrap_or_default());
+        damage.merge(self.reader.as_ref().map(Reader::damage).unwrap_or_default());
         damage
     }
 
-    /// What a process is, if it was ever stored or is in memory.
-    pub fn process(&self, host: HostId, key: ProcessKey) -> Result<Option<KnownProcess>, QueryError> {
+    /// What a process is and its parent's pid, if it was ever stored or is in memory.
+    pub fn process(
+        &self,
+        host: HostId,
+        key: ProcessKey,
+    ) -> Result<Option<(Arc<ProcessInfo>, u32)>, QueryError> {
         // Memory first: the newest name of a process may not be in the store yet.
         for shown in self.recent(host, i64::MIN).iter().rev() {
             if let Some(row) = shown.interval.process(key) {

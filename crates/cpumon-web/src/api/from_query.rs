@@ -1,10 +1,10 @@
 //! Answers of `cpumon-query` as JSON types.
 
-use cpumon_model::{HostInfo, HostStatus, IntervalView, ProcessKey};
+use cpumon_model::{HostInfo, HostStatus, IntervalView, ProcessInfo, ProcessKey};
 use cpumon_query::compare::{COMPARE_COLUMNS, Change, Comparison, Side};
 use cpumon_query::history::{self, CompareRanges, by_name, process_columns, resolution_name, summable};
 use cpumon_query::time::{Page, TimeRange, to_ms};
-use cpumon_query::{Gap, KnownProcess, TaskKey, status};
+use cpumon_query::{Gap, TaskKey, status};
 
 use super::fleet::ReceiverHealth;
 use super::history::{
@@ -127,12 +127,11 @@ impl Lines {
 }
 
 impl ProcessJson {
-    pub(crate) fn new(key: ProcessKey, known: &KnownProcess) -> Self {
-        let (info, parent_pid) = known;
+    pub(crate) fn new(key: ProcessKey, info: &ProcessInfo, parent_pid: u32) -> Self {
         Self {
             key: TaskKey::Process(key).to_string(),
             pid: key.pid,
-            parent_pid: *parent_pid,
+            parent_pid,
             name: info.name.to_string(),
             comm: info.comm.to_string(),
             cmdline: info.cmdline.to_string(),

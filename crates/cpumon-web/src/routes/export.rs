@@ -13,7 +13,7 @@ use axum::{Extension, Json};
 use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue, QueryPart};
 use cpumon_files::AuditEvent;
 use cpumon_model::Utc;
-use cpumon_query::{ChoiceError, GroupBy, open_store};
+use cpumon_query::{ChoiceError, GroupBy, Reader};
 use futures_util::stream::unfold;
 use serde::Deserialize;
 use tokio::runtime::Handle;
@@ -284,8 +284,8 @@ pub(super) async fn export(
     let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
     let format = query.format;
     let body = stream(&app, lease, move |out| {
-        let reader = open_store(path)()?;
-        cpumon_export::export(&*reader, &query, out, &mut |_| {}).map(|_| ())
+        let reader = Reader::open(&path)?;
+        cpumon_export::export(&reader, &query, out, &mut |_| {}).map(|_| ())
     });
     let body = body.await?;
     note(&app, peer, AuditEvent::Exported, &kind, &detail);
@@ -304,7 +304,7 @@ pub(super) async fn command(
 ) -> Result<Json<ExportCommand>, Problem> {
     let (query, store) = (wanted.query(&kind)?, store_of(&app)?);
     let line = wanted.command(&kind, &store.display().to_string());
-    let check = move || cpumon_export::check(&*open_store(store)()?, &query);
+    let check = move || cpumon_export::check(&Reader::open(&store)?, &query);
     let checked = tokio::task::spawn_blocking(check).await;
     checked.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))??;
     Ok(Json(line.into()))

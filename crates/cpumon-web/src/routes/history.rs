@@ -169,9 +169,9 @@ pub(super) async fn process(
         }
         Ok((range, known, history::process(past, &host, range, key)?))
     });
-    let (range, known, (lines, waits)) = answer.await?;
+    let (range, (info, parent_pid), (lines, waits)) = answer.await?;
     let lines = api::Lines::new(range.time(), lines);
-    Ok(Json(api::ProcessLine { process: ProcessJson::new(key, &known), lines, waits }))
+    Ok(Json(api::ProcessLine { process: ProcessJson::new(key, &info, parent_pid), lines, waits }))
 }
 
 /// Which rows come first.
