@@ -424,6 +424,27 @@ proptest! {
     }
 }
 
+/// After losses it was forgotten, then only rows without a name came, which leave out waits of long ago: its end brought all of them.
+#[test]
+fn the_end_of_a_thread_brings_no_waits_of_before_it_was_known() {
+    let mut link = Link::new(&[1, 1, 1, 2, 2, 3, 4, 4], 3);
+    let nap = Second { run_us: 0, ready_us: 0, then: NAP, ends: false };
+    let end = Second { then: FUTEX, ends: true, ..nap };
+    link.step(&BTreeMap::from([(108, end)]), false);
+    for second in 2..=16 {
+        let seconds = match second {
+            11 | 15 => BTreeMap::from([(211, nap)]),
+            16 => BTreeMap::from([(211, end)]),
+            _ => BTreeMap::new(),
+        };
+        link.step(&seconds, second == 14 || second == 15);
+    }
+    link.step(&BTreeMap::new(), true);
+    let last = link.received.last().unwrap();
+    let row = last.threads.iter().find(|row| row.key.tid == 211 && row.life == Life::Ended).unwrap();
+    assert!(row.sched.blocked_ns.abs_diff(1_000_000_000) < US, "it lived on for a second: {row:?}");
+}
+
 /// What a store has of what a receiver gave out.
 fn stored(intervals: &[Interval]) -> Vec<Interval> {
     let dir = tempfile::tempdir().unwrap();

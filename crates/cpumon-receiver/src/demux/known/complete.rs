@@ -64,6 +64,12 @@ impl Known {
             {
                 known.sched.go_on_waiting(end_ns.saturating_sub(received.end_ns));
                 received.end_ns = end_ns;
+                // An exit has all waits since the thread began.
+                if known.comm.is_empty() {
+                    let since_ns = snapshot.end.mono_ns.saturating_sub(end_ns);
+                    let lived_ns = exit.end_ns.saturating_sub(self.snapshot.end.boot_ns);
+                    forget_earlier_waits(&exit.thread, known, since_ns.min(lived_ns));
+                }
                 self.open_waits.has_row(known.process, known.sched.open_wait, &mut received.place);
             }
         }
