@@ -74,11 +74,19 @@ impl Spool {
             }
             self.segments.pop_front();
         }
-        let oldest = self.segments.front().map_or(self.next, |segment| segment.first);
-        if oldest <= self.progress.acked {
-            self.progress.dropped_begin_wall_ns = 0;
-        }
         self.count();
+    }
+
+    /// What of the hole before the oldest segment is acknowledged is counted: what is dropped from then on is another hole, with a begin of
+    /// its own. A receiver takes holes of one begin for the same, and the longer one counts.
+    fn pass_hole(&mut self) {
+        let acked = self.progress.acked;
+        let given = self.progress.given_hole.take_if(|given| given.last <= acked);
+        if self.segments.front().is_some_and(|oldest| oldest.first <= acked) {
+            self.progress.dropped_begin_wall_ns = 0;
+        } else if let Some(given) = given {
+            self.progress.dropped_begin_wall_ns = given.end_wall_ns;
+        }
     }
 
     /// Snapshots that were dropped or could not be stored, and that no receiver has acknowledged as missing.
@@ -125,7 +133,8 @@ impl Spool {
             reason => reason,
         };
         let gap = Gap { first, last, begin_wall_ns, end_wall_ns: oldest.begin_wall_ns, reason };
-        (first <= last || first == last + 1 && self.progress.dropped_begin_wall_ns != 0).then_some(gap)
+        let is_empty = first == last + 1 && self.progress.dropped_begin_wall_ns != 0;
+        (first <= last || is_empty && begin_wall_ns < gap.end_wall_ns).then_some(gap)
     }
 
     /// Reads from a place on to the end of its segment, or until there is enough.
@@ -161,6 +170,7 @@ impl Spool {
     fn read_on(&mut self, cursor: &mut u64, out: &mut Out<'_>) {
         if let Some(gap) = self.hole_before(*cursor) {
             out.gap(&gap);
+            self.progress.given_hole = Some(gap);
         }
         *cursor = (*cursor).max(self.segments.front().map_or(*cursor, |oldest| oldest.first));
         let mut wall_ns = 0;
@@ -316,6 +326,7 @@ impl Backlog for Spool {
             return;
         }
         self.progress.acked = number;
+        self.pass_hole();
         self.unwritten.forget(number);
         self.forget_acked();
     }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use cpumon_wire::connection::MAX_MESSAGE_BYTES;
-use cpumon_wire::spool::{GapReason, RECORD_HEADER_BYTES, State};
+use cpumon_wire::spool::{Gap, GapReason, RECORD_HEADER_BYTES, State};
 
 /// Longest payload that fits a message of the connection, bytes.
 pub(super) const MAX_SENT_BYTES: usize = MAX_MESSAGE_BYTES - RECORD_HEADER_BYTES - 64;
@@ -22,6 +22,8 @@ pub(super) struct Progress {
     pub(super) dropped_begin_wall_ns: i64,
     /// Why it is there; [`GapReason::Unknown`]: the spool had reached its size.
     pub(super) dropped_reason: GapReason,
+    /// That hole, as it was given out last and is not acknowledged yet.
+    pub(super) given_hole: Option<Gap>,
     pub(super) positions: VecDeque<Position>,
 }
 

@@ -151,6 +151,34 @@ fn what_was_dropped_unsent_is_one_hole_that_survives_a_restart() {
     assert!(all(&mut spool).last().unwrap().starts_with("542"));
 }
 
+/// It had the begin of the one before: a receiver took both for the same hole, of which the longer one counts.
+#[test]
+fn what_is_dropped_after_a_hole_is_acknowledged_is_another_hole() {
+    for (behind, is_killed) in [(0, false), (1, false), (1, true), (60, true)] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut spool = open(dir.path(), 256 << 10, SyncPolicy::Always);
+        append_many(&mut spool, 40, 1000);
+        spool.ack(30);
+        append_many(&mut spool, 500, 1000);
+        let read = all(&mut spool);
+        let last = read[1].trim_end_matches('F').parse::<u64>().unwrap() - 1;
+        assert_eq!(read[0], format!("gap 31-{last} 300..{}", 10 * (last + 1)));
+        let acked = last + behind;
+        spool.ack(acked);
+        let copy = killed(dir.path());
+        if is_killed {
+            spool = open(copy.path(), 256 << 10, SyncPolicy::Always);
+        }
+        // Which may be older than what was acknowledged before a kill.
+        let noted = Backlog::acked(&spool);
+        append_many(&mut spool, 500, 1000);
+        let begin_ns = if noted == 30 { 300 } else { 10 * noted.max(last + 1) };
+        let gap = all(&mut spool).swap_remove(0);
+        assert!(gap.starts_with(&format!("gap {}-", noted + 1)), "{behind}: {gap}");
+        assert!(gap.contains(&format!(" {begin_ns}..")), "{behind}: the first one began at 300: {gap}");
+    }
+}
+
 #[test]
 fn a_bit_that_flips_costs_a_counted_hole_up_to_the_next_full_snapshot() {
     let dir = tempfile::tempdir().unwrap();
