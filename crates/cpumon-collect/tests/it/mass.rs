@@ -152,7 +152,8 @@ fn a_mass_exit_counts_no_cpu_time_twice_and_processes_keep_their_names() {
     for child in &mut children.0 {
         child.kill().unwrap();
     }
-    // Until all have ended: a thread whose first word of it was lost may be pushed off its CPU on the way, beside other tests for long.
+    // Until all have ended. A thread can lose its CPU while it exits; where the event that began its exit was lost, the run queue is
+    // unknown until it runs again, which takes long beside other tests.
     loop {
         std::thread::sleep(Duration::from_millis(100));
         let threads = passes.next().thread_count;

@@ -77,8 +77,8 @@ impl Spool {
         self.count();
     }
 
-    /// What of the hole before the oldest segment is acknowledged is counted: what is dropped from then on is another hole, with a begin of
-    /// its own. A receiver takes holes of one begin for the same, and the longer one counts.
+    /// Ends the hole before the oldest segment where a receiver acknowledged it: snapshots that are dropped later make another hole, with a
+    /// begin of its own. A receiver takes holes with the same begin for one, and keeps the greater count.
     fn pass_hole(&mut self) {
         let acked = self.progress.acked;
         let given = self.progress.given_hole.take_if(|given| given.last <= acked);
