@@ -24,7 +24,7 @@ impl OutputFile {
     /// Creates the temporary file, or opens a device or a pipe.
     pub fn create(path: &Path) -> Result<Self, ExportError> {
         let path = resolved(path)?;
-        if is_special(&path) {
+        if Self::is_special(&path) {
             return Self::open(path, |path| File::options().write(true).open(path));
         }
         let temporary = temporary_path(&path);
@@ -42,10 +42,16 @@ impl OutputFile {
         })
     }
 
+    /// Whether a path is written directly: a rename would replace a device or a pipe by a file.
+    #[must_use]
+    pub fn is_special(path: &Path) -> bool {
+        std::fs::metadata(path).is_ok_and(|meta| !meta.is_file())
+    }
+
     /// Opens the file itself and empties it, for those who read it while it is written.
     pub fn in_place(path: &Path) -> Result<Self, ExportError> {
         let path = resolved(path)?;
-        if is_special(&path) {
+        if Self::is_special(&path) {
             return Self::open(path, |path| File::options().write(true).open(path));
         }
         Self::open(path, |path| {
@@ -122,11 +128,6 @@ fn resolved(path: &Path) -> Result<PathBuf, ExportError> {
         path: path.to_owned(),
         source,
     })
-}
-
-/// A rename would replace a device or a pipe by a file.
-fn is_special(path: &Path) -> bool {
-    std::fs::metadata(path).is_ok_and(|meta| !meta.is_file())
 }
 
 impl Write for OutputFile {

@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::Context;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -14,23 +14,38 @@ use crate::exit::Outcome;
 /// The signals that ask a command to stop.
 pub const ASKS_TO_STOP: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 
-/// From now on a signal that asks to stop removes the unfinished `temporary`, says that `path` was not written, and ends the
-/// process at once: a query that has no row yet would not notice a flag.
-pub fn remove_when_stopped(temporary: Option<&Path>, path: &Path) -> anyhow::Result<()> {
-    let Some(temporary) = temporary.map(Path::to_owned) else { return Ok(()) };
-    let path = path.to_owned();
-    let signals = iterator::Signals::new(ASKS_TO_STOP).context("cannot handle signals")?;
-    std::thread::Builder::new()
-        .name("signals".to_owned())
-        .spawn(move || wait_and_remove(signals, &temporary, &path))
-        .context("cannot start the signal thread")?;
-    Ok(())
+/// A file that is not finished yet, which a signal that asks to stop removes. It then says that the file was not written, and ends
+/// the process at once: a query that has no row yet would not notice a flag.
+#[derive(Debug)]
+pub struct Unfinished {
+    /// Its name while there is one. Held by the signal until the process has ended.
+    temporary: Arc<Mutex<Option<PathBuf>>>,
 }
 
-fn wait_and_remove(mut signals: iterator::Signals, temporary: &PathBuf, path: &Path) {
+impl Unfinished {
+    /// Waits for signals from now on. `path`: the name that the file will have.
+    pub fn watch(path: &Path) -> anyhow::Result<Self> {
+        let temporary: Arc<Mutex<Option<PathBuf>>> = Arc::default();
+        let (seen, path) = (Arc::clone(&temporary), path.to_owned());
+        let signals = iterator::Signals::new(ASKS_TO_STOP).context("cannot handle signals")?;
+        std::thread::Builder::new()
+            .name("signals".to_owned())
+            .spawn(move || wait_and_remove(signals, &seen, &path))
+            .context("cannot start the signal thread")?;
+        Ok(Self { temporary })
+    }
+
+    /// The file's name, for who creates the file and sets it. Once a signal came, this does not return.
+    pub fn lock(&self) -> MutexGuard<'_, Option<PathBuf>> {
+        self.temporary.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn wait_and_remove(mut signals: iterator::Signals, temporary: &Mutex<Option<PathBuf>>, path: &Path) {
     let Some(signal) = signals.forever().next() else { return };
+    let temporary = temporary.lock().unwrap_or_else(PoisonError::into_inner);
     // It is gone if the file was finished just now.
-    if std::fs::remove_file(temporary).is_ok() {
+    if temporary.as_ref().is_some_and(|temporary| std::fs::remove_file(temporary).is_ok()) {
         let _ = writeln!(io::stderr(), "cpumon: stopped; {} was not written", path.display());
     }
     low_level::exit(128 + signal);
