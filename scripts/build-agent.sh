@@ -76,7 +76,7 @@ export "CARGO_TARGET_${upper}_LINKER=$gcc" "CARGO_TARGET_${upper}_RUSTFLAGS=${fl
 chosen=(--package cpumon-agent --bin cpumon-agent)
 # The receiver is not linked here, only compiled: it is for small computers of this kind, too.
 [ "$profile $machine" != "dev aarch64" ] || chosen+=(--package cpumon --lib)
-nice -n "${BUILD_NICE:-0}" cargo build --profile "$profile" --locked "${options[@]}" "${chosen[@]}"
+cargo build --profile "$profile" --locked "${options[@]}" "${chosen[@]}"
 install -m 755 "$CARGO_TARGET_DIR/$target/$built/cpumon-agent" "$out/cpumon-agent"
 
 failed() {

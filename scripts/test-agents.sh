@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the static agents (scripts/build-agent.sh) and runs them against a receiver on loopback: that of x86-64 as it is, with nothing but
 # itself and /proc, and as on a kernel of 2014; that of aarch64 by qemu. The receiver is compiled for aarch64, too. They are built without
-# optimization, which takes less time; how large the optimized ones are is tested by scripts/agents.sh. In: nothing. Out: exit 0 when all hold, or when a toolchain is missing outside CI,
-# which is reported.
+# optimization, which takes less time; how large the optimized ones are is tested by scripts/agents.sh. In: nothing, or `build`:
+# they are only compiled. Out: exit 0 when all hold, or when a toolchain is missing outside CI, which is reported.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 host=x86_64-unknown-linux-musl device=aarch64-unknown-linux-musl
@@ -20,6 +20,7 @@ for target in $host $device; do
   [ $code -ne 3 ] || skip "$reason"
   [ $code -eq 0 ] || exit $code
 done
+[ "${1:-}" != build ] || exit 0
 host=$PWD/target/agents/tested/$host/cpumon-agent device=$PWD/target/agents/tested/$device/cpumon-agent
 
 scripts/build-tests.sh

@@ -31,7 +31,7 @@ checks() {
     esac
   fi
   npm run --silent check
-  npm run --silent test
+  NO_COLOR=1 npm run --silent test
 }
 
 browser() {

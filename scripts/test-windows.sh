@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds what runs on Windows, and tests it under Wine: the crates' own tests, then the agent's program against a receiver of this machine
-# (crates/cpumon/tests/it/windows_agent.rs). In: nothing. Out: exit 0 when all pass, or when the toolchain (scripts/windows-toolchain.sh) is
-# missing, which is reported. Without wine nothing runs.
+# (crates/cpumon/tests/it/windows_agent.rs). In: nothing, or `build`: it is only compiled. Out: exit 0 when all pass, or when the toolchain
+# (scripts/windows-toolchain.sh) is missing, which is reported. Without wine nothing runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,10 +15,10 @@ programs=()
 # In a subshell: what it sets is for builds only.
 build() (
   source scripts/windows-toolchain.sh
-  nice -n "${BUILD_NICE:-0}" cargo test --no-run "${options[@]}" --package cpumon-files --package cpumon-collect --package cpumon-link \
+  cargo test --no-run "${options[@]}" --package cpumon-files --package cpumon-collect --package cpumon-link \
     --package cpumon-agent --lib \
     2> >(tee "$messages" >&2)
-  nice -n "${BUILD_NICE:-0}" cargo build "${options[@]}" --package cpumon-agent --bin cpumon-agent
+  cargo build "${options[@]}" --package cpumon-agent --bin cpumon-agent
 )
 
 end() {
@@ -33,6 +33,7 @@ echo "$build_messages"
 case $build_messages in *"skipped: windows:"*) exit 0 ;; esac
 mapfile -t programs < <(sed -n 's/^ *Executable.*(\(.*\.exe\))$/\1/p' "$messages")
 [ ${#programs[@]} -eq 4 ] || { echo "test-windows: ${#programs[@]} of 4 test programs were built" >&2; exit 1; }
+[ "${1:-}" != build ] || exit 0
 
 command -v wine >/dev/null || missing "built, but not run: needs wine"
 wineserver=(wineserver)

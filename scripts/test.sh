@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Every check. In: nothing. Out: exit 0 when all hold; how long each step took, and at the end of a red run what failed and how to run it
-# again. The tests, which mostly wait, run in front; what compiles for other machines and what needs no receiver runs beside them at a lower
-# priority. With CI set, a test that needs root or BPF fails where it cannot run; elsewhere it says that it was skipped, and all are counted.
+# again. With CI set, a test that needs root or BPF fails where it cannot run; elsewhere it says that it was skipped, and all are counted.
 # What a step prints is kept in target/test-logs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -31,37 +30,34 @@ step() {
   return $code
 }
 
-# Programs for other machines are compiled at a lower priority, and tested at that of all tests.
-export BUILD_NICE=10
+# First everything is compiled, side by side; then it is tested, one step after another: beside a compiler, tests wait for CPUs, and take
+# longer than both would.
 other_machines() {
   step packages scripts/install-deps.sh test || true
-  touch $logs/packages.done
-  step windows scripts/test-windows.sh || true
-  step agents scripts/test-agents.sh || true
+  step extension scripts/test-extension.sh || true
+  step windows-compile scripts/test-windows.sh build || true
+  step agents-compile scripts/test-agents.sh build || true
 }
 
-others() {
-  step page-checks nice -n $BUILD_NICE scripts/test-page.sh checks || true
-  step dependencies nice -n $BUILD_NICE scripts/test-deny.sh || true
-  wait_for_packages
-  step extension nice -n $BUILD_NICE scripts/test-extension.sh || true
+dependencies() {
+  step dependencies scripts/test-deny.sh || true
 }
 
-wait_for_packages() {
-  while [ ! -e $logs/packages.done ]; do sleep 0.2; done
-}
-
-# In front: what takes longest, and what everything else needs.
+# What everything else needs.
 front() {
-  step format cargo fmt --all --check
-  step page scripts/build-page.sh
-  step compile scripts/build-tests.sh
-  wait_for_packages
-  local code=0
-  step tests scripts/run_tests.py || code=1
-  step docs scripts/test-docs.sh || code=1
-  step browser scripts/test-page.sh browser || code=1
-  return $code
+  step format cargo fmt --all --check && step page scripts/build-page.sh && step compile scripts/build-tests.sh
+}
+
+test_all() {
+  step tests scripts/run_tests.py || true
+  step browser scripts/test-page.sh browser || true
+  step page-checks scripts/test-page.sh checks || true
+  step docs scripts/test-docs.sh || true
+  # Both mostly wait.
+  step agents scripts/test-agents.sh || true &
+  local agents=$!
+  step windows scripts/test-windows.sh || true
+  wait $agents
 }
 
 failures() {
@@ -74,27 +70,27 @@ report_failures() {
   machine=$(ticks | awk -v began="$began" -v cpus="$(nproc)" -v load="$(cut -d' ' -f1 /proc/loadavg)" -v disk="$(df -Pk . | awk 'END { print int($4 / 1048576) }')" \
     '{ split(began, b); printf "%.1f %% of the CPU time was taken by other machines, load %s on %d CPUs, %d GB of disk free", 100 * ($1 - b[1]) / ($2 - b[2] + 1), load, cpus, disk }')
   failures | while read -r name seconds code command; do
-    grep -h '^failed: ' "$logs/$name.log" || echo "failed: $name: $(grep -m 1 -A 1 '^error' "$logs/$name.log" | tr '\n' ' ' | grep . || grep -v '^ *$' "$logs/$name.log" | tail -1)" | cut -c1-300
+    grep -h '^failed: ' "$logs/$name.log" || echo "failed: $name: $(grep -m 1 -A 1 -E '^error|^ FAIL ' "$logs/$name.log" | tr '\n' ' ' | grep . || grep -v '^ *$' "$logs/$name.log" | tail -1)" | cut -c1-300
     echo "  the machine: $machine; what was measured beside it is in $logs/$name.log"
-    grep -h '^  again: ' "$logs/$name.log" || echo "  again: ${command#nice -n 10 }"
+    grep -h '^  again: ' "$logs/$name.log" || echo "  again: $command"
   done
 }
 
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 other_machines &
 first=$!
-others &
+dependencies &
 second=$!
-code=0
-front || code=$?
+front || true
 # What all others need is broken: nothing else is worth the time.
 if grep -qE '^(format|page|compile) [0-9]+ [1-9]' $logs/steps; then
   report_failures
   exit 1
 fi
 wait $first $second
+test_all
 echo
-sort -k2,2nr $logs/steps | awk 'BEGIN { printf "%-14s %7s\n", "step", "seconds" } { printf "%-14s %7d%s\n", $1, $2, $3 == 0 ? "" : "  failed" }'
+sort -k2,2nr $logs/steps | awk 'BEGIN { printf "%-16s %7s\n", "step", "seconds" } { printf "%-16s %7d%s\n", $1, $2, $3 == 0 ? "" : "  failed" }'
 grep -h -A 10 '^slowest tests:' $logs/tests.log || true
 grep -hE '^[0-9]+ passed, [0-9]+ failed$' $logs/tests.log || true
 skipped=$(grep -h '^skipped: ' $logs/*.log | sort -u || true)

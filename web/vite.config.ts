@@ -3,6 +3,7 @@
 import { svelte } from '@sveltejs/vite-plugin-svelte';
 import { svelteTesting } from '@testing-library/svelte/vite';
 import { readFileSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import type { Plugin } from 'vite';
 import { defineConfig } from 'vitest/config';
@@ -113,5 +114,7 @@ export default defineConfig({
     setupFiles: ['tests/jsdom.ts'],
     // What is tested is what happens, not when: a machine that builds elsewhere is slow.
     testTimeout: 60_000,
+    // Its own choice leaves one of two CPUs unused.
+    maxWorkers: availableParallelism(),
   },
 });
