@@ -29,7 +29,7 @@ PANIC = re.compile(r"panicked at .*:\n(?P<words>.*(?:\n(?!note: |\n).*){0,3})")
 # Tests of a program that run at once: more than CPUs, as most of them wait.
 THREADS = 4
 # Longest first, so that none of them runs alone at the end.
-LONGEST = ["cpumon/it", "cpumon-collect/it", "cpumon-store/it", "cpumon-web/cpumon_web", "cpumon-agent/it"]
+LONGEST = ["page/browser", "cpumon/it", "cpumon-collect/it", "cpumon-store/it", "cpumon-web/cpumon_web", "cpumon-agent/it"]
 
 
 def scratch():
@@ -133,8 +133,9 @@ def rank(program):
 def run_all(chosen, arguments, is_quiet):
     """Runs every program once: what failed, and how long each test took."""
     failed, times, passed = [], [], 0
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        running = {pool.submit(program.run, arguments.timeout): program for program in chosen}
+    jobs = arguments.jobs + sum(isinstance(program, Browser) for program in chosen)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        running = {pool.submit(program.run, arguments.timeout): program for program in sorted(chosen, key=rank)}
         for done in concurrent.futures.as_completed(running):
             program, (status, output, seconds) = running[done], done.result()
             results = list(program.tests(output))
@@ -173,7 +174,7 @@ def main():
     parser.add_argument("--log", help="a file that gets a line for each failure")
     parser.add_argument("--only", nargs=argparse.REMAINDER, help="a program and its arguments")
     arguments = parser.parse_args()
-    chosen = sorted(programs(), key=rank)
+    chosen = list(programs())
     if arguments.only:
         become(chosen, *arguments.only)
     if not chosen:
@@ -183,9 +184,12 @@ def main():
         begin = time.monotonic()
         load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(arguments.load if run % 2 == 0 else 0)]
         try:
-            failed, times, passed = run_all(chosen, arguments, arguments.runs > 1)
-            if arguments.browser:
-                more = run_all([Browser()], arguments, True)
+            browser = [Browser()] if arguments.browser else []
+            # Beside a load all at once, which is more of it, and sooner over: the load gets a smaller part of the CPUs.
+            parts = [chosen + browser] if load else [chosen, browser]
+            failed, times, passed = [], [], 0
+            for part in parts:
+                more = run_all(part, arguments, arguments.runs > 1)
                 failed, times, passed = failed + more[0], times + more[1], passed + more[2]
         finally:
             for process in load:
