@@ -14,6 +14,11 @@ pub const MAX_CGROUPS: usize = 256;
 
 /// How much CPU time a group may use.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema),
+    serde(rename_all = "snake_case")
+)]
 pub enum CpuLimit {
     /// Not known: the file could not be read or understood.
     #[default]
@@ -119,18 +124,23 @@ pub struct CgroupSample {
 
 /// A group over an interval; the fields as in [`CgroupSample`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct CgroupInterval {
     /// Number of the group; 0 in what a store had.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub id: u64,
     /// Its path.
     pub path: Arc<str>,
     /// The tightest limit on its path, at the end of the interval.
     pub limit: CpuLimit,
     /// So many bytes of the path name the group that has it.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub limiter_bytes: u16,
     /// Growth in the interval; `None`: not known, or seen for the first time.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub throttle: Option<Throttle>,
     /// Growth in the interval, likewise.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub pressure: Option<Pressure>,
 }
 

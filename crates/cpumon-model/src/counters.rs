@@ -61,18 +61,25 @@ pub struct Counters {
 /// What [`Counters`] grew by. Signed, because an impossible value is shown and flagged, not clamped:
 /// `Interval::between` makes none, but the original's devices sent negative times.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct Delta {
     /// User time in the interval, ns.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub user_ns: i64,
     /// System time in the interval, ns.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub system_ns: i64,
     /// Run time in the interval, ns.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub run_ns: i64,
     /// Run delay in the interval, ns.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub run_delay_ns: i64,
     /// Voluntary switches in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub voluntary_switches: i64,
     /// Involuntary switches in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub involuntary_switches: i64,
 }
 

@@ -3,6 +3,7 @@
 /// Times of one CPU by mode, ns (/proc/stat, proc(5)). `guest` is part of `user`, `guest_nice` part of `nice`.
 /// Cumulative in a [`CpuSample`], differences in a [`CpuInterval`].
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct CpuTimes {
     /// User mode, default priority or higher.
     pub user_ns: u64,
@@ -63,14 +64,17 @@ pub struct CpuSample {
 
 /// One CPU over an interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct CpuInterval {
     /// Number of the CPU, from 0.
     pub cpu: u32,
     /// Times in the interval. A mode that fell (the kernel's idle and iowait can) counts as 0 and sets `went_back`.
     pub times: CpuTimes,
     /// Some mode or other count of this CPU went backwards.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub went_back: bool,
     /// What the scheduler's events report of the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub sched: CpuSched,
 }
 

@@ -40,6 +40,11 @@ pub fn delay_range_ns(bucket: u8) -> RangeInclusive<u64> {
 
 /// The owner of a histogram of run delays.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema),
+    serde(rename_all = "snake_case")
+)]
 pub enum DelayOf {
     /// Of every thread that got this CPU.
     Cpu(u32),
@@ -79,6 +84,7 @@ impl LongestDelay {
 
 /// A histogram and whose it is. Shared, because most do not change from one snapshot to the next.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct Delays {
     /// The CPU, process or thread whose delays these are.
     pub of: DelayOf,

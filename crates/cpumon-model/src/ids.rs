@@ -13,6 +13,7 @@ pub struct BootId(pub [u8; 16]);
 
 /// A process (thread group) under a host and boot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct ProcessKey {
     /// Process id as users know it (the kernel: thread group id).
     pub pid: u32,
@@ -22,6 +23,7 @@ pub struct ProcessKey {
 
 /// A thread under a host and boot.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct ThreadKey {
     /// Thread id (gettid(2)).
     pub tid: u32,

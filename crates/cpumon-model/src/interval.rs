@@ -12,6 +12,11 @@ use crate::{
 
 /// What became of a task inside the interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(
+    feature = "json",
+    derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema),
+    serde(rename_all = "snake_case")
+)]
 pub enum Life {
     /// Alive at both ends.
     #[default]
@@ -58,6 +63,7 @@ bitflags! {
 
 /// One thread over an interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct ThreadInterval {
     /// Id and start; unique within a boot.
     pub key: ThreadKey,
@@ -68,44 +74,59 @@ pub struct ThreadInterval {
     /// Its state at the end.
     pub state: TaskState,
     /// Nice value, −20 to 19.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub nice: i8,
     /// Kernel priority: 20 + nice, or −1 − `rt_priority`.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub priority: i16,
     /// The CPU it last ran on.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub last_cpu: u16,
     /// Whether it began or ended in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub life: Life,
     /// What a reader must know of the row before trusting it.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub flags: Flags,
     /// Growth of the counters in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub delta: Delta,
     /// What the scheduler's events report of it. Blocked time alone does not make a row active: `delta` decides.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub sched: SchedDelta,
 }
 
 /// One process over an interval: the sum of its threads, ended ones included.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct ProcessInterval {
     /// Id and start; unique within a boot.
     pub key: ProcessKey,
     /// Pid of the parent process; 0 for none.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub parent_pid: u32,
     /// Name, user, cgroup and command line.
     pub info: Arc<ProcessInfo>,
     /// Threads of it in this interval's list, ended ones included.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub thread_rows: u32,
     /// Whether it began or ended in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub life: Life,
     /// Oddities, those of its threads included.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub flags: Flags,
     /// Sum over its threads (and over those that ended without a row).
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub delta: Delta,
     /// Sum over its threads, those that only waited included, with or without a row of their own.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub sched: SchedDelta,
 }
 
 /// What happened between two snapshots of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct Interval {
     /// The host that was measured.
     pub host: HostId,
@@ -118,21 +139,26 @@ pub struct Interval {
     /// Which counters are known.
     pub fields: Fields,
     /// Oddities of the interval as a whole.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub flags: Flags,
     /// End of the snapshot that begins it.
     pub begin: Moment,
     /// End of the snapshot that ends it. A receiver moves both wall times to its own time line if the device's clock is wrong.
     pub end: Moment,
     /// The device's own wall clock at the end less the time in `end`, ns; 0: it is the device's own.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub wall_shift_ns: i64,
     /// What placed it, where the boot's clock was ever wrong; only on its way through a receiver.
+    #[cfg_attr(feature = "json", serde(skip))]
     pub clock_piece: Option<ClockPiece>,
     /// How it came in; `None`: no receiver has taken it yet, or one that did not record that.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub trust: Option<Trust>,
     /// How long the ending snapshot's collection pass took, ns.
     pub pass_ns: u64,
     /// The device's own time stamp in a v1 datagram, 100 ns ticks since 0001-01-01 local time; such intervals stand on
     /// the receiver's clock.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub v1_ticks: Option<i64>,
     /// Per CPU; empty if unknown.
     pub cpus: Vec<CpuInterval>,
@@ -140,25 +166,33 @@ pub struct Interval {
     pub processes: Vec<ProcessInterval>,
     /// Processes without a row that are there and did nothing, ascending by key; `None`: they are not listed. Only on its way to the
     /// hub and the store, and only now and then: from one list to the next, rows report who began and who ended.
+    #[cfg_attr(feature = "json", serde(skip))]
     pub idle_processes: Option<Arc<[IdleProcess]>>,
     /// A list of tasks before this one had some that had ended, which was found out only now: this one counts from here on. Only on its
     /// way to the store.
+    #[cfg_attr(feature = "json", serde(skip))]
     pub corrects_lists: bool,
     /// Threads, ascending by key: all live ones if the ending snapshot was complete, else those that changed.
     pub threads: Vec<ThreadInterval>,
     /// Threads without a row that wait at its end; `None`: they are not listed. Together with the rows these are all threads that
     /// wait. Only on its way to a store, and there only now and then: from one list to the next, rows report who began to wait.
+    #[cfg_attr(feature = "json", serde(skip))]
     pub resting: Option<Arc<[Resting]>>,
     /// Interrupt lines that were handled, ascending by number.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub irqs: Vec<IrqInterval>,
     /// Run delays that ended, by owner, ascending; owners without any are left out.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub delays: Vec<Delays>,
     /// Control groups that have a limit on their path or that waited for a CPU, ascending by id; from a store by path. Where
     /// [`Fields::CGROUPS`] is measured, others have no limit, unless some were left out.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub cgroups: Vec<CgroupInterval>,
     /// Groups in use that are not measured, as of its end.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub cgroups_left_out: u32,
     /// Pressure on the CPUs of the host in the interval; `None`: not known.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub pressure: Option<Pressure>,
     /// Threads alive on the host.
     pub thread_count: u32,

@@ -21,6 +21,7 @@ pub struct IrqSample {
 
 /// One interrupt line over an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct IrqInterval {
     /// Number of the line.
     pub irq: u32,

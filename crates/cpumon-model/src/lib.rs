@@ -36,6 +36,8 @@ mod ids;
 mod interval;
 mod interval_view;
 mod irq;
+#[cfg(feature = "json")]
+mod json;
 mod ledger;
 pub mod limits;
 mod lists;

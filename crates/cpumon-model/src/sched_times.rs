@@ -24,20 +24,28 @@ pub struct SchedTimes {
 
 /// What [`SchedTimes`] grew by.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct SchedDelta {
     /// Run delay after wakeups in the interval, ns.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub delay_after_wakeup_ns: i64,
     /// Blocked time in the interval, ns.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub blocked_ns: i64,
     /// Wakeups in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub wakeups: i64,
     /// Migrations in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub migrations: i64,
     /// Longest single run delay that ended in the interval or was open at its end, ns; a process shows its threads' longest.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub longest_delay_ns: i64,
     /// Blocked time by reason in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub waits: Waits,
     /// What it waited for at the interval's end. A process has none.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub open_wait: WaitReason,
 }
 

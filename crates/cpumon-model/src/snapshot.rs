@@ -85,6 +85,12 @@ impl SourceKind {
         Self::TABLE.iter().find(|row| row.1 == code).map_or(Self::Unknown, |row| row.0)
     }
 
+    /// The kind of a name that people see; unknown names (a newer sender) are [`SourceKind::Unknown`].
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        Self::TABLE.iter().find(|row| row.2 == name).map_or(Self::Unknown, |row| row.0)
+    }
+
     /// The name people see.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -95,6 +101,7 @@ impl SourceKind {
 /// A task's state as one letter of proc(5): R running, S sleeping, D uninterruptible, Z zombie, T stopped, t traced,
 /// X dead, I idle kernel thread, P parked; `?` not known.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct TaskState(pub u8);
 
 impl Default for TaskState {
@@ -137,32 +144,44 @@ pub struct ThreadSample {
 
 /// What a process *is*; changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct ProcessInfo {
     /// Name shown for the process: the base name of the script that it runs, else of its executable where known, else the main
     /// thread's comm.
     pub name: Box<str>,
     /// Base name of the executable that runs the script; empty where `name` is the executable.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub interpreter: Box<str>,
     /// The main thread's comm.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub comm: Box<str>,
     /// Full command line, scrubbed of secrets, arguments joined by spaces; empty unless `--cmdline`.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub cmdline: Box<str>,
     /// cgroup v2 path (or the v1 `cpu` controller's path); empty if none or unreadable.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub cgroup: Box<str>,
     /// Container or systemd unit name derived from the cgroup; empty if none.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub container: Box<str>,
     /// Real user id of the process.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub uid: u32,
     /// Name of that user on its host; empty if unknown.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub user: Box<str>,
     /// Whether it works for the kernel only.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub is_kernel: bool,
     /// Session of Windows: 0 is that of services, each login has one; `None`: not known, or another system.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub session: Option<u32>,
     /// Base priority of a process of Windows, 0 to 31; `None`: not known, or another system.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub base_priority: Option<u8>,
     /// Product name in the version resource of the executable, which its author chose: shown beside the name, and never a key.
     /// Empty: none, not known, or another system than Windows.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
     pub product: Box<str>,
 }
 
@@ -271,6 +290,7 @@ bitflags! {
 
 /// What a source could not do, cumulative since it was opened. Each count reaches the user.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct SourceHealth {
     /// Tasks that vanished while being read (normal).
     pub tasks_vanished: u64,

@@ -5,18 +5,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostRef, HostStatus, Interval};
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
+use utoipa::ToSchema;
 
 use crate::QueryError;
 use crate::recording::TraceSources;
 use crate::status::Status;
 
-/// An interval with the serial number that the receiver gave it: rising over all hosts, from 1, new at each start.
-#[derive(Clone, Debug)]
+/// An interval with the serial number that the receiver gave it: pass it as `?newer_than=` to wait for the next one.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Shown {
-    /// Serial number.
+    /// Rises with every interval of any host, from 1; begins again when the receiver starts. 0: from the store.
     pub serial: u64,
     /// Counts this host's intervals, from 1; 0 if it comes from the store.
+    #[serde(default)]
     pub number: u64,
     /// The interval.
     pub interval: Arc<Interval>,

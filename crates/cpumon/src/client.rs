@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, ParseIdError, Trust};
-use cpumon_query::Seek;
 use cpumon_query::time::TimeRange;
+use cpumon_query::{Seek, Shown};
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
 use ureq::Timeout;
@@ -298,29 +298,20 @@ impl Client {
         Self::body(url, response).map(|_| ())
     }
 
-    fn interval(&self, path: &str) -> Result<Option<(u64, Interval)>, ClientError> {
-        let Some(numbered) = self.ask::<api::Numbered>(path)? else { return Ok(None) };
-        let interval = Interval::try_from(numbered.interval).map_err(|error| ClientError::NotAReceiver {
-            url: format!("{}{path}", self.base),
-            reason: error.to_string(),
-        })?;
-        Ok(Some((numbered.serial, interval)))
-    }
-
     /// The newest interval of a host with a serial above `after`; waits for one up to [`LONG_POLL`].
-    pub fn newer(&self, host: HostId, after: u64) -> Result<Option<(u64, Interval)>, ClientError> {
-        self.interval(&format!("/api/v1/hosts/{host}/interval?newer_than={after}"))
+    pub fn newer(&self, host: HostId, after: u64) -> Result<Option<Shown>, ClientError> {
+        self.ask(&format!("/api/v1/hosts/{host}/interval?newer_than={after}"))
     }
 
     /// An interval of the host's past.
-    pub fn seek(&self, host: HostId, to: Seek) -> Result<Option<Interval>, ClientError> {
+    pub fn seek(&self, host: HostId, to: Seek) -> Result<Option<Arc<Interval>>, ClientError> {
         let question = match to {
             Seek::At(ns) => format!("at={ns}"),
             Seek::Before(ns) => format!("before={ns}"),
             Seek::After(ns) => format!("after={ns}"),
         };
-        match self.interval(&format!("/api/v1/hosts/{host}/interval?{question}")) {
-            Ok(found) => Ok(found.map(|(_, interval)| interval)),
+        match self.ask::<Shown>(&format!("/api/v1/hosts/{host}/interval?{question}")) {
+            Ok(found) => Ok(found.map(|shown| shown.interval)),
             // 404: the store has no interval there, which is not a failure.
             Err(ClientError::Refused { status: 404, .. }) => Ok(None),
             Err(error) => Err(error),

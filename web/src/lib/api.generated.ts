@@ -4,6 +4,8 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description 32 hexadecimal digits; all zero if not reported. */
+        BootId: string;
         /** @description Points of a picture, evenly spaced over the range. */
         BucketTimes: {
             /** @description Measured time in each point; 0: a gap, and every value there is null. */
@@ -20,33 +22,27 @@ export interface components {
         };
         /** @description A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero. */
         Cell: null | number | boolean | string;
-        /** @description A control group that has a CPU limit on its path, or that waited for a CPU. */
-        Cgroup: {
+        /** @description A group over an interval; the fields as in [`CgroupSample`]. */
+        CgroupInterval: {
             /**
              * Format: int64
-             * @description Number of the group since its agent started; 0 from the store.
+             * @description Number of the group; 0 in what a store had.
              * @default 0
              */
             id: number;
             /**
-             * @description It is known that there is no limit.
-             * @default false
+             * @description The tightest limit on its path, at the end of the interval.
+             * @default unknown
              */
-            is_unlimited: boolean;
-            /**
-             * Format: int64
-             * @description The tightest limit on its path, millionths of a CPU; missing without one.
-             * @default null
-             */
-            limit_millionths: number | null;
+            limit: components["schemas"]["CpuLimit"];
             /**
              * Format: int32
-             * @description So many bytes of the path name the group that has the limit: rows with the same one have its counters.
+             * @description So many bytes of the path name the group that has it.
              * @default 0
              */
             limiter_bytes: number;
             /**
-             * @description Its path. Hostile, as every name.
+             * @description Its path.
              * @default
              */
             path: string;
@@ -102,6 +98,7 @@ export interface components {
             /** @description Every column, in order. */
             columns: components["schemas"]["ColumnHelp"][];
         };
+        Comm: string | number[];
         /** @description Two spans side by side. */
         Compare: {
             /** @description Of the second. */
@@ -220,16 +217,16 @@ export interface components {
              */
             requests_waiting: number;
         };
-        /** @description One CPU's times, by mode. */
-        Cpu: {
+        /** @description One CPU over an interval. */
+        CpuInterval: {
             /**
              * Format: int32
-             * @description CPU number.
+             * @description Number of the CPU, from 0.
              * @default 0
              */
             cpu: number;
             /**
-             * @description Counters of the scheduler's events.
+             * @description What the scheduler's events report of the interval.
              * @default {
              *       "run_queue_max": 0,
              *       "run_queue_ns": 0,
@@ -251,26 +248,34 @@ export interface components {
              */
             sched: components["schemas"]["CpuSched"];
             /**
-             * @description user, nice, system, idle, iowait, irq, softirq, steal, guest, `guest_nice` (the order of /proc/stat), ns.
-             * @default [
-             *       0,
-             *       0,
-             *       0,
-             *       0,
-             *       0,
-             *       0,
-             *       0,
-             *       0,
-             *       0,
-             *       0
-             *     ]
+             * @description Times in the interval. A mode that fell (the kernel's idle and iowait can) counts as 0 and sets `went_back`.
+             * @default {
+             *       "guest_nice_ns": 0,
+             *       "guest_ns": 0,
+             *       "idle_ns": 0,
+             *       "iowait_ns": 0,
+             *       "irq_ns": 0,
+             *       "nice_ns": 0,
+             *       "softirq_ns": 0,
+             *       "steal_ns": 0,
+             *       "system_ns": 0,
+             *       "user_ns": 0
+             *     }
              */
-            times_ns: number[];
+            times: components["schemas"]["CpuTimes"];
             /**
-             * @description Some mode went backwards.
+             * @description Some mode or other count of this CPU went backwards.
              * @default false
              */
             went_back: boolean;
+        };
+        /** @description How much CPU time a group may use. */
+        CpuLimit: "unknown" | "unlimited" | {
+            /**
+             * Format: int64
+             * @description Millionths of a CPU: 500,000 is half a CPU.
+             */
+            millionths: number;
         };
         /**
          * @description What the scheduler's events report of one CPU: cumulative in a sample, differences in an interval, but for
@@ -321,26 +326,136 @@ export interface components {
              */
             unknown_ns: number;
         };
-        /** @description How long single waits for a CPU took, counted by length: of a CPU, of a process, or with `thread` of one of its threads. */
-        Delays: {
+        /**
+         * @description Times of one CPU by mode, ns (/proc/stat, proc(5)). `guest` is part of `user`, `guest_nice` part of `nice`.
+         *     Cumulative in a [`CpuSample`], differences in a [`CpuInterval`].
+         */
+        CpuTimes: {
             /**
-             * @description Bucket and count, ascending. Buckets are log-linear: 8 for each power of two, so that a length is known to within an eighth.
-             * @default []
+             * Format: int64
+             * @description Running niced guests, inside `nice_ns`.
+             * @default 0
              */
-            buckets: [
-                number,
-                number
-            ][];
+            guest_nice_ns: number;
+            /**
+             * Format: int64
+             * @description Running guests, inside `user_ns`.
+             * @default 0
+             */
+            guest_ns: number;
+            /**
+             * Format: int64
+             * @description Time with nothing to run, iowait excluded.
+             * @default 0
+             */
+            idle_ns: number;
+            /**
+             * Format: int64
+             * @description Nothing to run while some task of this CPU waits for a disk.
+             * @default 0
+             */
+            iowait_ns: number;
+            /**
+             * Format: int64
+             * @description Time in hard interrupts.
+             * @default 0
+             */
+            irq_ns: number;
+            /**
+             * Format: int64
+             * @description Time of niced threads in user mode.
+             * @default 0
+             */
+            nice_ns: number;
+            /**
+             * Format: int64
+             * @description Time in soft interrupts.
+             * @default 0
+             */
+            softirq_ns: number;
+            /**
+             * Format: int64
+             * @description Taken by the hypervisor.
+             * @default 0
+             */
+            steal_ns: number;
+            /**
+             * Format: int64
+             * @description Time in kernel mode, interrupts excluded.
+             * @default 0
+             */
+            system_ns: number;
+            /**
+             * Format: int64
+             * @description User mode, default priority or higher.
+             * @default 0
+             */
+            user_ns: number;
+        };
+        /** @description Bucket and count, ascending. Buckets are log-linear: 8 for each power of two. */
+        DelayHistogram: number[][];
+        /** @description The owner of a histogram of run delays. */
+        DelayOf: {
             /**
              * Format: int32
-             * @description CPU number.
-             * @default null
+             * @description Of every thread that got this CPU.
              */
-            cpu: number | null;
-            /** @default null */
-            process: components["schemas"]["TaskKey"] | null;
-            /** @default null */
-            thread: components["schemas"]["TaskKey"] | null;
+            cpu: number;
+        } | {
+            /** @description Of a process's threads. */
+            process: components["schemas"]["ProcessKey"];
+        } | {
+            /** @description Of a selected thread. */
+            thread: Record<string, never>[];
+        };
+        /** @description A histogram and whose it is. Shared, because most do not change from one snapshot to the next. */
+        Delays: {
+            /** @description Number of delays by length: cumulative in a snapshot, differences in an interval. */
+            histogram: components["schemas"]["DelayHistogram"];
+            /** @description The CPU, process or thread whose delays these are. */
+            of: components["schemas"]["DelayOf"];
+        };
+        /**
+         * @description What [`Counters`] grew by. Signed, because an impossible value is shown and flagged, not clamped:
+         *     `Interval::between` makes none, but the original's devices sent negative times.
+         */
+        Delta: {
+            /**
+             * Format: int64
+             * @description Involuntary switches in the interval.
+             * @default 0
+             */
+            involuntary_switches: number;
+            /**
+             * Format: int64
+             * @description Run delay in the interval, ns.
+             * @default 0
+             */
+            run_delay_ns: number;
+            /**
+             * Format: int64
+             * @description Run time in the interval, ns.
+             * @default 0
+             */
+            run_ns: number;
+            /**
+             * Format: int64
+             * @description System time in the interval, ns.
+             * @default 0
+             */
+            system_ns: number;
+            /**
+             * Format: int64
+             * @description User time in the interval, ns.
+             * @default 0
+             */
+            user_ns: number;
+            /**
+             * Format: int64
+             * @description Voluntary switches in the interval.
+             * @default 0
+             */
+            voluntary_switches: number;
         };
         /** @description Answers to devices that search for a receiver, since the receiver started. */
         Discovery: {
@@ -391,6 +506,8 @@ export interface components {
             /** @description For a POSIX shell. One that names a store is to be run where the store is. */
             command: string;
         };
+        Fields: string[];
+        Flags: string[];
         /** @description Answer of `/api/v1/fleet`, and a message of its stream. */
         Fleet: components["schemas"]["FleetBase"] & {
             /**
@@ -480,96 +597,6 @@ export interface components {
             gaps: components["schemas"]["Gap"][];
             /** @description Holes there are, 10,000 at most. */
             total: number;
-        };
-        /** @description What the source could not do, cumulative. Meanings: [`cpumon_model::SourceHealth`]. What is absent is not measured. */
-        Health: {
-            /**
-             * Format: int64
-             * @default null
-             */
-            cuts_lost: number | null;
-            /**
-             * Format: int64
-             * @default null
-             */
-            endings_lost: number | null;
-            /**
-             * Format: int64
-             * @default null
-             */
-            execs_lost: number | null;
-            /**
-             * Format: int64
-             * @default 0
-             */
-            exits_lost: number;
-            /**
-             * Format: int64
-             * @default null
-             */
-            hidden_left_out: number | null;
-            /**
-             * Format: int64
-             * @default null
-             */
-            histogram_drops: number | null;
-            /**
-             * Format: int64
-             * @default 0
-             */
-            intervals_late: number;
-            /**
-             * Format: int64
-             * @default 0
-             */
-            intervals_skipped: number;
-            /**
-             * Format: int64
-             * @default 0
-             */
-            malformed: number;
-            /**
-             * Format: int64
-             * @default 0
-             */
-            own_cpu_ns: number;
-            /**
-             * Format: int64
-             * @default 0
-             */
-            own_rss_bytes: number;
-            /**
-             * Format: int64
-             * @default 0
-             */
-            permission_denied: number;
-            /** @default [] */
-            probes: string[];
-            /**
-             * Format: int64
-             * @default null
-             */
-            ring_drops: number | null;
-            /**
-             * Format: int64
-             * @default null
-             */
-            sched_missed_switches: number | null;
-            /**
-             * Format: int64
-             * @default null
-             */
-            sched_untracked: number | null;
-            /**
-             * Format: int64
-             * @default 0
-             */
-            tasks_vanished: number;
-            /**
-             * Format: int64
-             * @default null
-             */
-            wakeups_unknown: number | null;
         };
         /** @description A host as the receiver sees it now. */
         Host: {
@@ -688,6 +715,8 @@ export interface components {
              */
             trust: string;
         };
+        /** @description 32 hexadecimal digits, stable over reboots. */
+        HostId: string;
         /** @description A host over time. */
         HostSeries: components["schemas"]["BucketTimes"] & {
             /**
@@ -714,10 +743,10 @@ export interface components {
             /** @description Hosts there are. */
             total?: number;
         };
-        /** @description What happened on one host between two snapshots. */
+        /** @description What happened between two snapshots of one host. */
         Interval: {
             /**
-             * @description Start.
+             * @description End of the snapshot that begins it.
              * @default {
              *       "boot_ns": 0,
              *       "mono_ns": 0,
@@ -726,34 +755,34 @@ export interface components {
              */
             begin: components["schemas"]["Moment"];
             /**
-             * @description Boot id, 32 hexadecimal digits.
-             * @default
+             * @description The boot in which pids and start times count.
+             * @default 00000000000000000000000000000000
              */
-            boot: string;
+            boot: components["schemas"]["BootId"];
             /**
-             * @description Control groups with a CPU limit on their path, or that waited for a CPU. Where `CGROUPS` is measured, others have neither,
-             *     unless some were left out.
+             * @description Control groups that have a limit on their path or that waited for a CPU, ascending by id; from a store by path. Where
+             *     [`Fields::CGROUPS`] is measured, others have no limit, unless some were left out.
              * @default []
              */
-            cgroups: components["schemas"]["Cgroup"][];
+            cgroups: components["schemas"]["CgroupInterval"][];
             /**
              * Format: int32
-             * @description Control groups in use that are not measured.
+             * @description Groups in use that are not measured, as of its end.
              * @default 0
              */
             cgroups_left_out: number;
             /**
-             * @description Per CPU.
+             * @description Per CPU; empty if unknown.
              * @default []
              */
-            cpus: components["schemas"]["Cpu"][];
+            cpus: components["schemas"]["CpuInterval"][];
             /**
-             * @description Run delays that ended, ascending by owner; owners without any are absent.
+             * @description Run delays that ended, by owner, ascending; owners without any are left out.
              * @default []
              */
             delays: components["schemas"]["Delays"][];
             /**
-             * @description End.
+             * @description End of the snapshot that ends it. A receiver moves both wall times to its own time line if the device's clock is wrong.
              * @default {
              *       "boot_ns": 0,
              *       "mono_ns": 0,
@@ -762,41 +791,52 @@ export interface components {
              */
             end: components["schemas"]["Moment"];
             /**
-             * @description Which counters were measured, e.g. `USER`, `RUN_DELAY`. What is not named here is unknown, not zero.
+             * @description Which counters are known.
              * @default []
              */
-            fields: string[];
+            fields: components["schemas"]["Fields"];
             /**
-             * @description Oddities of the whole interval, e.g. `SPANS_LOSS`.
+             * @description Oddities of the interval as a whole.
              * @default []
              */
-            flags: string[];
+            flags: components["schemas"]["Flags"];
             /**
-             * @description What the source could not do.
+             * @description What the source could not do, cumulative.
              * @default {
+             *       "cuts_lost": 0,
+             *       "endings_lost": 0,
+             *       "execs_lost": 0,
              *       "exits_lost": 0,
+             *       "hidden_left_out": 0,
+             *       "histogram_drops": 0,
              *       "intervals_late": 0,
              *       "intervals_skipped": 0,
              *       "malformed": 0,
              *       "own_cpu_ns": 0,
              *       "own_rss_bytes": 0,
              *       "permission_denied": 0,
-             *       "tasks_vanished": 0
+             *       "probes": [],
+             *       "ring_drops": 0,
+             *       "run_queue_unknown": 0,
+             *       "sched_missed_switches": 0,
+             *       "sched_untracked": 0,
+             *       "tasks_vanished": 0,
+             *       "wakeups_unknown": 0
              *     }
              */
-            health: components["schemas"]["Health"];
+            health: components["schemas"]["SourceHealth"];
             /**
-             * @description Host id, 32 hexadecimal digits.
-             * @default
+             * @description The host that was measured.
+             * @default 00000000000000000000000000000000
              */
-            host: string;
+            host: components["schemas"]["HostId"];
             /**
-             * @description Interrupt lines that were handled.
+             * @description Interrupt lines that were handled, ascending by number.
              * @default []
              */
-            irqs: components["schemas"]["Irq"][];
+            irqs: components["schemas"]["IrqInterval"][];
             /**
-             * @description Where the CPU time went.
+             * @description Where the CPU time of the interval went.
              * @default {
              *       "capacity_ns": 0,
              *       "exited_ns": 0,
@@ -812,7 +852,7 @@ export interface components {
             ledger: components["schemas"]["Ledger"];
             /**
              * Format: int64
-             * @description How long the ending snapshot's pass took.
+             * @description How long the ending snapshot's collection pass took, ns.
              * @default 0
              */
             pass_ns: number;
@@ -825,10 +865,10 @@ export interface components {
              */
             process_count: number;
             /**
-             * @description Processes.
+             * @description Processes, ascending by key: all live ones if the ending snapshot was complete, else those that changed.
              * @default []
              */
-            processes: components["schemas"]["Process"][];
+            processes: components["schemas"]["ProcessInterval"][];
             /**
              * Format: int64
              * @description Sequence number of the snapshot that ends it.
@@ -836,10 +876,10 @@ export interface components {
              */
             sequence: number;
             /**
-             * @description Who measured: `procfs`, `bpf`, `v1`, …
-             * @default
+             * @description The source that measured.
+             * @default unknown
              */
-            source: string;
+            source: components["schemas"]["SourceKind"];
             /**
              * Format: int32
              * @description Threads alive on the host.
@@ -847,51 +887,48 @@ export interface components {
              */
             thread_count: number;
             /**
-             * @description Threads.
+             * @description Threads, ascending by key: all live ones if the ending snapshot was complete, else those that changed.
              * @default []
              */
-            threads: components["schemas"]["Thread"][];
-            /**
-             * @description How it came in: `local`, `authenticated`, `sealed`, `unauthenticated` or `imported`. Missing where that was not recorded.
-             * @default null
-             */
-            trust: string | null;
+            threads: components["schemas"]["ThreadInterval"][];
+            /** @default null */
+            trust: components["schemas"]["Trust"] | null;
             /**
              * Format: int64
-             * @description The time stamp of a v1 device, 100 ns ticks since 0001-01-01 local time.
+             * @description The device's own time stamp in a v1 datagram, 100 ns ticks since 0001-01-01 local time; such intervals stand on
+             *     the receiver's clock.
              * @default null
              */
             v1_ticks: number | null;
             /**
              * Format: int64
-             * @description The device's own wall clock at the end less `end.wall_ns`, ns: where that clock is wrong, begin and end stand on the receiver's
-             *     time line.
+             * @description The device's own wall clock at the end less the time in `end`, ns; 0: it is the device's own.
              * @default 0
              */
             wall_shift_ns: number;
         };
-        /** @description One interrupt line. */
-        Irq: {
+        /** @description One interrupt line over an interval. */
+        IrqInterval: {
             /**
              * Format: int64
-             * @description Times it was handled.
+             * @description Times it was handled in the interval.
              * @default 0
              */
             count: number;
             /**
              * Format: int32
-             * @description Number of the line; from 65536 on: local vectors without a line.
+             * @description Number of the line.
              * @default 0
              */
             irq: number;
             /**
-             * @description Its name in /proc/interrupts. Hostile text.
+             * @description Name of the line in /proc/interrupts.
              * @default
              */
             name: string;
             /**
              * Format: int64
-             * @description Time in its handlers.
+             * @description Time in its handlers in the interval, ns.
              * @default 0
              */
             time_ns: number;
@@ -966,6 +1003,11 @@ export interface components {
              */
             unknown_ns: number;
         };
+        /**
+         * @description What became of a task inside the interval.
+         * @enum {string}
+         */
+        Life: "alive" | "born" | "ended" | "born_ended";
         /** @description Limits at which a mark or a colour changes. */
         Limits: {
             /**
@@ -1182,16 +1224,6 @@ export interface components {
             after_ns?: components["schemas"]["Nanos"] | null;
             before_ns?: components["schemas"]["Nanos"] | null;
         };
-        /** @description An interval with the receiver's serial number; pass it as `?after=` to wait for the next one. 0: from the store. */
-        Numbered: {
-            /** @description The interval. */
-            interval: components["schemas"]["Interval"];
-            /**
-             * Format: int64
-             * @description Rises with every interval of any host; begins again when the receiver starts.
-             */
-            serial: number;
-        };
         /** @description Time in which tasks waited for a CPU (Documentation/accounting/psi.rst), waiting for a new period included. */
         Pressure: {
             /**
@@ -1207,6 +1239,7 @@ export interface components {
              */
             some_ns: number;
         };
+        Probes: string[];
         /** @description An error, RFC 9457. */
         Problem: {
             /** @description What was wrong, and why. */
@@ -1223,98 +1256,138 @@ export interface components {
             /** @description `about:blank`: the status says it all. */
             type: string;
         };
-        /** @description A process over the interval. */
-        Process: components["schemas"]["ProcessInfo"] & components["schemas"]["Task"] & {
-            /**
-             * Format: int32
-             * @description Parent's pid.
-             * @default 0
-             */
-            parent_pid: number;
-            /**
-             * Format: int32
-             * @description Process id.
-             * @default 0
-             */
-            pid: number;
-            /**
-             * Format: int64
-             * @description Start, ns since boot; with the pid its identity.
-             * @default 0
-             */
-            start_ns: number;
-            /**
-             * Format: int32
-             * @description Threads of it in this interval's list.
-             * @default 0
-             */
-            thread_rows: number;
-        };
-        /** @description What a process is. All text is hostile: it may hold control characters. */
+        /** @description What a process *is*; changes on exec, setuid or a move between cgroups, so it is shared and replaced, not edited. */
         ProcessInfo: {
             /**
              * Format: int32
-             * @description Base priority on Windows, 0 to 31; absent: not known, or another system.
+             * @description Base priority of a process of Windows, 0 to 31; `None`: not known, or another system.
              * @default null
              */
             base_priority: number | null;
             /**
-             * @description cgroup path.
+             * @description cgroup v2 path (or the v1 `cpu` controller's path); empty if none or unreadable.
              * @default
              */
             cgroup: string;
             /**
-             * @description Command line, only if the agent is set to send it.
+             * @description Full command line, scrubbed of secrets, arguments joined by spaces; empty unless `--cmdline`.
              * @default
              */
             cmdline: string;
             /**
-             * @description The main thread's name.
+             * @description The main thread's comm.
              * @default
              */
             comm: string;
             /**
-             * @description Container or unit name.
+             * @description Container or systemd unit name derived from the cgroup; empty if none.
              * @default
              */
             container: string;
             /**
-             * @description Base name of the executable that runs the script; empty where the name is the executable's.
+             * @description Base name of the executable that runs the script; empty where `name` is the executable.
              * @default
              */
             interpreter: string;
             /**
-             * @description A kernel thread.
+             * @description Whether it works for the kernel only.
              * @default false
              */
             is_kernel: boolean;
             /**
-             * @description Base name of the script that it runs, else of its executable, else the main thread's name.
+             * @description Name shown for the process: the base name of the script that it runs, else of its executable where known, else the main
+             *     thread's comm.
              * @default
              */
             name: string;
             /**
-             * @description Product name in the version resource of its executable on Windows; absent: none, or another system.
+             * @description Product name in the version resource of the executable, which its author chose: shown beside the name, and never a key.
+             *     Empty: none, not known, or another system than Windows.
              * @default
              */
             product: string;
             /**
              * Format: int32
-             * @description Session on Windows: 0 is that of services; absent: not known, or another system.
+             * @description Session of Windows: 0 is that of services, each login has one; `None`: not known, or another system.
              * @default null
              */
             session: number | null;
             /**
              * Format: int32
-             * @description Real user id.
+             * @description Real user id of the process.
              * @default 0
              */
             uid: number;
             /**
-             * @description Name of that user on its host, if known. Uid 0 is root.
+             * @description Name of that user on its host; empty if unknown.
              * @default
              */
             user: string;
+        };
+        /** @description One process over an interval: the sum of its threads, ended ones included. */
+        ProcessInterval: {
+            /**
+             * @description Sum over its threads (and over those that ended without a row).
+             * @default {}
+             */
+            delta: components["schemas"]["Delta"];
+            /**
+             * @description Oddities, those of its threads included.
+             * @default []
+             */
+            flags: components["schemas"]["Flags"];
+            /**
+             * @description Name, user, cgroup and command line.
+             * @default {
+             *       "name": ""
+             *     }
+             */
+            info: components["schemas"]["ProcessInfo"];
+            /**
+             * @description Id and start; unique within a boot.
+             * @default {
+             *       "pid": 0,
+             *       "start_ns": 0
+             *     }
+             */
+            key: components["schemas"]["ProcessKey"];
+            /**
+             * @description Whether it began or ended in the interval.
+             * @default alive
+             */
+            life: components["schemas"]["Life"];
+            /**
+             * Format: int32
+             * @description Pid of the parent process; 0 for none.
+             * @default 0
+             */
+            parent_pid: number;
+            /**
+             * @description Sum over its threads, those that only waited included, with or without a row of their own.
+             * @default {}
+             */
+            sched: components["schemas"]["SchedDelta"];
+            /**
+             * Format: int32
+             * @description Threads of it in this interval's list, ended ones included.
+             * @default 0
+             */
+            thread_rows: number;
+        };
+        /** @description A process (thread group) under a host and boot. */
+        ProcessKey: {
+            /**
+             * Format: int32
+             * @description Process id as users know it (the kernel: thread group id).
+             * @default 0
+             */
+            pid: number;
+            /**
+             * Format: int64
+             * @description Start of the process, ns since boot (`CLOCK_BOOTTIME`); 0 where the sender does not know it (v1).
+             * @default 0
+             */
+            start_ns: number;
         };
         /** @description A process over time. */
         ProcessLine: components["schemas"]["Lines"] & {
@@ -1635,46 +1708,45 @@ export interface components {
         RowOfCell: {
             [key: string]: null | number | boolean | string;
         };
-        /** @description Counters of a thread's or process's scheduler events. */
-        Sched: {
+        /** @description What [`SchedTimes`] grew by. */
+        SchedDelta: {
             /**
              * Format: int64
-             * @description Time neither running nor runnable.
+             * @description Blocked time in the interval, ns.
              * @default 0
              */
             blocked_ns: number;
             /**
              * Format: int64
-             * @description The part of the run delay that came after wakeups.
+             * @description Run delay after wakeups in the interval, ns.
              * @default 0
              */
             delay_after_wakeup_ns: number;
             /**
              * Format: int64
-             * @description Longest single run delay. A maximum: never add it up.
+             * @description Longest single run delay that ended in the interval or was open at its end, ns; a process shows its threads' longest.
              * @default 0
              */
             longest_delay_ns: number;
             /**
              * Format: int64
-             * @description Times it ran on another CPU than before.
+             * @description Migrations in the interval.
              * @default 0
              */
             migrations: number;
             /**
-             * Format: int64
-             * @description Code of what it waited for at the end; 0 while running or ready.
+             * @description What it waited for at the interval's end. A process has none.
              * @default 0
              */
-            open_wait: number;
+            open_wait: components["schemas"]["WaitReason"];
             /**
-             * @description Blocked time by reason.
+             * @description Blocked time by reason in the interval.
              * @default []
              */
-            waits: components["schemas"]["Wait"][];
+            waits: components["schemas"]["Waits"];
             /**
              * Format: int64
-             * @description Times it was woken.
+             * @description Wakeups in the interval.
              * @default 0
              */
             wakeups: number;
@@ -1706,6 +1778,21 @@ export interface components {
             wait_words: {
                 [key: string]: string;
             };
+        };
+        /** @description An interval with the serial number that the receiver gave it: pass it as `?newer_than=` to wait for the next one. */
+        Shown: {
+            /** @description The interval. */
+            interval: components["schemas"]["Interval"];
+            /**
+             * Format: int64
+             * @description Counts this host's intervals, from 1; 0 if it comes from the store.
+             */
+            number?: number;
+            /**
+             * Format: int64
+             * @description Rises with every interval of any host, from 1; begins again when the receiver starts. 0: from the store.
+             */
+            serial: number;
         };
         /** @description One interval of one host. */
         Snapshot: components["schemas"]["SnapshotBase"] & {
@@ -1776,6 +1863,127 @@ export interface components {
              */
             wall_shift_ns: number;
         };
+        /** @description What a source could not do, cumulative since it was opened. Each count reaches the user. */
+        SourceHealth: {
+            /**
+             * Format: int64
+             * @description How threads stood at the instant of a snapshot that ended while it was made, likewise: what they ran up to it is in the
+             *     next interval.
+             * @default 0
+             */
+            cuts_lost: number;
+            /**
+             * Format: int64
+             * @description Threads on their way out, likewise: one is missed only if a snapshot falls between that and its last switch.
+             * @default 0
+             */
+            endings_lost: number;
+            /**
+             * Format: int64
+             * @description Programs that were called, as above: a process shows under its earlier name until it is read again.
+             * @default 0
+             */
+            execs_lost: number;
+            /**
+             * Format: int64
+             * @description Exit records lost because the kernel's buffer was full.
+             * @default 0
+             */
+            exits_lost: number;
+            /**
+             * Format: int64
+             * @description Threads that BPF does not see and that are not read from /proc either, because there are too many of them; as of this
+             *     snapshot, not cumulative.
+             * @default 0
+             */
+            hidden_left_out: number;
+            /**
+             * Format: int64
+             * @description Run delays without space for a histogram of their process or thread; those of the CPUs have them.
+             * @default 0
+             */
+            histogram_drops: number;
+            /**
+             * Format: int64
+             * @description Intervals that began late (more than a tenth of the interval).
+             * @default 0
+             */
+            intervals_late: number;
+            /**
+             * Format: int64
+             * @description Intervals skipped because the previous pass was still running.
+             * @default 0
+             */
+            intervals_skipped: number;
+            /**
+             * Format: int64
+             * @description Lines of /proc or BPF records that made no sense.
+             * @default 0
+             */
+            malformed: number;
+            /**
+             * Format: int64
+             * @description CPU time of the measuring process itself, ns.
+             * @default 0
+             */
+            own_cpu_ns: number;
+            /**
+             * Format: int64
+             * @description Resident memory of the measuring process, bytes.
+             * @default 0
+             */
+            own_rss_bytes: number;
+            /**
+             * Format: int64
+             * @description Tasks or files the kernel refused to show (EPERM, hidepid).
+             * @default 0
+             */
+            permission_denied: number;
+            /**
+             * @description What ran in the kernel for this snapshot; not cumulative.
+             * @default []
+             */
+            probes: components["schemas"]["Probes"];
+            /**
+             * Format: int64
+             * @description Events (exits, execs, threads on their way out) that did not fit the kernel's ring buffer or in the list behind
+             *     it: the sum of those below, of `exits_lost`, and of lost names of control groups. An older sender reports only this sum.
+             * @default 0
+             */
+            ring_drops: number;
+            /**
+             * Format: int64
+             * @description Snapshots at whose instant the run queues were not known: events were lost, and threads that waited for a CPU may be missing.
+             * @default 0
+             */
+            run_queue_unknown: number;
+            /**
+             * Format: int64
+             * @description Switch events that were missed: one names another task as running than the event before it switched to.
+             * @default 0
+             */
+            sched_missed_switches: number;
+            /**
+             * Format: int64
+             * @description Threads for which the kernel's own counters stood in, because the switch events had no place for them.
+             * @default 0
+             */
+            sched_untracked: number;
+            /**
+             * Format: int64
+             * @description Tasks that vanished while being read (normal).
+             * @default 0
+             */
+            tasks_vanished: number;
+            /**
+             * Format: int64
+             * @description Switches to a thread of which it is not known when it was woken: all of its wait counts as blocked.
+             * @default 0
+             */
+            wakeups_unknown: number;
+        };
+        /** @description Who measured: procfs, bpf, v1, … */
+        SourceKind: string;
         /** @description Utilization of the newest minutes. */
         Spark: {
             /** @description A list a host, the newest value last; null: nothing came. */
@@ -2051,87 +2259,37 @@ export interface components {
              */
             v1_hosts: number;
         };
-        /** @description What a thread and a process have in common: what they did, and what is odd about it. */
-        Task: {
+        /**
+         * Format: int32
+         * @description A task's state as one letter of proc(5): R running, S sleeping, D uninterruptible, Z zombie, T stopped, t traced,
+         *     X dead, I idle kernel thread, P parked; `?` not known.
+         */
+        TaskState: number;
+        /** @description One thread over an interval. */
+        ThreadInterval: {
             /**
-             * @description Oddities, e.g. `FIRST_SIGHT`.
-             * @default []
-             */
-            flags: string[];
-            /**
-             * Format: int64
-             * @description Involuntary switches.
-             * @default 0
-             */
-            involuntary_switches: number;
-            /**
-             * @description `born`, `ended`, `born_ended`; absent if alive at both ends.
+             * @description Its name at the end.
              * @default
              */
-            life: string;
+            comm: components["schemas"]["Comm"];
             /**
-             * Format: int64
-             * @description Run delay.
-             * @default 0
-             */
-            run_delay_ns: number;
-            /**
-             * Format: int64
-             * @description Run time.
-             * @default 0
-             */
-            run_ns: number;
-            /**
-             * @description Counters of the scheduler's events.
+             * @description Growth of the counters in the interval.
              * @default {}
              */
-            sched: components["schemas"]["Sched"];
+            delta: components["schemas"]["Delta"];
             /**
-             * Format: int64
-             * @description System time.
-             * @default 0
+             * @description What a reader must know of the row before trusting it.
+             * @default []
              */
-            system_ns: number;
+            flags: components["schemas"]["Flags"];
             /**
-             * Format: int64
-             * @description User time.
-             * @default 0
+             * @description Id and start; unique within a boot.
+             * @default {
+             *       "start_ns": 0,
+             *       "tid": 0
+             *     }
              */
-            user_ns: number;
-            /**
-             * Format: int64
-             * @description Voluntary switches.
-             * @default 0
-             */
-            voluntary_switches: number;
-        };
-        /** @description Id and start, ns since boot: the identity of a process or thread. */
-        TaskKey: {
-            /**
-             * Format: int32
-             * @description pid or tid.
-             * @default 0
-             */
-            id: number;
-            /**
-             * Format: int64
-             * @description Its start.
-             * @default 0
-             */
-            start_ns: number;
-        };
-        /** @description A thread over the interval. */
-        Thread: components["schemas"]["Task"] & {
-            /**
-             * @description Name at the end; bytes that are not UTF-8 show as U+FFFD. Hostile text.
-             * @default
-             */
-            comm: string;
-            /**
-             * @description The name's bytes, only if they are not UTF-8.
-             * @default null
-             */
-            comm_bytes: number[] | null;
+            key: components["schemas"]["ThreadKey"];
             /**
              * Format: int32
              * @description The CPU it last ran on.
@@ -2139,44 +2297,52 @@ export interface components {
              */
             last_cpu: number;
             /**
+             * @description Whether it began or ended in the interval.
+             * @default alive
+             */
+            life: components["schemas"]["Life"];
+            /**
              * Format: int32
-             * @description Nice value.
+             * @description Nice value, −20 to 19.
              * @default 0
              */
             nice: number;
             /**
              * Format: int32
-             * @description Its process's pid.
-             * @default 0
-             */
-            pid: number;
-            /**
-             * Format: int32
-             * @description Kernel priority.
+             * @description Kernel priority: 20 + nice, or −1 − `rt_priority`.
              * @default 0
              */
             priority: number;
             /**
-             * Format: int64
-             * @description Its process's start.
-             * @default 0
+             * @description The process it belongs to.
+             * @default {
+             *       "pid": 0,
+             *       "start_ns": 0
+             *     }
              */
-            process_start_ns: number;
+            process: components["schemas"]["ProcessKey"];
+            /**
+             * @description What the scheduler's events report of it. Blocked time alone does not make a row active: `delta` decides.
+             * @default {}
+             */
+            sched: components["schemas"]["SchedDelta"];
+            /**
+             * @description Its state at the end.
+             * @default 63
+             */
+            state: components["schemas"]["TaskState"];
+        };
+        /** @description A thread under a host and boot. */
+        ThreadKey: {
             /**
              * Format: int64
-             * @description Start, ns since boot; with the tid its identity.
+             * @description Start of the thread, ns since boot (`CLOCK_BOOTTIME`); 0 where the sender does not know it (v1).
              * @default 0
              */
             start_ns: number;
             /**
              * Format: int32
-             * @description State letter as in proc(5); `?` not known.
-             * @default 0
-             */
-            state: number;
-            /**
-             * Format: int32
-             * @description Thread id.
+             * @description Thread id (gettid(2)).
              * @default 0
              */
             tid: number;
@@ -2748,26 +2914,8 @@ export interface components {
              */
             stored: number;
         };
-        /** @description Blocked time of one reason. */
-        Wait: {
-            /**
-             * Format: int64
-             * @description The same as a stable number.
-             * @default 0
-             */
-            code: number;
-            /**
-             * Format: int64
-             * @description Time blocked by it.
-             * @default 0
-             */
-            ns: number;
-            /**
-             * @description What it waited for: a system call, `disk`, `page fault`, …
-             * @default
-             */
-            reason: string;
-        };
+        /** @description local, authenticated (over TLS, from the device enrolled under this host), sealed (encrypted datagrams), unauthenticated (plain datagrams: anyone could have sent them) or imported. */
+        Trust: string;
         /** @description What a process was blocked by, over time. */
         WaitLine: {
             /** @description A system call, `disk`, `page fault`, …; `other` has all that have no line of their own. */
@@ -2780,6 +2928,19 @@ export interface components {
             /** @description Blocked time a point: 0 if it was not blocked by it, null where waits were not measured. */
             values: (number | null)[];
         };
+        /** @description Code of a reason; 0: none. */
+        WaitReason: number;
+        Waits: {
+            /** @description The reason as a stable number. */
+            code: components["schemas"]["WaitReason"];
+            /**
+             * Format: int64
+             * @description Time blocked by it.
+             */
+            ns: number;
+            /** @description A system call, `disk`, `page fault`, …: what `code` is called. */
+            reason?: string;
+        }[];
     };
     responses: never;
     parameters: never;

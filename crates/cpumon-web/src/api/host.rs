@@ -1,10 +1,8 @@
 //! A host as JSON, from and to [`cpumon_model::HostStatus`].
 
-use cpumon_model::{HostClock, HostInfo, HostStatus, LossCounts, Moment, ParseIdError, Trust};
+use cpumon_model::{HostClock, HostInfo, HostStatus, LossCounts, Moment, ParseIdError, SourceKind, Trust};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-use super::fields::source_from_name;
 
 /// Answer of `/api/v1/hosts`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -108,7 +106,7 @@ impl TryFrom<Host> for HostStatus {
             },
             address: host.address.into(),
             trust: Trust::from_name(&host.trust),
-            source: source_from_name(&host.source),
+            source: SourceKind::from_name(&host.source),
             last: host.last,
             received_wall_ns: host.received_wall_ns,
             clock: host.clock,
@@ -122,7 +120,7 @@ impl TryFrom<Host> for HostStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cpumon_model::{BootId, HostId, SourceKind};
+    use cpumon_model::{BootId, HostId};
 
     #[test]
     fn a_host_survives_its_json() {

@@ -1,4 +1,4 @@
-//! The JSON types of the HTTP API, with conversions from and to the model that lose nothing.
+//! The JSON types of the HTTP API that are not those of model and query.
 //!
 //! Times whose name ends in `_ns` are integers in nanoseconds (`wall_ns`: since the UNIX epoch). They can exceed 2^53, so a
 //! JavaScript reader needs a parser that keeps 64-bit integers. A value that is absent is zero or empty, unless its
@@ -7,19 +7,13 @@
 //! What the page reads is made for a browser: rows are a [`Table`] (a list a column), tasks have text keys, single moments are
 //! text in ns, and `null` is no data, which is not zero.
 
-mod cgroup;
 mod columns;
-mod convert;
-mod delays;
-mod fields;
 mod fleet;
 mod from_query;
 mod history;
 mod host;
-mod interval;
 mod limits;
 mod report;
-mod sched;
 mod snapshot;
 mod status;
 mod stored_trace;
@@ -30,10 +24,7 @@ pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss,
 pub use cpumon_query::history::{SeriesColumn, WaitLine};
 pub use cpumon_query::status::{Connections, Discovery, Receiver, Rejects, Store, StoreState, Traces};
 
-pub use cgroup::Cgroup;
 pub use columns::{ColumnHelp, Columns};
-pub use convert::InvalidInterval;
-pub use delays::{Delays, TaskKey};
 pub use fleet::{Fleet, FleetBase, FleetHistory, ReceiverHealth, Spark};
 pub(crate) use from_query::SumOptions;
 pub use history::{
@@ -41,10 +32,8 @@ pub use history::{
     ProcessJson, ProcessLine, SumJson,
 };
 pub use host::{Host, Hosts};
-pub use interval::{Cpu, Health, Interval, Numbered, Process, ProcessInfo, Task, Thread};
 pub use limits::Limits;
 pub use report::{FoundJson, HostPartJson, ReportJson, ReportOfHostsJson};
-pub use sched::{Irq, Sched, Wait};
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Nanos, Snapshot, SnapshotBase};
 pub use status::{Problem, Status};

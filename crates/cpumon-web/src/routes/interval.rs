@@ -14,7 +14,6 @@ use utoipa::IntoParams;
 
 use super::host_problems::HostProblems;
 use super::params::{Asked, Named, bad};
-use crate::api;
 use crate::app::Shared;
 use crate::problem::Problem;
 
@@ -71,7 +70,7 @@ impl Which {
 /// One interval of a host, with the receiver's serial number; rows are objects.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/interval",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Which),
-    responses((status = 200, body = api::Numbered), (status = 204, description = "Nothing newer came."), HostProblems))]
+    responses((status = 200, body = Shown), (status = 204, description = "Nothing newer came."), HostProblems))]
 pub(super) async fn interval(
     State(app): State<Shared>,
     Named(host): Named<String>,
@@ -101,9 +100,7 @@ pub(super) async fn interval(
                 .how("Ask again in a moment; `newer_than=0` waits for it.")
         })?,
     };
-    let shown = app.live.with_idle(id, &shown);
-    Ok(Json(api::Numbered { serial: shown.serial, interval: api::Interval::from(&*shown.interval) })
-        .into_response())
+    Ok(Json(app.live.with_idle(id, &shown)).into_response())
 }
 
 /// An interval of a host's past.

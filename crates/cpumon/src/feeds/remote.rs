@@ -129,13 +129,13 @@ impl Asker {
         let newer = self.client.newer(self.host, self.after)?;
         // The first one may have arrived at the receiver long ago.
         let status = status.filter(|_| self.after == 0);
-        self.after = newer.as_ref().map_or(self.after, |(serial, _)| *serial);
-        self.arrive(newer.map(|(_, interval)| interval), status);
+        self.after = newer.as_ref().map_or(self.after, |newer| newer.serial);
+        self.arrive(newer.map(|newer| newer.interval), status);
         Ok(())
     }
 
     /// Hands an answer over. `status`: of the host whose newest interval is as old as it says.
-    fn arrive(&self, interval: Option<Interval>, status: Option<&HostStatus>) {
+    fn arrive(&self, interval: Option<Arc<Interval>>, status: Option<&HostStatus>) {
         let mut inner = self.shared.lock();
         inner.error = None;
         let Some(interval) = interval else { return };
@@ -143,7 +143,7 @@ impl Asker {
         // The user may have chosen another host while this request waited.
         if inner.selected == self.host {
             inner.arrived = Some((Instant::now(), age));
-            inner.waiting.push_back(Arc::new(interval));
+            inner.waiting.push_back(interval);
             while inner.waiting.len() > MAX_WAITING {
                 inner.waiting.pop_front();
             }
@@ -195,9 +195,7 @@ impl Feed for RemoteFeed {
 
     fn seek(&mut self, to: cpumon_tui::Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let host = self.shared.lock().selected;
-        let found =
-            self.client.seek(host, super::seek_of(to)).map_err(|error| FeedError(error.to_string()))?;
-        Ok(found.map(Arc::new))
+        self.client.seek(host, super::seek_of(to)).map_err(|error| FeedError(error.to_string()))
     }
 
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {

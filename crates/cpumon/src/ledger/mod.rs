@@ -11,6 +11,7 @@ use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::{RetainedCapabilities, SourceOptions};
 use cpumon_model::{HostInfo, escape};
+use cpumon_query::Shown;
 use cpumon_query::ledger::LedgerSum;
 use cpumon_store::{Query, Reader, What};
 
@@ -97,12 +98,12 @@ fn received(
     // What ended before now is not asked for.
     let (mut last, mut missed, mut silent, mut sequence) = (0, 0_u64, 0, None);
     if known.is_reporting(host.info.host) {
-        last = client.newer(host.info.host, 0)?.map_or(0, |(serial, _)| serial);
+        last = client.newer(host.info.host, 0)?.map_or(0, |newest| newest.serial);
     } else {
         silent = PATIENCE;
     }
     while left_ns > 0 && silent < PATIENCE && !signals.stop().load(Ordering::Relaxed) {
-        let Some((serial, interval)) = client.newer(host.info.host, last)? else {
+        let Some(Shown { serial, interval, .. }) = client.newer(host.info.host, last)? else {
             silent += 1;
             continue;
         };

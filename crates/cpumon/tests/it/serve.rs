@@ -93,7 +93,8 @@ fn a_host_without_bpf_is_listed_with_its_idle_processes_live_and_past() {
     let end_ns = newest["interval"]["end"]["wall_ns"].as_i64().unwrap();
     let rows = |interval: &serde_json::Value| -> Vec<(u64, i64)> {
         let rows = interval["processes"].as_array().unwrap().iter();
-        rows.map(|row| (row["pid"].as_u64().unwrap(), row["run_ns"].as_i64().unwrap_or(0))).collect()
+        rows.map(|row| (row["key"]["pid"].as_u64().unwrap(), row["delta"]["run_ns"].as_i64().unwrap_or(0)))
+            .collect()
     };
     let here = rows(&newest["interval"]);
     assert!(here.contains(&(pid.into(), 0)), "idle is 0: {here:?}");

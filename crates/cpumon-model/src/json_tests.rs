@@ -1,10 +1,16 @@
 //! An interval with every value set survives its JSON.
 
-use super::*;
-use cpumon_model::SourceKind;
+use std::sync::Arc;
 
-fn delta(n: i64) -> model::Delta {
-    model::Delta {
+use crate::{
+    BootId, CgroupInterval, Comm, CpuInterval, CpuLimit, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields,
+    Flags, HostId, Interval, IrqInterval, Ledger, Life, Moment, Pressure, Probes, ProcessInfo,
+    ProcessInterval, ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState, ThreadInterval, ThreadKey,
+    Throttle, Trust, WaitReason,
+};
+
+fn delta(n: i64) -> Delta {
+    Delta {
         user_ns: n,
         system_ns: -n,
         run_ns: i64::MAX,
@@ -14,25 +20,24 @@ fn delta(n: i64) -> model::Delta {
     }
 }
 
-fn sched(n: i64) -> model::SchedDelta {
-    let reasons =
-        [model::WaitReason::syscall(202), model::WaitReason::DISK, model::WaitReason::unknown_syscall(9)];
-    model::SchedDelta {
+fn sched(n: i64) -> SchedDelta {
+    let reasons = [WaitReason::syscall(202), WaitReason::DISK, WaitReason::unknown_syscall(9)];
+    SchedDelta {
         delay_after_wakeup_ns: n,
         blocked_ns: i64::MAX,
         wakeups: n + 1,
         migrations: n + 2,
         longest_delay_ns: n + 3,
         waits: reasons.into_iter().zip([u64::MAX, 5, 6]).collect(),
-        open_wait: model::WaitReason::PAGE_FAULT,
+        open_wait: WaitReason::PAGE_FAULT,
     }
 }
 
-fn delays(process: model::ProcessKey) -> Vec<model::Delays> {
+fn delays(process: ProcessKey) -> Vec<Delays> {
     let histogram = Arc::new([(3, 1), (255, u64::MAX - 1)].into_iter().collect());
-    let thread = model::DelayOf::Thread(process, model::ThreadKey { tid: 1, start_ns: 5 });
-    [model::DelayOf::Cpu(1), model::DelayOf::Process(process), thread]
-        .map(|of| model::Delays { of, histogram: Arc::clone(&histogram) })
+    let thread = DelayOf::Thread(process, ThreadKey { tid: 1, start_ns: 5 });
+    [DelayOf::Cpu(1), DelayOf::Process(process), thread]
+        .map(|of| Delays { of, histogram: Arc::clone(&histogram) })
         .to_vec()
 }
 
@@ -56,12 +61,12 @@ fn health() -> SourceHealth {
         hidden_left_out: 14,
         wakeups_unknown: 15,
         run_queue_unknown: 0,
-        probes: model::Probes::SCHED | model::Probes::IRQ,
+        probes: Probes::SCHED | Probes::IRQ,
     }
 }
 
-fn process(key: model::ProcessKey) -> model::ProcessInterval {
-    let info = model::ProcessInfo {
+fn process(key: ProcessKey) -> ProcessInterval {
+    let info = ProcessInfo {
         name: "\u{1b}[2Jevil\"name".into(),
         comm: "comm".into(),
         cmdline: "a b".into(),
@@ -75,7 +80,7 @@ fn process(key: model::ProcessKey) -> model::ProcessInterval {
         uid: 1000,
         is_kernel: true,
     };
-    model::ProcessInterval {
+    ProcessInterval {
         key,
         parent_pid: 1,
         info: Arc::new(info),
@@ -88,9 +93,9 @@ fn process(key: model::ProcessKey) -> model::ProcessInterval {
 }
 
 /// One of each life, with names that are text and such that are not.
-fn threads(process: model::ProcessKey) -> Vec<model::ThreadInterval> {
-    let thread = |tid: u32, comm: Comm, life: Life| model::ThreadInterval {
-        key: model::ThreadKey { tid, start_ns: 5 },
+fn threads(process: ProcessKey) -> Vec<ThreadInterval> {
+    let thread = |tid: u32, comm: Comm, life: Life| ThreadInterval {
+        key: ThreadKey { tid, start_ns: 5 },
         process,
         comm,
         state: TaskState(b'D'),
@@ -110,12 +115,12 @@ fn threads(process: model::ProcessKey) -> Vec<model::ThreadInterval> {
     ]
 }
 
-fn cpu() -> model::CpuInterval {
-    model::CpuInterval {
+fn cpu() -> CpuInterval {
+    CpuInterval {
         cpu: 1,
-        times: model::CpuTimes::from_array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
+        times: CpuTimes::from_array([1, 2, 3, 4, 5, 6, 7, 8, 9, 10]),
         went_back: true,
-        sched: model::CpuSched {
+        sched: CpuSched {
             unknown_ns: 1,
             run_queue_ns: u64::MAX,
             run_queue_max: 3,
@@ -125,8 +130,8 @@ fn cpu() -> model::CpuInterval {
     }
 }
 
-fn ledger() -> model::Ledger {
-    model::Ledger {
+fn ledger() -> Ledger {
+    Ledger {
         capacity_ns: 1,
         threads_ns: 2,
         exited_ns: 3,
@@ -139,17 +144,17 @@ fn ledger() -> model::Ledger {
     }
 }
 
-fn full() -> model::Interval {
-    let key = model::ProcessKey { pid: 10, start_ns: u64::MAX };
-    model::Interval {
-        host: model::HostId([1; 16]),
-        boot: model::BootId([2; 16]),
+fn full() -> Interval {
+    let key = ProcessKey { pid: 10, start_ns: u64::MAX };
+    Interval {
+        host: HostId([1; 16]),
+        boot: BootId([2; 16]),
         sequence: 3,
         source: SourceKind::Bpf,
         fields: Fields::all(),
         flags: Flags::SPANS_LOSS,
-        begin: model::Moment { mono_ns: 1, boot_ns: 2, wall_ns: 3 },
-        end: model::Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
+        begin: Moment { mono_ns: 1, boot_ns: 2, wall_ns: 3 },
+        end: Moment { mono_ns: 4, boot_ns: 5, wall_ns: 6 },
         wall_shift_ns: -700,
         clock_piece: None,
         resting: None,
@@ -165,71 +170,54 @@ fn full() -> model::Interval {
         process_count: 12,
         ledger: ledger(),
         health: health(),
-        irqs: vec![model::IrqInterval { irq: 9, name: "<eth0>".into(), time_ns: 5, count: u64::MAX }],
+        irqs: vec![IrqInterval { irq: 9, name: "<eth0>".into(), time_ns: 5, count: u64::MAX }],
         delays: delays(key),
         cgroups: vec![
-            model::CgroupInterval {
+            CgroupInterval {
                 id: 3,
                 path: "/a/<b>".into(),
-                limit: model::CpuLimit::Millionths(500_000),
+                limit: CpuLimit::Millionths(500_000),
                 limiter_bytes: 2,
-                throttle: Some(model::Throttle { periods: 10, throttled_periods: 8, throttled_ns: u64::MAX }),
+                throttle: Some(Throttle { periods: 10, throttled_periods: 8, throttled_ns: u64::MAX }),
                 pressure: None,
             },
-            model::CgroupInterval { path: "/c".into(), ..model::CgroupInterval::default() },
-            model::CgroupInterval { limit: model::CpuLimit::Unlimited, ..model::CgroupInterval::default() },
+            CgroupInterval { path: "/c".into(), ..CgroupInterval::default() },
+            CgroupInterval { limit: CpuLimit::Unlimited, ..CgroupInterval::default() },
         ],
         cgroups_left_out: 7,
-        pressure: Some(model::Pressure { some_ns: 8, full_ns: 9 }),
+        pressure: Some(Pressure { some_ns: 8, full_ns: 9 }),
     }
 }
 
 #[test]
 fn an_interval_survives_its_json() {
     let interval = full();
-    let json = serde_json::to_vec(&Interval::from(&interval)).unwrap();
-    let back: Interval = serde_json::from_slice(&json).unwrap();
-    assert_eq!(model::Interval::try_from(back).unwrap(), interval);
-}
-
-#[test]
-fn a_count_that_nothing_measures_is_absent_and_a_zero_is_there() {
-    let health = |fields| {
-        let interval = model::Interval { fields, ..model::Interval::default() };
-        serde_json::to_value(Interval::from(&interval).health).unwrap()
-    };
-    let (none, all) = (health(Fields::empty()), health(Fields::all()));
-    for name in ["sched_untracked", "sched_missed_switches", "wakeups_unknown", "histogram_drops"] {
-        assert_eq!((none.get(name), all[name].as_u64()), (None, Some(0)), "{name}");
-    }
+    let json = serde_json::to_vec(&interval).unwrap();
+    assert_eq!(serde_json::from_slice::<Interval>(&json).unwrap(), interval);
 }
 
 #[test]
 fn an_idle_thread_costs_few_bytes() {
-    let idle = model::ThreadInterval { comm: Comm::from("idle"), ..model::ThreadInterval::default() };
-    let json = serde_json::to_string(&Thread::from(&idle)).unwrap();
-    assert_eq!(json, r#"{"tid":0,"start_ns":0,"pid":0,"process_start_ns":0,"comm":"idle","state":63}"#);
+    let idle = ThreadInterval { comm: Comm::from("idle"), ..ThreadInterval::default() };
+    let json = serde_json::to_string(&idle).unwrap();
+    let key = r#"{"key":{"tid":0,"start_ns":0},"process":{"pid":0,"start_ns":0},"comm":"idle","state":63}"#;
+    assert_eq!(json, key);
 }
 
 #[test]
 fn what_a_newer_receiver_adds_is_skipped() {
     let json = r#"{"host":"01010101010101010101010101010101","boot":"00000000000000000000000000000000","source":"crystal ball",
         "fields":["RUN","TELEPATHY"],"flags":["NEW_FLAG"],"brand_new":{"x":1}}"#;
-    let back: Interval = serde_json::from_str(json).unwrap();
-    let interval = model::Interval::try_from(back).unwrap();
+    let interval: Interval = serde_json::from_str(json).unwrap();
     assert_eq!((interval.source, interval.fields), (SourceKind::Unknown, Fields::RUN));
 }
 
 #[test]
 fn wrong_values_are_named() {
-    let host = "01010101010101010101010101010101".to_owned();
-    let bad = |thread: Thread| {
-        let interval =
-            Interval { host: host.clone(), boot: host.clone(), threads: vec![thread], ..Interval::default() };
-        model::Interval::try_from(interval).unwrap_err().to_string()
-    };
-    let task = Task { life: "undead".into(), ..Task::default() };
-    assert!(bad(Thread { task, ..Thread::default() }).contains("undead"));
-    let nameless = model::Interval::try_from(Interval::default()).unwrap_err();
-    assert!(nameless.to_string().contains("host"));
+    let refused = |json: &str| serde_json::from_str::<Interval>(json).unwrap_err().to_string();
+    assert!(refused(r#"{"threads":[{"life":"undead"}]}"#).contains("undead"));
+    assert!(refused(r#"{"host":"web"}"#).contains("32 hexadecimal digits"));
+    let long = format!(r#"{{"threads":[{{"comm":[{}1]}}]}}"#, "1,".repeat(99));
+    let cut: Interval = serde_json::from_str(&long).unwrap();
+    assert_eq!(cut.threads[0].comm.as_bytes(), [1; Comm::MAX_BYTES]);
 }
