@@ -86,6 +86,7 @@ impl Spool {
             self.progress.dropped_begin_wall_ns = 0;
         } else if let Some(given) = given {
             self.progress.dropped_begin_wall_ns = given.end_wall_ns;
+            self.progress.dropped_reason = GapReason::Unknown;
         }
     }
 

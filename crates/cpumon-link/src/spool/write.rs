@@ -382,13 +382,17 @@ impl Spool {
         let acked = self.progress.acked;
         // Also if only what the first unsent snapshot is compared with goes: then its interval is lost.
         let is_loss = behind > acked;
-        let is_known = oldest.first > acked + 1 || self.progress.dropped_begin_wall_ns != 0;
-        let is_news = is_loss && !is_known;
+        let is_first = is_loss && oldest.first <= acked + 1;
+        let has_begin = self.progress.dropped_begin_wall_ns != 0;
+        // Directly behind an acknowledged hole the begin is known already.
+        let is_news = is_first && (!has_begin || self.progress.dropped_reason == GapReason::Unknown);
         if is_news {
+            self.progress.dropped_reason = reason;
+        }
+        if is_news && !has_begin {
             // Where nothing is acknowledged the hole begins with the spool.
             let last = (acked > 0).then(|| oldest.last_wall_ns(acked).unwrap_or(oldest.begin_wall_ns));
             self.progress.dropped_begin_wall_ns = last.unwrap_or(0);
-            self.progress.dropped_reason = reason;
         }
         if is_news || self.progress.noted != acked {
             self.note_acked();

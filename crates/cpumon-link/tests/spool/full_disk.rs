@@ -149,3 +149,28 @@ fn a_hole_that_goes_with_what_follows_keeps_its_begin() {
         (on_disk + 1, last, 10 * on_disk.cast_signed(), 10 * (last + 1).cast_signed(), GapReason::Dropped);
     assert_eq!(gaps, [hole]);
 }
+
+/// It had the reason of the hole before it.
+#[test]
+fn a_hole_directly_behind_an_acknowledged_one_has_a_reason_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_disk) = SmallDisk::mount(dir.path(), "512k") else { return };
+    let others = dir.path().join("others");
+    std::fs::write(&others, vec![0; 400 << 10]).unwrap();
+    let mut spool = open(dir.path(), 256 << 10, SyncPolicy::Always);
+    append_many(&mut spool, 20, 1000);
+    spool.ack(20);
+    while spool.lost() == 0 {
+        append_many(&mut spool, 1, 1000);
+    }
+    let (_, gaps) = all(&mut spool);
+    let (first, last, begin, end, reason) = gaps[0];
+    assert_eq!((gaps.len(), first, begin, reason), (1, 21, 200, GapReason::NoSpace));
+    spool.ack(last);
+    // Now the spool is full before the disk is.
+    std::fs::remove_file(others).unwrap();
+    append_many(&mut spool, 600, 1000);
+    let (_, gaps) = all(&mut spool);
+    let (first, _, begin, _, reason) = gaps[0];
+    assert_eq!((gaps.len(), first, begin, reason), (1, last + 1, end, GapReason::Dropped));
+}
