@@ -49,7 +49,7 @@ pub fn trace_slices(
     trace_slices_of(survey, trace, TraceRange::default(), out)
 }
 
-/// Writes those slices that a range has a part of, as they are: not cut at its ends.
+/// Writes those slices that a range has a part of, as they are: not cut at its ends. A range without any is an error.
 pub fn trace_slices_of(
     survey: &TraceSurvey,
     trace: &mut impl TraceSource,
@@ -83,7 +83,8 @@ fn slices<K: RowSink>(
     rows.header(&SLICE_COLUMNS).map_err(ExportError::from)?;
     trace.limit_names(0);
     let began_ns = trace.header().began.mono_ns;
-    let sink = Slices { survey, rows, began_ns, range, wakeups: Slots::default(), result: Ok(()) };
+    let sink =
+        Slices { survey, rows, began_ns, range, wakeups: Slots::default(), has_rows: false, result: Ok(()) };
     let mut tracker = Tracker::new(began_ns, sink);
     if !trace.is_watched_from_begin() {
         tracker = tracker.with_unknown_begin();
@@ -92,7 +93,7 @@ fn slices<K: RowSink>(
     let ending = survey.ending_of(ending, tracker.unfollowed());
     let sink = tracker.finish(ending.known_until_ns);
     sink.result.map_err(ExportError::from)?;
-    Ok((sink.rows, ending))
+    if sink.has_rows { Ok((sink.rows, ending)) } else { Err(TraceExportError::NoThread) }
 }
 
 /// The latest wakeups of a thread, the newest first.
@@ -110,6 +111,7 @@ struct Slices<'s, K> {
     began_ns: u64,
     range: TraceRange,
     wakeups: Slots<Wakeups>,
+    has_rows: bool,
     /// Nothing is written behind an error.
     result: io::Result<()>,
 }
@@ -158,6 +160,7 @@ impl<K: RowSink> Slices<'_, K> {
             waker_name.map_or(Value::Null, text),
             Value::count(span.is_over.into()),
         ];
+        self.has_rows = true;
         self.rows.row(&row)
     }
 }

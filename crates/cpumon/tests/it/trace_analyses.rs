@@ -274,6 +274,20 @@ fn what_is_not_found_has_a_reason_and_is_no_success() {
             assert!(error.contains(" has no "), "{line} {behind:?}: {error}");
         }
     }
+    // Before the first event nothing is known of any thread: it was a heading, and a success.
+    let late = dir.path().join("late.trace");
+    let later: Vec<_> =
+        story().into_iter().map(|event| SchedEvent { at_ns: event.at_ns + 5_000_000, ..event }).collect();
+    write_events(&late, &later, BEGAN_NS + 20_000_000);
+    for format in ["csv", "parquet"] {
+        let out = dir.path().join("none");
+        let mut command = cpumon();
+        command.args(["trace", "export", "--to", "1ms", "--format", format, "-o"]).arg(&out).arg(&late);
+        let output = command.output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains("has no thread"), "{format}: {error}");
+        assert!(!out.exists(), "{format}");
+    }
     for line in ["export --format perfetto", "view"] {
         let output = cpumon().arg("trace").args(line.split(' ')).arg(&empty).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
