@@ -18,6 +18,7 @@ pub mod fleet;
 mod group;
 pub mod history;
 mod hosts;
+pub mod json;
 mod keys;
 pub mod ledger;
 mod live;

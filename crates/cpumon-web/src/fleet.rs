@@ -13,14 +13,14 @@ use cpumon_export::{ExportError, Format};
 use cpumon_query::fleet::{
     self, FleetBoard, FleetQuery, FleetSpan, SPARK_STEP_NS, SpanQuery, SparkLine, sparks,
 };
-use cpumon_query::history::{History, resolution_name};
-use cpumon_query::time::{TimeRange, to_ms};
+use cpumon_query::history::History;
+use cpumon_query::time::TimeRange;
 use cpumon_query::{HostRecord, Live};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use columns::{host_table, span_table, top_table};
 
-use crate::api::{BucketTimes, Fleet, FleetBase, FleetHistory, Limits, Nanos, Spark};
+use crate::api::{Fleet, FleetBase, FleetHistory, Limits, Nanos, Spark};
 use crate::ask::PastQueries;
 use crate::problem::Problem;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
@@ -176,12 +176,7 @@ fn history(range: TimeRange, span: FleetSpan) -> FleetHistory {
     FleetHistory {
         since_ns: Nanos(range.since_ns),
         until_ns: Nanos(range.until_ns),
-        times: BucketTimes {
-            resolution: resolution_name(times.resolution),
-            width_ns: times.width_ns,
-            t_ms: times.begin_ns.into_iter().map(to_ms).collect(),
-            covered_ns: times.covered_ns,
-        },
+        times,
         hosts: table,
         busy_ratio: busy,
         peak_ratio: peaks,

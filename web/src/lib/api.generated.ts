@@ -4,6 +4,13 @@ export type paths = Record<string, never>;
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description Ends of the first and of the last interval that are stored of a host. */
+        Available: {
+            /** @description End of the first interval. */
+            first_ns: components["schemas"]["Nanos"];
+            /** @description End of the last interval. */
+            last_ns: components["schemas"]["Nanos"];
+        };
         /** @description 32 hexadecimal digits; all zero if not reported. */
         BootId: string;
         /** @description Points of a picture, evenly spaced over the range. */
@@ -934,16 +941,12 @@ export interface components {
             time_ns: number;
         };
         /** @description What is kept of a host. */
-        Kept: {
-            /** @description End of the first interval. */
-            first_ns: components["schemas"]["Nanos"];
+        Kept: components["schemas"]["Available"] & {
             /**
              * Format: int64
              * @description Configured interval of the host, ns: the next one ends this long after `last_ns`. 0: not known.
              */
             interval_ns: number;
-            /** @description End of the last interval. */
-            last_ns: components["schemas"]["Nanos"];
         };
         /** @description Where the CPU time of one interval went, ns, whole host. What is left over is shown, never spread or clamped. */
         Ledger: {
@@ -1077,11 +1080,11 @@ export interface components {
             /** @description Its newest name; null if it did nothing in the range. */
             name?: string | null;
         };
-        /** @description Answer of `/lines`. */
+        /** @description Chosen tasks over time. */
         Lines: components["schemas"]["BucketTimes"] & {
             /** @description Holes, at most 1000. */
             gaps: components["schemas"]["Gap"][];
-            /** @description In the order processes, threads, names. */
+            /** @description In the order they were asked for. */
             lines: components["schemas"]["Line"][];
             /** @description The range that was asked for. */
             since_ns: components["schemas"]["Nanos"];
@@ -1160,12 +1163,12 @@ export interface components {
             rows: components["schemas"]["MatrixRow"][];
             /** @description The range that was asked for. */
             since_ns: components["schemas"]["Nanos"];
-            /** @description Tasks there are. */
+            /** @description All tasks of the range, shown or not. */
             total: number;
             /** @description Its end. */
             until_ns: components["schemas"]["Nanos"];
         };
-        /** @description One task over time. */
+        /** @description One task of a matrix. */
         MatrixRow: {
             /**
              * Format: double

@@ -18,7 +18,7 @@ pub(super) enum Of {
 }
 
 pub(super) fn column<'s>(series: &'s HostSeries, name: &str, of: Of) -> Option<&'s [Option<i64>]> {
-    let (_, column) = series.columns.iter().find(|(known, _)| *known == name)?;
+    let column = series.columns.get(name)?;
     let values = match of {
         Of::Sum => &column.sum,
         Of::Max => &column.max,

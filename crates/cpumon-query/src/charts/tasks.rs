@@ -16,7 +16,7 @@ use crate::history::{self, Lines, Selection, TaskLine, parse_thread_selection};
 pub(super) const MAX_LINES: usize = 32;
 
 fn column<'l>(line: &'l TaskLine, name: &str) -> Option<&'l [Option<i64>]> {
-    line.columns.iter().find(|(known, _)| *known == name).map(|(_, values)| values.as_slice())
+    line.columns.get(name).map(Vec::as_slice)
 }
 
 /// A name of each line; where several have the same, with the number that distinguishes them.

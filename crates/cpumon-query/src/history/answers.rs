@@ -1,10 +1,11 @@
-//! Answers about a range of time, as plain structs. Times are ns since the UNIX epoch.
+//! Answers about a range of time, as the API gives them. Times are ns since the UNIX epoch.
 
 use cpumon_model::Interval;
 use cpumon_store::{Gap, Resolution};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::json::{self, GapJson, Named, Nanos};
 use crate::keys::TaskKey;
 use crate::time::Available;
 
@@ -12,15 +13,19 @@ use crate::time::Available;
 pub type Values = Vec<Option<i64>>;
 
 /// Points of a picture, evenly spaced over the range.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
 pub struct BucketTimes {
-    /// What was read: `None`: intervals, else sums of a minute or an hour.
+    /// What was read: `interval`s, or sums of a `minute` or an `hour`.
+    #[serde(serialize_with = "json::resolution")]
+    #[schema(value_type = String)]
     pub resolution: Option<Resolution>,
-    /// From one point to the next, ns.
+    /// From one point to the next.
     pub width_ns: i64,
-    /// Start of each point.
+    /// Start of each point, as intervals stand.
+    #[serde(rename = "t_ms", serialize_with = "json::all_ms")]
+    #[schema(value_type = Vec<f64>)]
     pub begin_ns: Vec<i64>,
-    /// Measured time in each point; 0: a gap, and every value there is `None`.
+    /// Measured time in each point; 0: a gap, and every value there is null.
     pub covered_ns: Vec<i64>,
 }
 
@@ -30,12 +35,6 @@ impl BucketTimes {
     pub fn is_covered(&self) -> bool {
         self.covered_ns.iter().any(|ns| *ns > 0)
     }
-}
-
-/// `interval`, `minute` or `hour`.
-#[must_use]
-pub fn resolution_name(resolution: Option<Resolution>) -> &'static str {
-    resolution.map_or("interval", Resolution::name)
 }
 
 /// One column over time.
@@ -52,21 +51,47 @@ pub struct SeriesColumn {
     pub max: Option<Vec<Option<i64>>>,
 }
 
+/// What is kept of a host.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Kept {
+    /// Its ends.
+    #[serde(flatten)]
+    pub available: Available,
+    /// Configured interval of the host, ns: the next one ends this long after `last_ns`. 0: not known.
+    pub interval_ns: u64,
+}
+
 /// A host over time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct HostSeries {
-    /// What there is of the host.
-    pub available: Option<Available>,
+    /// The range that was asked for.
+    #[serde(serialize_with = "json::nanos")]
+    #[schema(value_type = Nanos)]
+    pub since_ns: i64,
+    /// Its end.
+    #[serde(serialize_with = "json::nanos")]
+    #[schema(value_type = Nanos)]
+    pub until_ns: i64,
+    /// What there is.
+    pub kept: Option<Kept>,
+    /// The host runs Windows: its softirq is time in deferred procedure calls, its irq that in interrupt service routines.
+    pub is_windows: bool,
     /// The points.
+    #[serde(flatten)]
     pub times: BucketTimes,
-    /// By name; `busy_ns` is the capacity less idle and steal.
-    pub columns: Vec<(&'static str, SeriesColumn)>,
-    /// Gaps, at most 1000.
+    /// By name; `busy_ns` is the capacity less idle and steal, `run_queue_ns` the tasks running or ready, integrated over time: divided
+    /// by `covered_ns` it is their mean number (and of its highest 1e9 is one task). Sums made before store schema 6 do not keep it.
+    #[schema(value_type = HashMap<String, SeriesColumn>)]
+    pub columns: Named<SeriesColumn>,
+    /// Holes, at most 1000.
+    #[serde(serialize_with = "json::gaps")]
+    #[schema(value_type = Vec<GapJson>)]
     pub gaps: Vec<Gap>,
 }
 
 /// What a line is of.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum LineKind {
     /// A process.
     Process,
@@ -76,49 +101,62 @@ pub enum LineKind {
     Name,
 }
 
-impl LineKind {
-    /// `process`, `thread`, `name`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Process => "process",
-            Self::Thread => "thread",
-            Self::Name => "name",
-        }
-    }
-}
-
 /// One task, or all processes of a name, over time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = Line)]
 pub struct TaskLine {
-    /// What it is of.
+    /// `process`, `thread` or `name`.
+    #[schema(value_type = String)]
     pub kind: LineKind,
-    /// Key of the task; `None` of a name.
+    /// Key of the task.
+    #[schema(value_type = Option<String>)]
     pub key: Option<TaskKey>,
-    /// Its newest name; `None` if it did nothing in the range.
+    /// Its newest name; null if it did nothing in the range.
     pub name: Option<String>,
     /// Start of the first interval or sum in which it did something, not before it began.
+    #[serde(rename = "first_ms", serialize_with = "json::ms_if_known")]
+    #[schema(value_type = Option<f64>)]
     pub first_ns: Option<i64>,
     /// End of the last one, not after it ended.
+    #[serde(rename = "last_ms", serialize_with = "json::ms_if_known")]
+    #[schema(value_type = Option<f64>)]
     pub last_ns: Option<i64>,
-    /// When it began, by its key.
+    /// When it began, by its key; null for names, where the source does not report it, and where no interval of its boot is stored.
+    #[serde(rename = "began_ms", serialize_with = "json::ms_if_known")]
+    #[schema(value_type = Option<f64>)]
     pub began_ns: Option<i64>,
-    /// End of the interval in which it ended.
+    /// End of the interval in which it ended; null if that is not in the range or no longer stored, and for names.
+    #[serde(rename = "ended_ms", serialize_with = "json::ms_if_known")]
+    #[schema(value_type = Option<f64>)]
     pub ended_ns: Option<i64>,
-    /// By name: 0 where it was idle, `None` where nothing was measured or it was not there.
-    pub columns: Vec<(&'static str, Values)>,
-    /// The highest run time of a single interval in each point, ns per second.
-    pub max_run_ns_per_s: Values,
+    /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
+    /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
+    #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]
+    pub columns: Named<Values>,
+    /// The highest run time of a single interval in each point, ns per second. Of a name: of all its processes together; where
+    /// sums were read, at least that of one of them and their mean.
+    pub max_run_ns_per_s: Vec<Option<i64>>,
 }
 
 /// Chosen tasks over time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Lines {
+    /// The range that was asked for.
+    #[serde(serialize_with = "json::nanos")]
+    #[schema(value_type = Nanos)]
+    pub since_ns: i64,
+    /// Its end.
+    #[serde(serialize_with = "json::nanos")]
+    #[schema(value_type = Nanos)]
+    pub until_ns: i64,
     /// The points.
+    #[serde(flatten)]
     pub times: BucketTimes,
     /// In the order they were asked for.
     pub lines: Vec<TaskLine>,
-    /// Gaps, at most 1000.
+    /// Holes, at most 1000.
+    #[serde(serialize_with = "json::gaps")]
+    #[schema(value_type = Vec<GapJson>)]
     pub gaps: Vec<Gap>,
 }
 
@@ -134,38 +172,55 @@ pub struct WaitLine {
 }
 
 /// One task of a matrix.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct MatrixRow {
-    /// Its key; `None` for processes of a name.
+    /// Its key; null for processes of a name.
+    #[schema(value_type = Option<String>)]
     pub key: Option<TaskKey>,
     /// Its name.
     pub name: String,
     /// Run time in the range.
     pub total_ns: i64,
     /// Start of the first span in which it did something.
+    #[serde(rename = "first_ms", serialize_with = "json::ms")]
+    #[schema(value_type = f64)]
     pub first_ns: i64,
     /// End of the last one.
+    #[serde(rename = "last_ms", serialize_with = "json::ms")]
+    #[schema(value_type = f64)]
     pub last_ns: i64,
     /// What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
     pub life: &'static str,
-    /// Run time a point: 0 where it was idle, `None` where nothing was measured or it was not there.
-    pub values: Values,
-    /// Its highest single interval in each point, ns per second.
-    pub max: Values,
+    /// Run time a point: 0 if it was idle or not there, null where nothing was measured.
+    pub values: Vec<Option<i64>>,
+    /// Its highest single interval in each point, ns per second. Of several processes over sums: the highest of any of them, but not
+    /// less than the mean of all.
+    pub max: Vec<Option<i64>>,
 }
 
-/// Tasks over time.
-#[derive(Clone, Debug, PartialEq)]
+/// Tasks over time, as `sort` says.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Matrix {
+    /// The range that was asked for.
+    #[serde(serialize_with = "json::nanos")]
+    #[schema(value_type = Nanos)]
+    pub since_ns: i64,
+    /// Its end.
+    #[serde(serialize_with = "json::nanos")]
+    #[schema(value_type = Nanos)]
+    pub until_ns: i64,
     /// The points.
+    #[serde(flatten)]
     pub times: BucketTimes,
     /// All tasks of the range, shown or not.
     pub total: usize,
     /// Those that are shown.
     pub rows: Vec<MatrixRow>,
     /// All others together, run time a point.
-    pub other: Values,
-    /// Gaps, at most 1000.
+    pub other: Vec<Option<i64>>,
+    /// Holes, at most 1000.
+    #[serde(serialize_with = "json::gaps")]
+    #[schema(value_type = Vec<GapJson>)]
     pub gaps: Vec<Gap>,
 }
 

@@ -118,6 +118,8 @@ fn walk(
     let mut gaps = gaps.finish();
     short_holes.add_to(&mut gaps, history, id, plan.resolution)?;
     Ok(Lines {
+        since_ns: range.since_ns,
+        until_ns: range.until_ns,
         times: buckets.times(),
         lines: building.into_iter().map(|line| line.finish(&buckets, plan.resolution.is_some())).collect(),
         gaps,

@@ -85,7 +85,8 @@ fn build<K: Hash + Eq + Ord + Send>(
     short_holes.add_to(&mut gaps, history, host, plan.resolution)?;
     let lives = plan.resolution.map(|resolution| Lives { history, host, range, resolution });
     let (total, rows, other) = rows.finish(&buckets, shown, lives.as_ref(), key)?;
-    Ok(Matrix { times: buckets.times(), total, rows, other, gaps })
+    let (since_ns, until_ns) = (range.since_ns, range.until_ns);
+    Ok(Matrix { since_ns, until_ns, times: buckets.times(), total, rows, other, gaps })
 }
 
 /// The busiest processes of a host over time.

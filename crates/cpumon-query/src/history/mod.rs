@@ -19,8 +19,8 @@ mod sum;
 mod waits;
 
 pub use answers::{
-    BucketTimes, HostSeries, LineKind, Lines, Matrix, MatrixRow, RangeSum, SeriesColumn, TaskLine, Values,
-    WaitLine, resolution_name,
+    BucketTimes, HostSeries, Kept, LineKind, Lines, Matrix, MatrixRow, RangeSum, SeriesColumn, TaskLine,
+    Values, WaitLine,
 };
 pub use columns::{process_columns, shown_columns, summable};
 pub use compare::{CompareRanges, compare};

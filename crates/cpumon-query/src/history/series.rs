@@ -4,7 +4,7 @@
 use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
 use cpumon_store::{Gap, GapFinder, Query, RunQueue, Segment, What};
 
-use super::answers::{HostSeries, SeriesColumn};
+use super::answers::{HostSeries, Kept, SeriesColumn};
 use super::buckets::{Buckets, Points, Share, number, view_of};
 use super::columns::{shown_columns, summable};
 use super::short_holes::ShortHoles;
@@ -209,8 +209,16 @@ pub fn series(
     history.for_each(&query, plan.resolution, &mut |span| building.add(span))?;
     let Finished { buckets, columns, mut gaps, short_holes } = building.finish();
     short_holes.add_to(&mut gaps, history, id, plan.resolution)?;
-    let available = history.available(id)?;
-    Ok(HostSeries { available, times: buckets.times(), columns, gaps })
+    let kept = |available| Kept { available, interval_ns: host.info.interval_ns };
+    Ok(HostSeries {
+        since_ns: range.since_ns,
+        until_ns: range.until_ns,
+        kept: history.available(id)?.map(kept),
+        is_windows: host.info.is_windows(),
+        times: buckets.times(),
+        columns: columns.into_iter().collect(),
+        gaps,
+    })
 }
 
 #[cfg(test)]
@@ -271,7 +279,7 @@ mod tests {
             let empty = found.times.covered_ns.iter().filter(|ns| **ns == 0).count();
             let stored = usize::try_from(covered / 250).unwrap();
             assert_eq!(empty, found.times.covered_ns.len() - stored, "{since}: {:?}", found.times);
-            let (_, busy) = found.columns.iter().find(|(name, _)| *name == "busy_ns").unwrap();
+            let busy = found.columns.get("busy_ns").unwrap();
             let busy: i64 = busy.sum.iter().flatten().flatten().sum();
             assert_eq!(busy, covered * 500_000, "{since}");
             let sums = cpus(&history, &host, TimeRange { since_ns: at(since), until_ns: at(until) }).unwrap();

@@ -1,19 +1,17 @@
 //! Answers of `cpumon-query` as JSON types.
 
-use cpumon_model::{HostInfo, HostStatus, IntervalView, ProcessInfo, ProcessKey};
+use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey};
 use cpumon_query::compare::{COMPARE_COLUMNS, Change, Comparison, Side};
-use cpumon_query::history::{self, CompareRanges, by_name, process_columns, resolution_name, summable};
-use cpumon_query::time::{Page, TimeRange, to_ms};
-use cpumon_query::{Gap, TaskKey, status};
+use cpumon_query::history::{CompareRanges, RangeSum, by_name, process_columns, summable};
+use cpumon_query::json::{Nanos, resolution_name};
+use cpumon_query::time::{Page, TimeRange};
+use cpumon_query::{TaskKey, status};
 
 use super::fleet::ReceiverHealth;
-use super::history::{
-    BucketTimes, CompareJson, GapJson, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow, ProcessJson,
-    SumJson,
-};
-use super::snapshot::{Nanos, process_table, summary, thread_table};
+use super::history::{CompareJson, ProcessJson, SumJson};
+use super::snapshot::{process_table, summary, thread_table};
 use super::status::Status;
-use super::table::{Cell, Row, Table};
+use super::table::{Cell, Table};
 
 impl From<status::Status> for Status {
     fn from(from: status::Status) -> Self {
@@ -50,82 +48,6 @@ impl From<status::Status> for ReceiverHealth {
     }
 }
 
-impl From<&Gap> for GapJson {
-    fn from(gap: &Gap) -> Self {
-        Self {
-            begin_ns: Nanos(gap.begin_wall_ns),
-            end_ns: Nanos(gap.end_wall_ns),
-            begin_ms: to_ms(gap.begin_wall_ns),
-            end_ms: to_ms(gap.end_wall_ns),
-            intervals: gap.intervals,
-            reason: gap.reason.clone(),
-        }
-    }
-}
-
-fn gaps(all: &[Gap]) -> Vec<GapJson> {
-    all.iter().map(GapJson::from).collect()
-}
-
-impl From<history::BucketTimes> for BucketTimes {
-    fn from(times: history::BucketTimes) -> Self {
-        Self {
-            resolution: resolution_name(times.resolution),
-            width_ns: times.width_ns,
-            t_ms: times.begin_ns.into_iter().map(to_ms).collect(),
-            covered_ns: times.covered_ns,
-        }
-    }
-}
-
-impl HostSeries {
-    pub(crate) fn new(range: TimeRange, host: &HostInfo, series: history::HostSeries) -> Self {
-        let kept = |known: cpumon_query::time::Available| Kept {
-            first_ns: Nanos(known.first_ns),
-            last_ns: Nanos(known.last_ns),
-            interval_ns: host.interval_ns,
-        };
-        let columns = series.columns.into_iter().map(|(name, column)| (name.into(), column));
-        Self {
-            since_ns: Nanos(range.since_ns),
-            until_ns: Nanos(range.until_ns),
-            kept: series.available.map(kept),
-            is_windows: host.is_windows(),
-            times: series.times.into(),
-            columns: Row(columns.collect()),
-            gaps: gaps(&series.gaps),
-        }
-    }
-}
-
-impl From<history::TaskLine> for LineJson {
-    fn from(line: history::TaskLine) -> Self {
-        Self {
-            kind: line.kind.name(),
-            key: line.key.map(|key| key.to_string()),
-            name: line.name,
-            first_ms: line.first_ns.map(to_ms),
-            last_ms: line.last_ns.map(to_ms),
-            began_ms: line.began_ns.map(to_ms),
-            ended_ms: line.ended_ns.map(to_ms),
-            columns: Row(line.columns.into_iter().map(|(name, values)| (name.into(), values)).collect()),
-            max_run_ns_per_s: line.max_run_ns_per_s,
-        }
-    }
-}
-
-impl Lines {
-    pub(crate) fn new(range: TimeRange, lines: history::Lines) -> Self {
-        Self {
-            since_ns: Nanos(range.since_ns),
-            until_ns: Nanos(range.until_ns),
-            times: lines.times.into(),
-            lines: lines.lines.into_iter().map(LineJson::from).collect(),
-            gaps: gaps(&lines.gaps),
-        }
-    }
-}
-
 impl ProcessJson {
     pub(crate) fn new(key: ProcessKey, info: &ProcessInfo, parent_pid: u32) -> Self {
         Self {
@@ -144,35 +66,6 @@ impl ProcessJson {
             priority_class: info.priority_class().map(Into::into),
             product: (!info.product.is_empty()).then(|| info.product.to_string()),
             is_kernel: info.is_kernel,
-        }
-    }
-}
-
-impl From<history::MatrixRow> for MatrixRow {
-    fn from(row: history::MatrixRow) -> Self {
-        Self {
-            key: row.key.map(|key| key.to_string()),
-            name: row.name,
-            total_ns: row.total_ns,
-            first_ms: to_ms(row.first_ns),
-            last_ms: to_ms(row.last_ns),
-            life: row.life,
-            values: row.values,
-            max: row.max,
-        }
-    }
-}
-
-impl Matrix {
-    pub(crate) fn new(range: TimeRange, matrix: history::Matrix) -> Self {
-        Self {
-            since_ns: Nanos(range.since_ns),
-            until_ns: Nanos(range.until_ns),
-            times: matrix.times.into(),
-            total: matrix.total,
-            rows: matrix.rows.into_iter().map(MatrixRow::from).collect(),
-            other: matrix.other,
-            gaps: gaps(&matrix.gaps),
         }
     }
 }
@@ -202,12 +95,7 @@ fn name_table(view: &IntervalView<'_>, page: Page) -> Table {
 }
 
 impl SumJson {
-    pub(crate) fn new(
-        host: &HostStatus,
-        range: TimeRange,
-        sum: &history::RangeSum,
-        options: &SumOptions,
-    ) -> Self {
+    pub(crate) fn new(host: &HostStatus, range: TimeRange, sum: &RangeSum, options: &SumOptions) -> Self {
         let view = IntervalView::new(&host.info.hostname, &sum.interval);
         let rows = options.rows;
         let threads = |key: &ProcessKey| thread_table(&view, options.thread_rows, |row| row.process == *key);

@@ -1,42 +1,11 @@
-//! The past, for a browser. Filled from the answers of `cpumon_query::history`.
+//! What the page asks of the past beside the answers of `cpumon_query::history`.
 
-use cpumon_query::history::{SeriesColumn, WaitLine};
+use cpumon_query::history::{Lines, WaitLine};
+use cpumon_query::json::{GapJson, Nanos};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::snapshot::Nanos;
 use super::table::{Row, Table};
-
-/// Points of a picture, evenly spaced over the range.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct BucketTimes {
-    /// What was read: `interval`s, or sums of a `minute` or an `hour`.
-    pub resolution: &'static str,
-    /// From one point to the next.
-    pub width_ns: i64,
-    /// Start of each point, as intervals stand.
-    pub t_ms: Vec<f64>,
-    /// Measured time in each point; 0: a gap, and every value there is null.
-    pub covered_ns: Vec<i64>,
-}
-
-/// A hole in a host's time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-#[schema(as = Gap)]
-pub struct GapJson {
-    /// Start, as intervals stand.
-    pub begin_ns: Nanos,
-    /// End.
-    pub end_ns: Nanos,
-    /// Start, for drawing.
-    pub begin_ms: f64,
-    /// End, for drawing.
-    pub end_ms: f64,
-    /// Intervals that are known to be missing; 0: not counted.
-    pub intervals: u64,
-    /// Why: `queue full`, `store full`, `not stored`, `damaged`; `restart`: another boot or agent start; `no data`.
-    pub reason: String,
-}
 
 /// Answer of `/gaps`.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -44,82 +13,6 @@ pub struct Gaps {
     /// Holes there are, 10,000 at most.
     pub total: usize,
     /// Those that were asked for.
-    pub gaps: Vec<GapJson>,
-}
-
-/// What is kept of a host.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Kept {
-    /// End of the first interval.
-    pub first_ns: Nanos,
-    /// End of the last interval.
-    pub last_ns: Nanos,
-    /// Configured interval of the host, ns: the next one ends this long after `last_ns`. 0: not known.
-    pub interval_ns: u64,
-}
-
-/// A host over time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct HostSeries {
-    /// The range that was asked for.
-    pub since_ns: Nanos,
-    /// Its end.
-    pub until_ns: Nanos,
-    /// What there is.
-    pub kept: Option<Kept>,
-    /// The host runs Windows: its softirq is time in deferred procedure calls, its irq that in interrupt service routines.
-    pub is_windows: bool,
-    /// The points.
-    #[serde(flatten)]
-    pub times: BucketTimes,
-    /// By name; `busy_ns` is the capacity less idle and steal, `run_queue_ns` the tasks running or ready, integrated over time: divided
-    /// by `covered_ns` it is their mean number (and of its highest 1e9 is one task). Sums made before store schema 6 do not keep it.
-    #[schema(value_type = HashMap<String, SeriesColumn>)]
-    pub columns: Row<SeriesColumn>,
-    /// Holes, at most 1000.
-    pub gaps: Vec<GapJson>,
-}
-
-/// One task, or all processes of a name, over time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-#[schema(as = Line)]
-pub struct LineJson {
-    /// `process`, `thread` or `name`.
-    pub kind: &'static str,
-    /// Key of the task.
-    pub key: Option<String>,
-    /// Its newest name; null if it did nothing in the range.
-    pub name: Option<String>,
-    /// Start of the first interval or sum in which it did something, not before it began.
-    pub first_ms: Option<f64>,
-    /// End of the last one, not after it ended.
-    pub last_ms: Option<f64>,
-    /// When it began, by its key; null for names, where the source does not report it, and where no interval of its boot is stored.
-    pub began_ms: Option<f64>,
-    /// End of the interval in which it ended; null if that is not in the range or no longer stored, and for names.
-    pub ended_ms: Option<f64>,
-    /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
-    /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
-    #[schema(value_type = HashMap<String, Vec<Option<i64>>>)]
-    pub columns: Row<Vec<Option<i64>>>,
-    /// The highest run time of a single interval in each point, ns per second. Of a name: of all its processes together; where
-    /// sums were read, at least that of one of them and their mean.
-    pub max_run_ns_per_s: Vec<Option<i64>>,
-}
-
-/// Answer of `/lines`.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct Lines {
-    /// The range that was asked for.
-    pub since_ns: Nanos,
-    /// Its end.
-    pub until_ns: Nanos,
-    /// The points.
-    #[serde(flatten)]
-    pub times: BucketTimes,
-    /// In the order processes, threads, names.
-    pub lines: Vec<LineJson>,
-    /// Holes, at most 1000.
     pub gaps: Vec<GapJson>,
 }
 
@@ -169,48 +62,6 @@ pub struct ProcessLine {
     pub lines: Lines,
     /// What it was blocked by, the longest first; empty where waits were not measured (sums of a minute do not keep them).
     pub waits: Vec<WaitLine>,
-}
-
-/// One task over time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct MatrixRow {
-    /// Its key; null for processes of a name.
-    pub key: Option<String>,
-    /// Its name.
-    pub name: String,
-    /// Run time in the range.
-    pub total_ns: i64,
-    /// Start of the first span in which it did something.
-    pub first_ms: f64,
-    /// End of the last one.
-    pub last_ms: f64,
-    /// What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
-    pub life: &'static str,
-    /// Run time a point: 0 if it was idle or not there, null where nothing was measured.
-    pub values: Vec<Option<i64>>,
-    /// Its highest single interval in each point, ns per second. Of several processes over sums: the highest of any of them, but not
-    /// less than the mean of all.
-    pub max: Vec<Option<i64>>,
-}
-
-/// Tasks over time, as `sort` says.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct Matrix {
-    /// The range that was asked for.
-    pub since_ns: Nanos,
-    /// Its end.
-    pub until_ns: Nanos,
-    /// The points.
-    #[serde(flatten)]
-    pub times: BucketTimes,
-    /// Tasks there are.
-    pub total: usize,
-    /// Those that are shown.
-    pub rows: Vec<MatrixRow>,
-    /// All others together, run time a point.
-    pub other: Vec<Option<i64>>,
-    /// Holes, at most 1000.
-    pub gaps: Vec<GapJson>,
 }
 
 /// A span of time as if it were one interval.

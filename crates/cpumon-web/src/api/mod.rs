@@ -21,21 +21,21 @@ mod table;
 mod trace;
 
 pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss, Moment};
-pub use cpumon_query::history::{SeriesColumn, WaitLine};
+pub use cpumon_query::history::{
+    BucketTimes, HostSeries, Kept, Lines, Matrix, MatrixRow, SeriesColumn, TaskLine, WaitLine,
+};
+pub use cpumon_query::json::{GapJson, Nanos};
 pub use cpumon_query::status::{Connections, Discovery, Receiver, Rejects, Store, StoreState, Traces};
 
 pub use columns::{ColumnHelp, Columns};
 pub use fleet::{Fleet, FleetBase, FleetHistory, ReceiverHealth, Spark};
 pub(crate) use from_query::SumOptions;
-pub use history::{
-    BucketTimes, CompareJson, GapJson, Gaps, HostSeries, Kept, LineJson, Lines, Matrix, MatrixRow,
-    ProcessJson, ProcessLine, SumJson,
-};
+pub use history::{CompareJson, Gaps, ProcessJson, ProcessLine, SumJson};
 pub use host::{Host, Hosts};
 pub use limits::Limits;
 pub use report::{FoundJson, HostPartJson, ReportJson, ReportOfHostsJson};
 pub(crate) use snapshot::thread_table;
-pub use snapshot::{Nanos, Snapshot, SnapshotBase};
+pub use snapshot::{Snapshot, SnapshotBase};
 pub use status::{Problem, Status};
 pub use stored_trace::{Recording, RecordingState, StoredTrace, StoredTraces, TraceSources};
 pub use table::{Cell, Row, Table, TableColumn};

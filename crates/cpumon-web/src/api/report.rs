@@ -1,13 +1,13 @@
 //! Who used the CPU, for a browser. Columns and numbers are those of `cpumon report` and `cpumon find`.
 
+use cpumon_query::json::Nanos;
 use cpumon_query::report::{FIND_COLUMNS, Found, HostPart, Report};
 use cpumon_query::time::Page;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::history::BucketTimes;
-use super::snapshot::Nanos;
 use super::table::{Cell, Table};
+use cpumon_query::history::BucketTimes;
 
 /// Columns that are text: a browser's numbers end at 2^53. The start of a process is a part of its key.
 const MOMENTS: [&str; 5] = ["peak_end_ns", "first_ns", "last_ns", "start_ns", "process_start_ns"];
@@ -122,7 +122,7 @@ impl ReportJson {
             used_ns: report.used_ns,
             before: report.before.map(|range| [Nanos(range.since_ns), Nanos(range.until_ns)]),
             total: report.total,
-            times: part.map(times).unwrap_or_default().into(),
+            times: part.map(times).unwrap_or_default(),
             rows: table(&report.columns(), &rows, report.rows.len()),
             points: report.rows.iter().map(|row| row.points.clone()).collect(),
             used_points: part.map(|part| part.used.clone()).unwrap_or_default(),
@@ -130,7 +130,7 @@ impl ReportJson {
     }
 }
 
-fn times(part: &HostPart) -> cpumon_query::history::BucketTimes {
+fn times(part: &HostPart) -> BucketTimes {
     part.times.clone()
 }
 
@@ -144,7 +144,7 @@ impl ReportOfHostsJson {
             until_ns: Nanos(part.range.until_ns),
             duration_ns: part.covered_ns,
             used_ns: part.used_ns,
-            times: times(part).into(),
+            times: times(part),
             used_points: part.used.clone(),
         };
         Self {

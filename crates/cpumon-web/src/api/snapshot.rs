@@ -1,9 +1,7 @@
 //! [`Snapshot`]: one [`Interval`] of a host for a browser, with tables of CPUs, processes and chosen threads.
 //! Live and past moments have the same form.
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::fmt;
 
 use cpumon_model::{
     CgroupInterval, ColumnId, CpuLimit, HostStatus, Interval, IntervalView, ProcessInterval, Tables,
@@ -11,53 +9,12 @@ use cpumon_model::{
 };
 use cpumon_query::TaskKey;
 use cpumon_query::history::{process_columns, shown_columns};
+use cpumon_query::json::{Named, Nanos};
 use cpumon_query::time::{Page, to_ms};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use utoipa::openapi::RefOr;
-use utoipa::openapi::schema::{ObjectBuilder, Schema, Type};
-use utoipa::{PartialSchema, ToSchema};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::table::{Cell, Row, Table};
-
-/// Nanoseconds as text, because a browser's numbers end at 2^53.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Nanos(pub i64);
-
-impl<'de> Deserialize<'de> for Nanos {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = <Cow<'_, str>>::deserialize(deserializer)?;
-        text.parse().map(Self).map_err(D::Error::custom)
-    }
-}
-
-impl Serialize for Nanos {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
-
-impl fmt::Display for Nanos {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl PartialSchema for Nanos {
-    fn schema() -> RefOr<Schema> {
-        ObjectBuilder::new()
-            .schema_type(Type::String)
-            .pattern(Some("^-?[0-9]+$"))
-            .description(Some("Nanoseconds since the UNIX epoch, as text: a browser's numbers end at 2^53."))
-            .into()
-    }
-}
-
-impl ToSchema for Nanos {
-    fn name() -> Cow<'static, str> {
-        "Nanos".into()
-    }
-}
 
 /// One interval of one host, without what differs from reader to reader.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -174,7 +131,7 @@ pub(crate) fn summary(view: &IntervalView<'_>) -> Row {
     let cells = shown_columns(Tables::HOST_INTERVAL)
         .filter(|column| column.id != ColumnId::Flags)
         .map(|column| (column.name.into(), Cell::from(view.host(column.id))));
-    Row(cells.filter(|(_, cell)| *cell != Cell::Null).collect())
+    Named(cells.filter(|(_, cell)| *cell != Cell::Null).collect())
 }
 
 fn names<F: bitflags::Flags>(flags: &F) -> Vec<String> {

@@ -1,11 +1,10 @@
 //! Traces beside the store, as JSON.
 
 use cpumon_query::TraceRecord;
+use cpumon_query::json::Nanos;
 use cpumon_query::recording::{self, Phase};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-
-use super::snapshot::Nanos;
 
 /// A trace of a device.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]

@@ -6,16 +6,17 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use cpumon_model::{Column, ColumnId, Value};
+use cpumon_query::json::Named;
 use serde::Serialize;
-use serde::ser::{SerializeMap, Serializer};
-use utoipa::openapi::schema::{
-    AdditionalProperties, ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type,
-};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
 /// Texts are written once each where at least this many rows share one.
 const SHARED: usize = 2;
+
+/// A row: its values by name.
+pub type Row = Named<Cell>;
 
 /// One value; `null` is no data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -58,27 +59,7 @@ pub struct Table {
     /// Rows there are.
     pub total: usize,
     /// By name: a list with a value a row, one value that all rows have, or `{values, index}`. A column without any data is absent.
-    pub columns: Row<TableColumn>,
-}
-
-/// Names with values, in order.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Row<T = Cell>(pub Vec<(Cow<'static, str>, T)>);
-
-impl<T> Default for Row<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<T: Serialize> Serialize for Row<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
+    pub columns: Named<TableColumn>,
 }
 
 impl From<Value<'_>> for Cell {
@@ -158,7 +139,7 @@ impl Table {
     /// No rows yet.
     #[must_use]
     pub fn new(rows: usize, total: usize) -> Self {
-        Self { rows, total, columns: Row::default() }
+        Self { rows, total, columns: Named::default() }
     }
 
     /// Adds a column of one cell a row; one without data is left out.
@@ -227,23 +208,6 @@ impl ToSchema for TableColumn {
     }
 }
 
-impl<T: ToSchema> PartialSchema for Row<T> {
-    fn schema() -> RefOr<Schema> {
-        let values = AdditionalProperties::RefOr(T::schema());
-        ObjectBuilder::new().additional_properties(Some(values)).into()
-    }
-}
-
-impl<T: ToSchema> ToSchema for Row<T> {
-    fn name() -> Cow<'static, str> {
-        format!("RowOf{}", T::name()).into()
-    }
-    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push(("Cell".into(), Cell::schema()));
-        T::schemas(schemas);
-    }
-}
-
 impl PartialSchema for Table {
     fn schema() -> RefOr<Schema> {
         let count = |description: &str| {
@@ -252,7 +216,7 @@ impl PartialSchema for Table {
         ObjectBuilder::new()
             .property("rows", count("Rows in this answer."))
             .property("total", count("Rows there are."))
-            .property("columns", Row::<TableColumn>::schema())
+            .property("columns", Named::<TableColumn>::schema())
             .required("rows")
             .required("total")
             .required("columns")

@@ -2,12 +2,11 @@
 
 mod convert;
 
+use cpumon_query::json::Nanos;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 pub(crate) use convert::TrackList;
-
-use super::snapshot::Nanos;
 
 /// What a trace is, and what the receiver has of it in memory.
 #[derive(Clone, Debug, Serialize, ToSchema)]

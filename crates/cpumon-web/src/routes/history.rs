@@ -95,8 +95,7 @@ pub(super) async fn series(
             range = span.fitted(range, available);
         }
         let options = SeriesOptions { columns: &wanted, is_finest };
-        let series = history::series(past, &host, range, options)?;
-        Ok(api::HostSeries::new(range.time(), &host.info, series))
+        history::series(past, &host, range, options)
     });
     Ok(Json(answer.await?))
 }
@@ -147,7 +146,7 @@ pub(super) async fn lines(
     let wanted = list(which.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
     let answer =
         app.past.ask(move |past| history::lines(past, &past.find(&host)?, range, selections, &wanted));
-    Ok(Json(api::Lines::new(range.time(), answer.await?)))
+    answer.await.map(Json)
 }
 
 /// One process over time, and what it is.
@@ -167,10 +166,9 @@ pub(super) async fn process(
         if span.is_open() {
             range = life_of(past, &host, key, range)?;
         }
-        Ok((range, known, history::process(past, &host, range, key)?))
+        Ok((known, history::process(past, &host, range, key)?))
     });
-    let (range, (info, parent_pid), (lines, waits)) = answer.await?;
-    let lines = api::Lines::new(range.time(), lines);
+    let ((info, parent_pid), (lines, waits)) = answer.await?;
     Ok(Json(api::ProcessLine { process: ProcessJson::new(key, &info, parent_pid), lines, waits }))
 }
 
@@ -241,7 +239,7 @@ pub(super) async fn threads(
     check_thread_range(range.time())?;
     let (key, shown) = (parse_process_key(&process)?, rows.shown(200)?);
     let answer = app.past.ask(move |past| history::threads(past, &past.find(&host)?, range, key, shown));
-    Ok(Json(api::Matrix::new(range.time(), answer.await?)))
+    answer.await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -278,7 +276,7 @@ pub(super) async fn landscape(
     let (range, by) = (span.range(200)?, group_by(grouped.by.as_deref())?);
     let shown = rows.shown(40)?;
     let answer = app.past.ask(move |past| history::landscape(past, &past.find(&host)?, range, by, shown));
-    Ok(Json(api::Matrix::new(range.time(), answer.await?)))
+    answer.await.map(Json)
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

@@ -13,7 +13,7 @@ use super::{
     TraceOverview, TraceReason, TraceShare, TraceSlice, TraceSums, TraceThread, TraceThreadPage,
     TraceThreadRow, TraceThreadTrack, TraceThreads, TraceTotals, TraceTracks, TraceWait, TraceWoken,
 };
-use crate::api::snapshot::Nanos;
+use cpumon_query::json::Nanos;
 
 /// Codes of who has a CPU, beside numbers of threads.
 const UNKNOWN: i64 = -1;
