@@ -8,8 +8,10 @@ pub const PROCESSES_ARE_HIDDEN: &str =
 
 /// A machine as its agent describes it. Sent at start, on change, and repeated now and then.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct HostInfo {
     /// Identity of the machine, the same over reboots.
+    #[cfg_attr(feature = "json", serde(rename = "id"))]
     pub host: HostId,
     /// Identity of the boot.
     pub boot: BootId,
@@ -152,8 +154,11 @@ impl HostStatus {
 
 /// A host as the receiver sees it now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
+#[cfg_attr(feature = "json", schema(as = Host))]
 pub struct HostStatus {
     /// Identity, name and agent of the host.
+    #[cfg_attr(feature = "json", serde(flatten))]
     pub info: HostInfo,
     /// Where the last datagram came from, `address:port`; empty for local.
     pub address: Box<str>,
@@ -166,6 +171,7 @@ pub struct HostStatus {
     /// When the receiver got it, ns since the UNIX epoch on the receiver's clock.
     pub received_wall_ns: i64,
     /// Its clock against the receiver's, by exchanges over TLS; `None`: known from arrivals only.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "Option::is_none"))]
     pub clock: Option<HostClock>,
     /// Threads alive at the end of the newest interval.
     pub thread_count: u32,

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     BootId, CgroupInterval, Comm, CpuInterval, CpuLimit, CpuSched, CpuTimes, DelayOf, Delays, Delta, Fields,
-    Flags, HostId, Interval, IrqInterval, Ledger, Life, Moment, Pressure, Probes, ProcessInfo,
-    ProcessInterval, ProcessKey, SchedDelta, SourceHealth, SourceKind, TaskState, ThreadInterval, ThreadKey,
-    Throttle, Trust, WaitReason,
+    Flags, HostClock, HostId, HostInfo, HostStatus, Interval, IrqInterval, Ledger, Life, LossCounts, Moment,
+    Pressure, Probes, ProcessInfo, ProcessInterval, ProcessKey, SchedDelta, SourceHealth, SourceKind,
+    TaskState, ThreadInterval, ThreadKey, Throttle, Trust, WaitReason,
 };
 
 fn delta(n: i64) -> Delta {
@@ -220,4 +220,42 @@ fn wrong_values_are_named() {
     let long = format!(r#"{{"threads":[{{"comm":[{}1]}}]}}"#, "1,".repeat(99));
     let cut: Interval = serde_json::from_str(&long).unwrap();
     assert_eq!(cut.threads[0].comm.as_bytes(), [1; Comm::MAX_BYTES]);
+}
+
+#[test]
+fn a_host_survives_its_json() {
+    let status = HostStatus {
+        info: HostInfo {
+            host: HostId([7; 16]),
+            boot: BootId([9; 16]),
+            hostname: "dev\u{1b}ice".into(),
+            kernel: "Linux 6.18".into(),
+            arch: "x86_64".into(),
+            agent: "cpumon 0.1.0".into(),
+            source_reason: "bpf: permitted".into(),
+            cpu_count: 4,
+            interval_ns: 1_000_000_000,
+        },
+        address: "10.0.0.2:41234".into(),
+        trust: Trust::Unauthenticated,
+        source: SourceKind::Bpf,
+        last: Moment { mono_ns: u64::MAX, boot_ns: 2, wall_ns: i64::MIN },
+        received_wall_ns: 3,
+        clock: Some(HostClock { offset_ns: -9, round_trip_ns: 4, drift_ppb: Some(-5), steps: 6 }),
+        thread_count: 4,
+        process_count: 5,
+        loss: LossCounts {
+            datagrams: 1,
+            bytes: 2,
+            snapshots: 3,
+            snapshots_lost: 4,
+            snapshots_partial: 5,
+            duplicates: 6,
+            reordered: 7,
+            rejected: 8,
+            store_dropped: 9,
+        },
+    };
+    let json = serde_json::to_string(&status).unwrap();
+    assert_eq!(serde_json::from_str::<HostStatus>(&json).unwrap(), status);
 }

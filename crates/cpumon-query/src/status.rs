@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use cpumon_model::HostStatus;
+use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
-/// A receiver: version, addresses, counters, store.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A receiver: version, addresses, counters, store, hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
 pub struct Status {
     /// The receiver's version.
     pub version: String,
@@ -22,12 +24,46 @@ pub struct Status {
     pub http: String,
     /// Datagrams in total.
     pub receiver: Receiver,
-    /// TLS connections of agents; `None` unless the receiver was started with them.
+    /// TLS connections of enrolled devices; absent unless the receiver accepts them.
+    // Scripts that read `cpumon status --json` know the field by this name.
+    #[serde(rename = "stream", skip_serializing_if = "Option::is_none")]
     pub connections: Option<Connections>,
     /// The store.
     pub store: Store,
-    /// Traces beside the store; `None`: none are taken.
+    /// Traces beside the store; absent unless the receiver takes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub traces: Option<Traces>,
+    /// Every host, by name.
+    #[serde(serialize_with = "with_offsets")]
+    #[schema(value_type = Vec<ListedHost>)]
+    pub hosts: Vec<HostStatus>,
+}
+
+/// Hosts that reported since the receiver started.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Hosts {
+    /// Hosts there are.
+    #[serde(default)]
+    pub total: usize,
+    /// By name.
+    #[serde(serialize_with = "with_offsets")]
+    #[schema(value_type = Vec<ListedHost>)]
+    pub hosts: Vec<HostStatus>,
+}
+
+/// A host as it is listed.
+#[derive(Serialize, ToSchema)]
+struct ListedHost<'a> {
+    #[serde(flatten)]
+    host: &'a HostStatus,
+    /// The device's wall clock less the receiver's, ns: by exchanges of time over TLS, else as the newest interval arrived, the
+    /// way included.
+    clock_offset_ns: i64,
+}
+
+fn with_offsets<S: Serializer>(hosts: &[HostStatus], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer
+        .collect_seq(hosts.iter().map(|host| ListedHost { host, clock_offset_ns: host.clock_offset_ns() }))
 }
 
 /// Traces that devices sent, beside the store.

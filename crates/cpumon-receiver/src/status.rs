@@ -72,6 +72,8 @@ impl State {
             connections: self.connections.get().map(ListenerInfo::status),
             traces: self.traces.get().map(|counts| counts.status()),
             store: self.store.as_ref().map_or_else(no_store, |store| store.status()),
+            // The hub has them.
+            hosts: Vec::new(),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 
 use anyhow::Context;
-use cpumon_model::escape;
+use cpumon_model::{HostStatus, escape};
 use cpumon_query::fleet::HostOrder;
 use cpumon_web::api;
 use serde_json::Value;
@@ -46,7 +46,8 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             let status = client.status()?;
             let lines = client.fleet_file(&query(args, "jsonl"))?;
             let Listed { stored, .. } = Listed::of_lines(&lines, None);
-            write_json(&AllHosts { total: status.hosts.len(), hosts: status.hosts, stored }, out)?;
+            let reporting = api::Hosts { total: status.hosts.len(), hosts: status.hosts };
+            write_json(&AllHosts { reporting, stored }, out)?;
         }
         format => write_file(args, format, &client, out)?,
     }
@@ -153,8 +154,8 @@ pub struct Busy {
 /// `hosts --json`: those that report as the API has them, and those that only the store has.
 #[derive(Debug, serde::Serialize)]
 struct AllHosts {
-    total: usize,
-    hosts: Vec<api::Host>,
+    #[serde(flatten)]
+    reporting: api::Hosts,
     stored: Vec<StoredHost>,
 }
 
@@ -244,23 +245,24 @@ struct Line {
 }
 
 impl Line {
-    fn reporting(host: &api::Host, status: &api::Status, listed: Option<&Listed>) -> Self {
+    fn reporting(host: &HostStatus, status: &api::Status, listed: Option<&Listed>) -> Self {
         let seconds = whole_seconds(status.now_wall_ns.saturating_sub(host.received_wall_ns));
         let seen = format!("{seconds} s ago");
         // A host that came between the two requests has no figure yet.
-        let busy = listed.and_then(|listed| listed.busy.get(&host.id)).cloned().unwrap_or_default();
+        let id = host.info.host.to_string();
+        let busy = listed.and_then(|listed| listed.busy.get(&id)).cloned().unwrap_or_default();
         Self {
-            name: name_text(&host.hostname),
-            id: host.id.clone(),
-            trust: escape(&host.trust).to_string(),
-            source: escape(&host.source).to_string(),
+            name: name_text(&host.info.hostname),
+            trust: host.trust.name().to_owned(),
+            source: host.source.name().to_owned(),
             address: escape(&host.address).to_string(),
             busy,
             threads: host.thread_count.to_string(),
             seen: [seen.clone(), seen],
             clock: show_clock(host),
             loss: show_loss(&host.loss, over_limit(host, &status.receiver.rejected_by)),
-            figure: listed.map_or_else(String::new, |listed| listed.figure(&host.id)),
+            figure: listed.map_or_else(String::new, |listed| listed.figure(&id)),
+            id,
         }
     }
 

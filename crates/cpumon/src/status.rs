@@ -65,11 +65,10 @@ struct WithAgents<'a> {
 fn agents(client: &Client, status: &api::Status) -> anyhow::Result<Vec<Agent>> {
     let mut agents = Vec::new();
     for host in &status.hosts {
-        let Ok(id) = host.id.parse() else { continue };
-        let Some(interval) = client.seek(id, Seek::Before(i64::MAX))? else { continue };
+        let Some(interval) = client.seek(host.info.host, Seek::Before(i64::MAX))? else { continue };
         // Senders of version 1 do not report their cost: they have no line.
         if interval.health.own_rss_bytes > 0 {
-            agents.push(agent(&host.hostname, &interval));
+            agents.push(agent(&host.info.hostname, &interval));
         }
     }
     Ok(agents)
@@ -278,6 +277,8 @@ fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::{HostId, HostInfo, HostStatus, SourceKind};
+
     use super::*;
 
     #[test]
@@ -305,16 +306,15 @@ mod tests {
         assert!(cells(3).ends_with("sched 1500 4 exits lost 2 late") && !text.contains('\u{1b}'), "{text}");
     }
 
-    fn a_host() -> api::Host {
-        api::Host {
-            id: "ab".repeat(16),
-            hostname: "evil\u{1b}[2J".into(),
-            trust: "unauthenticated".into(),
-            source: "v1".into(),
+    fn a_host() -> HostStatus {
+        let info =
+            HostInfo { host: HostId([0xab; 16]), hostname: "evil\u{1b}[2J".into(), ..HostInfo::default() };
+        HostStatus {
+            info,
+            source: SourceKind::V1,
             address: "127.0.0.2:4000".into(),
             thread_count: 12,
             received_wall_ns: 8_000_000_000,
-            clock_offset_ns: -1_500_000_000,
             clock: Some(api::Clock {
                 offset_ns: -1_500_000_000,
                 round_trip_ns: 400_000,
@@ -322,7 +322,7 @@ mod tests {
                 steps: 0,
             }),
             loss: api::Loss { snapshots_lost: 2, store_dropped: 1, ..api::Loss::default() },
-            ..api::Host::default()
+            ..HostStatus::default()
         }
     }
 

@@ -1,38 +1,20 @@
 //! Answers of `cpumon-query` as JSON types.
 
 use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey};
+use cpumon_query::TaskKey;
 use cpumon_query::compare::{COMPARE_COLUMNS, Change, Comparison, Side};
 use cpumon_query::history::{CompareRanges, RangeSum, by_name, process_columns, summable};
 use cpumon_query::json::{Nanos, resolution_name};
+use cpumon_query::status::Status;
 use cpumon_query::time::{Page, TimeRange};
-use cpumon_query::{TaskKey, status};
 
 use super::fleet::ReceiverHealth;
 use super::history::{CompareJson, ProcessJson, SumJson};
 use super::snapshot::{process_table, summary, thread_table};
-use super::status::Status;
 use super::table::{Cell, Table};
 
-impl From<status::Status> for Status {
-    fn from(from: status::Status) -> Self {
-        Self {
-            version: from.version,
-            pid: from.pid,
-            started_wall_ns: from.started_wall_ns,
-            now_wall_ns: from.now_wall_ns,
-            udp: from.udp,
-            http: from.http,
-            receiver: from.receiver,
-            connections: from.connections,
-            store: from.store,
-            traces: from.traces,
-            hosts: Vec::new(),
-        }
-    }
-}
-
-impl From<status::Status> for ReceiverHealth {
-    fn from(from: status::Status) -> Self {
+impl From<Status> for ReceiverHealth {
+    fn from(from: Status) -> Self {
         Self {
             store: from.store.state,
             datagrams: from.receiver.datagrams,

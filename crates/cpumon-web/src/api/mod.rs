@@ -11,11 +11,10 @@ mod columns;
 mod fleet;
 mod from_query;
 mod history;
-mod host;
 mod limits;
+mod problem;
 mod report;
 mod snapshot;
-mod status;
 mod stored_trace;
 mod table;
 mod trace;
@@ -25,18 +24,19 @@ pub use cpumon_query::history::{
     BucketTimes, HostSeries, Kept, Lines, Matrix, MatrixRow, SeriesColumn, TaskLine, WaitLine,
 };
 pub use cpumon_query::json::{GapJson, Nanos};
-pub use cpumon_query::status::{Connections, Discovery, Receiver, Rejects, Store, StoreState, Traces};
+pub use cpumon_query::status::{
+    Connections, Discovery, Hosts, Receiver, Rejects, Status, Store, StoreState, Traces,
+};
 
 pub use columns::{ColumnHelp, Columns};
 pub use fleet::{Fleet, FleetBase, FleetHistory, ReceiverHealth, Spark};
 pub(crate) use from_query::SumOptions;
 pub use history::{CompareJson, Gaps, ProcessJson, ProcessLine, SumJson};
-pub use host::{Host, Hosts};
 pub use limits::Limits;
+pub use problem::Problem;
 pub use report::{FoundJson, HostPartJson, ReportJson, ReportOfHostsJson};
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Snapshot, SnapshotBase};
-pub use status::{Problem, Status};
 pub use stored_trace::{Recording, RecordingState, StoredTrace, StoredTraces, TraceSources};
 pub use table::{Cell, Row, Table, TableColumn};
 pub(crate) use trace::TrackList;

@@ -21,8 +21,7 @@ const MAX_LISTED: usize = 10_000;
 /// The receiver: version, addresses, datagrams, rejects by sender, the store's state, every host.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = api::Status)))]
 pub(super) async fn status(State(app): State<Shared>) -> Json<api::Status> {
-    let hosts = app.live.hosts().iter().map(api::Host::from).collect();
-    Json(api::Status { hosts, ..app.live.status().into() })
+    Json(api::Status { hosts: app.live.hosts(), ..app.live.status() })
 }
 
 /// Every host, with its losses and how far to trust it. The receiver keeps 4096 at most.
@@ -34,7 +33,7 @@ pub(super) async fn hosts(
     let page = page.rows(MAX_LISTED, MAX_LISTED)?;
     let hosts = app.live.hosts();
     let total = hosts.len();
-    let hosts = page.of(&hosts).map(api::Host::from).collect();
+    let hosts = page.of(hosts).collect();
     Ok(Json(api::Hosts { total, hosts }))
 }
 

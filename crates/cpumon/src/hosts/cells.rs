@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use cpumon_model::LossCounts;
+use cpumon_model::{HostStatus, LossCounts};
 use cpumon_web::api;
 
 /// The address behind `address:port`, or of a source.
@@ -13,7 +13,7 @@ pub(super) fn ip_of(text: &str) -> Option<IpAddr> {
 }
 
 /// What was refused of the address that a host sends from, because it sent more than one may.
-pub(super) fn over_limit(host: &api::Host, rejected_by: &[api::Rejects]) -> u64 {
+pub(super) fn over_limit(host: &HostStatus, rejected_by: &[api::Rejects]) -> u64 {
     let from = ip_of(&host.address);
     let of_host = rejected_by.iter().filter(|rejects| from.is_some() && ip_of(&rejects.source) == from);
     of_host.filter_map(|rejects| rejects.by_kind.get("rate_limit")).sum()
@@ -53,13 +53,14 @@ pub(super) fn show_offset(offset_ns: i64) -> String {
 /// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where it is estimated from arrivals,
 /// `< 1 ms` where the difference is not worth a number, and known that well or estimated.
 /// Then the same without the error and the rate, for where there is little space.
-pub(super) fn show_clock(host: &api::Host) -> [String; 2] {
+pub(super) fn show_clock(host: &HostStatus) -> [String; 2] {
     const SMALL_NS: u64 = 1_000_000;
     let is_exact = host.clock.is_none_or(|clock| clock.round_trip_ns / 2 < SMALL_NS);
-    let offset = if is_exact && host.clock_offset_ns.unsigned_abs() < SMALL_NS {
+    let offset_ns = host.clock_offset_ns();
+    let offset = if is_exact && offset_ns.unsigned_abs() < SMALL_NS {
         "< 1 ms".to_owned()
     } else {
-        show_offset(host.clock_offset_ns)
+        show_offset(offset_ns)
     };
     let Some(clock) = host.clock else {
         return [format!("~{offset}"), format!("~{offset}")];

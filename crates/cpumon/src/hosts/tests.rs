@@ -1,17 +1,25 @@
 //! Tables of hosts: what is shown at which width, of which host, in which words.
 
-use cpumon_model::LossCounts;
+use cpumon_model::{HostId, HostInfo, LossCounts, SourceKind, Trust};
 
 use super::cells::show_offset;
 use super::*;
 
+/// Its id is that byte sixteen times.
+fn host(id: u8, name: &str) -> HostStatus {
+    let info = HostInfo { host: HostId([id; 16]), hostname: name.into(), ..HostInfo::default() };
+    HostStatus { info, ..HostStatus::default() }
+}
+
+/// Lines in which `$xx` is the id of the host with this byte.
+fn lines_of(text: &str) -> Vec<u8> {
+    let ids = ["aa", "bb", "cc", "ab"].into_iter();
+    ids.fold(text.to_owned(), |text, id| text.replace(&format!("${id}"), &id.repeat(16))).into_bytes()
+}
+
 #[test]
 fn datagrams_over_the_limit_of_a_source_are_shown_with_its_hosts_and_below_them() {
-    let host = |name: &str, address: &str| api::Host {
-        hostname: name.into(),
-        address: address.into(),
-        ..api::Host::default()
-    };
+    let host = |name: &str, address: &str| HostStatus { address: address.into(), ..host(0, name) };
     let rejects = |source: &str, count, kinds: &[(&str, u64)]| api::Rejects {
         source: source.into(),
         count,
@@ -56,20 +64,21 @@ fn datagrams_over_the_limit_of_a_source_are_shown_with_its_hosts_and_below_them(
 
 #[test]
 fn a_host_is_shown_with_its_share_of_all_cpus_and_its_busiest_process() {
-    let lines = "{\"id\":\"aa\",\"busy_ratio\":0.123,\"top_name\":\"x\\u001b[2J\",\"top_cpu_pct\":99.96}\n\
-                 {\"id\":\"bb\",\"busy_ratio\":null,\"top_name\":null,\"top_cpu_pct\":null}\n\
-                 {\"id\":\"new\"}\n\
-                 {\"id\":\"cc\",\"hostname\":\"gone\\u001b\",\"trust\":\"local\",\"state\":\"stored\",\"received_ns\":1750000000000000000}\n";
-    let host = |id: &str| api::Host { id: id.into(), ..api::Host::default() };
-    let status = api::Status { hosts: vec![host("aa"), host("bb"), host("new")], ..api::Status::default() };
+    let lines = "{\"id\":\"$aa\",\"busy_ratio\":0.123,\"top_name\":\"x\\u001b[2J\",\"top_cpu_pct\":99.96}\n\
+                 {\"id\":\"$bb\",\"busy_ratio\":null,\"top_name\":null,\"top_cpu_pct\":null}\n\
+                 {\"id\":\"$cc\"}\n\
+                 {\"id\":\"dd\",\"hostname\":\"gone\\u001b\",\"trust\":\"local\",\"state\":\"stored\",\"received_ns\":1750000000000000000}\n";
+    let hosts = vec![host(0xaa, ""), host(0xbb, ""), host(0xcc, "")];
+    let status = api::Status { hosts, ..api::Status::default() };
     let mut text = Vec::new();
-    write_hosts(&status, Some(&Listed::of_lines(lines.as_bytes(), None)), usize::MAX, &mut text).unwrap();
+    write_hosts(&status, Some(&Listed::of_lines(&lines_of(lines), None)), usize::MAX, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("BUSY") && lines[0].contains("BUSIEST"), "{text}");
     assert!(lines[1].contains("x\\x1b[2J 100.0 %  12.3 %"), "{text}");
     let cells: Vec<&str> = lines[2].split_whitespace().collect();
-    assert_eq!(&cells[..6], ["(no", "name)", "bb", "-", "-", "0"], "{text}");
+    assert_eq!(&cells[..3], ["(no", "name)", &"bb".repeat(16)], "{text}");
+    assert_eq!(&cells[5..8], ["-", "-", "0"], "{text}");
     // It was in the receiver's store only, so this table did not have it.
     assert!(lines[4].starts_with("gone\\x1b") && lines[4].contains("until 2025-06-15 "), "{text}");
 }
@@ -78,21 +87,24 @@ fn a_host_is_shown_with_its_share_of_all_cpus_and_its_busiest_process() {
 #[test]
 fn hosts_are_lines_at_any_width_and_the_less_important_columns_are_left_out() {
     let day_ns = 86_400_000_000_000;
-    let host = |name: &str, id: &str, source: &str, address: &str| api::Host {
-        hostname: name.into(),
-        id: id.repeat(16),
-        trust: "authenticated".into(),
-        source: source.into(),
+    let host = |name: &str, id: u8, source: SourceKind, address: &str| HostStatus {
+        trust: Trust::Authenticated,
+        source,
         address: address.into(),
         thread_count: 1234,
         received_wall_ns: 2_000 * day_ns,
-        ..api::Host::default()
+        ..host(id, name)
     };
     let status = api::Status {
         now_wall_ns: 2_000 * day_ns + 1_000_000_000,
         hosts: vec![
-            host("board5", "ab", "linux-bpf", "192.168.100.217:40312"),
-            host("=cmd()'; DROP TABLE hosts;--", "cd", "linux-procfs", "[fe80::1ff:fe23:4567:890a]:40312"),
+            host("board5", 0xab, SourceKind::Bpf, "192.168.100.217:40312"),
+            host(
+                "=cmd()'; DROP TABLE hosts;--",
+                0xcd,
+                SourceKind::Procfs,
+                "[fe80::1ff:fe23:4567:890a]:40312",
+            ),
         ],
         ..api::Status::default()
     };
@@ -129,11 +141,11 @@ fn hosts_are_lines_at_any_width_and_the_less_important_columns_are_left_out() {
 /// These were tables of forty columns, turned, with ids and nanoseconds.
 #[test]
 fn a_sorted_list_and_the_busiest_processes_are_tables_for_people() {
-    let lines = b"{\"id\":\"bb\",\"busy_ratio\":0.9}\n{\"id\":\"cc\",\"state\":\"stored\",\"hostname\":\"gone\"}\n{\"id\":\"aa\"}\n";
-    let host = |id: &str| api::Host { id: id.into(), hostname: format!("host-{id}"), ..api::Host::default() };
-    let status = api::Status { hosts: vec![host("aa"), host("bb"), host("other")], ..api::Status::default() };
+    let lines = "{\"id\":\"$bb\",\"busy_ratio\":0.9}\n{\"id\":\"$cc\",\"state\":\"stored\",\"hostname\":\"gone\"}\n{\"id\":\"$aa\"}\n";
+    let hosts = vec![host(0xaa, "host-aa"), host(0xbb, "host-bb"), host(0, "other")];
+    let status = api::Status { hosts, ..api::Status::default() };
     let mut text = Vec::new();
-    write_hosts(&status, Some(&Listed::of_lines(lines, None)), 80, &mut text).unwrap();
+    write_hosts(&status, Some(&Listed::of_lines(&lines_of(lines), None)), 80, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let first: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(first, ["HOST", "host-bb", "gone", "host-aa"], "{text}");
@@ -155,18 +167,16 @@ fn losses_are_shown_at_every_width_whatever_the_order() {
         store_dropped: 14,
         ..LossCounts::default()
     };
-    let clock = Some(api::Clock { round_trip_ns: 400_000, drift_ppb: Some(-1_500), ..api::Clock::default() });
-    let host = api::Host {
-        hostname: "a-long-name-of-a-board".into(),
-        id: "ab".repeat(16),
-        trust: "authenticated".into(),
-        source: "linux-procfs".into(),
+    let clock =
+        api::Clock { offset_ns: -2_000_000, round_trip_ns: 400_000, drift_ppb: Some(-1_500), steps: 0 };
+    let host = HostStatus {
+        trust: Trust::Authenticated,
+        source: SourceKind::Procfs,
         address: "[fe80::1ff:fe23:4567:890a]:40312".into(),
         thread_count: 1234,
-        clock_offset_ns: -2_000_000,
-        clock,
+        clock: Some(clock),
         loss,
-        ..api::Host::default()
+        ..host(0xab, "a-long-name-of-a-board")
     };
     let status = api::Status { hosts: vec![host], ..api::Status::default() };
     let row = r#"{"id":"ID","busy_ratio":0.5,"minute_busy_ratio":0.111,"minute_peak_ratio":0.222,"minute_ready":3.333,"minute_run_queue_per_cpu":4.444,"health":"silent, loss","unattributed_ratio":-0.0555,"agent":"cpumon-agent 1.2.3","top_name":"cc","top_cpu_pct":6.6}"#;
@@ -242,7 +252,12 @@ fn offsets_of_clocks_read_well() {
         .map(show_offset);
     assert_eq!(shown, ["-1.500 s", "+3599.000 s", "-3 h 20 min", "-8333 d 8 h", "-106751 d 23 h"]);
     let clock = api::Clock { round_trip_ns: 400_000, drift_ppb: Some(-1_500), ..api::Clock::default() };
-    let host = |clock_offset_ns, clock| api::Host { clock_offset_ns, clock, ..api::Host::default() };
+    let host = |offset_ns: i64, clock: Option<api::Clock>| HostStatus {
+        // Without exchanges it is estimated from arrivals.
+        received_wall_ns: -offset_ns,
+        clock: clock.map(|clock| api::Clock { offset_ns, ..clock }),
+        ..HostStatus::default()
+    };
     let shown = [
         host(-480_000, None),
         host(-1_500_000, None),
