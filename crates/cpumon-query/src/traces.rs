@@ -18,9 +18,9 @@ use cpumon_trace::TraceSource;
 pub use cancel::CancellableInput;
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{
-    AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Delays, Overload, ReadError, Slice, StatePart, ThreadNames,
-    ThreadRow, ThreadState, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, TraceInput, TraceRange,
-    Wait, WindowSums, Woken,
+    AnyTrace, Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, ReadError, Slice, StatePart,
+    ThreadNames, ThreadRow, ThreadState, ThreadTotals, ThreadTrack, Timeline, TimelineLimits, TraceInput,
+    TraceRange, Wait, WindowSums, Woken,
 };
 
 /// Memory of one timeline, unless set otherwise: about 20 million events.

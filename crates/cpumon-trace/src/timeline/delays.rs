@@ -19,6 +19,7 @@ const NOT_FOLLOWED: &str = "not followed";
 
 /// A program that waited for CPUs which another one had. It may be the same: threads of one program delay each other, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceDelay))]
 pub struct Delay {
     /// Name of the program that waited, of the thread where the trace names no program. Hostile.
     pub waited: Box<str>,

@@ -38,6 +38,7 @@ pub struct ThreadNames {
 
 /// Time of idle CPUs while threads waited behind others, ns.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceOverload))]
 pub struct Overload {
     /// Time in which any CPU was idle while any thread waited behind another.
     pub wall_ns: u64,

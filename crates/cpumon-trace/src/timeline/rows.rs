@@ -16,6 +16,7 @@ pub struct ThreadRow {
 
 /// Times and counts of a thread or of several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceTotals))]
 pub struct ThreadTotals {
     /// On a CPU, interrupts left out.
     pub run_ns: u64,

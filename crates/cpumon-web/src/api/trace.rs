@@ -3,6 +3,7 @@
 mod convert;
 
 use cpumon_query::json::Nanos;
+use cpumon_query::traces::{Delay, Overload, ThreadTotals};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -159,38 +160,7 @@ pub struct TraceThreadRow {
     who: TraceThread,
     /// What it did.
     #[serde(flatten)]
-    totals: TraceTotals,
-}
-
-/// Times and counts of threads in a window, as `cpumon trace report` counts them.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceTotals {
-    /// On a CPU, interrupts left out where they are recorded.
-    run_ns: u64,
-    /// In hard interrupts that came meanwhile.
-    irq_ns: u64,
-    /// In soft interrupts.
-    softirq_ns: u64,
-    /// Runnable since a wakeup.
-    ready_woken_ns: u64,
-    /// Runnable since it was pushed off, or yielded.
-    ready_preempted_ns: u64,
-    /// Neither running nor runnable.
-    blocked_ns: u64,
-    /// No event says.
-    unknown_ns: u64,
-    /// Wakeups.
-    wakeups: u64,
-    /// Switches to wait.
-    voluntary_switches: u64,
-    /// Times it was pushed off.
-    involuntary_switches: u64,
-    /// Moves to another CPU.
-    migrations: u64,
-    /// The longest wait for a CPU.
-    longest_delay_ns: u64,
-    /// When that began.
-    longest_delay_at_ns: u64,
+    totals: ThreadTotals,
 }
 
 /// Threads of a window.
@@ -242,18 +212,6 @@ pub struct TraceThreadPage {
     behind: TraceBehind,
 }
 
-/// CPUs that had nothing to do while threads waited behind others.
-#[derive(Copy, Clone, Debug, Serialize, ToSchema)]
-#[expect(clippy::struct_field_names, reason = "units are in all names")]
-pub struct TraceOverload {
-    /// Time in which that was so.
-    wall_ns: u64,
-    /// The same, by idle CPU.
-    cpu_ns: u64,
-    /// Work that could have run.
-    thread_ns: u64,
-}
-
 /// What an area adds up to.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct TraceSums {
@@ -268,24 +226,13 @@ pub struct TraceSums {
     /// Threads that count.
     threads: usize,
     /// All of them together.
-    totals: TraceTotals,
+    totals: ThreadTotals,
     /// Blocked time by reason, the most first.
     blocked: Vec<TraceReason>,
     /// Who ran while they waited.
     culprits: TraceBehind,
     /// Of all CPUs.
-    idle_while_overloaded: TraceOverload,
-}
-
-/// A program that waited while another one ran.
-#[derive(Clone, Debug, Serialize, ToSchema)]
-pub struct TraceDelay {
-    /// Name of the program that waited, of the thread where the trace names no program. Hostile.
-    waited: Box<str>,
-    /// Name of the program that had the CPU meanwhile; it may be the same one. Hostile.
-    behind: Box<str>,
-    /// Time waited, summed over the waiting threads, ns.
-    ns: u64,
+    idle_while_overloaded: Overload,
 }
 
 /// Who delayed whom, by program.
@@ -294,7 +241,7 @@ pub struct TraceDelays {
     /// Pairs, before `offset` and `limit`.
     total: usize,
     /// The requested rows, longest time first.
-    rows: Vec<TraceDelay>,
+    rows: Vec<Delay>,
     /// Sum over all pairs, ns.
     all_ns: u64,
     /// Time waited before `until_ns` that no pair accounts for, ns: the CPU was idle, who ran is unknown, or a limit was reached.

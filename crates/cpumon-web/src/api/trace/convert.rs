@@ -2,18 +2,18 @@
 
 use std::collections::BTreeSet;
 
+use cpumon_query::json::Nanos;
 use cpumon_query::time::Page;
 use cpumon_query::traces::{
-    Behind, CpuTrack, CpuWho, Delays, Overload, Slice, ThreadNames, ThreadRow, ThreadState, ThreadTotals,
-    ThreadTrack, Timeline, Wait, WindowSums,
+    Behind, CpuTrack, CpuWho, Delays, Overload, Slice, ThreadNames, ThreadRow, ThreadState, ThreadTrack,
+    Timeline, Wait, WindowSums,
 };
 
 use super::{
-    TraceBehind, TraceCpuTrack, TraceDelay, TraceDelays, TraceHead, TraceLedger, TraceOverload,
-    TraceOverview, TraceReason, TraceShare, TraceSlice, TraceSums, TraceThread, TraceThreadPage,
-    TraceThreadRow, TraceThreadTrack, TraceThreads, TraceTotals, TraceTracks, TraceWait, TraceWoken,
+    TraceBehind, TraceCpuTrack, TraceDelays, TraceHead, TraceLedger, TraceOverview, TraceReason, TraceShare,
+    TraceSlice, TraceSums, TraceThread, TraceThreadPage, TraceThreadRow, TraceThreadTrack, TraceThreads,
+    TraceTracks, TraceWait, TraceWoken,
 };
-use cpumon_query::json::Nanos;
 
 /// Codes of who has a CPU, beside numbers of threads.
 const UNKNOWN: i64 = -1;
@@ -217,29 +217,9 @@ impl<'t> TrackList<'t> {
     }
 }
 
-impl From<&ThreadTotals> for TraceTotals {
-    fn from(totals: &ThreadTotals) -> Self {
-        Self {
-            run_ns: totals.run_ns,
-            irq_ns: totals.irq_ns,
-            softirq_ns: totals.softirq_ns,
-            ready_woken_ns: totals.ready_woken_ns,
-            ready_preempted_ns: totals.ready_preempted_ns,
-            blocked_ns: totals.blocked_ns,
-            unknown_ns: totals.unknown_ns,
-            wakeups: totals.wakeups,
-            voluntary_switches: totals.voluntary_switches,
-            involuntary_switches: totals.involuntary_switches,
-            migrations: totals.migrations,
-            longest_delay_ns: totals.longest_delay_ns,
-            longest_delay_at_ns: totals.longest_delay_at_ns,
-        }
-    }
-}
-
 impl TraceThreadRow {
     fn new(timeline: &Timeline, row: &ThreadRow) -> Self {
-        Self { who: names_of(timeline, row.thread.into()), totals: (&row.totals).into() }
+        Self { who: names_of(timeline, row.thread.into()), totals: row.totals.clone() }
     }
 }
 
@@ -290,17 +270,16 @@ impl TraceSums {
         culprits: &Behind,
         overload: Overload,
     ) -> Self {
-        let Overload { wall_ns, cpu_ns, thread_ns } = overload;
         Self {
             from_ns: sums.from_ns,
             until_ns: sums.until_ns,
             cpus: TraceLedger::each(sums),
             all: TraceLedger::all(sums),
             threads,
-            totals: (&sums.totals).into(),
+            totals: sums.totals.clone(),
             blocked: reasons_of(sums),
             culprits: TraceBehind::new(timeline, culprits),
-            idle_while_overloaded: TraceOverload { wall_ns, cpu_ns, thread_ns },
+            idle_while_overloaded: overload,
         }
     }
 }
@@ -309,12 +288,9 @@ impl TraceDelays {
     pub(crate) fn new(delays: Delays, page: Page) -> Self {
         let total = delays.by.len();
         let all_ns = delays.by.iter().fold(0_u64, |sum, delay| sum.saturating_add(delay.ns));
-        let rows = page.of(delays.by);
         Self {
             total,
-            rows: rows
-                .map(|delay| TraceDelay { waited: delay.waited, behind: delay.behind, ns: delay.ns })
-                .collect(),
+            rows: page.of(delays.by).collect(),
             all_ns,
             rest_ns: delays.rest_ns,
             until_ns: delays.until_ns,
