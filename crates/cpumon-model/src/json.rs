@@ -47,8 +47,8 @@ schema! {
     HostId: text("32 hexadecimal digits, stable over reboots.");
     BootId: text("32 hexadecimal digits; all zero if not reported.");
     SourceKind: text("Who measured: procfs, bpf, v1, …");
-    Trust: text("local, authenticated (over TLS, from the device enrolled under this host), sealed (encrypted datagrams), \
-        unauthenticated (plain datagrams: anyone could have sent them) or imported.");
+    Trust: text("`local`, `authenticated` (over TLS, from the device enrolled under this host), `sealed` (encrypted datagrams), \
+        `unauthenticated` (plain datagrams: anyone could have sent them) or `imported`.");
     Comm: OneOfBuilder::new()
         .item(text("Hostile text: it may hold control characters."))
         .item(ArrayBuilder::new().items(whole()).description(Some("The bytes of a name that is not UTF-8.")));

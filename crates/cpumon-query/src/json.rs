@@ -18,7 +18,6 @@ use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, Type}
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::keys::TaskKey;
-use crate::time::to_ms;
 
 /// Nanoseconds as text, because a browser's numbers end at 2^53.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -147,6 +146,13 @@ impl From<&Gap> for GapJson {
             reason: gap.reason.clone(),
         }
     }
+}
+
+/// A time in ms, for drawing.
+#[must_use]
+pub fn to_ms(wall_ns: i64) -> f64 {
+    // Microseconds are whole numbers below 2^53 until the year 2255.
+    (wall_ns / 1000) as f64 / 1000.0
 }
 
 /// [`Nanos`] of a number.

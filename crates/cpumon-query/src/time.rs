@@ -4,6 +4,7 @@ pub use cpumon_store::{TimeRange, wall_now_ns as now_ns};
 use serde::Serialize;
 use utoipa::ToSchema;
 
+pub use crate::json::to_ms;
 use crate::json::{self, Nanos};
 
 /// A range and how many points fit the picture of it.
@@ -52,11 +53,4 @@ impl Page {
     pub fn of<I: IntoIterator>(self, items: I) -> impl Iterator<Item = I::Item> {
         items.into_iter().skip(self.offset).take(self.limit)
     }
-}
-
-/// A time in ms, for drawing.
-#[must_use]
-pub fn to_ms(wall_ns: i64) -> f64 {
-    // Microseconds are whole numbers below 2^53 until the year 2255.
-    (wall_ns / 1000) as f64 / 1000.0
 }

@@ -606,65 +606,16 @@ export interface components {
             total: number;
         };
         /** @description A host as the receiver sees it now. */
-        Host: {
+        Host: components["schemas"]["HostInfo"] & {
             /**
-             * @description Where the last datagram came from, `address:port`; empty for the local agent.
+             * @description Where the last datagram came from, `address:port`; empty for local.
              * @default
              */
             address: string;
-            /**
-             * @description Agent name and version.
-             * @default
-             */
-            agent: string;
-            /**
-             * @description Machine architecture.
-             * @default
-             */
-            arch: string;
-            /**
-             * @description Boot id: 32 hexadecimal digits; all zero if not reported.
-             * @default
-             */
-            boot: string;
             /** @default null */
             clock: components["schemas"]["Clock"] | null;
             /**
-             * Format: int64
-             * @description The device's wall clock less the receiver's, ns: by exchanges of time over TLS, else as the newest interval arrived, the
-             *     way included.
-             * @default 0
-             */
-            clock_offset_ns: number;
-            /**
-             * Format: int32
-             * @description Online CPUs; 0 if not reported.
-             * @default 0
-             */
-            cpu_count: number;
-            /**
-             * @description The machine's name; for v1 devices their address. Hostile text unless `trust` is `local`.
-             * @default
-             */
-            hostname: string;
-            /**
-             * @description Host id: 32 hexadecimal digits, stable over reboots.
-             * @default
-             */
-            id: string;
-            /**
-             * Format: int64
-             * @description The interval the agent aims at; 0 if not reported.
-             * @default 0
-             */
-            interval_ns: number;
-            /**
-             * @description Kernel name and release.
-             * @default
-             */
-            kernel: string;
-            /**
-             * @description End of the newest interval on the device's clocks.
+             * @description End of the newest interval, on the device's clocks.
              * @default {
              *       "boot_ns": 0,
              *       "mono_ns": 0,
@@ -673,7 +624,7 @@ export interface components {
              */
             last: components["schemas"]["Moment"];
             /**
-             * @description What was lost since the receiver started.
+             * @description What was lost or refused on the way to this receiver.
              * @default {
              *       "bytes": 0,
              *       "datagrams": 0,
@@ -689,41 +640,85 @@ export interface components {
             loss: components["schemas"]["Loss"];
             /**
              * Format: int32
-             * @description Live processes.
+             * @description Processes alive at the end of the newest interval.
              * @default 0
              */
             process_count: number;
             /**
              * Format: int64
-             * @description When the receiver got it, on the receiver's clock.
+             * @description When the receiver got it, ns since the UNIX epoch on the receiver's clock.
              * @default 0
              */
             received_wall_ns: number;
             /**
-             * @description Who measures: `procfs`, `bpf`, `v1`, …
-             * @default
+             * @description The source that measures on the host.
+             * @default unknown
              */
-            source: string;
-            /**
-             * @description Why this source was chosen, one line.
-             * @default
-             */
-            source_reason: string;
+            source: components["schemas"]["SourceKind"];
             /**
              * Format: int32
-             * @description Live threads.
+             * @description Threads alive at the end of the newest interval.
              * @default 0
              */
             thread_count: number;
             /**
-             * @description `local`, `authenticated` (over TLS, from the device enrolled under this host), `sealed` (datagrams encrypted under the group's key), `unauthenticated` (plain datagrams: anyone
-             *     could have sent them) or `imported`.
-             * @default
+             * @description How its data came in.
+             * @default unauthenticated
              */
-            trust: string;
+            trust: components["schemas"]["Trust"];
         };
         /** @description 32 hexadecimal digits, stable over reboots. */
         HostId: string;
+        /** @description A machine as its agent describes it. Sent at start, on change, and repeated now and then. */
+        HostInfo: {
+            /**
+             * @description Agent name and version.
+             * @default
+             */
+            agent: string;
+            /**
+             * @description Machine architecture, `uname -m`.
+             * @default
+             */
+            arch: string;
+            /**
+             * @description Identity of the boot.
+             * @default 00000000000000000000000000000000
+             */
+            boot: components["schemas"]["BootId"];
+            /**
+             * Format: int32
+             * @description Number of CPUs online; 0 where unknown.
+             * @default 0
+             */
+            cpu_count: number;
+            /**
+             * @description The machine's name (`uname -n`); for v1 devices their address.
+             * @default
+             */
+            hostname: string;
+            /**
+             * @description Identity of the machine, the same over reboots.
+             * @default 00000000000000000000000000000000
+             */
+            id: components["schemas"]["HostId"];
+            /**
+             * Format: int64
+             * @description The interval the agent aims at, ns.
+             * @default 0
+             */
+            interval_ns: number;
+            /**
+             * @description `uname -sr`, e.g. `Linux 6.18.4`.
+             * @default
+             */
+            kernel: string;
+            /**
+             * @description Who measures and why that source was chosen, one line.
+             * @default
+             */
+            source_reason: string;
+        };
         /** @description A host over time. */
         HostSeries: components["schemas"]["BucketTimes"] & {
             /**
@@ -743,10 +738,10 @@ export interface components {
             /** @description Its end. */
             until_ns: components["schemas"]["Nanos"];
         };
-        /** @description Answer of `/api/v1/hosts`. */
+        /** @description Hosts that reported since the receiver started. */
         Hosts: {
-            /** @description Hosts that reported since the receiver started, by name. */
-            hosts: components["schemas"]["Host"][];
+            /** @description By name. */
+            hosts: components["schemas"]["ListedHost"][];
             /** @description Hosts there are. */
             total?: number;
         };
@@ -1090,6 +1085,15 @@ export interface components {
             since_ns: components["schemas"]["Nanos"];
             /** @description Its end. */
             until_ns: components["schemas"]["Nanos"];
+        };
+        /** @description A host as it is listed. */
+        ListedHost: components["schemas"]["Host"] & {
+            /**
+             * Format: int64
+             * @description The device's wall clock less the receiver's, ns: by exchanges of time over TLS, else as the newest interval arrived, the
+             *     way included.
+             */
+            clock_offset_ns: number;
         };
         /** @description What a person types. */
         Login: {
@@ -1999,15 +2003,15 @@ export interface components {
              */
             step_ns: number;
         };
-        /** @description Answer of `/api/v1/status`. */
+        /** @description A receiver: version, addresses, counters, store, hosts. */
         Status: {
             /**
-             * @description Every host.
+             * @description Every host, by name.
              * @default []
              */
-            hosts: components["schemas"]["Host"][];
+            hosts: components["schemas"]["ListedHost"][];
             /**
-             * @description Address of this API.
+             * @description Address of the HTTP API.
              * @default
              */
             http: string;
@@ -2410,13 +2414,13 @@ export interface components {
             /** @description Number of the thread, or of a bucket the one that ran longest; −1: unknown, −2: not followed. */
             who: number[];
         };
-        /** @description A program that waited while another one ran. */
+        /** @description A program that waited for CPUs which another one had. It may be the same: threads of one program delay each other, too. */
         TraceDelay: {
-            /** @description Name of the program that had the CPU meanwhile; it may be the same one. Hostile. */
+            /** @description Name of the one that ran meanwhile. Hostile. */
             behind: string;
             /**
              * Format: int64
-             * @description Time waited, summed over the waiting threads, ns.
+             * @description How long: once for each thread that waited, ns.
              */
             ns: number;
             /** @description Name of the program that waited, of the thread where the trace names no program. Hostile. */
@@ -2532,7 +2536,7 @@ export interface components {
              */
             unknown_ns: number;
         };
-        /** @description CPUs that had nothing to do while threads waited behind others. */
+        /** @description Time of idle CPUs while threads waited behind others, ns. */
         TraceOverload: {
             /**
              * Format: int64
@@ -2541,12 +2545,12 @@ export interface components {
             cpu_ns: number;
             /**
              * Format: int64
-             * @description Work that could have run.
+             * @description Work that could have run: the smaller of idle CPUs and waiting threads, times time.
              */
             thread_ns: number;
             /**
              * Format: int64
-             * @description Time in which that was so.
+             * @description Time in which any CPU was idle while any thread waited behind another.
              */
             wall_ns: number;
         };
@@ -2726,11 +2730,11 @@ export interface components {
             /** @description Threads that match, before `offset` and `limit`. */
             total: number;
         };
-        /** @description Times and counts of threads in a window, as `cpumon trace report` counts them. */
+        /** @description Times and counts of a thread or of several. */
         TraceTotals: {
             /**
              * Format: int64
-             * @description Neither running nor runnable.
+             * @description Neither.
              */
             blocked_ns: number;
             /**
@@ -2740,7 +2744,7 @@ export interface components {
             involuntary_switches: number;
             /**
              * Format: int64
-             * @description In hard interrupts that came meanwhile.
+             * @description In hard interrupts that came while it had a CPU.
              */
             irq_ns: number;
             /**
@@ -2750,7 +2754,7 @@ export interface components {
             longest_delay_at_ns: number;
             /**
              * Format: int64
-             * @description The longest wait for a CPU.
+             * @description The longest wait for a CPU that the window has a part of, up to the window's end.
              */
             longest_delay_ns: number;
             /**
@@ -2760,7 +2764,7 @@ export interface components {
             migrations: number;
             /**
              * Format: int64
-             * @description Runnable since it was pushed off, or yielded.
+             * @description Runnable since it was pushed off.
              */
             ready_preempted_ns: number;
             /**
@@ -2770,7 +2774,7 @@ export interface components {
             ready_woken_ns: number;
             /**
              * Format: int64
-             * @description On a CPU, interrupts left out where they are recorded.
+             * @description On a CPU, interrupts left out.
              */
             run_ns: number;
             /**
@@ -2917,7 +2921,7 @@ export interface components {
              */
             stored: number;
         };
-        /** @description local, authenticated (over TLS, from the device enrolled under this host), sealed (encrypted datagrams), unauthenticated (plain datagrams: anyone could have sent them) or imported. */
+        /** @description `local`, `authenticated` (over TLS, from the device enrolled under this host), `sealed` (encrypted datagrams), `unauthenticated` (plain datagrams: anyone could have sent them) or `imported`. */
         Trust: string;
         /** @description What a process was blocked by, over time. */
         WaitLine: {
