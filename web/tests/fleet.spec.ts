@@ -219,7 +219,7 @@ test('the busiest host of a span is found in three clicks from the first page', 
   await page.getByRole('link', { name: 'History' }).click();
   await expect(page.getByRole('application', { name: 'hosts by time, colour is CPU' })).toBeVisible();
   await findsNothing(page);
-  await page.getByRole('button', { name: '10 min' }).click();
+  await page.getByRole('button', { name: '10 min', exact: true }).click();
   await expect(page).toHaveURL(/since=/);
   const means = page.getByRole('list', { name: 'mean %' }).getByRole('listitem');
   await expect(means).toHaveCount(4);
@@ -235,7 +235,7 @@ test('the busiest host of a span is found in three clicks from the first page', 
 test('all hosts are shown at a moment of the past', async ({ page, receiver }) => {
   await receiver.hasRecorded(6);
   await page.goto(`${receiver.url}/history`);
-  await page.getByRole('button', { name: '10 min' }).click();
+  await page.getByRole('button', { name: '10 min', exact: true }).click();
   const board = page.getByRole('application', { name: 'hosts by time, colour is CPU' });
   await board.focus();
   await page.keyboard.press('End');

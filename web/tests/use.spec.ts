@@ -118,7 +118,7 @@ test('the past has its span in the link from the beginning', async ({ page, rece
     await expect(page).toHaveURL(/since=\d+&until=\d+/);
     const since = Number(new URL(page.url()).searchParams.get('since'));
     expect(Math.abs(since - (await begin())), view).toBeLessThan(2_000);
-    await page.getByRole('button', { name: '10 min' }).click();
+    await page.getByRole('button', { name: '10 min', exact: true }).click();
     await page.getByRole('button', { name: 'all data' }).click();
     const all = Number(new URL(page.url()).searchParams.get('since'));
     expect(Math.abs(all - (await begin())), view).toBeLessThan(2_000);
