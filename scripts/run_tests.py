@@ -28,6 +28,8 @@ SEED = re.compile(r"^.*\b(?:seed|SEED)\b.*$", re.M)
 PANIC = re.compile(r"panicked at .*:\n(?P<words>.*(?:\n(?!note: |\n).*){0,3})")
 # Tests of a program that run at once: more than CPUs, as most of them wait.
 THREADS = 4
+# A busy process. It ends by itself, should this script be killed.
+LOAD = ["timeout", "3600", "sh", "-c", "while :; do :; done"]
 # Longest first, so that none of them runs alone at the end.
 LONGEST = ["page/browser", "cpumon/it", "cpumon-collect/it", "cpumon-store/it", "cpumon-web/cpumon_web", "cpumon-agent/it"]
 
@@ -180,9 +182,11 @@ def main():
     if not chosen:
         sys.exit("run_tests: cargo reported no test program")
     ever = {}
+    # Ended from outside, it ends the load first.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     for run in range(1, arguments.runs + 1):
         begin = time.monotonic()
-        load = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(arguments.load if run % 2 == 0 else 0)]
+        load = [subprocess.Popen(LOAD) for _ in range(arguments.load if run % 2 == 0 else 0)]
         try:
             browser = [Browser()] if arguments.browser else []
             # Beside a load all at once, which is more of it, and sooner over: the load gets a smaller part of the CPUs.
@@ -193,7 +197,7 @@ def main():
                 failed, times, passed = failed + more[0], times + more[1], passed + more[2]
         finally:
             for process in load:
-                process.kill()
+                process.terminate()
                 process.wait()
         at = time.strftime("%Y-%m-%dT%H:%M:%S")
         for program, test, output in failed:
