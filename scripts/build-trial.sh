@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 scripts/install-deps.sh run
-[ -e target/trial/cpumon ] || echo "building cpumon for trying, about 3 minutes on 2 CPUs (make install builds the optimized program)"
+[ -e target/trial/cpumon ] || echo "building cpumon for trying, about 4 minutes on 2 CPUs (make install builds the optimized program)"
 mkdir -p target
 # The page is built beside the compiler, which waits for it before it embeds it.
 scripts/build-page.sh >target/page.log 2>&1 &
