@@ -16,7 +16,7 @@ test: ## every check: format, lints, direction, unit, integration, browser, priv
 	@scripts/install-deps.sh run
 	@scripts/test.sh
 
-flaky: ## all Rust tests, then all browser tests, again and again, half of the rounds beside 4 busy processes and all at once; lists every test that ever failed (RUNS=20: 10 rounds)
+flaky: ## all Rust tests, then all browser tests, again and again, in half of the rounds all at once and beside 4 busy processes; lists every test that ever failed (RUNS=20: 10 rounds)
 	@scripts/install-deps.sh test
 	@scripts/build-page.sh
 	@scripts/build-tests.sh

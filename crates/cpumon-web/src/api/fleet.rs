@@ -1,5 +1,6 @@
 //! All hosts at a glance, for a browser. Filled by `crate::fleet`.
 
+use cpumon_query::history::BucketTimes;
 use cpumon_query::json::Nanos;
 use cpumon_query::status::StoreState;
 use serde::Serialize;
@@ -7,7 +8,6 @@ use utoipa::ToSchema;
 
 use super::limits::Limits;
 use super::table::Table;
-use cpumon_query::history::BucketTimes;
 
 /// What the receiver itself could not take or keep since it started; `/api/v1/status` says more.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]

@@ -1,20 +1,11 @@
 //! What the page asks of the past beside the answers of `cpumon_query::history`.
 
 use cpumon_query::history::{Lines, WaitLine};
-use cpumon_query::json::{GapJson, Nanos};
+use cpumon_query::json::Nanos;
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::table::{Row, Table};
-
-/// Answer of `/gaps`.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
-pub struct Gaps {
-    /// Holes there are, 10,000 at most.
-    pub total: usize,
-    /// Those that were asked for.
-    pub gaps: Vec<GapJson>,
-}
 
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]

@@ -23,7 +23,7 @@ pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss,
 pub use cpumon_query::history::{
     BucketTimes, HostSeries, Kept, Lines, Matrix, MatrixRow, SeriesColumn, TaskLine, WaitLine,
 };
-pub use cpumon_query::json::{GapJson, Nanos};
+pub use cpumon_query::json::{GapJson, Gaps, Nanos};
 pub use cpumon_query::status::{
     Connections, Discovery, Hosts, Receiver, Rejects, Status, Store, StoreState, Traces,
 };
@@ -31,7 +31,7 @@ pub use cpumon_query::status::{
 pub use columns::{ColumnHelp, Columns};
 pub use fleet::{Fleet, FleetBase, FleetHistory, ReceiverHealth, Spark};
 pub(crate) use from_query::SumOptions;
-pub use history::{CompareJson, Gaps, ProcessJson, ProcessLine, SumJson};
+pub use history::{CompareJson, ProcessJson, ProcessLine, SumJson};
 pub use limits::Limits;
 pub use problem::Problem;
 pub use report::{FoundJson, HostPartJson, ReportJson, ReportOfHostsJson};

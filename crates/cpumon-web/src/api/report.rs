@@ -1,5 +1,6 @@
 //! Who used the CPU, for a browser. Columns and numbers are those of `cpumon report` and `cpumon find`.
 
+use cpumon_query::history::BucketTimes;
 use cpumon_query::json::Nanos;
 use cpumon_query::report::{FIND_COLUMNS, Found, HostPart, Report};
 use cpumon_query::time::Page;
@@ -7,7 +8,6 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::table::{Cell, Table};
-use cpumon_query::history::BucketTimes;
 
 /// Columns that are text: a browser's numbers end at 2^53. The start of a process is a part of its key.
 const MOMENTS: [&str; 5] = ["peak_end_ns", "first_ns", "last_ns", "start_ns", "process_start_ns"];
