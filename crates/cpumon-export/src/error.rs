@@ -50,6 +50,11 @@ pub enum ExportError {
         /// The error of the drawing library.
         reason: String,
     },
+    /// A trace has no row: the range lies before the first event, in a hole, or only CPUs without a thread are in it.
+    #[error(
+        "the trace has no thread whose state is known in this range; `cpumon trace report` shows what it has"
+    )]
+    NoThread,
     /// A trace could not be read.
     #[error(transparent)]
     Trace(#[from] ReadError),

@@ -104,6 +104,7 @@ impl From<ExportError> for Problem {
             ExportError::ManyHosts { .. }
             | ExportError::NoLegacyLayout { .. }
             | ExportError::NoRanges
+            | ExportError::NoThread
             | ExportError::Choice { .. } => Self::new(StatusCode::BAD_REQUEST, error.to_string()),
             ExportError::Trace(error) => Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()),
             error => {

@@ -14,11 +14,6 @@ pub enum TraceExportError {
     /// The export could not be written.
     #[error(transparent)]
     Write(#[from] ExportError),
-    /// No row: the range lies before the first event, in a hole, or only CPUs without a thread are in it.
-    #[error(
-        "the trace has no thread whose state is known in this range; `cpumon trace report` shows what it has"
-    )]
-    NoThread,
 }
 
 impl From<TraceExportError> for ExportError {
@@ -26,7 +21,6 @@ impl From<TraceExportError> for ExportError {
         match error {
             TraceExportError::Read(error) => Self::Trace(error),
             TraceExportError::Write(error) => error,
-            nothing @ TraceExportError::NoThread => Self::Write(std::io::Error::other(nothing)),
         }
     }
 }

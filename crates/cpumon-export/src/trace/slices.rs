@@ -93,7 +93,7 @@ fn slices<K: RowSink>(
     let ending = survey.ending_of(ending, tracker.unfollowed());
     let sink = tracker.finish(ending.known_until_ns);
     sink.result.map_err(ExportError::from)?;
-    if sink.has_rows { Ok((sink.rows, ending)) } else { Err(TraceExportError::NoThread) }
+    if sink.has_rows { Ok((sink.rows, ending)) } else { Err(ExportError::NoThread.into()) }
 }
 
 /// The latest wakeups of a thread, the newest first.

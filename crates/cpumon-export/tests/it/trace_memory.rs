@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use cpumon_export::{TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
+use cpumon_export::{ExportError, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_model::{Comm, ProcessKey, ThreadKey, TraceIdentity, TraceTask};
 use cpumon_trace::{Compression, FileHeader, TraceReader, TraceWriter};
 
@@ -57,6 +57,6 @@ fn an_export_holds_names_once() {
     // A packet of 1 MB in three stages, and the reader.
     assert!(taken.most < names.left * 3 / 4, "{taken:?} beside {names:?}");
     let (none, taken) = taken_by(|| trace_slices(&survey, &mut open(), &mut written).unwrap_err());
-    assert!(matches!(none, TraceExportError::NoThread), "{none}");
+    assert!(matches!(none, TraceExportError::Write(ExportError::NoThread)), "{none}");
     assert!(taken.most < names.left / 2, "{taken:?} beside {names:?}");
 }
