@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::skip::skip;
-use crate::support::{cpumon, is_whole};
+use crate::support::{cpumon, is_whole, text};
 
 /// Spins and naps, and prints what the scheduler has of the shell while it waits for `cat`: run time, run delay, slices.
 const LOAD: &str = "i=0; while [ $i -lt 4000 ]; do i=$((i+1)); [ $((i % 200)) -ne 0 ] || sleep 0.002; done; cat /proc/$$/schedstat; echo $$";
@@ -401,9 +401,18 @@ fn a_flight_recorder_on_disk_survives_a_kill() {
         return skip(format!("needs root for BPF: {first}"));
     }
     assert!(first.contains("the last 3600s of context switches are in"), "{first}");
-    // Its segments are as long as a window.
-    while segments().len() < 3 {
+    // Its segments are as long as a window. It is killed in the middle of one: between two, none is without its end.
+    let pid = rustix::process::Pid::from_child(&agent);
+    loop {
         load();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap();
+        if let [_, _, .., last] = &segments()[..]
+            && text(&report(last, "program").0.stderr).contains("the trace has no end mark")
+        {
+            break;
+        }
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
     }
     agent.kill().unwrap();
     agent.wait().unwrap();
