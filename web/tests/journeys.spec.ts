@@ -44,8 +44,8 @@ async function isNamed(receiver: Receiver, name: string): Promise<boolean> {
   const host = `${receiver.url}/api/v1/hosts/${await receiver.local()}`;
   const { kept } = (await (await fetch(`${host}/series?points=10`)).json()) as { kept: { first_ns: string } };
   const answer = await fetch(`${host}/report?limit=6&since=${kept.first_ns}`);
-  const { rows } = (await answer.json()) as { rows: { columns: { name: unknown } } };
-  return JSON.stringify(rows.columns.name).includes(JSON.stringify(name));
+  const { rows } = (await answer.json()) as { rows: { name: string }[] };
+  return rows.some((row) => row.name === name);
 }
 
 async function firstPage(page: Page, receiver: Receiver): Promise<Clicks> {

@@ -84,19 +84,20 @@ test('a click on a point of a day opens its busiest interval, with the mouse and
   const at = await opened();
   const bucket = await page.evaluate(
     async ([from, ms]) => {
-      const { t_ms, width_ns } = (await (await fetch(`/api/v1/hosts/picture/series?${from}&points=700`)).json()) as {
-        t_ms: number[];
-        width_ns: number;
-      };
-      const begin = t_ms.findLast((time) => time < ms)!;
+      type Series = { begin_ns: string; width_ns: number; columns: { busy_ns: { max: number[] } } };
+      const { begin_ns, width_ns } = (await (
+        await fetch(`/api/v1/hosts/picture/series?${from}&points=700`)
+      ).json()) as Series;
+      const pointAt = (first: string, width: number): number => Math.floor((ms * 1e6 - Number(first) - 1) / width);
+      const begin = (Number(begin_ns) + pointAt(begin_ns, width_ns) * width_ns) / 1e6;
       const of = (await (
         await fetch(
           `/api/v1/hosts/picture/series?since=${begin * 1e6}&until=${begin * 1e6 + width_ns}` +
             `&points=${Math.ceil(width_ns / 1e9) * 4}&columns=busy_ns`,
         )
-      ).json()) as { t_ms: number[]; columns: { busy_ns: { max: number[] } } };
+      ).json()) as Series;
       const rates = of.columns.busy_ns.max;
-      return { most: Math.max(...rates), here: rates[of.t_ms.findLastIndex((time) => time < ms)] };
+      return { most: Math.max(...rates), here: rates[pointAt(of.begin_ns, of.width_ns)] };
     },
     [day.replace(/(\d{13})/g, '$1000000'), at] as const,
   );

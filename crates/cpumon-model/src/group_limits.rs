@@ -6,6 +6,7 @@ use crate::{CgroupInterval, CpuLimit, Interval, Pressure, Throttle};
 
 /// What limits the control groups of some tasks.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct GroupLimits {
     /// The tightest limit that any of them had.
     pub limit: CpuLimit,

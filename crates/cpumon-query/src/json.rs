@@ -9,7 +9,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use cpumon_store::{Gap, Resolution};
+use cpumon_store::{Gap, Resolution, TimeRange};
 use serde::de::Error as _;
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -156,8 +156,68 @@ pub fn to_ms(wall_ns: i64) -> f64 {
 }
 
 /// [`Nanos`] of a number.
-pub(crate) fn nanos<S: Serializer>(ns: &i64, serializer: S) -> Result<S::Ok, S::Error> {
-    Nanos(*ns).serialize(serializer)
+pub(crate) mod nanos {
+    use super::{Deserialize, Deserializer, Nanos, Serialize, Serializer};
+
+    pub(crate) fn serialize<S: Serializer>(ns: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+        Nanos(*ns).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+        Nanos::deserialize(deserializer).map(|ns| ns.0)
+    }
+}
+
+/// A range of time.
+#[derive(Serialize, Deserialize, ToSchema)]
+pub struct Range {
+    /// Start.
+    since_ns: Nanos,
+    /// End.
+    until_ns: Nanos,
+}
+
+impl From<TimeRange> for Range {
+    fn from(range: TimeRange) -> Self {
+        Self { since_ns: Nanos(range.since_ns), until_ns: Nanos(range.until_ns) }
+    }
+}
+
+impl From<Range> for TimeRange {
+    fn from(range: Range) -> Self {
+        Self { since_ns: range.since_ns.0, until_ns: range.until_ns.0 }
+    }
+}
+
+/// [`Range`] of a range.
+pub(crate) mod range {
+    use super::{Deserialize, Deserializer, Range, Serialize, Serializer, TimeRange};
+
+    pub(crate) fn serialize<S: Serializer>(range: &TimeRange, serializer: S) -> Result<S::Ok, S::Error> {
+        Range::from(*range).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TimeRange, D::Error> {
+        Range::deserialize(deserializer).map(TimeRange::from)
+    }
+}
+
+/// Likewise, if there is one.
+pub(crate) mod range_if_any {
+    use super::{Deserialize, Deserializer, Range, Serialize, Serializer, TimeRange};
+
+    pub(crate) fn serialize<S: Serializer>(
+        range: &Option<TimeRange>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        range.map(Range::from).serialize(serializer)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<TimeRange>, D::Error> {
+        Ok(Option::<Range>::deserialize(deserializer)?.map(TimeRange::from))
+    }
 }
 
 /// A time for drawing.
@@ -170,14 +230,23 @@ pub(crate) fn ms_if_known<S: Serializer>(ns: &Option<i64>, serializer: S) -> Res
     ns.map(to_ms).serialize(serializer)
 }
 
-/// Times for drawing.
-pub(crate) fn all_ms<S: Serializer>(ns: &[i64], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(ns.iter().copied().map(to_ms))
-}
-
 /// What was read.
-pub(crate) fn resolution<S: Serializer>(of: &Option<Resolution>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(resolution_name(*of))
+pub(crate) mod resolution {
+    use super::{Cow, Deserialize, Deserializer, Resolution, Serializer, resolution_name};
+
+    pub(crate) fn serialize<S: Serializer>(
+        of: &Option<Resolution>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(resolution_name(*of))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Resolution>, D::Error> {
+        let name = <Cow<'_, str>>::deserialize(deserializer)?;
+        Ok([Resolution::Minute, Resolution::Hour].into_iter().find(|one| one.name() == name))
+    }
 }
 
 /// `interval`, `minute` or `hour`.

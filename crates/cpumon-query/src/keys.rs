@@ -22,6 +22,15 @@ impl TaskKey {
             Self::Thread(key) => key.tid,
         }
     }
+
+    /// When it began, ns since boot.
+    #[must_use]
+    pub fn start_ns(self) -> u64 {
+        match self {
+            Self::Process(key) => key.start_ns,
+            Self::Thread(key) => key.start_ns,
+        }
+    }
 }
 
 impl fmt::Display for TaskKey {

@@ -14,6 +14,7 @@ pub mod charts;
 mod choice;
 pub mod compare;
 mod error;
+pub mod fields;
 pub mod fleet;
 mod group;
 pub mod history;

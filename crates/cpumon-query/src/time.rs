@@ -30,11 +30,11 @@ impl PlotRange {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Available {
     /// End of the first interval.
-    #[serde(serialize_with = "json::nanos")]
+    #[serde(with = "json::nanos")]
     #[schema(value_type = Nanos)]
     pub first_ns: i64,
     /// End of the last interval.
-    #[serde(serialize_with = "json::nanos")]
+    #[serde(with = "json::nanos")]
     #[schema(value_type = Nanos)]
     pub last_ns: i64,
 }
@@ -49,6 +49,9 @@ pub struct Page {
 }
 
 impl Page {
+    /// All of them.
+    pub const ALL: Self = Self { offset: 0, limit: usize::MAX };
+
     /// The items of the page.
     pub fn of<I: IntoIterator>(self, items: I) -> impl Iterator<Item = I::Item> {
         items.into_iter().skip(self.offset).take(self.limit)

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { absencesOf, isAbsent } from './absence';
 
 const buckets = (covered: number[]) => ({
-  t_ms: covered.map((_, at) => at * 1000),
+  begin_ns: '0',
   width_ns: 1e9,
   covered_ns: covered,
 });

@@ -1,6 +1,7 @@
 // When a task was there. In: values by point, and how much of each point was measured. Out: whether a point without a value is a
 // hole or a time at which the task was not running. Why: no data, zero and not running are three different things.
-import type { Buckets, Gap, Line } from './api';
+import type { Gap, Line, Times } from './api';
+import { beginsOf } from './shares';
 
 export const NOT_RUNNING = 'not running';
 
@@ -10,12 +11,10 @@ export function isAbsent(value: number | null | undefined, coveredNs: number | u
 }
 
 /** The times at which a task was not running, with words for them. */
-export function absencesOf(
-  values: Line | undefined,
-  buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns'>,
-): Gap[] {
+export function absencesOf(values: Line | undefined, buckets: Times): Gap[] {
   if (!values) return [];
   const width = buckets.width_ns / 1e6;
+  const begins = beginsOf(buckets);
   const first = values.findIndex((value) => value !== null);
   const last = values.findLastIndex((value) => value !== null);
   const found: Gap[] = [];
@@ -25,7 +24,7 @@ export function absencesOf(
       open = null;
       return;
     }
-    const [begin, end] = [buckets.t_ms[at]!, buckets.t_ms[at]! + width];
+    const [begin, end] = [begins[at]!, begins[at]! + width];
     if (open) open.end_ms = end;
     else {
       const reason = at < first ? 'not started yet' : first >= 0 && at > last ? 'ended' : NOT_RUNNING;

@@ -11,16 +11,44 @@ export interface components {
             /** @description End of the last interval. */
             last_ns: components["schemas"]["Nanos"];
         };
+        /** @description What a group did in the range that a report is compared with. Null: not measured. */
+        Before: {
+            /**
+             * Format: int64
+             * @description Its blocked time.
+             */
+            blocked_ns?: number | null;
+            /**
+             * Format: double
+             * @description Run time in percent of one CPU.
+             */
+            cpu_pct?: number | null;
+            /**
+             * Format: int64
+             * @description Measured time; null: no data.
+             */
+            duration_ns?: number | null;
+            /**
+             * Format: int64
+             * @description Time ready, waiting for a CPU.
+             */
+            run_delay_ns?: number | null;
+            /**
+             * Format: int64
+             * @description Run time.
+             */
+            run_ns?: number | null;
+        };
         /** @description 32 hexadecimal digits; all zero if not reported. */
         BootId: string;
         /** @description Points of a picture, evenly spaced over the range. */
         BucketTimes: {
+            /** @description Start of the first point, as intervals stand. */
+            begin_ns: components["schemas"]["Nanos"];
             /** @description Measured time in each point; 0: a gap, and every value there is null. */
             covered_ns: number[];
             /** @description What was read: `interval`s, or sums of a `minute` or an `hour`. */
             resolution: string;
-            /** @description Start of each point, as intervals stand. */
-            t_ms: number[];
             /**
              * Format: int64
              * @description From one point to the next.
@@ -514,6 +542,13 @@ export interface components {
             command: string;
         };
         Fields: string[];
+        /** @description What a search found. */
+        Findings: {
+            /** @description Those that were asked for, most run time first. */
+            rows: components["schemas"]["Found"][];
+            /** @description Rows there are. */
+            total: number;
+        };
         Flags: string[];
         /** @description Answer of `/api/v1/fleet`, and a message of its stream. */
         Fleet: components["schemas"]["FleetBase"] & {
@@ -569,11 +604,39 @@ export interface components {
             /** @description Its end. */
             until_ns: components["schemas"]["Nanos"];
         };
-        /** @description What a search found. */
+        /** @description Something that was found. */
         Found: {
-            /** @description Most run time first. Columns are those of `cpumon find` (docs/report.md); moments are text in ns. */
-            rows: components["schemas"]["Table"];
+            first_ns?: components["schemas"]["Nanos"] | null;
+            /** @description Name of its host; hostile. */
+            host: string;
+            /** @description Its host: a name may be of several hosts, or empty. */
+            host_id: components["schemas"]["HostId"];
+            /** @description What it is. */
+            kind: components["schemas"]["FoundKind"];
+            last_ns?: components["schemas"]["Nanos"] | null;
+            /** @description What was found; hostile. */
+            name: string;
+            /**
+             * Format: int64
+             * @description Processes of which the names are stored; a process that calls exec counts under each of its names.
+             */
+            processes: number;
+            /**
+             * Format: int64
+             * @description Run time, of all that is stored of the host.
+             */
+            run_ns: number;
+            /**
+             * Format: double
+             * @description In percent of all threads of the host.
+             */
+            share_pct?: number | null;
         };
+        /**
+         * @description What a name that was found is of.
+         * @enum {string}
+         */
+        FoundKind: "container" | "name" | "pod" | "service" | "user";
         /** @description A hole in a host's time. */
         Gap: {
             /**
@@ -604,6 +667,13 @@ export interface components {
             gaps: components["schemas"]["Gap"][];
             /** @description Holes there are, 10,000 at most. */
             total: number;
+        };
+        /** @description What limits the control groups of some tasks. */
+        GroupLimits: {
+            /** @description The tightest limit that any of them had. */
+            limit: components["schemas"]["CpuLimit"];
+            pressure?: components["schemas"]["Pressure"] | null;
+            throttle?: components["schemas"]["Throttle"] | null;
         };
         /** @description A host as the receiver sees it now. */
         Host: components["schemas"]["HostInfo"] & {
@@ -1231,6 +1301,18 @@ export interface components {
             after_ns?: components["schemas"]["Nanos"] | null;
             before_ns?: components["schemas"]["Nanos"] | null;
         };
+        /** @description The highest single interval of a group. */
+        Peak: {
+            /** @description End of the interval; of a whole minute or hour where no interval of it is stored any more. */
+            end_ns: components["schemas"]["Nanos"];
+            /** @description Whether no interval can be higher. Not where a group has many processes and only their sums are left. */
+            is_exact: boolean;
+            /**
+             * Format: int64
+             * @description Run time, ns per second.
+             */
+            ns_per_s: number;
+        };
         /** @description Time in which tasks waited for a CPU (Documentation/accounting/psi.rst), waiting for a new period included. */
         Pressure: {
             /**
@@ -1448,6 +1530,13 @@ export interface components {
             /** @description Name of that user on its host; empty if not known. */
             user: string;
         };
+        /** @description A range of time. */
+        Range: {
+            /** @description Start. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description End. */
+            until_ns: components["schemas"]["Nanos"];
+        };
         /** @description Counters over all senders since the receiver started. */
         Receiver: {
             /**
@@ -1638,80 +1727,147 @@ export interface components {
             source: string;
         };
         /** @description Who used the CPU. */
-        Report: components["schemas"]["BucketTimes"] & {
-            /** @description Start and end of the range that it is compared with; null: none. */
-            before?: components["schemas"]["Nanos"][] | null;
-            /**
-             * Format: int64
-             * @description Measured time.
-             */
-            duration_ns: number;
-            /** @description Run time a point, a list for each row; empty for the rows of several groups. */
-            points: (number | null)[][];
-            /**
-             * @description Groups, then one row (`kind` is `rest`) of those that are not shown, then one (`not attributed`) of run time that no group
-             *     has. Columns are those of `cpumon report` (docs/report.md); moments are text in ns.
-             */
-            rows: components["schemas"]["Table"];
-            /** @description Start of the range that was read: earlier than asked for where only sums are left of it. */
-            since_ns: components["schemas"]["Nanos"];
-            /** @description Groups there are, at most 50,000 a host; the row `rest` has what came later. */
-            total: number;
-            /** @description Its end. */
-            until_ns: components["schemas"]["Nanos"];
-            /**
-             * Format: int64
-             * @description Run time of all threads by the ledger: exactly the sum of `run_ns` of all rows.
-             */
-            used_ns: number;
-            /** @description Run time of all threads a point. */
-            used_points: (number | null)[];
-        };
-        /** @description What was read of one host. */
-        ReportHost: components["schemas"]["BucketTimes"] & {
-            /**
-             * Format: int64
-             * @description Measured time.
-             */
-            duration_ns: number;
-            /** @description Its id. */
-            host: string;
-            /** @description Its name. */
-            hostname: string;
-            /** @description Start of the range that was read: earlier than asked for where only sums are left of it. */
-            since_ns: components["schemas"]["Nanos"];
-            /** @description Its end. */
-            until_ns: components["schemas"]["Nanos"];
-            /**
-             * Format: int64
-             * @description Run time of all its threads by the ledger.
-             */
-            used_ns: number;
-            /** @description Run time of all its threads a point. */
-            used_points: (number | null)[];
-        };
-        /** @description Who used the CPU of several hosts. */
-        ReportOfHosts: {
-            /** @description Start and end of the range that it is compared with; null: none. */
-            before?: components["schemas"]["Nanos"][] | null;
+        Report: {
+            before?: components["schemas"]["Range"] | null;
             /** @description The hosts that have data in the range. */
             hosts: components["schemas"]["ReportHost"][];
-            /** @description Run time a point of the row's host, a list for each row; empty for the rows of several groups. */
-            points: (number | null)[][];
-            /** @description As in the report of one host; the column `host` has the name of each row's host, null for rows of several. */
-            rows: components["schemas"]["Table"];
-            /** @description Start of the range that was asked for. */
-            since_ns: components["schemas"]["Nanos"];
-            /** @description Groups there are. */
+            /** @description The range that was asked for. */
+            range: components["schemas"]["Range"];
+            /** @description Groups that come first, then one row of those that are not shown, then one of run time that is in no group. */
+            rows: components["schemas"]["ReportRow"][];
+            /** @description Groups there are, at most 50,000 a host; the row `rest` has what came later. */
             total: number;
-            /** @description Its end. */
-            until_ns: components["schemas"]["Nanos"];
             /**
              * Format: int64
              * @description Run time of all threads of all hosts by their ledgers: exactly the sum of `run_ns` of all rows.
              */
             used_ns: number;
         };
+        /** @description What was read of one host. */
+        ReportHost: {
+            /**
+             * Format: int64
+             * @description Measured time.
+             */
+            covered_ns: number;
+            /** @description The host. */
+            host: components["schemas"]["HostId"];
+            /** @description Its name; hostile. */
+            name: string;
+            /** @description The range that was read: wider than asked for where only sums are left of its ends. */
+            range: components["schemas"]["Range"];
+            /** @description The coarsest data that was read: `interval`, `minute` or `hour`. */
+            resolution: string;
+            /** @description Points over time of the rows. */
+            times: components["schemas"]["BucketTimes"];
+            /** @description Run time of all threads a point; null: nothing was measured. */
+            used: (number | null)[];
+            /**
+             * Format: int64
+             * @description Run time of all threads by the ledger.
+             */
+            used_ns: number;
+        };
+        /** @description A row of a report. Null: not measured, or not of this kind of row. */
+        ReportRow: {
+            before?: components["schemas"]["Before"] | null;
+            /**
+             * Format: double
+             * @description Threads that were blocked on average.
+             */
+            blocked_mean?: number | null;
+            /**
+             * Format: int64
+             * @description Blocked time of threads in intervals in which they were active.
+             */
+            blocked_ns?: number | null;
+            /**
+             * Format: double
+             * @description By how much the utilization changed, percent of one CPU.
+             */
+            change_cpu_pct?: number | null;
+            /**
+             * Format: double
+             * @description Run time in percent of one CPU.
+             */
+            cpu_pct?: number | null;
+            /**
+             * Format: int64
+             * @description Measured time of its host; null: of several hosts.
+             */
+            duration_ns?: number | null;
+            first_ns?: components["schemas"]["Nanos"] | null;
+            /** @description Name of its host; hostile. Null: of several hosts. */
+            host?: string | null;
+            /**
+             * Format: int64
+             * @description Switches by which it was pushed off while it could run.
+             */
+            involuntary_switches?: number | null;
+            /** @description What it is. */
+            kind: components["schemas"]["RowKind"];
+            last_ns?: components["schemas"]["Nanos"] | null;
+            limits?: components["schemas"]["GroupLimits"] | null;
+            /** @description The group; hostile. */
+            name: string;
+            peak?: components["schemas"]["Peak"] | null;
+            /**
+             * Format: int32
+             * @description The pid of its process, where a row is a process or a thread.
+             */
+            pid?: number | null;
+            /** @description Run time a point of its host's times; null: nothing was measured. Empty for rows of several groups. */
+            points: (number | null)[];
+            process_start_ns?: components["schemas"]["Nanos"] | null;
+            /**
+             * Format: double
+             * @description Threads that were ready on average.
+             */
+            ready_mean?: number | null;
+            /**
+             * Format: int64
+             * @description Time ready, waiting for a CPU.
+             */
+            run_delay_ns?: number | null;
+            /**
+             * Format: int64
+             * @description Run time.
+             */
+            run_ns?: number | null;
+            /**
+             * Format: double
+             * @description Run time in percent of that of all threads.
+             */
+            share_pct?: number | null;
+            start_ns?: components["schemas"]["Nanos"] | null;
+            /**
+             * Format: int64
+             * @description Of it in kernel mode.
+             */
+            system_ns?: number | null;
+            /**
+             * Format: int32
+             * @description Id of its thread.
+             */
+            tid?: number | null;
+            /**
+             * Format: int64
+             * @description Of it in user mode.
+             */
+            user_ns?: number | null;
+            /**
+             * Format: int64
+             * @description Switches to wait.
+             */
+            voluntary_switches?: number | null;
+            /** @description The longest wait, summed over threads; empty: none, or not known over the whole range. */
+            waits: components["schemas"]["Waits"];
+        };
+        /**
+         * @description What a row of a report is.
+         * @enum {string}
+         */
+        RowKind: "group" | "short-lived" | "rest" | "not attributed";
         RowOfCell: {
             [key: string]: null | number | boolean | string;
         };

@@ -21,6 +21,8 @@ export type ProcessPage = Schemas['ProcessLine'];
 export type MatrixRow = Schemas['MatrixRow'];
 export type Matrix = Schemas['Matrix'];
 export type Report = Schemas['Report'];
+export type ReportRow = Schemas['ReportRow'];
+export type Findings = Schemas['Findings'];
 export type Found = Schemas['Found'];
 export type TraceHead = Schemas['TraceHead'];
 export type TraceTracks = Schemas['TraceTracks'];
@@ -40,7 +42,9 @@ export type StoredTraces = Schemas['StoredTraces'];
 export type TraceSources = Schemas['TraceSources'];
 /** Values by point; null: not measured. */
 export type Line = (number | null)[];
-export type Buckets = Schemas['BucketTimes'] & { gaps: Gap[] };
+/** Points evenly spaced over a range. */
+export type Times = Omit<Schemas['BucketTimes'], 'resolution'>;
+export type Buckets = Times & { gaps: Gap[] };
 
 /** An answer that is not the one asked for, in the receiver's words. */
 export class Problem extends Error {

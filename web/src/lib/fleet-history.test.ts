@@ -15,7 +15,7 @@ it('has a row a host with percents of all CPUs, and no data apart from zero', ()
     until_ns: '1',
     resolution: 'minute',
     width_ns: 60e9,
-    t_ms: [0, 60_000],
+    begin_ns: '0',
     covered_ns: [1, 1],
     hosts: {
       rows: 2,

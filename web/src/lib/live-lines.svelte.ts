@@ -6,7 +6,7 @@ import { ask, hostPath, type Gap, type Lines, type Series } from './api';
 import { MODES } from './modes';
 import { msOf, nsOf } from './format';
 import { limits } from './limits.svelte';
-import { busiest, holesOf, keptOf, queueOf } from './shares';
+import { busiest, holesOf, keptOf, queueOf, timesOf } from './shares';
 
 /** Points of the past. */
 const MOST_POINTS = 720;
@@ -98,8 +98,7 @@ export class LiveLines {
   private put(series: Series, lines: Lines | null, until: number): void {
     // A bucket ends with its interval; the live points stand at their ends too. The last one may reach behind what was asked
     // for: there it would hide what comes live.
-    const width = series.width_ns / 1e6;
-    const times = series.t_ms.map((ms) => Math.min(ms + width, until) / 1000);
+    const times = timesOf(series).map((time) => Math.min(time, until / 1000));
     const share = (
       values: readonly (number | null)[] | null | undefined,
       covered: readonly number[],

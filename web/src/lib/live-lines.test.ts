@@ -26,7 +26,7 @@ function series(url: string): unknown {
   const count = Math.ceil((untilMs - sinceMs) / 2000);
   const each = <T>(of: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => of(at));
   return {
-    t_ms: each((at) => sinceMs + at * 2000),
+    begin_ns: query.get('since')!,
     width_ns: 2e9,
     covered_ns: each((at) => (at === count - 1 ? 1.5e9 : 2e9)),
     columns: { user_ns: { sum: each((at) => (at === count - 1 ? 1.5e9 : 2e9) * 0.014) } },

@@ -6,7 +6,7 @@ const colors: Colors = { named: (name) => name, nth: (nth) => `line ${nth}` };
 
 function page(columns: Record<string, (number | null)[]>): ProcessPage {
   return {
-    t_ms: [0, 1000, 2000, 3000],
+    begin_ns: '0',
     width_ns: 1e9,
     covered_ns: [1e9, 1e9, 0, 1e9],
     gaps: [],

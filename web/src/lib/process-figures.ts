@@ -5,7 +5,7 @@ import { absencesOf } from './absence';
 import type { Line, MatrixRow, ProcessPage, TaskLine } from './api';
 import { count, duration, fixed, isNumber, mean, NO_DATA } from './format';
 import { DELAYS, STATES } from './modes';
-import { holesOf, rateOf, shareOf, timesOf } from './shares';
+import { beginsOf, holesOf, rateOf, shareOf, timesOf } from './shares';
 import { totalOf } from './totals';
 
 export const NOT_MEASURED = 'not measured';
@@ -120,10 +120,11 @@ export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
 /** Measured time of the points in which it was alive; its first and last one count in part. */
 function livedNs(page: ProcessPage, task: TaskLine): number {
   const width = page.width_ns / 1e6;
+  const begins = beginsOf(page);
   const began = task.began_ms ?? -Infinity;
   const ended = task.ended_ms ?? Infinity;
   return page.covered_ns.reduce((sum, ns, at) => {
-    const begin = page.t_ms[at]!;
+    const begin = begins[at]!;
     const part = (Math.min(begin + width, ended) - Math.max(begin, began)) / width;
     return sum + ns * Math.min(Math.max(part, 0), 1);
   }, 0);

@@ -1,7 +1,7 @@
-// Who used the CPU in a span. In: the receiver's report. Out: rows, groupings and orders. Why: table, plot and links name groups alike.
-import type { Line, Report } from './api';
-import { count, msOf, nameText, visible } from './format';
-import { getter, numbers, texts } from './table';
+// Who used the CPU in a span. In: rows of the receiver's report. Out: groupings, orders, and what a row is called. Why: table, plot and
+// links name groups alike.
+import type { ReportRow } from './api';
+import { count, isNumber, nameText, visible } from './format';
 
 /** What a row can be: as in addresses, in the API, and in words for one and for several. */
 export const GROUPINGS = [
@@ -37,116 +37,31 @@ export function sortOf(sort: string | undefined, compares: boolean): ReportSort 
   return found;
 }
 
-export interface ReportRow {
-  kind: 'group' | 'short-lived' | 'rest' | 'not attributed';
-  name: string;
-  pid: number;
-  tid: number;
-  /** `PID-START` of a process; of a thread that of its process. */
-  process: string;
-  runNs: number;
-  cpuPct: number;
-  sharePct: number;
-  peakPct: number;
-  /** End of the interval with the peak, ns. */
-  peakNs: string;
-  peakIsExact: boolean;
-  delayNs: number;
-  ready: number;
-  blocked: number;
-  switches: number;
-  wait: string;
-  firstMs: number;
-  lastMs: number;
-  points: Line;
-  beforePct: number;
-  changePct: number;
-  beforeReady: number;
-  beforeBlocked: number;
-  /** CPU limit of its control groups, CPUs; NaN: none, or rows of another kind. */
-  limitCpus: number;
-  throttledNs: number;
-  periods: number;
-  throttledPeriods: number;
-  /** Share of the limit's periods in which it was used up. */
-  throttledShare: number;
-  pressureNs: number;
+/** `PID-START` of its process; empty: a row is no process or thread. */
+export function processOf({ pid, process_start_ns: start }: ReportRow): string {
+  return isNumber(pid) && start ? `${pid}-${start}` : '';
 }
 
-const keyOf = (pid: number, start: string): string => (start === '' ? '' : `${pid}-${start}`);
+/** CPUs that its control groups may use; null: no limit, not known, or rows of another kind. */
+export function limitOf({ limits }: ReportRow): number | null {
+  return limits && typeof limits.limit === 'object' ? limits.limit.millionths / 1e6 : null;
+}
 
-/** The rows of a report, those of several groups last. */
-export function rowsOf({ rows: table, points }: Report): ReportRow[] {
-  const [kind, name, start, wait] = [
-    texts(table, 'kind'),
-    texts(table, 'name'),
-    texts(table, 'start_ns'),
-    texts(table, 'wait'),
-  ];
-  const owner = texts(table, 'process_start_ns');
-  const [peakAt, first, last] = [texts(table, 'peak_end_ns'), texts(table, 'first_ns'), texts(table, 'last_ns')];
-  const exact = getter(table, 'peak_is_exact');
-  const read = (column: string) => numbers(table, column);
-  const [pid, tid, run, cpu, share, peak] = [
-    read('pid'),
-    read('tid'),
-    read('run_ns'),
-    read('cpu_pct'),
-    read('share_pct'),
-    read('peak_cpu_pct'),
-  ];
-  const [delay, ready, blocked, voluntary, involuntary] = [
-    read('run_delay_ns'),
-    read('ready_mean'),
-    read('blocked_mean'),
-    read('voluntary_switches'),
-    read('involuntary_switches'),
-  ];
-  const [before, change, beforeDelay, beforeBlocked, beforeLength] = [
-    read('before_cpu_pct'),
-    read('change_cpu_pct'),
-    read('before_run_delay_ns'),
-    read('before_blocked_ns'),
-    read('before_duration_ns'),
-  ];
-  const [limit, periods, throttledPeriods, throttled, pressure] = [
-    read('cpu_limit'),
-    read('periods'),
-    read('throttled_periods'),
-    read('throttled_ns'),
-    read('pressure_some_ns'),
-  ];
-  return Array.from({ length: table.rows }, (_, row) => ({
-    kind: kind(row) as ReportRow['kind'],
-    name: name(row),
-    pid: pid(row),
-    tid: tid(row),
-    process: keyOf(pid(row), Number.isNaN(tid(row)) ? start(row) : owner(row)),
-    runNs: run(row),
-    cpuPct: cpu(row),
-    sharePct: share(row),
-    peakPct: peak(row),
-    peakNs: peakAt(row),
-    peakIsExact: exact(row) === 1,
-    delayNs: delay(row),
-    ready: ready(row),
-    blocked: blocked(row),
-    switches: voluntary(row) + involuntary(row),
-    wait: wait(row),
-    firstMs: msOf(first(row)),
-    lastMs: msOf(last(row)),
-    points: points[row] ?? [],
-    beforePct: before(row),
-    changePct: change(row),
-    beforeReady: beforeDelay(row) / beforeLength(row),
-    beforeBlocked: beforeBlocked(row) / beforeLength(row),
-    limitCpus: limit(row),
-    throttledNs: throttled(row),
-    periods: periods(row),
-    throttledPeriods: throttledPeriods(row),
-    throttledShare: throttledPeriods(row) / periods(row),
-    pressureNs: pressure(row),
-  }));
+/** Share of the limit's periods in which it was used up. */
+export function throttledShare({ limits }: ReportRow): number | null {
+  const { periods = 0, throttled_periods: used = 0 } = limits?.throttle ?? {};
+  return periods > 0 ? used / periods : null;
+}
+
+/** Threads that were in a state on average, in the span that is compared with. */
+export function meanBefore({ before }: ReportRow, of: 'run_delay_ns' | 'blocked_ns'): number | null {
+  const [ns, length] = [before?.[of], before?.duration_ns];
+  return isNumber(ns) && isNumber(length) ? ns / length : null;
+}
+
+export function switchesOf(row: ReportRow): number | null {
+  const [voluntary, involuntary] = [row.voluntary_switches, row.involuntary_switches];
+  return isNumber(voluntary) && isNumber(involuntary) ? voluntary + involuntary : null;
 }
 
 /** Whether a row is one group, and not what is left over. */

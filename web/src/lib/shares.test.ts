@@ -24,7 +24,7 @@ test('the parts of a host of Windows have its words, of modes and of sums', () =
 });
 
 test('the last point is no gap while its interval has not ended', () => {
-  const answer = { t_ms: [0, 500, 1000, 1500], width_ns: 5e8, covered_ns: [1, 1, 0, 0], gaps: [] };
+  const answer = { begin_ns: '0', width_ns: 5e8, covered_ns: [1, 1, 0, 0], gaps: [] };
   const reasons = (lastMs: number | null, nowMs: number): string[] =>
     holesOf(answer, lastMs === null ? null : { firstMs: -1e6, lastMs, sends: true }, nowMs).map((hole) => hole.reason);
   expect(reasons(1000, 2000)).toEqual([NOT_YET]);
@@ -38,7 +38,7 @@ test('the last point is no gap while its interval has not ended', () => {
 });
 
 test('what is after the last data of a host that has stopped is not awaited, and it says when it ended', () => {
-  const answer = { t_ms: [0, 500, 1000, 1500], width_ns: 5e8, covered_ns: [1, 1, 0, 0], gaps: [] };
+  const answer = { begin_ns: '0', width_ns: 5e8, covered_ns: [1, 1, 0, 0], gaps: [] };
   const stored = { first_ns: '0', last_ns: '1000000000', interval_ns: 1e9 };
   const silent = { balanced_ratio: 0.005, late_intervals: 2.5, late_ns: 3e9, silent_intervals: 10, silent_ns: 30e9 };
   const holes = (nowMs: number) => holesOf(answer, keptOf(stored, silent, nowMs), nowMs);

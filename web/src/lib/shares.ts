@@ -1,5 +1,5 @@
 // Lines of the past as percent. In: sums a bucket. Out: percent of one CPU; null where nothing was measured.
-import type { Buckets, Gap, Limits, Line, Series } from './api';
+import type { Buckets, Gap, Limits, Line, Series, Times } from './api';
 import { msOf } from './format';
 import { inWindowsTerms, LEDGER, MODES, type Part } from './modes';
 
@@ -11,9 +11,15 @@ export function shareOf(values: Line | null | undefined, buckets: Pick<Buckets, 
   });
 }
 
+/** Begins of the buckets, ms. */
+export function beginsOf({ begin_ns, width_ns, covered_ns }: Times): number[] {
+  const first = msOf(begin_ns);
+  return covered_ns.map((_, at) => first + (at * width_ns) / 1e6);
+}
+
 /** Ends of the buckets, seconds: an interval belongs to the bucket in which it ends. */
-export function timesOf(buckets: Pick<Buckets, 't_ms' | 'width_ns'>): number[] {
-  return buckets.t_ms.map((ms) => (ms + buckets.width_ns / 1e6) / 1000);
+export function timesOf(buckets: Times): number[] {
+  return beginsOf(buckets).map((ms) => (ms + buckets.width_ns / 1e6) / 1000);
 }
 
 /** ns per second of single intervals as percent of one CPU. */
@@ -102,13 +108,10 @@ export function keptOf(stored: Series['kept'], limits: Limits | null, nowMs = Da
  * Holes with reasons: those that the receiver names, and points without data that no hole explains. At the end of an answer these are
  * of intervals that have not ended yet, even where an answer that was read a little later already has them.
  */
-export function holesOf(
-  buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns' | 'gaps'>,
-  kept: Kept | null = null,
-  nowMs = Date.now(),
-): Hole[] {
+export function holesOf(buckets: Buckets, kept: Kept | null = null, nowMs = Date.now()): Hole[] {
+  const begins = beginsOf(buckets);
   const after = buckets.covered_ns.findLastIndex((ns) => ns > 0) + 1;
-  const endMs = (buckets.t_ms.at(-1) ?? 0) + buckets.width_ns / 1e6;
+  const endMs = (begins.at(-1) ?? 0) + buckets.width_ns / 1e6;
   const newestMs = Math.min(kept?.lastMs ?? Infinity, nowMs) - ON_THE_WAY_MS;
   const isOpen = after > 0 && endMs > newestMs;
   const width = buckets.width_ns / 1e6;
@@ -116,7 +119,7 @@ export function holesOf(
   const isLast = kept === null || kept.sends ? { reason: NOT_YET } : { reason: AFTER, lastMs: kept.lastMs };
   let open: Hole | null = null;
   buckets.covered_ns.forEach((ns, at) => {
-    const [begin, end] = [buckets.t_ms[at]!, buckets.t_ms[at]! + width];
+    const [begin, end] = [begins[at]!, begins[at]! + width];
     const isExplained = buckets.gaps.some((gap) => gap.begin_ms < end && gap.end_ms > begin);
     if (ns > 0 || isExplained) open = null;
     else {

@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { envelope, highest, pieceAt, findPeak, newestMoment, tasksQuery } from './spike';
 
-const buckets = { t_ms: [0, 1000, 2000, 3000], width_ns: 1e9, covered_ns: [1, 1, 0, 1] };
+const buckets = { begin_ns: '0', width_ns: 1e9, covered_ns: [1, 1, 0, 1] };
 
 it('finds the point under a click: points stand where their time ends', () => {
   expect(pieceAt(buckets, 2000)).toEqual({ sinceMs: 1000, untilMs: 2000 });
@@ -9,7 +9,7 @@ it('finds the point under a click: points stand where their time ends', () => {
   expect(pieceAt(buckets, -9000)).toEqual({ sinceMs: 0, untilMs: 1000 });
   expect(pieceAt(buckets, 99_000)).toEqual({ sinceMs: 3000, untilMs: 4000 });
   expect(pieceAt(buckets, 3000)).toBeNull();
-  expect(pieceAt({ t_ms: [], width_ns: 0, covered_ns: [] }, 5)).toBeNull();
+  expect(pieceAt({ begin_ns: '0', width_ns: 0, covered_ns: [] }, 5)).toBeNull();
 });
 
 it('finds the highest, in the middle of an interval that spans several points', () => {
@@ -42,7 +42,7 @@ it('stays with the last piece where nothing more is known', async () => {
 });
 
 it('begins with the newest moment that has data', () => {
-  const series = { t_ms: [0, 1000, 2000], width_ns: 1e9, covered_ns: [1e9, 1e9, 0] };
+  const series = { begin_ns: '0', width_ns: 1e9, covered_ns: [1e9, 1e9, 0] };
   expect(newestMoment({ ...series, kept: null })).toBe('1999000000');
   expect(newestMoment({ ...series, kept: { first_ns: '0', last_ns: '1500000000', interval_ns: 1e9 } })).toBe(
     '1499999999',

@@ -1,8 +1,8 @@
 // The instant of a spike. In: the points of a time line, a place on it. Out: the moment within that point at which most happened.
 // Why: a point of a day is minutes long, and a click on its peak asks for the second that made it.
-import { ask, hostPath, type Buckets, type Line, type Lines, type Query, type Series } from './api';
+import { ask, hostPath, type Line, type Lines, type Query, type Series, type Times } from './api';
 import { msOf, nsOf } from './format';
-import { timesOf } from './shares';
+import { beginsOf, timesOf } from './shares';
 
 export interface Piece {
   sinceMs: number;
@@ -10,25 +10,26 @@ export interface Piece {
 }
 
 /** The point that is drawn nearest to a time; null: there is none, or nothing was measured in it. */
-export function pieceAt(buckets: Pick<Buckets, 't_ms' | 'width_ns' | 'covered_ns'>, ms: number): Piece | null {
+export function pieceAt(buckets: Times, ms: number): Piece | null {
   const width = buckets.width_ns / 1e6;
-  const first = buckets.t_ms[0];
+  const begins = beginsOf(buckets);
+  const [first] = begins;
   if (first === undefined || width <= 0) return null;
   // A point is drawn where its time ends.
-  const nth = Math.max(0, Math.min(buckets.t_ms.length - 1, Math.round((ms - first) / width) - 1));
-  const sinceMs = buckets.t_ms[nth]!;
+  const nth = Math.max(0, Math.min(begins.length - 1, Math.round((ms - first) / width) - 1));
+  const sinceMs = begins[nth]!;
   return (buckets.covered_ns[nth] ?? 0) > 0 ? { sinceMs, untilMs: sinceMs + width } : null;
 }
 
 /** Where the values are highest: an interval longer than a point gives several the same value, and the middle of them is returned. */
-export function highest(buckets: Pick<Buckets, 't_ms' | 'width_ns'>, values: Line): Piece | null {
+export function highest(buckets: Times, values: Line): Piece | null {
   const most = values.reduce<number>((max, value) => Math.max(max, value ?? -1), -1);
   if (most < 0) return null;
   const first = values.indexOf(most);
   let last = first;
   while (values[last + 1] === most) last += 1;
   const middle = Math.floor((first + last) / 2);
-  const sinceMs = buckets.t_ms[middle];
+  const sinceMs = beginsOf(buckets)[middle];
   return sinceMs === undefined ? null : { sinceMs, untilMs: sinceMs + buckets.width_ns / 1e6 };
 }
 
@@ -92,7 +93,7 @@ export function tasksQuery(keys: string): Query {
 }
 
 /** The newest moment with data in a series; null: it has none. */
-export function newestMoment(series: Pick<Series, 't_ms' | 'width_ns' | 'covered_ns' | 'kept'>): string | null {
+export function newestMoment(series: Times & Pick<Series, 'kept'>): string | null {
   const last = series.covered_ns.findLastIndex((ns) => ns > 0);
   if (last < 0) return null;
   const endMs = timesOf(series)[last]! * 1000;

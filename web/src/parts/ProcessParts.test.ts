@@ -11,7 +11,7 @@ const second = (nth: number): number => Date.UTC(2026, 6, 1, 10, 0, nth);
 
 function page(line: object, process: object = {}, waits: unknown = []): ProcessPage {
   return {
-    t_ms: [0, 1000],
+    begin_ns: '0',
     width_ns: 1e9,
     covered_ns: [1e9, 1e9],
     gaps: [],

@@ -57,7 +57,7 @@ function taskLines(
   { answer, names }: { answer: Lines | null; names: ReadonlyMap<string, string> },
   divide: number,
 ): PlotLine[] {
-  if (!answer || answer.t_ms.length !== series.t_ms.length) return [];
+  if (!answer || answer.covered_ns.length !== series.covered_ns.length) return [];
   return answer.lines.map((line, nth) => ({
     label: names.get(line.key ?? '') ?? line.name ?? '',
     color: lineColor(nth),

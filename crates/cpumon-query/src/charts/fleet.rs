@@ -34,7 +34,7 @@ struct Member {
 fn shares(series: &HostSeries) -> (Vec<Option<f64>>, Option<f64>, Vec<Option<f64>>) {
     let percent = |of: Of| -> Vec<Option<f64>> {
         let pair = column(series, "busy_ns", of).zip(column(series, "capacity_ns", of));
-        let Some((busy, capacity)) = pair else { return vec![None; series.times.begin_ns.len()] };
+        let Some((busy, capacity)) = pair else { return vec![None; series.times.covered_ns.len()] };
         let share = |(busy, capacity): (&Option<i64>, &Option<i64>)| {
             busy.zip(capacity.filter(|ns| *ns > 0)).map(|(busy, ns)| busy as f64 * 100.0 / ns as f64)
         };

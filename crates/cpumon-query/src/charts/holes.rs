@@ -19,8 +19,8 @@ pub(super) fn holes(times: &BucketTimes, gaps: &[Gap], available: Option<Availab
     // Only these are known reasons; holes added below must not explain the points after them.
     let gap_count = holes.len();
     let mut is_open = false;
-    for (begin_ns, covered_ns) in times.begin_ns.iter().zip(&times.covered_ns) {
-        let begin_ms = to_ms(*begin_ns);
+    for (begin_ns, covered_ns) in times.begins_ns().zip(&times.covered_ns) {
+        let begin_ms = to_ms(begin_ns);
         let end_ms = begin_ms + width_ms;
         let is_known = holes[..gap_count].iter().any(|gap| gap.begin_ms < end_ms && gap.end_ms > begin_ms);
         if *covered_ns > 0 || is_known {
@@ -51,8 +51,8 @@ mod tests {
     fn every_point_without_data_has_a_reason() {
         let times = BucketTimes {
             resolution: None,
+            begin_ns: 0,
             width_ns: 1_000_000,
-            begin_ns: (0..8).map(|ms| ms * 1_000_000).collect(),
             covered_ns: vec![0, 0, 5, 0, 0, 5, 0, 0],
         };
         let gap = Gap {

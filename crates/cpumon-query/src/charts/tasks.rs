@@ -72,7 +72,7 @@ pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let mut lines: Vec<Line> = all.lines.iter().zip(&labels).enumerate().map(one).collect();
     // Beside them what the whole machine did, if it was read in the same points.
     let series = request.series()?;
-    if series.times.begin_ns == times.begin_ns {
+    if series.times.begins_ns().eq(times.begins_ns()) {
         lines.push(largest(&series, "all CPUs, largest interval in a point", divide));
     }
     let mut chart = request.chart(Draft {

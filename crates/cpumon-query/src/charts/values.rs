@@ -31,10 +31,7 @@ pub(super) fn known(
 }
 
 pub(super) fn times(from: &BucketTimes) -> Times {
-    Times {
-        begin_ms: from.begin_ns.iter().map(|ns| to_ms(*ns)).collect(),
-        width_ms: from.width_ns as f64 / 1e6,
-    }
+    Times { begin_ms: from.begins_ns().map(to_ms).collect(), width_ms: from.width_ns as f64 / 1e6 }
 }
 
 /// What a percentage is divided by, and how it is called.

@@ -29,18 +29,21 @@ fn plural(by: ReportBy) -> &'static str {
 /// A name that no other area has.
 fn label(row: &ReportRow, by: ReportBy) -> String {
     let name = if row.name.trim().is_empty() { "(no name)" } else { row.name.trim() };
-    match (row.kind, row.task) {
+    let number = match by {
+        ReportBy::Process => row.pid,
+        ReportBy::Thread => row.tid,
+        _ => None,
+    };
+    match (row.kind, number) {
         (RowKind::Short, _) => format!("{name} (short-lived)"),
-        (_, Some(task)) if matches!(by, ReportBy::Process | ReportBy::Thread) => {
-            format!("{name} {}", task.number())
-        }
+        (_, Some(number)) => format!("{name} {number}"),
         _ => name.to_owned(),
     }
 }
 
 /// The rows with an area of their own.
 fn groups(report: &Report) -> impl Iterator<Item = &ReportRow> {
-    report.rows.iter().filter(|row| matches!(row.kind, RowKind::Group | RowKind::Short))
+    report.rows.iter().filter(|row| row.kind.is_group())
 }
 
 /// The groups from the bottom up, then what no group with an area has.
@@ -63,11 +66,10 @@ fn stack(report: &Report, part: &HostPart, divide: f64) -> Vec<Line> {
 
 /// The highest of a finer line in each point of a coarser one.
 fn highest_in(coarse: &BucketTimes, fine: &BucketTimes, values: &[Option<f64>]) -> Vec<Option<f64>> {
-    let mut highest: Vec<Option<f64>> = vec![None; coarse.begin_ns.len()];
-    let first_ns = coarse.begin_ns.first().copied().unwrap_or(0);
-    for (begin_ns, value) in fine.begin_ns.iter().zip(values) {
+    let mut highest: Vec<Option<f64>> = vec![None; coarse.covered_ns.len()];
+    for (begin_ns, value) in fine.begins_ns().zip(values) {
         let middle_ns = begin_ns.saturating_add(fine.width_ns / 2);
-        let at = middle_ns.saturating_sub(first_ns).div_euclid(coarse.width_ns.max(1));
+        let at = middle_ns.saturating_sub(coarse.begin_ns).div_euclid(coarse.width_ns.max(1));
         let point = usize::try_from(at).ok().and_then(|at| highest.get_mut(at));
         if let (Some(point), Some(value)) = (point, value) {
             *point = Some(point.map_or(*value, |highest| highest.max(*value)));

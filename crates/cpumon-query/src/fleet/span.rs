@@ -137,7 +137,7 @@ impl Building {
     fn finish(&self, status: HostStatus) -> SpanHost {
         let times = self.buckets.times();
         let values = |points: &Points| {
-            let mut values = vec![None; times.begin_ns.len()];
+            let mut values = vec![None; times.covered_ns.len()];
             points.each(|at, value| values[at] = Some(value));
             values
         };
@@ -145,7 +145,7 @@ impl Building {
         let sum = |values: &[Option<f64>]| values.iter().flatten().sum::<f64>();
         let ratio = |of: f64, by: f64| (by > 0.0).then(|| of / by);
         let share = |(of, by): (&Option<f64>, &Option<f64>)| of.zip(*by).and_then(|(of, by)| ratio(of, by));
-        let most = peaks.iter().zip(&times.begin_ns).filter_map(|(peak, ns)| Some(((*peak)?, *ns)));
+        let most = peaks.iter().zip(times.begins_ns()).filter_map(|(peak, ns)| Some(((*peak)?, ns)));
         let most = most.max_by(|(a, _), (b, _)| a.total_cmp(b));
         SpanHost {
             status,

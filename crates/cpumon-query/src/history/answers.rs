@@ -2,7 +2,7 @@
 
 use cpumon_model::Interval;
 use cpumon_store::{Gap, Resolution};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::json::{self, GapJson, Named, Nanos};
@@ -13,23 +13,29 @@ use crate::time::Available;
 pub type Values = Vec<Option<i64>>;
 
 /// Points of a picture, evenly spaced over the range.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct BucketTimes {
     /// What was read: `interval`s, or sums of a `minute` or an `hour`.
-    #[serde(serialize_with = "json::resolution")]
+    #[serde(with = "json::resolution")]
     #[schema(value_type = String)]
     pub resolution: Option<Resolution>,
+    /// Start of the first point, as intervals stand.
+    #[serde(with = "json::nanos")]
+    #[schema(value_type = Nanos)]
+    pub begin_ns: i64,
     /// From one point to the next.
     pub width_ns: i64,
-    /// Start of each point, as intervals stand.
-    #[serde(rename = "t_ms", serialize_with = "json::all_ms")]
-    #[schema(value_type = Vec<f64>)]
-    pub begin_ns: Vec<i64>,
     /// Measured time in each point; 0: a gap, and every value there is null.
     pub covered_ns: Vec<i64>,
 }
 
 impl BucketTimes {
+    /// Start of each point.
+    pub fn begins_ns(&self) -> impl Iterator<Item = i64> {
+        let begin_ns = |at: i64| self.begin_ns.saturating_add(at.saturating_mul(self.width_ns));
+        (0_i64..).take(self.covered_ns.len()).map(begin_ns)
+    }
+
     /// Whether anything was measured in the range.
     #[must_use]
     pub fn is_covered(&self) -> bool {
@@ -65,11 +71,11 @@ pub struct Kept {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct HostSeries {
     /// The range that was asked for.
-    #[serde(serialize_with = "json::nanos")]
+    #[serde(with = "json::nanos")]
     #[schema(value_type = Nanos)]
     pub since_ns: i64,
     /// Its end.
-    #[serde(serialize_with = "json::nanos")]
+    #[serde(with = "json::nanos")]
     #[schema(value_type = Nanos)]
     pub until_ns: i64,
     /// What there is.
@@ -142,11 +148,11 @@ pub struct TaskLine {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Lines {
     /// The range that was asked for.
-    #[serde(serialize_with = "json::nanos")]
+    #[serde(with = "json::nanos")]
     #[schema(value_type = Nanos)]
     pub since_ns: i64,
     /// Its end.
-    #[serde(serialize_with = "json::nanos")]
+    #[serde(with = "json::nanos")]
     #[schema(value_type = Nanos)]
     pub until_ns: i64,
     /// The points.
@@ -202,11 +208,11 @@ pub struct MatrixRow {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Matrix {
     /// The range that was asked for.
-    #[serde(serialize_with = "json::nanos")]
+    #[serde(with = "json::nanos")]
     #[schema(value_type = Nanos)]
     pub since_ns: i64,
     /// Its end.
-    #[serde(serialize_with = "json::nanos")]
+    #[serde(with = "json::nanos")]
     #[schema(value_type = Nanos)]
     pub until_ns: i64,
     /// The points.

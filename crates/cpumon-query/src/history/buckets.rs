@@ -164,11 +164,10 @@ impl Buckets {
 
     /// Start of each point, and how much of it was measured.
     pub(crate) fn times(&self) -> BucketTimes {
-        let begin_ns = |at: i64| self.begin_ns.saturating_add(at.saturating_mul(self.width_ns));
         BucketTimes {
             resolution: self.resolution,
+            begin_ns: self.begin_ns,
             width_ns: self.width_ns,
-            begin_ns: (0_i64..).take(self.count).map(begin_ns).collect(),
             covered_ns: self.covered_ns.iter().map(|ns| whole(*ns).unwrap_or(0)).collect(),
         }
     }

@@ -62,7 +62,7 @@ pub fn process(
         Asked { selections: vec![Selection::Process(key)], columns: &[] },
         Some(&mut waits),
     )?;
-    let waits = waits.finish(lines.times.begin_ns.len());
+    let waits = waits.finish(lines.times.covered_ns.len());
     Ok((lines, waits))
 }
 

@@ -1,34 +1,42 @@
-//! [`Report`] and its rows, as plain structs.
+//! [`Report`] and its rows: what the API gives, and what it is read back from.
 
-use cpumon_model::{Delta, Fields, GroupLimits, HostId, WaitReason};
+use cpumon_model::{GroupLimits, HostId, Waits};
 use cpumon_store::Resolution;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::query::ReportQuery;
-use crate::history::{BucketTimes, Values};
-use crate::keys::TaskKey;
+use crate::history::BucketTimes;
+use crate::json::{self, Nanos};
 use crate::time::TimeRange;
 
 /// The highest single interval of a group.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Peak {
     /// Run time, ns per second.
     pub ns_per_s: i64,
     /// End of the interval; of a whole minute or hour where no interval of it is stored any more.
+    #[serde(with = "json::nanos")]
+    #[schema(value_type = Nanos)]
     pub end_ns: i64,
     /// Whether no interval can be higher. Not where a group has many processes and only their sums are left.
     pub is_exact: bool,
 }
 
 /// What a row of a report is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub enum RowKind {
     /// A group.
+    #[serde(rename = "group")]
     Group,
     /// All processes of a name that began and ended within one interval.
+    #[serde(rename = "short-lived")]
     Short,
     /// All groups that are not shown.
+    #[serde(rename = "rest")]
     Rest,
     /// Run time of the ledger that is in no group.
+    #[serde(rename = "not attributed")]
     Unattributed,
 }
 
@@ -43,151 +51,134 @@ impl RowKind {
             Self::Unattributed => "not attributed",
         }
     }
+
+    /// One group, and not what is left over.
+    #[must_use]
+    pub fn is_group(self) -> bool {
+        matches!(self, Self::Group | Self::Short)
+    }
 }
 
-/// The longest wait of a group.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// What was waited for.
-    pub reason: WaitReason,
-    /// Blocked time, summed over threads.
-    pub ns: u64,
-}
-
-/// What a group did in the range that a report is compared with.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+/// What a group did in the range that a report is compared with. Null: not measured.
+#[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Before {
-    /// Growth of its counters; zero if it was not there.
-    pub delta: Delta,
-    /// Its blocked time; `None`: not measured.
+    /// Run time.
+    pub run_ns: Option<i64>,
+    /// Run time in percent of one CPU.
+    pub cpu_pct: Option<f64>,
+    /// Time ready, waiting for a CPU.
+    pub run_delay_ns: Option<i64>,
+    /// Its blocked time.
     pub blocked_ns: Option<i64>,
-    /// Measured time; 0: no data.
-    pub covered_ns: u64,
-    /// Counters that every interval has.
-    pub fields: Fields,
+    /// Measured time; null: no data.
+    pub duration_ns: Option<u64>,
 }
 
-/// A row of a report.
-#[derive(Clone, Debug, PartialEq)]
+/// A row of a report. Null: not measured, or not of this kind of row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ReportRow {
-    /// Name of its host; hostile. `None`: of several hosts.
+    /// Name of its host; hostile. Null: of several hosts.
     pub host: Option<Box<str>>,
     /// What it is.
     pub kind: RowKind,
     /// The group; hostile.
     pub name: Box<str>,
-    /// Its key, where a row is a process or a thread.
-    pub task: Option<TaskKey>,
-    /// The pid of that process, or of that thread's.
+    /// The pid of its process, where a row is a process or a thread.
     pub pid: Option<u32>,
-    /// When that process started, ns since boot.
-    pub process_start_ns: Option<u64>,
-    /// Sums of its counters.
-    pub delta: Delta,
-    /// Blocked time of threads in intervals in which they were active; `None`: not measured.
-    pub blocked_ns: Option<i64>,
-    /// The longest wait; `None`: none, or not known over the whole range.
-    pub wait: Option<Wait>,
+    /// Id of its thread.
+    pub tid: Option<u32>,
+    /// When that process or thread began, ns since boot: a part of its key.
+    pub start_ns: Option<Nanos>,
+    /// When the process of a thread began.
+    pub process_start_ns: Option<Nanos>,
+    /// Run time.
+    pub run_ns: Option<i64>,
+    /// Of it in user mode.
+    pub user_ns: Option<i64>,
+    /// Of it in kernel mode.
+    pub system_ns: Option<i64>,
+    /// Run time in percent of one CPU.
+    pub cpu_pct: Option<f64>,
+    /// Run time in percent of that of all threads.
+    pub share_pct: Option<f64>,
     /// Its highest interval.
     pub peak: Option<Peak>,
+    /// Time ready, waiting for a CPU.
+    pub run_delay_ns: Option<i64>,
+    /// Threads that were ready on average.
+    pub ready_mean: Option<f64>,
+    /// Blocked time of threads in intervals in which they were active.
+    pub blocked_ns: Option<i64>,
+    /// Threads that were blocked on average.
+    pub blocked_mean: Option<f64>,
+    /// Switches to wait.
+    pub voluntary_switches: Option<i64>,
+    /// Switches by which it was pushed off while it could run.
+    pub involuntary_switches: Option<i64>,
+    /// The longest wait, summed over threads; empty: none, or not known over the whole range.
+    pub waits: Waits,
     /// Start of the first interval in which it was active.
-    pub first_ns: Option<i64>,
+    pub first_ns: Option<Nanos>,
     /// End of the last one.
-    pub last_ns: Option<i64>,
-    /// Run time a point of its host's times; `None`: nothing was measured.
-    pub points: Values,
-    /// Measured time of its host; 0: of several hosts.
-    pub covered_ns: u64,
-    /// Run time of all threads of all hosts of the report.
-    pub used_ns: i64,
-    /// Counters that every interval has.
-    pub fields: Fields,
+    pub last_ns: Option<Nanos>,
+    /// Measured time of its host; null: of several hosts.
+    pub duration_ns: Option<u64>,
+    /// CPU limits of its control groups, where rows are made of those.
+    pub limits: Option<GroupLimits>,
     /// What it is compared with.
     pub before: Option<Before>,
-    /// CPU limits of its control groups, where rows are made of those; `None`: not known.
-    pub limits: Option<GroupLimits>,
+    /// By how much the utilization changed, percent of one CPU.
+    pub change_cpu_pct: Option<f64>,
+    /// Run time a point of its host's times; null: nothing was measured. Empty for rows of several groups.
+    pub points: Vec<Option<i64>>,
 }
 
 /// What was read of one host.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = ReportHost)]
 pub struct HostPart {
     /// The host.
     pub host: HostId,
     /// Its name; hostile.
     pub name: Box<str>,
     /// The range that was read: wider than asked for where only sums are left of its ends.
+    #[serde(with = "json::range")]
+    #[schema(value_type = json::Range)]
     pub range: TimeRange,
-    /// The coarsest data that was read; `None`: intervals.
+    /// The coarsest data that was read: `interval`, `minute` or `hour`.
+    #[serde(with = "json::resolution")]
+    #[schema(value_type = String)]
     pub resolution: Option<Resolution>,
     /// Measured time.
     pub covered_ns: u64,
-    /// Run time of all threads.
+    /// Run time of all threads by the ledger.
     pub used_ns: i64,
     /// Points over time of the rows.
     pub times: BucketTimes,
-    /// Run time of all threads a point; `None`: nothing was measured.
-    pub used: Values,
+    /// Run time of all threads a point; null: nothing was measured.
+    pub used: Vec<Option<i64>>,
 }
 
 /// Who used the CPU.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Report {
-    /// What was asked for.
+    /// What was asked for: who asked has it.
+    #[serde(skip)]
     pub query: ReportQuery,
     /// The range that was asked for.
+    #[serde(with = "json::range")]
+    #[schema(value_type = json::Range)]
     pub range: TimeRange,
-    /// The range it is compared with.
+    /// The range it is compared with; null: none.
+    #[serde(with = "json::range_if_any")]
+    #[schema(value_type = Option<json::Range>)]
     pub before: Option<TimeRange>,
     /// The hosts that have data in the range.
     pub hosts: Vec<HostPart>,
-    /// Groups there are, at most 50,000 a host.
+    /// Groups there are, at most 50,000 a host; the row `rest` has what came later.
     pub total: usize,
-    /// Run time of all threads of all hosts: exactly the sum of all rows.
+    /// Run time of all threads of all hosts by their ledgers: exactly the sum of `run_ns` of all rows.
     pub used_ns: i64,
-    /// Groups that come first, then those that are not shown, then what is in no group.
+    /// Groups that come first, then one row of those that are not shown, then one of run time that is in no group.
     pub rows: Vec<ReportRow>,
-}
-
-impl ReportRow {
-    /// Run time in percent of one CPU; `None`: not measured.
-    #[must_use]
-    pub fn cpu_pct(&self) -> Option<f64> {
-        let is_known = self.covered_ns > 0 && self.fields.contains(Fields::RUN);
-        is_known.then(|| self.delta.run_ns as f64 * 100.0 / self.covered_ns as f64)
-    }
-
-    /// Run time in percent of that of all threads; `None`: not measured.
-    #[must_use]
-    pub fn share_pct(&self) -> Option<f64> {
-        let is_known = self.used_ns > 0 && self.fields.contains(Fields::RUN);
-        is_known.then(|| self.delta.run_ns as f64 * 100.0 / self.used_ns as f64)
-    }
-
-    /// Threads that were ready on average; `None`: not measured.
-    #[must_use]
-    pub fn ready_mean(&self) -> Option<f64> {
-        let is_known = self.covered_ns > 0 && self.fields.contains(Fields::RUN_DELAY);
-        is_known.then(|| self.delta.run_delay_ns as f64 / self.covered_ns as f64)
-    }
-
-    /// Threads that were blocked on average; `None`: not measured.
-    #[must_use]
-    pub fn blocked_mean(&self) -> Option<f64> {
-        let blocked_ns = self.blocked_ns.filter(|_| self.covered_ns > 0)?;
-        Some(blocked_ns as f64 / self.covered_ns as f64)
-    }
-
-    /// Run time in percent of one CPU before; `None`: not measured.
-    #[must_use]
-    pub fn before_cpu_pct(&self) -> Option<f64> {
-        let before =
-            self.before.filter(|before| before.covered_ns > 0 && before.fields.contains(Fields::RUN))?;
-        Some(before.delta.run_ns as f64 * 100.0 / before.covered_ns as f64)
-    }
-
-    /// By how much the utilization changed, percent of one CPU.
-    #[must_use]
-    pub fn change_cpu_pct(&self) -> Option<f64> {
-        Some(self.cpu_pct()? - self.before_cpu_pct()?)
-    }
 }

@@ -1,167 +1,69 @@
-//! Columns of a report: names and cells are the same in the API and in files.
-
-use cpumon_model::{Fields, Value};
+//! Columns of a report.
 
 use super::answer::{Report, ReportRow};
 use super::limits::has_limits;
 use super::query::ReportBy;
-use crate::keys::TaskKey;
+use crate::fields::{Field, count};
 
-/// Names of the columns of a report, in order.
-pub const REPORT_COLUMNS: [&str; 25] = [
-    "host",
-    "kind",
-    "name",
-    "pid",
-    "tid",
-    "start_ns",
-    "run_ns",
-    "user_ns",
-    "system_ns",
-    "cpu_pct",
-    "share_pct",
-    "peak_cpu_pct",
-    "peak_end_ns",
-    "peak_is_exact",
-    "run_delay_ns",
-    "ready_mean",
-    "blocked_ns",
-    "blocked_mean",
-    "voluntary_switches",
-    "involuntary_switches",
-    "wait",
-    "wait_ns",
-    "first_ns",
-    "last_ns",
-    "duration_ns",
+/// Columns of every report.
+const ALWAYS: [Field<ReportRow>; 25] = [
+    Field::text("host", |row| Some(row.host.as_deref()?.into())),
+    Field::text("kind", |row| Some(row.kind.name().into())),
+    Field::text("name", |row| Some((&*row.name).into())),
+    Field::int("pid", |row| row.pid.map(i64::from)),
+    Field::int("tid", |row| row.tid.map(i64::from)),
+    Field::int("start_ns", |row| row.start_ns.map(|ns| ns.0)),
+    Field::int("run_ns", |row| row.run_ns),
+    Field::int("user_ns", |row| row.user_ns),
+    Field::int("system_ns", |row| row.system_ns),
+    Field::real("cpu_pct", |row| row.cpu_pct),
+    Field::real("share_pct", |row| row.share_pct),
+    Field::real("peak_cpu_pct", |row| row.peak.map(|peak| peak.ns_per_s as f64 / 1e7)),
+    Field::int("peak_end_ns", |row| row.peak.map(|peak| peak.end_ns)),
+    Field::int("peak_is_exact", |row| row.peak.map(|peak| i64::from(peak.is_exact))),
+    Field::int("run_delay_ns", |row| row.run_delay_ns),
+    Field::real("ready_mean", |row| row.ready_mean),
+    Field::int("blocked_ns", |row| row.blocked_ns),
+    Field::real("blocked_mean", |row| row.blocked_mean),
+    Field::int("voluntary_switches", |row| row.voluntary_switches),
+    Field::int("involuntary_switches", |row| row.involuntary_switches),
+    Field::text("wait", |row| Some(row.waits.iter().next()?.0.name())),
+    Field::int("wait_ns", |row| Some(count(row.waits.iter().next()?.1))),
+    Field::int("first_ns", |row| row.first_ns.map(|ns| ns.0)),
+    Field::int("last_ns", |row| row.last_ns.map(|ns| ns.0)),
+    Field::int("duration_ns", |row| row.duration_ns.map(count)),
 ];
 
-/// Names of the columns behind them where rows are control groups, containers or services.
-pub const LIMIT_COLUMNS: [&str; 5] =
-    ["cpu_limit", "throttled_ns", "throttled_periods", "periods", "pressure_some_ns"];
-
-/// The column behind them where rows are threads: with `pid` the key of the process.
-pub const THREAD_COLUMN: &str = "process_start_ns";
-
-/// Names of the columns behind them where the report is compared with another range.
-pub const CHANGE_COLUMNS: [&str; 6] = [
-    "before_run_ns",
-    "before_cpu_pct",
-    "change_cpu_pct",
-    "before_run_delay_ns",
-    "before_blocked_ns",
-    "before_duration_ns",
+/// Behind them where rows are control groups, containers or services.
+const LIMITS: [Field<ReportRow>; 5] = [
+    Field::real("cpu_limit", |row| row.limits?.limit.cpus()),
+    Field::int("throttled_ns", |row| Some(count(row.limits?.throttle?.throttled_ns))),
+    Field::int("throttled_periods", |row| Some(count(row.limits?.throttle?.throttled_periods))),
+    Field::int("periods", |row| Some(count(row.limits?.throttle?.periods))),
+    Field::int("pressure_some_ns", |row| Some(count(row.limits?.pressure?.some_ns))),
 ];
 
-fn real(value: Option<f64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::Real)
-}
+/// Behind them where rows are threads: with `pid` the key of the process.
+const THREAD: [Field<ReportRow>; 1] =
+    [Field::int("process_start_ns", |row| row.process_start_ns.map(|ns| ns.0))];
 
-fn int(value: Option<i64>) -> Value<'static> {
-    value.map_or(Value::Null, Value::Int)
-}
+/// Behind them where the report is compared with another range.
+const CHANGE: [Field<ReportRow>; 6] = [
+    Field::int("before_run_ns", |row| row.before?.run_ns),
+    Field::real("before_cpu_pct", |row| row.before?.cpu_pct),
+    Field::real("change_cpu_pct", |row| row.change_cpu_pct),
+    Field::int("before_run_delay_ns", |row| row.before?.run_delay_ns),
+    Field::int("before_blocked_ns", |row| row.before?.blocked_ns),
+    Field::int("before_duration_ns", |row| row.before?.duration_ns.map(count)),
+];
 
 impl Report {
-    /// Names of its columns.
+    /// Its columns.
     #[must_use]
-    pub fn columns(&self) -> Vec<&'static str> {
-        let mut names = REPORT_COLUMNS.to_vec();
-        names.extend(LIMIT_COLUMNS.iter().filter(|_| has_limits(self.query.by)));
-        names.extend((self.query.by == ReportBy::Thread).then_some(THREAD_COLUMN));
-        names.extend(CHANGE_COLUMNS.iter().filter(|_| self.before.is_some()));
-        names
-    }
-
-    /// The cells of its rows, in the order of [`Report::columns`].
-    pub fn cells(&self) -> impl Iterator<Item = Vec<Value<'_>>> {
-        self.rows.iter().map(|row| {
-            let mut cells = row.cells();
-            if has_limits(self.query.by) {
-                cells.extend(row.limit_cells());
-            }
-            if self.query.by == ReportBy::Thread {
-                cells.push(row.process_start_ns.map_or(Value::Null, Value::count));
-            }
-            if self.before.is_some() {
-                cells.extend(row.change_cells());
-            }
-            cells
-        })
-    }
-}
-
-impl ReportRow {
-    fn known(&self, needs: Fields, value: i64) -> Value<'static> {
-        if self.fields.contains(needs) { Value::Int(value) } else { Value::Null }
-    }
-
-    /// The cells, in the order of [`REPORT_COLUMNS`].
-    #[must_use]
-    pub fn cells(&self) -> Vec<Value<'_>> {
-        let (tid, start_ns) = match self.task {
-            Some(TaskKey::Thread(key)) => (Some(key.tid), Some(key.start_ns)),
-            Some(TaskKey::Process(key)) => (None, Some(key.start_ns)),
-            None => (None, None),
-        };
-        let delta = &self.delta;
-        let wait = self.wait.map_or(Value::Null, |wait| Value::Text(wait.reason.name()));
-        vec![
-            self.host.as_deref().map_or(Value::Null, |host| Value::Text(host.into())),
-            Value::Text(self.kind.name().into()),
-            Value::Text((&*self.name).into()),
-            int(self.pid.map(i64::from)),
-            int(tid.map(i64::from)),
-            start_ns.map_or(Value::Null, Value::count),
-            self.known(Fields::RUN, delta.run_ns),
-            self.known(Fields::USER, delta.user_ns),
-            self.known(Fields::SYSTEM, delta.system_ns),
-            real(self.cpu_pct()),
-            real(self.share_pct()),
-            real(self.peak.map(|peak| peak.ns_per_s as f64 / 1e7)),
-            int(self.peak.map(|peak| peak.end_ns)),
-            int(self.peak.map(|peak| i64::from(peak.is_exact))),
-            self.known(Fields::RUN_DELAY, delta.run_delay_ns),
-            real(self.ready_mean()),
-            int(self.blocked_ns),
-            real(self.blocked_mean()),
-            self.known(Fields::SWITCHES, delta.voluntary_switches),
-            self.known(Fields::SWITCHES, delta.involuntary_switches),
-            wait,
-            self.wait.map_or(Value::Null, |wait| Value::count(wait.ns)),
-            int(self.first_ns),
-            int(self.last_ns),
-            if self.covered_ns > 0 { Value::count(self.covered_ns) } else { Value::Null },
-        ]
-    }
-
-    /// The cells, in the order of [`LIMIT_COLUMNS`].
-    #[must_use]
-    pub fn limit_cells(&self) -> [Value<'_>; 5] {
-        let throttle = self.limits.and_then(|limits| limits.throttle);
-        let count = |value: Option<u64>| value.map_or(Value::Null, Value::count);
-        [
-            real(self.limits.and_then(|limits| limits.limit.cpus())),
-            count(throttle.map(|throttle| throttle.throttled_ns)),
-            count(throttle.map(|throttle| throttle.throttled_periods)),
-            count(throttle.map(|throttle| throttle.periods)),
-            count(self.limits.and_then(|limits| limits.pressure).map(|pressure| pressure.some_ns)),
-        ]
-    }
-
-    /// The cells, in the order of [`CHANGE_COLUMNS`].
-    #[must_use]
-    pub fn change_cells(&self) -> Vec<Value<'_>> {
-        let before = self.before.filter(|before| before.covered_ns > 0);
-        let known =
-            |needs: Fields, ns: i64| before.filter(|before| before.fields.contains(needs)).map(|_| ns);
-        let delta = before.map(|before| before.delta).unwrap_or_default();
-        vec![
-            int(known(Fields::RUN, delta.run_ns)),
-            real(self.before_cpu_pct()),
-            real(self.change_cpu_pct()),
-            int(known(Fields::RUN_DELAY, delta.run_delay_ns)),
-            int(before.and_then(|before| before.blocked_ns)),
-            before.map_or(Value::Null, |before| Value::count(before.covered_ns)),
-        ]
+    pub fn fields(&self) -> Vec<&'static Field<ReportRow>> {
+        let (by, compares) = (self.query.by, self.before.is_some());
+        let limits = LIMITS.iter().filter(|_| has_limits(by));
+        let thread = THREAD.iter().filter(|_| by == ReportBy::Thread);
+        ALWAYS.iter().chain(limits).chain(thread).chain(CHANGE.iter().filter(|_| compares)).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use cpumon_model::HostStatus;
 
-use super::answer::Before;
+use super::figures::Figures;
 use super::group::Grouping;
 use super::group_sum::Group;
 use super::read::{Whole, of_range};
@@ -27,9 +27,9 @@ pub(super) fn before(
 }
 
 /// What a group did before.
-pub(super) fn of_group(before: &Tally, group: &Group) -> Before {
+pub(super) fn of_group(before: &Tally, group: &Group) -> Figures {
     let found = before.find(&group.id()).map(|at| &before.groups[at]);
-    Before {
+    Figures {
         delta: found.map(|group| group.delta).unwrap_or_default(),
         blocked_ns: found.map_or(Some(0), |group| group.blocked_ns),
         covered_ns: before.covered_ns,

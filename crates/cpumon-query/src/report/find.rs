@@ -2,34 +2,77 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use cpumon_model::{BootId, HostId, HostStatus, ProcessKey, SourceKind, Value};
+use cpumon_model::{BootId, HostId, HostStatus, ProcessKey, SourceKind};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::group::{GroupId, Grouping, Kind, Search};
 use super::read::{Whole, of_range};
 use super::zoom::Zoom;
 use crate::QueryError;
+use crate::fields::{Field, count};
 use crate::history::History;
-use crate::time::{PlotRange, TimeRange};
+use crate::json::Nanos;
+use crate::time::{Page, PlotRange, TimeRange};
 
-/// Names of the columns of what is found, in order.
-pub const FIND_COLUMNS: [&str; 9] =
-    ["host", "kind", "name", "first_ns", "last_ns", "processes", "run_ns", "share_pct", "host_id"];
+/// Columns of what is found.
+pub const FOUND_FIELDS: [Field<Found>; 9] = [
+    Field::text("host", |one| Some((&*one.host).into())),
+    Field::text("kind", |one| Some(one.kind.name().into())),
+    Field::text("name", |one| Some((&*one.name).into())),
+    Field::int("first_ns", |one| one.first_ns.map(|ns| ns.0)),
+    Field::int("last_ns", |one| one.last_ns.map(|ns| ns.0)),
+    Field::int("processes", |one| Some(count(one.processes))),
+    Field::int("run_ns", |one| Some(one.run_ns)),
+    Field::real("share_pct", |one| one.share_pct),
+    Field::text("host_id", |one| Some(one.host_id.to_string().into())),
+];
+
+/// What a name that was found is of.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FoundKind {
+    /// A container.
+    Container,
+    /// A program.
+    Name,
+    /// A pod.
+    Pod,
+    /// A systemd unit.
+    Service,
+    /// A user.
+    User,
+}
+
+impl FoundKind {
+    /// `container`, `name`, `pod`, `service`, `user`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Container => "container",
+            Self::Name => "name",
+            Self::Pod => "pod",
+            Self::Service => "service",
+            Self::User => "user",
+        }
+    }
+}
 
 /// Something that was found.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Found {
     /// Name of its host; hostile.
     pub host: Box<str>,
-    /// `name`, `user`, `service`, `container` or `pod`.
-    pub kind: &'static str,
+    /// What it is.
+    pub kind: FoundKind,
     /// What was found; hostile.
     pub name: Box<str>,
     /// Start of the first interval in which it was active.
-    pub first_ns: Option<i64>,
+    pub first_ns: Option<Nanos>,
     /// End of the last one.
-    pub last_ns: Option<i64>,
+    pub last_ns: Option<Nanos>,
     /// Processes of which the names are stored; a process that calls exec counts under each of its names.
-    pub processes: usize,
+    pub processes: u64,
     /// Run time, of all that is stored of the host.
     pub run_ns: i64,
     /// In percent of all threads of the host.
@@ -38,27 +81,17 @@ pub struct Found {
     pub host_id: HostId,
 }
 
-impl Found {
-    /// The cells, in the order of [`FIND_COLUMNS`].
-    #[must_use]
-    pub fn cells(&self) -> Vec<Value<'_>> {
-        let int = |value: Option<i64>| value.map_or(Value::Null, Value::Int);
-        vec![
-            Value::Text((&*self.host).into()),
-            Value::Text(self.kind.into()),
-            Value::Text((&*self.name).into()),
-            int(self.first_ns),
-            int(self.last_ns),
-            Value::count(self.processes as u64),
-            Value::Int(self.run_ns),
-            self.share_pct.map_or(Value::Null, Value::Real),
-            Value::Text(self.host_id.to_string().into()),
-        ]
-    }
+/// What a search found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Findings {
+    /// Rows there are.
+    pub total: usize,
+    /// Those that were asked for, most run time first.
+    pub rows: Vec<Found>,
 }
 
 /// Searches hosts for a part of a name or of a container, or for a user id; most run time first.
-pub fn find(history: &History, hosts: &[HostStatus], text: &str) -> Result<Vec<Found>, QueryError> {
+pub fn find(history: &History, hosts: &[HostStatus], text: &str, page: Page) -> Result<Findings, QueryError> {
     if text.is_empty() {
         return Err(QueryError::EmptySearch);
     }
@@ -70,16 +103,16 @@ pub fn find(history: &History, hosts: &[HostStatus], text: &str) -> Result<Vec<F
     found.sort_by(|a, b| {
         b.run_ns.cmp(&a.run_ns).then_with(|| (&a.host, a.kind, &a.name).cmp(&(&b.host, b.kind, &b.name)))
     });
-    Ok(found)
+    Ok(Findings { total: found.len(), rows: page.of(found).collect() })
 }
 
-fn kind_name(kind: Kind) -> &'static str {
+fn kind_of(kind: Kind) -> FoundKind {
     match kind {
-        Kind::User => "user",
-        Kind::Service => "service",
-        Kind::Container => "container",
-        Kind::Pod => "pod",
-        Kind::Name | Kind::Whole | Kind::Short | Kind::Others => "name",
+        Kind::User => FoundKind::User,
+        Kind::Service => FoundKind::Service,
+        Kind::Container => FoundKind::Container,
+        Kind::Pod => FoundKind::Pod,
+        Kind::Name | Kind::Whole | Kind::Short | Kind::Others => FoundKind::Name,
     }
 }
 
@@ -102,11 +135,11 @@ fn of_host(history: &History, host: &HostStatus, search: &Search) -> Result<Vec<
         let ends = zoom.ends(&id, &group.times)?;
         found.push(Found {
             host: host.info.hostname.clone(),
-            kind: kind_name(group.kind),
+            kind: kind_of(group.kind),
             name: group.name.clone(),
-            first_ns: ends.first_ns,
-            last_ns: ends.last_ns,
-            processes: processes.remove(&id).map_or(0, |keys| keys.len()),
+            first_ns: ends.first_ns.map(Nanos),
+            last_ns: ends.last_ns.map(Nanos),
+            processes: processes.remove(&id).map_or(0, |keys| keys.len() as u64),
             run_ns: group.delta.run_ns,
             share_pct: (tally.used_ns > 0).then(|| group.delta.run_ns as f64 * 100.0 / tally.used_ns as f64),
             host_id: host.info.host,

@@ -2,8 +2,8 @@
 
 use cpumon_model::HostStatus;
 
-use super::answer::Before;
 use super::compare;
+use super::figures::Figures;
 use super::group_sum::Group;
 use super::tally::Tally;
 use crate::spans::Cut;
@@ -18,7 +18,7 @@ pub(super) struct HostTally {
 
 impl HostTally {
     /// What a group did before; `None`: nothing is compared.
-    pub(super) fn before_of(&self, group: &Group) -> Option<Before> {
+    pub(super) fn before_of(&self, group: &Group) -> Option<Figures> {
         self.before.as_ref().map(|before| compare::of_group(before, group))
     }
 }

@@ -9,6 +9,7 @@
 mod answer;
 mod columns;
 mod compare;
+mod figures;
 mod find;
 mod group;
 mod group_sum;
@@ -35,9 +36,8 @@ use std::collections::HashMap;
 use cpumon_model::{HostStatus, Trust};
 use cpumon_store::HostRecord;
 
-pub use answer::{Before, HostPart, Peak, Report, ReportRow, RowKind, Wait};
-pub use columns::{CHANGE_COLUMNS, LIMIT_COLUMNS, REPORT_COLUMNS};
-pub use find::{FIND_COLUMNS, Found, find};
+pub use answer::{Before, HostPart, Peak, Report, ReportRow, RowKind};
+pub use find::{FOUND_FIELDS, Findings, Found, FoundKind, find};
 pub use query::{CompareWith, ReportBy, ReportFilter, ReportQuery, ReportSort};
 
 use self::group::Grouping;

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use cpumon_model::{Delta, Fields};
 
-use super::answer::{HostPart, Report, ReportRow, RowKind, Wait};
+use super::answer::{HostPart, Report, ReportRow, RowKind};
+use super::figures::Figures;
 use super::group::Kind;
 use super::group_sum::Group;
 use super::host_tally::HostTally;
@@ -12,6 +13,8 @@ use super::query::{ReportQuery, ReportSort};
 use super::tally::Tally;
 use super::zoom::Zoomed;
 use crate::history::Values;
+use crate::json::Nanos;
+use crate::keys::TaskKey;
 use crate::time::TimeRange;
 
 /// The start of a report: all but its rows.
@@ -103,25 +106,27 @@ pub(super) fn settle(rows: &mut [ReportRow], sort: ReportSort) {
 pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64) -> ReportRow {
     let (tally, group) = (&one.tally, &one.tally.groups[at]);
     let wait = group.waits.longest().filter(|_| tally.fields.contains(Fields::WAITS));
-    ReportRow {
-        host: Some(one.host.info.hostname.clone()),
-        kind: if group.kind == Kind::Short { RowKind::Short } else { RowKind::Group },
-        name: group.name.clone(),
-        task: group.task.map(|(_, task)| task),
-        pid: group.process.map(|process| process.pid),
-        process_start_ns: group.process.map(|process| process.start_ns),
+    let kind = if group.kind == Kind::Short { RowKind::Short } else { RowKind::Group };
+    let task = group.task.map(|(_, task)| task);
+    let figures = Figures {
         delta: group.delta,
         blocked_ns: group.blocked_ns,
-        wait: wait.map(|(reason, ns)| Wait { reason, ns }),
-        peak: zoomed.peak,
-        first_ns: zoomed.first_ns,
-        last_ns: zoomed.last_ns,
-        points: points(tally, group),
         covered_ns: tally.covered_ns,
-        used_ns,
         fields: tally.fields,
-        before: one.before_of(group),
-        limits: None,
+    };
+    let start = |ns: u64| Nanos(ns.cast_signed());
+    ReportRow {
+        host: Some(one.host.info.hostname.clone()),
+        pid: group.process.map(|process| process.pid),
+        tid: if let Some(TaskKey::Thread(key)) = task { Some(key.tid) } else { None },
+        start_ns: task.map(|task| start(task.start_ns())),
+        process_start_ns: group.process.map(|process| start(process.start_ns)),
+        waits: wait.into_iter().collect(),
+        peak: zoomed.peak,
+        first_ns: zoomed.first_ns.map(Nanos),
+        last_ns: zoomed.last_ns.map(Nanos),
+        points: points(tally, group),
+        ..figures.row(kind, group.name.clone(), used_ns, one.before_of(group))
     }
 }
 
@@ -146,58 +151,50 @@ pub(super) fn points(tally: &Tally, group: &Group) -> Values {
     buckets.zero_where_there(group.points.iter().copied().enumerate(), |_| true)
 }
 
-/// A row of several groups.
-fn together(tallies: &[HostTally], kind: RowKind, used_ns: i64) -> ReportRow {
+/// A row of several groups, which did this.
+fn together(tallies: &[HostTally], used_ns: i64, figures: Figures, kind: RowKind, name: String) -> ReportRow {
     let only = if let [one] = tallies { Some(one) } else { None };
-    ReportRow {
-        host: only.map(|one| one.host.info.hostname.clone()),
-        kind,
-        name: "".into(),
-        task: None,
-        pid: None,
-        process_start_ns: None,
-        delta: Delta::default(),
-        blocked_ns: None,
-        wait: None,
-        peak: None,
-        first_ns: None,
-        last_ns: None,
-        points: Values::new(),
-        covered_ns: only.map_or(0, |one| one.tally.covered_ns),
-        used_ns,
-        fields: tallies.iter().fold(Fields::all(), |fields, one| fields & one.tally.fields),
-        before: None,
-        limits: None,
-    }
+    let figures = Figures { covered_ns: only.map_or(0, |one| one.tally.covered_ns), ..figures };
+    let host = only.map(|one| one.host.info.hostname.clone());
+    ReportRow { host, ..figures.row(kind, name.into(), used_ns, None) }
+}
+
+/// Counters that every interval of every host has.
+fn fields(tallies: &[HostTally]) -> Fields {
+    tallies.iter().fold(Fields::all(), |fields, one| fields & one.tally.fields)
 }
 
 /// The groups that are not shown as one row, if there are any.
 pub(super) fn rest(tallies: &[HostTally], hidden: &[GroupPlace], used_ns: i64) -> Option<ReportRow> {
-    let mut row = together(tallies, RowKind::Rest, used_ns);
     let is_of_others =
         |place: &GroupPlace| tallies[place.host].tally.groups[place.group].kind == Kind::Others;
-    row.name = if hidden.iter().any(is_of_others) {
-        "(others)".into()
+    let name = if hidden.iter().any(is_of_others) {
+        "(others)".to_owned()
     } else {
-        format!("({} other{})", hidden.len(), if hidden.len() == 1 { "" } else { "s" }).into()
+        format!("({} other{})", hidden.len(), if hidden.len() == 1 { "" } else { "s" })
     };
+    let (mut delta, mut blocked_ns) = (Delta::default(), None::<i64>);
     for place in hidden {
         let group = &tallies[place.host].tally.groups[place.group];
-        row.delta += &group.delta;
+        delta += &group.delta;
         if let Some(ns) = group.blocked_ns {
-            row.blocked_ns = Some(row.blocked_ns.unwrap_or(0).saturating_add(ns));
+            blocked_ns = Some(blocked_ns.unwrap_or(0).saturating_add(ns));
         }
     }
-    (!hidden.is_empty()).then_some(row)
+    let figures = Figures { delta, blocked_ns, covered_ns: 0, fields: fields(tallies) };
+    (!hidden.is_empty()).then(|| together(tallies, used_ns, figures, RowKind::Rest, name))
 }
 
 /// Run time of the ledger that no group has, if there is any.
 pub(super) fn unattributed(tallies: &[HostTally], used_ns: i64) -> Option<ReportRow> {
     let run_ns = tallies.iter().map(|one| one.tally.unattributed_ns()).fold(0, i64::saturating_add);
-    let mut row = together(tallies, RowKind::Unattributed, used_ns);
-    row.name = "(not attributed)".into();
     // Of the ledger only its run time is known.
-    row.fields &= Fields::RUN;
-    row.delta.run_ns = run_ns;
-    (run_ns != 0).then_some(row)
+    let figures = Figures {
+        delta: Delta { run_ns, ..Delta::default() },
+        blocked_ns: None,
+        covered_ns: 0,
+        fields: fields(tallies) & Fields::RUN,
+    };
+    let name = "(not attributed)".to_owned();
+    (run_ns != 0).then(|| together(tallies, used_ns, figures, RowKind::Unattributed, name))
 }

@@ -14,6 +14,8 @@ use cpumon_store::{StoreOptions, Writer};
 use super::group::{GroupOf, Grouping, ProcessRow, ThreadRow};
 use super::*;
 use crate::GroupBy;
+use crate::json::Nanos;
+use crate::time::Page;
 
 const SECOND: i64 = 1_000_000_000;
 /// An hour begins 100 s later.
@@ -215,17 +217,25 @@ fn expected(
     sum
 }
 
+fn run_ns(row: &ReportRow) -> i64 {
+    row.run_ns.unwrap()
+}
+
+/// Id, and when it began.
+fn key(row: &ReportRow) -> Option<(u32, Option<Nanos>)> {
+    Some((row.tid.or(row.pid)?, row.start_ns))
+}
+
 fn of_row(row: &ReportRow) -> Expected {
-    let delta = &row.delta;
     assert!(row.peak.is_some_and(|peak| peak.is_exact), "{row:?}");
     Expected {
-        run_ns: delta.run_ns,
-        run_delay_ns: delta.run_delay_ns,
-        switches: delta.voluntary_switches + delta.involuntary_switches,
+        run_ns: run_ns(row),
+        run_delay_ns: row.run_delay_ns.unwrap(),
+        switches: row.voluntary_switches.unwrap() + row.involuntary_switches.unwrap(),
         blocked_ns: row.blocked_ns.unwrap_or(0),
-        futex_ns: row.wait.filter(|wait| wait.reason == WaitReason::syscall(202)).map_or(0, |wait| wait.ns),
-        first_ns: row.first_ns,
-        last_ns: row.last_ns,
+        futex_ns: row.waits.iter().find(|wait| wait.0 == WaitReason::syscall(202)).map_or(0, |wait| wait.1),
+        first_ns: row.first_ns.map(|ns| ns.0),
+        last_ns: row.last_ns.map(|ns| ns.0),
         peak: row.peak.map_or(0, |peak| peak.ns_per_s),
     }
 }
@@ -259,12 +269,15 @@ fn any_range_by_any_group_is_what_its_intervals_add_up_to() {
         let report =
             stored.report(&ReportQuery { since_ns, until_ns, by, limit: 100, ..ReportQuery::default() });
         let used_ns: i64 = stored.inside(range).map(|one| one.ledger.threads_ns + one.ledger.exited_ns).sum();
-        assert_eq!(report.rows.iter().map(|row| row.delta.run_ns).sum::<i64>(), used_ns, "{by:?} {range:?}");
+        assert_eq!(report.rows.iter().map(run_ns).sum::<i64>(), used_ns, "{by:?} {range:?}");
         let covered_ns: u64 = stored.inside(range).map(Interval::duration_ns).sum();
         assert_eq!(report.hosts[0].covered_ns, covered_ns, "{by:?} {range:?}");
         for row in report.rows.iter().filter(|row| row.kind != RowKind::Unattributed) {
-            let is_group =
-                |of: GroupOf<'_>| *of.name == *row.name && of.task.map(|(_, task)| task) == row.task;
+            let is_group = |of: GroupOf<'_>| {
+                let task =
+                    of.task.map(|(_, task)| (task.number(), Some(Nanos(task.start_ns().cast_signed()))));
+                *of.name == *row.name && task == key(row)
+            };
             assert_eq!(of_row(row), expected(&stored, range, by, &is_group), "{} {by:?} {range:?}", row.name);
         }
     }
@@ -280,8 +293,8 @@ fn rows_are_in_order_of_peak_first_and_last() {
                 ReportSort::Peak,
                 &(|row: &ReportRow| row.peak.map(|peak| peak.ns_per_s)) as &dyn Fn(&ReportRow) -> _,
             ),
-            (ReportSort::First, &|row| row.first_ns),
-            (ReportSort::Last, &|row| row.last_ns),
+            (ReportSort::First, &|row| row.first_ns.map(|ns| ns.0)),
+            (ReportSort::Last, &|row| row.last_ns.map(|ns| ns.0)),
         ] {
             let (since_ns, until_ns) = (Some(BEGIN), Some(BEGIN + seconds * SECOND));
             let query = ReportQuery {
@@ -293,7 +306,7 @@ fn rows_are_in_order_of_peak_first_and_last() {
                 ..ReportQuery::default()
             };
             let report = stored.report(&query);
-            let groups = report.rows.iter().filter(|row| matches!(row.kind, RowKind::Group | RowKind::Short));
+            let groups = report.rows.iter().filter(|row| row.kind.is_group());
             let values: Vec<_> = groups.map(of).collect();
             assert!(values.len() == 5 && values.is_sorted_by(|a, b| a >= b), "{sort:?} {values:?}");
             let all = stored.report(&ReportQuery { limit: 1000, ..query });
@@ -329,7 +342,7 @@ fn sql_gives_the_same_figures() {
         let rows: Vec<String> = groups
             .map(|row| {
                 let name = Value::Text((&*row.name).into());
-                format!("{:?}", [name, Value::Int(row.delta.run_ns), Value::Int(row.delta.run_delay_ns)])
+                format!("{:?}", [name, Value::Int(run_ns(row)), Value::Int(row.run_delay_ns.unwrap())])
             })
             .collect();
         assert_eq!(rows, found, "{query:?}");
@@ -342,10 +355,10 @@ fn threads_and_what_has_no_row_make_the_ledger() {
     let query = ReportQuery { by: ReportBy::Thread, limit: 3, ..ReportQuery::default() };
     let report = stored.report(&query);
     assert_eq!(report.rows.len(), 5, "{report:?}");
-    assert_eq!(report.rows.iter().map(|row| row.delta.run_ns).sum::<i64>(), report.used_ns);
+    assert_eq!(report.rows.iter().map(run_ns).sum::<i64>(), report.used_ns);
     assert_eq!((report.rows[0].pid.is_some(), report.rows[3].kind), (true, RowKind::Rest));
-    assert!(report.rows[4].kind == RowKind::Unattributed && report.rows[4].delta.run_ns > 0);
-    assert!(report.rows[0].wait.is_some_and(|wait| wait.reason == WaitReason::syscall(202)));
+    assert!(report.rows[4].kind == RowKind::Unattributed && run_ns(&report.rows[4]) > 0);
+    assert_eq!(report.rows[0].waits.iter().next().unwrap().0, WaitReason::syscall(202));
 }
 
 #[test]
@@ -368,7 +381,7 @@ fn a_filtered_report_has_its_rows_and_still_adds_up() {
         let mut found: Vec<&str> = report
             .rows
             .iter()
-            .filter(|row| row.task.is_some() || row.kind == RowKind::Group)
+            .filter(|row| row.start_ns.is_some() || row.kind == RowKind::Group)
             .map(|row| &*row.name)
             .collect();
         found.sort_unstable();
@@ -376,11 +389,11 @@ fn a_filtered_report_has_its_rows_and_still_adds_up() {
         assert_eq!(found, names, "{query:?}");
         let rest = report.rows.iter().find(|row| row.kind == RowKind::Rest).unwrap();
         assert_eq!(&*rest.name, "(others)");
-        assert_eq!(report.rows.iter().map(|row| row.delta.run_ns).sum::<i64>(), report.used_ns, "{query:?}");
+        assert_eq!(report.rows.iter().map(run_ns).sum::<i64>(), report.used_ns, "{query:?}");
         let whole = stored.report(&ReportQuery { filter: ReportFilter::default(), ..query.clone() });
         for row in report.rows.iter().filter(|row| row.kind == RowKind::Group) {
-            let same = whole.rows.iter().find(|other| other.name == row.name && other.task == row.task);
-            assert_eq!(same.map(|same| (same.delta, same.peak)), Some((row.delta, row.peak)), "{query:?}");
+            let same = whole.rows.iter().find(|other| other.name == row.name && key(other) == key(row));
+            assert_eq!(same.map(|same| (same.run_ns, same.peak)), Some((row.run_ns, row.peak)), "{query:?}");
         }
     }
 }
@@ -400,8 +413,8 @@ fn lines_over_time_add_up_to_their_rows() {
         // Points are rounded.
         let is_about = |one: i64, other: i64| (one - other).abs() <= 300;
         for (row, same) in report.rows.iter().zip(&few.rows).filter(|(row, _)| row.kind == RowKind::Group) {
-            assert!(is_about(sum(&row.points), row.delta.run_ns), "{by:?} {}", row.name);
-            assert_eq!((same.delta, &same.name), (row.delta, &row.name));
+            assert!(is_about(sum(&row.points), run_ns(row)), "{by:?} {}", row.name);
+            assert_eq!((same.run_ns, &same.name), (row.run_ns, &row.name));
         }
         assert!(is_about(sum(&part.used), report.used_ns), "{by:?}");
         assert!(is_about(sum(&few.hosts[0].used), report.used_ns), "{by:?}");
@@ -425,13 +438,16 @@ fn a_comparison_has_the_groups_of_both_ranges() {
     assert_eq!(report.before, Some(TimeRange { since_ns: end - hour, until_ns: end }));
     let gone = report.rows.iter().find(|row| row.name.starts_with("rare")).unwrap();
     let before = expected(&stored, report.before.unwrap(), ReportBy::Name, &|of| of.name.starts_with("rare"));
-    assert_eq!((gone.delta.run_ns, gone.before.unwrap().delta.run_ns), (0, before.run_ns));
-    assert!(gone.change_cpu_pct().unwrap() < 0.0 && gone.first_ns.is_none() && gone.peak.is_none());
-    let change = |row: &ReportRow| row.change_cpu_pct().map_or(0.0, f64::abs);
+    assert_eq!((run_ns(gone), gone.before.unwrap().run_ns), (0, Some(before.run_ns)));
+    assert!(gone.change_cpu_pct.unwrap() < 0.0 && gone.first_ns.is_none() && gone.peak.is_none());
+    let change = |row: &ReportRow| row.change_cpu_pct.map_or(0.0, f64::abs);
     let groups: Vec<f64> = report.rows.iter().filter(|row| row.kind == RowKind::Group).map(change).collect();
     assert!(groups.is_sorted_by(|a, b| a + 1e-6 >= *b), "{groups:?}");
-    let cells: Vec<_> = report.cells().collect();
-    assert_eq!(cells[0].len(), report.columns().len());
+    let names = crate::fields::names(&report.fields());
+    assert!(
+        names.starts_with(&["host", "kind", "name"]) && names.ends_with(&["before_duration_ns"]),
+        "{names:?}"
+    );
     let day = CompareWith::Yesterday.range(report.range);
     assert_eq!(day.until_ns, report.range.until_ns - 24 * hour);
 }
@@ -441,27 +457,29 @@ fn a_search_goes_over_all_that_is_stored() {
     let stored = Stored::new();
     let history = stored.history();
     let all = hosts(&history, &[], true).unwrap();
-    let found = find(&history, &all, "WEB").unwrap();
-    let kinds: Vec<_> = found.iter().map(|one| (one.kind, &*one.name)).collect();
+    let found = find(&history, &all, "WEB", Page::ALL).unwrap().rows;
+    let kinds: Vec<_> = found.iter().map(|one| (one.kind.name(), &*one.name)).collect();
     assert_eq!(kinds, [("name", "web"), ("service", "web.service")]);
     let range = TimeRange { since_ns: BEGIN, until_ns: BEGIN + COUNT * LENGTH };
     let web = expected(&stored, range, ReportBy::Name, &|of| of.name == "web");
     assert_eq!(
         (found[0].run_ns, found[0].first_ns, found[0].last_ns),
-        (web.run_ns, web.first_ns, web.last_ns)
+        (web.run_ns, web.first_ns.map(Nanos), web.last_ns.map(Nanos))
     );
     let short: usize = stored
         .intervals
         .iter()
         .map(|one| one.processes.iter().filter(|row| row.life == Life::BornEnded).count())
         .sum();
-    assert_eq!(found[0].processes, short + 2);
-    let rare = find(&history, &all, "rare").unwrap();
+    assert_eq!(found[0].processes, short as u64 + 2);
+    let rare = find(&history, &all, "rare", Page::ALL).unwrap().rows;
     let expected = expected(&stored, range, ReportBy::Name, &|of| of.name.starts_with("rare"));
-    assert_eq!((rare[0].first_ns, rare[0].last_ns), (expected.first_ns, expected.last_ns));
-    assert_eq!(find(&history, &all, "root").unwrap()[0].kind, "user");
-    assert!(find(&history, &all, "nothing").unwrap().is_empty());
-    assert!(matches!(find(&history, &all, ""), Err(QueryError::EmptySearch)));
+    let ends = (expected.first_ns.map(Nanos), expected.last_ns.map(Nanos));
+    assert_eq!((rare[0].first_ns, rare[0].last_ns), ends);
+    let first = find(&history, &all, "root", Page { offset: 0, limit: 1 }).unwrap();
+    assert_eq!((first.rows[0].kind, first.rows.len()), (FoundKind::User, 1));
+    assert_eq!(find(&history, &all, "nothing", Page::ALL).unwrap().total, 0);
+    assert!(matches!(find(&history, &all, "", Page::ALL), Err(QueryError::EmptySearch)));
 }
 
 #[test]

@@ -7,7 +7,8 @@ use axum::response::Response;
 use cpumon_export::Format;
 use cpumon_model::Utc;
 use cpumon_query::ChoiceError;
-use cpumon_query::report::{self, CompareWith, ReportFilter, ReportQuery};
+use cpumon_query::fields::{cells, names};
+use cpumon_query::report::{self, CompareWith, Findings, Report, ReportFilter, ReportQuery};
 use cpumon_query::time::Page;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -16,7 +17,6 @@ use super::export::store_of;
 use super::file::{CommandLine, ExportCommand, as_download};
 use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, Paging, bad, limit, list};
-use crate::api;
 use crate::app::Shared;
 use crate::problem::Problem;
 
@@ -104,17 +104,17 @@ impl ReportParams {
 /// Who used the CPU in a range: a row a program, process, thread, user, service, container, cgroup or host.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/report",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, Paging),
-    responses((status = 200, body = api::ReportJson), HostProblems))]
+    responses((status = 200, body = Report), HostProblems))]
 pub(super) async fn of_host(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(params): Asked<ReportParams>,
     Asked(page): Asked<Paging>,
-) -> Result<Json<api::ReportJson>, Problem> {
+) -> Result<Json<Report>, Problem> {
     let page = page.rows(20, MAX_ROWS)?;
     let query = params.query(page)?;
     let answer = app.past.ask(move |past| report::report(past, &[past.find(&host)?], &query));
-    Ok(Json(api::ReportJson::new(&answer.await?)))
+    Ok(Json(answer.await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -138,7 +138,8 @@ pub(super) async fn export(
     let query = params.query(Page { offset: 0, limit: MAX_ROWS })?;
     let answer = app.past.ask(move |past| report::report(past, &[past.find(&host)?], &query));
     let (made, mut bytes) = (answer.await?, Vec::new());
-    cpumon_export::table(format, &made.columns(), made.cells(), &mut bytes)
+    let fields = made.fields();
+    cpumon_export::table(format, &names(&fields), cells(&fields, &made.rows), &mut bytes)
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(as_download("report", format, bytes.into()))
 }
@@ -191,20 +192,20 @@ pub(super) struct ReportHosts {
 /// Who used the CPU of several hosts in a range: a row of each host and program, process, thread, user, service, container, cgroup,
 /// or a row of each host.
 #[utoipa::path(get, path = "/api/v1/report", params(ReportHosts, ReportParams, Paging),
-    responses((status = 200, body = api::ReportOfHostsJson), HostProblems))]
+    responses((status = 200, body = Report), HostProblems))]
 pub(super) async fn of_hosts(
     State(app): State<Shared>,
     Asked(hosts): Asked<ReportHosts>,
     Asked(params): Asked<ReportParams>,
     Asked(page): Asked<Paging>,
-) -> Result<Json<api::ReportOfHostsJson>, Problem> {
+) -> Result<Json<Report>, Problem> {
     let query = params.query(page.rows(20, MAX_ROWS)?)?;
     let wanted = list(hosts.host.as_deref(), MAX_HOSTS, |name| Ok(name.to_owned()))?;
     let answer = app.past.ask(move |past| {
         let hosts = report::hosts(past, &wanted, wanted.is_empty())?;
         report::report(past, &hosts, &query)
     });
-    Ok(Json(api::ReportOfHostsJson::new(&answer.await?)))
+    Ok(Json(answer.await?))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -218,12 +219,12 @@ pub(super) struct FindParams {
 
 /// When and how much a program, a user or a container ran, over all that is stored.
 #[utoipa::path(get, path = "/api/v1/find", params(FindParams, Paging),
-    responses((status = 200, body = api::FoundJson), HostProblems))]
+    responses((status = 200, body = Findings), HostProblems))]
 pub(super) async fn find(
     State(app): State<Shared>,
     Asked(params): Asked<FindParams>,
     Asked(page): Asked<Paging>,
-) -> Result<Json<api::FoundJson>, Problem> {
+) -> Result<Json<Findings>, Problem> {
     let page = page.rows(100, 10_000)?;
     if params.text.len() > MAX_TEXT {
         return Err(bad(format!("A search has {MAX_TEXT} bytes at most.")));
@@ -231,15 +232,15 @@ pub(super) async fn find(
     let wanted = list(params.host.as_deref(), MAX_HOSTS, |name| Ok(name.to_owned()))?;
     let answer = app.past.ask(move |past| {
         let hosts = report::hosts(past, &wanted, wanted.is_empty())?;
-        report::find(past, &hosts, &params.text)
+        report::find(past, &hosts, &params.text, page)
     });
-    Ok(Json(api::FoundJson::new(&answer.await?, page)))
+    Ok(Json(answer.await?))
 }
 
 #[cfg(test)]
 mod tests {
     use cpumon_query::history::History;
-    use serde_json::Value;
+    use cpumon_query::json::Nanos;
 
     use super::super::past_store::{BEGIN_NS, SECOND_NS, Stored};
     use super::super::tests::ask_raw;
@@ -260,20 +261,20 @@ mod tests {
                 ..ReportQuery::default()
             };
             let made = report::report(&history, &[history.find("past").unwrap()], &query).unwrap();
-            assert_eq!(body, serde_json::to_value(api::ReportJson::new(&made)).unwrap());
-            let rows = &body["rows"]["columns"];
-            assert_eq!(rows["run_ns"][0], stored.run_ns(20).max(stored.run_ns(10)));
-            assert_eq!(rows["kind"], serde_json::json!(["group", "group", "rest", "not attributed"]));
-            let sum: i64 = rows["run_ns"].as_array().unwrap().iter().filter_map(Value::as_i64).sum();
-            assert_eq!((body["total"].as_u64(), Some(sum)), (Some(3), body["used_ns"].as_i64()));
-            assert_eq!(rows["first_ns"]["values"][0], BEGIN_NS.to_string(), "moments are text: {rows}");
+            assert_eq!(body, serde_json::to_value(&made).unwrap());
+            let back: Report = serde_json::from_value(body.clone()).unwrap();
+            assert_eq!(Report { query, ..back }, made, "what is read back is what was made");
+            assert_eq!(made.rows[0].run_ns, Some(stored.run_ns(20).max(stored.run_ns(10))));
+            let kinds: Vec<_> = made.rows.iter().map(|row| row.kind.name()).collect();
+            assert_eq!(kinds, ["group", "group", "rest", "not attributed"]);
+            let sum: i64 = made.rows.iter().filter_map(|row| row.run_ns).sum();
+            assert_eq!((made.total, sum), (3, made.used_ns));
+            assert_eq!(body["rows"][0]["first_ns"], BEGIN_NS.to_string(), "moments are text: {body}");
             let until = BEGIN_NS + 300 * SECOND_NS;
             let range = format!("since={BEGIN_NS}&until={until}&by=process&limit=2&compare=before");
             let (status, all) = stored.get(&format!("/api/v1/report?{range}")).await;
-            assert_eq!((status, &all["rows"], &all["points"]), (200, &body["rows"], &body["points"]));
-            let hosts = all["hosts"].as_array().unwrap();
-            assert_eq!((hosts.len(), &hosts[0]["hostname"]), (1, &"past".into()));
-            assert_eq!(hosts[0]["covered_ns"], body["covered_ns"]);
+            assert_eq!((status, all), (200, body));
+            assert_eq!((made.hosts.len(), &*made.hosts[0].name), (1, "past"));
         }
     }
 
@@ -281,19 +282,14 @@ mod tests {
     async fn a_report_is_of_one_group_where_it_is_asked_for() {
         let stored = Stored::new(false);
         let body = stored.of_all("report", "by=process&within=name:web&filter=30&points=100").await;
-        let rows = &body["rows"]["columns"];
-        assert_eq!(rows["kind"], serde_json::json!(["group", "rest", "not attributed"]), "{body}");
-        assert_eq!(
-            (&rows["run_ns"][0], &rows["start_ns"][0]),
-            (&stored.run_ns(30).into(), &"9".into()),
-            "{rows}"
-        );
-        let sum = |points: &Value| points.as_array().unwrap().iter().filter_map(Value::as_i64).sum::<i64>();
-        assert_eq!(
-            (Some(sum(&body["used_points"])), sum(&body["points"][0])),
-            (body["used_ns"].as_i64(), stored.run_ns(30))
-        );
-        assert_eq!(body["used_points"].as_array().map(Vec::len), body["points"][0].as_array().map(Vec::len));
+        let made: Report = serde_json::from_value(body).unwrap();
+        let kinds: Vec<_> = made.rows.iter().map(|row| row.kind.name()).collect();
+        assert_eq!(kinds, ["group", "rest", "not attributed"], "{made:?}");
+        let (part, row) = (&made.hosts[0], &made.rows[0]);
+        assert_eq!((row.run_ns, row.start_ns), (Some(stored.run_ns(30)), Some(Nanos(9))));
+        let sum = |points: &[Option<i64>]| points.iter().flatten().sum::<i64>();
+        assert_eq!((sum(&part.used), sum(&row.points)), (made.used_ns, stored.run_ns(30)));
+        assert_eq!(part.used.len(), row.points.len());
     }
 
     #[tokio::test]
@@ -327,12 +323,11 @@ mod tests {
     async fn a_search_finds_by_name_and_wrong_questions_are_refused() {
         let stored = Stored::new(true);
         let (status, body) = stored.get("/api/v1/find?text=WEB").await;
-        assert_eq!(
-            (status, &body["rows"]["columns"]["run_ns"]),
-            (200, &(stored.run_ns(20) + stored.run_ns(30)).into())
-        );
+        let found: Findings = serde_json::from_value(body).unwrap();
+        let run_ns = stored.run_ns(20) + stored.run_ns(30);
+        assert_eq!((status, found.total, found.rows[0].run_ns), (200, 1, run_ns));
         // A name may be of several hosts.
-        let host = body["rows"]["columns"]["host_id"].as_str().unwrap();
+        let host = found.rows[0].host_id;
         assert_eq!(stored.get(&format!("/api/v1/hosts/{host}/report")).await.0, 200);
         for (path, expected) in [
             ("find?text=", 400),

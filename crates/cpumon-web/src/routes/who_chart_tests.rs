@@ -2,7 +2,7 @@
 
 use cpumon_query::charts::{Body, Chart, ChartQuery, Line, Stroke, View, chart};
 use cpumon_query::history::History;
-use cpumon_query::report::{ReportBy, ReportFilter, ReportQuery, ReportRow, RowKind, report};
+use cpumon_query::report::{ReportBy, ReportFilter, ReportQuery, ReportRow, report};
 
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored};
 use super::tests::ask_raw;
@@ -26,8 +26,8 @@ fn areas(chart: &Chart) -> Vec<&Line> {
 
 /// What an area of a row is called.
 fn label(row: &ReportRow, by: ReportBy) -> String {
-    match row.task.filter(|_| matches!(by, ReportBy::Process | ReportBy::Thread)) {
-        Some(task) => format!("{} {}", row.name, task.number()),
+    match row.tid.or(row.pid).filter(|_| matches!(by, ReportBy::Process | ReportBy::Thread)) {
+        Some(number) => format!("{} {number}", row.name),
         None => row.name.to_string(),
     }
 }
@@ -50,8 +50,7 @@ async fn the_areas_of_a_saved_picture_are_the_rows_of_the_report() {
                 ..ChartQuery::new(View::Who)
             };
             let drawn = chart(&history, &query).unwrap();
-            let groups: Vec<&ReportRow> =
-                made.rows.iter().filter(|row| matches!(row.kind, RowKind::Group | RowKind::Short)).collect();
+            let groups: Vec<&ReportRow> = made.rows.iter().filter(|row| row.kind.is_group()).collect();
             let (areas, covered) = (areas(&drawn), &made.hosts[0].times.covered_ns);
             // Each point is rounded to a whole ns.
             let rounded = covered.len() as f64;
@@ -59,11 +58,8 @@ async fn the_areas_of_a_saved_picture_are_the_rows_of_the_report() {
             for (area, row) in areas.iter().zip(&groups) {
                 let (name, sum) = (label(row, by), run_ns(area, covered));
                 assert!(area.label.starts_with(&name), "{by:?}: {} {name}", area.label);
-                assert!(
-                    (sum - row.delta.run_ns as f64).abs() <= rounded,
-                    "{by:?} {name}: {sum} {}",
-                    row.delta.run_ns
-                );
+                let of_row = row.run_ns.unwrap();
+                assert!((sum - of_row as f64).abs() <= rounded, "{by:?} {name}: {sum} {of_row}");
             }
             let all: f64 = areas.iter().map(|area| run_ns(area, covered)).sum();
             assert!((all - made.used_ns as f64).abs() <= rounded, "{by:?}: {all} {}", made.used_ns);

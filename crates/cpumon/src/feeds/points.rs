@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use cpumon_model::{HostId, Interval};
+use cpumon_query::history::{BucketTimes, Values};
 use cpumon_tui::{FeedError, HistoryPoint, Subject, Task};
 use serde::Deserialize;
 
@@ -27,15 +28,6 @@ pub(super) fn point_of(interval: &Interval, of: Subject) -> HistoryPoint {
     HistoryPoint { run_ns: delta.map_or(0, |delta| delta.run_ns), ..host }
 }
 
-type Values = Vec<Option<i64>>;
-
-#[derive(Deserialize)]
-struct Times {
-    width_ns: i64,
-    t_ms: Vec<f64>,
-    covered_ns: Vec<i64>,
-}
-
 #[derive(Deserialize)]
 struct Sums {
     sum: Option<Values>,
@@ -45,7 +37,7 @@ struct Sums {
 #[derive(Deserialize)]
 struct Series {
     #[serde(flatten)]
-    times: Times,
+    times: BucketTimes,
     columns: HostColumns,
 }
 
@@ -63,7 +55,7 @@ struct HostColumns {
 #[derive(Deserialize)]
 struct Lines {
     #[serde(flatten)]
-    times: Times,
+    times: BucketTimes,
     lines: Vec<Line>,
 }
 
@@ -129,13 +121,11 @@ fn task_points(answer: &Lines) -> Vec<HistoryPoint> {
 }
 
 /// `value`: run time and capacity of a point; `None` where nothing was measured.
-fn points(times: &Times, value: &dyn Fn(usize) -> Option<(i64, i64)>) -> Vec<HistoryPoint> {
-    let moments = times.t_ms.iter().zip(&times.covered_ns).enumerate();
-    let measured = moments.filter_map(|(at, (begin_ms, covered_ns))| {
+fn points(times: &BucketTimes, value: &dyn Fn(usize) -> Option<(i64, i64)>) -> Vec<HistoryPoint> {
+    let moments = times.begins_ns().zip(&times.covered_ns).enumerate();
+    let measured = moments.filter_map(|(at, (begin_wall_ns, covered_ns))| {
         let duration_ns = u64::try_from(*covered_ns).ok().filter(|ns| *ns > 0)?;
         let (run_ns, capacity_ns) = value(at)?;
-        #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 saturates")]
-        let begin_wall_ns = (begin_ms * 1e6) as i64;
         let end_wall_ns = begin_wall_ns.saturating_add(times.width_ns);
         Some(HistoryPoint { begin_wall_ns, end_wall_ns, duration_ns, capacity_ns, run_ns })
     });
@@ -148,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_series_becomes_points_and_gaps_stay_gaps() {
-        let text = r#"{"since_ns":"0","kept":null,"resolution":"interval","width_ns":500000000,"t_ms":[1000.0,1500.0,2000.0],
+        let text = r#"{"since_ns":"0","kept":null,"resolution":"interval","width_ns":500000000,"begin_ns":"1000000000",
             "covered_ns":[500000000,0,250000000],"columns":{"ledger_threads_ns":{"sum":[30,null,7]},
             "capacity_ns":{"sum":[1000,null,500],"max":[2,null,2]},"ledger_exited_ns":{"sum":[5,null,0]}},"gaps":[]}"#;
         let found = host_points(&serde_json::from_str(text).unwrap());

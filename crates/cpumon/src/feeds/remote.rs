@@ -214,12 +214,8 @@ impl Feed for RemoteFeed {
     }
 
     fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
-        let (host, name) = {
-            let inner = self.shared.lock();
-            let found = inner.known.all().find(|known| known.info.host == inner.selected);
-            (inner.selected, found.map_or_else(String::new, |known| known.info.hostname.to_string()))
-        };
-        ranges::of_receiver(&self.client, host, &name, request)
+        let host = self.shared.lock().selected;
+        ranges::of_receiver(&self.client, host, request)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

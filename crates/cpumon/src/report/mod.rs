@@ -12,8 +12,10 @@ use std::path::Path;
 
 use anyhow::Context;
 use cpumon_model::Value;
+use cpumon_query::fields::{cells, names};
 use cpumon_query::history::History;
-use cpumon_query::report::{self, FIND_COLUMNS, ReportFilter, ReportQuery, ReportSort};
+use cpumon_query::report::{self, FOUND_FIELDS, ReportFilter, ReportQuery, ReportSort};
+use cpumon_query::time::Page;
 use cpumon_query::{GroupBy, QueryError};
 use cpumon_store::Reader;
 
@@ -87,7 +89,8 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
         show::report(&report, &show::Terminal::of_terminal(terminal_columns()), out)
             .context("cannot write the report")?;
     } else {
-        write_rows(args.format.get(), &report.columns(), report.cells(), out)?;
+        let fields = report.fields();
+        write_rows(args.format.get(), &names(&fields), cells(&fields, &report.rows), out)?;
     }
     Ok(damage::report_of(&history.damage(), &store, Outcome::Done))
 }
@@ -97,16 +100,16 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let store = args.store.path();
     let history = open(&store)?;
     let found = report::hosts(&history, &args.host, args.host.is_empty())
-        .and_then(|hosts| report::find(&history, &hosts, &args.text));
+        .and_then(|hosts| report::find(&history, &hosts, &args.text, Page::ALL));
     let Some(found) = answered(found)? else { return Ok(Outcome::DataMissing) };
     if args.format.get() == Format::Table {
-        show::found(&found, &args.text, &show::Terminal::of_terminal(terminal_columns()), out)
+        show::found(&found.rows, &args.text, &show::Terminal::of_terminal(terminal_columns()), out)
             .context("cannot write what was found")?;
     } else {
-        let cells = found.iter().map(report::Found::cells);
-        write_rows(args.format.get(), &FIND_COLUMNS, cells, out)?;
+        let fields: Vec<_> = FOUND_FIELDS.iter().collect();
+        write_rows(args.format.get(), &names(&fields), cells(&fields, &found.rows), out)?;
     }
-    let outcome = if found.is_empty() { Outcome::NothingFound } else { Outcome::Done };
+    let outcome = if found.rows.is_empty() { Outcome::NothingFound } else { Outcome::Done };
     Ok(damage::report_of(&history.damage(), &store, outcome))
 }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use cpumon_query::report::{Report, RowKind};
+use cpumon_query::report::Report;
 use cpumon_tui::{RangeReport, ReportRow};
 
 use super::show::{self, Terminal};
@@ -23,7 +23,7 @@ pub(crate) fn for_screen(report: &Report) -> RangeReport {
             .rows
             .iter()
             .map(|row| ReportRow {
-                group: matches!(row.kind, RowKind::Group | RowKind::Short).then(|| row.name.to_string()),
+                group: row.kind.is_group().then(|| row.name.to_string()),
                 peak_ns: row.peak.map(|peak| peak.end_ns),
             })
             .collect(),

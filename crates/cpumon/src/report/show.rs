@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::io::{self, Write};
 
-use cpumon_model::{Fields, Throttle, WaitReason, escape, with_separators};
-use cpumon_query::TaskKey;
+use cpumon_model::{Throttle, WaitReason, escape, with_separators};
+use cpumon_query::json::Nanos;
 use cpumon_query::report::{Found, HostPart, Report, ReportBy, ReportRow, ReportSort, RowKind};
 
 use super::columns::{Column, Columns};
@@ -96,8 +96,8 @@ fn name(row: &ReportRow) -> String {
 }
 
 fn number(row: &ReportRow) -> String {
-    match (row.task, row.pid) {
-        (Some(TaskKey::Thread(key)), Some(pid)) => format!("{pid}/{}", key.tid),
+    match (row.tid, row.pid) {
+        (Some(tid), Some(pid)) => format!("{pid}/{tid}"),
         (_, Some(pid)) => pid.to_string(),
         _ => String::new(),
     }
@@ -132,21 +132,19 @@ fn numbers(report: &Report, terminal: Terminal) -> Vec<Column> {
     // What rows are sorted by is always shown.
     let rank = |of: ReportSort, usual: u8| if sort == of { 0 } else { usual };
     let part = |row: &ReportRow| report.hosts.iter().find(|part| Some(&*part.name) == row.host.as_deref());
-    let has = |row: &ReportRow, needs: Fields| row.fields.contains(needs);
+    let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), seconds);
     let mut all = Vec::new();
     if matches!(report.query.by, ReportBy::Process | ReportBy::Thread) {
         let title = if report.query.by == ReportBy::Thread { "PID/TID" } else { "PID" };
         all.push(column(title, 0, &number));
     }
-    all.push(column("CPU s", 0, &|row| {
-        if has(row, Fields::RUN) { seconds(row.delta.run_ns) } else { "-".into() }
-    }));
-    all.push(column("%CPU", 1, &|row| known(row.cpu_pct(), 1)));
+    all.push(column("CPU s", 0, &|row| time(row.run_ns)));
+    all.push(column("%CPU", 1, &|row| known(row.cpu_pct, 1)));
     if report.before.is_some() {
-        all.push(column("BEFORE", 2, &|row| known(row.before_cpu_pct(), 1)));
-        all.push(column("CHANGE", 0, &|row| signed(row.change_cpu_pct())));
+        all.push(column("BEFORE", 2, &|row| known(row.before.and_then(|before| before.cpu_pct), 1)));
+        all.push(column("CHANGE", 0, &|row| signed(row.change_cpu_pct)));
     }
-    all.push(column("SHARE %", 3, &|row| known(row.share_pct(), 1)));
+    all.push(column("SHARE %", 3, &|row| known(row.share_pct, 1)));
     all.push(column("PEAK %", rank(ReportSort::Peak, 4), &|row| {
         row.peak.map_or_else(
             || "-".into(),
@@ -157,21 +155,19 @@ fn numbers(report: &Report, terminal: Terminal) -> Vec<Column> {
         )
     }));
     all.push(column("AT", 6, &|row| clock.show(row.peak.map(|peak| peak.end_ns))));
-    let delay = |row: &ReportRow| {
-        if has(row, Fields::RUN_DELAY) { seconds(row.delta.run_delay_ns) } else { "-".into() }
-    };
-    all.push(column("DELAY s", rank(ReportSort::Ready, 7), &delay));
-    all.push(column("READY", rank(ReportSort::Ready, 11), &|row| known(row.ready_mean(), 3)));
-    all.push(column("BLOCKED", rank(ReportSort::Blocked, 12), &|row| known(row.blocked_mean(), 3)));
+    all.push(column("DELAY s", rank(ReportSort::Ready, 7), &|row| time(row.run_delay_ns)));
+    all.push(column("READY", rank(ReportSort::Ready, 11), &|row| known(row.ready_mean, 3)));
+    all.push(column("BLOCKED", rank(ReportSort::Blocked, 12), &|row| known(row.blocked_mean, 3)));
     if sort == ReportSort::Switches {
-        let switches =
-            |row: &ReportRow| row.delta.voluntary_switches.saturating_add(row.delta.involuntary_switches);
         all.push(column("SWITCHES", 0, &|row| {
-            if has(row, Fields::SWITCHES) { switches(row).to_string() } else { "-".into() }
+            let both = row.voluntary_switches.zip(row.involuntary_switches);
+            both.map_or_else(|| "-".into(), |(one, other)| one.saturating_add(other).to_string())
         }));
     }
     let wait = |words: fn(WaitReason) -> Cow<'static, str>| {
-        rows.iter().map(move |row| row.wait.map_or_else(String::new, |wait| words(wait.reason).into_owned()))
+        rows.iter().map(move |row| {
+            row.waits.iter().next().map_or_else(String::new, |(reason, _)| words(reason).into_owned())
+        })
     };
     all.push(Column::new("WAIT", 8, wait(WaitReason::words_and_name)).or_short(wait(WaitReason::words)));
     let limits = |row: &ReportRow| row.limits;
@@ -184,8 +180,8 @@ fn numbers(report: &Report, terminal: Terminal) -> Vec<Column> {
     all.push(column("OF PERIODS %", 3, &|row| known(throttle(row).and_then(Throttle::percent), 0)));
     let pressure = |row: &ReportRow| limits(row).and_then(|limits| limits.pressure);
     all.push(column("PRESSURE s", 9, &|row| known(pressure(row).map(|one| one.some_ns as f64 / 1e9), 3)));
-    all.push(column("FIRST", rank(ReportSort::First, 9), &|row| clock.show(row.first_ns)));
-    all.push(column("LAST", rank(ReportSort::Last, 10), &|row| clock.show(row.last_ns)));
+    all.push(column("FIRST", rank(ReportSort::First, 9), &|row| clock.show(row.first_ns.map(|ns| ns.0))));
+    all.push(column("LAST", rank(ReportSort::Last, 10), &|row| clock.show(row.last_ns.map(|ns| ns.0))));
     all.push(column("OVER TIME", 5, &|row| line(row, part(row), terminal)));
     all
 }
@@ -226,11 +222,11 @@ pub(super) fn head(report: &Report, terminal: Terminal, out: &mut dyn Write) -> 
 
 pub(super) fn notes(report: &Report, columns: usize, out: &mut dyn Write) -> io::Result<()> {
     let mut notes: Vec<Cow<'_, str>> = Vec::new();
-    let has_groups = report.rows.iter().any(|row| matches!(row.kind, RowKind::Group | RowKind::Short));
+    let has_groups = report.rows.iter().any(|row| row.kind.is_group());
     if let Some(text) = report.query.filter.text.as_deref().filter(|_| !has_groups) {
         notes.push(format!("Nothing in this range matches {}.", escape(text)).into());
     }
-    if report.rows.iter().any(|row| row.before.is_some_and(|before| before.covered_ns == 0)) {
+    if report.rows.iter().any(|row| row.before.is_some_and(|before| before.duration_ns.is_none())) {
         notes.push("No data for the range to compare with.".into());
     }
     if report.query.sort == ReportSort::Ready || report.query.sort == ReportSort::Blocked {
@@ -256,11 +252,11 @@ pub(super) fn found(found: &[Found], text: &str, terminal: &Terminal, out: &mut 
     }
     let column =
         |title, rank, cell: &dyn Fn(&Found) -> String| Column::new(title, rank, found.iter().map(cell));
-    let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| when::show_clock(ns, true));
+    let time = |ns: Option<Nanos>| ns.map_or_else(|| "-".to_owned(), |ns| when::show_clock(ns.0, true));
     let names =
         vec![column("NAME", 0, &|one| name_text(&one.name)), column("HOST", 0, &|one| name_text(&one.host))];
     let numbers = vec![
-        column("KIND", 4, &|one| one.kind.to_owned()),
+        column("KIND", 4, &|one| one.kind.name().to_owned()),
         column("FIRST", 2, &|one| time(one.first_ns)),
         column("LAST", 1, &|one| time(one.last_ns)),
         column("RUNS", 3, &|one| one.processes.to_string()),
