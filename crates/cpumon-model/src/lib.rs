@@ -43,6 +43,8 @@ pub mod limits;
 mod lists;
 mod memory;
 mod name;
+#[cfg(feature = "json")]
+pub mod nanos;
 mod open_waits;
 mod recent;
 mod resting;

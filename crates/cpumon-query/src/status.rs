@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use cpumon_model::HostStatus;
+use cpumon_store::HostRecord;
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
@@ -256,4 +257,13 @@ pub struct Store {
     pub size_bytes: u64,
     /// Why the receiver's clock cannot be right; nothing is deleted by age meanwhile. Empty: no doubt.
     pub clock: String,
+}
+
+/// Hosts of a store, whether they report now or not.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct StoredHosts {
+    /// Hosts there are.
+    pub total: usize,
+    /// Those that were asked for, by name.
+    pub hosts: Vec<HostRecord>,
 }

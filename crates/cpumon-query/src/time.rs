@@ -1,11 +1,11 @@
 //! Times and ranges of time. All times are ns since the UNIX epoch, on the time line of a host's intervals.
 
 pub use cpumon_store::{TimeRange, wall_now_ns as now_ns};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::json::Nanos;
 pub use crate::json::to_ms;
-use crate::json::{self, Nanos};
 
 /// A range and how many points fit the picture of it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -27,14 +27,14 @@ impl PlotRange {
 }
 
 /// Ends of the first and of the last interval that are stored of a host.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Available {
     /// End of the first interval.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub first_ns: i64,
     /// End of the last interval.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub last_ns: i64,
 }

@@ -4,10 +4,21 @@ use cpumon_model::{Flags, Interval};
 
 /// A known hole in a host's time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct Gap {
     /// Start, ns since the epoch, on the time line of the host's intervals.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "begin_ns", with = "cpumon_model::nanos"),
+        schema(value_type = cpumon_model::nanos::Nanos)
+    )]
     pub begin_wall_ns: i64,
     /// End, on the same time line.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "end_ns", with = "cpumon_model::nanos"),
+        schema(value_type = cpumon_model::nanos::Nanos)
+    )]
     pub end_wall_ns: i64,
     /// The device's own clock less that, ns.
     pub wall_shift_ns: i64,

@@ -9,10 +9,13 @@ use cpumon_model::Moment;
 ///
 /// Intervals are placed by their end, so neighbouring ranges share no interval.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct TimeRange {
     /// Start, not in the range itself.
+    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
     pub since_ns: i64,
     /// End, which is in the range.
+    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
     pub until_ns: i64,
 }
 

@@ -4,15 +4,15 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostStatus, Interval, ParseIdError, Trust};
+use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_query::status::StoredHosts;
 use cpumon_query::time::TimeRange;
-use cpumon_query::{Seek, Shown};
+use cpumon_query::{HostRecord, Seek, Shown};
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
 use ureq::Timeout;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
-use crate::api_table::ApiTable;
 use crate::cli::AccessArgs;
 
 /// Time to connect; receivers are on loopback or behind a tunnel.
@@ -216,26 +216,9 @@ impl Client {
 
     /// Every host of the receiver's store, by name: what it is, and the end of what is stored of it.
     pub fn stored(&self) -> Result<Vec<HostStatus>, ClientError> {
-        let table: ApiTable = self.must(STORED)?;
-        let hosts = (0..table.rows).filter_map(|at| {
-            #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 saturates")]
-            let last_ns = (table.cell("last_ms", at)?.as_f64()? * 1e6) as i64;
-            let mut status = HostStatus {
-                trust: Trust::from_name(table.text("trust", at)),
-                received_wall_ns: last_ns,
-                ..HostStatus::default()
-            };
-            status.last.wall_ns = last_ns;
-            status.info.hostname = table.text("hostname", at).into();
-            let id = table.text("id", at).parse().map(|id| status.info.host = id);
-            Some(id.map(|()| status))
-        });
-        let hosts = hosts.collect::<Result<_, ParseIdError>>();
-        hosts.map_err(|error| self.not_a_receiver(STORED, &error))
-    }
-
-    fn not_a_receiver(&self, path: &str, error: &dyn std::error::Error) -> ClientError {
-        ClientError::NotAReceiver { url: format!("{}{path}", self.base), reason: error.to_string() }
+        let stored: StoredHosts = self.must(STORED)?;
+        let hosts = stored.hosts.into_iter().filter(|host| host.last_wall_ns.is_some());
+        Ok(hosts.map(HostRecord::status).collect())
     }
 
     /// The hosts as a file, as the page's download.

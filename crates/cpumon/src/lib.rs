@@ -6,7 +6,6 @@
 //! input each.
 
 mod accuracy;
-mod api_table;
 mod audit;
 mod charts;
 pub mod cli;

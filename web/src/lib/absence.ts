@@ -1,7 +1,7 @@
 // When a task was there. In: values by point, and how much of each point was measured. Out: whether a point without a value is a
 // hole or a time at which the task was not running. Why: no data, zero and not running are three different things.
-import type { Gap, Line, Times } from './api';
-import { beginsOf } from './shares';
+import type { Line, Times } from './api';
+import { beginsOf, type Hole } from './shares';
 
 export const NOT_RUNNING = 'not running';
 
@@ -11,14 +11,14 @@ export function isAbsent(value: number | null | undefined, coveredNs: number | u
 }
 
 /** The times at which a task was not running, with words for them. */
-export function absencesOf(values: Line | undefined, buckets: Times): Gap[] {
+export function absencesOf(values: Line | undefined, buckets: Times): Hole[] {
   if (!values) return [];
   const width = buckets.width_ns / 1e6;
   const begins = beginsOf(buckets);
   const first = values.findIndex((value) => value !== null);
   const last = values.findLastIndex((value) => value !== null);
-  const found: Gap[] = [];
-  let open: Gap | null = null;
+  const found: Hole[] = [];
+  let open: Hole | null = null;
   buckets.covered_ns.forEach((covered, at) => {
     if (!isAbsent(values[at], covered)) {
       open = null;

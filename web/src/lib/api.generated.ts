@@ -637,29 +637,24 @@ export interface components {
          * @enum {string}
          */
         FoundKind: "container" | "name" | "pod" | "service" | "user";
-        /** @description A hole in a host's time. */
+        /** @description A known hole in a host's time. */
         Gap: {
-            /**
-             * Format: double
-             * @description Start, for drawing.
-             */
-            begin_ms: number;
-            /** @description Start, as intervals stand. */
+            /** @description Start, ns since the epoch, on the time line of the host's intervals. */
             begin_ns: components["schemas"]["Nanos"];
-            /**
-             * Format: double
-             * @description End, for drawing.
-             */
-            end_ms: number;
-            /** @description End. */
+            /** @description End, on the same time line. */
             end_ns: components["schemas"]["Nanos"];
             /**
              * Format: int64
-             * @description Intervals that are known to be missing; 0: not counted.
+             * @description Intervals that are known to be missing; 0 if they were not counted.
              */
             intervals: number;
-            /** @description Why: `queue full`, `store full`, `not stored`, `damaged`; `restart`: another boot or agent start; `no data`. */
+            /** @description Why: `queue full`, `store full`, `not stored`, `damaged`; of an imported log what its device says; `restart` for another boot or agent start; `no data`. */
             reason: string;
+            /**
+             * Format: int64
+             * @description The device's own clock less that, ns.
+             */
+            wall_shift_ns: number;
         };
         /** @description Answer of `/gaps`. */
         Gaps: {
@@ -788,6 +783,13 @@ export interface components {
              * @default
              */
             source_reason: string;
+        };
+        /** @description A host of a store. */
+        HostRecord: components["schemas"]["HostInfo"] & {
+            first_ns?: components["schemas"]["Nanos"] | null;
+            last_ns?: components["schemas"]["Nanos"] | null;
+            /** @description How its data came in. */
+            trust: components["schemas"]["Trust"];
         };
         /** @description A host over time. */
         HostSeries: components["schemas"]["BucketTimes"] & {
@@ -1106,11 +1108,7 @@ export interface components {
         };
         /** @description One task, or all processes of a name, over time. */
         Line: {
-            /**
-             * Format: double
-             * @description When it began, by its key; null for names, where the source does not report it, and where no interval of its boot is stored.
-             */
-            began_ms?: number | null;
+            began_ns?: components["schemas"]["Nanos"] | null;
             /**
              * @description By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
              *     percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
@@ -1118,25 +1116,13 @@ export interface components {
             columns: {
                 [key: string]: (number | null)[];
             };
-            /**
-             * Format: double
-             * @description End of the interval in which it ended; null if that is not in the range or no longer stored, and for names.
-             */
-            ended_ms?: number | null;
-            /**
-             * Format: double
-             * @description Start of the first interval or sum in which it did something, not before it began.
-             */
-            first_ms?: number | null;
+            ended_ns?: components["schemas"]["Nanos"] | null;
+            first_ns?: components["schemas"]["Nanos"] | null;
             /** @description Key of the task. */
             key?: string | null;
             /** @description `process`, `thread` or `name`. */
             kind: string;
-            /**
-             * Format: double
-             * @description End of the last one, not after it ended.
-             */
-            last_ms?: number | null;
+            last_ns?: components["schemas"]["Nanos"] | null;
             /**
              * @description The highest run time of a single interval in each point, ns per second. Of a name: of all its processes together; where
              *     sums were read, at least that of one of them and their mean.
@@ -1244,18 +1230,12 @@ export interface components {
         };
         /** @description One task of a matrix. */
         MatrixRow: {
-            /**
-             * Format: double
-             * @description Start of the first span in which it did something.
-             */
-            first_ms: number;
+            /** @description Start of the first span in which it did something. */
+            first_ns: components["schemas"]["Nanos"];
             /** @description Its key; null for processes of a name. */
             key?: string | null;
-            /**
-             * Format: double
-             * @description End of the last one.
-             */
-            last_ms: number;
+            /** @description End of the last one. */
+            last_ns: components["schemas"]["Nanos"];
             /** @description What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`. */
             life: string;
             /**
@@ -1530,13 +1510,6 @@ export interface components {
             /** @description Name of that user on its host; empty if not known. */
             user: string;
         };
-        /** @description A range of time. */
-        Range: {
-            /** @description Start. */
-            since_ns: components["schemas"]["Nanos"];
-            /** @description End. */
-            until_ns: components["schemas"]["Nanos"];
-        };
         /** @description Counters over all senders since the receiver started. */
         Receiver: {
             /**
@@ -1728,11 +1701,11 @@ export interface components {
         };
         /** @description Who used the CPU. */
         Report: {
-            before?: components["schemas"]["Range"] | null;
+            before?: components["schemas"]["TimeRange"] | null;
             /** @description The hosts that have data in the range. */
             hosts: components["schemas"]["ReportHost"][];
             /** @description The range that was asked for. */
-            range: components["schemas"]["Range"];
+            range: components["schemas"]["TimeRange"];
             /** @description Groups that come first, then one row of those that are not shown, then one of run time that is in no group. */
             rows: components["schemas"]["ReportRow"][];
             /** @description Groups there are, at most 50,000 a host; the row `rest` has what came later. */
@@ -1755,7 +1728,7 @@ export interface components {
             /** @description Its name; hostile. */
             name: string;
             /** @description The range that was read: wider than asked for where only sums are left of its ends. */
-            range: components["schemas"]["Range"];
+            range: components["schemas"]["TimeRange"];
             /** @description The coarsest data that was read: `interval`, `minute` or `hour`. */
             resolution: string;
             /** @description Points over time of the rows. */
@@ -2310,6 +2283,13 @@ export interface components {
          * @enum {string}
          */
         StoreState: "ok" | "failing" | "none";
+        /** @description Hosts of a store, whether they report now or not. */
+        StoredHosts: {
+            /** @description Those that were asked for, by name. */
+            hosts: components["schemas"]["HostRecord"][];
+            /** @description Hosts there are. */
+            total: number;
+        };
         /** @description A trace of a device. */
         StoredTrace: {
             /** @description When what caused it happened, on the time line of the host's intervals. */
@@ -2530,6 +2510,17 @@ export interface components {
              * @default 0
              */
             throttled_periods: number;
+        };
+        /**
+         * @description A range of time, ns since the UNIX epoch: after `since_ns`, up to and including `until_ns`.
+         *
+         *     Intervals are placed by their end, so neighbouring ranges share no interval.
+         */
+        TimeRange: {
+            /** @description Start, not in the range itself. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description End, which is in the range. */
+            until_ns: components["schemas"]["Nanos"];
         };
         /** @description The device writes a trace. */
         TraceAsked: {

@@ -12,7 +12,8 @@ export type Fleet = Schemas['Fleet'];
 export type FleetHistory = Schemas['FleetHistory'];
 export type Summary = Schemas['RowOfCell'];
 export type Snapshot = Schemas['Snapshot'];
-export type Gap = Pick<Schemas['Gap'], 'begin_ms' | 'end_ms' | 'intervals' | 'reason'>;
+/** A hole in a host's time. */
+export type Gap = Schemas['Gap'];
 export type Series = Schemas['HostSeries'];
 export type TaskLine = Schemas['Line'];
 export type Lines = Schemas['Lines'];
@@ -22,6 +23,7 @@ export type MatrixRow = Schemas['MatrixRow'];
 export type Matrix = Schemas['Matrix'];
 export type Report = Schemas['Report'];
 export type ReportRow = Schemas['ReportRow'];
+export type StoredHosts = Schemas['StoredHosts'];
 export type Findings = Schemas['Findings'];
 export type Found = Schemas['Found'];
 export type TraceHead = Schemas['TraceHead'];

@@ -2,11 +2,11 @@
 // Why: a plot that opens shows the past at once and goes on without asking again.
 import { feed } from '../feed/feed.svelte';
 import type { Head } from '../feed/messages';
-import { ask, hostPath, type Gap, type Lines, type Series } from './api';
+import { ask, hostPath, type Lines, type Series } from './api';
 import { MODES } from './modes';
 import { msOf, nsOf } from './format';
 import { limits } from './limits.svelte';
-import { busiest, holesOf, keptOf, queueOf, timesOf } from './shares';
+import { busiest, holesOf, keptOf, queueOf, timesOf, type Hole } from './shares';
 
 /** Points of the past. */
 const MOST_POINTS = 720;
@@ -31,7 +31,7 @@ export class LiveLines {
   /** The highest busy share of a single interval, in percent of one CPU. */
   peak = $state.raw<(number | null)[]>([]);
   lines = $state.raw<LiveLine[]>([]);
-  gaps = $state.raw<Gap[]>([]);
+  gaps = $state.raw<Hole[]>([]);
   private serial = 0;
   private stop: () => void = () => undefined;
 
@@ -190,4 +190,4 @@ function busyIn(modes: Readonly<Record<string, readonly (number | null)[]>>): nu
   }, null);
 }
 
-const lasts = (gap: Gap): boolean => gap.end_ms > gap.begin_ms;
+const lasts = (gap: Hole): boolean => gap.end_ms > gap.begin_ms;

@@ -3,7 +3,7 @@
 import type { PlotData, PlotLine } from '../parts/plot';
 import { absencesOf } from './absence';
 import type { Line, MatrixRow, ProcessPage, TaskLine } from './api';
-import { count, duration, fixed, isNumber, mean, NO_DATA } from './format';
+import { count, duration, fixed, isNumber, mean, msOf, NO_DATA } from './format';
 import { DELAYS, STATES } from './modes';
 import { beginsOf, holesOf, rateOf, shareOf, timesOf } from './shares';
 import { totalOf } from './totals';
@@ -121,8 +121,8 @@ export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
 function livedNs(page: ProcessPage, task: TaskLine): number {
   const width = page.width_ns / 1e6;
   const begins = beginsOf(page);
-  const began = task.began_ms ?? -Infinity;
-  const ended = task.ended_ms ?? Infinity;
+  const began = task.began_ns ? msOf(task.began_ns) : -Infinity;
+  const ended = task.ended_ns ? msOf(task.ended_ns) : Infinity;
   return page.covered_ns.reduce((sum, ns, at) => {
     const begin = begins[at]!;
     const part = (Math.min(begin + width, ended) - Math.max(begin, began)) / width;

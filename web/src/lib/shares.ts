@@ -1,5 +1,5 @@
 // Lines of the past as percent. In: sums a bucket. Out: percent of one CPU; null where nothing was measured.
-import type { Buckets, Gap, Limits, Line, Series, Times } from './api';
+import type { Buckets, Limits, Line, Series, Times } from './api';
 import { msOf } from './format';
 import { inWindowsTerms, LEDGER, MODES, type Part } from './modes';
 
@@ -83,7 +83,12 @@ export interface Kept {
   sends: boolean;
 }
 
-export interface Hole extends Gap {
+/** A hole as it is drawn: times are ms. */
+export interface Hole {
+  begin_ms: number;
+  end_ms: number;
+  intervals: number;
+  reason: string;
   /** The end of the last data, where this hole is after it. */
   lastMs?: number;
 }
@@ -115,12 +120,18 @@ export function holesOf(buckets: Buckets, kept: Kept | null = null, nowMs = Date
   const newestMs = Math.min(kept?.lastMs ?? Infinity, nowMs) - ON_THE_WAY_MS;
   const isOpen = after > 0 && endMs > newestMs;
   const width = buckets.width_ns / 1e6;
-  const holes: Hole[] = [...buckets.gaps];
+  const known = buckets.gaps.map(({ begin_ns, end_ns, intervals, reason }) => ({
+    begin_ms: msOf(begin_ns),
+    end_ms: msOf(end_ns),
+    intervals,
+    reason,
+  }));
+  const holes: Hole[] = [...known];
   const isLast = kept === null || kept.sends ? { reason: NOT_YET } : { reason: AFTER, lastMs: kept.lastMs };
   let open: Hole | null = null;
   buckets.covered_ns.forEach((ns, at) => {
     const [begin, end] = [begins[at]!, begins[at]! + width];
-    const isExplained = buckets.gaps.some((gap) => gap.begin_ms < end && gap.end_ms > begin);
+    const isExplained = known.some((gap) => gap.begin_ms < end && gap.end_ms > begin);
     if (ns > 0 || isExplained) open = null;
     else {
       const why =

@@ -8,6 +8,7 @@ import ProcessHead from './ProcessHead.svelte';
 import ProcessSums from './ProcessSums.svelte';
 
 const second = (nth: number): number => Date.UTC(2026, 6, 1, 10, 0, nth);
+const ns = (nth: number): string => `${second(nth)}000000`;
 
 function page(line: object, process: object = {}, waits: unknown = []): ProcessPage {
   return {
@@ -16,7 +17,7 @@ function page(line: object, process: object = {}, waits: unknown = []): ProcessP
     covered_ns: [1e9, 1e9],
     gaps: [],
     process: { name: 'encoder', pid: 20, parent_pid: 1, uid: 0, ...process },
-    lines: [{ columns: {}, first_ms: second(10), last_ms: second(30), ...line }],
+    lines: [{ columns: {}, first_ns: ns(10), last_ns: ns(30), ...line }],
     waits,
   } as unknown as ProcessPage;
 }
@@ -26,7 +27,7 @@ const range = { sinceMs: second(0), untilMs: second(59), lengthMs: 59_000, set }
 const head = (of: ProcessPage | null) => render(ProcessHead, { process: '20-9', page: of, range });
 
 it('says when a process began and when it ended, as far as that is known', async () => {
-  const { rerender } = head(page({ began_ms: second(9), ended_ms: second(31) }));
+  const { rerender } = head(page({ began_ns: ns(9), ended_ns: ns(31) }));
   const region = screen.getByRole('region', { name: 'process' });
   expect(region.textContent).toMatch(/began .*2026-07-01.*active .* ended .*2026-07-01/s);
   expect(region.textContent).toContain('uid 0 (root)');

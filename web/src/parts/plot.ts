@@ -1,7 +1,7 @@
 // uPlot with our rules. In: lines, gaps, colours. Out: options and data. Why: gaps are holes with a reason, never a line
 // across; times are in the zone that the user chose; every chart display alike.
 import { hatch } from './hatch';
-import type { Gap } from '../lib/api';
+import type { Hole } from '../lib/shares';
 import { isNumber, type Zone } from '../lib/format';
 import { timeLabels } from '../lib/round-ticks';
 import uPlot from 'uplot';
@@ -23,9 +23,9 @@ export interface PlotData {
   times: readonly number[];
   lines: readonly PlotLine[];
   /** Times without data, hatched. */
-  gaps: readonly Gap[];
+  gaps: readonly Hole[];
   /** Times at which what is drawn was not there: blank, with a word. */
-  absences?: readonly Gap[];
+  absences?: readonly Hole[];
 }
 
 export interface PlotColors {
@@ -189,7 +189,7 @@ export function nice(max: number | null, full = NaN): number {
 }
 
 /** The edges of each time that is to be seen. */
-function onScreen(plot: uPlot, gaps: readonly Gap[]): { from: number; to: number; reason: string }[] {
+function onScreen(plot: uPlot, gaps: readonly Hole[]): { from: number; to: number; reason: string }[] {
   const { bbox } = plot;
   return gaps.flatMap((gap) => {
     const from = Math.max(plot.valToPos(gap.begin_ms / 1000, 'x', true), bbox.left);

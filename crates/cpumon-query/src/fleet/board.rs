@@ -11,7 +11,6 @@ use super::host::FleetHost;
 use super::minute::{MAX_INTERVALS, Parts};
 use super::order::{self, FleetQuery};
 use super::state::{HostState, age_ns};
-use crate::history::status_of;
 use crate::time::now_ns;
 use crate::{Live, Seek, Shown};
 
@@ -144,10 +143,8 @@ fn add_stored(hosts: &mut Vec<FleetHost>, stored: &[HostRecord], now_ns: i64) {
     let reported: HashSet<HostId> = hosts.iter().map(|host| host.status.info.host).collect();
     let others = stored.iter().filter(|record| !reported.contains(&record.info.host));
     hosts.extend(others.filter_map(|record| {
-        let last_ns = record.last_wall_ns?;
-        let mut status = status_of(record.clone());
-        status.last.wall_ns = last_ns;
-        status.received_wall_ns = last_ns;
+        record.last_wall_ns?;
+        let status = record.clone().status();
         let age_ns = age_ns(&status, now_ns);
         Some(FleetHost { status, state: HostState::Stored, age_ns, glance: None })
     }));

@@ -5,7 +5,7 @@ use cpumon_store::{Gap, Resolution};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::json::{self, GapJson, Named, Nanos};
+use crate::json::{self, Named, Nanos};
 use crate::keys::TaskKey;
 use crate::time::Available;
 
@@ -20,7 +20,7 @@ pub struct BucketTimes {
     #[schema(value_type = String)]
     pub resolution: Option<Resolution>,
     /// Start of the first point, as intervals stand.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub begin_ns: i64,
     /// From one point to the next.
@@ -44,7 +44,7 @@ impl BucketTimes {
 }
 
 /// One column over time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct SeriesColumn {
     /// What came together in each point; divided by `covered_ns` it is the mean rate.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub struct SeriesColumn {
 }
 
 /// What is kept of a host.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Kept {
     /// Its ends.
     #[serde(flatten)]
@@ -68,14 +68,14 @@ pub struct Kept {
 }
 
 /// A host over time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostSeries {
     /// The range that was asked for.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub since_ns: i64,
     /// Its end.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub until_ns: i64,
     /// What there is.
@@ -90,8 +90,6 @@ pub struct HostSeries {
     #[schema(value_type = HashMap<String, SeriesColumn>)]
     pub columns: Named<SeriesColumn>,
     /// Holes, at most 1000.
-    #[serde(serialize_with = "json::gaps")]
-    #[schema(value_type = Vec<GapJson>)]
     pub gaps: Vec<Gap>,
 }
 
@@ -120,20 +118,20 @@ pub struct TaskLine {
     /// Its newest name; null if it did nothing in the range.
     pub name: Option<String>,
     /// Start of the first interval or sum in which it did something, not before it began.
-    #[serde(rename = "first_ms", serialize_with = "json::ms_if_known")]
-    #[schema(value_type = Option<f64>)]
+    #[serde(with = "cpumon_model::nanos::if_known")]
+    #[schema(value_type = Option<Nanos>)]
     pub first_ns: Option<i64>,
     /// End of the last one, not after it ended.
-    #[serde(rename = "last_ms", serialize_with = "json::ms_if_known")]
-    #[schema(value_type = Option<f64>)]
+    #[serde(with = "cpumon_model::nanos::if_known")]
+    #[schema(value_type = Option<Nanos>)]
     pub last_ns: Option<i64>,
     /// When it began, by its key; null for names, where the source does not report it, and where no interval of its boot is stored.
-    #[serde(rename = "began_ms", serialize_with = "json::ms_if_known")]
-    #[schema(value_type = Option<f64>)]
+    #[serde(with = "cpumon_model::nanos::if_known")]
+    #[schema(value_type = Option<Nanos>)]
     pub began_ns: Option<i64>,
     /// End of the interval in which it ended; null if that is not in the range or no longer stored, and for names.
-    #[serde(rename = "ended_ms", serialize_with = "json::ms_if_known")]
-    #[schema(value_type = Option<f64>)]
+    #[serde(with = "cpumon_model::nanos::if_known")]
+    #[schema(value_type = Option<Nanos>)]
     pub ended_ns: Option<i64>,
     /// By name, a value a point: 0 if it was idle or not there, null where nothing was measured. Times and counts are sums;
     /// percentiles of the run delay are those of all delays in the point, the longest run delay is the highest.
@@ -148,11 +146,11 @@ pub struct TaskLine {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Lines {
     /// The range that was asked for.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub since_ns: i64,
     /// Its end.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub until_ns: i64,
     /// The points.
@@ -161,8 +159,6 @@ pub struct Lines {
     /// In the order they were asked for.
     pub lines: Vec<TaskLine>,
     /// Holes, at most 1000.
-    #[serde(serialize_with = "json::gaps")]
-    #[schema(value_type = Vec<GapJson>)]
     pub gaps: Vec<Gap>,
 }
 
@@ -188,12 +184,12 @@ pub struct MatrixRow {
     /// Run time in the range.
     pub total_ns: i64,
     /// Start of the first span in which it did something.
-    #[serde(rename = "first_ms", serialize_with = "json::ms")]
-    #[schema(value_type = f64)]
+    #[serde(with = "cpumon_model::nanos")]
+    #[schema(value_type = Nanos)]
     pub first_ns: i64,
     /// End of the last one.
-    #[serde(rename = "last_ms", serialize_with = "json::ms")]
-    #[schema(value_type = f64)]
+    #[serde(with = "cpumon_model::nanos")]
+    #[schema(value_type = Nanos)]
     pub last_ns: i64,
     /// What is known of its life in the range: `alive`, `born`, `ended`, `born_ended`.
     pub life: &'static str,
@@ -208,11 +204,11 @@ pub struct MatrixRow {
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Matrix {
     /// The range that was asked for.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub since_ns: i64,
     /// Its end.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub until_ns: i64,
     /// The points.
@@ -225,8 +221,6 @@ pub struct Matrix {
     /// All others together, run time a point.
     pub other: Vec<Option<i64>>,
     /// Holes, at most 1000.
-    #[serde(serialize_with = "json::gaps")]
-    #[schema(value_type = Vec<GapJson>)]
     pub gaps: Vec<Gap>,
 }
 

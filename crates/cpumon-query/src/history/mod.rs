@@ -31,5 +31,4 @@ pub use rows::{MatrixSort, ShownRows};
 pub use selection::{Selection, parse_thread_selection};
 pub use series::{SeriesOptions, series};
 pub use source::History;
-pub(crate) use source::status_of;
 pub use sum::{NamedProcess, by_name, sum};

@@ -27,10 +27,6 @@ const SHORTEST_PART_NS: i64 = 120_000_000_000;
 /// CPUs that this process may use. Asked once: the answer takes system calls.
 static CPUS: LazyLock<usize> = LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
 
-pub(crate) fn status_of(record: HostRecord) -> HostStatus {
-    HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() }
-}
-
 /// The past of one receiver, or of a store alone.
 pub struct History {
     reader: Option<Reader>,
@@ -81,7 +77,7 @@ impl History {
             (Some((live, Ok(id))), _) => Ok(live.host(id).unwrap_or_default()),
             // The host may have reported only before this receiver started.
             (None | Some((_, Err(QueryError::UnknownHost))), Some(reader)) => {
-                Ok(status_of(reader.find_host(text)?))
+                Ok(reader.find_host(text)?.status())
             }
             (Some((_, Err(error))), _) => Err(error),
             (None, None) => Err(QueryError::UnknownHost),
@@ -102,7 +98,7 @@ impl History {
     pub(crate) fn all(&self) -> Result<Vec<HostStatus>, QueryError> {
         match (&self.reader, &self.live) {
             (None, Some(live)) => Ok(live.hosts()),
-            _ => Ok(self.stored()?.into_iter().map(status_of).collect()),
+            _ => Ok(self.stored()?.into_iter().map(HostRecord::status).collect()),
         }
     }
 

@@ -16,7 +16,7 @@ pub struct Peak {
     /// Run time, ns per second.
     pub ns_per_s: i64,
     /// End of the interval; of a whole minute or hour where no interval of it is stored any more.
-    #[serde(with = "json::nanos")]
+    #[serde(with = "cpumon_model::nanos")]
     #[schema(value_type = Nanos)]
     pub end_ns: i64,
     /// Whether no interval can be higher. Not where a group has many processes and only their sums are left.
@@ -142,8 +142,6 @@ pub struct HostPart {
     /// Its name; hostile.
     pub name: Box<str>,
     /// The range that was read: wider than asked for where only sums are left of its ends.
-    #[serde(with = "json::range")]
-    #[schema(value_type = json::Range)]
     pub range: TimeRange,
     /// The coarsest data that was read: `interval`, `minute` or `hour`.
     #[serde(with = "json::resolution")]
@@ -166,12 +164,8 @@ pub struct Report {
     #[serde(skip)]
     pub query: ReportQuery,
     /// The range that was asked for.
-    #[serde(with = "json::range")]
-    #[schema(value_type = json::Range)]
     pub range: TimeRange,
     /// The range it is compared with; null: none.
-    #[serde(with = "json::range_if_any")]
-    #[schema(value_type = Option<json::Range>)]
     pub before: Option<TimeRange>,
     /// The hosts that have data in the range.
     pub hosts: Vec<HostPart>,

@@ -1,6 +1,8 @@
 //! [`Query`]: which intervals of a host to read, how deep, and of which processes. And what comes back.
 
-use cpumon_model::{BootId, HostId, HostInfo, Interval, LossCounts, ProcessInfo, ProcessKey, Trust};
+use cpumon_model::{
+    BootId, HostId, HostInfo, HostStatus, Interval, LossCounts, Moment, ProcessInfo, ProcessKey, Trust,
+};
 
 /// A boot of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -146,13 +148,36 @@ pub struct StoredInterval {
 
 /// A host of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct HostRecord {
     /// What its newest interval was sent with.
+    #[cfg_attr(feature = "json", serde(flatten))]
     pub info: HostInfo,
     /// How its data came in.
     pub trust: Trust,
     /// End of its first interval in the store, ns since the epoch; `None` if all are gone.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "first_ns", with = "cpumon_model::nanos::if_known"),
+        schema(value_type = Option<cpumon_model::nanos::Nanos>)
+    )]
     pub first_wall_ns: Option<i64>,
     /// End of its last interval.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "last_ns", with = "cpumon_model::nanos::if_known"),
+        schema(value_type = Option<cpumon_model::nanos::Nanos>)
+    )]
     pub last_wall_ns: Option<i64>,
+}
+
+impl HostRecord {
+    /// The host as it was at the end of what is stored of it.
+    #[must_use]
+    pub fn status(self) -> HostStatus {
+        let last_ns = self.last_wall_ns.unwrap_or(0);
+        let last = Moment { wall_ns: last_ns, ..Moment::default() };
+        let (info, trust) = (self.info, self.trust);
+        HostStatus { info, trust, last, received_wall_ns: last_ns, ..HostStatus::default() }
+    }
 }

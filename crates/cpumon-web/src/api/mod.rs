@@ -22,7 +22,7 @@ pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss,
 pub use cpumon_query::history::{
     BucketTimes, HostSeries, Kept, Lines, Matrix, MatrixRow, SeriesColumn, TaskLine, WaitLine,
 };
-pub use cpumon_query::json::{GapJson, Gaps, Nanos};
+pub use cpumon_query::json::{Gaps, Nanos};
 pub use cpumon_query::status::{
     Connections, Discovery, Hosts, Receiver, Rejects, Status, Store, StoreState, Traces,
 };

@@ -6,7 +6,7 @@ use cpumon_query::charts::{MAX_FINEST_RANGE_NS, check_thread_range};
 use cpumon_query::history::{
     self, CompareRanges, History, Selection, SeriesOptions, ShownRows, parse_thread_selection,
 };
-use cpumon_query::time::to_ms;
+use cpumon_query::status::StoredHosts;
 use cpumon_query::{ChoiceError, GroupBy, QueryError, parse_process_key};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -14,7 +14,7 @@ use utoipa::IntoParams;
 use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, Paging, ThreadPaging, bad, limit, list};
 use super::span::{Span, life_of};
-use crate::api::{self, Cell, ProcessJson, Table};
+use crate::api::{self, ProcessJson};
 use crate::app::Shared;
 use crate::problem::Problem;
 
@@ -25,34 +25,15 @@ const MAX_MATRIX_ROWS: usize = 1000;
 /// Gaps searched for at most.
 const MAX_GAPS: usize = 10_000;
 
-/// The hosts of the store, by name, whether they report now or not: `id`, `hostname`, `trust`, `kernel`, `arch`, `agent`,
-/// `cpu_count`, `first_ms`, `last_ms`.
-#[utoipa::path(get, path = "/api/v1/stored", params(Paging), responses((status = 200, body = Table), HostProblems))]
+/// The hosts of the store, by name, whether they report now or not.
+#[utoipa::path(get, path = "/api/v1/stored", params(Paging), responses((status = 200, body = StoredHosts), HostProblems))]
 pub(super) async fn stored(
     State(app): State<Shared>,
     Asked(page): Asked<Paging>,
-) -> Result<Json<Table>, Problem> {
+) -> Result<Json<StoredHosts>, Problem> {
     let page = page.rows(1000, 10_000)?;
     let hosts = app.past.ask(History::stored).await?;
-    let total = hosts.len();
-    let hosts: Vec<_> = page.of(hosts).collect();
-    let mut table = Table::new(hosts.len(), total);
-    table.push("id", hosts.iter().map(|host| host.info.host.to_string().into()));
-    table.push("hostname", hosts.iter().map(|host| Cell::from(&*host.info.hostname)));
-    table.push("trust", hosts.iter().map(|host| Cell::from(host.trust.name())));
-    table.push("kernel", hosts.iter().map(|host| Cell::from(&*host.info.kernel)));
-    table.push("arch", hosts.iter().map(|host| Cell::from(&*host.info.arch)));
-    table.push("agent", hosts.iter().map(|host| Cell::from(&*host.info.agent)));
-    table.push("cpu_count", hosts.iter().map(|host| Cell::Int(host.info.cpu_count.into())));
-    table.push(
-        "first_ms",
-        hosts.iter().map(|host| Cell::or_null(host.first_wall_ns, |ns| Cell::real(to_ms(ns)))),
-    );
-    table.push(
-        "last_ms",
-        hosts.iter().map(|host| Cell::or_null(host.last_wall_ns, |ns| Cell::real(to_ms(ns)))),
-    );
-    Ok(Json(table))
+    Ok(Json(StoredHosts { total: hosts.len(), hosts: page.of(hosts).collect() }))
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -362,6 +343,5 @@ pub(super) async fn gaps(
     let (range, page) = (span.range(1)?.time(), page.rows(1000, 10_000)?);
     let gaps = app.past.ask(move |past| past.gaps(past.find(&host)?.info.host, range, MAX_GAPS));
     let gaps = gaps.await?;
-    let page = page.of(&gaps).map(api::GapJson::from).collect();
-    Ok(Json(api::Gaps { total: gaps.len(), gaps: page }))
+    Ok(Json(api::Gaps { total: gaps.len(), gaps: page.of(gaps).collect() }))
 }

@@ -10,7 +10,6 @@ use super::tests::{Fake, ask_raw};
 use super::*;
 use cpumon_query::history::{History, MatrixSort, ShownRows, threads};
 use cpumon_query::time::PlotRange;
-use cpumon_query::time::to_ms;
 
 fn sum(list: &Value) -> i64 {
     list.as_array().unwrap().iter().filter_map(Value::as_i64).sum()
@@ -149,7 +148,7 @@ async fn chosen_tasks_are_lines() {
         let line = |at: usize| &body["lines"][at];
         let total = |at: usize| sum(&line(at)["columns"]["run_ns"]);
         assert_eq!((total(0), total(1)), (stored.run_ns(10), 0));
-        assert_eq!((&line(1)["name"], &line(1)["first_ms"]), (&Value::Null, &Value::Null));
+        assert_eq!((&line(1)["name"], &line(1)["first_ns"]), (&Value::Null, &Value::Null));
         assert_eq!((total(2), &line(2)["name"]), (600 * 240, &"worker".into()));
         assert_eq!(total(3), stored.run_ns(20) + stored.run_ns(30));
         assert_eq!((total(4), &line(4)["name"]), (stored.run_ns(10), &"a,b".into()));
@@ -211,18 +210,17 @@ async fn begin_and_end_are_known_whatever_was_read() {
         let keys = "10-9,30-9,40-9,50-99500000000,50-9";
         let body = stored.of_all("lines", &format!("points={points}&processes={keys}&names=web")).await;
         assert_eq!(body["resolution"], resolution);
-        let at = |second: f64| Some(to_ms(BEGIN_NS) + second * 1000.0);
-        let life = |nth: usize| ["began_ms", "ended_ms"].map(|name| body["lines"][nth][name].as_f64());
-        assert_eq!([life(0), life(1)], [[at(0.0), None], [at(0.0), at(300.0)]]);
-        assert_eq!([life(2), life(3)], [[at(0.0), at(70.0)], [at(99.5), at(100.0)]], "{resolution}");
+        let at = |half_seconds: i64| Some(BEGIN_NS + half_seconds * SECOND_NS / 2);
+        let ns = |nth: usize, name: &str| Some(body["lines"][nth][name].as_str()?.parse::<i64>().unwrap());
+        let life = |nth: usize| ["began_ns", "ended_ns"].map(|name| ns(nth, name));
+        // As their keys say, 9 ns after the boot.
+        let began = at(0).map(|ns| ns + 9);
+        assert_eq!([life(0), life(1)], [[began, None], [began, at(600)]]);
+        assert_eq!([life(2), life(3)], [[began, at(140)], [at(199), at(200)]], "{resolution}");
         assert_eq!([life(4), life(5)], [[None, None]; 2], "never there, and a name");
-        let work = |nth: usize| ["first_ms", "last_ms"].map(|name| body["lines"][nth][name].as_f64());
-        let first = if resolution == "minute" { 0.0 } else { 29.0 };
-        assert_eq!(
-            [work(2), work(3)],
-            [[at(first), at(70.0)], [at(99.5), at(100.0)]],
-            "not before and after"
-        );
+        let work = |nth: usize| ["first_ns", "last_ns"].map(|name| ns(nth, name));
+        let first = if resolution == "minute" { began } else { at(58) };
+        assert_eq!([work(2), work(3)], [[first, at(140)], [at(199), at(200)]], "not before and after");
         let brief = &body["lines"][3];
         assert_eq!(&brief["name"], "brief");
         assert_eq!(
@@ -347,7 +345,7 @@ async fn a_span_is_summed_by_process_and_by_name() {
 async fn hosts_of_the_store_and_holes_are_listed() {
     let stored = Stored::new(false);
     let (status, body) = stored.get("/api/v1/stored").await;
-    assert_eq!((status, &body["columns"]["hostname"], &body["total"]), (200, &"past".into(), &1.into()));
+    assert_eq!((status, &body["hosts"][0]["hostname"], &body["total"]), (200, &"past".into(), &1.into()));
     let body = stored.of_all("gaps", "limit=1").await;
     assert_eq!((&body["total"], &body["gaps"][0]["reason"]), (&1.into(), &"no data".into()));
     assert_eq!(stored.of_all("gaps", "offset=1").await["gaps"], serde_json::json!([]));

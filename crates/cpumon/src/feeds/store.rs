@@ -34,14 +34,6 @@ fn failed(error: &StoreError) -> FeedError {
     FeedError(error.with_causes())
 }
 
-fn status_of(record: HostRecord) -> HostStatus {
-    let last_ns = record.last_wall_ns.unwrap_or(0);
-    let mut status = HostStatus { info: record.info, trust: record.trust, ..HostStatus::default() };
-    status.last.wall_ns = last_ns;
-    status.received_wall_ns = last_ns;
-    status
-}
-
 impl StoreFeed {
     /// Opens a store and selects `host`, or else this machine, or else the host that reported last. `note` is shown behind the
     /// store's name.
@@ -53,7 +45,7 @@ impl StoreFeed {
             Some(wanted) => Some(reader.find_host(wanted)?.info.host),
             None => records.iter().max_by_key(preferred).map(|record| record.info.host),
         };
-        let hosts = records.into_iter().map(status_of).collect();
+        let hosts = records.into_iter().map(HostRecord::status).collect();
         Ok(Self {
             reader,
             hosts,
