@@ -6,6 +6,8 @@ mod netns;
 mod program;
 #[path = "../../../../testing/seeded_rng.rs"]
 mod seeded_rng;
+#[path = "../../../../testing/service_manager.rs"]
+mod service_manager;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 

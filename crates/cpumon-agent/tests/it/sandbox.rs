@@ -2,11 +2,10 @@
 //! Needs root, which starts the agent as a service would.
 
 use std::fs;
-use std::os::unix::net::UnixDatagram;
-use std::time::Duration;
 
 use crate::program::copy_program;
 use crate::scene::{Running, Scene};
+use crate::service_manager::Manager;
 
 /// A field of each thread's status.
 fn of_threads(agent: &Running, field: &str) -> Vec<(String, String)> {
@@ -89,21 +88,11 @@ fn programs_that_start_later_keep_their_names() {
 fn a_service_manager_receives_ready_alive_and_stopping() {
     let Some(scene) = Scene::set() else { return };
     let path = scene.path("notify");
-    let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
+    let manager = Manager::listen(&path);
     let notify = format!("NOTIFY_SOCKET={}", path.display());
     let agent = scene.start_by(&["env", &notify, "WATCHDOG_USEC=150000"], &["--source", "procfs"]);
-    let receive = || {
-        let mut bytes = [0; 64];
-        let length = manager.recv(&mut bytes).unwrap();
-        String::from_utf8_lossy(&bytes[..length]).into_owned()
-    };
-    assert_eq!([receive(), receive(), receive()], ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    assert_eq!([(); 3].map(|()| manager.hear()), ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
     scene.receive(3);
     agent.end();
-    let mut last = receive();
-    while last == "WATCHDOG=1" {
-        last = receive();
-    }
-    assert_eq!(last, "STOPPING=1");
+    assert_eq!(manager.hear_another_than("WATCHDOG=1"), "STOPPING=1");
 }

@@ -13,6 +13,8 @@ mod perf_script;
 mod program;
 #[path = "../../../../testing/seeded_rng.rs"]
 mod seeded_rng;
+#[path = "../../../../testing/service_manager.rs"]
+mod service_manager;
 #[path = "../../../../testing/skip.rs"]
 mod skip;
 #[path = "../../../../testing/small_disk.rs"]

@@ -1,11 +1,11 @@
 //! The systemd units: how exposed they are by systemd's own count, and that the receiver reports to its manager.
 
-use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
 
+use crate::service_manager::Manager;
 use crate::skip::skip;
-use crate::support::{PATIENCE, Serve, cpumon, text};
+use crate::support::{Serve, cpumon, text};
 
 /// The most that a unit may score (`systemd-analyze security`; 10 is worst).
 const MOST_EXPOSED: f64 = 2.0;
@@ -41,21 +41,11 @@ fn each_unit_is_hardened() {
 fn a_receiver_reports_to_its_manager_that_it_is_ready_and_alive_and_which_sandbox_it_has() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notify");
-    let manager = UnixDatagram::bind(&path).unwrap();
-    manager.set_read_timeout(Some(PATIENCE)).unwrap();
+    let manager = Manager::listen(&path);
     let mut command = cpumon();
     command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "150000");
     let serve = Serve::start_with(command, &dir.path().join("store.db"), &["--interval", "200ms"]);
-    let hear = || {
-        let mut bytes = [0; 64];
-        let length = manager.recv(&mut bytes).unwrap();
-        text(&bytes[..length])
-    };
-    assert_eq!([hear(), hear(), hear()], ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
+    assert_eq!([(); 3].map(|()| manager.hear()), ["READY=1", "WATCHDOG=1", "WATCHDOG=1"]);
     serve.stop();
-    let mut last = hear();
-    while last == "WATCHDOG=1" {
-        last = hear();
-    }
-    assert_eq!(last, "STOPPING=1");
+    assert_eq!(manager.hear_another_than("WATCHDOG=1"), "STOPPING=1");
 }
