@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::scene::{PATIENCE, receive};
+
 /// The agent with a source that needs no privileges.
 fn agent(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cpumon-agent"));
@@ -30,14 +32,13 @@ fn plain_lines(messages: &str) -> Vec<&str> {
 
 fn sink() -> (UdpSocket, String) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     let address = socket.local_addr().unwrap().to_string();
     (socket, address)
 }
 
-/// Receives one datagram; panics after five seconds without.
 fn hear(socket: &UdpSocket) {
-    assert!(socket.recv(&mut vec![0; 65_536]).unwrap() > 0);
+    assert!(receive(socket, &mut vec![0; 65_536]) > 0);
 }
 
 /// An agent that ends with the test, even if that fails.
@@ -218,7 +219,7 @@ fn a_log_that_cannot_be_written_is_exit_code_1_and_a_second_writer_too() {
     let log = dir.path().display().to_string();
     let first = Running::start(&mut agent(&["--record", &log]));
     let begin = Instant::now();
-    while !dir.path().join("state").exists() && begin.elapsed() < Duration::from_mins(2) {
+    while !dir.path().join("state").exists() && begin.elapsed() < PATIENCE {
         std::thread::sleep(Duration::from_millis(10));
     }
     let second = agent(&["--record", &log, "--count", "1"]).output().unwrap();

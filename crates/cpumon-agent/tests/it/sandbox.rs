@@ -2,9 +2,11 @@
 //! Needs root, which starts the agent as a service would.
 
 use std::fs;
+use std::process::Command;
+use std::time::Instant;
 
 use crate::program::copy_program;
-use crate::scene::{Running, Scene};
+use crate::scene::{PATIENCE, Running, Scene, receive};
 use crate::service_manager::Manager;
 
 /// A field of each thread's status.
@@ -40,6 +42,10 @@ fn every_thread_has_a_filter_that_permits_what_it_needs() {
         }
         let messages = agent.end();
         assert!(messages.contains("sandbox: seccomp ("), "{messages}");
+        // On a busy machine it rightly warns of this.
+        let is_of_load = |line: &&str| line.contains("to stay within --max-cpu");
+        let messages: Vec<&str> = messages.lines().filter(|line| !is_of_load(line)).collect();
+        let messages = messages.join("\n");
         for wrong in ["warning", "error", "a pass failed", "Function not implemented", "panicked"] {
             assert!(!messages.contains(wrong), "{more:?}: {messages}");
         }
@@ -66,22 +72,15 @@ fn programs_that_start_later_keep_their_names() {
     copy_program("/bin/sleep", &program);
     let agent = scene.start(&[], &["--source", "procfs", "--refresh", "1"]);
     scene.receive(3);
-    let mut sleeper = std::process::Command::new(&program).arg("30").spawn().unwrap();
-    let mut bytes = vec![0; 65_536];
-    let mut is_named = false;
-    for _ in 0..400 {
-        let length = scene.socket.recv(&mut bytes).unwrap();
+    let _sleeper = Running(Command::new(&program).arg("600").spawn().unwrap());
+    let (begin, mut bytes, mut is_named) = (Instant::now(), vec![0; 65_536], false);
+    while !is_named && begin.elapsed() < PATIENCE {
+        let length = receive(&scene.socket, &mut bytes);
         let frame = cpumon_wire::v2::decode(&bytes[..length]).unwrap();
         let infos = frame.processes.iter().filter_map(|row| row.info.as_ref());
         is_named = infos.map(|info| frame.info(info)).any(|info| &*info.name == "a-program-with-a-long-name");
-        if is_named {
-            break;
-        }
     }
-    sleeper.kill().unwrap();
-    sleeper.wait().unwrap();
-    agent.end();
-    assert!(is_named);
+    assert!(is_named, "{}", agent.end());
 }
 
 #[test]

@@ -11,6 +11,20 @@ use std::time::Duration;
 use crate::program::copy_program;
 use crate::skip::skip;
 
+/// What a test waits for takes no longer.
+pub const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Receives a datagram; its length.
+pub fn receive(socket: &UdpSocket, bytes: &mut [u8]) -> usize {
+    loop {
+        match socket.recv(bytes) {
+            // A socket with a time limit is not called again after a signal, which other tests cause (signal(7)).
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            received => return received.unwrap(),
+        }
+    }
+}
+
 /// A receiver and a copy of the agent in a place that is open to everybody; `None` where the test cannot run.
 pub struct Scene {
     dir: tempfile::TempDir,
@@ -27,7 +41,7 @@ impl Scene {
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
         copy_program(env!("CARGO_BIN_EXE_cpumon-agent"), dir.path().join("cpumon-agent"));
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        socket.set_read_timeout(Some(Duration::from_mins(2))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         Some(Self { dir, socket })
     }
 
@@ -64,16 +78,8 @@ impl Scene {
 
     /// Receives this many datagrams.
     pub fn receive(&self, times: u32) {
-        let mut left = times;
-        while left > 0 {
-            match self.socket.recv(&mut vec![0; 65_536]) {
-                // A socket with a time limit is not called again after a signal, which other tests cause (signal(7)).
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                received => {
-                    assert!(received.unwrap() > 0);
-                    left -= 1;
-                }
-            }
+        for _ in 0..times {
+            assert!(receive(&self.socket, &mut vec![0; 65_536]) > 0);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! multicast, in both protocols.
 
 use std::net::IpAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
@@ -11,17 +11,7 @@ use cpumon_receiver::{Demux, DemuxOptions};
 use cpumon_wire::v1::{self, Datagram};
 
 use crate::netns::{Namespace, available};
-
-/// A process that ends with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::scene::{PATIENCE, Running};
 
 /// Threads with this name spin for a few milliseconds now and then.
 const BUSY: &str = "travel-busy";
@@ -92,13 +82,13 @@ fn now() -> Moment {
     Moment { mono_ns: wall_ns.cast_unsigned(), boot_ns: wall_ns.cast_unsigned(), wall_ns }
 }
 
-/// Receives until `wanted` says that an interval is it, at most eight seconds.
+/// Receives until `wanted` says that an interval is it, at most [`PATIENCE`].
 fn receive_until(
     receiver: &mut UdpReceiver,
     demux: &mut Demux,
     mut wanted: impl FnMut(&HostStatus, &Interval) -> bool,
 ) -> bool {
-    let (end, mut is_found) = (Instant::now() + Duration::from_secs(8), false);
+    let (end, mut is_found) = (Instant::now() + PATIENCE, false);
     while !is_found && Instant::now() < end {
         let received = receiver.recv_batch(Duration::from_millis(50), &mut |bytes, from| {
             demux
@@ -166,7 +156,7 @@ fn a_v1_agent_sends_what_the_original_understands() {
     let mut receiver = listen(&receiver_net, "0.0.0.0:3001", None);
     let _busy = busy_thread();
     let _agent = agent_in(&device, &["--v1"]);
-    let (own_pid, end) = (std::process::id(), Instant::now() + Duration::from_secs(8));
+    let (own_pid, end) = (std::process::id(), Instant::now() + PATIENCE);
     let (mut own_user_ms, mut sets) = (0, 0);
     while (own_user_ms == 0 || sets < 3) && Instant::now() < end {
         let received = receiver.recv_batch(Duration::from_millis(50), &mut |bytes, from| {
@@ -175,7 +165,7 @@ fn a_v1_agent_sends_what_the_original_understands() {
             match v1::decode(bytes).unwrap() {
                 Datagram::EndOfTransfer => sets += 1,
                 Datagram::Process(process) => {
-                    assert!((1..1000).contains(&process.duration_ms), "{process:?}");
+                    assert!(process.duration_ms > 0, "{process:?}");
                     if process.process_id == own_pid {
                         own_user_ms += process.user_ms + process.kernel_ms;
                     }
