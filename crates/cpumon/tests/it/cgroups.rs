@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cgroup::LimitedGroup;
 use crate::skip::say_skipped;
-use crate::support::{Serve, eventually, is_root, ok};
+use crate::support::{KillOnDrop, Serve, eventually, is_root, ok};
 
 /// How far the two may be apart.
 const TOLERANCE: f64 = 0.005;
@@ -139,15 +139,6 @@ fn assert_is_near(rows: &[Value], name: &str, used_ns: i64) {
     let off = (run_ns - used_ns) as f64 / used_ns as f64;
     println!("{name}: {run_ns} ns in the report, {used_ns} ns in cpu.stat, {:+.3} %", off * 100.0);
     assert!(off.abs() <= TOLERANCE, "{name}: {run_ns} and {used_ns}: {off}");
-}
-
-struct KillOnDrop(Child);
-
-impl Drop for KillOnDrop {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

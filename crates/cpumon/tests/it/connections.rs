@@ -1,8 +1,8 @@
 //! TLS connections with the real binary: enrolment, trust in every frontend, revocation, a store that cannot take records.
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-use crate::support::{Serve, cpumon, eventually, ok, output, run, text, wait};
+use crate::support::{KillOnDrop, Serve, cpumon, eventually, ok, output, run, text, wait};
 
 /// A receiver that accepts TLS connections, and where.
 struct RunningReceiver {
@@ -48,17 +48,21 @@ impl RunningReceiver {
     }
 }
 
-fn agent(address: &str, keys: &tempfile::TempDir, more: &[&str]) -> Child {
+/// Measures every 100 ms, unless `more` says otherwise.
+fn agent(address: &str, keys: &tempfile::TempDir, more: &[&str]) -> KillOnDrop {
     let mut command = cpumon();
-    command.args(["agent", "--to", &format!("tls://{address}"), "--source", "procfs", "--interval", "100ms"]);
+    command.args(["agent", "--to", &format!("tls://{address}"), "--source", "procfs"]);
     command.args(["--host-name", "device", "--state"]).arg(keys.path()).args(more);
-    command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    if !more.contains(&"--interval") {
+        command.args(["--interval", "100ms"]);
+    }
+    KillOnDrop(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
 }
 
 /// A receiver with an enrolled device that sends.
 struct Connected {
+    _agent: KillOnDrop,
     receiver: RunningReceiver,
-    agent: Child,
     /// The device, as the API lists it.
     host: serde_json::Value,
     _keys: tempfile::TempDir,
@@ -72,14 +76,7 @@ impl Connected {
         let host = eventually("the device", || {
             receiver.serve.host("device").filter(|host| host["loss"]["snapshots"].as_u64() > Some(5))
         });
-        Self { receiver, agent, host, _keys: keys }
-    }
-}
-
-impl Drop for Connected {
-    fn drop(&mut self) {
-        let _ = self.agent.kill();
-        let _ = self.agent.wait();
+        Self { _agent: agent, receiver, host, _keys: keys }
     }
 }
 
@@ -127,10 +124,10 @@ fn what_came_before_enrolment_stays_unauthenticated() {
         Some(ends("unauthenticated")).filter(|all| all.len() > 3)
     });
     receiver.enroll(&keys, "device");
-    let mut agent = agent(&receiver.address, &keys, &["--count", "6"]);
+    let agent = agent(&receiver.address, &keys, &[]);
     let after =
         eventually("intervals by TLS are stored", || Some(ends("authenticated")).filter(|all| all.len() > 3));
-    wait(&mut agent, "agent");
+    drop(agent);
     // One host: what is known of it now does not change what was known then.
     let hosts = ok(&["hosts", "--store", serve.store()]);
     assert!(hosts.lines().count() == 2 && hosts.contains("authenticated"), "{hosts}");
@@ -174,7 +171,7 @@ fn a_device_is_revoked_by_the_name_under_which_it_is_listed() {
     let receiver = RunningReceiver::start_with(&["--source", "procfs", "--interval", "200ms"]);
     let keys = tempfile::tempdir().unwrap();
     receiver.enroll(&keys, "device");
-    let mut agent = agent(&receiver.address, &keys, &["--count", "20"]);
+    let _agent = agent(&receiver.address, &keys, &[]);
     let store = receiver.serve.store();
     eventually("the device is stored", || {
         let listed = ok(&["hosts", "--store", store]);
@@ -183,8 +180,6 @@ fn a_device_is_revoked_by_the_name_under_which_it_is_listed() {
     });
     let revoked = ok(&["hosts", "revoke", "device@127.0.0.1", "--state", receiver.state(), "--store", store]);
     assert!(revoked.starts_with("revoked device ("), "{revoked}");
-    agent.kill().unwrap();
-    agent.wait().unwrap();
 }
 
 #[test]
@@ -216,8 +211,9 @@ fn a_device_that_another_process_revokes_is_cut_off_and_the_audit_log_says_so() 
 fn an_agent_of_a_wanted_count_ends_when_all_of_it_is_on_the_receivers_disk() {
     let (receiver, keys) = (RunningReceiver::start(), tempfile::tempdir().unwrap());
     receiver.enroll(&keys, "device");
-    let mut agent = agent(&receiver.address, &keys, &["--count", "8"]);
-    assert!(wait(&mut agent, "agent").success());
+    // What waits in memory is lost if it ends before it is connected: it has eight seconds for that.
+    let mut agent = agent(&receiver.address, &keys, &["--count", "8", "--interval", "1s"]);
+    assert!(wait(&mut agent.0, "agent").success());
     // Already committed: no waiting for it.
     let count = || {
         ok(&[
@@ -239,7 +235,7 @@ fn without_a_receiver_an_agent_of_a_wanted_count_says_that_data_is_missing() {
     let address = receiver.address.clone();
     drop(receiver);
     let mut agent = agent(&address, &keys, &["--count", "3"]);
-    assert_eq!(wait(&mut agent, "agent").code(), Some(3));
+    assert_eq!(wait(&mut agent.0, "agent").code(), Some(3));
 }
 
 #[test]

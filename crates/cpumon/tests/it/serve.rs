@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::serve_v1::send_set;
-use crate::support::{Serve, cpumon, eventually, ok, run, sender, text, wait};
+use crate::support::{KillOnDrop, Serve, cpumon, eventually, ok, run, sender, text, wait};
 
 #[test]
 fn a_live_host_has_a_ledger_and_the_cost_of_measuring() {
@@ -34,8 +34,9 @@ fn an_agent_is_seen_live_stored_and_marked_unauthenticated() {
     let serve = Serve::start(&["--no-agent"]);
     let to = serve.udp.to_string();
     let mut agent = cpumon();
-    agent.args(["agent", "--to", &to, "--interval", "200ms", "--count", "20", "--host-name", "dev"]);
-    let mut agent = agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    agent.args(["agent", "--to", &to, "--interval", "200ms", "--host-name", "dev"]);
+    let agent = agent.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut agent = KillOnDrop(agent.unwrap());
 
     let host = eventually("the agent's host", || serve.host("dev"));
     assert_eq!(host["trust"], "unauthenticated");
@@ -57,7 +58,7 @@ fn an_agent_is_seen_live_stored_and_marked_unauthenticated() {
         (output.status.success() && rows > 3).then_some(rows)
     });
     assert!(rows > 3);
-    assert!(wait(&mut agent, "agent").success());
+    assert!(agent.end("agent").success());
     serve.stop();
 }
 

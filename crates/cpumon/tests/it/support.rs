@@ -70,6 +70,28 @@ fn wait_within(patience: Duration, child: &mut Child, what: &str) -> ExitStatus 
     panic!("still running after {patience:?}: {what}");
 }
 
+pub fn signal(pid: u32, signal: &str) {
+    assert!(Command::new("kill").args([signal, &pid.to_string()]).status().unwrap().success());
+}
+
+/// A process of a test; killed when dropped.
+pub struct KillOnDrop(pub Child);
+
+impl KillOnDrop {
+    /// Ends it as a service manager would.
+    pub fn end(&mut self, what: &str) -> ExitStatus {
+        signal(self.0.id(), "-TERM");
+        wait(&mut self.0, what)
+    }
+}
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -189,8 +211,7 @@ impl Serve {
     }
 
     pub fn signal(&self, signal: &str) {
-        let pid = self.pid.to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        self::signal(self.pid, signal);
     }
 
     /// Ends it as a service manager would.
