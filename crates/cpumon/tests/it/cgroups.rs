@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::cgroup::LimitedGroup;
 use crate::skip::say_skipped;
-use crate::support::{KillOnDrop, Serve, eventually, is_root, ok};
+use crate::support::{Serve, eventually, is_root, ok, spinner};
 
 /// How far the two may be apart.
 const TOLERANCE: f64 = 0.005;
@@ -147,7 +147,7 @@ fn a_quota_that_is_used_up_is_the_same_in_top_and_export() {
         Ok(group) => group,
         Err(error) => return say_skipped(format!("it needs root and cgroups: {error}")),
     };
-    let burner = KillOnDrop(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let burner = spinner("sh");
     group.add(burner.0.id());
     let serve = Serve::start(&["--interval", "250ms"]);
     let export = |format| ok(&["export", "cgroups", "--store", serve.store(), "--format", format]);

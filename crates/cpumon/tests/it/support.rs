@@ -1,5 +1,6 @@
 //! Starts the binary, reads what it says, ends it by its pid. Everything waits for a bounded time only.
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -90,6 +91,27 @@ impl Drop for KillOnDrop {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+/// A shell that uses all that it gets of a CPU: until it is dropped, and two minutes of CPU time at most.
+pub fn spinner(shell: impl AsRef<OsStr>) -> KillOnDrop {
+    let script = "ulimit -t 120; while :; do :; done";
+    KillOnDrop(Command::new(shell).args(["-c", script]).stdin(Stdio::null()).spawn().unwrap())
+}
+
+/// The lines of a pipe, as they come; it ends with the pipe. Whoever writes them never waits, nor finds it closed.
+pub fn lines_of(pipe: impl Read + Send + 'static) -> impl Iterator<Item = String> {
+    let (say, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            let _ = say.send(line);
+        }
+    });
+    std::iter::from_fn(move || match lines.recv_timeout(PATIENCE) {
+        Ok(line) => Some(line),
+        Err(mpsc::RecvTimeoutError::Disconnected) => None,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("no line within {PATIENCE:?}"),
+    })
 }
 
 pub fn text(bytes: &[u8]) -> String {

@@ -1,7 +1,6 @@
 //! `cpumon trace`: a recording of this very kernel against the kernel's own clocks, and what becomes of damaged files. Recording needs
 //! root or `CAP_BPF` and `CAP_PERFMON`.
 
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -9,9 +8,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::program::copy_program;
 use crate::skip::skip;
-use crate::support::{cpumon, is_whole, text};
+use crate::support::{KillOnDrop, cpumon, eventually, is_whole, lines_of, signal, spinner, text, wait};
 
+/// Naps as long as the file that it is given is there.
+const NAPS: &str = "while [ -e \"$0\" ]; do sleep 0.03; done";
 /// Spins and naps, and prints what the scheduler has of the shell while it waits for `cat`: run time, run delay, slices.
 const LOAD: &str = "i=0; while [ $i -lt 4000 ]; do i=$((i+1)); [ $((i % 200)) -ne 0 ] || sleep 0.002; done; cat /proc/$$/schedstat; echo $$";
 /// The scheduler reads its clock before the switch event: so much a slice (measured: 11 µs).
@@ -257,35 +259,36 @@ fn the_last_part_is_written_when_it_is_asked_for_and_at_the_end() {
 
 fn is_the_last_part_written() -> bool {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("spike.trace");
+    let (file, go_on) = (dir.path().join("spike.trace"), dir.path().join("go-on"));
+    std::fs::write(&go_on, "").unwrap();
     let mut record = cpumon();
     record.args(["trace", "record", "--last", "1s", "-o"]).arg(&file);
-    record.args(["--", "sh", "-c", "i=0; while [ $i -lt 100 ]; do i=$((i+1)); sleep 0.03; done"]);
-    let mut child = record.stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
+    record.args(["--", "sh", "-c", NAPS]).arg(&go_on);
+    let mut child = KillOnDrop(record.stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = lines_of(child.0.stderr.take().unwrap());
+    let first = lines.next().unwrap();
     if first.contains("BPF") {
-        child.wait().unwrap();
         skip(format!("needs root for BPF: {first}"));
         return true;
     }
     assert!(first.contains("stay in at most 64.0 MB") && first.contains("kill -USR1"), "{first}");
     std::thread::sleep(Duration::from_millis(1_800));
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
-    let code = child.wait().unwrap().code();
+    signal(child.0.id(), "-USR1");
+    let asked = lines.next().unwrap();
+    assert!(asked.contains("in ") && asked.ends_with("spike.trace"), "{asked}");
+    std::fs::remove_file(go_on).unwrap();
+    let code = wait(&mut child.0, "trace record").code();
     assert!(matches!(code, Some(0 | 3)), "{code:?}");
-    let rest: Vec<String> = lines.map(Result::unwrap).collect();
+    let at_end = lines.next().unwrap();
     let second = dir.path().join("spike-2.trace");
-    assert!(rest[0].contains("in ") && rest[0].ends_with("spike.trace"), "{rest:?}");
-    assert!(rest[1].ends_with("spike-2.trace"), "{rest:?}");
+    assert!(at_end.ends_with("spike-2.trace"), "{at_end}");
     for file in [&file, &second] {
         if !check_ledger(file) {
             return false;
         }
         let (_, cpus) = report(file, "cpu");
         let length_ns = number(&cpus[0], "capacity_ns");
-        // All of it takes 3 s.
+        // Little more than the second that was asked for.
         assert!((800_000_000..2_800_000_000).contains(&length_ns), "{length_ns}");
         let (_, rows) = report(file, "program");
         assert!(rows.iter().any(|row| row["name"] == "sleep"), "{rows:?}");
@@ -305,41 +308,29 @@ fn the_agent_writes_the_last_seconds_when_a_rule_is_met_and_when_it_is_asked() {
 fn are_the_last_seconds_written() -> bool {
     let dir = tempfile::tempdir().unwrap();
     let flights = dir.path().join("flights");
+    // A shell with a name of its own, because those of others run too. It is a link, as `sh` often is.
+    let (shell, program) = (dir.path().join("flight-shell"), dir.path().join("flight-spinner"));
+    copy_program("/bin/sh", &shell);
+    std::os::unix::fs::symlink(&shell, &program).unwrap();
     let mut agent = cpumon();
-    agent.args([
-        "agent",
-        "--to",
-        "127.0.0.1:9",
-        "--interval",
-        "200ms",
-        "--count",
-        "100",
-        "--flight-recorder",
-        "2s",
-    ]);
-    agent.args(["--flight-when", "program:sh>5%/400ms", "--flight-dir"]).arg(&flights);
-    let mut agent = agent.stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(agent.stderr.take().unwrap()).lines().map(Result::unwrap);
+    agent.args(["agent", "--to", "127.0.0.1:9", "--interval", "200ms", "--flight-recorder", "2s"]);
+    agent.args(["--flight-when", "program:flight-spinner>5%/400ms", "--flight-dir"]).arg(&flights);
+    let mut agent = KillOnDrop(agent.stderr(Stdio::piped()).spawn().unwrap());
+    let mut lines = lines_of(agent.0.stderr.take().unwrap());
     let first = lines.next().unwrap();
     if first.contains("BPF") {
-        agent.wait().unwrap();
         skip(format!("needs root for BPF: {first}"));
         return true;
     }
     assert!(first.contains("the last 2s of context switches, at most 64.0 MB"), "{first}");
     std::thread::sleep(Duration::from_millis(500));
-    let mut spinner = Command::new("sh")
-        .args(["-c", "i=0; while [ $i -lt 3000000 ]; do i=$((i+1)); done"])
-        .spawn()
-        .unwrap();
+    let spinner = spinner(&program);
+    let pid = u64::from(spinner.0.id());
     let by_rule = lines.find(|line| line.contains(" events in ")).expect("a window by the rule");
-    let pid = rustix::process::Pid::from_child(&agent);
-    rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    signal(agent.0.id(), "-USR1");
     let by_signal = lines.find(|line| line.contains(" events in ")).expect("a window by the signal");
-    spinner.kill().unwrap();
-    spinner.wait().unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(agent.wait().unwrap().code(), Some(0));
+    drop(spinner);
+    assert_eq!(agent.end("agent").code(), Some(0));
     let mut files: Vec<_> = flights.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|path| path.extension().is_none_or(|end| end != "lock"));
     files.sort();
@@ -347,7 +338,7 @@ fn are_the_last_seconds_written() -> bool {
         files.into_iter().partition(|path| path.extension().is_some_and(|end| end == "why"));
     let reasons: Vec<_> = reasons.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
     assert!(
-        reasons[0].ends_with("\nprogram:sh>5%/400ms\n") && reasons[1].ends_with("\nSIGUSR1\n"),
+        reasons[0].ends_with("\nprogram:flight-spinner>5%/400ms\n") && reasons[1].ends_with("\nSIGUSR1\n"),
         "{reasons:?}"
     );
     assert_eq!(files.len(), 2, "{by_rule} {by_signal}");
@@ -356,8 +347,9 @@ fn are_the_last_seconds_written() -> bool {
             return false;
         }
         let (_, rows) = report(file, "process");
-        let row = rows.iter().find(|row| number(row, "pid") == u64::from(spinner.id())).expect("the spinner");
-        assert!(number(row, "run_ns") > 30_000_000, "{row}");
+        let row = rows.iter().find(|row| number(row, "pid") == pid).expect("the spinner");
+        // A busy machine gives it little more than what the rule wants: 5 % of 400 ms.
+        assert!(number(row, "run_ns") > 15_000_000, "{row}");
     }
     assert_eq!(flights.metadata().unwrap().permissions().mode() & 0o777, 0o700);
     assert_eq!(files[0].metadata().unwrap().permissions().mode() & 0o777, 0o600);
@@ -369,9 +361,9 @@ fn are_the_last_seconds_written() -> bool {
 fn a_flight_recorder_on_disk_survives_a_kill() {
     let dir = tempfile::tempdir().unwrap();
     let flights = dir.path().join("flights");
-    let start = || {
+    let command = || {
         let mut agent = cpumon();
-        agent.args(["agent", "--to", "127.0.0.1:9", "--interval", "200ms", "--count", "300"]);
+        agent.args(["agent", "--to", "127.0.0.1:9", "--interval", "200ms"]);
         agent.args([
             "--flight-recorder",
             "1h",
@@ -381,8 +373,10 @@ fn a_flight_recorder_on_disk_survives_a_kill() {
             "1s",
             "--flight-dir",
         ]);
-        agent.arg(&flights).stderr(Stdio::piped()).spawn().unwrap()
+        agent.arg(&flights).stderr(Stdio::piped());
+        agent
     };
+    let start = || KillOnDrop(command().spawn().unwrap());
     let segments = || {
         let names = flights.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
         let mut segments: Vec<_> = names.filter(|path| path.to_string_lossy().contains("/ring-")).collect();
@@ -394,28 +388,26 @@ fn a_flight_recorder_on_disk_survives_a_kill() {
         assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
     };
     let mut agent = start();
-    let mut lines = BufReader::new(agent.stderr.take().unwrap()).lines().map(Result::unwrap);
-    let first = lines.next().unwrap();
+    let first = lines_of(agent.0.stderr.take().unwrap()).next().unwrap();
     if first.contains("BPF") {
-        agent.wait().unwrap();
         return skip(format!("needs root for BPF: {first}"));
     }
     assert!(first.contains("the last 3600s of context switches are in"), "{first}");
     // Its segments are as long as a window. It is killed in the middle of one: between two, none is without its end.
-    let pid = rustix::process::Pid::from_child(&agent);
-    loop {
+    let pid = rustix::process::Pid::from_child(&agent.0);
+    eventually("the middle of a segment", || {
         load();
         rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
         rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap();
         if let [_, _, .., last] = &segments()[..]
             && text(&report(last, "program").0.stderr).contains("the trace has no end mark")
         {
-            break;
+            return Some(());
         }
         rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
-    }
-    agent.kill().unwrap();
-    agent.wait().unwrap();
+        None
+    });
+    drop(agent);
     let killed = segments();
     let (output, rows) = report(&flights, "program");
     assert_eq!(output.status.code(), Some(3), "its last segment has no end: {output:?}");
@@ -427,25 +419,24 @@ fn a_flight_recorder_on_disk_survives_a_kill() {
     assert!(of(&rows, "true"), "a segment alone: {output:?}");
 
     let mut agent = start();
-    while segments().len() < killed.len() + 2 {
+    eventually("two more segments", || {
         load();
-    }
-    let second = start().wait_with_output().unwrap();
+        (segments().iter().filter(|segment| !killed.contains(segment)).count() >= 2).then_some(())
+    });
+    let second = crate::support::output(command());
     assert_eq!(second.status.code(), Some(1), "{second:?}");
     assert!(
-        String::from_utf8_lossy(&second.stderr).contains(&format!("held by pid {}", agent.id())),
+        String::from_utf8_lossy(&second.stderr).contains(&format!("held by pid {}", agent.0.id())),
         "{second:?}"
     );
-    let pid = rustix::process::Pid::from_child(&agent);
-    rustix::process::kill_process(pid, rustix::process::Signal::USR1).unwrap();
+    signal(agent.0.id(), "-USR1");
     let flight = |name: &String| name.strip_suffix(".trace").is_some_and(|name| name.starts_with("flight-"));
     let names = || flights.read_dir().unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    while !names().any(|name| flight(&name)) {
+    let window = eventually("a window", || {
         load();
-    }
-    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
-    assert_eq!(agent.wait().unwrap().code(), Some(0));
-    let window = names().find(flight).unwrap();
+        names().find(flight)
+    });
+    assert_eq!(agent.end("agent").code(), Some(0));
     check_ledger(&flights.join(&window));
     let (output, _) = report(&flights, "program");
     is_whole(&output);
