@@ -3,35 +3,47 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
+use crate::program::copy_program;
 use crate::skip::say_skipped;
-use crate::support::{Serve, cpumon, eventually, ok, run, text};
+use crate::support::{KillOnDrop, Serve, cpumon, eventually, ok, run, wait};
 
-/// A script that uses the CPU for some intervals of 100 ms, with a code and an argument that must not travel.
+/// A script that uses the CPU while there is a file beside it, with a code and an argument that must not travel.
 const SCRIPT: &str =
-    "#!/bin/sh\nfor part in 1 2 3 4 5 6 7 8; do i=0; while [ $i -lt 40000 ]; do i=$((i+1)); done; done\n";
+    "#!/bin/sh\nwhile [ -e \"${0%/*}/go-on\" ]; do i=0; while [ $i -lt 9999 ]; do i=$((i+1)); done; done\n";
 
-fn serve_and_run(more: &[&str]) -> (Serve, String) {
+/// What runs the script, by the system.
+const SHELLS: [&str; 4] = ["dash", "bash", "sh", "busybox"];
+
+/// Runs the script beside a receiver until the store has CPU time of it under one of these names, and to its end. Out: the receiver, and
+/// the script's directory.
+fn serve_and_run(more: &[&str], names: &[&str]) -> (Serve, String) {
     let mut all = vec!["--source", "procfs", "--interval", "100ms"];
     all.extend(more);
     let serve = Serve::start(&all);
     let dir = tempfile::tempdir().unwrap();
-    let script = dir.path().join("nightly-report");
-    std::fs::write(&script, SCRIPT).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    assert!(Command::new(&script).arg("hunter2").status().unwrap().success());
+    let [source, script, go_on] = ["source", "nightly-report", "go-on"].map(|name| dir.path().join(name));
+    std::fs::write(&source, SCRIPT).unwrap();
+    std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o755)).unwrap();
+    copy_program(source, &script);
+    std::fs::write(&go_on, "").unwrap();
+    let mut running = KillOnDrop(Command::new(&script).arg("hunter2").spawn().unwrap());
+    let query = format!("SELECT name FROM process_interval WHERE run_ns > 0 AND pid = {}", running.0.id());
+    eventually("the script in the store", || {
+        let rows = ok(&["sql", &query, "--store", serve.store(), "--format", "csv"]);
+        let is_named = |row: &str| names.contains(&row.trim_matches('"'));
+        rows.lines().any(is_named).then_some(())
+    });
+    std::fs::remove_file(go_on).unwrap();
+    assert!(wait(&mut running.0, "the script").success());
     let dir = dir.path().to_str().unwrap().to_owned();
     (serve, dir)
 }
 
 #[test]
 fn a_script_that_ended_is_found_and_reported_under_its_name() {
-    let (serve, dir) = serve_and_run(&[]);
-    let found = eventually("the script in the store", || {
-        // It fails until the store has the host.
-        let found = run(&["find", "nightly", "--store", serve.store(), "--json"]);
-        let found: serde_json::Value = serde_json::from_slice(&found.stdout).ok()?;
-        found.as_array().is_some_and(|rows| !rows.is_empty()).then_some(found)
-    });
+    let (serve, dir) = serve_and_run(&[], &["nightly-report"]);
+    let found = ok(&["find", "nightly", "--store", serve.store(), "--json"]);
+    let found: serde_json::Value = serde_json::from_str(&found).unwrap();
     assert_eq!((&found[0]["name"], &found[0]["kind"]), (&"nightly-report".into(), &"name".into()), "{found}");
     let report =
         ok(&["report", "--since", "1h", "--store", serve.store(), "--format", "csv", "--limit", "10000"]);
@@ -39,7 +51,7 @@ fn a_script_that_ended_is_found_and_reported_under_its_name() {
     let query = "SELECT name, interpreter, uid, user FROM processes WHERE name = 'nightly-report'";
     let rows = ok(&["sql", query, "--store", serve.store(), "--format", "jsonl"]);
     let row: serde_json::Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
-    assert!(["dash", "bash", "sh", "busybox"].contains(&row["interpreter"].as_str().unwrap()), "{row}");
+    assert!(SHELLS.contains(&row["interpreter"].as_str().unwrap()), "{row}");
     assert!(row["uid"] != 0 || row["user"] == "root", "{row}");
     let user = row["user"].as_str().unwrap_or_default().to_owned();
     if !user.is_empty() {
@@ -56,11 +68,7 @@ fn a_script_that_ended_is_found_and_reported_under_its_name() {
 
 #[test]
 fn without_script_names_a_script_is_its_interpreter() {
-    let (serve, _) = serve_and_run(&["--no-script-names"]);
-    eventually("the interpreter in the store", || {
-        let found = run(&["find", "sh", "--store", serve.store()]);
-        text(&found.stdout).contains("sh ").then_some(())
-    });
+    let (serve, _) = serve_and_run(&["--no-script-names"], &SHELLS);
     let found = run(&["find", "nightly", "--store", serve.store()]);
     assert_eq!(found.status.code(), Some(1), "{found:?}");
     serve.stop();
@@ -112,8 +120,8 @@ fn a_receiver_that_starts_again_knows_the_names_of_before_at_once() {
     let udp = serve.udp.to_string();
     let mut agent = cpumon();
     agent.args(["agent", "--to", &udp, "--source", "procfs", "--host-name", "phoenix", "-q"]);
-    let mut agent = agent.spawn().unwrap();
-    let pid = agent.id().to_string();
+    let agent = KillOnDrop(agent.spawn().unwrap());
+    let pid = agent.0.id().to_string();
     let name_of_agent = |serve: &Serve| {
         let shown =
             run(&["top", "-b", "-n", "1", "--json", "--host", "phoenix", "--url", &serve.url, "-p", &pid]);
@@ -143,7 +151,6 @@ fn a_receiver_that_starts_again_knows_the_names_of_before_at_once() {
     let name = eventually("its first interval", || name_of_agent(&serve));
     assert_eq!(name, "cpumon");
     serve.stop();
-    agent.kill().unwrap();
-    agent.wait().unwrap();
+    drop(agent);
     assert_eq!(names().lines().filter(|line| !line.contains("phoenix")).count(), 1, "{}", names());
 }
