@@ -1,10 +1,11 @@
 //! A device of the oracle: an agent in a process of its own, which numbers its snapshots, notes each that it accepted, and can
-//! be killed. In: where to send and where to wait. Out: a ledger of lines: `run`, `made SEQUENCE MONO_NS`, `ended WAITING LOST`.
+//! be killed. In: where to send and where to wait. Out: a ledger of lines: `run`, `connected`, `made SEQUENCE MONO_NS`,
+//! `ended WAITING LOST`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -22,7 +23,7 @@ use cpumon_model::{
 use cpumon_receiver::enrollment::Authority;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::support::{clean, wait};
+use crate::support::{KillOnDrop, clean, eventually};
 
 pub const THREADS: u32 = 200;
 /// A thread runs one ns of so many.
@@ -116,12 +117,16 @@ fn agent() {
     note.write_all(b"run\n").unwrap();
     let sampler = Sampler::from_source(steady, SourceKind::Simulated, info, &source);
     let mut agent = Agent::with_sampler(sampler, &settings).unwrap();
-    let mut sequence = 0;
+    let (mut sequence, mut is_connected) = (0, false);
     // It ends when it is signalled or killed, and not much later by itself.
     while sequence < 6000 && agent.step(signals.stop()).unwrap() {
         sequence += 1;
         let mono_ns = made_ns.load(Ordering::Relaxed);
         note.write_all(format!("made {sequence} {mono_ns}\n").as_bytes()).unwrap();
+        if !is_connected && agent.totals().connection.is_some_and(|connection| connection.is_connected) {
+            is_connected = true;
+            note.write_all(b"connected\n").unwrap();
+        }
     }
     signals.stop().store(true, Ordering::Relaxed);
     agent.run(signals.stop()).unwrap();
@@ -138,14 +143,16 @@ pub struct Run {
     pub waiting: Option<u64>,
 }
 
-/// A device; its agent is killed when dropped.
+/// A device with its agent.
 pub struct Device {
     pub number: u8,
     pub host: HostId,
     dir: PathBuf,
     receiver: String,
     max_bytes: u64,
-    child: Option<Child>,
+    child: Option<KillOnDrop>,
+    /// Runs that were connected before this one.
+    connected_before: usize,
 }
 
 impl Device {
@@ -155,38 +162,41 @@ impl Device {
         let token = Authority::open(state).unwrap().make_token(Duration::from_mins(1)).unwrap();
         enroll(&dir.join("keys"), receiver, &token, host.0, &format!("device-{number}")).unwrap();
         let (dir, receiver) = (dir.to_owned(), receiver.to_owned());
-        Self { number, host, dir, receiver, max_bytes, child: None }
+        Self { number, host, dir, receiver, max_bytes, child: None, connected_before: 0 }
     }
 
     pub fn start(&mut self) {
+        self.connected_before = self.connected();
         let mut command = Command::new(std::env::current_exe().unwrap());
         clean(&mut command);
         command.args(["--exact", "chaos::device::agent", "--ignored", "--nocapture", "--test-threads=1"]);
         command.env("TEST_DEVICE", &self.dir).env("TEST_RECEIVER", &self.receiver);
         command.env("TEST_NUMBER", self.number.to_string()).env("TEST_BYTES", self.max_bytes.to_string());
-        self.child = Some(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
+        self.child = Some(KillOnDrop(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()));
     }
 
     /// kill -9
     pub fn kill(&mut self) {
-        if let Some(mut child) = self.child.take() {
-            child.kill().unwrap();
-            child.wait().unwrap();
-        }
+        drop(self.child.take());
     }
 
-    /// Ends the agent as a service manager would; how many snapshots still wait.
+    /// Runs that were connected. The last line may be half written.
+    fn connected(&self) -> usize {
+        let ledger = std::fs::read_to_string(self.dir.join("ledger")).unwrap_or_default();
+        ledger.lines().filter(|line| *line == "connected").count()
+    }
+
+    /// Ends the agent as a service manager would, once it is connected; how many snapshots still wait.
     pub fn stop(&mut self) -> u64 {
-        let mut child = self.child.take().unwrap();
-        let ended = Command::new("kill").args(["-TERM", &child.id().to_string()]).status().unwrap();
-        assert!(ended.success());
-        assert!(wait(&mut child, "agent").success());
+        eventually("the agent is connected", || (self.connected() > self.connected_before).then_some(()));
+        assert!(self.child.take().unwrap().end("agent").success());
         self.runs().last().and_then(|run| run.waiting).expect("it notes its end")
     }
 
     /// Flips a bit of a segment; false if there is none.
     pub fn flip(&self, roll: &mut dyn FnMut(u64) -> u64) -> bool {
-        let entries = std::fs::read_dir(self.dir.join("spool")).unwrap();
+        // It may have been killed before it made its spool, or anything in a segment.
+        let Ok(entries) = std::fs::read_dir(self.dir.join("spool")) else { return false };
         let paths = entries.map(|entry| entry.unwrap().path());
         let mut paths: Vec<_> =
             paths.filter(|path| path.extension().is_some_and(|e| e == "segment")).collect();
@@ -195,6 +205,9 @@ impl Device {
             return false;
         };
         let mut bytes = std::fs::read(path).unwrap();
+        if bytes.is_empty() {
+            return false;
+        }
         let at = usize::try_from(roll(bytes.len() as u64)).unwrap();
         bytes[at] ^= 1 << roll(8);
         std::fs::write(path, bytes).unwrap();
@@ -208,17 +221,12 @@ impl Device {
             let words: Vec<&str> = line.split(' ').collect();
             match (words.as_slice(), runs.last_mut()) {
                 (["run"], _) => runs.push(Run::default()),
+                (["connected"], Some(_)) => {}
                 (["made", _, mono_ns], Some(run)) => run.made_ns.push(mono_ns.parse().unwrap()),
                 (["ended", waiting, _], Some(run)) => run.waiting = Some(waiting.parse().unwrap()),
                 other => panic!("a line of the ledger: {other:?}"),
             }
         }
         runs
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        self.kill();
     }
 }

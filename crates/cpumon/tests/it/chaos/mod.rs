@@ -284,7 +284,6 @@ fn end(scene: &mut Scene, seed: u64) -> Tally {
             tries += 1;
             assert!(tries < 10, "seed {seed}: it does not get rid of what waits");
             device.start();
-            std::thread::sleep(Duration::from_secs(1));
         }
     }
     serve.stop();
