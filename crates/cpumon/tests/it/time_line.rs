@@ -2,6 +2,7 @@
 //! sent is found where it happened, in order, and their own stamps are kept.
 
 use std::net::UdpSocket;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::v2::{Encoder, EncoderOptions};
 
 use crate::fleet::wall_now_ns;
-use crate::support::{PATIENCE, Serve, cpumon, eventually, ok};
+use crate::support::{PATIENCE, Serve, cpumon, eventually, ok, run, text};
 
 /// How far a clock of 2003 is behind, ns.
 pub const BEHIND_NS: i64 = 720_000_000_000_000_000;
@@ -75,14 +76,19 @@ impl Device {
     }
 }
 
-fn pause() {
+/// What lies between two snapshots of a device.
+pub fn pause() {
     std::thread::sleep(Duration::from_millis(50));
 }
 
-/// End and the device's own end of each interval of a host that ended in the last five minutes, ns.
+/// End and the device's own end of each interval of a host that ended in the last five minutes, ns; none while the store has none.
 pub fn exported(serve: &Serve, host: &str) -> Vec<(i64, i64)> {
     let columns = ["--since", "5m ago", "--format", "csv", "--store", serve.store()];
-    let text = ok(&[&["export", "processes", "--host", host], columns.as_slice()].concat());
+    let output = run(&[&["export", "processes", "--host", host], columns.as_slice()].concat());
+    if !output.status.success() {
+        return Vec::new();
+    }
+    let text = text(&output.stdout);
     let mut lines = text.lines();
     let names: Vec<&str> = lines.next().unwrap_or_default().split(',').collect();
     let place = |name: &str| names.iter().position(|one| *one == name).unwrap();
@@ -94,8 +100,8 @@ pub fn exported(serve: &Serve, host: &str) -> Vec<(i64, i64)> {
     lines.map(row).collect()
 }
 
-/// All intervals are there, each in its time and in order; the first so many were stamped in 2003, the rest rightly.
-fn check(rows: &[(i64, i64)], begun_ns: i64, in_2003: i64, late_ns: i64) {
+/// All intervals are there, each in its time, but for so much, and in order; the first so many were stamped in 2003, the rest rightly.
+fn check(rows: &[(i64, i64)], begun_ns: i64, in_2003: i64, most_wrong_ns: &RangeInclusive<i64>) {
     assert_eq!(i64::try_from(rows.len()), Ok(SNAPSHOTS - 1), "{rows:?}");
     assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0), "in order: {rows:?}");
     for (at, (end_ns, own_ns)) in (1..).zip(rows) {
@@ -103,7 +109,7 @@ fn check(rows: &[(i64, i64)], begun_ns: i64, in_2003: i64, late_ns: i64) {
         let true_ns = own_ns + off_ns;
         assert!((begun_ns..=wall_now_ns()).contains(&true_ns), "the device's stamp is kept: {at} {rows:?}");
         let wrong_ns = end_ns - true_ns;
-        assert!((-50_000_000..=late_ns).contains(&wrong_ns), "interval {at} is off by {wrong_ns} ns");
+        assert!(most_wrong_ns.contains(&wrong_ns), "interval {at} is off by {wrong_ns} ns");
     }
 }
 
@@ -128,8 +134,9 @@ fn over_udp_a_clock_in_2003_and_one_that_is_set_are_found_where_they_happened() 
         })
     };
     // Arrival times include the transport; a busy machine may be slow.
-    check(&all("old"), begun_ns, i64::MAX, 5 * SECOND_NS);
-    check(&all("set"), begun_ns, SNAPSHOTS / 2, 5 * SECOND_NS);
+    let late_ns = -50_000_000..=5 * SECOND_NS;
+    check(&all("old"), begun_ns, i64::MAX, &late_ns);
+    check(&all("set"), begun_ns, SNAPSHOTS / 2, &late_ns);
     let old = serve.host("old").unwrap();
     assert!(old["clock_offset_ns"].as_i64().unwrap() < -BEHIND_NS + 10 * SECOND_NS, "{old}");
 }
@@ -181,8 +188,9 @@ fn over_tls_what_waited_is_in_its_time_and_comes_again_to_the_same_place() {
             uplink.append(at == 0, *wall_ns, frames);
         }
         assert!(uplink.drain(PATIENCE), "{:?}", uplink.status());
-        // The first time; sent again; sent again to a receiver that was started again.
-        check(&exported(&serve, "spooled"), begun_ns, i64::MAX, SECOND_NS);
+        // The first time; sent again; sent again to a receiver that was started again. Clocks are compared wrongly by half of what one
+        // of the two ways took longer.
+        check(&exported(&serve, "spooled"), begun_ns, i64::MAX, &(-SECOND_NS..=SECOND_NS));
         if turn == 1 {
             drop(uplink);
             serve.stop();
