@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::flood::{backlog_drops, is_counted};
 use crate::serve_v1::send_set;
 use crate::support::{KillOnDrop, Serve, cpumon, eventually, ok, run, sender, text, wait};
 
@@ -182,40 +183,56 @@ fn a_chart_is_the_same_from_the_receiver_and_from_its_command_line() {
 fn a_flood_of_garbage_costs_the_good_host_nothing() {
     const SETS: u32 = 20;
     const FLOOD: usize = 20_000;
+    /// With what is sent until the next look, the buffer of the receiver's socket holds it twice.
+    const UNDER_WAY: usize = 2_000;
     let serve = Serve::start(&["--no-agent"]);
-    let to = serve.udp;
-    let flood = std::thread::spawn(move || {
-        let senders = [sender(20), sender(21), sender(22)];
-        for (n, last) in (0..FLOOD).zip((0..=250_u8).cycle()) {
-            // A negative name length in v1, no magic of v2.
-            let bytes = [0xff_u8, 0xff, 0xff, last].repeat(1 + n % 40);
-            let _ = senders[n % 3].send_to(&bytes, to);
-            if n % 100 == 0 {
-                std::thread::sleep(Duration::from_millis(2));
+    let (to, drops_before) = (serve.udp, backlog_drops());
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let senders = [sender(20), sender(21), sender(22)];
+            for (n, last) in (0..FLOOD).zip((0..=250_u8).cycle()) {
+                if n % UNDER_WAY == 0 {
+                    let sent = n.saturating_sub(UNDER_WAY) as u64;
+                    let is_received = || is_counted(&serve.status_by_http()["receiver"], sent, drops_before);
+                    eventually("most of the flood is received", || is_received().then_some(()));
+                }
+                // A negative name length in v1, no magic of v2.
+                let bytes = [0xff_u8, 0xff, 0xff, last].repeat(1 + n % 40);
+                let _ = senders[n % 3].send_to(&bytes, to);
+                if n % 100 == 0 {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
             }
+        });
+        let good = sender(5);
+        for set in 0..SETS {
+            send_set(&good, to, i64::from(set));
+            std::thread::sleep(Duration::from_millis(25));
         }
     });
-    let good = sender(5);
-    for set in 0..SETS {
-        send_set(&good, to, i64::from(set));
-        std::thread::sleep(Duration::from_millis(25));
-    }
-    flood.join().unwrap();
     let expected = FLOOD as u64 + 3 * u64::from(SETS);
     let status = eventually("all datagrams", || {
         let status = serve.status();
-        let receiver = &status["receiver"];
-        let seen = receiver["datagrams"].as_u64()? + receiver["kernel_dropped"].as_u64()?;
-        (seen == expected).then_some(status)
+        is_counted(&status["receiver"], expected, drops_before).then_some(status)
     });
+    // Floods of other tests share the queues of the CPUs.
+    let dropped = backlog_drops() - drops_before;
+    let is_all = |count: u64, all: u64| count <= all && count + dropped >= all;
     let receiver = &status["receiver"];
     assert_eq!(receiver["kernel_dropped"], 0, "{receiver}");
-    assert_eq!(receiver["rejected"], FLOOD, "{receiver}");
+    assert!(
+        is_all(receiver["rejected"].as_u64().unwrap(), FLOOD as u64),
+        "{receiver}, {dropped} dropped before"
+    );
     assert_eq!(receiver["rejected_by"].as_array().unwrap().len(), 3);
-    assert_eq!(serve.host("127.0.0.5").unwrap()["loss"]["snapshots"], SETS);
+    let host = serve.host("127.0.0.5").unwrap();
+    assert!(
+        is_all(host["loss"]["snapshots"].as_u64().unwrap(), SETS.into()),
+        "{host}, {dropped} dropped before"
+    );
     eventually("all sets stored", || {
         let csv = text(&run(&["export", "ledger", "--store", serve.store()]).stdout);
-        (u32::try_from(csv.lines().count()) == Ok(SETS + 1)).then_some(())
+        is_all((csv.lines().count() as u64).saturating_sub(1), SETS.into()).then_some(())
     });
     serve.stop();
 }

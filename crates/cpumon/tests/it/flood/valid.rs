@@ -6,13 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
-
 use super::figures::{forget_peak, intake_cpu_ns, peak_kib, resident_kib};
 use super::kinds::{Kind, kinds};
-use super::number;
+use super::{backlog_drops, is_counted, number};
 use crate::fleet::{Device, wall_now_ns};
-use crate::support::{Serve, cpumon};
+use crate::support::{PATIENCE, Serve, cpumon, eventually};
 
 /// The first datagrams of a flood, bytes: what they cost is measured apart, because a receiver takes all of them.
 const FIRST_BYTES: usize = 256 << 10;
@@ -137,7 +135,7 @@ fn report(device: &mut Device, stop: &AtomicBool, longest_us: &AtomicU64) {
     while !stop.load(Ordering::Relaxed) {
         device.snapshot(wall_now_ns());
         let sent = Instant::now();
-        device.drain(Duration::from_mins(1));
+        device.drain(PATIENCE);
         longest_us.fetch_max(u64::try_from(sent.elapsed().as_micros()).unwrap(), Ordering::Relaxed);
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -150,26 +148,12 @@ struct Scene {
     dir: tempfile::TempDir,
 }
 
-/// The receiver's state, without a program for it: some kinds make thousands of hosts.
-fn status(serve: &Serve) -> Value {
-    let mut answer = ureq::get(format!("{}/api/v1/status", serve.url)).call().unwrap();
-    let text = answer.body_mut().with_config().limit(256 << 20).read_to_string().unwrap();
-    serde_json::from_str(&text).unwrap()
-}
-
 /// Waits until every datagram is counted; the bytes of those that were taken from the kernel.
-fn received(serve: &Serve, sent: u64) -> u64 {
-    let begin = Instant::now();
-    loop {
-        let receiver = &status(serve)["receiver"];
-        let count = |name: &str| receiver[name].as_u64().unwrap();
-        let counted = count("datagrams") + count("kernel_dropped");
-        if counted >= sent {
-            return count("bytes");
-        }
-        assert!(begin.elapsed() < Duration::from_mins(1), "{counted} datagrams of {sent} are counted");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+fn received(serve: &Serve, sent: u64, drops_before: u64) -> u64 {
+    eventually(&format!("{sent} datagrams are counted"), || {
+        let receiver = &serve.status_by_http()["receiver"];
+        is_counted(receiver, sent, drops_before).then(|| receiver["bytes"].as_u64().unwrap())
+    })
 }
 
 impl Scene {
@@ -183,16 +167,16 @@ impl Scene {
         let mut device = Device::enroll(1, dir.path(), &address, &state, 50);
         device.connect();
         device.snapshot(wall_now_ns());
-        device.drain(Duration::from_secs(10));
+        device.drain(PATIENCE);
         Self { serve, device, dir }
     }
 
     /// This machine and the device lost nothing; everything of the device is stored.
     fn end(self, what: &str) {
-        self.device.drain(Duration::from_mins(1));
+        self.device.drain(PATIENCE);
         let device = self.device.status();
         assert_eq!((device.lost, device.failures), (0, 0), "{what}: {device:?}");
-        for host in status(&self.serve)["hosts"].as_array().unwrap() {
+        for host in self.serve.status_by_http()["hosts"].as_array().unwrap() {
             if matches!(host["trust"].as_str(), Some("local" | "authenticated")) {
                 let loss = |name: &str| host["loss"][name].as_u64().unwrap();
                 assert_eq!((loss("snapshots_lost"), loss("store_dropped")), (0, 0), "{what}: {host}");
@@ -223,18 +207,19 @@ fn run(kind: &Kind, time: Duration) -> Figures {
             (intake_cpu_ns(pid) - before_ns).saturating_sub(idle_ns)
         };
         let (idle_kib, begin, before_ns) = (resident_kib(pid), Instant::now(), intake_cpu_ns(pid));
+        let drops_before = backlog_drops();
         forget_peak(pid);
         while sender.bytes < FIRST_BYTES as u64 {
             sender.send();
         }
-        received(serve, sender.next);
+        received(serve, sender.next, drops_before);
         // The store commits twice a second.
         std::thread::sleep(Duration::from_secs(1));
         let first_bytes = sender.bytes;
         let first_ns = cpu_ns(begin, before_ns);
         let kept_kib = resident_kib(pid).saturating_sub(idle_kib);
         sender.flood(time);
-        let taken_bytes = received(serve, sender.next);
+        let taken_bytes = received(serve, sender.next, drops_before);
         std::thread::sleep(Duration::from_secs(1));
         let cpu_ns = cpu_ns(begin, before_ns);
         Figures {
