@@ -1,20 +1,22 @@
 //! Discovery with the real binaries between network namespaces, by real multicasts: an agent without an address finds the receiver, the
 //! user confirms the code, data flows; a stranger who answers in the receiver's name gets nothing; a receiver that moved is found again.
 
-use std::io::{BufRead, BufReader};
+use std::io::Read as _;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, mpsc};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cpumon_link::tls::fingerprint;
 use cpumon_receiver::enrollment::Authority;
 use cpumon_wire::dns_sd::{Instance, PORT, ReplyTo, answer, read_query};
 
 use crate::netns::{Namespace, available};
-use crate::support::{PATIENCE, Serve, clean, ok, output, run, text, wait};
+use crate::support::{
+    KillOnDrop, PATIENCE, Serve, clean, eventually, eventually_within, lines_of, ok, output, run, text, wait,
+};
 
 fn inside(namespace: &Namespace) -> Command {
     let mut command = Command::new("ip");
@@ -68,7 +70,7 @@ impl Scene {
     }
 
     /// Starts `enroll --discover`; the code that it shows.
-    fn enroll(&self) -> (Child, String) {
+    fn enroll(&self) -> (KillOnDrop, String) {
         let keys = self.path("keys");
         let key = fingerprint(&Authority::open(Path::new(&self.path("state"))).unwrap().pin().unwrap());
         let words = [
@@ -77,33 +79,26 @@ impl Scene {
             "--key",
             &key,
             "--wait",
-            "500ms",
+            "5s",
             "--state",
             &keys,
             "--host-name",
             "the-device",
         ];
-        let mut child = self.on_device(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (say, messages) = mpsc::channel();
-        let out = child.stdout.take().unwrap();
-        std::thread::spawn(move || {
-            for line in BufReader::new(out).lines().map_while(Result::ok) {
-                if let Some(code) = line.strip_prefix("code ") {
-                    let _ = say.send(code.to_owned());
-                }
-            }
-        });
-        let code = messages.recv_timeout(PATIENCE);
+        let child = self.on_device(&words).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = KillOnDrop(child.unwrap());
+        let mut lines = lines_of(child.0.stdout.take().unwrap());
+        let code = lines.find_map(|line| line.strip_prefix("code ").map(str::to_owned));
         (child, code.expect("the device shows a code"))
     }
 
-    fn agent(&self) -> Child {
+    fn agent(&self) -> KillOnDrop {
         let keys = self.path("keys");
         let words =
             ["agent", "--to", "enrolled", "--state", &keys, "--interval", "100ms", "--source", "procfs"];
         let mut command = self.on_device(&words);
         command.args(["--host-name", "the-device"]).stdout(Stdio::null()).stderr(Stdio::piped());
-        command.spawn().unwrap()
+        KillOnDrop(command.spawn().unwrap())
     }
 
     /// Intervals of the device in the store.
@@ -114,25 +109,11 @@ impl Scene {
     }
 }
 
-/// As `eventually`, for what waits for pauses between attempts.
-fn within<T>(seconds: u64, what: &str, mut get: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(seconds);
-    loop {
-        if let Some(found) = get() {
-            return found;
-        }
-        assert!(Instant::now() < end, "not within {seconds} s: {what}");
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
-fn end(mut child: Child) -> String {
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+/// Ends an agent; what it messaged.
+fn end(mut agent: KillOnDrop) -> String {
     let mut messages = String::new();
-    let mut errors = child.stderr.take().unwrap();
-    wait(&mut child, "agent");
-    std::io::Read::read_to_string(&mut errors, &mut messages).unwrap();
+    agent.end("agent");
+    agent.0.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
     messages
 }
 
@@ -205,11 +186,14 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
 
     let serve = scene.serve(&["--discovery"]);
     let key = scene.status(&serve)["stream"]["discovery"]["key"].as_str().unwrap().to_owned();
-    let found = text(&output(scene.on_device(&["discover", "--wait", "500ms"])).stdout);
-    assert!(found.contains(&key) && found.contains("10.79.3.2:3002"), "{found}");
+    let found = eventually("the receiver answers", || {
+        let found = text(&output(scene.on_device(&["discover", "--wait", "500ms"])).stdout);
+        found.contains(&key).then_some(found)
+    });
+    assert!(found.contains("10.79.3.2:3002"), "{found}");
 
     let (mut device, code) = scene.enroll();
-    let pending = within(10, "the request", || {
+    let pending = eventually("the request", || {
         let pending = scene.hosts(&["pending"]);
         (pending.lines().count() == 2).then_some(pending)
     });
@@ -218,12 +202,12 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     let by_name = run(&["hosts", "accept", "the-device", "--state", &scene.path("state")]);
     assert!(text(&by_name.stderr).contains("no code"), "{by_name:?}");
     assert!(scene.hosts(&["accept", &code]).contains("enrolled: the-device"));
-    assert!(wait(&mut device, "enroll").success());
+    assert!(wait(&mut device.0, "enroll").success());
     let stream = scene.status(&serve)["stream"].clone();
     assert_eq!((&stream["requests_accepted"], &stream["enrolled"]), (&1.into(), &1.into()), "{stream}");
 
     let agent = scene.agent();
-    let host = within(20, "data of the device", || {
+    let host = eventually("data of the device", || {
         let status = scene.status(&serve);
         let host = status["hosts"].as_array()?.iter().find(|host| host["hostname"] == "the-device")?.clone();
         (host["loss"]["snapshots"].as_u64() > Some(5)).then_some(host)
@@ -238,10 +222,12 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     let stranger = Stranger::start(&scene, pin_of(&scene), "10.79.3.66:3002");
     // The first search comes within seconds. The device tries that address, sends a TLS hello and nothing that was measured.
     let (mut connection, _) = trap.accept().unwrap();
+    connection.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut sent = vec![0; 2];
+    connection.read_exact(&mut sent).unwrap();
+    // The rest ends with the time limit or with the connection.
     connection.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
-    let mut sent = Vec::new();
-    // It ends with the time limit or with the connection.
-    let _ = std::io::Read::read_to_end(&mut connection, &mut sent);
+    let _ = connection.read_to_end(&mut sent);
     assert!(sent.starts_with(&[22, 3]) && sent.len() < 2_000, "a TLS hello alone: {} bytes", sent.len());
     drop(connection);
     drop(trap);
@@ -250,7 +236,10 @@ fn an_agent_without_an_address_is_let_in_by_its_code_and_finds_its_receiver_agai
     scene.receiver.ip("addr replace 10.79.3.9/24 brd + dev veth0");
     let before = scene.intervals();
     let serve = scene.serve(&["--discovery"]);
-    within(60, "data after the move", || (scene.intervals() > before + 50).then_some(()));
+    // It waits for pauses between attempts.
+    eventually_within(Duration::from_mins(3), "data after the move", || {
+        (scene.intervals() > before + 50).then_some(())
+    });
     assert!(stranger.end() > 0, "the stranger answered nothing");
     let status = scene.status(&serve);
     assert!(status["stream"]["discovery"]["answered"].as_u64() > Some(0), "{status}");
@@ -275,16 +264,16 @@ fn without_ipv4_the_addresses_of_the_link_are_enough() {
     let all = ["--no-agent", "--tls", "[::]:3002", "--discovery", "--state", &state];
     let serve = Serve::start_with(inside(&scene.receiver), &store, &all);
     // An address of the link can be used some seconds after the cable is there, and the group is joined then.
-    within(30, "the receiver", || {
+    eventually("the receiver", || {
         let found = text(&output(scene.on_device(&["discover", "--wait", "300ms"])).stdout);
         found.contains("[fe80::").then_some(())
     });
     let (mut device, code) = scene.enroll();
-    within(10, "the request", || scene.hosts(&["pending"]).contains(&code).then_some(()));
+    eventually("the request", || scene.hosts(&["pending"]).contains(&code).then_some(()));
     scene.hosts(&["accept", &code]);
-    assert!(wait(&mut device, "enroll").success());
+    assert!(wait(&mut device.0, "enroll").success());
     let agent = scene.agent();
-    within(20, "data of the device", || (scene.intervals() > 5).then_some(()));
+    eventually("data of the device", || (scene.intervals() > 5).then_some(()));
     end(agent);
     serve.stop();
 }
@@ -299,9 +288,9 @@ fn discovery_off_loopback_only_and_a_device_that_is_sent_away_gets_no_key() {
     let scene = Scene::set("rej");
     let serve = scene.serve(&["--discovery"]);
     let (mut device, code) = scene.enroll();
-    within(10, "the request", || scene.hosts(&["pending"]).contains(&code).then_some(()));
+    eventually("the request", || scene.hosts(&["pending"]).contains(&code).then_some(()));
     assert!(scene.hosts(&["reject", "the-device"]).contains("rejected: the-device"));
-    assert_eq!(wait(&mut device, "enroll").code(), Some(1));
+    assert_eq!(wait(&mut device.0, "enroll").code(), Some(1));
     assert_eq!(scene.hosts(&["enrolled"]).lines().count(), 1);
     assert_eq!(scene.status(&serve)["stream"]["requests_refused"], 1);
     serve.stop();
