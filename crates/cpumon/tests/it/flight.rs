@@ -3,25 +3,18 @@
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{Serve, cpumon, ok, report_of, run, text};
+use crate::support::{KillOnDrop, Serve, cpumon, eventually_within, ok, report_of, run, text};
 
-/// A device that was cut off comes back within ten seconds, and a debug build beside others is slow.
-fn eventually<T>(what: &str, mut get: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = get() {
-            return found;
-        }
-        assert!(begin.elapsed() < Duration::from_mins(1), "waited too long: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
+/// A device whose receiver is not ready for a trace offers it again a minute later, and this can happen more than once.
+fn eventually<T>(what: &str, get: impl FnMut() -> Option<T>) -> T {
+    eventually_within(Duration::from_mins(5), what, get)
 }
 
 /// A trace of about so many bytes, made of events.
@@ -91,9 +84,9 @@ fn forward(mut from: TcpStream, mut to: TcpStream, left: Option<&AtomicU64>) {
 }
 
 struct Device {
+    agent: Option<KillOnDrop>,
     dir: tempfile::TempDir,
     flights: PathBuf,
-    agent: Option<Child>,
 }
 
 impl Device {
@@ -105,7 +98,7 @@ impl Device {
         ok(&["enroll", words[2], words[3], "--state", keys.to_str().unwrap(), "--host-name", "device"]);
         let flights = dir.path().join("flights");
         std::fs::create_dir(&flights).unwrap();
-        Self { dir, flights, agent: None }
+        Self { agent: None, dir, flights }
     }
 
     /// Starts its agent. False: the machine refuses BPF.
@@ -123,10 +116,10 @@ impl Device {
         command.arg("--state").arg(self.dir.path().join("keys"));
         command.args(["--flight-recorder", "2s", "--flight-dir"]).arg(&self.flights).args(more);
         let log = std::fs::File::create(self.dir.path().join("log")).unwrap();
-        let mut agent = command.stderr(Stdio::from(log)).spawn().unwrap();
+        let mut agent = KillOnDrop(command.stderr(Stdio::from(log)).spawn().unwrap());
         let begun = eventually("the agent has started", || {
             let log = std::fs::read_to_string(self.dir.path().join("log")).unwrap();
-            (log.contains("measuring") || agent.try_wait().unwrap().is_some()).then_some(log)
+            (log.contains("measuring") || agent.0.try_wait().unwrap().is_some()).then_some(log)
         });
         self.agent = Some(agent);
         if begun.contains("measuring") {
@@ -137,10 +130,7 @@ impl Device {
     }
 
     fn kill(&mut self) {
-        if let Some(mut agent) = self.agent.take() {
-            let _ = agent.kill();
-            let _ = agent.wait();
-        }
+        drop(self.agent.take());
     }
 
     /// Puts a trace into its queue as its flight recorder does.
@@ -150,12 +140,6 @@ impl Device {
         let now_ns = cpumon_query::time::now_ns();
         std::fs::write(self.flights.join(format!("{name}.why")), format!("{now_ns}\ncpu>90%\n")).unwrap();
         std::fs::rename(part, self.flights.join(format!("{name}.trace"))).unwrap();
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 
@@ -241,11 +225,8 @@ fn a_trace_arrives_whole_though_network_receiver_and_agent_are_cut() {
     sent_again.store(u64::MAX / 2, Ordering::SeqCst);
     let listed = eventually("the trace is stored", || Some(receiver.list()).filter(|list| !list.is_empty()));
     let sent = u64::MAX / 2 - network.left.load(Ordering::SeqCst);
-    assert!(
-        sent < file.len() as u64 - next + (2 << 20),
-        "{sent} bytes for the rest of {}",
-        file.len() as u64 - next
-    );
+    // Snapshots are sent meanwhile too.
+    assert!(sent < file.len() as u64, "{sent} bytes: it began again, though {next} were there");
     assert_eq!((listed.len(), listed[0]["reason"].as_str().unwrap()), (1, "cpu>90%"));
     assert_eq!(std::fs::read(traces_of(&receiver.store()).join("1.trace")).unwrap(), file);
     eventually("the device has deleted it", || {
