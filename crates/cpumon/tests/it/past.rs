@@ -146,12 +146,12 @@ fn a_host_that_no_longer_reports_says_when_it_last_did_and_shows_its_history() {
     assert!(unknown.status.code() == Some(1) && error.contains("its hosts: a web; rm, board5"), "{error}");
     let program = env!("CARGO_BIN_EXE_cpumon");
     if let Some(tmux) = Tmux::start(&format!("TZ=UTC {program} top --host board5 --url {}", serve.url)) {
-        let is_last = |screen: &str| screen.contains("NO DATA since") && screen.contains("15:07:40");
-        let screen = tmux.wait_for("its last interval", is_last);
-        assert!(screen.contains("board5") && screen.contains("burner"), "{screen}");
+        let wait_for = |what: &str, words: &[&str]| {
+            tmux.wait_for(what, |screen| words.iter().all(|word| screen.contains(word)));
+        };
+        wait_for("its last interval", &["NO DATA since", "15:07:40", "board5", "burner"]);
         tmux.keys(&["["]);
-        let past = tmux.wait_for("the one before", |screen| screen.contains("15:07:39"));
-        assert!(past.contains("PAST") && past.contains("burner"), "{past}");
+        wait_for("the one before", &["PAST", "15:07:39", "burner"]);
     }
     serve.stop();
 }

@@ -104,8 +104,9 @@ fn groups_are_those_of_reports_with_the_same_figures() {
             .collect();
         assert!(groups.len() >= 4, "{report}");
         tmux.keys(&["g"]);
-        let screen = tmux.wait_for(by, |screen| screen.contains(&format!("by {by}")));
-        assert_eq!(groups_on(&screen), Some(groups), "{screen}");
+        tmux.wait_for(&format!("{by}: {groups:?}"), |screen| {
+            screen.contains(&format!("by {by}")) && groups_on(screen).as_ref() == Some(&groups)
+        });
     }
 }
 
