@@ -19,6 +19,8 @@ pub struct MadeUp {
     pub boot: BootId,
     random: u64,
     made: u64,
+    /// The least time from one snapshot to the next, ns.
+    step_ns: i64,
     now: Moment,
     threads: Vec<ThreadSample>,
     infos: Vec<Arc<ProcessInfo>>,
@@ -42,6 +44,7 @@ impl MadeUp {
             boot,
             random: seed,
             made: 0,
+            step_ns: 1_000_000,
             now: Moment::default(),
             threads: Vec::new(),
             infos: (0..PROCESSES).map(info).collect(),
@@ -61,6 +64,12 @@ impl MadeUp {
     /// Begins at this time, which must be in the future.
     pub fn at(mut self, wall_ns: i64) -> Self {
         self.now.wall_ns = wall_ns;
+        self
+    }
+
+    /// Its snapshots are so far apart, though they are made at once.
+    pub fn every(mut self, step_ns: i64) -> Self {
+        self.step_ns = step_ns;
         self
     }
 
@@ -91,7 +100,7 @@ impl MadeUp {
     /// Something happens, and the clocks go on.
     fn live(&mut self) {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-        let wall_ns = i64::try_from(since.as_nanos()).unwrap().max(self.now.wall_ns + 1_000_000);
+        let wall_ns = i64::try_from(since.as_nanos()).unwrap().max(self.now.wall_ns + self.step_ns);
         let mono_ns = wall_ns.unsigned_abs();
         self.now = Moment { mono_ns, boot_ns: mono_ns, wall_ns };
         self.exits.clear();

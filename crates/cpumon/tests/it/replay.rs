@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use cpumon::feeds::{ReplayFeed, StoreFeed};
-use cpumon_model::Interval;
+use cpumon_model::{BootId, Interval};
 use cpumon_tui::{Feed, Play, Seek, Subject, Task};
 
-use crate::made_up::write_log;
+use crate::made_up::{MadeUp, write_log, write_log_of};
 use crate::support::{PATIENCE, ok, run, text};
 
 fn log(snapshots: u64, max_bytes: u64) -> (tempfile::TempDir, std::path::PathBuf) {
@@ -100,7 +100,11 @@ fn it_stops_steps_and_goes_on_from_where_it_is() {
 
 #[test]
 fn it_plays_in_its_own_time_and_faster() {
-    let (_dir, path) = log(40, 64 << 20);
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("log");
+    // At the lowest speed it takes minutes until the second one, and at the highest all of it less than a second.
+    let source = MadeUp::new(5, BootId([1; 16])).every(10_000_000_000);
+    write_log_of(source, "made-up", &path, 40, 64 << 20);
     let mut feed = ReplayFeed::open(&path, true).unwrap();
     for _ in 0..8 {
         feed.play(Play::Slower);
