@@ -5,6 +5,8 @@
 mod accounts;
 #[path = "../../../../testing/cgroup.rs"]
 mod cgroup;
+#[path = "../../../../testing/eventually.rs"]
+mod eventually;
 #[path = "../../../../testing/netns.rs"]
 mod netns;
 #[path = "../../../../testing/perf_script.rs"]

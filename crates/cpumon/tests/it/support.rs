@@ -10,9 +10,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+pub use crate::eventually::{PATIENCE, eventually, eventually_within};
 use crate::skip::skip;
-
-pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// The binary, with an environment that cannot interfere.
 pub fn cpumon() -> Command {
@@ -138,22 +137,6 @@ pub fn report_of(trace: &Path) -> String {
     let output = run(&["trace", "report", trace.to_str().unwrap(), "--format", "json"]);
     is_whole(&output);
     text(&output.stdout)
-}
-
-/// Asks `get` until it gives something.
-pub fn eventually<T>(what: &str, get: impl FnMut() -> Option<T>) -> T {
-    eventually_within(PATIENCE, what, get)
-}
-
-pub fn eventually_within<T>(patience: Duration, what: &str, mut get: impl FnMut() -> Option<T>) -> T {
-    let begin = Instant::now();
-    loop {
-        if let Some(found) = get() {
-            return found;
-        }
-        assert!(begin.elapsed() < patience, "not within {patience:?}: {what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
 }
 
 /// A receiver; killed when dropped.
