@@ -19,6 +19,9 @@ pub mod demux;
 pub mod discovery;
 pub mod enrollment;
 mod error;
+#[cfg(test)]
+#[path = "../../../testing/eventually.rs"]
+mod eventually;
 mod heap;
 pub mod hub;
 mod measure;

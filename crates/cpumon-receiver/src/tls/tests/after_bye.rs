@@ -15,7 +15,7 @@ fn welcome(listener: &TcpListener, authority: &Authority) -> Pipe {
     let config = Arc::new(authority.server_config().unwrap());
     let tls = ServerConnection::new(config).unwrap();
     let mut pipe = Pipe::new(listener.accept().unwrap().0, tls.into()).unwrap();
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + PATIENCE;
     shake_hands(&mut pipe, end).unwrap();
     await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
         Ok(matches!(Message::decode(bytes)?, Some(Message::Hello { .. })).then_some(()))
@@ -29,7 +29,7 @@ fn welcome(listener: &TcpListener, authority: &Authority) -> Pipe {
 
 /// Waits for one message.
 fn find<T>(pipe: &mut Pipe, wanted: impl Fn(&Message<'_>) -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + PATIENCE;
     await_message(pipe, end, MAX_MESSAGE_BYTES, |bytes| {
         Ok(Message::decode(bytes)?.as_ref().and_then(&wanted))
     })
@@ -86,10 +86,10 @@ fn a_trace_stays_on_the_device_when_its_last_messages_come_behind_a_bye() {
     let requests = Arc::new(TraceRequests::new(Duration::from_mins(1)));
     let options = AttachmentOptions { dir: flights.path().to_owned(), requests: Arc::clone(&requests) };
     let uplink = uplink_with(&address, identity, ram(), Some(options));
-    is_ended.recv_timeout(Duration::from_secs(30)).unwrap();
+    is_ended.recv_timeout(PATIENCE).unwrap();
     assert!(path.exists() && uplink.status().attachments_stored == 0, "stored is no answer behind a bye");
     assert!(!requests.take(), "nor is a request");
     go_on.send(()).unwrap();
-    until("the next connection has it", || (!path.exists()).then_some(()));
-    until("it is counted", || (uplink.status().attachments_stored == 1).then_some(()));
+    eventually("the next connection has it", || (!path.exists()).then_some(()));
+    eventually("it is counted", || (uplink.status().attachments_stored == 1).then_some(()));
 }

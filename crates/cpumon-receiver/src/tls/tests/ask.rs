@@ -28,7 +28,7 @@ fn ask_at(address: &str, pin: [u8; 32], host: [u8; 16], agrees: bool) -> Asking 
 
 impl Asking {
     fn code(&self) -> Code {
-        self.code.recv_timeout(Duration::from_secs(30)).unwrap()
+        self.code.recv_timeout(PATIENCE).unwrap()
     }
 }
 
@@ -37,7 +37,7 @@ fn ask_receiver(running: &TestReceiver) -> Asking {
 }
 
 fn waiting(running: &TestReceiver) -> PendingRequest {
-    until("it waits", || running.authority.requests().list().unwrap().pop())
+    eventually("it waits", || running.authority.requests().list().unwrap().pop())
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn a_device_that_the_user_rejects_or_that_goes_away_leaves_nothing() {
     running.authority.decide("device", Decision::Reject).unwrap();
     let text = device.thread.join().unwrap().unwrap_err().to_string();
     assert!(text.contains("does not let this device in"), "{text}");
-    until("it is counted", || (read(&running.stats.requests_refused) == 1).then_some(()));
+    eventually("it is counted", || (read(&running.stats.requests_refused) == 1).then_some(()));
     assert!(running.authority.registry().hosts().unwrap().is_empty());
     // The device does not agree: it keeps no key, whatever the receiver thinks.
     let device = ask_at(&running.address.to_string(), running.authority.pin().unwrap(), HOST, false);
@@ -116,7 +116,7 @@ fn a_nonce_other_than_the_one_it_was_bound_to_is_refused() {
     Message::Ask { commitment, host: HOST, name: "device", request }.push(&mut pipe.outbox);
     Message::Reveal { nonce: [9; 32] }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
-    let end = Instant::now() + Duration::from_secs(10);
+    let end = Instant::now() + PATIENCE;
     let reason = await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
         Ok(match Message::decode(bytes)? {
             Some(Message::Bye { reason, .. }) => Some(reason),
@@ -133,8 +133,8 @@ fn of_one_address_four_wait_and_without_requests_none_does() {
     let devices: Vec<Asking> = (0..7)
         .map(|n| ask_at(&running.address.to_string(), running.authority.pin().unwrap(), [n; 16], true))
         .collect();
-    until("three are refused", || (read(&running.stats.requests_refused) == 3).then_some(()));
-    until("four wait", || (running.authority.requests().list().unwrap().len() == 4).then_some(()));
+    eventually("three are refused", || (read(&running.stats.requests_refused) == 3).then_some(()));
+    eventually("four wait", || (running.authority.requests().list().unwrap().len() == 4).then_some(()));
     assert!(matches!(
         running.authority.decide("device", Decision::Reject),
         Err(EnrollmentError::SeveralWait(_))
@@ -169,12 +169,12 @@ fn a_new_request_of_a_host_ends_the_one_before() {
     let second = ask_receiver(&running);
     let second_code = second.code();
     // Not joined at once: a request that is not ended would wait for its ten minutes.
-    until("the first one has ended", || first.thread.is_finished().then_some(()));
+    eventually("the first one has ended", || first.thread.is_finished().then_some(()));
     let text = first.thread.join().unwrap().unwrap_err().to_string();
     assert!(text.contains("newer request"), "{text}");
     let codes =
         || running.authority.requests().list().unwrap().iter().map(|one| one.code).collect::<Vec<_>>();
-    until("only the second one waits", || (codes() == [second_code]).then_some(()));
+    eventually("only the second one waits", || (codes() == [second_code]).then_some(()));
     assert!(running.authority.decide(&first_code.to_string(), Decision::Accept).is_err());
     running.authority.decide(&second_code.to_string(), Decision::Accept).unwrap();
     running.sends(second.thread.join().unwrap().unwrap());

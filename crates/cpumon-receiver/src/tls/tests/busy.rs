@@ -40,7 +40,7 @@ impl Session for BusySession {
 
     fn record(&mut self, _: u32, _: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
         self.0.working.fetch_add(1, Ordering::SeqCst);
-        let ended = until("the work is ended", || watch().err());
+        let ended = eventually("the work is ended", || watch().err());
         self.0.working.fetch_sub(1, Ordering::SeqCst);
         self.0.ended.lock().unwrap().push(ended.reason);
         Err(ended)
@@ -78,9 +78,9 @@ fn long_work_ends_with_a_newer_connection_a_revocation_and_the_receiver() {
         enroll(device.path(), &address.to_string(), &token, HOST, "device").unwrap()
     };
     let ended = |wanted: &[ByeReason]| {
-        until("the work ended", || (*busy.ended.lock().unwrap() == wanted).then_some(()));
+        eventually("the work ended", || (*busy.ended.lock().unwrap() == wanted).then_some(()));
     };
-    let works = || until("a session works", || (busy.working.load(Ordering::SeqCst) == 1).then_some(()));
+    let works = || eventually("a session works", || (busy.working.load(Ordering::SeqCst) == 1).then_some(()));
 
     let identity = enroll_again();
     let mut first = work(address, &identity);

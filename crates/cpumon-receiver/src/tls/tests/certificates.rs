@@ -48,10 +48,10 @@ fn a_device_with_the_machine_id_of_another_one_is_in_the_audit_log() {
     enroll_as("kitchen");
     assert!(!log().contains("revoked"), "{}", log());
     enroll_as("kitchen");
-    until("the same name is in the log", || is_noted("the key that it had is refused from now on"));
+    eventually("the same name is in the log", || is_noted("the key that it had is refused from now on"));
     assert!(!log().contains("machine id"), "perhaps the same device: {}", log());
     enroll_as("garden");
-    until("another name is in the log", || is_noted("garden was enrolled with its machine id"));
+    eventually("another name is in the log", || is_noted("garden was enrolled with its machine id"));
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn a_revoked_device_is_cut_off_at_once_and_stays_out_until_enrolled_again() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 1);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     // As another process does it.
     Authority::open(running.dir.path()).unwrap().registry().revoke("device").unwrap();
-    until("the device is refused", || uplink.status().last_error.contains("was revoked").then_some(()));
+    eventually("the device is refused", || uplink.status().last_error.contains("was revoked").then_some(()));
     append(&uplink, 1);
     running.count(|stats| read(&stats.refused_devices), 2);
     assert_eq!(running.got.numbers(), [1]);
@@ -72,7 +72,7 @@ fn a_revoked_device_is_cut_off_at_once_and_stays_out_until_enrolled_again() {
     let again = enroll(device.path(), &address, &token, HOST, "device").unwrap();
     let uplink = self::uplink(&address, again, ram());
     append(&uplink, 1);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
 }
 
 #[test]
@@ -128,10 +128,10 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     let before = std::fs::read(old.place().1).unwrap();
     let uplink = uplink(&address, old.clone(), ram());
     append(&uplink, 2);
-    until("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
-    assert!(uplink.drain(Duration::from_secs(30)));
+    eventually("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
+    assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 2, "the old one is good until the new one is used");
-    until("the device has kept it", || {
+    eventually("the device has kept it", || {
         let kept = std::fs::read(old.place().1).ok()?;
         (kept != before).then_some(())
     });
@@ -139,7 +139,7 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     let new = DeviceIdentity::find(device.path(), &address).unwrap();
     let uplink = self::uplink(&address, new, ram());
     append(&uplink, 1);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 1);
     let refused = read(&running.stats.refused_devices);
     let stale = self::uplink(&address, old, ram());
@@ -155,11 +155,11 @@ fn a_receiver_keeps_its_pin_over_restarts_while_its_listening_key_changes() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 1);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     let (dir, address, _) = running.stop();
     let running = TestReceiver::start_in(dir, address);
     append(&uplink, 1);
-    assert!(uplink.drain(Duration::from_secs(30)), "another key, the same pin");
+    assert!(uplink.drain(PATIENCE), "another key, the same pin");
     assert!(running.got.numbers().contains(&2));
 }
 

@@ -29,6 +29,7 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::enrollment::Authority;
+use crate::eventually::{PATIENCE, eventually};
 
 pub(super) const HOST: [u8; 16] = [7; 16];
 
@@ -125,7 +126,7 @@ impl TestReceiver {
         let mut limits = ServerLimits { handshake_time, takes_requests: true, ..ServerLimits::default() };
         change(&mut limits);
         let bind = || TlsServer::bind(address, Arc::clone(&authority), Arc::new(got.clone()), limits);
-        let server = until("the port is free", || bind().ok());
+        let server = eventually("the port is free", || bind().ok());
         let (address, stats, stopped) = (server.local_addr(), server.stats(), Arc::clone(&stop));
         let thread = std::thread::spawn(move || server.run(&stopped));
         Self { dir, authority, address, got, stats, stop, thread: Some(thread) }
@@ -141,7 +142,7 @@ impl TestReceiver {
     pub(super) fn sends(&self, identity: DeviceIdentity) {
         let uplink = uplink(&self.address.to_string(), identity, ram());
         append(&uplink, 1);
-        assert!(uplink.drain(Duration::from_secs(30)));
+        assert!(uplink.drain(PATIENCE));
         assert_eq!(self.got.numbers(), [1]);
     }
 
@@ -154,24 +155,12 @@ impl TestReceiver {
     }
 
     fn count(&self, counter: impl Fn(&ServerStats) -> u64, wanted: u64) {
-        until("it is counted", || (counter(&self.stats) >= wanted).then_some(()));
+        eventually("it is counted", || (counter(&self.stats) >= wanted).then_some(()));
     }
 }
 
 pub(super) fn read(counter: &std::sync::atomic::AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
-}
-
-/// Waits for something that must happen, however slow the machine is.
-pub(super) fn until<T>(what: &str, mut check: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        if let Some(found) = check() {
-            return found;
-        }
-        assert!(Instant::now() < end, "waited too long: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }
 
 pub(super) fn uplink(address: &str, identity: DeviceIdentity, backlog: RamBacklog) -> Uplink {
@@ -216,7 +205,7 @@ fn a_device_whose_clock_is_in_2003_reports_by_how_much() {
     let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 1);
-    let reports = until("some comparisons", || {
+    let reports = eventually("some comparisons", || {
         let reports = running.got.1.lock().unwrap().clone();
         (reports.len() >= 3).then_some(reports)
     });
@@ -262,7 +251,7 @@ fn what_is_appended_arrives_and_is_acknowledged() {
     assert_eq!(mode(&running.dir.path().join("receiver.identity")), 0o600);
     let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 3);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     assert_eq!(running.got.numbers(), [1, 2, 3]);
     let status = uplink.status();
     assert_eq!((status.acked, status.waiting, status.failures), (3, 0, 0));
@@ -279,9 +268,9 @@ fn the_present_overtakes_the_past_and_nothing_is_missing() {
         backlog.append(is_full, number, &Datagrams::from(vec![frame(2000)]));
     }
     let uplink = uplink(&running.address.to_string(), identity, backlog);
-    until("the device asks for a full snapshot", || uplink.wants_full().then_some(()));
+    eventually("the device asks for a full snapshot", || uplink.wants_full().then_some(()));
     append(&uplink, 5);
-    assert!(uplink.drain(Duration::from_mins(1)));
+    assert!(uplink.drain(PATIENCE));
     let got = running.got.0.lock().unwrap().clone();
     let past: Vec<u64> = got.iter().filter(|one| one.1 == ChannelKind::Backfill).map(|one| one.0).collect();
     assert_eq!(past, (1..=*past.last().unwrap()).collect::<Vec<_>>());
@@ -296,12 +285,12 @@ fn a_receiver_that_comes_back_gets_what_is_not_acknowledged() {
     let identity = running.enroll(&device).unwrap();
     let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 70);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     let (dir, address, _) = running.stop();
     append(&uplink, 30);
     let running = TestReceiver::start_in(dir, address);
     append(&uplink, 1);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     let mut got = running.got.numbers();
     assert_eq!(got.first(), Some(&65), "what comes before begins at a full snapshot");
     got.sort_unstable();
@@ -328,16 +317,16 @@ fn the_next_receiver_of_the_list_takes_over() {
     };
     let uplink = Uplink::start(options, Box::new(ram())).unwrap();
     append(&uplink, 3);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     assert_eq!(first.got.numbers(), [1, 2, 3]);
     first.stop();
     append(&uplink, 3);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     assert!(second.got.numbers().ends_with(&[4, 5, 6]));
 }
 
 pub(super) fn goodbye(pipe: &mut Pipe) -> ByeReason {
-    await_message(pipe, Instant::now() + Duration::from_secs(10), MAX_SMALL_MESSAGE_BYTES, |bytes| {
+    await_message(pipe, Instant::now() + PATIENCE, MAX_SMALL_MESSAGE_BYTES, |bytes| {
         match Message::decode(bytes)? {
             Some(Message::Bye { reason, .. }) => Ok(Some(reason)),
             _ => Ok(None),
@@ -376,7 +365,7 @@ fn snapshots_that_cannot_be_used_are_counted_for_their_device_with_the_reason() 
     running.count(|stats| read(&stats.protocol_errors), 3);
     let (refusals, _) = running.stats.refusals(8);
     assert_eq!((refusals[0].count, &*refusals[0].reason), (3, "steal time of a CPU"));
-    assert!(uplink.drain(Duration::from_secs(30)), "the connection goes on");
+    assert!(uplink.drain(PATIENCE), "the connection goes on");
 }
 
 #[test]
@@ -412,7 +401,7 @@ fn nothing_that_an_enrolled_device_sends_breaks_the_receiver() {
     running.count(|stats| read(&stats.protocol_errors), 1);
     let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
     append(&uplink, 3);
-    assert!(uplink.drain(Duration::from_secs(30)), "others are served as before");
+    assert!(uplink.drain(PATIENCE), "others are served as before");
 }
 
 /// The beginning of a TLS 1.2 client: no `supported_versions`.
@@ -432,7 +421,7 @@ fn tls12_hello() -> Vec<u8> {
 fn strangers_with_garbage_old_tls_or_much_time_are_cut_off_and_counted() {
     let running = TestReceiver::start();
     let ends = |mut socket: TcpStream| {
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
         let mut answer = Vec::new();
         // A reset is an end as well.
         let _ = socket.read_to_end(&mut answer);

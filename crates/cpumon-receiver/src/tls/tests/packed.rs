@@ -14,7 +14,7 @@ fn device(running: &TestReceiver, identity: &DeviceIdentity, version: u16) -> (P
     let mut pipe = connect(&running.address.to_string(), identity.client_config().unwrap()).unwrap();
     Message::Hello { version, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + PATIENCE;
     let version = await_message(&mut pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
         let Some(Message::Welcome { version, .. }) = Message::decode(bytes)? else { panic!("no welcome") };
         Ok(Some(version))
@@ -42,7 +42,7 @@ fn receiver(running: &TestReceiver, version: u16, takes_packed: bool) -> (Socket
 }
 
 fn attend(pipe: &mut Pipe, version: u16, takes_packed: bool, received: &Received) -> Result<(), TlsError> {
-    let end = Instant::now() + Duration::from_secs(30);
+    let end = Instant::now() + PATIENCE;
     shake_hands(pipe, end)?;
     let offered = await_message(pipe, end, MAX_SMALL_MESSAGE_BYTES, |bytes| {
         let Some(Message::Hello { version, .. }) = Message::decode(bytes)? else { panic!("no hello") };
@@ -81,7 +81,7 @@ fn records_go_packed_and_arrive_as_they_were_also_behind_a_cut() {
     let identity = running.enroll(&dir).unwrap();
     let uplink = uplink(&running.address.to_string(), identity, ram());
     append(&uplink, 70);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     // 70 records of 226 bytes; the handshake alone takes some 2,000.
     assert!(uplink.status().wire_bytes < 12_000, "{}", uplink.status().wire_bytes);
     let (dir, address, got) = running.stop();
@@ -93,7 +93,7 @@ fn records_go_packed_and_arrive_as_they_were_also_behind_a_cut() {
     let running = TestReceiver::start_in(dir, address);
     append(&uplink, 1);
     assert!(
-        uplink.drain(Duration::from_secs(30)),
+        uplink.drain(PATIENCE),
         "what the receiver knew of the channel is gone, and the device knows that"
     );
     let mut got = running.got.numbers();
@@ -109,7 +109,7 @@ fn a_receiver_of_the_first_release_gets_records_as_they_are() {
     let (address, received) = receiver(&running, 1, false);
     let uplink = uplink(&address.to_string(), running.enroll(&dir).unwrap(), ram());
     append(&uplink, 5);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     assert_eq!(*received.lock().unwrap(), [(VERSION, vec!['r'; 5])]);
 }
 
@@ -124,7 +124,7 @@ fn a_device_of_the_first_release_is_taken_as_before() {
     Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);
     Message::Record { channel: 1, record: &record }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
-    until("the record arrives", || (running.got.numbers() == [1]).then_some(()));
+    eventually("the record arrives", || (running.got.numbers() == [1]).then_some(()));
     assert_eq!(device(&running, &identity, u16::MAX).1, VERSION, "a device of the future speaks as we do");
     let mut pipe = connect(&running.address.to_string(), identity.client_config().unwrap()).unwrap();
     Message::Hello { version: 2, host: HOST, spool: HOST, agent: "" }.push(&mut pipe.outbox);
@@ -138,7 +138,7 @@ fn a_receiver_that_cannot_use_what_is_packed_gets_it_as_it_is() {
     let (address, received) = receiver(&running, VERSION, false);
     let uplink = uplink(&address.to_string(), running.enroll(&dir).unwrap(), ram());
     append(&uplink, 3);
-    assert!(uplink.drain(Duration::from_secs(30)));
+    assert!(uplink.drain(PATIENCE));
     let received = received.lock().unwrap().clone();
     assert_eq!((received[0].0, received[0].1[0]), (VERSION, 'p'));
     assert_eq!(received[1], (1, vec!['r'; 3]));
@@ -167,5 +167,5 @@ fn what_is_packed_wrongly_ends_the_connection_and_is_counted() {
     Message::Begin { channel: 1, kind: ChannelKind::Live }.push(&mut pipe.outbox);
     Message::Packed { channel: 1, packed: &packed }.push(&mut pipe.outbox);
     pipe.pump(true).unwrap();
-    until("a sound one arrives", || (running.got.numbers() == [1]).then_some(()));
+    eventually("a sound one arrives", || (running.got.numbers() == [1]).then_some(()));
 }
