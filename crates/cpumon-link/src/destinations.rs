@@ -184,7 +184,7 @@ mod tests {
         let now = Instant::now();
         let targets: Vec<Target> = targets.iter().map(|text| text.parse().unwrap()).collect();
         let mut destinations = Destinations::new(&targets, now);
-        destinations.wait_for_names(Duration::from_secs(5));
+        destinations.wait_for_names(Duration::from_mins(2));
         assert!(destinations.refresh(now).unwrap());
         destinations
     }

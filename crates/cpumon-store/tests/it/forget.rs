@@ -11,7 +11,7 @@ use cpumon_store::{
 use crate::data;
 use crate::round_trip::read_all;
 
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Two hosts of 1,200 threads with names of their own, most of them in blocks that they share.
 fn filled(path: &Path) -> [(HostInfo, Vec<Interval>); 2] {

@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use crate::data;
 use crate::round_trip::read_all;
 
-const LONG: Duration = Duration::from_secs(20);
+const LONG: Duration = Duration::from_mins(2);
 
 #[test]
 fn what_is_queued_is_stored() {
