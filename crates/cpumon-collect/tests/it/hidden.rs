@@ -8,7 +8,7 @@ use std::time::Duration;
 use cpumon_collect::ClockReader;
 use cpumon_model::{Flags, Interval, Probes, Snapshot, ThreadSample};
 
-use crate::alloc::allocations;
+use crate::alloc::assert_steady;
 use crate::bpf::{ALL, bpf};
 use crate::calm::when_calm;
 
@@ -107,17 +107,5 @@ fn hidden_threads_have_rows_with_the_run_time_of_proc_and_the_ledger_balances() 
 #[test]
 fn hidden_threads_cost_no_allocation() {
     let Some((mut opened, _turn)) = bpf(ALL) else { return };
-    let mut snapshot = Snapshot::default();
-    let mut steady_of_60 = || {
-        let is_steady = |_: &u32| {
-            std::thread::sleep(Duration::from_millis(5));
-            let before = allocations();
-            opened.source.snapshot(&mut snapshot).unwrap();
-            allocations() == before
-        };
-        (0..60).filter(is_steady).count()
-    };
-    // A process that begins is named, which allocates: on a machine that starts programs all the time a later round counts.
-    let rounds: Vec<usize> = (0..20).map(|_| steady_of_60()).take_while(|&steady| steady <= 30).collect();
-    assert!(rounds.len() < 20, "steady passes of 60: {rounds:?}");
+    assert_steady(&mut opened, 60, 30, Duration::from_millis(5));
 }

@@ -3,6 +3,8 @@
 
 #[path = "../../../../testing/cgroup.rs"]
 mod cgroup;
+#[path = "../../../../testing/eventually.rs"]
+mod eventually;
 #[path = "../../../../testing/perf_script.rs"]
 mod perf_script;
 #[path = "../../../../testing/program.rs"]
