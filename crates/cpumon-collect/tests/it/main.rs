@@ -13,6 +13,7 @@ mod program;
 mod skip;
 
 mod alloc;
+mod alone;
 mod bpf;
 mod calm;
 mod cgroups;

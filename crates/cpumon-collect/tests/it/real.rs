@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, host_info, open};
 use cpumon_model::{Interval, Life, ProcessSample, Snapshot, SourceKind};
 
+use crate::alone::{is_alone, run_alone};
 use crate::calm::when_calm;
 use crate::skip::say_skipped;
 
@@ -259,16 +260,10 @@ fn nothing_that_ran_is_left_out() {
 /// A program that needs its descriptors itself: the source keeps fewer, and still reads everything.
 #[test]
 fn without_descriptors_to_keep_everything_is_still_read() {
-    if std::env::var_os("CPUMON_IT_STARVED").is_some() {
+    if is_alone() {
         return starve();
     }
-    let this = std::env::current_exe().unwrap();
-    let script =
-        "ulimit -n 900 && exec \"$0\" --exact real::without_descriptors_to_keep_everything_is_still_read";
-    let child =
-        Command::new("sh").args(["-c", script]).arg(this).env("CPUMON_IT_STARVED", "1").output().unwrap();
-    let message = String::from_utf8_lossy(&child.stdout).into_owned();
-    assert!(child.status.success() && message.contains("1 passed"), "{message}");
+    run_alone("ulimit -n 900", "real::without_descriptors_to_keep_everything_is_still_read");
 }
 
 fn starve() {
