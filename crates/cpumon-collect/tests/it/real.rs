@@ -11,6 +11,7 @@ use cpumon_model::{Interval, Life, ProcessSample, Snapshot, SourceKind};
 
 use crate::alone::{is_alone, run_alone};
 use crate::calm::when_calm;
+use crate::eventually::eventually;
 use crate::skip::say_skipped;
 
 fn procfs() -> Opened {
@@ -112,17 +113,14 @@ fn processes_come_and_go_between_full_listings() {
         pass(&mut source);
     }
     for round in 0..3 {
-        let mut child = Command::new("sleep").arg("30").stdin(Stdio::null()).spawn().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(3);
-        let name = loop {
+        let mut child = Command::new("sleep").arg("300").stdin(Stdio::null()).spawn().unwrap();
+        let name = eventually("the child is there", || {
             let snapshot = pass(&mut source);
             let found = snapshot.processes.iter().find(|process| process.key.pid == child.id());
-            if let Some(process) = found.filter(|process| &*process.info.comm == "sleep") {
-                assert_eq!(process.parent_pid, std::process::id());
-                break process.info.name.clone();
-            }
-            assert!(Instant::now() < deadline, "round {round}: not found");
-        };
+            let process = found.filter(|process| &*process.info.comm == "sleep")?;
+            assert_eq!(process.parent_pid, std::process::id());
+            Some(process.info.name.clone())
+        });
         assert!(matches!(&*name, "sleep" | "busybox" | "coreutils" | "uutils"), "{name}");
         child.kill().unwrap();
         child.wait().unwrap();

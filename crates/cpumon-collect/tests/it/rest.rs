@@ -10,6 +10,7 @@ use rustix::process::{Pid, setpriority_process};
 use rustix::thread::gettid;
 
 use crate::bpf::{ALL, bpf};
+use crate::eventually::eventually;
 
 /// A thread that rests until it is sent a time to run.
 struct Rester {
@@ -76,15 +77,10 @@ fn a_resting_thread_is_reported_unchanged(probes: Probes) {
     let nice = rester.of(pair.pass());
     assert_eq!((nice.nice, nice.priority, nice.counters), (7, 27, first.counters));
     rester.wake.send(Duration::from_millis(20)).unwrap();
-    // However long it has to wait for a CPU.
     let rests_again = |seen: &ThreadSample| {
         seen.state.letter() == 'S' && seen.counters.voluntary_switches > first.counters.voluntary_switches
     };
-    let ran = (0..300).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(100));
-        Some(*rester.of(pair.pass())).filter(rests_again)
-    });
-    let ran = ran.unwrap().counters;
+    let ran = eventually("it has run", || Some(*rester.of(pair.pass())).filter(rests_again)).counters;
     assert!(ran.run_ns > first.counters.run_ns, "{ran:?}");
     assert_eq!(rester.of(pair.pass()).counters, ran);
 }
