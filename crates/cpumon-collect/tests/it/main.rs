@@ -14,6 +14,7 @@ mod skip;
 
 mod alloc;
 mod alone;
+mod at_rest;
 mod bpf;
 mod calm;
 mod cgroups;

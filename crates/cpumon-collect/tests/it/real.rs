@@ -3,13 +3,14 @@
 use std::cell::RefCell;
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, host_info, open};
 use cpumon_model::{Interval, Life, ProcessSample, Snapshot, SourceKind};
 
 use crate::alone::{is_alone, run_alone};
+use crate::at_rest::wait_until_at_rest;
 use crate::calm::when_calm;
 use crate::eventually::eventually;
 use crate::skip::say_skipped;
@@ -213,19 +214,20 @@ impl Drop for StopOnDrop<'_> {
 
 /// Starts threads that run in bursts, calls `during`, lets them come to rest, and calls `after` with their ids.
 fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl FnOnce(&[u32])) {
-    let (stop, gate) = (AtomicBool::new(false), Mutex::new(()));
+    let (stop, gate, arrived) = (AtomicBool::new(false), Mutex::new(()), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let held = gate.lock();
         let stopper = StopOnDrop(&stop);
         let (sender, receiver) = std::sync::mpsc::channel();
         for nth in 0..count {
-            let (sender, stop, gate) = (sender.clone(), &stop, &gate);
+            let (sender, stop, gate, arrived) = (sender.clone(), &stop, &gate, &arrived);
             scope.spawn(move || {
                 sender.send(u32::try_from(rustix::thread::gettid().as_raw_nonzero().get()).unwrap()).unwrap();
                 while !stop.load(Ordering::Relaxed) {
                     burn(Duration::from_micros(nth as u64 * 3));
                     std::thread::sleep(Duration::from_millis(1 + nth as u64 % 40));
                 }
+                arrived.fetch_add(1, Ordering::SeqCst);
                 // At rest until the test has made its pass.
                 drop(gate.lock());
             });
@@ -233,7 +235,8 @@ fn with_bursty_threads(count: usize, during: impl FnOnce(&[u32]), after: impl Fn
         let tids: Vec<u32> = receiver.iter().take(count).collect();
         during(&tids);
         drop(stopper);
-        std::thread::sleep(Duration::from_millis(120));
+        eventually("each has ended its burst", || (arrived.load(Ordering::SeqCst) == count).then_some(()));
+        wait_until_at_rest(&tids);
         after(&tids);
         drop(held);
     });

@@ -9,6 +9,7 @@ use cpumon_model::{Comm, Interval, Probes, Snapshot, ThreadKey, ThreadSample, Wa
 use rustix::process::{Pid, setpriority_process};
 use rustix::thread::gettid;
 
+use crate::at_rest::wait_until_at_rest;
 use crate::bpf::{ALL, bpf};
 use crate::eventually::eventually;
 
@@ -31,10 +32,9 @@ impl Rester {
                 }
             }
         });
-        let tid = tid.recv().unwrap();
-        // So that it has gone to sleep.
-        std::thread::sleep(Duration::from_millis(30));
-        Self { tid, wake }
+        let rester = Self { tid: tid.recv().unwrap(), wake };
+        wait_until_at_rest(&[rester.number()]);
+        rester
     }
 
     fn number(&self) -> u32 {
