@@ -3,12 +3,12 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
-use cpumon_collect::Opened;
-use cpumon_model::{ExitSample, Probes, Snapshot};
+use cpumon_model::Probes;
 
 use super::bpf;
-use super::support::{LAST_SWITCH, pass};
+use super::support::{exits_of, pass};
 use crate::skip::say_skipped;
 
 super::twice! {
@@ -63,24 +63,13 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         // A process leaves its group a little after it was waited for.
-        for _ in 0..100 {
+        for _ in 0..1_000 {
             if std::fs::remove_dir(&self.dir).is_ok() {
                 return;
             }
-            std::thread::sleep(LAST_SWITCH / 10);
+            std::thread::sleep(Duration::from_millis(6));
         }
     }
-}
-
-/// The next pass, and the exit of this process in it.
-fn last_of(source: &mut Opened, pid: u32) -> ExitSample {
-    std::thread::sleep(LAST_SWITCH);
-    exit_of(&pass(source), pid).clone()
-}
-
-fn exit_of(snapshot: &Snapshot, pid: u32) -> &ExitSample {
-    let is_it = |exit: &&ExitSample| exit.thread.process.pid == pid;
-    snapshot.exits.iter().rfind(is_it).unwrap_or_else(|| panic!("no exit of {pid}"))
 }
 
 fn exits_are_in_the_group_that_they_ended_in(probes: Probes) {
@@ -92,20 +81,18 @@ fn exits_are_in_the_group_that_they_ended_in(probes: Probes) {
     }
     // Where the paths begin is known from the first pass on.
     pass(&mut source);
-    let mut ended = Vec::new();
+    let (mut pids, mut paths) = (Vec::new(), Vec::new());
     for mount in &mounts {
         for number in 0..60 {
             let group = group(mount, &format!("{number}-\u{1b}[31m docker-{}", "ab".repeat(32))).unwrap();
-            ended.push((group.run(), group.path.clone()));
+            pids.push(group.run());
+            paths.push(group.path.clone());
         }
     }
-    std::thread::sleep(LAST_SWITCH);
-    let snapshot = pass(&mut source);
-    for (pid, path) in &ended {
-        let exit = exit_of(&snapshot, *pid);
+    for (exit, path) in exits_of(&mut source, &pids).iter().zip(&paths) {
         assert_eq!((&*exit.info.cgroup, &*exit.info.container), (&**path, "abababababab"));
         assert!(exit.ends_process);
-        assert_eq!((exit.parent_pid, &*exit.info.name), (std::process::id(), "true"));
+        assert_eq!(&*exit.info.name, "true");
         assert_eq!((exit.info.uid, &*exit.info.user), (0, "root"));
     }
 
@@ -119,7 +106,7 @@ fn exits_are_in_the_group_that_they_ended_in(probes: Probes) {
     groups[1].add(child.id());
     child.stdin.take().unwrap().write_all(b"go\n").unwrap();
     child.wait().unwrap();
-    let exit = last_of(&mut source, child.id());
+    let exit = exits_of(&mut source, &[child.id()]).remove(0);
     assert_eq!((&*exit.info.cgroup, &*exit.info.name), (&*groups[1].path, &*read.info.name));
 }
 
@@ -143,12 +130,12 @@ fn a_container_of_one_hierarchy_is_not_lost_behind_another(probes: Probes) {
         let files = [&engine, &inner].map(|group| group.dir.join("cgroup.procs"));
         let mut short = Command::new("sh").args(["-c", script]).args(files).spawn().unwrap();
         assert!(short.wait().unwrap().success());
-        std::thread::sleep(LAST_SWITCH);
+        let ended = exits_of(&mut source, &[short.id()]).remove(0);
         let snapshot = pass(&mut source);
         living.kill().unwrap();
         living.wait().unwrap();
         let lives = snapshot.processes.iter().find(|process| process.key.pid == living.id()).unwrap();
-        for info in [&lives.info, &exit_of(&snapshot, short.id()).info] {
+        for info in [&lives.info, &ended.info] {
             assert_eq!((&*info.cgroup, &*info.container), (&*inner.path, "abababababab"));
         }
     }
@@ -167,11 +154,9 @@ fn a_group_deeper_than_is_sent_is_unknown(probes: Probes) {
         std::fs::create_dir(&dir).unwrap();
         groups.push(Group { dir, path });
     }
-    let (deepest, nearer) = (groups[32].run(), groups[31].run());
-    std::thread::sleep(LAST_SWITCH);
-    let snapshot = pass(&mut source);
-    let info = &exit_of(&snapshot, deepest).info;
-    assert_eq!((&*info.cgroup, &*info.container), ("", ""));
-    assert_eq!(*exit_of(&snapshot, nearer).info.cgroup, *groups[31].path);
+    let pids = [groups[32].run(), groups[31].run()];
+    let [deepest, nearer] = &exits_of(&mut source, &pids)[..] else { panic!("two exits") };
+    assert_eq!((&*deepest.info.cgroup, &*deepest.info.container), ("", ""));
+    assert_eq!(*nearer.info.cgroup, *groups[31].path);
     while groups.pop().is_some() {}
 }

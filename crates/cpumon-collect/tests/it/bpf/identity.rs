@@ -4,13 +4,16 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::RwLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use cpumon_model::{Interval, Life, Probes, ProcessKey, Snapshot};
+use cpumon_model::{ExitSample, Interval, Life, Probes, ProcessInterval, ProcessKey, Snapshot};
 
 use super::bpf;
-use super::support::{BURNER, LAST_SWITCH, burn, burner, ns, pass, taken_out_ns, wait_with_usage, watch};
+use super::support::{
+    BURNER, LAST_SWITCH, burn, burner, exits_of, ns, pass, taken_out_ns, wait_with_usage, watch,
+};
+use crate::eventually::eventually;
 
 super::twice! {
     a_reused_pid_is_another_process
@@ -70,20 +73,18 @@ fn an_exec_renames_the_process(probes: Probes) {
         let process = snapshot.processes.iter().find(|process| process.key.pid == pid);
         process.map(|process| (process.key, process.info.name.to_string(), process.info.comm.to_string()))
     };
-    std::thread::sleep(Duration::from_millis(100));
     let (key, shell, _) = name_of(&pass(&mut source)).unwrap();
     assert_ne!(shell, BURNER);
     std::io::Write::write_all(&mut input, b"\n").unwrap();
-    std::thread::sleep(Duration::from_millis(100));
-    let renamed = name_of(&pass(&mut source)).unwrap();
+    let renamed = eventually("the shell has called exec", || {
+        name_of(&pass(&mut source)).filter(|(.., comm)| *comm == BURNER[..15])
+    });
     assert_eq!(renamed, (key, BURNER.to_owned(), BURNER[..15].to_owned()));
     drop(input);
     wait_with_usage(&mut child);
-    std::thread::sleep(LAST_SWITCH);
-    let last = pass(&mut source);
-    let exit = last.exits.iter().find(|exit| exit.thread.process == key).unwrap();
-    assert_eq!((&*exit.info.name, exit.ends_process), (BURNER, true));
-    assert_eq!(name_of(&last), None);
+    let exit = exits_of(&mut source, &[pid]).remove(0);
+    assert_eq!((exit.thread.process, &*exit.info.name, exit.ends_process), (key, BURNER, true));
+    assert_eq!(name_of(&pass(&mut source)), None);
 }
 
 /// A child whose second thread burns `time`, then calls exec, while the first one sleeps.
@@ -135,10 +136,18 @@ fn a_thread_with_another_s_id_that_ends_within_a_pass_is_there_once(probes: Prob
         }
         drop(closed);
         // The scope waits for what they run, not for their ends: 2,000 of these would fill the buffer of the next test.
+        let all = late.len();
         for thread in late {
             thread.join().unwrap();
         }
-        std::thread::sleep(LAST_SWITCH);
+        let mut seen = 0;
+        eventually("they have ended", || {
+            let snapshot = pass(&mut source);
+            let is_ours = |exit: &&ExitSample| exit.thread.process.pid == std::process::id();
+            seen += snapshot.exits.iter().filter(is_ours).count();
+            let lost = usize::try_from(snapshot.health.exits_lost).unwrap();
+            (seen + lost >= all).then_some(())
+        });
     });
 }
 
@@ -147,7 +156,8 @@ fn an_exec_by_another_thread_counts_nothing_twice(probes: Probes) {
     let dir = tempfile::tempdir().unwrap();
     let program = burner(dir.path());
     let (stop, before) = (AtomicBool::new(false), pass(&mut source));
-    let (mut rows, mut interrupts_ns) = (Vec::new(), 0);
+    let (mut rows, mut interrupts_ns) = (Vec::<ProcessInterval>::new(), 0);
+    let (child_pid, is_seen) = (AtomicU32::new(0), AtomicBool::new(false));
     let (pid, truth_ns) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| {
             watch(&mut source, before, &stop, Duration::from_millis(15), |interval| {
@@ -155,14 +165,18 @@ fn an_exec_by_another_thread_counts_nothing_twice(probes: Probes) {
                 rows.extend(
                     interval.processes.iter().filter(|row| row.parent_pid == std::process::id()).cloned(),
                 );
+                let pid = child_pid.load(Ordering::SeqCst);
+                let Some(last) = rows.iter().rfind(|row| row.key.pid == pid) else { return false };
+                is_seen.fetch_or(&*last.info.name == BURNER, Ordering::SeqCst);
+                last.life == Life::Ended
             });
         });
         std::thread::sleep(Duration::from_millis(50));
         let mut child = exec_from_second_thread(&program, Duration::from_millis(100));
-        std::thread::sleep(Duration::from_millis(100));
+        child_pid.store(child.id(), Ordering::SeqCst);
+        eventually("a pass sees what it became", || is_seen.load(Ordering::SeqCst).then_some(()));
         drop(child.stdin.take());
         let truth_ns = ns(wait_with_usage(&mut child));
-        std::thread::sleep(LAST_SWITCH);
         stop.store(true, Ordering::SeqCst);
         watcher.join().unwrap();
         (child.id(), truth_ns)

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use cpumon_collect::SourceOptions;
 use cpumon_model::Probes;
 
-use super::support::{LAST_SWITCH, pass, wait_with_usage};
+use super::support::{exits_of, pass};
 use super::{bpf_for, twice};
 
 /// Longer than the 15 bytes of a comm.
@@ -42,10 +42,8 @@ fn short(dir: &Path, script_names: bool, probes: Probes, words: &[&str]) -> Opti
     let mut command = Command::new(words[0]);
     command.args(&words[1..]).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::null()).spawn().ok()?;
-    wait_with_usage(&mut child);
-    std::thread::sleep(LAST_SWITCH);
-    let after = pass(&mut source);
-    let exit = after.exits.iter().find(|exit| exit.thread.key.tid == child.id()).unwrap();
+    child.wait().unwrap();
+    let exit = exits_of(&mut source, &[child.id()]).remove(0);
     Some((exit.info.name.to_string(), exit.info.interpreter.to_string()))
 }
 

@@ -1,14 +1,16 @@
 //! What the tests of the BPF source share: checked passes, loads, and what the kernel reports of a child.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use cpumon_collect::Opened;
-use cpumon_model::{Interval, Snapshot};
+use cpumon_model::{ExitSample, Interval, Snapshot};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::eventually::eventually;
 use crate::program::copy_program;
 
 /// Longer than the 15 bytes of a comm.
@@ -58,26 +60,38 @@ fn check_accounts(before: &Snapshot, after: &Snapshot, interval: &Interval) {
     assert!(booked_ns <= interval.ledger.capacity_ns + slack_ns, "{:?}", interval.ledger);
 }
 
-/// Makes passes until `stop`, and hands every interval since `before` on.
+/// Makes passes until these children of this process have ended in one, and returns their exits. A child is reaped before its last switch.
+pub fn exits_of(source: &mut Opened, children: &[u32]) -> Vec<ExitSample> {
+    let mut seen = HashMap::new();
+    eventually("the children have ended", || {
+        let own = |exit: &ExitSample| exit.parent_pid == std::process::id();
+        let exits = pass(source).exits.into_iter().filter(own);
+        seen.extend(exits.map(|exit| (exit.thread.key.tid, exit)));
+        children.iter().map(|pid| seen.get(pid).cloned()).collect()
+    })
+}
+
+/// Makes passes until `stop` and until `each`, which gets every interval since `before`, has seen all ends: a task is joined or reaped
+/// before its last switch.
 pub fn watch(
     source: &mut Opened,
     mut before: Snapshot,
     stop: &AtomicBool,
     pause: Duration,
-    mut each: impl FnMut(&Interval),
+    mut each: impl FnMut(&Interval) -> bool,
 ) {
-    loop {
-        let is_last = stop.load(Ordering::SeqCst);
+    let mut step = || {
         let after = pass(source);
         let interval = Interval::between(&before, &after);
         check_accounts(&before, &after, &interval);
-        each(&interval);
         before = after;
-        if is_last {
-            return;
-        }
+        each(&interval)
+    };
+    while !stop.load(Ordering::SeqCst) {
+        step();
         std::thread::sleep(pause);
     }
+    eventually("all have ended", || step().then_some(()));
 }
 
 /// What interrupts took out of the threads, which the kernel's own clocks have inside them.

@@ -2,15 +2,13 @@
 
 use std::collections::HashMap;
 use std::process::Command;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use cpumon_model::{Interval, Life, Probes, ProcessKey, SourceKind, ThreadInterval};
 
 use super::bpf;
-use super::support::{
-    BURNER, LAST_SWITCH, burn, burner, ns, pass, taken_out_ns, thread_cpu_ns, wait_with_usage, watch,
-};
+use super::support::{BURNER, burn, burner, ns, pass, taken_out_ns, thread_cpu_ns, wait_with_usage, watch};
 
 super::twice! {
     a_spinner_gets_its_cpu_time
@@ -67,7 +65,7 @@ fn a_fork_storm_is_charged_to_its_program(probes: Probes) {
     };
     let (mut charged_ns, mut interrupts_ns) = (0, 0);
     let mut rows = HashMap::<ProcessKey, u32>::new();
-    let mut children = Vec::new();
+    let (mut children, all) = (Vec::new(), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let storms = [scope.spawn(storm), scope.spawn(storm)];
         let watcher = scope.spawn(|| {
@@ -78,11 +76,11 @@ fn a_fork_storm_is_charged_to_its_program(probes: Probes) {
                     let ended = matches!(process.life, Life::Ended | Life::BornEnded);
                     *rows.entry(process.key).or_default() += u32::from(ended);
                 }
+                rows.values().filter(|ends| **ends > 0).count() >= all.load(Ordering::SeqCst)
             });
         });
         children.extend(storms.into_iter().flat_map(|storm| storm.join().unwrap()));
-        // A child is reaped some microseconds before its last switch.
-        std::thread::sleep(LAST_SWITCH);
+        all.store(children.len(), Ordering::SeqCst);
         stop.store(true, Ordering::SeqCst);
         watcher.join().unwrap();
     });
@@ -114,6 +112,7 @@ fn threads_that_come_and_go_leave_their_time(probes: Probes) {
                     charged_ns += row.delta.run_ns;
                     ended += u32::from(matches!(row.life, Life::Ended | Life::BornEnded));
                 }
+                ended >= 300
             });
         });
         let mut truth_ns = 0;
@@ -125,7 +124,6 @@ fn threads_that_come_and_go_leave_their_time(probes: Probes) {
             });
             truth_ns += thread.unwrap().join().unwrap();
         }
-        std::thread::sleep(LAST_SWITCH);
         stop.store(true, Ordering::SeqCst);
         watcher.join().unwrap();
         truth_ns
