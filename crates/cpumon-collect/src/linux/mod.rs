@@ -18,6 +18,9 @@ mod cgroups;
 mod clock;
 mod cpustat;
 mod doctor;
+#[cfg(test)]
+#[path = "../../../../testing/eventually.rs"]
+pub(crate) mod eventually;
 mod file;
 mod heap;
 mod host;

@@ -270,6 +270,7 @@ mod tests {
     use super::super::sched::Setup;
     use super::*;
     use crate::script::ExecScript;
+    use crate::source::platform::eventually::eventually;
 
     fn setup(ring_bytes: u32) -> Setup {
         Setup { probes: Probes::EXITS, ring_bytes, script_names: true }
@@ -309,15 +310,18 @@ mod tests {
         for _ in 0..100 {
             std::thread::spawn(|| ()).join().unwrap();
         }
-        let mut events = Vec::new();
-        assert_eq!(ring.drain(&mut events, &mut Groups::default()).unwrap(), 0);
-        let (lost, ring) = (ring.lost(), ring.drops());
-        assert_eq!((ring.exits, ring.execs), (lost.count, lost.execs), "exits and execs are summed besides");
-        assert!(ring.endings > 0 && ring.total() >= ring.exits + ring.endings, "{ring:?}");
-        assert!(events.len() <= 4096 / 296, "{}", events.len());
-        let reported = events.iter().filter(|event| matches!(event, Event::Exit(_))).count() as u64;
-        // The last thread may not have made its last switch.
-        assert!(reported + lost.count >= 99, "{reported} {lost:?}");
+        let (mut events, mut reported) = (Vec::new(), 0);
+        // A thread is joined before its last switch, and those of other programs end all the time.
+        let lost =
+            eventually("each exit is reported or lost, and exits and execs are summed besides", || {
+                assert_eq!(ring.drain(&mut events, &mut Groups::default()).unwrap(), 0);
+                assert!(events.len() <= ring.ring.capacity, "{}", events.len());
+                reported += events.iter().filter(|event| matches!(event, Event::Exit(_))).count() as u64;
+                let (lost, drops) = (ring.lost(), ring.drops());
+                assert!(drops.endings > 0 && drops.total() >= drops.exits + drops.endings, "{drops:?}");
+                let is_summed = (drops.exits, drops.execs) == (lost.count, lost.execs);
+                (is_summed && reported + lost.count >= 100).then_some(lost)
+            });
         assert!(lost.run_ns > lost.count * 1_000, "a thread takes more than a microsecond: {lost:?}");
         assert!(lost.voluntary_switches >= lost.count, "{lost:?}");
     }
@@ -386,16 +390,17 @@ mod tests {
         for _ in 0..count {
             std::thread::spawn(|| ()).join().unwrap();
         }
-        let mut events = Vec::new();
-        ring.drain(&mut events, &mut Groups::default()).unwrap();
-        let lost = ring.lost();
         let is_ours =
             |event: &&Event| matches!(event, Event::Exit(exit) if exit.task.pid == std::process::id());
-        let reported = events.iter().filter(is_ours).count();
-        // The last thread may not have made its last switch. On a machine too busy to let the drain run in time some are
-        // counted instead of reported: fewer than without a drain, and none is missing.
-        let lost_count = usize::try_from(lost.count).unwrap();
-        assert!(reported + lost_count + 1 >= count, "{reported} {lost:?}");
+        let (mut events, mut reported) = (Vec::new(), 0);
+        // A thread is joined before its last switch. On a machine too busy to let the drain run in time some are counted instead of
+        // reported: fewer than without a drain, and none is missing.
+        let lost = eventually("each exit is reported or lost", || {
+            ring.drain(&mut events, &mut Groups::default()).unwrap();
+            reported += events.iter().filter(is_ours).count();
+            let lost = ring.lost();
+            (reported + usize::try_from(lost.count).unwrap() >= count).then_some(lost)
+        });
         let held = ring_bytes() as usize / size_of::<ExitEvent>();
         assert!(reported > held.min(count - 2), "no more than the buffer holds: {reported} {lost:?}");
     }
