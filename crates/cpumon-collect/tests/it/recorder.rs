@@ -11,6 +11,7 @@ use cpumon_collect::{TraceRecorder, TraceRecorderOptions, TraceSink};
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceGroup, TraceIdentity, TraceTask};
 
 use crate::bpf::turn;
+use crate::eventually::eventually;
 use crate::skip::skip;
 
 /// Events that the smallest ring holds: 8,192 slots, of which 1,024 stay free.
@@ -116,8 +117,11 @@ fn what_does_not_fit_is_marked_and_all_else_is_there() {
     for _ in 0..ROUNDS {
         ping_pong(4 * MOST);
         assert!(recorder.drain().unwrap() > 0.8, "the ring is full");
-        ping_pong(50);
-        assert!(recorder.drain().unwrap() < 0.8, "and is not any more");
+        // Other programs switch too while this one gets no CPU.
+        eventually("the ring is not full any more", || {
+            ping_pong(50);
+            (recorder.drain().unwrap() < 0.8).then_some(())
+        });
     }
     recorder.stop().unwrap();
     assert_eq!(recorder.malformed(), 0);
