@@ -61,8 +61,8 @@ fn run_time_and_run_delay_agree_with_perf_sched() {
             }
             opened.source.snapshot(&mut after).unwrap();
             let [compared, fought_for, stood_still] = compare(&before, &after, &sums(&script(&data)));
-            assert!(stood_still * 10 <= compared, "{stood_still} of {compared}");
             if compared > 50 && fought_for == 2 {
+                assert!(stood_still * 10 <= compared, "{stood_still} of {compared}");
                 return;
             }
         }
