@@ -25,7 +25,15 @@ class Throttled {
     const ended = new Promise((resolve) => this.shell.on('exit', resolve));
     this.shell.kill('SIGKILL');
     await ended;
-    rmdirSync(this.dir);
+    // The kernel takes the process out of its group a moment after its end.
+    for (let turn = 1; ; turn += 1) {
+      try {
+        return rmdirSync(this.dir);
+      } catch (error) {
+        if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || turn === 100) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    }
   }
 }
 
