@@ -27,7 +27,20 @@ export class Receiver {
   hostilePid = 0;
   readonly dir = mkdtempSync(join(tmpdir(), 'cpumon-page-'));
 
+  /** Again at the same addresses, which may be held for a moment. */
   async start(): Promise<void> {
+    const isFirst = this.url === '';
+    for (let turn = 1; ; turn += 1) {
+      try {
+        return await this.begin();
+      } catch (error) {
+        if (isFirst || turn === 300) throw error;
+        await new Promise((resolve) => setTimeout(resolve, 100));
+      }
+    }
+  }
+
+  private async begin(): Promise<void> {
     const http = this.url === '' ? '127.0.0.1:0' : new URL(this.url).host;
     const udp = this.udp === '' ? '127.0.0.1:0' : this.udp;
     const args = [
@@ -52,16 +65,13 @@ export class Receiver {
   }
 
   /** Id of the machine that the receiver itself measures. */
-  async local(): Promise<string> {
-    for (let turn = 0; turn < 100; turn += 1) {
+  local(): Promise<string> {
+    return found('the local agent did not report', async () => {
       const answer = (await (await fetch(`${this.url}/api/v1/hosts`)).json()) as {
         hosts: { id: string; trust: string }[];
       };
-      const local = answer.hosts.find((host) => host.trust === 'local');
-      if (local) return local.id;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    throw new Error('the local agent did not report');
+      return answer.hosts.find((host) => host.trust === 'local')?.id;
+    });
   }
 
   /** Waits until the store holds so many seconds of the local machine. */
@@ -76,25 +86,26 @@ export class Receiver {
     return now;
   }
 
-  private async holds(enough: (firstMs: number, lastMs: number) => boolean): Promise<void> {
+  private async holds(enough: (firstMs: number, lastMs: number) => boolean): Promise<number> {
     const host = await this.local();
-    for (let turn = 0; turn < 600; turn += 1) {
+    return found('the store does not hold what was waited for', async () => {
       const { kept } = (await (await fetch(`${this.url}/api/v1/hosts/${host}/series?points=10`)).json()) as {
         kept: { first_ns: string; last_ns: string } | null;
       };
-      if (kept && enough(Number(kept.first_ns) / 1e6, Number(kept.last_ns) / 1e6)) return;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    throw new Error('the store does not hold what was waited for');
+      const lastMs = Number(kept?.last_ns ?? NaN) / 1e6;
+      return enough(Number(kept?.first_ns ?? NaN) / 1e6, lastMs) ? Math.floor(lastMs) : undefined;
+    });
   }
 
-  /** Key of a process that is at work: the receiver itself. */
+  /** Key of a process that is at work: the receiver itself. Right after its start it is in no interval yet. */
   async someProcess(): Promise<string> {
-    const answer = (await (await fetch(`${this.url}/api/v1/hosts/${await this.local()}/at?limit=20000`)).json()) as {
-      processes: { columns: { key: string[]; pid: number[] } };
-    };
-    const { key, pid } = answer.processes.columns;
-    return key[pid.indexOf(this.pid)] ?? '';
+    const newest = `${this.url}/api/v1/hosts/${await this.local()}/at?limit=20000`;
+    return found('the receiver is not among the processes', async () => {
+      const { processes } = (await (await fetch(newest)).json()) as {
+        processes?: { columns: { key: string[]; pid: number[] } };
+      };
+      return processes?.columns.key[processes.columns.pid.indexOf(this.pid)];
+    });
   }
 
   get pid(): number {
@@ -171,21 +182,29 @@ export class LockedReceiver extends Receiver {
   }
 
   /** Id of the machine that it measures, asked with a token. */
-  async hostId(token: string): Promise<string> {
-    for (let turn = 0; turn < 100; turn += 1) {
+  hostId(token: string): Promise<string> {
+    return found('the local agent did not report', async () => {
       const answer = (await (
         await fetch(`${this.url}/api/v1/hosts`, { headers: { authorization: `Bearer ${token}` } })
       ).json()) as { hosts?: { id: string }[] };
-      if (answer.hosts?.[0]) return answer.hosts[0].id;
-      await new Promise((resolve) => setTimeout(resolve, 100));
-    }
-    throw new Error('the local agent did not report');
+      return answer.hosts?.[0]?.id;
+    });
   }
 
   async revoke(label: string): Promise<void> {
     const child = spawn(CPUMON, ['login-token', 'revoke', label, '--login-tokens', this.tokens], { stdio: 'ignore' });
     await new Promise((resolve) => child.on('exit', resolve));
   }
+}
+
+/** Asks until there is an answer: on a busy machine it comes later. */
+async function found<T>(otherwise: string, ask: () => Promise<T | undefined>): Promise<T> {
+  for (let turn = 0; turn < 600; turn += 1) {
+    const answer = await ask();
+    if (answer !== undefined) return answer;
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(otherwise);
 }
 
 function firstMatch(child: ChildProcess, pattern: RegExp): Promise<RegExpMatchArray> {
