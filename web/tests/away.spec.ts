@@ -2,10 +2,9 @@
 import { expect, test } from './receiver';
 
 test('a view of the past says that the receiver is away, and goes on when it is back', async ({ page, receiver }) => {
-  await receiver.hasRecorded(6);
-  const now = await receiver.hasRecordedNow();
+  const until = await receiver.hasRecorded(6);
   const host = `${receiver.url}/host/${await receiver.local()}`;
-  await page.goto(`${host}/history?since=${now - 30_000}&until=${now}&tab=instant`);
+  await page.goto(`${host}/history?since=${until - 30_000}&until=${until}&tab=instant`);
   const rows = page.getByRole('treegrid').getByRole('rowgroup').getByRole('row');
   await expect(rows.first()).toBeVisible();
   await receiver.stop();

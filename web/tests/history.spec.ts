@@ -7,9 +7,10 @@ import { expect, HOSTILE, test, type Receiver } from './receiver';
 
 /** The last minute of the measured machine; waits until there is something in it, up to its end. */
 async function openPast(page: Page, receiver: Receiver, view: string, query = ''): Promise<void> {
-  await receiver.hasRecorded(6);
-  const now = await receiver.hasRecordedNow();
-  await page.goto(`${receiver.url}/host/${await receiver.local()}/${view}?since=${now - 60_000}&until=${now}${query}`);
+  const until = await receiver.hasRecorded(6);
+  await page.goto(
+    `${receiver.url}/host/${await receiver.local()}/${view}?since=${until - 60_000}&until=${until}${query}`,
+  );
 }
 
 const rows = (page: Page) => page.getByRole('treegrid').getByRole('rowgroup').getByRole('row');
@@ -365,8 +366,7 @@ test('the rows of each view as a file, and the command line of it', async ({ pag
       .click();
     await expect(dialog.locator('code').first()).toContainText(command);
   };
-  await receiver.hasRecorded(6);
-  await openPast(page, receiver, 'history', `&at=${Date.now() - 3000}000000`);
+  await openPast(page, receiver, 'history', `&at=${(await receiver.hasRecorded(6)) - 2_000}000000`);
   await expect(rows(page).first()).toBeVisible();
   // What is on screen: who used the CPU first, then the modes.
   await of('time line', /^cpumon report --store=\S+ --host=\S+ --since=\S+ --until=\S+ --by=program /);

@@ -187,9 +187,8 @@ test('paused rows stand still; a link brings the same moment back', async ({ pag
 });
 
 test('a paused view has the share of the agent', async ({ page, receiver }) => {
-  await receiver.hasRecorded(4);
-  const now = await receiver.hasRecordedNow();
-  await page.goto(`${receiver.url}/host/${await receiver.local()}?accounts=1&at=${now - 2_000}000000`);
+  const until = await receiver.hasRecorded(4);
+  await page.goto(`${receiver.url}/host/${await receiver.local()}?accounts=1&at=${until - 2_000}000000`);
   const accounts = page.getByRole('region', { name: 'accounts and interrupts' });
   await expect(accounts).toContainText(/agent\s+\d+\.\d+ %/);
 });

@@ -74,9 +74,9 @@ export class Receiver {
     });
   }
 
-  /** Waits until the store holds so many seconds of the local machine. */
-  async hasRecorded(seconds: number): Promise<void> {
-    await this.holds((firstMs, lastMs) => lastMs - firstMs > seconds * 1000);
+  /** Waits until the store holds so many seconds of the local machine. Gives the end of what it holds, in whole ms. */
+  hasRecorded(seconds: number): Promise<number> {
+    return this.holds((firstMs, lastMs) => lastMs - firstMs > seconds * 1000);
   }
 
   /** Waits until the store holds what the local machine did now: on a busy one it comes later. Gives that moment. */

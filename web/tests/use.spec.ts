@@ -81,8 +81,7 @@ test('Esc on a process that a link opened stays in the page', async ({ page, rec
 });
 
 test('a click on a heatmap opens what is under the mouse, whatever came since it moved', async ({ page, receiver }) => {
-  await receiver.hasRecorded(6);
-  const until = await receiver.hasRecordedNow();
+  const until = await receiver.hasRecorded(6);
   await page.goto(
     `${receiver.url}/host/${await receiver.local()}/landscape?as=heatmap&since=${until - 8_000}&until=${until}`,
   );
