@@ -19,9 +19,11 @@ test('Enter on a row focuses the view of the process, and Esc there the rows it 
   page,
   receiver,
 }) => {
-  await receiver.hasRecordedNow();
-  const span = `since=${Date.now() - 60_000}&until=${Date.now()}&tab=instant`;
-  for (const path of ['', `/history?${span}`]) {
+  const until = await receiver.hasRecorded(3);
+  const span = `since=${until - 60_000}&until=${until}&tab=instant`;
+  // A program that runs as long as the test.
+  const its = `q=${receiver.hostilePid}`;
+  for (const path of [`?${its}`, `/history?${span}&${its}`]) {
     await openLocal(page, receiver, path);
     await expect(grid(page).locator('[aria-level]').first()).toBeVisible();
     await page.keyboard.press('ArrowDown');
@@ -105,7 +107,7 @@ test('what removes itself when it is pressed gives the focus to what is there in
   await page.keyboard.press('Space');
   await expect(page.getByText('Paused', { exact: true })).toHaveCount(0);
   await expect(grid(page)).toBeFocused();
-  const until = await receiver.hasRecordedNow();
+  const until = await receiver.hasRecorded(5);
   const span = `since=${until - 4_000}&until=${until}`;
   await openLocal(page, receiver, `/history?${span}&part=${until - 3_000}-${until - 1_000}`);
   // A link to a group: the table is another.
