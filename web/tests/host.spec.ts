@@ -1,6 +1,6 @@
 // One host, live, by what a user sees and does.
 import type { Page } from '@playwright/test';
-import { boxOf, resize } from './layout';
+import { boxOf, resize, withoutNotices } from './layout';
 import { expect, HOSTILE, test, type Receiver } from './receiver';
 
 async function openLocal(page: Page, receiver: Receiver, query = ''): Promise<void> {
@@ -16,7 +16,8 @@ test('the header is one line at 1280 px, two at 800, four at 400, whatever the h
   page,
   receiver,
 }) => {
-  await page.goto(`${receiver.url}/host/${await receiver.local()}`);
+  await openLocal(page, receiver);
+  await withoutNotices(page);
   const header = page.getByRole('region', { name: 'host', exact: true });
   const name = header.locator('h1');
   for (const [width, height] of [
@@ -47,7 +48,8 @@ test('the header is one line with both buttons for traces too', async ({ page, r
   await page.route('**/recording', (route) =>
     route.fulfill({ json: { can_record: true, can_take: true, last_seconds: 10, how: '', recording: null } }),
   );
-  await page.goto(`${receiver.url}/host/${await receiver.local()}`);
+  await openLocal(page, receiver);
+  await withoutNotices(page);
   const header = page.getByRole('region', { name: 'host', exact: true });
   await expect(header.getByRole('button', { name: 'Take last 10 s' })).toBeVisible();
   for (const width of [1440, 1280]) {
@@ -62,6 +64,7 @@ test('threads and source give way at 1440 px only where the header is paused and
 }) => {
   await resize(page, 1440, 900);
   await openLocal(page, receiver);
+  await withoutNotices(page);
   const header = page.getByRole('region', { name: 'host', exact: true });
   const both = header.locator('.threads, .source');
   const isShown = (): Promise<boolean[]> => both.evaluateAll((all) => all.map((one) => one.checkVisibility()));
@@ -99,11 +102,13 @@ test('the rows begin above 350 px on a phone, and twenty are in sight at 1440 x 
   ] as const) {
     await resize(page, width, height);
     await openLocal(page, receiver);
+    await withoutNotices(page);
     await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
     expect((await boxOf(page.getByRole('region', { name: 'tasks' }))).y, `${width} px`).toBeLessThan(350);
   }
   await resize(page, 1440, 900);
   await openLocal(page, receiver);
+  await withoutNotices(page);
   await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
   const box = await boxOf(grid(page));
   const [head, row] = [await boxOf(grid(page).getByRole('row').first()), await boxOf(rows(page).first())];
@@ -248,6 +253,7 @@ test('sort by a column, choose columns, and find both in the link', async ({ pag
 
 test('the rows stay where they are when one is selected, and when the view is paused', async ({ page, receiver }) => {
   await openLocal(page, receiver);
+  await withoutNotices(page);
   await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
   const top = async (): Promise<number> => (await boxOf(grid(page))).y;
   const before = await top();

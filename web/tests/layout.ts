@@ -24,6 +24,20 @@ export async function resize(page: Page, width: number, height: number): Promise
   await drawn(page);
 }
 
+/** Rules of a test, until the page is loaded again. */
+export async function styled(page: Page, rules: string): Promise<void> {
+  await page.evaluate((text) => {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(text);
+    document.adoptedStyleSheets = [sheet];
+  }, rules);
+}
+
+/** Hides what a host says only at times, a quota that is used up, an odd interval, a late agent: it comes and goes while boxes are
+ * compared. Once for each page that is opened. */
+export const withoutNotices = (page: Page): Promise<void> =>
+  styled(page, '.odd, .quota, .banner.late { display: none !important }');
+
 /** The time line of a view of the past once all of it came: the plot by who ran takes the place of another one, with the pointer on it, and
  * a key before that moves nothing. */
 export async function timeLineBox(page: Page): Promise<Box> {
