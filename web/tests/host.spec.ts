@@ -33,10 +33,10 @@ test('the header is one line at 1280 px, two at 800, four at 400, whatever the h
       await expect(header.getByRole('status')).toHaveCount(isPaused ? 1 : 0);
       const own = await boxOf(header);
       expect(own.height, `${width} px, paused: ${isPaused}`).toBeLessThanOrEqual(height);
-      for (const button of await header.getByRole('button').all()) {
-        const box = await boxOf(button);
-        expect(box.x + box.width).toBeLessThanOrEqual(own.x + own.width);
-      }
+      const ends = await header
+        .getByRole('button')
+        .evaluateAll((all) => all.map((one) => one.getBoundingClientRect().right));
+      expect(Math.max(...ends)).toBeLessThanOrEqual(own.x + own.width);
     }
     // A long name gives way to the figures.
     await name.evaluate((one) => (one.textContent = 'build-runner-17.of.a.long.name.example.org'));
