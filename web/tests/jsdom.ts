@@ -1,4 +1,9 @@
-// What jsdom lacks of a browser, for tests of components: media queries, sizes, observers of sizes, modal dialogs.
+// What jsdom lacks of a browser, for tests of components: media queries, sizes, observers of sizes, modal dialogs. And how long tests wait.
+import { configure } from '@testing-library/svelte';
+
+// What is tested is what happens, not when.
+configure({ asyncUtilTimeout: 30_000 });
+
 if (typeof window !== 'undefined') {
   window.matchMedia = (query) =>
     ({

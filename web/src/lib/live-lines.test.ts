@@ -56,7 +56,7 @@ async function opened(spanS: number): Promise<LiveLines> {
   feed.head = head(NOW_S, 52.2);
   const lines = new LiveLines('kitchen', spanS, []);
   lines.start(null);
-  await vi.waitFor(() => expect(lines.times.length).toBeGreaterThan(2));
+  await vi.waitFor(() => expect(lines.times.length).toBeGreaterThan(2), { timeout: 30_000 });
   return lines;
 }
 

@@ -68,7 +68,7 @@ it('records, shows what is left, and leads to the trace', async () => {
   await waitFor(() => expect(screen.getByRole('region', { name: 'trace' }).textContent).toContain('10 s left'));
   expect(screen.getByRole('region', { name: 'trace' }).textContent).toContain('5 lost');
   expect(screen.getByRole('button', { name: 'Record 10 s' }).getAttribute('aria-disabled')).toBe('true');
-  const link = await screen.findByRole('link', { name: 'Open trace 4' }, { timeout: 5000 });
+  const link = await screen.findByRole('link', { name: 'Open trace 4' });
   expect(link.getAttribute('href')).toBe('/trace/4');
   expect(asked[1]).toBe('POST /api/v1/hosts/h/recording?seconds=10');
   await fireEvent.click(screen.getByRole('button', { name: 'Close' }));
@@ -83,7 +83,7 @@ it('shows a recording that another window began, and a refusal with its reason',
   );
   const recorder = await shown();
   expect(await screen.findByRole('button', { name: 'Stop' })).toBeTruthy();
-  const alert = await screen.findByRole('alert', {}, { timeout: 5000 });
+  const alert = await screen.findByRole('alert');
   expect(alert.closest('section')!.textContent).toContain('the disk is full');
   recorder.end();
 });
@@ -98,7 +98,7 @@ it('shows the recording of another window when it is asked for one more', async 
   const recorder = await shown();
   await fireEvent.click(await screen.findByRole('button', { name: 'Record 10 s' }));
   expect(await screen.findByText('Recording every context switch.')).toBeTruthy();
-  expect(await screen.findByRole('link', { name: 'Open trace 8' }, { timeout: 5000 })).toBeTruthy();
+  expect(await screen.findByRole('link', { name: 'Open trace 8' })).toBeTruthy();
   recorder.end();
 });
 
@@ -112,8 +112,8 @@ it('follows a recording while the receiver is away for a moment, and says when i
     { body: offer({}) },
   );
   const recorder = await shown();
-  expect(await screen.findByText(/77 events/, {}, { timeout: 15_000 })).toBeTruthy();
-  const alert = await screen.findByRole('alert', {}, { timeout: 5000 });
+  expect(await screen.findByText(/77 events/)).toBeTruthy();
+  const alert = await screen.findByRole('alert');
   expect(alert.closest('section')!.textContent).toContain('started again');
   recorder.end();
 });
@@ -121,7 +121,7 @@ it('follows a recording while the receiver is away for a moment, and says when i
 it('says that the receiver was started again while it stored the trace', async () => {
   answers({ body: offer({ recording: recording(3, 'storing', { detail: 'storing' }) }) }, { body: offer({}) });
   const recorder = await shown();
-  const alert = await screen.findByRole('alert', {}, { timeout: 5000 });
+  const alert = await screen.findByRole('alert');
   expect(alert.closest('section')!.textContent).toContain('started again');
   recorder.end();
 });
@@ -149,7 +149,7 @@ it('takes the last seconds and waits for a trace that was not there', async () =
   );
   const recorder = await shown();
   await fireEvent.click(await screen.findByRole('button', { name: 'Take last 30 s' }));
-  expect(await screen.findByRole('link', { name: 'Open trace 6' }, { timeout: 5000 })).toBeTruthy();
+  expect(await screen.findByRole('link', { name: 'Open trace 6' })).toBeTruthy();
   expect(asked[2]).toBe('POST /api/v1/hosts/h/traces');
   recorder.end();
 });
