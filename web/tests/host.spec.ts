@@ -242,7 +242,7 @@ test('sort by a column, choose columns, and find both in the link', async ({ pag
   await expect(async () => {
     const numbers = (await ids.allInnerTexts()).slice(0, 10).map(Number);
     expect(numbers).toEqual([...numbers].sort((a, b) => a - b));
-  }).toPass({ timeout: 45_000 });
+  }).toPass();
   await page.getByRole('button', { name: 'Columns' }).click();
   await page.getByRole('checkbox', { name: 'user' }).uncheck();
   await expect(grid(page).getByRole('columnheader', { name: 'user' })).toHaveCount(0);

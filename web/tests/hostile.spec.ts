@@ -7,7 +7,7 @@ import { Complaints, expect, PastReceiver } from './receiver';
 const HOST = '01'.repeat(16);
 const SPAN = 'since=1767225600000&until=1767225630000';
 /** 50,000 programs are added up without optimisation, beside other tests. */
-const SLOW = { timeout: 120_000 };
+const SLOW = { timeout: 400_000 };
 
 test('hostile names are text in every view, and 50,000 programs are a thousand rows and a remainder', async ({
   page,
