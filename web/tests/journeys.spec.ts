@@ -91,7 +91,7 @@ test('a short-lived process by its name, at an unknown time', async ({ page, rec
   await run(receiver, 'nightly-report', 3_000);
   // The dialog comes later than the first keys.
   const held: (() => void)[] = [];
-  await page.route(/FindDialog/, (fetched) => void held.push(() => void fetched.continue()));
+  await page.route(/dialogs-/, (fetched) => void held.push(() => void fetched.continue()));
   const clicks = await firstPage(page, receiver);
   await clicks.on(page.getByRole('button', { name: 'Find' }));
   const dialog = page.getByRole('dialog', { name: 'Find' });
