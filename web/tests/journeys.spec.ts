@@ -160,24 +160,29 @@ test('who delays whom, by program: the timeline of a recording shows it at once'
   const [first, second] = names;
   // On any number of CPUs each waits for the other.
   const count = 2 * cpus().length;
-  let clicks = new Clicks();
-  await loops(receiver, first, count, () =>
-    loops(receiver, second, count, async () => {
-      clicks = await firstPage(page, receiver);
-      await clicks.on(page.locator(`main a[href*="/host/${await receiver.local()}"]`).first());
-      await clicks.on(page.getByRole('button', { name: 'Record 10 s' }));
-      await expect(page.getByRole('link', { name: /^Open trace/ })).toBeVisible({ timeout: 120_000 });
-    }),
-  );
-  await clicks.on(page.getByRole('link', { name: /^Open trace/ }));
   const delays = page.getByRole('table', { name: 'Who delayed whom, by program' });
-  for (const waited of names) {
-    // Its longest one: behind the other program, or behind a browser or compiler that runs beside this test.
-    const row = delays.getByRole('row', { name: new RegExp(`^${waited} `) }).first();
-    await expect(row.locator('[data-part=delay]')).toHaveText(/[1-9]/);
-    await expect(row, 'without scrolling').toBeInViewport({ ratio: 1 });
-  }
-  expect(clicks.count).toBeLessThanOrEqual(3);
+  // Once more where something with many threads ran beside it, which took all six lines.
+  await expect(async () => {
+    let clicks = new Clicks();
+    await loops(receiver, first, count, () =>
+      loops(receiver, second, count, async () => {
+        clicks = await firstPage(page, receiver);
+        await clicks.on(page.locator(`main a[href*="/host/${await receiver.local()}"]`).first());
+        await clicks.on(page.getByRole('button', { name: 'Record 10 s' }));
+        await expect(page.getByRole('link', { name: /^Open trace/ })).toBeVisible();
+      }),
+    );
+    await clicks.on(page.getByRole('link', { name: /^Open trace/ }));
+    expect(clicks.count).toBeLessThanOrEqual(3);
+    await expect(delays.locator('[data-part=delay]').first()).toBeVisible();
+    for (const waited of names) {
+      // Its longest one: behind the other program, or behind a browser or compiler that runs beside this test.
+      const row = delays.getByRole('row', { name: new RegExp(`^${waited} `) });
+      expect(await row.count(), waited).toBeGreaterThan(0);
+      await expect(row.first().locator('[data-part=delay]')).toHaveText(/[1-9]/);
+      await expect(row.first(), 'without scrolling').toBeInViewport({ ratio: 1 });
+    }
+  }).toPass();
   // A name leads to its threads.
   await delays.getByRole('button', { name: first }).first().click();
   await expect(page.getByRole('searchbox', { name: 'filter threads' })).toHaveValue(first);
