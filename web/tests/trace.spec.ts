@@ -5,6 +5,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test as base, type Page } from '@playwright/test';
+import { duration } from '../src/lib/format';
+import { momentText } from '../src/trace/window';
 import { findsNothing } from './axe';
 import { boxOf, resize } from './layout';
 import { Complaints, CPUMON } from './receiver';
@@ -77,12 +79,16 @@ const windowOf = (address: string): [number, number] => {
   return [Number(from), Number(until)];
 };
 
-/** The address follows the window when that is still: on a slow machine also between two keys. */
+/** The address follows the window when that is still: on a slow machine also between two keys. What is shown tells whether it has. */
 async function stillAddress(page: Page): Promise<string> {
+  const shown = page.locator('[data-part=window], [data-part=window] + .dim');
   for (;;) {
     const before = page.url();
-    await page.waitForTimeout(500);
-    if (page.url() === before) return before;
+    const [from, until] = windowOf(before);
+    const texts = [duration(until - from), `from ${momentText(from, Math.max(1, (until - from) / 1000))}`];
+    const isThere = (await shown.allTextContents()).join() === texts.join();
+    await page.waitForTimeout(200);
+    if (isThere && page.url() === before) return before;
   }
 }
 
@@ -215,10 +221,12 @@ test('a click shows a slice, keys go to the next one, and the address restores i
   const details = page.getByRole('region', { name: 'slice' });
   await expect(page.getByRole('region', { name: 'window', exact: true })).toBeVisible();
   const box = await boxOf(board);
-  // Somewhere on CPU 2 a thread runs.
+  // Somewhere on CPU 2 a thread runs; elsewhere there is a line that says so.
   for (let x = 200; x < 1400 && (await details.count()) === 0; x += 60) {
+    const answered = page.waitForResponse(/\/slice\?/);
     await page.mouse.click(box.x + x, box.y + 84);
-    await page.waitForTimeout(300);
+    await answered;
+    await expect(details.or(page.locator('p.banner.late', { hasText: 'Close' }))).toBeVisible();
   }
   await expect(details.locator('[data-part=state]')).toHaveText(/ran on CPU 2/);
   const first = await details.innerText();
