@@ -3,6 +3,16 @@
 import { availableParallelism } from 'node:os';
 import { defineConfig } from '@playwright/test';
 
+/** Features that Chromium must not use. The last list is the one that counts, so the first ones are those of Playwright's own. */
+const WITHOUT = [
+  ...['AvoidUnnecessaryBeforeUnloadCheckSync', 'DestroyProfileOnBrowserClose', 'HttpsUpgrades', 'LensOverlay'],
+  ...['HttpsFirstBalancedModeAutoEnable', 'MediaRouter', 'PaintHolding', 'ThirdPartyStoragePartitioning'],
+  ...['AvoidCorsURLLoaderRestartOnRedirect', 'OptimizationHints', 'NetworkTimeServiceQuerying', 'AimEnabled'],
+  'PreconnectToSearch',
+  // The list below its address field is a page with a process of its own, made anew for each page that a test opens.
+  ...['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup'],
+];
+
 export default defineConfig({
   testDir: 'tests',
   testMatch: '*.spec.ts',
@@ -31,6 +41,7 @@ export default defineConfig({
         '--disable-component-update',
         '--disable-sync',
         '--enable-unsafe-swiftshader',
+        `--disable-features=${WITHOUT.join(',')}`,
       ],
     },
   },

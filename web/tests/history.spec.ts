@@ -2,7 +2,7 @@
 import type { Page } from '@playwright/test';
 import { readFile } from 'node:fs/promises';
 import { findsNothing } from './axe';
-import { boxOf, resize, timeLineBox } from './layout';
+import { boxOf, resize, styled, timeLineBox } from './layout';
 import { expect, HOSTILE, test, type Receiver } from './receiver';
 
 /** The last minute of the measured machine; waits until there is something in it, up to its end. */
@@ -13,6 +13,9 @@ async function openPast(page: Page, receiver: Receiver, view: string, query = ''
   );
 }
 
+/** A window for pictures that are drawn without a graphics card: half the pixels. */
+const small = (page: Page): Promise<void> => resize(page, 900, 600);
+
 const rows = (page: Page) => page.getByRole('treegrid').getByRole('rowgroup').getByRole('row');
 const shownTime = (page: Page) => page.getByRole('region', { name: 'host', exact: true }).locator('.when');
 const timeLine = (page: Page) => page.getByRole('region', { name: 'time line' });
@@ -22,7 +25,7 @@ test('a click on the time line shows the processes and threads of that instant',
   await expect(rows(page).first()).toBeVisible();
   const before = await shownTime(page).innerText();
   const box = await timeLineBox(page);
-  await page.mouse.click(box.x + box.width * 0.97, box.y + box.height / 2);
+  await page.mouse.click(box.x + box.width * 0.92, box.y + box.height / 2);
   await expect(shownTime(page)).not.toHaveText(before);
   const link = page.url();
   const instant = await shownTime(page).innerText();
@@ -177,10 +180,12 @@ test('rows of a span are in order of any column, which the link keeps; threads l
     await table.getByRole('button', { name: title, exact: true }).click();
     await expect(page).toHaveURL(new RegExp(`sort=-${title}`));
     await expect(table.getByRole('columnheader', { name: title })).toHaveAttribute('aria-sort', 'descending');
+    // Midnight may be between them.
     await expect
       .poll(async () => {
-        const times = await values(column);
-        return times.length > 1 && times.every((time, at) => at === 0 || time <= times[at - 1]!);
+        const times = (await values(column)).map((text) => Date.parse(`1970-01-01T${text}Z`));
+        const before = times.map((time) => (times[0]! - time + 86_400_000) % 86_400_000);
+        return times.length > 1 && before.every((ms, at) => ms < 43_200_000 && (at === 0 || ms >= before[at - 1]!));
       })
       .toBe(true);
   }
@@ -200,7 +205,7 @@ test('a report is no longer than asked for, and shows more', async ({ page, rece
   await openPast(page, receiver, 'history', '&by=process&rows=2');
   const table = spanTable(page);
   await expect(table.locator('tbody tr:not(.rest)')).toHaveCount(2);
-  await expect(table.getByRole('row', { name: /^\(\d+ others\)/ })).toBeVisible();
+  await expect(table.getByRole('row', { name: /^\([\d,]+ others\)/ })).toBeVisible();
   await page.getByRole('button', { name: 'Show more' }).click();
   await expect.poll(() => table.locator('tbody tr:not(.rest)').count()).toBeGreaterThan(2);
   const order = table.getByRole('button', { name: 'ready' });
@@ -212,9 +217,13 @@ test('the chart stacks who ran, or by mode; a group has one colour in chart and 
   await openPast(page, receiver, 'history');
   const legend = timeLine(page).locator('.legend');
   await expect(legend).toContainText('others');
-  const entry = legend.locator('.entry', { hasText: 'onerror' });
+  // The group that used most: which one, depends on the machine.
+  const entry = legend.locator('.entry').first();
+  const name = await entry.locator('.name').innerText();
   const colour = await entry.locator('.swatch').evaluate((one) => getComputedStyle(one).backgroundColor);
-  const row = spanTable(page).getByRole('row', { name: HOSTILE });
+  const row = spanTable(page)
+    .getByRole('row')
+    .filter({ has: page.getByRole('link', { name, exact: true }) });
   await expect(row.locator('.swatch')).toHaveCSS('background-color', colour);
   await page.getByRole('button', { name: 'Mode', exact: true }).click();
   await expect(page).toHaveURL(/chart=mode/);
@@ -488,10 +497,9 @@ test('cells of a heatmap end where the next ones begin, on whole pixels', async 
     const { filled } = globalThis as unknown as { filled: [number, number][] };
     return filled.length > 20 && filled;
   });
-  for (const [x, width] of (await filled.jsonValue()) || []) {
-    expect(Number.isInteger(x) && Number.isInteger(width), `${x} ${width}`).toBe(true);
-    expect(width).toBeGreaterThan(0);
-  }
+  const isWhole = ([x, width]: [number, number]): boolean =>
+    Number.isInteger(x) && Number.isInteger(width) && width > 0;
+  expect(((await filled.jsonValue()) || []).filter((cell) => !isWhole(cell))).toEqual([]);
 });
 
 test('nothing is seen above the times of a heatmap that is scrolled', async ({ page, receiver }) => {
@@ -532,9 +540,12 @@ test('the tools of the landscape are one line, whatever the days of its span', a
 });
 
 test('a click on a 3D bar opens its moment', async ({ page, receiver }) => {
+  await small(page);
   await openPast(page, receiver, 'landscape', '&rows=process');
   const scene = page.locator('.scene');
   await expect(scene.locator('canvas').first()).toBeVisible();
+  // The line above the bars is shorter for a bar than without one: they would move below the pointer.
+  await styled(page, '.head { height: 80px; overflow: hidden }');
   const box = await boxOf(scene);
   const readout = page.getByRole('region', { name: 'landscape' }).getByRole('status').locator('b');
   // Where a bar is depends on what ran: the pointer searches the stage for one.
@@ -542,8 +553,8 @@ test('a click on a 3D bar opens its moment', async ({ page, receiver }) => {
     for (let y = 0.75; y > 0.25; y -= 0.04)
       for (let x = 0.2; x < 0.85; x += 0.05) {
         const at = { x: box.x + box.width * x, y: box.y + box.height * y };
+        await page.mouse.move(at.x - 1, at.y);
         await page.mouse.move(at.x, at.y);
-        await page.mouse.move(at.x + 1, at.y);
         if ((await readout.count()) > 0) return { at, name: await readout.innerText() };
       }
     throw new Error('no bar under the pointer');
@@ -565,13 +576,12 @@ test('a click on a 3D bar opens its moment', async ({ page, receiver }) => {
   await expect(page).toHaveURL(/\/landscape\?/);
   await page.getByRole('button', { name: 'Reset view' }).click();
   await expect(page).not.toHaveURL(/camera=/);
-  // The bar is where it was once the picture is drawn again: what the pointer read before was of the turned one.
-  await boxOf(scene);
-  await page.mouse.move(box.x + 4, box.y + 4);
-  await expect(readout).toHaveCount(0);
-  await page.mouse.move(found.at.x, found.at.y);
-  await page.mouse.move(found.at.x + 1, found.at.y);
-  await expect(readout).toHaveText(found.name);
+  // The bar is where it was once the picture is drawn again: what the pointer reads before is of the turned one.
+  await expect(async () => {
+    await page.mouse.move(box.x + 4, box.y + 4);
+    await page.mouse.move(found.at.x, found.at.y);
+    expect(await readout.allInnerTexts()).toEqual([found.name]);
+  }).toPass({ intervals: [100] });
   await page.mouse.down();
   await page.mouse.up();
   await expect(page).toHaveURL(/\/history\?.*at=\d+/);
@@ -601,6 +611,7 @@ test('a narrow window begins with the heatmap, and shows bars when asked', async
 });
 
 test('bars are turned and come closer from the keyboard', async ({ page, receiver }) => {
+  await small(page);
   await openPast(page, receiver, 'landscape');
   const scene = page.locator('.scene');
   await expect(scene.locator('canvas').first()).toBeVisible();
@@ -622,20 +633,21 @@ test('bars are turned and come closer from the keyboard', async ({ page, receive
 });
 
 test('a link has the camera of the bars, wherever it was put', async ({ page, receiver }) => {
+  await small(page);
   await openPast(page, receiver, 'landscape');
   const scene = page.locator('.scene');
   await expect(scene.locator('canvas').first()).toBeVisible();
   const home = page.getByRole('button', { name: 'Reset view' });
   await expect(home).toBeDisabled();
   await page.getByRole('button', { name: 'Turn to the left' }).click();
-  await expect(page).toHaveURL(/camera=35%2C38%2C\d+/);
+  await expect(page).toHaveURL(/camera=\d+%2C38%2C\d+/);
   // A drag reports its end.
   const box = await boxOf(scene);
   await page.mouse.move(box.x + box.width / 2, box.y + box.height / 2);
   await page.mouse.down();
   await page.mouse.move(box.x + box.width / 2 + 90, box.y + box.height / 2 + 40, { steps: 5 });
   await page.mouse.up();
-  await expect(page).not.toHaveURL(/camera=35%2C38%2C\d+/);
+  await expect(page).not.toHaveURL(/camera=\d+%2C38%2C\d+/);
   await expect
     .poll(async () => {
       const address = page.url();

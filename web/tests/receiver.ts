@@ -139,7 +139,7 @@ export class Receiver {
     copyFileSync('/bin/bash', program);
     const child = spawn(
       program,
-      ['-c', 'while :; do for ((i = 0; i < 20000; i++)); do :; done; read -t 0.02 <> <(:); done'],
+      ['-c', 'exec 3<> <(:); while :; do for ((i = 0; i < 2000; i++)); do :; done; read -t 0.05 -u 3; done'],
       { stdio: 'ignore' },
     );
     this.hostilePid = child.pid ?? 0;

@@ -10,6 +10,10 @@ test('a recording is shown while it runs, opens as a timeline, and has its mark 
   const needs = 'it needs root for BPF';
   test.skip(process.getuid?.() !== 0 && !process.env['CI'], needs);
   const host = `${receiver.url}/host/${await receiver.local()}`;
+  // Longer than the way to *Stop* takes on any machine.
+  await page.route('**/recording?seconds=10', (route) =>
+    route.continue({ url: route.request().url().replace('seconds=10', 'seconds=60') }),
+  );
   await page.goto(host);
   const button = page.getByRole('button', { name: 'Record 10 s' });
   await button.focus();
@@ -22,9 +26,10 @@ test('a recording is shown while it runs, opens as a timeline, and has its mark 
   const second = await page.request.post(`${receiver.url}/api/v1/hosts/${await receiver.local()}/recording`);
   expect(second.status()).toBe(409);
   expect(((await second.json()) as { detail: string }).detail).toContain('under way');
-  await findsNothing(page);
   await strip.getByRole('button', { name: 'Stop' }).click();
   const link = strip.getByRole('link', { name: /Open trace \d+/ });
+  await expect(link).toBeVisible();
+  await findsNothing(page);
   const name = await link.innerText();
   await link.click();
   await expect(page).toHaveURL(/\/trace\/\d+/);
