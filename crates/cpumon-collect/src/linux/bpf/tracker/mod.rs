@@ -334,7 +334,13 @@ impl Tracker {
     /// One sample for each process that has a live thread.
     fn list_processes(&self, records: &Pass, infos: &mut InfoCache, into: &mut Snapshot) {
         for task in records.leaders() {
-            into.processes.push(self.process(task, task, infos));
+            let process = self.process(task, task, infos);
+            // A leader whose id another thread took by an exec is there beside it until its last switch: the process has the name of
+            // the thread that goes on, which began later.
+            match into.processes.last_mut().filter(|last| last.key == process.key) {
+                Some(last) => *last = process,
+                None => into.processes.push(process),
+            }
         }
         let listed = into.processes.len();
         let mut last = None;

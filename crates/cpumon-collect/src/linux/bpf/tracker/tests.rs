@@ -330,6 +330,20 @@ fn a_leader_whose_id_was_taken_over_before_its_last_switch_ends_under_its_own() 
 }
 
 #[test]
+fn a_process_is_there_once_while_a_leader_whose_id_was_taken_over_leaves() {
+    let mut rig = Rig::new(&[task(5, 5, 10), task(6, 5, 40)]);
+    let [_, exec] = exec_by_thread(at(2) + 500);
+    let first = rig.next(&[renamed(70)], &[ending(task(5, 5, 11)), exec]);
+    assert_eq!((first.processes.len(), rig.live()), (1, vec![5, 5]));
+    let mut swapped = TaskRecord { tid: 6, ..task(5, 5, 12) };
+    swapped.give_its_id_back();
+    let second = rig.next(&[renamed(75)], &[exit(swapped, at(3) + 600, 1)]);
+    assert_eq!(second.processes.len(), 1);
+    let sum: i64 = rows(&first).iter().chain(&rows(&second)).map(|row| row.1).sum();
+    assert_eq!(sum, 2 + 10 + 20 + 5, "nothing is lost or twice");
+}
+
+#[test]
 fn a_thread_without_a_leader_to_point_at_is_found_by_what_was_known() {
     let mut rig = Rig::new(&[task(5, 5, 10), task(6, 5, 10)]);
     let orphan = TaskRecord { process_start_ns: 0, ..task(6, 5, 15) };
