@@ -39,7 +39,7 @@ impl Manager {
 
     /// The first message that is not this one.
     pub fn hear_another_than(&self, message: &str) -> String {
-        std::iter::from_fn(|| Some(self.hear())).find(|heard| heard != message).unwrap()
+        std::iter::from_fn(|| Some(self.hear())).find(|other| other != message).unwrap()
     }
 }
 

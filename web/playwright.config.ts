@@ -9,7 +9,7 @@ const WITHOUT = [
   ...['HttpsFirstBalancedModeAutoEnable', 'MediaRouter', 'PaintHolding', 'ThirdPartyStoragePartitioning'],
   ...['AvoidCorsURLLoaderRestartOnRedirect', 'OptimizationHints', 'NetworkTimeServiceQuerying', 'AimEnabled'],
   'PreconnectToSearch',
-  // The list below its address field is a page with a process of its own, made anew for each page that a test opens.
+  // The list below its address field is a page with a process of its own, made again for each page that a test opens.
   ...['WebUIOmniboxPopup', 'WebUIOmniboxAimPopup'],
 ];
 

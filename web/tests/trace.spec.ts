@@ -79,7 +79,7 @@ const windowOf = (address: string): [number, number] => {
   return [Number(from), Number(until)];
 };
 
-/** The address follows the window when that is still: on a slow machine also between two keys. What is shown tells whether it has. */
+/** The address follows the window when that is still: on a slow machine also between two keys. What is shown says whether it has. */
 async function stillAddress(page: Page): Promise<string> {
   const shown = page.locator('[data-part=window], [data-part=window] + .dim');
   for (;;) {

@@ -98,7 +98,7 @@ pub fn spinner(shell: impl AsRef<OsStr>) -> KillOnDrop {
     KillOnDrop(Command::new(shell).args(["-c", script]).stdin(Stdio::null()).spawn().unwrap())
 }
 
-/// The lines of a pipe, as they come; it ends with the pipe. Whoever writes them never waits, nor finds it closed.
+/// The lines of a pipe, as they come; it ends with the pipe. Their writer never waits, and never finds it closed.
 pub fn lines_of(pipe: impl Read + Send + 'static) -> impl Iterator<Item = String> {
     let (say, lines) = mpsc::channel();
     std::thread::spawn(move || {
