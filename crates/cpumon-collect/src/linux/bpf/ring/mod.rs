@@ -6,6 +6,7 @@
 
 pub(crate) mod events;
 
+use std::convert::Infallible;
 use std::num::NonZeroUsize;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -227,9 +228,11 @@ fn open_ring(
 /// Sleeps until the probe finds the ring buffer half full, or the ring says that it has to stop.
 fn spawn_helper(ring: &Arc<Ring>) -> std::io::Result<JoinHandle<()>> {
     let ring = Arc::clone(ring);
-    std::thread::Builder::new().name("cpumon-ring".to_owned()).spawn(move || {
+    let (has_rights, gave_up) = std::sync::mpsc::channel::<Infallible>();
+    let helper = std::thread::Builder::new().name("cpumon-ring".to_owned()).spawn(move || {
         // It inherits the capabilities of the thread that opened the source, and only reads mapped memory.
         privileges::drop_all();
+        drop(has_rights);
         let ring_fd = lock(&ring.buffer).epoll_fd();
         #[expect(unsafe_code, reason = "libbpf hands out a number only")]
         // SAFETY: the ring buffer lives in `ring`, which this thread holds, and keeps the descriptor open.
@@ -240,7 +243,10 @@ fn spawn_helper(ring: &Arc<Ring>) -> std::io::Result<JoinHandle<()>> {
                 return log::warn!("the BPF ring buffer is emptied by snapshots only: {error}");
             }
         }
-    })
+    })?;
+    // On a busy machine it may not run for long. Ends with the sender: no thread has rights that the caller believes given up.
+    let _gone = gave_up.recv();
+    Ok(helper)
 }
 
 /// Waits for events and takes them.
