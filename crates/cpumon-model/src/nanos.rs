@@ -37,7 +37,7 @@ impl PartialSchema for Nanos {
         ObjectBuilder::new()
             .schema_type(Type::String)
             .pattern(Some("^-?[0-9]+$"))
-            .description(Some("Nanoseconds since the UNIX epoch, as text: a browser's numbers end at 2^53."))
+            .description(Some("Nanoseconds, as text: a browser's numbers end at 2^53. Of moments since the UNIX epoch, of starts in keys since boot."))
             .into()
     }
 }

@@ -1,4 +1,4 @@
-//! [`Field`]: a column of a kind of row. One list of them says what a row is in CSV, JSON lines, JSON and Parquet.
+//! [`Field`]: a column of a kind of row. One list of them says what a row is in CSV, JSON lines and JSON.
 
 use std::borrow::Cow;
 
@@ -9,13 +9,12 @@ use cpumon_model::Value;
 pub struct Field<R> {
     /// Its name, with its unit.
     pub name: &'static str,
-    /// What a row has in it.
-    pub get: Get<R>,
+    get: Get<R>,
 }
 
-/// How the value of a row is had; `None`: no data, which is not zero.
+/// Returns the value of a row; `None`: no data, which is not zero.
 #[derive(Debug)]
-pub enum Get<R> {
+enum Get<R> {
     /// A whole number.
     Int(fn(&R) -> Option<i64>),
     /// A fraction.

@@ -21,6 +21,7 @@ pub struct Gap {
     )]
     pub end_wall_ns: i64,
     /// The device's own clock less that, ns.
+    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = cpumon_model::nanos::Nanos))]
     pub wall_shift_ns: i64,
     /// Intervals that are known to be missing; 0 if they were not counted.
     pub intervals: u64,

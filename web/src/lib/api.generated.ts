@@ -650,11 +650,8 @@ export interface components {
             intervals: number;
             /** @description Why: `queue full`, `store full`, `not stored`, `damaged`; of an imported log what its device says; `restart` for another boot or agent start; `no data`. */
             reason: string;
-            /**
-             * Format: int64
-             * @description The device's own clock less that, ns.
-             */
-            wall_shift_ns: number;
+            /** @description The device's own clock less that, ns. */
+            wall_shift_ns: components["schemas"]["Nanos"];
         };
         /** @description Answer of `/gaps`. */
         Gaps: {
@@ -1274,7 +1271,7 @@ export interface components {
              */
             wall_ns: number;
         };
-        /** @description Nanoseconds since the UNIX epoch, as text: a browser's numbers end at 2^53. */
+        /** @description Nanoseconds, as text: a browser's numbers end at 2^53. Of moments since the UNIX epoch, of starts in keys since boot. */
         Nanos: string;
         /** @description Nothing was measured at that moment. */
         NothingThen: components["schemas"]["Problem"] & {

@@ -356,6 +356,29 @@ fn are_the_last_seconds_written() -> bool {
     true
 }
 
+/// Kills a recorder in the middle of its third segment or a later one: between two, none is without its end.
+fn kill_within_a_segment(
+    agent: KillOnDrop,
+    load: &dyn Fn(),
+    segments: &dyn Fn() -> Vec<PathBuf>,
+) -> Vec<PathBuf> {
+    let pid = rustix::process::Pid::from_child(&agent.0);
+    eventually("the middle of a segment", || {
+        load();
+        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
+        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap();
+        if let [_, _, .., last] = &segments()[..]
+            && text(&report(last, "program").0.stderr).contains("the trace has no end mark")
+        {
+            return Some(());
+        }
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
+        None
+    });
+    drop(agent);
+    segments()
+}
+
 /// Killed in the middle, and started again: what the first one recorded can be read, and is counted by the second one.
 #[test]
 fn a_flight_recorder_on_disk_survives_a_kill() {
@@ -393,22 +416,8 @@ fn a_flight_recorder_on_disk_survives_a_kill() {
         return skip(format!("needs root for BPF: {first}"));
     }
     assert!(first.contains("the last 3600s of context switches are in"), "{first}");
-    // Its segments are as long as a window. It is killed in the middle of one: between two, none is without its end.
-    let pid = rustix::process::Pid::from_child(&agent.0);
-    eventually("the middle of a segment", || {
-        load();
-        rustix::process::kill_process(pid, rustix::process::Signal::STOP).unwrap();
-        rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED).unwrap();
-        if let [_, _, .., last] = &segments()[..]
-            && text(&report(last, "program").0.stderr).contains("the trace has no end mark")
-        {
-            return Some(());
-        }
-        rustix::process::kill_process(pid, rustix::process::Signal::CONT).unwrap();
-        None
-    });
-    drop(agent);
-    let killed = segments();
+    // Its segments are as long as a window.
+    let killed = kill_within_a_segment(agent, &load, &segments);
     let (output, rows) = report(&flights, "program");
     assert_eq!(output.status.code(), Some(3), "its last segment has no end: {output:?}");
     let of = |rows: &[Value], name: &str| rows.iter().any(|row| row["name"] == name);

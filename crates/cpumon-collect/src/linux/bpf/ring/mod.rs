@@ -244,7 +244,8 @@ fn spawn_helper(ring: &Arc<Ring>) -> std::io::Result<JoinHandle<()>> {
             }
         }
     })?;
-    // On a busy machine it may not run for long. Ends with the sender: no thread has rights that the caller believes given up.
+    // A busy machine may run it much later, and the caller must not believe that its rights are gone before. Returns once the sender is
+    // dropped.
     let _gone = gave_up.recv();
     Ok(helper)
 }
