@@ -73,10 +73,9 @@ upper=${name^^}
 scripts/static-libs.sh "$made/cc" "$made"
 export "CC_$name=$made/cc" "AR_$name=ar" "LIBBPF_SYS_LIBRARY_PATH_$name=$made/lib"
 export "CARGO_TARGET_${upper}_LINKER=$gcc" "CARGO_TARGET_${upper}_RUSTFLAGS=${flags[*]}"
-chosen=(--package cpumon-agent --bin cpumon-agent)
-# The receiver is not linked here, only compiled: it is for small computers of this kind, too.
-[ "$profile $machine" != "dev aarch64" ] || chosen+=(--package cpumon --lib)
-cargo build --profile "$profile" --locked "${options[@]}" "${chosen[@]}"
+cargo build --profile "$profile" --locked "${options[@]}" --package cpumon-agent --bin cpumon-agent
+# The receiver is only checked: it is for small computers of this kind, too.
+[ "$profile $machine" != "dev aarch64" ] || cargo check --locked "${options[@]}" --package cpumon --lib
 install -m 755 "$CARGO_TARGET_DIR/$target/$built/cpumon-agent" "$out/cpumon-agent"
 
 failed() {

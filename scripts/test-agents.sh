@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the static agents (scripts/build-agent.sh) and runs them against a receiver on loopback: that of x86-64 as it is, with nothing but
-# itself and /proc, and as on a kernel of 2014; that of aarch64 by qemu. The receiver is compiled for aarch64, too. They are built without
+# itself and /proc, and as on a kernel of 2014; that of aarch64 by qemu. The receiver is checked for aarch64, too. They are built without
 # optimization, which takes less time; how large the optimized ones are is tested by scripts/agents.sh. In: nothing, or `build`:
 # they are only compiled. Out: exit 0 when all hold, or when a toolchain is missing outside CI, which is reported.
 set -euo pipefail

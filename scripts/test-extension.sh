@@ -5,13 +5,15 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 cargo fmt --manifest-path extension/Cargo.toml --check
-cargo clippy --quiet --locked --manifest-path extension/Cargo.toml --all-targets -- -D warnings
-cargo build --quiet --locked --manifest-path extension/Cargo.toml
+# One compiler run lints and builds, as in scripts/build-tests.sh.
+RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ CARGO_PROFILE_DEV_DEBUG=0 \
+  cargo build --quiet --locked --manifest-path extension/Cargo.toml --all-targets
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT
 store=$directory/store.sqlite
 library=$PWD/extension/target/debug/libcpumon_sqlite
-cargo run --quiet --locked --package cpumon-store --example sample_store -- "$store"
+scripts/build-tests.sh
+target/debug/examples/sample_store "$store"
 
 expect() { # what, expected, found
   if [ "$2" != "$3" ]; then

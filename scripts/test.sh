@@ -34,9 +34,10 @@ step() {
 # longer than both would.
 other_machines() {
   step packages scripts/install-deps.sh test || true
-  step extension scripts/test-extension.sh || true
   step windows-compile scripts/test-windows.sh build || true
   step agents-compile scripts/test-agents.sh build || true
+  # Last: it waits until the programs of the tests are compiled.
+  step extension scripts/test-extension.sh || true
 }
 
 dependencies() {
