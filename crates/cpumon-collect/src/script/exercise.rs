@@ -92,7 +92,7 @@ impl Line {
 
     /// An option that is not in the table.
     fn unknown(&self, choices: &mut Choices<'_>) -> Option<String> {
-        let letters = &self.interpreter.letters;
+        let Interpreter { letters, words, .. } = self.interpreter;
         let lists = [
             letters.flags,
             letters.value,
@@ -104,8 +104,11 @@ impl Line {
             letters.script,
         ];
         let letter = char::from(u8::try_from(choices.next()?).ok()?);
-        let is_known = lists.iter().any(|list| list.contains(letter)) || !letter.is_ascii_alphabetic();
-        Some(if is_known { format!("--x{}-{}", choices.next()?, TOKEN) } else { format!("-{letter}{TOKEN}") })
+        let option = format!("-{letter}{TOKEN}");
+        let is_known = lists.iter().any(|list| list.contains(letter))
+            || words.begin.iter().any(|begin| option.starts_with(begin))
+            || !letter.is_ascii_alphabetic();
+        Some(if is_known { format!("--x{}-{}", choices.next()?, TOKEN) } else { option })
     }
 
     fn script(&self) -> &'static str {

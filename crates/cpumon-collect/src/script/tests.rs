@@ -230,6 +230,12 @@ fn a_cut_command_line_gives_no_cut_name() {
     assert_eq!(cut(b"python3 without an end"), None);
 }
 
+/// `-Xhunter2` was taken for an unknown option of java, and what followed for its value.
+#[test]
+fn an_option_that_begins_as_a_known_one_is_no_unknown_one() {
+    exercise(&[231, 0, 254, 97, 0, 133, 0, 73, 88]);
+}
+
 proptest! {
     #[test]
     fn no_name_has_a_secret(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
