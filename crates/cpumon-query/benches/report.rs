@@ -16,6 +16,7 @@ use cpumon_model::{
 };
 use cpumon_query::history::History;
 use cpumon_query::report::{ReportBy, ReportQuery, find, hosts, report};
+use cpumon_query::time::Page;
 use cpumon_store::{StoreOptions, Writer};
 use rustix::time::{ClockId, clock_gettime};
 
@@ -193,7 +194,7 @@ fn main() -> Result<(), Failure> {
     }
     for text in ["program-17", "program", "1003", "service-4"] {
         time(&format!("find {text}, 30 d"), &|history| {
-            Ok(find(history, &hosts(history, &[], true)?, text)?.len())
+            Ok(find(history, &hosts(history, &[], true)?, text, Page::ALL)?.rows.len())
         })?;
     }
     Ok(())
