@@ -2,12 +2,12 @@
 
 use std::ops::ControlFlow;
 
-use cpumon_model::Value;
-use cpumon_query::compare::{COMPARE_COLUMNS, Comparison, Side};
+use cpumon_model::{Kind as ValueKind, Value};
+use cpumon_query::compare::{Change, Comparison, Side};
 use cpumon_query::spans::{Cut, Span};
 use cpumon_store::{Query, Reader, TimeRange, What};
 
-use crate::rows::RowSink;
+use crate::rows::{RowSink, SinkColumn, columns};
 use crate::source::Source;
 use crate::{Compared, ExportError, ExportQuery, Progress, Report};
 
@@ -25,9 +25,9 @@ pub(crate) fn run(
 ) -> Result<Report, ExportError> {
     let Compared { before, after } = ranges_of(query)?;
     let source = Source::open(reader, query, 1)?;
-    let mut names = vec!["host"];
-    names.extend(COMPARE_COLUMNS);
-    sink.header(&names)?;
+    let host = SinkColumn { name: "host", kind: Some(ValueKind::Text) };
+    let columns: Vec<_> = std::iter::once(host).chain(columns(&Change::fields())).collect();
+    sink.columns(&columns, None)?;
     let mut report = Report::default();
     for host in &source.hosts {
         let label = source.label(host);
@@ -38,11 +38,10 @@ pub(crate) fn run(
         }
         report.folded += comparison.folded();
         comparison.sort();
+        let fields = Change::fields();
         for row in comparison.rows() {
-            let mut cells = Vec::with_capacity(1 + COMPARE_COLUMNS.len());
-            cells.push(Value::Text(label.as_str().into()));
-            cells.extend(row.cells());
-            sink.row(&cells)?;
+            let host = std::iter::once(Value::Text(label.as_str().into()));
+            sink.row(&host.chain(fields.iter().map(|field| field.value(&row))).collect::<Vec<_>>())?;
             report.rows += 1;
         }
         report.hosts += u64::from(comparison.rows().len() > 0);

@@ -4,45 +4,19 @@
 
 use std::io::{self, Write};
 
-use cpumon_model::{ColumnId, IntervalView, Value, escape};
-use cpumon_store::Reader;
+use cpumon_model::{Value, escape};
 
-use crate::rows::{PivotSink, RowSink};
-use crate::write_kind::write_kind;
-use crate::{ExportError, ExportQuery, Progress, Report};
-
-/// The columns before the data columns of a pivot.
-pub(crate) const PIVOT_KEYS: [(ColumnId, &str); 6] = [
-    (ColumnId::Host, "host"),
-    (ColumnId::BeginUtc, "begin_utc"),
-    (ColumnId::EndUtc, "end_utc"),
-    (ColumnId::BeginNs, "begin_ns"),
-    (ColumnId::EndNs, "end_ns"),
-    (ColumnId::DurationNs, "duration_ns"),
-];
+use crate::rows::{RowSink, SinkColumn};
 
 /// Records are written in pieces of about this size.
 const FLUSH_BYTES: usize = 32 << 10;
 
-/// Writes the rows that `query` selects as CSV.
+/// Writes records.
 ///
 /// A text that begins with `=`, `+`, `-` or `@` gets a leading `'`: spreadsheets would run it as a formula. Control and invisible
-/// characters of a text are escaped (`\\n`). Numbers stay as they are, and are not quoted.
-pub fn csv(
-    reader: &Reader,
-    query: &ExportQuery,
-    out: &mut dyn Write,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Report, ExportError> {
-    let mut sink = Csv::new(out);
-    let report = write_kind(reader, query, &mut sink, progress)?;
-    sink.flush()?;
-    Ok(report)
-}
-
-/// Writes records; also used for answers of SQL queries. Fields are not written by the csv crate because most of them are whole
-/// numbers, which need no quotes: a day's threads (6.3 M rows) take 5.3 s this way and 7.5 s with the crate
-/// (`cargo bench -p cpumon-export`).
+/// characters of a text are escaped (`\\n`). Numbers stay as they are, and are not quoted. Fields are not written by the csv crate
+/// because most of them are whole numbers, which need no quotes: a day's threads (6.3 M rows) take 5.3 s this way and 7.5 s with
+/// the crate (`cargo bench -p cpumon-export`).
 pub(crate) struct Csv<'w> {
     out: &'w mut dyn Write,
     buffer: Vec<u8>,
@@ -54,18 +28,11 @@ pub(crate) struct Csv<'w> {
 }
 
 impl<'w> Csv<'w> {
-    pub fn new(out: &'w mut dyn Write) -> Self {
+    pub(crate) fn new(out: &'w mut dyn Write) -> Self {
         Self { out, buffer: Vec::new(), digits: itoa::Buffer::new(), fields: 0, begin: 0 }
     }
 
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.out.write_all(&self.buffer)?;
-        self.buffer.clear();
-        self.begin = 0;
-        self.out.flush()
-    }
-
-    pub fn field(&mut self, value: &Value<'_>) -> io::Result<()> {
+    fn field(&mut self, value: &Value<'_>) -> io::Result<()> {
         if let Value::Text(text) = value {
             return self.text_field(text);
         }
@@ -78,7 +45,7 @@ impl<'w> Csv<'w> {
         Ok(())
     }
 
-    pub fn text_field(&mut self, text: &str) -> io::Result<()> {
+    fn text_field(&mut self, text: &str) -> io::Result<()> {
         self.separate();
         self.buffer.push(b'"');
         push_text(&mut self.buffer, text)?;
@@ -87,7 +54,7 @@ impl<'w> Csv<'w> {
     }
 
     /// A name in the header, quoted where needed.
-    pub fn name_field(&mut self, name: &str) -> io::Result<()> {
+    fn name_field(&mut self, name: &str) -> io::Result<()> {
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b',';
         if name.is_empty() || !name.bytes().all(is_plain) || runs_as_formula(name) {
             return self.text_field(name);
@@ -104,7 +71,7 @@ impl<'w> Csv<'w> {
         self.fields += 1;
     }
 
-    pub fn end_record(&mut self) -> io::Result<()> {
+    fn end_record(&mut self) -> io::Result<()> {
         // A record of one empty field would be an empty line, which readers skip.
         if self.fields == 1 && self.buffer.len() == self.begin {
             self.buffer.extend_from_slice(b"\"\"");
@@ -140,13 +107,13 @@ fn runs_as_formula(text: &str) -> bool {
 
 /// Whether a spreadsheet would run `text` as a formula.
 #[must_use]
-pub fn is_formula(text: &str) -> bool {
+pub(crate) fn is_formula(text: &str) -> bool {
     text.starts_with(['=', '+', '-', '@', '\t', '\r'])
 }
 
 impl RowSink for Csv<'_> {
-    fn header(&mut self, names: &[&'static str]) -> io::Result<()> {
-        names.iter().try_for_each(|name| self.name_field(name))?;
+    fn columns(&mut self, columns: &[SinkColumn<'_>], _nested: Option<usize>) -> io::Result<()> {
+        columns.iter().try_for_each(|column| self.name_field(column.name))?;
         self.end_record()
     }
 
@@ -154,19 +121,12 @@ impl RowSink for Csv<'_> {
         values.iter().try_for_each(|value| self.field(value))?;
         self.end_record()
     }
-}
 
-impl PivotSink for Csv<'_> {
-    fn header(&mut self, columns: &[String]) -> io::Result<()> {
-        PIVOT_KEYS.iter().try_for_each(|(_, name)| self.name_field(name))?;
-        columns.iter().try_for_each(|name| self.name_field(name))?;
-        self.end_record()
-    }
-
-    fn row(&mut self, _host: &str, view: &IntervalView<'_>, cells: &[Value<'_>]) -> io::Result<()> {
-        PIVOT_KEYS.iter().try_for_each(|(id, _)| self.field(&view.host(*id)))?;
-        cells.iter().try_for_each(|cell| self.field(cell))?;
-        self.end_record()
+    fn finish(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        self.begin = 0;
+        self.out.flush()
     }
 }
 
@@ -201,9 +161,9 @@ mod tests {
         let mut bytes = Vec::new();
         let mut sink = Csv::new(&mut bytes);
         for row in rows {
-            RowSink::row(&mut sink, row).unwrap();
+            sink.row(row).unwrap();
         }
-        sink.flush().unwrap();
+        sink.finish().unwrap();
         String::from_utf8(bytes).unwrap()
     }
 

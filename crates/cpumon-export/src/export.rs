@@ -1,26 +1,44 @@
 //! [`export`]: writes what a query selects, in the format that it names.
 
+use std::borrow::Borrow;
 use std::io::Write;
 
-use cpumon_model::Value;
+use cpumon_model::{Kind as ValueKind, Value};
+use cpumon_query::fields::Field;
 use cpumon_store::Reader;
 
 use crate::compare::ranges_of;
-use crate::csv::{Csv, csv};
+use crate::csv::Csv;
 use crate::error::ExportError;
-use crate::jsonl::{Jsonl, jsonl};
+use crate::jsonl::Jsonl;
 use crate::legacy::{self, legacy};
-use crate::query::{ExportQuery, Format, Kind, Progress, Report};
-use crate::rows::RowSink;
+use crate::parquet::{MAX_PIVOT_COLUMNS, Parquet};
+use crate::pivot::{self, MAX_COLUMNS};
+use crate::query::{ExportQuery, Format, Kind, PivotValue, Progress, Report};
+use crate::rows::{PivotRows, RowSink, SinkColumn, columns};
 use crate::source::Source;
+use crate::{compare, kinds};
+
+impl Format {
+    /// Its writer of rows; the original's layouts have none.
+    pub(crate) fn rows(self, out: &mut dyn Write) -> Option<Box<dyn RowSink + '_>> {
+        Some(match self {
+            Self::Csv => Box::new(Csv::new(out)),
+            Self::Jsonl => Box::new(Jsonl::new(out)),
+            Self::Json => Box::new(Jsonl::array(out)),
+            Self::Parquet => Box::new(Parquet::new(out)),
+            Self::Legacy(_) => return None,
+        })
+    }
+}
 
 /// Checks a query: fails as [`export`] would before it writes anything.
 pub fn check(reader: &Reader, query: &ExportQuery) -> Result<(), ExportError> {
     let source = Source::open(reader, query, 1)?;
     match query.format {
         Format::Legacy(year) => legacy::layout_of(&source, year, query.kind).map(drop),
-        Format::Csv | Format::Jsonl if query.kind == Kind::Compare => ranges_of(query).map(drop),
-        Format::Csv | Format::Jsonl => Ok(()),
+        _ if query.kind == Kind::Compare => ranges_of(query).map(drop),
+        _ => Ok(()),
     }
 }
 
@@ -34,35 +52,54 @@ pub fn export(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    match query.format {
-        Format::Csv => csv(reader, query, out, progress),
-        Format::Jsonl => jsonl(reader, query, out, progress),
-        Format::Legacy(year) => legacy(reader, year, query, out, progress),
+    if let Format::Legacy(year) = query.format {
+        return legacy(reader, year, query, out, progress);
     }
+    let mut sink = query.format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: query.kind.name() })?;
+    let report = match query.kind {
+        Kind::Pivot => {
+            let is_share = query.pivot_value == PivotValue::Pct;
+            let kind = if is_share { ValueKind::Real } else { ValueKind::Integer };
+            let is_wide = query.format != Format::Parquet;
+            let most = if is_wide { MAX_COLUMNS } else { MAX_PIVOT_COLUMNS };
+            pivot::run(reader, query, most, &mut PivotRows { sink: &mut *sink, kind }, progress)?
+        }
+        Kind::Compare => compare::run(reader, query, &mut *sink, progress)?,
+        Kind::Processes | Kind::Threads | Kind::Cgroups | Kind::Ledger => {
+            kinds::run(reader, query, &mut *sink, progress)?
+        }
+    };
+    sink.finish()?;
+    Ok(report)
 }
 
-/// Writes rows that are in memory: a header of `names`, then `rows` with as many values each.
+/// Writes rows that are in memory: `columns`, then `rows` with as many values each.
 pub fn table<'v>(
     format: Format,
-    names: &[&'static str],
+    columns: &[SinkColumn<'_>],
     rows: impl IntoIterator<Item = Vec<Value<'v>>>,
     out: &mut dyn Write,
 ) -> Result<(), ExportError> {
-    let mut rows = rows.into_iter();
-    match format {
-        Format::Csv => {
-            let mut sink = Csv::new(out);
-            RowSink::header(&mut sink, names)?;
-            rows.try_for_each(|row| RowSink::row(&mut sink, &row))?;
-            sink.flush()?;
-        }
-        Format::Jsonl => {
-            let mut sink = Jsonl::new(out);
-            RowSink::header(&mut sink, names)?;
-            rows.try_for_each(|row| RowSink::row(&mut sink, &row))?;
-            sink.flush()?;
-        }
-        Format::Legacy(_) => return Err(ExportError::NoLegacyLayout { kind: "hosts" }),
+    let mut sink = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "rows" })?;
+    sink.columns(columns, None)?;
+    rows.into_iter().try_for_each(|row| sink.row(&row))?;
+    sink.finish()?;
+    Ok(())
+}
+
+/// Writes rows with these columns.
+pub fn rows<R, B: Borrow<R>>(
+    format: Format,
+    fields: &[Field<'_, R>],
+    rows: impl IntoIterator<Item = B>,
+    out: &mut dyn Write,
+) -> Result<(), ExportError> {
+    let mut sink = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "rows" })?;
+    sink.columns(&columns(fields).collect::<Vec<_>>(), None)?;
+    let fields: Vec<_> = fields.iter().filter(|field| field.column().is_some()).collect();
+    for row in rows {
+        sink.row(&fields.iter().map(|field| field.value(row.borrow())).collect::<Vec<_>>())?;
     }
+    sink.finish()?;
     Ok(())
 }

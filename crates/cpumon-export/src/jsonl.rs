@@ -1,55 +1,41 @@
-//! JSON lines: one object for each row; no data is null. Scripts need not guess types.
+//! JSON: an object for each row, as lines or in one array; no data is null. Scripts need not guess types.
 
 use std::io::{self, Write};
 
-use cpumon_model::{IntervalView, Value};
-use cpumon_store::Reader;
+use cpumon_model::Value;
 
-use crate::csv::PIVOT_KEYS;
-use crate::rows::{PivotSink, RowSink};
-use crate::write_kind::write_kind;
-use crate::{ExportError, ExportQuery, Progress, Report};
+use crate::rows::{RowSink, SinkColumn, unique_names};
 
-/// Writes the rows that `query` selects as JSON lines. A pivot's cells are an object of their own under `values`.
-pub fn jsonl(
-    reader: &Reader,
-    query: &ExportQuery,
-    out: &mut dyn Write,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Report, ExportError> {
-    let mut sink = Jsonl::new(out);
-    let report = write_kind(reader, query, &mut sink, progress)?;
-    sink.flush()?;
-    Ok(report)
-}
-
-/// Writes objects; also used for answers of SQL queries.
+/// Writes objects. A pivot's cells are an object of their own under `values`.
 pub(crate) struct Jsonl<'w> {
     out: &'w mut dyn Write,
     buffer: Vec<u8>,
     keys: Vec<Vec<u8>>,
+    /// Columns from here on are in the inner object.
+    nested: Option<usize>,
+    array: Option<Array>,
+}
+
+/// What of an array is written.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Array {
+    Nothing,
+    Rows,
 }
 
 impl<'w> Jsonl<'w> {
-    pub fn new(out: &'w mut dyn Write) -> Self {
-        Self { out, buffer: Vec::new(), keys: Vec::new() }
+    /// JSON lines.
+    pub(crate) fn new(out: &'w mut dyn Write) -> Self {
+        Self { out, buffer: Vec::new(), keys: Vec::new(), nested: None, array: None }
     }
 
-    pub fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
+    /// One array of all rows.
+    pub(crate) fn array(out: &'w mut dyn Write) -> Self {
+        Self { array: Some(Array::Nothing), ..Self::new(out) }
     }
 
-    /// Sets the keys of all objects, in order.
-    pub fn keys<'k>(&mut self, names: impl Iterator<Item = &'k str>) -> io::Result<()> {
-        self.keys =
-            names.map(|name| serde_json::to_vec(name).map_err(io::Error::from)).collect::<Result<_, _>>()?;
-        Ok(())
-    }
-
-    /// Appends `{"key":value,…}` to the line.
-    fn object(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        self.buffer.push(b'{');
-        for (at, (key, value)) in self.keys.iter().zip(values).enumerate() {
+    fn pairs(&mut self, from: usize, values: &[Value<'_>]) -> io::Result<()> {
+        for (at, (key, value)) in self.keys.iter().skip(from).zip(values).enumerate() {
             if at > 0 {
                 self.buffer.push(b',');
             }
@@ -57,20 +43,6 @@ impl<'w> Jsonl<'w> {
             self.buffer.push(b':');
             write_value(&mut self.buffer, value)?;
         }
-        self.buffer.push(b'}');
-        Ok(())
-    }
-
-    /// Writes one object as a line.
-    pub fn line(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        self.object(values)?;
-        self.end_line()
-    }
-
-    fn end_line(&mut self) -> io::Result<()> {
-        self.buffer.push(b'\n');
-        self.out.write_all(&self.buffer)?;
-        self.buffer.clear();
         Ok(())
     }
 }
@@ -86,30 +58,44 @@ fn write_value(line: &mut Vec<u8>, value: &Value<'_>) -> io::Result<()> {
 }
 
 impl RowSink for Jsonl<'_> {
-    fn header(&mut self, names: &[&'static str]) -> io::Result<()> {
-        self.keys(names.iter().copied())
+    fn columns(&mut self, columns: &[SinkColumn<'_>], nested: Option<usize>) -> io::Result<()> {
+        self.nested = nested;
+        let (flat, inner) = columns.split_at(nested.unwrap_or(columns.len()));
+        let names = unique_names(flat).into_iter().chain(unique_names(inner));
+        self.keys = names.map(|name| serde_json::to_vec(&name)).collect::<Result<_, _>>()?;
+        Ok(())
     }
 
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        self.line(values)
-    }
-}
-
-impl PivotSink for Jsonl<'_> {
-    fn header(&mut self, columns: &[String]) -> io::Result<()> {
-        self.keys(columns.iter().map(String::as_str))
-    }
-
-    fn row(&mut self, _host: &str, view: &IntervalView<'_>, cells: &[Value<'_>]) -> io::Result<()> {
-        self.buffer.push(b'{');
-        for (id, name) in PIVOT_KEYS {
-            write!(self.buffer, "\"{name}\":")?;
-            write_value(&mut self.buffer, &view.host(id))?;
-            self.buffer.push(b',');
+        let begin: &[u8] = match self.array {
+            None => b"{",
+            Some(Array::Nothing) => b"[\n{",
+            Some(Array::Rows) => b",\n{",
+        };
+        self.buffer.extend_from_slice(begin);
+        let (flat, inner) = values.split_at(self.nested.unwrap_or(values.len()));
+        self.pairs(0, flat)?;
+        if self.nested.is_some() {
+            self.buffer.extend_from_slice(b",\"values\":{");
+            self.pairs(flat.len(), inner)?;
+            self.buffer.push(b'}');
         }
-        self.buffer.extend_from_slice(b"\"values\":");
-        self.object(cells)?;
         self.buffer.push(b'}');
-        self.end_line()
+        match &mut self.array {
+            None => self.buffer.push(b'\n'),
+            Some(array) => *array = Array::Rows,
+        }
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        match self.array {
+            None => {}
+            Some(Array::Nothing) => self.out.write_all(b"[]\n")?,
+            Some(Array::Rows) => self.out.write_all(b"\n]\n")?,
+        }
+        self.out.flush()
     }
 }

@@ -3,7 +3,7 @@
 use cpumon_model::{Column, Fields, Interval, IntervalView, Tables, ThreadInterval, Value, columns};
 use cpumon_store::{Reader, What};
 
-use crate::rows::RowSink;
+use crate::rows::{RowSink, SinkColumn};
 use crate::source::{Counter, Source};
 use crate::{ExportError, ExportQuery, Kind, Progress, Report};
 
@@ -29,7 +29,7 @@ pub(crate) fn run(
     let mut source = Source::open(reader, query, 1)?;
     source.only_active = query.only_active;
     let mut counter = Counter::new(progress);
-    sink.header(&columns.iter().map(|column| column.name).collect::<Vec<_>>())?;
+    sink.columns(&columns.iter().copied().map(SinkColumn::from).collect::<Vec<_>>(), None)?;
     for host in &source.hosts {
         let label = source.label(host);
         let before = counter.report.intervals;

@@ -1,8 +1,8 @@
-//! Writes what a store holds as files: CSV, JSON lines, the original's layouts, answers of SQL queries and charts.
+//! Writes what a store holds as files: CSV, JSON lines, JSON, Parquet, the original's layouts, answers of SQL queries and charts.
 //!
 //! # Overview
-//! [`export`] takes a store's reader and an [`ExportQuery`] and calls [`csv`], [`jsonl`] or [`legacy`]. Each of them reads the
-//! store once, holds one interval in memory, and writes rows as it goes. Three need more:
+//! [`export`] takes a store's reader and an [`ExportQuery`]. It reads the store once, holds one interval in memory, and writes
+//! rows as it goes; Parquet holds up to 32 MiB of them. [`rows()`] writes rows that are in memory. Three kinds need more:
 //! a pivot knows its columns only at the end, so it holds up to 64 MiB of cells and reads what does not fit a second time;
 //! a comparison ([`cpumon_query::compare::Comparison`]) adds up two ranges of time and holds one row for each group;
 //! the original's layouts sort rows of imported databases by the original's numbers, up to half a million at a time.
@@ -11,7 +11,7 @@
 //! API and for the command line. [`sql()`] prints the answer to a query over the store's virtual tables. Examples of all formats are
 //! in `docs/export.md`.
 //!
-//! [`trace_perfetto`], [`trace_slices`] and [`trace_slices_parquet`] write context-switch traces.
+//! [`trace_perfetto`] and [`trace_slices`] write context-switch traces.
 //!
 //! # No data, zero, exited
 //! What a source does not measure is empty (CSV) or null (JSON). Zero is 0. A task that ended is marked in `life`.
@@ -34,19 +34,14 @@ mod source;
 mod sql;
 mod text_table;
 mod trace;
-mod write_kind;
 
-pub use crate::csv::{csv, is_formula};
 pub use cpumon_query::GroupBy;
 pub use error::ExportError;
-pub use export::{check, export, table};
+pub use export::{check, export, rows, table};
 pub use file::OutputFile;
-pub use jsonl::jsonl;
 pub use legacy::legacy;
 pub use query::{Compared, ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, QueryPart, Report};
-pub use sql::{SqlFormat, sql};
+pub use rows::SinkColumn;
+pub use sql::sql;
 pub use text_table::TextTable;
-pub use trace::{
-    SLICE_COLUMNS, TraceExportError, TraceSurvey, trace_perfetto, trace_slices, trace_slices_of,
-    trace_slices_parquet,
-};
+pub use trace::{SLICE_COLUMNS, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};

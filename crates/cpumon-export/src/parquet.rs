@@ -4,154 +4,225 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use ::parquet::basic::{Compression, LogicalType, Repetition, Type as Physical, ZstdLevel};
-use ::parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
+use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::writer::SerializedFileWriter;
 use ::parquet::schema::types::{Type, TypePtr};
-use cpumon_model::Value;
+use cpumon_model::{Kind as ValueKind, Value};
 
-use crate::rows::RowSink;
+use crate::rows::{RowSink, SinkColumn, unique_names};
 
-/// Rows that are held before they are written. With names they take some 10 MB.
+/// Most columns of a pivot: each group of rows has some 300 bytes a column, which are held until the end of the file.
+pub(crate) const MAX_PIVOT_COLUMNS: usize = 1000;
+/// Rows that are held before they are written.
 const ROWS: usize = 1 << 16;
-
-/// What a column has; each value may be missing.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ColumnKind {
-    /// Whole numbers of 64 bits.
-    Int,
-    Text,
-}
+/// Or bytes of their values.
+const MAX_HELD_BYTES: usize = 32 << 20;
+/// Memory of a text beside its bytes.
+const TEXT_BYTES: usize = size_of::<ByteArray>() + 40;
 
 /// The values of one column that wait.
-enum Column {
+enum Values {
+    /// Of a column whose first rows show what it has.
+    Any(Vec<Value<'static>>),
     Int(Vec<i64>),
+    Real(Vec<f64>),
     Text(Vec<ByteArray>),
 }
 
-struct Waiting {
-    column: Column,
+struct Column {
+    name: String,
+    values: Values,
     /// Of each row: 1 if it has a value.
     present: Vec<i16>,
 }
 
-/// Writes rows. [`Parquet::finish`] ends the file.
+/// Writes rows.
 pub(crate) struct Parquet<'w> {
     out: &'w mut dyn Write,
-    kinds: &'static [ColumnKind],
-    columns: Vec<Waiting>,
+    columns: Vec<Column>,
     rows: usize,
-    /// Writes into memory, from which it is taken after each group.
+    held_bytes: usize,
+    /// Writes into memory, from which it is taken after each group. `None`: what the columns have is not known yet.
     file: Option<SerializedFileWriter<Vec<u8>>>,
 }
 
 impl<'w> Parquet<'w> {
-    /// With columns of these kinds.
-    pub(crate) fn new(out: &'w mut dyn Write, kinds: &'static [ColumnKind]) -> Self {
-        Self { out, kinds, columns: kinds.iter().copied().map(Waiting::new).collect(), rows: 0, file: None }
+    pub(crate) fn new(out: &'w mut dyn Write) -> Self {
+        Self { out, columns: Vec::new(), rows: 0, held_bytes: 0, file: None }
+    }
+
+    fn begin(&mut self) -> io::Result<SerializedFileWriter<Vec<u8>>> {
+        self.columns.iter_mut().try_for_each(Column::resolve)?;
+        let fields = self.columns.iter().map(Column::field).collect::<Result<_, _>>().map_err(error)?;
+        let schema = Type::group_type_builder("rows").with_fields(fields).build().map_err(error)?;
+        let compression = Compression::ZSTD(ZstdLevel::default());
+        let properties = WriterProperties::builder().set_compression(compression).build();
+        SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties)).map_err(error)
     }
 
     fn write_group(&mut self) -> io::Result<()> {
-        let Some(file) = &mut self.file else { return Ok(()) };
+        let mut file = match self.file.take() {
+            Some(file) => file,
+            None => self.begin()?,
+        };
         if self.rows > 0 {
             let mut group = file.next_row_group().map_err(error)?;
-            for waiting in &mut self.columns {
+            for column in &mut self.columns {
                 let mut writer = group
                     .next_column()
                     .map_err(error)?
                     .ok_or_else(|| io::Error::other("a column is missing"))?;
-                let present = Some(waiting.present.as_slice());
-                match &waiting.column {
-                    Column::Int(values) => writer.typed::<Int64Type>().write_batch(values, present, None),
-                    Column::Text(values) => {
+                let present = Some(column.present.as_slice());
+                match &column.values {
+                    Values::Int(values) => writer.typed::<Int64Type>().write_batch(values, present, None),
+                    Values::Real(values) => writer.typed::<DoubleType>().write_batch(values, present, None),
+                    Values::Text(values) => {
                         writer.typed::<ByteArrayType>().write_batch(values, present, None)
                     }
+                    Values::Any(_) => Ok(0),
                 }
                 .map_err(error)?;
                 writer.close().map_err(error)?;
-                waiting.clear();
+                column.clear();
             }
             group.close().map_err(error)?;
-            self.rows = 0;
+            (self.rows, self.held_bytes) = (0, 0);
         }
         file.flush()?;
-        self.out.write_all(&std::mem::take(file.inner_mut()))
-    }
-
-    /// Writes the rest and the end of the file.
-    pub(crate) fn finish(mut self) -> io::Result<()> {
-        self.write_group()?;
-        let Some(mut file) = self.file.take() else { return Ok(()) };
-        file.finish().map_err(error)?;
-        self.out.write_all(file.inner())?;
-        self.out.flush()
+        self.out.write_all(&std::mem::take(file.inner_mut()))?;
+        self.file = Some(file);
+        Ok(())
     }
 }
 
-impl Waiting {
-    fn new(kind: ColumnKind) -> Self {
-        let column = match kind {
-            ColumnKind::Int => Column::Int(Vec::new()),
-            ColumnKind::Text => Column::Text(Vec::new()),
+impl Column {
+    fn new(name: String, kind: Option<ValueKind>) -> Self {
+        let values = match kind {
+            None => Values::Any(Vec::new()),
+            Some(ValueKind::Integer) => Values::Int(Vec::new()),
+            Some(ValueKind::Real) => Values::Real(Vec::new()),
+            Some(ValueKind::Text) => Values::Text(Vec::new()),
         };
-        Self { column, present: Vec::new() }
+        Self { name, values, present: Vec::new() }
     }
 
     fn clear(&mut self) {
-        match &mut self.column {
-            Column::Int(values) => values.clear(),
-            Column::Text(values) => values.clear(),
+        match &mut self.values {
+            Values::Any(values) => values.clear(),
+            Values::Int(values) => values.clear(),
+            Values::Real(values) => values.clear(),
+            Values::Text(values) => values.clear(),
         }
         self.present.clear();
     }
 
-    fn push(&mut self, value: &Value<'_>) -> io::Result<()> {
-        let is_present = match (&mut self.column, value) {
-            (_, Value::Null) => false,
-            (Column::Int(values), Value::Int(value)) => {
-                values.push(*value);
-                true
-            }
-            (Column::Text(values), Value::Text(text)) => {
-                values.push(text.as_bytes().to_vec().into());
-                true
-            }
-            _ => return Err(io::Error::other("a value is not of its column's kind")),
+    /// The kind that takes all values so far: text takes any, and is that of a column without one.
+    fn resolve(&mut self) -> io::Result<()> {
+        let Values::Any(values) = &mut self.values else { return Ok(()) };
+        let values = std::mem::take(values);
+        let is_real = |value: &Value<'_>| matches!(value, Value::Int(_) | Value::Real(_));
+        self.values = if values.is_empty() || !values.iter().all(is_real) {
+            Values::Text(Vec::new())
+        } else if values.iter().all(|value| matches!(value, Value::Int(_))) {
+            Values::Int(Vec::new())
+        } else {
+            Values::Real(Vec::new())
         };
+        values.iter().try_for_each(|value| self.add(value))
+    }
+
+    /// Adds a value of a row; returns its bytes in memory.
+    fn push(&mut self, value: &Value<'_>) -> io::Result<usize> {
+        let is_present = *value != Value::Null;
         self.present.push(is_present.into());
+        if is_present {
+            self.add(value)?;
+        }
+        let bytes = match (&self.values, value) {
+            (_, Value::Null) => 0,
+            (_, Value::Text(text)) => text.len() + TEXT_BYTES,
+            (Values::Any(_) | Values::Text(_), Value::Int(_) | Value::Real(_)) => TEXT_BYTES,
+            (Values::Int(_) | Values::Real(_), Value::Int(_) | Value::Real(_)) => size_of::<i64>(),
+        };
+        Ok(bytes + size_of::<i16>())
+    }
+
+    fn add(&mut self, value: &Value<'_>) -> io::Result<()> {
+        match (&mut self.values, value) {
+            (_, Value::Null) => {}
+            (Values::Any(values), value) => values.push(owned(value)),
+            (Values::Int(values), Value::Int(value)) => values.push(*value),
+            (Values::Real(values), Value::Real(value)) => values.push(*value),
+            (Values::Real(values), Value::Int(value)) => values.push(*value as f64),
+            (Values::Text(values), Value::Text(text)) => values.push(text.as_bytes().to_vec().into()),
+            (Values::Text(values), Value::Int(number)) => values.push(number.to_string().into_bytes().into()),
+            (Values::Text(values), Value::Real(number)) => {
+                values.push(number.to_string().into_bytes().into());
+            }
+            (Values::Int(_) | Values::Real(_), Value::Real(_) | Value::Text(_)) => {
+                return Err(io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!(
+                        "column {} has values of another kind than in its first rows; give it one kind with CAST",
+                        self.name
+                    ),
+                ));
+            }
+        }
         Ok(())
+    }
+
+    fn field(&self) -> Result<TypePtr, ParquetError> {
+        let builder = match self.values {
+            Values::Int(_) => Type::primitive_type_builder(&self.name, Physical::INT64),
+            Values::Real(_) => Type::primitive_type_builder(&self.name, Physical::DOUBLE),
+            Values::Text(_) | Values::Any(_) => {
+                Type::primitive_type_builder(&self.name, Physical::BYTE_ARRAY)
+                    .with_logical_type(Some(LogicalType::String))
+            }
+        };
+        builder.with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
     }
 }
 
 impl RowSink for Parquet<'_> {
-    fn header(&mut self, names: &[&'static str]) -> io::Result<()> {
-        let columns = names.iter().zip(self.kinds).map(|(name, kind)| column(name, *kind));
-        let fields = columns.collect::<Result<_, _>>().map_err(error)?;
-        let schema = Type::group_type_builder("rows").with_fields(fields).build().map_err(error)?;
-        let compression = Compression::ZSTD(ZstdLevel::default());
-        let properties = WriterProperties::builder().set_compression(compression).build();
-        let file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties));
-        self.file = Some(file.map_err(error)?);
+    fn columns(&mut self, columns: &[SinkColumn<'_>], _nested: Option<usize>) -> io::Result<()> {
+        let kinds = columns.iter().map(|column| column.kind);
+        self.columns = unique_names(columns)
+            .into_iter()
+            .zip(kinds)
+            .map(|(name, kind)| Column::new(name, kind))
+            .collect();
         Ok(())
     }
 
     fn row(&mut self, values: &[Value<'_>]) -> io::Result<()> {
-        for (waiting, value) in self.columns.iter_mut().zip(values) {
-            waiting.push(value)?;
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            self.held_bytes += column.push(value)?;
         }
         self.rows += 1;
-        if self.rows == ROWS { self.write_group() } else { Ok(()) }
+        if self.rows == ROWS || self.held_bytes >= MAX_HELD_BYTES { self.write_group() } else { Ok(()) }
+    }
+
+    fn finish(&mut self) -> io::Result<()> {
+        self.write_group()?;
+        if let Some(mut file) = self.file.take() {
+            file.finish().map_err(error)?;
+            self.out.write_all(file.inner())?;
+        }
+        self.out.flush()
     }
 }
 
-fn column(name: &str, kind: ColumnKind) -> Result<TypePtr, ParquetError> {
-    let builder = match kind {
-        ColumnKind::Int => Type::primitive_type_builder(name, Physical::INT64),
-        ColumnKind::Text => Type::primitive_type_builder(name, Physical::BYTE_ARRAY)
-            .with_logical_type(Some(LogicalType::String)),
-    };
-    builder.with_repetition(Repetition::OPTIONAL).build().map(Arc::new)
+fn owned(value: &Value<'_>) -> Value<'static> {
+    match value {
+        Value::Null => Value::Null,
+        Value::Int(number) => Value::Int(*number),
+        Value::Real(number) => Value::Real(*number),
+        Value::Text(text) => Value::Text(text.clone().into_owned().into()),
+    }
 }
 
 fn error(error: ParquetError) -> io::Error {

@@ -61,6 +61,10 @@ pub enum Format {
     Csv,
     /// One JSON object for each line.
     Jsonl,
+    /// One JSON array of objects.
+    Json,
+    /// Typed columns, compressed.
+    Parquet,
     /// As the original receiver wrote it.
     Legacy(LegacyYear),
 }
@@ -72,7 +76,9 @@ impl FromStr for Format {
         match text {
             "csv" => Ok(Self::Csv),
             "jsonl" => Ok(Self::Jsonl),
-            _ => Err(ChoiceError::new("format", text, &["csv", "jsonl"])),
+            "json" => Ok(Self::Json),
+            "parquet" => Ok(Self::Parquet),
+            _ => Err(ChoiceError::new("format", text, &["csv", "jsonl", "json", "parquet"])),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers to SQL queries: an aligned table for people, CSV or JSON lines.
+//! Answers to SQL queries: an aligned table for people, or any format of rows.
 
 use std::io::{self, Write};
 use std::ops::ControlFlow;
@@ -7,10 +7,9 @@ use cpumon_model::{Value, escape};
 use cpumon_store::sql::Sql;
 use unicode_width::UnicodeWidthStr;
 
-use crate::ExportError;
-use crate::csv::Csv;
-use crate::jsonl::Jsonl;
+use crate::rows::{RowSink, SinkColumn};
 use crate::text_table::{GAP, padded};
+use crate::{ExportError, Format};
 
 /// The widths of columns come from this many rows; later rows may have wider cells. An answer may have millions of rows, so they
 /// are not all held in memory.
@@ -18,44 +17,20 @@ const ROWS_FOR_WIDTH: usize = 1000;
 /// Greatest width of a column.
 const MAX_WIDTH: usize = 60;
 
-/// How an answer is written.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub enum SqlFormat {
-    /// Aligned columns, control characters escaped, NULL spelled out.
-    #[default]
-    Table,
-    /// The same as [`crate::csv`].
-    Csv,
-    /// The same as [`crate::jsonl`]; the second column of a name gets `_2` appended.
-    Jsonl,
-}
-
-/// Takes an answer row by row.
-trait Answer {
-    fn columns(&mut self, names: &[&str]) -> io::Result<()>;
-    fn row(&mut self, cells: &[Value<'_>]) -> io::Result<()>;
-    fn end(&mut self) -> io::Result<()>;
-}
-
-/// Writes the answer to one statement to `out`; returns the number of rows.
+/// Writes the answer to one statement to `out`; returns the number of rows. Without a format it is a table for people: aligned
+/// columns, control characters escaped, NULL spelled out.
 pub fn sql(
     session: &Sql,
     statement: &str,
-    format: SqlFormat,
+    format: Option<Format>,
     out: &mut dyn Write,
 ) -> Result<u64, ExportError> {
-    let rows = match format {
-        SqlFormat::Table => ask(session, statement, &mut AlignedAnswer::new(out)),
-        SqlFormat::Csv => ask(session, statement, &mut Csv::new(out)),
-        SqlFormat::Jsonl => ask(session, statement, &mut Jsonl::new(out)),
-    }?;
-    out.flush()?;
-    Ok(rows)
-}
-
-fn ask(session: &Sql, statement: &str, answer: &mut dyn Answer) -> Result<u64, ExportError> {
-    // Both callbacks write to the same answer, and the store calls only one at a time.
-    let written = std::cell::RefCell::new((answer, Ok(())));
+    let mut sink: Box<dyn RowSink + '_> = match format {
+        None => Box::new(AlignedAnswer::new(out)),
+        Some(format) => format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "answers" })?,
+    };
+    // Both callbacks write to the same sink, and the store calls only one at a time.
+    let written = std::cell::RefCell::new((&mut *sink, Ok(())));
     let note = |result: io::Result<()>, failed: &mut io::Result<()>| match result {
         Ok(()) => ControlFlow::Continue(()),
         Err(error) => {
@@ -66,54 +41,18 @@ fn ask(session: &Sql, statement: &str, answer: &mut dyn Answer) -> Result<u64, E
     let rows = session.query(
         statement,
         &mut |names| {
-            let (answer, failed) = &mut *written.borrow_mut();
-            note(answer.columns(names), failed)
+            let (sink, failed) = &mut *written.borrow_mut();
+            let columns: Vec<_> = names.iter().map(|name| SinkColumn { name, kind: None }).collect();
+            note(sink.columns(&columns, None), failed)
         },
         &mut |cells| {
-            let (answer, failed) = &mut *written.borrow_mut();
-            note(answer.row(cells), failed)
+            let (sink, failed) = &mut *written.borrow_mut();
+            note(sink.row(cells), failed)
         },
     )?;
-    let (answer, failed) = written.into_inner();
-    failed?;
-    answer.end()?;
+    written.into_inner().1?;
+    sink.finish()?;
     Ok(rows)
-}
-
-impl Answer for Csv<'_> {
-    fn columns(&mut self, names: &[&str]) -> io::Result<()> {
-        names.iter().try_for_each(|name| self.name_field(name))?;
-        self.end_record()
-    }
-
-    fn row(&mut self, cells: &[Value<'_>]) -> io::Result<()> {
-        cells.iter().try_for_each(|cell| self.field(cell))?;
-        self.end_record()
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.flush()
-    }
-}
-
-impl Answer for Jsonl<'_> {
-    fn columns(&mut self, names: &[&str]) -> io::Result<()> {
-        let nth = |at: usize| names[..at].iter().filter(|name| **name == names[at]).count() + 1;
-        let unique: Vec<String> = names
-            .iter()
-            .enumerate()
-            .map(|(at, name)| if nth(at) > 1 { format!("{name}_{}", nth(at)) } else { (*name).to_owned() })
-            .collect();
-        self.keys(unique.iter().map(String::as_str))
-    }
-
-    fn row(&mut self, cells: &[Value<'_>]) -> io::Result<()> {
-        self.line(cells)
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.flush()
-    }
 }
 
 /// An aligned table: numbers to the right, texts to the left.
@@ -178,9 +117,9 @@ impl<'w> AlignedAnswer<'w> {
     }
 }
 
-impl Answer for AlignedAnswer<'_> {
-    fn columns(&mut self, names: &[&str]) -> io::Result<()> {
-        self.names = names.iter().map(|name| escape(name).to_string()).collect();
+impl RowSink for AlignedAnswer<'_> {
+    fn columns(&mut self, columns: &[SinkColumn<'_>], _nested: Option<usize>) -> io::Result<()> {
+        self.names = columns.iter().map(|column| escape(column.name).to_string()).collect();
         Ok(())
     }
 
@@ -193,7 +132,10 @@ impl Answer for AlignedAnswer<'_> {
         if self.waiting.len() >= ROWS_FOR_WIDTH { self.begin() } else { Ok(()) }
     }
 
-    fn end(&mut self) -> io::Result<()> {
-        if self.is_begun { Ok(()) } else { self.begin() }
+    fn finish(&mut self) -> io::Result<()> {
+        if !self.is_begun {
+            self.begin()?;
+        }
+        self.out.flush()
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 /// One cell of an export or SQL table.
 #[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize), serde(untagged))]
 pub enum Value<'a> {
     /// No data, which is not zero.
     Null,

@@ -3,35 +3,15 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{Delta, Fields, Interval, ProcessKey, Value};
+use cpumon_model::{Delta, Fields, Interval, ProcessKey};
 use cpumon_store::Resolution;
 use foldhash::fast::RandomState;
 
+use crate::fields::Field;
 use crate::group::{GroupBy, OTHERS, group_name};
 
 /// Groups at most; what comes later is added up in one more.
 const MAX_GROUPS: usize = 50_000;
-
-/// Names of the columns after `host`, in order.
-pub const COMPARE_COLUMNS: [&str; 17] = [
-    "name",
-    "pid",
-    "start_ns",
-    "before_cpu_pct",
-    "after_cpu_pct",
-    "change_cpu_pct",
-    "before_run_ns",
-    "after_run_ns",
-    "before_user_ns",
-    "after_user_ns",
-    "before_system_ns",
-    "after_system_ns",
-    "before_run_delay_ns",
-    "after_run_delay_ns",
-    "before_duration_ns",
-    "after_duration_ns",
-    "grain",
-];
 
 /// Which of the two spans.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -91,8 +71,8 @@ impl Covered {
         is_known.then(|| delta.run_ns as f64 * 100.0 / self.measured_ns as f64)
     }
 
-    fn ns(&self, needs: Fields, ns: i64) -> Value<'static> {
-        if self.measured_ns > 0 && self.fields.contains(needs) { Value::Int(ns) } else { Value::Null }
+    fn ns(&self, needs: Fields, ns: i64) -> Option<i64> {
+        (self.measured_ns > 0 && self.fields.contains(needs)).then_some(ns)
     }
 }
 
@@ -185,7 +165,7 @@ fn coarser(covered: &[Covered; 2]) -> &'static str {
         .map_or("interval", |resolution| resolution.1)
 }
 
-impl<'c> Change<'c> {
+impl Change<'_> {
     fn pct(self, side: Side) -> Option<f64> {
         self.covered[side as usize].cpu_pct(&self.group.deltas[side as usize])
     }
@@ -199,33 +179,39 @@ impl<'c> Change<'c> {
         known.unwrap_or(0.0).abs()
     }
 
-    /// The cells, in the order of [`COMPARE_COLUMNS`].
+    fn ns(self, side: Side, needs: Fields, part: fn(&Delta) -> i64) -> Option<i64> {
+        self.covered[side as usize].ns(needs, part(&self.group.deltas[side as usize]))
+    }
+
+    fn length_ns(self, side: Side) -> u64 {
+        self.covered[side as usize].measured_ns
+    }
+
+    /// Columns of a row.
     #[must_use]
-    pub fn cells(self) -> [Value<'c>; COMPARE_COLUMNS.len()] {
-        let real = |value: Option<f64>| value.map_or(Value::Null, Value::Real);
-        let ns = |side: Side, needs, part: fn(&Delta) -> i64| {
-            self.covered[side as usize].ns(needs, part(&self.group.deltas[side as usize]))
-        };
-        let length = |side: Side| Value::count(self.covered[side as usize].measured_ns);
-        let process = self.group.process;
+    pub fn fields() -> [Field<'static, Self>; 17] {
+        use Side::{After, Before};
+        type Part = fn(&Delta) -> i64;
+        let ns =
+            |name, side, needs, part: Part| Field::int(name, move |row: &Self| row.ns(side, needs, part));
         [
-            Value::Text((&*self.group.name).into()),
-            process.map_or(Value::Null, |key| Value::Int(i64::from(key.pid))),
-            process.map_or(Value::Null, |key| Value::count(key.start_ns)),
-            real(self.pct(Side::Before)),
-            real(self.pct(Side::After)),
-            real(self.change()),
-            ns(Side::Before, Fields::RUN, |delta| delta.run_ns),
-            ns(Side::After, Fields::RUN, |delta| delta.run_ns),
-            ns(Side::Before, Fields::USER, |delta| delta.user_ns),
-            ns(Side::After, Fields::USER, |delta| delta.user_ns),
-            ns(Side::Before, Fields::SYSTEM, |delta| delta.system_ns),
-            ns(Side::After, Fields::SYSTEM, |delta| delta.system_ns),
-            ns(Side::Before, Fields::RUN_DELAY, |delta| delta.run_delay_ns),
-            ns(Side::After, Fields::RUN_DELAY, |delta| delta.run_delay_ns),
-            length(Side::Before),
-            length(Side::After),
-            Value::Text(coarser(self.covered).into()),
+            Field::text("name", |row: &Self| Some((&*row.group.name).into())),
+            Field::int("pid", |row: &Self| row.group.process.map(|key| i64::from(key.pid))),
+            Field::count("start_ns", |row: &Self| row.group.process.map(|key| key.start_ns)),
+            Field::real("before_cpu_pct", |row: &Self| row.pct(Before)),
+            Field::real("after_cpu_pct", |row: &Self| row.pct(After)),
+            Field::real("change_cpu_pct", |row: &Self| row.change()),
+            ns("before_run_ns", Before, Fields::RUN, |delta| delta.run_ns),
+            ns("after_run_ns", After, Fields::RUN, |delta| delta.run_ns),
+            ns("before_user_ns", Before, Fields::USER, |delta| delta.user_ns),
+            ns("after_user_ns", After, Fields::USER, |delta| delta.user_ns),
+            ns("before_system_ns", Before, Fields::SYSTEM, |delta| delta.system_ns),
+            ns("after_system_ns", After, Fields::SYSTEM, |delta| delta.system_ns),
+            ns("before_run_delay_ns", Before, Fields::RUN_DELAY, |delta| delta.run_delay_ns),
+            ns("after_run_delay_ns", After, Fields::RUN_DELAY, |delta| delta.run_delay_ns),
+            Field::count("before_duration_ns", |row: &Self| row.length_ns(Before)),
+            Field::count("after_duration_ns", |row: &Self| row.length_ns(After)),
+            Field::text("grain", |row: &Self| Some(coarser(row.covered).into())),
         ]
     }
 }

@@ -1,66 +1,175 @@
-//! [`Field`]: a column of a kind of row. One list of them says what a row is in CSV, JSON lines and JSON.
+//! [`Field`]: a column of a kind of row. One list of them says what a row is in a table for people, CSV, JSON lines, JSON and Parquet.
 
 use std::borrow::Cow;
 
-use cpumon_model::Value;
+use cpumon_model::{Kind, Value};
+use serde::{Serialize, Serializer};
 
 /// A column of rows of this type.
-#[derive(Debug)]
-pub struct Field<R> {
-    /// Its name, with its unit.
-    pub name: &'static str,
-    get: Get<R>,
+pub struct Field<'f, R> {
+    name: &'static str,
+    get: Option<Get<'f, R>>,
+    shown: Option<Shown<'f, R>>,
 }
 
 /// Returns the value of a row; `None`: no data, which is not zero.
-#[derive(Debug)]
-enum Get<R> {
-    /// A whole number.
-    Int(fn(&R) -> Option<i64>),
-    /// A fraction.
-    Real(fn(&R) -> Option<f64>),
-    /// A text; hostile where it is a name.
-    Text(for<'r> fn(&'r R) -> Option<Cow<'r, str>>),
+enum Get<'f, R> {
+    Int(Box<NumberOf<'f, R, i64>>),
+    Real(Box<NumberOf<'f, R, f64>>),
+    Text(Box<TextOf<'f, R>>),
 }
 
-impl<R> Field<R> {
-    pub(crate) const fn int(name: &'static str, get: fn(&R) -> Option<i64>) -> Self {
-        Self { name, get: Get::Int(get) }
+type NumberOf<'f, R, N> = dyn Fn(&R) -> Option<N> + 'f;
+type TextOf<'f, R> = dyn for<'r> Fn(&'r R) -> Option<Cow<'r, str>> + 'f;
+type ShowOf<'f, R> = Box<dyn Fn(&R) -> String + 'f>;
+
+/// How people see a column.
+pub struct Shown<'f, R> {
+    /// Heading.
+    pub title: &'static str,
+    /// 0: always shown; a higher one is left out earlier where a terminal is narrow.
+    pub rank: u8,
+    /// Whether it is a name, at the left and cut where it is too long; else a number, at the right.
+    pub is_name: bool,
+    /// Never cut, also among names: a part of a number would be another number.
+    pub is_whole: bool,
+    text: Option<ShowOf<'f, R>>,
+    short: Option<ShowOf<'f, R>>,
+}
+
+impl<'f, R> Field<'f, R> {
+    /// Whole numbers.
+    pub fn int<N: Into<Option<i64>>>(name: &'static str, get: impl Fn(&R) -> N + 'f) -> Self {
+        Self::new(name, Get::Int(Box::new(move |row| get(row).into())))
     }
 
-    pub(crate) const fn real(name: &'static str, get: fn(&R) -> Option<f64>) -> Self {
-        Self { name, get: Get::Real(get) }
+    /// Counters.
+    pub fn count<N: Into<Option<u64>>>(name: &'static str, get: impl Fn(&R) -> N + 'f) -> Self {
+        Self::int(name, move |row| get(row).into().map(|count| i64::try_from(count).unwrap_or(i64::MAX)))
     }
 
-    pub(crate) const fn text(name: &'static str, get: for<'r> fn(&'r R) -> Option<Cow<'r, str>>) -> Self {
-        Self { name, get: Get::Text(get) }
+    /// Fractions.
+    pub fn real<N: Into<Option<f64>>>(name: &'static str, get: impl Fn(&R) -> N + 'f) -> Self {
+        Self::new(name, Get::Real(Box::new(move |row| get(row).into())))
+    }
+
+    /// Texts; hostile where they are names.
+    pub fn text(name: &'static str, get: impl for<'r> Fn(&'r R) -> Option<Cow<'r, str>> + 'f) -> Self {
+        Self::new(name, Get::Text(Box::new(get)))
+    }
+
+    /// A column that only people see.
+    pub fn shown(title: &'static str, rank: u8, text: impl Fn(&R) -> String + 'f) -> Self {
+        Self { name: "", get: None, shown: None }.titled(title, rank).shows(text)
+    }
+
+    fn new(name: &'static str, get: Get<'f, R>) -> Self {
+        Self { name, get: Some(get), shown: None }
+    }
+
+    /// Likewise, and people see it under this heading: numbers as they are, `-` without data.
+    #[must_use]
+    pub fn titled(self, title: &'static str, rank: u8) -> Self {
+        let is_name = matches!(self.get, Some(Get::Text(_)));
+        let shown = Shown { title, rank, is_name, is_whole: false, text: None, short: None };
+        Self { shown: Some(shown), ..self }
+    }
+
+    /// Likewise, as this text.
+    #[must_use]
+    pub fn shows(self, text: impl Fn(&R) -> String + 'f) -> Self {
+        self.with(|shown| shown.text = Some(Box::new(text)))
+    }
+
+    /// Likewise, with a shorter text for where not all columns fit.
+    #[must_use]
+    pub fn or_short(self, text: impl Fn(&R) -> String + 'f) -> Self {
+        self.with(|shown| shown.short = Some(Box::new(text)))
+    }
+
+    /// Likewise, among the names.
+    #[must_use]
+    pub fn left(self) -> Self {
+        self.with(|shown| shown.is_name = true)
+    }
+
+    /// Likewise, among the numbers.
+    #[must_use]
+    pub fn right(self) -> Self {
+        self.with(|shown| shown.is_name = false)
+    }
+
+    /// Likewise, among the names and never cut.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        self.left().with(|shown| shown.is_whole = true)
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Shown<'f, R>)) -> Self {
+        if let Some(shown) = &mut self.shown {
+            change(shown);
+        }
+        self
+    }
+
+    /// Its name, with its unit, and what its values are; `None`: only people see it.
+    #[must_use]
+    pub fn column(&self) -> Option<(&'static str, Kind)> {
+        let kind = match self.get.as_ref()? {
+            Get::Int(_) => Kind::Integer,
+            Get::Real(_) => Kind::Real,
+            Get::Text(_) => Kind::Text,
+        };
+        Some((self.name, kind))
     }
 
     /// The value of a row.
     pub fn value<'r>(&self, row: &'r R) -> Value<'r> {
-        match self.get {
-            Get::Int(get) => get(row).map_or(Value::Null, Value::Int),
-            Get::Real(get) => get(row).map_or(Value::Null, Value::Real),
-            Get::Text(get) => get(row).map_or(Value::Null, Value::Text),
+        match &self.get {
+            None => Value::Null,
+            Some(Get::Int(get)) => get(row).map_or(Value::Null, Value::Int),
+            Some(Get::Real(get)) => get(row).map_or(Value::Null, Value::Real),
+            Some(Get::Text(get)) => get(row).map_or(Value::Null, Value::Text),
         }
+    }
+
+    /// How people see it; `None`: they do not.
+    #[must_use]
+    pub fn heading(&self) -> Option<&Shown<'f, R>> {
+        self.shown.as_ref()
+    }
+
+    /// What people see of a row.
+    pub fn show(&self, row: &R) -> String {
+        match self.shown.as_ref().and_then(|shown| shown.text.as_ref()) {
+            Some(text) => text(row),
+            None => match self.value(row) {
+                Value::Null => "-".to_owned(),
+                Value::Int(number) => number.to_string(),
+                Value::Real(number) => number.to_string(),
+                Value::Text(text) => cpumon_model::escape(&text).to_string(),
+            },
+        }
+    }
+
+    /// The same for where not all columns fit; `None`: there is no shorter text.
+    pub fn show_short(&self, row: &R) -> Option<String> {
+        let shown = self.shown.as_ref()?;
+        shown.short.as_ref().map(|short| short(row))
     }
 }
 
-/// The names of columns.
-#[must_use]
-pub fn names<R>(fields: &[&'static Field<R>]) -> Vec<&'static str> {
-    fields.iter().map(|field| field.name).collect()
+/// A row as a JSON object: its values by name.
+pub struct Object<'o, 'f, R> {
+    /// Its columns.
+    pub fields: &'o [Field<'f, R>],
+    /// The row.
+    pub row: &'o R,
 }
 
-/// What each row has in them.
-pub fn cells<'r, R>(
-    fields: &[&'static Field<R>],
-    rows: impl IntoIterator<Item = &'r R>,
-) -> impl Iterator<Item = Vec<Value<'r>>> {
-    rows.into_iter().map(|row| fields.iter().map(|field| field.value(row)).collect())
-}
-
-/// A number of a counter.
-pub(crate) fn count(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
+impl<R> Serialize for Object<'_, '_, R> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let pairs = self.fields.iter().filter_map(|field| Some((field.column()?.0, field.value(self.row))));
+        serializer.collect_map(pairs)
+    }
 }

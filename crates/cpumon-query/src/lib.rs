@@ -31,6 +31,7 @@ pub mod spans;
 pub mod status;
 mod stored;
 mod sum;
+pub mod text;
 pub mod time;
 pub mod traces;
 

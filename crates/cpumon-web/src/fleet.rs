@@ -11,16 +11,16 @@ use axum::body::Bytes;
 use axum::http::StatusCode;
 use cpumon_export::{ExportError, Format};
 use cpumon_query::fleet::{
-    self, FleetBoard, FleetQuery, FleetSpan, SPARK_STEP_NS, SpanQuery, SparkLine, sparks,
+    self, FleetBoard, FleetQuery, FleetSpan, SPARK_STEP_NS, SpanQuery, SparkLine, TOP, sparks, top,
 };
 use cpumon_query::history::History;
 use cpumon_query::time::TimeRange;
 use cpumon_query::{HostRecord, Live};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use columns::{host_table, span_table, top_table};
+use columns::{age_fields, host_fields, moment_fields, span_fields, top_fields};
 
-use crate::api::{Fleet, FleetBase, FleetHistory, Limits, Nanos, Spark};
+use crate::api::{Fleet, FleetBase, FleetHistory, Limits, Nanos, Spark, Table};
 use crate::ask::PastQueries;
 use crate::problem::Problem;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
@@ -112,11 +112,18 @@ impl FleetFeed {
     ) -> Result<Vec<u8>, ExportError> {
         let stored = self.0.stored().await;
         let fleet = self.0.board.hosts(&*self.0.live, &stored, query);
-        let columns = match of {
-            FileOf::Hosts => columns::file_columns(&fleet.hosts),
-            FileOf::Busiest => columns::top_columns(&fleet::top(&fleet.hosts)),
-        };
-        columns::write(&columns, format)
+        let mut file = Vec::new();
+        match of {
+            FileOf::Hosts => {
+                let mut fields = host_fields();
+                fields.extend(moment_fields());
+                cpumon_export::rows(format, &fields, &fleet.hosts, &mut file)?;
+            }
+            FileOf::Busiest => {
+                cpumon_export::rows(format, &top_fields(), top(&fleet.hosts), &mut file)?;
+            }
+        }
+        Ok(file)
     }
 }
 
@@ -136,13 +143,16 @@ impl Feed {
 
     fn base(&self, fleet: &fleet::Fleet, query: &FleetQuery, number: u64) -> FleetBase {
         let page: Vec<_> = query.page.of(&fleet.hosts).collect();
+        let all = top(&fleet.hosts);
+        let busiest = &all[..all.len().min(TOP)];
+        let fields = host_fields().into_iter().chain(age_fields());
         FleetBase {
             now_ns: Nanos(fleet.now_ns),
             number,
             receiver: self.live.status().into(),
             limits: Limits::default(),
-            hosts: host_table(&page, fleet.hosts.len()),
-            top: top_table(&fleet.hosts),
+            hosts: Table::of(fields, &page, fleet.hosts.len()),
+            top: Table::of(top_fields(), busiest, all.len()),
         }
     }
 
@@ -171,7 +181,7 @@ fn rounded(values: Vec<Option<f64>>) -> Vec<Option<f64>> {
 
 fn history(range: TimeRange, span: FleetSpan) -> FleetHistory {
     let FleetSpan { times, total, hosts } = span;
-    let table = span_table(&hosts, total);
+    let table = Table::of(span_fields(), &hosts, total);
     let (busy, peaks) = hosts.into_iter().map(|host| (rounded(host.points), rounded(host.peaks))).unzip();
     FleetHistory {
         since_ns: Nanos(range.since_ns),

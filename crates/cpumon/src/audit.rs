@@ -97,7 +97,7 @@ mod tests {
     fn shown(dir: &Path, format: Format, since_ns: Option<i64>) -> (String, Outcome) {
         let args = AuditArgs {
             since: since_ns.map(|wall_ns| when::When { wall_ns }),
-            format: FormatArgs { format: Some(format), json: false },
+            format: FormatArgs { format: Some(format), ..FormatArgs::default() },
             place: StateArgs { state: Some(dir.to_owned()), store: None },
         };
         let mut out = Vec::new();

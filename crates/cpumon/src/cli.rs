@@ -77,7 +77,7 @@ pub enum Command {
     Report(ReportArgs),
     /// Find when and how much a program, user, service, container or pod ran, in the whole store
     Find(FindArgs),
-    /// Export recorded data as CSV or JSON, or as a chart in SVG or PNG
+    /// Export recorded data as CSV, JSON or Parquet, or as a chart in SVG or PNG
     Export(ExportArgs),
     /// Make, list or revoke login tokens, with which people and programs log in to a receiver
     LoginToken(LoginTokenArgs),

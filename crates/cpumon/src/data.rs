@@ -5,25 +5,25 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, Progress, Report, SqlFormat};
+use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, Progress, Report};
 use cpumon_files::{AuditEvent, AuditLog, this_user};
-use cpumon_model::{Utc, Value, escape};
+use cpumon_model::{Utc, escape};
+use cpumon_query::fields::Field;
 use cpumon_store::sql::Sql;
 use cpumon_store::{HostRecord, Reader, StoreOptions, TimeRange, Writer, legacy};
 
 use crate::charts;
 use crate::cli;
-use crate::cli::{ExportArgs, ExportFormat, ExportPicture, HostsArgs, ImportArgs, SqlArgs};
+use crate::cli::{ExportArgs, ExportPicture, HostsArgs, ImportArgs, SqlArgs};
+use crate::columns::write_rows;
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::json::write_json;
 use crate::output::to_file;
 use crate::paths::{explain, state_dir, store_for_writing};
-use crate::records::JsonArray;
-use crate::report::{Column, Columns};
 use crate::stdout::stdout;
-use crate::table::{name_text, terminal_columns};
+use crate::table::name_text;
 use crate::when::{self, Between};
 
 /// Most gaps that are read to report losses.
@@ -41,8 +41,7 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
         kind,
         format: match (args.legacy, args.wanted_format()?) {
             (Some(year), _) => Format::Legacy(year),
-            (None, ExportFormat::Csv) => Format::Csv,
-            (None, ExportFormat::Jsonl | ExportFormat::Json) => Format::Jsonl,
+            (None, format) => cli::Format::from(format).file().unwrap_or_default(),
         },
         host: args.host.clone(),
         since_ns,
@@ -81,24 +80,18 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         return charts::export(args);
     }
     let query = query(args)?;
+    let path = cli::file_of(args.output.as_deref());
+    if query.format == Format::Parquet && path.is_none() && io::stdout().is_terminal() {
+        return Err(Usage("Parquet is binary; give a file with -o".to_owned()).into());
+    }
     let reader = Reader::open(&args.store.path()).map_err(explain)?;
     let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
     let audit = AuditLog::in_dir(&state_dir(None, Some(reader.path())));
     audit.note(AuditEvent::Exported, &this_user(), &format!("{:?}", query.kind).to_lowercase(), &detail);
     // The progress line and an export on the same terminal would overwrite each other.
-    let path = cli::file_of(args.output.as_deref());
     let mut bar = ProgressLine::new(path.is_some() || !io::stdout().is_terminal());
-    let is_array = query.format == Format::Jsonl && args.wanted_format()? == ExportFormat::Json;
-    let mut write = |out: &mut dyn Write| {
-        let mut progress = |progress| bar.show(progress);
-        if !is_array {
-            return cpumon_export::export(&reader, &query, out, &mut progress);
-        }
-        let mut array = JsonArray::new(out);
-        let report = cpumon_export::export(&reader, &query, &mut array, &mut progress)?;
-        array.finish()?;
-        Ok(report)
-    };
+    let mut write =
+        |out: &mut dyn Write| cpumon_export::export(&reader, &query, out, &mut |progress| bar.show(progress));
     let result = match path {
         Some(path) => to_file(path, |file| write(file).map_err(|error| file.with_path(error))),
         None => write(&mut stdout()),
@@ -119,24 +112,12 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
 }
 
 /// `cpumon sql`.
-pub fn sql(args: &SqlArgs) -> anyhow::Result<Outcome> {
+pub fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     if args.query.trim().is_empty() {
         return Err(Usage("the SQL statement is empty".to_owned()).into());
     }
     let session = Sql::open(&args.store.path()).map_err(explain)?;
-    let mut out = stdout();
-    let write = |format, out: &mut dyn Write| cpumon_export::sql(&session, &args.query, format, out);
-    let result = match args.format.get() {
-        cli::Format::Table => write(SqlFormat::Table, &mut out),
-        cli::Format::Csv => write(SqlFormat::Csv, &mut out),
-        cli::Format::Jsonl => write(SqlFormat::Jsonl, &mut out),
-        cli::Format::Json => {
-            let mut array = JsonArray::new(&mut out);
-            let rows = write(SqlFormat::Jsonl, &mut array);
-            rows.and_then(|rows| Ok(array.finish().map(|()| rows)?))
-        }
-    };
-    match result {
+    match cpumon_export::sql(&session, &args.query, args.format.get().file(), out) {
         Err(error) if !error.is_broken_pipe() => Err(error.into()),
         _ => Ok(damage::report_of(&session.damage(), session.path(), Outcome::Done)),
     }
@@ -267,11 +248,6 @@ fn open_writer(path: &Path) -> anyhow::Result<Writer> {
 pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let records = Reader::open(path).map_err(explain)?.hosts()?;
     let format = args.format.get();
-    if let cli::Format::Csv | cli::Format::Jsonl = format {
-        let format = if format == cli::Format::Csv { Format::Csv } else { Format::Jsonl };
-        write_hosts(&records, format, out)?;
-        return Ok(Outcome::Done);
-    }
     if format == cli::Format::Json {
         let rows: Vec<serde_json::Value> = records
             .iter()
@@ -288,40 +264,33 @@ pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Resu
             })
             .collect();
         write_json(&serde_json::json!({ "hosts": rows }), out)?;
-        return Ok(Outcome::Done);
+    } else {
+        write_rows(format, &host_fields(), &records, out).context("cannot write the hosts")?;
     }
-    let column = |title, rank, cell: &dyn Fn(&HostRecord) -> String| {
-        Column::new(title, rank, records.iter().map(cell))
-    };
-    let moment = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), when::show);
-    let names = vec![
-        column("HOST", 0, &|record| name_text(&record.info.hostname)),
-        column("ID", 3, &|record| record.info.host.to_string()).whole(),
-        column("TRUST", 1, &|record| record.trust.name().to_owned()).whole(),
-    ];
-    let numbers = vec![
-        column("FIRST", 2, &|record| moment(record.first_wall_ns)),
-        column("LAST", 0, &|record| moment(record.last_wall_ns)),
-    ];
-    Columns::new(names, numbers).write(terminal_columns(), out).context("cannot write the hosts")?;
     Ok(Outcome::Done)
 }
 
-/// The same as a file.
-fn write_hosts(records: &[HostRecord], format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
-    let names =
-        ["id", "hostname", "trust", "kernel", "agent", "first_utc", "first_ns", "last_utc", "last_ns"];
-    let text = |text: &str| Value::Text(text.to_owned().into());
-    let utc = |ns: Option<i64>| ns.map_or(Value::Null, |ns| text(&Utc(ns).to_string()));
-    let ns = |ns: Option<i64>| ns.map_or(Value::Null, Value::Int);
-    let row = |record: &HostRecord| {
-        let (first, last) = (record.first_wall_ns, record.last_wall_ns);
-        let info = &record.info;
-        let texts = [&*info.hostname, record.trust.name(), &*info.kernel, &*info.agent];
-        let mut cells = vec![text(&info.host.to_string())];
-        cells.extend(texts.map(text));
-        cells.extend([utc(first), ns(first), utc(last), ns(last)]);
-        cells
-    };
-    cpumon_export::table(format, &names, records.iter().map(row), out).context("cannot write the hosts")
+fn host_fields() -> Vec<Field<'static, HostRecord>> {
+    let utc = |ns: Option<i64>| Some(Utc(ns?).to_string().into());
+    let moment = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), when::show);
+    vec![
+        Field::text("id", |host: &HostRecord| Some(host.info.host.to_string().into())),
+        Field::text("hostname", |host: &HostRecord| Some((&*host.info.hostname).into()))
+            .titled("HOST", 0)
+            .shows(|host| name_text(&host.info.hostname)),
+        Field::shown("ID", 3, |host: &HostRecord| host.info.host.to_string()).whole(),
+        Field::text("trust", |host: &HostRecord| Some(host.trust.name().into())).titled("TRUST", 1).whole(),
+        Field::text("kernel", |host: &HostRecord| Some((&*host.info.kernel).into())),
+        Field::text("agent", |host: &HostRecord| Some((&*host.info.agent).into())),
+        Field::text("first_utc", move |host: &HostRecord| utc(host.first_wall_ns))
+            .titled("FIRST", 2)
+            .right()
+            .shows(move |host| moment(host.first_wall_ns)),
+        Field::int("first_ns", |host: &HostRecord| host.first_wall_ns),
+        Field::text("last_utc", move |host: &HostRecord| utc(host.last_wall_ns))
+            .titled("LAST", 0)
+            .right()
+            .shows(move |host| moment(host.last_wall_ns)),
+        Field::int("last_ns", |host: &HostRecord| host.last_wall_ns),
+    ]
 }

@@ -8,7 +8,9 @@ use std::io::Write;
 
 use anyhow::Context;
 use cpumon_model::{HostStatus, escape};
+use cpumon_query::fields::Field;
 use cpumon_query::fleet::HostOrder;
+use cpumon_query::text::decimal;
 use cpumon_web::api;
 use serde_json::Value;
 
@@ -16,10 +18,9 @@ use cells::{ip_of, over_limit, show_clock, show_loss};
 
 use crate::cli::{Format, HostsArgs};
 use crate::client::Client;
+use crate::columns::Columns;
 use crate::exit::{Outcome, Usage};
 use crate::json::write_json;
-use crate::records::JsonArray;
-use crate::report::{Column, Columns};
 use crate::table::{name_text, terminal_columns};
 use crate::units::whole_seconds;
 use crate::when;
@@ -65,15 +66,13 @@ fn query<'a>(args: &'a HostsArgs, format: &'a str) -> Vec<(&'a str, &'a str)> {
 
 /// The list of the page's table as a file.
 fn write_file(args: &HostsArgs, format: Format, client: &Client, out: &mut dyn Write) -> anyhow::Result<()> {
-    let name = if format == Format::Csv { "csv" } else { "jsonl" };
-    let file = client.fleet_file(&query(args, name))?;
-    if format == Format::Json {
-        let mut array = JsonArray::new(out);
-        array.write_all(&file).and_then(|()| array.finish())
-    } else {
-        out.write_all(&file)
-    }
-    .context("cannot write the hosts")
+    let name = match format {
+        Format::Csv => "csv",
+        Format::Parquet => "parquet",
+        Format::Json => "json",
+        Format::Jsonl | Format::Table => "jsonl",
+    };
+    out.write_all(&client.fleet_file(&query(args, name))?).context("cannot write the hosts")
 }
 
 /// The rows of JSON lines.
@@ -122,24 +121,21 @@ fn write_busiest(
         };
     }
     let text = |row: &Value, name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let share = |row: &Value, name: &str| {
-        row.get(name).and_then(Value::as_f64).map_or_else(|| "-".to_owned(), |share| format!("{share:.1}"))
-    };
-    let column =
-        |title, rank, cell: &dyn Fn(&Value) -> String| Column::new(title, rank, rows.iter().map(cell));
-    let mut names = vec![
-        column("HOST", 0, &|row| name_text(&text(row, "hostname"))),
-        column("PROCESS", 0, &|row| name_text(&text(row, "name"))),
+    let share = |row: &Value, name: &str| decimal(row.get(name).and_then(Value::as_f64), 1);
+    let pid = |row: &Value| escape(text(row, "key").split('-').next().unwrap_or_default()).to_string();
+    let mut fields = vec![
+        Field::shown("HOST", 0, |row| name_text(&text(row, "hostname"))).left(),
+        Field::shown("PROCESS", 0, |row| name_text(&text(row, "name"))).left(),
     ];
     if rows.iter().any(|row| !text(row, "container").is_empty()) {
-        names.push(column("CONTAINER", 3, &|row| escape(&text(row, "container")).to_string()));
+        fields.push(Field::shown("CONTAINER", 3, |row| escape(&text(row, "container")).to_string()).left());
     }
-    let numbers = vec![
-        column("PID", 2, &|row| escape(text(row, "key").split('-').next().unwrap_or_default()).to_string()),
-        column("%CPU", 0, &|row| share(row, "cpu_pct")),
-        column("%HOST", 1, &|row| share(row, "host_pct")),
-    ];
-    Columns::new(names, numbers).write(columns, out)
+    fields.extend([
+        Field::shown("PID", 2, pid),
+        Field::shown("%CPU", 0, |row| share(row, "cpu_pct")),
+        Field::shown("%HOST", 1, |row| share(row, "host_pct")),
+    ]);
+    Columns::new(&fields, &rows).write(columns, out)
 }
 
 /// How busy a host is.
@@ -306,43 +302,42 @@ pub fn write_hosts(
         lines.retain(|line| places.contains_key(&*line.id));
         lines.sort_by_key(|line| places.get(&*line.id).copied());
     }
-    let column =
-        |title, rank, cell: &dyn Fn(&Line) -> String| Column::new(title, rank, lines.iter().map(cell));
-    let in_two = |title, rank, cells: &dyn Fn(&Line) -> &[String; 2]| {
-        let of = |at: usize| lines.iter().map(move |line| cells(line)[at].clone());
-        Column::new(title, rank, of(0)).or_short(of(1))
-    };
     let sort = listed.and_then(|listed| listed.sort);
     // What the lines are sorted by is always shown.
     let rank = |order, rank| if sort == Some(order) { 0 } else { rank };
-    let mut names = vec![
-        column("HOST", 0, &|line| line.name.clone()),
-        column("ID", 8, &|line| line.id.clone()).whole(),
-        column("TRUST", 2, &|line| line.trust.clone()).whole(),
-        column("SOURCE", 7, &|line| line.source.clone()).whole(),
-        column("ADDRESS", 5, &|line| line.address.clone()).whole(),
+    let in_two = |title, rank, cells: fn(&Line) -> &[String; 2]| {
+        Field::shown(title, rank, move |line| cells(line)[0].clone())
+            .or_short(move |line| cells(line)[1].clone())
+    };
+    let mut fields = vec![
+        Field::shown("HOST", 0, |line: &Line| line.name.clone()).left(),
+        Field::shown("ID", 8, |line: &Line| line.id.clone()).whole(),
+        Field::shown("TRUST", 2, |line: &Line| line.trust.clone()).whole(),
+        Field::shown("SOURCE", 7, |line: &Line| line.source.clone()).whole(),
+        Field::shown("ADDRESS", 5, |line: &Line| line.address.clone()).whole(),
     ];
-    let mut numbers = Vec::new();
     if listed.is_some() {
-        names.push(column("BUSIEST", rank(HostOrder::Top, 3), &|line| line.busy.busiest.clone()));
+        let busiest =
+            Field::shown("BUSIEST", rank(HostOrder::Top, 3), |line: &Line| line.busy.busiest.clone());
         let figure = sort.and_then(figure::of_order);
         let is_wider = figure.is_some()
             || matches!(sort, Some(HostOrder::Top | HostOrder::Threads | HostOrder::ClockOffset));
-        numbers.push(column("BUSY", u8::from(is_wider), &|line| line.busy.all.clone()));
+        fields.push(busiest.left());
+        fields.push(Field::shown("BUSY", u8::from(is_wider), |line: &Line| line.busy.all.clone()));
         if let Some((title, _)) = figure {
+            let field = Field::shown(title, 0, |line: &Line| line.figure.clone());
             // Agents choose their texts: these are cut as names are.
             let is_text = matches!(sort, Some(HostOrder::Health | HostOrder::Agent));
-            let columns = if is_text { &mut names } else { &mut numbers };
-            columns.push(column(title, 0, &|line| line.figure.clone()));
+            fields.push(if is_text { field.left() } else { field });
         }
     }
-    numbers.extend([
-        column("THREADS", rank(HostOrder::Threads, 4), &|line| line.threads.clone()),
-        in_two("SEEN", 0, &|line| &line.seen),
-        in_two("CLOCK", rank(HostOrder::ClockOffset, 6), &|line| &line.clock),
-        in_two("LOSS", 0, &|line| &line.loss),
+    fields.extend([
+        Field::shown("THREADS", rank(HostOrder::Threads, 4), |line: &Line| line.threads.clone()),
+        in_two("SEEN", 0, |line| &line.seen),
+        in_two("CLOCK", rank(HostOrder::ClockOffset, 6), |line| &line.clock),
+        in_two("LOSS", 0, |line| &line.loss),
     ]);
-    Columns::new(names, numbers).write(columns, out)
+    Columns::new(&fields, &lines).write(columns, out)
 }
 
 /// ` (2 bad_seal, 1 plain)`

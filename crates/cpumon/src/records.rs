@@ -1,9 +1,10 @@
-//! Rows as CSV, JSON lines or a JSON array, for commands whose table is not an export of the store.
+//! Rows of texts, as a table or in a format for programs.
 
 use std::io::{self, Write};
 
-use cpumon_model::Value as Cell;
-use serde_json::{Map, Value};
+use cpumon_export::SinkColumn;
+use cpumon_model::{Kind, Value as Cell};
+use serde_json::Value;
 
 use crate::cli::Format;
 use crate::table::{Table, terminal_columns};
@@ -27,19 +28,17 @@ impl Records {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// Writes all rows.
+    /// Writes all rows. An empty text is nothing in CSV and Parquet.
     pub fn write(&self, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
-        match format {
-            Format::Table => self.write_table(out)?,
-            Format::Csv => write_csv(self.names, &self.rows, out)?,
-            Format::Jsonl => self.write_lines(out)?,
-            Format::Json => {
-                let mut array = JsonArray::new(out);
-                self.write_lines(&mut array)?;
-                array.finish()?;
-            }
-        }
-        Ok(())
+        let Some(file) = format.file() else { return Ok(self.write_table(out)?) };
+        let column = |name| SinkColumn { name, kind: Some(Kind::Text) };
+        let columns: Vec<_> = self.names.iter().copied().map(column).collect();
+        let cell = |cell: &String| match cell.as_str() {
+            "" if matches!(format, Format::Csv | Format::Parquet) => Cell::Null,
+            text => Cell::Text(text.to_owned().into()),
+        };
+        let cells = self.rows.iter().map(|row| row.iter().map(cell).collect());
+        Ok(cpumon_export::table(file, &columns, cells, out)?)
     }
 
     fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
@@ -52,27 +51,6 @@ impl Records {
         }
         table.write_within(terminal_columns(), out)
     }
-
-    fn write_lines(&self, out: &mut dyn Write) -> io::Result<()> {
-        for row in &self.rows {
-            let cells = self.names.iter().zip(row);
-            let object: Map<String, Value> =
-                cells.map(|(name, cell)| ((*name).to_owned(), cell.clone().into())).collect();
-            serde_json::to_writer(&mut *out, &object)?;
-            writeln!(out)?;
-        }
-        Ok(())
-    }
-}
-
-/// Writes CSV (RFC 4180): each text between quotes, nothing for an empty one.
-fn write_csv(names: &[&'static str], rows: &[Vec<String>], out: &mut dyn Write) -> anyhow::Result<()> {
-    let cell = |cell: &String| match cell.as_str() {
-        "" => Cell::Null,
-        text => Cell::Text(text.to_owned().into()),
-    };
-    let cells = rows.iter().map(|row| row.iter().map(cell).collect());
-    Ok(cpumon_export::table(cpumon_export::Format::Csv, names, cells, out)?)
 }
 
 /// A value as rows of path and value: `receiver.datagrams`, `7`.
@@ -98,46 +76,6 @@ fn flatten(path: &str, value: &Value, records: &mut Records) {
     }
 }
 
-/// Turns JSON lines into one JSON array while they are written. [`JsonArray::finish`] writes its end.
-pub struct JsonArray<'a> {
-    out: &'a mut dyn Write,
-    is_empty: bool,
-    is_line_start: bool,
-}
-
-impl<'a> JsonArray<'a> {
-    /// An array that is written to `out`.
-    pub fn new(out: &'a mut dyn Write) -> Self {
-        Self { out, is_empty: true, is_line_start: true }
-    }
-
-    /// Writes the end of the array.
-    pub fn finish(self) -> io::Result<()> {
-        self.out.write_all(if self.is_empty { b"[]\n" } else { b"\n]\n" })?;
-        self.out.flush()
-    }
-}
-
-impl Write for JsonArray<'_> {
-    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
-        for line in buffer.split_inclusive(|byte| *byte == b'\n') {
-            if self.is_line_start {
-                self.out.write_all(if self.is_empty { b"[\n" } else { b",\n" })?;
-                (self.is_empty, self.is_line_start) = (false, false);
-            }
-            // The line end is written with the next line, because no comma may follow the last object.
-            let body = line.strip_suffix(b"\n");
-            self.is_line_start = body.is_some();
-            self.out.write_all(body.unwrap_or(line))?;
-        }
-        Ok(buffer.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -160,20 +98,6 @@ mod tests {
         let array: Vec<Value> = serde_json::from_str(&written(Format::Json)).unwrap();
         let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(array, objects);
-    }
-
-    #[test]
-    fn an_array_is_the_same_however_its_lines_are_cut() {
-        for pieces in [&["{}\n{}\n"][..], &["{", "}\n", "{}", "\n"], &["{}\n{}"], &[]] {
-            let mut out = Vec::new();
-            let mut array = JsonArray::new(&mut out);
-            for piece in pieces {
-                array.write_all(piece.as_bytes()).unwrap();
-            }
-            array.finish().unwrap();
-            let count = serde_json::from_slice::<Vec<Value>>(&out).unwrap().len();
-            assert_eq!(count, if pieces.is_empty() { 0 } else { 2 }, "{pieces:?}");
-        }
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     }
     let document = WithAgents { status: &status, agents };
     match format {
-        Format::Csv => flattened(&serde_json::to_value(&document)?).write(format, out)?,
+        Format::Csv | Format::Parquet => flattened(&serde_json::to_value(&document)?).write(format, out)?,
         Format::Jsonl => writeln!(out, "{}", serde_json::to_string(&document)?)?,
         Format::Table | Format::Json => write_json(&document, out)?,
     }

@@ -33,7 +33,7 @@ pub(crate) fn check(args: &StoreCheckArgs, out: &mut dyn Write) -> anyhow::Resul
     match args.format.get() {
         Format::Json => write_json(&json(&report), out)?,
         Format::Jsonl => writeln!(out, "{}", serde_json::to_string(&json(&report))?)?,
-        Format::Csv => flattened(&json(&report)).write(Format::Csv, out)?,
+        format @ (Format::Csv | Format::Parquet) => flattened(&json(&report)).write(format, out)?,
         Format::Table => {
             write_report(&report, &args.file, &names, out).context("cannot write the report")?;
             if let Some(salvage) = &args.salvage {

@@ -56,7 +56,7 @@ export interface components {
             width_ns: number;
         };
         /** @description A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero. */
-        Cell: null | number | boolean | string;
+        Cell: null | number | string;
         /** @description A group over an interval; the fields as in [`CgroupSample`]. */
         CgroupInterval: {
             /**
@@ -1839,7 +1839,7 @@ export interface components {
          */
         RowKind: "group" | "short-lived" | "rest" | "not attributed";
         RowOfCell: {
-            [key: string]: null | number | boolean | string;
+            [key: string]: null | number | string;
         };
         /** @description What [`SchedTimes`] grew by. */
         SchedDelta: {

@@ -41,7 +41,7 @@ pub fn legacy(
         Layout::Pivot => {
             let by_name =
                 ExportQuery { group_by: GroupBy::Name, pivot_value: PivotValue::User, ..query.clone() };
-            pivot::run(reader, &by_name, &mut LegacyPivot { year, out }, progress)?
+            pivot::run(reader, &by_name, pivot::MAX_COLUMNS, &mut LegacyPivot { year, out }, progress)?
         }
         Layout::Rows(layout) => rows::write(reader, query, layout, rows::Limits::default(), out, progress)?,
     };

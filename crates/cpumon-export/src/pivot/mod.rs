@@ -7,4 +7,5 @@ mod run;
 #[cfg(test)]
 mod run_tests;
 
+pub(crate) use names::MAX_COLUMNS;
 pub(crate) use run::run;

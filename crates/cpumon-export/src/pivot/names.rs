@@ -8,7 +8,7 @@ use cpumon_query::{GroupBy, OTHERS, group_name};
 use foldhash::fast::RandomState;
 
 /// Most columns; spreadsheets end at 16,384. Later names are added up in one more column.
-const MAX_COLUMNS: usize = 16_000;
+pub(crate) const MAX_COLUMNS: usize = 16_000;
 
 /// One process: host (its number in the export), boot and key.
 type Identity = (usize, BootId, ProcessKey);
@@ -16,6 +16,7 @@ type Identity = (usize, BootId, ProcessKey);
 /// The columns, and which process is in which.
 pub(super) struct Names {
     by: GroupBy,
+    max_columns: usize,
     columns: Vec<String>,
     by_name: HashMap<Box<str>, usize, RandomState>,
     by_process: HashMap<Identity, usize, RandomState>,
@@ -27,9 +28,11 @@ pub(super) struct Names {
 }
 
 impl Names {
-    pub fn new(by: GroupBy) -> Self {
+    /// With so many columns at most.
+    pub fn new(by: GroupBy, max_columns: usize) -> Self {
         Self {
             by,
+            max_columns,
             columns: Vec::new(),
             by_name: HashMap::default(),
             by_process: HashMap::default(),
@@ -51,7 +54,7 @@ impl Names {
         if let Some(&at) = self.by_name.get(name) {
             return Some(at);
         }
-        if self.columns.len() >= MAX_COLUMNS {
+        if self.columns.len() >= self.max_columns {
             // Names beyond the limit are not remembered, so a name that comes again is counted again: an upper bound.
             self.folded += 1;
             return None;
@@ -65,7 +68,7 @@ impl Names {
         if let Some(&at) = self.by_process.get(&identity) {
             return Some(at);
         }
-        if self.columns.len() >= MAX_COLUMNS {
+        if self.columns.len() >= self.max_columns {
             self.folded += 1;
             return None;
         }

@@ -17,20 +17,22 @@ use super::alive::{self, Alive, EarlyLives};
 use super::buffer::{BufferedRow, MAX_BUFFER_BYTES, PivotBuffer};
 use super::names::Names;
 
-/// Writes the cells of each interval of all hosts to `sink`.
+/// Writes the cells of each interval of all hosts to `sink`, in so many columns at most.
 pub(crate) fn run(
     reader: &Reader,
     query: &ExportQuery,
+    max_columns: usize,
     sink: &mut dyn PivotSink,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    run_within(reader, query, sink, progress, MAX_BUFFER_BYTES)
+    run_within(reader, query, max_columns, sink, progress, MAX_BUFFER_BYTES)
 }
 
 /// [`run`] with about `max_bytes` of buffers between the passes.
 pub(super) fn run_within(
     reader: &Reader,
     query: &ExportQuery,
+    max_columns: usize,
     sink: &mut dyn PivotSink,
     progress: &mut dyn FnMut(Progress),
     max_bytes: usize,
@@ -39,7 +41,7 @@ pub(super) fn run_within(
     // No value of a pivot is a wait.
     source.only_active = true;
     let mut counter = Counter::new(progress);
-    let mut names = Names::new(query.group_by);
+    let mut names = Names::new(query.group_by, max_columns);
     let seen = first_passes(&mut source, query.pivot_value, &mut names, &mut counter, max_bytes)?;
     // The header has the names of all hosts, so no row is written before every first pass is over.
     let order = names.sort();

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, Delta, Fields, Flags, HostId, HostInfo, Interval, Life, Moment, ProcessInfo, ProcessInterval,
-    ProcessKey, SourceKind, Trust,
+    BootId, Delta, Fields, Flags, HostId, HostInfo, Interval, Kind as ValueKind, Life, Moment, ProcessInfo,
+    ProcessInterval, ProcessKey, SourceKind, Trust,
 };
 use cpumon_store::{Reader, StoreOptions, Writer};
 
+use super::MAX_COLUMNS;
 use super::run::run_within;
-use crate::csv::Csv;
-use crate::jsonl::Jsonl;
-use crate::{ExportQuery, GroupBy, PivotValue, Progress, Report};
+use crate::rows::PivotRows;
+use crate::{ExportQuery, Format, GroupBy, PivotValue, Progress, Report};
 
 const NAMES: [&str; 5] = ["plain", "=formula", "kworker/0:1", "a,\"b\"", ""];
 
@@ -79,14 +79,12 @@ fn store(path: &std::path::Path) -> Reader {
 fn write(reader: &Reader, query: &ExportQuery, is_csv: bool, budget: usize) -> (String, Report, u64) {
     let (mut out, mut read) = (Vec::new(), 0);
     let mut note = |progress: Progress| read = progress.intervals;
-    let report = if is_csv {
-        let mut sink = Csv::new(&mut out);
-        let report = run_within(reader, query, &mut sink, &mut note, budget).unwrap();
-        sink.flush().unwrap();
-        report
-    } else {
-        run_within(reader, query, &mut Jsonl::new(&mut out), &mut note, budget).unwrap()
-    };
+    let format = if is_csv { Format::Csv } else { Format::Jsonl };
+    let mut sink = format.rows(&mut out).unwrap();
+    let mut rows = PivotRows { sink: &mut *sink, kind: ValueKind::Integer };
+    let report = run_within(reader, query, MAX_COLUMNS, &mut rows, &mut note, budget).unwrap();
+    sink.finish().unwrap();
+    drop(sink);
     (String::from_utf8(out).unwrap(), report, read)
 }
 

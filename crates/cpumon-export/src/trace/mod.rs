@@ -10,5 +10,5 @@ mod survey;
 
 pub use error::TraceExportError;
 pub use perfetto::trace_perfetto;
-pub use slices::{SLICE_COLUMNS, trace_slices, trace_slices_of, trace_slices_parquet};
+pub use slices::{SLICE_COLUMNS, trace_slices};
 pub use survey::TraceSurvey;

@@ -2,98 +2,68 @@
 
 use std::io::{self, Write};
 
-use cpumon_model::{Leaves, TraceTask, Value};
+use cpumon_model::{Kind as ValueKind, Leaves, TraceTask, Value};
 use cpumon_trace::{
     CpuSpan, Ending, Slots, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Tracker, Wakeup,
 };
 
 use super::error::TraceExportError;
 use super::survey::TraceSurvey;
-use crate::ExportError;
-use crate::csv::Csv;
-use crate::parquet::{ColumnKind, Parquet};
-use crate::rows::RowSink;
+use crate::rows::{RowSink, SinkColumn};
+use crate::{ExportError, Format};
 
 /// Wakeups of a thread that are remembered: a thread may be woken again before it runs.
 const WAKEUPS: usize = 4;
 
 /// Columns of a slice. Times are ns since the start of the trace.
-pub const SLICE_COLUMNS: [&str; 13] = [
-    "start_ns",
-    "end_ns",
-    "cpu",
-    "tid",
-    "thread_start_ns",
-    "pid",
-    "name",
-    "program",
-    "state",
-    "reason",
-    "woken_by_tid",
-    "woken_by",
-    "is_over",
-];
-
-/// What each of them has.
-const SLICE_KINDS: [ColumnKind; 13] = {
-    use ColumnKind::{Int, Text};
-    [Int, Int, Int, Int, Int, Int, Text, Text, Text, Text, Int, Text, Int]
+pub const SLICE_COLUMNS: [(&str, ValueKind); 13] = {
+    use ValueKind::{Integer, Text};
+    [
+        ("start_ns", Integer),
+        ("end_ns", Integer),
+        ("cpu", Integer),
+        ("tid", Integer),
+        ("thread_start_ns", Integer),
+        ("pid", Integer),
+        ("name", Text),
+        ("program", Text),
+        ("state", Text),
+        ("reason", Text),
+        ("woken_by_tid", Integer),
+        ("woken_by", Text),
+        ("is_over", Integer),
+    ]
 };
 
-/// Writes a trace's slices as CSV, in the order of their ends. `survey` is of the same trace.
+/// Writes a trace's slices, in the order of their ends: those that a range has a part of, as they are, not cut at its ends. A range
+/// without any is an error. `survey` is of the same trace.
 pub fn trace_slices(
-    survey: &TraceSurvey,
-    trace: &mut impl TraceSource,
-    out: &mut dyn Write,
-) -> Result<Ending, TraceExportError> {
-    trace_slices_of(survey, trace, TraceRange::default(), out)
-}
-
-/// Writes those slices that a range has a part of, as they are: not cut at its ends. A range without any is an error.
-pub fn trace_slices_of(
+    format: Format,
     survey: &TraceSurvey,
     trace: &mut impl TraceSource,
     range: TraceRange,
     out: &mut dyn Write,
 ) -> Result<Ending, TraceExportError> {
-    let (mut csv, ending) = slices(survey, trace, range, Csv::new(out))?;
-    csv.flush().map_err(ExportError::from)?;
-    Ok(ending)
-}
-
-/// Writes the same as Parquet, compressed with zstd.
-pub fn trace_slices_parquet(
-    survey: &TraceSurvey,
-    trace: &mut impl TraceSource,
-    range: TraceRange,
-    out: &mut dyn Write,
-) -> Result<Ending, TraceExportError> {
-    let (parquet, ending) = slices(survey, trace, range, Parquet::new(out, &SLICE_KINDS))?;
-    parquet.finish().map_err(ExportError::from)?;
-    Ok(ending)
-}
-
-/// Writes rows to a sink, which it returns.
-fn slices<K: RowSink>(
-    survey: &TraceSurvey,
-    trace: &mut impl TraceSource,
-    range: TraceRange,
-    mut rows: K,
-) -> Result<(K, Ending), TraceExportError> {
-    rows.header(&SLICE_COLUMNS).map_err(ExportError::from)?;
+    let mut rows = format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: "traces" })?;
+    let columns = SLICE_COLUMNS.map(|(name, kind)| SinkColumn { name, kind: Some(kind) });
+    rows.columns(&columns, None).map_err(ExportError::from)?;
     trace.limit_names(0);
     let began_ns = trace.header().began.mono_ns;
-    let sink =
-        Slices { survey, rows, began_ns, range, wakeups: Slots::default(), has_rows: false, result: Ok(()) };
+    let wakeups = Slots::default();
+    let sink = Slices { survey, rows, began_ns, range, wakeups, has_rows: false, result: Ok(()) };
     let mut tracker = Tracker::new(began_ns, sink);
     if !trace.is_watched_from_begin() {
         tracker = tracker.with_unknown_begin();
     }
     let ending = trace.read(&mut |event| tracker.event(&event))?;
     let ending = survey.ending_of(ending, tracker.unfollowed());
-    let sink = tracker.finish(ending.known_until_ns);
+    let mut sink = tracker.finish(ending.known_until_ns);
     sink.result.map_err(ExportError::from)?;
-    if sink.has_rows { Ok((sink.rows, ending)) } else { Err(ExportError::NoThread.into()) }
+    if !sink.has_rows {
+        return Err(ExportError::NoThread.into());
+    }
+    sink.rows.finish().map_err(ExportError::from)?;
+    Ok(ending)
 }
 
 /// The latest wakeups of a thread, the newest first.
@@ -105,9 +75,9 @@ impl Default for Wakeups {
     }
 }
 
-struct Slices<'s, K> {
+struct Slices<'s> {
     survey: &'s TraceSurvey,
-    rows: K,
+    rows: Box<dyn RowSink + 's>,
     began_ns: u64,
     range: TraceRange,
     wakeups: Slots<Wakeups>,
@@ -116,7 +86,7 @@ struct Slices<'s, K> {
     result: io::Result<()>,
 }
 
-impl<K: RowSink> Slices<'_, K> {
+impl Slices<'_> {
     /// Who woke the thread that has been ready since then. A wakeup on the way to sleep comes before.
     fn waker(&self, span: &ThreadSpan) -> Option<TraceTask> {
         if span.state != ThreadState::ReadyWoken {
@@ -165,7 +135,7 @@ impl<K: RowSink> Slices<'_, K> {
     }
 }
 
-impl<K: RowSink> SpanSink for Slices<'_, K> {
+impl SpanSink for Slices<'_> {
     fn thread(&mut self, span: &ThreadSpan) {
         let is_inside = span.until_ns.saturating_sub(self.began_ns) > self.range.from_ns
             && span.from_ns.saturating_sub(self.began_ns) < self.range.until_ns;

@@ -355,5 +355,5 @@ fn active_threads_are_those_that_did_more_than_to_wait() {
 fn words_are_parsed_or_refused_with_the_choices() {
     assert_eq!("pivot".parse::<Kind>().unwrap(), Kind::Pivot);
     let text = "xml".parse::<Format>().unwrap_err().to_string();
-    assert_eq!(text, "unknown format \"xml\": expected one of csv, jsonl");
+    assert_eq!(text, "unknown format \"xml\": expected one of csv, jsonl, json, parquet");
 }

@@ -11,6 +11,7 @@ mod compare;
 mod fixture;
 mod formats;
 mod golden;
+mod parquet;
 mod perfetto_schema;
 mod perfetto_states;
 mod pivot;

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use cpumon_export::{TraceSurvey, trace_perfetto, trace_slices};
+use cpumon_export::{Format, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
     WaitReason,
 };
-use cpumon_trace::{Compression, FileHeader, TraceReader, TraceWriter, UNKNOWN_TID};
+use cpumon_trace::{Compression, FileHeader, TraceRange, TraceReader, TraceWriter, UNKNOWN_TID};
 use prost::Message;
 
 use super::perfetto_schema::Trace;
@@ -253,7 +253,7 @@ fn perfetto_has_the_times_of_the_slices_also_where_events_are_missing() {
         let survey = TraceSurvey::new(open()).unwrap();
         let (mut file, mut slices) = (Vec::new(), Vec::new());
         trace_perfetto(&survey, &mut open(), &mut file).unwrap();
-        trace_slices(&survey, &mut open(), &mut slices).unwrap();
+        trace_slices(Format::Csv, &survey, &mut open(), TraceRange::default(), &mut slices).unwrap();
         let (theirs, since) = theirs(&Trace::decode(file.as_slice()).unwrap());
         let ours = ours(&slices, &since);
         let unknown_tid = i32::try_from(UNKNOWN_TID).unwrap();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
 
 use bytes::Bytes;
-use cpumon_export::{SLICE_COLUMNS, TraceSurvey, trace_perfetto, trace_slices, trace_slices_parquet};
+use cpumon_export::{Format, SLICE_COLUMNS, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_model::{
     Comm, Leaves, Moment, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceIdentity, TraceTask,
     WaitReason,
@@ -258,9 +258,16 @@ fn perfetto_knows_processes_births_and_wakeups() {
 fn slices_are_rows_with_who_woke_the_thread_and_no_formulas() {
     let bytes = trace();
     let mut out = Vec::new();
-    trace_slices(&survey(&bytes), &mut TraceReader::open(bytes.as_slice()).unwrap(), &mut out).unwrap();
+    trace_slices(
+        Format::Csv,
+        &survey(&bytes),
+        &mut TraceReader::open(bytes.as_slice()).unwrap(),
+        TraceRange::default(),
+        &mut out,
+    )
+    .unwrap();
     let mut reader = csv::Reader::from_reader(out.as_slice());
-    assert_eq!(reader.headers().unwrap().iter().collect::<Vec<_>>(), SLICE_COLUMNS);
+    assert_eq!(reader.headers().unwrap().iter().collect::<Vec<_>>(), SLICE_COLUMNS.map(|(name, _)| name));
     let rows: Vec<Vec<String>> =
         reader.records().map(|row| row.unwrap().iter().map(str::to_owned).collect()).collect();
     let of = |tid: &str| -> Vec<String> {
@@ -288,8 +295,8 @@ fn slices_in_parquet_are_those_of_csv() {
     let bytes = trace();
     let (survey, open) = (survey(&bytes), || TraceReader::open(bytes.as_slice()).unwrap());
     let (mut csv, mut parquet) = (Vec::new(), Vec::new());
-    trace_slices(&survey, &mut open(), &mut csv).unwrap();
-    trace_slices_parquet(&survey, &mut open(), TraceRange::default(), &mut parquet).unwrap();
+    trace_slices(Format::Csv, &survey, &mut open(), TraceRange::default(), &mut csv).unwrap();
+    trace_slices(Format::Parquet, &survey, &mut open(), TraceRange::default(), &mut parquet).unwrap();
     let reader = SerializedFileReader::new(Bytes::from(parquet)).unwrap();
     let mut rows = reader.get_row_iter(None).unwrap().map(Result::unwrap);
     for expected in csv::Reader::from_reader(csv.as_slice()).records() {
@@ -306,7 +313,8 @@ fn slices_in_parquet_are_those_of_csv() {
             })
             .collect();
         assert_eq!(cells, expected.unwrap().iter().collect::<Vec<_>>());
-        assert_eq!(row.get_column_iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), SLICE_COLUMNS);
+        let names: Vec<_> = row.get_column_iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, SLICE_COLUMNS.map(|(name, _)| name));
     }
     assert!(rows.next().is_none() && reader.metadata().file_metadata().num_rows() > 10);
 }

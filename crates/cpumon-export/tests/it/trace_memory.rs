@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use cpumon_export::{ExportError, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
+use cpumon_export::{ExportError, Format, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_model::{Comm, ProcessKey, ThreadKey, TraceIdentity, TraceTask};
-use cpumon_trace::{Compression, FileHeader, TraceReader, TraceWriter};
+use cpumon_trace::{Compression, FileHeader, TraceRange, TraceReader, TraceWriter};
 
 use crate::held_memory::taken_by;
 
@@ -56,7 +56,10 @@ fn an_export_holds_names_once() {
     assert!(written.0 > 255 * THREADS as usize, "a name of each process is in the export");
     // A packet of 1 MB in three stages, and the reader.
     assert!(taken.most < names.left * 3 / 4, "{taken:?} beside {names:?}");
-    let (none, taken) = taken_by(|| trace_slices(&survey, &mut open(), &mut written).unwrap_err());
+    let (none, taken) = taken_by(|| {
+        let all = TraceRange::default();
+        trace_slices(Format::Csv, &survey, &mut open(), all, &mut written).unwrap_err()
+    });
     assert!(matches!(none, TraceExportError::Write(ExportError::NoThread)), "{none}");
     assert!(taken.most < names.left / 2, "{taken:?} beside {names:?}");
 }

@@ -10,23 +10,9 @@ use super::group::{GroupId, Grouping, Kind, Search};
 use super::read::{Whole, of_range};
 use super::zoom::Zoom;
 use crate::QueryError;
-use crate::fields::{Field, count};
 use crate::history::History;
 use crate::json::Nanos;
 use crate::time::{Page, PlotRange, TimeRange};
-
-/// Columns of what is found.
-pub const FOUND_FIELDS: [Field<Found>; 9] = [
-    Field::text("host", |one| Some((&*one.host).into())),
-    Field::text("kind", |one| Some(one.kind.name().into())),
-    Field::text("name", |one| Some((&*one.name).into())),
-    Field::int("first_ns", |one| one.first_ns.map(|ns| ns.0)),
-    Field::int("last_ns", |one| one.last_ns.map(|ns| ns.0)),
-    Field::int("processes", |one| Some(count(one.processes))),
-    Field::int("run_ns", |one| Some(one.run_ns)),
-    Field::real("share_pct", |one| one.share_pct),
-    Field::text("host_id", |one| Some(one.host_id.to_string().into())),
-];
 
 /// What a name that was found is of.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]

@@ -37,7 +37,7 @@ use cpumon_model::{HostStatus, Trust};
 use cpumon_store::HostRecord;
 
 pub use answer::{Before, HostPart, Peak, Report, ReportRow, RowKind};
-pub use find::{FOUND_FIELDS, Findings, Found, FoundKind, find};
+pub use find::{Findings, Found, FoundKind, find};
 pub use query::{CompareWith, ReportBy, ReportFilter, ReportQuery, ReportSort};
 
 use self::group::Grouping;

@@ -2,7 +2,7 @@
 
 use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey};
 use cpumon_query::TaskKey;
-use cpumon_query::compare::{COMPARE_COLUMNS, Change, Comparison, Side};
+use cpumon_query::compare::{Change, Comparison, Side};
 use cpumon_query::history::{CompareRanges, RangeSum, by_name, process_columns, summable};
 use cpumon_query::json::{Nanos, resolution_name};
 use cpumon_query::status::Status;
@@ -95,11 +95,8 @@ impl SumJson {
 
 impl CompareJson {
     pub(crate) fn new(ranges: CompareRanges, comparison: &Comparison, page: Page) -> Self {
-        let rows: Vec<_> = page.of(comparison.rows()).map(Change::cells).collect();
-        let mut table = Table::new(rows.len(), comparison.rows().len());
-        for (at, name) in COMPARE_COLUMNS.into_iter().enumerate() {
-            table.push(name, rows.iter().map(|row| Cell::from(row[at].clone())));
-        }
+        let rows: Vec<Change<'_>> = page.of(comparison.rows()).collect();
+        let table = Table::of(Change::fields(), &rows, comparison.rows().len());
         let ends = |range: TimeRange| [Nanos(range.since_ns), Nanos(range.until_ns)];
         Self {
             before: ends(ranges.before),

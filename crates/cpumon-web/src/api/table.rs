@@ -2,10 +2,11 @@
 //! columns, most of them alike: a list a column is a third of the size of an object a row, and is parsed as
 //! fast.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::HashMap;
 
 use cpumon_model::{Column, ColumnId, Value};
+use cpumon_query::fields::Field;
 use cpumon_query::json::Named;
 use serde::Serialize;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
@@ -28,8 +29,6 @@ pub enum Cell {
     Int(i64),
     /// A fraction, rounded to a millionth.
     Real(f64),
-    /// True or false.
-    Bool(bool),
     /// A text. Hostile where it is a name.
     Text(String),
 }
@@ -97,12 +96,6 @@ impl Cell {
     pub fn count(number: u64) -> Self {
         Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
     }
-
-    /// A value, or no data.
-    #[must_use]
-    pub fn or_null<T>(value: Option<T>, cell: impl FnOnce(T) -> Self) -> Self {
-        value.map_or(Self::Null, cell)
-    }
 }
 
 impl TableColumn {
@@ -142,6 +135,21 @@ impl Table {
         Self { rows, total, columns: Named::default() }
     }
 
+    /// Rows with these columns.
+    pub fn of<'f, R, B: Borrow<R>>(
+        fields: impl IntoIterator<Item = Field<'f, R>>,
+        rows: &[B],
+        total: usize,
+    ) -> Self {
+        let mut table = Self::new(rows.len(), total);
+        for field in fields {
+            if let Some((name, _)) = field.column() {
+                table.push(name, rows.iter().map(|row| Cell::from(field.value(row.borrow()))));
+            }
+        }
+        table
+    }
+
     /// Adds a column of one cell a row; one without data is left out.
     pub fn push(&mut self, name: impl Into<Cow<'static, str>>, cells: impl IntoIterator<Item = Cell>) {
         if let Some(column) = TableColumn::pack(cells.into_iter().collect()) {
@@ -169,7 +177,7 @@ fn typed(types: &[Type], description: &str) -> RefOr<Schema> {
 impl PartialSchema for Cell {
     fn schema() -> RefOr<Schema> {
         typed(
-            &[Type::Null, Type::Integer, Type::Number, Type::Boolean, Type::String],
+            &[Type::Null, Type::Integer, Type::Number, Type::String],
             "A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero.",
         )
     }

@@ -1,194 +1,130 @@
 //! Columns of hosts and of their busiest processes. The page's tables and the files are made from the same list.
 
-use cpumon_export::{ExportError, Format};
-use cpumon_model::{HostStatus, Ledger, Utc, Value};
+use cpumon_model::{HostStatus, Ledger, Utc};
 use cpumon_query::TaskKey;
-use cpumon_query::fleet::{BALANCED_RATIO, FleetHost, Glance, HostState, SpanHost, TOP, TopProcess, top};
+use cpumon_query::fields::Field;
+use cpumon_query::fleet::{BALANCED_RATIO, FleetHost, Glance, HostState, Minute, SpanHost, TopProcess};
 use cpumon_query::time::to_ms;
 
-use crate::api::{Cell, Table};
-
-/// Names with a value a row.
-type Columns = Vec<(&'static str, Vec<Cell>)>;
-
-fn real(value: Option<f64>) -> Cell {
-    Cell::or_null(value, Cell::real)
-}
+type HostField = Field<'static, FleetHost>;
 
 /// Counts of this receiver's run say nothing of a host that did not report in it.
-fn of_reported(host: &FleetHost, cell: impl Fn(&HostStatus) -> Cell) -> Cell {
-    if host.state == HostState::Stored { Cell::Null } else { cell(&host.status) }
+fn reported(host: &FleetHost) -> Option<&HostStatus> {
+    (host.state != HostState::Stored).then_some(&host.status)
 }
 
-pub(super) fn host_table(rows: &[&FleetHost], total: usize) -> Table {
-    let mut table = Table::new(rows.len(), total);
-    for (name, cells) in host_columns(rows) {
-        table.push(name, cells);
-    }
-    table
+fn ledger(host: &FleetHost) -> Option<&Ledger> {
+    host.glance.as_ref().map(|glance| &glance.ledger).filter(|ledger| ledger.capacity_ns != 0)
 }
 
-/// Columns of hosts, those without data too.
-fn host_columns(rows: &[&FleetHost]) -> Columns {
-    let mut columns: Columns = Vec::new();
-    let text = |text: &str| Cell::from(text);
-    let mut of_host = |name: &'static str, cell: &dyn Fn(&FleetHost) -> Cell| {
-        columns.push((name, rows.iter().map(|host| cell(host)).collect()));
+/// Columns of hosts.
+pub(super) fn host_fields() -> Vec<HostField> {
+    let text = |name, get: fn(&HostStatus) -> &str| {
+        Field::text(name, move |host: &FleetHost| Some(get(&host.status).into()))
     };
-    let mut status =
-        |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| of_host(name, &|host| cell(&host.status));
-    status("id", &|host| host.info.host.to_string().into());
-    status("hostname", &|host| text(&host.info.hostname));
-    status("trust", &|host| text(host.trust.name()));
-    of_host("source", &|host| of_reported(host, |status| text(status.source.name())));
-    let mut status =
-        |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| of_host(name, &|host| cell(&host.status));
-    status("address", &|host| text(&host.address));
-    status("agent", &|host| text(&host.info.agent));
-    status("kernel", &|host| text(&host.info.kernel));
-    status("arch", &|host| text(&host.info.arch));
-    status("cpu_count", &|host| match host.info.cpu_count {
-        0 => Cell::Null,
-        count => Cell::Int(count.into()),
-    });
-    status("interval_ns", &|host| match host.info.interval_ns {
-        0 => Cell::Null,
-        ns => Cell::count(ns),
-    });
-    of_host("state", &|host| text(host.state.name()));
-    of_host("age_ns", &|host| Cell::Int(host.age_ns));
-    of_host("end_ms", &|host| Cell::real(to_ms(host.status.last.wall_ns)));
-    of_host("health", &|host| Cell::from(host.health()));
-    let mut status = |name: &'static str, cell: &dyn Fn(&HostStatus) -> Cell| {
-        of_host(name, &|host| of_reported(host, cell));
+    let some = |number: u64| Some(number).filter(|number| *number != 0);
+    let count = |name, get: fn(&HostStatus) -> Option<u64>| {
+        Field::count(name, move |host: &FleetHost| get(reported(host)?))
     };
-    status("clock_offset_ns", &|host| Cell::Int(host.clock_offset_ns()));
-    status("clock_round_trip_ns", &|host| {
-        host.clock.map_or(Cell::Null, |clock| Cell::count(clock.round_trip_ns))
-    });
-    status("clock_drift_ppb", &|host| {
-        host.clock.and_then(|clock| clock.drift_ppb).map_or(Cell::Null, Cell::Int)
-    });
-    status("threads", &|host| Cell::Int(host.thread_count.into()));
-    status("processes", &|host| Cell::Int(host.process_count.into()));
-    status("lost", &|host| Cell::count(host.loss.snapshots_lost.saturating_add(host.loss.snapshots_partial)));
-    status("rejected", &|host| Cell::count(host.loss.rejected));
-    status("store_dropped", &|host| Cell::count(host.loss.store_dropped));
-    let mut glance = |name: &'static str, cell: &dyn Fn(&Glance) -> Cell| {
-        let cells = rows.iter().map(|host| host.glance.as_deref().map_or(Cell::Null, &cell));
-        columns.push((name, cells.collect()));
+    let int = |name, get: fn(&HostStatus) -> Option<i64>| {
+        Field::int(name, move |host: &FleetHost| get(reported(host)?))
     };
-    let ledger = |glance: &Glance, cell: &dyn Fn(&Ledger) -> Cell| match glance.ledger.capacity_ns {
-        0 => Cell::Null,
-        _ => cell(&glance.ledger),
+    let ratio = |name, get: fn(&Glance) -> Option<f64>| {
+        Field::real(name, move |host: &FleetHost| get(host.glance.as_deref()?))
     };
-    glance("busy_ratio", &|glance| real(glance.busy_ratio));
-    glance("minute_busy_ratio", &|glance| real(glance.minute.busy_ratio));
-    glance("minute_peak_ratio", &|glance| real(glance.minute.peak_ratio));
-    glance("minute_ready", &|glance| real(glance.minute.ready_mean));
-    glance("minute_run_queue_per_cpu", &|glance| real(glance.minute.run_queue_per_cpu));
-    glance("minute_unattributed_ratio", &|glance| real(glance.minute.unattributed_ratio));
-    glance("minute_intervals", &|glance| Cell::Int(glance.minute.intervals.into()));
-    glance("minute_incomplete", &|glance| Cell::Int(glance.minute.incomplete.into()));
-    glance("top_key", &|glance| {
-        Cell::or_null(glance.top.first(), |top| TaskKey::Process(top.key).to_string().into())
-    });
-    glance("top_name", &|glance| Cell::or_null(glance.top.first(), |top| text(&top.name)));
-    glance("top_cpu_pct", &|glance| real(glance.top.first().and_then(|top| top.cpu_pct)));
-    glance("top_host_pct", &|glance| real(glance.top.first().and_then(|top| top.host_pct)));
-    glance("capacity_ns", &|glance| ledger(glance, &|ledger| Cell::Int(ledger.capacity_ns)));
-    glance("unattributed_ns", &|glance| ledger(glance, &|ledger| Cell::Int(ledger.unattributed_ns())));
-    glance("unattributed_ratio", &|glance| ledger(glance, &|ledger| Cell::real(ledger.unattributed_ratio())));
-    glance("ledger_closed", &|glance| {
-        ledger(glance, &|ledger| Cell::Bool(ledger.unattributed_ratio().abs() <= BALANCED_RATIO))
-    });
-    glance("flags", &|glance| text(&glance.flags));
-    columns
+    let booked =
+        |name, get: fn(&Ledger) -> i64| Field::int(name, move |host: &FleetHost| ledger(host).map(get));
+    let minute = |name, get: fn(&Minute) -> u64| {
+        Field::count(name, move |host: &FleetHost| Some(get(&host.glance.as_ref()?.minute)))
+    };
+    vec![
+        Field::text("id", |host: &FleetHost| Some(host.status.info.host.to_string().into())),
+        text("hostname", |host| &host.info.hostname),
+        text("trust", |host| host.trust.name()),
+        Field::text("source", |host: &FleetHost| Some(reported(host)?.source.name().into())),
+        text("address", |host| &host.address),
+        text("agent", |host| &host.info.agent),
+        text("kernel", |host| &host.info.kernel),
+        text("arch", |host| &host.info.arch),
+        Field::count("cpu_count", move |host: &FleetHost| some(host.status.info.cpu_count.into())),
+        Field::count("interval_ns", move |host: &FleetHost| some(host.status.info.interval_ns)),
+        Field::text("state", |host: &FleetHost| Some(host.state.name().into())),
+        Field::text("health", |host: &FleetHost| Some(host.health().into())),
+        int("clock_offset_ns", |host| Some(host.clock_offset_ns())),
+        count("clock_round_trip_ns", |host| Some(host.clock?.round_trip_ns)),
+        int("clock_drift_ppb", |host| host.clock?.drift_ppb),
+        count("threads", |host| Some(host.thread_count.into())),
+        count("processes", |host| Some(host.process_count.into())),
+        count("lost", |host| Some(host.loss.snapshots_lost.saturating_add(host.loss.snapshots_partial))),
+        count("rejected", |host| Some(host.loss.rejected)),
+        count("store_dropped", |host| Some(host.loss.store_dropped)),
+        ratio("busy_ratio", |glance| glance.busy_ratio),
+        ratio("minute_busy_ratio", |glance| glance.minute.busy_ratio),
+        ratio("minute_peak_ratio", |glance| glance.minute.peak_ratio),
+        ratio("minute_ready", |glance| glance.minute.ready_mean),
+        ratio("minute_run_queue_per_cpu", |glance| glance.minute.run_queue_per_cpu),
+        ratio("minute_unattributed_ratio", |glance| glance.minute.unattributed_ratio),
+        minute("minute_intervals", |minute| minute.intervals.into()),
+        minute("minute_incomplete", |minute| minute.incomplete.into()),
+        Field::text("top_key", |host: &FleetHost| {
+            Some(TaskKey::Process(host.glance.as_ref()?.top.first()?.key).to_string().into())
+        }),
+        Field::text("top_name", |host: &FleetHost| Some((&*host.glance.as_ref()?.top.first()?.name).into())),
+        ratio("top_cpu_pct", |glance| glance.top.first()?.cpu_pct),
+        ratio("top_host_pct", |glance| glance.top.first()?.host_pct),
+        booked("capacity_ns", |ledger| ledger.capacity_ns),
+        booked("unattributed_ns", Ledger::unattributed_ns),
+        Field::real("unattributed_ratio", |host: &FleetHost| ledger(host).map(Ledger::unattributed_ratio)),
+        booked("ledger_closed", |ledger| i64::from(ledger.unattributed_ratio().abs() <= BALANCED_RATIO)),
+        Field::text("flags", |host: &FleetHost| Some((&*host.glance.as_ref()?.flags).into())),
+    ]
+}
+
+/// Behind them in the page's table: ages, which are newer in each message.
+pub(super) fn age_fields() -> [HostField; 2] {
+    [
+        Field::int("age_ns", |host: &FleetHost| host.age_ns),
+        Field::real("end_ms", |host: &FleetHost| to_ms(host.status.last.wall_ns)),
+    ]
+}
+
+/// And in a file: moments, so that it says the same whenever it is read. A host that never sent an interval has none.
+pub(super) fn moment_fields() -> [HostField; 4] {
+    let end = |host: &FleetHost| Some(host.status.last.wall_ns).filter(|ns| *ns != 0);
+    let received = |host: &FleetHost| Some(host.status.received_wall_ns).filter(|ns| *ns != 0);
+    [
+        Field::text("end_utc", move |host: &FleetHost| Some(Utc(end(host)?).to_string().into())),
+        Field::int("end_ns", end),
+        Field::text("received_utc", move |host: &FleetHost| Some(Utc(received(host)?).to_string().into())),
+        Field::int("received_ns", received),
+    ]
 }
 
 /// Hosts over a range.
-pub(super) fn span_table(rows: &[SpanHost], total: usize) -> Table {
-    let mut table = Table::new(rows.len(), total);
-    let mut push = |name: &'static str, cell: &dyn Fn(&SpanHost) -> Cell| {
-        table.push(name, rows.iter().map(cell));
-    };
-    push("id", &|host| host.status.info.host.to_string().into());
-    push("hostname", &|host| Cell::from(&*host.status.info.hostname));
-    push("trust", &|host| Cell::from(host.status.trust.name()));
-    push("covered_ns", &|host| Cell::Int(host.covered_ns));
-    push("busy_ratio", &|host| real(host.busy_ratio));
-    push("peak_ratio", &|host| real(host.peak_ratio));
-    push("peak_ms", &|host| real(host.peak_ns.map(to_ms)));
-    push("run_queue_per_cpu", &|host| real(host.run_queue_per_cpu));
-    table
+pub(super) fn span_fields() -> [Field<'static, SpanHost>; 8] {
+    [
+        Field::text("id", |host: &SpanHost| Some(host.status.info.host.to_string().into())),
+        Field::text("hostname", |host: &SpanHost| Some((&*host.status.info.hostname).into())),
+        Field::text("trust", |host: &SpanHost| Some(host.status.trust.name().into())),
+        Field::int("covered_ns", |host: &SpanHost| host.covered_ns),
+        Field::real("busy_ratio", |host: &SpanHost| host.busy_ratio),
+        Field::real("peak_ratio", |host: &SpanHost| host.peak_ratio),
+        Field::real("peak_ms", |host: &SpanHost| host.peak_ns.map(to_ms)),
+        Field::real("run_queue_per_cpu", |host: &SpanHost| host.run_queue_per_cpu),
+    ]
 }
 
 /// The busiest processes over all hosts that report.
-pub(super) fn top_table(hosts: &[FleetHost]) -> Table {
-    let all = top(hosts);
-    let shown = &all[..all.len().min(TOP)];
-    let mut table = Table::new(shown.len(), all.len());
-    for (name, cells) in top_columns(shown) {
-        table.push(name, cells);
-    }
-    table
-}
-
-pub(super) fn top_columns(rows: &[TopProcess<'_>]) -> Columns {
-    let mut columns = Vec::new();
-    let mut push = |name: &'static str, cell: &dyn Fn(&TopProcess<'_>) -> Cell| {
-        columns.push((name, rows.iter().map(cell).collect()));
-    };
-    push("host_id", &|top| top.host.info.host.to_string().into());
-    push("hostname", &|top| Cell::from(&*top.host.info.hostname));
-    push("key", &|top| TaskKey::Process(top.busy.key).to_string().into());
-    push("name", &|top| Cell::from(&*top.busy.name));
-    push("container", &|top| Cell::from(&*top.busy.container));
-    push("cpu_pct", &|top| real(top.busy.cpu_pct));
-    push("host_pct", &|top| real(top.busy.host_pct));
-    push("run_ns", &|top| Cell::Int(top.busy.run_ns));
-    columns
-}
-
-/// Columns of the file: those of the page's table. Ages are moments there, so that a file says the same whenever it is read.
-pub(super) fn file_columns(hosts: &[FleetHost]) -> Columns {
-    let rows: Vec<&FleetHost> = hosts.iter().collect();
-    let mut columns = host_columns(&rows);
-    columns.retain(|(name, _)| !matches!(*name, "age_ns" | "end_ms"));
-    let mut moment = |utc: &'static str, ns: &'static str, of: &dyn Fn(&HostStatus) -> i64| {
-        // A host that never sent an interval has no such moment.
-        let cells = |cell: &dyn Fn(i64) -> Cell| {
-            rows.iter()
-                .map(|host| match of(&host.status) {
-                    0 => Cell::Null,
-                    ns => cell(ns),
-                })
-                .collect()
-        };
-        columns.push((utc, cells(&|ns| Utc(ns).to_string().into())));
-        columns.push((ns, cells(&Cell::Int)));
-    };
-    moment("end_utc", "end_ns", &|host| host.last.wall_ns);
-    moment("received_utc", "received_ns", &|host| host.received_wall_ns);
-    columns
-}
-
-/// Writes columns as a file.
-pub(super) fn write(columns: &[(&'static str, Vec<Cell>)], format: Format) -> Result<Vec<u8>, ExportError> {
-    let names: Vec<&'static str> = columns.iter().map(|(name, _)| *name).collect();
-    let rows = columns.first().map_or(0, |(_, cells)| cells.len());
-    let row = |at: usize| columns.iter().map(|(_, cells)| value(&cells[at])).collect();
-    let mut file = Vec::new();
-    cpumon_export::table(format, &names, (0..rows).map(row), &mut file)?;
-    Ok(file)
-}
-
-fn value(cell: &Cell) -> Value<'_> {
-    match cell {
-        Cell::Null => Value::Null,
-        Cell::Int(number) => Value::Int(*number),
-        Cell::Real(number) => Value::Real(*number),
-        Cell::Bool(is_so) => Value::Int(i64::from(*is_so)),
-        Cell::Text(text) => Value::Text(text.into()),
-    }
+pub(super) fn top_fields<'t>() -> [Field<'static, TopProcess<'t>>; 8] {
+    type Top<'t> = TopProcess<'t>;
+    [
+        Field::text("host_id", |top: &Top<'t>| Some(top.host.info.host.to_string().into())),
+        Field::text("hostname", |top: &Top<'t>| Some((&*top.host.info.hostname).into())),
+        Field::text("key", |top: &Top<'t>| Some(TaskKey::Process(top.busy.key).to_string().into())),
+        Field::text("name", |top: &Top<'t>| Some((&*top.busy.name).into())),
+        Field::text("container", |top: &Top<'t>| Some((&*top.busy.container).into())),
+        Field::real("cpu_pct", |top: &Top<'t>| top.busy.cpu_pct),
+        Field::real("host_pct", |top: &Top<'t>| top.busy.host_pct),
+        Field::int("run_ns", |top: &Top<'t>| top.busy.run_ns),
+    ]
 }

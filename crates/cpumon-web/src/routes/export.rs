@@ -59,7 +59,7 @@ pub(super) struct Wanted {
     by: Option<String>,
     /// Values of a pivot: `user`, `system`, `run`, `pct`.
     value: Option<String>,
-    /// `csv` or `jsonl`.
+    /// `csv` (the default), `jsonl`, `json` or `parquet`.
     format: Option<String>,
     /// Of `threads`: `true` leaves out threads that only waited, which have neither run time nor run delay nor switches.
     active: Option<bool>,
@@ -153,7 +153,9 @@ impl Wanted {
         if self.active == Some(true) {
             line.flag("active");
         }
-        line.option("format", self.format.clone());
+        if let Some(format) = &self.format {
+            line.format(format, kind);
+        }
         line.option("legacy", self.legacy.clone());
         line
     }
@@ -272,7 +274,7 @@ pub(super) async fn stream(
 /// Recorded data as a file, made while it is sent. If it cannot be finished, the transfer breaks off.
 #[utoipa::path(get, path = "/api/v1/export/{kind}",
     params(("kind" = String, Path, description = "`processes`, `threads`, `cgroups`, `pivot`, `ledger` or `compare`."), Wanted),
-    responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"))), HostProblems))]
+    responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"), (String = "application/json"), (String = "application/vnd.apache.parquet"))), HostProblems))]
 pub(super) async fn export(
     State(app): State<Shared>,
     Named(kind): Named<String>,

@@ -30,6 +30,12 @@ impl CommandLine {
         }
     }
 
+    /// What is binary needs a file, because no terminal takes it.
+    pub(super) fn format(&mut self, format: &str, what: &str) {
+        self.option("format", Some(format.to_owned()));
+        self.option("output", (format == "parquet").then(|| format!("cpumon-{what}.parquet")));
+    }
+
     pub(super) fn flag(&mut self, name: &str) {
         self.0.push(format!("--{name}"));
     }
@@ -71,6 +77,8 @@ fn spelled(c: char) -> String {
 pub(super) fn as_download(what: &str, format: Format, body: Body) -> Response {
     let (kind, ending) = match format {
         Format::Jsonl => ("application/jsonl", "jsonl"),
+        Format::Json => ("application/json", "json"),
+        Format::Parquet => ("application/vnd.apache.parquet", "parquet"),
         Format::Csv | Format::Legacy(_) => ("text/csv; charset=utf-8", "csv"),
     };
     let mut response = body.into_response();

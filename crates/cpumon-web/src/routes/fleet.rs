@@ -130,7 +130,7 @@ pub(super) struct AsFile {
     reverse: Option<bool>,
     /// In place of the hosts the 20 busiest processes of each that reports, the busiest of all first; they have no other order.
     busiest: Option<bool>,
-    /// `csv` or `jsonl`.
+    /// `csv` (the default), `jsonl`, `json` or `parquet`.
     format: Option<String>,
 }
 
@@ -152,7 +152,7 @@ impl AsFile {
 
 /// Every host that is wanted as a file, with the columns of `/api/v1/fleet`; ages are moments there. Or their busiest processes.
 #[utoipa::path(get, operation_id = "fleet_export", path = "/api/v1/fleet/export", params(AsFile), responses(
-    (status = 200, content((String = "text/csv"), (String = "application/jsonl"))),
+    (status = 200, content((String = "text/csv"), (String = "application/jsonl"), (String = "application/json"), (String = "application/vnd.apache.parquet"))),
     (status = 400, body = api::Problem, content_type = "application/problem+json"),
 ))]
 pub(super) async fn export(
@@ -198,7 +198,7 @@ pub(super) async fn command(
     if of == FileOf::Busiest {
         line.flag("busiest");
     }
-    line.option("format", Some(wanted.format.clone().unwrap_or_else(|| "csv".to_owned())));
+    line.format(wanted.format.as_deref().unwrap_or("csv"), "hosts");
     Ok(Json(line.into()))
 }
 

@@ -7,8 +7,8 @@ use axum::response::Response;
 use cpumon_export::Format;
 use cpumon_model::Utc;
 use cpumon_query::ChoiceError;
-use cpumon_query::fields::{cells, names};
 use cpumon_query::report::{self, CompareWith, Findings, Report, ReportFilter, ReportQuery};
+use cpumon_query::text::Screen;
 use cpumon_query::time::Page;
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -120,14 +120,14 @@ pub(super) async fn of_host(
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FileParams {
-    /// `csv` or `jsonl`.
+    /// `csv` (the default), `jsonl`, `json` or `parquet`.
     format: Option<String>,
 }
 
 /// All rows of a report as a file: what `cpumon report --format csv` writes.
 #[utoipa::path(get, operation_id = "report_export", path = "/api/v1/hosts/{host}/report/export",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), ReportParams, FileParams),
-    responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"))), HostProblems))]
+    responses((status = 200, content((String = "text/csv"), (String = "application/jsonl"), (String = "application/json"), (String = "application/vnd.apache.parquet"))), HostProblems))]
 pub(super) async fn export(
     State(app): State<Shared>,
     Named(host): Named<String>,
@@ -138,8 +138,7 @@ pub(super) async fn export(
     let query = params.query(Page { offset: 0, limit: MAX_ROWS })?;
     let answer = app.past.ask(move |past| report::report(past, &[past.find(&host)?], &query));
     let (made, mut bytes) = (answer.await?, Vec::new());
-    let fields = made.fields();
-    cpumon_export::table(format, &names(&fields), cells(&fields, &made.rows), &mut bytes)
+    cpumon_export::rows(format, &made.fields(Screen::default()), &made.rows, &mut bytes)
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
     Ok(as_download("report", format, bytes.into()))
 }
@@ -170,7 +169,7 @@ pub(super) async fn export_command(
     line.option("filter", filter.filter(|text| !text.is_empty()));
     line.option("within", within.filter(|text| !text.is_empty()));
     line.option("limit", Some(MAX_ROWS.to_string()));
-    line.option("format", Some(file.format.unwrap_or_else(|| "csv".to_owned())));
+    line.format(file.format.as_deref().unwrap_or("csv"), "report");
     Ok(Json(line.into()))
 }
 

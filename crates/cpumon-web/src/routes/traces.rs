@@ -9,7 +9,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use axum::{Extension, Json};
-use cpumon_export::{ExportError, Format, TraceSurvey, trace_slices_of};
+use cpumon_export::{ExportError, Format, TraceSurvey, trace_slices};
 use cpumon_files::AuditEvent;
 use cpumon_query::traces::{
     Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange,
@@ -452,7 +452,7 @@ pub(super) async fn export(
     let (survey, mut trace) = traces.ask(read).await?;
     let body = stream(&app, lease, move |out| {
         let mut out = Stopping { out, stop: &stop };
-        match trace_slices_of(&survey, &mut trace, range, &mut out).map_err(ExportError::from) {
+        match trace_slices(Format::Csv, &survey, &mut trace, range, &mut out).map_err(ExportError::from) {
             // The heading is all there is: the window that the reader chose has nothing else.
             Ok(_) | Err(ExportError::NoThread) => Ok(()),
             Err(error) => Err(error),

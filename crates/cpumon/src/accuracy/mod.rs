@@ -15,6 +15,7 @@ use cpumon_query::accuracy::{AccuracyMeter, ThreadAccuracy, summary};
 
 use self::show::{Findings, ROWS};
 use crate::cli::{AccuracyArgs, Format};
+use crate::columns::write_rows;
 use crate::exit::Outcome;
 use crate::signals::Signals;
 use crate::table::terminal_columns;
@@ -30,15 +31,13 @@ pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outc
     // After the programs are loaded: reading their maps needs fewer capabilities.
     give_up_rights(SourceKind::Bpf, RetainedCapabilities::FILES);
     let findings = compare(args, &mut reader, &signals, notes)?;
+    let limit = if args.all { usize::MAX } else { ROWS };
     match args.format.get() {
-        Format::Table => {
-            let rows = if args.all { usize::MAX } else { ROWS };
-            show::text(&findings, rows, terminal_columns(), out).context("cannot write")?;
-        }
-        Format::Csv => show::csv(&findings, out).context("cannot write CSV")?,
-        Format::Jsonl => show::json_lines(&findings, out).context("cannot write JSON")?,
-        Format::Json => show::json(&findings, out).context("cannot write JSON")?,
+        Format::Table => show::text(&findings, limit, terminal_columns(), out),
+        Format::Json => show::json(&findings, out),
+        format => write_rows(format, &show::fields(), &findings.rows, out),
     }
+    .context("cannot write the comparison")?;
     Ok(match signals.outcome() {
         Outcome::Done if findings.rows.is_empty() => Outcome::DataMissing,
         outcome => outcome,

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 
-use cpumon_export::is_formula;
 use cpumon_model::escape;
 use cpumon_query::accuracy::{Summary, ThreadAccuracy, percent};
+use cpumon_query::fields::{Field, Object};
 use serde::Serialize;
-use unicode_width::UnicodeWidthStr;
 
+use crate::columns::Columns;
 use crate::json::write_json;
+use crate::table::paragraph;
 
 /// Everything there is to show.
 #[derive(Debug)]
@@ -30,29 +31,20 @@ pub struct Findings {
 /// Rows of the text form unless the user asks for all.
 pub const ROWS: usize = 20;
 
-const HEADING: [&str; 11] =
-    ["PID", "TID", "SWITCHES ms", "TICK ms", "ERROR ms", "%", "CLOCK ms", "ERROR ms", "%", "SLICES", "NAME"];
-
-/// Columns of [`HEADING`] that a narrow terminal goes without, the first first.
-const DISPENSABLE: [usize; 6] = [9, 0, 8, 7, 6, 4];
 /// Sentences are no longer and no shorter than this.
 const SENTENCE: std::ops::RangeInclusive<usize> = 40..=100;
 
-/// Text for people; `rows` of it at most, no wider than `columns` if the names allow.
-pub fn text(findings: &Findings, rows: usize, columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
-    let shown = findings.rows.iter().take(rows);
-    let mut lines = vec![HEADING.map(str::to_owned)];
-    lines.extend(shown.map(line));
-    write_aligned(&lines, columns, out)?;
-    let left = findings.rows.len().saturating_sub(rows);
+/// Text for people; `limit` rows of it at most, no wider than `columns` if the names allow.
+pub fn text(findings: &Findings, limit: usize, columns: usize, out: &mut dyn Write) -> anyhow::Result<()> {
+    let shown = &findings.rows[..findings.rows.len().min(limit)];
+    Columns::new(&fields(), shown).write(columns, out)?;
+    let left = findings.rows.len() - shown.len();
     if left > 0 {
         writeln!(out, "… {left} more with smaller errors (--all shows them)")?;
     }
     writeln!(out)?;
     for sentence in sentences(findings) {
-        for line in textwrap::wrap(&sentence, columns.clamp(*SENTENCE.start(), *SENTENCE.end())) {
-            writeln!(out, "{line}")?;
-        }
+        paragraph(&sentence, columns.clamp(*SENTENCE.start(), *SENTENCE.end()), out)?;
     }
     Ok(())
 }
@@ -66,46 +58,42 @@ fn signed_ms(ns: i64) -> String {
 }
 
 fn signed_percent(error_ns: i64, of_ns: i64) -> String {
-    percent(error_ns, of_ns).map_or("–".to_owned(), |percent| format!("{percent:+.2}"))
+    percent(error_ns, of_ns).map_or("-".to_owned(), |percent| format!("{percent:+.2}"))
 }
 
-/// A name that ends in `±` was compared while the thread ran.
-fn line(row: &ThreadAccuracy) -> [String; 11] {
-    let (tick, clock) = (row.tick_error_ns(), row.clock_error_ns());
-    let blur = if row.blur_ns == 0 { String::new() } else { format!("  ±{} ms", row.blur_ns / 1_000_000) };
+/// Columns of a thread. A name that ends in `±` was compared while the thread ran.
+pub fn fields() -> [Field<'static, ThreadAccuracy>; 13] {
+    type Row = ThreadAccuracy;
+    let name = |row: &Row| {
+        let blur =
+            if row.blur_ns == 0 { String::new() } else { format!("  ±{} ms", row.blur_ns / 1_000_000) };
+        format!("{}{blur}", escape(&row.comm.to_str_lossy()))
+    };
     [
-        row.pid.to_string(),
-        row.key.tid.to_string(),
-        ms(row.switch_ns),
-        ms(row.tick_ns),
-        signed_ms(tick),
-        signed_percent(tick, row.switch_ns),
-        ms(row.clock_ns),
-        signed_ms(clock),
-        signed_percent(clock, row.switch_ns),
-        row.slices.to_string(),
-        format!("{}{blur}", escape(&row.comm.to_str_lossy())),
+        Field::int("pid", |row: &Row| i64::from(row.pid)).titled("PID", 5),
+        Field::int("tid", |row: &Row| i64::from(row.key.tid)).titled("TID", 0),
+        Field::count("start_ns", |row: &Row| row.key.start_ns),
+        Field::text("name", |row: &Row| Some(row.comm.to_str_lossy())).titled("NAME", 0).shows(name),
+        Field::int("switch_ns", |row: &Row| row.switch_ns)
+            .titled("SWITCHES ms", 0)
+            .shows(|row| ms(row.switch_ns)),
+        Field::int("tick_ns", |row: &Row| row.tick_ns).titled("TICK ms", 0).shows(|row| ms(row.tick_ns)),
+        Field::int("tick_error_ns", Row::tick_error_ns)
+            .titled("ERROR ms", 1)
+            .shows(|row| signed_ms(row.tick_error_ns())),
+        Field::real("tick_error_pct", |row: &Row| percent(row.tick_error_ns(), row.switch_ns))
+            .titled("%", 0)
+            .shows(|row| signed_percent(row.tick_error_ns(), row.switch_ns)),
+        Field::int("clock_ns", |row: &Row| row.clock_ns).titled("CLOCK ms", 2).shows(|row| ms(row.clock_ns)),
+        Field::int("clock_error_ns", Row::clock_error_ns)
+            .titled("ERROR ms", 3)
+            .shows(|row| signed_ms(row.clock_error_ns())),
+        Field::real("clock_error_pct", |row: &Row| percent(row.clock_error_ns(), row.switch_ns))
+            .titled("%", 4)
+            .shows(|row| signed_percent(row.clock_error_ns(), row.switch_ns)),
+        Field::count("slices", |row: &Row| row.slices).titled("SLICES", 6),
+        Field::int("blur_ns", |row: &Row| row.blur_ns),
     ]
-}
-
-/// Numbers to the right, the name at the end to the left.
-fn write_aligned(lines: &[[String; 11]], columns: usize, out: &mut dyn Write) -> std::io::Result<()> {
-    let width = |at: usize| lines.iter().filter_map(|line| line.get(at)).map(|cell| cell.width()).max();
-    let widths: Vec<usize> = (0..HEADING.len()).map(|at| width(at).unwrap_or(0)).collect();
-    let mut shown: Vec<usize> = (0..HEADING.len()).collect();
-    for dispensable in DISPENSABLE {
-        if shown.iter().map(|at| widths[*at] + 2).sum::<usize>() > columns.saturating_add(2) {
-            shown.retain(|at| *at != dispensable);
-        }
-    }
-    shown.pop();
-    for line in lines {
-        for (cell, width) in shown.iter().map(|at| (&line[*at], widths[*at])) {
-            write!(out, "{}{cell}  ", " ".repeat(width - cell.width()))?;
-        }
-        writeln!(out, "{}", line.last().map_or("", String::as_str).trim_end())?;
-    }
-    Ok(())
 }
 
 fn sentences(findings: &Findings) -> Vec<String> {
@@ -138,32 +126,9 @@ fn sentences(findings: &Findings) -> Vec<String> {
     sentences
 }
 
-/// CSV (RFC 4180), every thread.
-pub fn csv(findings: &Findings, out: &mut dyn Write) -> Result<(), csv::Error> {
-    let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
-    for row in &findings.rows {
-        let mut row = Row::from(row);
-        row.name = escape(&row.name).to_string();
-        if is_formula(&row.name) {
-            row.name.insert(0, '\'');
-        }
-        writer.serialize(row)?;
-    }
-    writer.flush()?;
-    Ok(())
-}
-
-/// One JSON object for each thread.
-pub fn json_lines(findings: &Findings, out: &mut dyn Write) -> std::io::Result<()> {
-    for row in &findings.rows {
-        serde_json::to_writer(&mut *out, &Row::from(row))?;
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
 /// One JSON document with summary and threads.
 pub fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
+    let fields = fields();
     let document = Document {
         span_ns: findings.span_ns,
         tick_length_ns: findings.tick_ns,
@@ -176,7 +141,7 @@ pub fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
         tick_misplaced_ns: findings.summary.tick_misplaced_ns,
         clock_misplaced_ns: findings.summary.clock_misplaced_ns,
         notes: &findings.notes,
-        rows: findings.rows.iter().map(Row::from).collect(),
+        rows: findings.rows.iter().map(|row| Object { fields: &fields, row }).collect(),
     };
     write_json(&document, out)
 }
@@ -194,53 +159,16 @@ struct Document<'a> {
     tick_misplaced_ns: i64,
     clock_misplaced_ns: i64,
     notes: &'a [String],
-    rows: Vec<Row>,
-}
-
-/// A thread, in CSV and JSON.
-#[derive(Serialize)]
-struct Row {
-    pid: u32,
-    tid: u32,
-    start_ns: u64,
-    name: String,
-    switch_ns: i64,
-    tick_ns: i64,
-    tick_error_ns: i64,
-    tick_error_pct: Option<f64>,
-    clock_ns: i64,
-    clock_error_ns: i64,
-    clock_error_pct: Option<f64>,
-    slices: u64,
-    blur_ns: i64,
-}
-
-impl From<&ThreadAccuracy> for Row {
-    fn from(row: &ThreadAccuracy) -> Self {
-        Self {
-            pid: row.pid,
-            tid: row.key.tid,
-            start_ns: row.key.start_ns,
-            name: row.comm.to_str_lossy().into_owned(),
-            switch_ns: row.switch_ns,
-            tick_ns: row.tick_ns,
-            tick_error_ns: row.tick_error_ns(),
-            tick_error_pct: percent(row.tick_error_ns(), row.switch_ns),
-            clock_ns: row.clock_ns,
-            clock_error_ns: row.clock_error_ns(),
-            clock_error_pct: percent(row.clock_error_ns(), row.switch_ns),
-            slices: row.slices,
-            blur_ns: row.blur_ns,
-        }
-    }
+    rows: Vec<Object<'a, 'static, ThreadAccuracy>>,
 }
 
 #[cfg(test)]
 mod tests {
     use cpumon_model::ThreadKey;
+    use cpumon_query::accuracy::summary;
+    use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use cpumon_query::accuracy::summary;
 
     fn findings() -> Findings {
         let row = |tid, name: &str, clocks: [i64; 3], blur_ns| ThreadAccuracy {
@@ -280,17 +208,17 @@ mod tests {
         let mut out = Vec::new();
         text(&findings(), 3, 60, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
-        assert!(out.starts_with(" TID  SWITCHES ms   TICK ms       %  NAME\n"), "{out}");
+        assert!(out.starts_with("NAME") && out.contains("TID  SWITCHES ms   TICK ms       %\n"), "{out}");
         assert!(out.lines().all(|line| line.width() <= 60), "{out}");
     }
 
     #[test]
     fn the_csv_defuses_formulas_and_keeps_numbers() {
         let mut out = Vec::new();
-        csv(&findings(), &mut out).unwrap();
+        cpumon_export::rows(cpumon_export::Format::Csv, &fields(), &findings().rows, &mut out).unwrap();
         let out = String::from_utf8(out).unwrap();
         assert!(out.starts_with("pid,tid,start_ns,name,switch_ns,tick_ns,tick_error_ns,"), "{out}");
-        assert!(out.contains("4242,4242,5,'=dodger,1001000000,1000000,-1000000000,-99.9"), "{out}");
+        assert!(out.contains("4242,4242,5,\"'=dodger\",1001000000,1000000,-1000000000,-99.9"), "{out}");
         assert!(
             out.lines().nth(3).unwrap().contains(",0,4000000,4000000,,0,0,,"),
             "nothing to compare with: {out}"

@@ -72,6 +72,14 @@ pub enum KeyAction {
     },
 }
 
+impl KeyAction {
+    /// Output format of what prints rows.
+    #[must_use]
+    pub fn format(&self) -> Option<&FormatArgs> {
+        if let Self::List(format) = self { Some(format) } else { None }
+    }
+}
+
 /// Subcommands of `cpumon hosts`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum HostsCommand {
@@ -87,6 +95,17 @@ pub enum HostsCommand {
     Accept(AcceptArgs),
     /// Reject a waiting device
     Reject(RejectArgs),
+}
+
+impl HostsCommand {
+    /// Output format of what prints rows.
+    #[must_use]
+    pub fn format(&self) -> Option<&FormatArgs> {
+        match self {
+            Self::Enrolled(args) | Self::Pending(args) => Some(&args.format),
+            Self::Revoke(_) | Self::Forget(_) | Self::Accept(_) | Self::Reject(_) => None,
+        }
+    }
 }
 
 /// `cpumon hosts revoke`.

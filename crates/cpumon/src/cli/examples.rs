@@ -157,8 +157,8 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             example("Show the users of yesterday", "cpumon report --by user --since yesterday --until today"),
             example("Show what changed since yesterday", "cpumon report --since 1h --compare yesterday"),
             example(
-                "Write the programs of all hosts as CSV",
-                "cpumon report --all-hosts --since 1d --format csv",
+                "Write the programs of all hosts as Parquet",
+                "cpumon report --all-hosts --since 1d -o hosts.parquet",
             ),
         ],
     ),

@@ -1,6 +1,6 @@
 //! The output of a command: `--format`, `--json` as its short form, and the file of `--output`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
@@ -16,24 +16,44 @@ pub enum Format {
     Jsonl,
     /// One JSON document
     Json,
+    /// Parquet: typed columns, compressed
+    Parquet,
 }
 
-/// `--format` and `--json`.
+impl Format {
+    /// Its rows; `None`: it is a table for people.
+    #[must_use]
+    pub fn file(self) -> Option<cpumon_export::Format> {
+        match self {
+            Self::Table => None,
+            Self::Csv => Some(cpumon_export::Format::Csv),
+            Self::Jsonl => Some(cpumon_export::Format::Jsonl),
+            Self::Json => Some(cpumon_export::Format::Json),
+            Self::Parquet => Some(cpumon_export::Format::Parquet),
+        }
+    }
+}
+
+/// `--format`, `--json` and `--output`.
 #[derive(Clone, Debug, Default, Args)]
 pub struct FormatArgs {
-    /// Output format [default: table]
+    /// Output format [default: by the ending of --output: .csv, .jsonl, .json or .parquet; else table]
     #[arg(long, value_enum)]
     pub format: Option<Format>,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
+    /// Write to this file, which appears only when it is complete [default: standard output, as with `-`]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
 }
 
 impl FormatArgs {
-    /// The wanted format; a table by default.
+    /// The wanted format: the given one, else that of the file's ending, else a table.
     #[must_use]
     pub fn get(&self) -> Format {
-        if self.json { Format::Json } else { self.format.unwrap_or(Format::Table) }
+        let of_file = || Some(ExportFormat::of_file(self.output.as_deref()?)?.into());
+        if self.json { Format::Json } else { self.format.or_else(of_file).unwrap_or(Format::Table) }
     }
 }
 
@@ -46,17 +66,31 @@ pub enum ExportFormat {
     Jsonl,
     /// One JSON array
     Json,
+    /// Parquet: typed columns, compressed with zstd
+    Parquet,
 }
 
 impl ExportFormat {
-    /// The format of a file name's ending, in lower case and without the dot.
+    /// The format of a file name's ending.
     #[must_use]
-    pub fn of_ending(ending: &str) -> Option<Self> {
-        match ending {
+    pub fn of_file(path: &Path) -> Option<Self> {
+        match path.extension()?.to_string_lossy().to_ascii_lowercase().as_str() {
             "csv" => Some(Self::Csv),
             "jsonl" | "ndjson" => Some(Self::Jsonl),
             "json" => Some(Self::Json),
+            "parquet" => Some(Self::Parquet),
             _ => None,
+        }
+    }
+}
+
+impl From<ExportFormat> for Format {
+    fn from(format: ExportFormat) -> Self {
+        match format {
+            ExportFormat::Csv => Self::Csv,
+            ExportFormat::Jsonl => Self::Jsonl,
+            ExportFormat::Json => Self::Json,
+            ExportFormat::Parquet => Self::Parquet,
         }
     }
 }

@@ -148,6 +148,14 @@ pub enum LoginTokenAction {
     },
 }
 
+impl LoginTokenAction {
+    /// Output format of what prints rows.
+    #[must_use]
+    pub fn format(&self) -> Option<&FormatArgs> {
+        if let Self::List(format) = self { Some(format) } else { None }
+    }
+}
+
 /// `cpumon serve`.
 #[derive(Clone, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of the command line")]

@@ -1,6 +1,6 @@
 //! Arguments of the commands for recorded data: `export`, `ledger`, `import`, `sql`.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -31,7 +31,7 @@ pub struct ExportArgs {
     /// Write to this file, which appears only when it is complete [default: standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Output format [default: by the ending of --output: .csv, .jsonl or .json; else csv]
+    /// Output format [default: by the ending of --output: .csv, .jsonl, .json or .parquet; else csv]
     #[arg(long, value_enum)]
     pub format: Option<ExportFormat>,
     /// Short for --format json
@@ -116,15 +116,13 @@ impl ExportArgs {
         if let Some(format) = self.format {
             return Ok(format);
         }
-        match self.output.as_deref().and_then(Path::extension) {
-            Some(ending) if self.legacy.is_none() => {
-                let ending = ending.to_string_lossy().to_ascii_lowercase();
-                ExportFormat::of_ending(&ending).ok_or_else(|| {
-                    Usage(format!(
-                        "--output: the ending .{ending} names no format of an export; write .csv, .jsonl or .json, or give --format"
-                    ))
-                })
-            }
+        match self.output.as_deref().and_then(|path| Some((path, path.extension()?))) {
+            Some((path, ending)) if self.legacy.is_none() => ExportFormat::of_file(path).ok_or_else(|| {
+                Usage(format!(
+                    "--output: the ending .{} names no format of an export; write .csv, .jsonl, .json or .parquet, or give --format",
+                    ending.display()
+                ))
+            }),
             _ => Ok(ExportFormat::Csv),
         }
     }

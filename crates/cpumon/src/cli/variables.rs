@@ -67,18 +67,18 @@ fn overridden(command: &Command, typed: &ArgMatches) -> Vec<Id> {
 
 /// Flags that choose what a command does, or have no effect on it.
 fn by_command(name: &str, typed: &ArgMatches) -> Box<dyn Iterator<Item = &'static str>> {
-    let is_typed = |id| typed.value_source(id) == Some(ValueSource::CommandLine);
+    let is_typed_output = typed.try_contains_id("output").is_ok()
+        && typed.value_source("output") == Some(ValueSource::CommandLine);
+    // The ending of a typed file name wins too.
+    let formats = ["format", "json"].into_iter().filter(move |_| is_typed_output);
     match name {
         // Without --store they show this machine or a receiver. `top --at` reads the store of the variable, see `paths`.
-        "top" | "hosts" => Box::new(std::iter::once("store")),
+        "top" | "hosts" => Box::new(std::iter::once("store").chain(formats)),
         "export" => {
             let kind = typed.try_get_one::<Kind>("kind").ok().flatten().copied();
             let is_legacy = typed.try_get_one::<LegacyYear>("legacy").ok().flatten().is_some();
-            let is_typed_output = is_typed("output");
-            // The ending of a typed file name wins too.
-            let formats = ["format", "json"].into_iter().filter(move |_| is_typed_output);
             Box::new(without_effect(kind, is_legacy).chain(formats))
         }
-        _ => Box::new(std::iter::empty()),
+        _ => Box::new(formats),
     }
 }

@@ -2,6 +2,7 @@
 
 use cpumon_model::escape;
 use cpumon_query::fleet::HostOrder;
+use cpumon_query::text::decimal;
 use serde_json::Value;
 
 /// Its column: the title, and the cell of a row of the receiver's list.
@@ -13,8 +14,8 @@ pub(super) fn of_order(order: HostOrder) -> Option<Figure> {
         // BUSY is of the last interval.
         HostOrder::Busy => ("1 MIN", |row| percent(row, "minute_busy_ratio", 1)),
         HostOrder::Peak => ("PEAK", |row| percent(row, "minute_peak_ratio", 1)),
-        HostOrder::Ready => ("READY", |row| decimal(row, "minute_ready")),
-        HostOrder::RunQueue => ("RQ/CPU", |row| decimal(row, "minute_run_queue_per_cpu")),
+        HostOrder::Ready => ("READY", |row| decimal(number(row, "minute_ready"), 2)),
+        HostOrder::RunQueue => ("RQ/CPU", |row| decimal(number(row, "minute_run_queue_per_cpu"), 2)),
         HostOrder::Health => ("HEALTH", |row| match text(row, "health") {
             health if health.is_empty() => "ok".to_owned(),
             health => health,
@@ -37,14 +38,10 @@ fn text(row: &Value, name: &str) -> String {
     escape(row.get(name).and_then(Value::as_str).unwrap_or_default()).to_string()
 }
 
-fn number(row: &Value, name: &str, show: impl Fn(f64) -> String) -> String {
-    row.get(name).and_then(Value::as_f64).map_or_else(|| "-".to_owned(), show)
+fn number(row: &Value, name: &str) -> Option<f64> {
+    row.get(name).and_then(Value::as_f64)
 }
 
 fn percent(row: &Value, name: &str, digits: usize) -> String {
-    number(row, name, |ratio| format!("{:.digits$} %", ratio * 100.0))
-}
-
-fn decimal(row: &Value, name: &str) -> String {
-    number(row, name, |number| format!("{number:.2}"))
+    number(row, name).map_or_else(|| "-".to_owned(), |ratio| format!("{:.digits$} %", ratio * 100.0))
 }

@@ -15,13 +15,12 @@ use cpumon_query::Shown;
 use cpumon_query::ledger::LedgerSum;
 use cpumon_store::{Query, Reader, What};
 
-use crate::cli::{Format, LedgerArgs};
+use crate::cli::LedgerArgs;
 use crate::client::Client;
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::known_hosts::KnownHosts;
 use crate::paths::explain;
-use crate::records::JsonArray;
 use crate::signals::Signals;
 use crate::table::terminal_columns;
 
@@ -37,14 +36,9 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
         return Ok(Outcome::DataMissing);
     }
     let all: Vec<&LedgerSum> = all.iter().filter(|sum| sum.intervals > 0).collect();
-    match args.format.get() {
-        Format::Table => show::tables(&all, terminal_columns(), out),
-        Format::Csv => show::csv(&all, out),
-        Format::Jsonl => show::json_lines(&all, out),
-        Format::Json => {
-            let mut array = JsonArray::new(out);
-            show::json_lines(&all, &mut array).and_then(|()| array.finish())
-        }
+    match args.format.get().file() {
+        None => show::tables(&all, terminal_columns(), out).map_err(anyhow::Error::from),
+        Some(format) => show::rows(&all, format, out).map_err(anyhow::Error::from),
     }
     .context("cannot write the ledger")?;
     Ok(outcome)

@@ -1,12 +1,12 @@
-//! Prints a [`LedgerSum`] as a table, CSV or JSON lines. A figure that is sampled or unknown is marked in its place, and a sentence
+//! Prints a [`LedgerSum`] as a table, or as rows for programs. A figure that is sampled or unknown is marked in its place, and a sentence
 //! below explains it.
 
 use std::io::{self, Write};
 
+use cpumon_export::{ExportError, Format};
 use cpumon_model::{Fields, Terms, escape};
+use cpumon_query::fields::Field;
 use cpumon_query::ledger::{LedgerLines, LedgerSum};
-use serde::Serializer as _;
-use serde_json::Value;
 
 use crate::table::Table;
 use crate::when;
@@ -168,104 +168,74 @@ fn notes(ledger: &LedgerSum) -> Vec<String> {
     notes
 }
 
-/// Values of a row, in the order of [`COLUMNS`].
-type Row = [Value; COLUMNS.len()];
+/// A host, a CPU or a worst interval.
+struct Row<'l> {
+    scope: &'static str,
+    host: &'l str,
+    cpu: Option<u32>,
+    begin_ns: i64,
+    end_ns: i64,
+    duration_ns: u64,
+    lines: LedgerLines,
+}
 
-const COLUMNS: [&str; 16] = [
-    "scope",
-    "host",
-    "cpu",
-    "begin_ns",
-    "end_ns",
-    "duration_ns",
-    "capacity_ns",
-    "ledger_threads_ns",
-    "ledger_exited_ns",
-    "ledger_irq_ns",
-    "ledger_softirq_ns",
-    "ledger_steal_ns",
-    "ledger_idle_ns",
-    "unattributed_ns",
-    "unattributed_ratio",
-    "unknown_ns",
-];
+/// The columns of rows for programs; names are those of the shared columns.
+fn fields<'l>() -> [Field<'static, Row<'l>>; 16] {
+    type Line = fn(&LedgerLines) -> Option<i64>;
+    let line = |name, get: Line| Field::int(name, move |row: &Row<'l>| get(&row.lines));
+    [
+        Field::text("scope", |row: &Row<'l>| Some(row.scope.into())),
+        Field::text("host", |row: &Row<'l>| Some(row.host.into())),
+        Field::int("cpu", |row: &Row<'l>| row.cpu.map(i64::from)),
+        Field::int("begin_ns", |row: &Row<'l>| row.begin_ns),
+        Field::int("end_ns", |row: &Row<'l>| row.end_ns),
+        Field::count("duration_ns", |row: &Row<'l>| row.duration_ns),
+        line("capacity_ns", |lines| Some(lines.capacity)),
+        line("ledger_threads_ns", |lines| Some(lines.threads)),
+        line("ledger_exited_ns", |lines| lines.exited),
+        line("ledger_irq_ns", |lines| lines.irq),
+        line("ledger_softirq_ns", |lines| lines.softirq),
+        line("ledger_steal_ns", |lines| Some(lines.steal)),
+        line("ledger_idle_ns", |lines| Some(lines.idle)),
+        line("unattributed_ns", |lines| Some(lines.unattributed)),
+        Field::real("unattributed_ratio", |row: &Row<'l>| row.lines.ratio()),
+        line("unknown_ns", |lines| lines.unknown),
+    ]
+}
 
-/// One row a host, a CPU and a worst interval, with the names of the shared columns.
-fn rows(ledger: &LedgerSum) -> Vec<Row> {
-    let mut rows = Vec::new();
-    let mut push = |scope: &str, cpu: Option<u32>, span: (i64, i64, u64), lines: &LedgerLines| {
-        rows.push([
-            scope.into(),
-            ledger.host.clone().into(),
-            cpu.into(),
-            span.0.into(),
-            span.1.into(),
-            span.2.into(),
-            lines.capacity.into(),
-            lines.threads.into(),
-            lines.exited.into(),
-            lines.irq.into(),
-            lines.softirq.into(),
-            lines.steal.into(),
-            lines.idle.into(),
-            lines.unattributed.into(),
-            lines.ratio().into(),
-            lines.unknown.into(),
-        ]);
+/// One row a host, a CPU and a worst interval.
+fn rows_of(ledger: &LedgerSum) -> Vec<Row<'_>> {
+    let whole = |scope, cpu, lines| Row {
+        scope,
+        host: &ledger.host,
+        cpu,
+        begin_ns: ledger.begin_wall_ns,
+        end_ns: ledger.end_wall_ns,
+        duration_ns: ledger.covered_ns,
+        lines,
     };
-    let span = (ledger.begin_wall_ns, ledger.end_wall_ns, ledger.covered_ns);
-    push("host", None, span, &ledger.total());
-    ledger.per_cpu().for_each(|(cpu, lines)| push("cpu", Some(cpu), span, &lines));
-    for bad in ledger.worst() {
-        let length = i64::try_from(bad.duration_ns).unwrap_or(i64::MAX);
-        push(
-            "worst",
-            None,
-            (bad.end_wall_ns.saturating_sub(length), bad.end_wall_ns, bad.duration_ns),
-            &bad.lines,
-        );
-    }
+    let mut rows = vec![whole("host", None, ledger.total())];
+    rows.extend(ledger.per_cpu().map(|(cpu, lines)| whole("cpu", Some(cpu), lines)));
+    rows.extend(ledger.worst().iter().map(|bad| Row {
+        begin_ns: bad.end_wall_ns.saturating_sub(i64::try_from(bad.duration_ns).unwrap_or(i64::MAX)),
+        end_ns: bad.end_wall_ns,
+        duration_ns: bad.duration_ns,
+        ..whole("worst", None, bad.lines)
+    }));
     rows
 }
 
-/// One JSON object a line, its keys in the order of the columns; no data is null.
-pub(super) fn json_lines(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
-    for row in all.iter().flat_map(|ledger| rows(ledger)) {
-        let mut object = serde_json::Serializer::new(&mut *out);
-        object.collect_map(COLUMNS.iter().zip(row))?;
-        writeln!(out)?;
-    }
-    Ok(())
-}
-
-/// RFC 4180 with a heading; no data is empty.
-pub(super) fn csv(all: &[&LedgerSum], out: &mut dyn Write) -> io::Result<()> {
-    write!(out, "{}\r\n", COLUMNS.join(","))?;
-    for row in all.iter().flat_map(|ledger| rows(ledger)) {
-        let cells: Vec<String> = row.iter().map(field).collect();
-        write!(out, "{}\r\n", cells.join(","))?;
-    }
-    Ok(())
-}
-
-/// A field: texts are quoted, and defused where a spreadsheet would take them for a formula.
-fn field(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => {
-            let mut text = escape(text).to_string();
-            if text.starts_with(['=', '+', '-', '@']) {
-                text.insert(0, '\'');
-            }
-            format!("\"{}\"", text.replace('"', "\"\""))
-        }
-        other => other.to_string(),
-    }
+/// Rows for programs; no data is empty or null.
+pub(super) fn rows(all: &[&LedgerSum], format: Format, out: &mut dyn Write) -> Result<(), ExportError> {
+    let rows: Vec<_> = all.iter().flat_map(|ledger| rows_of(ledger)).collect();
+    cpumon_export::rows(format, &fields(), &rows, out)
 }
 
 #[cfg(test)]
 mod tests {
     use cpumon_model::{CpuInterval, CpuSched, CpuTimes, Interval, Ledger, SourceKind};
+
+    use serde_json::Value;
 
     use super::*;
 
@@ -348,7 +318,7 @@ mod tests {
         assert!(text.contains("ISR, DPC: not separate") && !text.contains("exited: includes"), "{text}");
         // Names of columns stay, so that a mixed fleet compares.
         let mut table = Vec::new();
-        csv(&[&ledger], &mut table).unwrap();
+        rows(&[&ledger], Format::Csv, &mut table).unwrap();
         assert!(String::from_utf8(table).unwrap().contains(",ledger_irq_ns,ledger_softirq_ns,"));
     }
 
@@ -399,13 +369,17 @@ mod tests {
     fn machines_read_the_same_numbers_and_no_data_is_not_zero() {
         let sampled = ledger("=cmd", Fields::FIRST_RELEASE, true);
         let (mut table, mut lines) = (Vec::new(), Vec::new());
-        csv(&[&sampled], &mut table).unwrap();
-        json_lines(&[&sampled], &mut lines).unwrap();
+        rows(&[&sampled], Format::Csv, &mut table).unwrap();
+        rows(&[&sampled], Format::Jsonl, &mut lines).unwrap();
         let (table, lines) = (String::from_utf8(table).unwrap(), String::from_utf8(lines).unwrap());
         let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(table.lines().count(), objects.len() + 1);
         for line in lines.lines() {
-            let places: Vec<_> = COLUMNS.iter().map(|name| line.find(&format!("\"{name}\":"))).collect();
+            let places: Vec<_> = fields()
+                .iter()
+                .filter_map(Field::column)
+                .map(|(name, _)| line.find(&format!("\"{name}\":")))
+                .collect();
             assert!(places[0] == Some(1) && places.is_sorted(), "keys in the order of the columns: {line}");
         }
         assert_eq!(

@@ -1,29 +1,27 @@
 //! `cpumon report`: who used the CPU in a range. `cpumon find`: when and how much a program, a user or a container ever ran.
 
-mod columns;
 mod screen;
 mod show;
 
-pub(crate) use columns::{Column, Columns};
 pub(crate) use screen::for_screen;
 
 use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context;
-use cpumon_model::Value;
-use cpumon_query::fields::{cells, names};
+use cpumon_model::escape;
 use cpumon_query::history::History;
-use cpumon_query::report::{self, FOUND_FIELDS, ReportFilter, ReportQuery, ReportSort};
+use cpumon_query::report::{self, Found, Report, ReportFilter, ReportQuery, ReportSort};
+use cpumon_query::text::Screen;
 use cpumon_query::time::Page;
 use cpumon_query::{GroupBy, QueryError};
 use cpumon_store::Reader;
 
 use crate::cli::{FindArgs, Format, ReportArgs};
+use crate::columns::write_rows;
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
-use crate::records::JsonArray;
 use crate::table::terminal_columns;
 use crate::when;
 
@@ -85,14 +83,20 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     let made = report::hosts(&history, &args.host, args.all_hosts)
         .and_then(|hosts| report::report(&history, &hosts, &query));
     let Some(report) = answered(made)? else { return Ok(Outcome::DataMissing) };
-    if args.format.get() == Format::Table {
-        show::report(&report, &show::Terminal::of_terminal(terminal_columns()), out)
-            .context("cannot write the report")?;
-    } else {
-        let fields = report.fields();
-        write_rows(args.format.get(), &names(&fields), cells(&fields, &report.rows), out)?;
-    }
+    write(&report, args.format.get(), out).context("cannot write the report")?;
     Ok(damage::report_of(&history.damage(), &store, Outcome::Done))
+}
+
+fn write(report: &Report, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (columns, is_table) = (terminal_columns(), format == Format::Table);
+    if is_table {
+        show::head(report, columns, out)?;
+    }
+    write_rows(format, &report.fields(screen()), &report.rows, out)?;
+    if is_table {
+        show::notes(report, columns, out)?;
+    }
+    Ok(())
 }
 
 /// `cpumon find`.
@@ -102,36 +106,20 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let found = report::hosts(&history, &args.host, args.host.is_empty())
         .and_then(|hosts| report::find(&history, &hosts, &args.text, Page::ALL));
     let Some(found) = answered(found)? else { return Ok(Outcome::DataMissing) };
-    if args.format.get() == Format::Table {
-        show::found(&found.rows, &args.text, &show::Terminal::of_terminal(terminal_columns()), out)
+    if found.rows.is_empty() && args.format.get() == Format::Table {
+        writeln!(out, "nothing in the store matches {}", escape(&args.text))
             .context("cannot write what was found")?;
     } else {
-        let fields: Vec<_> = FOUND_FIELDS.iter().collect();
-        write_rows(args.format.get(), &names(&fields), cells(&fields, &found.rows), out)?;
+        write_rows(args.format.get(), &Found::fields(screen()), &found.rows, out)
+            .context("cannot write what was found")?;
     }
     let outcome = if found.rows.is_empty() { Outcome::NothingFound } else { Outcome::Done };
     Ok(damage::report_of(&history.damage(), &store, outcome))
 }
 
-/// The same rows and names as those of the API.
-pub(crate) fn write_rows<'v>(
-    format: Format,
-    names: &[&'static str],
-    rows: impl Iterator<Item = Vec<Value<'v>>>,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let lines = cpumon_export::Format::Jsonl;
-    match format {
-        Format::Csv => cpumon_export::table(cpumon_export::Format::Csv, names, rows, out),
-        Format::Json => {
-            let mut array = JsonArray::new(out);
-            cpumon_export::table(lines, names, rows, &mut array)?;
-            array.finish()?;
-            Ok(())
-        }
-        Format::Jsonl | Format::Table => cpumon_export::table(lines, names, rows, out),
-    }
-    .context("cannot write the rows")
+/// What this terminal shows: the locale says whether that is more than ASCII.
+pub(crate) fn screen() -> Screen {
+    Screen { clock: when::show_clock, is_ascii: !cpumon_tui::is_utf8_locale() }
 }
 
 #[cfg(test)]

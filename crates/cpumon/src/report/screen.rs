@@ -5,20 +5,17 @@ use std::io;
 use cpumon_query::report::Report;
 use cpumon_tui::{RangeReport, ReportRow};
 
-use super::show::{self, Terminal};
+use super::{screen, show};
+use crate::columns::Columns;
 
 /// More columns than a terminal has: the screens choose those that fit.
 const WIDE: usize = 100_000;
 
 /// Head, columns, rows and notes of a report.
 pub(crate) fn for_screen(report: &Report) -> RangeReport {
-    let terminal = Terminal::of_terminal(WIDE);
-    let (names, numbers) = show::columns(report, terminal).into_columns();
-    let names = names.into_iter().map(|one| one.for_screen(true));
-    let numbers = numbers.into_iter().map(|one| one.for_screen(false));
     RangeReport {
-        head: lines(|out| show::head(report, terminal, out)),
-        columns: names.chain(numbers).collect(),
+        head: lines(|out| show::head(report, WIDE, out)),
+        columns: Columns::new(&report.fields(screen()), &report.rows).for_screen(),
         rows: report
             .rows
             .iter()
@@ -27,7 +24,7 @@ pub(crate) fn for_screen(report: &Report) -> RangeReport {
                 peak_ns: row.peak.map(|peak| peak.end_ns),
             })
             .collect(),
-        notes: lines(|out| show::notes(report, terminal.columns, out)),
+        notes: lines(|out| show::notes(report, WIDE, out)),
     }
 }
 

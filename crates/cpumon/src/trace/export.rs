@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use anyhow::{Context, bail};
-use cpumon_export::{TraceSurvey, trace_perfetto, trace_slices_of, trace_slices_parquet};
+use cpumon_export::{Format, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_trace::TraceSource;
 
 use super::trace_file::{missing, open, range};
@@ -30,8 +30,8 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
     }
     let mut write = |out: &mut dyn Write| match args.format {
         TraceExportFormat::Perfetto => trace_perfetto(&survey, &mut trace, out),
-        TraceExportFormat::Csv => trace_slices_of(&survey, &mut trace, range, out),
-        TraceExportFormat::Parquet => trace_slices_parquet(&survey, &mut trace, range, out),
+        TraceExportFormat::Csv => trace_slices(Format::Csv, &survey, &mut trace, range, out),
+        TraceExportFormat::Parquet => trace_slices(Format::Parquet, &survey, &mut trace, range, out),
     };
     let ending =
         to_file_or(file_of(args.output.as_deref()), out, |out| write(out).map_err(anyhow::Error::from))?;

@@ -4,20 +4,19 @@ use std::io::{self, Write};
 use std::ops::RangeInclusive;
 
 use anyhow::Context;
-use cpumon_model::{Value, delay_range_ns};
+use cpumon_model::delay_range_ns;
+use cpumon_query::fields::Field;
+use cpumon_query::text::spark;
 use cpumon_trace::{DurationOf, DurationRow, ReportBy, durations};
 
 use super::trace_file::{
-    TraceFile, Who, found, limit, micros, millis, missing, range, say_left_out, seconds, title,
+    TraceFile, Who, found, ids_title, limit, micros, millis, missing, range, say_left_out, seconds, title,
+    who_fields,
 };
-use crate::cli::{Format, TraceHistogramArgs, TraceHistogramOf};
+use crate::cli::{TraceHistogramArgs, TraceHistogramOf};
+use crate::columns::Columns;
 use crate::exit::Outcome;
-use crate::report::{Column, Columns, write_rows};
-use crate::spark::spark;
 use crate::table::{paragraph, terminal_columns};
-
-/// A row for each bucket that has any.
-const COLUMNS: [&str; 7] = ["kind", "name", "pid", "tid", "from_ns", "to_ns", "count"];
 
 /// `cpumon trace histogram`.
 pub(crate) fn histogram(args: &TraceHistogramArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -34,12 +33,12 @@ pub(crate) fn histogram(args: &TraceHistogramArgs, out: &mut dyn Write) -> anyho
     let count = rows.len();
     let left_out = count.saturating_sub(limit(&args.input));
     rows.truncate(limit(&args.input));
-    match args.input.format.get() {
-        Format::Table => {
+    match args.input.format.get().file() {
+        None => {
             table(&rows, by, &file, out).context("cannot write the histograms")?;
             say_left_out(left_out, out)?;
         }
-        format => write_rows(format, &COLUMNS, rows.iter().flat_map(cells), out)?,
+        Some(format) => cpumon_export::rows(format, &bucket_fields(), rows.iter().flat_map(buckets), out)?,
     }
     out.flush()?;
     let what = match args.of {
@@ -73,28 +72,24 @@ fn shape(row: &DurationRow, powers: &RangeInclusive<u32>, is_ascii: bool) -> Str
 }
 
 fn table(rows: &[DurationRow], by: ReportBy, file: &TraceFile<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let column =
-        |title, rank, cell: &dyn Fn(&DurationRow) -> String| Column::new(title, rank, rows.iter().map(cell));
-    let who = |row: &DurationRow| Who::new(&row.key, &row.name);
-    let mut names = vec![column(title(by), 0, &|row| who(row).shown())];
-    if matches!(by, ReportBy::Thread | ReportBy::Process) {
-        names.push(
-            column(if by == ReportBy::Thread { "PID/TID" } else { "PID" }, 0, &|row| who(row).ids()).whole(),
-        );
-    }
     let (powers, is_ascii) = (powers(rows), !cpumon_tui::is_utf8_locale());
     let percentile = |row: &DurationRow, percent| micros(row.durations.percentile_ns(percent));
-    let numbers = vec![
-        column("COUNT", 0, &|row| row.durations.histogram.total().to_string()),
-        column("SUM ms", 1, &|row| millis(row.durations.total_ns)),
-        column("p50 us", 1, &|row| percentile(row, 50)),
-        column("p90 us", 3, &|row| percentile(row, 90)),
-        column("p99 us", 1, &|row| percentile(row, 99)),
-        column("MAX us", 0, &|row| micros(Some(row.durations.longest.ns))),
-        column("AT s", 4, &|row| seconds(file.since_begin(row.durations.longest.from_ns))),
-        column("HISTOGRAM", 2, &|row| shape(row, &powers, is_ascii)),
-    ];
-    Columns::new(names, numbers).write(terminal_columns(), out)?;
+    let who = |row: &DurationRow| Who::new(&row.key, &row.name);
+    let mut fields = vec![Field::shown(title(by), 0, move |row: &DurationRow| who(row).shown()).left()];
+    fields.extend(
+        ids_title(by).map(|title| Field::shown(title, 0, move |row: &DurationRow| who(row).ids()).whole()),
+    );
+    fields.extend([
+        Field::shown("COUNT", 0, |row: &DurationRow| row.durations.histogram.total().to_string()),
+        Field::shown("SUM ms", 1, |row: &DurationRow| millis(row.durations.total_ns)),
+        Field::shown("p50 us", 1, move |row: &DurationRow| percentile(row, 50)),
+        Field::shown("p90 us", 3, move |row: &DurationRow| percentile(row, 90)),
+        Field::shown("p99 us", 1, move |row: &DurationRow| percentile(row, 99)),
+        Field::shown("MAX us", 0, |row: &DurationRow| micros(Some(row.durations.longest.ns))),
+        Field::shown("AT s", 4, |row: &DurationRow| seconds(file.since_begin(row.durations.longest.from_ns))),
+        Field::shown("HISTOGRAM", 2, |row: &DurationRow| shape(row, &powers, is_ascii)),
+    ]);
+    Columns::new(&fields, rows).write(terminal_columns(), out)?;
     if !rows.is_empty() {
         let (low, high) = (1_u64 << powers.start(), 1_u64 << (powers.end() + 1));
         let [low, high] = [low, high].map(|ns| micros(Some(ns)));
@@ -104,13 +99,22 @@ fn table(rows: &[DurationRow], by: ReportBy, file: &TraceFile<'_>, out: &mut dyn
     Ok(())
 }
 
-fn cells(row: &DurationRow) -> Vec<Vec<Value<'static>>> {
-    let who = Who::new(&row.key, &row.name).cells();
-    let bucket = |(bucket, count): (u8, u64)| {
-        let range = delay_range_ns(bucket);
-        let mut cells = who.to_vec();
-        cells.extend([*range.start(), *range.end(), count].map(Value::count));
-        cells
-    };
-    row.durations.histogram.iter().map(bucket).collect()
+/// A bucket of a row, with its count.
+type Bucket<'r> = (&'r DurationRow, u8, u64);
+
+fn buckets(row: &DurationRow) -> impl Iterator<Item = Bucket<'_>> {
+    row.durations.histogram.iter().map(move |(bucket, count)| (row, bucket, count))
+}
+
+/// Columns of a bucket that has any.
+fn bucket_fields<'r>() -> Vec<Field<'r, Bucket<'r>>> {
+    let mut fields: Vec<Field<'r, Bucket<'r>>> =
+        who_fields(["kind", "name", "pid", "tid"], |(row, ..): &Bucket<'r>| Who::new(&row.key, &row.name))
+            .into();
+    fields.extend([
+        Field::count("from_ns", |(_, bucket, _): &Bucket<'r>| *delay_range_ns(*bucket).start()),
+        Field::count("to_ns", |(_, bucket, _): &Bucket<'r>| *delay_range_ns(*bucket).end()),
+        Field::count("count", |(.., count): &Bucket<'r>| *count),
+    ]);
+    fields
 }

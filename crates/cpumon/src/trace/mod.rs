@@ -7,7 +7,6 @@ mod histogram;
 mod path;
 mod record;
 mod report;
-mod rows;
 mod series;
 mod sink;
 mod stored;

@@ -4,33 +4,16 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use anyhow::Context;
-use cpumon_model::{TraceTask, Value};
+use cpumon_model::TraceTask;
+use cpumon_query::fields::Field;
 use cpumon_trace::{PathStep, ThreadState, TraceHistory, TraceRange, Waker, history};
 
-use super::trace_file::{TraceFile, Who, behind, found, limit_of, maybe, millis, missing, ns, seconds};
+use super::trace_file::{TraceFile, Who, behind, found, limit_of, millis, missing, ns, seconds, who_fields};
 use crate::cli::{Format, TracePathArgs};
+use crate::columns::write_rows;
 use crate::exit::{Outcome, Usage};
-use crate::report::{Column, Columns, write_rows};
 use crate::table::{paragraph, terminal_columns};
 
-/// Times are ns; `at` counts from the start of the trace.
-const COLUMNS: [&str; 15] = [
-    "at_ns",
-    "length_ns",
-    "depth",
-    "kind",
-    "name",
-    "pid",
-    "tid",
-    "state",
-    "cpu",
-    "reason",
-    "is_explained",
-    "woken_by",
-    "woken_by_tid",
-    "behind",
-    "behind_ns",
-];
 /// Steps of a path that is not shown in a table.
 const STEPS: usize = 100_000;
 /// Culprits of a step in a table, and threads of its sums.
@@ -51,11 +34,9 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     let at_ns = args.at.map_or(last_ns, |at| file.began_ns.saturating_add(ns(at)).min(ending.known_until_ns));
     let format = args.format.get();
     let steps = history.path(task, at_ns, limit_of(args.limit, format, STEPS));
+    write_rows(format, &fields(&file), &steps, out).context("cannot write the path")?;
     if format == Format::Table {
-        table(&steps, &file).write(terminal_columns(), out).context("cannot write the path")?;
         sums(&steps, &file, out)?;
-    } else {
-        write_rows(format, &COLUMNS, steps.iter().map(|step| cells(step, &file)), out)?;
     }
     out.flush()?;
     let outcome = missing(&ending, ending.lost);
@@ -130,21 +111,37 @@ fn what(step: &PathStep, file: &TraceFile<'_>) -> String {
     }
 }
 
-fn table(steps: &[PathStep], file: &TraceFile<'_>) -> Columns {
-    let column =
-        |title, rank, cell: &dyn Fn(&PathStep) -> String| Column::new(title, rank, steps.iter().map(cell));
-    let names = vec![
-        column("THREAD", 0, &|step| {
-            format!("{:depth$}{}", "", file.thread(step.task).shown(), depth = step.depth * 2)
+/// Columns of a step. Times are ns; `at` counts from the start of the trace.
+fn fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, PathStep>> {
+    let thread = |step: &PathStep| file.thread(step.task);
+    let indented =
+        move |step: &PathStep| format!("{:depth$}{}", "", thread(step).shown(), depth = step.depth * 2);
+    let by = |step: &PathStep| Some(Who::of_waker(step.waker?, file));
+    let mut fields = vec![
+        Field::count("at_ns", |step: &PathStep| file.since_begin(step.from_ns))
+            .titled("AT s", 0)
+            .shows(|step| seconds(file.since_begin(step.from_ns))),
+        Field::count("length_ns", PathStep::ns).titled("FOR ms", 0).shows(|step| millis(step.ns())),
+        Field::count("depth", |step: &PathStep| step.depth as u64),
+        Field::shown("THREAD", 0, indented).left(),
+        Field::shown("PID/TID", 0, move |step: &PathStep| thread(step).ids()).whole(),
+        Field::shown("DID, the last first", 0, |step: &PathStep| what(step, file)).left(),
+    ];
+    fields.extend(who_fields(["kind", "name", "pid", "tid"], thread));
+    fields.extend([
+        Field::text("state", |step: &PathStep| Some(kind(step).into())),
+        Field::count("cpu", |step: &PathStep| u64::from(step.cpu)),
+        Field::text("reason", |step: &PathStep| match step.state {
+            ThreadState::Blocked(reason) => Some(reason.name()),
+            _ => None,
         }),
-        column("PID/TID", 0, &|step| file.thread(step.task).ids()).whole(),
-        column("DID, the last first", 0, &|step| what(step, file)),
-    ];
-    let numbers = vec![
-        column("AT s", 0, &|step| seconds(file.since_begin(step.from_ns))),
-        column("FOR ms", 0, &|step| millis(step.ns())),
-    ];
-    Columns::new(names, numbers)
+        Field::int("is_explained", |step: &PathStep| i64::from(step.is_explained)),
+        Field::text("woken_by", move |step: &PathStep| Some(by(step)?.name.into())),
+        Field::int("woken_by_tid", move |step: &PathStep| by(step)?.tid.map(i64::from)),
+        Field::text("behind", |step: &PathStep| Some(file.thread(step.behind.first()?.0).name.into())),
+        Field::count("behind_ns", |step: &PathStep| Some(step.behind.first()?.1)),
+    ]);
+    fields
 }
 
 fn kind(step: &PathStep) -> &'static str {
@@ -182,31 +179,4 @@ fn sums(steps: &[PathStep], file: &TraceFile<'_>, out: &mut dyn Write) -> io::Re
         return Ok(());
     }
     paragraph(&format!("of which {}", behind(&whose, file, SHOWN + 2)), terminal_columns(), out)
-}
-
-fn cells(step: &PathStep, file: &TraceFile<'_>) -> Vec<Value<'static>> {
-    let waker = step.waker.map(|waker| Who::of_waker(waker, file));
-    let text = |text: Option<String>| text.map_or(Value::Null, |text| Value::Text(text.into()));
-    let reason = match step.state {
-        ThreadState::Blocked(reason) => Value::Text(reason.name()),
-        _ => Value::Null,
-    };
-    let culprit = step.behind.first();
-    let mut cells = vec![
-        Value::count(file.since_begin(step.from_ns)),
-        Value::count(step.ns()),
-        Value::count(step.depth as u64),
-    ];
-    cells.extend(file.thread(step.task).cells());
-    cells.extend([
-        Value::Text(kind(step).into()),
-        Value::count(step.cpu.into()),
-        reason,
-        Value::count(step.is_explained.into()),
-        text(waker.as_ref().map(|waker| waker.name.clone())),
-        maybe(waker.and_then(|waker| waker.tid).map(u64::from)),
-        text(culprit.map(|(task, _)| file.thread(*task).name)),
-        maybe(culprit.map(|(_, ns)| *ns)),
-    ]);
-    cells
 }

@@ -5,16 +5,17 @@ use std::io::{self, Write};
 
 use anyhow::Context;
 use cpumon_model::{WaitReason, escape};
-use cpumon_trace::{CpuAccount, GroupRow, Report, ReportBy, Totals, analyse};
+use cpumon_query::fields::Field;
+use cpumon_trace::{CpuAccount, GroupKey, GroupRow, ReportBy, Totals, analyse};
 
-use super::rows::{COLUMNS, CPU_COLUMNS, Scale, cells, cpu_cells};
 use super::series::over_time;
 use super::trace_file::{
-    TraceFile, Who, found, group, limit, micros, millis, missing, range, say_left_out, seconds, share, title,
+    TraceFile, Who, found, group, ids_title, limit, micros, millis, missing, percent, range, say_left_out,
+    seconds, share, title,
 };
 use crate::cli::{Format, TraceReportArgs};
+use crate::columns::{Columns, write_rows};
 use crate::exit::Outcome;
-use crate::report::{Column, Columns, write_rows};
 use crate::table::{name_text, paragraph, terminal_columns};
 
 /// `cpumon trace report`.
@@ -36,28 +37,23 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     if is_table {
         head(&totals, scale.has_interrupts, out).context("cannot write the report")?;
     }
-    let count = match group(args.by) {
-        Some(by) => {
-            let groups = report.groups(by, file.tasks());
-            let rows = groups.iter().take(limit);
-            if is_table {
-                table(&rows.collect::<Vec<_>>(), by, scale).write(terminal_columns(), out)?;
-                say_left_out(groups.len().saturating_sub(limit), out)?;
-            } else {
-                write_rows(format, &COLUMNS, rows.map(|row| cells(&row, scale)), out)?;
-            }
-            // Of a trace of idle CPUs there are no threads, and nothing is missing.
-            groups.len().max(report.cpus().count())
+    let count = if let Some(by) = group(args.by) {
+        let groups = report.groups(by, file.tasks());
+        let (fields, rows) = (group_fields(by, scale), groups.iter().take(limit));
+        if let Some(format) = format.file() {
+            // There may be more rows than memory is for.
+            cpumon_export::rows(format, &fields, rows, out)?;
+        } else {
+            Columns::new(&fields, &rows.collect::<Vec<_>>()).write(terminal_columns(), out)?;
+            say_left_out(groups.len().saturating_sub(limit), out)?;
         }
-        None if is_table => {
-            cpu_table(&report).write(terminal_columns(), out)?;
-            report.cpus().count()
-        }
-        None => {
-            let cpus = report.cpus().take(limit).map(|cpu| cpu_cells(&cpu, scale.has_interrupts));
-            write_rows(format, &CPU_COLUMNS, cpus, out)?;
-            report.cpus().count()
-        }
+        // Of a trace of idle CPUs there are no threads, and nothing is missing.
+        groups.len().max(report.cpus().count())
+    } else {
+        let cpus: Vec<_> = report.cpus().collect();
+        let shown = if is_table { cpus.len() } else { cpus.len().min(limit) };
+        write_rows(format, &cpu_fields(scale), &cpus[..shown], out)?;
+        cpus.len()
     };
     out.flush()?;
     Ok(found(count, "event", missing(&ending, totals.ledger.lost)))
@@ -97,67 +93,131 @@ fn head(totals: &Totals, has_interrupts: bool, out: &mut dyn Write) -> io::Resul
     writeln!(out)
 }
 
-fn table(rows: &[GroupRow], by: ReportBy, scale: Scale) -> Columns {
-    let column =
-        |title, rank, cell: &dyn Fn(&GroupRow) -> String| Column::new(title, rank, rows.iter().map(cell));
-    let mut names = vec![column(title(by), 0, &|row| name_text(&row.name))];
-    match by {
-        ReportBy::Thread => {
-            names.push(column("PID/TID", 0, &|row| Who::new(&row.key, &row.name).ids()).whole());
-        }
-        ReportBy::Process => names.push(column("PID", 0, &|row| Who::new(&row.key, &row.name).ids()).whole()),
-        ReportBy::Program | ReportBy::Container => {}
-    }
-    let most = |text: Option<(String, u64)>| {
-        text.map_or_else(|| "-".to_owned(), |(name, ns)| format!("{} {}", escape(&name), millis(ns)))
-    };
-    let waited = |row: &GroupRow, words: fn(WaitReason) -> Cow<'static, str>| {
-        most(row.blocked.longest().map(|(reason, ns)| (words(reason).into_owned(), ns)))
-    };
-    let longest = |row: &GroupRow| row.longest_delay();
-    let taken = |ns| if scale.has_interrupts { millis(ns) } else { "-".to_owned() };
-    let numbers = vec![
-        column("RUN ms", 0, &|row| millis(row.run_ns)),
-        column("RUN %", 1, &|row| share(row.run_ns, scale.length_ns)),
-        column("IRQ ms", 3, &|row| taken(row.interrupts.total_ns())),
-        column("READY ms", 1, &|row| millis(row.ready_woken_ns().saturating_add(row.ready_preempted_ns()))),
-        column("p50 us", 5, &|row| micros(row.delay_percentile_ns(50))),
-        column("p99 us", 3, &|row| micros(row.delay_percentile_ns(99))),
-        column("MAX us", 2, &|row| micros(longest(row).map(|longest| longest.ns))),
-        column("AT s", 3, &|row| {
-            longest(row)
-                .map_or_else(|| "-".to_owned(), |at| seconds(at.from_ns.saturating_sub(scale.began_ns)))
-        }),
-        column("MOST BEHIND ms", 4, &|row| {
-            most(row.behind.first().map(|(name, ns)| (name.to_string(), *ns)))
-        }),
-        column("BLOCKED ms", 3, &|row| millis(row.blocked.total_ns())),
-        column("MOST FOR ms", 4, &|row| waited(row, WaitReason::words_and_name))
-            .or_short(rows.iter().map(|row| waited(row, WaitReason::words))),
-        column("SWITCHES", 5, &|row| (row.voluntary_switches() + row.involuntary_switches()).to_string()),
-        column("PUSHED OFF", 6, &|row| row.involuntary_switches().to_string()),
-        column("MOVES", 6, &|row| row.migrations().to_string()),
-        column("UNKNOWN ms", 6, &|row| millis(row.unknown_ns)),
-    ];
-    Columns::new(names, numbers)
+/// What the times of rows relate to.
+#[derive(Copy, Clone, Debug)]
+struct Scale {
+    /// Of the range; 100 % are one CPU.
+    length_ns: u64,
+    /// Of the trace.
+    began_ns: u64,
+    has_interrupts: bool,
 }
 
-fn cpu_table(report: &Report) -> Columns {
-    let cpus: Vec<CpuAccount> = report.cpus().collect();
-    let taken = |ns| if report.has_interrupts() { millis(ns) } else { "-".to_owned() };
-    let column =
-        |title, rank, cell: &dyn Fn(&CpuAccount) -> String| Column::new(title, rank, cpus.iter().map(cell));
-    let names = vec![column("CPU", 0, &|cpu| cpu.cpu.to_string())];
-    let numbers = vec![
-        column("RUN %", 0, &|cpu| share(cpu.run_ns, cpu.capacity_ns())),
-        column("RUN ms", 0, &|cpu| millis(cpu.run_ns)),
-        column("IRQ ms", 1, &|cpu| taken(cpu.irq_ns)),
-        column("SOFTIRQ ms", 1, &|cpu| taken(cpu.softirq_ns)),
-        column("IDLE ms", 0, &|cpu| millis(cpu.idle_ns)),
-        column("UNKNOWN ms", 0, &|cpu| millis(cpu.unknown_ns)),
-        column("SWITCHES", 1, &|cpu| cpu.switches.to_string()),
-        column("HOLES", 2, &|cpu| cpu.holes.to_string()),
-        column("LOST", 2, &|cpu| cpu.lost.to_string()),
+/// Columns of a thread, a process or a program. Times are ns; `at` counts from the start of the trace.
+fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
+    type Row = GroupRow;
+    let who = |row: &Row| Who::new(&row.key, &row.name);
+    let process = |row: &Row| match &row.key {
+        GroupKey::Thread(_, process) | GroupKey::Process(process) => Some(*process),
+        GroupKey::Program(_) | GroupKey::Container(_) | GroupKey::Unnamed(_) => None,
+    };
+    let thread = |row: &Row| match &row.key {
+        GroupKey::Thread(thread, _) => Some(*thread),
+        _ => None,
+    };
+    let longest = |row: &Row| row.longest_delay();
+    let at_ns = move |row: &Row| longest(row).map(|at| at.from_ns.saturating_sub(scale.began_ns));
+    let taken = move |ns: u64| scale.has_interrupts.then_some(ns);
+    let most = |named: Option<(&str, u64)>| {
+        named.map_or_else(|| "-".to_owned(), |(name, ns)| format!("{} {}", escape(name), millis(ns)))
+    };
+    let waited = move |row: &Row, words: fn(WaitReason) -> Cow<'static, str>| {
+        let longest = row.blocked.longest().map(|(reason, ns)| (words(reason), ns));
+        most(longest.as_ref().map(|(words, ns)| (&**words, *ns)))
+    };
+    let mut fields: Vec<Field<'static, Row>> = vec![
+        Field::text("name", |row: &Row| Some((&*row.name).into()))
+            .titled(title(by), 0)
+            .shows(|row| name_text(&row.name)),
+        Field::int("pid", move |row: &Row| process(row).map(|key| i64::from(key.pid))),
+        Field::count("process_start_ns", move |row: &Row| process(row).map(|key| key.start_ns)),
+        Field::int("tid", move |row: &Row| thread(row).map(|key| i64::from(key.tid))),
+        Field::count("thread_start_ns", move |row: &Row| thread(row).map(|key| key.start_ns)),
+        Field::count("threads", |row: &Row| row.threads),
     ];
-    Columns::new(names, numbers)
+    fields.extend(ids_title(by).map(|title| Field::shown(title, 0, move |row: &Row| who(row).ids()).whole()));
+    fields.extend([
+        Field::count("run_ns", |row: &Row| row.run_ns).titled("RUN ms", 0).shows(|row| millis(row.run_ns)),
+        Field::real("run_pct", move |row: &Row| percent(row.run_ns, scale.length_ns))
+            .titled("RUN %", 1)
+            .shows(move |row| share(row.run_ns, scale.length_ns)),
+        Field::count("irq_ns", move |row: &Row| taken(row.interrupts.irq_ns)),
+        Field::count("softirq_ns", move |row: &Row| taken(row.interrupts.softirq_ns)),
+        Field::shown("IRQ ms", 3, move |row: &Row| {
+            taken(row.interrupts.total_ns()).map_or_else(|| "-".to_owned(), millis)
+        }),
+        Field::count("ready_woken_ns", GroupRow::ready_woken_ns),
+        Field::count("ready_preempted_ns", GroupRow::ready_preempted_ns),
+        Field::shown("READY ms", 1, |row: &Row| {
+            millis(row.ready_woken_ns().saturating_add(row.ready_preempted_ns()))
+        }),
+        Field::count("delays", GroupRow::delays),
+        Field::count("delay_p50_ns", |row: &Row| row.delay_percentile_ns(50))
+            .titled("p50 us", 5)
+            .shows(|row| micros(row.delay_percentile_ns(50))),
+        Field::count("delay_p99_ns", |row: &Row| row.delay_percentile_ns(99))
+            .titled("p99 us", 3)
+            .shows(|row| micros(row.delay_percentile_ns(99))),
+        Field::count("delay_max_ns", move |row: &Row| longest(row).map(|longest| longest.ns))
+            .titled("MAX us", 2)
+            .shows(move |row| micros(longest(row).map(|longest| longest.ns))),
+        Field::count("delay_max_at_ns", at_ns)
+            .titled("AT s", 3)
+            .shows(move |row| at_ns(row).map_or_else(|| "-".to_owned(), seconds)),
+        Field::count("delay_max_cpu", move |row: &Row| longest(row).map(|longest| u64::from(longest.cpu))),
+        Field::text("behind", |row: &Row| Some((&*row.behind.first()?.0).into()))
+            .titled("MOST BEHIND ms", 4)
+            .right()
+            .shows(move |row| most(row.behind.first().map(|(name, ns)| (&**name, *ns)))),
+        Field::count("behind_ns", |row: &Row| Some(row.behind.first()?.1)),
+        Field::count("blocked_ns", |row: &Row| row.blocked.total_ns())
+            .titled("BLOCKED ms", 3)
+            .shows(|row| millis(row.blocked.total_ns())),
+        Field::text("blocked_most_for", |row: &Row| Some(row.blocked.longest()?.0.name()))
+            .titled("MOST FOR ms", 4)
+            .right()
+            .shows(move |row| waited(row, WaitReason::words_and_name))
+            .or_short(move |row| waited(row, WaitReason::words)),
+        Field::count("blocked_most_ns", |row: &Row| Some(row.blocked.longest()?.1)),
+        Field::shown("SWITCHES", 5, |row: &Row| {
+            row.voluntary_switches().saturating_add(row.involuntary_switches()).to_string()
+        }),
+        Field::count("voluntary_switches", GroupRow::voluntary_switches),
+        Field::count("involuntary_switches", GroupRow::involuntary_switches).titled("PUSHED OFF", 6),
+        Field::count("migrations", GroupRow::migrations).titled("MOVES", 6),
+        Field::count("unknown_wakeups", GroupRow::unknown_wakeups),
+        Field::count("unknown_ns", |row: &Row| row.unknown_ns)
+            .titled("UNKNOWN ms", 6)
+            .shows(|row| millis(row.unknown_ns)),
+        Field::text("kind", move |row: &Row| Some(who(row).kind.into())),
+    ]);
+    fields
+}
+
+/// Columns of a CPU.
+fn cpu_fields(scale: Scale) -> Vec<Field<'static, CpuAccount>> {
+    type Row = CpuAccount;
+    let taken = move |ns: u64| scale.has_interrupts.then_some(ns);
+    let time = move |name, title, rank, get: fn(&Row) -> u64| {
+        Field::count(name, get).titled(title, rank).shows(move |cpu: &Row| millis(get(cpu)))
+    };
+    let interrupt = move |name, title, get: fn(&Row) -> u64| {
+        let get = move |cpu: &Row| taken(get(cpu));
+        let shown = move |cpu: &Row| get(cpu).map_or_else(|| "-".to_owned(), millis);
+        Field::count(name, get).titled(title, 1).shows(shown)
+    };
+    vec![
+        Field::count("cpu", |cpu: &Row| u64::from(cpu.cpu)).titled("CPU", 0).left(),
+        Field::count("capacity_ns", CpuAccount::capacity_ns),
+        Field::shown("RUN %", 0, |cpu: &Row| share(cpu.run_ns, cpu.capacity_ns())),
+        time("run_ns", "RUN ms", 0, |cpu| cpu.run_ns),
+        interrupt("irq_ns", "IRQ ms", |cpu| cpu.irq_ns),
+        interrupt("softirq_ns", "SOFTIRQ ms", |cpu| cpu.softirq_ns),
+        time("idle_ns", "IDLE ms", 0, |cpu| cpu.idle_ns),
+        time("unknown_ns", "UNKNOWN ms", 0, |cpu| cpu.unknown_ns),
+        Field::real("run_pct", |cpu: &Row| percent(cpu.run_ns, cpu.capacity_ns())),
+        Field::count("switches", |cpu: &Row| cpu.switches).titled("SWITCHES", 1),
+        Field::count("holes", |cpu: &Row| cpu.holes).titled("HOLES", 2),
+        Field::count("lost", |cpu: &Row| cpu.lost).titled("LOST", 2),
+    ]
 }

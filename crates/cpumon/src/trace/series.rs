@@ -4,34 +4,19 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use anyhow::Context;
-use cpumon_model::Value;
-use cpumon_trace::{CpuCell, ReportBy, Series, SeriesRow, TraceRange, series};
+use cpumon_query::fields::Field;
+use cpumon_query::text::spark_of;
+use cpumon_trace::{CpuCell, ReportBy, Series, SeriesCell, SeriesRow, TraceRange, series};
 
 use super::trace_file::{
-    TraceFile, Who, found, group, limit, millis, missing, ns, percent, say_left_out, title,
+    TraceFile, Who, found, group, ids_title, limit, millis, missing, ns, percent, say_left_out, title,
+    who_fields,
 };
-use crate::cli::{Format, TraceReportArgs};
+use crate::cli::TraceReportArgs;
+use crate::columns::Columns;
 use crate::exit::Outcome;
-use crate::report::{Column, Columns, write_rows};
-use crate::spark::spark_of;
 use crate::table::terminal_columns;
 
-/// A row for each interval in which a thread or group ran or waited for a CPU. `at` counts from the start of the trace.
-const COLUMNS: [&str; 10] =
-    ["at_ns", "length_ns", "kind", "name", "pid", "tid", "run_ns", "run_pct", "ready_ns", "ready_mean"];
-/// A row for each interval of each CPU.
-const CPU_COLUMNS: [&str; 10] = [
-    "at_ns",
-    "length_ns",
-    "cpu",
-    "run_ns",
-    "irq_ns",
-    "idle_ns",
-    "unknown_ns",
-    "run_pct",
-    "queue_mean",
-    "queue_max",
-];
 /// Blocks of a line in a table: each is of several intervals, if there are more.
 const BLOCKS: u32 = 60;
 
@@ -49,31 +34,31 @@ pub(super) fn over_time(
     let mut file = TraceFile::open(&args.input.file)?;
     let by = group(args.by);
     let (series, ending) = file.read(|trace| series(trace, range, ns(every), by.is_some()))?;
-    let (format, limit) = (args.input.format.get(), limit(&args.input));
-    let count = match by {
-        Some(by) => {
-            let mut rows = series.rows(by, file.tasks());
-            let count = rows.len();
-            let left_out = count.saturating_sub(limit);
-            rows.truncate(limit);
-            if format == Format::Table {
-                table(&rows, by, &series, out).context("cannot write the report")?;
-                say_left_out(left_out, out)?;
-            } else {
-                let lines = rows.iter().flat_map(|row| cells(row, &series, &file));
-                write_rows(format, &COLUMNS, lines, out)?;
-            }
-            count
+    let (format, limit) = (args.input.format.get().file(), limit(&args.input));
+    let count = if let Some(by) = by {
+        let mut rows = series.rows(by, file.tasks());
+        let count = rows.len();
+        let left_out = count.saturating_sub(limit);
+        rows.truncate(limit);
+        if let Some(format) = format {
+            let cells = rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
+            cpumon_export::rows(format, &cell_fields(&series, &file), cells, out)?;
+        } else {
+            table(&rows, by, &series, out).context("cannot write the report")?;
+            say_left_out(left_out, out)?;
         }
-        None if format == Format::Table => {
+        count
+    } else {
+        if let Some(format) = format {
+            let cells = series
+                .cpus()
+                .take(limit)
+                .flat_map(|(cpu, its)| (0..).zip(its).map(move |(number, cell)| (cpu, number, cell)));
+            cpumon_export::rows(format, &cpu_cell_fields(&series, &file), cells, out)?;
+        } else {
             cpu_table(&series, out).context("cannot write the report")?;
-            cpus_of(&series)
         }
-        None => {
-            let lines = series.cpus().take(limit).flat_map(|(cpu, its)| cpu_cells(cpu, its, &series, &file));
-            write_rows(format, &CPU_COLUMNS, lines, out)?;
-            cpus_of(&series)
-        }
+        cpus_of(&series)
     };
     out.flush()?;
     Ok(found(count, "event", missing(&ending, ending.lost)))
@@ -131,25 +116,18 @@ fn table(rows: &[SeriesRow], by: ReportBy, series: &Series, out: &mut dyn Write)
     };
     let lines: Vec<_> = rows.iter().map(|row| (row, run(row))).collect();
     let highest = lines.iter().map(|(_, shares)| most(shares)).fold(0.0, f64::max);
-    let column =
-        |title, rank, cell: &dyn Fn(&Line<'_>) -> String| Column::new(title, rank, lines.iter().map(cell));
-    let who = |row: &SeriesRow| Who::new(&row.key, &row.name);
-    let mut names = vec![column(title(by), 0, &|(row, _)| who(row).shown())];
-    if matches!(by, ReportBy::Thread | ReportBy::Process) {
-        names.push(
-            column(if by == ReportBy::Thread { "PID/TID" } else { "PID" }, 0, &|(row, _)| who(row).ids())
-                .whole(),
-        );
-    }
-    let sum =
-        |row: &SeriesRow, of: fn(&cpumon_trace::SeriesCell) -> u64| millis(row.cells.iter().map(of).sum());
-    let numbers = vec![
-        column("RUN ms", 0, &|(row, _)| sum(row, |cell| cell.run_ns)),
-        column("READY ms", 2, &|(row, _)| sum(row, |cell| cell.ready_ns)),
-        column("PEAK %", 1, &|(_, shares)| format!("{:.1}", most(shares) * 100.0)),
-        column("RUN OVER TIME", 0, &|(_, shares)| line(shares, highest)),
-    ];
-    Columns::new(names, numbers).write(terminal_columns(), out)?;
+    let mut fields = vec![Field::shown(title(by), 0, |(row, _): &Line<'_>| who(row).shown()).left()];
+    fields.extend(
+        ids_title(by).map(|title| Field::shown(title, 0, |(row, _): &Line<'_>| who(row).ids()).whole()),
+    );
+    let sum = |row: &SeriesRow, of: fn(&SeriesCell) -> u64| millis(row.cells.iter().map(of).sum());
+    fields.extend([
+        Field::shown("RUN ms", 0, move |(row, _): &Line<'_>| sum(row, |cell| cell.run_ns)),
+        Field::shown("READY ms", 2, move |(row, _): &Line<'_>| sum(row, |cell| cell.ready_ns)),
+        Field::shown("PEAK %", 1, |(_, shares): &Line<'_>| format!("{:.1}", most(shares) * 100.0)),
+        Field::shown("RUN OVER TIME", 0, move |(_, shares): &Line<'_>| line(shares, highest)),
+    ]);
+    Columns::new(&fields, &lines).write(terminal_columns(), out)?;
     say_blocks(series, out)
 }
 
@@ -165,53 +143,66 @@ fn cpu_table(series: &Series, out: &mut dyn Write) -> io::Result<()> {
         })
         .collect();
     let longest = rows.iter().map(|row| most(&row.2)).fold(0.0, f64::max);
-    let column =
-        |title, rank, cell: &dyn Fn(&CpuLine) -> String| Column::new(title, rank, rows.iter().map(cell));
-    let names = vec![column("CPU", 0, &|row| row.0.to_string())];
-    let numbers = vec![
-        column("PEAK %", 1, &|row| format!("{:.1}", most(&row.1) * 100.0)),
-        column("RUN OVER TIME", 0, &|row| line(&row.1, 1.0)),
-        column("QUEUE MAX", 1, &|row| row.3.to_string()),
-        column("PEAK MEAN", 3, &|row| format!("{:.2}", most(&row.2))),
-        column("QUEUE OVER TIME", 2, &|row| line(&row.2, longest)),
+    let fields = [
+        Field::shown("CPU", 0, |row: &CpuLine| row.0.to_string()).left(),
+        Field::shown("PEAK %", 1, |row: &CpuLine| format!("{:.1}", most(&row.1) * 100.0)),
+        Field::shown("RUN OVER TIME", 0, |row: &CpuLine| line(&row.1, 1.0)),
+        Field::shown("QUEUE MAX", 1, |row: &CpuLine| row.3.to_string()),
+        Field::shown("PEAK MEAN", 3, |row: &CpuLine| format!("{:.2}", most(&row.2))),
+        Field::shown("QUEUE OVER TIME", 2, move |row: &CpuLine| line(&row.2, longest)),
     ];
-    Columns::new(names, numbers).write(terminal_columns(), out)?;
+    Columns::new(&fields, &rows).write(terminal_columns(), out)?;
     say_blocks(series, out)
 }
 
-fn ratio(ns: u64, length_ns: u64) -> Value<'static> {
-    if length_ns == 0 { Value::Null } else { Value::Real(ns as f64 / length_ns as f64) }
+fn ratio(ns: u64, length_ns: u64) -> Option<f64> {
+    (length_ns > 0).then(|| ns as f64 / length_ns as f64)
 }
 
-fn cells(row: &SeriesRow, series: &Series, file: &TraceFile<'_>) -> Vec<Vec<Value<'static>>> {
-    let who = Who::new(&row.key, &row.name).cells();
-    let line = |cell: &cpumon_trace::SeriesCell| {
-        let (at_ns, length_ns) = series.interval(cell.interval);
-        let mut cells = vec![Value::count(file.since_begin(at_ns)), Value::count(length_ns)];
-        cells.extend(who.iter().cloned());
-        cells.extend([
-            Value::count(cell.run_ns),
-            percent(cell.run_ns, length_ns),
-            Value::count(cell.ready_ns),
-            ratio(cell.ready_ns, length_ns),
-        ]);
-        cells
-    };
-    row.cells.iter().map(line).collect()
+fn who(row: &SeriesRow) -> Who {
+    Who::new(&row.key, &row.name)
 }
 
-fn cpu_cells(cpu: u16, its: &[CpuCell], series: &Series, file: &TraceFile<'_>) -> Vec<Vec<Value<'static>>> {
-    let line = |(number, cell): (u32, &CpuCell)| {
-        let (at_ns, length_ns) = series.interval(number);
-        let times = [cell.run_ns, cell.irq_ns, cell.idle_ns, cell.unknown_ns];
-        let mut cells = [file.since_begin(at_ns), length_ns, cpu.into()].map(Value::count).to_vec();
-        cells.extend(times.map(Value::count));
-        cells.extend([
-            percent(cell.run_ns, length_ns),
-            ratio(cell.queue_ns, length_ns),
-            Value::count(cell.queue_max.into()),
-        ]);
-        cells
-    };
-    (0..).zip(its).map(line).collect()
+/// Columns of an interval in which a thread or group ran or waited for a CPU. `at` counts from the start of the trace.
+fn cell_fields<'r>(
+    series: &'r Series,
+    file: &'r TraceFile<'_>,
+) -> Vec<Field<'r, (&'r SeriesRow, &'r SeriesCell)>> {
+    type Cell<'r> = (&'r SeriesRow, &'r SeriesCell);
+    let length_ns = |cell: &SeriesCell| series.interval(cell.interval).1;
+    let mut fields = vec![
+        Field::count("at_ns", |(_, cell): &Cell<'r>| file.since_begin(series.interval(cell.interval).0)),
+        Field::count("length_ns", move |(_, cell): &Cell<'r>| length_ns(cell)),
+    ];
+    fields.extend(who_fields(["kind", "name", "pid", "tid"], |(row, _): &Cell<'r>| who(row)));
+    fields.extend([
+        Field::count("run_ns", |(_, cell): &Cell<'r>| cell.run_ns),
+        Field::real("run_pct", move |(_, cell): &Cell<'r>| percent(cell.run_ns, length_ns(cell))),
+        Field::count("ready_ns", |(_, cell): &Cell<'r>| cell.ready_ns),
+        Field::real("ready_mean", move |(_, cell): &Cell<'r>| ratio(cell.ready_ns, length_ns(cell))),
+    ]);
+    fields
+}
+
+/// Columns of an interval of a CPU.
+fn cpu_cell_fields<'r>(
+    series: &'r Series,
+    file: &'r TraceFile<'_>,
+) -> [Field<'r, (u16, u32, &'r CpuCell)>; 10] {
+    type Cell<'r> = (u16, u32, &'r CpuCell);
+    let length_ns = |number: u32| series.interval(number).1;
+    [
+        Field::count("at_ns", |(_, number, _): &Cell<'r>| file.since_begin(series.interval(*number).0)),
+        Field::count("length_ns", move |(_, number, _): &Cell<'r>| length_ns(*number)),
+        Field::count("cpu", |(cpu, ..): &Cell<'r>| u64::from(*cpu)),
+        Field::count("run_ns", |(.., cell): &Cell<'r>| cell.run_ns),
+        Field::count("irq_ns", |(.., cell): &Cell<'r>| cell.irq_ns),
+        Field::count("idle_ns", |(.., cell): &Cell<'r>| cell.idle_ns),
+        Field::count("unknown_ns", |(.., cell): &Cell<'r>| cell.unknown_ns),
+        Field::real("run_pct", move |(_, number, cell): &Cell<'r>| percent(cell.run_ns, length_ns(*number))),
+        Field::real("queue_mean", move |(_, number, cell): &Cell<'r>| {
+            ratio(cell.queue_ns, length_ns(*number))
+        }),
+        Field::count("queue_max", |(.., cell): &Cell<'r>| u64::from(cell.queue_max)),
+    ]
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
-use cpumon_model::{SOFTIRQ_KINDS, TraceTask, Value};
+use cpumon_model::{SOFTIRQ_KINDS, TraceTask};
+use cpumon_query::fields::Field;
+use cpumon_query::text::decimal;
 use cpumon_trace::{
     AnyTrace, Ending, GroupKey, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker, group_of,
 };
@@ -260,24 +262,33 @@ impl Who {
             _ => String::new(),
         }
     }
+}
 
-    /// Kind, name, pid and tid.
-    pub(super) fn cells(&self) -> [Value<'static>; 4] {
-        [
-            Value::Text(self.kind.into()),
-            Value::Text(self.name.clone().into()),
-            maybe(self.pid.map(u64::from)),
-            maybe(self.tid.map(u64::from)),
-        ]
+/// Columns of who a row is about: kind, name, pid and tid.
+pub(super) fn who_fields<'f, R: 'f>(
+    names: [&'static str; 4],
+    who: impl Fn(&R) -> Who + Copy + 'f,
+) -> [Field<'f, R>; 4] {
+    let [kind, name, pid, tid] = names;
+    [
+        Field::text(kind, move |row| Some(who(row).kind.into())),
+        Field::text(name, move |row| Some(who(row).name.into())),
+        Field::int(pid, move |row| who(row).pid.map(i64::from)),
+        Field::int(tid, move |row| who(row).tid.map(i64::from)),
+    ]
+}
+
+/// What identifies a row, in a table: its ids, where it has some.
+pub(super) fn ids_title(by: ReportBy) -> Option<&'static str> {
+    match by {
+        ReportBy::Thread => Some("PID/TID"),
+        ReportBy::Process => Some("PID"),
+        ReportBy::Program | ReportBy::Container => None,
     }
 }
 
-pub(super) fn maybe(count: Option<u64>) -> Value<'static> {
-    count.map_or(Value::Null, Value::count)
-}
-
-pub(super) fn percent(part: u64, whole: u64) -> Value<'static> {
-    if whole == 0 { Value::Null } else { Value::Real(part as f64 * 100.0 / whole as f64) }
+pub(super) fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
 }
 
 pub(super) fn seconds(ns: u64) -> String {
@@ -293,7 +304,7 @@ pub(super) fn micros(ns: Option<u64>) -> String {
 }
 
 pub(super) fn share(part: u64, whole: u64) -> String {
-    if whole == 0 { "-".to_owned() } else { format!("{:.2}", part as f64 * 100.0 / whole as f64) }
+    decimal(percent(part, whole), 2)
 }
 
 /// `a 1.500, b 0.300`: the first of those behind whom a thread waited, ms.

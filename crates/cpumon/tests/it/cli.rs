@@ -31,7 +31,7 @@ fn wrong_usage_ends_with_2_and_says_what_is_right() {
         (&["export", "processes", "--active"], "it is for `export threads`"),
         (&["export", "pivot", "--legacy", "2012", "--by", "user"], "--by has no effect with --legacy"),
         (&["export", "pivot", "--legacy", "2013", "--value", "run"], "--value has no effect with --legacy"),
-        (&["export", "processes", "-o", "x.parquet"], ".csv, .jsonl or .json"),
+        (&["export", "processes", "-o", "x.xlsx"], ".csv, .jsonl, .json or .parquet"),
         (&["top", "-b", "-o", "x.csv"], "cpumon export"),
         (&[], "Usage"),
     ] {

@@ -197,6 +197,8 @@ fn a_minus_is_standard_output_wherever_a_file_is_written() {
     for (args, begin) in [
         (&["export", "ledger", "--store", store, "-o", "-"][..], "host,"),
         (&["export", "ledger", "--store", store, "-o", "-", "--format", "json"], "["),
+        (&["export", "ledger", "--store", store, "-o", "-", "--format", "parquet"], "PAR1"),
+        (&["hosts", "--store", store, "-o", "-", "--format", "csv"], "id,hostname,"),
         (&["export", "chart", "cpu", "--store", store, "--output", "-"], "<svg"),
         (&["top", "-b", "-n", "1", "-d", "100ms", "--source", "procfs", "--json", "-o", "-"], "{"),
     ] {
@@ -204,6 +206,53 @@ fn a_minus_is_standard_output_wherever_a_file_is_written() {
         assert!(text(&output.stdout).starts_with(begin), "{args:?}: {}", text(&output.stderr));
         assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 0, "{args:?} made a file");
     }
+}
+
+#[test]
+fn every_list_is_a_file_in_the_format_of_its_ending() {
+    let dir = tempfile::tempdir().unwrap();
+    let (store, trace) = (dir.path().join("s.db"), dir.path().join("t.trace"));
+    store_of_many_threads(&store);
+    trace_analyses::write(&trace);
+    let (store, trace) = (store.to_str().unwrap(), trace.to_str().unwrap());
+    for args in [
+        &["hosts", "--store", store][..],
+        &["report", "--store", store, "--by", "thread", "--limit", "100"],
+        &["find", "--store", store, "root"],
+        &["store", "check", store],
+        &["sql", "--store", store, "SELECT tid, run_ns, cpu_pct, name FROM thread_interval LIMIT 5"],
+        &["trace", "report", trace],
+        &["trace", "report", trace, "--every", "1ms", "--by", "cpu"],
+        &["trace", "delays", trace],
+        &["trace", "wakers", trace],
+        &["trace", "histogram", trace],
+    ] {
+        for (ending, begin) in [("txt", ""), ("csv", ""), ("jsonl", "{"), ("json", ""), ("parquet", "PAR1")] {
+            let file = dir.path().join(format!("rows.{ending}"));
+            let written = cpumon().args(args).arg("-o").arg(&file).output().unwrap();
+            assert_eq!(text(&written.stdout), "", "{args:?} {ending}");
+            let format = if ending == "txt" { "table" } else { ending };
+            let printed = cpumon().args(args).args(["--format", format]).output().unwrap();
+            assert_eq!(written.status, printed.status, "{args:?} {ending}: {}", text(&written.stderr));
+            let rows = std::fs::read(&file).unwrap();
+            assert!(rows == printed.stdout && rows.starts_with(begin.as_bytes()), "{args:?} {ending}");
+        }
+    }
+    // Without any data the file of yesterday stays.
+    let (file, before) =
+        (dir.path().join("rows.parquet"), std::fs::read(dir.path().join("rows.parquet")).unwrap());
+    let output = cpumon().args(["ledger", "--store", store, "-o"]).arg(&file).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(std::fs::read(&file).unwrap() == before);
+    // The ending that was typed wins over a format that is usual here.
+    let usual = |name: &str| {
+        let file = dir.path().join(name);
+        let hosts =
+            cpumon().args(["hosts", "--store", store, "-o"]).arg(&file).env("CPUMON_FORMAT", "csv").output();
+        assert!(hosts.unwrap().status.success());
+        std::fs::read(&file).unwrap()
+    };
+    assert!(usual("hosts.parquet").starts_with(b"PAR1") && usual("hosts.csv").starts_with(b"id,hostname,"));
 }
 
 /// SIGXFSZ ended it without a word, and left the unfinished file.

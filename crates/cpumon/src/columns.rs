@@ -2,14 +2,30 @@
 
 use std::io::{self, Write};
 
+use cpumon_query::fields::{Field, Shown};
 use cpumon_tui::{ReportColumn, WantedColumn, fit_columns, is_utf8_locale};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use crate::table::Table;
+use crate::cli::Format;
+use crate::table::{Table, terminal_columns};
+
+/// Writes rows as a table for people, or in a format for programs, which has all columns.
+pub(crate) fn write_rows<R>(
+    format: Format,
+    fields: &[Field<'_, R>],
+    rows: &[R],
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    match format.file() {
+        Some(format) => cpumon_export::rows(format, fields, rows, out)?,
+        None => Columns::new(fields, rows).write(terminal_columns(), out)?,
+    }
+    Ok(())
+}
 
 /// A column of a table.
 #[derive(Clone, Debug)]
-pub(crate) struct Column {
+struct Column {
     title: &'static str,
     /// 0: always shown; a higher one is left out earlier.
     rank: u8,
@@ -29,22 +45,15 @@ pub(crate) struct Columns {
 }
 
 impl Column {
-    pub(crate) fn new(title: &'static str, rank: u8, cells: impl IntoIterator<Item = String>) -> Self {
-        Self { title, rank, cells: cells.into_iter().collect(), short_cells: Vec::new(), is_whole: false }
-    }
-
-    /// Likewise, with shorter cells for where not all columns fit.
-    pub(crate) fn or_short(self, cells: impl IntoIterator<Item = String>) -> Self {
-        Self { short_cells: cells.into_iter().collect(), ..self }
-    }
-
-    /// Likewise, and never cut.
-    pub(crate) fn whole(self) -> Self {
-        Self { is_whole: true, ..self }
+    fn new<R>(field: &Field<'_, R>, shown: &Shown<'_, R>, rows: &[R]) -> Self {
+        let Shown { title, rank, is_whole, .. } = *shown;
+        let cells = rows.iter().map(|row| field.show(row)).collect();
+        let short_cells = rows.iter().filter_map(|row| field.show_short(row)).collect();
+        Self { title, rank, cells, short_cells, is_whole }
     }
 
     /// As the screens have it.
-    pub(super) fn for_screen(self, is_name: bool) -> ReportColumn {
+    fn for_screen(self, is_name: bool) -> ReportColumn {
         let Self { title, rank, cells, short_cells, .. } = self;
         ReportColumn { title: title.to_owned(), rank, is_name, cells, short_cells }
     }
@@ -80,14 +89,23 @@ fn cut(text: &str, width: usize, end: char) -> String {
 
 impl Columns {
     /// Names at the left, numbers at the right; columns without any data are left out.
-    pub(crate) fn new(names: Vec<Column>, numbers: Vec<Column>) -> Self {
-        let numbers = numbers.into_iter().filter(|column| column.rank == 0 || !column.is_empty()).collect();
+    pub(crate) fn new<R>(fields: &[Field<'_, R>], rows: &[R]) -> Self {
+        let (mut names, mut numbers) = (Vec::new(), Vec::new());
+        for (field, shown) in fields.iter().filter_map(|field| Some((field, field.heading()?))) {
+            let column = Column::new(field, shown, rows);
+            if shown.is_name {
+                names.push(column);
+            } else if column.rank == 0 || !column.is_empty() {
+                numbers.push(column);
+            }
+        }
         Self { names, numbers }
     }
 
-    /// Names and numbers.
-    pub(super) fn into_columns(self) -> (Vec<Column>, Vec<Column>) {
-        (self.names, self.numbers)
+    /// As the screens have them.
+    pub(crate) fn for_screen(self) -> Vec<ReportColumn> {
+        let names = self.names.into_iter().map(|one| one.for_screen(true));
+        names.chain(self.numbers.into_iter().map(|one| one.for_screen(false))).collect()
     }
 
     /// Writes the columns that fit into lines of `width`. The locale says how names that were cut are marked.
@@ -127,30 +145,20 @@ impl Columns {
 mod tests {
     use super::*;
 
-    fn written(width: usize) -> String {
-        let names =
-            vec![Column::new("PROGRAM", 0, ["a-very-long-name-of-a-program".to_owned(), "b".to_owned()])];
-        let numbers = vec![
-            Column::new("CPU s", 0, ["1.5".to_owned(), "20.25".to_owned()]),
-            Column::new("FIRST", 9, ["10:00:00".to_owned(), "10:00:01".to_owned()]),
-            Column::new("SHARE", 1, ["6 %".to_owned(), "94 %".to_owned()]),
-            Column::new("WAIT", 2, ["-".to_owned(), String::new()]),
-        ];
+    fn written<R>(fields: &[Field<'_, R>], rows: &[R], width: usize) -> String {
         let mut text = Vec::new();
-        Columns::new(names, numbers).write_marked(width, '~', &mut text).unwrap();
+        Columns::new(fields, rows).write_marked(width, '~', &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 
     #[test]
     fn cells_are_shorter_where_not_all_columns_fit() {
-        let table = |width| {
-            let names = vec![Column::new("NAME", 0, ["make".to_owned()])];
-            let wait = Column::new("WAIT", 2, ["lock (futex)".to_owned()]).or_short(["lock".to_owned()]);
-            let last = Column::new("LAST", 3, ["10:00".to_owned()]);
-            let mut text = Vec::new();
-            Columns::new(names, vec![wait, last]).write_marked(width, '~', &mut text).unwrap();
-            String::from_utf8(text).unwrap()
-        };
+        let fields = [
+            Field::shown("NAME", 0, |()| "make".to_owned()).left(),
+            Field::shown("WAIT", 2, |()| "lock (futex)".to_owned()).or_short(|()| "lock".to_owned()),
+            Field::shown("LAST", 3, |()| "10:00".to_owned()),
+        ];
+        let table = |width| written(&fields, &[()], width);
         assert_eq!(table(25), "NAME          WAIT   LAST\nmake  lock (futex)  10:00\n");
         assert_eq!(table(24), "NAME  WAIT   LAST\nmake  lock  10:00\n");
         assert_eq!(table(16), "NAME  WAIT\nmake  lock\n");
@@ -158,6 +166,19 @@ mod tests {
 
     #[test]
     fn the_less_important_columns_go_first_and_names_are_cut() {
+        let at = |column: usize| move |row: &[&str; 5]| row[column].to_owned();
+        let fields = [
+            Field::shown("PROGRAM", 0, at(0)).left(),
+            Field::shown("CPU s", 0, at(1)),
+            Field::shown("FIRST", 9, at(2)),
+            Field::shown("SHARE", 1, at(3)),
+            Field::shown("WAIT", 2, at(4)),
+        ];
+        let rows = [
+            ["a-very-long-name-of-a-program", "1.5", "10:00:00", "6 %", "-"],
+            ["b", "20.25", "10:00:01", "94 %", ""],
+        ];
+        let written = |width| written(&fields, &rows, width);
         let wide = "PROGRAM                        CPU s     FIRST  SHARE\n\
                     a-very-long-name-of-a-program    1.5  10:00:00    6 %\n\
                     b                              20.25  10:00:01   94 %\n";
