@@ -1,7 +1,8 @@
 //! Properties of the differ over random lives of random tasks.
 
 use cpumon_model::{
-    Counters, ExitSample, Fields, Interval, Life, Moment, ProcessKey, Rows, Snapshot, ThreadKey, ThreadSample,
+    Counters, ExitSample, Fields, Interval, Life, Moment, ProcessKey, ProcessSample, Rows, Snapshot,
+    ThreadKey, ThreadSample,
 };
 use proptest::prelude::*;
 
@@ -17,7 +18,9 @@ const STEPS: usize = 8;
 const STEP_NS: u64 = 1_000_000_000;
 
 fn lives() -> impl Strategy<Value = Vec<LifeOfTask>> {
-    let life = (1_u32..12, 0..STEPS, prop::collection::vec(0_u32..900_000_000, 1..STEPS))
+    // It rests now and then.
+    let step = prop_oneof![1 => Just(0_u32), 3 => 1_u32..900_000_000];
+    let life = (1_u32..12, 0..STEPS, prop::collection::vec(step, 1..STEPS))
         .prop_map(|(tid, begins, steps)| LifeOfTask { tid, begins, steps });
     prop::collection::vec(life, 0..12)
 }
@@ -45,6 +48,8 @@ fn snapshots(lives: &[LifeOfTask]) -> Vec<Snapshot> {
             let run_ns = life.steps.iter().take(lived).map(|&ns| u64::from(ns)).sum();
             let thread = sample(life, nth, run_ns);
             if lived < life.steps.len() {
+                let key = thread.process;
+                snapshot.processes.push(ProcessSample { key, ..ProcessSample::default() });
                 snapshot.threads.push(thread);
             } else if lived == life.steps.len() {
                 snapshot.exits.push(ExitSample { thread, ends_process: true, ..ExitSample::default() });

@@ -60,7 +60,8 @@ impl Span {
         }
         let is_elsewhere = available.last_ns <= range.since_ns || available.first_ns >= range.until_ns;
         let until_ns = if self.until.is_none() && is_elsewhere { available.last_ns } else { range.until_ns };
-        let since_ns = until_ns.saturating_sub(HOUR_NS).max(available.first_ns.min(until_ns - MS_NS));
+        let since_ns =
+            until_ns.saturating_sub(HOUR_NS).max(available.first_ns.min(until_ns.saturating_sub(MS_NS)));
         whole_ms(PlotRange { since_ns, until_ns, ..range })
     }
 }

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 use crate::support::{Serve, clean, cpumon, eventually_within, ok, output_within, text};
 
+/// Of this test alone: a receiver that begins again finds its port free.
+const ADDRESS: &str = "127.0.43.1:0";
+
 /// A kind of device: how its agent is run, and how exactly it measures.
 pub struct Device {
     /// The environment variable that holds the agent's command line, in words apart by spaces.
@@ -166,7 +169,7 @@ pub fn assert_that_queued_data_survives_a_kill(device: &Device) {
     let (keys, spool) = (dir.path().join("keys"), dir.path().join("spool"));
     let receive =
         |tls: &str| Serve::start_with(cpumon(), &store, &["--no-agent", "--tls", tls, "--state", state]);
-    let serve = receive("127.0.0.1:0");
+    let serve = receive(ADDRESS);
     let address = serve.status()["stream"]["address"].as_str().unwrap().to_owned();
     let line = ok(&["token", "--state", state]);
     let token = line.split_whitespace().last().unwrap();

@@ -12,6 +12,9 @@ use serde_json::Value;
 
 use crate::support::{KillOnDrop, Serve, cpumon, eventually_within, ok, report_of, run, text};
 
+/// Of this test alone: a receiver that begins again finds its port free.
+const ADDRESS: &str = "127.0.41.1:0";
+
 /// A device whose receiver is not ready for a trace offers it again a minute later, and this can happen more than once.
 fn eventually<T>(what: &str, get: impl FnMut() -> Option<T>) -> T {
     eventually_within(Duration::from_mins(5), what, get)
@@ -152,7 +155,7 @@ struct Receiver {
 impl Receiver {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let mut receiver = Self { serve: None, dir, tls: "127.0.0.1:0".to_owned() };
+        let mut receiver = Self { serve: None, dir, tls: ADDRESS.to_owned() };
         receiver.restart();
         receiver
     }

@@ -19,6 +19,9 @@ use cpumon_wire::v2::{Encoder, EncoderOptions};
 use crate::fleet::wall_now_ns;
 use crate::support::{PATIENCE, Serve, cpumon, eventually, ok, run, text};
 
+/// Of this test alone: a receiver that begins again finds its port free.
+const ADDRESS: &str = "127.0.42.1:0";
+
 /// How far a clock of 2003 is behind, ns.
 pub const BEHIND_NS: i64 = 720_000_000_000_000_000;
 /// When the devices booted, ns since the UNIX epoch.
@@ -158,7 +161,7 @@ fn over_tls_what_waited_is_in_its_time_and_comes_again_to_the_same_place() {
     let dir = tempfile::tempdir().unwrap();
     let (state, store, keys) =
         (dir.path().join("identity"), dir.path().join("s.db"), dir.path().join("keys"));
-    let more = ["--no-agent", "--tls", "127.0.0.1:0", "--state", state.to_str().unwrap()];
+    let more = ["--no-agent", "--tls", ADDRESS, "--state", state.to_str().unwrap()];
     let mut serve = Serve::start_with(cpumon(), &store, &more);
     let address = serve.status()["stream"]["address"].as_str().unwrap().to_owned();
     let (mut device, begun_ns) = (Device::new(3, "spooled"), wall_now_ns());

@@ -163,8 +163,11 @@ impl CpuAccount {
         self.modes[base] -= stolen;
         self.modes[Mode::Steal as usize] += stolen;
         own -= stolen;
-        if self.task.is_none_or(|task| task == current) {
-            return (if self.base == Mode::Run { own } else { 0 }, None);
+        match self.task {
+            Some(task) if task == current => return (if self.base == Mode::Run { own } else { 0 }, None),
+            // The first event of this CPU: who leaves came unseen.
+            None => return (0, Some(now)),
+            Some(_) => {}
         }
         self.missed += 1;
         let rest =

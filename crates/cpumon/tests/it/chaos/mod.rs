@@ -25,6 +25,9 @@ use crate::support::{Serve, cpumon, eventually};
 use device::{Device, run_ns_at, wall_ns_at};
 use network::Network;
 
+/// Of this test alone: a receiver that begins again finds its port free.
+const ADDRESS: &str = "127.0.40.1:0";
+
 /// How long faults are injected in one run.
 const FAULTS: Duration = Duration::from_secs(8);
 /// The first device's spool: a few seconds of a receiver's absence fill it.
@@ -45,7 +48,7 @@ struct RunningReceiver {
 impl RunningReceiver {
     fn start(dir: &Path) -> Self {
         let (store, state) = (dir.join("store.db"), dir.join("identity"));
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+        let address = TcpListener::bind(ADDRESS).unwrap().local_addr().unwrap().to_string();
         let mut receiver = Self { store, state, address, serve: None };
         receiver.run();
         receiver
