@@ -71,7 +71,9 @@ report_failures() {
   machine=$(ticks | awk -v began="$began" -v cpus="$(nproc)" -v load="$(cut -d' ' -f1 /proc/loadavg)" -v disk="$(df -Pk . | awk 'END { print int($4 / 1048576) }')" \
     '{ split(began, b); printf "%.1f %% of the CPU time was taken by other machines, load %s on %d CPUs, %d GB of disk free", 100 * ($1 - b[1]) / ($2 - b[2] + 1), load, cpus, disk }')
   failures | while read -r name seconds code command; do
-    grep -h '^failed: ' "$logs/$name.log" || echo "failed: $name: $(grep -m 1 -A 1 -E '^error|^ FAIL ' "$logs/$name.log" | tr '\n' ' ' | grep . || grep -v '^ *$' "$logs/$name.log" | tail -1)" | cut -c1-300
+    # Without colours.
+    sed -i 's/\x1b\[[0-9;]*m//g' "$logs/$name.log"
+    grep -h '^failed: ' "$logs/$name.log" || echo "failed: $name: $(grep -m 1 -A 1 -E '^error|^ FAIL |^Error: ' "$logs/$name.log" | tr '\n' ' ' | grep . || grep -v '^ *$' "$logs/$name.log" | tail -1)" | cut -c1-300
     echo "  the machine: $machine; what was measured beside it is in $logs/$name.log"
     grep -h '^  again: ' "$logs/$name.log" || echo "  again: $command"
   done

@@ -72,6 +72,7 @@ test('threads and source give way at 1440 px only where the header is paused and
   await header.getByRole('button', { name: 'Pause' }).click();
   await expect(header.getByRole('status')).toHaveCount(1);
   const balance = header.locator('.balance');
+  await expect(balance).not.toContainText('no data');
   for (const isGood of [true, false]) {
     await balance.evaluate((one, good) => {
       one.classList.toggle('good', good);
@@ -252,12 +253,14 @@ test('sort by a column, choose columns, and find both in the link', async ({ pag
 });
 
 test('the rows stay where they are when one is selected, and when the view is paused', async ({ page, receiver }) => {
-  await openLocal(page, receiver);
+  // A process that stays.
+  await openLocal(page, receiver, '?q=onerror');
   await withoutNotices(page);
   await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
+  await expect(rows(page).filter({ hasNotText: 'onerror' })).toHaveCount(0);
   const top = async (): Promise<number> => (await boxOf(grid(page))).y;
   const before = await top();
-  await rows(page).nth(1).getByRole('gridcell').nth(3).click();
+  await rows(page).first().getByRole('gridcell').nth(3).click();
   await expect(page.getByRole('region', { name: 'plot' }).getByRole('heading', { name: 'Selection' })).toBeVisible();
   await expect(page.getByRole('region', { name: 'plot' }).getByRole('button', { name: /^remove / })).toHaveCount(1);
   expect(await top()).toBe(before);

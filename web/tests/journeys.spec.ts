@@ -5,8 +5,8 @@ import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { test as base, type Locator, type Page } from '@playwright/test';
 import { findsNothing } from './axe';
-import { resize } from './layout';
-import { Complaints, expect, Receiver, test } from './receiver';
+import { drawn, resize } from './layout';
+import { Complaints, expect, Receiver, SIMULATED, test } from './receiver';
 
 /** Counts what a user presses. */
 class Clicks {
@@ -54,10 +54,17 @@ async function firstPage(page: Page, receiver: Receiver): Promise<Clicks> {
   return new Clicks();
 }
 
+/** Opens a host of the list, whose order stays once the pointer is on a row. */
+async function openHost(page: Page, host: string, clicks: Clicks): Promise<void> {
+  const link = page.locator(`main .cell.name a[href*="/host/${host}"]`).first();
+  await link.hover();
+  await clicks.on(link);
+  await expect(page).toHaveURL(new RegExp(`/host/${host}`));
+}
+
 /** Opens History of the measured machine: two clicks. */
 async function history(page: Page, receiver: Receiver, clicks: Clicks): Promise<void> {
-  const local = await receiver.local();
-  await clicks.on(page.locator(`main a[href*="/host/${local}"]`).first());
+  await openHost(page, await receiver.local(), clicks);
   await clicks.on(page.getByRole('link', { name: 'History' }));
 }
 
@@ -97,15 +104,19 @@ test('a short-lived process by its name, at an unknown time', async ({ page, rec
   await receiver.hasRecorded(3);
   await run(receiver, 'nightly-report', 3_000);
   // The dialog comes later than the first keys.
-  const held: (() => void)[] = [];
-  await page.route(/dialogs-/, (fetched) => void held.push(() => void fetched.continue()));
+  let release = (): void => undefined;
+  const released = new Promise<void>((resolve) => (release = resolve));
+  await page.route(/dialogs-/, async (fetched) => {
+    await released;
+    await fetched.continue();
+  });
   const clicks = await firstPage(page, receiver);
   await clicks.on(page.getByRole('button', { name: 'Find' }));
   const dialog = page.getByRole('dialog', { name: 'Find' });
   await page.keyboard.type('nigx');
   await page.keyboard.press('Backspace');
   await expect(page).toHaveURL(/find=nig$/);
-  held.forEach((go) => go());
+  release();
   await expect(dialog.getByRole('searchbox')).toBeFocused();
   await page.keyboard.type('htly');
   const link = dialog.getByRole('link', { name: 'nightly-report' });
@@ -134,6 +145,7 @@ test('a short-lived process by its name, at an unknown time', async ({ page, rec
 });
 
 test('what is found fits the window, however long names of programs and hosts are', async ({ page, receiver }) => {
+  await receiver.hasStored(...SIMULATED);
   await receiver.hasRecorded(3);
   await page.route(/\/api\/v1\/find\?/, async (route) => {
     const text = await (await route.fetch()).text();
@@ -145,6 +157,7 @@ test('what is found fits the window, however long names of programs and hosts ar
     await page.goto(`${receiver.url}/?find=program`);
     const table = page.getByRole('region', { name: 'what was found' });
     await expect(table).toContainText('a-name-with-more-than-forty-characters-sim-');
+    await drawn(page);
     expect(await table.evaluate((one) => one.scrollWidth - one.clientWidth), `${width} px`).toBe(0);
   }
 });
@@ -174,7 +187,7 @@ test('who delays whom, by program: the timeline of a recording shows it at once'
     await loops(receiver, first, count, () =>
       loops(receiver, second, count, async () => {
         clicks = await firstPage(page, receiver);
-        await clicks.on(page.locator(`main a[href*="/host/${await receiver.local()}"]`).first());
+        await openHost(page, await receiver.local(), clicks);
         await clicks.on(page.getByRole('button', { name: 'Record 10 s' }));
         await expect(page.getByRole('link', { name: /^Open trace/ })).toBeVisible();
       }),

@@ -9,8 +9,11 @@ export interface Box {
   height: number;
 }
 
+/** A text in another font than the page's is wider. */
 const twoFrames = (): Promise<boolean> =>
-  new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(true))));
+  document.fonts.ready.then(
+    () => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => resolve(true)))),
+  );
 
 /** Until the page has drawn what is known. A page behind another one has no frames. */
 export async function drawn(page: Page): Promise<void> {

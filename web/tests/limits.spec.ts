@@ -30,7 +30,7 @@ class Throttled {
       try {
         return rmdirSync(this.dir);
       } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || turn === 100) throw error;
+        if ((error as NodeJS.ErrnoException).code !== 'EBUSY' || turn === 6_000) throw error;
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
     }

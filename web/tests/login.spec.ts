@@ -14,6 +14,8 @@ test('a wrong token is refused, the right one opens, and the browser stays logge
   const answer = page.waitForResponse((response) => response.request().method() === 'POST');
   await page.keyboard.press('Enter');
   await answer;
+  // Not before the answer was taken: until then it takes no other.
+  await expect(button).toBeEnabled();
   await expect(button).toBeFocused();
   await page.getByLabel('Token').fill(token);
   await page.keyboard.press('Enter');

@@ -171,7 +171,9 @@ test('the saved chart of who ran has the groups of the plot, in its order, and t
     await expect(line.locator('.legend')).toContainText('others');
     await expect(line).toHaveAttribute('aria-busy', 'false');
     const shown = await line.locator('.legend .entry .name').allInnerTexts();
-    const rows = await page.getByRole('tabpanel').getByRole('table').locator('tbody tr:not(.rest)').allInnerTexts();
+    const listed = page.getByRole('tabpanel').getByRole('table').locator('tbody tr:not(.rest)');
+    await expect(listed.first()).toBeVisible();
+    const rows = await listed.allInnerTexts();
     await line.getByRole('button', { name: 'SVG' }).click();
     const dialog = page.getByRole('dialog');
     const [download] = await Promise.all([

@@ -13,6 +13,7 @@ const XTASK = process.env['CPUMON_XTASK'] ?? join(target, 'xtask');
 const MAKER = process.env['CPUMON_PICTURE_STORE'] ?? join(target, 'examples/picture_store');
 
 /** What a device could call its programs. */
+export const SIMULATED = ['sim-00000', 'sim-00001', 'sim-00002'] as const;
 export const HOSTILE = '<img src=x onerror="document.title=`owned`">';
 
 export class Receiver {
@@ -71,6 +72,17 @@ export class Receiver {
         hosts: { id: string; trust: string }[];
       };
       return answer.hosts.find((host) => host.trust === 'local')?.id;
+    });
+  }
+
+  /** Waits until the store holds data of hosts of these names. */
+  async hasStored(...names: readonly string[]): Promise<void> {
+    await found('the store does not hold these hosts', async () => {
+      const { hosts } = (await (await fetch(`${this.url}/api/v1/stored`)).json()) as {
+        hosts: { hostname: string; last_ns?: string | null }[];
+      };
+      const known = new Set(hosts.filter((host) => host.last_ns).map((host) => host.hostname));
+      return names.every((name) => known.has(name)) || undefined;
     });
   }
 

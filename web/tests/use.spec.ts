@@ -3,7 +3,7 @@
 import type { Page } from '@playwright/test';
 import { findsNothing } from './axe';
 import { boxOf, resize } from './layout';
-import { expect, test, type Receiver } from './receiver';
+import { expect, SIMULATED, test, type Receiver } from './receiver';
 
 const grid = (page: Page) => page.getByRole('treegrid');
 
@@ -390,6 +390,7 @@ test('a long name hides no warning, no name still has a link, and large numbers 
 });
 
 test('of several hosts with one name each has a link, from every view', async ({ page, receiver }) => {
+  await receiver.hasStored(...SIMULATED);
   const NAME = '<b>twin</b> & co';
   await page.goto(receiver.url);
   await expect(page.getByRole('row', { name: /sim-/ })).toHaveCount(3);

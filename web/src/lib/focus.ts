@@ -4,7 +4,7 @@
 const FOCUSABLE =
   'a[href], button:not(:disabled), input:not(:disabled), select:not(:disabled), [tabindex]:not([tabindex="-1"])';
 /** Where a view is read again, its rows come later than it does. */
-const WAIT_MS = 10_000;
+const WAIT_MS = 60_000;
 
 interface Held {
   element: HTMLElement;

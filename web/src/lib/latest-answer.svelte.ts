@@ -51,9 +51,9 @@ export class LatestAnswer<T> {
    */
   follow(question: () => ((signal: AbortSignal) => Promise<T>) | null, delayMs = 0): void {
     let last: ((signal: AbortSignal) => Promise<T>) | null = null;
-    // The receiver is away: the same question again, until it is back.
+    // The receiver is away, or has too many questions: the same question again, until it is back.
     $effect(() => {
-      if (this.refusal?.status !== 0) return;
+      if (this.refusal?.status !== 0 && this.refusal?.status !== 503) return;
       const timer = setTimeout(() => last && void this.ask(last), RETRY_MS);
       return () => clearTimeout(timer);
     });
