@@ -13,7 +13,7 @@ use cpumon_model::{Kind as ValueKind, Value};
 
 use crate::rows::{RowSink, SinkColumn, unique_names};
 
-/// Most columns of a pivot: each group of rows has some 300 bytes a column, which are held until the end of the file.
+/// Most columns of a pivot: each group of rows has a description of each column, and all are held until the end of the file.
 pub(crate) const MAX_PIVOT_COLUMNS: usize = 1000;
 /// Rows that are held before they are written.
 const ROWS: usize = 1 << 16;

@@ -193,7 +193,7 @@ fn to_file_with_rows(
         }
         Ok(outcome)
     });
-    without_rows.map_or(written, Ok)
+    without_rows.map_or_else(|| written.with_context(|| format!("cannot write {}", path.display())), Ok)
 }
 
 /// Notes whether anything is written.

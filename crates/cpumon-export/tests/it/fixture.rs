@@ -1,5 +1,6 @@
 //! Stores to export from.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -105,6 +106,21 @@ pub fn thread(of: &ProcessInterval, tid: u32) -> ThreadInterval {
         life: Life::Born,
         delta: of.delta,
         ..ThreadInterval::default()
+    }
+}
+
+/// Counts what is written.
+#[derive(Default)]
+pub struct Counted(pub usize);
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -1,7 +1,5 @@
 //! Parquet: the values are those of JSON, whatever is exported, and memory is bounded.
 
-use std::io::{self, Write};
-
 use bytes::Bytes;
 use cpumon_export::{Compared, ExportQuery, Format, GroupBy, Kind, PivotValue, export, sql};
 use cpumon_store::sql::Sql;
@@ -10,7 +8,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use serde_json::{Map, Value};
 
-use crate::fixture::{SECOND, Store, interval, process, thread};
+use crate::fixture::{Counted, SECOND, Store, interval, process, thread};
 use crate::held_memory::taken_by;
 
 fn store() -> Store {
@@ -123,21 +121,6 @@ fn a_later_value_that_does_not_fit_names_its_column() {
     let cast = format!("{numbers} SELECT CAST(iif(i > 69999, 'x', i) AS TEXT) AS odd FROM n");
     let rows = read(answer(&cast).unwrap());
     assert_eq!((rows.len(), &rows[69_999]["odd"]), (70_000, &"x".into()));
-}
-
-/// Counts what is written.
-#[derive(Default)]
-struct Counted(usize);
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
 }
 
 #[test]

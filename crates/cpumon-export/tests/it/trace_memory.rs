@@ -1,29 +1,13 @@
 //! What exports of traces hold in memory, of traces that were made to cost it.
 
-use std::io::{self, Write};
-
 use cpumon_export::{ExportError, Format, TraceExportError, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_model::{Comm, ProcessKey, ThreadKey, TraceIdentity, TraceTask};
 use cpumon_trace::{Compression, FileHeader, TraceRange, TraceReader, TraceWriter};
 
+use crate::fixture::Counted;
 use crate::held_memory::taken_by;
 
 const THREADS: u32 = 20_000;
-
-/// Counts what is written.
-#[derive(Default)]
-struct Counted(usize);
-
-impl Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
 
 /// Threads with programs of 255 bytes each, and none of them in any event.
 fn of_long_names() -> Vec<u8> {

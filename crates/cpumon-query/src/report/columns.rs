@@ -68,24 +68,8 @@ impl Report {
             move |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| (screen.clock)(ns, with_day));
         // What rows are sorted by is always shown.
         let rank = |of: ReportSort, usual: u8| if sort == of { 0 } else { usual };
-        let mut host = Field::text("host", |row: &ReportRow| Some(row.host.as_deref()?.into()));
-        if self.hosts.len() > 1 && by != ReportBy::Host {
-            host =
-                host.titled("HOST", 0).shows(|row| row.host.as_deref().map_or_else(String::new, name_text));
-        }
-        let mut pid = Field::int("pid", |row: &ReportRow| row.pid.map(i64::from));
-        if let ReportBy::Process | ReportBy::Thread = by {
-            pid = pid.titled(if by == ReportBy::Thread { "PID/TID" } else { "PID" }, 0).shows(number);
-        }
-        let mut fields: Vec<ReportField<'_>> = vec![
-            host,
-            Field::text("kind", |row: &ReportRow| Some(row.kind.name().into())),
-            Field::text("name", |row: &ReportRow| Some((&*row.name).into()))
-                .titled(heading(by), 0)
-                .shows(name),
-            pid,
-            Field::int("tid", |row: &ReportRow| row.tid.map(i64::from)),
-            Field::int("start_ns", |row: &ReportRow| row.start_ns.map(|ns| ns.0)),
+        let mut fields = Vec::from(self.name_fields());
+        fields.extend([
             Field::int("run_ns", |row: &ReportRow| row.run_ns)
                 .titled("CPU s", 0)
                 .shows(|row| seconds(row.run_ns)),
@@ -94,7 +78,7 @@ impl Report {
             Field::real("cpu_pct", |row: &ReportRow| row.cpu_pct)
                 .titled("%CPU", 1)
                 .shows(|row| decimal(row.cpu_pct, 1)),
-        ];
+        ]);
         if compares {
             fields.push(Field::shown("BEFORE", 2, |row: &ReportRow| {
                 decimal(row.before.and_then(|before| before.cpu_pct), 1)
@@ -131,17 +115,8 @@ impl Report {
                 both.map_or_else(|| "-".into(), |(one, other)| one.saturating_add(other).to_string())
             }));
         }
-        let longest = |row: &ReportRow| row.waits.iter().next();
-        let words = move |row: &ReportRow, words: fn(WaitReason) -> std::borrow::Cow<'static, str>| {
-            longest(row).map_or_else(String::new, |(reason, _)| words(reason).into_owned())
-        };
+        fields.extend(wait_fields());
         fields.extend([
-            Field::text("wait", move |row: &ReportRow| Some(longest(row)?.0.name()))
-                .titled("WAIT", 8)
-                .right()
-                .shows(move |row| words(row, WaitReason::words_and_name))
-                .or_short(move |row| words(row, WaitReason::words)),
-            Field::count("wait_ns", move |row: &ReportRow| longest(row).map(|(_, ns)| ns)),
             Field::int("first_ns", |row: &ReportRow| row.first_ns.map(|ns| ns.0))
                 .titled("FIRST", rank(ReportSort::First, 9))
                 .shows(move |row| clock(row.first_ns.map(|ns| ns.0))),
@@ -165,6 +140,46 @@ impl Report {
         fields.push(Field::shown("OVER TIME", 5, move |row: &ReportRow| line(row, part(row), screen)));
         fields
     }
+
+    /// What a row is of.
+    fn name_fields(&self) -> [ReportField<'static>; 6] {
+        let by = self.query.by;
+        let mut host = Field::text("host", |row: &ReportRow| Some(row.host.as_deref()?.into()));
+        if self.hosts.len() > 1 && by != ReportBy::Host {
+            host =
+                host.titled("HOST", 0).shows(|row| row.host.as_deref().map_or_else(String::new, name_text));
+        }
+        let mut pid = Field::int("pid", |row: &ReportRow| row.pid.map(i64::from));
+        if let ReportBy::Process | ReportBy::Thread = by {
+            pid = pid.titled(if by == ReportBy::Thread { "PID/TID" } else { "PID" }, 0).shows(number);
+        }
+        [
+            host,
+            Field::text("kind", |row: &ReportRow| Some(row.kind.name().into())),
+            Field::text("name", |row: &ReportRow| Some((&*row.name).into()))
+                .titled(heading(by), 0)
+                .shows(name),
+            pid,
+            Field::int("tid", |row: &ReportRow| row.tid.map(i64::from)),
+            Field::int("start_ns", |row: &ReportRow| row.start_ns.map(|ns| ns.0)),
+        ]
+    }
+}
+
+/// The longest wait of a row.
+fn wait_fields() -> [ReportField<'static>; 2] {
+    let longest = |row: &ReportRow| row.waits.iter().next();
+    let words = move |row: &ReportRow, words: fn(WaitReason) -> std::borrow::Cow<'static, str>| {
+        longest(row).map_or_else(String::new, |(reason, _)| words(reason).into_owned())
+    };
+    [
+        Field::text("wait", move |row: &ReportRow| Some(longest(row)?.0.name()))
+            .titled("WAIT", 8)
+            .right()
+            .shows(move |row| words(row, WaitReason::words_and_name))
+            .or_short(move |row| words(row, WaitReason::words)),
+        Field::count("wait_ns", move |row: &ReportRow| longest(row).map(|(_, ns)| ns)),
+    ]
 }
 
 /// Where rows are control groups, containers or services.

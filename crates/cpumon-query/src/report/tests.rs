@@ -14,7 +14,6 @@ use cpumon_store::{StoreOptions, Writer};
 use super::group::{GroupOf, Grouping, ProcessRow, ThreadRow};
 use super::*;
 use crate::GroupBy;
-use crate::fields::Field;
 use crate::json::Nanos;
 use crate::text::Screen;
 use crate::time::Page;
@@ -445,8 +444,8 @@ fn a_comparison_has_the_groups_of_both_ranges() {
     let change = |row: &ReportRow| row.change_cpu_pct.map_or(0.0, f64::abs);
     let groups: Vec<f64> = report.rows.iter().filter(|row| row.kind == RowKind::Group).map(change).collect();
     assert!(groups.is_sorted_by(|a, b| a + 1e-6 >= *b), "{groups:?}");
-    let fields = report.fields(Screen::default());
-    let names: Vec<_> = fields.iter().filter_map(Field::column).map(|(name, _)| name).collect();
+    let names: Vec<_> =
+        report.fields(Screen::default()).iter().filter_map(|field| Some(field.column()?.0)).collect();
     assert!(
         names.starts_with(&["host", "kind", "name"]) && names.ends_with(&["before_duration_ns"]),
         "{names:?}"

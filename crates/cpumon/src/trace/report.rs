@@ -115,8 +115,6 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
         GroupKey::Thread(thread, _) => Some(*thread),
         _ => None,
     };
-    let longest = |row: &Row| row.longest_delay();
-    let at_ns = move |row: &Row| longest(row).map(|at| at.from_ns.saturating_sub(scale.began_ns));
     let taken = move |ns: u64| scale.has_interrupts.then_some(ns);
     let most = |named: Option<(&str, u64)>| {
         named.map_or_else(|| "-".to_owned(), |(name, ns)| format!("{} {}", escape(name), millis(ns)))
@@ -151,20 +149,9 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
         Field::shown("READY ms", 1, |row: &Row| {
             millis(row.ready_woken_ns().saturating_add(row.ready_preempted_ns()))
         }),
-        Field::count("delays", GroupRow::delays),
-        Field::count("delay_p50_ns", |row: &Row| row.delay_percentile_ns(50))
-            .titled("p50 us", 5)
-            .shows(|row| micros(row.delay_percentile_ns(50))),
-        Field::count("delay_p99_ns", |row: &Row| row.delay_percentile_ns(99))
-            .titled("p99 us", 3)
-            .shows(|row| micros(row.delay_percentile_ns(99))),
-        Field::count("delay_max_ns", move |row: &Row| longest(row).map(|longest| longest.ns))
-            .titled("MAX us", 2)
-            .shows(move |row| micros(longest(row).map(|longest| longest.ns))),
-        Field::count("delay_max_at_ns", at_ns)
-            .titled("AT s", 3)
-            .shows(move |row| at_ns(row).map_or_else(|| "-".to_owned(), seconds)),
-        Field::count("delay_max_cpu", move |row: &Row| longest(row).map(|longest| u64::from(longest.cpu))),
+    ]);
+    fields.extend(delay_fields(scale));
+    fields.extend([
         Field::text("behind", |row: &Row| Some((&*row.behind.first()?.0).into()))
             .titled("MOST BEHIND ms", 4)
             .right()
@@ -192,6 +179,29 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
         Field::text("kind", move |row: &Row| Some(who(row).kind.into())),
     ]);
     fields
+}
+
+/// How long its threads waited for a CPU.
+fn delay_fields(scale: Scale) -> [Field<'static, GroupRow>; 6] {
+    type Row = GroupRow;
+    let longest = |row: &Row| row.longest_delay();
+    let at_ns = move |row: &Row| longest(row).map(|at| at.from_ns.saturating_sub(scale.began_ns));
+    [
+        Field::count("delays", GroupRow::delays),
+        Field::count("delay_p50_ns", |row: &Row| row.delay_percentile_ns(50))
+            .titled("p50 us", 5)
+            .shows(|row| micros(row.delay_percentile_ns(50))),
+        Field::count("delay_p99_ns", |row: &Row| row.delay_percentile_ns(99))
+            .titled("p99 us", 3)
+            .shows(|row| micros(row.delay_percentile_ns(99))),
+        Field::count("delay_max_ns", move |row: &Row| longest(row).map(|longest| longest.ns))
+            .titled("MAX us", 2)
+            .shows(move |row| micros(longest(row).map(|longest| longest.ns))),
+        Field::count("delay_max_at_ns", at_ns)
+            .titled("AT s", 3)
+            .shows(move |row| at_ns(row).map_or_else(|| "-".to_owned(), seconds)),
+        Field::count("delay_max_cpu", move |row: &Row| longest(row).map(|longest| u64::from(longest.cpu))),
+    ]
 }
 
 /// Columns of a CPU.
