@@ -107,6 +107,7 @@ fn a_sound_store_is_sound_and_its_copy_is_the_same() {
 fn a_flipped_bit_in_a_chunk_is_a_hole_of_that_chunk_alone() {
     let stored = stored();
     let mut random = data::Random::new(7);
+    let mut without_effect = 0;
     for round in 0..40 {
         let damaged = stored.dir.path().join(format!("d{round}.db"));
         std::fs::copy(&stored.path, &damaged).unwrap();
@@ -122,11 +123,16 @@ fn a_flipped_bit_in_a_chunk_is_a_hole_of_that_chunk_alone() {
         drop(connection);
         let (report, to) = stored.salvage(&damaged, &format!("n{round}.db"));
         let report = report.unwrap();
-        assert_eq!(report.damage.holes.len(), 1, "{section} bit {bit}: {report:?}");
-        assert_eq!(report.damage.holes[0].intervals, Some(20));
-        assert!(report.pages.is_empty() && !report.is_sound());
+        let holes: Vec<_> = report.damage.holes.iter().map(|hole| hole.intervals).collect();
+        assert!(matches!(&holes[..], [] | [Some(20)]), "{section} bit {bit}: {report:?}");
+        assert_eq!((report.pages.is_empty(), report.is_sound()), (true, holes.is_empty()));
+        // Without a hole, everything is as it was: some bits of zstd have no meaning. The moments of storing are in `meta`, so which
+        // bits those are differs from run to run.
         stored.assert_rest_is_there(&report, &to, section);
+        without_effect += usize::from(holes.is_empty());
     }
+    // Of 10,000 bits, 5 to 50 are without effect.
+    assert!(without_effect < 4, "{without_effect}");
 }
 
 #[test]
