@@ -56,7 +56,8 @@ fn sleeper(own: &AtomicU32, stop: &AtomicBool, done: &AtomicUsize, ends: &Barrie
     let mut counted = Counted { tid, all: Duration::ZERO, asleep: Duration::ZERO, sleeps: 0 };
     for _ in 0..ROUNDS {
         burn(stop, Duration::from_millis(5));
-        let (before, begin) = (kernel_delay(), Instant::now());
+        // In this order: a wait for a CPU between the two is no sleep, and makes it too long to count.
+        let (begin, before) = (Instant::now(), kernel_delay());
         std::thread::sleep(SLEEP);
         let (grown, slept) = (kernel_delay().saturating_sub(before), begin.elapsed());
         // If it came back in time it can have waited for a CPU for the rest only.
