@@ -109,6 +109,7 @@ mod tests {
         let path = dir.path().join("store.db");
         let options = StoreOptions {
             max_age: None,
+            minute_max_age: None,
             compact_after: Duration::ZERO,
             compact_partial_after: Duration::ZERO,
             ..StoreOptions::default()

@@ -248,7 +248,8 @@ fn a_server_answers_over_a_socket_and_stops() {
     let _idle = TcpStream::connect(address).unwrap();
     shutdown.stop();
     thread.join().unwrap().unwrap();
-    assert!(TcpStream::connect(address).is_err());
+    // A socket can be given the port that is free now, and connect to itself.
+    assert!((0..3).any(|_| TcpStream::connect(address).is_err()));
 }
 
 #[test]

@@ -219,10 +219,13 @@ fn a_device_whose_clock_is_in_2003_reports_by_how_much() {
         let reports = running.got.1.lock().unwrap().clone();
         (reports.len() >= 3).then_some(reports)
     });
-    for report in reports {
-        let off_ns = (report.offset_ns + BEHIND_NS).unsigned_abs();
-        // Known to half of the round trip; a millisecond for what lies between two readings of a clock.
-        assert!(off_ns <= report.round_trip_ns / 2 + 1_000_000, "{report:?}");
+    // Known to half of the round trip; a millisecond for what lies between two readings of a clock. Another program's turn between the two
+    // is an error that no round trip shows, so not all of them are as good.
+    let is_near = |offset_ns: i64, round_trip_ns: u64| {
+        (offset_ns + BEHIND_NS).unsigned_abs() <= round_trip_ns / 2 + 1_000_000
+    };
+    assert!(reports.iter().any(|report| is_near(report.offset_ns, report.round_trip_ns)), "{reports:?}");
+    for report in &reports {
         let boot = report.boot.unwrap();
         assert_eq!((boot.boot, boot.offset_ns), ([9; 16], report.offset_ns - BOOTED_NS));
     }
