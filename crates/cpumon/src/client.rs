@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(timeouts.config().timeout_per_read(), Some(SILENCE));
 
         let (url, server) = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
-        let silence = Duration::from_millis(50);
+        let silence = Duration::from_secs(1);
         let client = Client::with_silence(&url, &AccessArgs::default(), silence).unwrap();
         // Both ways to read an answer, each on a connection of its own.
         let mut bytes = Vec::new();

@@ -161,7 +161,7 @@ fn a_mass_exit_counts_no_cpu_time_twice_and_processes_keep_their_names() {
         let rows = ended.iter().flat_map(|interval| &interval.processes);
         let named = rows.filter(|row| pids.contains(&row.key.pid) && row.life == Life::Ended).count();
         let known = ended.iter().rev().take(4).filter(|interval| interval.run_queue_mean().is_some()).count();
-        if threads + CROWDS < crowded + 500 && named == BURNERS && known == 4 {
+        if threads + CROWDS < crowded + 500 && named >= BURNERS && known == 4 {
             break;
         }
         assert!(

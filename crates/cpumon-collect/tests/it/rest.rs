@@ -138,7 +138,8 @@ fn a_source_after_many_passes_reports_what_a_new_one_reports() {
             (counters.run_ns, counters.voluntary_switches + counters.involuntary_switches)
         };
         let sleeps = [known, thread].iter().all(|seen| seen.state.letter() == 'S');
-        if sleeps && switches(known) == switches(thread) {
+        // A sleeper that the scheduler left in its queue (Linux 6.12) can be moved to another CPU without running.
+        if sleeps && switches(known) == switches(thread) && known.last_cpu == thread.last_cpu {
             assert_eq!(outside(known), outside(thread));
             resting += 1;
         }

@@ -116,7 +116,8 @@ fn scripts_that_end_at_once_are_reported_under_their_names() {
 fn a_receiver_that_starts_again_knows_the_names_of_before_at_once() {
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("s.db");
-    let serve = Serve::start_with(cpumon(), &store, &["--no-agent"]);
+    // An address of its own: the port is free while it starts again.
+    let serve = Serve::start_anywhere(cpumon(), &store, &["--no-agent", "--udp", "127.0.44.1:0"]);
     let udp = serve.udp.to_string();
     let mut agent = cpumon();
     agent.args(["agent", "--to", &udp, "--source", "procfs", "--host-name", "phoenix", "-q"]);

@@ -86,11 +86,15 @@ fn a_storm_leaves_no_capacity_behind(probes: Probes) {
     let Some((mut source, _turn)) = bpf(probes) else { return };
     let mut snapshots = [Snapshot::default(), Snapshot::default()];
     for snapshot in &mut snapshots {
-        for _ in 0..6_000 {
-            std::thread::spawn(|| ()).join().unwrap();
-        }
-        source.source.snapshot(snapshot).unwrap();
-        assert!(snapshot.exits.len() > 5_000, "{}", snapshot.exits.len());
+        // Where the thread that empties the ring buffer waits for a CPU, some ends are lost: then again.
+        let is_storm = (0..10).any(|_| {
+            for _ in 0..6_000 {
+                std::thread::spawn(|| ()).join().unwrap();
+            }
+            source.source.snapshot(snapshot).unwrap();
+            snapshot.exits.len() > 5_000
+        });
+        assert!(is_storm, "{}", snapshot.exits.len());
     }
     let stormy_kib = anonymous_kib();
     for at in 0..20 {

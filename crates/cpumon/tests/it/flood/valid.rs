@@ -201,10 +201,11 @@ fn run(kind: &Kind, time: Duration) -> Figures {
         // What the device and the store take without a flood.
         let before_ns = intake_cpu_ns(pid);
         std::thread::sleep(Duration::from_secs(1));
-        let idle_ns_of_second = intake_cpu_ns(pid) - before_ns;
+        // A thread that ended takes its time with it.
+        let idle_ns_of_second = intake_cpu_ns(pid).saturating_sub(before_ns);
         let cpu_ns = |begin: Instant, before_ns: u64| {
             let idle_ns = idle_ns_of_second * u64::try_from(begin.elapsed().as_millis()).unwrap() / 1_000;
-            (intake_cpu_ns(pid) - before_ns).saturating_sub(idle_ns)
+            intake_cpu_ns(pid).saturating_sub(before_ns).saturating_sub(idle_ns)
         };
         let (idle_kib, begin, before_ns) = (resident_kib(pid), Instant::now(), intake_cpu_ns(pid));
         let drops_before = backlog_drops();
