@@ -86,26 +86,43 @@ export class Receiver {
     });
   }
 
-  /** Waits until the store holds so many seconds of the local machine. Gives the end of what it holds, in whole ms. */
+  /**
+   * Waits until the store holds so many seconds of the local machine, and no gap in them: another test may have started the receiver again.
+   * Gives the end of what it holds, in whole ms.
+   */
   hasRecorded(seconds: number): Promise<number> {
-    return this.holds((firstMs, lastMs) => lastMs - firstMs > seconds * 1000);
+    return this.holds(async (firstMs, lastMs, host) => {
+      const beginMs = lastMs - seconds * 1000;
+      return beginMs > firstMs && (await this.gapsEnd(host, lastMs)) <= beginMs;
+    });
+  }
+
+  /** The end of the last gap of ten minutes, ms; 0: there is none. */
+  private async gapsEnd(host: string, lastMs: number): Promise<number> {
+    const ns = (ms: number): string => `${Math.ceil(ms)}000000`;
+    const range = `since=${ns(lastMs - 600_000)}&until=${ns(lastMs)}`;
+    const { gaps } = (await (await fetch(`${this.url}/api/v1/hosts/${host}/gaps?${range}`)).json()) as {
+      gaps: { end_ns: string }[];
+    };
+    return Math.max(0, ...gaps.map((gap) => Number(gap.end_ns) / 1e6));
   }
 
   /** Waits until the store holds what the local machine did now: on a busy one it comes later. Gives that moment. */
   async hasRecordedNow(): Promise<number> {
     const now = Date.now();
-    await this.holds((_, lastMs) => lastMs >= now);
+    await this.holds((_, lastMs) => Promise.resolve(lastMs >= now));
     return now;
   }
 
-  private async holds(enough: (firstMs: number, lastMs: number) => boolean): Promise<number> {
+  private async holds(enough: (firstMs: number, lastMs: number, host: string) => Promise<boolean>): Promise<number> {
     const host = await this.local();
     return found('the store does not hold what was waited for', async () => {
       const { kept } = (await (await fetch(`${this.url}/api/v1/hosts/${host}/series?points=10`)).json()) as {
         kept: { first_ns: string; last_ns: string } | null;
       };
       const lastMs = Number(kept?.last_ns ?? NaN) / 1e6;
-      return enough(Number(kept?.first_ns ?? NaN) / 1e6, lastMs) ? Math.floor(lastMs) : undefined;
+      const isEnough = !Number.isNaN(lastMs) && (await enough(Number(kept?.first_ns) / 1e6, lastMs, host));
+      return isEnough ? Math.floor(lastMs) : undefined;
     });
   }
 
