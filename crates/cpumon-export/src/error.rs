@@ -14,6 +14,9 @@ pub enum ExportError {
     /// The store could not be read, or it has no such host.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The receiver that was asked does not answer, or refuses.
+    #[error(transparent)]
+    Receiver(Box<dyn std::error::Error + Send + Sync>),
     /// The pivot of 2012 has no column for the device, so it can hold only one.
     #[error(
         "the 2012 layout can hold only one device because it has no column for it; choose one with --host: {known}"

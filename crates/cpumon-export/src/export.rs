@@ -5,7 +5,7 @@ use std::io::Write;
 
 use cpumon_model::{Kind as ValueKind, Value};
 use cpumon_query::fields::Field;
-use cpumon_store::Reader;
+use cpumon_store::{Reader, TimeRange};
 
 use crate::compare::ranges_of;
 use crate::csv::Csv;
@@ -14,10 +14,15 @@ use crate::jsonl::Jsonl;
 use crate::legacy::{self, legacy};
 use crate::parquet::{MAX_PIVOT_COLUMNS, Parquet};
 use crate::pivot::{self, MAX_COLUMNS};
-use crate::query::{ExportQuery, Format, Kind, PivotValue, Progress, Report};
+use crate::query::{ExportQuery, Format, Kind, NotStored, PivotValue, Progress, Report};
 use crate::rows::{PivotRows, RowSink, SinkColumn, columns};
 use crate::source::Source;
 use crate::{compare, kinds};
+
+/// Gaps that are read to report losses at most.
+const MAX_GAPS: usize = 100_000;
+/// Lines of losses at most.
+const MAX_NOT_STORED: usize = 1000;
 
 impl Format {
     /// Its writer of rows; the original's layouts have none.
@@ -52,9 +57,19 @@ pub fn export(
     out: &mut dyn Write,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report, ExportError> {
-    if let Format::Legacy(year) = query.format {
-        return legacy(reader, year, query, out, progress);
-    }
+    let report = match query.format {
+        Format::Legacy(year) => legacy(reader, year, query, out, progress)?,
+        _ => rows_of(reader, query, out, progress)?,
+    };
+    Ok(Report { not_stored: not_stored(reader, query)?, ..report })
+}
+
+fn rows_of(
+    reader: &Reader,
+    query: &ExportQuery,
+    out: &mut dyn Write,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExportError> {
     let mut sink = query.format.rows(out).ok_or(ExportError::NoLegacyLayout { kind: query.kind.name() })?;
     let report = match query.kind {
         Kind::Pivot => {
@@ -71,6 +86,27 @@ pub fn export(
     };
     sink.finish()?;
     Ok(report)
+}
+
+/// Intervals of the range that were measured and not stored, a line a host and range.
+fn not_stored(reader: &Reader, query: &ExportQuery) -> Result<Vec<NotStored>, ExportError> {
+    let hosts = match &query.host {
+        Some(wanted) => vec![reader.find_host(wanted)?],
+        None => reader.hosts()?,
+    };
+    let whole = TimeRange::new(query.since_ns.unwrap_or(i64::MIN), query.until_ns.unwrap_or(i64::MAX));
+    let ranges = query.compared.map_or_else(|| vec![whole], |compared| vec![compared.before, compared.after]);
+    let mut all = Vec::new();
+    for (host, range) in hosts.iter().flat_map(|host| ranges.iter().map(move |range| (host, *range))) {
+        let gaps = reader.losses(host.info.host, range, MAX_GAPS)?;
+        let intervals: u64 = gaps.iter().map(|gap| gap.intervals).sum();
+        if let Some(first) = gaps.into_iter().find(|gap| gap.intervals > 0) {
+            let (host, since_ns) = (host.info.hostname.clone(), first.begin_wall_ns);
+            all.push(NotStored { host, intervals, since_ns, reason: first.reason });
+        }
+    }
+    all.truncate(MAX_NOT_STORED);
+    Ok(all)
 }
 
 /// Writes rows that are in memory: `columns`, then `rows` with as many values each.

@@ -40,7 +40,9 @@ pub use error::ExportError;
 pub use export::{check, export, rows, table};
 pub use file::OutputFile;
 pub use legacy::legacy;
-pub use query::{Compared, ExportQuery, Format, Kind, LegacyYear, PivotValue, Progress, QueryPart, Report};
+pub use query::{
+    Compared, ExportQuery, Format, Kind, LegacyYear, NotStored, PivotValue, Progress, QueryPart, Report,
+};
 pub use rows::SinkColumn;
 pub use sql::sql;
 pub use text_table::TextTable;

@@ -1,9 +1,11 @@
 //! [`ExportQuery`]: what to export. [`Progress`] and [`Report`]: what was exported.
 
+use std::io::{self, Write};
 use std::str::FromStr;
 
 use cpumon_query::{ChoiceError, GroupBy, words};
 use cpumon_store::TimeRange;
+use serde::{Deserialize, Serialize};
 
 words! {
     /// Kinds of export.
@@ -148,8 +150,21 @@ pub struct Progress {
     pub ratio: Option<f64>,
 }
 
+/// Intervals of a host that were measured and not stored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotStored {
+    /// Name of the host; hostile.
+    pub host: Box<str>,
+    /// How many.
+    pub intervals: u64,
+    /// What the first of them are behind, ns since the UNIX epoch.
+    pub since_ns: i64,
+    /// Why those were not stored; hostile.
+    pub reason: String,
+}
+
 /// What an export wrote.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// Hosts that have rows.
     pub hosts: u64,
@@ -159,4 +174,59 @@ pub struct Report {
     pub rows: u64,
     /// Columns of a pivot or groups of a comparison that were added up as `(other)` because there are too many.
     pub folded: u64,
+    /// What is missing in the range, a line a host, 1000 at most.
+    pub not_stored: Vec<NotStored>,
+}
+
+impl Report {
+    /// Bytes behind a file at most.
+    pub const MAX_BYTES: usize = 4 << 20;
+
+    /// Writes it behind a file that goes to another program: JSON, then its length in bytes as 32 bits, little-endian.
+    pub fn write_behind(&self, out: &mut dyn Write) -> io::Result<()> {
+        let json = serde_json::to_vec(self)?;
+        let length = u32::try_from(json.len()).ok().filter(|_| json.len() + 4 <= Self::MAX_BYTES);
+        let length = length.ok_or_else(|| io::Error::other("the report of an export is too long"))?;
+        out.write_all(&json)?;
+        out.write_all(&length.to_le_bytes())
+    }
+
+    /// Reads it from the end of what came: the length of the file before it, and the report. `None`: there is none.
+    #[must_use]
+    pub fn behind(bytes: &[u8]) -> Option<(usize, Self)> {
+        let (rest, length) = bytes.split_last_chunk()?;
+        let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
+        let end = rest.len().checked_sub(length)?;
+        Some((end, serde_json::from_slice(&rest[end..]).ok()?))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_behind_a_file_is_read_back_and_a_cut_one_is_not() {
+        let lost = NotStored {
+            host: "a\"\u{1b}".into(),
+            intervals: 3,
+            since_ns: i64::MIN,
+            reason: "queue full".into(),
+        };
+        let report = Report { rows: u64::MAX, not_stored: vec![lost; 3], ..Report::default() };
+        let mut bytes = b"the file".to_vec();
+        report.write_behind(&mut bytes).unwrap();
+        assert_eq!(Report::behind(&bytes), Some((8, report)));
+        for end in 0..bytes.len() {
+            assert_eq!(Report::behind(&bytes[..end]), None, "{end} of {}", bytes.len());
+        }
+    }
+
+    #[test]
+    fn the_longest_report_is_refused_and_not_cut() {
+        let lost = NotStored { reason: "x".repeat(Report::MAX_BYTES), ..NotStored::default() };
+        let report = Report { not_stored: vec![lost], ..Report::default() };
+        let mut bytes = Vec::new();
+        assert!(report.write_behind(&mut bytes).is_err() && bytes.is_empty());
+    }
 }

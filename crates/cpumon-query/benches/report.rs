@@ -14,8 +14,10 @@ use cpumon_model::{
     Delta, Fields, HostId, HostInfo, Interval, Ledger, Life, Moment, ProcessInfo, ProcessInterval,
     ProcessKey, SchedDelta, SourceKind, ThreadInterval, ThreadKey, Trust, WaitReason,
 };
+use cpumon_query::Answers;
 use cpumon_query::history::History;
-use cpumon_query::report::{ReportBy, ReportQuery, find, hosts, report};
+
+use cpumon_query::report::{ReportBy, ReportQuery};
 use cpumon_query::time::Page;
 use cpumon_store::{StoreOptions, Writer};
 use rustix::time::{ClockId, clock_gettime};
@@ -188,14 +190,12 @@ fn main() -> Result<(), Failure> {
             let since_ns = BEGIN_NS + (END_S - days * DAY_S) * SECOND_NS + SECOND_NS / 3;
             let query = ReportQuery { since_ns: Some(since_ns), by, ..ReportQuery::default() };
             time(&format!("report {days} d by {}", by.name()), &|history| {
-                Ok(report(history, &hosts(history, &[], true)?, &query)?.rows.len())
+                Ok(history.report(&[], &query)?.rows.len())
             })?;
         }
     }
     for text in ["program-17", "program", "1003", "service-4"] {
-        time(&format!("find {text}, 30 d"), &|history| {
-            Ok(find(history, &hosts(history, &[], true)?, text, Page::ALL)?.rows.len())
-        })?;
+        time(&format!("find {text}, 30 d"), &|history| Ok(history.find(&[], text, Page::ALL)?.rows.len()))?;
     }
     Ok(())
 }

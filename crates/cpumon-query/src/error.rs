@@ -1,17 +1,23 @@
-//! Why a question has no answer. Frontends map each variant to an HTTP status or an exit code.
+//! Why a question has no answer. Frontends map each variant to an HTTP status or an exit code; the API gives it as JSON too, from which
+//! a client reads it back.
 
-use cpumon_model::{HostId, Utc, escape};
+use std::borrow::Cow;
+use std::error::Error;
+
+use cpumon_model::{HostId, ProcessKey, Utc, escape};
 use cpumon_store::StoreError;
+use serde::{Deserialize, Serialize};
 
 use crate::keys::TaskKey;
 use crate::time::Available;
 
 /// One of several processes that a question could mean.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessChoice {
     /// Its key.
-    pub key: TaskKey,
+    pub key: ProcessKey,
     /// When it began, ns since the UNIX epoch, if that is known.
+    #[serde(with = "cpumon_model::nanos::if_known")]
     pub began_ns: Option<i64>,
     /// What it ran in the range.
     pub run_ns: i64,
@@ -23,18 +29,24 @@ impl ProcessChoice {
     fn text(&self, clock: &dyn Fn(i64) -> String) -> String {
         let began = self.began_ns.map_or_else(String::new, |ns| format!("began {}, ", clock(ns)));
         let command = if self.command.is_empty() { "" } else { ", " };
-        let (key, run_s) = (self.key, self.run_ns as f64 / 1e9);
+        let (key, run_s) = (TaskKey::Process(self.key), self.run_ns as f64 / 1e9);
         format!("{key} ({began}{run_s:.3} s of CPU{command}{})", escape(&self.command))
     }
 }
 
 /// Why a question has no answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum QueryError {
     /// The store cannot be read, or has no such host.
     #[error(transparent)]
+    #[serde(skip)]
     Store(#[from] StoreError),
+    /// The receiver that was asked does not answer, or refuses for a reason of its own.
+    #[error(transparent)]
+    #[serde(skip)]
+    Receiver(Box<dyn Error + Send + Sync>),
     /// A part of a range was not read: the thread that read it panicked.
     #[error("a part of the range could not be read")]
     PartUnread,
@@ -54,7 +66,7 @@ pub enum QueryError {
     #[error("the chart {view} is of one host, and {count} are named")]
     ManyHosts {
         /// The chart.
-        view: &'static str,
+        view: Cow<'static, str>,
         /// Hosts that are named.
         count: usize,
     },
@@ -62,7 +74,7 @@ pub enum QueryError {
     #[error("{what} is of one host, and there are several: {}", list(names))]
     WhichHost {
         /// `a chart` or `a report`.
-        what: &'static str,
+        what: Cow<'static, str>,
         /// Some of them.
         names: Vec<String>,
     },
@@ -70,7 +82,7 @@ pub enum QueryError {
     #[error("the chart {view} is of one process: name it, its pid, or its key")]
     NotOneProcess {
         /// The chart.
-        view: &'static str,
+        view: Cow<'static, str>,
     },
     /// No process of this name or pid ran in the range.
     #[error("no process {process} did anything in this range")]
@@ -101,8 +113,10 @@ pub enum QueryError {
     #[error("since={since_ns} is not before until={until_ns}, or too long before it")]
     InvalidRange {
         /// Its begin.
+        #[serde(with = "cpumon_model::nanos")]
         since_ns: i64,
         /// Its end.
+        #[serde(with = "cpumon_model::nanos")]
         until_ns: i64,
     },
     /// Threads are asked for over more than a day.
@@ -118,9 +132,9 @@ pub enum QueryError {
     #[error("rows of the chart {view} are groups of processes: by {by} it has none")]
     NoGroups {
         /// The chart.
-        view: &'static str,
+        view: Cow<'static, str>,
         /// `thread` or `host`.
-        by: &'static str,
+        by: Cow<'static, str>,
     },
     /// Rows of a picture beyond the limit.
     #[error("rows={rows} is not between 1 and {most}")]
@@ -142,8 +156,10 @@ pub enum QueryError {
     #[error("{}", no_data(*since_ns, *until_ns, *available, &|ns| Utc(ns).to_string()))]
     NoData {
         /// Its begin.
+        #[serde(with = "cpumon_model::nanos")]
         since_ns: i64,
         /// Its end.
+        #[serde(with = "cpumon_model::nanos")]
         until_ns: i64,
         /// What is stored instead.
         available: Option<Available>,
@@ -157,9 +173,9 @@ pub enum QueryError {
         /// What was given.
         text: String,
         /// `process` or `thread`.
-        of: &'static str,
+        of: Cow<'static, str>,
         /// What keys are made of.
-        form: &'static str,
+        form: Cow<'static, str>,
     },
 }
 
@@ -243,14 +259,12 @@ fn list<T: ToString>(items: &[T]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use cpumon_model::ProcessKey;
-
     use super::*;
 
     #[test]
     fn moments_are_written_as_the_clock_of_the_frontend_writes_them() {
         let choice = |began_ns, command: &str| ProcessChoice {
-            key: TaskKey::Process(ProcessKey { pid: 7, start_ns: 9 }),
+            key: ProcessKey { pid: 7, start_ns: 9 },
             began_ns,
             run_ns: 1_500_000_000,
             command: command.into(),
@@ -267,5 +281,29 @@ mod tests {
         assert_eq!(no_data.with_clock(&clock), "no data for <1> to <2>; available: <5> to <6>");
         assert_eq!(QueryError::NoHost.with_clock(&clock), QueryError::NoHost.to_string());
         assert!(which.to_string().contains("began 1970-01-01T00:00:00Z, "), "{which}");
+    }
+
+    #[test]
+    fn a_client_reads_back_why_there_is_no_answer() {
+        let available = Some(Available { first_ns: 5, last_ns: 1 << 60 });
+        let newest = vec![ProcessChoice {
+            key: ProcessKey { pid: 7, start_ns: 9 },
+            began_ns: None,
+            run_ns: 1,
+            command: "a\u{1b}\"b".into(),
+        }];
+        for error in [
+            QueryError::NoHost,
+            QueryError::NoData { since_ns: i64::MIN, until_ns: 2, available },
+            QueryError::AmbiguousHost { ids: vec![HostId([7; 16])] },
+            QueryError::WhichHost { what: "a report".into(), names: vec!["a".into()] },
+            QueryError::WhichProcess { process: "sh".into(), count: 3, newest },
+            QueryError::NoGroups { view: "who".into(), by: "thread".into() },
+        ] {
+            let text = serde_json::to_string(&error).unwrap();
+            let back: QueryError = serde_json::from_str(&text).unwrap();
+            assert_eq!(format!("{back:?}"), format!("{error:?}"), "{text}");
+        }
+        assert!(serde_json::to_string(&QueryError::Receiver("no".into())).is_err(), "it is not an answer");
     }
 }

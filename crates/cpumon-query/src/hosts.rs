@@ -10,18 +10,18 @@ use crate::history::History;
 const MAX_NAMED: usize = 8;
 
 /// The only one of these hosts; of several, which there are.
-pub(crate) fn only_host(
+pub(crate) fn only_host<'h>(
     what: &'static str,
-    history: &History,
-    mut stored: Vec<HostRecord>,
-) -> Result<HostStatus, QueryError> {
-    let name = |host: &HostRecord| cpumon_model::escape(&host.info.hostname).to_string();
-    let names: Vec<String> = stored.iter().take(MAX_NAMED).map(name).collect();
-    match (stored.pop(), stored.is_empty()) {
-        // By its id once more: of a host that reports, the receiver knows more than the record says.
-        (Some(one), true) => history.find(&one.info.host.to_string()),
-        (None, _) => Err(QueryError::NoHost),
-        (Some(_), false) => Err(QueryError::WhichHost { what, names }),
+    stored: &'h [HostRecord],
+) -> Result<&'h HostRecord, QueryError> {
+    match stored {
+        [one] => Ok(one),
+        [] => Err(QueryError::NoHost),
+        several => {
+            let name = |host: &HostRecord| cpumon_model::escape(&host.info.hostname).to_string();
+            let names = several.iter().take(MAX_NAMED).map(name).collect();
+            Err(QueryError::WhichHost { what: what.into(), names })
+        }
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn hosts(history: &History, wanted: &[String]) -> Result<Vec<HostStat
         let by_id = |host: &&HostStatus| host.info.host.to_string() == *text;
         let is_name = all.iter().any(|host| *host.info.hostname == **text);
         let known = all.iter().find(by_id).filter(|_| !is_name);
-        let host = known.map_or_else(|| history.find(text), |host| Ok(host.clone()))?;
+        let host = known.map_or_else(|| history.host(text), |host| Ok(host.clone()))?;
         if found.iter().all(|one| one.info.host != host.info.host) {
             found.push(host);
         }

@@ -9,8 +9,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 
+use cpumon_model::HostId;
 pub use cpumon_model::nanos::Nanos;
-use cpumon_store::{Gap, Resolution};
+use cpumon_store::{Gap, Resolution, TraceRecord};
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -95,13 +96,31 @@ impl<T: ToSchema> ToSchema for Named<T> {
     }
 }
 
-/// Answer of `/gaps`.
+/// The holes in a host's time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Gaps {
+    /// The host.
+    pub host: HostId,
+    /// Its name; hostile.
+    pub name: Box<str>,
     /// Holes there are, 10,000 at most.
     pub total: usize,
     /// Those that were asked for.
     pub gaps: Vec<Gap>,
+}
+
+/// The traces of a host.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = StoredTraces)]
+pub struct TraceList {
+    /// The host.
+    pub host: HostId,
+    /// Its name; hostile.
+    pub name: Box<str>,
+    /// Traces there are, 10,000 at most.
+    pub total: usize,
+    /// Those that were asked for, the oldest first.
+    pub traces: Vec<TraceRecord>,
 }
 
 /// A time in ms, for drawing.

@@ -1,60 +1,70 @@
 //! [`LedgerSum`]: where CPU time went, added up over a range: of the host, of each CPU, and of the worst intervals. It takes
 //! bounded memory for any range.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use cpumon_model::{CpuTimes, Fields, Interval, Ledger};
+use cpumon_model::{CpuTimes, Fields, HostStatus, Interval, Ledger, SourceKind};
+use cpumon_store::{Query, What};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::QueryError;
+use crate::history::History;
+use crate::json::Nanos;
+use crate::time::TimeRange;
 
 /// The lines of one host, of one CPU or of one interval, ns. `None`: no data.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LedgerLines {
     /// Number of CPUs × measured length.
-    pub capacity: i64,
+    pub capacity_ns: i64,
     /// Run time of threads that are alive.
-    pub threads: i64,
+    pub threads_ns: i64,
     /// Run time of threads that exited; `None` of a single CPU, whose modes hold it in `threads`.
-    pub exited: Option<i64>,
+    pub exited_ns: Option<i64>,
     /// `None`: inside the threads' run time.
-    pub irq: Option<i64>,
+    pub irq_ns: Option<i64>,
     /// `None`: inside the threads' run time.
-    pub softirq: Option<i64>,
+    pub softirq_ns: Option<i64>,
     /// Time that the hypervisor took.
-    pub steal: i64,
+    pub steal_ns: i64,
     /// Idle time, waiting for disks included.
-    pub idle: i64,
+    pub idle_ns: i64,
     /// Capacity less all others: it can be negative.
-    pub unattributed: i64,
+    pub unattributed_ns: i64,
     /// `None`: no switch events were measured.
-    pub unknown: Option<i64>,
+    pub unknown_ns: Option<i64>,
 }
 
 impl LedgerLines {
     fn of(ledger: &Ledger, has_sched: bool) -> Self {
         let apart = |ns| (!ledger.irq_in_run_time).then_some(ns);
         Self {
-            capacity: ledger.capacity_ns,
-            threads: ledger.threads_ns,
-            exited: Some(ledger.exited_ns),
-            irq: apart(ledger.irq_ns),
-            softirq: apart(ledger.softirq_ns),
-            steal: ledger.steal_ns,
-            idle: ledger.idle_ns,
-            unattributed: ledger.unattributed_ns(),
-            unknown: has_sched.then_some(ledger.unknown_ns),
+            capacity_ns: ledger.capacity_ns,
+            threads_ns: ledger.threads_ns,
+            exited_ns: Some(ledger.exited_ns),
+            irq_ns: apart(ledger.irq_ns),
+            softirq_ns: apart(ledger.softirq_ns),
+            steal_ns: ledger.steal_ns,
+            idle_ns: ledger.idle_ns,
+            unattributed_ns: ledger.unattributed_ns(),
+            unknown_ns: has_sched.then_some(ledger.unknown_ns),
         }
     }
 
     /// Share of the capacity that is not attributed; negative if more was attributed than there was.
     #[must_use]
     pub fn ratio(&self) -> f64 {
-        if self.capacity == 0 { 0.0 } else { self.unattributed as f64 / self.capacity as f64 }
+        if self.capacity_ns == 0 { 0.0 } else { self.unattributed_ns as f64 / self.capacity_ns as f64 }
     }
 }
 
 /// An interval among the worst.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct WorstInterval {
     /// Its end, ns since the UNIX epoch.
+    #[serde(rename = "end_ns", with = "cpumon_model::nanos")]
+    #[schema(value_type = Nanos)]
     pub end_wall_ns: i64,
     /// Its measured length, ns.
     pub duration_ns: u64,
@@ -62,18 +72,24 @@ pub struct WorstInterval {
     pub lines: LedgerLines,
 }
 
-#[derive(Copy, Clone, Debug, Default)]
-struct CpuSum {
+/// A CPU's modes added up.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+struct CpuModes {
+    /// Measured time.
     covered_ns: u64,
-    times: [u64; 10],
+    /// Time in each mode.
+    times: CpuTimes,
+    /// Time that no switch event attributes to a thread.
     unknown_ns: u64,
 }
 
 /// Ledgers of one host added up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct LedgerSum {
     /// Its name; hostile.
     pub host: String,
+    /// Why much of the time is unattributed: processes that the agent may not see; null: there are none.
+    pub hidden: Option<String>,
     /// Intervals with a ledger; those without are left out.
     pub intervals: u64,
     /// Intervals without CPU times (v1 devices).
@@ -81,19 +97,45 @@ pub struct LedgerSum {
     /// Sum of the lengths of those intervals, ns.
     pub covered_ns: u64,
     /// Start of the first interval; `i64::MAX` while there is none.
+    #[serde(rename = "begin_ns", with = "cpumon_model::nanos")]
+    #[schema(value_type = Nanos)]
     pub begin_wall_ns: i64,
     /// End of the last interval; `i64::MIN` while there is none.
+    #[serde(rename = "end_ns", with = "cpumon_model::nanos")]
+    #[schema(value_type = Nanos)]
     pub end_wall_ns: i64,
-    /// Names of the sources that measured, e.g. `bpf`.
-    pub sources: BTreeSet<&'static str>,
+    /// The sources that measured, by name.
+    pub sources: Vec<SourceKind>,
     /// Counters that all intervals have.
     pub fields: Fields,
     /// Whether Windows was measured: its lines have other names.
     pub is_windows: bool,
+    /// All intervals together.
     sum: Ledger,
-    cpus: BTreeMap<u32, CpuSum>,
+    /// Each CPU.
+    cpus: BTreeMap<u32, CpuModes>,
+    /// The intervals with most unattributed, by share of their capacity.
     worst: Vec<WorstInterval>,
+    /// How many of those are kept.
+    #[serde(skip)]
     worst_count: usize,
+}
+
+/// Where the CPU time of each host went in a range.
+pub(crate) fn ledger(
+    history: &History,
+    hosts: &[HostStatus],
+    range: TimeRange,
+    worst: usize,
+) -> Result<Vec<LedgerSum>, QueryError> {
+    let of_host = |host: &HostStatus| {
+        let mut sum = LedgerSum::new(&host.info.hostname, worst);
+        sum.hidden = host.info.hidden_processes().map(ToString::to_string);
+        let query = Query::new(host.info.host).range(range.since_ns, range.until_ns).what(What::Meta);
+        history.for_each(&query, None, &mut |span| sum.add(span.interval))?;
+        Ok(sum)
+    };
+    hosts.iter().map(of_host).collect()
 }
 
 impl LedgerSum {
@@ -102,12 +144,13 @@ impl LedgerSum {
     pub fn new(host: &str, worst_count: usize) -> Self {
         Self {
             host: host.to_owned(),
+            hidden: None,
             intervals: 0,
             without: 0,
             covered_ns: 0,
             begin_wall_ns: i64::MAX,
             end_wall_ns: i64::MIN,
-            sources: BTreeSet::new(),
+            sources: Vec::new(),
             fields: Fields::all(),
             is_windows: false,
             sum: Ledger::default(),
@@ -128,7 +171,9 @@ impl LedgerSum {
         self.covered_ns = self.covered_ns.saturating_add(interval.duration_ns());
         self.begin_wall_ns = self.begin_wall_ns.min(interval.begin.wall_ns);
         self.end_wall_ns = self.end_wall_ns.max(interval.end.wall_ns);
-        self.sources.insert(interval.source.name());
+        if let Err(place) = self.sources.binary_search_by_key(&interval.source.name(), |one| one.name()) {
+            self.sources.insert(place, interval.source);
+        }
         self.is_windows |= interval.source.is_windows();
         // A counter that is missing in one interval would make the whole sum too small, so it counts as
         // unknown.
@@ -138,9 +183,11 @@ impl LedgerSum {
             let sum = self.cpus.entry(cpu.cpu).or_default();
             sum.covered_ns = sum.covered_ns.saturating_add(interval.duration_ns());
             sum.unknown_ns = sum.unknown_ns.saturating_add(cpu.sched.unknown_ns);
-            for (sum, ns) in sum.times.iter_mut().zip(cpu.times.to_array()) {
+            let mut times = sum.times.to_array();
+            for (sum, ns) in times.iter_mut().zip(cpu.times.to_array()) {
                 *sum = sum.saturating_add(ns);
             }
+            sum.times = CpuTimes::from_array(times);
         }
         self.note_worst(interval);
     }
@@ -179,20 +226,20 @@ impl LedgerSum {
     /// Each CPU's lines: its modes, against its share of the length.
     pub fn per_cpu(&self) -> impl Iterator<Item = (u32, LedgerLines)> + '_ {
         self.cpus.iter().map(|(cpu, sum)| {
-            let times = CpuTimes::from_array(sum.times);
+            let times = sum.times;
             // Guest time is not added: /proc/stat has it in user and nice already.
             let threads =
                 [times.nice_ns, times.system_ns].into_iter().fold(times.user_ns, u64::saturating_add);
             let lines = LedgerLines {
-                capacity: signed(sum.covered_ns),
-                threads: signed(threads),
-                exited: None,
-                irq: Some(signed(times.irq_ns)),
-                softirq: Some(signed(times.softirq_ns)),
-                steal: signed(times.steal_ns),
-                idle: signed(times.idle_ns.saturating_add(times.iowait_ns)),
-                unattributed: signed(sum.covered_ns).saturating_sub(signed(times.total_ns())),
-                unknown: self.has_sched().then(|| signed(sum.unknown_ns)),
+                capacity_ns: signed(sum.covered_ns),
+                threads_ns: signed(threads),
+                exited_ns: None,
+                irq_ns: Some(signed(times.irq_ns)),
+                softirq_ns: Some(signed(times.softirq_ns)),
+                steal_ns: signed(times.steal_ns),
+                idle_ns: signed(times.idle_ns.saturating_add(times.iowait_ns)),
+                unattributed_ns: signed(sum.covered_ns).saturating_sub(signed(times.total_ns())),
+                unknown_ns: self.has_sched().then(|| signed(sum.unknown_ns)),
             };
             (*cpu, lines)
         })

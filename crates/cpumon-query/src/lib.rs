@@ -5,11 +5,13 @@
 //! `cpumon-export` draws and writes them.
 //!
 //! # Overview
-//! [`history`] has series, lines, matrices and sums over a range; [`charts`] fills charts from them; [`fleet`] lists all hosts.
+//! [`Answers`] is who is asked: a store, or a receiver over HTTP. [`history`] has series, lines, matrices and sums over a range;
+//! [`charts`] fills charts from them; [`fleet`] lists all hosts.
 //! [`report`] answers who used the CPU, by any group. [`compare`] puts two ranges side by side, [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
 //! [`traces`] holds timelines of context-switch traces, read from files behind a trait.
 
 pub mod accuracy;
+mod answers;
 pub mod charts;
 mod choice;
 pub mod compare;
@@ -35,6 +37,7 @@ pub mod text;
 pub mod time;
 pub mod traces;
 
+pub use answers::Answers;
 pub use choice::ChoiceError;
 #[doc(hidden)] // For `words!`.
 pub use clap;
@@ -46,5 +49,5 @@ pub use parse::{parse_process_key, parse_thread_key};
 pub use pool::ReaderPool;
 pub use stored::seek;
 // A frontend that reads rows of the past one by one, and what it finds there: it needs no store of its own.
-pub use cpumon_store::{Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};
+pub use cpumon_store::{DamageReport, Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};
 pub use sum::{IntervalSum, add_process};

@@ -41,7 +41,8 @@ impl ReaderPool {
     }
 
     /// What idle readers could not read.
-    pub(crate) fn damage(&self) -> DamageReport {
+    #[must_use]
+    pub fn damage(&self) -> DamageReport {
         let mut damage = DamageReport::default();
         for reader in self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             damage.merge(reader.damage());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use cpumon_model::HostStatus;
-use cpumon_store::HostRecord;
+use cpumon_store::{DamageReport, HostRecord};
 use serde::{Deserialize, Serialize, Serializer};
 use utoipa::ToSchema;
 
@@ -257,6 +257,9 @@ pub struct Store {
     pub size_bytes: u64,
     /// Why the receiver's clock cannot be right; nothing is deleted by age meanwhile. Empty: no doubt.
     pub clock: String,
+    /// What answers lacked because it cannot be read, the first 20 holes; absent: nothing so far.
+    #[serde(skip_serializing_if = "DamageReport::is_empty")]
+    pub damage: DamageReport,
 }
 
 /// Hosts of a store, whether they report now or not.

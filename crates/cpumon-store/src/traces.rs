@@ -22,22 +22,45 @@ const COLUMNS: &str = "trace.id, host.key, hash, wall_ns, first_wall_ns, last_wa
 
 /// A trace that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), schema(as = StoredTrace))]
 pub struct TraceRecord {
-    /// Its number, which is never given to another one.
+    /// Its number, which is never given to another one: `/api/v1/traces/{id}/file` has the file. Text in JSON.
+    #[cfg_attr(feature = "json", serde(with = "cpumon_model::nanos"), schema(value_type = String))]
     pub id: i64,
     /// The host that it shows.
     pub host: HostId,
     /// SHA-256 of the file.
+    #[cfg_attr(feature = "json", serde(skip))]
     pub hash: [u8; 32],
     /// When what caused it happened, ns since the UNIX epoch, on the receiver's time line as the host's intervals.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "at_ns", with = "cpumon_model::nanos"),
+        schema(value_type = cpumon_model::nanos::Nanos)
+    )]
     pub wall_ns: i64,
     /// Its first moment.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "first_ns", with = "cpumon_model::nanos"),
+        schema(value_type = cpumon_model::nanos::Nanos)
+    )]
     pub first_wall_ns: i64,
     /// Its last moment.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "last_ns", with = "cpumon_model::nanos"),
+        schema(value_type = cpumon_model::nanos::Nanos)
+    )]
     pub last_wall_ns: i64,
-    /// When it was received.
+    /// When it was received, by the receiver's clock.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "received_ns", with = "cpumon_model::nanos"),
+        schema(value_type = cpumon_model::nanos::Nanos)
+    )]
     pub received_wall_ns: i64,
-    /// Why it was written, as the device says.
+    /// Why it was written, as the device says: a rule of `--flight-when`, `request`, `SIGUSR1`, or `recorded by a user`.
     pub reason: String,
     /// Length of the file.
     pub bytes: u64,

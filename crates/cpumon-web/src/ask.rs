@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use cpumon_query::history::History;
-use cpumon_query::{Live, QueryError, ReaderPool};
+use cpumon_query::{DamageReport, Live, QueryError, ReaderPool};
 use tokio::time::timeout;
 
 use crate::cancel::Cancel;
@@ -25,6 +25,11 @@ pub(crate) struct PastQueries {
 impl PastQueries {
     pub(crate) fn new(live: Arc<dyn Live>, pool: ReaderPool) -> Self {
         Self { live, pool: Arc::new(pool) }
+    }
+
+    /// What answers lacked because it cannot be read.
+    pub(crate) fn damage(&self) -> DamageReport {
+        self.pool.damage()
     }
 
     /// Lets `work` read the past on a thread of its own.

@@ -16,11 +16,13 @@ pub(crate) struct Problem {
     pub(crate) how: Option<String>,
     /// When to ask again, for programs.
     pub(crate) retry_after_s: Option<u64>,
+    /// See [`api::Problem::error`].
+    pub(crate) error: Option<serde_json::Value>,
 }
 
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
-        Self { status, detail: detail.into(), how: None, retry_after_s: None }
+        Self { status, detail: detail.into(), how: None, retry_after_s: None, error: None }
     }
 
     /// With what to do about it.
@@ -63,9 +65,11 @@ impl From<QueryError> for Problem {
             }
             error => error.hint(),
         };
+        // What the store says is no answer of ours, so it has no form for programs.
+        let for_programs = serde_json::to_value(&error).ok();
         let problem = match error {
             QueryError::Store(error) => error.into(),
-            error => Self::new(status, sentence(&error.to_string())),
+            error => Self { error: for_programs, ..Self::new(status, sentence(&error.to_string())) },
         };
         match how {
             Some(how) => problem.how(how),
@@ -131,6 +135,7 @@ impl Problem {
             status: self.status.as_u16(),
             detail: self.detail,
             how: self.how.unwrap_or_else(usual),
+            error: self.error,
         }
     }
 

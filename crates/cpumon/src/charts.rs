@@ -7,14 +7,13 @@ use anyhow::Context;
 use cpumon_export::chart::{PictureForm, RenderOptions, draw};
 use cpumon_query::charts::{self, ChartQuery};
 use cpumon_query::history::History;
-use cpumon_store::Reader;
 
 use crate::cli::{ChartArgs, file_of};
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::output::to_file;
-use crate::paths::explain;
-use crate::report::{explained, filter_of};
+use crate::past::explained;
+use crate::report::filter_of;
 
 /// The format of a file name's ending.
 fn form_of(path: Option<&Path>) -> Result<PictureForm, Usage> {
@@ -67,8 +66,6 @@ fn in_lower_case(label: &str) -> String {
 pub fn export(args: &ChartArgs) -> anyhow::Result<Outcome> {
     let (query, form) = (query(args)?, form_of(file_of(args.output.as_deref()))?);
     let store = args.store.path();
-    // A missing store is reported with what to do about it.
-    drop(Reader::open(&store).map_err(explain)?);
     let history = History::of_store(&store).map_err(explained)?;
     let chart = charts::chart(&history, &query).map_err(explained)?;
     let bytes = draw(&chart, &options(args), form)?;

@@ -77,6 +77,8 @@ pub enum Command {
     Report(ReportArgs),
     /// Find when and how much a program, user, service, container or pod ran, in the whole store
     Find(FindArgs),
+    /// List the gaps in the data: which times are missing of which host, and why
+    Gaps(GapsArgs),
     /// Export recorded data as CSV, JSON or Parquet, or as a chart in SVG or PNG
     Export(ExportArgs),
     /// Make, list or revoke login tokens, with which people and programs log in to a receiver

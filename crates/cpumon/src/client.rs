@@ -1,13 +1,15 @@
-//! The HTTP client for a receiver: hosts, intervals and status as types of the model. `top --host`, `hosts` and `status` use it.
+//! The HTTP client for a receiver: hosts, intervals, status, and [answers](cpumon_query::Answers) about the past. `top --host`, `hosts`,
+//! `status` and every command with `--url` use it.
+
+mod answers;
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_query::status::StoredHosts;
-use cpumon_query::time::TimeRange;
-use cpumon_query::{HostRecord, Seek, Shown};
+use cpumon_query::recording::TraceSources;
+use cpumon_query::{QueryError, Seek, Shown};
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
 use ureq::Timeout;
@@ -24,7 +26,8 @@ const SILENCE: Duration = LONG_POLL.saturating_add(Duration::from_secs(10));
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
 const STATUS: &str = "/api/v1/status";
-const STORED: &str = "/api/v1/stored?limit=10000";
+/// No parameters.
+pub(crate) const NOTHING: &[(&str, &str)] = &[];
 
 /// Errors of a request.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,8 @@ pub enum ClientError {
         status: u16,
         /// The receiver's reason.
         detail: String,
+        /// The reason for programs, of a question about the past.
+        error: Option<Box<QueryError>>,
     },
     /// Another program answers there, or another version.
     #[error("{url} does not answer like a cpumon receiver: {reason}")]
@@ -139,22 +144,54 @@ impl Client {
     }
 
     /// `None`: 204, nothing new.
-    fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, ClientError> {
-        let Some((url, body)) = self.bytes(path, &[])? else { return Ok(None) };
+    fn ask<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, impl AsRef<str>)],
+    ) -> Result<Option<T>, ClientError> {
+        let Some((url, body)) = self.bytes(path, query)? else { return Ok(None) };
         serde_json::from_slice(&body)
             .map(Some)
             .map_err(|error| ClientError::NotAReceiver { url, reason: error.to_string() })
     }
 
     /// What was asked, and the answer. `None`: 204, nothing new.
-    fn bytes(&self, path: &str, query: &[(&str, &str)]) -> Result<Option<(String, Vec<u8>)>, ClientError> {
+    fn bytes(
+        &self,
+        path: &str,
+        query: &[(&str, impl AsRef<str>)],
+    ) -> Result<Option<(String, Vec<u8>)>, ClientError> {
+        let (url, response) = self.get(path, query)?;
+        Self::body(url, response)
+    }
+
+    /// Sends a GET request.
+    fn get(
+        &self,
+        path: &str,
+        query: &[(&str, impl AsRef<str>)],
+    ) -> Result<(String, ureq::http::Response<ureq::Body>), ClientError> {
         let url = format!("{}{path}", self.base);
-        let mut request = self.agent.get(&url).query_pairs(query.iter().copied());
+        let pairs = query.iter().map(|(name, value)| (*name, value.as_ref()));
+        let mut request = self.agent.get(&url).query_pairs(pairs);
         if let Some(authorization) = &self.authorization {
             request = request.header("authorization", authorization);
         }
         let response = request.call().map_err(|error| self.unreachable(&error))?;
-        Self::body(url, response)
+        Ok((url, response))
+    }
+
+    /// A file as it comes.
+    fn download(&self, path: &str, query: &[(&str, &str)]) -> Result<impl Read + use<>, ClientError> {
+        let (url, response) = self.get(path, query)?;
+        if response.status() == 200 {
+            return Ok(Download(response.into_body().into_reader()));
+        }
+        let reason = match Self::body(url.clone(), response) {
+            Err(error) => return Err(error),
+            Ok(_) => "an empty answer".to_owned(),
+        };
+        Err(ClientError::NotAReceiver { url, reason })
     }
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
@@ -185,19 +222,26 @@ impl Client {
                     url,
                     status,
                     detail: format!("{} To log in, {how}", problem.detail),
+                    error: None,
                 })
             }
             Ok(problem) => {
                 let text = format!("{} {}", problem.detail, problem.how);
-                Err(ClientError::Refused { url, status, detail: text.trim_end().to_owned() })
+                // A newer receiver may have errors that this program does not know.
+                let error = problem.error.and_then(|error| serde_json::from_value(error).ok());
+                Err(ClientError::Refused { url, status, detail: text.trim_end().to_owned(), error })
             }
             Err(_) => Err(not_a_receiver(format!("HTTP status {status}"))),
         }
     }
 
     /// The answer to a GET request that always has one.
-    pub(crate) fn must<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        self.ask(path)?.ok_or_else(|| ClientError::NotAReceiver {
+    pub(crate) fn must<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, impl AsRef<str>)],
+    ) -> Result<T, ClientError> {
+        self.ask(path, query)?.ok_or_else(|| ClientError::NotAReceiver {
             url: format!("{}{path}", self.base),
             reason: "an empty answer".to_owned(),
         })
@@ -205,20 +249,13 @@ impl Client {
 
     /// The receiver's own state, its hosts included.
     pub fn status(&self) -> Result<api::Status, ClientError> {
-        self.must(STATUS)
+        self.must(STATUS, NOTHING)
     }
 
     /// Every host that reported since the receiver started, by name, and the receiver's clock, ns since the UNIX epoch.
     pub fn reporting(&self) -> Result<(Vec<HostStatus>, i64), ClientError> {
         let status = self.status()?;
         Ok((status.hosts, status.now_wall_ns))
-    }
-
-    /// Every host of the receiver's store, by name: what it is, and the end of what is stored of it.
-    pub fn stored(&self) -> Result<Vec<HostStatus>, ClientError> {
-        let stored: StoredHosts = self.must(STORED)?;
-        let hosts = stored.hosts.into_iter().filter(|host| host.last_wall_ns.is_some());
-        Ok(hosts.map(HostRecord::status).collect())
     }
 
     /// The hosts as a file, as the page's download.
@@ -231,33 +268,14 @@ impl Client {
         })
     }
 
-    /// Traces of a host.
-    pub fn traces(&self, host: HostId, range: TimeRange) -> Result<api::StoredTraces, ClientError> {
-        let TimeRange { since_ns, until_ns } = range;
-        self.must(&format!("/api/v1/hosts/{host}/traces?since={since_ns}&until={until_ns}&limit=10000"))
-    }
-
     /// The file of a trace, as it comes.
     pub fn trace_file(&self, id: i64) -> Result<impl Read + use<>, ClientError> {
-        let url = format!("{}/api/v1/traces/{id}/file", self.base);
-        let mut request = self.agent.get(&url);
-        if let Some(authorization) = &self.authorization {
-            request = request.header("authorization", authorization);
-        }
-        let response = request.call().map_err(|error| self.unreachable(&error))?;
-        if response.status() == 200 {
-            return Ok(Download(response.into_body().into_reader()));
-        }
-        let reason = match Self::body(url.clone(), response) {
-            Err(error) => return Err(error),
-            Ok(_) => "an empty answer".to_owned(),
-        };
-        Err(ClientError::NotAReceiver { url, reason })
+        self.download(&format!("/api/v1/traces/{id}/file"), NOTHING)
     }
 
     /// How a trace of a host can be had now.
-    pub fn trace_sources(&self, host: HostId) -> Result<api::TraceSources, ClientError> {
-        self.must(&format!("/api/v1/hosts/{host}/recording"))
+    pub fn trace_sources(&self, host: HostId) -> Result<TraceSources, ClientError> {
+        self.must(&format!("/api/v1/hosts/{host}/recording"), NOTHING)
     }
 
     /// Has the receiver's own machine recorded.
@@ -282,7 +300,7 @@ impl Client {
 
     /// The newest interval of a host with a serial above `after`; waits for one up to [`LONG_POLL`].
     pub fn newer(&self, host: HostId, after: u64) -> Result<Option<Shown>, ClientError> {
-        self.ask(&format!("/api/v1/hosts/{host}/interval?newer_than={after}"))
+        self.ask(&format!("/api/v1/hosts/{host}/interval?newer_than={after}"), NOTHING)
     }
 
     /// An interval of the host's past.
@@ -292,7 +310,7 @@ impl Client {
             Seek::Before(ns) => format!("before={ns}"),
             Seek::After(ns) => format!("after={ns}"),
         };
-        match self.ask::<Shown>(&format!("/api/v1/hosts/{host}/interval?{question}")) {
+        match self.ask::<Shown>(&format!("/api/v1/hosts/{host}/interval?{question}"), NOTHING) {
             Ok(found) => Ok(found.map(|shown| shown.interval)),
             // 404: the store has no interval there, which is not a failure.
             Err(ClientError::Refused { status: 404, .. }) => Ok(None),

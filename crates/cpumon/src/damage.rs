@@ -5,8 +5,10 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use cpumon_model::{HostId, escape};
-use cpumon_store::{Damage, DamageReport, Reader};
+use cpumon_query::Answers;
+use cpumon_store::{Damage, DamageReport, HostRecord, Reader};
 
+use crate::client::Client;
 use crate::exit::Outcome;
 use crate::when;
 
@@ -20,23 +22,52 @@ pub(crate) fn report(reader: &Reader, outcome: Outcome) -> Outcome {
 
 /// [`report`] of several readers of the store at `path`.
 pub(crate) fn report_of(damage: &DamageReport, path: &Path, outcome: Outcome) -> Outcome {
+    let shown = path.display();
+    let how = format!("the store is damaged: cpumon store check {shown} --salvage NEW.db");
+    write(damage, || names(path), &how, outcome)
+}
+
+/// [`report`] of a receiver's store: what its answers lacked since it started.
+pub(crate) fn report_of_receiver(client: &Client, outcome: Outcome) -> Outcome {
+    let store = match client.status() {
+        Ok(status) => status.store,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "cpumon: it is not known whether all could be read: {error}");
+            return outcome;
+        }
+    };
+    let shown = escape(&store.path);
+    let how = format!(
+        "the receiver's store is damaged; on its machine: cpumon store check {shown} --salvage NEW.db"
+    );
+    write(&store.damage, || names_of(client.hosts().unwrap_or_default()), &how, outcome)
+}
+
+fn write(
+    damage: &DamageReport,
+    names: impl FnOnce() -> HashMap<HostId, String>,
+    how: &str,
+    outcome: Outcome,
+) -> Outcome {
     if damage.is_empty() {
         return outcome;
     }
     let mut err = io::stderr();
-    for line in lines(damage, &names(path)) {
+    for line in lines(damage, &names()) {
         // Standard error may be closed; the exit code still reports the damage.
         let _ = writeln!(err, "cpumon: {line}");
     }
-    let shown = path.display();
-    let _ = writeln!(err, "cpumon: the store is damaged: cpumon store check {shown} --salvage NEW.db");
+    let _ = writeln!(err, "cpumon: {how}");
     // A search without a match says nothing where data is missing.
     if matches!(outcome, Outcome::Done | Outcome::NothingFound) { Outcome::DataMissing } else { outcome }
 }
 
 /// Names of the hosts; none if they cannot be read.
 pub(crate) fn names(path: &Path) -> HashMap<HostId, String> {
-    let hosts = Reader::open(path).and_then(|reader| reader.hosts()).unwrap_or_default();
+    names_of(Reader::open(path).and_then(|reader| reader.hosts()).unwrap_or_default())
+}
+
+fn names_of(hosts: Vec<HostRecord>) -> HashMap<HostId, String> {
     hosts.into_iter().map(|host| (host.info.host, escape(&host.info.hostname).to_string())).collect()
 }
 

@@ -5,9 +5,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, Progress, Report};
+use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, NotStored, Progress, Report};
 use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_model::{Utc, escape};
+use cpumon_query::Answers;
 use cpumon_query::fields::Field;
 use cpumon_store::sql::Sql;
 use cpumon_store::{HostRecord, Reader, StoreOptions, TimeRange, Writer, legacy};
@@ -15,19 +16,19 @@ use cpumon_store::{HostRecord, Reader, StoreOptions, TimeRange, Writer, legacy};
 use crate::charts;
 use crate::cli;
 use crate::cli::{ExportArgs, ExportPicture, HostsArgs, ImportArgs, SqlArgs};
+use crate::client::{Client, ClientError};
 use crate::columns::write_rows;
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::import_log;
 use crate::json::write_json;
 use crate::output::to_file;
+use crate::past::explained;
 use crate::paths::{explain, state_dir, store_for_writing};
 use crate::stdout::stdout;
 use crate::table::name_text;
 use crate::when::{self, Between};
 
-/// Most gaps that are read to report losses.
-const MAX_GAPS: usize = 100_000;
 /// Time between two updates of the progress line.
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 
@@ -84,31 +85,48 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     if query.format == Format::Parquet && path.is_none() && io::stdout().is_terminal() {
         return Err(Usage("Parquet is binary; give a file with -o".to_owned()).into());
     }
-    let reader = Reader::open(&args.store.path()).map_err(explain)?;
-    let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
-    let audit = AuditLog::in_dir(&state_dir(None, Some(reader.path())));
-    audit.note(AuditEvent::Exported, &this_user(), &format!("{:?}", query.kind).to_lowercase(), &detail);
     // The progress line and an export on the same terminal would overwrite each other.
     let mut bar = ProgressLine::new(path.is_some() || !io::stdout().is_terminal());
-    let mut write =
-        |out: &mut dyn Write| cpumon_export::export(&reader, &query, out, &mut |progress| bar.show(progress));
-    let result = match path {
-        Some(path) => to_file(path, |file| write(file).map_err(|error| file.with_path(error))),
-        None => write(&mut stdout()),
+    let written = if let Some(client) = args.past.client()? {
+        let report = written(path, |out| client.export(&query, out));
+        report.map(|report| damage::report_of_receiver(&client, judge(query.kind, &report)))
+    } else {
+        let reader = Reader::open(&args.past.store.path()).map_err(explain)?;
+        let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
+        let audit = AuditLog::in_dir(&state_dir(None, Some(reader.path())));
+        audit.note(AuditEvent::Exported, &this_user(), query.kind.name(), &detail);
+        let report = written(path, |out| {
+            cpumon_export::export(&reader, &query, out, &mut |progress| bar.show(progress))
+        });
+        bar.clear();
+        report.map(|report| damage::report(&reader, judge(query.kind, &report)))
     };
-    bar.clear();
-    match result {
+    match written {
         // The reader closed the output (`cpumon export … | head`): it has what it wanted.
         Err(error) if error.is_broken_pipe() => Ok(Outcome::Done),
         Err(error @ (ExportError::ManyHosts { .. } | ExportError::NoLegacyLayout { .. })) => {
             Err(Usage(error.to_string()).into())
         }
-        Err(error) => Err(error.into()),
-        Ok(report) => {
-            let outcome = judge(query.kind, &report, &losses(&reader, &query)?);
-            Ok(damage::report(&reader, outcome))
-        }
+        Err(error) if is_refused_question(&error) => Err(Usage(error.to_string()).into()),
+        written => Ok(written?),
     }
+}
+
+/// Writes the file that appears when it is complete, else to standard output.
+fn written(
+    path: Option<&Path>,
+    write: impl FnOnce(&mut dyn Write) -> Result<Report, ExportError>,
+) -> Result<Report, ExportError> {
+    match path {
+        Some(path) => to_file(path, |file| write(file).map_err(|error| file.with_path(error))),
+        None => write(&mut stdout()),
+    }
+}
+
+/// Whether a receiver refuses what is asked for.
+fn is_refused_question(error: &ExportError) -> bool {
+    let ExportError::Receiver(error) = error else { return false };
+    matches!(error.downcast_ref(), Some(ClientError::Refused { status: 400, .. }))
 }
 
 /// `cpumon sql`.
@@ -124,10 +142,14 @@ pub fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 }
 
 /// Reports requested data that the export does not contain.
-fn judge(kind: Kind, report: &Report, losses: &[String]) -> Outcome {
+fn judge(kind: Kind, report: &Report) -> Outcome {
     let mut err = io::stderr();
-    for loss in losses {
-        let _ = writeln!(err, "cpumon: {loss}");
+    for NotStored { host, intervals, since_ns, reason } in &report.not_stored {
+        let (host, reason, since) = (escape(host), escape(reason), when::show(*since_ns));
+        let _ = writeln!(
+            err,
+            "cpumon: {intervals} intervals of {host} were not stored, the first after {since} ({reason})"
+        );
     }
     if report.folded > 0 {
         let _ = writeln!(
@@ -141,34 +163,11 @@ fn judge(kind: Kind, report: &Report, losses: &[String]) -> Outcome {
     } else if report.rows == 0 {
         let _ = writeln!(
             err,
-            "cpumon: the store has no data for this query; `cpumon hosts --store FILE` lists its hosts and times"
+            "cpumon: the store has no data for this query; `cpumon hosts --stored` lists its hosts and times"
         );
         return Outcome::DataMissing;
     }
-    if losses.is_empty() { Outcome::Done } else { Outcome::DataMissing }
-}
-
-/// Intervals of the range that were measured but not stored, one line for each host.
-fn losses(reader: &Reader, query: &ExportQuery) -> anyhow::Result<Vec<String>> {
-    let hosts = match &query.host {
-        Some(wanted) => vec![reader.find_host(wanted)?],
-        None => reader.hosts()?,
-    };
-    let whole = TimeRange::new(query.since_ns.unwrap_or(i64::MIN), query.until_ns.unwrap_or(i64::MAX));
-    let ranges = query.compared.map_or_else(|| vec![whole], |compared| vec![compared.before, compared.after]);
-    let mut lines = Vec::new();
-    for (host, range) in hosts.iter().flat_map(|host| ranges.iter().map(move |range| (host, *range))) {
-        let gaps = reader.losses(host.info.host, range, MAX_GAPS)?;
-        let intervals: u64 = gaps.iter().map(|gap| gap.intervals).sum();
-        if let (Some(first), 1..) = (gaps.iter().find(|gap| gap.intervals > 0), intervals) {
-            let (name, reason) = (escape(&host.info.hostname), escape(&first.reason));
-            let since = when::show(first.begin_wall_ns);
-            lines.push(format!(
-                "{intervals} intervals of {name} were not stored, the first after {since} ({reason})"
-            ));
-        }
-    }
-    Ok(lines)
+    if report.not_stored.is_empty() { Outcome::Done } else { Outcome::DataMissing }
 }
 
 /// `exporting: 42 %, 12345 rows`, on a terminal only, over itself.
@@ -244,9 +243,12 @@ fn open_writer(path: &Path) -> anyhow::Result<Writer> {
     Writer::open(path, &options).context("cannot open the store")
 }
 
-/// `cpumon hosts --store FILE`.
-pub fn hosts(path: &Path, args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let records = Reader::open(path).map_err(explain)?.hosts()?;
+/// `cpumon hosts --stored`, and `--store FILE`.
+pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let records = match &args.store {
+        Some(path) => Reader::open(path).map_err(explain)?.hosts()?,
+        None => Client::new(&args.url, &args.access).map_err(Usage)?.hosts().map_err(explained)?,
+    };
     let format = args.format.get();
     if format == cli::Format::Json {
         let rows: Vec<serde_json::Value> = records

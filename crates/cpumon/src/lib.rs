@@ -18,6 +18,7 @@ mod enrolment;
 pub mod exit;
 pub mod feeds;
 mod forget;
+mod gaps;
 mod hosts;
 mod import_log;
 mod json;
@@ -27,6 +28,7 @@ mod ledger;
 mod login;
 mod man;
 mod output;
+mod past;
 pub mod paths;
 mod recording;
 mod records;
@@ -96,6 +98,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::LoginToken(args) => to_output(args.action.format(), |out| login::login_token(args, out)),
         Command::Ledger(args) => to_output(Some(&args.format), |out| ledger::ledger(args, out)),
         Command::Report(args) => to_output(Some(&args.format), |out| report::report(args, out)),
+        Command::Gaps(args) => to_output(Some(&args.format), |out| gaps::gaps(args, out)),
         Command::Find(args) => to_output(Some(&args.format), |out| report::find(args, out)),
         Command::Export(args) => data::export(args),
         Command::Import(args) => data::import(args),
@@ -117,8 +120,8 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
                 HostsCommand::Reject(args) => enrolment::reject(args, out),
             })
         }
-        Command::Hosts(args @ HostsArgs { store: Some(store), .. }) => {
-            to_output(Some(&args.format), |out| data::hosts(store, args, out))
+        Command::Hosts(args) if args.stored || args.store.is_some() => {
+            to_output(Some(&args.format), |out| data::hosts(args, out))
         }
         Command::Hosts(args) => to_output(Some(&args.format), |out| hosts::hosts(args, out)),
         Command::Audit(args) => to_output(Some(&args.format), |out| audit::audit(args, out)),

@@ -265,6 +265,14 @@ fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
     if !store.clock.is_empty() {
         writeln!(out, "clock      {}", escape(&store.clock))?;
     }
+    let damaged = store.damage.more.saturating_add(store.damage.holes.len() as u64);
+    if damaged > 0 {
+        let path = &store.path;
+        writeln!(
+            out,
+            "store      {damaged} parts of it cannot be read: cpumon store check {path} --salvage NEW.db"
+        )?;
+    }
     if store.refused > 0 {
         let refused = store.refused;
         writeln!(

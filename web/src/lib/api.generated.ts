@@ -312,6 +312,21 @@ export interface components {
              */
             millionths: number;
         };
+        /** @description A CPU's modes added up. */
+        CpuModes: {
+            /**
+             * Format: int64
+             * @description Measured time.
+             */
+            covered_ns: number;
+            /** @description Time in each mode. */
+            times: components["schemas"]["CpuTimes"];
+            /**
+             * Format: int64
+             * @description Time that no switch event attributes to a thread.
+             */
+            unknown_ns: number;
+        };
         /**
          * @description What the scheduler's events report of one CPU: cumulative in a sample, differences in an interval, but for
          *     `run_queue_max`. Known where the source measures `SCHED`.
@@ -426,6 +441,42 @@ export interface components {
              * @default 0
              */
             user_ns: number;
+        };
+        /** @description A part of a host's data that cannot be read. */
+        Damage: {
+            /** @description What does not fit. */
+            detail: string;
+            /** @description End of the first interval in it, ns since the epoch on the host's time line. */
+            first_end_ns: components["schemas"]["Nanos"];
+            /** @description The host. */
+            host: components["schemas"]["HostId"];
+            /**
+             * Format: int64
+             * @description Intervals in it; `None`: not known.
+             */
+            intervals?: number | null;
+            /** @description End of the last one. */
+            last_end_ns: components["schemas"]["Nanos"];
+        };
+        /** @description What a reader could not read. */
+        DamageReport: {
+            /**
+             * @description By host, in order of time.
+             * @default []
+             */
+            holes: components["schemas"]["Damage"][];
+            /**
+             * Format: int64
+             * @description Holes that are not listed.
+             * @default 0
+             */
+            more: number;
+            /**
+             * Format: int64
+             * @description Tasks without a key and a name, because those cannot be read.
+             * @default 0
+             */
+            nameless: number;
         };
         /** @description Bucket and count, ascending. Buckets are log-linear: 8 for each power of two. */
         DelayHistogram: number[][];
@@ -653,10 +704,14 @@ export interface components {
             /** @description The device's own clock less that, ns. */
             wall_shift_ns: components["schemas"]["Nanos"];
         };
-        /** @description Answer of `/gaps`. */
+        /** @description The holes in a host's time. */
         Gaps: {
             /** @description Those that were asked for. */
             gaps: components["schemas"]["Gap"][];
+            /** @description The host. */
+            host: components["schemas"]["HostId"];
+            /** @description Its name; hostile. */
+            name: string;
             /** @description Holes there are, 10,000 at most. */
             total: number;
         };
@@ -1070,6 +1125,94 @@ export interface components {
              */
             unknown_ns: number;
         };
+        /** @description The lines of one host, of one CPU or of one interval, ns. `None`: no data. */
+        LedgerLines: {
+            /**
+             * Format: int64
+             * @description Number of CPUs × measured length.
+             */
+            capacity_ns: number;
+            /**
+             * Format: int64
+             * @description Run time of threads that exited; `None` of a single CPU, whose modes hold it in `threads`.
+             */
+            exited_ns?: number | null;
+            /**
+             * Format: int64
+             * @description Idle time, waiting for disks included.
+             */
+            idle_ns: number;
+            /**
+             * Format: int64
+             * @description `None`: inside the threads' run time.
+             */
+            irq_ns?: number | null;
+            /**
+             * Format: int64
+             * @description `None`: inside the threads' run time.
+             */
+            softirq_ns?: number | null;
+            /**
+             * Format: int64
+             * @description Time that the hypervisor took.
+             */
+            steal_ns: number;
+            /**
+             * Format: int64
+             * @description Run time of threads that are alive.
+             */
+            threads_ns: number;
+            /**
+             * Format: int64
+             * @description Capacity less all others: it can be negative.
+             */
+            unattributed_ns: number;
+            /**
+             * Format: int64
+             * @description `None`: no switch events were measured.
+             */
+            unknown_ns?: number | null;
+        };
+        /** @description Ledgers of one host added up. */
+        LedgerSum: {
+            /** @description Start of the first interval; `i64::MAX` while there is none. */
+            begin_ns: components["schemas"]["Nanos"];
+            /**
+             * Format: int64
+             * @description Sum of the lengths of those intervals, ns.
+             */
+            covered_ns: number;
+            /** @description Each CPU. */
+            cpus: {
+                [key: string]: components["schemas"]["CpuModes"];
+            };
+            /** @description End of the last interval; `i64::MIN` while there is none. */
+            end_ns: components["schemas"]["Nanos"];
+            /** @description Counters that all intervals have. */
+            fields: components["schemas"]["Fields"];
+            /** @description Why much of the time is unattributed: processes that the agent may not see; null: there are none. */
+            hidden?: string | null;
+            /** @description Its name; hostile. */
+            host: string;
+            /**
+             * Format: int64
+             * @description Intervals with a ledger; those without are left out.
+             */
+            intervals: number;
+            /** @description Whether Windows was measured: its lines have other names. */
+            is_windows: boolean;
+            /** @description The sources that measured, by name. */
+            sources: components["schemas"]["SourceKind"][];
+            /** @description All intervals together. */
+            sum: components["schemas"]["Ledger"];
+            /**
+             * Format: int64
+             * @description Intervals without CPU times (v1 devices).
+             */
+            without: number;
+            /** @description The intervals with most unattributed, by share of their capacity. */
+            worst: components["schemas"]["WorstInterval"][];
+        };
         /**
          * @description What became of a task inside the interval.
          * @enum {string}
@@ -1310,6 +1453,8 @@ export interface components {
         Problem: {
             /** @description What was wrong, and why. */
             detail: string;
+            /** @description The error of a question for programs: its kind and its figures. Absent: another error. */
+            error?: Record<string, never> | null;
             /** @description What to do about it. */
             how?: string;
             /**
@@ -1631,7 +1776,7 @@ export interface components {
             /** @description UDP addresses that it listens on. */
             udp: string[];
         };
-        /** @description A recording of the receiver's own machine. */
+        /** @description A recording on request, of the receiver's own machine. */
         Recording: {
             /**
              * Format: int64
@@ -1662,7 +1807,7 @@ export interface components {
             number: number;
             /** @description How far it is. */
             state: components["schemas"]["RecordingState"];
-            /** @description The stored trace. */
+            /** @description Number of the stored trace; text in JSON. */
             trace?: string | null;
         };
         /**
@@ -2224,6 +2369,15 @@ export interface components {
              */
             clock: string;
             /**
+             * @description What answers lacked because it cannot be read, the first 20 holes; absent: nothing so far.
+             * @default {
+             *       "holes": [],
+             *       "more": 0,
+             *       "nameless": 0
+             *     }
+             */
+            damage: components["schemas"]["DamageReport"];
+            /**
              * Format: int64
              * @description Intervals thrown away because the queue was full or writing failed.
              * @default 0
@@ -2287,9 +2441,9 @@ export interface components {
             /** @description Hosts there are. */
             total: number;
         };
-        /** @description A trace of a device. */
+        /** @description A trace that is stored. */
         StoredTrace: {
-            /** @description When what caused it happened, on the time line of the host's intervals. */
+            /** @description When what caused it happened, ns since the UNIX epoch, on the receiver's time line as the host's intervals. */
             at_ns: components["schemas"]["Nanos"];
             /**
              * Format: int64
@@ -2303,9 +2457,9 @@ export interface components {
             events: number;
             /** @description Its first moment. */
             first_ns: components["schemas"]["Nanos"];
-            /** @description Id of its host. */
-            host: string;
-            /** @description Its number: `/api/v1/traces/{id}/file` has the file. */
+            /** @description The host that it shows. */
+            host: components["schemas"]["HostId"];
+            /** @description Its number, which is never given to another one: `/api/v1/traces/{id}/file` has the file. Text in JSON. */
             id: string;
             /** @description Its last moment. */
             last_ns: components["schemas"]["Nanos"];
@@ -2314,14 +2468,18 @@ export interface components {
              * @description Events that its recorder lost.
              */
             lost: number;
-            /** @description Why it was written: a rule of `--flight-when`, `request`, `SIGUSR1`, or `recorded by a user`. */
+            /** @description Why it was written, as the device says: a rule of `--flight-when`, `request`, `SIGUSR1`, or `recorded by a user`. */
             reason: string;
             /** @description When it was received, by the receiver's clock. */
             received_ns: components["schemas"]["Nanos"];
         };
-        /** @description Answer of `/api/v1/hosts/{host}/traces`. */
+        /** @description The traces of a host. */
         StoredTraces: {
-            /** @description How many there are. */
+            /** @description The host. */
+            host: components["schemas"]["HostId"];
+            /** @description Its name; hostile. */
+            name: string;
+            /** @description Traces there are, 10,000 at most. */
             total: number;
             /** @description Those that were asked for, the oldest first. */
             traces: components["schemas"]["StoredTrace"][];
@@ -2768,17 +2926,17 @@ export interface components {
             /** @description Whom it woke while it ran, the first 64. */
             woke: components["schemas"]["TraceWoken"][];
         };
-        /** @description Answer of `/api/v1/hosts/{host}/recording`: how a trace of the host can be had now. */
+        /** @description How a trace of a host can be had now. */
         TraceSources: {
-            /** @description `POST` here records it: it is the receiver's own machine. */
+            /** @description The receiver records this host on request: `POST /api/v1/hosts/{host}/recording`. */
             can_record: boolean;
-            /** @description `POST /api/v1/hosts/{host}/traces` takes the last seconds: a flight recorder has them, or may have them. */
+            /** @description A flight recorder has the last seconds of it, or may have them: `POST /api/v1/hosts/{host}/traces` takes them. */
             can_take: boolean;
             /** @description What is missing, and how to get there; empty if nothing is. */
             how: string;
             /**
              * Format: double
-             * @description How many seconds that are, if the receiver knows.
+             * @description How many seconds that are, if it is known.
              */
             last_seconds?: number | null;
             recording?: components["schemas"]["Recording"] | null;
@@ -3092,6 +3250,18 @@ export interface components {
             /** @description A system call, `disk`, `page fault`, …: what `code` is called. */
             reason?: string;
         }[];
+        /** @description An interval among the worst. */
+        WorstInterval: {
+            /**
+             * Format: int64
+             * @description Its measured length, ns.
+             */
+            duration_ns: number;
+            /** @description Its end, ns since the UNIX epoch. */
+            end_ns: components["schemas"]["Nanos"];
+            /** @description Where its capacity went. */
+            lines: components["schemas"]["LedgerLines"];
+        };
     };
     responses: never;
     parameters: never;

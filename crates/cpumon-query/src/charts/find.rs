@@ -8,7 +8,6 @@ use crate::QueryError;
 use crate::error::ProcessChoice;
 use crate::history::{self, History, Selection};
 use crate::hosts::only_host;
-use crate::keys::TaskKey;
 use crate::parse::parse_process_key;
 
 /// Names and keys in an error.
@@ -20,12 +19,13 @@ const MAX_COMMAND: usize = 60;
 pub(super) fn host(history: &History, query: &ChartQuery) -> Result<HostStatus, QueryError> {
     match query.hosts.as_slice() {
         [] => {}
-        [one] => return history.find(one),
+        [one] => return history.host(one),
         several => {
-            return Err(QueryError::ManyHosts { view: query.view.name(), count: several.len() });
+            return Err(QueryError::ManyHosts { view: query.view.name().into(), count: several.len() });
         }
     }
-    only_host("a chart", history, history.stored()?)
+    // By its id once more: of a host that reports, the receiver knows more than the record says.
+    history.host(&only_host("a chart", &history.stored()?)?.info.host.to_string())
 }
 
 impl ChartRequest<'_> {
@@ -33,7 +33,7 @@ impl ChartRequest<'_> {
     pub(super) fn one_process(&self) -> Result<ProcessKey, QueryError> {
         match self.query.processes.as_slice() {
             [one] => self.process(one),
-            _ => Err(QueryError::NotOneProcess { view: self.query.view.name() }),
+            _ => Err(QueryError::NotOneProcess { view: self.query.view.name().into() }),
         }
     }
 
@@ -64,7 +64,7 @@ impl ChartRequest<'_> {
         let keys: Vec<ProcessKey> = several.iter().map(|row| row.key).collect();
         let began = self.history.began(self.host.info.host, &keys)?;
         let choice = |row: &ProcessInterval| ProcessChoice {
-            key: TaskKey::Process(row.key),
+            key: row.key,
             began_ns: began.get(&row.key).copied(),
             run_ns: row.delta.run_ns,
             command: row.info.cmdline.chars().take(MAX_COMMAND).collect(),

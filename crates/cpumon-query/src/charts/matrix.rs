@@ -69,7 +69,7 @@ fn numbered(row: &MatrixRow) -> String {
 /// What a row of the landscape is.
 pub(super) fn rows_by(query: &ChartQuery) -> Result<GroupBy, QueryError> {
     let by = query.by();
-    by.group().ok_or(QueryError::NoGroups { view: query.view.name(), by: by.name() })
+    by.group().ok_or(QueryError::NoGroups { view: query.view.name().into(), by: by.name().into() })
 }
 
 pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {

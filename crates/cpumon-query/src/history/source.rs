@@ -71,7 +71,7 @@ impl History {
     }
 
     /// The host of this name or id: one that reports, or one that the store holds.
-    pub fn find(&self, text: &str) -> Result<HostStatus, QueryError> {
+    pub fn host(&self, text: &str) -> Result<HostStatus, QueryError> {
         let live = self.live.as_ref().map(|live| (live, live.find(text)));
         match (live, &self.reader) {
             (Some((live, Ok(id))), _) => Ok(live.host(id).unwrap_or_default()),
@@ -287,7 +287,12 @@ impl History {
     }
 
     /// Gaps of a range, recorded or found, at most `limit`.
-    pub fn gaps(&self, host: HostId, range: TimeRange, limit: usize) -> Result<Vec<Gap>, QueryError> {
+    pub(crate) fn gaps_of(
+        &self,
+        host: HostId,
+        range: TimeRange,
+        limit: usize,
+    ) -> Result<Vec<Gap>, QueryError> {
         if let Some(gaps) = self.ask_reader(|reader| reader.gaps(host, range, limit))? {
             return Ok(gaps);
         }
@@ -297,14 +302,14 @@ impl History {
         Ok(finder.finish())
     }
 
-    /// Traces of a host, or of all, whose time touches a range, at most `limit`. Without a store there are none.
-    pub fn traces(
+    /// Traces of a host whose time touches a range, at most `limit`. Without a store there are none.
+    pub(crate) fn traces_of(
         &self,
-        host: Option<HostId>,
+        host: HostId,
         range: TimeRange,
         limit: usize,
     ) -> Result<Vec<TraceRecord>, QueryError> {
-        Ok(self.ask_reader(|reader| reader.traces(host, range, limit))?.unwrap_or_default())
+        Ok(self.ask_reader(|reader| reader.traces(Some(host), range, limit))?.unwrap_or_default())
     }
 
     /// What of the store could not be read so far, by this and by other readers of its pool that are idle. Answers were given without

@@ -77,7 +77,12 @@ pub struct Findings {
 }
 
 /// Searches hosts for a part of a name or of a container, or for a user id; most run time first.
-pub fn find(history: &History, hosts: &[HostStatus], text: &str, page: Page) -> Result<Findings, QueryError> {
+pub(crate) fn find(
+    history: &History,
+    hosts: &[HostStatus],
+    text: &str,
+    page: Page,
+) -> Result<Findings, QueryError> {
     if text.is_empty() {
         return Err(QueryError::EmptySearch);
     }

@@ -10,9 +10,9 @@ use cpumon_model::{
 use cpumon_store::{StoreOptions, Writer};
 
 use super::*;
-use crate::GroupBy;
 use crate::history::{MatrixSort, ShownRows, landscape};
 use crate::time::PlotRange;
+use crate::{Answers, GroupBy};
 
 const SECOND: u64 = 1_000_000_000;
 const BEGIN_NS: i64 = 1_800_000_000_000_000_000;
@@ -91,7 +91,7 @@ fn the_interval_behind_a_late_pass_has_no_peak_above_all_cpus() {
             writer.compact_host(host.host).unwrap();
         }
         let history = History::of_store(&path).unwrap();
-        let hosts = hosts(&history, &[], false).unwrap();
+        let host = history.host(&host.host.to_string()).unwrap();
         let capacity = i64::from(CPUS) * 1_000_000_000;
         for (by, hours) in [
             (ReportBy::Container, 1),
@@ -101,7 +101,7 @@ fn the_interval_behind_a_late_pass_has_no_peak_above_all_cpus() {
         ] {
             let since_ns = Some(BEGIN_NS + (3 - hours) * 3_600_000_000_000);
             let query = ReportQuery { since_ns, by, ..ReportQuery::default() };
-            let report = report(&history, &hosts, &query).unwrap();
+            let report = history.report(&[], &query).unwrap();
             let peak = report.rows[0].peak.unwrap();
             assert!(peak.ns_per_s <= capacity, "{by:?} {hours} h, compacted: {is_compacted}: {peak:?}");
             if by == ReportBy::Container {
@@ -111,7 +111,7 @@ fn the_interval_behind_a_late_pass_has_no_peak_above_all_cpus() {
         for points in [1000, 20] {
             let range = PlotRange { since_ns: BEGIN_NS, until_ns: BEGIN_NS + 3 * 3_600_000_000_000, points };
             let shown = ShownRows { sort: MatrixSort::Run, offset: 0, limit: 5 };
-            let matrix = landscape(&history, &hosts[0], range, GroupBy::Container, shown).unwrap();
+            let matrix = landscape(&history, &host, range, GroupBy::Container, shown).unwrap();
             let most = matrix.rows[0].max.iter().flatten().max().unwrap();
             assert!((capacity * 9 / 10..=capacity).contains(most), "{points} points: {most}");
         }

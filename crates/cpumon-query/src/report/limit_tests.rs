@@ -10,6 +10,7 @@ use cpumon_store::{StoreOptions, Writer};
 
 use super::places::MAX_GROUPS;
 use super::*;
+use crate::Answers;
 
 const SECOND: i64 = 1_000_000_000;
 const BEGIN: i64 = 1_800_000_000 * SECOND;
@@ -52,17 +53,16 @@ fn rows_beyond_the_limit_are_among_all_others() {
     writer.put(&host, Trust::Local, None, &interval).unwrap();
     writer.commit().unwrap();
     let history = History::of_store(&path).unwrap();
-    let hosts = [history.find("dev").unwrap()];
     let range = (Some(BEGIN), Some(BEGIN + SECOND + 1));
     for by in [ReportBy::Program, ReportBy::Process] {
         let query =
             ReportQuery { by, since_ns: range.0, until_ns: range.1, limit: 3, ..ReportQuery::default() };
-        let found = report(&history, &hosts, &query).unwrap();
+        let found = history.report(&[], &query).unwrap();
         let kinds: Vec<RowKind> = found.rows.iter().map(|row| row.kind).collect();
         assert_eq!(kinds, [RowKind::Group, RowKind::Group, RowKind::Group, RowKind::Rest], "{by:?}");
         let run_ns: i64 = found.rows.iter().filter_map(|row| row.run_ns).sum();
         assert_eq!((run_ns, found.used_ns), (used_ns, used_ns), "{by:?}");
     }
-    let found = find(&history, &hosts, "program", crate::time::Page { offset: 0, limit: 3 }).unwrap();
+    let found = history.find(&[], "program", crate::time::Page { offset: 0, limit: 3 }).unwrap();
     assert_eq!((found.total, found.rows.len()), (MAX_GROUPS, 3));
 }

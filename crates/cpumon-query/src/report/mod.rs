@@ -33,11 +33,11 @@ mod tests;
 
 use std::collections::HashMap;
 
-use cpumon_model::{HostStatus, Trust};
-use cpumon_store::HostRecord;
+use cpumon_model::HostStatus;
 
 pub use answer::{Before, HostPart, Peak, Report, ReportRow, RowKind};
-pub use find::{Findings, Found, FoundKind, find};
+pub(crate) use find::find;
+pub use find::{Findings, Found, FoundKind};
 pub use query::{CompareWith, ReportBy, ReportFilter, ReportQuery, ReportSort};
 
 use self::group::Grouping;
@@ -48,24 +48,9 @@ use self::row::GroupPlace;
 use self::zoom::Zoom;
 use crate::QueryError;
 use crate::history::History;
-use crate::hosts::{hosts as named_hosts, only_host};
 use crate::time::{Available, TimeRange, now_ns};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
-
-/// The hosts of a report: those that are named; without names this machine if the store has it, else the only host there is.
-pub fn hosts(history: &History, wanted: &[String], is_all: bool) -> Result<Vec<HostStatus>, QueryError> {
-    if is_all || !wanted.is_empty() {
-        return named_hosts(history, wanted);
-    }
-    let stored = history.stored()?;
-    let is_local = |host: &&HostRecord| host.trust == Trust::Local;
-    let mut local = stored.iter().filter(is_local);
-    match (local.next(), local.next()) {
-        (Some(one), None) => Ok(vec![history.find(&one.info.host.to_string())?]),
-        _ => Ok(vec![only_host("a report", history, stored)?]),
-    }
-}
 
 /// Refuses what [`report`] refuses before it reads rows: threads over more than a day of intervals.
 pub(crate) fn check_range(
@@ -78,7 +63,11 @@ pub(crate) fn check_range(
 }
 
 /// Adds up a range of each host and gives the rows that come first.
-pub fn report(history: &History, hosts: &[HostStatus], query: &ReportQuery) -> Result<Report, QueryError> {
+pub(crate) fn report(
+    history: &History,
+    hosts: &[HostStatus],
+    query: &ReportQuery,
+) -> Result<Report, QueryError> {
     let range = range_of(history, hosts, query)?;
     let grouping = Grouping::of(query.by, &query.filter);
     let tallies = tallies(history, hosts, query, range)?;

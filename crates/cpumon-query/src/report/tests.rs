@@ -13,10 +13,10 @@ use cpumon_store::{StoreOptions, Writer};
 
 use super::group::{GroupOf, Grouping, ProcessRow, ThreadRow};
 use super::*;
-use crate::GroupBy;
 use crate::json::Nanos;
 use crate::text::Screen;
 use crate::time::Page;
+use crate::{Answers, GroupBy};
 
 const SECOND: i64 = 1_000_000_000;
 /// An hour begins 100 s later.
@@ -155,8 +155,7 @@ impl Stored {
     }
 
     fn report(&self, query: &ReportQuery) -> Report {
-        let history = self.history();
-        report(&history, &hosts(&history, &[], false).unwrap(), query).unwrap()
+        self.history().report(&[], query).unwrap()
     }
 
     fn inside(&self, range: TimeRange) -> impl Iterator<Item = &Interval> {
@@ -458,8 +457,7 @@ fn a_comparison_has_the_groups_of_both_ranges() {
 fn a_search_goes_over_all_that_is_stored() {
     let stored = Stored::new();
     let history = stored.history();
-    let all = hosts(&history, &[], true).unwrap();
-    let found = find(&history, &all, "WEB", Page::ALL).unwrap().rows;
+    let found = history.find(&[], "WEB", Page::ALL).unwrap().rows;
     let kinds: Vec<_> = found.iter().map(|one| (one.kind.name(), &*one.name)).collect();
     assert_eq!(kinds, [("name", "web"), ("service", "web.service")]);
     let range = TimeRange { since_ns: BEGIN, until_ns: BEGIN + COUNT * LENGTH };
@@ -474,24 +472,23 @@ fn a_search_goes_over_all_that_is_stored() {
         .map(|one| one.processes.iter().filter(|row| row.life == Life::BornEnded).count())
         .sum();
     assert_eq!(found[0].processes, short as u64 + 2);
-    let rare = find(&history, &all, "rare", Page::ALL).unwrap().rows;
+    let rare = history.find(&[], "rare", Page::ALL).unwrap().rows;
     let expected = expected(&stored, range, ReportBy::Name, &|of| of.name.starts_with("rare"));
     let ends = (expected.first_ns.map(Nanos), expected.last_ns.map(Nanos));
     assert_eq!((rare[0].first_ns, rare[0].last_ns), ends);
-    let first = find(&history, &all, "root", Page { offset: 0, limit: 1 }).unwrap();
+    let first = history.find(&[], "root", Page { offset: 0, limit: 1 }).unwrap();
     assert_eq!((first.rows[0].kind, first.rows.len()), (FoundKind::User, 1));
-    assert_eq!(find(&history, &all, "nothing", Page::ALL).unwrap().total, 0);
-    assert!(matches!(find(&history, &all, "", Page::ALL), Err(QueryError::EmptySearch)));
+    assert_eq!(history.find(&[], "nothing", Page::ALL).unwrap().total, 0);
+    assert!(matches!(history.find(&[], "", Page::ALL), Err(QueryError::EmptySearch)));
 }
 
 #[test]
 fn no_data_is_no_empty_report() {
     let stored = Stored::new();
     let history = stored.history();
-    let all = hosts(&history, &[], false).unwrap();
     let ask = |since_ns, until_ns| {
         let query = ReportQuery { since_ns, until_ns, ..ReportQuery::default() };
-        report(&history, &all, &query).unwrap_err()
+        history.report(&[], &query).unwrap_err()
     };
     let text = ask(Some(BEGIN - 20 * SECOND), Some(BEGIN)).to_string();
     assert!(text.starts_with("no data for 2027-01-15T") && text.contains("; available: 2027-"), "{text}");

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use cpumon_model::{BootId, ClockLine, HostId, HostInfo, HostStatus, Interval, Trust};
-use cpumon_query::{HostRecord, seek, status};
+use cpumon_query::{DamageReport, HostRecord, seek, status};
 use cpumon_store::{
     QueueOptions, Reader, ReceiptRequest, ReportedGap, StoreOptions, StoreState, WriterHandle, WriterThread,
 };
@@ -117,6 +117,8 @@ impl StoreHandle {
             written: status.stored_intervals,
             size_bytes: size_on_disk(&self.path),
             clock: status.clock_doubt.map(|doubt| doubt.to_string()).unwrap_or_default(),
+            // Who answers questions fills it in.
+            damage: DamageReport::default(),
         }
     }
 

@@ -9,7 +9,7 @@ use cpumon_agent::{OnDemandRecorder, RecordingPhase};
 use cpumon_link::attachments::{self, Attachments, TraceRequests};
 use cpumon_model::limits::Bucket;
 use cpumon_model::{HostId, with_causes};
-use cpumon_query::recording::{Phase, Recording, TraceSources};
+use cpumon_query::recording::{Recording, RecordingState, TraceSources};
 use cpumon_store::traces_dir;
 use cpumon_wire::connection::TraceAnswer;
 
@@ -117,7 +117,7 @@ impl OwnTraces {
         TraceSources {
             can_record: self.recorder.is_ok(),
             can_take: self.flight.is_some(),
-            last: self.flight.as_ref().map(|flight| flight.length),
+            last_seconds: self.flight.as_ref().map(|flight| flight.length.as_secs_f64()),
             how: self.recorder.as_ref().err().cloned().unwrap_or_default(),
             recording: self.recording(),
         }
@@ -127,18 +127,18 @@ impl OwnTraces {
         // First: while this is held, a complete file does not become a stored one.
         let outcome = self.lock();
         let progress = self.recorder.as_ref().ok()?.progress();
-        let phase = match (progress.phase, &*outcome) {
+        let (state, trace, detail) = match (progress.phase, &*outcome) {
             (RecordingPhase::None, _) => return None,
-            (RecordingPhase::Recording, _) => Phase::Recording,
-            (RecordingPhase::Failed(why), _) => Phase::Failed(why),
-            (_, Outcome::Failed(why)) => Phase::Failed(why.clone()),
-            (_, Outcome::Stored(id)) => Phase::Stored(*id),
-            (_, Outcome::Storing(_, why)) => Phase::Storing(why.clone()),
-            (_, Outcome::None) => Phase::Storing(String::new()),
+            (RecordingPhase::Recording, _) => (RecordingState::Recording, None, String::new()),
+            (RecordingPhase::Failed(why), _) => (RecordingState::Failed, None, why),
+            (_, Outcome::Failed(why)) => (RecordingState::Failed, None, why.clone()),
+            (_, Outcome::Stored(id)) => (RecordingState::Stored, Some(*id), String::new()),
+            (_, Outcome::Storing(_, why)) => (RecordingState::Storing, None, why.clone()),
+            (_, Outcome::None) => (RecordingState::Storing, None, String::new()),
         };
-        let (number, left, events, lost, bytes) =
-            (progress.number, progress.left, progress.events, progress.lost, progress.bytes);
-        Some(Recording { number, phase, left, events, lost, bytes })
+        let left_ms = u64::try_from(progress.left.as_millis()).unwrap_or(u64::MAX);
+        let (number, events, lost, bytes) = (progress.number, progress.events, progress.lost, progress.bytes);
+        Some(Recording { number, state, left_ms, events, lost, bytes, trace, detail })
     }
 }
 

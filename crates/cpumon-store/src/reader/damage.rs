@@ -13,12 +13,23 @@ const MAX_HOLES: usize = 10_000;
 
 /// A part of a host's data that cannot be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema))]
 pub struct Damage {
     /// The host.
     pub host: HostId,
     /// End of the first interval in it, ns since the epoch on the host's time line.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "first_end_ns", with = "cpumon_model::nanos"),
+        schema(value_type = cpumon_model::nanos::Nanos)
+    )]
     pub first_end_wall_ns: i64,
     /// End of the last one.
+    #[cfg_attr(
+        feature = "json",
+        serde(rename = "last_end_ns", with = "cpumon_model::nanos"),
+        schema(value_type = cpumon_model::nanos::Nanos)
+    )]
     pub last_end_wall_ns: i64,
     /// Intervals in it; `None`: not known.
     pub intervals: Option<u64>,
@@ -28,10 +39,11 @@ pub struct Damage {
 
 /// What a reader could not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
 pub struct DamageReport {
     /// By host, in order of time.
     pub holes: Vec<Damage>,
-    /// Holes beyond the first ten thousand.
+    /// Holes that are not listed.
     pub more: u64,
     /// Tasks without a key and a name, because those cannot be read.
     pub nameless: u64,
@@ -45,6 +57,14 @@ impl DamageReport {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.holes.is_empty() && self.more == 0 && self.nameless == 0
+    }
+
+    /// The same with `limit` holes listed at most.
+    #[must_use]
+    pub fn first(mut self, limit: usize) -> Self {
+        self.more = self.more.saturating_add(self.holes.len().saturating_sub(limit) as u64);
+        self.holes.truncate(limit);
+        self
     }
 
     /// Adds what another reader of the same store could not read.

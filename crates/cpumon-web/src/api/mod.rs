@@ -14,7 +14,6 @@ mod history;
 mod limits;
 mod problem;
 mod snapshot;
-mod stored_trace;
 mod table;
 mod trace;
 
@@ -22,7 +21,8 @@ pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss,
 pub use cpumon_query::history::{
     BucketTimes, HostSeries, Kept, Lines, Matrix, MatrixRow, SeriesColumn, TaskLine, WaitLine,
 };
-pub use cpumon_query::json::{Gaps, Nanos};
+pub use cpumon_query::json::{Gaps, Nanos, TraceList};
+pub use cpumon_query::recording::TraceSources;
 pub use cpumon_query::status::{
     Connections, Discovery, Hosts, Receiver, Rejects, Status, Store, StoreState, Traces,
 };
@@ -35,7 +35,6 @@ pub use limits::Limits;
 pub use problem::Problem;
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Snapshot, SnapshotBase};
-pub use stored_trace::{Recording, RecordingState, StoredTrace, StoredTraces, TraceSources};
 pub use table::{Cell, Row, Table, TableColumn};
 pub(crate) use trace::TrackList;
 pub use trace::{

@@ -18,4 +18,8 @@ pub struct Problem {
     /// What to do about it.
     #[serde(default)]
     pub how: String,
+    /// The error of a question for programs: its kind and its figures. Absent: another error.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub error: Option<serde_json::Value>,
 }

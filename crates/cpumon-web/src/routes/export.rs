@@ -65,6 +65,8 @@ pub(super) struct Wanted {
     active: Option<bool>,
     /// The layout of the original receiver instead: `2012` or `2013`.
     legacy: Option<String>,
+    /// `true`: behind the file comes what is missing in it, for programs: JSON, then its length as 32 bits, little-endian.
+    report: Option<bool>,
 }
 
 fn choice<T: std::str::FromStr<Err = ChoiceError> + Default>(text: Option<&str>) -> Result<T, Problem> {
@@ -284,10 +286,14 @@ pub(super) async fn export(
 ) -> Result<Response, Problem> {
     let (query, path) = (wanted.query(&kind)?, store_of(&app)?);
     let detail = format!("host {}", query.host.as_deref().unwrap_or("any"));
-    let format = query.format;
+    let (format, has_report) = (query.format, wanted.report == Some(true));
     let body = stream(&app, lease, move |out| {
         let reader = Reader::open(&path)?;
-        cpumon_export::export(&reader, &query, out, &mut |_| {}).map(|_| ())
+        let report = cpumon_export::export(&reader, &query, out, &mut |_| {})?;
+        if has_report {
+            report.write_behind(out)?;
+        }
+        Ok(())
     });
     let body = body.await?;
     note(&app, peer, AuditEvent::Exported, &kind, &detail);

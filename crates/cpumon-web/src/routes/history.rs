@@ -6,8 +6,9 @@ use cpumon_query::charts::{MAX_FINEST_RANGE_NS, check_thread_range};
 use cpumon_query::history::{
     self, CompareRanges, History, Selection, SeriesOptions, ShownRows, parse_thread_selection,
 };
+use cpumon_query::ledger::LedgerSum;
 use cpumon_query::status::StoredHosts;
-use cpumon_query::{ChoiceError, GroupBy, QueryError, parse_process_key};
+use cpumon_query::{Answers, ChoiceError, GroupBy, QueryError, parse_process_key};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
@@ -22,8 +23,8 @@ use crate::problem::Problem;
 const MAX_LINES: usize = 32;
 /// Rows of a matrix at most.
 const MAX_MATRIX_ROWS: usize = 1000;
-/// Gaps searched for at most.
-const MAX_GAPS: usize = 10_000;
+/// Intervals of a ledger that are listed at most.
+const MAX_WORST: usize = 1000;
 
 /// The hosts of the store, by name, whether they report now or not.
 #[utoipa::path(get, path = "/api/v1/stored", params(Paging), responses((status = 200, body = StoredHosts), HostProblems))]
@@ -71,7 +72,7 @@ pub(super) async fn series(
     }
     let wanted = list(columns.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
     let answer = app.past.ask(move |past| {
-        let host = past.find(&host)?;
+        let host = past.host(&host)?;
         if let Some(available) = past.available(host.info.host)? {
             range = span.fitted(range, available);
         }
@@ -126,7 +127,7 @@ pub(super) async fn lines(
     }
     let wanted = list(which.columns.as_deref(), 64, |name| Ok(name.to_owned()))?;
     let answer =
-        app.past.ask(move |past| history::lines(past, &past.find(&host)?, range, selections, &wanted));
+        app.past.ask(move |past| history::lines(past, &past.host(&host)?, range, selections, &wanted));
     answer.await.map(Json)
 }
 
@@ -142,7 +143,7 @@ pub(super) async fn process(
 ) -> Result<Json<api::ProcessLine>, Problem> {
     let (mut range, key) = (span.range(600)?, parse_process_key(&process)?);
     let answer = app.past.ask(move |past| {
-        let host = past.find(&host)?;
+        let host = past.host(&host)?;
         let known = past.process(host.info.host, key)?.ok_or(QueryError::UnknownProcess)?;
         if span.is_open() {
             range = life_of(past, &host, key, range)?;
@@ -219,7 +220,7 @@ pub(super) async fn threads(
     let range = span.range(200)?;
     check_thread_range(range.time())?;
     let (key, shown) = (parse_process_key(&process)?, rows.shown(200)?);
-    let answer = app.past.ask(move |past| history::threads(past, &past.find(&host)?, range, key, shown));
+    let answer = app.past.ask(move |past| history::threads(past, &past.host(&host)?, range, key, shown));
     answer.await.map(Json)
 }
 
@@ -256,7 +257,7 @@ pub(super) async fn landscape(
 ) -> Result<Json<api::Matrix>, Problem> {
     let (range, by) = (span.range(200)?, group_by(grouped.by.as_deref())?);
     let shown = rows.shown(40)?;
-    let answer = app.past.ask(move |past| history::landscape(past, &past.find(&host)?, range, by, shown));
+    let answer = app.past.ask(move |past| history::landscape(past, &past.host(&host)?, range, by, shown));
     answer.await.map(Json)
 }
 
@@ -293,7 +294,7 @@ pub(super) async fn sum(
         check_thread_range(range)?;
     }
     let answer = app.past.ask(move |past| {
-        let host = past.find(&host)?;
+        let host = past.host(&host)?;
         let sum = history::sum(past, &host, range, with_threads)?;
         Ok(api::SumJson::new(&host, range, &sum, &options))
     });
@@ -326,7 +327,7 @@ pub(super) async fn compare(
     let by = group_by(spans.by.as_deref())?;
     let (rows, ranges) =
         (page.rows(500, 10_000)?, CompareRanges { before: spans.before.0, after: spans.after.0 });
-    let answer = app.past.ask(move |past| history::compare(past, &past.find(&host)?, ranges, by));
+    let answer = app.past.ask(move |past| history::compare(past, &past.host(&host)?, ranges, by));
     Ok(Json(api::CompareJson::new(ranges, &answer.await?, rows)))
 }
 
@@ -341,7 +342,37 @@ pub(super) async fn gaps(
     Asked(page): Asked<Paging>,
 ) -> Result<Json<api::Gaps>, Problem> {
     let (range, page) = (span.range(1)?.time(), page.rows(1000, 10_000)?);
-    let gaps = app.past.ask(move |past| past.gaps(past.find(&host)?.info.host, range, MAX_GAPS));
-    let gaps = gaps.await?;
-    Ok(Json(api::Gaps { total: gaps.len(), gaps: page.of(gaps).collect() }))
+    let answer = app.past.ask(move |past| of_one(past.gaps(&[host], range, page)?));
+    Ok(Json(answer.await?))
+}
+
+/// The only answer to a question that names one host.
+pub(super) fn of_one<T>(answers: Vec<T>) -> Result<T, QueryError> {
+    answers.into_iter().next().ok_or(QueryError::UnknownHost)
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Worst {
+    /// How many of the intervals with the most unattributed are listed; without it 5.
+    #[param(maximum = 1000)]
+    worst: Option<usize>,
+}
+
+/// Where a host's CPU time went in a range: in sum, CPU by CPU, and in the intervals with the most unattributed.
+#[utoipa::path(get, path = "/api/v1/hosts/{host}/ledger",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Worst),
+    responses((status = 200, body = LedgerSum), HostProblems))]
+pub(super) async fn ledger(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(span): Asked<Span>,
+    Asked(worst): Asked<Worst>,
+) -> Result<Json<LedgerSum>, Problem> {
+    let (range, worst) = (span.range(1)?.time(), worst.worst.unwrap_or(5));
+    if worst > MAX_WORST {
+        return Err(bad(format!("worst={worst} is more than {MAX_WORST}.")));
+    }
+    let answer = app.past.ask(move |past| of_one(past.ledger(&[host], range, worst)?));
+    Ok(Json(answer.await?))
 }

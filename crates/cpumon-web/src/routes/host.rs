@@ -117,7 +117,7 @@ pub(super) async fn at(
     let status = match app.live.find(&host) {
         Ok(id) => app.live.host(id).unwrap_or_default(),
         // It may be one that does not report now.
-        Err(_) => app.past.ask(move |past| past.find(&host)).await?,
+        Err(_) => app.past.ask(move |past| past.host(&host)).await?,
     };
     let id = status.info.host;
     let place = seek_place(moment.at, moment.before, moment.after)?;

@@ -80,7 +80,7 @@ pub(super) async fn interval(
     let id = match (app.live.find(&host), &request) {
         (Ok(id), _) => id,
         // It may be one that does not report now.
-        (Err(_), Request::Past(_)) => app.past.ask(move |past| past.find(&host)).await?.info.host,
+        (Err(_), Request::Past(_)) => app.past.ask(move |past| past.host(&host)).await?.info.host,
         (Err(error), _) => return Err(error.into()),
     };
     let nothing = || {

@@ -17,11 +17,15 @@ use crate::problem::Problem;
 
 /// Hosts in an answer at most: more than the receiver keeps.
 const MAX_LISTED: usize = 10_000;
+/// Parts of the store that cannot be read and are listed.
+const MAX_HOLES: usize = 20;
 
 /// The receiver: version, addresses, datagrams, rejects by sender, the store's state, every host.
 #[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = api::Status)))]
 pub(super) async fn status(State(app): State<Shared>) -> Json<api::Status> {
-    Json(api::Status { hosts: app.live.hosts(), ..app.live.status() })
+    let mut status = api::Status { hosts: app.live.hosts(), ..app.live.status() };
+    status.store.damage = app.past.damage().first(MAX_HOLES);
+    Json(status)
 }
 
 /// Every host, with its losses and how far to trust it. The receiver keeps 4096 at most.

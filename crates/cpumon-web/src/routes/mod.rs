@@ -111,6 +111,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(reports::of_hosts))
         .routes(routes!(reports::find))
         .routes(routes!(history::gaps))
+        .routes(routes!(history::ledger))
         .routes(routes!(stored_traces::list, stored_traces::take))
         .routes(routes!(stored_traces::file))
         .routes(routes!(recording::sources, recording::record))

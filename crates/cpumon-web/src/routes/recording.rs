@@ -40,7 +40,7 @@ pub(super) async fn sources(
     Named(host): Named<String>,
 ) -> Result<Json<api::TraceSources>, Problem> {
     let host = app.live.find(&host)?;
-    Ok(Json(app.live.trace_sources(host).into()))
+    Ok(Json(app.live.trace_sources(host)))
 }
 
 /// Records every context switch of the receiver's own machine for some seconds, one recording at a time. It is stored as a trace of the host.
@@ -70,7 +70,7 @@ pub(super) async fn record(
         problem.how(if how.is_empty() { FOLLOW.to_owned() } else { how })
     })?;
     note(&app, peer, AuditEvent::TraceAsked, &host.to_string(), &format!("recording of {seconds} s"));
-    let sources = api::TraceSources::from(app.live.trace_sources(host));
+    let sources = app.live.trace_sources(host);
     Ok((StatusCode::ACCEPTED, Json(sources)).into_response())
 }
 
@@ -90,6 +90,6 @@ pub(super) async fn stop(
         return Err(Problem::new(StatusCode::CONFLICT, "No recording of this host is under way.").how(FOLLOW));
     }
     note(&app, peer, AuditEvent::TraceAsked, &host.to_string(), "end of a recording");
-    let sources = api::TraceSources::from(app.live.trace_sources(host));
+    let sources = app.live.trace_sources(host);
     Ok((StatusCode::ACCEPTED, Json(sources)).into_response())
 }

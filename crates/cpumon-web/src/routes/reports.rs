@@ -6,15 +6,16 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use cpumon_export::Format;
 use cpumon_model::Utc;
-use cpumon_query::ChoiceError;
-use cpumon_query::report::{self, CompareWith, Findings, Report, ReportFilter, ReportQuery};
+use cpumon_query::report::{CompareWith, Findings, Report, ReportFilter, ReportQuery};
 use cpumon_query::text::Screen;
 use cpumon_query::time::Page;
+use cpumon_query::{Answers, ChoiceError};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
 use super::export::store_of;
 use super::file::{CommandLine, ExportCommand, as_download};
+use super::history::name_of;
 use super::host_problems::HostProblems;
 use super::params::{Asked, Between, Named, Paging, bad, limit, list};
 use crate::app::Shared;
@@ -113,7 +114,7 @@ pub(super) async fn of_host(
 ) -> Result<Json<Report>, Problem> {
     let page = page.rows(20, MAX_ROWS)?;
     let query = params.query(page)?;
-    let answer = app.past.ask(move |past| report::report(past, &[past.find(&host)?], &query));
+    let answer = app.past.ask(move |past| past.report(&[host], &query));
     Ok(Json(answer.await?))
 }
 
@@ -136,7 +137,7 @@ pub(super) async fn export(
 ) -> Result<Response, Problem> {
     let format = choice::<Format>(file.format.as_deref())?;
     let query = params.query(Page { offset: 0, limit: MAX_ROWS })?;
-    let answer = app.past.ask(move |past| report::report(past, &[past.find(&host)?], &query));
+    let answer = app.past.ask(move |past| past.report(&[host], &query));
     let (made, mut bytes) = (answer.await?, Vec::new());
     cpumon_export::rows(format, &made.fields(Screen::default()), &made.rows, &mut bytes)
         .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
@@ -184,7 +185,7 @@ fn compare_for_shell(with: CompareWith) -> String {
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ReportHosts {
-    /// Names or ids of hosts, separated by commas; without it all.
+    /// Names or ids of hosts, separated by commas; without it all. A comma in a name is `%2C` twice over: `%252C`.
     host: Option<String>,
 }
 
@@ -199,11 +200,8 @@ pub(super) async fn of_hosts(
     Asked(page): Asked<Paging>,
 ) -> Result<Json<Report>, Problem> {
     let query = params.query(page.rows(20, MAX_ROWS)?)?;
-    let wanted = list(hosts.host.as_deref(), MAX_HOSTS, |name| Ok(name.to_owned()))?;
-    let answer = app.past.ask(move |past| {
-        let hosts = report::hosts(past, &wanted, wanted.is_empty())?;
-        report::report(past, &hosts, &query)
-    });
+    let wanted = list(hosts.host.as_deref(), MAX_HOSTS, |name| Ok(name_of(name)))?;
+    let answer = app.past.ask(move |past| past.report(&wanted, &query));
     Ok(Json(answer.await?))
 }
 
@@ -212,7 +210,7 @@ pub(super) async fn of_hosts(
 pub(super) struct FindParams {
     /// A part of a name or of a container, in any case, or a user id.
     text: String,
-    /// Names or ids of hosts, separated by commas; without it all.
+    /// Names or ids of hosts, separated by commas; without it all. A comma in a name is `%2C` twice over: `%252C`.
     host: Option<String>,
 }
 
@@ -228,11 +226,8 @@ pub(super) async fn find(
     if params.text.len() > MAX_TEXT {
         return Err(bad(format!("A search has {MAX_TEXT} bytes at most.")));
     }
-    let wanted = list(params.host.as_deref(), MAX_HOSTS, |name| Ok(name.to_owned()))?;
-    let answer = app.past.ask(move |past| {
-        let hosts = report::hosts(past, &wanted, wanted.is_empty())?;
-        report::find(past, &hosts, &params.text, page)
-    });
+    let wanted = list(params.host.as_deref(), MAX_HOSTS, |name| Ok(name_of(name)))?;
+    let answer = app.past.ask(move |past| past.find(&wanted, &params.text, page));
     Ok(Json(answer.await?))
 }
 
@@ -240,6 +235,7 @@ pub(super) async fn find(
 mod tests {
     use cpumon_query::history::History;
     use cpumon_query::json::Nanos;
+    use cpumon_query::report::ReportBy;
 
     use super::super::past_store::{BEGIN_NS, SECOND_NS, Stored};
     use super::super::tests::ask_raw;
@@ -254,12 +250,12 @@ mod tests {
             let query = ReportQuery {
                 since_ns: Some(BEGIN_NS),
                 until_ns: Some(BEGIN_NS + 300 * SECOND_NS),
-                by: report::ReportBy::Process,
+                by: ReportBy::Process,
                 limit: 2,
                 compare: Some(CompareWith::Before),
                 ..ReportQuery::default()
             };
-            let made = report::report(&history, &[history.find("past").unwrap()], &query).unwrap();
+            let made = history.report(&["past".to_owned()], &query).unwrap();
             assert_eq!(body, serde_json::to_value(&made).unwrap());
             let back: Report = serde_json::from_value(body.clone()).unwrap();
             assert_eq!(Report { query, ..back }, made, "what is read back is what was made");

@@ -9,11 +9,12 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cpumon_files::AuditEvent;
-use cpumon_query::trace_file;
+use cpumon_query::{Answers, trace_file};
 use futures_util::stream::unfold;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use super::history::of_one;
 use super::host_problems::HostProblems;
 use super::params::{Asked, Named, Paging};
 use super::span::Span;
@@ -39,18 +40,16 @@ pub(super) struct TraceAsked {
 /// The traces of a host whose time touches a range, the oldest first: what its flight recorder wrote, and why.
 #[utoipa::path(get, operation_id = "host_traces", path = "/api/v1/hosts/{host}/traces",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Paging),
-    responses((status = 200, body = api::StoredTraces), HostProblems))]
+    responses((status = 200, body = api::TraceList), HostProblems))]
 pub(super) async fn list(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
     Asked(page): Asked<Paging>,
-) -> Result<Json<api::StoredTraces>, Problem> {
+) -> Result<Json<api::TraceList>, Problem> {
     let (range, page) = (span.range(1)?.time(), page.rows(1000, MAX_TRACES)?);
-    let traces =
-        app.past.ask(move |past| past.traces(Some(past.find(&host)?.info.host), range, MAX_TRACES)).await?;
-    let shown = page.of(&traces).map(api::StoredTrace::from).collect();
-    Ok(Json(api::StoredTraces { total: traces.len(), traces: shown }))
+    let answer = app.past.ask(move |past| of_one(past.traces(&[host], range, page)?));
+    Ok(Json(answer.await?))
 }
 
 /// Asks a host for a trace of the last seconds. It decides itself: it must run a flight recorder, and writes one in a minute at most.

@@ -1,8 +1,9 @@
 //! The chart of who used the CPU against the report: the same groups in the same order with the same sums.
 
+use cpumon_query::Answers;
 use cpumon_query::charts::{Body, Chart, ChartQuery, Line, Stroke, View, chart};
 use cpumon_query::history::History;
-use cpumon_query::report::{ReportBy, ReportFilter, ReportQuery, ReportRow, report};
+use cpumon_query::report::{ReportBy, ReportFilter, ReportQuery, ReportRow};
 
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored};
 use super::tests::ask_raw;
@@ -38,11 +39,11 @@ async fn the_areas_of_a_saved_picture_are_the_rows_of_the_report() {
     for compacted in [false, true] {
         let stored = Stored::new(compacted);
         let history = History::of_store(&stored.path()).unwrap();
-        let hosts = [history.find("past").unwrap()];
+        let hosts = ["past".to_owned()];
         for by in ReportBy::ALL.iter().copied() {
             let range =
                 ReportQuery { since_ns: Some(since), until_ns: Some(until), by, ..ReportQuery::default() };
-            let made = report(&history, &hosts, &ReportQuery { points: Some(350), ..range }).unwrap();
+            let made = history.report(&hosts, &ReportQuery { points: Some(350), ..range }).unwrap();
             let query = ChartQuery {
                 since_ns: Some(since),
                 until_ns: Some(until),

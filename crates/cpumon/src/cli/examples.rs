@@ -112,6 +112,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             example("List the hosts of the receiver on this machine", "cpumon hosts"),
             example("List the busiest processes of all hosts as CSV", "cpumon hosts --busiest --format csv"),
             example("List the hosts of a store", "cpumon hosts --store cpumon.db"),
+            example("List what the receiver has stored", "cpumon hosts --stored"),
         ],
     ),
     ("hosts revoke", &[example("Refuse a device from now on", "cpumon hosts revoke device1")]),
@@ -156,6 +157,7 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             example("Show who used the CPU in the last hour", "cpumon report"),
             example("Show the users of yesterday", "cpumon report --by user --since yesterday --until today"),
             example("Show what changed since yesterday", "cpumon report --since 1h --compare yesterday"),
+            example("Ask the receiver of another machine", "cpumon report --url http://10.77.0.1:3080"),
             example(
                 "Write the programs of all hosts as Parquet",
                 "cpumon report --all-hosts --since 1d -o hosts.parquet",
@@ -168,6 +170,13 @@ const EXAMPLES: &[(&str, &[Example])] = &[
             example("Find a program on all hosts", "cpumon find backup"),
             example("Find what root ran on one host", "cpumon find root --host device1"),
             example("Check in a script whether it ever ran (exit code 1: no)", "cpumon find backup --json"),
+        ],
+    ),
+    (
+        "gaps",
+        &[
+            example("List what is missing of the last day", "cpumon gaps --since 1d"),
+            example("List all gaps of a host as CSV", "cpumon gaps --host device1 --format csv"),
         ],
     ),
     (

@@ -159,6 +159,9 @@ pub struct HostsArgs {
     /// List the hosts of this store instead of a receiver's
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
+    /// List what the receiver has stored: the hosts with their first and last data, as --store does
+    #[arg(long, conflicts_with_all = ["search", "sort", "reverse", "busiest"])]
+    pub stored: bool,
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,

@@ -10,7 +10,7 @@ use cpumon_model::Probes;
 use cpumon_query::GroupBy;
 
 use super::export_parts::PARTS;
-use super::{AccessArgs, ExportFormat, ExportPicture, FormatArgs, HTTP_URL, RangeArgs, StoreArgs};
+use super::{ExportFormat, ExportPicture, FormatArgs, PastArgs, RangeArgs, StoreArgs};
 use crate::exit::Usage;
 use crate::units::duration;
 use crate::when::{self, Between};
@@ -25,9 +25,9 @@ pub struct ExportArgs {
     /// What to write
     #[arg(value_name = "KIND", value_enum, required = true)]
     pub kind: Option<Kind>,
-    /// The store.
+    /// The store or the receiver.
     #[command(flatten)]
-    pub store: StoreArgs,
+    pub past: PastArgs,
     /// Write to this file, which appears only when it is complete [default: standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -69,24 +69,21 @@ pub struct ExportArgs {
     pub value: Option<PivotValue>,
 }
 
+const LEDGER_URL: &str = "Ask the receiver at this address instead of reading a store [default with --live and --host: http://127.0.0.1:3080]";
+
 /// `cpumon ledger`.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("url", |url| url.help(LEDGER_URL)))]
 pub struct LedgerArgs {
-    /// The store.
+    /// The store or the receiver.
     #[command(flatten)]
-    pub store: StoreArgs,
+    pub past: PastArgs,
     /// Measure for this time instead of reading a store: 10s, 1m. With --host: receive the intervals of a live host of a receiver
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["store", "since", "until"])]
     pub live: Option<Duration>,
     /// Only this host, by name or id
     #[arg(long, value_name = "NAME")]
     pub host: Option<String>,
-    /// With --live and --host: the receiver's address
-    #[arg(long, value_name = "URL", default_value = HTTP_URL)]
-    pub url: String,
-    /// Login token and certificate.
-    #[command(flatten)]
-    pub access: AccessArgs,
     /// The range of time.
     #[command(flatten)]
     pub range: RangeArgs,

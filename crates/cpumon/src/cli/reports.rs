@@ -5,7 +5,7 @@ use cpumon_query::GroupBy;
 use cpumon_query::report::{CompareWith, ReportBy, ReportSort};
 use cpumon_query::time::TimeRange;
 
-use super::{FormatArgs, RangeArgs, StoreArgs, within};
+use super::{FormatArgs, PastArgs, RangeArgs, within};
 use crate::units::whole_number;
 use crate::when;
 
@@ -16,9 +16,9 @@ const UNTIL: &str = "End of the range, in the same forms [default: the end of th
 #[derive(Clone, Debug, Args)]
 #[command(mut_arg("since", |since| since.help(SINCE)), mut_arg("until", |until| until.help(UNTIL)))]
 pub struct ReportArgs {
-    /// The store.
+    /// The store or the receiver.
     #[command(flatten)]
-    pub store: StoreArgs,
+    pub past: PastArgs,
     /// The range of time.
     #[command(flatten)]
     pub range: RangeArgs,
@@ -69,12 +69,29 @@ pub struct FindArgs {
     /// Part of the name of a program, user, service, container or pod, in upper or lower case, or a user id
     #[arg(value_name = "TEXT")]
     pub text: String,
-    /// The store.
+    /// The store or the receiver.
     #[command(flatten)]
-    pub store: StoreArgs,
+    pub past: PastArgs,
     /// Only this host, by name or id; may be repeated [default: all]
     #[arg(long, value_name = "NAME")]
     pub host: Vec<String>,
+    /// Output format.
+    #[command(flatten)]
+    pub format: FormatArgs,
+}
+
+/// `cpumon gaps`.
+#[derive(Clone, Debug, Args)]
+pub struct GapsArgs {
+    /// The store or the receiver.
+    #[command(flatten)]
+    pub past: PastArgs,
+    /// Only this host, by name or id; may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
+    /// The range of time.
+    #[command(flatten)]
+    pub range: RangeArgs,
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,

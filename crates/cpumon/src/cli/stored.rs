@@ -5,11 +5,18 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use cpumon_query::GroupBy;
 use cpumon_query::report::ReportFilter;
+use cpumon_query::time::TimeRange;
 
-use super::FormatArgs;
+use super::{AccessArgs, FormatArgs, HTTP_URL};
+use crate::client::Client;
 use crate::exit::Usage;
 use crate::paths::store_for_reading;
 use crate::when::{self, When};
+
+/// The year 1824; from here to [`FAR_AHEAD_NS`] are no more nanoseconds than a range may have.
+const LONG_AGO_NS: i64 = i64::MIN / 2;
+/// The year 2116.
+const FAR_AHEAD_NS: i64 = i64::MAX / 2;
 
 /// The store to read.
 #[derive(Clone, Debug, Args)]
@@ -24,6 +31,32 @@ impl StoreArgs {
     #[must_use]
     pub fn path(&self) -> PathBuf {
         store_for_reading(self.store.as_deref())
+    }
+}
+
+/// Who is asked about the past: a store, or a receiver.
+#[derive(Clone, Debug, Args)]
+pub struct PastArgs {
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Ask the receiver at this address instead of reading a store, such as `http://127.0.0.1:3080`
+    #[arg(long, value_name = "URL", conflicts_with = "store")]
+    pub url: Option<String>,
+    /// Login token and certificate.
+    #[command(flatten)]
+    pub access: AccessArgs,
+}
+
+impl PastArgs {
+    /// The receiver of `--url`, if it is given.
+    pub fn client(&self) -> Result<Option<Client>, Usage> {
+        self.url.as_deref().map(|url| Client::new(url, &self.access)).transpose().map_err(Usage)
+    }
+
+    /// The receiver of `--url`, else that of this machine.
+    pub fn receiver(&self) -> Result<Client, Usage> {
+        Client::new(self.url.as_deref().unwrap_or(HTTP_URL), &self.access).map_err(Usage)
     }
 }
 
@@ -48,6 +81,15 @@ impl RangeArgs {
             return Err(Usage(format!("--since {since} is not before --until {until}")));
         }
         Ok((self.since.map(|since| since.wall_ns), self.until.map(|until| until.wall_ns)))
+    }
+
+    /// Both ends; where one is not given, all that is stored.
+    pub fn time_range(&self) -> Result<TimeRange, Usage> {
+        let (since_ns, until_ns) = self.range_ns()?;
+        Ok(TimeRange {
+            since_ns: since_ns.unwrap_or(LONG_AGO_NS),
+            until_ns: until_ns.unwrap_or(FAR_AHEAD_NS),
+        })
     }
 
     /// Whether at least one end is given.

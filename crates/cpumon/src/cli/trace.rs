@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{AccessArgs, FormatArgs, HTTP_URL, RangeArgs, StoreArgs};
+use super::{AccessArgs, FormatArgs, HTTP_URL, PastArgs, RangeArgs};
 use crate::units::{duration, size, whole_number};
 
 /// `cpumon trace`.
@@ -49,20 +49,6 @@ pub enum TraceCommand {
     Take(TraceTakeArgs),
 }
 
-/// Where traces of devices are.
-#[derive(Clone, Debug, Args)]
-pub struct TraceSourceArgs {
-    /// The store.
-    #[command(flatten)]
-    pub store: StoreArgs,
-    /// Ask the receiver at this address instead, such as `http://127.0.0.1:3080`
-    #[arg(long, value_name = "URL", conflicts_with = "store")]
-    pub url: Option<String>,
-    /// Login token and certificate.
-    #[command(flatten)]
-    pub access: AccessArgs,
-}
-
 /// `cpumon trace list`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceListArgs {
@@ -72,9 +58,9 @@ pub struct TraceListArgs {
     /// Range of time.
     #[command(flatten)]
     pub range: RangeArgs,
-    /// Store or receiver.
+    /// The store or the receiver.
     #[command(flatten)]
-    pub source: TraceSourceArgs,
+    pub past: PastArgs,
     /// Output format.
     #[command(flatten)]
     pub format: FormatArgs,
@@ -89,9 +75,9 @@ pub struct TraceGetArgs {
     /// Write to this file, which appears when it is complete [default: standard output, as with `-`]
     #[arg(short = 'o', long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// Store or receiver.
+    /// The store or the receiver.
     #[command(flatten)]
-    pub source: TraceSourceArgs,
+    pub past: PastArgs,
 }
 
 /// `cpumon trace take`.

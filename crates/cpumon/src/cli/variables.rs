@@ -74,10 +74,18 @@ fn by_command(name: &str, typed: &ArgMatches) -> Box<dyn Iterator<Item = &'stati
     match name {
         // Without --store they show this machine or a receiver. `top --at` reads the store of the variable, see `paths`.
         "top" | "hosts" => Box::new(std::iter::once("store").chain(formats)),
+        // Without --url they read a store.
+        "report" | "find" | "gaps" => Box::new(std::iter::once("url").chain(formats)),
+        "ledger" => {
+            // With --live it is the receiver of --host.
+            let has = |id: &str| typed.try_contains_id(id).is_ok_and(|is_given| is_given);
+            let is_of_receiver = has("live") && has("host");
+            Box::new(std::iter::once("url").filter(move |_| !is_of_receiver).chain(formats))
+        }
         "export" => {
             let kind = typed.try_get_one::<Kind>("kind").ok().flatten().copied();
             let is_legacy = typed.try_get_one::<LegacyYear>("legacy").ok().flatten().is_some();
-            Box::new(without_effect(kind, is_legacy).chain(formats))
+            Box::new(without_effect(kind, is_legacy).chain(std::iter::once("url")).chain(formats))
         }
         _ => Box::new(formats),
     }

@@ -7,7 +7,7 @@ use cpumon_query::history::{BucketTimes, Values};
 use cpumon_tui::{FeedError, HistoryPoint, Subject, Task};
 use serde::Deserialize;
 
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, NOTHING};
 
 /// Distance of the points that a receiver is asked for, so that an interval of a second has at least one of its own.
 const POINT_NS: i64 = 500_000_000;
@@ -80,9 +80,12 @@ pub(super) fn of_receiver(
     let span = format!("since={}&until={}&points={points}", wall_ns.start, wall_ns.end);
     let asked = match of {
         Subject::Host => client
-            .must::<Series>(&format!(
-                "/api/v1/hosts/{host}/series?{span}&columns=capacity_ns,ledger_threads_ns,ledger_exited_ns"
-            ))
+            .must::<Series>(
+                &format!(
+                    "/api/v1/hosts/{host}/series?{span}&columns=capacity_ns,ledger_threads_ns,ledger_exited_ns"
+                ),
+                NOTHING,
+            )
             .map(|answer| host_points(&answer)),
         Subject::Task(task) => {
             let which = match task {
@@ -90,7 +93,7 @@ pub(super) fn of_receiver(
                 Task::Thread(key) => format!("threads={}-{}", key.tid, key.start_ns),
             };
             let path = format!("/api/v1/hosts/{host}/lines?{span}&columns=run_ns&{which}");
-            client.must::<Lines>(&path).map(|answer| task_points(&answer))
+            client.must::<Lines>(&path, NOTHING).map(|answer| task_points(&answer))
         }
     };
     match asked {

@@ -3,12 +3,11 @@
 use std::path::Path;
 
 use cpumon_model::HostId;
-use cpumon_query::QueryError;
+use cpumon_query::Answers;
 use cpumon_query::history::History;
-use cpumon_query::report::{self, Report, ReportBy, ReportQuery, ReportSort};
+use cpumon_query::report::{ReportBy, ReportQuery, ReportSort};
 use cpumon_tui::{FeedError, GroupBy, RangeReport, ReportRequest};
 
-use crate::client::{Client, ClientError};
 use crate::report::for_screen;
 use crate::when;
 
@@ -36,41 +35,19 @@ fn query_of(request: &ReportRequest) -> ReportQuery {
     }
 }
 
-fn no_data(request: &ReportRequest) -> FeedError {
-    let (since, until) = (when::show(request.wall_ns.start), when::show(request.wall_ns.end));
-    FeedError(format!("no data for {since} to {until}"))
-}
-
 /// The report of a host of a store.
 pub(super) fn of_store(path: &Path, host: HostId, request: &ReportRequest) -> Result<RangeReport, FeedError> {
-    let made = History::of_store(path).and_then(|history| {
-        let host = history.find(&host.to_string())?;
-        report::report(&history, &[host], &query_of(request))
-    });
-    match made {
-        Ok(report) => Ok(for_screen(&report)),
-        Err(QueryError::NoData { .. }) => Err(no_data(request)),
-        Err(error) => Err(FeedError(error.to_string())),
-    }
+    report(&History::of_store(path).map_err(|error| FeedError(error.to_string()))?, host, request)
 }
 
-/// The report of a host of a receiver.
-pub(super) fn of_receiver(
-    client: &Client,
+/// The report of a host of a store or of a receiver.
+pub(super) fn report(
+    answers: &dyn Answers,
     host: HostId,
     request: &ReportRequest,
 ) -> Result<RangeReport, FeedError> {
-    let query = query_of(request);
-    let path = format!(
-        "/api/v1/hosts/{host}/report?since={}&until={}&by={}&sort={}&limit={MAX_ROWS}",
-        request.wall_ns.start,
-        request.wall_ns.end,
-        query.by.name(),
-        query.sort.name()
-    );
-    match client.must::<Report>(&path) {
-        Ok(report) => Ok(for_screen(&Report { query, ..report })),
-        Err(ClientError::Refused { status: 404, .. }) => Err(no_data(request)),
-        Err(error) => Err(FeedError(error.to_string())),
+    match answers.report(&[host.to_string()], &query_of(request)) {
+        Ok(report) => Ok(for_screen(&report)),
+        Err(error) => Err(FeedError(error.with_clock(&when::show))),
     }
 }

@@ -215,7 +215,7 @@ impl Feed for RemoteFeed {
 
     fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
         let host = self.shared.lock().selected;
-        ranges::of_receiver(&self.client, host, request)
+        ranges::report(&self.client, host, request)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

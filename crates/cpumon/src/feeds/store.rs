@@ -132,7 +132,7 @@ impl Feed for StoreFeed {
 
     fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
         let Some(host) = self.selected else { return Ok(Vec::new()) };
-        traces::of_reader(&self.reader, host, &wall_ns).map_err(|error| failed(&error))
+        traces::of_store(self.reader.path(), host, &wall_ns)
     }
 
     fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {

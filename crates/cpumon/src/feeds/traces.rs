@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use cpumon_model::HostId;
-use cpumon_query::time::TimeRange;
-use cpumon_query::{TraceRecord, trace_file};
-use cpumon_store::{Reader, StoreError};
+use cpumon_query::history::History;
+use cpumon_query::time::{Page, TimeRange};
+use cpumon_query::{Answers, TraceRecord, trace_file};
 use cpumon_tui::{FeedError, StoredTrace};
 
 use crate::client::{Client, ClientError};
@@ -17,37 +17,14 @@ pub(super) const LENGTH: Duration = Duration::from_secs(10);
 pub(super) const RECORDING: &str = "recording every context switch for 10 s; then go back and press v";
 pub(super) const TAKING: &str =
     "the host writes its last seconds; go back and press v when they have arrived";
-/// More than a store has.
-const MAX_TRACES: usize = 10_000;
-
 /// Those of a store; the command plays the file.
 pub(super) fn of_store(
     store: &Path,
     host: HostId,
     wall_ns: &Range<i64>,
 ) -> Result<Vec<StoredTrace>, FeedError> {
-    let reader = Reader::open(store);
-    reader
-        .and_then(|reader| of_reader(&reader, host, wall_ns))
-        .map_err(|error| FeedError(error.with_causes()))
-}
-
-pub(super) fn of_reader(
-    reader: &Reader,
-    host: HostId,
-    wall_ns: &Range<i64>,
-) -> Result<Vec<StoredTrace>, StoreError> {
-    let range = TimeRange { since_ns: wall_ns.start, until_ns: wall_ns.end };
-    let shown = |trace: TraceRecord| StoredTrace {
-        wall_ns: trace.wall_ns,
-        command: format!("cpumon trace top {}", trace_file(reader.path(), trace.id).display()),
-        reason: trace.reason,
-    };
-    Ok(reader.traces(Some(host), range, MAX_TRACES)?.into_iter().map(shown).collect())
-}
-
-fn failed(error: &ClientError) -> FeedError {
-    FeedError(error.to_string())
+    let history = History::of_store(store).map_err(|error| FeedError(error.to_string()))?;
+    stored(&history, host, wall_ns, |id| format!("cpumon trace top {}", trace_file(store, id).display()))
 }
 
 /// Those of a receiver; the command fetches the file.
@@ -56,17 +33,29 @@ pub(super) fn of_receiver(
     host: HostId,
     wall_ns: &Range<i64>,
 ) -> Result<Vec<StoredTrace>, FeedError> {
-    let range = TimeRange { since_ns: wall_ns.start, until_ns: wall_ns.end };
     let url = client.url();
-    let traces = client.traces(host, range).map_err(|error| failed(&error))?.traces;
-    Ok(traces
-        .into_iter()
-        .map(|trace| StoredTrace {
-            wall_ns: trace.at_ns.0,
-            command: format!("cpumon trace get {} --url {url} -o {0}.trace", trace.id),
-            reason: trace.reason,
-        })
-        .collect())
+    stored(client, host, wall_ns, |id| format!("cpumon trace get {id} --url {url} -o {id}.trace"))
+}
+
+fn stored(
+    answers: &dyn Answers,
+    host: HostId,
+    wall_ns: &Range<i64>,
+    command: impl Fn(i64) -> String,
+) -> Result<Vec<StoredTrace>, FeedError> {
+    let range = TimeRange { since_ns: wall_ns.start, until_ns: wall_ns.end };
+    let found = answers.traces(&[host.to_string()], range, Page::ALL);
+    let found = found.map_err(|error| FeedError(error.to_string()))?;
+    let shown = |trace: TraceRecord| StoredTrace {
+        wall_ns: trace.wall_ns,
+        command: command(trace.id),
+        reason: trace.reason,
+    };
+    Ok(found.into_iter().flat_map(|host| host.traces).map(shown).collect())
+}
+
+fn failed(error: &ClientError) -> FeedError {
+    FeedError(error.to_string())
 }
 
 /// Has a receiver record its own machine, or take the last seconds of a device.

@@ -4,23 +4,19 @@
 mod show;
 
 use std::io::{self, Write};
-use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 
 use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::{RetainedCapabilities, SourceOptions};
-use cpumon_model::{HostInfo, escape};
-use cpumon_query::Shown;
+use cpumon_model::escape;
 use cpumon_query::ledger::LedgerSum;
-use cpumon_store::{Query, Reader, What};
+use cpumon_query::{QueryError, Shown};
 
 use crate::cli::LedgerArgs;
-use crate::client::Client;
-use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::known_hosts::KnownHosts;
-use crate::paths::explain;
+use crate::past::{Past, explained};
 use crate::signals::Signals;
 use crate::table::terminal_columns;
 
@@ -28,6 +24,9 @@ use crate::table::terminal_columns;
 pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let (all, outcome) = match (args.live, &args.host) {
         (Some(length), Some(host)) => received(args, host, length)?,
+        (Some(_), None) if args.past.url.is_some() => {
+            return Err(Usage("--live of a receiver's host needs --host".to_owned()).into());
+        }
         (Some(length), None) => measured(args, length)?,
         (None, _) => stored(args)?,
     };
@@ -44,34 +43,25 @@ pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
     Ok(outcome)
 }
 
-/// Why much of the time is unattributed.
-fn say_what_is_hidden(info: &HostInfo) {
-    if let Some(hidden) = info.hidden_processes() {
+/// Why much of a host's time is unattributed, if it is.
+fn say_what_is_hidden(host: &str, hidden: Option<&str>) {
+    if let Some(hidden) = hidden {
         // Standard error may be closed.
-        let _ = writeln!(io::stderr(), "cpumon: {}: {hidden}", escape(&info.hostname));
+        let _ = writeln!(io::stderr(), "cpumon: {}: {hidden}", escape(host));
     }
 }
 
 fn stored(args: &LedgerArgs) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
-    let (since_ns, until_ns) = args.range.range_ns()?;
-    let range = (since_ns.unwrap_or(i64::MIN), until_ns.unwrap_or(i64::MAX));
-    let reader = Reader::open(&args.store.path()).map_err(explain)?;
-    let hosts = match &args.host {
-        Some(name) => vec![reader.find_host(name)?],
-        None => reader.hosts()?,
+    let past = Past::open(&args.past)?;
+    let hosts: Vec<String> = args.host.iter().cloned().collect();
+    let all = match past.ledger(&hosts, args.range.time_range()?, args.worst) {
+        Err(QueryError::NoHost) => Vec::new(),
+        all => all.map_err(explained)?,
     };
-    let mut all = Vec::with_capacity(hosts.len());
-    for host in hosts {
-        let mut sum = LedgerSum::new(&host.info.hostname, args.worst);
-        let query = Query::new(host.info.host).range(range.0, range.1).what(What::Meta);
-        reader.for_each_interval(&query, &mut |interval| {
-            sum.add(interval);
-            ControlFlow::Continue(())
-        })?;
-        say_what_is_hidden(&host.info);
-        all.push(sum);
+    for sum in &all {
+        say_what_is_hidden(&sum.host, sum.hidden.as_deref());
     }
-    Ok((all, damage::report(&reader, Outcome::Done)))
+    Ok((all, past.end(Outcome::Done)))
 }
 
 /// A live host of a receiver, for so long.
@@ -82,10 +72,10 @@ fn received(
 ) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
     /// Long polls without an answer before the host counts as silent.
     const PATIENCE: u32 = 2;
-    let client = Client::new(&args.url, &args.access).map_err(Usage)?;
+    let client = args.past.receiver()?;
     let known = KnownHosts::read(&client)?;
     let host = known.find(&client, wanted)?;
-    say_what_is_hidden(&host.info);
+    say_what_is_hidden(&host.info.hostname, host.info.hidden_processes());
     let signals = Signals::install()?;
     let mut sum = LedgerSum::new(&host.info.hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
@@ -128,7 +118,7 @@ fn measured(args: &LedgerArgs, length: std::time::Duration) -> anyhow::Result<(V
     let options = SamplerOptions { source, ..SamplerOptions::default() };
     let mut sampler = Sampler::open(&options).context("cannot measure this machine")?;
     cpumon_agent::give_up_rights(sampler.kind(), RetainedCapabilities::NAMES);
-    say_what_is_hidden(sampler.info());
+    say_what_is_hidden(&sampler.info().hostname, sampler.info().hidden_processes());
     let signals = Signals::install()?;
     let mut sum = LedgerSum::new(&sampler.info().hostname, args.worst);
     let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);

@@ -23,7 +23,7 @@ pub(super) fn tables(all: &[&LedgerSum], columns: usize, out: &mut dyn Write) ->
 }
 
 fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()> {
-    let sources: Vec<&str> = ledger.sources.iter().copied().collect();
+    let sources: Vec<&str> = ledger.sources.iter().map(|source| source.name()).collect();
     let paragraph = |text: &str, out: &mut dyn Write| {
         textwrap::wrap(text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
     };
@@ -66,52 +66,56 @@ fn terms(ledger: &LedgerSum) -> Terms {
     if ledger.is_windows { Terms::WINDOWS } else { Terms::LINUX }
 }
 
+/// A line of a ledger.
+struct Line {
+    /// Heading for people; those of irq and softirq are the system's words.
+    title: fn(Terms) -> String,
+    /// Column for programs, as exports have it.
+    name: &'static str,
+    ns: fn(&LedgerLines) -> Option<i64>,
+}
+
+/// The lines in order; behind [`SHARE_AT`] of them is the share of the capacity that is not attributed.
+static LINES: [Line; 9] = [
+    Line { title: |_| "CAPACITY".to_owned(), name: "capacity_ns", ns: |of| Some(of.capacity_ns) },
+    Line { title: |_| "THREADS".to_owned(), name: "ledger_threads_ns", ns: |of| Some(of.threads_ns) },
+    Line { title: |_| "EXITED".to_owned(), name: "ledger_exited_ns", ns: |of| of.exited_ns },
+    Line { title: |terms| terms.irq.label.to_uppercase(), name: "ledger_irq_ns", ns: |of| of.irq_ns },
+    Line {
+        title: |terms| terms.softirq.label.to_uppercase(),
+        name: "ledger_softirq_ns",
+        ns: |of| of.softirq_ns,
+    },
+    Line { title: |_| "STEAL".to_owned(), name: "ledger_steal_ns", ns: |of| Some(of.steal_ns) },
+    Line { title: |_| "IDLE".to_owned(), name: "ledger_idle_ns", ns: |of| Some(of.idle_ns) },
+    Line { title: |_| "UNATTRIBUTED".to_owned(), name: "unattributed_ns", ns: |of| Some(of.unattributed_ns) },
+    Line { title: |_| "UNKNOWN".to_owned(), name: "unknown_ns", ns: |of| of.unknown_ns },
+];
+const SHARE_AT: usize = 8;
+
 fn table(first: &str, terms: Terms) -> Table {
-    let [irq, softirq] = [terms.irq, terms.softirq].map(|term| term.label.to_uppercase());
-    let names =
-        ["CAPACITY", "THREADS", "EXITED", &irq, &softirq, "STEAL", "IDLE", "UNATTRIBUTED", "%", "UNKNOWN"];
-    let heading: Vec<&str> = std::iter::once(first).chain(names).collect();
+    let mut titles: Vec<String> = LINES.iter().map(|line| (line.title)(terms)).collect();
+    titles.insert(SHARE_AT, "%".to_owned());
+    let heading: Vec<&str> = std::iter::once(first).chain(titles.iter().map(String::as_str)).collect();
     Table::new(&heading).numbers_from(1)
 }
 
 fn row(table: &mut Table, first: &str, lines: &LedgerLines) {
-    let time = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), |ns| seconds(ns as f64));
-    let cells = [
-        time(Some(lines.capacity)),
-        time(Some(lines.threads)),
-        time(lines.exited),
-        time(lines.irq),
-        time(lines.softirq),
-        time(Some(lines.steal)),
-        time(Some(lines.idle)),
-        time(Some(lines.unattributed)),
-        without_sign_of_zero(format!("{:.3}", lines.ratio() * 100.0)),
-        time(lines.unknown),
-    ];
-    table.row(std::iter::once(first.to_owned()).chain(cells));
+    let share = without_sign_of_zero(format!("{:.3}", lines.ratio() * 100.0));
+    cells(table, first, lines, share, &|ns| seconds(ns as f64));
 }
 
-/// The same line in percent of the capacity.
+/// The same lines in percent of the capacity.
 fn share(table: &mut Table, lines: &LedgerLines) {
-    let percent = |ns: Option<i64>| {
-        ns.map_or_else(
-            || "-".to_owned(),
-            |ns| without_sign_of_zero(format!("{:.3} %", ns as f64 * 100.0 / lines.capacity as f64)),
-        )
-    };
-    let cells = [
-        percent(Some(lines.capacity)),
-        percent(Some(lines.threads)),
-        percent(lines.exited),
-        percent(lines.irq),
-        percent(lines.softirq),
-        percent(Some(lines.steal)),
-        percent(Some(lines.idle)),
-        percent(Some(lines.unattributed)),
-        String::new(),
-        percent(lines.unknown),
-    ];
-    table.row(std::iter::once(String::new()).chain(cells));
+    let percent = |ns: i64| format!("{:.3} %", ns as f64 * 100.0 / lines.capacity_ns as f64);
+    cells(table, "", lines, String::new(), &|ns| without_sign_of_zero(percent(ns)));
+}
+
+fn cells(table: &mut Table, first: &str, lines: &LedgerLines, share: String, text: &dyn Fn(i64) -> String) {
+    let mut cells: Vec<String> =
+        LINES.iter().map(|line| (line.ns)(lines).map_or_else(|| "-".to_owned(), text)).collect();
+    cells.insert(SHARE_AT, share);
+    table.row(std::iter::once(first.to_owned()).chain(cells));
 }
 
 fn seconds(ns: f64) -> String {
@@ -158,8 +162,8 @@ fn notes(ledger: &LedgerSum) -> Vec<String> {
             "exited: no record of exits, so what tasks ran after their last sample is unattributed".into(),
         );
     }
-    let of_cpus = ledger.per_cpu().filter_map(|(_, lines)| lines.unknown).fold(0, i64::saturating_add);
-    if ledger.total().unknown.is_some_and(|unknown| of_cpus > unknown) {
+    let of_cpus = ledger.per_cpu().filter_map(|(_, lines)| lines.unknown_ns).fold(0, i64::saturating_add);
+    if ledger.total().unknown_ns.is_some_and(|unknown| of_cpus > unknown) {
         notes.push("unattributed and unknown of a CPU include the run time of threads that BPF does not see: /proc does not report on which CPU they ran, so only the line of all CPUs has it under threads".into());
     }
     notes.push(
@@ -180,27 +184,19 @@ struct Row<'l> {
 }
 
 /// The columns of rows for programs; names are those of the shared columns.
-fn fields<'l>() -> [Field<'static, Row<'l>>; 16] {
-    type Line = fn(&LedgerLines) -> Option<i64>;
-    let line = |name, get: Line| Field::int(name, move |row: &Row<'l>| get(&row.lines));
-    [
+fn fields<'l>() -> Vec<Field<'static, Row<'l>>> {
+    let mut all = vec![
         Field::text("scope", |row: &Row<'l>| Some(row.scope.into())),
         Field::text("host", |row: &Row<'l>| Some(row.host.into())),
         Field::int("cpu", |row: &Row<'l>| row.cpu.map(i64::from)),
         Field::int("begin_ns", |row: &Row<'l>| row.begin_ns),
         Field::int("end_ns", |row: &Row<'l>| row.end_ns),
         Field::count("duration_ns", |row: &Row<'l>| row.duration_ns),
-        line("capacity_ns", |lines| Some(lines.capacity)),
-        line("ledger_threads_ns", |lines| Some(lines.threads)),
-        line("ledger_exited_ns", |lines| lines.exited),
-        line("ledger_irq_ns", |lines| lines.irq),
-        line("ledger_softirq_ns", |lines| lines.softirq),
-        line("ledger_steal_ns", |lines| Some(lines.steal)),
-        line("ledger_idle_ns", |lines| Some(lines.idle)),
-        line("unattributed_ns", |lines| Some(lines.unattributed)),
-        Field::real("unattributed_ratio", |row: &Row<'l>| row.lines.ratio()),
-        line("unknown_ns", |lines| lines.unknown),
-    ]
+    ];
+    all.extend(LINES.iter().map(|line| Field::int(line.name, |row: &Row<'l>| (line.ns)(&row.lines))));
+    let share = Field::real("unattributed_ratio", |row: &Row<'l>| row.lines.ratio());
+    all.insert(all.len() - 1, share);
+    all
 }
 
 /// One row a host, a CPU and a worst interval.

@@ -5,54 +5,21 @@ mod show;
 
 pub(crate) use screen::for_screen;
 
-use std::io::{self, Write};
-use std::path::Path;
+use std::io::Write;
 
 use anyhow::Context;
 use cpumon_model::escape;
-use cpumon_query::history::History;
-use cpumon_query::report::{self, Found, Report, ReportFilter, ReportQuery, ReportSort};
+use cpumon_query::GroupBy;
+use cpumon_query::report::{Found, Report, ReportFilter, ReportQuery, ReportSort};
 use cpumon_query::text::Screen;
 use cpumon_query::time::Page;
-use cpumon_query::{GroupBy, QueryError};
-use cpumon_store::Reader;
 
 use crate::cli::{FindArgs, Format, ReportArgs};
 use crate::columns::write_rows;
-use crate::damage;
 use crate::exit::{Outcome, Usage};
-use crate::paths::explain;
+use crate::past::{Past, answered};
 use crate::table::terminal_columns;
 use crate::when;
-
-/// What is wrong with a question is wrong usage, with what to do about it; no data is reported and ends with code 3.
-fn answered<T>(result: Result<T, QueryError>) -> anyhow::Result<Option<T>> {
-    match result {
-        Ok(answer) => Ok(Some(answer)),
-        Err(error @ QueryError::NoData { .. }) => {
-            // Standard error may be closed; the exit code still reports missing data.
-            let _ = writeln!(io::stderr(), "cpumon: {}", error.with_clock(&when::show));
-            Ok(None)
-        }
-        Err(QueryError::Store(error)) => Err(explain(error)),
-        Err(error) => Err(explained(error)),
-    }
-}
-
-/// Wrong questions are wrong usage here, with what to do about them. Moments are in the time zone of this machine.
-pub(crate) fn explained(error: QueryError) -> anyhow::Error {
-    if !error.is_usage() {
-        return error.into();
-    }
-    let hint = error.hint().map_or_else(String::new, |hint| format!(". {hint}"));
-    Usage(format!("{}{hint}", error.with_clock(&when::show))).into()
-}
-
-fn open(path: &Path) -> anyhow::Result<History> {
-    // A missing store is reported with what to do about it.
-    drop(Reader::open(path).map_err(explain)?);
-    Ok(History::of_store(path)?)
-}
 
 /// The filter of `--filter` and `--within`.
 pub(crate) fn filter_of(text: Option<&str>, within: Option<&(GroupBy, String)>) -> ReportFilter {
@@ -78,13 +45,16 @@ fn query(args: &ReportArgs) -> Result<ReportQuery, Usage> {
 /// `cpumon report`.
 pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let query = query(args)?;
-    let store = args.store.path();
-    let history = open(&store)?;
-    let made = report::hosts(&history, &args.host, args.all_hosts)
-        .and_then(|hosts| report::report(&history, &hosts, &query));
+    let past = Past::open(&args.past)?;
+    let hosts = if args.all_hosts || !args.host.is_empty() {
+        Ok(args.host.clone())
+    } else {
+        past.usual_host("a report").map(|host| vec![host.to_string()])
+    };
+    let made = hosts.and_then(|hosts| past.report(&hosts, &query));
     let Some(report) = answered(made)? else { return Ok(Outcome::DataMissing) };
     write(&report, args.format.get(), out).context("cannot write the report")?;
-    Ok(damage::report_of(&history.damage(), &store, Outcome::Done))
+    Ok(past.end(Outcome::Done))
 }
 
 fn write(report: &Report, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -101,11 +71,10 @@ fn write(report: &Report, format: Format, out: &mut dyn Write) -> anyhow::Result
 
 /// `cpumon find`.
 pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let store = args.store.path();
-    let history = open(&store)?;
-    let found = report::hosts(&history, &args.host, args.host.is_empty())
-        .and_then(|hosts| report::find(&history, &hosts, &args.text, Page::ALL));
-    let Some(found) = answered(found)? else { return Ok(Outcome::DataMissing) };
+    let past = Past::open(&args.past)?;
+    let Some(found) = answered(past.find(&args.host, &args.text, Page::ALL))? else {
+        return Ok(Outcome::DataMissing);
+    };
     if found.rows.is_empty() && args.format.get() == Format::Table {
         writeln!(out, "nothing in the store matches {}", escape(&args.text))
             .context("cannot write what was found")?;
@@ -114,31 +83,10 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             .context("cannot write what was found")?;
     }
     let outcome = if found.rows.is_empty() { Outcome::NothingFound } else { Outcome::Done };
-    Ok(damage::report_of(&history.damage(), &store, outcome))
+    Ok(past.end(outcome))
 }
 
 /// What this terminal shows: the locale says whether that is more than ASCII.
 pub(crate) fn screen() -> Screen {
     Screen { clock: when::show_clock, is_ascii: !cpumon_tui::is_utf8_locale() }
-}
-
-#[cfg(test)]
-mod tests {
-    use cpumon_query::{ProcessChoice, TaskKey};
-
-    use super::*;
-
-    /// They were in UTC beside tables in local time.
-    #[test]
-    fn a_wrong_question_is_answered_in_the_time_zone_of_this_machine() {
-        let key = TaskKey::Process(cpumon_model::ProcessKey { pid: 7, start_ns: 9 });
-        let began_ns = Some(1_795_000_000_000_000_000);
-        let newest = vec![ProcessChoice { key, began_ns, run_ns: 0, command: String::new() }];
-        let error = explained(QueryError::WhichProcess { process: "sh".into(), count: 1, newest });
-        let began = format!(
-            "(began {}, 0.000 s of CPU). Use one of these keys.",
-            when::show(1_795_000_000_000_000_000)
-        );
-        assert!(error.is::<Usage>() && error.to_string().ends_with(&began), "{error}");
-    }
 }

@@ -4,78 +4,50 @@ use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
 
 use anyhow::{Context, bail};
-use cpumon_model::{HostId, escape};
-use cpumon_query::{TraceRecord, trace_file};
-use cpumon_store::{Reader, TimeRange};
+use cpumon_model::escape;
+use cpumon_query::time::Page;
+use cpumon_query::{QueryError, TraceRecord, trace_file};
+use cpumon_store::Reader;
 use cpumon_trace::summarise;
-use cpumon_web::api;
 
-use crate::cli::{TraceGetArgs, TraceListArgs, TraceSourceArgs, TraceTakeArgs, file_of};
+use crate::cli::{TraceGetArgs, TraceListArgs, TraceTakeArgs, file_of};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::known_hosts::KnownHosts;
 use crate::output::to_file_or;
+use crate::past::{Past, explained};
 use crate::records::Records;
 use crate::when;
 
-/// More than a store has.
-const MAX_TRACES: usize = 10_000;
-
 const NAMES: [&str; 8] = ["id", "host", "time", "seconds", "events", "lost", "bytes", "reason"];
-
-fn client(source: &TraceSourceArgs) -> anyhow::Result<Option<Client>> {
-    let client = source.url.as_ref().map(|url| Client::new(url, &source.access).map_err(Usage));
-    Ok(client.transpose()?)
-}
 
 /// `cpumon trace list`.
 pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let (since_ns, until_ns) = args.range.range_ns()?;
-    let range = TimeRange { since_ns: since_ns.unwrap_or(0), until_ns: until_ns.unwrap_or(i64::MAX) };
+    let past = Past::open(&args.past)?;
+    let wanted: Vec<String> = args.host.iter().cloned().collect();
+    let hosts = match past.traces(&wanted, args.range.time_range()?, Page::ALL) {
+        Err(QueryError::NoHost) => Vec::new(),
+        hosts => hosts.map_err(explained)?,
+    };
+    let mut all: Vec<(&TraceRecord, &str)> =
+        hosts.iter().flat_map(|host| host.traces.iter().map(move |trace| (trace, &*host.name))).collect();
+    all.sort_by_key(|(trace, _)| (trace.wall_ns, trace.id));
     let mut records = Records::new(&NAMES);
-    let mut push = |trace: &api::StoredTrace, host: &str| {
-        let seconds = (trace.last_ns.0.saturating_sub(trace.first_ns.0)) as f64 / 1e9;
+    for (trace, host) in all {
+        let seconds = trace.last_wall_ns.saturating_sub(trace.first_wall_ns) as f64 / 1e9;
         records.push([
-            trace.id.clone(),
+            trace.id.to_string(),
             escape(host).to_string(),
-            when::show(trace.at_ns.0),
+            when::show(trace.wall_ns),
             format!("{seconds:.1}"),
             trace.events.to_string(),
             trace.lost.to_string(),
             trace.bytes.to_string(),
             escape(&trace.reason).to_string(),
         ]);
-    };
-    if let Some(client) = client(&args.source)? {
-        for (host, name) in hosts_of(&client, args.host.as_deref())? {
-            for trace in &client.traces(host, range)?.traces {
-                push(trace, &name);
-            }
-        }
-    } else {
-        let reader = Reader::open(&args.source.store.path())?;
-        let wanted = args.host.as_deref().map(|host| reader.find_host(host)).transpose()?;
-        let hosts = reader.hosts()?;
-        let name = |trace: &TraceRecord| {
-            let host = hosts.iter().find(|host| host.info.host == trace.host);
-            host.map_or_else(|| trace.host.to_string(), |host| host.info.hostname.to_string())
-        };
-        for trace in reader.traces(wanted.map(|host| host.info.host), range, MAX_TRACES)? {
-            push(&(&trace).into(), &name(&trace));
-        }
     }
     records.write(args.format.get(), out).context("cannot write the list")?;
     Ok(Outcome::Done)
-}
-
-/// Ids and names of the hosts of a receiver that are wanted.
-fn hosts_of(client: &Client, wanted: Option<&str>) -> anyhow::Result<Vec<(HostId, String)>> {
-    let known = KnownHosts::read(client)?;
-    let hosts = match wanted {
-        Some(wanted) => vec![known.find(client, wanted)?],
-        None => known.all().cloned().collect(),
-    };
-    Ok(hosts.into_iter().map(|host| (host.info.host, host.info.hostname.to_string())).collect())
 }
 
 /// `cpumon trace get`.
@@ -84,10 +56,10 @@ pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Ou
     if output.is_none() && io::stdout().is_terminal() {
         return Err(Usage("a trace is binary; give a file with -o".to_owned()).into());
     }
-    let mut from: Box<dyn Read> = if let Some(client) = client(&args.source)? {
+    let mut from: Box<dyn Read> = if let Some(client) = args.past.client()? {
         Box::new(client.trace_file(args.id)?)
     } else {
-        let store = args.source.store.path();
+        let store = args.past.store.path();
         if Reader::open(&store)?.trace(args.id)?.is_none() {
             bail!("the store has no trace {}; `cpumon trace list` shows those that there are", args.id);
         }

@@ -23,7 +23,7 @@ use crate::support::{Serve, cpumon, ok};
 const SECOND_NS: i64 = 1_000_000_000;
 const HOUR_NS: i64 = 3600 * SECOND_NS;
 /// Neither a minute nor an hour is a multiple of it.
-const LENGTH_NS: i64 = 37 * SECOND_NS;
+pub const LENGTH_NS: i64 = 37 * SECOND_NS;
 /// 18.5 hours.
 const COUNT: i64 = 1_800;
 const PAIRS: i64 = 20;
@@ -31,13 +31,13 @@ const WEB_CGROUP: &str = "/system.slice/web.service";
 const DB_CGROUP: &str = "/docker/0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
 
 /// Yesterday, because a receiver deletes old sums: some minutes after an hour's begin.
-fn begin_ns() -> i64 {
+pub fn begin_ns() -> i64 {
     static BEGIN_NS: LazyLock<i64> =
         LazyLock::new(|| (cpumon_store::wall_now_ns() / HOUR_NS - 24) * HOUR_NS + 1_234 * SECOND_NS);
     *BEGIN_NS
 }
 
-fn mixed(seed: i64) -> i64 {
+pub fn mixed(seed: i64) -> i64 {
     let mut z = seed.cast_unsigned().wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -66,7 +66,7 @@ fn process(at: i64, number: u32, infos: &[Arc<ProcessInfo>]) -> ProcessInterval 
     }
 }
 
-fn interval(at: i64, infos: &[Arc<ProcessInfo>]) -> Interval {
+pub fn interval(at: i64, infos: &[Arc<ProcessInfo>]) -> Interval {
     let moment = |at: i64| Moment {
         mono_ns: (at * LENGTH_NS).unsigned_abs(),
         boot_ns: (at * LENGTH_NS).unsigned_abs(),
@@ -119,17 +119,21 @@ fn interval(at: i64, infos: &[Arc<ProcessInfo>]) -> Interval {
     }
 }
 
-fn store(path: &Path) {
+pub fn infos() -> [Arc<ProcessInfo>; 4] {
     let info = |name: &str, uid: u32, cgroup: &str, container: &str| {
         let (name, cgroup, container) = (name.into(), cgroup.into(), container.into());
         Arc::new(ProcessInfo { name, uid, cgroup, container, ..ProcessInfo::default() })
     };
-    let infos = [
+    [
         info("web", 33, WEB_CGROUP, "web.service"),
         info("db", 70, DB_CGROUP, "0123456789ab"),
         info("'; DROP TABLE--", 0, "/", ""),
         info("web", 34, WEB_CGROUP, "web.service"),
-    ];
+    ]
+}
+
+pub fn store(path: &Path) {
+    let infos = infos();
     let host = HostInfo { host: HostId([7; 16]), hostname: "equal".into(), ..HostInfo::default() };
     let options = StoreOptions { max_age: None, ..StoreOptions::default() };
     let mut writer = Writer::open(path, &options).unwrap();

@@ -26,6 +26,7 @@ mod small_disk;
 mod tables;
 
 mod accuracy;
+mod answers;
 mod cgroups;
 mod chaos;
 mod cli;

@@ -1,0 +1,92 @@
+//! [`Answers`]: who answers questions about the past. [`History`] reads a store, or what a receiver has; a client asks a receiver over
+//! HTTP. Both give the same answers, so a command that asks has the same output for both.
+
+use cpumon_model::{HostId, HostStatus, Trust};
+use cpumon_store::{DamageReport, HostRecord};
+
+use crate::QueryError;
+use crate::history::History;
+use crate::hosts::{hosts, only_host};
+use crate::json::{Gaps, TraceList};
+use crate::ledger::{self, LedgerSum};
+use crate::report::{self, Findings, Report, ReportQuery};
+use crate::time::{Page, TimeRange};
+
+/// Gaps searched for at most.
+const MAX_GAPS: usize = 10_000;
+/// Traces of a host at most: more than a store has.
+const MAX_TRACES: usize = 10_000;
+
+/// Who answers. Hosts are names or ids, as people write them; none means all.
+pub trait Answers {
+    /// Every host of which something is stored, by name.
+    fn hosts(&self) -> Result<Vec<HostRecord>, QueryError>;
+    /// Who used the CPU.
+    fn report(&self, hosts: &[String], query: &ReportQuery) -> Result<Report, QueryError>;
+    /// When and how much a program, a user or a container ran, over all that is stored.
+    fn find(&self, hosts: &[String], text: &str, page: Page) -> Result<Findings, QueryError>;
+    /// Where the CPU time of each host went; `worst`: how many intervals with the most unattributed are listed.
+    fn ledger(&self, hosts: &[String], range: TimeRange, worst: usize) -> Result<Vec<LedgerSum>, QueryError>;
+    /// The holes in each host's time.
+    fn gaps(&self, hosts: &[String], range: TimeRange, page: Page) -> Result<Vec<Gaps>, QueryError>;
+    /// The traces of each host whose time touches a range.
+    fn traces(&self, hosts: &[String], range: TimeRange, page: Page) -> Result<Vec<TraceList>, QueryError>;
+    /// What could not be read: answers were given without it.
+    fn damage(&self) -> Result<DamageReport, QueryError>;
+
+    /// The host of a question that names none: the machine of the store or of the receiver, else the only host there is. `what` is a
+    /// question of one host, as in `a report`.
+    fn usual_host(&self, what: &'static str) -> Result<HostId, QueryError> {
+        let stored = self.hosts()?;
+        let mut local = stored.iter().filter(|host| host.trust == Trust::Local);
+        match (local.next(), local.next()) {
+            (Some(one), None) => Ok(one.info.host),
+            _ => only_host(what, &stored).map(|one| one.info.host),
+        }
+    }
+}
+
+impl Answers for History {
+    fn hosts(&self) -> Result<Vec<HostRecord>, QueryError> {
+        self.stored()
+    }
+
+    fn report(&self, wanted: &[String], query: &ReportQuery) -> Result<Report, QueryError> {
+        report::report(self, &hosts(self, wanted)?, query)
+    }
+
+    fn find(&self, wanted: &[String], text: &str, page: Page) -> Result<Findings, QueryError> {
+        report::find(self, &hosts(self, wanted)?, text, page)
+    }
+
+    fn ledger(
+        &self,
+        wanted: &[String],
+        range: TimeRange,
+        worst: usize,
+    ) -> Result<Vec<LedgerSum>, QueryError> {
+        ledger::ledger(self, &hosts(self, wanted)?, range, worst)
+    }
+
+    fn gaps(&self, wanted: &[String], range: TimeRange, page: Page) -> Result<Vec<Gaps>, QueryError> {
+        let of_host = |host: HostStatus| {
+            let gaps = self.gaps_of(host.info.host, range, MAX_GAPS)?;
+            let (total, gaps) = (gaps.len(), page.of(gaps).collect());
+            Ok(Gaps { host: host.info.host, name: host.info.hostname, total, gaps })
+        };
+        hosts(self, wanted)?.into_iter().map(of_host).collect()
+    }
+
+    fn traces(&self, wanted: &[String], range: TimeRange, page: Page) -> Result<Vec<TraceList>, QueryError> {
+        let of_host = |host: HostStatus| {
+            let traces = self.traces_of(host.info.host, range, MAX_TRACES)?;
+            let (total, traces) = (traces.len(), page.of(traces).collect());
+            Ok(TraceList { host: host.info.host, name: host.info.hostname, total, traces })
+        };
+        hosts(self, wanted)?.into_iter().map(of_host).collect()
+    }
+
+    fn damage(&self) -> Result<DamageReport, QueryError> {
+        Ok(Self::damage(self))
+    }
+}

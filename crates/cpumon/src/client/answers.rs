@@ -1,0 +1,272 @@
+//! A receiver answers questions about the past as a store does, over HTTP.
+
+use std::io::{Read, Write};
+
+use cpumon_export::{ExportError, ExportQuery, Format, QueryPart, Report as ExportReport};
+use cpumon_model::HostStatus;
+use cpumon_query::json::{Gaps, TraceList};
+use cpumon_query::ledger::LedgerSum;
+use cpumon_query::report::{CompareWith, Findings, Report, ReportQuery};
+use cpumon_query::status::StoredHosts;
+use cpumon_query::time::{Page, TimeRange};
+use cpumon_query::{Answers, DamageReport, HostRecord, QueryError};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+use super::{Client, ClientError};
+
+/// Rows of a list that a receiver gives at once.
+const MAX_ROWS: usize = 10_000;
+/// Bytes of a file that are read at once.
+const PIECE_BYTES: u64 = 64 << 10;
+
+/// Parameters of a request.
+type Parameters = Vec<(&'static str, String)>;
+
+impl From<ClientError> for QueryError {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Refused { error: Some(reason), .. } => *reason,
+            error => Self::Receiver(Box::new(error)),
+        }
+    }
+}
+
+/// The path of a host's answers. Names are hostile: what a URL gives a meaning is escaped.
+fn of_host(host: &str, answer: &str) -> String {
+    format!("/api/v1/hosts/{}/{answer}", utf8_percent_encode(host, NON_ALPHANUMERIC))
+}
+
+/// Hosts as a list; a comma in a name ends it, so it is escaped, and so is what escapes.
+fn list(hosts: &[String]) -> Parameters {
+    let escaped: Vec<String> =
+        hosts.iter().map(|host| host.replace('%', "%25").replace(',', "%2C")).collect();
+    if escaped.is_empty() { Vec::new() } else { vec![("host", escaped.join(","))] }
+}
+
+fn range(range: TimeRange) -> Parameters {
+    vec![("since", range.since_ns.to_string()), ("until", range.until_ns.to_string())]
+}
+
+fn between(range: TimeRange) -> String {
+    format!("{}..{}", range.since_ns, range.until_ns)
+}
+
+/// Asks for a page in as many parts as a receiver makes of it. `ask` gives how many rows there are, and those of a part.
+fn in_parts<T>(
+    page: Page,
+    mut ask: impl FnMut(Parameters) -> Result<(usize, Vec<T>), ClientError>,
+) -> Result<(usize, Vec<T>), ClientError> {
+    let mut all = Vec::new();
+    loop {
+        let offset = page.offset.saturating_add(all.len());
+        let limit = page.limit.saturating_sub(all.len()).clamp(1, MAX_ROWS);
+        let (total, rows) = ask(vec![("offset", offset.to_string()), ("limit", limit.to_string())])?;
+        let is_last = rows.len() < limit;
+        all.extend(rows);
+        if is_last || all.len() >= page.limit || page.offset.saturating_add(all.len()) >= total {
+            all.truncate(page.limit);
+            return Ok((total, all));
+        }
+    }
+}
+
+fn report_parameters(hosts: &[String], query: &ReportQuery) -> Parameters {
+    let mut all = list(hosts);
+    let ends = [("since", query.since_ns), ("until", query.until_ns)];
+    all.extend(ends.into_iter().filter_map(|(name, ns)| Some((name, ns?.to_string()))));
+    all.extend([
+        ("by", query.by.name().to_owned()),
+        ("sort", query.sort.name().to_owned()),
+        ("offset", query.offset.to_string()),
+        ("limit", query.limit.to_string()),
+    ]);
+    let compare = query.compare.map(|with| match with {
+        CompareWith::Before => "before".to_owned(),
+        CompareWith::Yesterday => "yesterday".to_owned(),
+        CompareWith::Range(range) => between(range),
+    });
+    all.extend(compare.map(|with| ("compare", with)));
+    all.extend(query.filter.text.as_deref().map(|text| ("filter", text.to_owned())));
+    let within = query.filter.within.as_ref().map(|(by, name)| format!("{}:{name}", by.name()));
+    all.extend(within.map(|within| ("within", within)));
+    all.extend(query.points.map(|points| ("points", points.to_string())));
+    all
+}
+
+impl Answers for Client {
+    fn hosts(&self) -> Result<Vec<HostRecord>, QueryError> {
+        Ok(self.host_records()?)
+    }
+
+    fn report(&self, hosts: &[String], query: &ReportQuery) -> Result<Report, QueryError> {
+        let report: Report = self.must("/api/v1/report", &report_parameters(hosts, query))?;
+        Ok(Report { query: query.clone(), ..report })
+    }
+
+    fn find(&self, hosts: &[String], text: &str, page: Page) -> Result<Findings, QueryError> {
+        let (total, rows) = in_parts(page, |part| {
+            let parameters = [part, list(hosts), vec![("text", text.to_owned())]].concat();
+            let Findings { total, rows } = self.must("/api/v1/find", &parameters)?;
+            Ok((total, rows))
+        })?;
+        Ok(Findings { total, rows })
+    }
+
+    fn ledger(&self, hosts: &[String], time: TimeRange, worst: usize) -> Result<Vec<LedgerSum>, QueryError> {
+        let parameters = [range(time), vec![("worst", worst.to_string())]].concat();
+        self.of_each(hosts, |host| self.must(&of_host(host, "ledger"), &parameters))
+    }
+
+    fn gaps(&self, hosts: &[String], time: TimeRange, page: Page) -> Result<Vec<Gaps>, QueryError> {
+        self.of_each(hosts, |host| {
+            let mut known = None;
+            let (total, gaps) = in_parts(page, |part| {
+                let one: Gaps = self.must(&of_host(host, "gaps"), &[part, range(time)].concat())?;
+                known = Some((one.host, one.name));
+                Ok((one.total, one.gaps))
+            })?;
+            let (host, name) = known.unwrap_or_default();
+            Ok(Gaps { host, name, total, gaps })
+        })
+    }
+
+    fn traces(&self, hosts: &[String], time: TimeRange, page: Page) -> Result<Vec<TraceList>, QueryError> {
+        self.of_each(hosts, |host| {
+            let mut known = None;
+            let (total, traces) = in_parts(page, |part| {
+                let one: TraceList = self.must(&of_host(host, "traces"), &[part, range(time)].concat())?;
+                known = Some((one.host, one.name));
+                Ok((one.total, one.traces))
+            })?;
+            let (host, name) = known.unwrap_or_default();
+            Ok(TraceList { host, name, total, traces })
+        })
+    }
+
+    fn damage(&self) -> Result<DamageReport, QueryError> {
+        Ok(self.status()?.store.damage)
+    }
+}
+
+impl Client {
+    /// Every host of the receiver's store, by name.
+    fn host_records(&self) -> Result<Vec<HostRecord>, ClientError> {
+        let (_, hosts) = in_parts(Page::ALL, |part| {
+            let StoredHosts { total, hosts } = self.must("/api/v1/stored", &part)?;
+            Ok((total, hosts))
+        })?;
+        Ok(hosts)
+    }
+
+    /// Every host of the receiver's store, by name: what it is, and the end of what is stored of it.
+    pub fn stored(&self) -> Result<Vec<HostStatus>, ClientError> {
+        let hosts = self.host_records()?.into_iter().filter(|host| host.last_wall_ns.is_some());
+        Ok(hosts.map(HostRecord::status).collect())
+    }
+
+    /// Asks for each of these hosts, or of all.
+    fn of_each<T>(
+        &self,
+        hosts: &[String],
+        ask: impl Fn(&str) -> Result<T, ClientError>,
+    ) -> Result<Vec<T>, QueryError> {
+        let all = if hosts.is_empty() { self.host_records()? } else { Vec::new() };
+        let ids = all.iter().map(|host| host.info.host.to_string());
+        let wanted = hosts.iter().cloned().chain(ids);
+        wanted.map(|host| ask(&host).map_err(QueryError::from)).collect()
+    }
+
+    /// Writes what a query selects, as it comes, and gives what was written and what is missing.
+    pub fn export(&self, query: &ExportQuery, out: &mut dyn Write) -> Result<ExportReport, ExportError> {
+        let of_receiver = |error: ClientError| ExportError::Receiver(Box::new(error));
+        let (kind, parameters) = (query.kind.name(), export_parameters(query));
+        let path = format!("/api/v1/export/{kind}");
+        let borrowed: Vec<_> = parameters.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let mut body = self.download(&path, &borrowed).map_err(of_receiver)?;
+        let broken = |reason: String| {
+            of_receiver(ClientError::NotAReceiver { url: format!("{}{path}", self.url()), reason })
+        };
+        // The report is at the end, and where the end is, only the end says.
+        let mut held: Vec<u8> = Vec::new();
+        while body
+            .by_ref()
+            .take(PIECE_BYTES)
+            .read_to_end(&mut held)
+            .map_err(|error| broken(error.to_string()))?
+            > 0
+        {
+            if held.len() > 2 * ExportReport::MAX_BYTES {
+                let end = held.len() - ExportReport::MAX_BYTES;
+                out.write_all(&held[..end])?;
+                held.drain(..end);
+            }
+        }
+        let (end, report) = ExportReport::behind(&held)
+            .ok_or_else(|| broken("the file has no report at its end".to_owned()))?;
+        out.write_all(&held[..end])?;
+        out.flush()?;
+        Ok(report)
+    }
+}
+
+/// An export as the parameters of a request. What has no effect is refused there, so it is left out.
+fn export_parameters(query: &ExportQuery) -> Parameters {
+    let is_legacy = matches!(query.format, Format::Legacy(_));
+    let has = |part: QueryPart| part.kinds().contains(&query.kind) && (!is_legacy || part.is_in_legacy());
+    let all = [
+        ("host", query.host.clone()),
+        ("since", query.since_ns.map(|ns| ns.to_string())),
+        ("until", query.until_ns.map(|ns| ns.to_string())),
+        ("before", query.compared.map(|compared| between(compared.before))),
+        ("after", query.compared.map(|compared| between(compared.after))),
+        ("process", query.process.clone()),
+        ("interval_ns", query.interval_ns.map(|ns| ns.to_string())),
+        ("by", has(QueryPart::GroupBy).then(|| query.group_by.name().to_owned())),
+        ("value", has(QueryPart::PivotValue).then(|| query.pivot_value.name().to_owned())),
+        ("active", query.only_active.then(|| "true".to_owned())),
+        match query.format {
+            Format::Csv => ("format", Some("csv".to_owned())),
+            Format::Jsonl => ("format", Some("jsonl".to_owned())),
+            Format::Json => ("format", Some("json".to_owned())),
+            Format::Parquet => ("format", Some("parquet".to_owned())),
+            Format::Legacy(year) => ("legacy", Some(year.name().to_owned())),
+        },
+        ("report", Some("true".to_owned())),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_list_is_asked_for_in_parts() {
+        let all: Vec<usize> = (0..25_000).collect();
+        let mut asked = 0;
+        let mut of = |page: Page| {
+            asked = 0;
+            let (total, rows) = in_parts(page, |part| {
+                asked += 1;
+                let number = |at: usize| part[at].1.parse::<usize>().unwrap();
+                let page = Page { offset: number(0), limit: number(1) };
+                Ok((all.len(), page.of(all.iter().copied()).collect()))
+            })
+            .unwrap();
+            assert_eq!(total, all.len());
+            (rows, asked)
+        };
+        assert_eq!(of(Page::ALL), (all.clone(), 3));
+        assert_eq!(of(Page { offset: 24_990, limit: 5 }), (all[24_990..24_995].to_vec(), 1));
+        assert_eq!(of(Page { offset: 9_000, limit: 11_000 }), (all[9_000..20_000].to_vec(), 2));
+        assert_eq!(of(Page { offset: 30_000, limit: 5 }), (Vec::new(), 1));
+    }
+
+    #[test]
+    fn names_of_hosts_are_escaped() {
+        assert_eq!(of_host("a/b?c#d%41", "gaps"), "/api/v1/hosts/a%2Fb%3Fc%23d%2541/gaps");
+        let hosts = ["a,b".to_owned(), "100%2C".to_owned()];
+        assert_eq!(list(&hosts), [("host", "a%2Cb,100%252C".to_owned())]);
+        assert_eq!(list(&[]), []);
+    }
+}
