@@ -1,5 +1,6 @@
 //! Traces and their timelines: [`Traces`] says where the files are, [`Timelines`] reads them into memory, a few at a time.
 
+mod answers;
 mod cancel;
 
 use std::fmt;
@@ -15,6 +16,11 @@ use cpumon_store::trace_file;
 use cancel::CancellableSource;
 use cpumon_trace::TraceSource;
 
+pub use answers::{
+    TraceBehind, TraceCpuTrack, TraceDelays, TraceHead, TraceLedger, TraceOverview, TraceReason, TraceShare,
+    TraceSlice, TraceSums, TraceThread, TraceThreadPage, TraceThreadRow, TraceThreadTrack, TraceThreads,
+    TraceTracks, TraceWait, TraceWoken, TrackList,
+};
 pub use cancel::CancellableInput;
 // They are what timelines answer with: a frontend needs no reader of traces.
 pub use cpumon_trace::{

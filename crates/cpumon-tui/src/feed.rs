@@ -5,24 +5,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::report::{RangeReport, ReportRequest};
-use cpumon_model::{HostId, HostStatus, Interval, ProcessKey, ThreadKey};
+use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_query::report::ReportQuery;
+use cpumon_query::{Seek, TaskKey};
+
+use crate::report::RangeReport;
 
 /// A failure of a feed, as text for the status line: which operation on what failed, and why. The screens continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FeedError(pub String);
-
-/// A place in a host's past. Times are ns since the UNIX epoch.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum Seek {
-    /// The interval that contains this moment; none in a hole. [`find_moment`](crate::find_moment) names its neighbours.
-    At(i64),
-    /// The newest interval that ends before this moment (a step back from an interval that ends there).
-    Before(i64),
-    /// The oldest interval that ends after this moment (a step forward).
-    After(i64),
-}
 
 /// How a recording is played.
 #[derive(Copy, Clone, Debug, PartialEq)]
@@ -64,22 +56,13 @@ pub enum Play {
     Slower,
 }
 
-/// A process or a thread of the selected host.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Task {
-    /// A process of the host.
-    Process(ProcessKey),
-    /// A thread of the host.
-    Thread(ThreadKey),
-}
-
 /// What a line of the plot is of.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Subject {
     /// All tasks of the selected host together.
     Host,
     /// One of its tasks.
-    Task(Task),
+    Task(TaskKey),
 }
 
 /// Run time in one interval of a host, or in an even part of a longer time.
@@ -148,7 +131,8 @@ pub trait Feed {
     /// The screens say "no data since" from this.
     fn age(&self) -> Option<Duration>;
 
-    /// An interval of the selected host's past; `None` if there is no data. May read a file or ask a receiver.
+    /// An interval of the selected host's past; `None` if there is no data: [`find_moment`](crate::find_moment) names the neighbours of a hole.
+    /// May read a file or ask a receiver.
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let _ = to;
         Ok(None)
@@ -185,8 +169,8 @@ pub trait Feed {
     }
 
     /// Who used the CPU of the selected host in a range of time. May read a file or ask a receiver.
-    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
-        let _ = request;
+    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
+        let _ = query;
         Err(FeedError("this source has no stored data to add up; `cpumon serve` stores it".into()))
     }
 

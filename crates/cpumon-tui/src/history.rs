@@ -6,8 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cpumon_model::{BootId, Fields, Interval, LossCounts, SourceHealth};
+use cpumon_query::TaskKey;
 
-use crate::feed::{HistoryPoint, Subject, Task};
+use crate::feed::{HistoryPoint, Subject};
 
 const MINUTE_NS: i64 = 60_000_000_000;
 /// Intervals that the plot can reach back.
@@ -33,7 +34,7 @@ pub(crate) struct FeedHistory {
 struct Step {
     point: HistoryPoint,
     end_boot_ns: u64,
-    points: Vec<(Task, i64)>,
+    points: Vec<(TaskKey, i64)>,
 }
 
 /// Run time of every task that ran, for the last minutes.
@@ -51,9 +52,9 @@ impl RunHistory {
         }
         let processes = interval.processes.iter().filter(|row| row.delta.run_ns != 0);
         let threads = interval.threads.iter().filter(|row| row.delta.run_ns != 0);
-        let mut points: Vec<(Task, i64)> = processes
-            .map(|row| (Task::Process(row.key), row.delta.run_ns))
-            .chain(threads.map(|row| (Task::Thread(row.key), row.delta.run_ns)))
+        let mut points: Vec<(TaskKey, i64)> = processes
+            .map(|row| (TaskKey::Process(row.key), row.delta.run_ns))
+            .chain(threads.map(|row| (TaskKey::Thread(row.key), row.delta.run_ns)))
             .collect();
         // `tasks` finds points by binary search.
         points.sort_unstable_by_key(|point| point.0);
@@ -75,7 +76,7 @@ impl RunHistory {
     }
 
     /// Run time of some tasks together, from when the first of them began. Where a task has no row it was idle: zero.
-    pub(crate) fn tasks(&self, tasks: &[Task]) -> Vec<HistoryPoint> {
+    pub(crate) fn tasks(&self, tasks: &[TaskKey]) -> Vec<HistoryPoint> {
         let start_ns = tasks.iter().map(|task| task.start_ns()).min().unwrap_or(0);
         let sum = |step: &Step| {
             let found =
@@ -85,15 +86,6 @@ impl RunHistory {
         // 0: the sender does not know the start, so no step can be left out.
         let lived = self.steps.iter().filter(|step| start_ns == 0 || step.end_boot_ns >= start_ns);
         lived.map(|step| HistoryPoint { run_ns: sum(step), ..step.point }).collect()
-    }
-}
-
-impl Task {
-    fn start_ns(self) -> u64 {
-        match self {
-            Self::Process(key) => key.start_ns,
-            Self::Thread(key) => key.start_ns,
-        }
     }
 }
 
@@ -182,15 +174,15 @@ impl LossHistory {
 /// Run time of each task since the screens opened.
 #[derive(Debug, Default)]
 pub(crate) struct RunTotals {
-    totals: HashMap<Task, (i64, u64)>,
+    totals: HashMap<TaskKey, (i64, u64)>,
     steps: u64,
 }
 
 impl RunTotals {
     pub(crate) fn push(&mut self, interval: &Interval) {
         self.steps += 1;
-        let processes = interval.processes.iter().map(|row| (Task::Process(row.key), row.delta.run_ns));
-        let threads = interval.threads.iter().map(|row| (Task::Thread(row.key), row.delta.run_ns));
+        let processes = interval.processes.iter().map(|row| (TaskKey::Process(row.key), row.delta.run_ns));
+        let threads = interval.threads.iter().map(|row| (TaskKey::Thread(row.key), row.delta.run_ns));
         for (task, run_ns) in processes.chain(threads).filter(|row| row.1 != 0) {
             let total = self.totals.entry(task).or_default();
             *total = (total.0.saturating_add(run_ns), self.steps);
@@ -205,7 +197,7 @@ impl RunTotals {
     }
 
     /// The total of a task; 0 for one that never ran while the screens were open.
-    pub(crate) fn run_ns(&self, task: Task) -> i64 {
+    pub(crate) fn run_ns(&self, task: TaskKey) -> i64 {
         self.totals.get(&task).map_or(0, |total| total.0)
     }
 }

@@ -27,14 +27,14 @@ mod view;
 pub use app::{App, PLOT_MINUTES, Request};
 pub use batch::batch;
 pub use columns::{SortColumn, UnknownColumn};
-pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, StoredTrace, Subject, Task};
+pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, StoredTrace, Subject};
 pub use fit::{WantedColumn, fit_columns};
 pub use moment::{NoMoment, find_moment};
 pub use options::{
     Arrangement, BatchFormat, BatchOptions, CommandLines, Options, PlotOption, RowOptions, TuiError,
 };
-pub use report::{RangeReport, ReportColumn, ReportRequest, ReportRow, ReportSort};
+pub use report::{RangeReport, ReportColumn, ReportRow};
 pub use run::{is_utf8_locale, run};
 pub use screen::losses_of_agent;
 pub use text::ago;
-pub use view::{GroupBy, UserFilter};
+pub use view::{GROUPINGS, UserFilter};

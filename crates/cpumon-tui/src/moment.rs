@@ -5,9 +5,10 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use cpumon_model::Interval;
+use cpumon_query::Seek;
 
 use crate::text::ago;
-use crate::{Feed, FeedError, Seek};
+use crate::{Feed, FeedError};
 
 /// An interval is shown for a moment after it only while the next one is still being measured: up to so many of its lengths,
 const RUNNING_INTERVALS: i64 = 3;

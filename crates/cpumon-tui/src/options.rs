@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use cpumon_query::GroupBy;
+
 use crate::columns::SortColumn;
-use crate::view::{GroupBy, Layout, UserFilter, View};
+use crate::view::{Layout, UserFilter, View};
 use crate::{FeedError, NoMoment};
 
 /// Which rows are shown, and in which order.

@@ -1,35 +1,6 @@
 //! [`RangeReport`]: who used the CPU in a range of time, as a feed answers it. The feed writes the cells, so that they are those of
 //! `cpumon report`; the screens only choose the columns that fit.
 
-use std::ops::Range;
-
-use crate::view::GroupBy;
-
-/// Which rows of a report come first.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum ReportSort {
-    /// CPU time.
-    #[default]
-    Cpu,
-    /// Time ready.
-    Ready,
-    /// Time blocked.
-    Blocked,
-    /// Context switches.
-    Switches,
-}
-
-/// Which report is wanted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReportRequest {
-    /// The range, ns since the UNIX epoch.
-    pub wall_ns: Range<i64>,
-    /// What a row is.
-    pub by: GroupBy,
-    /// Which rows come first.
-    pub sort: ReportSort,
-}
-
 /// A column of a report. Cells are safe to show after escaping only: names in them are hostile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportColumn {

@@ -4,14 +4,15 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use cpumon_query::Seek;
+use cpumon_query::report::ReportQuery;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 
-use crate::feed::{Seek, Subject};
+use crate::feed::Subject;
 use crate::moment::find_moment;
-use crate::report::ReportRequest;
 use crate::{App, Feed, Options, Request, TuiError};
 
 /// How long the loop waits for a key before it asks the feed again.
@@ -289,7 +290,7 @@ impl<'a> Screens<'a> {
                 let shown = self.app.shown_wall_ns();
                 let until = self.app.newest_wall_ns().or(shown).unwrap_or_default();
                 match self.feed.parse_range(&text, shown, until) {
-                    Ok(range) => self.report(self.app.report_request(range)),
+                    Ok(range) => self.report(self.app.report_query(range)),
                     Err(error) => self.app.on_notice(error.to_string()),
                 }
             }
@@ -310,7 +311,7 @@ impl<'a> Screens<'a> {
         false
     }
 
-    fn report(&mut self, wanted: ReportRequest) {
+    fn report(&mut self, wanted: ReportQuery) {
         let answer = self.feed.report(&wanted);
         self.app.on_report(wanted, answer);
     }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use cpumon_model::{Fields, Interval, ProcessInfo, ProcessKey};
+use cpumon_query::GroupBy;
 
 use crate::columns::Col;
 use crate::rows::RowId;
@@ -18,44 +19,13 @@ pub(crate) enum Layout {
     Groups,
 }
 
-/// What the processes of a group have in common.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum GroupBy {
-    /// The same program.
-    #[default]
-    Program,
-    /// The same real user.
-    User,
-    /// The same systemd unit.
-    Service,
-    /// The same container or systemd unit.
-    Container,
-}
+/// What the processes of a group have in common, in the order of the key.
+pub const GROUPINGS: [GroupBy; 4] = [GroupBy::Program, GroupBy::User, GroupBy::Service, GroupBy::Container];
 
-impl GroupBy {
-    /// All of them, in the order of the key.
-    pub const ALL: [Self; 4] = [Self::Program, Self::User, Self::Service, Self::Container];
-
-    /// `program`
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Program => "program",
-            Self::User => "user",
-            Self::Service => "service",
-            Self::Container => "container",
-        }
-    }
-
-    /// The next grouping; `None` after the last.
-    pub(crate) fn next(self) -> Option<Self> {
-        match self {
-            Self::Program => Some(Self::User),
-            Self::User => Some(Self::Service),
-            Self::Service => Some(Self::Container),
-            Self::Container => None,
-        }
-    }
+/// The next grouping; `None` after the last.
+pub(crate) fn next_grouping(by: GroupBy) -> Option<GroupBy> {
+    let at = GROUPINGS.iter().position(|one| *one == by)?;
+    GROUPINGS.get(at + 1).copied()
 }
 
 /// A user by name, by id, or as groups name it.
@@ -174,7 +144,7 @@ impl Default for View {
             pids: HashSet::new(),
             user: None,
             limit: None,
-            group_by: GroupBy::default(),
+            group_by: GROUPINGS[0],
             hide_idle: false,
             open: HashSet::new(),
             closed: HashSet::new(),

@@ -39,7 +39,8 @@ words! {
 
 impl ReportBy {
     /// The same group of processes in a pivot or a comparison; `None` of threads and hosts, which are no groups of processes.
-    pub(crate) fn group(self) -> Option<GroupBy> {
+    #[must_use]
+    pub fn group(self) -> Option<GroupBy> {
         Some(match self {
             Self::Program => GroupBy::Program,
             Self::Name => GroupBy::Name,
@@ -50,6 +51,20 @@ impl ReportBy {
             Self::Cgroup => GroupBy::Cgroup,
             Self::Thread | Self::Host => return None,
         })
+    }
+}
+
+impl From<GroupBy> for ReportBy {
+    fn from(by: GroupBy) -> Self {
+        match by {
+            GroupBy::Name => Self::Name,
+            GroupBy::Process => Self::Process,
+            GroupBy::Program => Self::Program,
+            GroupBy::User => Self::User,
+            GroupBy::Service => Self::Service,
+            GroupBy::Container => Self::Container,
+            GroupBy::Cgroup => Self::Cgroup,
+        }
     }
 }
 

@@ -10,7 +10,8 @@ use cpumon_model::{
     HostId, HostInfo, HostStatus, Interval, Life, Moment, Probes, ProcessInfo, ProcessInterval, ProcessKey,
     SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, Trust, WaitReason, delay_bucket,
 };
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Seek, Subject, Task};
+use cpumon_query::{Seek, TaskKey};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Subject};
 
 /// 2026-11-21 14:05:00 UTC.
 pub const EPOCH_NS: i64 = 1_795_269_900_000_000_000;
@@ -377,8 +378,8 @@ impl Feed for MadeUp {
             let host = HistoryPoint::of_host(&made);
             let delta = match of {
                 Subject::Host => return host,
-                Subject::Task(Task::Process(key)) => made.process(key).map(|row| row.delta),
-                Subject::Task(Task::Thread(key)) => {
+                Subject::Task(TaskKey::Process(key)) => made.process(key).map(|row| row.delta),
+                Subject::Task(TaskKey::Thread(key)) => {
                     made.threads.iter().find(|row| row.key == key).map(|row| row.delta)
                 }
             };

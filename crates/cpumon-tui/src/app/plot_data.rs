@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
+use cpumon_query::TaskKey;
+
 use crate::app::state::App;
 use crate::app::types::Clock;
-use crate::feed::{HistoryPoint, StoredTrace, Subject, Task};
+use crate::feed::{HistoryPoint, StoredTrace, Subject};
 use crate::history::FeedHistory;
 use crate::rows::RowId;
 use crate::text::safe;
@@ -117,16 +119,16 @@ impl App {
     }
 
     /// The tasks of the selected row.
-    pub(crate) fn selected_tasks(&self) -> Option<Vec<Task>> {
+    pub(crate) fn selected_tasks(&self) -> Option<Vec<TaskKey>> {
         Some(match self.cursor.selected.as_ref()? {
-            RowId::Process(key) => vec![Task::Process(*key)],
-            RowId::Thread(key) => vec![Task::Thread(*key)],
+            RowId::Process(key) => vec![TaskKey::Process(*key)],
+            RowId::Thread(key) => vec![TaskKey::Thread(*key)],
             RowId::Group(name) => {
                 let group = self.rows.groups.iter().find(|group| group.name == *name);
                 let shown = self.shown.as_ref()?;
                 let members = group.map_or(&[][..], |group| group.processes.as_slice()).iter();
                 let rows = members.filter_map(|&at| shown.processes.get(at as usize));
-                rows.map(|row| Task::Process(row.key)).collect()
+                rows.map(|row| TaskKey::Process(row.key)).collect()
             }
         })
     }

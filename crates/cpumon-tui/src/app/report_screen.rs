@@ -1,11 +1,13 @@
 //! The report of a range on screen: its rows and which one is selected.
 
-use crate::report::{RangeReport, ReportRequest, ReportRow};
+use cpumon_query::report::ReportQuery;
+
+use crate::report::{RangeReport, ReportRow};
 
 /// A report and the place in it.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportScreen {
-    pub request: ReportRequest,
+    pub query: ReportQuery,
     pub report: RangeReport,
     /// The selected row.
     pub at: usize,
@@ -18,8 +20,8 @@ pub(crate) struct ReportScreen {
 }
 
 impl ReportScreen {
-    pub(crate) fn new(request: ReportRequest, report: RangeReport) -> Self {
-        Self { request, report, at: 0, top: 0, height: 0, first_line: 0 }
+    pub(crate) fn new(query: ReportQuery, report: RangeReport) -> Self {
+        Self { query, report, at: 0, top: 0, height: 0, first_line: 0 }
     }
 
     pub(crate) fn row(&self) -> Option<&ReportRow> {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_query::Seek;
+use cpumon_query::report::ReportQuery;
 use ratatui::layout::Rect;
 
 use crate::NoMoment;
@@ -14,10 +16,10 @@ use crate::app::plot_state::PlotState;
 use crate::app::report_screen::ReportScreen;
 use crate::app::types::{Clock, CommandPart, Mode, Pane, Request};
 use crate::columns::{Col, ColumnPlace};
-use crate::feed::{FeedError, Playback, Seek};
+use crate::feed::{FeedError, Playback};
 use crate::history::{LossHistory, Recent, RunHistory, RunTotals};
 use crate::options::{CommandLines, Options, PlotOption};
-use crate::report::{RangeReport, ReportRequest};
+use crate::report::RangeReport;
 use crate::rows::{RowId, RowList};
 use crate::text;
 use crate::theme::Theme;
@@ -181,10 +183,10 @@ impl App {
     }
 
     /// The answer to [`Request::Report`].
-    pub fn on_report(&mut self, request: ReportRequest, answer: Result<RangeReport, FeedError>) {
+    pub fn on_report(&mut self, query: ReportQuery, answer: Result<RangeReport, FeedError>) {
         match answer {
             Ok(report) => {
-                self.report = Some(ReportScreen::new(request, report));
+                self.report = Some(ReportScreen::new(query, report));
                 self.mode = Mode::Report;
                 self.is_dirty = true;
             }

@@ -1,9 +1,10 @@
 //! What the state is made of: the clock, the window over the grid, what the event loop has to do.
 
 use cpumon_model::HostId;
+use cpumon_query::Seek;
+use cpumon_query::report::ReportQuery;
 
-use crate::feed::{Play, Seek};
-use crate::report::ReportRequest;
+use crate::feed::Play;
 
 /// What the event loop has to do for the state.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +20,7 @@ pub enum Request {
     /// Goes to the moment that this text means: call [`Feed::parse_time`](crate::Feed::parse_time), then [`App::go_to`](crate::App::go_to).
     GoTo(String),
     /// Adds up a range of time: call [`Feed::report`](crate::Feed::report), then [`App::on_report`](crate::App::on_report).
-    Report(ReportRequest),
+    Report(ReportQuery),
     /// The same for the range that this text means: call [`Feed::parse_range`](crate::Feed::parse_range) first.
     ReportOf(String),
     /// Has the host traced: call [`Feed::take_trace`](crate::Feed::take_trace), then [`App::on_notice`](crate::App::on_notice).

@@ -7,10 +7,10 @@ use cpumon_model::{
     ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life, LimitFinder,
     ProcessInterval, ThreadInterval, Value, delay_percent, wait_in_words,
 };
+use cpumon_query::TaskKey;
 
 use crate::columns::column::Col;
 use crate::columns::limits::{IS_OF_LIMITS, limit_text, limit_value, limits_of};
-use crate::feed::Task;
 use crate::history::RunTotals;
 use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
 use crate::text::{mean, name_text, percent, rate, safe, short, total, width};
@@ -269,10 +269,10 @@ impl<'a> Cells<'a> {
         Some(total(match item {
             Item::Group(group) => {
                 let rows = group.processes.iter().filter_map(|&at| self.interval.processes.get(at as usize));
-                rows.map(|row| seen.run_ns(Task::Process(row.key))).fold(0, i64::saturating_add)
+                rows.map(|row| seen.run_ns(TaskKey::Process(row.key))).fold(0, i64::saturating_add)
             }
-            Item::Process(process) => seen.run_ns(Task::Process(process.key)),
-            Item::Thread(thread) => seen.run_ns(Task::Thread(thread.key)),
+            Item::Process(process) => seen.run_ns(TaskKey::Process(process.key)),
+            Item::Thread(thread) => seen.run_ns(TaskKey::Thread(thread.key)),
         }))
     }
 

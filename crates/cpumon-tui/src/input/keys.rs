@@ -8,7 +8,7 @@ use crate::app::{App, Clock, Mode, Move, Pane, Prompt, Request};
 use crate::columns::{Col, choose};
 use crate::csv::export;
 use crate::feed::Play;
-use crate::view::{GroupBy, Layout, Unit};
+use crate::view::{GROUPINGS, Layout, Unit, next_grouping};
 
 impl App {
     /// Takes in a key.
@@ -160,13 +160,13 @@ impl App {
     /// Program, user, service, container, and the list again.
     fn next_grouping(&mut self) {
         let next = match self.view.layout {
-            Layout::Groups => self.view.group_by.next(),
-            _ => Some(GroupBy::default()),
+            Layout::Groups => next_grouping(self.view.group_by),
+            _ => Some(GROUPINGS[0]),
         };
         // Groups of another kind are other rows, even if they are called alike.
         self.cursor.clear();
         self.view.layout = if next.is_some() { Layout::Groups } else { Layout::List };
-        self.view.group_by = next.unwrap_or_default();
+        self.view.group_by = next.unwrap_or(GROUPINGS[0]);
         self.on_notice(
             next.map_or("not grouped".into(), |by| format!("grouped by {}; g again for the next", by.name())),
         );

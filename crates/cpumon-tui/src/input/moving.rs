@@ -2,10 +2,11 @@
 
 use std::ops::ControlFlow;
 
+use cpumon_query::Seek;
 use ratatui::crossterm::event::KeyCode;
 
 use crate::app::{App, Clock, Request};
-use crate::feed::{HistoryPoint, Seek};
+use crate::feed::HistoryPoint;
 
 const MINUTE_NS: i64 = 60_000_000_000;
 /// Columns of the plot where none was drawn yet.

@@ -1,11 +1,14 @@
 //! Keys of the report of a range, and how one is asked for.
 
+use cpumon_query::GroupBy;
+use cpumon_query::report::{ReportQuery, ReportSort};
 use ratatui::crossterm::event::KeyCode;
 
 use crate::app::{App, Mode, Prompt, Request};
-use crate::report::{ReportRequest, ReportSort};
-use crate::view::{GroupBy, Layout, UserFilter};
+use crate::view::{GROUPINGS, Layout, UserFilter, next_grouping};
 
+/// Rows of a report at most; all others are one row.
+const MAX_ROWS: usize = 100;
 /// The group of processes that have no container, service or user, as `cpumon report` calls it.
 const NO_GROUP: &str = "(none)";
 
@@ -17,16 +20,22 @@ impl App {
     /// The report of a range that was typed; of nothing the time that the plot shows.
     pub(super) fn report_of(&self, text: String) -> Option<Request> {
         if text.trim().is_empty() {
-            return Some(Request::Report(self.report_request(self.plot_window()?)));
+            return Some(Request::Report(self.report_query(self.plot_window()?)));
         }
         Some(Request::ReportOf(text))
     }
 
     /// A report by the grouping that is on screen.
     #[must_use]
-    pub fn report_request(&self, wall_ns: std::ops::Range<i64>) -> ReportRequest {
-        let sort = self.report.as_ref().map_or(ReportSort::Cpu, |report| report.request.sort);
-        ReportRequest { wall_ns, by: self.view.group_by, sort }
+    pub fn report_query(&self, wall_ns: std::ops::Range<i64>) -> ReportQuery {
+        ReportQuery {
+            since_ns: Some(wall_ns.start),
+            until_ns: Some(wall_ns.end),
+            by: self.view.group_by.into(),
+            sort: self.report.as_ref().map_or(ReportSort::Cpu, |report| report.query.sort),
+            limit: MAX_ROWS,
+            ..ReportQuery::default()
+        }
     }
 
     pub(super) fn on_report_key(&mut self, code: KeyCode) -> Option<Request> {
@@ -36,7 +45,7 @@ impl App {
         };
         let (last, page) =
             (screen.report.rows.len().saturating_sub(1), screen.height.saturating_sub(1).max(1));
-        let sort = |sort| Some(Request::Report(ReportRequest { sort, ..screen.request.clone() }));
+        let sort = |sort| Some(Request::Report(ReportQuery { sort, ..screen.query.clone() }));
         let at = match code {
             KeyCode::Up | KeyCode::Char('k') => screen.at.saturating_sub(1),
             KeyCode::Down | KeyCode::Char('j') => screen.at + 1,
@@ -49,10 +58,10 @@ impl App {
             KeyCode::Char('B') => return sort(ReportSort::Blocked),
             KeyCode::Char('S') => return sort(ReportSort::Switches),
             KeyCode::Char('g') => {
-                let by = screen.request.by.next().unwrap_or_default();
-                let request = ReportRequest { by, ..screen.request.clone() };
+                let by = screen.query.by.group().and_then(next_grouping).unwrap_or(GROUPINGS[0]);
+                let query = ReportQuery { by: by.into(), ..screen.query.clone() };
                 self.view.group_by = by;
-                return Some(Request::Report(request));
+                return Some(Request::Report(query));
             }
             KeyCode::Char('R') => {
                 self.open_range_prompt();
@@ -75,7 +84,7 @@ impl App {
     /// Filters the rows by the selected group and goes to the moment at which it was busiest.
     fn show_row_of_report(&mut self) -> Option<Request> {
         let screen = self.report.as_ref()?;
-        let (by, row) = (screen.request.by, screen.row()?);
+        let (by, row) = (screen.query.by, screen.row()?);
         let Some(group) = row.group.clone() else {
             self.on_notice("this row is of several groups: choose another one".into());
             return None;
@@ -89,7 +98,7 @@ impl App {
         if self.view.layout == Layout::Groups {
             self.view.layout = Layout::List;
         }
-        if by == GroupBy::User {
+        if by.group() == Some(GroupBy::User) {
             self.view.user = Some(UserFilter::new(&group));
         } else {
             self.view.filter = group.to_ascii_lowercase();

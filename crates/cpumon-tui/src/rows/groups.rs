@@ -3,14 +3,10 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-use cpumon_model::ProcessInterval;
+use cpumon_query::group_name;
 
 use crate::rows::input::Input;
 use crate::rows::types::{Fold, GridRow, Group, RowId, RowKind, RowList, index};
-use crate::view::GroupBy;
-
-/// Of what belongs to no container or unit, or whose user is unknown.
-const NONE: &str = "(none)";
 
 pub(crate) fn build(input: &Input<'_>) -> RowList {
     let threads = input.threads_by_process();
@@ -37,26 +33,14 @@ pub(crate) fn build(input: &Input<'_>) -> RowList {
     RowList { rows, groups }
 }
 
-/// Whose group a process is in, by the names of `cpumon report`.
-fn group_name<'a>(input: &Input<'a>, process: &'a ProcessInterval) -> Cow<'a, str> {
-    let info = &process.info;
-    let or_none = |text: Cow<'a, str>| if text.is_empty() { NONE.into() } else { text };
-    match input.view.group_by {
-        GroupBy::Program => info.program().into(),
-        GroupBy::User if !input.interval.source.has_users() => NONE.into(),
-        GroupBy::User => info.user_label(),
-        GroupBy::Service => or_none(info.service()),
-        GroupBy::Container => or_none((&*info.container).into()),
-    }
-}
-
 /// Groups by name.
 fn collect(input: &Input<'_>, processes: &[u32]) -> Vec<Group> {
     let mut by_name: HashMap<Cow<'_, str>, usize> = HashMap::new();
     let mut groups: Vec<Group> = Vec::new();
     for &at in processes {
         let Some(process) = input.interval.processes.get(at as usize) else { continue };
-        let place = *by_name.entry(group_name(input, process)).or_insert_with_key(|name| {
+        let name = group_name(input.view.group_by, input.interval.source, &process.info);
+        let place = *by_name.entry(name).or_insert_with_key(|name| {
             groups.push(Group { name: (&**name).into(), ..Group::default() });
             groups.len() - 1
         });

@@ -7,9 +7,9 @@ use cpumon_model::{
     CpuLimit, DelayHistogram, DelayOf, Delta, Interval, LimitFinder, ProcessInterval, SchedDelta,
     ThreadInterval, WaitReason,
 };
+use cpumon_query::TaskKey;
 
 use crate::columns::{Col, limits_of};
-use crate::feed::Task;
 use crate::history::RunTotals;
 use crate::rows::lookup::{group_delays, main_thread, thread_name};
 use crate::rows::types::{Group, Item};
@@ -108,7 +108,7 @@ impl<'a> Sorter<'a> {
 
     fn seen_of_group(&self, group: &Group) -> i64 {
         let rows = group.processes.iter().filter_map(|&at| self.interval.processes.get(at as usize));
-        rows.map(|row| self.seen.run_ns(Task::Process(row.key))).fold(0, i64::saturating_add)
+        rows.map(|row| self.seen.run_ns(TaskKey::Process(row.key))).fold(0, i64::saturating_add)
     }
 
     /// The tightest limit comes first, then what has none; throttled time that is not known comes last.
@@ -151,7 +151,7 @@ impl<'a> Sorter<'a> {
             Col::Id | Col::Owner => i64::from(row.key.pid),
             Col::User => i64::from(row.info.uid),
             Col::Threads => i64::from(row.thread_rows),
-            Col::Seen => self.seen.run_ns(Task::Process(row.key)),
+            Col::Seen => self.seen.run_ns(TaskKey::Process(row.key)),
             Col::Container => return Value::Text(row.info.container.to_lowercase()),
             Col::Name => return Value::Text(row.info.name.to_lowercase()),
             Col::State | Col::Nice | Col::LastCpu => {
@@ -175,7 +175,7 @@ impl<'a> Sorter<'a> {
             Col::LastCpu => i64::from(row.last_cpu),
             Col::User => owner().map_or(i64::MAX, |process| i64::from(process.info.uid)),
             Col::Threads => 1,
-            Col::Seen => self.seen.run_ns(Task::Thread(row.key)),
+            Col::Seen => self.seen.run_ns(TaskKey::Thread(row.key)),
             Col::Container => {
                 return Value::Text(
                     owner().map_or(String::new(), |process| process.info.container.to_lowercase()),

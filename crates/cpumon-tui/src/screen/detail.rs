@@ -2,6 +2,7 @@
 //! the container and unusual values.
 
 use cpumon_model::{CgroupNames, ColumnId, Fields, Flags, Interval, Life, SOFTIRQ_KINDS, Value};
+use cpumon_query::GroupBy;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -13,7 +14,6 @@ use crate::screen::health::{events_per_sec, losses};
 use crate::screen::quota;
 use crate::text::{ago, clip, clip_plain, rate, safe, seconds, short, total};
 use crate::theme::Theme;
-use crate::view::GroupBy;
 
 /// The label of the command line.
 const COMMAND: &str = "command";

@@ -23,7 +23,7 @@ pub(crate) fn draw(app: &mut App, frame: &mut Frame<'_>) {
     let full = frame.area();
     let area = Rect { height: full.height.saturating_sub(1), ..full };
     frame.render_widget(Clear, area);
-    let by = screen.request.by.name();
+    let by = screen.query.by.name();
     let mut lines = vec![Line::styled(format!(" REPORT by {by} "), app.theme.not_live())];
     let columns = usize::from(area.width);
     let head = screen.report.head.iter().take(MAX_HEAD);

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use cpumon_query::Seek;
 use cpumon_tui::{
-    App, FeedError, HistoryPoint, Options, Play, Playback, Request, RowOptions, Seek, Subject, UserFilter,
+    App, FeedError, HistoryPoint, Options, Play, Playback, Request, RowOptions, Subject, UserFilter,
 };
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};

@@ -1,8 +1,7 @@
 //! The report of a range: how it is asked for, drawn and used.
 
-use cpumon_tui::{
-    App, FeedError, GroupBy, RangeReport, ReportColumn, ReportRequest, ReportRow, ReportSort, Request,
-};
+use cpumon_query::report::{ReportBy, ReportQuery, ReportSort};
+use cpumon_tui::{App, FeedError, RangeReport, ReportColumn, ReportRow, Request};
 
 use crate::synthetic::{EPOCH_NS, Kind};
 use crate::{app_of, picture, press};
@@ -41,7 +40,7 @@ fn made_up() -> RangeReport {
     }
 }
 
-fn shown() -> (App, ReportRequest) {
+fn shown() -> (App, ReportQuery) {
     let mut app = app_of(Kind::Normal);
     let Some(Request::Report(request)) = press(&mut app, "R<Enter>") else { panic!("no report") };
     app.on_report(request.clone(), Ok(made_up()));
@@ -81,15 +80,15 @@ fn prompts_fit_narrow_screens() {
 fn r_asks_for_the_time_on_the_plot_or_for_what_is_typed() {
     let (mut app, request) = shown();
     let end = app.shown_wall_ns().unwrap();
-    assert_eq!(request.wall_ns, end - 300 * SECOND..end);
-    assert_eq!((request.by, request.sort), (GroupBy::Program, ReportSort::Cpu));
+    assert_eq!((request.since_ns, request.until_ns), (Some(end - 300 * SECOND), Some(end)));
+    assert_eq!((request.by, request.sort), (ReportBy::Program, ReportSort::Cpu));
     let sorted = |app: &mut App, key| match press(app, key) {
         Some(Request::Report(request)) => (request.by, request.sort),
         other => panic!("{other:?}"),
     };
-    assert_eq!(sorted(&mut app, "M"), (GroupBy::Program, ReportSort::Ready));
-    assert_eq!(sorted(&mut app, "S"), (GroupBy::Program, ReportSort::Switches));
-    assert_eq!(sorted(&mut app, "g"), (GroupBy::User, ReportSort::Cpu));
+    assert_eq!(sorted(&mut app, "M"), (ReportBy::Program, ReportSort::Ready));
+    assert_eq!(sorted(&mut app, "S"), (ReportBy::Program, ReportSort::Switches));
+    assert_eq!(sorted(&mut app, "g"), (ReportBy::User, ReportSort::Cpu));
     assert_eq!(press(&mut app, "R1h..<Enter>"), Some(Request::ReportOf("1h..".into())));
     app.on_report(request, Err(FeedError("nothing is stored".into())));
     assert!(picture(&mut app, 80, 24).contains("nothing is stored"));
@@ -105,7 +104,7 @@ fn enter_filters_by_a_row_and_goes_to_its_peak() {
     let mut users = made_up();
     users.rows[0] = ReportRow { group: Some("ada (1000)".into()), peak_ns: None };
     press(&mut app, "<Esc>");
-    app.on_report(ReportRequest { by: GroupBy::User, ..request.clone() }, Ok(users));
+    app.on_report(ReportQuery { by: ReportBy::User, ..request.clone() }, Ok(users));
     press(&mut app, "<Enter>");
     let text = picture(&mut app, 80, 24);
     assert!(
@@ -114,7 +113,7 @@ fn enter_filters_by_a_row_and_goes_to_its_peak() {
     );
     let mut services = made_up();
     services.rows[0] = ReportRow { group: Some("(none)".into()), peak_ns: None };
-    app.on_report(ReportRequest { by: GroupBy::Service, ..request.clone() }, Ok(services));
+    app.on_report(ReportQuery { by: ReportBy::Service, ..request.clone() }, Ok(services));
     press(&mut app, "<Enter>");
     assert!(picture(&mut app, 80, 24).contains("these processes have no service"));
     app.on_report(request, Ok(made_up()));

@@ -15,7 +15,6 @@ mod limits;
 mod problem;
 mod snapshot;
 mod table;
-mod trace;
 
 pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss, Moment};
 pub use cpumon_query::history::{
@@ -25,6 +24,9 @@ pub use cpumon_query::json::{Gaps, Nanos, TraceList};
 pub use cpumon_query::recording::TraceSources;
 pub use cpumon_query::status::{
     Connections, Discovery, Hosts, Receiver, Rejects, Status, Store, StoreState, Traces,
+};
+pub use cpumon_query::traces::{
+    TraceDelays, TraceHead, TraceSlice, TraceSums, TraceThreadPage, TraceThreads, TraceTracks, TrackList,
 };
 
 pub use columns::{ColumnHelp, Columns};
@@ -36,7 +38,3 @@ pub use problem::Problem;
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Snapshot, SnapshotBase};
 pub use table::{Cell, Row, Table, TableColumn};
-pub(crate) use trace::TrackList;
-pub use trace::{
-    TraceBehind, TraceDelays, TraceHead, TraceSlice, TraceSums, TraceThreadPage, TraceThreads, TraceTracks,
-};

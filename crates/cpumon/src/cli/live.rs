@@ -7,8 +7,9 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, ValueEnum};
 use cpumon_agent::DiscoverArgs;
 use cpumon_collect::parse_interval;
+use cpumon_query::GroupBy;
 use cpumon_query::fleet::HostOrder;
-use cpumon_tui::{GroupBy, PLOT_MINUTES, PlotOption, SortColumn};
+use cpumon_tui::{GROUPINGS, PLOT_MINUTES, PlotOption, SortColumn};
 
 use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, file_of};
 use crate::units::{count, duration};
@@ -20,8 +21,8 @@ fn pid(text: &str) -> Result<u32, String> {
 }
 
 fn group_by() -> impl TypedValueParser<Value = GroupBy> {
-    PossibleValuesParser::new(GroupBy::ALL.map(GroupBy::name))
-        .map(|name| GroupBy::ALL.into_iter().find(|by| by.name() == name).unwrap_or_default())
+    PossibleValuesParser::new(GROUPINGS.map(GroupBy::name))
+        .map(|name| GROUPINGS.into_iter().find(|by| by.name() == name).unwrap_or_default())
 }
 
 fn plot() -> impl TypedValueParser<Value = PlotOption> {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
-use cpumon_query::{Live, status::StoreState};
+use cpumon_query::report::ReportQuery;
+use cpumon_query::{Live, Seek, status::StoreState};
 use cpumon_receiver::hub::Hub;
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, StoredTrace, Subject};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
 use super::points::point_of;
 use super::{ranges, traces};
@@ -100,9 +101,9 @@ impl Feed for HubFeed {
         Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
     }
 
-    fn seek(&mut self, to: cpumon_tui::Seek) -> Result<Option<Arc<Interval>>, FeedError> {
+    fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
-        let found = self.hub.seek(host, super::seek_of(to)).map_err(FeedError)?;
+        let found = self.hub.seek(host, to).map_err(FeedError)?;
         Ok(found.map(|shown| self.hub.with_idle(host, &shown).interval))
     }
 
@@ -141,13 +142,13 @@ impl Feed for HubFeed {
         }
     }
 
-    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
         let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
         let store = self.hub.status().store.path;
         if store.is_empty() {
             return Err(FeedError("this receiver stores nothing that could be added up".to_owned()));
         }
-        ranges::of_store(Path::new(&store), host, request)
+        ranges::of_store(Path::new(&store), host, query)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

@@ -10,7 +10,8 @@ use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::RetainedCapabilities;
 use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
-use cpumon_tui::{Feed, FeedError, RangeReport, ReportRequest};
+use cpumon_query::report::ReportQuery;
+use cpumon_tui::{Feed, FeedError, RangeReport};
 
 use super::{Shared, ranges};
 use crate::paths::store_for_reading;
@@ -149,13 +150,13 @@ impl Feed for LocalFeed {
     }
 
     /// What `cpumon serve` stored of this machine: these screens alone keep minutes only.
-    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
         let store = store_for_reading(None);
         if !store.exists() {
             let text = "no store of this machine to add up; `cpumon serve` records one";
             return Err(FeedError(text.to_owned()));
         }
-        ranges::of_store(&store, self.host, request)
+        ranges::of_store(&store, self.host, query)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

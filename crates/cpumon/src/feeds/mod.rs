@@ -15,7 +15,6 @@ mod traces;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cpumon_query::Seek;
 use cpumon_tui::FeedError;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -49,15 +48,6 @@ fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> 
         .and_then(|ns| Timestamp::from_nanosecond(i128::from(ns)).ok())
         .map_or_else(Zoned::now, |stamp| stamp.to_zoned(TimeZone::system()));
     when::parse(text, &shown).map(|when| when.wall_ns).map_err(|error| FeedError(error.to_string()))
-}
-
-/// The query crate's type for a position in the past.
-fn seek_of(to: cpumon_tui::Seek) -> Seek {
-    match to {
-        cpumon_tui::Seek::At(ns) => Seek::At(ns),
-        cpumon_tui::Seek::Before(ns) => Seek::Before(ns),
-        cpumon_tui::Seek::After(ns) => Seek::After(ns),
-    }
 }
 
 #[cfg(test)]

@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use cpumon_model::{HostId, Interval};
+use cpumon_query::TaskKey;
 use cpumon_query::history::{BucketTimes, Values};
-use cpumon_tui::{FeedError, HistoryPoint, Subject, Task};
+use cpumon_tui::{FeedError, HistoryPoint, Subject};
 use serde::Deserialize;
 
 use crate::client::{Client, ClientError, NOTHING};
@@ -19,8 +20,8 @@ pub(super) fn point_of(interval: &Interval, of: Subject) -> HistoryPoint {
     let host = HistoryPoint::of_host(interval);
     let delta = match of {
         Subject::Host => return host,
-        Subject::Task(Task::Process(key)) => interval.process(key).map(|row| row.delta),
-        Subject::Task(Task::Thread(key)) => {
+        Subject::Task(TaskKey::Process(key)) => interval.process(key).map(|row| row.delta),
+        Subject::Task(TaskKey::Thread(key)) => {
             let at = interval.threads.binary_search_by_key(&key, |row| row.key).ok();
             at.and_then(|at| interval.threads.get(at)).map(|row| row.delta)
         }
@@ -89,8 +90,8 @@ pub(super) fn of_receiver(
             .map(|answer| host_points(&answer)),
         Subject::Task(task) => {
             let which = match task {
-                Task::Process(key) => format!("processes={}-{}", key.pid, key.start_ns),
-                Task::Thread(key) => format!("threads={}-{}", key.tid, key.start_ns),
+                TaskKey::Process(key) => format!("processes={}-{}", key.pid, key.start_ns),
+                TaskKey::Thread(key) => format!("threads={}-{}", key.tid, key.start_ns),
             };
             let path = format!("/api/v1/hosts/{host}/lines?{span}&columns=run_ns&{which}");
             client.must::<Lines>(&path, NOTHING).map(|answer| task_points(&answer))

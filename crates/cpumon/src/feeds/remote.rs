@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use cpumon_model::{HostId, HostStatus, Interval};
 use cpumon_query::Seek;
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, StoredTrace, Subject};
+use cpumon_query::report::ReportQuery;
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
 use super::{Shared, points, ranges, traces};
 use crate::client::{Client, ClientError};
@@ -193,9 +194,9 @@ impl Feed for RemoteFeed {
         self.shared.lock().arrived.map(|(arrived, age)| arrived.elapsed().saturating_add(age))
     }
 
-    fn seek(&mut self, to: cpumon_tui::Seek) -> Result<Option<Arc<Interval>>, FeedError> {
+    fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let host = self.shared.lock().selected;
-        self.client.seek(host, super::seek_of(to)).map_err(|error| FeedError(error.to_string()))
+        self.client.seek(host, to).map_err(|error| FeedError(error.to_string()))
     }
 
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
@@ -213,9 +214,9 @@ impl Feed for RemoteFeed {
         traces::take_from(&self.client, host)
     }
 
-    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
         let host = self.shared.lock().selected;
-        ranges::report(&self.client, host, request)
+        ranges::report(&self.client, host, query)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use cpumon_link::spool::{SpoolError, SpoolReader};
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Subject};
+use cpumon_query::Seek;
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Subject};
 use cpumon_wire::spool::SegmentHeader;
 
 use super::points::point_of;

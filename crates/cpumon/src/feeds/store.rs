@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
+use cpumon_query::report::ReportQuery;
 use cpumon_query::time::TimeRange;
-use cpumon_query::{Seek, seek};
+use cpumon_query::{Seek, TaskKey, seek};
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, ReportRequest, StoredTrace, Subject, Task};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
 use super::points::point_of;
 use super::{ranges, traces};
@@ -100,9 +101,9 @@ impl Feed for StoreFeed {
         Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
     }
 
-    fn seek(&mut self, to: cpumon_tui::Seek) -> Result<Option<Arc<Interval>>, FeedError> {
+    fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
-        let found = seek(&self.reader, host, super::seek_of(to)).map_err(|error| failed(&error))?;
+        let found = seek(&self.reader, host, to).map_err(|error| failed(&error))?;
         Ok(found.map(Arc::new))
     }
 
@@ -117,9 +118,11 @@ impl Feed for StoreFeed {
         let query = Query::new(host).range(plan.since_ns, plan.until_ns);
         let query = match of {
             Subject::Host => query.what(What::Meta),
-            Subject::Task(Task::Process(key)) => query.what(What::Processes).filter(ProcessFilter::Key(key)),
+            Subject::Task(TaskKey::Process(key)) => {
+                query.what(What::Processes).filter(ProcessFilter::Key(key))
+            }
             // A thread's key does not name its process, which the store filters by.
-            Subject::Task(Task::Thread(_)) => query,
+            Subject::Task(TaskKey::Thread(_)) => query,
         };
         self.reader
             .for_each_segment(&query, plan.resolution, &mut |segment| {
@@ -135,9 +138,9 @@ impl Feed for StoreFeed {
         traces::of_store(self.reader.path(), host, &wall_ns)
     }
 
-    fn report(&mut self, request: &ReportRequest) -> Result<RangeReport, FeedError> {
+    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
         let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
-        ranges::of_store(self.reader.path(), host, request)
+        ranges::of_store(self.reader.path(), host, query)
     }
 
     fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {

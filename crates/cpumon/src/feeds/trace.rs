@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Rows, Snapshot, Trust};
+use cpumon_query::Seek;
 use cpumon_trace::{Ending, ReadError, TraceRange, TraceSource, snapshots};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Seek, Subject};
+use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Subject};
 
 use super::points::point_of;
 

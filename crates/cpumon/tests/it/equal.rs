@@ -13,8 +13,9 @@ use cpumon_model::{
     Pressure, ProcessInfo, ProcessInterval, ProcessKey, SourceKind, ThreadInterval, ThreadKey, Throttle,
     Trust,
 };
+use cpumon_query::report::{ReportBy, ReportQuery};
 use cpumon_store::{StoreOptions, Writer};
-use cpumon_tui::{Feed, GroupBy, ReportRequest, ReportSort};
+use cpumon_tui::Feed;
 use serde_json::Value;
 
 use crate::screen_report::{cells, printed};
@@ -225,17 +226,24 @@ fn sql(store: &str, [since_ns, until_ns]: [i64; 2], by: &str) -> Figures {
 /// The terminal's report (`R`) has the cells that `cpumon report` prints. It has neither names nor single processes: those are programs.
 fn same_on_screen(feed: &mut dyn Feed, path: &Path, [since_ns, until_ns]: [i64; 2], by: &str) {
     let (by, word) = match by {
-        "user" => (GroupBy::User, "user"),
-        "service" => (GroupBy::Service, "service"),
-        "container" => (GroupBy::Container, "container"),
-        _ => (GroupBy::Program, "program"),
+        "user" => (ReportBy::User, "user"),
+        "service" => (ReportBy::Service, "service"),
+        "container" => (ReportBy::Container, "container"),
+        _ => (ReportBy::Program, "program"),
     };
-    let made =
-        feed.report(&ReportRequest { wall_ns: since_ns..until_ns, by, sort: ReportSort::Cpu }).unwrap();
+    let made = feed
+        .report(&ReportQuery {
+            since_ns: Some(since_ns),
+            until_ns: Some(until_ns),
+            by,
+            limit: 100,
+            ..ReportQuery::default()
+        })
+        .unwrap();
     let [since, until] = [since_ns, until_ns].map(|ns| ns.to_string());
     let (_, table) = printed(path, &["--since", &since, "--until", &until, "--by", word]);
     assert_eq!(cells(&made), table, "{word} {since} {until}: terminal");
-    let has_limits = matches!(by, GroupBy::Service | GroupBy::Container);
+    let has_limits = matches!(by, ReportBy::Service | ReportBy::Container);
     for title in ["LIMIT", "THROTTLED s", "PRESSURE s"] {
         let is_shown = made.columns.iter().any(|column| column.title == title);
         assert_eq!(is_shown, has_limits, "{word} {since} {until}: {title}");

@@ -5,7 +5,8 @@ use std::time::Instant;
 
 use cpumon::feeds::{ReplayFeed, StoreFeed};
 use cpumon_model::{BootId, Interval};
-use cpumon_tui::{Feed, Play, Seek, Subject, Task};
+use cpumon_query::{Seek, TaskKey};
+use cpumon_tui::{Feed, Play, Subject};
 
 use crate::made_up::{MadeUp, write_log, write_log_of};
 use crate::support::{PATIENCE, ok, run, text};
@@ -71,8 +72,9 @@ fn any_moment_shows_what_a_store_shows_that_took_the_log_over() {
         }
     }
     let middle = &intervals[200];
-    let task =
-        Subject::Task(Task::Process(middle.processes.iter().find(|row| row.delta.run_ns > 0).unwrap().key));
+    let task = Subject::Task(TaskKey::Process(
+        middle.processes.iter().find(|row| row.delta.run_ns > 0).unwrap().key,
+    ));
     let range = middle.end.wall_ns - 300_000_000..middle.end.wall_ns;
     for of in [task, Subject::Host] {
         let played = feed.history(of, range.clone()).unwrap();

@@ -236,15 +236,21 @@ fn a_filter_that_matches_nothing_says_so() {
 #[test]
 fn the_terminal_shows_the_numbers_of_cpumon_report() {
     use cpumon::feeds::StoreFeed;
-    use cpumon_tui::{Feed, GroupBy, ReportRequest, ReportSort};
+    use cpumon_query::report::{ReportBy, ReportQuery, ReportSort};
+    use cpumon_tui::Feed;
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.db");
     store(&path, &[(1, "alpha", Trust::Local)]);
     let mut stored = StoreFeed::open(&path, None, "").unwrap();
-    let range = BEGIN_NS + 7 * SECOND_NS..BEGIN_NS + 43 * SECOND_NS;
-    for by in [GroupBy::Program, GroupBy::User, GroupBy::Service, GroupBy::Container] {
+    let asked = ReportQuery {
+        since_ns: Some(BEGIN_NS + 7 * SECOND_NS),
+        until_ns: Some(BEGIN_NS + 43 * SECOND_NS),
+        limit: 100,
+        ..ReportQuery::default()
+    };
+    for by in [ReportBy::Program, ReportBy::User, ReportBy::Service, ReportBy::Container] {
         for sort in [ReportSort::Cpu, ReportSort::Ready, ReportSort::Switches] {
-            let made = stored.report(&ReportRequest { wall_ns: range.clone(), by, sort }).unwrap();
+            let made = stored.report(&ReportQuery { by, sort, ..asked.clone() }).unwrap();
             let word = format!("{sort:?}").to_lowercase();
             let by_word = format!("{by:?}").to_lowercase();
             let range = ["--since", "2025-06-15T15:06:47Z", "--until", "2025-06-15T15:07:23Z"];
@@ -257,6 +263,6 @@ fn the_terminal_shows_the_numbers_of_cpumon_report() {
             );
         }
     }
-    let none = ReportRequest { wall_ns: 1..2, by: GroupBy::Program, sort: ReportSort::Cpu };
+    let none = ReportQuery { since_ns: Some(1), until_ns: Some(2), ..asked };
     assert!(stored.report(&none).unwrap_err().0.starts_with("no data for 1970-01-01"));
 }

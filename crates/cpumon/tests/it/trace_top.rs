@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use cpumon::feeds::{TraceFeed, TraceFeedError};
 use cpumon_model::Interval;
+use cpumon_query::Seek;
 use cpumon_trace::{ReportBy, TraceRange, TraceReader, analyse};
-use cpumon_tui::{Feed, Play, Seek};
+use cpumon_tui::{Feed, Play};
 
 use crate::terminal::Tmux;
 use crate::trace_analyses::write;

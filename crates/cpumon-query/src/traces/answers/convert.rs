@@ -1,10 +1,10 @@
-//! From timelines of `cpumon-query` to what a browser gets.
+//! How answers are made from timelines.
 
 use std::collections::BTreeSet;
 
-use cpumon_query::json::Nanos;
-use cpumon_query::time::Page;
-use cpumon_query::traces::{
+use crate::json::Nanos;
+use crate::time::Page;
+use crate::traces::{
     Behind, CpuTrack, CpuWho, Delays, Overload, Slice, ThreadNames, ThreadRow, ThreadState, ThreadTrack,
     Timeline, Wait, WindowSums,
 };
@@ -71,7 +71,8 @@ fn state_text(state: ThreadState) -> String {
 
 impl TraceHead {
     /// Of a timeline. `problems`: what the file lacks.
-    pub(crate) fn new(timeline: &Timeline, problems: Vec<String>) -> Self {
+    #[must_use]
+    pub fn new(timeline: &Timeline, problems: Vec<String>) -> Self {
         let (from_ns, until_ns) = timeline.covers();
         let header = timeline.header();
         let sums = timeline.sums(from_ns, until_ns, &|_| true, &[]);
@@ -174,14 +175,16 @@ impl TraceThreadTrack {
 }
 
 /// Tracks of a window being gathered.
-pub(crate) struct TrackList<'t> {
+pub struct TrackList<'t> {
     timeline: &'t Timeline,
     who: BTreeSet<i64>,
     made: TraceTracks,
 }
 
 impl<'t> TrackList<'t> {
-    pub(crate) fn new(timeline: &'t Timeline, buckets: cpumon_query::traces::Buckets) -> Self {
+    /// A window of these buckets, without tracks.
+    #[must_use]
+    pub fn new(timeline: &'t Timeline, buckets: crate::traces::Buckets) -> Self {
         let made = TraceTracks {
             from_ns: buckets.from_ns,
             bucket_ns: buckets.bucket_ns,
@@ -195,22 +198,27 @@ impl<'t> TrackList<'t> {
         Self { timeline, who: BTreeSet::new(), made }
     }
 
-    pub(crate) fn cpu(&mut self, cpu: u16, track: &CpuTrack) {
+    /// Adds the track of a CPU.
+    pub fn cpu(&mut self, cpu: u16, track: &CpuTrack) {
         let made = TraceCpuTrack::new(cpu, track);
         self.who.extend(&made.who);
         self.made.cpus.push(made);
     }
 
-    pub(crate) fn thread(&mut self, thread: u32, track: &ThreadTrack) {
+    /// Adds the track of a thread.
+    pub fn thread(&mut self, thread: u32, track: &ThreadTrack) {
         self.who.insert(thread.into());
         self.made.threads.push(TraceThreadTrack::new(thread, track, &mut self.made.reasons));
     }
 
-    pub(crate) fn overview(&mut self, busy: Vec<u16>, queue: Vec<u32>) {
+    /// Adds all CPUs together.
+    pub fn overview(&mut self, busy: Vec<u16>, queue: Vec<u32>) {
         self.made.all = Some(TraceOverview { busy, queue });
     }
 
-    pub(crate) fn finish(mut self) -> TraceTracks {
+    /// The tracks, with the names of their threads.
+    #[must_use]
+    pub fn finish(mut self) -> TraceTracks {
         let threads = self.who.iter().filter(|who| **who >= 0);
         self.made.names = threads.map(|who| names_of(self.timeline, *who)).collect();
         self.made
@@ -224,17 +232,16 @@ impl TraceThreadRow {
 }
 
 impl TraceThreads {
-    pub(crate) fn new<'r>(
-        timeline: &Timeline,
-        total: usize,
-        rows: impl Iterator<Item = &'r ThreadRow>,
-    ) -> Self {
+    /// A page of threads; `total`: how many match.
+    pub fn new<'r>(timeline: &Timeline, total: usize, rows: impl Iterator<Item = &'r ThreadRow>) -> Self {
         Self { total, rows: rows.map(|row| TraceThreadRow::new(timeline, row)).collect() }
     }
 }
 
 impl TraceBehind {
-    pub(crate) fn new(timeline: &Timeline, behind: &Behind) -> Self {
+    /// The first 20 of them, with their names.
+    #[must_use]
+    pub fn new(timeline: &Timeline, behind: &Behind) -> Self {
         let by = behind.by.iter().take(SHOWN);
         Self {
             by: by.map(|(who, ns)| TraceShare { who: names_of(timeline, code_of(*who)), ns: *ns }).collect(),
@@ -253,7 +260,9 @@ fn reasons_of(sums: &WindowSums) -> Vec<TraceReason> {
 }
 
 impl TraceThreadPage {
-    pub(crate) fn new(timeline: &Timeline, row: &ThreadRow, sums: &WindowSums, behind: &Behind) -> Self {
+    /// A thread, its blocked time and its antagonists.
+    #[must_use]
+    pub fn new(timeline: &Timeline, row: &ThreadRow, sums: &WindowSums, behind: &Behind) -> Self {
         Self {
             row: TraceThreadRow::new(timeline, row),
             blocked: reasons_of(sums),
@@ -263,7 +272,9 @@ impl TraceThreadPage {
 }
 
 impl TraceSums {
-    pub(crate) fn new(
+    /// What an area of this many threads adds up to.
+    #[must_use]
+    pub fn new(
         timeline: &Timeline,
         threads: usize,
         sums: &WindowSums,
@@ -285,7 +296,9 @@ impl TraceSums {
 }
 
 impl TraceDelays {
-    pub(crate) fn new(delays: Delays, page: Page) -> Self {
+    /// A page of the pairs.
+    #[must_use]
+    pub fn new(delays: Delays, page: Page) -> Self {
         let total = delays.by.len();
         let all_ns = delays.by.iter().fold(0_u64, |sum, delay| sum.saturating_add(delay.ns));
         Self {
@@ -312,7 +325,9 @@ impl TraceWait {
 }
 
 impl TraceSlice {
-    pub(crate) fn new(timeline: &Timeline, slice: &Slice) -> Self {
+    /// A state with the names of who woke it and of what it woke.
+    #[must_use]
+    pub fn new(timeline: &Timeline, slice: &Slice) -> Self {
         let (_, state, reason) = state_of(slice.state);
         let woke = slice.woke.iter().map(|woken| TraceWoken {
             who: names_of(timeline, woken.thread.into()),

@@ -1,13 +1,14 @@
-//! Timelines of traces, for a browser. Times are ns since the begin of the trace, below 2^53; threads are numbered by the index.
+//! Answers about timelines of traces. Times are ns since the begin of the trace, below 2^53; threads are numbered by the index.
 
 mod convert;
 
-use cpumon_query::json::Nanos;
-use cpumon_query::traces::{Delay, Overload, ThreadTotals};
+use cpumon_trace::{Delay, Overload, ThreadTotals};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-pub(crate) use convert::TrackList;
+use crate::json::Nanos;
+
+pub use convert::TrackList;
 
 /// What a trace is, and what the receiver has of it in memory.
 #[derive(Clone, Debug, Serialize, ToSchema)]
