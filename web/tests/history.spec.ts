@@ -310,6 +310,22 @@ test('a host that is not known is named so, in Live and History alike', async ({
   }
 });
 
+test('a host whose first interval comes later than the page is shown once it has come', async ({ page, receiver }) => {
+  await receiver.hasRecorded(2);
+  let isFirst = true;
+  // Not that of since when data are stored.
+  await page.route(/\/series\?(?!points=10$)/, async (route) => {
+    if (!isFirst) return route.continue();
+    isFirst = false;
+    const answer = await (await route.fetch()).text();
+    return route.fulfill({ contentType: 'application/json', body: answer.replace(/"kept":\{[^}]*\}/, '"kept":null') });
+  });
+  await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
+  await expect(page.getByText('No stored data for this host')).toBeVisible();
+  await expect(timeLine(page).getByRole('slider')).toBeVisible();
+  await expect(page).toHaveURL(/since=/);
+});
+
 test('a view that does not come says so', async ({ page, receiver }) => {
   await page.route('**/assets/History-*.js', (route) => route.abort());
   await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);

@@ -47,13 +47,18 @@ export class LatestAnswer<T> {
 
   /**
    * Asks as often as what `question` reads changes; null: there is nothing to ask. Why before the view is drawn: the answer
-   * is on its way meanwhile. Called while a component is made; ends with it.
+   * is on its way meanwhile. Called while a component is made; ends with it. `isEarly`: the answer is that there is nothing yet.
    */
-  follow(question: () => ((signal: AbortSignal) => Promise<T>) | null, delayMs = 0): void {
+  follow(
+    question: () => ((signal: AbortSignal) => Promise<T>) | null,
+    delayMs = 0,
+    isEarly: (answer: T) => boolean = () => false,
+  ): void {
     let last: ((signal: AbortSignal) => Promise<T>) | null = null;
-    // The receiver is away, or has too many questions: the same question again, until it is back.
+    // The receiver is away, has too many questions, or has nothing yet: the same question again.
     $effect(() => {
-      if (this.refusal?.status !== 0 && this.refusal?.status !== 503) return;
+      const isAway = this.refusal?.status === 0 || this.refusal?.status === 503;
+      if (!isAway && (this.answer === null || !isEarly(this.answer))) return;
       const timer = setTimeout(() => last && void this.ask(last), RETRY_MS);
       return () => clearTimeout(timer);
     });
