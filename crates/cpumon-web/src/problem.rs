@@ -123,7 +123,8 @@ impl From<ExportError> for Problem {
 impl Problem {
     /// No host has this name or id.
     pub(crate) fn unknown_host() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "This receiver knows no such host.")
+        let error = serde_json::to_value(QueryError::UnknownHost).ok();
+        Self { error, ..Self::new(StatusCode::NOT_FOUND, "This receiver knows no such host.") }
     }
 
     /// The body, with the usual way out of this status where none was given.

@@ -7,7 +7,7 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_model::{HostId, HostStatus, Interval, escape};
 use cpumon_query::recording::TraceSources;
 use cpumon_query::{QueryError, Seek, Shown};
 use cpumon_web::{LONG_POLL, api};
@@ -149,10 +149,22 @@ impl Client {
         path: &str,
         query: &[(&str, impl AsRef<str>)],
     ) -> Result<Option<T>, ClientError> {
+        Ok(self.ask_sized(path, query)?.map(|(answer, _)| answer))
+    }
+
+    /// Likewise, with the length of the answer in bytes.
+    fn ask_sized<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: &[(&str, impl AsRef<str>)],
+    ) -> Result<Option<(T, usize)>, ClientError> {
         let Some((url, body)) = self.bytes(path, query)? else { return Ok(None) };
-        serde_json::from_slice(&body)
-            .map(Some)
-            .map_err(|error| ClientError::NotAReceiver { url, reason: error.to_string() })
+        // What it does not understand it names, and that is the answer's own.
+        let not_a_receiver = |error: serde_json::Error| ClientError::NotAReceiver {
+            url,
+            reason: escape(&error.to_string()).to_string(),
+        };
+        serde_json::from_slice(&body).map(|answer| Some((answer, body.len()))).map_err(not_a_receiver)
     }
 
     /// What was asked, and the answer. `None`: 204, nothing new.
@@ -221,7 +233,7 @@ impl Client {
                 Err(ClientError::Refused {
                     url,
                     status,
-                    detail: format!("{} To log in, {how}", problem.detail),
+                    detail: format!("{} To log in, {how}", escape(&problem.detail)),
                     error: None,
                 })
             }
@@ -229,7 +241,9 @@ impl Client {
                 let text = format!("{} {}", problem.detail, problem.how);
                 // A newer receiver may have errors that this program does not know.
                 let error = problem.error.and_then(|error| serde_json::from_value(error).ok());
-                Err(ClientError::Refused { url, status, detail: text.trim_end().to_owned(), error })
+                // On one line: it must not pass for a message of this program.
+                let detail = escape(text.trim_end()).to_string();
+                Err(ClientError::Refused { url, status, detail, error })
             }
             Err(_) => Err(not_a_receiver(format!("HTTP status {status}"))),
         }

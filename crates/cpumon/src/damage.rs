@@ -32,8 +32,9 @@ pub(crate) fn report_of_receiver(client: &Client, outcome: Outcome) -> Outcome {
     let store = match client.status() {
         Ok(status) => status.store,
         Err(error) => {
+            let error = escape(&error.to_string()).to_string();
             let _ = writeln!(io::stderr(), "cpumon: it is not known whether all could be read: {error}");
-            return outcome;
+            return or_missing(outcome);
         }
     };
     let shown = escape(&store.path);
@@ -58,7 +59,11 @@ fn write(
         let _ = writeln!(err, "cpumon: {line}");
     }
     let _ = writeln!(err, "cpumon: {how}");
-    // A search without a match says nothing where data is missing.
+    or_missing(outcome)
+}
+
+/// A search without a match says nothing where data is missing.
+fn or_missing(outcome: Outcome) -> Outcome {
     if matches!(outcome, Outcome::Done | Outcome::NothingFound) { Outcome::DataMissing } else { outcome }
 }
 

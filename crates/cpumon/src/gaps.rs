@@ -52,9 +52,10 @@ fn fields<'g>() -> Vec<Field<'static, Hole<'g>>> {
         Field::text("host_id", |hole: &Hole<'g>| Some(hole.host.host.to_string().into())),
         Field::int("begin_ns", |hole: &Hole<'g>| hole.gap.begin_wall_ns)
             .titled("BEGIN", 0)
-            .shows(|hole| when::show(hole.gap.begin_wall_ns)),
+            .shows(|hole| when::show(hole.gap.begin_wall_ns))
+            .or_short(|hole| when::show_clock(hole.gap.begin_wall_ns, false)),
         Field::int("end_ns", |hole: &Hole<'g>| hole.gap.end_wall_ns)
-            .titled("END", 2)
+            .titled("END", 3)
             .shows(|hole| when::show(hole.gap.end_wall_ns)),
         Field::int("length_ns", move |hole: &Hole<'g>| length_ns(hole.gap))
             .titled("LENGTH", 0)
@@ -66,7 +67,7 @@ fn fields<'g>() -> Vec<Field<'static, Hole<'g>>> {
         })
         .titled("MISSING", 1),
         Field::text("reason", |hole: &Hole<'g>| Some((&*hole.gap.reason).into()))
-            .titled("REASON", 0)
+            .titled("REASON", 2)
             .shows(|hole| escape(&hole.gap.reason).to_string()),
     ]
 }

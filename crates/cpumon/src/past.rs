@@ -8,7 +8,7 @@ use cpumon_query::history::History;
 use cpumon_query::{Answers, QueryError};
 
 use crate::cli::PastArgs;
-use crate::client::Client;
+use crate::client::{Client, ClientError};
 use crate::damage;
 use crate::exit::{Outcome, Usage};
 use crate::paths::explain;
@@ -75,6 +75,13 @@ pub(crate) fn explained(error: QueryError) -> anyhow::Error {
             let hint = error.hint().map_or_else(String::new, |hint| format!(". {hint}"));
             Usage(format!("{}{hint}", error.with_clock(&when::show))).into()
         }
+        QueryError::Receiver(error) => match error.downcast::<ClientError>() {
+            Ok(refused) if matches!(*refused, ClientError::Refused { status: 400, .. }) => {
+                Usage(refused.to_string()).into()
+            }
+            Ok(error) => (*error).into(),
+            Err(error) => QueryError::Receiver(error).into(),
+        },
         error => error.into(),
     }
 }

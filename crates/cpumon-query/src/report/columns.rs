@@ -1,6 +1,6 @@
 //! Columns of a report, and of what was found.
 
-use cpumon_model::{Throttle, WaitReason, with_separators};
+use cpumon_model::{Throttle, WaitReason, escape, with_separators};
 
 use super::answer::{HostPart, Report, ReportRow, RowKind};
 use super::find::Found;
@@ -30,7 +30,7 @@ fn heading(by: ReportBy) -> &'static str {
 fn name(row: &ReportRow) -> String {
     match row.kind {
         RowKind::Short => format!("{} (short-lived)", name_text(&row.name)),
-        RowKind::Rest => with_separators(&row.name),
+        RowKind::Rest => with_separators(&escape(&row.name).to_string()),
         RowKind::Group | RowKind::Unattributed => name_text(&row.name),
     }
 }

@@ -152,7 +152,7 @@ pub struct HostsArgs {
     #[command(subcommand)]
     pub command: Option<HostsCommand>,
     /// The receiver's address
-    #[arg(long, value_name = "URL", default_value = HTTP_URL)]
+    #[arg(long, value_name = "URL", default_value = HTTP_URL, conflicts_with = "store")]
     pub url: String,
     /// Login token and certificate.
     #[command(flatten)]
@@ -161,7 +161,7 @@ pub struct HostsArgs {
     #[arg(long, value_name = "FILE")]
     pub store: Option<PathBuf>,
     /// List what the receiver has stored: the hosts with their first and last data, as --store does
-    #[arg(long, conflicts_with_all = ["search", "sort", "reverse", "busiest"])]
+    #[arg(long, conflicts_with_all = ["store", "search", "sort", "reverse", "busiest"])]
     pub stored: bool,
     /// Output format.
     #[command(flatten)]

@@ -87,8 +87,8 @@ impl RangeArgs {
     pub fn time_range(&self) -> Result<TimeRange, Usage> {
         let (since_ns, until_ns) = self.range_ns()?;
         Ok(TimeRange {
-            since_ns: since_ns.unwrap_or(LONG_AGO_NS),
-            until_ns: until_ns.unwrap_or(FAR_AHEAD_NS),
+            since_ns: since_ns.map_or(LONG_AGO_NS, |ns| ns.max(LONG_AGO_NS)),
+            until_ns: until_ns.map_or(FAR_AHEAD_NS, |ns| ns.min(FAR_AHEAD_NS)),
         })
     }
 

@@ -73,9 +73,10 @@ fn by_command(name: &str, typed: &ArgMatches) -> Box<dyn Iterator<Item = &'stati
     let formats = ["format", "json"].into_iter().filter(move |_| is_typed_output);
     match name {
         // Without --store they show this machine or a receiver. `top --at` reads the store of the variable, see `paths`.
-        "top" | "hosts" => Box::new(std::iter::once("store").chain(formats)),
+        "top" => Box::new(std::iter::once("store").chain(formats)),
+        "hosts" => Box::new(["store", "stored"].into_iter().chain(formats)),
         // Without --url they read a store.
-        "report" | "find" | "gaps" => Box::new(std::iter::once("url").chain(formats)),
+        "report" | "find" | "gaps" | "list" | "get" => Box::new(std::iter::once("url").chain(formats)),
         "ledger" => {
             // With --live it is the receiver of --host.
             let has = |id: &str| typed.try_contains_id(id).is_ok_and(|is_given| is_given);

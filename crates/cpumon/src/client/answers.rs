@@ -11,8 +11,9 @@ use cpumon_query::status::StoredHosts;
 use cpumon_query::time::{Page, TimeRange};
 use cpumon_query::{Answers, DamageReport, HostRecord, QueryError};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::de::DeserializeOwned;
 
-use super::{Client, ClientError};
+use super::{Client, ClientError, MAX_ANSWER_BYTES};
 
 /// Rows of a list that a receiver gives at once.
 const MAX_ROWS: usize = 10_000;
@@ -36,11 +37,15 @@ fn of_host(host: &str, answer: &str) -> String {
     format!("/api/v1/hosts/{}/{answer}", utf8_percent_encode(host, NON_ALPHANUMERIC))
 }
 
-/// Hosts as a list; a comma in a name ends it, so it is escaped, and so is what escapes.
-fn list(hosts: &[String]) -> Parameters {
+/// Hosts as a list; a comma in a name ends it, so it is escaped, and so is what escapes. No host has no name: a receiver would take that
+/// for all.
+fn list(hosts: &[String]) -> Result<Parameters, QueryError> {
+    if hosts.iter().any(String::is_empty) {
+        return Err(QueryError::UnknownHost);
+    }
     let escaped: Vec<String> =
         hosts.iter().map(|host| host.replace('%', "%25").replace(',', "%2C")).collect();
-    if escaped.is_empty() { Vec::new() } else { vec![("host", escaped.join(","))] }
+    Ok(if escaped.is_empty() { Vec::new() } else { vec![("host", escaped.join(","))] })
 }
 
 fn range(range: TimeRange) -> Parameters {
@@ -51,27 +56,54 @@ fn between(range: TimeRange) -> String {
     format!("{}..{}", range.since_ns, range.until_ns)
 }
 
-/// Asks for a page in as many parts as a receiver makes of it. `ask` gives how many rows there are, and those of a part.
+/// A part of a list, as it came.
+struct Part<T> {
+    /// Rows there are.
+    total: usize,
+    rows: Vec<T>,
+    /// Length of the answer.
+    bytes: usize,
+}
+
+/// Asks for a page in as many parts as a receiver makes of it.
 fn in_parts<T>(
     page: Page,
-    mut ask: impl FnMut(Parameters) -> Result<(usize, Vec<T>), ClientError>,
-) -> Result<(usize, Vec<T>), ClientError> {
-    let mut all = Vec::new();
+    mut ask: impl FnMut(Parameters) -> Result<Part<T>, ClientError>,
+) -> Result<(usize, Vec<T>), ListError> {
+    let (mut all, mut bytes) = (Vec::new(), 0_u64);
     loop {
         let offset = page.offset.saturating_add(all.len());
         let limit = page.limit.saturating_sub(all.len()).clamp(1, MAX_ROWS);
-        let (total, rows) = ask(vec![("offset", offset.to_string()), ("limit", limit.to_string())])?;
-        let is_last = rows.len() < limit;
-        all.extend(rows);
-        if is_last || all.len() >= page.limit || page.offset.saturating_add(all.len()) >= total {
+        let part = ask(vec![("offset", offset.to_string()), ("limit", limit.to_string())])?;
+        bytes = bytes.saturating_add(part.bytes as u64);
+        if part.rows.len() > limit || bytes > MAX_ANSWER_BYTES {
+            return Err(ListError::TooLong);
+        }
+        let is_last = part.rows.len() < limit;
+        all.extend(part.rows);
+        if is_last || all.len() >= page.limit || page.offset.saturating_add(all.len()) >= part.total {
             all.truncate(page.limit);
-            return Ok((total, all));
+            return Ok((part.total, all));
         }
     }
 }
 
-fn report_parameters(hosts: &[String], query: &ReportQuery) -> Parameters {
-    let mut all = list(hosts);
+/// Why a list is not taken.
+#[derive(Debug)]
+enum ListError {
+    Asked(ClientError),
+    /// More rows than asked for, or parts without end.
+    TooLong,
+}
+
+impl From<ClientError> for ListError {
+    fn from(error: ClientError) -> Self {
+        Self::Asked(error)
+    }
+}
+
+fn report_parameters(hosts: &[String], query: &ReportQuery) -> Result<Parameters, QueryError> {
+    let mut all = list(hosts)?;
     let ends = [("since", query.since_ns), ("until", query.until_ns)];
     all.extend(ends.into_iter().filter_map(|(name, ns)| Some((name, ns?.to_string()))));
     all.extend([
@@ -90,7 +122,7 @@ fn report_parameters(hosts: &[String], query: &ReportQuery) -> Parameters {
     let within = query.filter.within.as_ref().map(|(by, name)| format!("{}:{name}", by.name()));
     all.extend(within.map(|within| ("within", within)));
     all.extend(query.points.map(|points| ("points", points.to_string())));
-    all
+    Ok(all)
 }
 
 impl Answers for Client {
@@ -99,16 +131,14 @@ impl Answers for Client {
     }
 
     fn report(&self, hosts: &[String], query: &ReportQuery) -> Result<Report, QueryError> {
-        let report: Report = self.must("/api/v1/report", &report_parameters(hosts, query))?;
+        let report: Report = self.must("/api/v1/report", &report_parameters(hosts, query)?)?;
         Ok(Report { query: query.clone(), ..report })
     }
 
     fn find(&self, hosts: &[String], text: &str, page: Page) -> Result<Findings, QueryError> {
-        let (total, rows) = in_parts(page, |part| {
-            let parameters = [part, list(hosts), vec![("text", text.to_owned())]].concat();
-            let Findings { total, rows } = self.must("/api/v1/find", &parameters)?;
-            Ok((total, rows))
-        })?;
+        let parameters = [list(hosts)?, vec![("text", text.to_owned())]].concat();
+        let split = |Findings { total, rows }| (total, rows);
+        let (total, rows) = self.listed("/api/v1/find", &parameters, page, split)?;
         Ok(Findings { total, rows })
     }
 
@@ -120,11 +150,11 @@ impl Answers for Client {
     fn gaps(&self, hosts: &[String], time: TimeRange, page: Page) -> Result<Vec<Gaps>, QueryError> {
         self.of_each(hosts, |host| {
             let mut known = None;
-            let (total, gaps) = in_parts(page, |part| {
-                let one: Gaps = self.must(&of_host(host, "gaps"), &[part, range(time)].concat())?;
+            let split = |one: Gaps| {
                 known = Some((one.host, one.name));
-                Ok((one.total, one.gaps))
-            })?;
+                (one.total, one.gaps)
+            };
+            let (total, gaps) = self.listed(&of_host(host, "gaps"), &range(time), page, split)?;
             let (host, name) = known.unwrap_or_default();
             Ok(Gaps { host, name, total, gaps })
         })
@@ -133,11 +163,11 @@ impl Answers for Client {
     fn traces(&self, hosts: &[String], time: TimeRange, page: Page) -> Result<Vec<TraceList>, QueryError> {
         self.of_each(hosts, |host| {
             let mut known = None;
-            let (total, traces) = in_parts(page, |part| {
-                let one: TraceList = self.must(&of_host(host, "traces"), &[part, range(time)].concat())?;
+            let split = |one: TraceList| {
                 known = Some((one.host, one.name));
-                Ok((one.total, one.traces))
-            })?;
+                (one.total, one.traces)
+            };
+            let (total, traces) = self.listed(&of_host(host, "traces"), &range(time), page, split)?;
             let (host, name) = known.unwrap_or_default();
             Ok(TraceList { host, name, total, traces })
         })
@@ -151,10 +181,8 @@ impl Answers for Client {
 impl Client {
     /// Every host of the receiver's store, by name.
     fn host_records(&self) -> Result<Vec<HostRecord>, ClientError> {
-        let (_, hosts) = in_parts(Page::ALL, |part| {
-            let StoredHosts { total, hosts } = self.must("/api/v1/stored", &part)?;
-            Ok((total, hosts))
-        })?;
+        let split = |StoredHosts { total, hosts }| (total, hosts);
+        let (_, hosts) = self.listed("/api/v1/stored", &[], Page::ALL, split)?;
         Ok(hosts)
     }
 
@@ -162,6 +190,30 @@ impl Client {
     pub fn stored(&self) -> Result<Vec<HostStatus>, ClientError> {
         let hosts = self.host_records()?.into_iter().filter(|host| host.last_wall_ns.is_some());
         Ok(hosts.map(HostRecord::status).collect())
+    }
+
+    /// A list that a receiver gives in parts; `split`: of an answer, how many rows there are, and those of the part.
+    fn listed<A: DeserializeOwned, T>(
+        &self,
+        path: &str,
+        parameters: &[(&'static str, String)],
+        page: Page,
+        mut split: impl FnMut(A) -> (usize, Vec<T>),
+    ) -> Result<(usize, Vec<T>), ClientError> {
+        let not_a_receiver =
+            |reason: String| ClientError::NotAReceiver { url: format!("{}{path}", self.url()), reason };
+        let found = in_parts(page, |part| {
+            let answer = self.ask_sized(path, &[part, parameters.to_vec()].concat())?;
+            let (answer, bytes) = answer.ok_or_else(|| not_a_receiver("an empty answer".to_owned()))?;
+            let (total, rows) = split(answer);
+            Ok(Part { total, rows, bytes })
+        });
+        found.map_err(|error| match error {
+            ListError::Asked(error) => error,
+            ListError::TooLong => {
+                not_a_receiver(format!("a list of more than {} MB", MAX_ANSWER_BYTES >> 20))
+            }
+        })
     }
 
     /// Asks for each of these hosts, or of all.
@@ -172,6 +224,9 @@ impl Client {
     ) -> Result<Vec<T>, QueryError> {
         let all = if hosts.is_empty() { self.host_records()? } else { Vec::new() };
         let ids = all.iter().map(|host| host.info.host.to_string());
+        if hosts.iter().any(String::is_empty) {
+            return Err(QueryError::UnknownHost);
+        }
         let wanted = hosts.iter().cloned().chain(ids);
         wanted.map(|host| ask(&host).map_err(QueryError::from)).collect()
     }
@@ -250,7 +305,7 @@ mod tests {
                 asked += 1;
                 let number = |at: usize| part[at].1.parse::<usize>().unwrap();
                 let page = Page { offset: number(0), limit: number(1) };
-                Ok((all.len(), page.of(all.iter().copied()).collect()))
+                Ok(Part { total: all.len(), rows: page.of(all.iter().copied()).collect(), bytes: 1 })
             })
             .unwrap();
             assert_eq!(total, all.len());
@@ -266,7 +321,25 @@ mod tests {
     fn names_of_hosts_are_escaped() {
         assert_eq!(of_host("a/b?c#d%41", "gaps"), "/api/v1/hosts/a%2Fb%3Fc%23d%2541/gaps");
         let hosts = ["a,b".to_owned(), "100%2C".to_owned()];
-        assert_eq!(list(&hosts), [("host", "a%2Cb,100%252C".to_owned())]);
-        assert_eq!(list(&[]), []);
+        assert_eq!(list(&hosts).unwrap(), [("host", "a%2Cb,100%252C".to_owned())]);
+        assert_eq!(list(&[]).unwrap(), []);
+        assert!(matches!(list(&[String::new()]), Err(QueryError::UnknownHost)), "it is not all of them");
+    }
+
+    /// It was asked again and again, until the memory was used up.
+    #[test]
+    fn a_list_without_end_ends() {
+        let endless = |bytes: usize, more: usize| {
+            let mut asked = 0;
+            let found = in_parts(Page::ALL, |part| {
+                asked += 1;
+                let limit = part[1].1.parse::<usize>().unwrap();
+                Ok(Part { total: usize::MAX, rows: vec![(); limit + more], bytes })
+            });
+            assert!(matches!(found, Err(ListError::TooLong)), "{found:?}");
+            asked
+        };
+        assert_eq!(endless(64 << 20, 0), 5, "of 64 MB each");
+        assert_eq!(endless(1, 1), 1, "more rows than asked for");
     }
 }

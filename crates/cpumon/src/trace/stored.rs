@@ -47,7 +47,7 @@ pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<
         ]);
     }
     records.write(args.format.get(), out).context("cannot write the list")?;
-    Ok(Outcome::Done)
+    Ok(past.end(Outcome::Done))
 }
 
 /// `cpumon trace get`.

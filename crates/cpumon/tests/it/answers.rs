@@ -1,5 +1,7 @@
 //! The same question has the same answer, byte for byte, whether a store is read (`--store`) or a receiver is asked for it (`--url`).
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Output;
 
@@ -104,6 +106,9 @@ fn questions() -> Vec<Vec<String>> {
         "ledger --since 2001-01-01T00:00Z --until 2001-01-02T00:00Z",
         "gaps --since 2001-01-01T00:00Z --until 2001-01-02T00:00Z --format csv",
         "export processes --since 2001-01-01T00:00Z --until 2001-01-02T00:00Z",
+        "ledger --since 1700-01-01T00:00Z --until 2200-01-01T00:00Z --format csv",
+        "gaps --since 1700-01-01T00:00Z --until 2200-01-01T00:00Z",
+        "trace list",
         "report --by thread --host equal --since 2001-01-01T00:00Z",
         "find ",
     ] {
@@ -159,10 +164,71 @@ fn a_receiver_that_is_asked_for_what_it_cannot_give_says_so() {
     let unknown = run(&["report", "--url", &serve.url, "--host", "none"]);
     assert_eq!(unknown.status.code(), Some(1), "{unknown:?}");
     assert!(text(&unknown.stderr).contains("knows no such host"), "{unknown:?}");
-    let both = run(&["report", "--url", &serve.url, "--store", "x.db"]);
-    assert_eq!(both.status.code(), Some(2), "{both:?}");
+    for command in ["report", "hosts"] {
+        let both = run(&[command, "--url", &serve.url, "--store", "x.db"]);
+        assert_eq!(both.status.code(), Some(2), "{both:?}");
+    }
+    // No name is no host, and not all of them.
+    let nameless = run(&["find", "x", "--url", &serve.url, "--host", ""]);
+    assert!(
+        nameless.status.code() == Some(1) && text(&nameless.stderr).contains("no such host"),
+        "{nameless:?}"
+    );
+    let too_long = run(&["find", &"x".repeat(5000), "--url", &serve.url]);
+    assert_eq!(too_long.status.code(), Some(2), "{too_long:?}");
     serve.stop();
     let gone = run(&["find", "x", "--url", "http://127.0.0.1:1"]);
     assert_eq!(gone.status.code(), Some(1), "{gone:?}");
     assert!(text(&gone.stderr).contains("no receiver answers at http://127.0.0.1:1"), "{gone:?}");
+}
+
+fn get(url: &str, path: &str) -> String {
+    ureq::get(format!("{url}{path}")).call().unwrap().body_mut().read_to_string().unwrap()
+}
+
+/// A receiver that answers each path with this status and body, until the test ends.
+fn server_of(answers: &'static [(&'static str, u16)], bodies: Vec<String>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().map_while(Result::ok) {
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap_or(0);
+            let asked = String::from_utf8_lossy(&request[..length]).into_owned();
+            let at = answers.iter().position(|(path, _)| asked.starts_with(&format!("GET {path}")));
+            let (status, body) = at.map_or((404, ""), |at| (answers[at].1, &*bodies[at]));
+            let head =
+                format!("HTTP/1.1 {status} X\r\nContent-Length: {}\r\nConnection: close\r\n\r\n", body.len());
+            // The client may have gone.
+            let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes()));
+        }
+    });
+    url
+}
+
+/// The name of the row of all others, and what a receiver says of its state, came to the terminal as they were.
+#[test]
+fn a_hostile_receiver_writes_nothing_to_the_terminal_but_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.db");
+    store(&path);
+    let serve = Serve::start_with(cpumon(), &path, &["--no-agent", "--retain-days", "0"]);
+    let report = get(&serve.url, "/api/v1/report?host=equal&limit=2");
+    let others = report.split("\"name\":\"(").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let hostile = report.replace(&format!("({others}"), "a\\u001b[31mb\\u009b\\u0007");
+    assert_ne!(hostile, report);
+    let state =
+        r#"{"type":"x","title":"t","status":500,"detail":"a\u001b[2Jb\ncpumon: all is well","how":"h"}"#;
+    let evil = server_of(
+        &[("/api/v1/stored", 200), ("/api/v1/report", 200), ("/api/v1/status", 500)],
+        vec![get(&serve.url, "/api/v1/stored"), hostile, state.to_owned()],
+    );
+    serve.stop();
+    let asked = run(&["report", "--url", &evil, "--host", "equal"]);
+    // It is not known whether all could be read.
+    assert_eq!(asked.status.code(), Some(3), "{asked:?}");
+    let (table, messages) = (text(&asked.stdout), text(&asked.stderr));
+    let is_plain = |text: &str| !text.chars().any(|c| c.is_control() && c != '\n');
+    assert!(is_plain(&table) && table.contains("a\\x1b[31mb"), "{table}");
+    assert!(is_plain(&messages) && messages.lines().count() == 1, "{messages}");
 }
