@@ -22,6 +22,8 @@ const CONNECT_TIME: Duration = Duration::from_secs(3);
 /// A receiver that sends nothing for this time is given up: a long poll, and 10 s. An answer as a whole has no limit, because how long a
 /// trace takes depends on the network.
 const SILENCE: Duration = LONG_POLL.saturating_add(Duration::from_secs(10));
+/// Likewise, of a question about the past: it waits for its turn, then as long as the reading takes, and nothing is sent meanwhile.
+const PAST_SILENCE: Duration = Duration::from_mins(10);
 /// Largest answer. A host with 100,000 threads takes about 20 MB.
 const MAX_ANSWER_BYTES: u64 = 256 << 20;
 
@@ -89,6 +91,8 @@ pub struct Client {
     base: String,
     /// `Bearer TOKEN`.
     authorization: Option<String>,
+    /// Time without a byte after which it gives up.
+    silence: Duration,
 }
 
 /// Whether the text after the host's colon, if there is one, is a port.
@@ -105,6 +109,11 @@ impl Client {
     /// The text is not a URL; the error has an example.
     pub fn new(url: &str, access: &AccessArgs) -> Result<Self, String> {
         Self::with_silence(url, access, SILENCE)
+    }
+
+    /// Likewise, for questions about the past, which take their time.
+    pub fn of_past(url: &str, access: &AccessArgs) -> Result<Self, String> {
+        Self::with_silence(url, access, PAST_SILENCE)
     }
 
     /// `silence`: time after which a receiver that sends nothing is given up.
@@ -134,7 +143,7 @@ impl Client {
             .user_agent(concat!("cpumon/", env!("CARGO_PKG_VERSION")))
             .build();
         let authorization = access.login_token.as_ref().map(|token| format!("Bearer {}", token.trim()));
-        Ok(Self { agent: config.into(), base: base.to_owned(), authorization })
+        Ok(Self { agent: config.into(), base: base.to_owned(), authorization, silence })
     }
 
     /// The receiver's URL.
@@ -174,7 +183,7 @@ impl Client {
         query: &[(&str, impl AsRef<str>)],
     ) -> Result<Option<(String, Vec<u8>)>, ClientError> {
         let (url, response) = self.get(path, query)?;
-        Self::body(url, response)
+        self.body(url, response)
     }
 
     /// Sends a GET request.
@@ -197,9 +206,9 @@ impl Client {
     fn download(&self, path: &str, query: &[(&str, &str)]) -> Result<impl Read + use<>, ClientError> {
         let (url, response) = self.get(path, query)?;
         if response.status() == 200 {
-            return Ok(Download(response.into_body().into_reader()));
+            return Ok(Download { body: response.into_body().into_reader(), silence: self.silence });
         }
-        let reason = match Self::body(url.clone(), response) {
+        let reason = match self.body(url.clone(), response) {
             Err(error) => return Err(error),
             Ok(_) => "an empty answer".to_owned(),
         };
@@ -207,12 +216,13 @@ impl Client {
     }
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
-        let reason = without_tls(error).unwrap_or_else(|| words(error));
+        let reason = without_tls(error).unwrap_or_else(|| words(error, self.silence));
         ClientError::Unreachable { url: self.base.clone(), reason }
     }
 
     /// The answer to `url`, or why it is refused.
     fn body(
+        &self,
         url: String,
         mut response: ureq::http::Response<ureq::Body>,
     ) -> Result<Option<(String, Vec<u8>)>, ClientError> {
@@ -223,7 +233,7 @@ impl Client {
         }
         let body = response.body_mut().with_config().limit(MAX_ANSWER_BYTES).read_to_vec();
         let not_a_receiver = |reason: String| ClientError::NotAReceiver { url: url.clone(), reason };
-        let body = body.map_err(|error| not_a_receiver(words(&error)))?;
+        let body = body.map_err(|error| not_a_receiver(words(&error, self.silence)))?;
         if matches!(status, 200 | 202) {
             return Ok(Some((url, body)));
         }
@@ -309,7 +319,7 @@ impl Client {
             request = request.header("authorization", authorization);
         }
         let response = request.send_empty().map_err(|error| self.unreachable(&error))?;
-        Self::body(url, response).map(|_| ())
+        self.body(url, response).map(|_| ())
     }
 
     /// The newest interval of a host with a serial above `after`; waits for one up to [`LONG_POLL`].
@@ -334,18 +344,23 @@ impl Client {
 }
 
 /// An answer that is read as it comes.
-struct Download(ureq::BodyReader<'static>);
+struct Download {
+    body: ureq::BodyReader<'static>,
+    silence: Duration,
+}
 
 impl Read for Download {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.0.read(bytes).map_err(|error| io::Error::new(error.kind(), words(&ureq::Error::from(error))))
+        let described =
+            |error: io::Error| io::Error::new(error.kind(), words(&ureq::Error::from(error), self.silence));
+        self.body.read(bytes).map_err(described)
     }
 }
 
-fn words(error: &ureq::Error) -> String {
+fn words(error: &ureq::Error, silence: Duration) -> String {
     match error {
         ureq::Error::Timeout(Timeout::PerRead | Timeout::RecvResponse) => {
-            format!("it sent nothing for {} s", SILENCE.as_secs())
+            format!("it sent nothing for {} s", silence.as_secs())
         }
         other => other.to_string(),
     }
@@ -441,6 +456,10 @@ mod tests {
         let (all, per_call) = (timeouts.config().timeouts().global, timeouts.config().timeouts().per_call);
         assert_eq!((all, per_call, timeouts.config().timeouts().recv_body), (None, None, None));
         assert_eq!(timeouts.config().timeout_per_read(), Some(SILENCE));
+        // A receiver lets a question about the past wait for up to 30 s before it reads anything.
+        let past = Client::of_past("http://127.0.0.1:1", &AccessArgs::default()).unwrap().agent;
+        let of_past = (past.config().timeouts().recv_response, past.config().timeout_per_read());
+        assert_eq!(of_past, (Some(PAST_SILENCE), Some(PAST_SILENCE)));
 
         let (url, server) = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
         let silence = Duration::from_secs(1);
@@ -448,13 +467,13 @@ mod tests {
         // Both ways to read an answer, each on a connection of its own.
         let mut bytes = Vec::new();
         let error = client.trace_file(1).unwrap().read_to_end(&mut bytes).unwrap_err().to_string();
-        assert_eq!((&bytes[..], &error[..]), (&b"half"[..], "it sent nothing for 15 s"));
+        assert_eq!((&bytes[..], &error[..]), (&b"half"[..], "it sent nothing for 1 s"));
         drop(client);
         server.join().unwrap();
         let (url, server) = answering(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf");
         let client = Client::with_silence(&url, &AccessArgs::default(), silence).unwrap();
         let error = client.status().unwrap_err().to_string();
-        assert!(error.ends_with("it sent nothing for 15 s"), "{error}");
+        assert!(error.ends_with("it sent nothing for 1 s"), "{error}");
         drop(client);
         server.join().unwrap();
     }

@@ -51,7 +51,7 @@ pub struct PastArgs {
 impl PastArgs {
     /// The receiver of `--url`, if it is given.
     pub fn client(&self) -> Result<Option<Client>, Usage> {
-        self.url.as_deref().map(|url| Client::new(url, &self.access)).transpose().map_err(Usage)
+        self.url.as_deref().map(|url| Client::of_past(url, &self.access)).transpose().map_err(Usage)
     }
 
     /// The receiver of `--url`, else that of this machine.
