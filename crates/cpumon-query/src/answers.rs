@@ -2,7 +2,7 @@
 //! HTTP. Both give the same answers, so a command that asks has the same output for both.
 
 use cpumon_model::{HostId, HostStatus, Trust};
-use cpumon_store::{DamageReport, HostRecord};
+use cpumon_store::HostRecord;
 
 use crate::QueryError;
 use crate::history::History;
@@ -31,8 +31,6 @@ pub trait Answers {
     fn gaps(&self, hosts: &[String], range: TimeRange, page: Page) -> Result<Vec<Gaps>, QueryError>;
     /// The traces of each host whose time touches a range.
     fn traces(&self, hosts: &[String], range: TimeRange, page: Page) -> Result<Vec<TraceList>, QueryError>;
-    /// What could not be read: answers were given without it.
-    fn damage(&self) -> Result<DamageReport, QueryError>;
 
     /// The host of a question that names none: the machine of the store or of the receiver, else the only host there is. `what` is a
     /// question of one host, as in `a report`.
@@ -84,9 +82,5 @@ impl Answers for History {
             Ok(TraceList { host: host.info.host, name: host.info.hostname, total, traces })
         };
         hosts(self, wanted)?.into_iter().map(of_host).collect()
-    }
-
-    fn damage(&self) -> Result<DamageReport, QueryError> {
-        Ok(Self::damage(self))
     }
 }

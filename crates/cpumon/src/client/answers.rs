@@ -9,7 +9,7 @@ use cpumon_query::ledger::LedgerSum;
 use cpumon_query::report::{CompareWith, Findings, Report, ReportQuery};
 use cpumon_query::status::StoredHosts;
 use cpumon_query::time::{Page, TimeRange};
-use cpumon_query::{Answers, DamageReport, HostRecord, QueryError};
+use cpumon_query::{Answers, HostRecord, QueryError};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
@@ -37,14 +37,15 @@ fn of_host(host: &str, answer: &str) -> String {
     format!("/api/v1/hosts/{}/{answer}", utf8_percent_encode(host, NON_ALPHANUMERIC))
 }
 
-/// Hosts as a list; a comma in a name ends it, so it is escaped, and so is what escapes. No host has no name: a receiver would take that
-/// for all.
+/// No host has an empty name, and a receiver would take one for all hosts.
+fn named(hosts: &[String]) -> Result<&[String], QueryError> {
+    if hosts.iter().any(String::is_empty) { Err(QueryError::UnknownHost) } else { Ok(hosts) }
+}
+
+/// Hosts as a list; a comma in a name ends it, so it is escaped, and so is what escapes.
 fn list(hosts: &[String]) -> Result<Parameters, QueryError> {
-    if hosts.iter().any(String::is_empty) {
-        return Err(QueryError::UnknownHost);
-    }
     let escaped: Vec<String> =
-        hosts.iter().map(|host| host.replace('%', "%25").replace(',', "%2C")).collect();
+        named(hosts)?.iter().map(|host| host.replace('%', "%25").replace(',', "%2C")).collect();
     Ok(if escaped.is_empty() { Vec::new() } else { vec![("host", escaped.join(","))] })
 }
 
@@ -172,10 +173,6 @@ impl Answers for Client {
             Ok(TraceList { host, name, total, traces })
         })
     }
-
-    fn damage(&self) -> Result<DamageReport, QueryError> {
-        Ok(self.status()?.store.damage)
-    }
 }
 
 impl Client {
@@ -222,12 +219,9 @@ impl Client {
         hosts: &[String],
         ask: impl Fn(&str) -> Result<T, ClientError>,
     ) -> Result<Vec<T>, QueryError> {
-        let all = if hosts.is_empty() { self.host_records()? } else { Vec::new() };
-        let ids = all.iter().map(|host| host.info.host.to_string());
-        if hosts.iter().any(String::is_empty) {
-            return Err(QueryError::UnknownHost);
-        }
-        let wanted = hosts.iter().cloned().chain(ids);
+        let wanted = named(hosts)?.to_vec();
+        let all = if wanted.is_empty() { self.host_records()? } else { Vec::new() };
+        let wanted = wanted.into_iter().chain(all.iter().map(|host| host.info.host.to_string()));
         wanted.map(|host| ask(&host).map_err(QueryError::from)).collect()
     }
 
