@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use cpumon_model::{Kind as ValueKind, Value};
-use cpumon_query::compare::{Change, Comparison, Side};
+use cpumon_query::report::{Change, Comparison, Side};
 use cpumon_query::spans::{Cut, Span};
 use cpumon_store::{Query, Reader, TimeRange, What};
 
@@ -63,7 +63,7 @@ fn add_range(
     for Span { range, resolution } in cut.spans {
         let query = query.clone().range(range.since_ns, range.until_ns);
         reader.for_each_segment(&query, resolution, &mut |span| {
-            comparison.add(side, span.interval);
+            comparison.add(side, span);
             intervals += 1;
             ControlFlow::Continue(())
         })?;

@@ -4,7 +4,7 @@
 //! [`export`] takes a store's reader and an [`ExportQuery`]. It reads the store once, holds one interval in memory, and writes
 //! rows as it goes; Parquet holds up to 32 MiB of them. [`rows()`] writes rows that are in memory. Three kinds need more:
 //! a pivot knows its columns only at the end, so it holds up to 64 MiB of cells and reads what does not fit a second time;
-//! a comparison ([`cpumon_query::compare::Comparison`]) adds up two ranges of time and holds one row for each group;
+//! a comparison ([`cpumon_query::report::Comparison`]) adds up two ranges of time and holds one row for each group;
 //! the original's layouts sort rows of imported databases by the original's numbers, up to half a million at a time.
 //!
 //! [`OutputFile`] puts the result into a file that exists only when it is complete. [`chart`] draws pictures, for the receiver's

@@ -4,13 +4,13 @@
 use cpumon_model::{HostId, HostStatus, Trust};
 use cpumon_store::HostRecord;
 
-use crate::QueryError;
 use crate::history::History;
 use crate::hosts::{hosts, only_host};
 use crate::json::{Gaps, TraceList};
-use crate::ledger::{self, LedgerSum};
-use crate::report::{self, Findings, Report, ReportQuery};
+use crate::ledger::LedgerSum;
+use crate::report::{Findings, Report, ReportQuery};
 use crate::time::{Page, TimeRange};
+use crate::{QueryError, ledger, report};
 
 /// Gaps searched for at most.
 const MAX_GAPS: usize = 10_000;

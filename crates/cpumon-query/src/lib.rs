@@ -7,14 +7,13 @@
 //! # Overview
 //! [`Answers`] is who is asked: a store, or a receiver over HTTP. [`history`] has series, lines, matrices and sums over a range;
 //! [`charts`] fills charts from them; [`fleet`] lists all hosts.
-//! [`report`] answers who used the CPU, by any group. [`compare`] puts two ranges side by side, [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
+//! [`report`] answers who used the CPU, by any group, also of two ranges side by side. [`ledger`] adds up where CPU time went, [`accuracy`] compares clocks.
 //! [`traces`] holds timelines of context-switch traces, read from files behind a trait.
 
 pub mod accuracy;
 mod answers;
 pub mod charts;
 mod choice;
-pub mod compare;
 mod error;
 pub mod fields;
 pub mod fleet;
@@ -26,12 +25,10 @@ mod keys;
 pub mod ledger;
 mod live;
 mod parse;
-mod pool;
 pub mod recording;
 pub mod report;
 pub mod spans;
 pub mod status;
-mod stored;
 mod sum;
 pub mod text;
 pub mod time;
@@ -43,11 +40,10 @@ pub use choice::ChoiceError;
 pub use clap;
 pub use error::{ProcessChoice, QueryError};
 pub use group::{GroupBy, OTHERS, group_name};
+pub use history::ReaderPool;
 pub use keys::TaskKey;
-pub use live::{Bell, Live, Seek, Shown};
+pub use live::{Bell, Live, Seek, Shown, seek};
 pub use parse::{parse_process_key, parse_thread_key};
-pub use pool::ReaderPool;
-pub use stored::seek;
 // A frontend that reads rows of the past one by one, and what it finds there: it needs no store of its own.
 pub use cpumon_store::{DamageReport, Gap, HostRecord, Reader, StoreError, TraceRecord, trace_file};
 pub use sum::{IntervalSum, add_process};

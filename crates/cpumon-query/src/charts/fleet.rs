@@ -5,17 +5,13 @@ use std::collections::HashMap;
 
 use cpumon_model::{HostStatus, with_separators};
 
-use super::chart::{Body, Chart, Sparkline, Times};
-use super::fill::name_of;
-use super::holes::holes;
+use super::chart::{Body, Chart, Sparkline, Times, holes, name_of, times};
 use super::host::{Of, column};
 use super::parts::points;
-use super::query::{ChartQuery, Order};
-use super::request::{check_finest, range_of, rows_of};
-use super::values::times;
-use crate::history::{self, History, HostSeries, SeriesOptions};
+use super::query::{ChartQuery, Order, check_finest, range_of, rows_of};
+use crate::history::{History, HostSeries, SeriesOptions};
 use crate::time::{Available, PlotRange, TimeRange, to_ms};
-use crate::{QueryError, hosts};
+use crate::{QueryError, history, hosts};
 
 /// Hosts of a picture unless the query has a number.
 const HOSTS: usize = 60;

@@ -1,14 +1,12 @@
-//! A host over time: CPU modes, run queue.
+//! A host over time: CPU modes and run queue; and each CPU by mode, a bar each.
 
-use cpumon_model::Terms;
+use cpumon_model::{ColumnId, CpuTimes, Tables, Terms};
 
-use super::chart::{Body, Chart, Ink, Line, Stroke};
-use super::fill::{Draft, line};
+use super::chart::{Bar, BarPart, Body, Chart, Draft, Ink, Line, Stroke, known, line, rates, scale, shares};
 use super::parts::{Part, ledger, modes, points};
-use super::request::{ChartRequest, check_finest};
-use super::values::{known, rates, scale, shares};
-use crate::QueryError;
-use crate::history::{self, HostSeries, SeriesOptions};
+use super::query::{ChartRequest, check_cpu_range, check_finest};
+use crate::history::{CpuSum, HostSeries, SeriesOptions};
+use crate::{QueryError, history};
 
 /// Which of a column's lists.
 #[derive(Copy, Clone)]
@@ -96,4 +94,97 @@ pub(super) fn run_queue(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
         body: Body::Lines { lines, max: None },
         unmeasured: "The run queue is not known of this range",
     }))
+}
+
+/// CPUs named in a note at most.
+const MAX_NAMED: usize = 8;
+/// Up to so many, each is called a CPU.
+const MAX_CALLED: usize = 64;
+/// Unknown time below this percentage is not worth a note.
+const LEAST_UNKNOWN: f64 = 0.05;
+
+/// Modes in the order of the stack.
+fn columns() -> impl Iterator<Item = (&'static Part, ColumnId)> {
+    let known = |name: &str| cpumon_model::column(Tables::CPU_INTERVAL, name).map(|column| column.id);
+    modes().iter().filter_map(move |part| Some((part, known(&part.column)?)))
+}
+
+fn share(times: &CpuTimes, id: ColumnId) -> f64 {
+    times.mode(id).unwrap_or(0) as f64 * 100.0 / times.total_ns() as f64
+}
+
+/// `2.5 s`, `5 min 20 s`, `3 h 20 min`.
+fn length(ns: i64) -> String {
+    let seconds = ns / 1_000_000_000;
+    match seconds {
+        ..120 => format!("{:.3} s", ns as f64 / 1e9),
+        120..7200 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// CPUs that were not online all the time.
+fn partly_online<'a>(each: impl Iterator<Item = (&'a u32, &'a CpuSum)> + Clone) -> Option<String> {
+    // A CPU with fewer intervals than another one was offline in some.
+    let most = each.clone().map(|(_, sum)| sum.intervals).max()?;
+    let partly: Vec<String> =
+        each.filter(|(_, sum)| sum.intervals < most).map(|(cpu, _)| cpu.to_string()).collect();
+    let more = partly.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let named = partly.iter().take(MAX_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    (!partly.is_empty()).then(|| format!("Online in a part of this time only: CPU {named}{more}."))
+}
+
+/// Fills the chart of each CPU by mode.
+pub(super) fn cpus(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
+    check_cpu_range(request.range)?;
+    let read = history::cpus(request.history, request.host, request.range)?;
+    let terms = Terms::of_host(&request.host.info);
+    let ran = |id: ColumnId| read.each.values().any(|sum| sum.times.mode(id).is_some_and(|ns| ns > 0));
+    let is_shown =
+        |(part, id): &(&Part, ColumnId)| part.label == "user" || part.label == "system" || ran(*id);
+    let shown: Vec<_> = columns().filter(is_shown).collect();
+    let called = if read.each.len() <= MAX_CALLED { "CPU " } else { "" };
+    let bar = |(cpu, sum): (&u32, &CpuSum)| Bar {
+        name: format!("{called}{cpu}"),
+        shares: if sum.times.total_ns() > 0 {
+            shown.iter().map(|(_, id)| share(&sum.times, *id)).collect()
+        } else {
+            Vec::new()
+        },
+    };
+    let part = |label: &str, color: &'static str| BarPart { label: label.to_owned(), ink: Ink::Named(color) };
+    let body = Body::Bars {
+        bars: read.each.iter().map(bar).collect(),
+        parts: shown.iter().map(|(mode, _)| part(mode.label_in(&terms), &mode.color)).collect(),
+        rest: part("idle", "idle"),
+    };
+    let mut chart = request.chart(Draft {
+        title: request.titled("each CPU by mode"),
+        unit: "% of each CPU's time",
+        times: &read.times,
+        gaps: &read.gaps,
+        body,
+        unmeasured: "What each CPU did is not known of this range",
+    });
+    if read.has_only_sums {
+        chart.empty = Some("Only sums are stored of this range, and they do not hold single CPUs".to_owned());
+    }
+    if chart.empty.is_some() {
+        return Ok(chart);
+    }
+    let measured = length(read.times.covered_ns.iter().sum());
+    chart.notes.push(match read.intervals {
+        1 => format!("One interval of {measured}."),
+        count => format!("Mean of {count} intervals: {measured} measured."),
+    });
+    chart.notes.extend(partly_online(read.each.iter()));
+    let total_ns: u64 = read.each.values().map(|sum| sum.times.total_ns()).fold(0, u64::saturating_add);
+    let unknown = read.unknown_ns.unwrap_or(0) as f64 * 100.0 / total_ns as f64;
+    if unknown >= LEAST_UNKNOWN {
+        chart.notes.push(format!(
+            "{unknown:.1} % of this time is not attributed to a thread by any context switch."
+        ));
+    }
+    Ok(chart)
 }

@@ -2,26 +2,18 @@
 //! that both give the same picture.
 
 mod chart;
-mod cpus;
-mod fill;
-mod find;
 mod fleet;
-mod holes;
 mod host;
-mod matrix;
 mod parts;
 mod query;
-mod request;
 mod tasks;
-mod values;
 mod who;
 
 pub use chart::{Bar, BarPart, Body, Chart, HeatmapRow, Hole, Ink, Line, Sparkline, Stroke, Times};
 pub use parts::{CHARTS_JSON, DelayPart, Part, Points, areas, delays, ledger, modes, points, states};
-pub use query::{Cells, ChartQuery, Order, Percent, View};
-pub use request::{MAX_FINEST_RANGE_NS, check_thread_range};
+pub use query::{Cells, ChartQuery, MAX_FINEST_RANGE_NS, Order, Percent, View, check_thread_range};
 
-use self::request::{ChartRequest, range_of, rows_of};
+use self::query::{ChartRequest, range_of, rows_of};
 use crate::history::History;
 use crate::{QueryError, hosts, report};
 
@@ -30,7 +22,7 @@ pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError>
     if query.view == View::Fleet {
         return fleet::fleet(history, query);
     }
-    let host = find::host(history, query)?;
+    let host = query::host_of(history, query)?;
     let request = ChartRequest::new(history, &host, query)?;
     match query.view {
         View::Cpu => host::cpu(&request),
@@ -39,9 +31,9 @@ pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError>
         View::Tasks => tasks::tasks(&request),
         View::States => tasks::states(&request),
         View::Delays => tasks::delays(&request),
-        View::Threads => matrix::threads(&request),
-        View::Landscape => matrix::landscape(&request),
-        View::Cpus => cpus::cpus(&request),
+        View::Threads => tasks::threads(&request),
+        View::Landscape => tasks::landscape(&request),
+        View::Cpus => host::cpus(&request),
         View::Fleet => fleet::fleet(history, query),
     }
 }
@@ -50,13 +42,13 @@ pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError>
 pub fn check(history: &History, query: &ChartQuery) -> Result<(), QueryError> {
     let host = match query.view {
         View::Fleet => hosts::hosts(history, &query.hosts)?.first().cloned(),
-        _ => Some(find::host(history, query)?),
+        _ => Some(query::host_of(history, query)?),
     };
     let available = host.as_ref().map(|host| history.available(host.info.host)).transpose()?.flatten();
     let range = range_of(query, available.map(|known| known.last_ns))?;
     match query.view {
         View::Who => host.map_or(Ok(()), |host| report::check_range(history, &host, query.by(), range)),
-        View::Landscape => matrix::rows_by(query).and_then(|_| rows_of(query, 1)).map(drop),
+        View::Landscape => tasks::rows_by(query).and_then(|_| rows_of(query, 1)).map(drop),
         View::Threads | View::Fleet => rows_of(query, 1).map(drop),
         _ => Ok(()),
     }
@@ -70,7 +62,7 @@ pub fn is_awaited(history: &History, query: &ChartQuery) -> Result<bool, QueryEr
     let hosts = if query.view == View::Fleet {
         hosts::hosts(history, &query.hosts)?
     } else {
-        vec![find::host(history, query)?]
+        vec![query::host_of(history, query)?]
     };
     for host in hosts {
         if history.is_awaited(host.info.host, until_ns)? {

@@ -1,7 +1,15 @@
-//! [`ChartQuery`]: which chart to fill, from words of a command line or a URL.
+//! [`ChartQuery`]: which chart to fill, from words of a command line or a URL; the hosts and processes that it names are looked up, and
+//! its limits checked.
 
+use cpumon_model::{HostStatus, ProcessInterval, ProcessKey};
+
+use crate::error::ProcessChoice;
+use crate::history::{History, Selection};
+use crate::hosts::only_host;
+use crate::parse::parse_process_key;
 use crate::report::{ReportBy, ReportFilter};
-use crate::words;
+use crate::time::{Available, PlotRange, TimeRange, now_ns};
+use crate::{QueryError, history, words};
 
 words! {
     /// Views of a chart.
@@ -104,5 +112,160 @@ impl ChartQuery {
     #[must_use]
     pub fn by(&self) -> ReportBy {
         self.by.unwrap_or(if self.view == View::Who { ReportBy::Program } else { ReportBy::Name })
+    }
+}
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+/// Threads are read one by one: their ranges are no longer than this.
+pub const MAX_THREAD_RANGE_NS: i64 = 24 * HOUR_NS;
+/// Intervals are read of no more than this where sums would do.
+pub const MAX_FINEST_RANGE_NS: i64 = 48 * HOUR_NS;
+/// Rows of a picture at most: more are too low to be seen.
+pub(super) const MAX_ROWS: usize = 200;
+
+/// The range that is asked for: without an end it ends with the data, without a start it is an hour.
+pub(super) fn range_of(query: &ChartQuery, last_ns: Option<i64>) -> Result<TimeRange, QueryError> {
+    let until_ns = query.until_ns.or(last_ns).unwrap_or_else(now_ns);
+    let since_ns = query.since_ns.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
+    if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
+        return Err(QueryError::InvalidRange { since_ns, until_ns });
+    }
+    Ok(TimeRange { since_ns, until_ns })
+}
+
+/// Intervals in place of sums are not read of any range.
+pub(super) fn check_finest(query: &ChartQuery, range: TimeRange) -> Result<(), QueryError> {
+    if query.is_finest && range.length_ns() > MAX_FINEST_RANGE_NS {
+        return Err(QueryError::FinestRangeTooLong);
+    }
+    Ok(())
+}
+
+/// Refuses ranges over which single CPUs cannot be read in reasonable time.
+pub(super) fn check_cpu_range(range: TimeRange) -> Result<(), QueryError> {
+    if range.length_ns() > MAX_FINEST_RANGE_NS { Err(QueryError::CpuRangeTooLong) } else { Ok(()) }
+}
+
+/// Refuses ranges over which threads cannot be read in reasonable time.
+pub fn check_thread_range(range: TimeRange) -> Result<(), QueryError> {
+    if range.length_ns() > MAX_THREAD_RANGE_NS { Err(QueryError::ThreadRangeTooLong) } else { Ok(()) }
+}
+
+pub(super) fn rows_of(query: &ChartQuery, usual: usize) -> Result<usize, QueryError> {
+    match query.rows.unwrap_or(usual) {
+        rows if (1..=MAX_ROWS).contains(&rows) => Ok(rows),
+        rows => Err(QueryError::RowCount { rows, most: MAX_ROWS }),
+    }
+}
+
+/// A query about one host with all that is needed to answer it.
+pub(super) struct ChartRequest<'a> {
+    pub(super) history: &'a History,
+    pub(super) host: &'a HostStatus,
+    pub(super) query: &'a ChartQuery,
+    pub(super) range: TimeRange,
+    pub(super) available: Option<Available>,
+}
+
+impl<'a> ChartRequest<'a> {
+    pub(super) fn new(
+        history: &'a History,
+        host: &'a HostStatus,
+        query: &'a ChartQuery,
+    ) -> Result<Self, QueryError> {
+        let available = history.available(host.info.host)?;
+        let range = range_of(query, available.map(|known| known.last_ns))?;
+        Ok(Self { history, host, query, range, available })
+    }
+
+    /// The range in so many points.
+    pub(super) fn plot(&self, points: usize) -> PlotRange {
+        PlotRange { since_ns: self.range.since_ns, until_ns: self.range.until_ns, points }
+    }
+
+    /// The same, if threads can be read over it.
+    pub(super) fn thread_plot(&self, points: usize) -> Result<PlotRange, QueryError> {
+        check_thread_range(self.range)?;
+        Ok(self.plot(points))
+    }
+}
+
+/// Names and keys in an error.
+const MAX_NAMED: usize = 8;
+/// Of a command line, characters.
+const MAX_COMMAND: usize = 60;
+
+/// The host that a chart of one is of; without a name, the only one there is.
+pub(super) fn host_of(history: &History, query: &ChartQuery) -> Result<HostStatus, QueryError> {
+    match query.hosts.as_slice() {
+        [] => {}
+        [one] => return history.host(one),
+        several => {
+            return Err(QueryError::ManyHosts { view: query.view.name().into(), count: several.len() });
+        }
+    }
+    // By its id once more: of a host that reports, the receiver knows more than the record says.
+    history.host(&only_host("a chart", &history.stored()?)?.info.host.to_string())
+}
+
+impl ChartRequest<'_> {
+    /// The one process that is asked for.
+    pub(super) fn one_process(&self) -> Result<ProcessKey, QueryError> {
+        match self.query.processes.as_slice() {
+            [one] => self.process(one),
+            _ => Err(QueryError::NotOneProcess { view: self.query.view.name().into() }),
+        }
+    }
+
+    /// `PID-STARTNS`; or a pid or a name that only one process of the range has.
+    fn process(&self, text: &str) -> Result<ProcessKey, QueryError> {
+        if let Ok(key) = parse_process_key(text) {
+            return Ok(key);
+        }
+        let pid: Option<u32> = text.parse().ok();
+        // A sum of the range, and no plot of it: a plot looks up when each process began and ended.
+        let mut processes =
+            history::sum(self.history, self.host, self.plot(1).time(), false)?.interval.processes;
+        processes.retain(|row| pid.map_or_else(|| *row.info.name == *text, |pid| row.key.pid == pid));
+        let process = cpumon_model::escape(text).to_string();
+        match processes.as_slice() {
+            [one] => Ok(one.key),
+            [] => Err(QueryError::NoProcess { process }),
+            _ => self.which(process, processes),
+        }
+    }
+
+    /// Which of several to choose from.
+    fn which(&self, process: String, mut several: Vec<ProcessInterval>) -> Result<ProcessKey, QueryError> {
+        let count = several.len();
+        // Only theirs are looked up: a shell may have run 10,000 times.
+        several.sort_by_key(|row| std::cmp::Reverse(row.key.start_ns));
+        several.truncate(MAX_NAMED);
+        let keys: Vec<ProcessKey> = several.iter().map(|row| row.key).collect();
+        let began = self.history.began(self.host.info.host, &keys)?;
+        let choice = |row: &ProcessInterval| ProcessChoice {
+            key: row.key,
+            began_ns: began.get(&row.key).copied(),
+            run_ns: row.delta.run_ns,
+            command: row.info.cmdline.chars().take(MAX_COMMAND).collect(),
+        };
+        let mut newest: Vec<_> = several.iter().map(choice).collect();
+        newest.sort_by_key(|one| std::cmp::Reverse((one.began_ns, one.run_ns)));
+        Err(QueryError::WhichProcess { process, count, newest })
+    }
+
+    /// A process as a line: a key, the one of this pid, or all of a name together.
+    pub(super) fn selection(&self, text: &str) -> Result<Selection, QueryError> {
+        if parse_process_key(text).is_ok() || text.parse::<u32>().is_ok() {
+            return self.process(text).map(Selection::Process);
+        }
+        Ok(Selection::Name(text.to_owned()))
+    }
+
+    /// `web (pid 20)`.
+    pub(super) fn process_title(&self, key: ProcessKey) -> Result<String, QueryError> {
+        let known = self.history.process(self.host.info.host, key)?;
+        let (info, _) = known.ok_or(QueryError::UnknownProcess)?;
+        Ok(format!("{} (pid {})", info.name, key.pid))
     }
 }

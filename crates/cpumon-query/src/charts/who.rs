@@ -2,15 +2,13 @@
 
 use cpumon_model::with_separators;
 
-use super::chart::{Body, Chart, Ink, Line, Stroke};
-use super::fill::{Draft, line};
+use super::chart::{Body, Chart, Draft, Ink, Line, Stroke, line, scale, shares};
 use super::host::largest;
 use super::parts::{areas, points};
-use super::request::ChartRequest;
-use super::values::{scale, shares};
-use crate::QueryError;
+use super::query::ChartRequest;
 use crate::history::BucketTimes;
-use crate::report::{self, HostPart, Report, ReportBy, ReportQuery, ReportRow, RowKind};
+use crate::report::{HostPart, Report, ReportBy, ReportQuery, ReportRow, RowKind};
+use crate::{QueryError, report};
 
 /// What rows of a grouping are called.
 fn plural(by: ReportBy) -> &'static str {

@@ -2,8 +2,7 @@
 
 use cpumon_model::{Trust, WRONG_BEYOND_NS, WRONG_ON_ARRIVAL_NS};
 
-use super::host::FleetHost;
-use super::state::{BALANCED_RATIO, HostState};
+use super::host::{BALANCED_RATIO, FleetHost, HostState};
 
 /// Something odd about a host that a reader of its figures must know. In order of weight, the heaviest first.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,8 +78,7 @@ mod tests {
 
     use cpumon_model::{HostStatus, Moment};
 
-    use super::super::glance::Glance;
-    use super::super::minute::Minute;
+    use super::super::host::{Glance, Minute};
     use super::*;
 
     fn host(state: HostState, minute: Minute) -> FleetHost {

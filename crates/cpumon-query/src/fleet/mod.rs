@@ -2,23 +2,16 @@
 //! same at a moment of the past ([`FleetBoard::at`]) and over a range ([`span()`]).
 
 mod board;
-mod busy;
-mod glance;
 mod health;
 mod host;
-mod minute;
 mod order;
 mod span;
-mod spark;
-mod state;
 
-pub use board::{Fleet, FleetBoard, TopProcess, top};
-pub use busy::busy_ratio;
-pub use glance::{Busy, Glance, TOP};
+pub use board::{Fleet, FleetBoard, SPARK_STEP_NS, SparkLine, TopProcess, sparks, top};
 pub use health::Oddity;
-pub use host::FleetHost;
-pub use minute::Minute;
+pub use host::{
+    BALANCED_RATIO, Busy, FleetHost, Glance, HostState, LATE_INTERVALS, LATE_NS, Minute, SILENT_INTERVALS,
+    SILENT_NS, TOP, age_ns, busy_ratio,
+};
 pub use order::{FleetQuery, HostOrder};
 pub use span::{FleetSpan, SpanHost, SpanOrder, SpanQuery, span};
-pub use spark::{SPARK_STEP_NS, SparkLine, sparks};
-pub use state::{BALANCED_RATIO, HostState, LATE_INTERVALS, LATE_NS, SILENT_INTERVALS, SILENT_NS, age_ns};

@@ -2,8 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::host::FleetHost;
-use super::state::HostState;
+use super::host::{FleetHost, HostState};
 use crate::time::Page;
 
 /// How a list of hosts is ordered. Numbers: the largest first; texts: from A to Z. No data comes last, whichever way round.

@@ -3,7 +3,7 @@
 use cpumon_model::HostStatus;
 use cpumon_store::{Query, Resolution, Segment, What};
 
-use super::busy::busy_ratio;
+use super::host::busy_ratio;
 use crate::history::buckets::{Buckets, Points, Share};
 use crate::history::{BucketTimes, History};
 use crate::time::{Page, PlotRange};

@@ -7,7 +7,7 @@ use cpumon_store::{Gap, GapFinder, Query, What};
 
 use super::answers::BucketTimes;
 use super::buckets::Buckets;
-use super::source::{History, MAX_GAPS};
+use super::past::{History, MAX_GAPS};
 use crate::QueryError;
 use crate::time::{PlotRange, TimeRange};
 

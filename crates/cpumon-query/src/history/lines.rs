@@ -1,17 +1,17 @@
-//! Selected processes and threads over time. Each line has all columns that add up, and the highest run time
-//! of a single interval in each point.
+//! Selected processes and threads over time: all columns that add up, the highest run time of a single interval in each point, and what a
+//! process was blocked by.
 
-use cpumon_model::{Fields, HostStatus, ProcessKey};
-use cpumon_store::{GapFinder, ProcessFilter, Query, What};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use cpumon_model::{Fields, HostStatus, ProcessKey, WaitReason};
+use cpumon_store::{ProcessFilter, Query, Segment, What};
 
 use super::answers::{Lines, WaitLine};
-use super::buckets::{Buckets, view_of};
-use super::building::Building;
-use super::life::Lives;
-use super::selection::Selection;
-use super::short_holes::ShortHoles;
-use super::source::{History, MAX_GAPS};
-use super::waits::WaitLines;
+use super::buckets::{Points, Share, view_of, whole};
+use super::past::History;
+use super::plot::Plot;
+use super::task_line::{Building, Lives, Selection};
 use crate::QueryError;
 use crate::time::PlotRange;
 
@@ -81,47 +81,129 @@ fn walk(
 ) -> Result<Lines, QueryError> {
     let Asked { selections, columns } = asked;
     let id = host.info.host;
-    let mut plan = history.plan(id, range)?;
     let with_threads = selections.iter().any(Selection::is_thread);
-    if with_threads && plan.resolution.is_some() {
-        plan = history.over_intervals(id, plan, range)?;
-    }
-    let mut buckets = Buckets::new(range, &plan);
-    let mut gaps = GapFinder::new(history.losses(id, range.time())?, MAX_GAPS);
+    let mut plot = Plot::new(history, id, range, with_threads)?;
     let what = if with_threads { What::Threads } else { What::Processes };
-    let mut query =
-        Query::new(id).range(plan.since_ns, plan.until_ns).what(what).filter(filter_of(&selections));
+    let mut query = Query::new(id).what(what).filter(filter_of(&selections));
+    let count = plot.buckets.count();
     let mut building: Vec<Building> =
-        selections.into_iter().map(|selection| Building::new(selection, buckets.count(), columns)).collect();
+        selections.into_iter().map(|selection| Building::new(selection, count, columns)).collect();
     if !building.iter().flat_map(|line| &line.columns).any(|(column, _)| column.needs.intersects(OF_EVENTS)) {
         query = query.without_sched();
     }
-    let (mut shares, mut short_holes) = (Vec::new(), ShortHoles::default());
-    history.for_each(&query, plan.resolution, &mut |span| {
-        buckets.cover(span, &mut shares);
-        gaps.see(span.interval);
-        short_holes.see(span);
+    plot.read(history, &query, plot.time(), &mut |plot, span| {
         let view = view_of(span);
         for line in &mut building {
-            line.see(&buckets, span, &view, &shares);
+            line.see(&plot.buckets, span, &view, &plot.shares);
         }
         if let Some(waits) = &mut waits {
-            waits.see(span, &shares);
+            waits.see(span, &plot.shares);
         }
     })?;
-    if let Some(resolution) = plan.resolution {
+    let resolution = plot.plan.resolution;
+    if let Some(resolution) = resolution {
         let lives = Lives { history, host: id, range, resolution };
         for line in &mut building {
-            lives.complete(line, &buckets)?;
+            lives.complete(line, &plot.buckets)?;
         }
     }
-    let mut gaps = gaps.finish();
-    short_holes.add_to(&mut gaps, history, id, plan.resolution)?;
-    Ok(Lines {
-        since_ns: range.since_ns,
-        until_ns: range.until_ns,
-        times: buckets.times(),
-        lines: building.into_iter().map(|line| line.finish(&buckets, plan.resolution.is_some())).collect(),
-        gaps,
-    })
+    let lines = building.into_iter().map(|line| line.finish(&plot.buckets, resolution.is_some())).collect();
+    let (times, gaps) = plot.finish(history)?;
+    Ok(Lines { since_ns: range.since_ns, until_ns: range.until_ns, times, lines, gaps })
+}
+
+/// Reasons that are counted apart while reading, and lines in an answer; further ones are counted under `other`.
+const MAX_REASONS: usize = 64;
+const MAX_LINES: usize = 12;
+
+/// Blocked time of one process, by reason.
+pub(crate) struct WaitLines {
+    process: ProcessKey,
+    count: usize,
+    /// 0 where waits were measured.
+    known: Points,
+    by_reason: HashMap<WaitReason, (f64, Points)>,
+}
+
+impl WaitLines {
+    pub(crate) fn new(process: ProcessKey, count: usize) -> Self {
+        Self { process, count, known: Points::new(count), by_reason: HashMap::new() }
+    }
+
+    pub(crate) fn see(&mut self, span: &Segment<'_>, shares: &[Share]) {
+        if !span.interval.fields.contains(Fields::WAITS) {
+            return;
+        }
+        for Share { at, .. } in shares {
+            self.known.raise(*at, 0.0);
+        }
+        let Some(row) = span.interval.process(self.process) else { return };
+        for (reason, ns) in row.sched.waits.iter() {
+            let is_new = !self.by_reason.contains_key(&reason);
+            let reason =
+                if is_new && self.by_reason.len() >= MAX_REASONS { WaitReason::OTHER } else { reason };
+            let count = self.count;
+            let (total, points) = self.by_reason.entry(reason).or_insert_with(|| (0.0, Points::new(count)));
+            for Share { at, part } in shares {
+                *total += ns as f64 * part;
+                points.add(*at, ns as f64 * part);
+            }
+        }
+    }
+
+    /// Lines of `count` points.
+    pub(crate) fn finish(self, count: usize) -> Vec<WaitLine> {
+        let mut all: Vec<_> = self.by_reason.into_iter().collect();
+        let rank = |(reason, (total, _)): &(WaitReason, (f64, Points))| (Reverse(whole(*total)), *reason);
+        all.sort_by_key(rank);
+        let rest = all.split_off(all.len().min(MAX_LINES));
+        for (_, (total, points)) in rest {
+            let at = all.iter().position(|(reason, _)| *reason == WaitReason::OTHER);
+            let at = at.unwrap_or_else(|| {
+                all.push((WaitReason::OTHER, (0.0, Points::new(self.count))));
+                all.len() - 1
+            });
+            let (sum, into) = &mut all[at].1;
+            *sum += total;
+            points.each(|at, value| into.add(at, value));
+        }
+        let line = |(reason, (total, points)): (WaitReason, (f64, Points))| {
+            let mut values = self.known.clone();
+            points.each(|at, value| values.add(at, value));
+            let mut values = values.finish();
+            // More points were allotted: their number is known only after reading.
+            values.truncate(count);
+            WaitLine { reason: reason.name().into_owned(), total_ns: whole(total).unwrap_or(0), values }
+        };
+        all.into_iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{Interval, ProcessInterval};
+
+    use super::*;
+
+    #[test]
+    fn reasons_are_ranked_the_rest_is_other_and_what_is_not_measured_is_null() {
+        let key = ProcessKey { pid: 1, start_ns: 2 };
+        let mut lines = WaitLines::new(key, 3);
+        for nth in 1..=40_u16 {
+            let mut row = ProcessInterval { key, ..ProcessInterval::default() };
+            row.sched.waits.add(WaitReason::syscall(nth), u64::from(nth) * 10);
+            let interval = Interval { fields: Fields::WAITS, processes: vec![row], ..Interval::default() };
+            lines.see(&Segment::of(&interval), &[Share { at: usize::from(nth % 2), part: 1.0 }]);
+        }
+        lines.see(&Segment::of(&Interval::default()), &[Share { at: 2, part: 1.0 }]);
+        let lines = lines.finish(3);
+        assert_eq!(lines.len(), MAX_LINES + 1);
+        assert_eq!((lines[0].total_ns, &lines[0].values), (400, &vec![Some(400), Some(0), None]));
+        let other: i64 = (1..=28).map(|nth| nth * 10).sum();
+        assert_eq!((lines[MAX_LINES].reason.as_str(), lines[MAX_LINES].total_ns), ("other", other));
+        assert_eq!(
+            lines.iter().map(|line| line.total_ns).sum::<i64>(),
+            (1..=40).map(|nth| nth * 10).sum::<i64>()
+        );
+    }
 }

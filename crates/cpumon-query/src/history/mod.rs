@@ -2,33 +2,26 @@
 
 mod answers;
 pub(crate) mod buckets;
-mod building;
 mod columns;
-mod compare;
 mod cpus;
-mod life;
 mod lines;
 mod matrix;
+mod past;
+mod plot;
 mod presence;
-mod rows;
-mod selection;
 mod series;
-mod short_holes;
-mod source;
 mod sum;
-mod waits;
+mod task_line;
 
 pub use answers::{
     BucketTimes, HostSeries, Kept, LineKind, Lines, Matrix, MatrixRow, RangeSum, SeriesColumn, TaskLine,
     Values, WaitLine,
 };
 pub use columns::{process_columns, shown_columns, summable};
-pub use compare::{CompareRanges, compare};
 pub use cpus::{CpuSum, Cpus, cpus};
 pub use lines::{lines, process};
-pub use matrix::{landscape, threads};
-pub use rows::{MatrixSort, ShownRows};
-pub use selection::{Selection, parse_thread_selection};
+pub use matrix::{MatrixSort, ShownRows, landscape, threads};
+pub use past::{History, ReaderPool};
 pub use series::{SeriesOptions, series};
-pub use source::History;
 pub use sum::{NamedProcess, by_name, sum};
+pub use task_line::{Selection, parse_thread_selection};

@@ -2,14 +2,15 @@
 //! lowest single interval in each point, and holes with their reasons.
 
 use cpumon_model::{Column, ColumnId, HostStatus, Interval, Tables};
-use cpumon_store::{Gap, GapFinder, Query, RunQueue, Segment, What};
+use cpumon_store::{Query, RunQueue, Segment, What};
 
 use super::answers::{HostSeries, Kept, SeriesColumn};
-use super::buckets::{Buckets, Points, Share, number, view_of};
+use super::buckets::{Points, Share, number, view_of};
 use super::columns::{shown_columns, summable};
-use super::short_holes::ShortHoles;
-use super::source::{History, MAX_GAPS};
+use super::past::History;
+use super::plot::Plot;
 use crate::QueryError;
+use crate::json::Named;
 use crate::time::PlotRange;
 
 /// ns of one second.
@@ -93,20 +94,15 @@ const COUNTS: [ColumnId; 2] = [ColumnId::ThreadCount, ColumnId::ProcessCount];
 
 /// A series being added up.
 struct Building {
-    buckets: Buckets,
     columns: Vec<(&'static Column, Line)>,
     counts: Vec<(&'static Column, Points)>,
     busy: Line,
     run_queue: QueueLine,
-    gaps: GapFinder,
-    short_holes: ShortHoles,
-    shares: Vec<Share>,
     with_extremes: bool,
 }
 
 impl Building {
-    fn new(buckets: Buckets, gaps: GapFinder, wanted: &[String]) -> Self {
-        let count = buckets.count();
+    fn new(count: usize, wanted: &[String]) -> Self {
         let is_wanted = |column: &Column| wanted.is_empty() || wanted.iter().any(|name| name == column.name);
         let columns = shown_columns(Tables::HOST_INTERVAL)
             .filter(|column| summable(column) && is_wanted(column))
@@ -119,67 +115,53 @@ impl Building {
             counts: counts.collect(),
             busy: Line::new(count),
             run_queue: QueueLine::new(count),
-            buckets,
-            gaps,
-            short_holes: ShortHoles::default(),
-            shares: Vec::new(),
             with_extremes: !wanted.is_empty(),
         }
     }
 
-    fn add(&mut self, span: &Segment<'_>) {
-        self.buckets.cover(span, &mut self.shares);
-        self.gaps.see(span.interval);
-        self.short_holes.see(span);
+    fn add(&mut self, span: &Segment<'_>, shares: &[Share]) {
         let (view, length_ns) = (view_of(span), span.interval.duration_ns() as f64);
         for (column, line) in &mut self.columns {
             if let Some(value) = number(&view.host(column.id)) {
-                line.add(&self.shares, value, length_ns);
+                line.add(shares, value, length_ns);
             }
         }
         if span.max_busy_ppm.is_none() {
             for (column, points) in &mut self.counts {
                 if let Some(value) = number(&view.host(column.id)) {
-                    self.shares.iter().for_each(|share| points.raise(share.at, value));
+                    for Share { at, .. } in shares {
+                        points.raise(*at, value);
+                    }
                 }
             }
         }
         if let Some(busy_ns) = busy_ns(span.interval) {
-            self.busy.add(&self.shares, busy_ns, length_ns);
+            self.busy.add(shares, busy_ns, length_ns);
         }
         if let Some(queue) = span.run_queue {
-            self.run_queue.add(&self.shares, &queue);
+            self.run_queue.add(shares, &queue);
         }
         if let Some(ppm) = span.max_busy_ppm.filter(|_| length_ns > 0.0) {
             // Sums hold the highest single interval as a share of the capacity.
             let capacity = span.interval.ledger.capacity_ns as f64 * SECOND_NS / length_ns;
             let busy = &mut self.busy.max;
-            self.shares.iter().for_each(|share| busy.raise(share.at, ppm as f64 / 1e6 * capacity));
+            for Share { at, .. } in shares {
+                busy.raise(*at, ppm as f64 / 1e6 * capacity);
+            }
         }
     }
 
-    fn finish(self) -> Finished {
+    fn finish(self) -> Named<SeriesColumn> {
         let with_extremes = self.with_extremes;
-        let mut columns = Vec::new();
         let lines = self.columns.iter().map(|(column, line)| (column.name, line.finish(with_extremes)));
         let busy = std::iter::once(("busy_ns", self.busy.finish(true)));
-        for (name, column) in lines.chain(busy).chain(self.run_queue.finish()) {
-            columns.extend(column.map(|column| (name, column)));
-        }
-        for (column, points) in self.counts.iter().filter(|(_, points)| !points.is_empty()) {
-            let series = SeriesColumn { sum: None, min: None, max: Some(points.finish()) };
-            columns.push((column.name, series));
-        }
-        Finished { buckets: self.buckets, columns, gaps: self.gaps.finish(), short_holes: self.short_holes }
+        let sums = lines.chain(busy).chain(self.run_queue.finish());
+        let counts = self.counts.iter().map(|(column, points)| {
+            let highest = || SeriesColumn { sum: None, min: None, max: Some(points.finish()) };
+            (column.name, (!points.is_empty()).then(highest))
+        });
+        sums.chain(counts).filter_map(|(name, column)| Some((name, column?))).collect()
     }
-}
-
-/// A series that is added up.
-struct Finished {
-    buckets: Buckets,
-    columns: Vec<(&'static str, SeriesColumn)>,
-    gaps: Vec<Gap>,
-    short_holes: ShortHoles,
 }
 
 /// How a series is read.
@@ -199,24 +181,19 @@ pub fn series(
     options: SeriesOptions<'_>,
 ) -> Result<HostSeries, QueryError> {
     let id = host.info.host;
-    let mut plan = history.plan(id, range)?;
-    if options.is_finest && plan.resolution.is_some() {
-        plan = history.over_intervals(id, plan, range)?;
-    }
-    let gaps = GapFinder::new(history.losses(id, range.time())?, MAX_GAPS);
-    let mut building = Building::new(Buckets::new(range, &plan), gaps, options.columns);
-    let query = Query::new(id).range(plan.since_ns, plan.until_ns).what(What::Meta);
-    history.for_each(&query, plan.resolution, &mut |span| building.add(span))?;
-    let Finished { buckets, columns, mut gaps, short_holes } = building.finish();
-    short_holes.add_to(&mut gaps, history, id, plan.resolution)?;
+    let mut plot = Plot::new(history, id, range, options.is_finest)?;
+    let mut building = Building::new(plot.buckets.count(), options.columns);
+    let query = Query::new(id).what(What::Meta);
+    plot.read(history, &query, plot.time(), &mut |plot, span| building.add(span, &plot.shares))?;
+    let (times, gaps) = plot.finish(history)?;
     let kept = |available| Kept { available, interval_ns: host.info.interval_ns };
     Ok(HostSeries {
         since_ns: range.since_ns,
         until_ns: range.until_ns,
         kept: history.available(id)?.map(kept),
         is_windows: host.info.is_windows(),
-        times: buckets.times(),
-        columns: columns.into_iter().collect(),
+        times,
+        columns: building.finish(),
         gaps,
     })
 }

@@ -1,4 +1,4 @@
-//! A range of time as if it were one interval: what each process did in it. Two of these side by side show which process grew.
+//! A range of time as if it were one interval: what each process did in it.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,7 @@ use cpumon_model::{HostStatus, Interval, ProcessInterval};
 use cpumon_store::{Query, What};
 
 use super::answers::RangeSum;
-use super::source::History;
+use super::past::History;
 use crate::QueryError;
 use crate::spans::{Cut, Span, cut};
 use crate::sum::{IntervalSum, add_process};

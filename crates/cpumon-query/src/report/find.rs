@@ -7,8 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::group::{GroupId, Grouping, Kind, Search};
-use super::read::{Whole, of_range};
-use super::zoom::Zoom;
+use super::read::{Whole, Zoom, of_range};
 use crate::QueryError;
 use crate::history::History;
 use crate::json::Nanos;

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use cpumon_model::{CgroupInterval, Fields, GroupLimits, Interval, ProcessInfo, SourceKind};
 use cpumon_store::{Query, What};
 
-use super::host_tally::HostTally;
 use super::query::ReportBy;
+use super::rows::HostTally;
 use crate::QueryError;
 use crate::group::group_name;
 use crate::history::History;

@@ -3,26 +3,20 @@
 //!
 //! Sums of hours and minutes are read where they cover whole ones, intervals at the edges (`spans`), and each part is added to
 //! a `tally`. Sums do not say in which interval a peak was, nor when a group was first there: that is read again, only for the
-//! rows that are shown and only where it can be (`zoom`). What no group has is a row of its own, so the rows together are
+//! rows that are shown and only where it can be. What no group has is a row of its own, so the rows together are
 //! exactly the ledger's time of threads.
 
 mod answer;
 mod columns;
-mod compare;
-mod figures;
+mod comparison;
 mod find;
 mod group;
-mod group_sum;
-mod host_tally;
 mod limits;
-mod lines;
 mod places;
 mod query;
 mod read;
-mod row;
+mod rows;
 mod tally;
-mod times;
-mod zoom;
 
 #[cfg(test)]
 mod late_pass_tests;
@@ -36,16 +30,15 @@ use std::collections::HashMap;
 use cpumon_model::HostStatus;
 
 pub use answer::{Before, HostPart, Peak, Report, ReportRow, RowKind};
+pub use comparison::{Change, CompareRanges, Comparison, Side, compare};
 pub(crate) use find::find;
 pub use find::{Findings, Found, FoundKind};
 pub use query::{CompareWith, ReportBy, ReportFilter, ReportQuery, ReportSort};
 
 use self::group::Grouping;
-use self::host_tally::HostTally;
 use self::limits::HostLimits;
-use self::read::Whole;
-use self::row::GroupPlace;
-use self::zoom::Zoom;
+use self::read::{Whole, Zoom};
+use self::rows::{GroupPlace, HostTally};
 use crate::QueryError;
 use crate::history::History;
 use crate::time::{Available, TimeRange, now_ns};
@@ -71,8 +64,8 @@ pub(crate) fn report(
     let range = range_of(history, hosts, query)?;
     let grouping = Grouping::of(query.by, &query.filter);
     let tallies = tallies(history, hosts, query, range)?;
-    let mut report = row::report(query, range, &tallies);
-    let all = row::in_order(&tallies, query.sort);
+    let mut report = rows::report(query, range, &tallies);
+    let all = rows::in_order(&tallies, query.sort);
     let begin = query.offset.min(all.len());
     let end = begin.saturating_add(query.limit).min(all.len());
     let shown = &all[begin..end];
@@ -88,18 +81,18 @@ pub(crate) fn report(
         });
         let group = &tally.groups[place.group];
         let zoomed = zoom.of(&group.id(), &group.times)?;
-        let mut row = row::of_group(&tallies[place.host], place.group, zoomed, report.used_ns);
+        let mut row = rows::of_group(&tallies[place.host], place.group, zoomed, report.used_ns);
         row.limits = limits[place.host].as_ref().and_then(|limits| limits.of(&group.name));
         report.rows.push(row);
     }
     if let Some(points) = query.points {
-        lines::fill(&mut report, history, &tallies, shown, points)?;
+        rows::fill(&mut report, history, &tallies, shown, points)?;
     }
-    row::settle(&mut report.rows, query.sort);
-    let others = row::others(&tallies);
+    rows::settle(&mut report.rows, query.sort);
+    let others = rows::others(&tallies);
     let hidden: Vec<GroupPlace> = [&all[..begin], &all[end..], &others].concat();
-    report.rows.extend(row::rest(&tallies, &hidden, report.used_ns));
-    report.rows.extend(row::unattributed(&tallies, report.used_ns));
+    report.rows.extend(rows::rest(&tallies, &hidden, report.used_ns));
+    report.rows.extend(rows::unattributed(&tallies, report.used_ns));
     Ok(report)
 }
 
@@ -151,7 +144,7 @@ fn tallies(
             continue;
         }
         let before = match query.compare {
-            Some(with) => Some(compare::before(history, host, with.range(range), &grouping, &mut tally)?),
+            Some(with) => Some(rows::before(history, host, with.range(range), &grouping, &mut tally)?),
             None => None,
         };
         tallies.push(HostTally { host: host.clone(), cut, tally, before });

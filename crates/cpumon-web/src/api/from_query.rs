@@ -2,9 +2,9 @@
 
 use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey};
 use cpumon_query::TaskKey;
-use cpumon_query::compare::{Change, Comparison, Side};
-use cpumon_query::history::{CompareRanges, RangeSum, by_name, process_columns, summable};
+use cpumon_query::history::{RangeSum, by_name, process_columns, summable};
 use cpumon_query::json::{Nanos, resolution_name};
+use cpumon_query::report::{Change, CompareRanges, Comparison, Side};
 use cpumon_query::status::Status;
 use cpumon_query::time::{Page, TimeRange};
 

@@ -3,10 +3,9 @@
 use axum::Json;
 use axum::extract::State;
 use cpumon_query::charts::{MAX_FINEST_RANGE_NS, check_thread_range};
-use cpumon_query::history::{
-    self, CompareRanges, History, Selection, SeriesOptions, ShownRows, parse_thread_selection,
-};
+use cpumon_query::history::{self, History, Selection, SeriesOptions, ShownRows, parse_thread_selection};
 use cpumon_query::ledger::LedgerSum;
+use cpumon_query::report::{self, CompareRanges};
 use cpumon_query::status::StoredHosts;
 use cpumon_query::{Answers, ChoiceError, GroupBy, QueryError, parse_process_key};
 use serde::Deserialize;
@@ -327,7 +326,7 @@ pub(super) async fn compare(
     let by = group_by(spans.by.as_deref())?;
     let (rows, ranges) =
         (page.rows(500, 10_000)?, CompareRanges { before: spans.before.0, after: spans.after.0 });
-    let answer = app.past.ask(move |past| history::compare(past, &past.host(&host)?, ranges, by));
+    let answer = app.past.ask(move |past| report::compare(past, &past.host(&host)?, ranges, by));
     Ok(Json(api::CompareJson::new(ranges, &answer.await?, rows)))
 }
 

@@ -1,19 +1,19 @@
 //! [`History`]: the past of a receiver. It reads the store if there is one, else the intervals in memory, and answers the same
-//! questions for both. A caller that went away is not read for.
+//! questions for both. A caller that went away is not read for. Reading blocks, so [`ReaderPool`] has turns for it, and keeps readers open.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::{
     DamageReport, Gap, GapFinder, HostRecord, Plan, Query, Reader, Resolution, Segment, StoreError,
     StoredProcess, TraceRecord, What,
 };
+use tokio::sync::Semaphore;
 
-use crate::pool::{MAX_AT_ONCE, ReaderPool};
 use crate::spans::Finest;
 use crate::time::{Available, PlotRange, TimeRange};
 use crate::{Live, QueryError, Shown};
@@ -386,5 +386,50 @@ impl History {
 impl Drop for History {
     fn drop(&mut self) {
         self.pool.give_back(self.reader.take());
+    }
+}
+
+/// Questions answered at once; further ones wait.
+pub(crate) const MAX_AT_ONCE: usize = 4;
+
+/// Readers that are open and idle, and turns to read.
+pub struct ReaderPool {
+    store: Option<PathBuf>,
+    idle: Mutex<Vec<Reader>>,
+    turns: Arc<Semaphore>,
+}
+
+impl ReaderPool {
+    /// `store`: its file; `None`: nothing is stored.
+    #[must_use]
+    pub fn new(store: Option<PathBuf>) -> Self {
+        Self { store, idle: Mutex::default(), turns: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+    }
+
+    /// One permit for each question that is answered at once.
+    #[must_use]
+    pub fn turns(&self) -> &Arc<Semaphore> {
+        &self.turns
+    }
+
+    /// An idle reader, or a new one; `None`: nothing is stored.
+    pub(crate) fn take(&self) -> Result<Option<Reader>, StoreError> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        idle.map_or_else(|| Reader::open(store), Ok).map(Some)
+    }
+
+    pub(crate) fn give_back(&self, reader: Option<Reader>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(reader);
+    }
+
+    /// What idle readers could not read.
+    #[must_use]
+    pub fn damage(&self) -> DamageReport {
+        let mut damage = DamageReport::default();
+        for reader in self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            damage.merge(reader.damage());
+        }
+        damage
     }
 }

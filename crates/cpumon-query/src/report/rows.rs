@@ -1,20 +1,20 @@
-//! Which groups a report shows, and its rows, made from what was added up.
+//! Rows of a report: of the groups that are shown, of all others, of what no group has, with what they did before and their points.
 
 use std::cmp::Reverse;
 
-use cpumon_model::{Delta, Fields};
+use cpumon_model::{Delta, Fields, HostStatus, Waits};
+use cpumon_store::{ProcessFilter, What};
 
-use super::answer::{HostPart, Report, ReportRow, RowKind};
-use super::figures::Figures;
-use super::group::Kind;
-use super::group_sum::Group;
-use super::host_tally::HostTally;
+use super::answer::{Before, HostPart, Report, ReportRow, RowKind};
+use super::group::{Grouping, Kind};
 use super::query::{ReportQuery, ReportSort};
-use super::tally::Tally;
-use super::zoom::Zoomed;
-use crate::history::Values;
+use super::read::{Reading, Whole, Zoomed, of_range, of_threads, points as buckets_of, read};
+use super::tally::{Group, Tally};
+use crate::QueryError;
+use crate::history::{History, Values};
 use crate::json::Nanos;
 use crate::keys::TaskKey;
+use crate::spans::{Cut, cut_for_lines};
 use crate::time::TimeRange;
 
 /// The start of a report: all but its rows.
@@ -197,4 +197,160 @@ pub(super) fn unattributed(tallies: &[HostTally], used_ns: i64) -> Option<Report
     };
     let name = "(not attributed)".to_owned();
     (run_ns != 0).then(|| together(tallies, used_ns, figures, RowKind::Unattributed, name))
+}
+
+/// Growth of a group's counters, and how much of the range was measured.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Figures {
+    /// Growth of its counters.
+    pub(super) delta: Delta,
+    /// Its blocked time; `None`: not measured.
+    pub(super) blocked_ns: Option<i64>,
+    /// Measured time; 0: no data, or of several hosts.
+    pub(super) covered_ns: u64,
+    /// Counters that every interval has.
+    pub(super) fields: Fields,
+}
+
+impl Figures {
+    fn known(&self, needs: Fields, value: i64) -> Option<i64> {
+        self.fields.contains(needs).then_some(value)
+    }
+
+    /// For each ns that was measured.
+    fn mean(&self, ns: Option<i64>) -> Option<f64> {
+        ns.filter(|_| self.covered_ns > 0).map(|ns| ns as f64 / self.covered_ns as f64)
+    }
+
+    fn run_ns(&self) -> Option<i64> {
+        self.known(Fields::RUN, self.delta.run_ns)
+    }
+
+    fn cpu_pct(&self) -> Option<f64> {
+        let run_ns = self.run_ns().filter(|_| self.covered_ns > 0)?;
+        Some(run_ns as f64 * 100.0 / self.covered_ns as f64)
+    }
+
+    fn duration_ns(&self) -> Option<u64> {
+        (self.covered_ns > 0).then_some(self.covered_ns)
+    }
+
+    fn before(&self) -> Before {
+        let is_there = self.covered_ns > 0;
+        let delay_ns = self.known(Fields::RUN_DELAY, self.delta.run_delay_ns);
+        Before {
+            run_ns: self.run_ns().filter(|_| is_there),
+            cpu_pct: self.cpu_pct(),
+            run_delay_ns: delay_ns.filter(|_| is_there),
+            blocked_ns: self.blocked_ns.filter(|_| is_there),
+            duration_ns: self.duration_ns(),
+        }
+    }
+
+    /// A row without what is not added up. `used_ns`: run time of all threads of all hosts of the report.
+    pub(super) fn row(&self, kind: RowKind, name: Box<str>, used_ns: i64, before: Option<Self>) -> ReportRow {
+        let (delta, run_ns, cpu_pct) = (&self.delta, self.run_ns(), self.cpu_pct());
+        let run_delay_ns = self.known(Fields::RUN_DELAY, delta.run_delay_ns);
+        let share = |run_ns: i64| run_ns as f64 * 100.0 / used_ns as f64;
+        let before = before.map(|before| before.before());
+        let change = |before: &Before| Some(cpu_pct? - before.cpu_pct?);
+        ReportRow {
+            host: None,
+            kind,
+            name,
+            pid: None,
+            tid: None,
+            start_ns: None,
+            process_start_ns: None,
+            run_ns,
+            user_ns: self.known(Fields::USER, delta.user_ns),
+            system_ns: self.known(Fields::SYSTEM, delta.system_ns),
+            cpu_pct,
+            share_pct: run_ns.filter(|_| used_ns > 0).map(share),
+            peak: None,
+            run_delay_ns,
+            ready_mean: self.mean(run_delay_ns),
+            blocked_ns: self.blocked_ns,
+            blocked_mean: self.mean(self.blocked_ns),
+            voluntary_switches: self.known(Fields::SWITCHES, delta.voluntary_switches),
+            involuntary_switches: self.known(Fields::SWITCHES, delta.involuntary_switches),
+            waits: Waits::default(),
+            first_ns: None,
+            last_ns: None,
+            duration_ns: self.duration_ns(),
+            limits: None,
+            change_cpu_pct: before.as_ref().and_then(change),
+            before,
+            points: Values::new(),
+        }
+    }
+}
+
+/// What one host did in the range, and in the one to compare with.
+pub(super) struct HostTally {
+    pub(super) host: HostStatus,
+    pub(super) cut: Cut,
+    pub(super) tally: Tally,
+    pub(super) before: Option<Tally>,
+}
+
+impl HostTally {
+    /// What a group did before; `None`: nothing is compared.
+    pub(super) fn before_of(&self, group: &Group) -> Option<Figures> {
+        let before = self.before.as_ref()?;
+        let found = before.find(&group.id()).map(|at| &before.groups[at]);
+        Some(Figures {
+            delta: found.map(|group| group.delta).unwrap_or_default(),
+            blocked_ns: found.map_or(Some(0), |group| group.blocked_ns),
+            covered_ns: before.covered_ns,
+            fields: before.fields,
+        })
+    }
+}
+
+/// Adds up the range to compare with, and gives `tally` the groups that were only there before: now they did nothing.
+pub(super) fn before(
+    history: &History,
+    host: &HostStatus,
+    range: TimeRange,
+    grouping: &Grouping,
+    tally: &mut Tally,
+) -> Result<Tally, QueryError> {
+    let Whole { tally: before, .. } = of_range(history, host, range, grouping)?;
+    for group in &before.groups {
+        tally.place(group.of());
+    }
+    Ok(before)
+}
+
+/// Puts lines of so many points in place of the small ones; `shown` are the groups of the rows there are.
+pub(super) fn fill(
+    report: &mut Report,
+    history: &History,
+    tallies: &[HostTally],
+    shown: &[GroupPlace],
+    count: usize,
+) -> Result<(), QueryError> {
+    let grouping = Grouping::of(report.query.by, &report.query.filter);
+    for (host, (one, part)) in tallies.iter().zip(&mut report.hosts).enumerate() {
+        let cut = match grouping.what() {
+            What::Threads => of_threads(history, &one.host, report.range)?,
+            _ => cut_for_lines(report.range, history.finest(one.host.info.host, report.range)?),
+        };
+        let groups =
+            shown.iter().filter(|place| place.host == host).map(|place| &one.tally.groups[place.group]);
+        let mut tally = Tally::of_groups(buckets_of(&cut, count), groups);
+        let reading =
+            Reading { host: &one.host, grouping: &grouping, filter: &ProcessFilter::All, with_events: false };
+        for span in &cut.spans {
+            read(history, reading, *span, &mut tally)?;
+        }
+        part.times = tally.times();
+        part.used = used(&tally);
+        for (place, row) in shown.iter().zip(&mut report.rows).filter(|(place, _)| place.host == host) {
+            let group = tally.find(&one.tally.groups[place.group].id());
+            row.points = group.map(|at| points(&tally, &tally.groups[at])).unwrap_or_default();
+        }
+    }
+    Ok(())
 }

@@ -1,12 +1,85 @@
-//! [`ShortHoles`]: holes within sums. A minute in which 7 s are missing is still a sum, so between sums there is no hole: which sums
-//! measured less time than they are long says where to read the intervals.
+//! [`Plot`]: a range of a host as points over time, while it is read: what was measured in each point, and the holes between.
+//! Series, lines and matrices are added up over one.
 
 use cpumon_model::{HostId, Interval};
-use cpumon_store::{Gap, GapFinder, Query, Resolution, Segment, What};
+use cpumon_store::{Gap, GapFinder, Plan, Query, Resolution, Segment, What};
 
-use super::source::{History, MAX_GAPS};
-use crate::error::QueryError;
-use crate::time::TimeRange;
+use super::answers::BucketTimes;
+use super::buckets::{Buckets, Share};
+use super::past::{History, MAX_GAPS};
+use crate::QueryError;
+use crate::time::{PlotRange, TimeRange};
+
+/// Points over time of one host.
+#[derive(Clone)]
+pub(super) struct Plot {
+    host: HostId,
+    /// How it is read.
+    pub(super) plan: Plan,
+    pub(super) buckets: Buckets,
+    /// The points that the last span lies in.
+    pub(super) shares: Vec<Share>,
+    gaps: GapFinder,
+    short_holes: ShortHoles,
+}
+
+impl Plot {
+    /// Nothing is read yet. `is_finest`: intervals will be, where sums would do.
+    pub(super) fn new(
+        history: &History,
+        host: HostId,
+        range: PlotRange,
+        is_finest: bool,
+    ) -> Result<Self, QueryError> {
+        let mut plan = history.plan(host, range)?;
+        if is_finest && plan.resolution.is_some() {
+            plan = history.over_intervals(host, plan, range)?;
+        }
+        Ok(Self {
+            host,
+            plan,
+            buckets: Buckets::new(range, &plan),
+            shares: Vec::new(),
+            gaps: GapFinder::new(history.losses(host, range.time())?, MAX_GAPS),
+            short_holes: ShortHoles::default(),
+        })
+    }
+
+    /// All that is read.
+    pub(super) fn time(&self) -> TimeRange {
+        TimeRange { since_ns: self.plan.since_ns, until_ns: self.plan.until_ns }
+    }
+
+    /// Reads a part of the range in order of time, and lets `add` see each span with the points it lies in.
+    pub(super) fn read(
+        &mut self,
+        history: &History,
+        query: &Query,
+        part: TimeRange,
+        add: &mut dyn FnMut(&Self, &Segment<'_>),
+    ) -> Result<(), QueryError> {
+        let (query, resolution) = (query.clone().range(part.since_ns, part.until_ns), self.plan.resolution);
+        history.for_each(&query, resolution, &mut |span| {
+            self.buckets.cover(span, &mut self.shares);
+            self.gaps.see(span.interval);
+            self.short_holes.see(span);
+            add(self, span);
+        })
+    }
+
+    /// Takes what another reader read of a later part. Sums are read in one part, so it has no holes in sums.
+    pub(super) fn append(&mut self, later: Self) {
+        self.buckets.append(&later.buckets);
+        self.gaps.append(later.gaps);
+    }
+
+    /// The points, and the holes.
+    pub(super) fn finish(self, history: &History) -> Result<(BucketTimes, Vec<Gap>), QueryError> {
+        let mut gaps = self.gaps.finish();
+        self.short_holes.add_to(&mut gaps, history, self.host, self.plan.resolution)?;
+        Ok((self.buckets.times(), gaps))
+    }
+}
 
 /// An interval belongs to the sum in which it ends, so a sum without a hole may have one interval less: longer ones are only read in
 /// vain.
@@ -15,7 +88,7 @@ const USUAL_INTERVAL_NS: i64 = 1_500_000_000;
 const MOST_SUMS: usize = 60;
 
 /// Sums that measured less than all of their time.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct ShortHoles {
     /// Neighbours are one range.
     incomplete: Vec<TimeRange>,
@@ -79,8 +152,9 @@ mod tests {
     use cpumon_store::{StoreOptions, Writer};
 
     use super::super::{MatrixSort, SeriesOptions, ShownRows, landscape, series};
-    use super::*;
     use crate::time::PlotRange;
+
+    use super::*;
 
     const SECOND_NS: i64 = 1_000_000_000;
     /// Start of an hour.
