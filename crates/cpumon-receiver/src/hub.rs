@@ -7,19 +7,19 @@
 //! ([`HubOptions::max_process_bytes`]), so that it makes no host's past shorter.
 
 mod presence;
-mod size;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use cpumon_model::{HostId, HostInfo, HostStatus, IdleProcess, Interval, Trust};
+use cpumon_model::{
+    HostId, HostInfo, HostStatus, IdleProcess, Interval, Trust, bytes_of_info, bytes_of_rows,
+};
 use cpumon_query::recording::TraceSources;
 use cpumon_query::status::Status;
 use cpumon_query::{Bell, HostRecord, Live, Seek, Shown};
 
 use self::presence::{Presence, Then};
-use self::size::bytes_of_interval;
 use crate::traces::{AskError, OwnTraces, Requests};
 
 /// How much of the recent past is kept, by the times of intervals.
@@ -137,7 +137,7 @@ impl Hub {
     }
 
     fn own_traces(&self, host: HostId) -> Option<&Arc<OwnTraces>> {
-        self.own.get().filter(|own| own.host() == host)
+        self.own.get().filter(|own| own.host == host)
     }
 
     /// With the descriptions that a store has of hosts: an agent repeats its own now and then only.
@@ -351,6 +351,24 @@ impl Host {
         self.bytes -= freed;
         freed
     }
+}
+
+/// Memory of an interval, bytes: its rows, and the texts that it does not share with its neighbour. Most processes keep their name, and
+/// all their rows share it.
+fn bytes_of_interval(interval: &Interval, neighbour: Option<&Shown>) -> usize {
+    let mut rest = neighbour.map_or(&[][..], |shown| &shown.interval.processes);
+    let mut bytes = bytes_of_rows(interval);
+    for row in &interval.processes {
+        while let [first, behind @ ..] = rest
+            && first.key < row.key
+        {
+            rest = behind;
+        }
+        let is_shared =
+            rest.first().is_some_and(|one| one.key == row.key && Arc::ptr_eq(&one.info, &row.info));
+        bytes += if is_shared { 0 } else { bytes_of_info(&row.info) };
+    }
+    bytes
 }
 
 /// The interval of `recent` (oldest first) that is asked for. `None`: it may be older than all of them.

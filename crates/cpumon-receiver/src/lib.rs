@@ -3,7 +3,7 @@
 //!
 //! # Overview
 //! [`Receiver`] runs everything by a [`Plan`]. [`demux`] makes intervals of datagrams, per host. `datagrams` is the thread that
-//! receives them, [`tls`] the listener for enrolled devices, `connection` what is done with their records. [`enrollment`] decides
+//! receives them, [`tls`] the listener for enrolled devices, and what is done with their records. [`enrollment`] decides
 //! who is let in, [`discovery`] answers devices that search. `storing` hands intervals to the store and to the [`hub`].
 //!
 //! ```text
@@ -13,7 +13,6 @@
 //! ```
 
 mod clock;
-mod connection;
 mod datagrams;
 pub mod demux;
 pub mod discovery;
@@ -22,13 +21,10 @@ mod error;
 #[cfg(test)]
 #[path = "../../../testing/eventually.rs"]
 mod eventually;
-mod heap;
 pub mod hub;
 mod measure;
-mod privileges;
+mod process;
 mod receiver;
-mod recorders;
-mod sources;
 pub mod status;
 mod storing;
 pub mod tls;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use cpumon_agent::{
-    AllowedPaths, Calls, FlightSettings, Pulse, RetainedCapabilities, Sampler, SamplerOptions, SourceChoice,
+    AllowedPaths, Calls, FlightSettings, Pulse, RetainedCapabilities, Sampler, SamplerOptions,
     give_large_lists_back, give_up_calls, give_up_rights, in_domain,
 };
 use cpumon_link::DEFAULT_PORT;
@@ -16,17 +16,16 @@ use cpumon_link::receiving::{ReceiverOptions, UdpReceiver};
 use cpumon_model::{HostInfo, SourceKind};
 use cpumon_store::StoreOptions;
 
-use crate::connection::{ConnectionListener, leave_address};
 use crate::datagrams::{self, KeyPlan, Receiving};
 use crate::demux::SourceRate;
 use crate::enrollment::Authority;
 use crate::error::{AnyError, ReceiverError};
 use crate::hub::{Hub, HubOptions};
-use crate::measure;
-use crate::privileges::{self, Kept};
-use crate::recorders::{Recorders, WantedRecorders};
+use crate::measure::{self, Recorders};
+use crate::process::{Kept, directory_of};
 use crate::status::State;
 use crate::storing::{Sink, StoreHandle, hosts_of_store, past_of_store};
+use crate::tls::{ConnectionListener, leave_address};
 use crate::traces::{OwnTraces, Shelf, ShelfWork, TraceLimits};
 
 /// What a receiver does, every default applied.
@@ -126,13 +125,13 @@ impl Receiver {
         // Before the first other thread begins that is to have none: threads inherit what is left.
         let kind = sampler.as_ref().map_or(SourceKind::Unknown, Sampler::kind);
         let files = kept.needs_override();
-        let recorders = sampler.as_ref().zip(plan.measure.as_ref());
-        let recorders = recorders.map(|(sampler, measure)| {
-            let source = measure.source.choice;
-            Recorders::open(&wanted_recorders(plan, source), sampler, files)
-        });
-        let recorders = recorders.transpose()?;
-        let Recorders { own, flight } = recorders.unwrap_or_default();
+        let Recorders { own, flight } = match (&sampler, &plan.measure, &plan.store) {
+            (Some(sampler), Some(measure), Some((store, _))) if plan.trace_bytes > 0 => {
+                let (flight, source) = (plan.flight.as_ref(), measure.source.choice);
+                Recorders::open(store, plan.trace_bytes, flight, source, sampler, files)?
+            }
+            _ => Recorders::default(),
+        };
         let probes = plan.measure.as_ref().is_some_and(|measure| measure.max_cpu.is_some());
         give_up_rights(kind, RetainedCapabilities { names: sampler.is_some(), files, probes });
         let calls =
@@ -183,8 +182,8 @@ impl Receiver {
             Sink::new(Arc::clone(&hub), store.clone(), local, authority.clone()).with_names_of_tasks(&stored);
         let (shelf, shelf_work) = open_shelf(plan)?.unzip();
         if let Some(shelf) = &shelf {
-            state.put_traces(Arc::clone(shelf.counts()));
-            hub.put_requests(Arc::clone(shelf.requests()));
+            state.put_traces(Arc::clone(&shelf.counts));
+            hub.put_requests(Arc::clone(&shelf.requests));
         }
         if let Some(own) = &own {
             hub.put_own_traces(Arc::clone(own));
@@ -198,8 +197,8 @@ impl Receiver {
                     sinks.clone(),
                     plan.discovery.then(hostname).as_deref(),
                 )?;
-                leave_address(&tls.state, listener.info().address);
-                state.put_listener(listener.info());
+                leave_address(&tls.state, listener.info.address);
+                state.put_listener(listener.info.clone());
                 Some(listener)
             }
             _ => None,
@@ -243,13 +242,13 @@ impl Receiver {
             self.spawn("receive", move || Ok(datagrams::run(receiver, &for_udp, &state, &pulse, &stop)?))?;
         }
         if let Some(mut connections) = connections {
-            if let Some(mut responder) = connections.take_responder() {
+            if let Some(mut responder) = connections.responder.take() {
                 let stop = Arc::clone(&self.stop);
                 self.spawn("discovery", move || Ok(responder.run(&stop)?))?;
             }
             let stop = Arc::clone(&self.stop);
             self.spawn("tls", move || {
-                connections.run(&stop);
+                connections.server.run(&stop);
                 Ok(())
             })?;
         }
@@ -282,7 +281,7 @@ impl Receiver {
     /// The store's file, if there is a store.
     #[must_use]
     pub fn store_path(&self) -> Option<&Path> {
-        self.store.as_ref().map(|store| store.path())
+        self.store.as_ref().map(|store| store.path.as_path())
     }
 
     /// How this machine is measured, in words; `None`: it is not.
@@ -367,8 +366,7 @@ fn kept_by(plan: &Plan) -> Kept {
 
 /// The directories that this receiver writes, and those that it reads again.
 fn allowed_paths(plan: &Plan, kept: &Kept, reads: &[PathBuf]) -> AllowedPaths {
-    let read =
-        plan.group_keys.keys.iter().map(|path| privileges::directory_of(path)).chain(reads.iter().cloned());
+    let read = plan.group_keys.keys.iter().map(|path| directory_of(path)).chain(reads.iter().cloned());
     AllowedPaths {
         resolves: false,
         read: read.collect(),
@@ -385,12 +383,6 @@ fn start_store(plan: &Plan) -> Result<Option<Arc<StoreHandle>>, ReceiverError> {
         StoreHandle::start(path, &StoreOptions { sync_each_commit, ..options.clone() })
     };
     Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))
-}
-
-/// What records this machine.
-fn wanted_recorders(plan: &Plan, source: SourceChoice) -> WantedRecorders<'_> {
-    let store = plan.store.as_ref().map(|(path, _)| path.as_path());
-    WantedRecorders { store, trace_bytes: plan.trace_bytes, flight: plan.flight.as_ref(), source }
 }
 
 /// The shelf of traces, if there is anything that brings some.

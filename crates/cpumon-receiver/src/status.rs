@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use cpumon_query::status;
 
 use crate::clock;
-use crate::connection::ListenerInfo;
 use crate::storing::StoreHandle;
+use crate::tls::ListenerInfo;
 use crate::traces::Counts;
 
 /// See the module.

@@ -1,17 +1,17 @@
-//! [`Gather`]: the datagrams of one snapshot while they come in. Datagrams of two snapshots may overlap on
-//! the way, so a host gathers more than one at a time.
+//! [`Gather`]: the datagrams of one snapshot while they come in. Datagrams of two snapshots may overlap on the way, so a host gathers
+//! more than one at a time. [`Work`]: what a host uses for that: limits, memory that all hosts share, and where its intervals go.
 
 use std::sync::Arc;
 
 use cpumon_model::{
     CpuSample, DELAY_BUCKET_BYTES, DelayHistogram, DelayOf, Delays, ExitSample, HISTOGRAM_BYTES, HostInfo,
-    INFO_BYTES, IrqSample, MAX_CGROUPS, ProcessInfo, ProcessKey, ProcessSample, Snapshot, ThreadKey,
-    ThreadSample, sort_rows, trim_list,
+    HostStatus, INFO_BYTES, Interval, IrqSample, MAX_CGROUPS, ProcessInfo, ProcessInterval, ProcessKey,
+    ProcessSample, Snapshot, ThreadKey, ThreadSample, WaitBuffers, sort_rows, trim_list,
 };
-
-use super::accounts::grow;
-use super::cgroups::{self, CGROUP_BYTES};
 use cpumon_wire::v2::{DelayRow, Frame, Header, InfoText, IrqRow};
+
+use super::budget::{DemuxOptions, Output, grow};
+use super::sparse::{CGROUP_BYTES, cgroup_sample};
 
 /// Most interrupt lines kept of a host.
 pub(super) const MAX_IRQS: usize = 1_024;
@@ -241,7 +241,7 @@ impl Gather {
             if row.has_ended {
                 self.ended_cgroups.push(row.id);
             } else {
-                self.snapshot.cgroups.extend(cgroups::sample(frame, row, known));
+                self.snapshot.cgroups.extend(cgroup_sample(frame, row, known));
             }
         }
     }
@@ -364,5 +364,63 @@ impl Texts<'_> {
         self.space.bytes -= bytes;
         self.space.text_bytes -= bytes;
         Arc::new(self.frame.info(sent))
+    }
+}
+
+/// Snapshots that are kept for use by whichever host begins the next one.
+const MAX_SPARE: usize = 4;
+
+/// Memory that all hosts use in turn.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) interval: Interval,
+    /// For merging rows of processes.
+    pub(super) processes: Vec<ProcessInterval>,
+    pub(super) waits: WaitBuffers,
+    pub(super) spare: Vec<Gather>,
+    /// Names of hosts that were the id of another one.
+    pub(super) changed_names: u64,
+}
+
+/// For one frame, or one flush, of one host.
+pub(super) struct Work<'a> {
+    pub(super) options: &'a DemuxOptions,
+    /// Bytes that the host may hold.
+    pub(super) limit: usize,
+    pub(super) scratch: &'a mut Scratch,
+    pub(super) out: Output<'a>,
+}
+
+impl Work<'_> {
+    /// Hands over the interval at hand, and gives back memory that only few need.
+    pub(super) fn give_out(&mut self, status: &HostStatus) {
+        let interval = &mut self.scratch.interval;
+        (self.out)(status, interval);
+        interval.cpus.clear();
+        trim_list(&mut interval.cpus);
+        interval.processes.clear();
+        trim_list(&mut interval.processes);
+        self.scratch.processes.clear();
+        trim_list(&mut self.scratch.processes);
+        interval.threads.clear();
+        trim_list(&mut interval.threads);
+        interval.resting = None;
+        interval.idle_processes = None;
+        interval.corrects_lists = false;
+        interval.irqs.clear();
+        trim_list(&mut interval.irqs);
+        interval.delays.clear();
+        trim_list(&mut interval.delays);
+        interval.cgroups.clear();
+        trim_list(&mut interval.cgroups);
+    }
+
+    /// Takes a snapshot that was given out.
+    pub(super) fn recycle(&mut self, mut gather: Gather) {
+        // Cleared now and not at its next use: until then it would hold texts of its host.
+        gather.trim();
+        if self.scratch.spare.len() < MAX_SPARE {
+            self.scratch.spare.push(gather);
+        }
     }
 }

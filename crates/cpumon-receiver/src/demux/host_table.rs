@@ -3,16 +3,13 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{HostId, HostStatus, Interval, Moment, Trust};
+use cpumon_model::{HostId, Moment, Trust};
 use cpumon_wire::v2::Frame;
 
-use super::accounts::{Accounts, Charge, MemoryLimits};
-use super::arrival::Arrival;
-use super::cpu_time::CpuTime;
-use super::options::DemuxOptions;
+use super::budget::{Accounts, Arrival, Charge, CpuTime, DemuxOptions, MemoryLimits, Output};
+use super::gather::{Scratch, Work};
 use super::rejects::Rejected;
 use super::v2_host::V2Host;
-use super::work::{Scratch, Work};
 
 /// A host that gave out an interval keeps its place for so long when nothing comes from it, ns.
 pub(super) const KEEPS_PLACE_NS: u64 = 10_000_000_000;
@@ -83,7 +80,7 @@ impl HostTable {
         arrival: &Arrival,
         options: &DemuxOptions,
         scratch: &mut Scratch,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
+        out: Output<'_>,
     ) -> Result<(), Rejected> {
         let (id, source) = (frame.header.host, arrival.from.ip().into());
         if !self.hosts.contains_key(&id) {
@@ -141,7 +138,7 @@ impl HostTable {
         options: &DemuxOptions,
         scratch: &mut Scratch,
         mut time: Option<&mut CpuTime>,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
+        out: Output<'_>,
     ) {
         let limits = *self.limits(options);
         let mut given_out = 0;
@@ -170,14 +167,14 @@ impl HostTable {
 
     /// Gives back what silent hosts hold, those with most first, as long as all together hold much.
     fn release(&mut self, now: Moment) {
-        if self.accounts.held() <= RELEASE_ABOVE_BYTES {
+        if self.accounts.held <= RELEASE_ABOVE_BYTES {
             return;
         }
         let mut silent: Vec<&mut Entry> =
             self.hosts.values_mut().filter(|one| one.host.is_gone(now, RELEASE_AFTER_NS)).collect();
         silent.sort_unstable_by_key(|entry| std::cmp::Reverse(entry.host.held()));
         for Entry { host, charge } in silent {
-            if self.accounts.held() <= RELEASE_ABOVE_BYTES {
+            if self.accounts.held <= RELEASE_ABOVE_BYTES {
                 return;
             }
             host.forget();

@@ -2,19 +2,17 @@
 //! did not change, so each snapshot is completed from here before it is compared.
 
 mod complete;
-mod received;
 
 use cpumon_model::{
     Fields, Interval, IrqSample, Life, OpenWaits, ProcessInfo, ProcessKey, ProcessSample, Snapshot,
     ThreadKey, ThreadSample, WaitPlace, bytes_of_info, trim_list,
 };
 
-use self::received::{Received, insert, of_process, retain_both};
-use super::accounts::bytes_of;
-use super::cgroups::{CGROUP_BYTES, CgroupTurns};
-use super::delays;
+use super::budget::{bytes_of, grow};
 use super::gather::{IRQ_BYTES, MAX_IRQS};
-use super::search::{Among, search};
+use super::sparse::{Among, CGROUP_BYTES, CgroupTurns, search, take_delays};
+
+pub(super) use self::complete::ListTurn;
 
 /// Texts of so many bytes are not counted again.
 const FEW_TEXT_BYTES: usize = 64 << 10;
@@ -143,7 +141,7 @@ impl Known {
         take_irqs(&mut self.snapshot.irqs, &cur.irqs);
         self.has_all_delays |= cur.is_complete || !cur.fields.contains(Fields::HISTOGRAMS);
         let space = limit.saturating_sub(self.bytes() - self.delay_bytes);
-        let delays = delays::take(&mut self.snapshot, cur, space);
+        let delays = take_delays(&mut self.snapshot, cur, space);
         self.delay_bytes = delays.bytes;
         self.trim();
         over + delays.over
@@ -258,22 +256,6 @@ impl Known {
         (threads, processes)
     }
 
-    /// The number of threads of a process.
-    pub(super) fn threads_of(&self, process: ProcessKey) -> Option<u32> {
-        let at = self.snapshot.processes.binary_search_by_key(&process, |row| row.key).ok()?;
-        self.processes_received.get(at).map(|received| received.threads)
-    }
-
-    /// The processes with the numbers of their threads.
-    pub(super) fn with_threads(&self) -> impl Iterator<Item = (&ProcessSample, u32)> {
-        self.snapshot.processes.iter().zip(self.processes_received.iter().map(|received| received.threads))
-    }
-
-    /// Whether threads of a process that is not known may be known: it began before the last snapshot.
-    pub(super) fn may_have_threads(&self, process: ProcessKey) -> bool {
-        process.start_ns < self.snapshot.end.boot_ns
-    }
-
     /// Counts the threads of each process.
     fn recount_threads(&mut self) {
         for received in &mut self.processes_received {
@@ -377,7 +359,7 @@ impl Known {
 }
 
 /// Without a process id, but with a start, it is a sum of exits and no process.
-pub(super) fn is_sum(process: &ProcessSample) -> bool {
+fn is_sum(process: &ProcessSample) -> bool {
     process.key.pid == 0 && process.key.start_ns != 0
 }
 
@@ -395,4 +377,89 @@ fn take_irqs(known: &mut Vec<IrqSample>, sent: &[IrqSample]) {
             Err(_) => {}
         }
     }
+}
+
+/// The last snapshot that had a task.
+#[derive(Copy, Clone, Debug, Default)]
+struct Received {
+    sequence: u64,
+    /// Its end on the device's monotonic clock, ns.
+    end_ns: u64,
+    /// Of a thread: rows that brought waits of it may be lost. The next one with a name has all.
+    lacks_waits: bool,
+    /// Of a thread that waits: where it is among the open waits.
+    place: WaitPlace,
+    /// Of a process: its known threads.
+    threads: u32,
+}
+
+impl Received {
+    fn of(snapshot: &Snapshot) -> Self {
+        Self { sequence: snapshot.sequence, end_ns: snapshot.end.mono_ns, ..Self::default() }
+    }
+}
+
+/// What is noted of a process. `at`: where the last one was found, which neighbouring threads often share.
+fn of_process<'a>(
+    processes: &[ProcessSample],
+    received: &'a mut [Received],
+    key: ProcessKey,
+    at: &mut usize,
+) -> Option<&'a mut Received> {
+    if processes.get(*at).is_none_or(|row| row.key != key) {
+        *at = processes.binary_search_by_key(&key, |row| row.key).ok()?;
+    }
+    received.get_mut(*at)
+}
+
+/// Inserts `count` rows, given in descending order, into an ascending list and stamps them. What lies behind them moves;
+/// new tasks mostly have the highest numbers, so that is little.
+fn insert<T: Default, K: Ord>(
+    list: &mut Vec<T>,
+    received: &mut Vec<Received>,
+    count: usize,
+    descending: impl Iterator<Item = T>,
+    stamp: Received,
+    key_of: impl Fn(&T) -> K,
+) {
+    let mut from = list.len();
+    let mut to = from + count;
+    grow(list, count);
+    grow(received, count);
+    list.resize_with(to, T::default);
+    received.resize(to, stamp);
+    for row in descending {
+        // From behind, as in an insertion sort: each row moves at most once, to its final place.
+        while from > 0 && key_of(&list[from - 1]) > key_of(&row) {
+            list.swap(from - 1, to - 1);
+            received.swap(from - 1, to - 1);
+            from -= 1;
+            to -= 1;
+        }
+        list[to - 1] = row;
+        received[to - 1] = stamp;
+        to -= 1;
+    }
+}
+
+/// Keeps the rows that `keep` picks, and what is noted of them.
+fn retain_both<T>(
+    list: &mut Vec<T>,
+    received: &mut Vec<Received>,
+    mut keep: impl FnMut(&T, Received) -> bool,
+) {
+    let mut at = 0;
+    let mut kept = 0;
+    // `retain` visits the rows in order, so `at` and `kept` keep both lists in step.
+    list.retain(|row| {
+        let stamp = received[at];
+        let stays = keep(row, stamp);
+        if stays {
+            received[kept] = stamp;
+            kept += 1;
+        }
+        at += 1;
+        stays
+    });
+    received.truncate(kept);
 }

@@ -1,45 +1,31 @@
 //! [`Demux`]: datagrams of many senders become intervals of many hosts. Loss, order, restarts and limits are
 //! handled in this one place, so that nothing behind it ever sees a datagram.
 
-mod accounts;
-mod arrival;
-mod cgroups;
-mod cpu_time;
-mod delays;
+mod budget;
 mod gather;
 mod host_table;
 mod known;
-mod lost_waits;
-mod options;
 mod rejects;
-mod resting;
-mod search;
-mod senders;
-mod v1_host;
-mod v1_table;
+mod sparse;
+mod v1;
 mod v2_host;
-mod work;
 
 use std::net::SocketAddr;
 
 use cpumon_model::limits::SourceTable;
 use cpumon_model::{HostId, HostStatus, Interval, Moment, Snapshot, Trust};
-
 use cpumon_wire::encrypted::{self, Decryptor, GroupKey, KeyId};
-use cpumon_wire::{DecodeError, v1, v2};
+use cpumon_wire::{DecodeError, v2};
 
-pub use accounts::MemoryLimits;
-use arrival::Arrival;
-use cpu_time::CpuTime;
-use host_table::HostTable;
-pub use options::{DemuxOptions, SourceRate};
-pub use rejects::{RejectCounts, RejectKind, Rejected};
-pub use senders::RejectedSender;
-use senders::Senders;
-use v1_host::V1Host;
-use v1_table::V1Table;
-use v2_host::V2Host;
-use work::Scratch;
+use self::budget::{Arrival, CpuTime, Output};
+use self::gather::Scratch;
+use self::host_table::HostTable;
+use self::rejects::Senders;
+use self::v1::V1Table;
+use self::v2_host::V2Host;
+
+pub use self::budget::{DemuxOptions, MemoryLimits, SourceRate};
+pub use self::rejects::{RejectCounts, RejectKind, Rejected, RejectedSender};
 
 /// Counts over all senders, cumulative.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -174,7 +160,7 @@ impl Demux {
 
     /// Every host that sent something, in no particular order.
     pub fn hosts(&self) -> impl Iterator<Item = &HostStatus> {
-        self.v2_hosts().map(V2Host::status).chain(self.v1_hosts.hosts().map(V1Host::status))
+        self.v2_hosts().map(|host| &host.status).chain(self.v1_hosts.hosts().map(|host| &host.status))
     }
 
     /// The full last known state of a v2 host: live threads with cumulative counters. `None` for v1 hosts.
@@ -192,7 +178,7 @@ impl Demux {
             encrypted_hosts: self.encrypted.len(),
             v1_hosts: self.v1_hosts.hosts().count(),
             max_hosts: self.options.max_hosts,
-            held_bytes: self.plain.accounts.held() + self.encrypted.accounts.held(),
+            held_bytes: self.plain.accounts.held + self.encrypted.accounts.held,
         }
     }
 
@@ -210,7 +196,7 @@ impl Demux {
     pub fn totals(&self) -> DemuxTotals {
         let over = |host: &V2Host| host.rows_over_limit;
         DemuxTotals {
-            rejected_elsewhere: self.senders.elsewhere(),
+            rejected_elsewhere: self.senders.elsewhere,
             opened: self.decryptor.decrypted(),
             changed_names: self.scratch.changed_names,
             rows_over_limit: self.v2_hosts().map(over).fold(0, u64::saturating_add),
@@ -224,16 +210,11 @@ impl Demux {
         self.senders.iter()
     }
 
-    fn take_v1(
-        &mut self,
-        datagram: &[u8],
-        arrival: &Arrival,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
-    ) -> Result<(), Rejected> {
+    fn take_v1(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {
         if !self.options.accept_v1 {
             return Err(Rejected::NotAllowed { version: 1 });
         }
-        let decoded = v1::decode(datagram).inspect_err(|_| {
+        let decoded = cpumon_wire::v1::decode(datagram).inspect_err(|_| {
             // Only a known host counts it: garbage must not create hosts. The sender is counted by `accept`.
             self.v1_hosts.count_rejected(arrival);
         })?;
@@ -249,12 +230,7 @@ impl Demux {
     }
 
     /// Takes a datagram that is not encrypted, and counts the time that it takes for its source.
-    fn take_timed(
-        &mut self,
-        datagram: &[u8],
-        arrival: &Arrival,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
-    ) -> Result<(), Rejected> {
+    fn take_timed(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {
         let (source, now_ns) = (arrival.from.ip().into(), arrival.received.mono_ns);
         if self.cpu_time.as_mut().is_some_and(|time| !time.begin(source, now_ns)) {
             return Err(Rejected::TooCostly);
@@ -270,12 +246,7 @@ impl Demux {
         taken
     }
 
-    fn take_plain(
-        &mut self,
-        datagram: &[u8],
-        arrival: &Arrival,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
-    ) -> Result<(), Rejected> {
+    fn take_plain(&mut self, datagram: &[u8], arrival: &Arrival, out: Output<'_>) -> Result<(), Rejected> {
         if !self.options.accept_v2 {
             return Err(Rejected::NotAllowed { version: 2 });
         }
@@ -287,7 +258,7 @@ impl Demux {
         &mut self,
         datagram: &[u8],
         arrival: &Arrival,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
+        out: Output<'_>,
     ) -> Result<(), Rejected> {
         let decoded = match self.decryptor.decrypt(datagram) {
             Ok(frame) => self.frame.decode(frame),
@@ -310,7 +281,7 @@ impl Demux {
         decoded: Result<(), DecodeError>,
         trust: Trust,
         arrival: &Arrival,
-        out: &mut dyn FnMut(&HostStatus, &Interval),
+        out: Output<'_>,
     ) -> Result<(), Rejected> {
         let Self { plain, encrypted, frame, options, scratch, .. } = self;
         let table = if trust == Trust::Encrypted { encrypted } else { plain };

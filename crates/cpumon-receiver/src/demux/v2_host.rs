@@ -7,17 +7,15 @@ use std::sync::Arc;
 
 use cpumon_model::limits::{Bucket, Rate};
 use cpumon_model::{Flags, HostInfo, HostStatus, Moment, ProcessInfo, Snapshot, Trust};
-
-use super::accounts::count_datagram;
-use super::arrival::Arrival;
-use super::gather::{Added, Fragments, Gather, Space};
-use super::known::Known;
-use super::rejects::Rejected;
-use super::resting::ListTurn;
-use super::work::Work;
 use cpumon_wire::encrypted::DecryptError;
 use cpumon_wire::v2::{Frame, Header};
 use cpumon_wire::{DecodeError, Reason};
+
+use super::budget::{Arrival, count_datagram};
+use super::gather::{Added, Fragments, Gather, Space, Work};
+use super::known::{Known, ListTurn};
+use super::rejects::Rejected;
+use super::sparse::keep_whole_delays;
 
 /// Snapshots that may come in at the same time.
 const MAX_PENDING: usize = 3;
@@ -32,7 +30,7 @@ const RETIRED_FOR_NS: u64 = 10_000_000_000;
 /// A host, by its id.
 #[derive(Debug)]
 pub(super) struct V2Host {
-    status: HostStatus,
+    pub(super) status: HostStatus,
     from: Option<SocketAddr>,
     known: Known,
     /// There is a snapshot to compare with.
@@ -87,10 +85,6 @@ impl V2Host {
             rows_over_limit: 0,
             ended_unseen: 0,
         }
-    }
-
-    pub(super) fn status(&self) -> &HostStatus {
-        &self.status
     }
 
     /// Memory that it takes, bytes.
@@ -367,17 +361,13 @@ impl V2Host {
         if !self.is_watched {
             // Buckets that did not change are in no frame: without known ones a histogram in parts is
             // useless.
-            super::delays::keep_whole(snapshot, &gather.whole_delays);
+            keep_whole_delays(snapshot, &gather.whole_delays);
             return;
         }
-        self.known.complete_delays(snapshot, &gather.whole_delays);
-        self.known.drop_known_exits(snapshot);
-        self.known.complete_threads(snapshot);
-        self.known.name_irqs(snapshot);
-        self.known.complete_cgroups(snapshot, &gather.ended_cgroups, gather.header.refresh_snapshots);
+        self.known.complete(gather);
         // The fragment with the totals is lost: their defaults would show a host without tasks.
         if !gather.has_totals {
-            let known = &self.known.snapshot;
+            let (known, snapshot) = (&self.known.snapshot, &mut gather.snapshot);
             snapshot.exited_total = known.exited_total;
             snapshot.health = known.health;
             (snapshot.pressure, snapshot.cgroups_left_out) = (known.pressure, known.cgroups_left_out);

@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use cpumon_files::{AuditEvent, AuditLog, this_user};
+use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
+use cpumon_link::tls::{TlsError, Token, files, random};
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SerialNumber,
@@ -15,15 +18,9 @@ use rustls::pki_types::{CertificateDer, CertificateSigningRequestDer, PrivateKey
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
-use cpumon_files::{AuditEvent, AuditLog, this_user};
-use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
-use cpumon_link::tls::files;
-use cpumon_link::tls::{TlsError, Token, random};
-
-use super::error::EnrollmentError;
+use super::EnrollmentError;
+use super::admission::{Decision, PendingRequest, Requests, TokenScope, Tokens};
 use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
-use super::requests::{Decision, PendingRequest, Requests};
-use super::tokens::{TokenScope, Tokens};
 use crate::clock::wall_s;
 
 /// Certificates begin to be good a little earlier, for clocks that were set back.

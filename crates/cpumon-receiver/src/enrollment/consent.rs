@@ -15,12 +15,11 @@ use cpumon_link::tls::{TlsError, Transcript, random};
 use cpumon_model::limits::{Limiter, Place, Places, Rate};
 use cpumon_wire::connection::{ByeReason, MAX_SMALL_MESSAGE_BYTES, Message};
 
+use super::admission::{Decision, PendingRequest, REQUEST_WAITS, Shown};
 use super::authority::{Authority, key_of_request, named_host};
-use super::requests::{Decision, PendingRequest, REQUEST_WAITS, Shown};
 use crate::clock::mono_ns;
-use crate::tls::ServerStats;
-use crate::tls::ending::{CHECK_EVERY, End, bye, flush};
 use crate::tls::limits::limiter;
+use crate::tls::{CHECK_EVERY, End, ServerStats, bye, flush};
 
 /// Requests that wait at one time, in all and of one source.
 const MAX_WAITING: usize = 32;

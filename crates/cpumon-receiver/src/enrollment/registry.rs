@@ -10,7 +10,7 @@ use cpumon_files::LockFile;
 use cpumon_link::tls::TlsError;
 use cpumon_link::tls::files::{self, field, unhex};
 
-use super::error::EnrollmentError;
+use super::EnrollmentError;
 use crate::clock::wall_s;
 
 /// How long a device's certificate is good, on the receiver's clock. It is renewed when a third of this is left.

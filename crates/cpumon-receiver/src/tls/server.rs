@@ -1,55 +1,34 @@
-//! [`TlsServer`]: a receiver's listener. Each connection has a thread. An enrolled device gets a
-//! [`Session`] for its records; what strangers cost is bounded.
+//! [`TlsServer`]: the listener. Each connection has a thread, and what strangers cost is bounded. [`ConnectionListener`] is the one of a
+//! running receiver: records of enrolled devices go to the store and the hub, and frontends see what it counts.
 
+use std::collections::HashMap;
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
 
-use cpumon_files::AuditEvent;
-use cpumon_link::tls::TlsError;
-use cpumon_link::tls::connect::{await_message, shake_hands};
-use cpumon_link::tls::crypto::key_hash;
-use cpumon_link::tls::pipe::Pipe;
-use cpumon_model::limits::{Bucket, Limiter, Place, Places, Rate};
-use cpumon_wire::connection::{
-    ALPN_ENROL, ALPN_SNAPSHOTS, ByeReason, MAX_MESSAGE_BYTES, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
-    agree_on_version,
-};
+use cpumon_link::tls::fingerprint;
+use cpumon_model::HostId;
+use cpumon_model::limits::{Limiter, Places};
+use cpumon_query::status;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::{ServerConfig, ServerConnection};
 
-use super::device::Device;
-use super::ending::{CHECK_EVERY, End, bye, flush, refusal};
-use super::handler::{Acks, Handler, Offer, Peer, Refusal, Watch};
-use super::in_turn::InTurn;
-use super::limits::{ServerLimits, ServerStats};
+use super::connection::Shared;
+use super::limits::{InTurn, ServerLimits, ServerStats};
+use super::session::{ConnectionSession, SharedMemory};
+use super::{CHECK_EVERY, Handler, Peer, Session};
 use crate::ReceiverError;
-use crate::clock::{mono_ns, wall_ns};
-use crate::enrollment::consent::{Applicant, Consent, PendingDevices};
-use crate::enrollment::{Authority, EnrolledHost, EnrollmentError, named_host};
+use crate::clock::mono_ns;
+use crate::discovery::{Responder, ResponderStats};
+use crate::enrollment::consent::PendingDevices;
+use crate::enrollment::{Authority, EnrollmentError};
+use crate::storing::Sink;
 
 const STACK_BYTES: usize = 1 << 20;
-/// How often a session with work of its own is called.
-const WORK: Duration = Duration::from_millis(25);
-/// So much time's worth of bytes may come at once.
-const BURST_MS: u64 = 4_000;
-
-/// What all threads share.
-struct Shared {
-    config: Arc<ServerConfig>,
-    authority: Arc<Authority>,
-    handler: Arc<dyn Handler>,
-    limits: ServerLimits,
-    stats: Arc<ServerStats>,
-    stop: Arc<AtomicBool>,
-    pending: PendingDevices,
-    /// Connections without a certificate.
-    unidentified: Places,
-    in_turn: InTurn,
-}
+/// Sources of refused connections that frontends see, most first.
+const SHOWN_REFUSALS: usize = 64;
 
 /// The bound listener. Connections are served while [`TlsServer::run`] runs, a thread each.
 pub struct TlsServer {
@@ -195,284 +174,142 @@ fn is_of_connection(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
-/// What somebody without a certificate comes with.
-enum First {
-    /// A token; the certificate for it, or why there is none.
-    Token(Result<Vec<u8>, EnrollmentError>),
-    /// Nothing.
-    Asks(Applicant),
+struct Sessions {
+    sink: Sink,
+    hosts: Mutex<HashMap<HostId, SharedMemory>>,
 }
 
-impl Shared {
-    fn serve(self: Arc<Self>, socket: TcpStream, address: SocketAddr, stranger: Place) {
-        // One deadline for handshake and first message: sending a byte at a time does not prolong it.
-        let (source, deadline) = (address.ip().to_canonical(), Instant::now() + self.limits.handshake_time);
-        let hello = ServerConnection::new(Arc::clone(&self.config))
-            .map_err(TlsError::from)
-            .and_then(|tls| Ok(Pipe::new(socket, tls.into())?))
-            .and_then(|mut pipe| shake_hands(&mut pipe, deadline).map(|()| pipe));
-        let mut pipe = match hello {
-            Ok(pipe) => pipe,
-            Err(error) => {
-                self.stats.refuse(&self.stats.handshakes_failed, source, error.to_string());
-                return;
-            }
-        };
-        let end = match pipe.tls.alpn_protocol() {
-            Some(ALPN_ENROL) => self
-                .enroll(&mut pipe, source, stranger, deadline)
-                .map_err(|refusal| (refusal, &self.stats.refused_tokens)),
-            Some(ALPN_SNAPSHOTS) => match self.greet(&mut pipe, address, deadline) {
-                Ok((peer, key)) => {
-                    // From here on it counts as a device, and its place among the strangers is free.
-                    drop(stranger);
-                    self.attend(&mut pipe, &peer, &key).map_err(|end| (end, &self.stats.protocol_errors))
-                }
-                Err(end) => Err((end, &self.stats.refused_devices)),
-            },
-            _ => Err((
-                bye(ByeReason::Protocol, "it names no protocol that is spoken here"),
-                &self.stats.protocol_errors,
-            )),
-        };
-        if let Err((End::Bye(refusal), counter)) = end {
-            let is_fault =
-                !matches!(refusal.reason, ByeReason::Stopping | ByeReason::Resume | ByeReason::Replaced);
-            // One that was let in and then revoked has sent nothing wrong.
-            let is_revoked = refusal.reason == ByeReason::Revoked;
-            let counter = match refusal.reason {
-                ByeReason::NotLetIn => &self.stats.requests_refused,
-                _ if is_revoked => &self.stats.refused_devices,
-                _ => counter,
-            };
-            if is_fault {
-                self.stats.refuse(counter, source, refusal.text.clone());
-            }
-            if matches!(refusal.reason, ByeReason::Token | ByeReason::NotLetIn | ByeReason::Revoked) {
-                self.authority.audit().note(AuditEvent::Refused, &source.to_string(), "", &refusal.text);
-            }
-            send_last_message(&mut pipe, &refusal);
-        }
-        pipe.close();
+impl Handler for Sessions {
+    fn open(&self, peer: &Peer) -> Box<dyn Session> {
+        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        // It outlives the connection, so that nothing is shown or counted twice after a cut. Enrolment bounds
+        // the map.
+        let memory = Arc::clone(hosts.entry(HostId(peer.host)).or_default());
+        log::info!(
+            "{} is connected from {} ({})",
+            cpumon_model::escape(&peer.name),
+            peer.address,
+            peer.agent
+        );
+        Box::new(ConnectionSession::new(peer, self.sink.clone(), memory))
     }
+}
 
-    /// Somebody with a token, perhaps, or one who asks the user.
-    fn enroll(&self, pipe: &mut Pipe, source: IpAddr, stranger: Place, deadline: Instant) -> Result<(), End> {
-        let first =
-            await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| match Message::decode(bytes)? {
-                Some(Message::Enrol { secret, host, name, request }) => {
-                    let enrolled = self.authority.enroll(&secret, host, name, request);
-                    if enrolled.is_ok() {
-                        let (source, subject) = (source.to_string(), named_host(host, name));
-                        self.authority.audit().note(AuditEvent::Enrolled, &source, &subject, "by token");
-                    }
-                    Ok(Some(First::Token(enrolled)))
-                }
-                Some(Message::Ask { commitment, host, name, request }) => {
-                    Ok(Some(First::Asks(Applicant::new(commitment, host, name, request))))
-                }
-                _ => Err(TlsError::Protocol("expected a token")),
-            });
-        match first? {
-            First::Token(Ok(der)) => {
-                self.stats.enrolled.fetch_add(1, Ordering::Relaxed);
-                Message::Certificate { der: &der }.push(&mut pipe.outbox);
-                flush(pipe);
-                Ok(())
-            }
-            First::Asks(applicant) => {
-                let consent = Consent {
-                    authority: &self.authority,
-                    takes_requests: self.limits.takes_requests,
-                    stats: &self.stats,
-                    stop: &self.stop,
-                    pending: &self.pending,
-                };
-                consent.ask_user(pipe, &applicant, source, stranger, deadline)
-            }
-            // Its request for a certificate cannot be read.
-            First::Token(Err(EnrollmentError::Tls(error @ TlsError::Crypto { .. }))) => {
-                Err(bye(ByeReason::Token, &error.to_string()))
-            }
-            First::Token(Err(error)) => Err(error.into()),
-        }
-    }
+/// A listener that is bound, not yet running.
+pub struct ConnectionListener {
+    pub(crate) server: TlsServer,
+    /// Answers devices that search for this receiver, on a thread of its own.
+    pub(crate) responder: Option<Responder>,
+    pub(crate) info: ListenerInfo,
+}
 
-    /// Who is it, and is it still let in?
-    fn greet(
-        &self,
-        pipe: &mut Pipe,
+impl ConnectionListener {
+    /// Listens for the devices enrolled in `authority`.
+    ///
+    /// With discovery it is found on its subnets under this name, and devices may ask for enrolment.
+    pub fn bind(
         address: SocketAddr,
-        deadline: Instant,
-    ) -> Result<(Peer, [u8; 32]), End> {
-        let no_certificate = || bye(ByeReason::Protocol, "it shows no certificate");
-        let certificate =
-            pipe.tls.peer_certificates().and_then(|chain| chain.first()).ok_or_else(no_certificate)?;
-        let key = key_hash(certificate)?;
-        // TLS proves that the certificate is signed here, and that the device has its key. Whether it was
-        // revoked since is in the registry.
-        let known = self.enrolled(&key).map_err(End::Bye)?;
-        let (version, host, agent) = await_message(pipe, deadline, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-            let Some(Message::Hello { version, host, agent, .. }) = Message::decode(bytes)? else {
-                return Err(TlsError::Protocol("expected a hello"));
-            };
-            Ok(Some((version, host, agent.to_owned())))
-        })?;
-        let version = agree_on_version(version, VERSION).map_err(|text| bye(ByeReason::Protocol, text))?;
-        if host != known.host {
-            return Err(bye(ByeReason::Protocol, "it says that it is another host than the one enrolled"));
-        }
-        // Devices that pass this at one moment may exceed the limit by a few: it only bounds memory.
-        if self.stats.devices.load(Ordering::Relaxed) >= self.limits.max_devices as u64 {
-            return Err(bye(ByeReason::Busy, "too many devices are connected"));
-        }
-        // If it came with its new certificate, the renewal arrived and the old key is good no longer.
-        if let Err(error) = self.authority.registry().settle_key(host, &key) {
-            log::warn!("cannot forget the old key of {}: {error}", known.name);
-        }
-        Message::Welcome {
-            version,
-            window_bytes: self.limits.window_bytes,
-            is_renewal_due: known.is_renewal_due(),
-        }
-        .push(&mut pipe.outbox);
-        Ok((Peer { host, name: known.name, address, agent, version }, key))
-    }
-
-    fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, Refusal> {
-        // Not `Revoked` on an error: the device may well be enrolled.
-        let known = self.authority.registry().find_key(key).map_err(|error| {
-            log::warn!("cannot read who is enrolled, so no device is let in: {error}");
-            refusal(ByeReason::Busy, "the receiver cannot read who is enrolled")
-        })?;
-        known.ok_or_else(|| {
-            refusal(ByeReason::Revoked, "this device was revoked, or enrolled again elsewhere")
-        })
-    }
-
-    /// A device's connection, to its end.
-    fn attend(&self, pipe: &mut Pipe, peer: &Peer, key: &[u8; 32]) -> Result<(), End> {
-        /// A connected device, counted.
-        struct Connected<'a>(&'a ServerStats);
-        impl Drop for Connected<'_> {
-            fn drop(&mut self) {
-                self.0.devices.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-        self.stats.devices.fetch_add(1, Ordering::Relaxed);
-        // A guard, because `?` leaves this function in several places.
-        let _connected = Connected(&self.stats);
-        let number = self.in_turn.add(peer.host);
-        let mut next_check = Instant::now();
-        // Also within long work: a device must not hold a thread past its revocation, or past the receiver's end.
-        let mut check = || {
-            if Instant::now() < next_check {
-                return Ok(());
-            }
-            next_check = Instant::now() + CHECK_EVERY;
-            self.check(peer, key, number)
+        authority: &Arc<Authority>,
+        sink: Sink,
+        discovery_name: Option<&str>,
+    ) -> Result<Self, ReceiverError> {
+        let handler = Arc::new(Sessions { sink, hosts: Mutex::default() });
+        let limits = ServerLimits { takes_requests: discovery_name.is_some(), ..ServerLimits::default() };
+        let server = TlsServer::bind(address, Arc::clone(authority), handler, limits)?;
+        let address = server.local_addr();
+        let responder = discovery_name.map(|name| Responder::bind(authority, address, name)).transpose()?;
+        let info = ListenerInfo {
+            address,
+            stats: server.stats(),
+            discovery: responder
+                .as_ref()
+                .map(|one| Discovery { key: fingerprint(&one.pin()), stats: one.stats() }),
+            waiting: Arc::new(server.waiting_requests()),
         };
-        let _served = loop {
-            check().map_err(End::Bye)?;
-            if let Some(served) = self.in_turn.begin(peer.host, number, CHECK_EVERY) {
-                break served;
-            }
-        };
-        let bucket =
-            Bucket::new(Rate { amount: self.limits.bytes_per_second, seconds: 1, burst_ms: BURST_MS });
-        let mut device = Device::new(self.handler.open(peer), bucket);
-        loop {
-            check().map_err(End::Bye)?;
-            let is_busy = self.turn(pipe, &mut device, key, peer, &mut check)?;
-            if device.received_at.elapsed() >= self.limits.silence {
-                return Err(End::Gone);
-            }
-            // While the allowance is used up the socket is not read: TCP then slows the device down.
-            pipe.wait(if is_busy { WORK } else { CHECK_EVERY }, device.bucket.has_left(mono_ns()), None)
-                .map_err(TlsError::from)?;
-        }
-    }
-
-    /// Whether the connection may go on.
-    fn check(&self, peer: &Peer, key: &[u8; 32], number: u64) -> Result<(), Refusal> {
-        if self.stop.load(Ordering::Relaxed) {
-            return Err(refusal(ByeReason::Stopping, "it stops"));
-        }
-        // A device that lost its network comes back before this side notices: the later connection is the living one.
-        if self.in_turn.is_replaced(peer.host, number) {
-            return Err(refusal(ByeReason::Replaced, "this device has connected again"));
-        }
-        self.enrolled(key).map(|_| ())
-    }
-
-    /// Takes what came, lets the session work, sends what there is to say. True: the session has work left.
-    fn turn(
-        &self,
-        pipe: &mut Pipe,
-        device: &mut Device,
-        key: &[u8; 32],
-        peer: &Peer,
-        watch: Watch<'_>,
-    ) -> Result<bool, End> {
-        pipe.pump(device.bucket.has_left(mono_ns()))?;
-        let new_bytes = pipe.received_bytes - device.counted_bytes;
-        if new_bytes > 0 {
-            device.counted_bytes = pipe.received_bytes;
-            device.received_at = Instant::now();
-            device.bucket.spend(new_bytes, mono_ns());
-            self.stats.bytes.fetch_add(new_bytes, Ordering::Relaxed);
-        }
-        // Messages borrow the pipe, so the answers to them are gathered beside it.
-        let mut answers = Vec::new();
-        while let Some(bytes) = pipe.next_message(MAX_MESSAGE_BYTES)? {
-            watch().map_err(End::Bye)?;
-            match Message::decode(bytes).map_err(TlsError::from)? {
-                Some(Message::Begin { channel, kind }) => {
-                    device.session.begin(channel, kind).map_err(End::Bye)?;
-                    device.begin(channel);
-                }
-                Some(Message::Record { channel, record }) => {
-                    device.session.record(channel, record, watch).map_err(End::Bye)?;
-                }
-                Some(Message::Packed { channel, packed }) => device.unpack(channel, packed, watch)?,
-                Some(Message::Ping { token, clock }) => {
-                    // Both stamps are as close to the wire as possible: the device subtracts the time between
-                    // them.
-                    let received_ns = wall_ns();
-                    if let Some(clock) = clock {
-                        device.session.clock(clock, received_ns);
-                    }
-                    Message::Pong { token, times: Some((received_ns, wall_ns())) }.push(&mut answers);
-                }
-                Some(Message::Renew { request }) => {
-                    let der = self.authority.renew(peer.host, *key, request)?;
-                    self.stats.renewed.fetch_add(1, Ordering::Relaxed);
-                    Message::Certificate { der: &der }.push(&mut answers);
-                }
-                Some(Message::Offer { number, hash, bytes, wall_ns, reason }) => {
-                    let offer = Offer { number, hash, bytes, wall_ns, reason };
-                    device.session.offer(offer).map_err(End::Bye)?;
-                }
-                Some(Message::Piece { number, offset, bytes }) => {
-                    device.session.piece(number, offset, bytes).map_err(End::Bye)?;
-                }
-                Some(Message::TraceAnswer { token, answer }) => device.session.trace_answer(token, answer),
-                // Types of later versions are skipped (docs/connection-format.md).
-                _ => {}
-            }
-        }
-        let is_busy = device.session.work(&mut Acks { out: &mut answers }, watch).map_err(End::Bye)?;
-        if let Some((count, reason)) = device.session.refused() {
-            let source = peer.address.ip().to_canonical();
-            self.stats.refuse_many(&self.stats.protocol_errors, source, count, reason);
-        }
-        pipe.outbox.append(&mut answers);
-        pipe.pump(false)?;
-        Ok(is_busy)
+        Ok(Self { server, responder, info })
     }
 }
 
-fn send_last_message(pipe: &mut Pipe, refusal: &Refusal) {
-    Message::Bye { reason: refusal.reason, text: &refusal.text }.push(&mut pipe.outbox);
-    flush(pipe);
+/// The fingerprint of the key, and the counts of the responder.
+#[derive(Clone)]
+struct Discovery {
+    key: String,
+    stats: Arc<ResponderStats>,
+}
+
+/// A listener as frontends see it.
+#[derive(Clone)]
+pub struct ListenerInfo {
+    /// Where it listens.
+    pub address: SocketAddr,
+    stats: Arc<ServerStats>,
+    discovery: Option<Discovery>,
+    waiting: Arc<dyn Fn() -> usize + Send + Sync>,
+}
+
+impl std::fmt::Debug for ListenerInfo {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ListenerInfo").field("address", &self.address).finish_non_exhaustive()
+    }
+}
+
+impl ListenerInfo {
+    /// Fingerprint of this receiver's key, with discovery.
+    pub fn discovery_key(&self) -> Option<String> {
+        self.discovery.as_ref().map(|discovery| discovery.key.clone())
+    }
+
+    /// Its counts.
+    pub fn status(&self) -> status::Connections {
+        let stats = &self.stats;
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (refusals, others) = stats.refusals(SHOWN_REFUSALS);
+        let shown = refusals.into_iter().map(|one| status::Rejects {
+            source: one.source.to_string(),
+            count: one.count,
+            reason: one.reason,
+            ..status::Rejects::default()
+        });
+        status::Connections {
+            address: self.address.to_string(),
+            devices: read(&stats.devices),
+            accepted: read(&stats.accepted),
+            refused_early: read(&stats.refused_early),
+            handshakes_failed: read(&stats.handshakes_failed),
+            refused_devices: read(&stats.refused_devices),
+            protocol_errors: read(&stats.protocol_errors),
+            enrolled: read(&stats.enrolled),
+            refused_tokens: read(&stats.refused_tokens),
+            renewed: read(&stats.renewed),
+            requests: read(&stats.requests),
+            requests_waiting: (self.waiting)() as u64,
+            requests_accepted: read(&stats.requests_accepted),
+            requests_refused: read(&stats.requests_refused),
+            discovery: self.discovery.as_ref().map(|Discovery { key, stats }| status::Discovery {
+                key: key.clone(),
+                queries: read(&stats.queries),
+                answered: read(&stats.answered),
+                unrelated: read(&stats.unrelated),
+                too_many: read(&stats.too_many),
+                malformed: read(&stats.malformed),
+                failed: read(&stats.failed),
+            }),
+            bytes: read(&stats.bytes),
+            refused_by: shown.chain(other_sources(others)).collect(),
+        }
+    }
+}
+
+/// Leaves word in the state directory where this receiver listens, so that `cpumon token` can say it.
+pub fn leave_address(state: &Path, address: SocketAddr) {
+    let path = state.join("listening");
+    // Not fatal: only `cpumon token` reads the file, and the user can name the address there.
+    if let Err(error) = std::fs::write(&path, format!("{address}\n")) {
+        log::warn!("cannot write {}: {error}; `cpumon token` needs --address", path.display());
+    }
+}
+
+/// The row of all sources that are not listed by themselves; `None` if they sent nothing.
+pub fn other_sources(count: u64) -> Option<status::Rejects> {
+    (count > 0).then(|| status::Rejects { source: "others".to_owned(), count, ..status::Rejects::default() })
 }

@@ -1,14 +1,10 @@
-//! The shelf: context-switch traces that devices send beside their records, as files beside the store. Sessions hand over what arrives;
-//! a thread of its own writes, checks, numbers and deletes, so that no record waits for its disk.
+//! The shelf: context-switch traces that devices send beside their records, as files beside the store. Sessions hand over what arrives
+//! ([`SentTrace`], by the rules of docs/connection-format.md); a thread of its own writes, checks, numbers and deletes, so that no record
+//! waits for its disk.
 
-mod content;
-mod counts;
 mod files;
 mod job;
-mod own;
 mod requests;
-mod shares;
-mod slot;
 mod storage;
 
 use std::path::Path;
@@ -16,27 +12,32 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-pub(crate) use self::counts::Counts;
-use self::job::Job;
-pub(crate) use self::job::OfferedTrace;
-pub use self::job::TraceLimits;
-use self::own::Intake;
-pub use self::own::own_traces_dir;
-pub(crate) use self::own::{OwnFlight, OwnTraces};
-pub use self::requests::{AskError, Requests};
-pub(crate) use self::slot::{Slot, SlotState};
+use cpumon_model::HostId;
+use cpumon_wire::connection::{AttachmentState, ByeReason, TraceAnswer};
+
+use self::job::{Job, Slot, SlotState};
+use self::requests::Intake;
 use self::storage::Storage;
 use crate::ReceiverError;
+use crate::tls::{Acks, Refusal, refusal};
+
+pub use self::job::TraceLimits;
+pub(crate) use self::job::{Counts, OfferedTrace};
+pub use self::requests::{AskError, Requests, own_traces_dir};
+pub(crate) use self::requests::{OwnFlight, OwnTraces};
 
 /// Traces of all hosts at one time; beyond them the host that has most loses its oldest.
 const MAX_TRACES: usize = 2_000;
+/// Bytes of a trace that may be on the way: an eighth of the window for records (docs/connection-format.md).
+const WINDOW_BYTES: u64 = (1 << 20) / 8;
 
 /// The sending end of the shelf's thread. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Shelf {
     jobs: Sender<Job>,
-    counts: Arc<Counts>,
-    requests: Arc<Requests>,
+    pub(crate) counts: Arc<Counts>,
+    /// Requests of users to devices.
+    pub(crate) requests: Arc<Requests>,
 }
 
 /// What runs on the shelf's thread.
@@ -72,16 +73,6 @@ impl Shelf {
         self.send(Job::Abandon(Arc::clone(slot)));
     }
 
-    /// Requests of users to devices.
-    #[must_use]
-    pub fn requests(&self) -> &Arc<Requests> {
-        &self.requests
-    }
-
-    pub(crate) fn counts(&self) -> &Arc<Counts> {
-        &self.counts
-    }
-
     fn send(&self, job: Job) {
         // The thread ends with the receiver only; then nothing is answered any more.
         let _ = self.jobs.send(job);
@@ -89,7 +80,6 @@ impl Shelf {
 }
 
 impl ShelfWork {
-    /// With the traces of this machine.
     pub(crate) fn with_own(mut self, own: Option<Arc<OwnTraces>>) -> Self {
         self.intake = own.map(Intake::new);
         self
@@ -108,6 +98,112 @@ impl ShelfWork {
             }
             self.storage.tidy();
         }
+    }
+}
+
+/// The attachments of one connection. Dropping it ends the one under way; what has arrived of it stays for the next connection.
+#[derive(Debug)]
+pub(crate) struct SentTrace {
+    shelf: Shelf,
+    /// The host that its traces are stored for.
+    pub(crate) host: HostId,
+    /// Of the last offer.
+    number: u32,
+    current: Option<Current>,
+}
+
+#[derive(Debug)]
+struct Current {
+    slot: Arc<Slot>,
+    bytes: u64,
+    /// Where the next piece begins.
+    next: u64,
+    /// What the device knows.
+    sent: Option<SlotState>,
+}
+
+impl SentTrace {
+    pub(crate) fn new(shelf: Shelf, host: HostId, knows_requests: bool) -> Self {
+        shelf.requests.connected(host, knows_requests);
+        Self { shelf, host, number: 0, current: None }
+    }
+
+    pub(crate) fn offer(&mut self, number: u32, offered: OfferedTrace) -> Result<(), Refusal> {
+        if number <= self.number {
+            return Err(refusal(ByeReason::Protocol, "the number of an attachment comes again"));
+        }
+        // One question at a time, so that offers cost no more than their answers.
+        if self.current.as_ref().is_some_and(|current| current.sent.is_none()) {
+            return Err(refusal(
+                ByeReason::Protocol,
+                "an attachment is offered before the last one was answered",
+            ));
+        }
+        self.abandon();
+        self.number = number;
+        let bytes = offered.bytes;
+        self.current = Some(Current { slot: self.shelf.offer(offered), bytes, next: 0, sent: None });
+        Ok(())
+    }
+
+    pub(crate) fn piece(&mut self, number: u32, offset: u64, bytes: &[u8]) -> Result<(), Refusal> {
+        // Sent before the device knew that the attachment is not taken any more.
+        let Some(current) = self.current.as_mut().filter(|_| number == self.number) else { return Ok(()) };
+        if current.sent.is_none() {
+            return Err(refusal(ByeReason::Protocol, "a part of an attachment before it was asked for"));
+        }
+        let end = offset.saturating_add(bytes.len() as u64);
+        if bytes.is_empty() || offset != current.next || end > current.bytes {
+            return Err(refusal(ByeReason::Protocol, "a part of an attachment that is not the next one"));
+        }
+        let state = current.slot.state();
+        if state.state != Some(AttachmentState::Taking) {
+            return Ok(());
+        }
+        if end.saturating_sub(state.received) > WINDOW_BYTES {
+            return Err(refusal(ByeReason::Protocol, "more of an attachment than the window allows"));
+        }
+        current.next = end;
+        self.shelf.piece(&current.slot, offset, bytes);
+        Ok(())
+    }
+
+    pub(crate) fn answered(&self, token: u64, answer: TraceAnswer) {
+        self.shelf.requests.answered(self.host, token, answer);
+    }
+
+    /// Sends what is new. True: there may be more soon.
+    pub(crate) fn work(&mut self, acks: &mut Acks<'_>) -> bool {
+        if let Some(token) = self.shelf.requests.take(self.host) {
+            acks.take_trace(token);
+        }
+        let Some(current) = &mut self.current else { return false };
+        let state = current.slot.state();
+        let Some(of) = state.state else { return true };
+        if current.sent.is_none() {
+            current.next = state.received;
+        }
+        if current.sent.as_ref() != Some(&state) {
+            acks.attachment(self.number, of, state.received, &state.text);
+            current.sent = Some(state);
+        }
+        if of != AttachmentState::Taking {
+            self.current = None;
+        }
+        self.current.is_some()
+    }
+
+    fn abandon(&mut self) {
+        if let Some(current) = self.current.take() {
+            self.shelf.abandon(&current.slot);
+        }
+    }
+}
+
+impl Drop for SentTrace {
+    fn drop(&mut self) {
+        self.abandon();
+        self.shelf.requests.disconnected(self.host);
     }
 }
 

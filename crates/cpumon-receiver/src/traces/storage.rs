@@ -18,14 +18,11 @@ use cpumon_store::{TraceIndex, TraceRecord, traces_dir};
 use cpumon_trace::TraceSummary;
 use cpumon_wire::connection::AttachmentState;
 
-use super::content;
-use super::counts::Counts;
 use super::files::{
-    delete, delete_parts, free_bytes, make_dir, numbers, open_part, part_bytes, publish, take_back,
+    checked, delete, delete_parts, free_bytes, make_dir, numbers, open_part, part_bytes, publish, read_trace,
+    take_back,
 };
-use super::job::{BROUGHT, Job, OFFER_KIB, OfferedTrace, TraceLimits};
-use super::shares::{Shares, Stored};
-use super::slot::Slot;
+use super::job::{BROUGHT, Counts, Job, OFFER_KIB, OfferedTrace, Shares, Slot, Stored, TraceLimits};
 use crate::ReceiverError;
 use crate::clock::{mono_ns, wall_ns};
 
@@ -37,7 +34,6 @@ const LEAST_BYTES_PER_S: u64 = 16 << 10;
 const MAX_AHEAD_NS: i64 = 24 * 3_600_000_000_000;
 const TIDY_EVERY: Duration = Duration::from_mins(1);
 
-/// A trace under way.
 struct Transfer {
     slot: Arc<Slot>,
     offered: OfferedTrace,
@@ -57,7 +53,6 @@ fn span(first_wall_ns: i64, length_ns: u64, received_wall_ns: i64) -> (i64, i64)
     }
 }
 
-/// Why a trace is not stored.
 pub(super) enum Unstored {
     /// It never will be.
     Refused(String),
@@ -65,7 +60,6 @@ pub(super) enum Unstored {
     Later(String),
 }
 
-/// See the module.
 pub(super) struct Storage {
     dir: PathBuf,
     limits: TraceLimits,
@@ -305,11 +299,11 @@ impl Storage {
     }
 
     fn check(&self, file: &mut File, offered: &OfferedTrace) -> Result<TraceSummary, Unstored> {
-        let (hash, summary) = content::read(file).map_err(|error| self.failed("read a trace", &error))?;
+        let (hash, summary) = read_trace(file).map_err(|error| self.failed("read a trace", &error))?;
         if hash != offered.hash {
             return Err(Unstored::Later("it arrived with another hash than announced".to_owned()));
         }
-        content::checked(summary, self.known_cpus(offered.host)?).map_err(Unstored::Refused)
+        checked(summary, self.known_cpus(offered.host)?).map_err(Unstored::Refused)
     }
 
     fn known_cpus(&self, host: HostId) -> Result<u32, Unstored> {
@@ -324,12 +318,11 @@ impl Storage {
         if bytes > most {
             return Err(Unstored::Refused(format!("it has {bytes} bytes; at most {most} are taken here")));
         }
-        let (hash, summary) =
-            content::read(&mut file).map_err(|error| self.failed("read a trace", &error))?;
+        let (hash, summary) = read_trace(&mut file).map_err(|error| self.failed("read a trace", &error))?;
         if let Some(id) = self.known.get(&(host, hash)) {
             return Ok(*id);
         }
-        let summary = content::checked(summary, self.known_cpus(host)?).map_err(Unstored::Refused)?;
+        let summary = checked(summary, self.known_cpus(host)?).map_err(Unstored::Refused)?;
         self.make_space(host, bytes)?;
         let Why { wall_ns, reason } = why;
         let offered = OfferedTrace { host, hash, bytes, wall_ns, shift_ns: 0, reason };

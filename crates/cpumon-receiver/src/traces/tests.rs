@@ -14,7 +14,6 @@ use cpumon_wire::connection::{AttachmentState, ByeReason};
 use tempfile::TempDir;
 
 use super::*;
-use crate::connection::SentTrace;
 use crate::tls::Acks;
 
 const HOST: HostId = HostId([1; 16]);
@@ -166,7 +165,7 @@ fn a_trace_is_stored_once_with_what_it_says() {
     assert_eq!((one.events, one.lost, one.bytes, &*one.reason), (500, 3, file.len() as u64, "cpu>90%"));
     assert_eq!((one.first_wall_ns, one.last_wall_ns), (1_700_000_000_000_000_000, 1_700_000_002_000_000_000));
     assert_eq!(std::fs::read(trace_file(&shelf.store(), one.id)).unwrap(), file);
-    let status = shelf.shelf.counts().status();
+    let status = shelf.shelf.counts.status();
     assert_eq!((status.files, status.stored, status.failed), (1, 1, 0));
 }
 
@@ -214,7 +213,7 @@ fn what_is_no_trace_too_long_or_damaged_is_not_stored() {
     let (state, text) = shelf.send(offered(HostId([9; 16]), &file), &file);
     assert!(state == AttachmentState::Later && text.contains("nothing else of this host"), "{text}");
     assert_eq!((shelf.traces(), shelf.names()), (vec![], vec![]));
-    let status = shelf.shelf.counts().status();
+    let status = shelf.shelf.counts.status();
     assert_eq!((status.refused, status.postponed, status.stored), (5, 2, 0));
 }
 
@@ -238,7 +237,7 @@ fn a_trace_that_claims_more_cpus_than_its_device_is_refused() {
             None => assert_eq!(state, AttachmentState::Stored, "{cpus}, {cpu}: {text}"),
         }
     }
-    assert_eq!((shelf.traces().len(), shelf.shelf.counts().status().refused), (2, 4));
+    assert_eq!((shelf.traces().len(), shelf.shelf.counts.status().refused), (2, 4));
     // More CPUs than that are taken once the device has reported them, also after it has fewer again.
     let mut writer = Writer::open(&shelf.store(), &StoreOptions::default()).unwrap();
     for (cpu_count, at_ns) in [(128, 1_000), (2, 2_000)] {
@@ -298,7 +297,7 @@ fn the_host_with_the_most_loses_its_oldest_and_files_and_rows_agree() {
         shelf.traces().iter().filter(|one| one.host == host).map(|one| one.id).collect()
     };
     assert_eq!((of(&shelf, HOST), of(&shelf, OTHER)), (vec![2, 3, 4], vec![5, 6]));
-    assert_eq!(shelf.shelf.counts().status().deleted, 1);
+    assert_eq!(shelf.shelf.counts.status().deleted, 1);
     // One file is lost, one has no row, one host is forgotten.
     std::fs::remove_file(trace_file(&shelf.store(), 3)).unwrap();
     std::fs::write(trace_file(&shelf.store(), 77), "").unwrap();
@@ -323,9 +322,9 @@ fn a_trace_that_the_disk_has_no_space_for_is_not_asked_for() {
     assert_eq!((state, slot.state().received), (AttachmentState::Later, 0), "{text}");
     assert!(text.contains("no space for a trace of"), "{text}");
     assert_eq!(shelf.names(), [""; 0], "nothing of it is on the disk");
-    assert_eq!(shelf.shelf.counts().status().error, text);
+    assert_eq!(shelf.shelf.counts.status().error, text);
     assert_eq!(shelf.send(offered(HOST, &small), &small).0, AttachmentState::Stored);
-    assert_eq!(shelf.shelf.counts().status().error, "", "a trace was stored after it");
+    assert_eq!(shelf.shelf.counts.status().error, "", "a trace was stored after it");
     // What one under way still needs is not given to another; a part that no one goes on with gives way.
     let slot = shelf.shelf.offer(OfferedTrace { bytes: 3_000, ..offered(HOST, &other) });
     assert_eq!(answered(&slot).0, AttachmentState::Taking);
@@ -335,7 +334,7 @@ fn a_trace_that_the_disk_has_no_space_for_is_not_asked_for() {
     shelf.shelf.abandon(&slot);
     let slot = shelf.shelf.offer(OfferedTrace { bytes: 3_500, ..offered(OTHER, &other) });
     assert_eq!(answered(&slot).0, AttachmentState::Taking);
-    let status = shelf.shelf.counts().status();
+    let status = shelf.shelf.counts.status();
     assert_eq!((status.postponed, status.failed, status.stored), (2, 2, 1));
 }
 
@@ -393,7 +392,7 @@ fn a_device_that_does_not_keep_to_the_rules_is_cut_off() {
         }
         session
     };
-    let is_refused = |refusal: Result<(), crate::tls::Refusal>, text: &str| {
+    let is_refused = |refusal: Result<(), Refusal>, text: &str| {
         let refusal = refusal.unwrap_err();
         assert!(refusal.reason == ByeReason::Protocol && refusal.text.contains(text), "{refusal:?}");
     };

@@ -1,17 +1,33 @@
 //! How a snapshot is completed from what is known before it is compared: frames leave out what did not change.
+//!
+//! Tasks of which a snapshot says nothing rest. Where wait reasons are measured, threads went on with what they wait for: that time
+//! is added to their processes, and now and then they are listed for the store. Elsewhere, processes that rest have no rows, which would
+//! be most of what a host takes in memory: now and then they are listed, and the rows are added when an interval is read.
 
 use std::sync::Arc;
 
-use cpumon_model::{DelayOf, Snapshot};
+use cpumon_model::{
+    Fields, Flags, IdleProcess, Interval, Life, ProcessInterval, ProcessKey, ProcessSample, Resting,
+    Snapshot, ThreadInterval, ThreadSample,
+};
 
-use super::Known;
-use crate::demux::delays;
-use crate::demux::lost_waits::{complete_waits, forget_earlier_waits};
-use crate::demux::search::{Among, search};
+use super::{Known, is_sum};
+use crate::demux::gather::Gather;
+use crate::demux::sparse::{Among, complete_delays, complete_waits, forget_earlier_waits, search};
 
 impl Known {
+    /// Fills in what the frames of a snapshot left out.
+    pub(crate) fn complete(&mut self, gather: &mut Gather) {
+        let Gather { snapshot, whole_delays, ended_cgroups, header, .. } = gather;
+        complete_delays(&mut self.snapshot, snapshot, whole_delays, self.has_all_delays);
+        self.drop_known_exits(snapshot);
+        self.complete_threads(snapshot);
+        self.name_irqs(snapshot);
+        self.cgroup_turns.complete(snapshot, &self.snapshot, ended_cgroups, header.refresh_snapshots);
+    }
+
     /// Leaves out exits that the snapshot before had already.
-    pub(crate) fn drop_known_exits(&mut self, snapshot: &mut Snapshot) {
+    fn drop_known_exits(&mut self, snapshot: &mut Snapshot) {
         let sent_before = self.exits_sent.len();
         self.exits_sent.extend(snapshot.exits.iter().map(|exit| exit.thread.key));
         // Old and new keys share one list, so that no memory is allocated for each snapshot. `tidy` sorted
@@ -24,7 +40,7 @@ impl Known {
 
     /// Merges the threads that were sent into what is known of them: a known thread that was not sent went
     /// on waiting up to the last snapshot; a row without a name has the known one, and the known waits that did not grow.
-    pub(crate) fn complete_threads(&mut self, snapshot: &mut Snapshot) {
+    fn complete_threads(&mut self, snapshot: &mut Snapshot) {
         let mut at = 0;
         let end_ns = self.snapshot.end.mono_ns;
         for thread in &mut snapshot.threads {
@@ -84,22 +100,248 @@ impl Known {
         }
     }
 
-    /// Merges the run-delay buckets that were sent into the known ones.
-    pub(crate) fn complete_delays(&mut self, snapshot: &mut Snapshot, whole: &[DelayOf]) {
-        delays::complete(&mut self.snapshot, snapshot, whole, self.has_all_delays);
-    }
-
-    /// Adds the control groups that were not sent. `ended`: those that are gone.
-    pub(crate) fn complete_cgroups(&mut self, snapshot: &mut Snapshot, ended: &[u64], refresh: u16) {
-        self.cgroup_turns.complete(snapshot, &self.snapshot, ended, refresh);
-    }
-
     /// Gives interrupt lines without a name the one that is known.
-    pub(crate) fn name_irqs(&self, snapshot: &mut Snapshot) {
+    fn name_irqs(&self, snapshot: &mut Snapshot) {
         for irq in snapshot.irqs.iter_mut().filter(|irq| irq.name.is_empty()) {
             if let Ok(at) = self.snapshot.irqs.binary_search_by_key(&irq.irq, |known| known.irq) {
                 irq.name = Arc::clone(&self.snapshot.irqs[at].name);
             }
         }
     }
+}
+
+/// Snapshots from one list of the tasks that rest to the next: each one walks over all threads.
+const LIST_EVERY: u32 = 50;
+/// The same as time, ns, for long intervals: a reader of the store follows a list for 20 minutes.
+const LIST_EVERY_NS: u64 = 300_000_000_000;
+/// After a snapshot that did not have all.
+const TRY_AGAIN: u32 = 10;
+/// After so many of those, tasks whose end was lost may be listed: where losses never end, some always are, and no list at all would be worse.
+const EXACT_TRIES: u32 = 5;
+/// Longer lists of processes are not made: the store takes none.
+const MOST_LISTED: usize = 1 << 15;
+
+/// When the next list is due.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct ListTurn {
+    /// Snapshots to come before it.
+    left: u32,
+    /// End of the last snapshot with a list, ns on the device's clock.
+    listed_mono_ns: u64,
+    /// The last list has tasks that were forgotten since.
+    is_outdated: bool,
+    /// No exact list has come since either.
+    is_uncorrected: bool,
+    /// Snapshots in a row that should have had a list and did not have all.
+    tries: u32,
+}
+
+impl ListTurn {
+    /// Counts a snapshot, and lists the tasks that rest in its interval if it is time.
+    pub(crate) fn pass(&mut self, known: &Known, cur: &Snapshot, interval: &mut Interval) {
+        let is_long = interval.end.mono_ns.saturating_sub(self.listed_mono_ns) >= LIST_EVERY_NS;
+        // What the device says of its time and its tasks brings no large list before its turn.
+        let is_small = known.snapshot.processes.len() <= MOST_PROCESSES;
+        if self.left > 0 && !(is_small && (is_long || self.is_outdated)) {
+            self.left -= 1;
+            return;
+        }
+        let is_exact = self.tries < EXACT_TRIES;
+        let is_listed = if interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+            interval.resting = list(&known.snapshot, cur, is_exact);
+            interval.resting.is_some()
+        } else {
+            // A complete snapshot has a row of each; after a loss it is not known who is idle. The next one is as good.
+            if cur.is_complete || !interval.is_idle_without_row() {
+                return;
+            }
+            interval.idle_processes = known.list_idle(interval);
+            // A receiver that began in between knows all of them only when the device has repeated them.
+            let has_all =
+                if is_exact { interval.knows_processes_exactly() } else { interval.knows_all_processes() };
+            if !has_all {
+                interval.idle_processes = None;
+            }
+            has_all
+        };
+        match (is_listed, is_exact) {
+            (true, true) => interval.corrects_lists = std::mem::take(&mut self.is_uncorrected),
+            (true, false) => self.is_uncorrected = true,
+            (false, _) => {}
+        }
+        self.tries = if is_listed { 0 } else { self.tries.saturating_add(1) };
+        self.left = if is_listed || !is_small { LIST_EVERY } else { TRY_AGAIN };
+        self.is_outdated = false;
+        self.listed_mono_ns = interval.end.mono_ns;
+    }
+
+    /// Tasks were forgotten whose end was lost: the last list still has them.
+    pub(crate) fn hurry(&mut self) {
+        (self.is_outdated, self.is_uncorrected) = (true, true);
+    }
+}
+
+/// Rows of processes in which all threads rest are added only to hosts of so many processes, and only those have lists before their turn:
+/// a short snapshot of a hostile sender must not become thousands of rows.
+const MOST_PROCESSES: usize = 4_096;
+
+impl Known {
+    /// Adds what threads without a row waited in the interval that ends with `cur`, and rows of the processes in which all rest. Without
+    /// wait reasons, counts them with the processes that have a row. `spare` is memory for it.
+    pub(crate) fn add_resting(
+        &mut self,
+        cur: &Snapshot,
+        interval: &mut Interval,
+        spare: &mut Vec<ProcessInterval>,
+    ) {
+        // A complete snapshot has a row of each thread that is alive: what has none ended.
+        if cur.is_complete {
+            return;
+        }
+        if !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+            self.count_threads(interval);
+            return;
+        }
+        if self.snapshot.processes.len() <= MOST_PROCESSES {
+            add_processes(&mut interval.processes, &self.snapshot.processes, spare);
+        }
+        self.open_waits.add_to(interval, |row, threads| {
+            row.thread_rows = row.thread_rows.saturating_add(threads);
+        });
+    }
+
+    /// The number of threads of a process.
+    fn threads_of(&self, process: ProcessKey) -> Option<u32> {
+        let at = self.snapshot.processes.binary_search_by_key(&process, |row| row.key).ok()?;
+        self.processes_received.get(at).map(|received| received.threads)
+    }
+
+    /// The processes with the numbers of their threads.
+    fn with_threads(&self) -> impl Iterator<Item = (&ProcessSample, u32)> {
+        self.snapshot.processes.iter().zip(self.processes_received.iter().map(|received| received.threads))
+    }
+
+    /// Whether threads of a process that is not known may be known: it began before the last snapshot.
+    fn may_have_threads(&self, process: ProcessKey) -> bool {
+        process.start_ns < self.snapshot.end.boot_ns
+    }
+
+    /// Counts the threads without a row with their processes that have one.
+    fn count_threads(&self, interval: &mut Interval) {
+        let Interval { processes, threads, .. } = interval;
+        let is_new = |row: &ThreadInterval| {
+            matches!(row.life, Life::Born | Life::BornEnded) || row.flags.contains(Flags::FIRST_SIGHT)
+        };
+        let mut at = usize::MAX;
+        // Those that are counted already.
+        for thread in threads.iter().filter(|row| !is_new(row)) {
+            if let Some(row) = row_of(processes, thread.process, &mut at) {
+                row.thread_rows = row.thread_rows.saturating_sub(1);
+            }
+        }
+        let mut has_early = false;
+        for row in &mut *processes {
+            match self.threads_of(row.key) {
+                Some(threads) => row.thread_rows = row.thread_rows.saturating_add(threads),
+                None => has_early |= self.may_have_threads(row.key),
+            }
+        }
+        if has_early {
+            self.count_early_threads(processes);
+        }
+    }
+
+    /// Counts known threads with processes that are not known yet.
+    fn count_early_threads(&self, processes: &mut [ProcessInterval]) {
+        let (mut at, mut last, mut is_late) = (usize::MAX, None, false);
+        for thread in &self.snapshot.threads {
+            if last != Some(thread.process) {
+                last = Some(thread.process);
+                is_late = self.threads_of(thread.process).is_none();
+            }
+            if is_late && let Some(row) = row_of(processes, thread.process, &mut at) {
+                row.thread_rows = row.thread_rows.saturating_add(1);
+            }
+        }
+    }
+
+    /// The processes without a row in an interval; `None`: there are too many.
+    fn list_idle(&self, interval: &Interval) -> Option<Arc<[IdleProcess]>> {
+        if self.snapshot.processes.len() > MOST_LISTED {
+            return None;
+        }
+        let mut has_row = Among::new(&interval.processes, |row| row.key);
+        let idle = self.with_threads().filter(|(process, _)| !has_row.has(&process.key) && !is_sum(process));
+        let list = idle.map(|(process, thread_rows)| IdleProcess {
+            key: process.key,
+            info: Arc::clone(&process.info),
+            parent_pid: process.parent_pid,
+            thread_rows,
+        });
+        Some(list.collect())
+    }
+}
+
+/// The row of a process. `at`: where the last one was found, which neighbouring threads often share.
+fn row_of<'a>(
+    rows: &'a mut [ProcessInterval],
+    key: ProcessKey,
+    at: &mut usize,
+) -> Option<&'a mut ProcessInterval> {
+    if rows.get(*at).is_none_or(|row| row.key != key) {
+        *at = rows.binary_search_by_key(&key, |row| row.key).ok()?;
+    }
+    rows.get_mut(*at)
+}
+
+/// Adds rows of zeros of the known processes that have none. Both lists ascend.
+fn add_processes(rows: &mut Vec<ProcessInterval>, known: &[ProcessSample], spare: &mut Vec<ProcessInterval>) {
+    let mut is_listed = Among::new(rows, |row| row.key);
+    if known.iter().all(|process| is_listed.has(&process.key)) {
+        return;
+    }
+    spare.clear();
+    let mut own = rows.drain(..).peekable();
+    for process in known {
+        while let Some(row) = own.next_if(|row| row.key < process.key) {
+            spare.push(row);
+        }
+        spare.push(own.next_if(|row| row.key == process.key).unwrap_or_else(|| idle_row(process)));
+    }
+    spare.extend(own);
+    std::mem::swap(rows, spare);
+}
+
+fn idle_row(process: &ProcessSample) -> ProcessInterval {
+    let ProcessSample { key, parent_pid, ref info, .. } = *process;
+    IdleProcess { key, info: Arc::clone(info), parent_pid, thread_rows: 0 }.row()
+}
+
+/// The threads that rest while `cur` has no row of them; `None`: there are more threads than are known, or, where it is to be exact, fewer:
+/// the end of some was lost.
+fn list(known: &Snapshot, cur: &Snapshot, is_exact: bool) -> Option<Arc<[Resting]>> {
+    let (mut threads, mut waiting) = (0, 0);
+    for thread in without_row(known, cur) {
+        threads += 1;
+        waiting += usize::from(thread.sched.open_wait.is_some());
+    }
+    let (all, count) = (threads + cur.threads.len(), cur.thread_count as usize);
+    if all < count || (is_exact && all > count) {
+        return None;
+    }
+    let mut rows = without_row(known, cur).filter_map(Resting::of_sample);
+    // Their number is known, so the list is made in its place.
+    Some((0..waiting).map(|_| rows.next().unwrap_or_default()).collect())
+}
+
+/// The known threads of which `cur` has no row. All lists ascend, so one pass matches them.
+fn without_row<'a>(known: &'a Snapshot, cur: &'a Snapshot) -> impl Iterator<Item = &'a ThreadSample> {
+    // A complete snapshot has a row of each thread.
+    let threads = if cur.is_complete { &[] } else { &known.threads[..] };
+    let mut is_sent = Among::new(&cur.threads, |row| row.key);
+    let mut has_ended = Among::new(&cur.exits, |exit| exit.thread.key);
+    let mut is_gone = Among::new(&cur.gone, |key| *key);
+    threads.iter().filter(move |thread| {
+        !is_sent.has(&thread.key) && !has_ended.has(&thread.key) && !is_gone.has(&thread.key)
+    })
 }

@@ -1,17 +1,19 @@
 //! [`Channel`]: one run of records in order becomes intervals and holes, and the number up to which
-//! everything is stored. The present and the past of a device come side by side, in a channel each, because
+//! everything is stored ([`Receipts`]). The present and the past of a device come side by side, in a channel each, because
 //! each has its own last known snapshot.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::{Mutex, PoisonError};
 
 use cpumon_model::{HostId, HostStatus, Interval, Moment};
+use cpumon_store::Receipt;
 use cpumon_wire::connection::ChannelKind;
 use cpumon_wire::spool::{Entry, Gap, GapReason, SnapshotRecord, decode_record};
 use cpumon_wire::v2::host_of;
 
+use super::{Refusal, Watch};
 use crate::demux::{Demux, DemuxOptions, MemoryLimits, Rejected};
-use crate::tls::{Refusal, Watch};
 
 /// Longest frame of a record, bytes; agents write 65,000 at most.
 const MAX_FRAME_BYTES: usize = 0xffff;
@@ -47,7 +49,6 @@ pub enum ChannelError {
 pub struct Arrival {
     /// The host that showed its certificate.
     pub host: HostId,
-    /// Its address.
     pub from: SocketAddr,
     /// On the receiver's clocks.
     pub at: Moment,
@@ -57,7 +58,6 @@ pub struct Arrival {
 pub struct Channel {
     /// Its number on this connection.
     pub id: u32,
-    /// What it carries.
     pub kind: ChannelKind,
     /// Records that wait to be taken in; of the past only.
     pub waiting: VecDeque<Vec<u8>>,
@@ -75,7 +75,6 @@ pub struct Channel {
 }
 
 impl Channel {
-    /// Nothing known yet.
     pub fn new(id: u32, kind: ChannelKind) -> Self {
         Self {
             id,
@@ -224,4 +223,54 @@ fn demux(plain: MemoryLimits) -> Demux {
     // v1 names no host, so nothing would bind its rows to the certificate; and a channel carries one host
     // only.
     Demux::new(DemuxOptions { accept_v1: false, max_hosts: 1, plain, ..DemuxOptions::default() })
+}
+
+/// See the module. Numbers are given in the order in which they were put.
+#[derive(Debug, Default)]
+pub struct Receipts(Mutex<Progress>);
+
+#[derive(Copy, Clone, Debug, Default)]
+struct Progress {
+    stored: u64,
+    /// The first that failed: nothing from it on counts, even if later ones were stored.
+    failed: Option<u64>,
+}
+
+impl Receipts {
+    /// Every put up to this number is committed.
+    pub fn stored(&self) -> u64 {
+        let progress = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        progress.failed.map_or(progress.stored, |failed| progress.stored.min(failed.saturating_sub(1)))
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).failed.is_some()
+    }
+}
+
+impl Receipt for Receipts {
+    fn notify(&self, number: u64, is_stored: bool) {
+        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_stored {
+            progress.stored = progress.stored.max(number);
+        } else {
+            progress.failed = Some(progress.failed.map_or(number, |failed| failed.min(number)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_after_a_failure_is_not_acknowledged() {
+        let receipts = Receipts::default();
+        receipts.notify(1, true);
+        receipts.notify(2, true);
+        assert_eq!((receipts.stored(), receipts.has_failed()), (2, false));
+        receipts.notify(3, false);
+        receipts.notify(4, true);
+        assert_eq!((receipts.stored(), receipts.has_failed()), (2, true));
+    }
 }

@@ -1,8 +1,11 @@
-//! As whom a receiver runs, and what it may do to files: as the owner of what it keeps, if that is one user other than root
-//! (docs/adr/0019-receiver-user.md).
+//! The receiver as a process. As whom it runs, and what it may do to files: as the owner of what it keeps, if that is one user other than
+//! root (docs/adr/0019-receiver-user.md). [`HeapWatch`] gives memory back to the system, after a crowd and once a minute: the C library
+//! keeps what was freed between pieces that are in use.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
+use cpumon_agent::give_memory_back;
 use cpumon_files::{Owner, create_dir_for};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{
@@ -14,6 +17,10 @@ use crate::ReceiverError;
 
 /// The user of a receiver that root starts and that has no store yet.
 const SERVICE_USER: &str = "cpumon";
+/// Intervals end in another order than they begin, so the heap of a steady receiver has holes: with 20 hosts they were 66 of 172 MB.
+const GIVE_BACK_EVERY: Duration = Duration::from_mins(1);
+/// Less than this is not worth a walk over the heap, bytes.
+const MUCH_BYTES: usize = 8 << 20;
 
 /// The files and directories that a receiver keeps.
 #[derive(Debug)]
@@ -103,7 +110,6 @@ fn become_user(owner: Owner) -> std::io::Result<()> {
     Ok(set_capabilities(None, had)?)
 }
 
-/// The directory of a file.
 pub(crate) fn directory_of(path: &Path) -> PathBuf {
     match path.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
@@ -118,6 +124,44 @@ fn service_user(passwd: &str) -> Option<Owner> {
     Some(Owner { uid: numbers.next()?.ok()?, gid: numbers.next()?.ok()? })
 }
 
+/// Notes how much is in use, to see when that falls by much.
+#[derive(Debug)]
+pub(crate) struct HeapWatch {
+    peak: usize,
+    last: Instant,
+}
+
+impl HeapWatch {
+    pub(crate) fn new(now: Instant) -> Self {
+        Self { peak: 0, last: now }
+    }
+
+    /// So much is in use now, bytes. When that is half of what it was at most, or less, memory is given back, and else once a minute.
+    pub(crate) fn note(&mut self, bytes: usize) {
+        let is_due = self.is_due(Instant::now());
+        if self.has_fallen(bytes) || is_due {
+            give_memory_back();
+        }
+    }
+
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = now.duration_since(self.last) >= GIVE_BACK_EVERY;
+        if is_due {
+            self.last = now;
+        }
+        is_due
+    }
+
+    fn has_fallen(&mut self, bytes: usize) -> bool {
+        self.peak = self.peak.max(bytes);
+        let has_fallen = self.peak - bytes >= MUCH_BYTES.max(self.peak / 2);
+        if has_fallen {
+            self.peak = bytes;
+        }
+        has_fallen
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,5 +172,23 @@ mod tests {
             "root:x:0:0::/root:/bin/sh\ncpumon-agent:x:7:7::/:/bin/false\ncpumon:x:998:997::/:/bin/false\n";
         assert_eq!(service_user(passwd), Some(Owner { uid: 998, gid: 997 }));
         assert_eq!(service_user("root:x:0:0::/root:/bin/sh\n"), None);
+    }
+
+    #[test]
+    fn memory_is_given_back_once_after_each_crowd() {
+        let mut watch = HeapWatch::new(Instant::now());
+        let mut fallen = |mib: usize| watch.has_fallen(mib << 20);
+        assert!(![1, 40, 30, 40, 21].into_iter().any(&mut fallen), "steady hosts come and go");
+        assert!(fallen(20) && !fallen(20) && !fallen(13), "less than 8 MiB");
+        assert!(fallen(5) && !fallen(0));
+        assert!(!fallen(100) && fallen(3));
+    }
+    #[test]
+    fn memory_is_given_back_once_a_minute() {
+        let begin = Instant::now();
+        let mut watch = HeapWatch::new(begin);
+        let due: Vec<u64> =
+            (0..200).filter(|second| watch.is_due(begin + Duration::from_secs(*second))).collect();
+        assert_eq!(due, [60, 120, 180]);
     }
 }

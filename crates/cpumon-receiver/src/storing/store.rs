@@ -1,20 +1,138 @@
+//! [`StoreHandle`]: the store of a running receiver. Putting an interval never waits for the disk.
+//!
 //! [`Earlier`]: what tasks were called before this receiver started. An agent that sends datagrams repeats names by turns, so a receiver
 //! that starts again would know none for half a minute, and would store rows without. Read at the start: a datagram may be made up
 //! and causes no read of the disk.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpumon_model::{
-    BootId, Comm, HostId, HostInfo, IdleProcess, Interval, ProcessInfo, ProcessKey, ThreadKey, Trust,
+    BootId, ClockLine, Comm, HostId, HostInfo, IdleProcess, Interval, ProcessInfo, ProcessKey, ThreadKey,
+    Trust,
 };
-use cpumon_query::{HostRecord, Seek, seek};
-use cpumon_store::Reader;
+use cpumon_query::{DamageReport, HostRecord, Seek, seek, status};
+use cpumon_store::{QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
 
-use crate::clock;
+use crate::hub::Past;
+use crate::{ReceiverError, clock};
+
+/// The store's writer thread and a reader for what was kept before this start.
+#[derive(Debug)]
+pub struct StoreHandle {
+    pub(crate) path: PathBuf,
+    queue_capacity: u64,
+    pub(super) handle: WriterHandle,
+    thread: Mutex<Option<WriterThread>>,
+    /// Opened at the first question.
+    reader: Mutex<Option<Reader>>,
+}
+
+impl StoreHandle {
+    /// Opens the store, making its directory if need be, and starts its writer thread.
+    pub fn start(path: &Path, options: &StoreOptions) -> Result<Self, ReceiverError> {
+        if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+            cpumon_files::create_dir(dir)
+                .map_err(|source| ReceiverError::Directory { path: dir.to_owned(), source })?;
+        }
+        let queue = QueueOptions::default();
+        let thread = WriterThread::spawn(path, options, &queue).map_err(ReceiverError::Store)?;
+        Ok(Self {
+            path: path.to_owned(),
+            queue_capacity: queue.max_intervals as u64,
+            handle: thread.handle(),
+            thread: Mutex::new(Some(thread)),
+            reader: Mutex::default(),
+        })
+    }
+
+    /// How the intervals of a boot were placed before this start. A store that cannot be read is logged, and counts as empty.
+    pub fn clock_line(&self, host: HostId, boot: BootId) -> ClockLine {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if reader.is_none() {
+            // A failure is not remembered: the next boot that is asked for tries again.
+            *reader =
+                Reader::open(&self.path).inspect_err(|error| log::warn!("{}", error.with_causes())).ok();
+        }
+        let line = reader.as_ref().map(|reader| reader.clock_line(host, boot));
+        let known =
+            line.and_then(|line| line.inspect_err(|error| log::warn!("{}", error.with_causes())).ok());
+        known.unwrap_or_default()
+    }
+
+    /// Whether intervals reach the file.
+    pub fn is_storing(&self) -> bool {
+        self.handle.status().state == StoreState::Ok
+    }
+
+    /// State, queue and size of the store now.
+    pub fn status(&self) -> status::Store {
+        let status = self.handle.status();
+        let (state, error) = match status.state {
+            StoreState::Ok => (status::StoreState::Ok, String::new()),
+            StoreState::Full { reason, .. } | StoreState::Failed { reason } => {
+                (status::StoreState::Failing, reason)
+            }
+        };
+        status::Store {
+            path: self.path.display().to_string(),
+            state,
+            error,
+            queue: status.queued_intervals,
+            queue_capacity: self.queue_capacity,
+            dropped: status.dropped_intervals,
+            refused: status.refused_intervals,
+            written: status.stored_intervals,
+            size_bytes: size_on_disk(&self.path),
+            clock: status.clock_doubt.map(|doubt| doubt.to_string()).unwrap_or_default(),
+            // Who answers questions fills it in.
+            damage: DamageReport::default(),
+        }
+    }
+
+    /// Writes what waits and closes the store.
+    pub fn finish(&self) -> Result<(), ReceiverError> {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(thread) = thread else { return Ok(()) };
+        match thread.stop().state {
+            StoreState::Ok => Ok(()),
+            StoreState::Full { reason, .. } | StoreState::Failed { reason } => {
+                Err(ReceiverError::NotStored(reason))
+            }
+        }
+    }
+}
+
+fn size_on_disk(path: &Path) -> u64 {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |meta| meta.len());
+    size(path) + size(Path::new(&log))
+}
+
+/// The hosts of the store. None, where it cannot be read: the writer says why.
+pub fn hosts_of_store(path: Option<&Path>) -> Vec<HostRecord> {
+    let reader = path.and_then(|path| Reader::open(path).ok());
+    reader.and_then(|reader| reader.hosts().ok()).unwrap_or_default()
+}
+
+/// Answers for what the hub has no longer in memory. The store is opened at the first question.
+pub fn past_of_store(path: Option<PathBuf>) -> Past {
+    let Some(path) = path else { return Box::new(|_, _| Ok(None)) };
+    // A reader of its own, so that a slow question of a frontend does not delay `clock_line`.
+    let reader: Mutex<Option<Reader>> = Mutex::new(None);
+    Box::new(move |host, to| {
+        let mut reader = reader.lock().unwrap_or_else(PoisonError::into_inner);
+        if reader.is_none() {
+            *reader = Some(Reader::open(&path).map_err(|error| error.with_causes())?);
+        }
+        let Some(reader) = reader.as_ref() else { return Ok(None) };
+        seek(reader, host, to).map_err(|error| error.with_causes())
+    })
+}
 
 /// Tasks are read of hosts whose newest interval is at most this old, ns: of others they are gone.
 const NEWEST_NS: i64 = 600_000_000_000;
@@ -132,7 +250,7 @@ fn read_tasks(path: &Path, recent: &[&HostRecord]) -> HashMap<HostId, Tasks> {
 #[cfg(test)]
 mod tests {
     use cpumon_model::{ProcessInterval, ThreadInterval};
-    use cpumon_store::{StoreOptions, Writer};
+    use cpumon_store::Writer;
 
     use super::*;
 

@@ -1,25 +1,26 @@
 //! [`ConnectionSession`]: one connection of an enrolled device. The present goes to the hub and the store at
-//! once, the past to the store when that has space.
+//! once, the past to the store when that has space. [`Memory`] is what is remembered of a host over all its connections, so that a new
+//! connection counts and shows nothing twice.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use cpumon_model::{
-    BootId, ClockEstimate, ClockExchange, ClockWatch, HostId, HostStatus, Trust, WRONG_BEYOND_NS,
+    BootId, ClockEstimate, ClockExchange, ClockWatch, HostClock, HostId, HostStatus, Interval, LossCounts,
+    Trust, WRONG_BEYOND_NS,
 };
 use cpumon_store::{ReceiptRequest, ReportedGap};
 use cpumon_wire::connection::{ATTACHMENT_VERSION, ByeReason, ChannelKind, ClockReport, TraceAnswer};
+use cpumon_wire::spool::{Gap, GapReason};
 
-use super::channel::{Arrival, Channel, ChannelError, Outcome};
-use super::memory::Shared;
-use super::receipts::Receipts;
-use super::sent_trace::SentTrace;
+use super::channel::{Arrival, Channel, ChannelError, Outcome, Receipts};
+use super::{Acks, Offer, Peer, Refusal, Session, Watch, refusal};
 use crate::clock;
 use crate::demux::{MemoryLimits, Rejected};
 use crate::storing::Sink;
-use crate::tls::{Acks, Offer, Peer, Refusal, Session, Watch};
-use crate::traces::OfferedTrace;
+use crate::traces::{OfferedTrace, SentTrace};
 
 /// Channels that a device may have open; an older one gives way.
 const MAX_CHANNELS: usize = 4;
@@ -29,13 +30,15 @@ const MAX_WAITING_BYTES: usize = 2 << 20;
 const WORK_TIME: Duration = Duration::from_millis(20);
 /// A store that failed is asked after this long whether it works again.
 const RETRY_AFTER: Duration = Duration::from_secs(2);
+/// Holes of a host that are remembered, so that they are counted once.
+const MAX_GAPS: usize = 64;
 
 /// One connection of an enrolled device, with its channels and what of them is not committed yet.
 pub struct ConnectionSession {
     host: HostId,
     address: SocketAddr,
     sink: Sink,
-    memory: Shared,
+    memory: SharedMemory,
     channels: Vec<Channel>,
     receipts: Arc<Receipts>,
     /// Number of the last put into the store's queue.
@@ -75,12 +78,11 @@ impl Refused {
 }
 
 impl ConnectionSession {
-    /// Nothing received yet.
-    pub fn new(peer: &Peer, sink: Sink, memory: Shared) -> Self {
+    pub fn new(peer: &Peer, sink: Sink, memory: SharedMemory) -> Self {
         // An agent in a container has this machine's id: its traces belong to the host that its intervals belong to.
         let host = sink.host_of_enrolled(HostId(peer.host), peer.address);
         let knows_requests = peer.version >= ATTACHMENT_VERSION;
-        let trace = sink.shelf().map(|shelf| SentTrace::new(shelf.clone(), host, knows_requests));
+        let trace = sink.shelf.as_ref().map(|shelf| SentTrace::new(shelf.clone(), host, knows_requests));
         Self {
             host: HostId(peer.host),
             address: peer.address,
@@ -180,7 +182,7 @@ impl ConnectionSession {
             ChannelError::Ended(refusal) => refusal,
             error => {
                 memory.loss.rejected += 1;
-                Refusal { reason: ByeReason::Protocol, text: error.to_string() }
+                refusal(ByeReason::Protocol, &error.to_string())
             }
         })
     }
@@ -206,10 +208,7 @@ impl Session for ConnectionSession {
     fn begin(&mut self, channel: u32, kind: ChannelKind) -> Result<(), Refusal> {
         // Numbers only grow, so that one can be recognised as used even after its channel gave way.
         if self.channels.last().is_some_and(|last| last.id >= channel) {
-            return Err(Refusal {
-                reason: ByeReason::Protocol,
-                text: "a channel begins a second time".to_owned(),
-            });
+            return Err(refusal(ByeReason::Protocol, "a channel begins a second time"));
         }
         if self.channels.len() >= MAX_CHANNELS {
             self.channels.remove(0);
@@ -220,14 +219,14 @@ impl Session for ConnectionSession {
 
     fn record(&mut self, channel: u32, record: &[u8], watch: Watch<'_>) -> Result<(), Refusal> {
         let Some(at) = self.channels.iter().position(|known| known.id == channel) else {
-            return Err(Refusal { reason: ByeReason::Protocol, text: "a record of no channel".to_owned() });
+            return Err(refusal(ByeReason::Protocol, "a record of no channel"));
         };
         match self.channels.get_mut(at) {
             Some(channel) if channel.kind == ChannelKind::Backfill => {
                 // Off the window only when it is taken in; who sends more all the same does not fill this memory.
                 if channel.waiting.iter().map(Vec::len).sum::<usize>() >= MAX_WAITING_BYTES {
-                    let text = "more records of the past than the window allows".to_owned();
-                    return Err(Refusal { reason: ByeReason::Protocol, text });
+                    let text = "more records of the past than the window allows";
+                    return Err(refusal(ByeReason::Protocol, text));
                 }
                 channel.waiting.push_back(record.to_vec());
                 Ok(())
@@ -257,7 +256,7 @@ impl Session for ConnectionSession {
         let Some(trace) = &mut self.trace else { return Ok(()) };
         let Offer { number, hash, bytes, wall_ns, reason } = offer;
         let wall_ns = wall_ns.saturating_sub(shift_ns);
-        let (host, reason) = (trace.host(), reason.to_owned());
+        let (host, reason) = (trace.host, reason.to_owned());
         trace.offer(number, OfferedTrace { host, hash, bytes, wall_ns, shift_ns, reason })
     }
 
@@ -291,16 +290,61 @@ impl Session for ConnectionSession {
         // After the end the device begins from what is acknowledged: that is how the unstored records come
         // again.
         if self.unstored_since.is_some_and(|since| since.elapsed() >= RETRY_AFTER) && self.sink.is_storing() {
-            let text = "the store takes records again: send what is not acknowledged".to_owned();
-            return Err(Refusal { reason: ByeReason::Resume, text });
+            let text = "the store takes records again: send what is not acknowledged";
+            return Err(refusal(ByeReason::Resume, text));
         }
         Ok(is_sending || self.channels.iter().any(Channel::is_waiting))
     }
 }
 
+/// What is remembered of a host over all its connections.
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    /// What was counted since the receiver started.
+    loss: LossCounts,
+    /// Comparisons of its clock with this one's, and what follows from them.
+    watch: ClockWatch,
+    clock: Option<HostClock>,
+    /// The newest interval that was shown: its boot, its end on the monotonic clock.
+    shown: Option<(BootId, u64)>,
+    /// The newest holes that were counted: begin, reason, snapshots. After a cut they come again.
+    gaps: VecDeque<(i64, GapReason, u64)>,
+}
+
+impl Memory {
+    /// Counts a hole that the device reports, and one that was counted before as far as it grew.
+    fn count_gap(&mut self, gap: &Gap) {
+        let key = (gap.begin_wall_ns, gap.reason);
+        // A hole that grows comes again with the same begin: only the growth is new.
+        if let Some(known) = self.gaps.iter_mut().find(|known| (known.0, known.1) == key) {
+            self.loss.snapshots_lost += gap.count().saturating_sub(known.2);
+            known.2 = known.2.max(gap.count());
+            return;
+        }
+        if self.gaps.len() >= MAX_GAPS {
+            self.gaps.pop_front();
+        }
+        self.gaps.push_back((key.0, key.1, gap.count()));
+        self.loss.snapshots_lost += gap.count();
+    }
+
+    /// Whether an interval is newer than what was shown; if so it counts as shown from now on.
+    fn shows(&mut self, interval: &Interval) -> bool {
+        let is_old = |(boot, mono_ns)| boot == interval.boot && interval.end.mono_ns <= mono_ns;
+        if self.shown.is_some_and(is_old) {
+            return false;
+        }
+        self.shown = Some((interval.boot, interval.end.mono_ns));
+        true
+    }
+}
+
+/// Shared by the connections of one host.
+pub(super) type SharedMemory = Arc<Mutex<Memory>>;
+
 #[cfg(test)]
 mod tests {
-    use cpumon_model::{CpuSample, CpuTimes, HostInfo, Interval, Snapshot};
+    use cpumon_model::{CpuSample, CpuTimes, HostInfo, Snapshot};
     use cpumon_query::status;
     use cpumon_wire::Datagrams;
     use cpumon_wire::spool::push_snapshot;
@@ -316,7 +360,7 @@ mod tests {
         let (name, agent) = ("device".to_owned(), String::new());
         let address = ([10, 0, 0, 1], 1).into();
         let peer = Peer { host: [1; 16], name, address, agent, version: ATTACHMENT_VERSION };
-        ConnectionSession::new(&peer, sink, Shared::default())
+        ConnectionSession::new(&peer, sink, SharedMemory::default())
     }
 
     #[test]
@@ -389,5 +433,19 @@ mod tests {
         });
         assert_eq!(refused.unwrap().reason, ByeReason::Protocol);
         assert!((MAX_WAITING_BYTES..MAX_WAITING_BYTES + 30_000).contains(&bytes));
+    }
+
+    #[test]
+    fn a_hole_that_comes_again_is_counted_once_and_grows() {
+        let mut memory = Memory::default();
+        let hole = |begin_wall_ns, last| Gap { first: 1, last, begin_wall_ns, ..Gap::default() };
+        for gap in [hole(5, 10), hole(5, 10), hole(5, 8), hole(5, 11), hole(90, 2)] {
+            memory.count_gap(&gap);
+        }
+        assert_eq!(memory.loss.snapshots_lost, 11 + 2);
+        for begin in 100..300 {
+            memory.count_gap(&hole(begin, 1));
+        }
+        assert_eq!(memory.gaps.len(), MAX_GAPS);
     }
 }

@@ -1,4 +1,5 @@
-//! [`Responder`]: answers devices and browsers that ask the subnet for `_cpumon._tcp` (DNS-SD over multicast DNS).
+//! [`Responder`]: answers devices and browsers that ask the subnet for `_cpumon._tcp` (DNS-SD over multicast DNS). Format and rules:
+//! docs/discovery.md.
 //!
 //! It caches nothing and answers within limits, so strangers can make it neither grow nor flood a third party.
 
@@ -245,3 +246,6 @@ fn towards(other: SocketAddr) -> Option<IpAddr> {
     socket.connect(other).ok()?;
     socket.local_addr().ok().map(|own| own.ip()).filter(|ip| !ip.is_unspecified())
 }
+
+#[cfg(test)]
+mod tests;
