@@ -45,6 +45,27 @@ pub const MAX_SMALL_MESSAGE_BYTES: usize = 16 << 10;
 /// Longest part of an attachment in one message, bytes: a record never waits for more than this.
 pub const MAX_PIECE_BYTES: usize = 16 << 10;
 
+/// The numbers of an enum's variants; any other number is an unknown one.
+macro_rules! codes {
+    ($of:ident { $($variant:ident = $code:literal),* }) => {
+        impl $of {
+            fn code(self) -> u8 {
+                match self {
+                    $(Self::$variant => $code,)*
+                    Self::Unknown(code) => code,
+                }
+            }
+
+            fn from_code(code: u8) -> Self {
+                match code {
+                    $($code => Self::$variant,)*
+                    _ => Self::Unknown(code),
+                }
+            }
+        }
+    };
+}
+
 /// What a receiver does with an attachment that it was offered.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -61,22 +82,7 @@ pub enum AttachmentState {
     Unknown(u8),
 }
 
-impl AttachmentState {
-    fn code(self) -> u8 {
-        match self {
-            Self::Taking => 1,
-            Self::Stored => 2,
-            Self::Refused => 3,
-            Self::Later => 4,
-            Self::Unknown(code) => code,
-        }
-    }
-
-    fn from_code(code: u8) -> Self {
-        let known = [Self::Taking, Self::Stored, Self::Refused, Self::Later];
-        known.into_iter().find(|state| state.code() == code).unwrap_or(Self::Unknown(code))
-    }
-}
+codes!(AttachmentState { Taking = 1, Stored = 2, Refused = 3, Later = 4 });
 
 /// What a device does when it is asked for a trace.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -92,21 +98,7 @@ pub enum TraceAnswer {
     Unknown(u8),
 }
 
-impl TraceAnswer {
-    fn code(self) -> u8 {
-        match self {
-            Self::Writing => 1,
-            Self::NoRecorder => 2,
-            Self::TooSoon => 3,
-            Self::Unknown(code) => code,
-        }
-    }
-
-    fn from_code(code: u8) -> Self {
-        let known = [Self::Writing, Self::NoRecorder, Self::TooSoon];
-        known.into_iter().find(|answer| answer.code() == code).unwrap_or(Self::Unknown(code))
-    }
-}
+codes!(TraceAnswer { Writing = 1, NoRecorder = 2, TooSoon = 3 });
 
 /// Which records a channel carries.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -142,35 +134,9 @@ pub enum ByeReason {
     Unknown(u8),
 }
 
-impl ByeReason {
-    fn code(self) -> u8 {
-        match self {
-            Self::Stopping => 1,
-            Self::Resume => 2,
-            Self::Revoked => 3,
-            Self::Protocol => 4,
-            Self::Busy => 5,
-            Self::Token => 6,
-            Self::Replaced => 7,
-            Self::NotLetIn => 8,
-            Self::Unknown(code) => code,
-        }
-    }
-
-    fn from_code(code: u8) -> Self {
-        let known = [
-            Self::Stopping,
-            Self::Resume,
-            Self::Revoked,
-            Self::Protocol,
-            Self::Busy,
-            Self::Token,
-            Self::Replaced,
-            Self::NotLetIn,
-        ];
-        known.into_iter().find(|reason| reason.code() == code).unwrap_or(Self::Unknown(code))
-    }
-}
+codes!(ByeReason {
+    Stopping = 1, Resume = 2, Revoked = 3, Protocol = 4, Busy = 5, Token = 6, Replaced = 7, NotLetIn = 8
+});
 
 /// The result of an exchange of times: a device's wall clock beside the receiver's.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

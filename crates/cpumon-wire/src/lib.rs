@@ -14,6 +14,7 @@ mod datagrams;
 pub mod dns_sd;
 pub mod encrypted;
 mod error;
+mod fields;
 pub mod packed;
 pub mod spool;
 pub mod v1;

@@ -5,6 +5,7 @@ use super::{
     AttachmentState, BootReport, ByeReason, ChannelKind, ClockReport, MAX_PIECE_BYTES, Message, MessageError,
     TraceAnswer,
 };
+use crate::fields::Fields;
 
 /// Longest text, bytes; the rest is cut.
 const MAX_TEXT_BYTES: usize = 255;
@@ -195,7 +196,7 @@ impl<'a> Message<'a> {
                 version: body.u16()?,
                 host: body.take()?,
                 spool: body.take()?,
-                agent: body.text()?,
+                agent: text(body)?,
             },
             kind::BEGIN => Self::Begin {
                 channel: body.u32()?,
@@ -204,20 +205,20 @@ impl<'a> Message<'a> {
             kind::RECORD => Self::Record { channel: body.u32()?, record: body.rest },
             kind::PACKED => Self::Packed { channel: body.u32()?, packed: body.rest },
             // Devices and receivers of the first release end here: what is missing is `None` and no error.
-            kind::PING => Self::Ping { token: body.u64()?, clock: body.clock() },
+            kind::PING => Self::Ping { token: body.u64()?, clock: clock(body) },
             kind::PONG => Self::Pong { token: body.u64()?, times: body.i64().zip(body.i64()) },
             kind::RENEW => Self::Renew { request: body.rest },
             kind::CERTIFICATE => Self::Certificate { der: body.rest },
             kind::ENROL => Self::Enrol {
                 secret: body.take()?,
                 host: body.take()?,
-                name: body.text()?,
+                name: text(body)?,
                 request: body.rest,
             },
             kind::ASK => Self::Ask {
                 commitment: body.take()?,
                 host: body.take()?,
-                name: body.text()?,
+                name: text(body)?,
                 request: body.rest,
             },
             kind::REVEAL => Self::Reveal { nonce: body.take()? },
@@ -231,7 +232,7 @@ impl<'a> Message<'a> {
             kind::ACK => Self::Ack { channel: body.u32()?, received: body.u64()?, committed: body.u64()? },
             kind::BYE => {
                 let [code] = body.take()?;
-                Self::Bye { reason: ByeReason::from_code(code), text: body.text()? }
+                Self::Bye { reason: ByeReason::from_code(code), text: text(body)? }
             }
             kind::OFFER..=kind::TRACE_ANSWER | kind::ATTACHMENT..=kind::TAKE_TRACE => {
                 return Self::decode_attachment(kind, body);
@@ -248,7 +249,7 @@ impl<'a> Message<'a> {
                 hash: body.take()?,
                 bytes: body.u64()?,
                 wall_ns: body.i64()?,
-                reason: body.text()?,
+                reason: text(body)?,
             },
             kind::PIECE => {
                 let (number, offset) = (body.u32()?, body.u64()?);
@@ -262,7 +263,7 @@ impl<'a> Message<'a> {
             kind::ATTACHMENT => {
                 let number = body.u32()?;
                 let state = AttachmentState::from_code(body.take::<1>()?[0]);
-                Self::Attachment { number, state, received: body.u64()?, text: body.text()? }
+                Self::Attachment { number, state, received: body.u64()?, text: text(body)? }
             }
             kind::TAKE_TRACE => Self::TakeTrace { token: body.u64()? },
             _ => return None,
@@ -277,47 +278,14 @@ fn push_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(kept.as_bytes());
 }
 
-/// A body that is read field by field.
-struct Fields<'a> {
-    rest: &'a [u8],
+fn text<'a>(body: &mut Fields<'a>) -> Option<&'a str> {
+    let length = usize::from(body.u16()?);
+    let text = body.bytes(length)?;
+    std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_TEXT_BYTES)
 }
 
-impl<'a> Fields<'a> {
-    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
-        let (field, rest) = self.rest.split_first_chunk()?;
-        self.rest = rest;
-        Some(*field)
-    }
-
-    fn u16(&mut self) -> Option<u16> {
-        self.take().map(u16::from_le_bytes)
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        self.take().map(u32::from_le_bytes)
-    }
-
-    fn u64(&mut self) -> Option<u64> {
-        self.take().map(u64::from_le_bytes)
-    }
-
-    fn i64(&mut self) -> Option<i64> {
-        self.take().map(i64::from_le_bytes)
-    }
-
-    fn clock(&mut self) -> Option<ClockReport> {
-        let (offset_ns, round_trip_ns) = (self.i64()?, self.u64()?);
-        Some(ClockReport { offset_ns, round_trip_ns, boot: self.boot() })
-    }
-
-    fn boot(&mut self) -> Option<BootReport> {
-        Some(BootReport { boot: self.take()?, offset_ns: self.i64()? })
-    }
-
-    fn text(&mut self) -> Option<&'a str> {
-        let length = usize::from(self.u16()?);
-        let (text, rest) = self.rest.split_at_checked(length)?;
-        self.rest = rest;
-        std::str::from_utf8(text).ok().filter(|text| text.len() <= MAX_TEXT_BYTES)
-    }
+fn clock(body: &mut Fields<'_>) -> Option<ClockReport> {
+    let (offset_ns, round_trip_ns) = (body.i64()?, body.u64()?);
+    let boot = |body: &mut Fields<'_>| Some(BootReport { boot: body.take()?, offset_ns: body.i64()? });
+    Some(ClockReport { offset_ns, round_trip_ns, boot: boot(body) })
 }

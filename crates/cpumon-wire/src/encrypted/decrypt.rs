@@ -1,15 +1,16 @@
 //! [`Decryptor`]: turns encrypted datagrams into frames and returns each frame once. A datagram of a stranger
-//! costs a derivation and a check, and leaves nothing behind.
+//! costs a derivation and a check, and leaves nothing behind. [`Window`]: which datagram numbers of one agent start were taken.
+//!
+//! What is remembered over restarts of a receiver is a text, a line for each agent start. Without it everything that an attacker recorded
+//! could be sent again to a receiver that has just started.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Write;
 
 use cpumon_model::{BootId, HostId};
 use ring::aead::{Aad, LessSafeKey};
 
-use super::encrypt::nonce;
-use super::key::SessionId;
-use super::replay::Window;
-use super::{GroupKey, Header, KeyId};
+use super::{GroupKey, Header, KeyId, SessionId, nonce};
 use crate::{DecodeError, v2};
 
 /// Most keys that are valid at one time: one in use, one that comes or goes, and two for mistakes.
@@ -48,29 +49,29 @@ pub enum DecryptError {
 
 /// One agent start whose datagrams are accepted.
 #[derive(Debug)]
-pub(super) struct Session {
+struct Session {
     key: LessSafeKey,
-    pub(super) host: HostId,
-    pub(super) boot: BootId,
-    pub(super) window: Window,
+    host: HostId,
+    boot: BootId,
+    window: Window,
     /// When a datagram of it came last, counted in decrypted datagrams.
     last_received: u64,
 }
 
 /// What is remembered of a host.
 #[derive(Debug, Default)]
-pub(super) struct EncryptedHost {
+struct EncryptedHost {
     sessions: Vec<SessionId>,
     /// Boots, and the newest start in each that is over. The oldest boot first.
-    pub(super) retired: VecDeque<(BootId, u64)>,
+    retired: VecDeque<(BootId, u64)>,
 }
 
 /// Decrypts the datagrams of a group; refuses forged and repeated ones, and those of a start that is over.
 #[derive(Debug, Default)]
 pub struct Decryptor {
     keys: Vec<GroupKey>,
-    pub(super) sessions: HashMap<SessionId, Session>,
-    pub(super) known: HashMap<HostId, EncryptedHost>,
+    sessions: HashMap<SessionId, Session>,
+    known: HashMap<HostId, EncryptedHost>,
     plain: Vec<u8>,
     decrypted: u64,
 }
@@ -204,7 +205,7 @@ impl Decryptor {
         self.note_over(session.host, session.boot, id.started_boot_ns);
     }
 
-    pub(super) fn note_over(&mut self, host: HostId, boot: BootId, started_boot_ns: u64) {
+    fn note_over(&mut self, host: HostId, boot: BootId, started_boot_ns: u64) {
         let retired = &mut self.known.entry(host).or_default().retired;
         if let Some(one) = retired.iter_mut().find(|one| one.0 == boot) {
             one.1 = one.1.max(started_boot_ns);
@@ -217,7 +218,7 @@ impl Decryptor {
     }
 
     /// Remembers an agent start of before this process began. Of a key that is not in use any more it is over.
-    pub(super) fn remember(&mut self, id: SessionId, host: HostId, boot: BootId, top: u64) {
+    fn remember(&mut self, id: SessionId, host: HostId, boot: BootId, top: u64) {
         let has_space = self
             .known
             .get(&host)
@@ -231,6 +232,179 @@ impl Decryptor {
                 self.note_over(host, boot, id.started_boot_ns);
             }
             _ => {}
+        }
+    }
+}
+
+/// Numbers behind the greatest one that are distinguished: more than a snapshot of 20,000 threads has datagrams.
+const BITS: u64 = 2_048;
+const WORDS: usize = 32;
+
+/// Which numbers of one agent start were taken. Its size does not depend on what was sent.
+#[derive(Copy, Clone, Debug)]
+struct Window {
+    /// The greatest number taken; `None`: none yet.
+    top: Option<u64>,
+    /// A ring: number *n* is bit *n* modulo [`BITS`]. A bit is cleared when the greatest number passes it, because it belongs to a
+    /// newer number then.
+    bits: [u64; WORDS],
+}
+
+impl Window {
+    fn new() -> Self {
+        Self { top: None, bits: [0; WORDS] }
+    }
+
+    /// Everything up to `top` was taken.
+    fn up_to(top: u64) -> Self {
+        Self { top: Some(top), bits: [u64::MAX; WORDS] }
+    }
+
+    /// The greatest number taken; 0 if none was.
+    fn top(&self) -> u64 {
+        self.top.unwrap_or(0)
+    }
+
+    /// Accepts a number. False: it was accepted before, or is too far behind the greatest one to be known; such a datagram is refused,
+    /// because accepting a replay would count CPU time twice and losing one late datagram costs only resolution.
+    fn take(&mut self, number: u64) -> bool {
+        match self.top {
+            Some(top) if number <= top => {
+                let is_new = top - number < BITS && !self.has(number);
+                if is_new {
+                    self.set(number);
+                }
+                is_new
+            }
+            before => {
+                // At most one turn of the ring is cleared, so a jump of any length costs no more than that.
+                let first = before.map_or(0, |top| top + 1).max(number.saturating_sub(BITS - 1));
+                (first..number).for_each(|skipped| self.clear(skipped));
+                self.set(number);
+                self.top = Some(number);
+                true
+            }
+        }
+    }
+
+    fn place(number: u64) -> (usize, u64) {
+        let bit = number % BITS;
+        ((bit / 64) as usize, 1 << (bit % 64))
+    }
+
+    fn has(&self, number: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        self.bits[word] & bit != 0
+    }
+
+    fn set(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.bits[word] |= bit;
+    }
+
+    fn clear(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.bits[word] &= !bit;
+    }
+}
+
+const TITLE: &str = "cpumon sealed 1";
+
+impl Decryptor {
+    /// The text to store, which [`Decryptor::recall`] reads after a restart.
+    #[must_use]
+    pub fn memory(&self) -> String {
+        let mut text = format!("{TITLE}\n");
+        let mut sessions: Vec<_> = self.sessions.iter().collect();
+        sessions.sort_by_key(|(id, _)| **id);
+        // Writing to a String cannot fail.
+        for (id, session) in sessions {
+            let _ = writeln!(
+                text,
+                "heard {} {} {} {} {:032x} {}",
+                session.host,
+                session.boot,
+                id.key,
+                id.started_boot_ns,
+                u128::from_be_bytes(id.random),
+                session.window.top()
+            );
+        }
+        let mut hosts: Vec<_> = self.known.iter().collect();
+        hosts.sort_by_key(|(host, _)| **host);
+        for (host, known) in hosts {
+            for (boot, started) in &known.retired {
+                let _ = writeln!(text, "over {host} {boot} {started}");
+            }
+        }
+        text
+    }
+
+    /// Takes up what was kept; the keys must be set before. Gives the number of lines that cannot be read.
+    pub fn recall(&mut self, text: &str) -> usize {
+        let mut lines = text.lines();
+        let is_known = lines.next() == Some(TITLE);
+        lines.filter(|line| !is_known || self.recall_line(line).is_none()).count() + usize::from(!is_known)
+    }
+
+    fn recall_line(&mut self, line: &str) -> Option<()> {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["heard", host, boot, key, started, random, top] => {
+                let id = SessionId {
+                    key: KeyId(u32::from_str_radix(key, 16).ok()?),
+                    started_boot_ns: started.parse().ok()?,
+                    random: u128::from_str_radix(random, 16).ok()?.to_be_bytes(),
+                };
+                let (host, boot) = ids(host, boot)?;
+                self.remember(id, host, boot, top.parse().ok()?);
+            }
+            ["over", host, boot, started] => {
+                let (host, boot) = ids(host, boot)?;
+                self.note_over(host, boot, started.parse().ok()?);
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+fn ids(host: &str, boot: &str) -> Option<(HostId, BootId)> {
+    Some((host.parse().ok()?, boot.parse().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn each_number_is_new_once_in_any_order() {
+        let mut window = Window::new();
+        for number in [0, 3, 1, 2, 9_000, 8_999, 9_000 - BITS + 1] {
+            assert!(window.take(number), "{number}");
+            assert!(!window.take(number), "{number} again");
+        }
+        assert!(!window.take(9_000 - BITS), "further back than the window");
+        assert!(!window.take(0) && window.take(u64::MAX) && !window.take(u64::MAX));
+        let mut loaded = Window::up_to(77);
+        assert!(!loaded.take(77) && !loaded.take(5) && loaded.take(78) && loaded.take(90) && loaded.take(80));
+    }
+
+    proptest! {
+        #[test]
+        fn it_agrees_with_a_set(steps in prop::collection::vec((0_u64..3_000, any::<bool>()), 1..400)) {
+            let (mut window, mut taken, mut top) = (Window::new(), HashSet::new(), 0_u64);
+            for (step, is_forward) in steps {
+                let number = if is_forward { top + step } else { top.saturating_sub(step) };
+                let is_in_reach = number >= top || top - number < BITS;
+                let expected = is_in_reach && taken.insert(number);
+                prop_assert_eq!(window.take(number), expected, "{} with {} on top", number, top);
+                top = top.max(number);
+            }
         }
     }
 }

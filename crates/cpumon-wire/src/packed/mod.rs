@@ -7,20 +7,13 @@
 //! and bytes of a record. A device sends as it is what it cannot pack.
 
 mod coder;
-mod compress;
 mod grid;
-mod header;
 mod memory;
-mod pack;
 mod table;
-#[cfg(test)]
-mod tests;
-mod unpack;
 
-pub use pack::Packer;
-pub use unpack::{PackedError, Unpacker};
-
+use self::coder::{Coder, Compressor, Decompressor, Reader, Writer, code_header, header_of, wall_ns};
 use crate::connection::MAX_MESSAGE_BYTES;
+use crate::spool::{Frames, RECORD_HEADER_BYTES, SnapshotHead};
 use crate::v2::columns::section;
 
 /// Longest record that is packed, bytes: sent as it is, the same record fits a message as well.
@@ -29,6 +22,10 @@ const MAX_RECORD_BYTES: usize = MAX_MESSAGE_BYTES - 64;
 const MAX_RECORD_VALUES: usize = 1 << 21;
 /// Most symbols of a record: two for each value (the row, the value), and the bytes of texts and of what is no table.
 const MAX_SYMBOLS: usize = MAX_RECORD_BYTES + 2 * MAX_RECORD_VALUES;
+/// Buffers are no longer than this between records: a full record of 10,000 threads comes once in many.
+const BUFFER_BYTES: usize = 128 << 10;
+/// Bits of the length of the compressed symbols.
+const MAX_LENGTH_BITS: u32 = 28;
 
 /// What follows in a frame.
 mod form {
@@ -56,17 +53,6 @@ fn is_known(kind: u8) -> bool {
     matches!(kind, section::HOST..=section::DELAYS)
 }
 
-/// The frames of a payload; ends at a length that leads out of it.
-fn frames_of(payload: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let mut rest = payload;
-    std::iter::from_fn(move || {
-        let (length, behind) = rest.split_first_chunk::<4>()?;
-        let (frame, behind) = behind.split_at_checked(usize::try_from(u32::from_le_bytes(*length)).ok()?)?;
-        rest = behind;
-        Some(frame)
-    })
-}
-
 /// The first section of some, and what is behind it.
 struct SplitSection<'a> {
     kind: u8,
@@ -92,3 +78,328 @@ impl<'a> SplitSection<'a> {
         usize::from(columns) * rows.map_or(0, |rows| usize::from(u16::from_le_bytes(rows)))
     }
 }
+
+/// The device's end of a channel.
+#[derive(Debug)]
+pub struct Packer {
+    state: ChannelState,
+    writer: Writer,
+    /// `None`: zstd could not begin, or failed, and nothing is packed.
+    compressor: Option<Compressor>,
+    scratch: Vec<u8>,
+}
+
+impl Default for Packer {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Packer {
+    /// For a channel from its beginning: every packed record of the channel goes through it, in the order of sending.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: ChannelState::default(),
+            writer: Writer::default(),
+            compressor: Compressor::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Appends the packed record. False, and nothing is appended: it must be sent as it is. Such records do not matter to those
+    /// that are packed.
+    pub fn pack(&mut self, record: &[u8], out: &mut Vec<u8>) -> bool {
+        if self.compressor.is_none() || !self.can_pack(record) {
+            return false;
+        }
+        let packed = self.write(record, out);
+        if packed.is_none() {
+            // What is remembered is ahead of the receiver now: this channel packs nothing any more.
+            self.compressor = None;
+        }
+        for buffer in [&mut self.writer.symbols, &mut self.writer.bits, &mut self.scratch] {
+            buffer.clear();
+            buffer.shrink_to(BUFFER_BYTES);
+        }
+        self.state.grid.trim();
+        packed.is_some()
+    }
+
+    #[cfg(test)]
+    fn writer_bytes(&self) -> usize {
+        self.writer.symbols.capacity() + self.writer.bits.capacity() + self.scratch.capacity()
+    }
+
+    /// Whether a record is sound and within the limits. Checked before anything of it is remembered.
+    fn can_pack(&self, record: &[u8]) -> bool {
+        let Some((head, payload)) = SnapshotHead::of(record) else { return false };
+        let (mut bytes, mut values) = (0, 0);
+        for frame in Frames::of(payload) {
+            bytes += 4 + frame.len();
+            let Some(header) = header_of(frame) else { return false };
+            let mut rest = &frame[header.len()..];
+            while !rest.is_empty() {
+                let Some(section) = SplitSection::of(rest) else { return false };
+                values += if is_known(section.kind) { section.values() } else { 0 };
+                rest = section.rest;
+            }
+        }
+        record.len() <= MAX_RECORD_BYTES
+            && head.number > self.state.number
+            && bytes == payload.len()
+            && values <= MAX_RECORD_VALUES
+    }
+
+    fn write(&mut self, record: &[u8], out: &mut Vec<u8>) -> Option<()> {
+        let (head, payload) = SnapshotHead::of(record)?;
+        let (state, writer) = (&mut self.state, &mut self.writer);
+        writer.clear();
+        state.tables.begin_record();
+        writer.number(head.number - state.number)?;
+        state.number = head.number;
+        writer.symbol(head.flags)?;
+        for frame in Frames::of(payload) {
+            writer.symbol(form::TABLE)?;
+            let mut header = header_of(frame)?.to_vec();
+            code_header(writer, &mut header, &mut state.header)?;
+            let mut rest = frame.get(header.len()..)?;
+            while !rest.is_empty() {
+                let section = SplitSection::of(rest)?;
+                write_section(state, writer, &section, &mut self.scratch)?;
+                rest = section.rest;
+            }
+            writer.symbol(form::END)?;
+        }
+        writer.symbol(form::END)?;
+        // The record's time is close to the wall clock of its snapshot, so the difference is short.
+        writer.signed(head.wall_ns.wrapping_sub(wall_ns(&state.header)))?;
+        writer.finish();
+        state.tables.end_record(head.is_full());
+        // The receiver would refuse it. The state is ahead by now, so `pack` gives the channel up.
+        if writer.symbols.len() > MAX_SYMBOLS {
+            return None;
+        }
+        self.compressor.as_mut()?.compress(&writer.symbols, &mut self.scratch)?;
+        let sum = crc32c::crc32c(record.get(RECORD_HEADER_BYTES..)?);
+        out.extend_from_slice(&sum.to_le_bytes());
+        push_length(out, self.scratch.len());
+        out.extend_from_slice(&self.scratch);
+        out.extend_from_slice(&self.writer.bits);
+        Some(())
+    }
+}
+
+fn write_section(
+    state: &mut ChannelState,
+    writer: &mut Writer,
+    section: &SplitSection<'_>,
+    scratch: &mut Vec<u8>,
+) -> Option<()> {
+    scratch.clear();
+    let grid = &mut state.grid;
+    // The receiver builds the section from its values: only if that gives the same bytes is it sent as a table.
+    let is_table = is_known(section.kind)
+        && grid.read(section.body).is_some()
+        && grid.write(section.kind, scratch).is_some()
+        && *scratch == section.whole;
+    if is_table {
+        writer.symbol(form::TABLE)?;
+        writer.symbol(section.kind)?;
+        return state.tables.code(writer, section.kind, grid);
+    }
+    writer.symbol(form::BYTES)?;
+    writer.symbols.extend_from_slice(section.whole);
+    Some(())
+}
+
+/// Seven bits a byte, the lowest first; the topmost bit says that more follow.
+fn push_length(out: &mut Vec<u8>, mut length: usize) {
+    while length >= 0x80 {
+        out.push((length & 0x7f | 0x80).to_le_bytes()[0]);
+        length >>= 7;
+    }
+    out.push(length.to_le_bytes()[0]);
+}
+
+/// Packed bytes that are malformed, out of order, over a limit, or give another record than the one that was packed.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unpacking a record: the packed bytes are damaged or out of order")]
+pub struct PackedError;
+
+/// The receiver's end of a channel.
+#[derive(Debug)]
+pub struct Unpacker {
+    state: ChannelState,
+    /// `None`: there was no memory for it, and everything is refused.
+    decompressor: Option<Decompressor>,
+    symbols: Vec<u8>,
+    header: Vec<u8>,
+    /// Values of the record at hand.
+    values: usize,
+}
+
+impl Default for Unpacker {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Unpacker {
+    /// For a channel from its beginning.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            state: ChannelState::default(),
+            decompressor: Decompressor::new(),
+            symbols: Vec::new(),
+            header: Vec::new(),
+            values: 0,
+        }
+    }
+
+    /// [`Unpacker::unpack_while`] without an end before its end.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn unpack(&mut self, packed: &[u8], record: &mut Vec<u8>) -> Result<u64, PackedError> {
+        self.unpack_while(packed, record, &mut || true)
+    }
+
+    /// Replaces `record` by what was packed, as long as `goes_on`, which is asked before each section. Gives what that cost: the
+    /// bytes of the record, one for each value in it, and one for each remembered row that was visited.
+    ///
+    /// # Errors
+    /// The bytes are malformed, the channel's packed records came in another order, or it was not to go on. The channel must not be
+    /// used any more.
+    pub fn unpack_while(
+        &mut self,
+        packed: &[u8],
+        record: &mut Vec<u8>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<u64, PackedError> {
+        record.clear();
+        let mut symbols = std::mem::take(&mut self.symbols);
+        let read = self.read(packed, &mut symbols, record, goes_on);
+        symbols.clear();
+        symbols.shrink_to(BUFFER_BYTES);
+        self.symbols = symbols;
+        self.state.grid.trim();
+        read.ok_or(PackedError)?;
+        Ok((self.values + record.len() + self.state.tables.rows_visited()) as u64)
+    }
+
+    fn read(
+        &mut self,
+        packed: &[u8],
+        symbols: &mut Vec<u8>,
+        record: &mut Vec<u8>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<()> {
+        let (sum, rest) = packed.split_first_chunk::<4>()?;
+        let (length, rest) = take_length(rest)?;
+        let (compressed, bits) = rest.split_at_checked(length)?;
+        self.decompressor.as_mut()?.decompress(compressed, symbols, MAX_SYMBOLS)?;
+        let mut reader = Reader::new(symbols, bits);
+        let head = self.read_record(&mut reader, record, goes_on)?;
+        let payload = record.get(RECORD_HEADER_BYTES..)?;
+        // Damage that decompresses all the same, and an end of the channel that remembers something else.
+        if !reader.is_at_end() || crc32c::crc32c(payload) != u32::from_le_bytes(*sum) {
+            return None;
+        }
+        head.write_before(record);
+        Some(())
+    }
+
+    fn read_record(
+        &mut self,
+        reader: &mut Reader<'_>,
+        record: &mut Vec<u8>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<SnapshotHead> {
+        record.resize(RECORD_HEADER_BYTES, 0);
+        self.values = 0;
+        self.state.tables.begin_record();
+        let number = self.state.number.checked_add(reader.number(0)?)?;
+        self.state.number = number;
+        let flags = reader.symbol(0)?;
+        while reader.symbol(0)? != form::END {
+            self.read_frame(reader, record, goes_on)?;
+        }
+        let wall_ns = wall_ns(&self.state.header).wrapping_add(reader.signed(0)?);
+        let head = SnapshotHead { flags, number, wall_ns };
+        self.state.tables.end_record(head.is_full());
+        Some(head)
+    }
+
+    fn read_frame(
+        &mut self,
+        reader: &mut Reader<'_>,
+        record: &mut Vec<u8>,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Option<()> {
+        let begin = record.len();
+        record.extend_from_slice(&[0; 4]);
+        self.header.clear();
+        code_header(reader, &mut self.header, &mut self.state.header)?;
+        record.extend_from_slice(&self.header);
+        loop {
+            // Few packed bytes can become long work.
+            if !goes_on() {
+                return None;
+            }
+            match reader.symbol(0)? {
+                form::END => break,
+                form::TABLE => self.read_table(reader, record)?,
+                form::BYTES => read_bytes(reader, record)?,
+                _ => return None,
+            }
+            // Checked after each section: few packed bytes can become many, and the record's end would be too
+            // late.
+            if record.len() > MAX_RECORD_BYTES {
+                return None;
+            }
+        }
+        let length = u32::try_from(record.len() - begin - 4).ok()?;
+        record.get_mut(begin..begin + 4)?.copy_from_slice(&length.to_le_bytes());
+        (record.len() <= MAX_RECORD_BYTES).then_some(())
+    }
+
+    fn read_table(&mut self, reader: &mut Reader<'_>, record: &mut Vec<u8>) -> Option<()> {
+        let kind = reader.symbol(0).filter(|&kind| is_known(kind))?;
+        let grid = &mut self.state.grid;
+        grid.clear();
+        self.state.tables.code(reader, kind, grid)?;
+        // The device checks this limit too, but it is not trusted: the limit bounds the receiver's work.
+        self.values += grid.values.len();
+        if self.values > MAX_RECORD_VALUES {
+            return None;
+        }
+        grid.write(kind, record)
+    }
+}
+
+/// A section that is no table: type, length, and so many bytes.
+fn read_bytes(reader: &mut Reader<'_>, record: &mut Vec<u8>) -> Option<()> {
+    let head = [reader.symbol(0)?, reader.symbol(0)?, reader.symbol(0)?];
+    record.extend_from_slice(&head);
+    for _ in 0..u16::from_le_bytes([head[1], head[2]]) {
+        record.push(reader.symbol(0)?);
+    }
+    Some(())
+}
+
+fn take_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    let mut length = 0;
+    for (at, &byte) in bytes.iter().enumerate() {
+        let shift = u32::try_from(at * 7).ok().filter(|&shift| shift < MAX_LENGTH_BITS)?;
+        length |= usize::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some((length, bytes.get(at + 1..)?));
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-use super::compress::Compressor;
 use super::grid::Grid;
 use super::*;
 use crate::spool::{RECORD_HEADER_BYTES, push_snapshot};
@@ -96,7 +95,7 @@ fn sound_table() -> impl Strategy<Value = (u8, Vec<u8>)> {
 fn packed_symbols(symbols: &[u8], bits: &[u8]) -> Vec<u8> {
     let (mut compressed, mut packed) = (Vec::new(), vec![0; 4]);
     Compressor::new().unwrap().compress(symbols, &mut compressed).unwrap();
-    pack::push_length(&mut packed, compressed.len());
+    push_length(&mut packed, compressed.len());
     packed.extend_from_slice(&compressed);
     packed.extend_from_slice(bits);
     packed

@@ -5,20 +5,327 @@
 //! that was accepted has a number, one more than the one before, whether it could be kept or not: a hole is a jump of the
 //! numbers, so none can be overlooked.
 
-mod fields;
-mod header;
-mod read;
 mod record;
-mod state;
 
-pub use header::{Origin, SEGMENT_HEADER_BYTES, SegmentHeader, VERSION};
-pub use read::{DamageReason, Damaged, Records, Step};
-pub(crate) use record::SnapshotHead;
-pub use record::{
+use cpumon_model::{BootId, HostId};
+
+use self::record::{Head, add_checksum, has_checksum};
+use crate::fields::Fields;
+
+pub(crate) use self::record::SnapshotHead;
+pub use self::record::{
     Entry, Frames, Gap, GapReason, MAX_PAYLOAD_BYTES, RECORD_HEADER_BYTES, SnapshotRecord, decode_record,
     push_gap, push_snapshot,
 };
-pub use state::{STATE_BYTES, STATE_SLOT_BYTES, State};
 
 /// The first eight bytes of each segment.
 pub const SEGMENT_MAGIC: [u8; 8] = *b"\x63\xb5\x6dSPOOL";
+
+/// The version of the layout. Longer headers and unknown kinds of records do not need another one.
+pub const VERSION: u16 = 1;
+
+/// Length of the header that this program writes, bytes, its checksum included.
+pub const SEGMENT_HEADER_BYTES: usize = 88;
+
+/// Whose snapshots these are.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// The machine.
+    pub host: HostId,
+    /// Its boot.
+    pub boot: BootId,
+}
+
+/// What a segment says about itself.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentHeader {
+    /// The spool: random, made with it. Numbers mean something within one spool only.
+    pub spool: [u8; 16],
+    /// Whose snapshots these are; all of one segment are of one boot.
+    pub origin: Origin,
+    /// Number of the first record.
+    pub first: u64,
+    /// When the spool's first snapshot was made, ns since the UNIX epoch on the device's clock.
+    pub spool_begin_wall_ns: i64,
+    /// When this segment's first snapshot was made, likewise.
+    pub begin_wall_ns: i64,
+}
+
+impl SegmentHeader {
+    /// Appends the header.
+    pub fn push(&self, out: &mut Vec<u8>) {
+        let begin = out.len();
+        out.extend_from_slice(&SEGMENT_MAGIC);
+        out.extend_from_slice(&VERSION.to_le_bytes());
+        out.extend_from_slice(&u16::try_from(SEGMENT_HEADER_BYTES).unwrap_or(u16::MAX).to_le_bytes());
+        out.extend_from_slice(&self.spool);
+        out.extend_from_slice(&self.origin.host.0);
+        out.extend_from_slice(&self.origin.boot.0);
+        out.extend_from_slice(&self.first.to_le_bytes());
+        out.extend_from_slice(&self.spool_begin_wall_ns.to_le_bytes());
+        out.extend_from_slice(&self.begin_wall_ns.to_le_bytes());
+        add_checksum(out, begin);
+    }
+
+    /// Reads a header; says where the records begin. `None`: these bytes are not a segment's, or damaged.
+    #[must_use]
+    pub fn decode(segment: &[u8]) -> Option<(Self, usize)> {
+        let mut fields = Fields { rest: segment };
+        if fields.take()? != SEGMENT_MAGIC || fields.u16()? != VERSION {
+            return None;
+        }
+        let length = usize::from(fields.u16()?);
+        if length < SEGMENT_HEADER_BYTES || !has_checksum(segment.get(..length)?) {
+            return None;
+        }
+        let header = Self {
+            spool: fields.take()?,
+            origin: Origin { host: HostId(fields.take()?), boot: BootId(fields.take()?) },
+            first: fields.u64()?,
+            spool_begin_wall_ns: fields.i64()?,
+            begin_wall_ns: fields.i64()?,
+        };
+        Some((header, length))
+    }
+}
+
+/// What is wrong with some bytes.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DamageReason {
+    /// The file does not begin with a segment's header.
+    #[error("the segment's header is damaged, or this is no segment of a version that is known here")]
+    Header,
+    /// A record's head is damaged: the rest of the segment cannot be read.
+    #[error("the head of a record is damaged: the rest of the segment cannot be read")]
+    Head,
+    /// A record's payload is damaged; the next record can be read.
+    #[error("a record is damaged")]
+    Payload,
+    /// Numbers do not ascend.
+    #[error("a record's number is not above the one before")]
+    Order,
+}
+
+/// Bytes of a segment that cannot be used.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Damaged {
+    /// Byte offset in the segment.
+    pub offset: usize,
+    /// What is wrong with the bytes there.
+    pub reason: DamageReason,
+    /// The number of the record, if its head can be trusted.
+    pub number: Option<u64>,
+}
+
+/// What comes next in a segment.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// A sound record.
+    Entry(Entry<'a>),
+    /// Something that cannot be used. Reading can go on.
+    Damaged(Damaged),
+    /// The end. `tail_bytes`: bytes of a last record that was begun and not ended (the writer was killed, or still writes).
+    End {
+        /// Bytes of the unfinished record; 0 if the segment ends with a whole one.
+        tail_bytes: usize,
+    },
+}
+
+/// Reads the records of a segment in order, with [`Records::step`].
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    header: SegmentHeader,
+    bytes: &'a [u8],
+    at: usize,
+    newest: Option<u64>,
+    has_ended: bool,
+}
+
+impl<'a> Records<'a> {
+    /// Begins with the header.
+    ///
+    /// # Errors
+    /// It is damaged.
+    pub fn new(segment: &'a [u8]) -> Result<Self, Damaged> {
+        match SegmentHeader::decode(segment) {
+            Some((header, at)) => Ok(Self { header, bytes: segment, at, newest: None, has_ended: false }),
+            None => Err(Damaged { offset: 0, reason: DamageReason::Header, number: None }),
+        }
+    }
+
+    /// Begins behind a header that cannot be read: what the records say of their numbers can still be counted.
+    #[must_use]
+    pub fn without_header(segment: &'a [u8]) -> Self {
+        // The length in a damaged header cannot be trusted, so the header is taken to be as long as ours.
+        let header = SegmentHeader::default();
+        Self { header, bytes: segment, at: SEGMENT_HEADER_BYTES, newest: None, has_ended: false }
+    }
+
+    /// A piece of a segment that begins with a record; it has no header.
+    #[must_use]
+    pub fn within(piece: &'a [u8]) -> Self {
+        let header = SegmentHeader::default();
+        Self { header, bytes: piece, at: 0, newest: None, has_ended: false }
+    }
+
+    /// The segment's header.
+    #[must_use]
+    pub fn header(&self) -> &SegmentHeader {
+        &self.header
+    }
+
+    /// Where the next record begins, or where the sound ones end.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// The next record. After [`Step::End`] there is nothing but the same end.
+    pub fn step(&mut self) -> Step<'a> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        if rest.len() < RECORD_HEADER_BYTES || self.has_ended {
+            return self.end(if self.has_ended { 0 } else { rest.len() });
+        }
+        let Some(head) = Head::decode(rest) else {
+            // A file system may have made the file longer before it wrote the bytes.
+            if rest.iter().all(|&byte| byte == 0) {
+                return self.end(rest.len());
+            }
+            self.has_ended = true;
+            return self.damaged(DamageReason::Head, None);
+        };
+        // A sound head with a cut payload: the writer was killed, or still writes.
+        let Some(payload) = rest.get(RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + head.length) else {
+            return self.end(rest.len());
+        };
+        let damage = match head.entry(payload) {
+            _ if self.newest.is_some_and(|newest| head.number <= newest) => DamageReason::Order,
+            Some(entry) => {
+                self.newest = Some(head.number);
+                self.at += RECORD_HEADER_BYTES + head.length;
+                return Step::Entry(entry);
+            }
+            None => DamageReason::Payload,
+        };
+        // The head has a checksum of its own and it is right, so its length leads to the next record.
+        let step = self.damaged(damage, Some(head.number));
+        self.at += RECORD_HEADER_BYTES + head.length;
+        step
+    }
+
+    /// Behind a damaged head: the greatest number that records there had, as far as their own heads can be made out. For counting
+    /// only. A name may be a copy of a head, so no number is believed that so many bytes could not hold.
+    #[must_use]
+    pub fn greatest_behind(&self) -> u64 {
+        let newest = self.newest.unwrap_or(0);
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let most = newest.saturating_add(1 + (rest.len() / RECORD_HEADER_BYTES) as u64);
+        let heads = (1..rest.len()).filter_map(|at| Head::decode(rest.get(at..)?));
+        let numbers = heads.map(|head| head.number).filter(|number| *number <= most);
+        numbers.fold(newest.saturating_add(1), u64::max)
+    }
+
+    fn end(&mut self, tail_bytes: usize) -> Step<'a> {
+        self.has_ended = true;
+        Step::End { tail_bytes }
+    }
+
+    fn damaged(&self, reason: DamageReason, number: Option<u64>) -> Step<'a> {
+        Step::Damaged(Damaged { offset: self.at, reason, number })
+    }
+}
+
+/// Length of a slot, bytes: a sector.
+pub const STATE_SLOT_BYTES: usize = 512;
+/// Length of the file: two slots.
+pub const STATE_BYTES: usize = 2 * STATE_SLOT_BYTES;
+
+const STATE_MAGIC: [u8; 8] = *b"\x63\xb5\x6dSTATE";
+
+/// What one slot of the state file holds.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct State {
+    /// Which writing of the state this is; the slot is this number's lowest bit.
+    pub generation: u64,
+    /// Number of the next snapshot.
+    pub next: u64,
+    /// Id of the spool, random, made with it.
+    pub spool: [u8; 16],
+    /// When its first snapshot was made, ns since the UNIX epoch; 0 if there is none yet.
+    pub begin_wall_ns: i64,
+    /// Snapshots that could not be kept and whose hole is not in a segment yet.
+    pub lost: Option<Gap>,
+    /// Every snapshot up to this number is on a receiver's disk; 0: none is.
+    pub acked: u64,
+    /// When the last snapshot before those was made that were dropped without being there; 0: none were.
+    pub dropped_begin_wall_ns: i64,
+    /// Why they were; [`GapReason::Unknown`]: the spool had reached its size.
+    pub dropped_reason: GapReason,
+}
+
+impl State {
+    /// The slot's bytes and their offset in the file.
+    #[must_use]
+    pub fn slot(&self) -> (u64, Vec<u8>) {
+        let mut out = Vec::with_capacity(STATE_SLOT_BYTES);
+        let lost = self.lost.unwrap_or_default();
+        out.extend_from_slice(&STATE_MAGIC);
+        out.extend_from_slice(&self.generation.to_le_bytes());
+        out.extend_from_slice(&self.next.to_le_bytes());
+        out.extend_from_slice(&self.spool);
+        out.extend_from_slice(&self.begin_wall_ns.to_le_bytes());
+        out.extend_from_slice(&[u8::from(self.lost.is_some()), lost.reason.code()]);
+        out.extend_from_slice(&lost.first.to_le_bytes());
+        out.extend_from_slice(&lost.last.to_le_bytes());
+        out.extend_from_slice(&lost.begin_wall_ns.to_le_bytes());
+        out.extend_from_slice(&lost.end_wall_ns.to_le_bytes());
+        out.extend_from_slice(&self.acked.to_le_bytes());
+        out.extend_from_slice(&self.dropped_begin_wall_ns.to_le_bytes());
+        out.push(self.dropped_reason.code());
+        out.resize(STATE_SLOT_BYTES - 4, 0);
+        add_checksum(&mut out, 0);
+        ((self.generation & 1) * STATE_SLOT_BYTES as u64, out)
+    }
+
+    /// The newer of the two slots that are sound; `None` if neither is.
+    #[must_use]
+    pub fn decode(file: &[u8]) -> Option<Self> {
+        // A torn write damages one slot only; the other one has the state before.
+        let slots = file.as_chunks::<STATE_SLOT_BYTES>().0.iter().take(2);
+        slots.filter_map(|slot| Self::decode_slot(slot)).max_by_key(|state| state.generation)
+    }
+
+    fn decode_slot(slot: &[u8]) -> Option<Self> {
+        let mut fields = Fields { rest: slot };
+        if fields.take()? != STATE_MAGIC || !has_checksum(slot) {
+            return None;
+        }
+        let (generation, next) = (fields.u64()?, fields.u64()?);
+        let (spool, begin_wall_ns) = (fields.take()?, fields.i64()?);
+        let [has_lost, reason] = fields.take()?;
+        let lost = Gap {
+            first: fields.u64()?,
+            last: fields.u64()?,
+            begin_wall_ns: fields.i64()?,
+            end_wall_ns: fields.i64()?,
+            reason: GapReason::from_code(reason),
+        };
+        let (acked, dropped_begin_wall_ns) = (fields.u64()?, fields.i64()?);
+        let [dropped_reason] = fields.take()?;
+        let dropped_reason = GapReason::from_code(dropped_reason);
+        // Lost snapshots have numbers too, so the next number is above all of them.
+        let is_sound = has_lost == 1 && lost.first <= lost.last && lost.last < next;
+        // A receiver cannot have acknowledged a snapshot that has no number yet.
+        let (lost, acked) = (is_sound.then_some(lost), acked.min(next.saturating_sub(1)));
+        Some(Self {
+            generation,
+            next,
+            spool,
+            begin_wall_ns,
+            lost,
+            acked,
+            dropped_begin_wall_ns,
+            dropped_reason,
+        })
+    }
+}

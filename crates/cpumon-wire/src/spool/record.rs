@@ -1,7 +1,7 @@
 //! Records: one snapshot, or one known hole. Head and payload have checksums of their own: a sound head gives
 //! the start of the next record and the number that was lost, even if the payload is damaged.
 
-use super::fields::{add_checksum, has_checksum, take, take_i64, take_u32, take_u64};
+use crate::fields::Fields;
 
 /// Length of a record's head, bytes, its checksum included.
 pub const RECORD_HEADER_BYTES: usize = 32;
@@ -103,7 +103,7 @@ impl<'a> SnapshotRecord<'a> {
     /// The v2 frames of the snapshot, in the order in which they were written.
     #[must_use]
     pub fn frames(&self) -> Frames<'a> {
-        Frames { rest: self.payload }
+        Frames::of(self.payload)
     }
 }
 
@@ -113,14 +113,21 @@ pub struct Frames<'a> {
     rest: &'a [u8],
 }
 
+impl<'a> Frames<'a> {
+    /// The frames of a payload.
+    pub(crate) fn of(payload: &'a [u8]) -> Self {
+        Self { rest: payload }
+    }
+}
+
 impl<'a> Iterator for Frames<'a> {
     type Item = &'a [u8];
 
     fn next(&mut self) -> Option<&'a [u8]> {
-        let mut at = 0;
-        let length = usize::try_from(take_u32(self.rest, &mut at)?).ok()?;
-        let (frame, rest) = self.rest.get(at..)?.split_at_checked(length)?;
-        self.rest = rest;
+        let mut fields = Fields { rest: self.rest };
+        let length = usize::try_from(fields.u32()?).ok()?;
+        let frame = fields.bytes(length)?;
+        self.rest = fields.rest;
         Some(frame)
     }
 }
@@ -150,11 +157,11 @@ impl Head {
     /// Reads the head at the beginning of `bytes`; `None` if it is damaged.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let head = bytes.get(..RECORD_HEADER_BYTES).filter(|head| has_checksum(head))?;
-        let mut at = 0;
-        let length = usize::try_from(take_u32(head, &mut at)?).ok().filter(|&n| n <= MAX_PAYLOAD_BYTES)?;
-        let [kind, flags, _, _] = take(head, &mut at)?;
-        let (number, wall_ns) = (take_u64(head, &mut at)?, take_i64(head, &mut at)?);
-        Some(Self { length, kind, flags, number, wall_ns, payload_sum: take_u32(head, &mut at)? })
+        let mut fields = Fields { rest: head };
+        let length = usize::try_from(fields.u32()?).ok().filter(|&n| n <= MAX_PAYLOAD_BYTES)?;
+        let [kind, flags, _, _] = fields.take()?;
+        let (number, wall_ns) = (fields.u64()?, fields.i64()?);
+        Some(Self { length, kind, flags, number, wall_ns, payload_sum: fields.u32()? })
     }
 
     /// The record with this payload; `None` if that is damaged.
@@ -173,11 +180,11 @@ impl Head {
     }
 
     fn gap(&self, payload: &[u8]) -> Option<Gap> {
-        let mut at = 0;
+        let mut fields = Fields { rest: payload };
         // One above the record's own number is an empty hole; more than that cannot be.
-        let first = take_u64(payload, &mut at).filter(|&first| first <= self.number.saturating_add(1))?;
-        let begin_wall_ns = take_i64(payload, &mut at)?;
-        let [reason] = take(payload, &mut at)?;
+        let first = fields.u64().filter(|&first| first <= self.number.saturating_add(1))?;
+        let begin_wall_ns = fields.i64()?;
+        let [reason] = fields.take()?;
         Some(Gap {
             first,
             last: self.number,
@@ -284,4 +291,15 @@ pub fn decode_record(bytes: &[u8]) -> Option<Entry<'_>> {
     let head = Head::decode(bytes)?;
     let payload = bytes.get(RECORD_HEADER_BYTES..).filter(|payload| payload.len() == head.length)?;
     head.entry(payload)
+}
+
+/// Appends the CRC32C of everything from `begin` on.
+pub(super) fn add_checksum(out: &mut Vec<u8>, begin: usize) {
+    let sum = crc32c::crc32c(out.get(begin..).unwrap_or_default());
+    out.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// Whether the last four of these bytes are the CRC32C of those before.
+pub(super) fn has_checksum(bytes: &[u8]) -> bool {
+    bytes.split_last_chunk().is_some_and(|(body, sum)| crc32c::crc32c(body) == u32::from_le_bytes(*sum))
 }

@@ -1,5 +1,8 @@
 //! The columns of v2 tables: their numbers on the wire and how each is coded. A column's number and meaning
-//! must never change once frames with it were sent.
+//! must never change once frames with it were sent. [`Tally`] has the lengths of a column's values, from which the coding with the fewest
+//! bits is chosen.
+
+use super::bits::bit_len;
 
 /// Section types. A type that is not known here is skipped.
 pub(crate) mod section {
@@ -65,75 +68,36 @@ ids! {
     SOURCE_REASON = 44;
     CPU_COUNT = 45;
     INTERVAL = 46;
-    HEALTH_0 = 48;
-    HEALTH_1 = 49;
-    HEALTH_2 = 50;
-    HEALTH_3 = 51;
-    HEALTH_4 = 52;
-    HEALTH_5 = 53;
-    HEALTH_6 = 54;
+    HEALTH_0 = 48; HEALTH_1 = 49; HEALTH_2 = 50; HEALTH_3 = 51; HEALTH_4 = 52; HEALTH_5 = 53; HEALTH_6 = 54;
     HEALTH_7 = 55;
-    MODE_0 = 64;
-    MODE_1 = 65;
-    MODE_2 = 66;
-    MODE_3 = 67;
-    MODE_4 = 68;
-    MODE_5 = 69;
-    MODE_6 = 70;
-    MODE_7 = 71;
-    MODE_8 = 72;
-    MODE_9 = 73;
+    MODE_0 = 64; MODE_1 = 65; MODE_2 = 66; MODE_3 = 67; MODE_4 = 68; MODE_5 = 69; MODE_6 = 70; MODE_7 = 71;
+    MODE_8 = 72; MODE_9 = 73;
     BLOCKED_REST = 80;
     DELAY_AFTER_WAKEUP = 81;
     WAKEUPS = 82;
     MIGRATIONS = 83;
     LONGEST_DELAY = 84;
     OPEN_WAIT = 85;
-    WAIT_0 = 86;
-    WAIT_1 = 87;
-    WAIT_2 = 88;
-    WAIT_3 = 89;
-    WAIT_4 = 90;
-    WAIT_5 = 91;
-    WAIT_6 = 92;
-    WAIT_7 = 93;
-    WAIT_8 = 94;
-    WAIT_9 = 95;
-    WAIT_10 = 96;
-    WAIT_11 = 97;
+    WAIT_0 = 86; WAIT_1 = 87; WAIT_2 = 88; WAIT_3 = 89; WAIT_4 = 90; WAIT_5 = 91; WAIT_6 = 92; WAIT_7 = 93;
+    WAIT_8 = 94; WAIT_9 = 95; WAIT_10 = 96; WAIT_11 = 97;
     UNKNOWN_TIME = 98;
     RUN_QUEUE = 99;
     RUN_QUEUE_MAX = 100;
     CPU_SWITCHES = 101;
-    SOFTIRQ_0 = 102;
-    SOFTIRQ_1 = 103;
-    SOFTIRQ_2 = 104;
-    SOFTIRQ_3 = 105;
-    SOFTIRQ_4 = 106;
-    SOFTIRQ_5 = 107;
-    SOFTIRQ_6 = 108;
-    SOFTIRQ_7 = 109;
-    SOFTIRQ_8 = 110;
-    SOFTIRQ_9 = 111;
+    SOFTIRQ_0 = 102; SOFTIRQ_1 = 103; SOFTIRQ_2 = 104; SOFTIRQ_3 = 105; SOFTIRQ_4 = 106; SOFTIRQ_5 = 107;
+    SOFTIRQ_6 = 108; SOFTIRQ_7 = 109; SOFTIRQ_8 = 110; SOFTIRQ_9 = 111;
     IRQ = 112;
     IRQ_TIME = 113;
     IRQ_COUNT = 114;
     IRQ_NAME = 115;
-    HEALTH_8 = 116;
-    HEALTH_9 = 117;
+    HEALTH_8 = 116; HEALTH_9 = 117;
     PROBES = 118;
     DELAY_CPU = 119;
     DELAY_WHOLE = 120;
     DELAY_BUCKET = 121;
     DELAY_COUNT = 122;
-    HEALTH_10 = 123;
-    HEALTH_11 = 124;
-    HEALTH_12 = 125;
-    HEALTH_13 = 126;
-    HEALTH_14 = 127;
-    HEALTH_15 = 128;
-    HEALTH_16 = 129;
-    HEALTH_17 = 130;
+    HEALTH_10 = 123; HEALTH_11 = 124; HEALTH_12 = 125; HEALTH_13 = 126; HEALTH_14 = 127; HEALTH_15 = 128;
+    HEALTH_16 = 129; HEALTH_17 = 130;
     USER_NAME = 131;
     INTERPRETER = 132;
     CGROUP_ID = 133;
@@ -152,7 +116,7 @@ ids! {
 }
 
 /// What a column is called in a message about a value that it cannot have; `None` for columns that take any.
-pub(crate) fn name(id: u8) -> Option<&'static str> {
+pub(crate) fn column_name(id: u8) -> Option<&'static str> {
     Some(match id {
         PID => "a process id",
         TID => "a thread id",
@@ -335,6 +299,99 @@ impl Column {
     }
 }
 
+/// What is known of a column's values.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct Tally {
+    pub(crate) id: u8,
+    /// Index of its values in a gathered row.
+    pub(crate) slot: usize,
+    /// Index into [`UNITS`].
+    pub(crate) unit: usize,
+    /// Some difference is negative, so all are folded.
+    pub(crate) folded: bool,
+    pub(crate) zeros: bool,
+    /// Significant bits of the shortest value but 0, and of the longest.
+    pub(crate) min_bits: u32,
+    pub(crate) max_bits: u32,
+    pub(crate) values: u64,
+    /// Sum of the bits below the topmost one.
+    pub(crate) low_bits: u64,
+}
+
+impl Tally {
+    pub(crate) fn new(id: u8, slot: usize) -> Self {
+        Self {
+            id,
+            slot,
+            unit: 0,
+            folded: false,
+            zeros: false,
+            min_bits: 64,
+            max_bits: 0,
+            values: 0,
+            low_bits: 0,
+        }
+    }
+
+    /// A value that will be written.
+    pub(crate) fn add(&mut self, coded: u64) {
+        self.cover(coded);
+        self.values += 1;
+        self.low_bits += u64::from(bit_len(coded).saturating_sub(1));
+    }
+
+    /// A value that may be written.
+    pub(crate) fn cover(&mut self, coded: u64) {
+        let bits = bit_len(coded);
+        self.max_bits = self.max_bits.max(bits);
+        if bits == 0 {
+            self.zeros = true;
+        } else {
+            self.min_bits = self.min_bits.min(bits);
+        }
+    }
+
+    /// Whether a code of its own for 0 makes the prefix narrower, and how wide that is.
+    fn prefix(&self) -> (bool, u32) {
+        let spread = self.max_bits.saturating_sub(self.min_bits);
+        let apart = bit_len(u64::from(spread + 1));
+        if !self.zeros {
+            return (false, bit_len(u64::from(spread)));
+        }
+        let together = bit_len(u64::from(self.max_bits));
+        (apart < together, apart.min(together))
+    }
+
+    fn fixed_cost(&self) -> u64 {
+        // A folded column says so in its kind, which has a prefix.
+        if self.folded { u64::MAX } else { self.values * u64::from(self.max_bits) }
+    }
+
+    fn prefixed_cost(&self) -> u64 {
+        self.values * u64::from(self.prefix().1) + self.low_bits
+    }
+
+    pub(crate) fn cost(&self) -> u64 {
+        self.fixed_cost().min(self.prefixed_cost())
+    }
+
+    pub(crate) fn column(&self) -> Column {
+        let (id, unit) = (self.id, self.unit);
+        if !is_text(id) && self.fixed_cost() <= self.prefixed_cost() {
+            let min = self.max_bits;
+            return Column { id, kind: Kind::Fixed, prefix: 0, min, zero_is_apart: false, unit };
+        }
+        let kind = match (is_text(id), self.folded) {
+            (true, _) => Kind::Text,
+            (false, true) => Kind::Folded,
+            (false, false) => Kind::Prefixed,
+        };
+        let (zero_is_apart, prefix) = self.prefix();
+        let min = if self.zeros && !zero_is_apart { 0 } else { self.min_bits };
+        Column { id, kind, prefix, min, zero_is_apart, unit }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -342,7 +399,7 @@ mod tests {
     #[test]
     fn modes_have_the_models_names() {
         for (mode, id) in cpumon_model::CpuTimes::MODES.iter().zip(MODE_0..) {
-            assert_eq!(name(id), Some(&*format!("{mode} time of a CPU")));
+            assert_eq!(column_name(id), Some(&*format!("{mode} time of a CPU")));
         }
     }
 

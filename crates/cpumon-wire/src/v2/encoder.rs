@@ -4,16 +4,11 @@ use cpumon_model::{
     Delta, ExitSample, HostInfo, Interval, ProcessKey, Snapshot, ThreadKey, empty_list, trim_list,
 };
 
-use super::cgroups::CgroupWriter;
-use super::delays::DelayWriter;
-use super::format::CARRIED;
-use super::frames::Frames;
-use super::header::Header;
+use super::header::{CARRIED, Frames, Header};
 use super::known::{KnownProcesses, KnownThreads, Turn};
 use super::rows;
-use super::sched;
-use super::table::Table;
-use super::text_budget::TextBudget;
+use super::sections::{CgroupWriter, DelayWriter};
+use super::table::{Table, TextBudget};
 use crate::Datagrams;
 
 /// Shortest `max_datagram`, bytes: header, one section's columns and one row with some text.
@@ -418,9 +413,9 @@ impl Encoder {
         for irq in &snapshot.irqs {
             let is_new = self.irqs_before.binary_search(&irq.irq).is_err();
             if turn.everything || turn.slot == 0 || is_new {
-                sched::push_named_irq(&mut self.named_table, irq, &mut texts);
+                rows::push_named_irq(&mut self.named_table, irq, &mut texts);
             } else if interval.irqs.binary_search_by_key(&irq.irq, |row| row.irq).is_ok() {
-                sched::push_irq(&mut self.table, irq);
+                rows::push_irq(&mut self.table, irq);
             }
         }
         report.rows_lost += self.named_table.write(rows::IRQS, frames);

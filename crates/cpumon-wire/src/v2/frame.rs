@@ -7,22 +7,13 @@ use cpumon_model::{
 };
 
 use super::bits::unzigzag;
-use super::cgroups::{self, AboutCgroup, CgroupRow};
-use super::columns::{
-    AGENT, ARCH, BASE_PRIORITY, CGROUP, CGROUPS_LEFT_OUT, CMDLINE, COMM, CONTAINER, CPU, CPU_COUNT, END,
-    ENDS_PROCESS, HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HOSTNAME,
-    INTERPRETER, INTERVAL, INVOLUNTARY, IS_KERNEL, KERNEL, LAST_CPU, MODE_0, NAME, NICE, PARENT_PID,
-    PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRIORITY, PROCESS_COMM, PROCESS_COUNT, PROCESS_START, PRODUCT, RUN,
-    RUN_DELAY, SESSION, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, USER,
-    USER_NAME, VOLUNTARY, average_bits, section,
-};
-use super::delays::{self, DelayRow};
-use super::format::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
-use super::header::Header;
+#[allow(clippy::wildcard_imports)] // One name for each column.
+use super::columns::*;
+use super::header::{Header, MAX_REASON_BYTES, MAX_TEXT_BYTES};
 use super::read::{MAX_COLUMNS, Span, TableReader};
-use super::rows::STATES;
-use super::sched::{self, IrqRow};
-use super::sent::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
+use super::rows::{self, IrqRow, STATES};
+use super::sections::{self, AboutCgroup, CgroupRow, DelayRow};
+use super::{ExitRow, InfoText, ProcessRow, ThreadRow, Totals};
 use crate::{DecodeError, Reason};
 
 /// So many rows may be shorter than [`average_bits`]. A frame of 1,400 bytes has no space for more, so every agent keeps to this.
@@ -255,7 +246,7 @@ impl Frame {
                 wall_ns: end.wall_ns.wrapping_sub(before(PASS_WALL)),
             },
             exited_total: counters(table),
-            pressure: cgroups::pressure(table),
+            pressure: sections::pressure(table),
             cgroups_left_out: table.narrow(CGROUPS_LEFT_OUT)?,
             health: SourceHealth {
                 tasks_vanished: table.value(HEALTH_0),
@@ -269,7 +260,7 @@ impl Frame {
                 ..SourceHealth::default()
             },
         };
-        sched::read_health(table, &mut totals.health);
+        rows::read_health(table, &mut totals.health);
         self.totals = Some(totals);
         Ok(())
     }
@@ -289,7 +280,7 @@ impl Frame {
                 return Err(table.out_of_range(column(mode)));
             }
             let times = CpuTimes::from_array(modes);
-            self.cpus.push(CpuSample { cpu, times, sched: sched::cpu(table)? });
+            self.cpus.push(CpuSample { cpu, times, sched: rows::cpu_sched(table)? });
         }
         Ok(())
     }
@@ -357,7 +348,7 @@ impl Frame {
         let first = self.irqs.len();
         self.irqs.reserve(table.rows_left());
         while table.next_row(&mut self.texts)? {
-            let row = sched::irq(table)?;
+            let row = rows::irq(table)?;
             if self.irqs[first..].last().is_some_and(|before| before.irq >= row.irq) {
                 return Err(table.error(Reason::Unsorted));
             }
@@ -369,7 +360,7 @@ impl Frame {
     fn read_delays(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
         self.delays.reserve(table.rows_left());
         while table.next_row(&mut self.texts)? {
-            self.delays.push(delays::delay(table)?);
+            self.delays.push(sections::delay(table)?);
         }
         Ok(())
     }
@@ -378,7 +369,7 @@ impl Frame {
         let first = self.cgroups.len();
         self.cgroups.reserve(table.rows_left());
         while table.next_row(&mut self.texts)? {
-            let row = cgroups::cgroup(table)?;
+            let row = sections::cgroup(table)?;
             if self.cgroups[first..].last().is_some_and(|before| before.id >= row.id) {
                 return Err(table.error(Reason::Unsorted));
             }
@@ -401,7 +392,7 @@ impl Frame {
             priority: table.narrow_signed(PRIORITY, priority)?,
             last_cpu: table.narrow(LAST_CPU)?,
             counters: counters(table),
-            sched: sched::thread(table),
+            sched: rows::thread_sched(table),
         })
     }
 }

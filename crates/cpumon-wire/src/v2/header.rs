@@ -1,10 +1,26 @@
 //! [`Header`]: the fixed beginning of each v2 datagram. Every datagram has it, so each can be used although
-//! others of its snapshot are lost.
+//! others of its snapshot are lost. [`Frames`]: the datagrams of one snapshot while tables fill them.
 
 use cpumon_model::{BootId, Fields, HostId, Moment, SourceKind};
 
-use super::format::{CARRIED, MAGIC};
-use crate::{DecodeError, Reason};
+use crate::{Datagrams, DecodeError, Reason};
+
+/// What frames carry; the rest of what a source measures is no data to a receiver.
+pub(super) const CARRIED: Fields = Fields::FIRST_RELEASE
+    .union(Fields::SCHED)
+    .union(Fields::WAITS)
+    .union(Fields::IRQ)
+    .union(Fields::HISTOGRAMS)
+    .union(Fields::CGROUPS);
+
+/// The first four bytes of each frame. As a v1 name length they are negative, so no v1 datagram begins like this.
+pub const MAGIC: [u8; 4] = [0x63, 0xb5, 0x6d, 0x32];
+
+/// Longest text sent apart from the command line, bytes.
+pub(super) const MAX_TEXT_BYTES: usize = 255;
+/// Longest reason for the choice of a source, bytes: it says what is not measured and what to do about it. 0.1.0 cuts it after
+/// 255.
+pub(super) const MAX_REASON_BYTES: usize = 512;
 
 /// The version of the frame layout. A version that old decoders cannot read would get another number; new columns,
 /// sections and header fields do not need one.
@@ -148,4 +164,55 @@ fn field<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], Decode
 #[must_use]
 pub fn host_of(frame: &[u8]) -> Option<HostId> {
     Header::decode(frame).ok().map(|(header, _)| header.host)
+}
+
+/// A row that does not fit is written and taken back, and encryption adds some bytes. With space for both a buffer is
+/// not doubled.
+const SPARE_BYTES: usize = 256;
+
+/// The datagrams of one snapshot; the last one is being filled.
+#[derive(Debug)]
+pub(crate) struct Frames<'a> {
+    out: &'a mut Datagrams,
+    header: [u8; HEADER_BYTES],
+    max_bytes: usize,
+}
+
+impl<'a> Frames<'a> {
+    pub(crate) fn new(header: Header, max_bytes: usize, out: &'a mut Datagrams) -> Self {
+        out.clear();
+        let mut frames = Self { out, header: header.to_bytes(), max_bytes };
+        frames.push();
+        frames
+    }
+
+    fn push(&mut self) {
+        let buffer = self.out.push();
+        buffer.reserve_exact(self.max_bytes + SPARE_BYTES);
+        buffer.extend_from_slice(&self.header);
+    }
+
+    pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
+        self.out.last_mut()
+    }
+
+    /// Its greatest length, bytes.
+    pub(crate) fn limit(&self) -> usize {
+        self.max_bytes
+    }
+
+    /// Begins a new datagram; false if the current one is empty already, so that a new one would not help, or if the
+    /// snapshot has as many as a header can number.
+    pub(crate) fn next_datagram(&mut self) -> bool {
+        if self.buffer().len() <= HEADER_BYTES || self.out.len() >= usize::from(MAX_FRAGMENTS) {
+            return false;
+        }
+        self.push();
+        true
+    }
+
+    /// Writes the number of each datagram and their count into the headers; the count is known only now.
+    pub(crate) fn finish(self) {
+        Header::number_fragments(self.out.as_mut_slice());
+    }
 }

@@ -1,29 +1,30 @@
 //! Samples as table rows: which field goes into which column. The way back is in `frame.rs`.
+//!
+//! For counters of the scheduler's and the interrupts' events both ways are here: they came after the first release, whose decoders skip
+//! them; where they are missing, all is 0. Times are cut to whole µs. A thread's waits are sent in slots, the longest first; a row without
+//! the thread's name has only those that grew since the snapshot before, so a receiver keeps the others.
 
 use cpumon_model::{
-    Counters, CpuSample, ExitSample, HostInfo, ProcessInfo, ProcessKey, ProcessSample, Snapshot, TaskState,
-    ThreadKey, ThreadSample, Waits,
+    Counters, CpuSample, CpuSched, ExitSample, HostInfo, IrqSample, Probes, ProcessInfo, ProcessKey,
+    ProcessSample, SchedTimes, Snapshot, SourceHealth, TaskState, ThreadKey, ThreadSample, WAIT_SLOTS,
+    WaitReason, Waits,
 };
 
 use super::bits::zigzag;
-use super::columns::{
-    AGENT, ARCH, BASE_PRIORITY, BLOCKED_REST, CGROUP, CGROUP_KNOWN, CGROUPS_LEFT_OUT, CMDLINE, COMM,
-    CONTAINER, CPU, CPU_COUNT, CPU_SWITCHES, DELAY_AFTER_WAKEUP, END, ENDS_PROCESS, HEALTH_0, HEALTH_1,
-    HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HEALTH_8, HEALTH_9, HEALTH_10, HEALTH_11,
-    HEALTH_12, HEALTH_13, HEALTH_14, HEALTH_15, HEALTH_16, HEALTH_17, HOSTNAME, INTERPRETER, INTERVAL,
-    INVOLUNTARY, IRQ, IRQ_COUNT, IRQ_NAME, IRQ_TIME, IS_KERNEL, KERNEL, LAST_CPU, LONGEST_DELAY, MIGRATIONS,
-    MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9, NAME, NICE, OPEN_WAIT,
-    PARENT_PID, PASS_BOOT, PASS_MONO, PASS_WALL, PID, PRESSURE_FULL, PRESSURE_SOME, PRIORITY, PROBES,
-    PROCESS_COMM, PROCESS_COUNT, PROCESS_START, PRODUCT, RUN, RUN_DELAY, RUN_QUEUE, RUN_QUEUE_MAX, SESSION,
-    SOFTIRQ_0, SOFTIRQ_1, SOFTIRQ_2, SOFTIRQ_3, SOFTIRQ_4, SOFTIRQ_5, SOFTIRQ_6, SOFTIRQ_7, SOFTIRQ_8,
-    SOFTIRQ_9, SOURCE_REASON, START, STATE, SYSTEM, SYSTEM_REST, THREAD_COUNT, TID, UID, UNKNOWN_TIME, USER,
-    USER_NAME, VOLUNTARY, WAIT_0, WAIT_1, WAIT_2, WAIT_3, WAIT_4, WAIT_5, WAIT_6, WAIT_7, WAIT_8, WAIT_9,
-    WAIT_10, WAIT_11, WAKEUPS, section,
-};
-use super::format::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
-use super::table::{Spec, Table};
-use super::text_budget::TextBudget;
-use super::{cgroups, sched};
+#[allow(clippy::wildcard_imports)] // One name for each column.
+use super::columns::*;
+use super::header::{MAX_REASON_BYTES, MAX_TEXT_BYTES};
+use super::read::{Span, TableReader};
+use super::sections::push_pressure;
+use super::table::{Spec, Table, TextBudget};
+use crate::DecodeError;
+
+/// Columns of the scheduler's events of a thread.
+const THREAD_COLUMNS: usize = 6 + 2 * WAIT_SLOTS;
+/// Longest name of an interrupt line, bytes.
+const MAX_IRQ_NAME_BYTES: usize = 63;
+/// In place of a slot's number: what is waited for is in no slot, its code follows.
+const IN_NO_SLOT: u64 = WAIT_SLOTS as u64 + 1;
 
 /// Counters in the order of every table that has them.
 macro_rules! with_counters {
@@ -52,90 +53,41 @@ pub(crate) const HOST: Spec = Spec {
     row: &[INTERVAL, CPU_COUNT, HOSTNAME, KERNEL, ARCH, AGENT, SOURCE_REASON],
 };
 
+#[rustfmt::skip]
 pub(crate) const TOTALS: Spec = Spec {
     section: section::TOTALS,
     group: &[],
     row: with_counters!(
         [THREAD_COUNT, PROCESS_COUNT, PASS_MONO, PASS_BOOT, PASS_WALL],
         [
-            HEALTH_0,
-            HEALTH_1,
-            HEALTH_2,
-            HEALTH_3,
-            HEALTH_4,
-            HEALTH_5,
-            HEALTH_6,
-            HEALTH_7,
-            HEALTH_8,
-            HEALTH_9,
-            PROBES,
-            HEALTH_10,
-            HEALTH_11,
-            HEALTH_12,
-            HEALTH_13,
-            HEALTH_14,
-            HEALTH_15,
-            HEALTH_16,
-            HEALTH_17,
-            CGROUP_KNOWN,
-            PRESSURE_SOME,
-            PRESSURE_FULL,
-            CGROUPS_LEFT_OUT
+            HEALTH_0, HEALTH_1, HEALTH_2, HEALTH_3, HEALTH_4, HEALTH_5, HEALTH_6, HEALTH_7, HEALTH_8,
+            HEALTH_9, PROBES, HEALTH_10, HEALTH_11, HEALTH_12, HEALTH_13, HEALTH_14, HEALTH_15, HEALTH_16,
+            HEALTH_17, CGROUP_KNOWN, PRESSURE_SOME, PRESSURE_FULL, CGROUPS_LEFT_OUT
         ]
     ),
 };
 
+#[rustfmt::skip]
 pub(crate) const CPUS: Spec = Spec {
     section: section::CPUS,
     group: &[],
     row: &[
-        CPU,
-        MODE_0,
-        MODE_1,
-        MODE_2,
-        MODE_3,
-        MODE_4,
-        MODE_5,
-        MODE_6,
-        MODE_7,
-        MODE_8,
-        MODE_9,
-        UNKNOWN_TIME,
-        RUN_QUEUE,
-        RUN_QUEUE_MAX,
-        CPU_SWITCHES,
-        SOFTIRQ_0,
-        SOFTIRQ_1,
-        SOFTIRQ_2,
-        SOFTIRQ_3,
-        SOFTIRQ_4,
-        SOFTIRQ_5,
-        SOFTIRQ_6,
-        SOFTIRQ_7,
-        SOFTIRQ_8,
-        SOFTIRQ_9,
+        CPU, MODE_0, MODE_1, MODE_2, MODE_3, MODE_4, MODE_5, MODE_6, MODE_7, MODE_8, MODE_9, UNKNOWN_TIME,
+        RUN_QUEUE, RUN_QUEUE_MAX, CPU_SWITCHES, SOFTIRQ_0, SOFTIRQ_1, SOFTIRQ_2, SOFTIRQ_3, SOFTIRQ_4,
+        SOFTIRQ_5, SOFTIRQ_6, SOFTIRQ_7, SOFTIRQ_8, SOFTIRQ_9,
     ],
 };
 
 /// Processes whose identity or info is sent.
+#[rustfmt::skip]
 pub(crate) const PROCESSES: Spec = Spec {
     section: section::PROCESSES,
     group: &[],
     row: with_counters!(
         [PID, PROCESS_START, PARENT_PID],
         [
-            UID,
-            IS_KERNEL,
-            SESSION,
-            BASE_PRIORITY,
-            NAME,
-            PROCESS_COMM,
-            USER_NAME,
-            INTERPRETER,
-            CONTAINER,
-            CGROUP,
-            PRODUCT,
-            CMDLINE
+            UID, IS_KERNEL, SESSION, BASE_PRIORITY, NAME, PROCESS_COMM, USER_NAME, INTERPRETER, CONTAINER,
+            CGROUP, PRODUCT, CMDLINE
         ]
     ),
 };
@@ -156,26 +108,13 @@ pub(crate) const PLAIN_THREADS: Spec =
     Spec { section: section::THREADS, group: &[PID, PROCESS_START], row: thread_columns!() };
 
 /// Threads that ended and whose process's info is sent.
+#[rustfmt::skip]
 pub(crate) const EXITS: Spec = Spec {
     section: section::EXITS,
     group: &[PID, PROCESS_START],
     row: thread_columns!(
-        COMM,
-        END,
-        ENDS_PROCESS,
-        PARENT_PID,
-        UID,
-        IS_KERNEL,
-        SESSION,
-        BASE_PRIORITY,
-        NAME,
-        PROCESS_COMM,
-        USER_NAME,
-        INTERPRETER,
-        CONTAINER,
-        CGROUP,
-        PRODUCT,
-        CMDLINE
+        COMM, END, ENDS_PROCESS, PARENT_PID, UID, IS_KERNEL, SESSION, BASE_PRIORITY, NAME, PROCESS_COMM,
+        USER_NAME, INTERPRETER, CONTAINER, CGROUP, PRODUCT, CMDLINE
     ),
 };
 
@@ -246,12 +185,12 @@ fn thread_values(thread: &ThreadSample) -> [u64; 15] {
 /// `grown`: by how much its waits grew since the snapshot before.
 pub(crate) fn push_plain_thread(table: &mut Table, thread: &ThreadSample, grown: &Waits) {
     table.push(&thread_values(thread));
-    table.push(&sched::thread_values(thread, Some(grown)));
+    table.push(&sched_values(thread, Some(grown)));
 }
 
 pub(crate) fn push_thread(table: &mut Table, thread: &ThreadSample) {
     table.push(&thread_values(thread));
-    table.push(&sched::thread_values(thread, None));
+    table.push(&sched_values(thread, None));
     let comm = table.text(thread.comm.as_bytes());
     table.push(&[comm]);
 }
@@ -307,7 +246,10 @@ pub(crate) fn push_exit(table: &mut Table, exit: &ExitSample, boot_ns: u64, text
 pub(crate) fn push_cpu(table: &mut Table, cpu: &CpuSample) {
     table.push(&[u64::from(cpu.cpu)]);
     table.push(&cpu.times.to_array());
-    sched::push_cpu(table, cpu);
+    let sched = &cpu.sched;
+    let [unknown, queue] = [sched.unknown_ns, sched.run_queue_ns].map(whole_us);
+    table.push(&[unknown, queue, u64::from(sched.run_queue_max), sched.switches]);
+    table.push(&sched.softirq_ns.map(whole_us));
 }
 
 pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
@@ -331,8 +273,8 @@ pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
         health.own_cpu_ns,
         health.own_rss_bytes,
     ]);
-    sched::push_health(table, health);
-    cgroups::push_totals(table, snapshot);
+    push_health(table, health);
+    push_pressure(table, snapshot);
 }
 
 pub(crate) fn push_host(table: &mut Table, host: &HostInfo, texts: &mut TextBudget) {
@@ -348,4 +290,132 @@ pub(crate) fn push_host(table: &mut Table, host: &HostInfo, texts: &mut TextBudg
         table,
     );
     table.push(&values);
+}
+
+fn whole_us(ns: u64) -> u64 {
+    // Whole µs share the unit 1,000, which saves 10 bits of each value.
+    ns - ns % 1_000
+}
+
+/// The columns of a thread's row. `grown`: by how much its waits grew, to send only those that did.
+fn sched_values(thread: &ThreadSample, grown: Option<&Waits>) -> [u64; THREAD_COLUMNS] {
+    let sched = &thread.sched;
+    let mut slots = [(WaitReason::NONE, 0); WAIT_SLOTS];
+    for (slot, (reason, ns)) in slots.iter_mut().zip(sched.waits.iter()) {
+        if grown.is_none_or(|grown| grown.of(reason) > 0) {
+            *slot = (reason, whole_us(ns));
+        }
+    }
+    slots.sort_unstable_by_key(|(reason, ns)| (std::cmp::Reverse(*ns), *reason));
+    let open = match slots.iter().position(|(reason, ns)| *ns > 0 && *reason == sched.open_wait) {
+        _ if !sched.open_wait.is_some() => 0,
+        Some(slot) => slot as u64 + 1,
+        None => IN_NO_SLOT + sched.open_wait.code(),
+    };
+    let mut values = [0; THREAD_COLUMNS];
+    values[..6].copy_from_slice(&[
+        whole_us(sched.blocked_ns.saturating_sub(sched.waits.total_ns())),
+        whole_us(sched.delay_after_wakeup_ns),
+        sched.wakeups,
+        sched.migrations,
+        whole_us(sched.longest_delay_ns),
+        open,
+    ]);
+    for (pair, (reason, ns)) in values[6..].chunks_exact_mut(2).zip(slots) {
+        pair.copy_from_slice(&[if ns == 0 { 0 } else { reason.code() }, ns]);
+    }
+    values
+}
+
+/// A thread's times from its row; of its waits those that were sent.
+pub(crate) fn thread_sched(table: &TableReader<'_>) -> SchedTimes {
+    if !table.has_any(((1 << THREAD_COLUMNS) - 1) << BLOCKED_REST) {
+        return SchedTimes::default();
+    }
+    let slot = |column: u8| (WaitReason::from_code(table.value(column)), table.value(column + 1));
+    let waits: Waits = (WAIT_0..=WAIT_11).step_by(2).map(slot).collect();
+    let open_wait = match table.value(OPEN_WAIT) {
+        0 => WaitReason::NONE,
+        open if open < IN_NO_SLOT => slot(WAIT_0 + 2 * u8::try_from(open - 1).unwrap_or(0)).0,
+        open => WaitReason::from_code(open - IN_NO_SLOT),
+    };
+    SchedTimes {
+        delay_after_wakeup_ns: table.value(DELAY_AFTER_WAKEUP),
+        blocked_ns: table.value(BLOCKED_REST).saturating_add(waits.total_ns()),
+        wakeups: table.value(WAKEUPS),
+        migrations: table.value(MIGRATIONS),
+        longest_delay_ns: table.value(LONGEST_DELAY),
+        waits,
+        open_wait,
+    }
+}
+
+/// A CPU's times from its row.
+pub(crate) fn cpu_sched(table: &TableReader<'_>) -> Result<CpuSched, DecodeError> {
+    Ok(CpuSched {
+        unknown_ns: table.value(UNKNOWN_TIME),
+        run_queue_ns: table.value(RUN_QUEUE),
+        run_queue_max: table.narrow(RUN_QUEUE_MAX)?,
+        switches: table.value(CPU_SWITCHES),
+        softirq_ns: std::array::from_fn(|kind| table.value(SOFTIRQ_0 + u8::try_from(kind).unwrap_or(0))),
+    })
+}
+
+/// The columns of an interrupt line's row.
+pub(crate) fn push_irq(table: &mut Table, irq: &IrqSample) {
+    table.push(&[u64::from(irq.irq), whole_us(irq.time_ns), irq.count]);
+}
+
+/// Likewise with its name.
+pub(crate) fn push_named_irq(table: &mut Table, irq: &IrqSample, texts: &mut TextBudget) {
+    push_irq(table, irq);
+    let name = texts.put([(&irq.name, MAX_IRQ_NAME_BYTES)], table);
+    table.push(&name);
+}
+
+/// An interrupt line as a frame has it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct IrqRow {
+    /// Number of the line.
+    pub irq: u32,
+    /// Time in its handlers, ns.
+    pub time_ns: u64,
+    /// Times it was handled.
+    pub count: u64,
+    /// Its name, if sent; in the frame's text buffer.
+    pub(crate) name: Option<Span>,
+}
+
+/// An interrupt line from its row.
+pub(crate) fn irq(table: &TableReader<'_>) -> Result<IrqRow, DecodeError> {
+    Ok(IrqRow {
+        irq: table.narrow(IRQ)?,
+        time_ns: table.value(IRQ_TIME),
+        count: table.value(IRQ_COUNT),
+        name: table.has(IRQ_NAME).then(|| table.span(IRQ_NAME)),
+    })
+}
+
+/// The columns of the totals' row.
+fn push_health(table: &mut Table, health: &SourceHealth) {
+    let probes = u64::from(health.probes.bits());
+    table.push(&[health.sched_untracked, health.sched_missed_switches, probes]);
+    table.push(&[health.histogram_drops, health.ring_drops]);
+    table.push(&[health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out]);
+    table.push(&[health.wakeups_unknown, health.run_queue_unknown]);
+}
+
+/// Completes the health of the totals' row.
+pub(crate) fn read_health(table: &TableReader<'_>, health: &mut SourceHealth) {
+    health.sched_untracked = table.value(HEALTH_8);
+    health.sched_missed_switches = table.value(HEALTH_9);
+    health.histogram_drops = table.value(HEALTH_10);
+    health.ring_drops = table.value(HEALTH_11);
+    health.execs_lost = table.value(HEALTH_12);
+    health.endings_lost = table.value(HEALTH_13);
+    health.cuts_lost = table.value(HEALTH_14);
+    health.hidden_left_out = table.value(HEALTH_15);
+    health.wakeups_unknown = table.value(HEALTH_16);
+    health.run_queue_unknown = table.value(HEALTH_17);
+    health.probes = Probes::from_bits_truncate(u16::try_from(table.value(PROBES)).unwrap_or(0));
 }

@@ -1,13 +1,13 @@
 //! [`Table`]: gathers rows of one kind and writes them as sections, each within one datagram. Widths and
-//! units of columns are chosen for the gathered rows, once per snapshot.
+//! units of columns are chosen for the gathered rows, once per snapshot. [`TextBudget`] cuts the texts of a row where it would not fit a
+//! datagram.
 
 use super::bits::{BitWriter, bit_len, zigzag};
 use super::columns::{
-    Column, Kind, Relative, SYSTEM, SYSTEM_REST, UNITS, average_bits, has_unit, is_always_sent, is_text,
-    relative,
+    Column, Kind, Relative, SYSTEM, SYSTEM_REST, Tally, UNITS, average_bits, has_unit, is_always_sent,
+    is_text, relative,
 };
-use super::frames::Frames;
-use super::tally::Tally;
+use super::header::Frames;
 
 /// A row takes at least this many bits, so that a decoder can bound the number of rows by the bytes.
 pub(crate) const MIN_ROW_BITS: u32 = 4;
@@ -412,4 +412,36 @@ fn base_slot(id: u8, spec: Spec) -> Option<usize> {
 /// Counts of columns fit a byte by construction.
 fn low_byte(count: usize) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
+}
+
+/// Cuts texts so that a row fits one datagram; counts what it cut.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct TextBudget {
+    bytes: usize,
+    pub(crate) cut: u64,
+}
+
+impl TextBudget {
+    /// For rows of at most so many text bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self { bytes, cut: 0 }
+    }
+
+    /// The texts' values in `table`, each cut (and marked with an ellipsis) to what is left.
+    pub(crate) fn put<const N: usize>(&mut self, texts: [(&str, usize); N], table: &mut Table) -> [u64; N] {
+        const MARK: &str = "…";
+        let mut left = self.bytes;
+        texts.map(|(text, most)| {
+            let most = left.min(most);
+            if text.len() <= most {
+                left -= text.len();
+                return table.text(text.as_bytes());
+            }
+            self.cut += 1;
+            // All of it counts as used, though a cut at a character may leave up to three bytes.
+            left -= most;
+            let kept = text.floor_char_boundary(most.saturating_sub(MARK.len()));
+            table.cut_text(&text.as_bytes()[..kept], MARK.as_bytes())
+        })
+    }
 }

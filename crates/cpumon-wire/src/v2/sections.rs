@@ -1,0 +1,339 @@
+//! Run-delay histograms, limits and pressure of control groups, and the host's pressure as columns, in both directions. They have sections
+//! of their own, which receivers of earlier releases skip. What is counted is cumulative, so a lost frame costs resolution and no delay.
+//!
+//! A histogram has one row per bucket. It is sent whole when it is new and when it is its turn, else only its buckets that changed: a
+//! receiver that does not have the rest leaves it out until its turn. Those of processes that ended are sent whole in two snapshots, as
+//! exits are.
+//!
+//! A group is sent with its path and its limit in two snapshots when it is new or its limit changes, and once every refresh, else only if
+//! its counters moved. One that ended is sent once as ended, and forgotten anyway when its turns are missing.
+
+use cpumon_model::{
+    CgroupSample, CpuLimit, DelayHistogram, DelayOf, Delays, Interval, Pressure, ProcessKey, Snapshot,
+    ThreadKey, Throttle, find_delays,
+};
+
+use super::columns::{
+    CGROUP, CGROUP_ID, CGROUP_KNOWN, CGROUP_LIMIT, CGROUP_LIMITER, DELAY_BUCKET, DELAY_COUNT, DELAY_CPU,
+    DELAY_WHOLE, PERIODS, PID, PRESSURE_FULL, PRESSURE_SOME, PROCESS_START, START, THROTTLED_PERIODS,
+    THROTTLED_TIME, TID, section,
+};
+use super::header::{Frames, MAX_TEXT_BYTES};
+use super::known::Turn;
+use super::read::{Span, TableReader};
+use super::table::{Spec, Table, TextBudget};
+use crate::DecodeError;
+
+const CPU_DELAYS: Spec =
+    Spec { section: section::DELAYS, group: &[DELAY_CPU], row: &[DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT] };
+const PROCESS_DELAYS: Spec = Spec {
+    section: section::DELAYS,
+    group: &[PID, PROCESS_START],
+    row: &[DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT],
+};
+const THREAD_DELAYS: Spec = Spec {
+    section: section::DELAYS,
+    group: &[PID, PROCESS_START],
+    row: &[TID, START, DELAY_WHOLE, DELAY_BUCKET, DELAY_COUNT],
+};
+
+/// One bucket as a frame has it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct DelayRow {
+    /// The CPU, process or thread that the delays are of.
+    pub of: DelayOf,
+    /// The snapshot has all buckets of this histogram.
+    pub is_whole: bool,
+    /// Number of the bucket, 0 to 255 (docs/probes.md).
+    pub bucket: u8,
+    /// Delays counted in it, cumulative.
+    pub count: u64,
+}
+
+/// What is remembered from snapshot to snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct DelayWriter {
+    /// Owners of the snapshot before, ascending.
+    known: Vec<DelayOf>,
+    /// Of those that ended with the snapshot before.
+    ended: Vec<Delays>,
+}
+
+impl DelayWriter {
+    /// Writes what is due. Returns how many rows did not fit.
+    pub(crate) fn write(
+        &mut self,
+        snapshot: &Snapshot,
+        interval: &Interval,
+        turn: Turn,
+        tables: [&mut Table; 3],
+        frames: &mut Frames<'_>,
+    ) -> u64 {
+        let [cpus, processes, threads] = tables;
+        let mut put = |delays: &Delays, changed: Option<&DelayHistogram>| {
+            let is_whole = changed.is_none();
+            let buckets = delays.histogram.iter();
+            for (bucket, count) in
+                buckets.filter(|row| changed.is_none_or(|changed| changed.count(row.0) > 0))
+            {
+                let cells = [u64::from(is_whole), u64::from(bucket), count];
+                match delays.of {
+                    DelayOf::Cpu(cpu) => {
+                        // Plus 1: a column of nothing but zeros is not written, and CPU 0 alone would have no
+                        // owner column.
+                        cpus.push(&[u64::from(cpu) + 1]);
+                        cpus.push(&cells);
+                    }
+                    DelayOf::Process(key) => {
+                        processes.push(&[u64::from(key.pid), key.start_ns]);
+                        processes.push(&cells);
+                    }
+                    DelayOf::Thread(process, key) => {
+                        threads.push(&[u64::from(process.pid), process.start_ns]);
+                        threads.push(&[u64::from(key.tid), key.start_ns]);
+                        threads.push(&cells);
+                    }
+                }
+            }
+        };
+        let is_gone = |delays: &&Delays| find_delays(&snapshot.delays, delays.of).is_none();
+        self.ended.iter().filter(is_gone).for_each(|delays| put(delays, None));
+        for delays in &snapshot.delays {
+            let is_new = self.known.binary_search(&delays.of).is_err();
+            if is_new || is_turn(turn, delays.of) || has_ended(snapshot, delays.of) {
+                put(delays, None);
+            } else if let Some(changed) = find_delays(&interval.delays, delays.of) {
+                put(delays, Some(changed));
+            }
+        }
+        self.remember(snapshot, turn);
+        cpus.write(CPU_DELAYS, frames)
+            + processes.write(PROCESS_DELAYS, frames)
+            + threads.write(THREAD_DELAYS, frames)
+    }
+
+    fn remember(&mut self, snapshot: &Snapshot, turn: Turn) {
+        self.known.clear();
+        self.known.extend(snapshot.delays.iter().map(|delays| delays.of));
+        self.ended.clear();
+        // Where nothing is lost once is enough.
+        if turn.name_sends > 1 {
+            let ended = snapshot.delays.iter().filter(|delays| has_ended(snapshot, delays.of));
+            self.ended.extend(ended.cloned());
+        }
+    }
+}
+
+fn is_turn(turn: Turn, of: DelayOf) -> bool {
+    turn.is_of(match of {
+        DelayOf::Cpu(cpu) => cpu,
+        DelayOf::Process(key) => key.pid,
+        DelayOf::Thread(_, key) => key.tid,
+    })
+}
+
+fn has_ended(snapshot: &Snapshot, of: DelayOf) -> bool {
+    match of {
+        DelayOf::Cpu(_) => false,
+        DelayOf::Process(key) => snapshot.processes.binary_search_by_key(&key, |row| row.key).is_err(),
+        DelayOf::Thread(_, key) => snapshot.threads.binary_search_by_key(&key, |row| row.key).is_err(),
+    }
+}
+
+/// A bucket from its row.
+pub(crate) fn delay(table: &TableReader<'_>) -> Result<DelayRow, DecodeError> {
+    let process = ProcessKey { pid: table.narrow(PID)?, start_ns: table.value(PROCESS_START) };
+    let of = if table.has(DELAY_CPU) {
+        let number = u32::try_from(table.value(DELAY_CPU).saturating_sub(1));
+        DelayOf::Cpu(number.map_err(|_| table.out_of_range(DELAY_CPU))?)
+    } else if table.has(TID) {
+        DelayOf::Thread(process, ThreadKey { tid: table.narrow(TID)?, start_ns: table.value(START) })
+    } else {
+        DelayOf::Process(process)
+    };
+    Ok(DelayRow {
+        of,
+        is_whole: table.value(DELAY_WHOLE) != 0,
+        bucket: table.narrow(DELAY_BUCKET)?,
+        count: table.value(DELAY_COUNT),
+    })
+}
+
+const NAMED_CGROUPS: Spec = Spec {
+    section: section::CGROUPS,
+    group: &[],
+    row: &[
+        CGROUP_ID,
+        CGROUP_KNOWN,
+        PERIODS,
+        THROTTLED_PERIODS,
+        THROTTLED_TIME,
+        PRESSURE_SOME,
+        PRESSURE_FULL,
+        CGROUP_LIMIT,
+        CGROUP_LIMITER,
+        CGROUP,
+    ],
+};
+/// Groups whose path and limit the receiver has.
+const PLAIN_CGROUPS: Spec = Spec {
+    section: section::CGROUPS,
+    group: &[],
+    row: &[CGROUP_ID, CGROUP_KNOWN, PERIODS, THROTTLED_PERIODS, THROTTLED_TIME, PRESSURE_SOME, PRESSURE_FULL],
+};
+
+/// Bits of [`CGROUP_KNOWN`].
+const HAS_THROTTLE: u64 = 1;
+const HAS_PRESSURE: u64 = 2;
+const HAS_ENDED: u64 = 4;
+
+/// A group as a frame has it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct CgroupRow {
+    /// Number of the group.
+    pub id: u64,
+    /// It is gone, or no process is in it.
+    pub has_ended: bool,
+    /// Counters of the group that has the limit.
+    pub throttle: Option<Throttle>,
+    /// Its own pressure.
+    pub pressure: Option<Pressure>,
+    /// Its limit and path, if sent.
+    pub about: Option<AboutCgroup>,
+}
+
+/// What changes rarely of a group.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct AboutCgroup {
+    /// The tightest limit on its path.
+    pub limit: CpuLimit,
+    /// So many bytes of the path name the group that has it.
+    pub limiter_bytes: u16,
+    /// Its path, in the frame's text buffer.
+    pub(crate) path: Span,
+}
+
+/// What was sent of a group in the snapshot before.
+#[derive(Copy, Clone, Debug)]
+struct SentCgroup {
+    id: u64,
+    limit: CpuLimit,
+    limiter_bytes: u16,
+    throttle: Option<Throttle>,
+    pressure: Option<Pressure>,
+    /// Snapshots to come that will have its path.
+    sends_left: u8,
+}
+
+/// What is remembered from snapshot to snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct CgroupWriter {
+    /// Ascending by id, as the rows of snapshots.
+    sent: Vec<SentCgroup>,
+    /// Those of this snapshot.
+    next: Vec<SentCgroup>,
+}
+
+impl SentCgroup {
+    fn of(row: &CgroupSample, sends_left: u8) -> Self {
+        Self {
+            id: row.id,
+            limit: row.limit,
+            limiter_bytes: row.limiter_bytes,
+            throttle: row.throttle,
+            pressure: row.pressure,
+            sends_left,
+        }
+    }
+
+    fn has_same_limit(&self, row: &CgroupSample) -> bool {
+        (self.limit, self.limiter_bytes) == (row.limit, row.limiter_bytes)
+    }
+
+    fn has_same_counters(&self, row: &CgroupSample) -> bool {
+        (self.throttle, self.pressure) == (row.throttle, row.pressure)
+    }
+}
+
+impl CgroupWriter {
+    /// Writes what is due, with paths within this budget. Returns how many rows did not fit.
+    pub(crate) fn write(
+        &mut self,
+        snapshot: &Snapshot,
+        turn: Turn,
+        [named, plain]: [&mut Table; 2],
+        texts: &mut TextBudget,
+        frames: &mut Frames<'_>,
+    ) -> u64 {
+        for row in &snapshot.cgroups {
+            let before = self.sent.binary_search_by_key(&row.id, |sent| sent.id).ok().map(|at| self.sent[at]);
+            let before = before.filter(|sent| sent.has_same_limit(row));
+            let sends_left = before.map_or(turn.name_sends, |sent| sent.sends_left);
+            self.next.push(SentCgroup::of(row, sends_left.saturating_sub(1)));
+            if sends_left > 0 || turn.everything || (turn.slot == 0 && turn.slots > 0) {
+                push_cgroup(named, row.id, known_bits(row), row);
+                named.push(&[row.limit.code(), u64::from(row.limiter_bytes)]);
+                let path = texts.put([(&row.path, MAX_TEXT_BYTES)], named);
+                named.push(&path);
+            } else if before.is_some_and(|sent| !sent.has_same_counters(row)) {
+                push_cgroup(plain, row.id, known_bits(row), row);
+            }
+        }
+        let is_listed = |id: u64| snapshot.cgroups.binary_search_by_key(&id, |row| row.id).is_ok();
+        let lost = named.write(NAMED_CGROUPS, frames) + plain.write(PLAIN_CGROUPS, frames);
+        plain.clear();
+        for ended in self.sent.iter().filter(|sent| !is_listed(sent.id)) {
+            push_cgroup(plain, ended.id, HAS_ENDED, &CgroupSample::default());
+        }
+        std::mem::swap(&mut self.sent, &mut self.next);
+        self.next.clear();
+        lost + plain.write(PLAIN_CGROUPS, frames)
+    }
+}
+
+fn known_bits(row: &CgroupSample) -> u64 {
+    let bit = |is_known: bool, bit: u64| if is_known { bit } else { 0 };
+    bit(row.throttle.is_some(), HAS_THROTTLE) | bit(row.pressure.is_some(), HAS_PRESSURE)
+}
+
+fn push_cgroup(table: &mut Table, id: u64, known: u64, row: &CgroupSample) {
+    let throttle = row.throttle.unwrap_or_default();
+    let pressure = row.pressure.unwrap_or_default();
+    table.push(&[id, known, throttle.periods, throttle.throttled_periods, throttle.throttled_ns]);
+    table.push(&[pressure.some_ns, pressure.full_ns]);
+}
+
+/// The columns of the totals' row.
+pub(crate) fn push_pressure(table: &mut Table, snapshot: &Snapshot) {
+    let pressure = snapshot.pressure.unwrap_or_default();
+    let known = if snapshot.pressure.is_some() { HAS_PRESSURE } else { 0 };
+    table.push(&[known, pressure.some_ns, pressure.full_ns, u64::from(snapshot.cgroups_left_out)]);
+}
+
+/// Pressure of a row; `None` where it was not sent.
+pub(crate) fn pressure(table: &TableReader<'_>) -> Option<Pressure> {
+    let pressure = Pressure { some_ns: table.value(PRESSURE_SOME), full_ns: table.value(PRESSURE_FULL) };
+    (table.value(CGROUP_KNOWN) & HAS_PRESSURE != 0).then_some(pressure)
+}
+
+/// A group from its row.
+pub(crate) fn cgroup(table: &TableReader<'_>) -> Result<CgroupRow, DecodeError> {
+    let throttle = Throttle {
+        periods: table.value(PERIODS),
+        throttled_periods: table.value(THROTTLED_PERIODS),
+        throttled_ns: table.value(THROTTLED_TIME),
+    };
+    let about = AboutCgroup {
+        limit: CpuLimit::from_code(table.value(CGROUP_LIMIT)),
+        limiter_bytes: table.narrow(CGROUP_LIMITER)?,
+        path: table.span(CGROUP),
+    };
+    let known = table.value(CGROUP_KNOWN);
+    Ok(CgroupRow {
+        id: table.value(CGROUP_ID),
+        has_ended: known & HAS_ENDED != 0,
+        throttle: (known & HAS_THROTTLE != 0).then_some(throttle),
+        pressure: pressure(table),
+        about: table.has(CGROUP).then_some(about),
+    })
+}
