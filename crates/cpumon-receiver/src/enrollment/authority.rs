@@ -171,6 +171,8 @@ impl Authority {
         name: &str,
         request: &[u8],
     ) -> Result<Vec<u8>, EnrollmentError> {
+        // A host that is revoked meanwhile stays revoked.
+        let _lock = self.registry.lock()?;
         // First: without a token no stranger reaches the parser of requests or the key that signs.
         let token = self.tokens.check(secret, host, name, self.registry.find(host)?.as_ref())?;
         let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
@@ -184,6 +186,7 @@ impl Authority {
     /// # Errors
     /// The request is no good, or the host cannot be kept.
     pub(super) fn let_in(&self, host: [u8; 16], name: &str, request: &[u8]) -> Result<Vec<u8>, TlsError> {
+        let _lock = self.registry.lock()?;
         let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
         self.keep(host, name, certificate, key)
     }
@@ -337,4 +340,39 @@ fn make_identity() -> Result<String, TlsError> {
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let certificate = params.self_signed(&key).map_err(TlsError::crypto("make a certificate"))?;
     Ok(format!("{}{}", key.serialize_pem(), certificate.pem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request() -> Vec<u8> {
+        let key = KeyPair::generate().unwrap();
+        CertificateParams::default().serialize_request(&key).unwrap().der().to_vec()
+    }
+
+    /// The entry was written from what was read before: the revocation was undone.
+    #[test]
+    fn a_host_that_is_revoked_while_it_enrols_stays_revoked() {
+        const HOST: [u8; 16] = [7; 16];
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open(dir.path()).unwrap();
+        let token = || authority.make_token(Duration::from_mins(1)).unwrap().secret;
+        authority.enroll(&token(), HOST, "web", &request()).unwrap();
+        let (secret, request) = (token(), request());
+        let revoked = EnrolledHost { revoked_s: 5, ..authority.registry.find(HOST).unwrap().unwrap() };
+        std::thread::scope(|scope| {
+            let lock = authority.registry.lock().unwrap();
+            let again = scope.spawn(|| authority.enroll(&secret, HOST, "web", &request));
+            for _ in 0..50 {
+                assert!(!again.is_finished(), "it does not wait for who changes the entry");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            authority.registry.put(&revoked).unwrap();
+            drop(lock);
+            let refused = again.join().unwrap();
+            assert!(matches!(refused, Err(EnrollmentError::WasRevoked)), "{refused:?}");
+        });
+        assert_eq!(authority.registry.find(HOST).unwrap(), Some(revoked));
+    }
 }

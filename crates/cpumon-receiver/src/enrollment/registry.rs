@@ -173,16 +173,19 @@ impl Registry {
         Ok(read_host(host, &self.dir.join(hex::encode(host)))?)
     }
 
-    /// Changes a host's entry as it is in its file now: of two processes that do so at once, one waits for the other.
-    /// `None` from `change`, or no such host: nothing is written.
+    /// Held while an entry is read and changed: of two processes that do so at once, one waits for the other.
+    pub(super) fn lock(&self) -> Result<LockFile, TlsError> {
+        let path = self.dir.join("lock");
+        LockFile::wait(&path).map_err(|error| files::failed("lock", &path)(std::io::Error::other(error)))
+    }
+
+    /// Changes a host's entry as it is in its file now, under the lock. `None` from `change`, or no such host: nothing is written.
     pub(super) fn update(
         &self,
         host: [u8; 16],
         change: impl FnOnce(EnrolledHost) -> Option<EnrolledHost>,
     ) -> Result<Option<EnrolledHost>, TlsError> {
-        let path = self.dir.join("lock");
-        let _lock = LockFile::wait(&path)
-            .map_err(|error| files::failed("lock", &path)(std::io::Error::other(error)))?;
+        let _lock = self.lock()?;
         let known = self.load()?.into_iter().find(|known| known.host == host);
         let changed = known.and_then(change);
         if let Some(changed) = &changed {
