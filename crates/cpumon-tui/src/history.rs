@@ -1,5 +1,6 @@
 //! What the screens remember, for feeds without a store: run time of each task over the last minutes ([`RunHistory`], for the plot),
-//! whole intervals to step back to ([`Recent`]), run time since the start ([`RunTotals`]). All are bounded and drop the oldest.
+//! whole intervals to step back to ([`Recent`]), losses ([`LossHistory`]), run time since the start ([`RunTotals`]); and what the feed
+//! answered about the past on the plot ([`PlotState`]). All are bounded and drop the oldest.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
@@ -7,8 +8,11 @@ use std::sync::Arc;
 
 use cpumon_model::{BootId, Fields, Interval, LossCounts, SourceHealth};
 use cpumon_query::TaskKey;
+use ratatui::layout::Rect;
 
-use crate::feed::{HistoryPoint, Subject};
+use crate::feed::{HistoryPoint, StoredTrace, Subject};
+use crate::options::PlotOption;
+use crate::rows::Item;
 
 const MINUTE_NS: i64 = 60_000_000_000;
 /// Intervals that the plot can reach back.
@@ -196,8 +200,92 @@ impl RunTotals {
         }
     }
 
-    /// The total of a task; 0 for one that never ran while the screens were open.
-    pub(crate) fn run_ns(&self, task: TaskKey) -> i64 {
-        self.totals.get(&task).map_or(0, |total| total.0)
+    /// The total of a row; 0 for one that never ran while the screens were open.
+    pub(crate) fn run_ns(&self, interval: &Interval, item: &Item<'_>) -> i64 {
+        let of_task = |task| self.totals.get(&task).map_or(0, |total| total.0);
+        match item {
+            Item::Group(group) => {
+                let totals = group.rows(interval).map(|row| of_task(TaskKey::Process(row.key)));
+                totals.fold(0, i64::saturating_add)
+            }
+            Item::Process(process) => of_task(TaskKey::Process(process.key)),
+            Item::Thread(thread) => of_task(TaskKey::Thread(thread.key)),
+        }
+    }
+}
+
+/// Minutes that the plot can show.
+pub const PLOT_MINUTES: [i64; 4] = [5, 15, 1, 60];
+/// Answers of the feed that are remembered: the host's and those of the rows selected last.
+const MAX_HISTORIES: usize = 6;
+
+/// The plot's window of time, and what the feed knows about it.
+#[derive(Debug, Default)]
+pub(crate) struct PlotState {
+    /// Which of [`PLOT_MINUTES`].
+    choice: usize,
+    /// The window while a moment of the past is shown. It stays while the moment is inside of it, so that the mark moves and not
+    /// the picture.
+    pub past: Option<Range<i64>>,
+    /// The newest answer last.
+    histories: VecDeque<FeedHistory>,
+    /// Traces of the past on the plot, and the window that was asked about.
+    pub traces: Option<(Range<i64>, Vec<StoredTrace>)>,
+    /// Arrow keys move the mark on the plot and not the selection.
+    pub has_keys: bool,
+    /// Where the line was drawn last; empty if it was not.
+    pub line: Rect,
+}
+
+impl PlotState {
+    pub(crate) fn new(option: PlotOption) -> Self {
+        let wanted = if let PlotOption::Minutes(minutes) = option { minutes } else { 0 };
+        let choice = PLOT_MINUTES.iter().position(|minutes| *minutes == wanted).unwrap_or(0);
+        Self { choice, ..Self::default() }
+    }
+
+    pub(crate) fn minutes(&self) -> i64 {
+        PLOT_MINUTES.get(self.choice).copied().unwrap_or(5)
+    }
+
+    pub(crate) fn next_length(&mut self) {
+        self.choice = (self.choice + 1) % PLOT_MINUTES.len();
+        self.past = None;
+    }
+
+    pub(crate) fn length_ns(&self) -> i64 {
+        self.minutes() * MINUTE_NS
+    }
+
+    /// A moment of the past is shown: the window stays or moves to it. `before` is the window until now.
+    pub(crate) fn go_to(&mut self, wall_ns: i64, before: Option<Range<i64>>) {
+        let length_ns = self.length_ns();
+        let is_inside = |window: &Range<i64>| {
+            window.contains(&wall_ns.saturating_sub(1))
+                && window.end.saturating_sub(window.start) == length_ns
+        };
+        self.past = Some(before.filter(is_inside).unwrap_or_else(|| {
+            // Some of what came later is shown too.
+            let end = wall_ns.saturating_add(length_ns / 4);
+            end.saturating_sub(length_ns)..end
+        }));
+    }
+
+    pub(crate) fn remember(&mut self, history: FeedHistory) {
+        self.histories.retain(|known| known.of != history.of);
+        self.histories.push_back(history);
+        if self.histories.len() > MAX_HISTORIES {
+            self.histories.pop_front();
+        }
+    }
+
+    /// Forgets everything about the previous host.
+    pub(crate) fn forget(&mut self) {
+        (self.past, self.traces, self.has_keys) = (None, None, false);
+        self.histories.clear();
+    }
+
+    pub(crate) fn history(&self, of: Subject) -> Option<&FeedHistory> {
+        self.histories.iter().find(|known| known.of == of)
     }
 }

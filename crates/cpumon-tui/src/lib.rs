@@ -7,34 +7,32 @@
 
 mod app;
 mod batch;
+mod cells;
 mod columns;
-mod csv;
+mod export;
 mod feed;
-mod fit;
 mod history;
 mod input;
-mod moment;
 mod options;
-mod report;
 mod rows;
 mod run;
 mod screen;
 mod text;
 mod theme;
-mod users;
 mod view;
 
-pub use app::{App, PLOT_MINUTES, Request};
+pub use app::{App, Request};
 pub use batch::batch;
 pub use columns::{SortColumn, UnknownColumn};
-pub use feed::{Feed, FeedError, HistoryPoint, Play, Playback, StoredTrace, Subject};
-pub use fit::{WantedColumn, fit_columns};
-pub use moment::{NoMoment, find_moment};
+pub use feed::{
+    Feed, FeedError, HistoryPoint, NoMoment, Play, Playback, RangeReport, ReportColumn, ReportRow,
+    StoredTrace, Subject, find_moment,
+};
+pub use history::PLOT_MINUTES;
 pub use options::{
     Arrangement, BatchFormat, BatchOptions, CommandLines, Options, PlotOption, RowOptions, TuiError,
 };
-pub use report::{RangeReport, ReportColumn, ReportRow};
 pub use run::{is_utf8_locale, run};
-pub use screen::losses_of_agent;
+pub use screen::{WantedColumn, fit_columns, losses_of_agent};
 pub use text::ago;
 pub use view::{GROUPINGS, UserFilter};

@@ -1,8 +1,11 @@
-//! Styles and marks. Everything on screen can be read without color and with ASCII only. Colors are from the sixteen that users
-//! configure in their terminal; red and green alone never make a difference.
+//! Styles and marks, and lines made of styled parts. Everything on screen can be read without color and with ASCII only. Colors are from
+//! the sixteen that users configure in their terminal; red and green alone never make a difference.
 
 use cpumon_model::CpuTimes;
 use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Span};
+
+use crate::text::{clip, width};
 
 /// What may be used.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -11,6 +14,9 @@ pub(crate) struct Theme {
     /// Only ASCII characters.
     pub ascii: bool,
 }
+
+/// A part of a line with its style.
+pub(crate) type Part = (String, Style);
 
 /// A CPU mode on a bar.
 #[derive(Copy, Clone, Debug)]
@@ -131,5 +137,41 @@ impl Theme {
     /// Between parts of a line.
     pub(crate) fn dot(self) -> &'static str {
         if self.ascii { " | " } else { " · " }
+    }
+
+    /// Joins parts into lines. Lines break only between parts; parts beyond `max_lines` are left out, with a mark.
+    pub(crate) fn wrap(
+        self,
+        parts: &[Part],
+        separator: &str,
+        columns: usize,
+        max_lines: usize,
+    ) -> Vec<Line<'static>> {
+        let mut lines: Vec<Line<'static>> = Vec::new();
+        let (mut spans, mut used): (Vec<Span<'static>>, usize) = (Vec::new(), 0);
+        for (text, style) in parts {
+            let gap = if spans.is_empty() { 0 } else { width(separator) };
+            if !spans.is_empty() && used + gap + width(text) > columns {
+                if lines.len() + 1 >= max_lines {
+                    if used + 2 <= columns {
+                        spans.push(Span::styled(format!(" {}", self.cut()), Self::dim()));
+                    }
+                    break;
+                }
+                lines.push(Line::from(std::mem::take(&mut spans)));
+                used = 0;
+            }
+            if !spans.is_empty() {
+                spans.push(Span::styled(separator.to_string(), Self::dim()));
+                used += gap;
+            }
+            let text = clip(text, columns, self.cut());
+            used += width(&text);
+            spans.push(Span::styled(text, *style));
+        }
+        if max_lines > 0 && !spans.is_empty() {
+            lines.push(Line::from(spans));
+        }
+        lines
     }
 }

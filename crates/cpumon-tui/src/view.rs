@@ -1,12 +1,13 @@
-//! [`View`]: how the user wants to see an interval. It outlives intervals, so rows are identified by their task, never by position.
+//! [`View`]: how the user wants to see an interval: arrangement, sorting [`Col`]umn, unit, filters, the users to choose from. It outlives
+//! intervals, so rows are identified by their task, never by position.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
-use cpumon_model::{Fields, Interval, ProcessInfo, ProcessKey};
+use cpumon_model::{Fields, Interval, ProcessInfo, ProcessKey, ScreenColumn, TASK_COLUMNS};
 use cpumon_query::GroupBy;
 
-use crate::columns::Col;
 use crate::rows::RowId;
+use crate::text::safe;
 
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Layout {
@@ -179,5 +180,180 @@ impl View {
                 | Col::Name
         );
         natural != self.reversed
+    }
+}
+
+/// The table of the grid's columns, in the order of the screen.
+macro_rules! columns {
+    ($($(#[$meta:meta])* $col:ident: $id:literal, $width:literal;)*) => {
+        /// A column of the grid.
+        #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
+        pub(crate) enum Col {
+            $($(#[$meta])* $col,)*
+        }
+
+        impl Col {
+            /// From left to right.
+            pub(crate) const ORDER: [Self; 24] = [$(Self::$col),*];
+
+            /// Its name in the shared table.
+            fn id(self) -> &'static str {
+                match self {
+                    $(Self::$col => $id,)*
+                }
+            }
+
+            /// Its terminal columns; 0: as many as an id needs. Names are wider where there is space.
+            pub(crate) fn width(self) -> u16 {
+                match self {
+                    $(Self::$col => $width,)*
+                }
+            }
+        }
+    };
+}
+
+columns! {
+    /// Pid of a process, tid of a thread.
+    Id: "pid", 0;
+    /// The process of a thread, where threads stand alone.
+    Owner: "owner", 0;
+    /// User name where known for sure, else uid.
+    User: "uid", 8;
+    State: "state", 1;
+    Nice: "nice", 3;
+    /// The CPU it last ran on.
+    LastCpu: "last_cpu", 5;
+    /// Utilization.
+    Cpu: "cpu", 6;
+    User100: "user", 6;
+    System100: "system", 6;
+    /// Threads that were ready and waited for a CPU, on average; of a thread a share of the interval.
+    Ready: "ready", 6;
+    /// Longest single run delay.
+    LongestDelay: "longest", 6;
+    /// 99 % of its run delays were no longer.
+    DelayP99: "p99", 6;
+    /// CPUs that its control group may use.
+    Limit: "limit", 6;
+    /// Time in which that was used up.
+    Throttled: "throttled", 6;
+    /// Threads that were blocked on average; of a thread a share of the interval.
+    Blocked: "blocked", 6;
+    /// What it was blocked by most.
+    Wait: "wait", 13;
+    /// Switches a second, voluntary or not.
+    Switches: "csw", 6;
+    Voluntary: "vcsw", 6;
+    Involuntary: "icsw", 6;
+    Threads: "threads", 5;
+    /// Run time while on screen.
+    Seen: "seen", 8;
+    /// Container or unit.
+    Container: "container", 20;
+    /// Life and oddity marks.
+    Marks: "marks", 2;
+    /// Name or command line.
+    Name: "name", 10;
+}
+
+impl Col {
+    /// Its row in the shared table: title, alignment, needed counters, help.
+    pub(crate) fn shared(self) -> &'static ScreenColumn {
+        // A test checks that every column is in the table.
+        TASK_COLUMNS.iter().find(|column| column.id == self.id()).unwrap_or(&TASK_COLUMNS[0])
+    }
+}
+
+/// Users that a hint names.
+const MAX_NAMED: usize = 8;
+
+/// A user and what all of its processes did in an interval.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UserRow {
+    pub uid: u32,
+    /// As groups name it: `ann (1000)`; hostile.
+    pub label: String,
+    pub processes: usize,
+    pub run_ns: i64,
+}
+
+/// The users of an interval, the busiest first; none of a host that does not report them.
+pub(crate) fn users_of(interval: &Interval) -> Vec<UserRow> {
+    let mut users: BTreeMap<u32, UserRow> = BTreeMap::new();
+    for process in interval.processes.iter().filter(|_| interval.source.has_users()) {
+        let uid = process.info.uid;
+        let user = users.entry(uid).or_insert_with(|| UserRow {
+            uid,
+            label: process.info.user_label().into_owned(),
+            processes: 0,
+            run_ns: 0,
+        });
+        user.processes += 1;
+        user.run_ns = user.run_ns.saturating_add(process.delta.run_ns);
+    }
+    let mut rows: Vec<UserRow> = users.into_values().collect();
+    rows.sort_by_key(|user| std::cmp::Reverse(user.run_ns));
+    rows
+}
+
+/// Where no process is of the wanted user: that, and whose the processes are.
+pub(crate) fn no_such_user(interval: &Interval, wanted: &UserFilter) -> Option<String> {
+    if !interval.source.has_users() {
+        return Some(format!("a {} host does not send users", interval.source.name()));
+    }
+    if interval.processes.iter().any(|process| wanted.allows(&process.info)) {
+        return None;
+    }
+    let users = users_of(interval);
+    let named: Vec<String> = users.iter().take(MAX_NAMED).map(|user| safe(&user.label)).collect();
+    let more = if users.len() > MAX_NAMED { ", \u{2026}" } else { "" };
+    Some(format!("no process of user {} here, only of {}{more}", safe(wanted.text()), named.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use cpumon_model::{ProcessInterval, SourceKind};
+
+    use super::*;
+
+    fn interval(source: SourceKind) -> Interval {
+        let process = |(uid, user): (u32, &str)| {
+            let info = ProcessInfo { uid, user: user.into(), ..ProcessInfo::default() };
+            ProcessInterval { info: Arc::new(info), ..ProcessInterval::default() }
+        };
+        let processes = [(0, ""), (1000, "ann"), (1001, ""), (1002, "\x1b[2J")].map(process).to_vec();
+        Interval { source, processes, ..Interval::default() }
+    }
+
+    #[test]
+    fn a_user_is_found_by_name_by_id_and_by_both() {
+        let interval = interval(SourceKind::Bpf);
+        for (text, is_there) in [
+            ("root", true),
+            ("0", true),
+            ("ann", true),
+            ("1000", true),
+            ("ann (1000)", true),
+            ("1001", true),
+            ("an", false),
+            ("100", false),
+            ("", false),
+        ] {
+            assert_eq!(no_such_user(&interval, &UserFilter::new(text)).is_none(), is_there, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_user_is_answered_with_those_that_there_are() {
+        let hint = |source| no_such_user(&interval(source), &UserFilter::new("bob"));
+        assert_eq!(
+            hint(SourceKind::Bpf).as_deref(),
+            Some("no process of user bob here, only of root, ann (1000), 1001, \\x1b[2J (1002)")
+        );
+        assert_eq!(hint(SourceKind::V1).as_deref(), Some("a v1 host does not send users"));
+        assert!(users_of(&interval(SourceKind::V1)).is_empty());
     }
 }

@@ -1,44 +1,21 @@
-//! Keys of the grid: those of top, htop and atop where they agree. `screen/help.rs` lists them.
+//! Keys of the grid: those of top, htop and atop where they agree. `screen/windows.rs` lists them.
 
 use std::ops::ControlFlow;
 
+use cpumon_model::{Interval, Trust};
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use crate::app::{App, Clock, Mode, Move, Pane, Prompt, Request};
-use crate::columns::{Col, choose};
-use crate::csv::export;
+use crate::app::{App, Clock, CommandPart, Mode, Move, Pane, Prompt, Request};
+use crate::columns::choose;
+use crate::export::csv;
 use crate::feed::Play;
-use crate::view::{GROUPINGS, Layout, Unit, next_grouping};
+use crate::options::CommandLines;
+use crate::rows::{Fold, RowId, RowKind, thread_name};
+use crate::text::{contains, safe};
+use crate::view::{Col, GROUPINGS, Layout, Unit, next_grouping};
 
 impl App {
-    /// Takes in a key.
-    pub fn on_key(&mut self, key: KeyEvent) -> Option<Request> {
-        self.mark_dirty();
-        self.notice = None;
-        // In raw mode Ctrl-C is a key and sends no signal, so it must end the screens in every mode.
-        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
-            return Some(Request::Quit);
-        }
-        if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('z') {
-            return Some(Request::Suspend);
-        }
-        match self.mode.clone() {
-            Mode::Grid => self.on_grid_key(key),
-            Mode::Report => self.on_report_key(key.code),
-            Mode::Help(line) => {
-                self.on_help_key(key.code, line);
-                None
-            }
-            Mode::Hosts(at) => self.on_hosts_key(key.code, at),
-            Mode::Users(at) => {
-                self.on_users_key(key.code, at);
-                None
-            }
-            Mode::Prompt(prompt, text) => self.on_prompt_key(key, prompt, text),
-        }
-    }
-
-    fn on_grid_key(&mut self, key: KeyEvent) -> Option<Request> {
+    pub(super) fn on_grid_key(&mut self, key: KeyEvent) -> Option<Request> {
         if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
             self.on_notice(format!("no such key: {}+{} (see ?)", key.modifiers, key.code));
             return None;
@@ -147,7 +124,7 @@ impl App {
             KeyCode::Char('i') => view.hide_idle = !view.hide_idle,
             KeyCode::Char('F') => self.follow(),
             KeyCode::Char('d') => {
-                self.pane = if self.is_pane_shown() { Pane::Hidden } else { Pane::Shown };
+                self.pane = if self.is_pane_drawn { Pane::Hidden } else { Pane::Shown };
                 self.plot.has_keys &= self.pane != Pane::Hidden;
             }
             KeyCode::Char('z') => self.next_plot_length(),
@@ -241,7 +218,7 @@ impl App {
             return None;
         };
         let hostname = self.status().map_or("", |status| &status.info.hostname);
-        let (stem, csv) = export(shown, &self.rows, hostname);
+        let (stem, csv) = csv(shown, &self.rows, hostname);
         Some(Request::Export { stem, csv })
     }
 
@@ -253,4 +230,145 @@ impl App {
 
 fn toggled(layout: Layout, wanted: Layout) -> Layout {
     if layout == wanted { Layout::List } else { wanted }
+}
+
+impl App {
+    /// Opens (`Some(true)`), closes or turns over what is below the selected row.
+    fn fold(&mut self, open: Option<bool>) -> bool {
+        let Some(shown) = self.shown.clone() else { return true };
+        let Some(row) = self.rows.rows.get(self.cursor.at).copied().filter(|_| self.cursor.is_present) else {
+            return true;
+        };
+        let Some(id) = self.rows.item(&shown, &row).map(|item| item.id()) else { return true };
+        match (row.fold, open) {
+            (Fold::Closed, Some(true) | None) => self.unfold(id),
+            (Fold::Open, Some(false) | None) => self.close(&id),
+            (Fold::Open, Some(true)) => {
+                self.view.open.insert(id);
+            }
+            (_, Some(false)) => self.go_to_parent(row.depth, &shown),
+            (Fold::Leaf, None) if self.pane == Pane::Auto && !self.is_pane_drawn => self.pane = Pane::Shown,
+            (Fold::Leaf, _) => {}
+        }
+        self.rebuild();
+        true
+    }
+
+    fn unfold(&mut self, id: RowId) {
+        // In the tree a closed row hides its children: they come back before its threads open.
+        if let RowId::Process(key) = id
+            && self.view.closed.remove(&key)
+        {
+            return;
+        }
+        self.view.open.insert(id);
+    }
+
+    /// Hides the threads first, then (in the tree) the children.
+    fn close(&mut self, id: &RowId) {
+        if !self.view.open.remove(id)
+            && let RowId::Process(key) = id
+            && self.view.layout == Layout::Tree
+        {
+            self.view.closed.insert(*key);
+        }
+    }
+
+    fn go_to_parent(&mut self, depth: u16, shown: &Interval) {
+        let above = self.rows.rows.get(..self.cursor.at).unwrap_or_default();
+        if let Some(parent) = above.iter().rposition(|row| row.depth < depth) {
+            self.cursor.select(parent, &self.rows, shown);
+        }
+    }
+}
+
+impl App {
+    /// Selects the next row that holds the search text, around the end.
+    fn find_next(&mut self, is_forward: bool) -> bool {
+        let count = self.rows.rows.len();
+        // Without a selection the search forward wraps to the first row.
+        let from = if self.cursor.is_present { self.cursor.at } else { count.saturating_sub(1) };
+        let step =
+            |n: usize| if is_forward { (from + n) % count } else { (from + count - n % count) % count };
+        self.select_match((1..=count).map(step));
+        true
+    }
+
+    pub(super) fn select_match(&mut self, places: impl Iterator<Item = usize>) {
+        let Some(shown) = self.shown.clone() else { return };
+        let needle = self.search.to_ascii_lowercase();
+        if needle.is_empty() {
+            return;
+        }
+        let mut places = places.filter(|&at| self.row_holds(at, &needle, &shown));
+        match places.next() {
+            Some(at) => self.cursor.select(at, &self.rows, &shown),
+            None => self.on_notice(format!("no row holds {:?}", self.search)),
+        }
+    }
+
+    fn row_holds(&self, at: usize, needle: &str, shown: &Interval) -> bool {
+        let Some(row) = self.rows.rows.get(at) else { return false };
+        match row.kind {
+            RowKind::Group(at) => {
+                self.rows.groups.get(at as usize).is_some_and(|group| contains(&group.name, needle))
+            }
+            RowKind::Process(at) => shown.processes.get(at as usize).is_some_and(|row| {
+                contains(&row.info.name, needle)
+                    || (self.view.cmdline && contains(&row.info.cmdline, needle))
+                    || row.key.pid.to_string() == needle
+            }),
+            RowKind::Thread(at) => shown.threads.get(at as usize).is_some_and(|row| {
+                contains(&thread_name(shown, row), needle) || row.key.tid.to_string() == needle
+            }),
+        }
+    }
+}
+
+/// Terminal columns of a command line that a key scrolls.
+const STEP: usize = 10;
+
+impl App {
+    /// Shows command lines or hides them. Where there are none, says how to get them.
+    fn toggle_command_lines(&mut self) {
+        if !self.view.cmdline && !self.has_command_lines() {
+            let how = self.how_to_get_command_lines();
+            return self.on_notice(format!("no command lines: {how}"));
+        }
+        self.view.cmdline = !self.view.cmdline;
+        self.command = CommandPart::default();
+    }
+
+    fn has_command_lines(&self) -> bool {
+        let processes = self.shown.as_ref().map_or(&[][..], |shown| &shown.processes);
+        processes.iter().any(|process| !process.info.cmdline.is_empty())
+    }
+
+    fn how_to_get_command_lines(&self) -> String {
+        let status = self.status();
+        match (self.command_lines, status) {
+            (CommandLines::NotRead, _) => "start with --cmdline".into(),
+            (CommandLines::Read, _) => "these processes have none".into(),
+            (_, Some(status)) if !status.source.has_users() => {
+                format!("{} hosts do not send them", status.source.name())
+            }
+            (_, Some(status)) if status.trust == Trust::Local => "start `cpumon serve --cmdline`".into(),
+            (_, Some(status)) => {
+                format!("start `cpumon-agent … --cmdline` on {}", safe(&status.info.hostname))
+            }
+            (_, None) => "start `cpumon-agent … --cmdline` on the host".into(),
+        }
+    }
+
+    /// Moves the command lines sideways; their names stay.
+    fn scroll_command_lines(&mut self, is_right: bool) {
+        if !self.view.cmdline {
+            return self.on_notice("c shows command lines, which , and . scroll".into());
+        }
+        let from = self.command.from;
+        if is_right && !self.command.has_more {
+            return self.on_notice("no command line on screen goes on to the right".into());
+        }
+        self.command.from = if is_right { from + STEP } else { from.saturating_sub(STEP) };
+    }
 }

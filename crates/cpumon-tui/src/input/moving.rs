@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use cpumon_query::Seek;
 use ratatui::crossterm::event::KeyCode;
 
-use crate::app::{App, Clock, Request};
+use crate::app::{App, Clock, Pane, Request};
 use crate::feed::HistoryPoint;
 
 const MINUTE_NS: i64 = 60_000_000_000;
@@ -14,7 +14,7 @@ const USUAL_COLUMNS: i64 = 60;
 
 /// Where time goes.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Way {
+enum Way {
     Back,
     Forward,
 }
@@ -61,7 +61,7 @@ impl App {
     fn turn_plot_keys(&mut self) {
         self.plot.has_keys = !self.plot.has_keys;
         if self.plot.has_keys {
-            self.pane = crate::app::Pane::Shown;
+            self.pane = Pane::Shown;
             self.on_notice(
                 "plot: Left Right move the mark, PgUp PgDn by its length, ( ) to a peak, Tab back".into(),
             );

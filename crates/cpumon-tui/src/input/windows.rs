@@ -1,10 +1,175 @@
-//! Keys of the windows over the screen: the help and the list of hosts.
+//! Keys of what is over the grid: a line of text (search, filter, time, range), the report, the help, the lists of hosts and users.
 
-use ratatui::crossterm::event::KeyCode;
+use std::ops::Range;
 
-use crate::app::{App, Mode, Request};
-use crate::users::{UserRow, users_of};
-use crate::view::UserFilter;
+use cpumon_query::GroupBy;
+use cpumon_query::report::{ReportQuery, ReportSort};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+use crate::app::{App, Mode, Prompt, Request};
+use crate::view::{GROUPINGS, Layout, UserFilter, UserRow, next_grouping, users_of};
+
+/// Lines of a list that a key skips.
+const LINES: usize = 10;
+/// Characters of a prompt, at most.
+const MAX_PROMPT: usize = 200;
+
+impl App {
+    pub(super) fn on_prompt_key(
+        &mut self,
+        key: KeyEvent,
+        prompt: Prompt,
+        mut text: String,
+    ) -> Option<Request> {
+        match key.code {
+            KeyCode::Esc => {
+                self.leave_prompt(prompt);
+                return None;
+            }
+            KeyCode::Enter => {
+                self.mode = Mode::Grid;
+                return match prompt {
+                    Prompt::Range => self.report_of(text),
+                    Prompt::GoTo if !text.trim().is_empty() => Some(Request::GoTo(text)),
+                    _ => None,
+                };
+            }
+            KeyCode::Backspace => {
+                text.pop();
+            }
+            // Ctrl-U clears the line, as in a shell.
+            KeyCode::Char('u') if key.modifiers.contains(KeyModifiers::CONTROL) => text.clear(),
+            KeyCode::Char(c)
+                if !key.modifiers.contains(KeyModifiers::CONTROL) && text.chars().count() < MAX_PROMPT =>
+            {
+                text.push(c);
+            }
+            _ => {}
+        }
+        self.mode = Mode::Prompt(prompt, text.clone());
+        self.on_prompt_text(prompt, text);
+        None
+    }
+
+    /// Search and filter act while their text is typed.
+    fn on_prompt_text(&mut self, prompt: Prompt, text: String) {
+        match prompt {
+            Prompt::Search => {
+                self.search = text;
+                let count = self.rows.rows.len();
+                let from = self.cursor.at;
+                // From the selected row on: a row that still matches the longer text stays selected.
+                self.select_match((0..count).map(|n| (from + n) % count));
+            }
+            Prompt::Filter => {
+                self.view.filter = text.to_ascii_lowercase();
+                self.rebuild();
+            }
+            Prompt::GoTo | Prompt::Range => {}
+        }
+    }
+
+    fn leave_prompt(&mut self, prompt: Prompt) {
+        self.mode = Mode::Grid;
+        match prompt {
+            Prompt::Search => self.search.clear(),
+            Prompt::Filter => {
+                self.view.filter.clear();
+                self.rebuild();
+            }
+            Prompt::GoTo | Prompt::Range => {}
+        }
+    }
+}
+
+/// Rows of a report at most; all others are one row.
+const MAX_ROWS: usize = 100;
+/// The group of processes that have no container, service or user, as `cpumon report` calls it.
+const NO_GROUP: &str = "(none)";
+
+impl App {
+    pub(super) fn open_range_prompt(&mut self) {
+        self.mode = Mode::Prompt(Prompt::Range, String::new());
+    }
+
+    /// The report of a range that was typed; of nothing the time that the plot shows.
+    fn report_of(&self, text: String) -> Option<Request> {
+        if text.trim().is_empty() {
+            return Some(Request::Report(self.report_query(self.plot_window()?)));
+        }
+        Some(Request::ReportOf(text))
+    }
+
+    /// A report by the grouping that is on screen.
+    #[must_use]
+    pub fn report_query(&self, wall_ns: Range<i64>) -> ReportQuery {
+        ReportQuery {
+            since_ns: Some(wall_ns.start),
+            until_ns: Some(wall_ns.end),
+            by: self.view.group_by.into(),
+            sort: self.report.as_ref().map_or(ReportSort::Cpu, |report| report.query.sort),
+            limit: MAX_ROWS,
+            ..ReportQuery::default()
+        }
+    }
+
+    pub(super) fn on_report_key(&mut self, code: KeyCode) -> Option<Request> {
+        let Some(screen) = &mut self.report else {
+            self.mode = Mode::Grid;
+            return None;
+        };
+        let (last, page) =
+            (screen.report.rows.len().saturating_sub(1), screen.height.saturating_sub(1).max(1));
+        if let Some(at) = moved(code, screen.at, last, page) {
+            screen.select(at);
+            return None;
+        }
+        let sort = |sort| Some(Request::Report(ReportQuery { sort, ..screen.query.clone() }));
+        match code {
+            KeyCode::Char('P') => return sort(ReportSort::Cpu),
+            KeyCode::Char('M') => return sort(ReportSort::Ready),
+            KeyCode::Char('B') => return sort(ReportSort::Blocked),
+            KeyCode::Char('S') => return sort(ReportSort::Switches),
+            KeyCode::Char('g') => {
+                let by = screen.query.by.group().and_then(next_grouping).unwrap_or(GROUPINGS[0]);
+                let query = ReportQuery { by: by.into(), ..screen.query.clone() };
+                self.view.group_by = by;
+                return Some(Request::Report(query));
+            }
+            KeyCode::Char('R') => self.open_range_prompt(),
+            KeyCode::Enter => return self.show_row_of_report(),
+            KeyCode::Esc | KeyCode::Char('q') => self.mode = Mode::Grid,
+            code => self.on_notice(format!("no such key here: {code}; Esc closes the report")),
+        }
+        None
+    }
+
+    /// Filters the rows by the selected group and goes to the moment at which it was busiest.
+    fn show_row_of_report(&mut self) -> Option<Request> {
+        let screen = self.report.as_ref()?;
+        let (by, row) = (screen.query.by, screen.row()?);
+        let Some(group) = row.group.clone() else {
+            self.on_notice("this row is of several groups: choose another one".into());
+            return None;
+        };
+        if group == NO_GROUP {
+            self.on_notice(format!("these processes have no {}: choose another row", by.name()));
+            return None;
+        }
+        let peak_ns = row.peak_ns;
+        self.mode = Mode::Grid;
+        if self.view.layout == Layout::Groups {
+            self.view.layout = Layout::List;
+        }
+        if by.group() == Some(GroupBy::User) {
+            self.view.user = Some(UserFilter::new(&group));
+        } else {
+            self.view.filter = group.to_ascii_lowercase();
+        }
+        self.rebuild();
+        self.go_to(peak_ns?)
+    }
+}
 
 impl App {
     pub(super) fn on_help_key(&mut self, code: KeyCode, line: u16) {
@@ -29,7 +194,7 @@ impl App {
         let users = self.shown.as_deref().map(users_of).unwrap_or_default();
         let last = users.len();
         let at = at.min(last);
-        self.mode = moved(code, at, last).map_or(Mode::Grid, Mode::Users);
+        self.mode = moved(code, at, last, LINES).map_or(Mode::Grid, Mode::Users);
         if code == KeyCode::Enter {
             let chosen = at.checked_sub(1).and_then(|at| users.get(at));
             self.view.user = chosen.map(|user| UserFilter::new(&user.label));
@@ -41,19 +206,19 @@ impl App {
         let last = self.hosts.len().saturating_sub(1);
         // The list may have become shorter since it was drawn.
         let at = at.min(last);
-        self.mode = moved(code, at, last).map_or(Mode::Grid, Mode::Hosts);
+        self.mode = moved(code, at, last, LINES).map_or(Mode::Grid, Mode::Hosts);
         let chosen = self.hosts.get(at).filter(|_| code == KeyCode::Enter)?;
         Some(Request::Select(chosen.info.host))
     }
 }
 
-/// The place in a list after a key; `None` for keys that close it.
-fn moved(code: KeyCode, at: usize, last: usize) -> Option<usize> {
+/// The place in a list after a key; `None` for keys that do not move.
+fn moved(code: KeyCode, at: usize, last: usize, page: usize) -> Option<usize> {
     Some(match code {
         KeyCode::Up | KeyCode::Char('k') => at.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => (at + 1).min(last),
-        KeyCode::PageUp => at.saturating_sub(10),
-        KeyCode::PageDown => (at + 10).min(last),
+        KeyCode::PageUp => at.saturating_sub(page),
+        KeyCode::PageDown => (at + page).min(last),
         KeyCode::Home => 0,
         KeyCode::End => last,
         _ => return None,

@@ -9,10 +9,9 @@ use cpumon_model::{
 };
 use proptest::prelude::*;
 
-use crate::columns::Col;
 use crate::history::RunTotals;
 use crate::rows::{Item, RowId, RowKind, RowList};
-use crate::view::{Layout, View};
+use crate::view::{Col, Layout, View};
 
 const NAMES: [&str; 5] = ["bash", "Postgres", "rustc", "", "日本語"];
 

@@ -7,13 +7,11 @@ use cpumon_model::{
     CpuLimit, DelayHistogram, DelayOf, Delta, Interval, LimitFinder, ProcessInterval, SchedDelta,
     ThreadInterval, WaitReason,
 };
-use cpumon_query::TaskKey;
 
-use crate::columns::{Col, limits_of};
+use crate::cells::limits_of;
 use crate::history::RunTotals;
-use crate::rows::lookup::{group_delays, main_thread, thread_name};
-use crate::rows::types::{Group, Item};
-use crate::view::View;
+use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
+use crate::view::{Col, View};
 
 /// Sorts rows by the column of the view.
 pub(crate) struct Sorter<'a> {
@@ -33,7 +31,6 @@ enum Value {
 }
 
 impl<'a> Sorter<'a> {
-    /// Sorts as the view says.
     pub(crate) fn new(interval: &'a Interval, view: &View, seen: &'a RunTotals) -> Self {
         let limits = LimitFinder::new(interval);
         Self {
@@ -68,7 +65,7 @@ impl<'a> Sorter<'a> {
         can_add.then(|| self.measured(&row.delta, &row.sched))
     }
 
-    /// Sorts places by sums that stand at those places.
+    /// Sorts places by sums at the same places.
     pub(crate) fn by_sums(&self, places: &mut [u32], sums: &[i64]) {
         self.sort(places, |at| Value::Number(sums.get(at as usize).copied().unwrap_or(0)));
     }
@@ -81,7 +78,7 @@ impl<'a> Sorter<'a> {
     pub(crate) fn groups(&self, groups: &mut [Group]) {
         let value = |group: &Group| match self.col {
             Col::Threads => Value::Number(i64::from(group.thread_rows)),
-            Col::Seen => Value::Number(self.seen_of_group(group)),
+            Col::Seen => Value::Number(self.seen.run_ns(self.interval, &Item::Group(group))),
             Col::Name | Col::Container | Col::User => Value::Text(group.name.to_lowercase()),
             Col::Wait => Value::Text(self.longest_wait(&group.sched)),
             Col::DelayP99 => p99(Some(&group_delays(self.interval, group)), &group.sched),
@@ -104,11 +101,6 @@ impl<'a> Sorter<'a> {
             // Only the value is reversed, so rows of equal value have one order in both directions.
             places.sort_by_cached_key(|&at| (Reverse(value(at)), at));
         }
-    }
-
-    fn seen_of_group(&self, group: &Group) -> i64 {
-        let rows = group.processes.iter().filter_map(|&at| self.interval.processes.get(at as usize));
-        rows.map(|row| self.seen.run_ns(TaskKey::Process(row.key))).fold(0, i64::saturating_add)
     }
 
     /// The tightest limit comes first, then what has none; throttled time that is not known comes last.
@@ -151,7 +143,7 @@ impl<'a> Sorter<'a> {
             Col::Id | Col::Owner => i64::from(row.key.pid),
             Col::User => i64::from(row.info.uid),
             Col::Threads => i64::from(row.thread_rows),
-            Col::Seen => self.seen.run_ns(TaskKey::Process(row.key)),
+            Col::Seen => self.seen.run_ns(self.interval, &Item::Process(row)),
             Col::Container => return Value::Text(row.info.container.to_lowercase()),
             Col::Name => return Value::Text(row.info.name.to_lowercase()),
             Col::State | Col::Nice | Col::LastCpu => {
@@ -175,7 +167,7 @@ impl<'a> Sorter<'a> {
             Col::LastCpu => i64::from(row.last_cpu),
             Col::User => owner().map_or(i64::MAX, |process| i64::from(process.info.uid)),
             Col::Threads => 1,
-            Col::Seen => self.seen.run_ns(TaskKey::Thread(row.key)),
+            Col::Seen => self.seen.run_ns(self.interval, &Item::Thread(row)),
             Col::Container => {
                 return Value::Text(
                     owner().map_or(String::new(), |process| process.info.container.to_lowercase()),

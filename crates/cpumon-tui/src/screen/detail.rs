@@ -1,19 +1,22 @@
 //! Details of the selected row, or of the host if none is selected: what no column has space for, such as the parent, the start,
 //! the container and unusual values.
 
-use cpumon_model::{CgroupNames, ColumnId, Fields, Flags, Interval, Life, SOFTIRQ_KINDS, Value};
+use cpumon_model::{
+    CgroupNames, ColumnId, Fields, Flags, Interval, Life, ProcessInterval, SOFTIRQ_KINDS, ThreadInterval,
+    Value,
+};
 use cpumon_query::GroupBy;
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::app::{App, Clock};
-use crate::columns::{Cells, Col, NONE};
+use crate::cells::{Cells, NONE};
 use crate::rows::{Group, Item, RowId};
-use crate::screen::health::{events_per_sec, losses};
-use crate::screen::quota;
+use crate::screen::health::{about_limits, events_per_sec, losses, pressure};
 use crate::text::{ago, clip, clip_plain, rate, safe, seconds, short, total};
 use crate::theme::Theme;
+use crate::view::Col;
 
 /// The label of the command line.
 const COMMAND: &str = "command";
@@ -69,7 +72,7 @@ fn entries(app: &App, shown: &Interval) -> Vec<Entry> {
     };
     let mut counters = counters(&cells, &item);
     // Beside the run delay: both are time in which it could have run.
-    counters.splice(2..2, quota::about(&cells, &item));
+    counters.splice(2..2, about_limits(&cells, &item));
     entries.splice(1..1, counters);
     if let Item::Process(process) = item
         && !process.info.cmdline.is_empty()
@@ -121,7 +124,7 @@ fn host(app: &App, shown: &Interval) -> Vec<Entry> {
         "losses",
         if lost.is_empty() { lost } else { format!("{lost} (since the start; ? explains)") },
     ));
-    entries.extend(shown.pressure.map(|host| ("pressure", quota::pressure(shown, host))));
+    entries.extend(shown.pressure.map(|host| ("pressure", pressure(shown, host))));
     entries.push(("last pass", format!("{:.2} ms", shown.pass_ns as f64 / 1e6)));
     entries.extend(interrupts(shown));
     entries.retain(|entry| !entry.1.trim().is_empty());
@@ -228,13 +231,7 @@ fn blocked(cells: &Cells<'_>, item: &Item<'_>) -> String {
 }
 
 fn about_group(group: &Group, by: GroupBy, shown: &Interval) -> Vec<Entry> {
-    let pids: Vec<String> = group
-        .processes
-        .iter()
-        .filter_map(|&at| shown.processes.get(at as usize))
-        .take(100)
-        .map(|row| row.key.pid.to_string())
-        .collect();
+    let pids: Vec<String> = group.rows(shown).take(100).map(|row| row.key.pid.to_string()).collect();
     vec![
         (by.name(), format!("{}, {} processes", safe(&group.name), group.processes.len())),
         ("threads", group.thread_rows.to_string()),
@@ -242,7 +239,7 @@ fn about_group(group: &Group, by: GroupBy, shown: &Interval) -> Vec<Entry> {
     ]
 }
 
-fn about_process(app: &App, cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> Vec<Entry> {
+fn about_process(app: &App, cells: &Cells<'_>, process: &ProcessInterval) -> Vec<Entry> {
     let item = Item::Process(process);
     let info = &process.info;
     let mut entries = vec![
@@ -280,7 +277,7 @@ fn about_process(app: &App, cells: &Cells<'_>, process: &cpumon_model::ProcessIn
     entries
 }
 
-fn about_thread(app: &App, cells: &Cells<'_>, thread: &cpumon_model::ThreadInterval) -> Vec<Entry> {
+fn about_thread(app: &App, cells: &Cells<'_>, thread: &ThreadInterval) -> Vec<Entry> {
     let item = Item::Thread(thread);
     let owner = cells.interval.process(thread.process).map_or(String::new(), |row| safe(&row.info.name));
     let text = |id| match cells.value(&item, id) {
@@ -303,7 +300,7 @@ fn about_thread(app: &App, cells: &Cells<'_>, thread: &cpumon_model::ThreadInter
     entries
 }
 
-fn parent(cells: &Cells<'_>, process: &cpumon_model::ProcessInterval) -> String {
+fn parent(cells: &Cells<'_>, process: &ProcessInterval) -> String {
     let mut rows = cells.interval.processes.iter();
     match rows.find(|row| row.key.pid == process.parent_pid) {
         _ if process.parent_pid == 0 => NONE.into(),

@@ -7,12 +7,12 @@ use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 
 use crate::app::{App, Clock};
-use crate::columns::{Cells, Col, ColumnPlace, choose};
+use crate::cells::Cells;
+use crate::columns::{ColumnPlace, choose};
 use crate::rows::{Fold, GridRow, Item, RowKind};
 use crate::text::{clip, contains, part, width};
 use crate::theme::Theme;
-use crate::users::no_such_user;
-use crate::view::View;
+use crate::view::{Col, View, no_such_user};
 
 /// Most levels of the tree that are indented; deeper rows have the indentation of the last one.
 const MAX_DEPTH: u16 = 16;
@@ -70,14 +70,10 @@ fn why_empty(view: &View, shown: &Interval) -> String {
 fn row_style(item: &Item<'_>) -> Style {
     let is_over = match item {
         Item::Group(_) => false,
-        Item::Process(process) => is_over(process.life),
-        Item::Thread(thread) => is_over(thread.life),
+        Item::Process(process) => process.life.has_ended(),
+        Item::Thread(thread) => thread.life.has_ended(),
     };
     if is_over || item.delta().is_zero() { Theme::dim() } else { Style::new() }
-}
-
-fn is_over(life: cpumon_model::Life) -> bool {
-    matches!(life, cpumon_model::Life::Ended | cpumon_model::Life::BornEnded)
 }
 
 fn draw_titles(app: &App, places: &[ColumnPlace], area: Rect, buffer: &mut Buffer) {

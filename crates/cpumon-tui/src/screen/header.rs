@@ -7,17 +7,15 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use crate::app::{App, Clock};
-use crate::screen::health::{hidden_processes, losses_now, no_bpf, own_cost, run_queue};
-use crate::screen::parts::{Part, wrap};
-use crate::screen::{bars, ledger, quota};
+use crate::screen::cpu_time::{bars, busy_pct, ledger, sum};
+use crate::screen::health::{hidden_processes, losses_now, no_bpf, own_cost, run_queue, used_up_quota};
 use crate::text::{ago, clip, percent, safe, seconds, width};
-use crate::theme::Theme;
+use crate::theme::{Part, Theme};
 use crate::view::Layout;
 
 /// Up to this height the header has two lines, and the plot is drawn only if the user asks for it.
 pub(crate) const SMALL_HEIGHT: u16 = 30;
 
-/// The lines of the header.
 pub(crate) fn lines(app: &App, area: Rect) -> Vec<Line<'static>> {
     let columns = usize::from(area.width);
     if area.height <= SMALL_HEIGHT {
@@ -29,14 +27,14 @@ pub(crate) fn lines(app: &App, area: Rect) -> Vec<Line<'static>> {
         [problems(app, shown), filters(app), limits(app, shown), facts(app, shown)].concat();
     push_padded(
         &mut lines,
-        wrap(&facts, app.theme.dot(), columns, fact_lines(columns), app),
+        app.theme.wrap(&facts, app.theme.dot(), columns, fact_lines(columns)),
         fact_lines(columns),
     );
     // A bar for each CPU may take up to half of the screen.
     let bar_lines = if app.view.per_cpu { usize::from(area.height / 2) } else { 1 };
-    lines.extend(bars::lines(app, shown, columns, bar_lines));
+    lines.extend(bars(app, shown, columns, bar_lines));
     let count = ledger_lines(columns);
-    push_padded(&mut lines, ledger::lines(app, shown, columns, count), count);
+    push_padded(&mut lines, ledger(app, shown, columns, count), count);
     lines
 }
 
@@ -67,17 +65,17 @@ fn small(app: &App, columns: usize, height: u16) -> Vec<Line<'static>> {
     }
     let (wrong, separator) = ([problems(app, shown), limits(app, shown)].concat(), app.theme.dot());
     let taken = wrong.iter().map(|part| width(&part.0) + width(separator)).sum::<usize>();
-    let mut line = wrap(&wrong, separator, columns, 1, app).pop().unwrap_or_default();
+    let mut line = app.theme.wrap(&wrong, separator, columns, 1).pop().unwrap_or_default();
     let left = columns.saturating_sub(taken);
     if left >= 10 {
         if !wrong.is_empty() {
             line.push_span(Span::styled(separator.to_owned(), Theme::dim()));
         }
-        line.extend(ledger::lines(app, shown, left, 1).pop().unwrap_or_default().spans);
+        line.extend(ledger(app, shown, left, 1).pop().unwrap_or_default().spans);
     }
     lines.push(line);
     if app.view.per_cpu {
-        lines.extend(bars::lines(app, shown, columns, usize::from(height / 3)));
+        lines.extend(bars(app, shown, columns, usize::from(height / 3)));
     }
     lines
 }
@@ -119,7 +117,7 @@ fn clock_line(app: &App, columns: usize, facts: &[Part]) -> Line<'static> {
         }
     } else if left > gap + 8 {
         spans.push(Span::styled(app.theme.dot(), Theme::dim()));
-        spans.extend(wrap(facts, app.theme.dot(), left - gap, 1, app).pop().unwrap_or_default().spans);
+        spans.extend(app.theme.wrap(facts, app.theme.dot(), left - gap, 1).pop().unwrap_or_default().spans);
     }
     Line::from(spans)
 }
@@ -169,7 +167,7 @@ fn problems(app: &App, shown: &Interval) -> Vec<Part> {
 
 /// A CPU limit that was reached: nothing is wrong with the figures, and none of them says why the tasks are slow.
 fn limits(app: &App, shown: &Interval) -> Vec<Part> {
-    quota::used_up(shown, app.theme.cut()).map(|text| (text, Theme::bold())).into_iter().collect()
+    used_up_quota(shown, app.theme.cut()).map(|text| (text, Theme::bold())).into_iter().collect()
 }
 
 /// Filters: without them a user would miss rows and not know why.
@@ -221,8 +219,8 @@ fn facts(app: &App, shown: &Interval) -> Vec<Part> {
 /// The same for a small screen, with the utilization that a bar would show.
 fn short_facts(app: &App, shown: &Interval) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
-    let sum: CpuTimes = bars::sum(&shown.cpus);
-    if let Some(busy) = bars::busy_pct(&sum) {
+    let sum: CpuTimes = sum(&shown.cpus);
+    if let Some(busy) = busy_pct(&sum) {
         let count = shown.cpus.len();
         let plural = if count == 1 { "" } else { "s" };
         parts.push((format!("{}% of {count} CPU{plural}", percent(busy, false)), Theme::bold()));

@@ -11,10 +11,10 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 use crate::app::{App, Clock};
-use crate::columns::NONE;
+use crate::cells::NONE;
 use crate::feed::HistoryPoint;
 use crate::rows::RowId;
-use crate::text::{clip, percent, width};
+use crate::text::{clip, percent, safe, width};
 use crate::theme::Theme;
 use crate::view::Unit;
 
@@ -121,7 +121,7 @@ fn subject(app: &App) -> String {
     match id {
         RowId::Process(key) => format!("process {} {name}", key.pid),
         RowId::Thread(key) => format!("thread {} {name}", key.tid),
-        RowId::Group(name) => format!("{} {}", app.view.group_by.name(), crate::text::safe(name)),
+        RowId::Group(name) => format!("{} {}", app.view.group_by.name(), safe(name)),
     }
 }
 

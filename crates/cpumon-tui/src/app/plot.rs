@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use cpumon_query::TaskKey;
 
-use crate::app::state::App;
-use crate::app::types::Clock;
+use crate::app::{App, Clock};
 use crate::feed::{HistoryPoint, StoredTrace, Subject};
 use crate::history::FeedHistory;
 use crate::rows::RowId;
@@ -126,8 +125,7 @@ impl App {
             RowId::Group(name) => {
                 let group = self.rows.groups.iter().find(|group| group.name == *name);
                 let shown = self.shown.as_ref()?;
-                let members = group.map_or(&[][..], |group| group.processes.as_slice()).iter();
-                let rows = members.filter_map(|&at| shown.processes.get(at as usize));
+                let rows = group.into_iter().flat_map(|group| group.rows(shown));
                 rows.map(|row| TaskKey::Process(row.key)).collect()
             }
         })

@@ -1,17 +1,108 @@
-//! Batch mode's text: lines with stable columns for people and `awk`.
+//! Batch mode: prints intervals as they come, with the same values as the screens, as lines with stable columns for people and `awk`, or as
+//! JSON.
 
 use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use cpumon_model::{Fields, Interval, Terms, Trust, flag_names};
+use cpumon_model::{Fields, HostStatus, Interval, Terms, Trust, flag_names};
 
-use crate::Feed;
-use crate::batch::listing::Listing;
-use crate::columns::{Cells, Col};
-use crate::rows::Item;
+use crate::cells::Cells;
+use crate::export::write_json;
+use crate::feed::{Feed, FeedError, find_moment};
+use crate::history::RunTotals;
+use crate::options::{BatchFormat, BatchOptions, TuiError};
+use crate::rows::{Item, RowList};
 use crate::text::{safe, seconds, width};
 use crate::theme::Theme;
-use crate::users::no_such_user;
-use crate::view::View;
+use crate::view::{Col, View, no_such_user};
+
+/// How often an idle feed is asked again.
+const POLL: Duration = Duration::from_millis(20);
+/// How long a failing feed is asked again before batch mode gives up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Prints intervals as they come until [`BatchOptions`] says it is enough. Returns how many rows they had.
+pub fn batch(feed: &mut dyn Feed, options: &BatchOptions, out: &mut dyn Write) -> Result<usize, TuiError> {
+    if let Some(wall_ns) = options.at_wall_ns {
+        let found = find_moment(feed, wall_ns).map_err(TuiError::Feed)?;
+        let interval = found.map_err(TuiError::NoMoment)?;
+        return print(feed, &interval, options, 0, out).map_err(TuiError::Output);
+    }
+    let delay_ns = options.delay.map_or(0, |delay| i64::try_from(delay.as_nanos()).unwrap_or(i64::MAX));
+    let (mut printed, mut left_out, mut rows) = (0_u64, 0_u64, 0);
+    let mut last_end: Option<i64> = None;
+    while options.iterations.is_none_or(|most| printed < most) {
+        let Some(interval) = wait(feed, options)? else { break };
+        // Measured lengths differ a little from the requested one: without a tolerance of a tenth, every second interval
+        // would be left out.
+        let end = interval.end.wall_ns;
+        if last_end.is_some_and(|last| end.saturating_sub(last).saturating_add(delay_ns / 10) < delay_ns) {
+            left_out += 1;
+            continue;
+        }
+        rows += print(feed, &interval, options, left_out, out).map_err(TuiError::Output)?;
+        (last_end, left_out) = (Some(end), 0);
+        printed += 1;
+    }
+    Ok(rows)
+}
+
+/// The next interval; `None` when asked to stop.
+fn wait(feed: &mut dyn Feed, options: &BatchOptions) -> Result<Option<Arc<Interval>>, TuiError> {
+    let mut failing_since: Option<(Instant, FeedError)> = None;
+    while !options.stop.load(Ordering::Relaxed) {
+        match (feed.poll(), failing_since.take()) {
+            (Ok(Some(interval)), _) => return Ok(Some(interval)),
+            (Ok(None), _) if feed.playback().is_some_and(|playback| playback.is_at_end) => return Ok(None),
+            (Ok(None), _) => {}
+            (Err(error), Some((since, _))) if since.elapsed() > PATIENCE => {
+                return Err(TuiError::Feed(error));
+            }
+            (Err(error), Some((since, _))) => failing_since = Some((since, error)),
+            (Err(error), None) => failing_since = Some((Instant::now(), error)),
+        }
+        std::thread::sleep(POLL);
+    }
+    Ok(None)
+}
+
+fn print(
+    feed: &dyn Feed,
+    interval: &Interval,
+    options: &BatchOptions,
+    left_out: u64,
+    out: &mut dyn Write,
+) -> io::Result<usize> {
+    let view = View {
+        wait_names: true,
+        cmdline: options.cmdline,
+        ..options.rows.view(options.threads, &options.pids)
+    };
+    let rows = RowList::build(interval, &view, &RunTotals::default());
+    let status = feed.hosts().into_iter().find(|status| status.info.host == interval.host);
+    match options.format {
+        BatchFormat::Json => write_json(interval, status.as_ref(), &rows, left_out, out)?,
+        BatchFormat::Text => {
+            let status = status.as_ref();
+            write_text(feed, &Listing { interval, status, view: &view, rows: &rows, left_out }, out)?;
+        }
+    }
+    out.flush()?;
+    Ok(rows.rows.len())
+}
+
+/// An interval with its rows in order.
+struct Listing<'a> {
+    interval: &'a Interval,
+    /// `None` if the feed does not know the interval's host.
+    status: Option<&'a HostStatus>,
+    view: &'a View,
+    rows: &'a RowList,
+    /// Intervals since the last printed one that were not printed.
+    left_out: u64,
+}
 
 /// Columns of a text line with their least widths, the name last.
 const COLUMNS: [(Col, usize); 22] = [
@@ -39,7 +130,7 @@ const COLUMNS: [(Col, usize); 22] = [
     (Col::Name, 0),
 ];
 
-pub(super) fn write_text(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
+fn write_text(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
     write_head(feed, listing, out)?;
     let Listing { interval, view, rows, .. } = *listing;
     if let Some(hint) = view.user.as_ref().and_then(|user| no_such_user(interval, user)) {

@@ -1,37 +1,12 @@
-//! Which columns fit into a width, and where. Id, %CPU and name are always there. Titles and help come from
-//! [`cpumon_model::TASK_COLUMNS`]; widths and the order in which columns are left out are here.
+//! The columns of the grid: titles, which ones fit into a width and where, and [`SortColumn`], the column that sorts, as a user writes it.
+//! Id, %CPU and name are always there. Titles and help come from [`cpumon_model::TASK_COLUMNS`]; the order in which columns are left
+//! out is here.
+
+use std::str::FromStr;
 
 use cpumon_model::Align;
 
-use crate::columns::column::Col;
-use crate::view::{Layout, View};
-
-pub(super) const ORDER: [Col; 24] = [
-    Col::Id,
-    Col::Owner,
-    Col::User,
-    Col::State,
-    Col::Nice,
-    Col::LastCpu,
-    Col::Cpu,
-    Col::User100,
-    Col::System100,
-    Col::Ready,
-    Col::LongestDelay,
-    Col::DelayP99,
-    Col::Limit,
-    Col::Throttled,
-    Col::Blocked,
-    Col::Wait,
-    Col::Switches,
-    Col::Voluntary,
-    Col::Involuntary,
-    Col::Threads,
-    Col::Seen,
-    Col::Container,
-    Col::Marks,
-    Col::Name,
-];
+use crate::view::{Col, Layout, View};
 
 /// The most important columns first: narrow screens leave out the last ones.
 const IMPORTANCE: [Col; 24] = [
@@ -96,32 +71,6 @@ impl Col {
         self.shared().align == Align::Right
     }
 
-    fn width(self, id_width: u16) -> u16 {
-        match self {
-            Self::Id | Self::Owner => id_width,
-            Self::User | Self::Seen => 8,
-            Self::State => 1,
-            Self::Nice => 3,
-            Self::LastCpu | Self::Threads => 5,
-            Self::Cpu
-            | Self::User100
-            | Self::System100
-            | Self::Ready
-            | Self::LongestDelay
-            | Self::DelayP99
-            | Self::Limit
-            | Self::Throttled
-            | Self::Blocked
-            | Self::Switches
-            | Self::Voluntary
-            | Self::Involuntary => 6,
-            Self::Wait => 13,
-            Self::Container => 20,
-            Self::Marks => 2,
-            Self::Name => 10,
-        }
-    }
-
     fn is_in(self, view: &View) -> bool {
         match self {
             Self::Owner => view.is_flat_threads(),
@@ -151,7 +100,7 @@ pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlac
     let mut used = 0;
     for col in IMPORTANCE.into_iter().filter(|col| col.is_in(view)) {
         let is_needed = matches!(col, Col::Id | Col::Cpu | Col::Name);
-        let width = if col == Col::Name { name_width } else { col.width(id_width) };
+        let width = if col == Col::Name { name_width } else { width_of(col, id_width) };
         if is_needed || used + width < total {
             used += width + 1;
             chosen.push(col);
@@ -161,19 +110,64 @@ pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlac
     place(&chosen, total, id_width, wait_call)
 }
 
+fn width_of(col: Col, id_width: u16) -> u16 {
+    if col.width() == 0 { id_width } else { col.width() }
+}
+
 fn place(chosen: &[Col], total: u16, id_width: u16, wait_call: u16) -> Vec<ColumnPlace> {
     let mut x = 0_u16;
     let mut places = Vec::with_capacity(chosen.len());
-    for col in ORDER.into_iter().filter(|col| chosen.contains(col)) {
+    for col in Col::ORDER.into_iter().filter(|col| chosen.contains(col)) {
         let width = match col {
             Col::Name => total.saturating_sub(x),
-            Col::Wait => col.width(id_width) + wait_call,
-            _ => col.width(id_width),
+            Col::Wait => col.width() + wait_call,
+            _ => width_of(col, id_width),
         };
         places.push(ColumnPlace { col, x, width });
         x = x.saturating_add(width + 1);
     }
     places
+}
+
+/// A column that rows can be sorted by: its name in files (`cpu`, `ready`) or its title (`%CPU`), in any case.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct SortColumn(Col);
+
+/// No column is called so.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no column {text:?}; columns: {known}")]
+pub struct UnknownColumn {
+    text: String,
+    known: String,
+}
+
+/// Columns that sort; the owner is a column of threads only, and marks have no order.
+fn sortable() -> impl Iterator<Item = Col> {
+    Col::ORDER.into_iter().filter(|col| !matches!(col, Col::Marks | Col::Owner))
+}
+
+impl SortColumn {
+    /// Run time while the screens are open.
+    pub const SEEN: Self = Self(Col::Seen);
+
+    pub(crate) fn col(self) -> Col {
+        self.0
+    }
+}
+
+impl FromStr for SortColumn {
+    type Err = UnknownColumn;
+
+    fn from_str(text: &str) -> Result<Self, UnknownColumn> {
+        let (view, text) = (View::default(), text.trim());
+        let by_name = sortable().find(|col| col.shared().id.eq_ignore_ascii_case(text));
+        // A title may be another column's name: USER is the column `uid`, `user` is %USR.
+        let by_title = || sortable().find(|col| col.title(&view).eq_ignore_ascii_case(text));
+        by_name.or_else(by_title).map(Self).ok_or_else(|| {
+            let known: Vec<&str> = sortable().map(|col| col.shared().id).collect();
+            UnknownColumn { text: text.to_owned(), known: known.join(", ") }
+        })
+    }
 }
 
 #[cfg(test)]
@@ -225,10 +219,24 @@ mod tests {
 
     #[test]
     fn every_column_has_a_row_in_the_shared_table() {
-        for col in ORDER {
+        for col in Col::ORDER {
             let shared = col.shared();
             assert!(shared.frontends.contains(Frontends::TERMINAL), "{col:?}: {}", shared.id);
             assert_eq!(shared.id == "name", col == Col::Name, "{col:?} is not in the table");
         }
+    }
+
+    #[test]
+    fn columns_are_found_by_name_or_title_and_the_error_lists_them() {
+        for (text, col) in
+            [("cpu", Col::Cpu), ("%cpu", Col::Cpu), ("CSW/s", Col::Switches), (" pid ", Col::Id)]
+        {
+            assert_eq!(text.parse(), Ok(SortColumn(col)), "{text}");
+        }
+        for col in sortable() {
+            assert_eq!(col.shared().id.parse(), Ok(SortColumn(col)));
+        }
+        let error = "marks".parse::<SortColumn>().unwrap_err().to_string();
+        assert!(error.starts_with("there is no column \"marks\"; columns: pid, uid, "), "{error}");
     }
 }

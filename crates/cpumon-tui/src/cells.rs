@@ -1,5 +1,5 @@
-//! [`Cells`]: the text of each cell, for the grid and for batch mode. No data is `-`, which is not `0.0`;
-//! [`cpumon_model::IntervalView`] decides what is no data.
+//! [`Cells`]: the text of each cell, for the grid and for batch mode, and [`limits_of`], what limits the CPU of a row. No data is `-`, which
+//! is not `0.0`; [`cpumon_model::IntervalView`] decides what is no data.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,12 @@ use cpumon_model::{
     ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life, LimitFinder,
     ProcessInterval, ThreadInterval, Value, delay_percent, wait_in_words,
 };
-use cpumon_query::TaskKey;
 
-use crate::columns::column::Col;
-use crate::columns::limits::{IS_OF_LIMITS, limit_text, limit_value, limits_of};
 use crate::history::RunTotals;
 use crate::rows::{Group, Item, group_delays, main_thread, thread_name};
 use crate::text::{mean, name_text, percent, rate, safe, short, total, width};
 use crate::theme::Theme;
-use crate::view::{Unit, View};
+use crate::view::{Col, Unit, View};
 
 /// Columns of scheduler counters, which a group adds up like a process.
 const IS_OF_SCHED: [ColumnId; 7] = [
@@ -142,19 +139,12 @@ impl<'a> Cells<'a> {
     }
 
     fn user(&self, item: &Item<'_>) -> String {
-        let uid = match item {
-            Item::Group(_) => return String::new(),
-            _ if !self.interval.source.has_users() => None,
-            _ => self.int(item, ColumnId::Uid),
-        };
+        if matches!(item, Item::Group(_)) {
+            return String::new();
+        }
+        let uid = self.int(item, ColumnId::Uid).filter(|_| self.interval.source.has_users());
         let Some(uid) = uid else { return NONE.into() };
-        let name = match item {
-            Item::Group(_) => None,
-            Item::Process(process) => process.info.user_name(),
-            Item::Thread(thread) => {
-                self.interval.process(thread.process).and_then(|row| row.info.user_name())
-            }
-        };
+        let name = item.process(self.interval).and_then(|row| row.info.user_name());
         name.map_or_else(|| uid.to_string(), safe)
     }
 
@@ -246,14 +236,15 @@ impl<'a> Cells<'a> {
 
     fn switches(&self, item: &Item<'_>) -> Option<String> {
         let voluntary = self.int(item, ColumnId::VoluntarySwitches)?;
-        let count = voluntary.saturating_add(self.int(item, ColumnId::InvoluntarySwitches)?);
-        let duration_ns = self.interval.duration_ns();
-        (duration_ns > 0).then(|| rate(count as f64 * 1e9 / duration_ns as f64))
+        self.per_second(voluntary.saturating_add(self.int(item, ColumnId::InvoluntarySwitches)?))
     }
 
     fn rate(&self, item: &Item<'_>, id: ColumnId) -> Option<String> {
+        self.per_second(self.int(item, id)?)
+    }
+
+    fn per_second(&self, count: i64) -> Option<String> {
         let duration_ns = self.interval.duration_ns();
-        let count = self.int(item, id)?;
         (duration_ns > 0).then(|| rate(count as f64 * 1e9 / duration_ns as f64))
     }
 
@@ -266,23 +257,11 @@ impl<'a> Cells<'a> {
 
     fn seen(&self, item: &Item<'_>) -> Option<String> {
         let seen = self.seen.filter(|_| self.interval.fields.contains(Fields::RUN))?;
-        Some(total(match item {
-            Item::Group(group) => {
-                let rows = group.processes.iter().filter_map(|&at| self.interval.processes.get(at as usize));
-                rows.map(|row| seen.run_ns(TaskKey::Process(row.key))).fold(0, i64::saturating_add)
-            }
-            Item::Process(process) => seen.run_ns(TaskKey::Process(process.key)),
-            Item::Thread(thread) => seen.run_ns(TaskKey::Thread(thread.key)),
-        }))
+        Some(total(seen.run_ns(self.interval, item)))
     }
 
     fn container(&self, item: &Item<'_>) -> String {
-        let process = match item {
-            Item::Group(_) => None,
-            Item::Process(process) => Some(*process),
-            Item::Thread(thread) => self.interval.process(thread.process),
-        };
-        process.map_or_else(String::new, |process| safe(&process.info.container))
+        item.process(self.interval).map_or_else(String::new, |process| safe(&process.info.container))
     }
 
     fn marks(&self, item: &Item<'_>) -> String {
@@ -323,5 +302,51 @@ fn own_id(item: &Item<'_>) -> String {
         Item::Group(group) => format!("x{}", group.processes.len()),
         Item::Process(process) => process.key.pid.to_string(),
         Item::Thread(thread) => thread.key.tid.to_string(),
+    }
+}
+
+/// Columns of control groups, which a row has from the groups of its processes.
+const IS_OF_LIMITS: [ColumnId; 5] = [
+    ColumnId::CpuLimit,
+    ColumnId::Periods,
+    ColumnId::ThrottledPeriods,
+    ColumnId::ThrottledNs,
+    ColumnId::PressureSomeNs,
+];
+
+/// The limits of a row; `None`: not known.
+pub(crate) fn limits_of(
+    finder: &LimitFinder<'_>,
+    interval: &Interval,
+    item: &Item<'_>,
+) -> Option<GroupLimits> {
+    match item {
+        Item::Group(group) => finder.of(group.rows(interval).map(|row| &*row.info.cgroup)),
+        _ => finder.of([&*item.process(interval)?.info.cgroup]),
+    }
+}
+
+/// A cell of [`IS_OF_LIMITS`]. What has no limit was not throttled.
+fn limit_value(limits: Option<GroupLimits>, id: ColumnId) -> Value<'static> {
+    let count = |value: Option<u64>| value.map_or(Value::Null, Value::count);
+    let Some(limits) = limits else { return Value::Null };
+    let throttle =
+        if limits.limit == CpuLimit::Unlimited { GroupLimits::NONE.throttle } else { limits.throttle };
+    match id {
+        ColumnId::CpuLimit => limits.limit.cpus().map_or(Value::Null, Value::Real),
+        ColumnId::Periods => count(throttle.map(|one| one.periods)),
+        ColumnId::ThrottledPeriods => count(throttle.map(|one| one.throttled_periods)),
+        ColumnId::ThrottledNs => count(throttle.map(|one| one.throttled_ns)),
+        ColumnId::PressureSomeNs => count(limits.pressure.map(|one| one.some_ns)),
+        _ => Value::Null,
+    }
+}
+
+/// A limit as a cell, in CPUs: empty without one. `None`: not known.
+fn limit_text(limits: Option<GroupLimits>) -> Option<String> {
+    match limits?.limit {
+        CpuLimit::Unknown => None,
+        CpuLimit::Unlimited => Some(String::new()),
+        limit @ CpuLimit::Millionths(_) => limit.cpus().map(|cpus| percent(cpus, true)),
     }
 }

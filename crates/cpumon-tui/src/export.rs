@@ -1,0 +1,244 @@
+//! Rows for programs, in their order and with exact values: the rows on screen as CSV (RFC 4180), batch mode's intervals as JSON with the
+//! field names of exports and SQL.
+
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use cpumon_model::{COLUMNS, ColumnId, HostStatus, Interval, IntervalView, Value};
+use serde_json::{Map, Value as Json};
+
+use crate::cells::Cells;
+use crate::rows::{Item, RowList};
+use crate::text::{safe, utc_seconds};
+use crate::theme::Theme;
+use crate::view::View;
+
+/// Fields of the interval.
+const HOST: [ColumnId; 27] = [
+    ColumnId::BeginUtc,
+    ColumnId::EndUtc,
+    ColumnId::BeginNs,
+    ColumnId::EndNs,
+    ColumnId::DurationNs,
+    ColumnId::Sequence,
+    ColumnId::Source,
+    ColumnId::Flags,
+    ColumnId::ProcessCount,
+    ColumnId::ThreadCount,
+    ColumnId::CapacityNs,
+    ColumnId::LedgerThreadsNs,
+    ColumnId::LedgerExitedNs,
+    ColumnId::LedgerIrqNs,
+    ColumnId::LedgerSoftirqNs,
+    ColumnId::LedgerStealNs,
+    ColumnId::LedgerIdleNs,
+    ColumnId::UnattributedNs,
+    ColumnId::IrqInRunTime,
+    ColumnId::PassNs,
+    ColumnId::UnknownNs,
+    ColumnId::RunQueueMean,
+    ColumnId::RunQueueMax,
+    ColumnId::Switches,
+    ColumnId::Probes,
+    ColumnId::PressureSomeNs,
+    ColumnId::CgroupsLeftOut,
+];
+
+/// Fields of rows.
+const ROW: [ColumnId; 35] = [
+    ColumnId::Pid,
+    ColumnId::Tid,
+    ColumnId::Name,
+    ColumnId::ProcessName,
+    ColumnId::StartNs,
+    ColumnId::UserNs,
+    ColumnId::SystemNs,
+    ColumnId::RunNs,
+    ColumnId::RunDelayNs,
+    ColumnId::VoluntarySwitches,
+    ColumnId::InvoluntarySwitches,
+    ColumnId::CpuPct,
+    ColumnId::ParentPid,
+    ColumnId::Uid,
+    ColumnId::Container,
+    ColumnId::Cmdline,
+    ColumnId::ThreadRows,
+    ColumnId::State,
+    ColumnId::LastCpu,
+    ColumnId::Nice,
+    ColumnId::Life,
+    ColumnId::Flags,
+    ColumnId::BlockedNs,
+    ColumnId::DelayAfterWakeupNs,
+    ColumnId::LongestRunDelayNs,
+    ColumnId::Wakeups,
+    ColumnId::Migrations,
+    ColumnId::WaitReason,
+    ColumnId::WaitNs,
+    ColumnId::OpenWait,
+    ColumnId::CpuLimit,
+    ColumnId::Periods,
+    ColumnId::ThrottledPeriods,
+    ColumnId::ThrottledNs,
+    ColumnId::PressureSomeNs,
+];
+
+/// Whether the JSON of a row has the field.
+fn applies(item: &Item<'_>, id: ColumnId) -> bool {
+    let of_threads = matches!(
+        id,
+        ColumnId::Tid
+            | ColumnId::ProcessName
+            | ColumnId::State
+            | ColumnId::LastCpu
+            | ColumnId::Nice
+            | ColumnId::OpenWait
+    );
+    let of_processes = matches!(id, ColumnId::ParentPid | ColumnId::Cmdline | ColumnId::ThreadRows);
+    match item {
+        Item::Thread(_) => !of_processes,
+        Item::Process(_) | Item::Group(_) => !of_threads,
+    }
+}
+
+fn json(value: Value<'_>) -> Json {
+    match value {
+        Value::Null => Json::Null,
+        Value::Int(number) => number.into(),
+        // JSON has no NaN and no infinity.
+        Value::Real(number) => serde_json::Number::from_f64(number).map_or(Json::Null, Json::Number),
+        Value::Text(text) => text.into_owned().into(),
+    }
+}
+
+/// Batch mode's JSON: one object for each interval, on one line. No data is `null`. Rows are written one by one, so memory stays small.
+/// `left_out`: intervals since the last printed one that were not printed.
+pub(crate) fn write_json(
+    interval: &Interval,
+    status: Option<&HostStatus>,
+    rows: &RowList,
+    left_out: u64,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let hostname = status.map_or("", |status| &status.info.hostname);
+    let values = IntervalView::new(hostname, interval);
+    let mut head = Map::new();
+    head.insert("host".into(), hostname.into());
+    head.insert("host_id".into(), interval.host.to_string().into());
+    let trust = interval.trust.or(status.map(|status| status.trust));
+    head.insert("trust".into(), trust.map_or(Json::Null, |trust| trust.name().into()));
+    head.insert("intervals_not_printed".into(), left_out.into());
+    for id in HOST {
+        head.insert(column_name(id).into(), json(values.host(id)));
+    }
+    let text = serde_json::to_string(&head)?;
+    // Without its closing brace, so that the rows follow one by one.
+    out.write_all(text.trim_end_matches('}').as_bytes())?;
+    out.write_all(b",\"rows\":[")?;
+    let view = View::default();
+    let cells = Cells::new(interval, &view, Theme { color: false, ascii: true }, None);
+    let items = rows.rows.iter().filter_map(|row| rows.item(interval, row));
+    for (nth, item) in items.enumerate() {
+        if nth > 0 {
+            out.write_all(b",")?;
+        }
+        let fields = ROW.into_iter().filter(|id| applies(&item, *id));
+        let row: Map<String, Json> =
+            fields.map(|id| (column_name(id).into(), json(cells.value(&item, id)))).collect();
+        serde_json::to_writer(&mut *out, &row)?;
+    }
+    out.write_all(b"]}\n")
+}
+
+/// The columns of the CSV file: when, and the fields of rows but for these.
+fn exported() -> impl Iterator<Item = ColumnId> {
+    let left_out = [ColumnId::ParentPid, ColumnId::Cmdline, ColumnId::LastCpu, ColumnId::Nice];
+    [ColumnId::EndUtc, ColumnId::DurationNs].into_iter().chain(ROW).filter(move |id| !left_out.contains(id))
+}
+
+/// The name of a column in the shared table.
+fn column_name(id: ColumnId) -> &'static str {
+    COLUMNS.iter().find(|column| column.id == id).map_or("", |column| column.name)
+}
+
+/// The rows as CSV: file name (without `.csv`) and text.
+pub(crate) fn csv(interval: &Interval, rows: &RowList, hostname: &str) -> (String, String) {
+    let view = View::default();
+    let cells = Cells::new(interval, &view, Theme { color: false, ascii: false }, None);
+    let mut csv = String::from("host");
+    for id in exported() {
+        csv.push(',');
+        csv.push_str(column_name(id));
+    }
+    csv.push_str("\r\n");
+    let host = field(&Value::Text(hostname.into()));
+    for item in rows.rows.iter().filter_map(|row| rows.item(interval, row)) {
+        csv.push_str(&host);
+        for id in exported() {
+            csv.push(',');
+            csv.push_str(&field(&cell(&cells, &item, id)));
+        }
+        csv.push_str("\r\n");
+    }
+    (file_stem(hostname, interval.end.wall_ns), csv)
+}
+
+fn cell<'a>(cells: &'a Cells<'_>, item: &Item<'a>, id: ColumnId) -> Value<'a> {
+    match (item, id) {
+        (Item::Group(group), ColumnId::Name) => Value::Text((&*group.name).into()),
+        // A process has its name in both columns, so that a filter on either one finds it.
+        (Item::Process(process), ColumnId::ProcessName) => Value::Text((&*process.info.name).into()),
+        _ => cells.value(item, id),
+    }
+}
+
+/// A field: control characters spelled out, a text between quotes, with a leading apostrophe if a spreadsheet would run it as a
+/// formula.
+fn field(value: &Value<'_>) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::Int(number) => number.to_string(),
+        Value::Real(number) => number.to_string(),
+        Value::Text(text) => {
+            let mut text = safe(text);
+            if text.starts_with(['=', '+', '-', '@', '|', '%', '＝', '＋', '－', '＠']) {
+                text.insert(0, '\'');
+            }
+            format!("\"{}\"", text.replace('"', "\"\""))
+        }
+    }
+}
+
+/// A file name for any file system: every character except letters, digits, `-` and `_` becomes `_`.
+fn file_stem(hostname: &str, wall_ns: i64) -> String {
+    let clean = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_') { c } else { '_' };
+    let host: String = hostname.chars().take(40).map(clean).collect();
+    let time: String = utc_seconds(wall_ns).chars().filter(char::is_ascii_alphanumeric).collect();
+    let mut stem = String::from("cpumon");
+    if !host.is_empty() {
+        let _ = write!(stem, "-{host}");
+    }
+    let _ = write!(stem, "-{time}");
+    stem
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_formula_is_defused_and_quotes_are_doubled() {
+        let field = |text: &str| field(&Value::Text(text.to_string().into()));
+        assert_eq!(field("=cmd|' /C calc'!A0"), "\"'=cmd|' /C calc'!A0\"");
+        assert_eq!(field("say \"hi\", you"), "\"say \"\"hi\"\", you\"");
+        assert_eq!(field("\t=1"), "\"\\t=1\"");
+        assert_eq!(field("-1\n"), "\"'-1\\n\"");
+        assert_eq!(field("plain"), "\"plain\"");
+    }
+
+    #[test]
+    fn a_file_name_cannot_leave_the_directory() {
+        assert_eq!(file_stem("../../etc/passwd", 0), "cpumon-______etc_passwd-19700101000000Z");
+        assert_eq!(file_stem("", 0), "cpumon-19700101000000Z");
+    }
+}
