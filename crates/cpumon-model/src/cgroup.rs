@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use crate::finder::Finder;
+use crate::collections::Finder;
 
 /// Most groups of a host that are measured, by any source.
 pub const MAX_CGROUPS: usize = 256;
@@ -144,45 +144,32 @@ pub struct CgroupInterval {
     pub pressure: Option<Pressure>,
 }
 
+/// Growth and sums of all counters of a type.
+macro_rules! growing {
+    ($type:ident: $($counter:ident)+) => {
+        impl $type {
+            /// Growth since `earlier`; `None` if a counter fell.
+            #[must_use]
+            pub fn since(self, earlier: Self) -> Option<Self> {
+                Some(Self { $($counter: self.$counter.checked_sub(earlier.$counter)?,)+ })
+            }
+
+            /// Adds what happened in another interval.
+            pub fn add(&mut self, more: Self) {
+                $(self.$counter = self.$counter.saturating_add(more.$counter);)+
+            }
+        }
+    };
+}
+
+growing!(Throttle: periods throttled_periods throttled_ns);
+growing!(Pressure: some_ns full_ns);
+
 impl Throttle {
-    /// Growth since `earlier`; `None` if a counter fell.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Option<Self> {
-        Some(Self {
-            periods: self.periods.checked_sub(earlier.periods)?,
-            throttled_periods: self.throttled_periods.checked_sub(earlier.throttled_periods)?,
-            throttled_ns: self.throttled_ns.checked_sub(earlier.throttled_ns)?,
-        })
-    }
-
-    /// Adds what happened in another interval.
-    pub fn add(&mut self, more: Self) {
-        self.periods = self.periods.saturating_add(more.periods);
-        self.throttled_periods = self.throttled_periods.saturating_add(more.throttled_periods);
-        self.throttled_ns = self.throttled_ns.saturating_add(more.throttled_ns);
-    }
-
     /// Share of the periods in which the quota was used up, percent; `None` without a period.
     #[must_use]
     pub fn percent(self) -> Option<f64> {
         (self.periods > 0).then(|| self.throttled_periods as f64 * 100.0 / self.periods as f64)
-    }
-}
-
-impl Pressure {
-    /// Growth since `earlier`; `None` if a counter fell.
-    #[must_use]
-    pub fn since(self, earlier: Self) -> Option<Self> {
-        Some(Self {
-            some_ns: self.some_ns.checked_sub(earlier.some_ns)?,
-            full_ns: self.full_ns.checked_sub(earlier.full_ns)?,
-        })
-    }
-
-    /// Adds what happened in another interval.
-    pub fn add(&mut self, more: Self) {
-        self.some_ns = self.some_ns.saturating_add(more.some_ns);
-        self.full_ns = self.full_ns.saturating_add(more.full_ns);
     }
 }
 

@@ -27,12 +27,12 @@ impl<'a> CgroupNames<'a> {
             if let Some(container) = container(part, parent, above) {
                 found.container = container;
                 // A unit that starts nothing but this container has it right below; of others it is the engine's, or a whole session.
-                if !is_unit(parent) || part.contains(':') {
+                if !is_service_or_scope(parent) || part.contains(':') {
                     found.service = "";
                 }
             }
             let is_manager = part == "init.scope" && found != Self::default();
-            if is_unit(part) && !is_engines(part) && !is_manager {
+            if is_service_or_scope(part) && !is_engines(part) && !is_manager {
                 found.service = watcher(part).unwrap_or(part);
             }
             (parent, above) = (part, parent);
@@ -76,7 +76,7 @@ impl<'a> CgroupNames<'a> {
 }
 
 /// Services and scopes; slices only hold them.
-fn is_unit(part: &str) -> bool {
+fn is_service_or_scope(part: &str) -> bool {
     matches!(part.rsplit_once('.'), Some((name, "service" | "scope")) if !name.is_empty())
 }
 
@@ -184,6 +184,12 @@ fn unescape(name: &str) -> Cow<'_, str> {
         rest = if byte.is_some() { &tail[3..] } else { tail };
     }
     String::from_utf8_lossy(&bytes).into_owned().into()
+}
+
+/// Whether a text is the name of a systemd unit (`systemd.unit(5)`) and not of a container: both are in the same field.
+#[must_use]
+pub fn is_unit(text: &str) -> bool {
+    [".service", ".scope", ".slice", ".socket", ".mount", ".swap"].iter().any(|end| text.ends_with(end))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 //! boot runs on, so within one boot that alone decides what came first. Intervals whose clock is wrong are moved to the receiver's
 //! time, and record by how much (docs/adr/0007-time-line.md).
 
-use crate::clock_piece::distance;
+use crate::clock::distance;
+use crate::counters::signed;
 use crate::{ClockPiece, HostClock, Interval, Moment};
 
 /// Beyond this a device's clock is wrong where exchanges measure it, ns.
@@ -35,7 +36,7 @@ impl ClockEstimate {
     /// By exchanges of time: `boot` compares the device's time since boot with the receiver's wall clock.
     #[must_use]
     pub fn measured(boot: &HostClock) -> Self {
-        let round_trip_ns = i64::try_from(boot.round_trip_ns).unwrap_or(i64::MAX);
+        let round_trip_ns = signed(boot.round_trip_ns);
         Self {
             anchor_ns: 0_i64.saturating_sub(boot.offset_ns),
             // The offset is known to half of the round trip only, so a slow way widens both limits.
@@ -49,7 +50,7 @@ impl ClockEstimate {
     /// off, so nothing is known against its stamps.
     #[must_use]
     pub fn as_off_now(clock: &HostClock, end: &Moment) -> Option<Self> {
-        let round_trip_ns = i64::try_from(clock.round_trip_ns).unwrap_or(i64::MAX);
+        let round_trip_ns = signed(clock.round_trip_ns);
         let wrong_beyond_ns = WRONG_BEYOND_NS.max(round_trip_ns);
         (clock.offset_ns.saturating_abs() > wrong_beyond_ns).then(|| Self {
             // The time since that boot cannot be compared any more; only its wall clock is known.
@@ -85,10 +86,9 @@ impl Arrivals {
         }
         let now_ns = self.least.map_or(anchor_ns, |known| known.min(anchor_ns));
         self.least = Some(now_ns);
-        let interval_ns = i64::try_from(interval_ns).unwrap_or(i64::MAX);
         ClockEstimate {
             anchor_ns: self.least_before.map_or(now_ns, |before| before.min(now_ns)),
-            wrong_beyond_ns: WRONG_ON_ARRIVAL_NS.saturating_add(interval_ns),
+            wrong_beyond_ns: WRONG_ON_ARRIVAL_NS.saturating_add(signed(interval_ns)),
             follow_beyond_ns: FOLLOW_BEYOND_NS,
             is_measured: true,
         }
@@ -206,7 +206,7 @@ impl ClockLine {
 }
 
 fn boot_of(moment: &Moment) -> i64 {
-    i64::try_from(moment.boot_ns).unwrap_or(i64::MAX)
+    signed(moment.boot_ns)
 }
 
 /// The device's wall clock less its time since boot: it changes when the clock is set, and at no other time.
@@ -215,5 +215,4 @@ fn anchor_of(moment: &Moment) -> i64 {
 }
 
 #[cfg(test)]
-#[path = "clock_line_tests.rs"]
 mod tests;

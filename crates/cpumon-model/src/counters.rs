@@ -1,6 +1,12 @@
-//! Counters of one task: cumulative ([`Counters`]) and over an interval ([`Delta`]), and which of them are known ([`Fields`]).
+//! Counters of one task, and which of them are known ([`Fields`]): those of the kernel ([`Counters`], over an interval [`Delta`]), and what
+//! the scheduler's events report beyond them ([`SchedTimes`], over an interval [`SchedDelta`]), with the blocked time by reason
+//! ([`Waits`]).
+
+use std::ops::AddAssign;
 
 use bitflags::bitflags;
+
+use crate::{Comm, ThreadKey, WaitReason};
 
 bitflags! {
     /// Which counters a source measures. What is not set is *no data*, which is not zero.
@@ -20,10 +26,10 @@ bitflags! {
         const CPUS = 1 << 5;
         /// Tasks that end between two snapshots are reported with their final counters.
         const EXITS = 1 << 6;
-        /// Run time, run delay and switches come from the scheduler's own events; [`SchedTimes`](crate::SchedTimes) and
+        /// Run time, run delay and switches come from the scheduler's own events; [`SchedTimes`] and
         /// [`CpuSched`](crate::CpuSched) are known.
         const SCHED = 1 << 7;
-        /// Blocked time by reason ([`SchedTimes::waits`](crate::SchedTimes::waits)).
+        /// Blocked time by reason ([`SchedTimes::waits`]).
         const WAITS = 1 << 8;
         /// irq and softirq are measured by event, by line and kind, and are no part of the threads' run time.
         const IRQ = 1 << 9;
@@ -83,21 +89,49 @@ pub struct Delta {
     pub involuntary_switches: i64,
 }
 
-impl Counters {
-    /// What was added since `earlier`; `None` if any counter fell (a counter reset, or another task under the same key).
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Option<Delta> {
-        let sub = |now: u64, then: u64| i64::try_from(now.checked_sub(then)?).ok();
-        Some(Delta {
-            user_ns: sub(self.user_ns, earlier.user_ns)?,
-            system_ns: sub(self.system_ns, earlier.system_ns)?,
-            run_ns: sub(self.run_ns, earlier.run_ns)?,
-            run_delay_ns: sub(self.run_delay_ns, earlier.run_delay_ns)?,
-            voluntary_switches: sub(self.voluntary_switches, earlier.voluntary_switches)?,
-            involuntary_switches: sub(self.involuntary_switches, earlier.involuntary_switches)?,
-        })
-    }
+/// Sums and differences of all counters, by their names.
+macro_rules! counters {
+    ($($counter:ident)+) => {
+        impl Counters {
+            /// What was added since `earlier`; `None` if any counter fell (a counter reset, or another task under the same key).
+            #[must_use]
+            pub fn since(&self, earlier: &Self) -> Option<Delta> {
+                let sub = |now: u64, then: u64| i64::try_from(now.checked_sub(then)?).ok();
+                Some(Delta { $($counter: sub(self.$counter, earlier.$counter)?,)+ })
+            }
+
+            /// What was added since `earlier`, where a counter that fell counts 0.
+            pub(crate) fn grown(&self, earlier: &Self) -> Delta {
+                Delta { $($counter: signed(self.$counter.saturating_sub(earlier.$counter)),)+ }
+            }
+        }
+
+        impl Delta {
+            /// Takes away what was charged elsewhere; may fall below zero.
+            pub(crate) fn subtract(&mut self, charged: &Counters) {
+                $(self.$counter = self.$counter.saturating_sub(signed(charged.$counter));)+
+            }
+
+            pub(crate) fn at_least_zero(self) -> Self {
+                Self { $($counter: self.$counter.max(0),)+ }
+            }
+        }
+
+        impl AddAssign<&Delta> for Delta {
+            fn add_assign(&mut self, other: &Delta) {
+                $(self.$counter = self.$counter.saturating_add(other.$counter);)+
+            }
+        }
+
+        impl AddAssign<&Counters> for Counters {
+            fn add_assign(&mut self, other: &Counters) {
+                $(self.$counter = self.$counter.saturating_add(other.$counter);)+
+            }
+        }
+    };
 }
+
+counters! { user_ns system_ns run_ns run_delay_ns voluntary_switches involuntary_switches }
 
 impl Delta {
     /// Whether nothing happened: the task was idle all through.
@@ -107,24 +141,412 @@ impl Delta {
     }
 }
 
-impl std::ops::AddAssign<&Delta> for Delta {
-    fn add_assign(&mut self, other: &Delta) {
-        self.user_ns = self.user_ns.saturating_add(other.user_ns);
-        self.system_ns = self.system_ns.saturating_add(other.system_ns);
-        self.run_ns = self.run_ns.saturating_add(other.run_ns);
-        self.run_delay_ns = self.run_delay_ns.saturating_add(other.run_delay_ns);
-        self.voluntary_switches = self.voluntary_switches.saturating_add(other.voluntary_switches);
-        self.involuntary_switches = self.involuntary_switches.saturating_add(other.involuntary_switches);
+/// A number of nanoseconds or of events with a sign; beyond `i64` it sticks at the top.
+pub(crate) fn signed(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+/// One thread's CPU time by three clocks, cumulative, ns, as a platform's reader hands it out.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClockReading {
+    /// Id and start of the thread.
+    pub key: ThreadKey,
+    /// Id of the process (thread group) it belongs to.
+    pub pid: u32,
+    /// Name (comm) at the time of the reading.
+    pub comm: Comm,
+    /// By the clock tick: user and system time as sampled (`utime + stime`, before the kernel scales them).
+    pub tick_ns: u64,
+    /// By the scheduler (`se.sum_exec_runtime`).
+    pub clock_ns: u64,
+    /// By the switches. Only its growth means something: it goes on from the scheduler's clock at first sight.
+    pub switch_ns: u64,
+    /// Times it left its CPU.
+    pub slices: u64,
+    /// All three count the same slices: it was off its CPU, and kernel and events count the same switches.
+    pub is_exact: bool,
+}
+
+/// Reasons that have a slot of their own.
+pub const WAIT_SLOTS: usize = 6;
+
+/// Time blocked by reason, ns: the sum never loses any. The table has a fixed size, because a thread waits for few things and a snapshot
+/// has thousands of threads. Empty slots have [`WaitReason::NONE`]; each reason has one slot; equal contents in another
+/// order are equal.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct Waits {
+    reasons: [WaitReason; WAIT_SLOTS],
+    ns: [u64; WAIT_SLOTS],
+}
+
+impl Waits {
+    /// Adds time to a reason; [`WaitReason::NONE`] counts as [`WaitReason::OTHER`], a time of 0 changes nothing. Where all
+    /// slots are taken, the smallest of them and of the new one goes to [`WaitReason::OTHER`]; so the sum stays exact.
+    pub fn add(&mut self, reason: WaitReason, ns: u64) {
+        // A time of 0 must not take a slot from a reason that has some.
+        if ns == 0 {
+            return;
+        }
+        let reason = if reason.is_some() { reason } else { WaitReason::OTHER };
+        if let Some(slot) = self.slot_of(reason).or_else(|| self.slot_of(WaitReason::NONE)) {
+            self.reasons[slot] = reason;
+            self.ns[slot] = self.ns[slot].saturating_add(ns);
+            return;
+        }
+        self.add_to_full(reason, ns);
+    }
+
+    /// Takes time away, from the longest wait first.
+    pub fn cut(&mut self, mut ns: u64) {
+        while ns > 0 {
+            let longest = (0..WAIT_SLOTS).max_by_key(|&slot| self.ns[slot]).filter(|&slot| self.ns[slot] > 0);
+            let Some(slot) = longest else { return };
+            let taken = ns.min(self.ns[slot]);
+            self.shorten(slot, taken);
+            ns -= taken;
+        }
+    }
+
+    fn shorten(&mut self, slot: usize, ns: u64) {
+        self.ns[slot] = self.ns[slot].saturating_sub(ns);
+        if self.ns[slot] == 0 {
+            self.reasons[slot] = WaitReason::NONE;
+        }
+    }
+
+    fn add_to_full(&mut self, reason: WaitReason, ns: u64) {
+        let others = self.slot_of(WaitReason::OTHER);
+        let by_time = |slot: &usize| (self.ns[*slot], self.reasons[*slot]);
+        let smallest = (0..WAIT_SLOTS).filter(|slot| Some(*slot) != others).min_by_key(by_time).unwrap_or(0);
+        if let Some(others) = others {
+            let mut spilled_ns = ns;
+            if self.ns[smallest] < ns {
+                self.reasons[smallest] = reason;
+                spilled_ns = std::mem::replace(&mut self.ns[smallest], ns);
+            }
+            self.ns[others] = self.ns[others].saturating_add(spilled_ns);
+        } else {
+            // No slot is OTHER yet: the smallest becomes it and takes the new one in, or is joined by the next smallest.
+            // The recursion ends here: now OTHER has a slot.
+            self.reasons[smallest] = WaitReason::OTHER;
+            self.add(reason, ns);
+        }
+    }
+
+    fn slot_of(&self, reason: WaitReason) -> Option<usize> {
+        self.reasons.iter().position(|known| *known == reason)
+    }
+
+    /// The time of one reason.
+    #[must_use]
+    pub fn of(&self, reason: WaitReason) -> u64 {
+        self.slot_of(reason).filter(|_| reason.is_some()).map_or(0, |slot| self.ns[slot])
+    }
+
+    /// Reasons with their times, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (WaitReason, u64)> + '_ {
+        self.reasons.iter().copied().zip(self.ns.iter().copied()).filter(|(reason, _)| reason.is_some())
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+
+    /// The sum over all reasons.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
+    }
+
+    /// The reason with the most time; the smaller number of equal ones.
+    #[must_use]
+    pub fn longest(&self) -> Option<(WaitReason, u64)> {
+        self.iter().max_by_key(|(reason, ns)| (*ns, std::cmp::Reverse(*reason)))
+    }
+
+    /// What was added to each reason since `earlier`. A reason that fell counts 0: an open wait is counted up to the
+    /// instant of the pass, which may be a little more than it turned out to be.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut grown = Self::default();
+        if self.reasons == earlier.reasons {
+            // Nearly always: slots keep their places.
+            for slot in 0..WAIT_SLOTS {
+                grown.add(self.reasons[slot], self.ns[slot].saturating_sub(earlier.ns[slot]));
+            }
+            return grown;
+        }
+        for (reason, ns) in self.iter() {
+            grown.add(reason, ns.saturating_sub(earlier.of(reason)));
+        }
+        grown
+    }
+
+    /// Takes time off a reason, at most all that it has.
+    pub fn take(&mut self, reason: WaitReason, ns: u64) {
+        if let Some(slot) = self.slot_of(reason).filter(|_| reason.is_some()) {
+            self.shorten(slot, ns);
+        }
+    }
+
+    /// Shortens the longest waits until their sum is at most `total_ns`.
+    pub(crate) fn keep_within(&mut self, total_ns: u64) {
+        self.cut(self.total_ns().saturating_sub(total_ns));
     }
 }
 
-impl std::ops::AddAssign<&Counters> for Counters {
-    fn add_assign(&mut self, other: &Counters) {
-        self.user_ns = self.user_ns.saturating_add(other.user_ns);
-        self.system_ns = self.system_ns.saturating_add(other.system_ns);
-        self.run_ns = self.run_ns.saturating_add(other.run_ns);
-        self.run_delay_ns = self.run_delay_ns.saturating_add(other.run_delay_ns);
-        self.voluntary_switches = self.voluntary_switches.saturating_add(other.voluntary_switches);
-        self.involuntary_switches = self.involuntary_switches.saturating_add(other.involuntary_switches);
+impl PartialEq for Waits {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().count() == other.iter().count() && self.iter().all(|(reason, ns)| other.of(reason) == ns)
+    }
+}
+
+impl Eq for Waits {}
+
+impl AddAssign<&Waits> for Waits {
+    fn add_assign(&mut self, other: &Waits) {
+        for (reason, ns) in other.iter() {
+            self.add(reason, ns);
+        }
+    }
+}
+
+impl FromIterator<(WaitReason, u64)> for Waits {
+    fn from_iter<I: IntoIterator<Item = (WaitReason, u64)>>(reasons: I) -> Self {
+        let mut waits = Self::default();
+        for (reason, ns) in reasons {
+            waits.add(reason, ns);
+        }
+        waits
+    }
+}
+
+/// Cumulative times and counts of one thread since it was first seen, but for `longest_delay_ns` and `open_wait`. They are known where
+/// the source measures [`Fields::SCHED`].
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SchedTimes {
+    /// The part of the run delay that came after a wakeup, ns; the rest came after preemption.
+    pub delay_after_wakeup_ns: u64,
+    /// Time neither running nor runnable, ns, the open wait included.
+    pub blocked_ns: u64,
+    /// Times it was woken.
+    pub wakeups: u64,
+    /// Times it ran on another CPU than before.
+    pub migrations: u64,
+    /// The longest single run delay since the snapshot before, ns. Not cumulative: a maximum, never summed.
+    pub longest_delay_ns: u64,
+    /// `blocked_ns` by reason; known where [`Fields::WAITS`] is measured.
+    pub waits: Waits,
+    /// What it waits for at the end of the pass; [`WaitReason::NONE`] while it runs or is ready.
+    pub open_wait: WaitReason,
+}
+
+/// What [`SchedTimes`] grew by.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
+pub struct SchedDelta {
+    /// Run delay after wakeups in the interval, ns.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+    pub delay_after_wakeup_ns: i64,
+    /// Blocked time in the interval, ns.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+    pub blocked_ns: i64,
+    /// Wakeups in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+    pub wakeups: i64,
+    /// Migrations in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+    pub migrations: i64,
+    /// Longest single run delay that ended in the interval or was open at its end, ns; a process shows its threads' longest.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+    pub longest_delay_ns: i64,
+    /// Blocked time by reason in the interval.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+    pub waits: Waits,
+    /// What it waited for at the interval's end. A process has none.
+    #[cfg_attr(feature = "json", serde(skip_serializing_if = "crate::json::is_default"))]
+    pub open_wait: WaitReason,
+}
+
+impl SchedDelta {
+    /// The longest single run delay, ns; `None`: there was none, or it is not measured.
+    #[must_use]
+    pub fn longest_ns(&self) -> Option<u64> {
+        u64::try_from(self.longest_delay_ns).ok().filter(|&ns| ns > 0)
+    }
+}
+
+impl SchedTimes {
+    /// What was added since `earlier`, and whether a counter fell; that one counts 0. Blocked time may fall by the length
+    /// of a collection pass: an open wait is counted up to the pass, and the thread may have woken meanwhile.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> (SchedDelta, bool) {
+        let grown = |now: u64, then: u64| signed(now.saturating_sub(then));
+        // Blocked time is not among them: it may fall without an error.
+        let fell = self.delay_after_wakeup_ns < earlier.delay_after_wakeup_ns
+            || self.wakeups < earlier.wakeups
+            || self.migrations < earlier.migrations;
+        let blocked_ns = self.blocked_ns.saturating_sub(earlier.blocked_ns);
+        let mut waits = self.waits.since(&earlier.waits);
+        // More only if a wait was counted to one reason and turned out to be of another: the sum is right.
+        waits.keep_within(blocked_ns);
+        let delta = SchedDelta {
+            delay_after_wakeup_ns: grown(self.delay_after_wakeup_ns, earlier.delay_after_wakeup_ns),
+            blocked_ns: signed(blocked_ns),
+            wakeups: grown(self.wakeups, earlier.wakeups),
+            migrations: grown(self.migrations, earlier.migrations),
+            // A maximum since the snapshot before: there is nothing to subtract.
+            longest_delay_ns: signed(self.longest_delay_ns),
+            waits,
+            open_wait: self.open_wait,
+        };
+        (delta, fell)
+    }
+
+    /// Times of a thread that no event reports: nothing is known.
+    #[must_use]
+    pub fn unwatched() -> Self {
+        Self { open_wait: WaitReason::UNWATCHED, ..Self::default() }
+    }
+
+    /// Whether the scheduler's events report the thread.
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.open_wait != WaitReason::UNWATCHED
+    }
+
+    /// Lets the open wait go on for `ns`: for a thread of which nothing was received, because it went on sleeping.
+    pub fn go_on_waiting(&mut self, ns: u64) {
+        if self.open_wait.is_some() && self.is_watched() {
+            self.blocked_ns = self.blocked_ns.saturating_add(ns);
+            self.waits.add(self.open_wait, ns);
+        }
+    }
+}
+
+impl AddAssign<&SchedDelta> for SchedDelta {
+    /// Sums, but takes the longer of the longest delays; the open wait stays.
+    fn add_assign(&mut self, other: &SchedDelta) {
+        self.delay_after_wakeup_ns = self.delay_after_wakeup_ns.saturating_add(other.delay_after_wakeup_ns);
+        self.blocked_ns = self.blocked_ns.saturating_add(other.blocked_ns);
+        self.wakeups = self.wakeups.saturating_add(other.wakeups);
+        self.migrations = self.migrations.saturating_add(other.migrations);
+        self.longest_delay_ns = self.longest_delay_ns.max(other.longest_delay_ns);
+        self.waits += &other.waits;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const FUTEX: WaitReason = WaitReason::syscall(202);
+
+    #[test]
+    fn sums_take_the_longer_of_the_longest_delays() {
+        let mut sum = SchedDelta { longest_delay_ns: 5, wakeups: 1, blocked_ns: 3, ..SchedDelta::default() };
+        sum.waits.add(FUTEX, 3);
+        let mut more = SchedDelta { longest_delay_ns: 4, wakeups: 2, blocked_ns: 9, ..SchedDelta::default() };
+        more.waits.add(FUTEX, 1);
+        more.waits.add(WaitReason::DISK, 8);
+        sum += &more;
+        assert_eq!((sum.longest_delay_ns, sum.wakeups, sum.blocked_ns), (5, 3, 12));
+        assert_eq!((sum.waits.of(FUTEX), sum.waits.longest()), (4, Some((WaitReason::DISK, 8))));
+    }
+
+    #[test]
+    fn an_open_wait_goes_on_and_a_ready_thread_does_not_wait() {
+        let mut sleeping = SchedTimes { open_wait: FUTEX, blocked_ns: 10, ..SchedTimes::default() };
+        sleeping.waits.add(FUTEX, 10);
+        let before = sleeping;
+        sleeping.go_on_waiting(7);
+        assert_eq!((sleeping.blocked_ns, sleeping.waits.of(FUTEX)), (17, 17));
+        let (delta, fell) = sleeping.since(&before);
+        assert_eq!((delta.blocked_ns, delta.waits.of(FUTEX), fell), (7, 7, false));
+        let mut ready = SchedTimes::default();
+        ready.go_on_waiting(7);
+        assert_eq!(ready, SchedTimes::default());
+        let mut unwatched = SchedTimes::unwatched();
+        unwatched.go_on_waiting(7);
+        assert_eq!((unwatched, unwatched.is_watched()), (SchedTimes::unwatched(), false));
+    }
+
+    #[test]
+    fn a_wait_that_turned_out_shorter_is_no_counter_reset() {
+        let before = SchedTimes { blocked_ns: 10, wakeups: 2, ..SchedTimes::default() };
+        let (delta, fell) = SchedTimes { blocked_ns: 9, wakeups: 2, ..SchedTimes::default() }.since(&before);
+        assert_eq!((delta.blocked_ns, fell), (0, false));
+        let (_, fell) = SchedTimes { blocked_ns: 20, wakeups: 1, ..SchedTimes::default() }.since(&before);
+        assert!(fell);
+    }
+
+    #[test]
+    fn what_finds_no_slot_goes_to_other() {
+        let mut waits: Waits = (1..=6).map(|n| (WaitReason::syscall(n), u64::from(n) * 10)).collect();
+        assert_eq!(waits.longest(), Some((WaitReason::syscall(6), 60)));
+        waits.add(WaitReason::DISK, 35);
+        // 10 and 20 are the smallest.
+        let kept: Waits = [(3, 30), (4, 40), (5, 50), (6, 60)]
+            .map(|(n, ns)| (WaitReason::syscall(n), ns))
+            .into_iter()
+            .collect();
+        assert_eq!(waits, kept.iter().chain([(WaitReason::DISK, 35), (WaitReason::OTHER, 30)]).collect());
+        waits.add(WaitReason::NONE, 1);
+        assert_eq!(waits.of(WaitReason::OTHER), 31);
+        assert_eq!(waits.of(WaitReason::NONE), 0);
+    }
+
+    #[test]
+    fn a_reason_that_fell_counts_nothing() {
+        let before: Waits = [(WaitReason::DISK, 10), (WaitReason::syscall(0), 50)].into_iter().collect();
+        let after: Waits =
+            [(WaitReason::syscall(0), 49), (WaitReason::syscall(1), 5), (WaitReason::DISK, 11)]
+                .into_iter()
+                .collect();
+        assert_eq!(
+            after.since(&before),
+            [(WaitReason::syscall(1), 5), (WaitReason::DISK, 1)].into_iter().collect()
+        );
+        assert!(before.since(&before).is_empty());
+    }
+
+    #[test]
+    fn time_is_taken_off_a_reason() {
+        let mut waits: Waits = [(WaitReason::DISK, 10), (WaitReason::OTHER, 50)].into_iter().collect();
+        waits.take(WaitReason::OTHER, 20);
+        waits.take(WaitReason::NONE, 20);
+        assert_eq!((waits.of(WaitReason::OTHER), waits.total_ns()), (30, 40));
+        waits.take(WaitReason::OTHER, 31);
+        assert_eq!(waits, [(WaitReason::DISK, 10)].into_iter().collect());
+    }
+
+    #[test]
+    fn too_much_is_taken_off_the_longest() {
+        let mut waits: Waits = [(WaitReason::DISK, 10), (WaitReason::OTHER, 50)].into_iter().collect();
+        waits.keep_within(60);
+        assert_eq!(waits.total_ns(), 60);
+        waits.keep_within(30);
+        assert_eq!((waits.of(WaitReason::DISK), waits.of(WaitReason::OTHER)), (10, 20));
+        waits.keep_within(4);
+        assert_eq!(waits, [(WaitReason::DISK, 4)].into_iter().collect());
+        waits.keep_within(0);
+        assert!(waits.is_empty());
+    }
+
+    proptest! {
+        /// Whatever is added in whatever order, no time is lost and no reason has two slots.
+        #[test]
+        fn sums_are_exact(added in prop::collection::vec((0_u16..12, 0_u64..1000), 0..40)) {
+            let waits: Waits = added.iter().map(|(code, ns)| (WaitReason(*code), *ns)).collect();
+            prop_assert_eq!(waits.total_ns(), added.iter().map(|(_, ns)| ns).sum::<u64>());
+            let mut reasons: Vec<_> = waits.iter().map(|(reason, _)| reason).collect();
+            reasons.sort_unstable();
+            prop_assert!(reasons.is_sorted_by(|a, b| a < b));
+            prop_assert!(waits.iter().all(|(_, ns)| ns > 0));
+        }
     }
 }

@@ -1,4 +1,9 @@
-//! Per-CPU times by mode, cumulative ([`CpuSample`]) and over an interval ([`CpuInterval`]).
+//! Per-CPU times by mode, cumulative ([`CpuSample`]) and over an interval ([`CpuInterval`]), and interrupts by line ([`IrqSample`],
+//! [`IrqInterval`]).
+
+use std::sync::Arc;
+
+use crate::counters::signed;
 
 /// Times of one CPU by mode, ns (/proc/stat, proc(5)). `guest` is part of `user`, `guest_nice` part of `nice`.
 /// Cumulative in a [`CpuSample`], differences in a [`CpuInterval`].
@@ -82,10 +87,6 @@ impl CpuTimes {
     /// Most time of one CPU in one mode, ns: 36 years. So the sum over all modes fits 64 bits. A source reports no more, and a frame with
     /// more is refused.
     pub const MAX_NS: u64 = 1 << 60;
-    /// Names of the modes, in /proc/stat's order.
-    pub const MODES: [&'static str; 10] =
-        ["user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice"];
-
     /// From an array in /proc/stat's order. A mode that could not be read, or is more than [`Self::MAX_NS`], is no data: it stays as
     /// it was, so that an interval has none of it. Returns those modes, bit *n* for mode *n*, too.
     #[must_use]
@@ -112,52 +113,34 @@ impl CpuTimes {
             .into_iter()
             .fold(self.user_ns, u64::saturating_add)
     }
+}
 
-    /// The modes as an array in /proc/stat's order.
-    #[must_use]
-    pub fn to_array(self) -> [u64; 10] {
-        [
-            self.user_ns,
-            self.nice_ns,
-            self.system_ns,
-            self.idle_ns,
-            self.iowait_ns,
-            self.irq_ns,
-            self.softirq_ns,
-            self.steal_ns,
-            self.guest_ns,
-            self.guest_nice_ns,
-        ]
-    }
+/// The modes in /proc/stat's order.
+macro_rules! modes {
+    ($($field:ident $name:literal)+) => {
+        impl CpuTimes {
+            /// Names of the modes, in /proc/stat's order.
+            pub const MODES: [&'static str; 10] = [$($name),+];
 
-    /// From an array in /proc/stat's order.
-    #[must_use]
-    pub fn from_array(modes: [u64; 10]) -> Self {
-        let [
-            user_ns,
-            nice_ns,
-            system_ns,
-            idle_ns,
-            iowait_ns,
-            irq_ns,
-            softirq_ns,
-            steal_ns,
-            guest_ns,
-            guest_nice_ns,
-        ] = modes;
-        Self {
-            user_ns,
-            nice_ns,
-            system_ns,
-            idle_ns,
-            iowait_ns,
-            irq_ns,
-            softirq_ns,
-            steal_ns,
-            guest_ns,
-            guest_nice_ns,
+            /// The modes as an array in /proc/stat's order.
+            #[must_use]
+            pub fn to_array(self) -> [u64; 10] {
+                [$(self.$field),+]
+            }
+
+            /// From an array in /proc/stat's order.
+            #[must_use]
+            pub fn from_array(modes: [u64; 10]) -> Self {
+                let [$($field),+] = modes;
+                Self { $($field),+ }
+            }
         }
-    }
+    };
+}
+
+modes! {
+    user_ns "user" nice_ns "nice" system_ns "system" idle_ns "idle" iowait_ns "iowait" irq_ns "irq" softirq_ns "softirq"
+    steal_ns "steal" guest_ns "guest" guest_nice_ns "guest_nice"
 }
 
 impl CpuSched {
@@ -223,7 +206,59 @@ impl CpuInterval {
     /// The CPU's own balance: its length less everything that was measured. Negative when more was accounted than there was.
     #[must_use]
     pub fn unattributed_ns(&self, duration_ns: u64) -> i64 {
-        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
         signed(duration_ns).saturating_sub(signed(self.times.total_ns()))
+    }
+}
+
+/// First of the numbers for interrupts that have no line of their own, such as a CPU's local timer.
+pub const LOCAL_IRQ_FROM: u32 = 1 << 16;
+
+/// One interrupt line, all CPUs together. Known where the source measures [`Fields::IRQ`](crate::Fields::IRQ).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IrqSample {
+    /// Number of the line in /proc/interrupts; local vectors have numbers from [`LOCAL_IRQ_FROM`] on.
+    pub irq: u32,
+    /// Name in /proc/interrupts. Hostile, as every name.
+    pub name: Arc<str>,
+    /// Time in its handlers, ns, cumulative since the source was opened.
+    pub time_ns: u64,
+    /// Times it was handled, likewise.
+    pub count: u64,
+}
+
+/// One interrupt line over an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Deserialize, serde::Serialize, utoipa::ToSchema), serde(default))]
+pub struct IrqInterval {
+    /// Number of the line.
+    pub irq: u32,
+    /// Name of the line in /proc/interrupts.
+    pub name: Arc<str>,
+    /// Time in its handlers in the interval, ns.
+    pub time_ns: u64,
+    /// Times it was handled in the interval.
+    pub count: u64,
+}
+
+impl IrqInterval {
+    /// What was added since `earlier`. A line that a complete snapshot had not began in between; what an incomplete one
+    /// did not report is not known, so it counts 0, as does a counter that fell.
+    #[must_use]
+    pub fn between(earlier: Option<&IrqSample>, cur: &IrqSample, is_complete: bool) -> Self {
+        // Compared with itself, a line whose earlier count is not known comes to 0.
+        let unknown = if is_complete { (0, 0) } else { (cur.time_ns, cur.count) };
+        let (time_ns, count) = earlier.map_or(unknown, |earlier| (earlier.time_ns, earlier.count));
+        Self {
+            irq: cur.irq,
+            name: Arc::clone(&cur.name),
+            time_ns: cur.time_ns.saturating_sub(time_ns),
+            count: cur.count.saturating_sub(count),
+        }
+    }
+
+    /// Whether the line was not handled at all.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        self.time_ns == 0 && self.count == 0
     }
 }

@@ -10,17 +10,17 @@
 
 mod row_builder;
 
-pub use self::row_builder::born_from_ns;
-
 use std::cell::LazyCell;
 use std::sync::Arc;
 
-use self::row_builder::{RowBuilder, common_fields, find_process, find_thread, pass_ns, signed};
+pub use self::row_builder::born_from_ns;
+use self::row_builder::{RowBuilder, common_fields, find_process, find_thread, pass_ns};
 use crate::cgroup;
-use crate::finder::Finder;
+use crate::collections::{Finder, emptied};
+use crate::counters::signed;
 use crate::{
-    Counters, CpuInterval, CpuSched, DelayOf, Delta, Fields, Flags, Interval, IrqInterval, Ledger, Life,
-    ProcessInterval, Snapshot, ThreadInterval, ThreadSample, delay_range_ns, empty_list,
+    Counters, CpuInterval, CpuSched, DelayOf, Fields, Flags, Interval, IrqInterval, Ledger, Life,
+    ProcessInterval, Snapshot, ThreadInterval, ThreadSample, delay_range_ns,
 };
 
 /// Which threads get a row in an [`Interval`].
@@ -86,7 +86,7 @@ impl Interval {
 
     /// Takes over everything that is copied, and empties the lists, keeping what of their capacity is used.
     fn reset(&mut self, prev: &Snapshot, cur: &Snapshot) {
-        let mut empty = Self {
+        *self = Self {
             host: cur.host,
             boot: cur.boot,
             sequence: cur.sequence,
@@ -98,22 +98,15 @@ impl Interval {
             thread_count: cur.thread_count,
             process_count: cur.process_count,
             health: cur.health,
-            cpus: std::mem::take(&mut self.cpus),
-            processes: std::mem::take(&mut self.processes),
-            threads: std::mem::take(&mut self.threads),
-            irqs: std::mem::take(&mut self.irqs),
-            delays: std::mem::take(&mut self.delays),
-            cgroups: std::mem::take(&mut self.cgroups),
+            cpus: emptied(&mut self.cpus),
+            processes: emptied(&mut self.processes),
+            threads: emptied(&mut self.threads),
+            irqs: emptied(&mut self.irqs),
+            delays: emptied(&mut self.delays),
+            cgroups: emptied(&mut self.cgroups),
             cgroups_left_out: cur.cgroups_left_out,
             ..Self::default()
         };
-        empty_list(&mut empty.cpus);
-        empty_list(&mut empty.processes);
-        empty_list(&mut empty.threads);
-        empty_list(&mut empty.irqs);
-        empty_list(&mut empty.delays);
-        empty_list(&mut empty.cgroups);
-        *self = empty;
     }
 
     fn fill_live_threads(&mut self, builder: &RowBuilder<'_>, rows: Rows) {
@@ -257,9 +250,9 @@ impl Interval {
             // The total has all that the thread ever ran, but what it ran while it lived was charged in earlier intervals.
             let first = vanished.partition_point(|gone| gone.process < process.key);
             for gone in vanished[first..].iter().take_while(|gone| gone.process == process.key) {
-                subtract(&mut extra, &gone.counters);
+                extra.subtract(&gone.counters);
             }
-            at_least_zero(&mut extra);
+            let extra = extra.at_least_zero();
             sum_ns = sum_ns.saturating_add(extra.run_ns);
             if let Ok(at) = self.processes.binary_search_by_key(&process.key, |row| row.key) {
                 self.processes[at].delta += &extra;
@@ -305,7 +298,7 @@ impl Interval {
 
     fn balance(&self, cur: &Snapshot, exited_without_row_ns: i64) -> Ledger {
         let sum = |mode: fn(&CpuInterval) -> u64| self.cpus.iter().map(mode).fold(0, u64::saturating_add);
-        let ended = |row: &&ThreadInterval| matches!(row.life, Life::Ended | Life::BornEnded);
+        let ended = |row: &&ThreadInterval| row.life.has_ended();
         // Without IRQ time accounting the kernel charges interrupts to the running thread: adding them again would exceed the
         // capacity.
         let irq = |ns: u64| if cur.irq_in_run_time { 0 } else { signed(ns) };
@@ -320,23 +313,6 @@ impl Interval {
             unknown_ns: self.unknown_ns(),
             irq_in_run_time: cur.irq_in_run_time,
         }
-    }
-}
-
-fn subtract(delta: &mut Delta, charged: &Counters) {
-    let sub = |from: &mut i64, ns: u64| *from = from.saturating_sub(signed(ns));
-    sub(&mut delta.user_ns, charged.user_ns);
-    sub(&mut delta.system_ns, charged.system_ns);
-    sub(&mut delta.run_ns, charged.run_ns);
-    sub(&mut delta.run_delay_ns, charged.run_delay_ns);
-    sub(&mut delta.voluntary_switches, charged.voluntary_switches);
-    sub(&mut delta.involuntary_switches, charged.involuntary_switches);
-}
-
-fn at_least_zero(delta: &mut Delta) {
-    let Delta { user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches } = delta;
-    for value in [user_ns, system_ns, run_ns, run_delay_ns, voluntary_switches, involuntary_switches] {
-        *value = (*value).max(0);
     }
 }
 
@@ -378,13 +354,7 @@ fn merge_same_processes(rows: &mut Vec<ProcessInterval>) {
 
 fn joined_life(a: Life, b: Life) -> Life {
     let born = [a, b].iter().any(|life| matches!(life, Life::Born | Life::BornEnded));
-    let ended = [a, b].iter().any(|life| matches!(life, Life::Ended | Life::BornEnded));
-    match (born, ended) {
-        (false, false) => Life::Alive,
-        (true, false) => Life::Born,
-        (false, true) => Life::Ended,
-        (true, true) => Life::BornEnded,
-    }
+    Life::of(born, a.has_ended() || b.has_ended())
 }
 
 fn run_sum<'a>(rows: impl Iterator<Item = &'a ThreadInterval>) -> i64 {

@@ -1,4 +1,5 @@
-//! What is known about a reporting machine: who it is ([`HostInfo`]), how far to trust it, what got lost on the way.
+//! What is known about a reporting machine: who it is ([`HostInfo`]), how far to trust it ([`Trust`]), what got lost on the way, which host
+//! a text means ([`HostRef`]), and its own words ([`Terms`]).
 
 use crate::{BootId, HostClock, HostId, Moment, SourceKind};
 
@@ -181,6 +182,97 @@ pub struct HostStatus {
     pub loss: LossCounts,
 }
 
+/// The host that a text means among several: the one of this id, or the most trusted ones of this name. The receiver, the store, SQL
+/// and the command line all ask here.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum HostRef<'a> {
+    /// The text is an id. Then it is no name: a host could be named after another one's id.
+    Id(HostId),
+    /// The text is a name; of several hosts with it, those of this [`Trust::rank`].
+    Name {
+        /// The name.
+        name: &'a str,
+        /// The highest rank that a host of this name has.
+        rank: u8,
+    },
+}
+
+impl<'a> HostRef<'a> {
+    /// What `text` means among these hosts.
+    pub fn new<'h>(text: &'a str, hosts: impl IntoIterator<Item = (&'h HostInfo, Trust)>) -> Self {
+        if let Ok(id) = text.parse() {
+            return Self::Id(id);
+        }
+        let named = hosts.into_iter().filter(|(info, _)| &*info.hostname == text);
+        Self::Name { name: text, rank: named.map(|(_, trust)| trust.rank()).max().unwrap_or(0) }
+    }
+
+    /// Whether the text means this host.
+    #[must_use]
+    pub fn is(self, info: &HostInfo, trust: Trust) -> bool {
+        match self {
+            Self::Id(id) => info.host == id,
+            Self::Name { name, rank } => &*info.hostname == name && trust.rank() == rank,
+        }
+    }
+}
+
+/// A label and what it means.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// Beside a value.
+    pub label: &'static str,
+    /// Where space is short.
+    pub short: &'static str,
+    /// In a few words.
+    pub help: &'static str,
+}
+
+/// Words that differ between operating systems for the same counter: a deferred procedure call of Windows is what a soft interrupt is
+/// on Linux. Names of columns stay the same everywhere, so that a mixed fleet compares; only labels and help texts change.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Time of hard interrupts.
+    pub irq: Term,
+    /// Time of what interrupts put off.
+    pub softirq: Term,
+}
+
+impl Terms {
+    /// Linux, and hosts of which the system is not known.
+    pub const LINUX: Self = Self {
+        irq: Term { label: "irq", short: "irq", help: "hard interrupts" },
+        softirq: Term { label: "softirq", short: "sirq", help: "soft interrupts" },
+    };
+    /// Windows.
+    pub const WINDOWS: Self = Self {
+        irq: Term { label: "ISR", short: "ISR", help: "interrupt service routines (irq on Linux)" },
+        softirq: Term { label: "DPC", short: "DPC", help: "deferred procedure calls (softirq on Linux)" },
+    };
+
+    /// What the host that this source measures calls it.
+    #[must_use]
+    pub const fn of(source: SourceKind) -> Self {
+        if source.is_windows() { Self::WINDOWS } else { Self::LINUX }
+    }
+
+    /// What this host calls it, where what is shown may be sums, which have no source.
+    #[must_use]
+    pub fn of_host(info: &HostInfo) -> Self {
+        if info.is_windows() { Self::WINDOWS } else { Self::LINUX }
+    }
+
+    /// The term for a CPU mode or a line of the ledger, by the name of its column; `None`: every system calls it the same.
+    #[must_use]
+    pub fn of_column(&self, name: &str) -> Option<&Term> {
+        match name {
+            "irq_ns" | "ledger_irq_ns" => Some(&self.irq),
+            "softirq_ns" | "ledger_softirq_ns" => Some(&self.softirq),
+            _ => None,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -197,6 +289,42 @@ mod tests {
         for name in [own.to_string().as_str(), "web", "", "abab"] {
             let mut info = HostInfo { host: own, hostname: name.into(), ..HostInfo::default() };
             assert!(!info.change_id_name() && *info.hostname == *name);
+        }
+    }
+
+    #[test]
+    fn an_id_is_no_name_and_of_equal_names_the_most_trusted_is_meant() {
+        let host = |id: u8, name: &str| HostInfo {
+            host: HostId([id; 16]),
+            hostname: name.into(),
+            ..HostInfo::default()
+        };
+        let id = HostId([1; 16]).to_string();
+        let hosts = [
+            (host(1, "web"), Trust::Authenticated),
+            (host(2, "web"), Trust::Unauthenticated),
+            (host(3, &id), Trust::Local),
+        ];
+        let meant = |text: &str| -> Vec<u8> {
+            let meant = HostRef::new(text, hosts.iter().map(|(info, trust)| (info, *trust)));
+            hosts.iter().filter(|(info, trust)| meant.is(info, *trust)).map(|host| host.0.host.0[0]).collect()
+        };
+        assert_eq!((meant("web"), meant(&id), meant("db")), (vec![1], vec![1], vec![]));
+    }
+
+    #[test]
+    fn a_host_of_windows_has_its_own_words() {
+        for source in [SourceKind::Nt, SourceKind::Toolhelp] {
+            assert_eq!(Terms::of(source).softirq.label, "DPC");
+        }
+        for source in [SourceKind::Bpf, SourceKind::Procfs, SourceKind::V1, SourceKind::Unknown] {
+            assert_eq!(Terms::of(source), Terms::LINUX);
+        }
+        for (kernel, label) in [("Windows 10.0.19045", "ISR"), ("Linux 6.18.4", "irq"), ("", "irq")] {
+            let info = HostInfo { kernel: kernel.into(), ..HostInfo::default() };
+            let terms = Terms::of_host(&info);
+            assert_eq!(terms.of_column("ledger_irq_ns").map(|term| term.label), Some(label), "{kernel}");
+            assert_eq!(terms.of_column("user_ns"), None);
         }
     }
 }

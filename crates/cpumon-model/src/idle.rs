@@ -1,18 +1,525 @@
-//! [`IdleProcess`]: a process that is there and did nothing.
+//! Tasks without a row: nothing is received or stored of those that rest. Processes that did nothing are listed now and then
+//! ([`IdleProcess`]), and get rows when an interval is read. [`OpenWaits`] knows how many threads of each process wait for what, from
+//! snapshot to snapshot: their waits count all the same. Keeping the numbers up costs as much as changed, not as much as there are
+//! threads.
 
 use std::sync::Arc;
 
-use crate::{ProcessInfo, ProcessKey};
+use crate::{
+    Fields, Flags, IdleProcess, Interval, ProcessInterval, ProcessKey, SourceKind, WaitReason, bytes_of_info,
+    trim_list,
+};
 
-/// A process, without what it did.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct IdleProcess {
-    /// Id and start; unique within a boot.
-    pub key: ProcessKey,
-    /// Name, user, cgroup and command line.
-    pub info: Arc<ProcessInfo>,
-    /// Pid of the parent process; 0 for none.
-    pub parent_pid: u32,
-    /// Its threads.
-    pub thread_rows: u32,
+impl IdleProcess {
+    /// Memory, bytes: its place in a list, and its texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + bytes_of_info(&self.info)
+    }
+
+    /// What a row leaves behind at the end of its interval; `None` if the process ended, or the row is of none. `ended`: threads of it
+    /// that ended in the interval, which the row counts.
+    fn after(row: &ProcessInterval, ended: usize) -> Option<Self> {
+        let is_there = !row.life.has_ended() && !row.flags.contains(Flags::SUMMED);
+        is_there.then(|| Self {
+            key: row.key,
+            info: Arc::clone(&row.info),
+            parent_pid: row.parent_pid,
+            thread_rows: row.thread_rows.saturating_sub(u32::try_from(ended).unwrap_or(u32::MAX)),
+        })
+    }
+
+    /// Its row in an interval in which it did nothing.
+    #[must_use]
+    pub fn row(&self) -> ProcessInterval {
+        let row = ProcessInterval::new(self.key, self.parent_pid, Arc::clone(&self.info));
+        ProcessInterval { thread_rows: self.thread_rows, ..row }
+    }
+}
+
+impl Interval {
+    /// Whether all processes that are there at its end have a row or are listed as idle. Others may be, too: their end was lost.
+    /// v1 devices list some processes and not others.
+    #[must_use]
+    pub fn knows_all_processes(&self) -> bool {
+        self.known_processes().is_some_and(|known| known >= u64::from(self.process_count))
+    }
+
+    /// Whether these are all processes that are there, and no others.
+    #[must_use]
+    pub fn knows_processes_exactly(&self) -> bool {
+        self.known_processes() == Some(self.process_count.into())
+    }
+
+    /// How many have a row or are listed as idle; `None`: nothing follows from it.
+    fn known_processes(&self) -> Option<u64> {
+        let is_process = |row: &&ProcessInterval| !row.life.has_ended() && !row.flags.contains(Flags::SUMMED);
+        let alive = self.processes.iter().filter(is_process).count();
+        let idle = self.idle_processes.as_deref().map_or(0, <[_]>::len);
+        let has_all = !matches!(self.source, SourceKind::V1 | SourceKind::Legacy) && self.process_count > 0;
+        has_all.then_some((alive + idle) as u64)
+    }
+
+    /// The processes of its rows, ascending, as they are at its end; `None`: the process ended, or the row is of none.
+    pub fn processes_after(&self) -> impl Iterator<Item = (ProcessKey, Option<IdleProcess>)> {
+        let ended = self.threads.iter().filter(|row| row.life.has_ended()).map(|row| row.process);
+        let mut ended: Vec<ProcessKey> = ended.collect();
+        // Rows of threads ascend by thread.
+        ended.sort_unstable();
+        let mut at = 0;
+        self.processes.iter().map(move |row| {
+            let rest = ended.get(at..).unwrap_or_default();
+            let first = rest.partition_point(|process| *process < row.key);
+            let behind = rest.partition_point(|process| *process <= row.key);
+            at += behind;
+            (row.key, IdleProcess::after(row, behind - first))
+        })
+    }
+
+    /// Whether a process without a row did nothing. After a loss it may have done something that a later interval has, unless the
+    /// receiver follows by its waits what each thread does.
+    #[must_use]
+    pub fn is_idle_without_row(&self) -> bool {
+        self.fields.contains(Fields::SCHED | Fields::WAITS)
+            || !self.flags.intersects(Flags::PARTIAL | Flags::SPANS_LOSS | Flags::RESTART)
+    }
+
+    /// Adds rows of zeros of those among these processes that have no row. `there` ascends by key.
+    pub fn add_idle<'a>(&mut self, there: impl IntoIterator<Item = &'a IdleProcess>) {
+        let known = self.processes.len();
+        let (mut at, mut idle) = (0, Vec::new());
+        for process in there {
+            while self.processes.get(at).is_some_and(|row| row.key < process.key) {
+                at += 1;
+            }
+            if self.processes.get(at).is_none_or(|row| row.key != process.key) {
+                idle.push(process.row());
+            }
+        }
+        self.processes.append(&mut idle);
+        if self.processes.len() > known {
+            // Two runs: a stable sort merges them in one pass.
+            self.processes.sort_by_key(|row| row.key);
+        }
+    }
+}
+
+/// What threads of one process wait for.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Group {
+    process: ProcessKey,
+    reason: WaitReason,
+}
+
+/// Threads of a group.
+#[derive(Copy, Clone, Debug)]
+struct Count {
+    group: Group,
+    threads: u32,
+    /// Of these, threads that have a row of their own in the interval at hand.
+    own: u32,
+}
+
+/// Where a thread's group was found last, as a hint: groups move only when others come or go, and then not far. So a thread that
+/// waits for the same again costs one comparison and no search.
+#[derive(Copy, Clone, Debug, Default)]
+pub struct WaitPlace(u32);
+
+/// Threads that wait, by process and reason. In a steady state it allocates nothing.
+#[derive(Clone, Debug, Default)]
+pub struct OpenWaits {
+    /// Ascending by group. Those without threads stay until the next [`OpenWaits::settle`].
+    groups: Vec<Count>,
+    /// Some group has no threads.
+    has_empty: bool,
+    /// Some group has threads with rows of their own.
+    has_own: bool,
+    buffers: WaitBuffers,
+}
+
+/// What [`OpenWaits`] needs only while it is changed; several can use the same memory in turn.
+#[derive(Clone, Debug, Default)]
+pub struct WaitBuffers {
+    /// One thread more or less each of groups that are not in the list, in any order.
+    changes: Vec<(Group, i32)>,
+    /// Groups that come into the list, ascending.
+    fresh: Vec<Count>,
+}
+
+impl OpenWaits {
+    /// Memory that a thread takes if no other thread of its process waits for the same, bytes.
+    pub const MOST_BYTES_A_THREAD: usize = size_of::<Count>();
+
+    /// Forgets all threads.
+    pub fn clear(&mut self) {
+        self.groups.clear();
+        self.buffers.changes.clear();
+        (self.has_empty, self.has_own) = (false, false);
+    }
+
+    /// Takes `buffers` and gives away its own: before changes, and again after them.
+    pub fn exchange(&mut self, buffers: &mut WaitBuffers) {
+        self.settle();
+        self.forget_rows();
+        std::mem::swap(&mut self.buffers, buffers);
+    }
+
+    /// A thread of `process` begins to wait for `reason`; nothing happens if that is [`WaitReason::NONE`].
+    pub fn join(&mut self, process: ProcessKey, reason: WaitReason, place: &mut WaitPlace) {
+        if !reason.is_some() {
+            return;
+        }
+        let group = Group { process, reason };
+        match self.find(group, place) {
+            Some(at) => self.groups[at].threads = self.groups[at].threads.saturating_add(1),
+            None => self.buffers.changes.push((group, 1)),
+        }
+    }
+
+    /// A thread that [`OpenWaits::join`]ed waits no longer, or ended.
+    pub fn leave(&mut self, process: ProcessKey, reason: WaitReason, mut place: WaitPlace) {
+        if !reason.is_some() {
+            return;
+        }
+        let group = Group { process, reason };
+        match self.find(group, &mut place) {
+            Some(at) => {
+                let threads = &mut self.groups[at].threads;
+                *threads = threads.saturating_sub(1);
+                self.has_empty |= *threads == 0;
+            }
+            None => self.buffers.changes.push((group, -1)),
+        }
+    }
+
+    /// A thread that joined has a row of its own in the next interval of [`OpenWaits::add_to`], which has its time.
+    pub fn has_row(&mut self, process: ProcessKey, reason: WaitReason, place: &mut WaitPlace) {
+        if !reason.is_some() {
+            return;
+        }
+        self.settle();
+        if let Some(at) = self.find(Group { process, reason }, place) {
+            self.groups[at].own = self.groups[at].own.saturating_add(1);
+            self.has_own = true;
+        }
+    }
+
+    /// Forgets [`OpenWaits::has_row`]: nothing is added to the interval at hand.
+    pub fn forget_rows(&mut self) {
+        if std::mem::take(&mut self.has_own) {
+            self.groups.iter_mut().for_each(|count| count.own = 0);
+        }
+    }
+
+    /// Adds the length of the interval to the process rows, once for each thread that waited from its start to its end without a row
+    /// of its own; `count` gets each row with the number of these threads. Processes without a row are left out. Where wait reasons
+    /// are not measured, nothing is known and nothing is added.
+    pub fn add_to(&mut self, interval: &mut Interval, mut count: impl FnMut(&mut ProcessInterval, u32)) {
+        self.settle();
+        if interval.fields.contains(Fields::SCHED | Fields::WAITS) {
+            let length_ns = interval.duration_ns();
+            let mut rows = interval.processes.iter_mut().peekable();
+            for &Count { group, threads, own } in &self.groups {
+                let resting = threads.saturating_sub(own);
+                if resting == 0 {
+                    continue;
+                }
+                // Both lists ascend, so one pass matches them.
+                while rows.next_if(|row| row.key < group.process).is_some() {}
+                if let Some(row) = rows.peek_mut().filter(|row| row.key == group.process) {
+                    add(row, group.reason, resting, length_ns);
+                    count(row, resting);
+                }
+            }
+        }
+        self.forget_rows();
+    }
+
+    /// Memory that it takes, bytes; buffers that others use too are left out.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.groups.capacity() * size_of::<Count>()
+    }
+
+    /// The place of a group in the list.
+    fn find(&self, group: Group, place: &mut WaitPlace) -> Option<usize> {
+        let at = usize::try_from(place.0).unwrap_or(usize::MAX).min(self.groups.len());
+        if self.groups.get(at).is_some_and(|count| count.group == group) {
+            return Some(at);
+        }
+        let at = search_from(&self.groups, at, group);
+        *place = WaitPlace(u32::try_from(at).unwrap_or(u32::MAX));
+        self.groups.get(at).is_some_and(|count| count.group == group).then_some(at)
+    }
+
+    /// Takes groups that are new into the list, and those that have no threads out of it.
+    fn settle(&mut self) {
+        if std::mem::take(&mut self.has_empty) {
+            self.groups.retain(|count| count.threads > 0);
+            trim_list(&mut self.groups);
+        }
+        let WaitBuffers { changes, fresh } = &mut self.buffers;
+        if changes.is_empty() {
+            return;
+        }
+        changes.sort_unstable_by_key(|change| change.0);
+        for same in changes.chunk_by(|a, b| a.0 == b.0) {
+            let Some(&(group, _)) = same.first() else { continue };
+            let threads = same.iter().fold(0, |sum, change| sum + i64::from(change.1));
+            if let Ok(threads @ 1..) = u32::try_from(threads) {
+                fresh.push(Count { group, threads, own: 0 });
+            }
+        }
+        insert(&mut self.groups, fresh);
+        changes.clear();
+        fresh.clear();
+        trim_list(changes);
+        trim_list(fresh);
+    }
+}
+
+/// Where a group is in the list, or would be: by galloping from `from` on, forwards or backwards.
+fn search_from(groups: &[Count], from: usize, group: Group) -> usize {
+    let is_before = |at: usize| groups[at].group < group;
+    let mut step = 1;
+    let (low, high) = if from < groups.len() && is_before(from) {
+        let mut low = from + 1;
+        while low + step < groups.len() && is_before(low + step) {
+            low += step + 1;
+            step *= 2;
+        }
+        (low, (low + step).min(groups.len()))
+    } else {
+        let mut high = from;
+        while high >= step && high > 0 && !is_before(high - step) {
+            high -= step;
+            step *= 2;
+        }
+        (high.saturating_sub(step), high)
+    };
+    low + groups[low..high].partition_point(|count| count.group < group)
+}
+
+/// Inserts groups that the list does not have. Both ascend.
+fn insert(groups: &mut Vec<Count>, fresh: &[Count]) {
+    let mut from = groups.len();
+    // Exactly: what a host takes is counted by the capacity of its lists.
+    groups.reserve_exact(fresh.len());
+    groups.extend_from_slice(fresh);
+    // From behind, as in an insertion sort: each one moves at most once, to its final place.
+    for (more, one) in fresh.iter().enumerate().rev() {
+        while from > 0 && groups[from - 1].group > one.group {
+            groups[from + more] = groups[from - 1];
+            from -= 1;
+        }
+        groups[from + more] = *one;
+    }
+}
+
+fn add(row: &mut ProcessInterval, reason: WaitReason, threads: u32, length_ns: u64) {
+    if reason == WaitReason::UNWATCHED {
+        row.flags |= Flags::UNWATCHED;
+        return;
+    }
+    let ns = length_ns.saturating_mul(threads.into());
+    row.sched.blocked_ns = row.sched.blocked_ns.saturating_add_unsigned(ns);
+    row.sched.waits.add(reason, ns);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Delta, Life, Moment, ThreadInterval};
+
+    fn idle(pid: u32) -> IdleProcess {
+        IdleProcess { key: ProcessKey { pid, start_ns: 1 }, thread_rows: 2, ..IdleProcess::default() }
+    }
+
+    #[test]
+    fn rows_of_zeros_are_added_where_there_is_none() {
+        let worked =
+            |pid| ProcessInterval { delta: Delta { run_ns: 7, ..Delta::default() }, ..idle(pid).row() };
+        let mut interval = Interval { processes: vec![worked(3), worked(9)], ..Interval::default() };
+        interval.add_idle(&[1, 3, 4, 9, 12].map(idle));
+        let rows: Vec<_> = interval.processes.iter().map(|row| (row.key.pid, row.delta.run_ns)).collect();
+        assert_eq!(rows, [(1, 0), (3, 7), (4, 0), (9, 7), (12, 0)]);
+    }
+
+    #[test]
+    fn what_ended_leaves_nothing_behind_and_sums_are_no_process() {
+        let row = idle(5).row();
+        let after = |row| {
+            let interval = Interval { processes: vec![row], ..Interval::default() };
+            interval.processes_after().next().unwrap()
+        };
+        assert_eq!(after(row.clone()), (row.key, Some(idle(5))));
+        for life in [Life::Ended, Life::BornEnded] {
+            assert_eq!(after(ProcessInterval { life, ..row.clone() }), (row.key, None));
+        }
+        assert_eq!(after(ProcessInterval { flags: Flags::SUMMED, ..row }).1, None);
+    }
+
+    #[test]
+    fn threads_that_ended_count_in_the_row_and_not_after_it() {
+        let thread = |pid, life| ThreadInterval { process: idle(pid).key, life, ..ThreadInterval::default() };
+        let interval = Interval {
+            processes: [3, 5, 8, 9].map(|pid| ProcessInterval { thread_rows: 3, ..idle(pid).row() }).into(),
+            // Of 6 there is no row.
+            threads: vec![
+                thread(8, Life::Ended),
+                thread(5, Life::Alive),
+                thread(6, Life::Ended),
+                thread(3, Life::Ended),
+                thread(8, Life::BornEnded),
+            ],
+            ..Interval::default()
+        };
+        let left = interval.processes_after().map(|(key, one)| (key.pid, one.unwrap().thread_rows));
+        assert_eq!(left.collect::<Vec<_>>(), [(3, 2), (5, 3), (8, 1), (9, 3)]);
+    }
+
+    #[test]
+    fn a_list_with_a_process_too_many_is_not_exact() {
+        let of = |process_count| Interval {
+            process_count,
+            processes: vec![idle(1).row(), ProcessInterval { life: Life::Ended, ..idle(2).row() }],
+            idle_processes: Some([3, 4].map(idle).into()),
+            ..Interval::default()
+        };
+        assert_eq!([2, 3, 4].map(|count| of(count).knows_processes_exactly()), [false, true, false]);
+        assert_eq!([2, 3, 4].map(|count| of(count).knows_all_processes()), [true, true, false]);
+    }
+
+    #[test]
+    fn after_a_loss_a_missing_row_is_no_data() {
+        let of = |flags, fields| Interval { fields, flags, ..Interval::default() }.is_idle_without_row();
+        assert!(of(Flags::empty(), Fields::RUN));
+        assert!(!of(Flags::PARTIAL, Fields::RUN) && !of(Flags::SPANS_LOSS, Fields::RUN));
+        assert!(of(Flags::SPANS_LOSS, Fields::RUN | Fields::SCHED | Fields::WAITS));
+    }
+
+    const FUTEX: WaitReason = WaitReason::syscall(202);
+    const SECOND_NS: u64 = 1_000_000_000;
+
+    fn key(pid: u32) -> ProcessKey {
+        ProcessKey { pid, start_ns: 7 }
+    }
+
+    /// Blocked time, futex time, disk time (all in s) and threads of each of these processes over a second.
+    fn second(waits: &mut OpenWaits, pids: &[u32]) -> Vec<(i64, u64, u64, u32)> {
+        let mut interval = Interval { fields: Fields::SCHED | Fields::WAITS, ..Interval::default() };
+        interval.end = Moment { mono_ns: SECOND_NS, ..Moment::default() };
+        interval
+            .processes
+            .extend(pids.iter().map(|&pid| ProcessInterval { key: key(pid), ..ProcessInterval::default() }));
+        waits.add_to(&mut interval, |row, threads| row.thread_rows += threads);
+        let rows = interval.processes.iter();
+        rows.map(|row| {
+            let of = |reason| row.sched.waits.of(reason) / SECOND_NS;
+            let blocked_s = row.sched.blocked_ns / SECOND_NS.cast_signed();
+            (blocked_s, of(FUTEX), of(WaitReason::DISK), row.thread_rows)
+        })
+        .collect()
+    }
+
+    #[test]
+    fn threads_that_wait_count_until_they_leave() {
+        let mut waits = OpenWaits::default();
+        for (pid, reason) in [(9, FUTEX), (5, WaitReason::DISK), (9, FUTEX), (9, WaitReason::DISK)] {
+            waits.join(key(pid), reason, &mut WaitPlace::default());
+        }
+        waits.join(key(6), WaitReason::NONE, &mut WaitPlace::default());
+        assert_eq!(second(&mut waits, &[5, 6, 9]), [(1, 0, 1, 1), (0, 0, 0, 0), (3, 2, 1, 3)]);
+        waits.leave(key(9), FUTEX, WaitPlace::default());
+        waits.leave(key(5), WaitReason::DISK, WaitPlace::default());
+        waits.exchange(&mut WaitBuffers::default());
+        waits.join(key(6), FUTEX, &mut WaitPlace::default());
+        assert_eq!(second(&mut waits, &[6, 9]), [(1, 1, 0, 1), (2, 1, 1, 2)]);
+        assert_eq!(second(&mut waits, &[1, 9]), [(0, 0, 0, 0), (2, 1, 1, 2)], "6 has no row");
+    }
+
+    #[test]
+    fn a_row_of_its_own_takes_a_thread_out_of_one_interval() {
+        let mut waits = OpenWaits::default();
+        waits.join(key(3), FUTEX, &mut WaitPlace::default());
+        waits.join(key(3), FUTEX, &mut WaitPlace::default());
+        waits.has_row(key(3), FUTEX, &mut WaitPlace::default());
+        waits.has_row(key(2), FUTEX, &mut WaitPlace::default());
+        waits.has_row(key(3), WaitReason::DISK, &mut WaitPlace::default());
+        assert_eq!(second(&mut waits, &[3]), [(1, 1, 0, 1)]);
+        assert_eq!(second(&mut waits, &[3]), [(2, 2, 0, 2)]);
+        // More rows than threads, which only a sender makes that lies.
+        (0..9).for_each(|_| waits.has_row(key(3), FUTEX, &mut WaitPlace::default()));
+        assert_eq!(second(&mut waits, &[3]), [(0, 0, 0, 0)]);
+        (0..9).for_each(|_| waits.leave(key(3), FUTEX, WaitPlace::default()));
+        assert_eq!(second(&mut waits, &[3]), [(0, 0, 0, 0)]);
+        waits.join(key(3), FUTEX, &mut WaitPlace::default());
+        assert_eq!(second(&mut waits, &[3]), [(1, 1, 0, 1)]);
+    }
+
+    #[test]
+    fn what_is_not_measured_is_not_added() {
+        let mut waits = OpenWaits::default();
+        waits.join(key(3), FUTEX, &mut WaitPlace::default());
+        waits.join(key(4), WaitReason::UNWATCHED, &mut WaitPlace::default());
+        let mut interval = Interval { fields: Fields::SCHED, ..Interval::default() };
+        interval.end.mono_ns = SECOND_NS;
+        interval.processes =
+            [3, 4].map(|pid| ProcessInterval { key: key(pid), ..ProcessInterval::default() }).to_vec();
+        let before = interval.clone();
+        waits.add_to(&mut interval, |_, _| ());
+        assert_eq!(interval, before, "without wait reasons nothing reports who sleeps");
+        interval.fields |= Fields::WAITS;
+        waits.add_to(&mut interval, |_, _| ());
+        assert_eq!(interval.processes[0].sched.blocked_ns, 1_000_000_000);
+        let unwatched = &interval.processes[1];
+        assert_eq!((unwatched.sched, unwatched.flags), (before.processes[1].sched, Flags::UNWATCHED));
+    }
+
+    /// Places are hints: whatever they are, the numbers are those of a plain count.
+    #[test]
+    fn any_changes_give_the_numbers_of_a_plain_count() {
+        struct Thread {
+            process: ProcessKey,
+            reason: WaitReason,
+            place: WaitPlace,
+        }
+        let mut state = 1_u64;
+        let mut below = |limit: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % limit
+        };
+        let (mut waits, mut threads) = (OpenWaits::default(), Vec::<Thread>::new());
+        for round in 0..300 {
+            for _ in 0..below(60) {
+                let process = key(u32::try_from(below(12)).unwrap());
+                let reason = WaitReason(u16::try_from(below(7)).unwrap());
+                let mut thread =
+                    Thread { process, reason, place: WaitPlace(u32::try_from(below(90)).unwrap()) };
+                waits.join(process, reason, &mut thread.place);
+                threads.push(thread);
+            }
+            for _ in 0..below(60).min(threads.len() as u64) {
+                let at = usize::try_from(below(threads.len() as u64)).unwrap();
+                let thread = threads.swap_remove(at);
+                waits.leave(thread.process, thread.reason, thread.place);
+            }
+            let mut own = 0;
+            for thread in &mut threads {
+                if thread.process == key(3) && below(2) == 0 {
+                    waits.has_row(thread.process, thread.reason, &mut thread.place);
+                    own += u32::from(thread.reason.is_some());
+                }
+            }
+            let pids: Vec<u32> = (0..12).collect();
+            let counted = second(&mut waits, &pids);
+            for (pid, found) in pids.iter().zip(counted) {
+                let all = threads.iter().filter(|one| one.process == key(*pid) && one.reason.is_some());
+                let expected = u32::try_from(all.count()).unwrap() - if *pid == 3 { own } else { 0 };
+                assert_eq!(found.3, expected, "round {round}, process {pid}");
+            }
+            assert!(waits.groups.is_sorted_by(|a, b| a.group < b.group));
+            assert!(waits.groups.iter().all(|count| count.threads > 0 && count.own == 0));
+        }
+    }
 }

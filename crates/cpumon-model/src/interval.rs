@@ -1,13 +1,15 @@
-//! [`Interval`]: what happened between two snapshots.
+//! [`Interval`]: what happened between two snapshots, its rows of threads and processes, and what it knows of tasks without a row
+//! ([`Resting`], [`IdleProcess`]).
 
 use std::sync::Arc;
 
 use bitflags::bitflags;
 
+use crate::counters::signed;
 use crate::{
     BootId, CgroupInterval, ClockPiece, Comm, CpuInterval, CpuSched, DelayHistogram, DelayOf, Delays, Delta,
-    Fields, HostId, IdleProcess, IrqInterval, Ledger, Moment, Pressure, ProcessInfo, ProcessKey, Resting,
-    SchedDelta, SourceHealth, SourceKind, TaskState, ThreadKey, Trust, WaitReason, Waits,
+    Fields, HostId, IrqInterval, Ledger, Moment, Pressure, ProcessInfo, ProcessKey, SchedDelta, SourceHealth,
+    SourceKind, TaskState, ThreadKey, ThreadSample, Trust, WaitReason, Waits, find_delays,
 };
 
 /// What became of a task inside the interval.
@@ -204,45 +206,64 @@ pub struct Interval {
     pub health: SourceHealth,
 }
 
+/// Copies who a thread is, which its sample, its row and a resting thread all say.
+macro_rules! thread_like {
+    ($type:ident, $thread:expr, $($rest:tt)+) => {
+        $type {
+            key: $thread.key,
+            process: $thread.process,
+            comm: $thread.comm,
+            state: $thread.state,
+            nice: $thread.nice,
+            priority: $thread.priority,
+            last_cpu: $thread.last_cpu,
+            $($rest)+
+        }
+    };
+}
+
 impl ThreadInterval {
+    /// The row of a thread without what it did.
+    pub(crate) fn of_sample(thread: &ThreadSample) -> Self {
+        thread_like!(Self, thread, ..Self::default())
+    }
+
     /// The thread if it waits at the interval's end.
     #[must_use]
     pub fn resting(&self) -> Option<Resting> {
         let is_unwatched = self.flags.contains(Flags::UNWATCHED);
         let reason = if is_unwatched { WaitReason::UNWATCHED } else { self.sched.open_wait };
-        (reason.is_some() && !self.life.has_ended()).then_some(Resting {
-            key: self.key,
-            process: self.process,
-            comm: self.comm,
-            state: self.state,
-            nice: self.nice,
-            priority: self.priority,
-            last_cpu: self.last_cpu,
-            reason,
-        })
+        (reason.is_some() && !self.life.has_ended()).then_some(thread_like!(Resting, self, reason))
     }
 
     /// The row of a thread that waited throughout an interval of this length.
     #[must_use]
     pub fn of_resting(thread: &Resting, length_ns: u64) -> Self {
-        let row = Self {
-            key: thread.key,
-            process: thread.process,
-            comm: thread.comm,
-            state: thread.state,
-            nice: thread.nice,
-            priority: thread.priority,
-            last_cpu: thread.last_cpu,
-            ..Self::default()
-        };
+        let row = thread_like!(Self, thread, ..Self::default());
         if thread.reason == WaitReason::UNWATCHED {
             return Self { flags: Flags::UNWATCHED, ..row };
         }
         let mut waits = Waits::default();
         waits.add(thread.reason, length_ns);
-        let blocked_ns = i64::try_from(length_ns).unwrap_or(i64::MAX);
+        let blocked_ns = signed(length_ns);
         let sched = SchedDelta { blocked_ns, waits, open_wait: thread.reason, ..SchedDelta::default() };
         Self { sched, ..row }
+    }
+}
+
+impl ProcessInterval {
+    /// The row of a process without what it did. Each field by name: a default would allocate a description and drop it.
+    pub(crate) fn new(key: ProcessKey, parent_pid: u32, info: Arc<ProcessInfo>) -> Self {
+        Self {
+            key,
+            parent_pid,
+            info,
+            thread_rows: 0,
+            life: Life::Alive,
+            flags: Flags::empty(),
+            delta: Delta::default(),
+            sched: SchedDelta::default(),
+        }
     }
 }
 
@@ -299,7 +320,7 @@ impl Interval {
     /// The run delays of one owner that ended in the interval; `None` if there were none, or none are measured.
     #[must_use]
     pub fn delays_of(&self, of: DelayOf) -> Option<&DelayHistogram> {
-        crate::find_delays(&self.delays, of)
+        find_delays(&self.delays, of)
     }
 
     /// The longest single run delay of all processes, ns, where it is known.
@@ -359,6 +380,15 @@ pub fn flag_names(flags: Flags) -> String {
 }
 
 impl Life {
+    pub(crate) fn of(is_born: bool, has_ended: bool) -> Self {
+        match (is_born, has_ended) {
+            (false, false) => Self::Alive,
+            (true, false) => Self::Born,
+            (false, true) => Self::Ended,
+            (true, true) => Self::BornEnded,
+        }
+    }
+
     /// Whether it ended inside.
     #[must_use]
     pub fn has_ended(self) -> bool {
@@ -375,4 +405,47 @@ impl Life {
             Self::BornEnded => "born_ended",
         }
     }
+}
+
+/// A thread that waits, and what for. [`WaitReason::UNWATCHED`]: what it does is not known.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resting {
+    /// Id and start; unique within a boot.
+    pub key: ThreadKey,
+    /// The process it belongs to.
+    pub process: ProcessKey,
+    /// Its name.
+    pub comm: Comm,
+    /// Its state.
+    pub state: TaskState,
+    /// Nice value, −20 to 19.
+    pub nice: i8,
+    /// Kernel priority, as in [`ThreadSample::priority`].
+    pub priority: i16,
+    /// The CPU it last ran on.
+    pub last_cpu: u16,
+    /// What it waits for.
+    pub reason: WaitReason,
+}
+
+impl Resting {
+    /// The thread of a sample; `None` if it does not wait.
+    #[must_use]
+    pub fn of_sample(thread: &ThreadSample) -> Option<Self> {
+        let reason = thread.sched.open_wait;
+        reason.is_some().then_some(thread_like!(Self, thread, reason))
+    }
+}
+
+/// A process that is there and did nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdleProcess {
+    /// Id and start; unique within a boot.
+    pub key: ProcessKey,
+    /// Name, user, cgroup and command line.
+    pub info: Arc<ProcessInfo>,
+    /// Pid of the parent process; 0 for none.
+    pub parent_pid: u32,
+    /// Its threads.
+    pub thread_rows: u32,
 }

@@ -1,5 +1,5 @@
-//! JSON of types that `derive` cannot describe: ids and names are text, flags are lists of names. What a newer program adds is left out
-//! or unknown, as on the wire; nothing else is lost on the way there and back.
+//! JSON of types that `derive` cannot describe: ids and names are text, flags are lists of names, moments are text ([`nanos`]). What a newer
+//! program adds is left out or unknown, as on the wire; nothing else is lost on the way there and back.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,7 +11,8 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::{
-    BootId, Comm, DelayHistogram, Fields, Flags, HostId, Probes, SourceKind, Trust, WaitReason, Waits,
+    BootId, Comm, DelayHistogram, Fields, Flags, HostId, ParseIdError, Probes, SourceKind, Trust, WaitReason,
+    Waits,
 };
 
 /// Whether a value is left out.
@@ -73,7 +74,7 @@ macro_rules! as_text {
         }
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let from: fn(&str) -> Result<Self, crate::ParseIdError> = $from;
+                let from: fn(&str) -> Result<Self, ParseIdError> = $from;
                 from(&Cow::<str>::deserialize(deserializer)?).map_err(D::Error::custom)
             }
         }
@@ -195,6 +196,90 @@ impl<'de> Deserialize<'de> for Waits {
     }
 }
 
+/// [`Nanos`](nanos::Nanos): nanoseconds in JSON. A browser's numbers end at 2^53, so moments are text there.
+pub mod nanos {
+    use super::{
+        Cow, Deserialize, Deserializer, ObjectBuilder, PartialSchema, RefOr, Schema, Serialize, Serializer,
+        ToSchema, Type, fmt,
+    };
+    use serde::de::Error as _;
+
+    /// Nanoseconds as text, because a browser's numbers end at 2^53.
+    #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub struct Nanos(pub i64);
+
+    impl<'de> Deserialize<'de> for Nanos {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = <Cow<'_, str>>::deserialize(deserializer)?;
+            text.parse().map(Self).map_err(D::Error::custom)
+        }
+    }
+
+    impl Serialize for Nanos {
+        fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+            serializer.collect_str(&self.0)
+        }
+    }
+
+    impl fmt::Display for Nanos {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            self.0.fmt(f)
+        }
+    }
+
+    impl PartialSchema for Nanos {
+        fn schema() -> RefOr<Schema> {
+            ObjectBuilder::new()
+                .schema_type(Type::String)
+                .pattern(Some("^-?[0-9]+$"))
+                .description(Some("Nanoseconds, as text: a browser's numbers end at 2^53. Of moments since the UNIX epoch, of starts in keys since boot."))
+                .into()
+        }
+    }
+
+    impl ToSchema for Nanos {
+        fn name() -> Cow<'static, str> {
+            "Nanos".into()
+        }
+    }
+
+    /// A number as [`Nanos`], for `serde(with = "cpumon_model::nanos")`.
+    ///
+    /// # Errors
+    /// Those of the serializer.
+    pub fn serialize<S: Serializer>(ns: &i64, serializer: S) -> Result<S::Ok, S::Error> {
+        Nanos(*ns).serialize(serializer)
+    }
+
+    /// Likewise.
+    ///
+    /// # Errors
+    /// It is no text, or none of a number.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+        Nanos::deserialize(deserializer).map(|ns| ns.0)
+    }
+
+    /// A number that may be unknown, which is null.
+    pub mod if_known {
+        use super::{Deserialize, Deserializer, Nanos, Serialize, Serializer};
+
+        /// For `serde(with = "cpumon_model::nanos::if_known")`.
+        ///
+        /// # Errors
+        /// Those of the serializer.
+        pub fn serialize<S: Serializer>(ns: &Option<i64>, serializer: S) -> Result<S::Ok, S::Error> {
+            ns.map(Nanos).serialize(serializer)
+        }
+
+        /// Likewise.
+        ///
+        /// # Errors
+        /// It is neither null nor the text of a number.
+        pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+            Ok(Option::<Nanos>::deserialize(deserializer)?.map(|ns| ns.0))
+        }
+    }
+}
+
 #[cfg(test)]
-#[path = "json_tests.rs"]
 mod tests;

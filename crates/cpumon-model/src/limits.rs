@@ -100,9 +100,7 @@ impl Bucket {
     /// # Errors
     /// How long to wait for it.
     pub fn take(&mut self, now_ns: u64) -> Result<(), Duration> {
-        wait(self.rate.wait_ns(self.full_at_ns, 1, now_ns))?;
-        self.spend(1, now_ns);
-        Ok(())
+        self.take_many(1, now_ns)
     }
 
     /// Uses so many.
@@ -308,5 +306,4 @@ impl Drop for Place {
 }
 
 #[cfg(test)]
-#[path = "limits_tests.rs"]
 mod tests;

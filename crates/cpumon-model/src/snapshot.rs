@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use bitflags::bitflags;
 
+use crate::collections::emptied;
 use crate::{
     BootId, CgroupNames, CgroupSample, Comm, Counters, CpuSample, Delays, Fields, HostId, IrqSample,
-    Pressure, ProcessKey, SchedTimes, ThreadKey, empty_list, is_unit,
+    Pressure, ProcessKey, SchedTimes, ThreadKey, is_unit,
 };
 
 /// One instant on three clocks.
@@ -391,29 +392,20 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Empties every list, keeping the capacity as far as it is used ([`empty_list`]), and resets every value to its default.
+    /// Empties every list, keeping the capacity as far as it is used ([`crate::empty_list`]), and resets every value to its default.
     pub fn clear(&mut self) {
-        // The lists are taken out first: the default would drop their memory.
-        let empty = Self {
-            cpus: std::mem::take(&mut self.cpus),
-            processes: std::mem::take(&mut self.processes),
-            threads: std::mem::take(&mut self.threads),
-            exits: std::mem::take(&mut self.exits),
-            gone: std::mem::take(&mut self.gone),
-            irqs: std::mem::take(&mut self.irqs),
-            delays: std::mem::take(&mut self.delays),
-            cgroups: std::mem::take(&mut self.cgroups),
+        // The lists are taken out: the default would drop their memory.
+        *self = Self {
+            cpus: emptied(&mut self.cpus),
+            processes: emptied(&mut self.processes),
+            threads: emptied(&mut self.threads),
+            exits: emptied(&mut self.exits),
+            gone: emptied(&mut self.gone),
+            irqs: emptied(&mut self.irqs),
+            delays: emptied(&mut self.delays),
+            cgroups: emptied(&mut self.cgroups),
             ..Self::default()
         };
-        *self = empty;
-        empty_list(&mut self.cpus);
-        empty_list(&mut self.processes);
-        empty_list(&mut self.threads);
-        empty_list(&mut self.exits);
-        empty_list(&mut self.gone);
-        empty_list(&mut self.irqs);
-        empty_list(&mut self.delays);
-        empty_list(&mut self.cgroups);
     }
 
     /// Puts the lists into the order that [`crate::Interval::between`] needs. Cheap when they are sorted already.

@@ -1,4 +1,5 @@
-//! Hostile text made safe to show: names come from other machines and may hold control or escape sequences.
+//! Text: hostile names made safe to show (they come from other machines and may hold control or escape sequences), errors with their
+//! causes, numbers with separators, moments.
 
 use std::fmt::{self, Write};
 
@@ -55,6 +56,33 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// An instant since the UNIX epoch as ISO 8601 in UTC with nanoseconds: `2014-04-10T09:38:16.966668000Z`.
+#[derive(Copy, Clone, Debug)]
+pub struct Utc(pub i64);
+
+impl fmt::Display for Utc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (seconds, nanos) = (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000));
+        let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+        let (year, month, day) = civil_date(days);
+        let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+        write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{nanos:09}Z")
+    }
+}
+
+/// Year, month and day of a day counted from 1970-01-01, proleptic Gregorian calendar. The year is taken to begin in
+/// March, so that the leap day is its last one; 400 years are 146,097 days.
+fn civil_date(days: i64) -> (i64, i64, i64) {
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    (era * 400 + year_of_era + i64::from(month <= 2), month, day)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,5 +105,15 @@ mod tests {
     fn control_characters_are_spelled_out() {
         let hostile = "a\x1b[2J\n\u{202e}gpj.exe\u{7f}ü日";
         assert_eq!(escape(hostile).to_string(), "a\\x1b[2J\\n\\u{202e}gpj.exe\\x7fü日");
+    }
+
+    #[test]
+    fn instants_as_utc() {
+        assert_eq!(Utc(0).to_string(), "1970-01-01T00:00:00.000000000Z");
+        assert_eq!(Utc(-1).to_string(), "1969-12-31T23:59:59.999999999Z");
+        assert_eq!(Utc(951_782_400_000_000_001).to_string(), "2000-02-29T00:00:00.000000001Z");
+        assert_eq!(Utc(1_397_122_696_668_000_000).to_string(), "2014-04-10T09:38:16.668000000Z");
+        assert_eq!(Utc(i64::MIN).to_string(), "1677-09-21T00:12:43.145224192Z");
+        assert_eq!(Utc(i64::MAX).to_string(), "2262-04-11T23:47:16.854775807Z");
     }
 }

@@ -1,13 +1,17 @@
-//! Why threads sleep: [`WaitReason`] and [`Waits`], the time by reason, whose sum never loses any. The table
-//! has a fixed size, because a thread waits for few things and a snapshot has thousands of threads.
+//! Why threads sleep: [`WaitReason`], its names, and what they mean in words for readers who do not know system calls.
+//!
+//! A wait reason names the system call a thread sleeps in, on whatever machine; so its number on the wire and in the store is one for
+//! all architectures: that of x86-64 (`arch/x86/entry/syscalls/syscall_64.tbl`). Who measures another architecture maps its numbers by
+//! name; every system call of aarch64 has an x86-64 twin. Screens and tables that people read have words; files, queries and `top -b`
+//! keep the names.
 
 use std::borrow::Cow;
-
-use crate::syscalls::syscall_name;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 
 /// What a thread that is neither running nor runnable waits for. The number is ours and stable: wire and store keep it.
 ///
-/// The upper four bits are the class: 0 plain reasons, 1 a system call (its number of [`crate::syscall_number`] below), 2 a
+/// The upper four bits are the class: 0 plain reasons, 1 a system call (its number of [`syscall_number`] below), 2 a
 /// system call that our table does not know (the machine's own number below), 4 a reason of the Windows kernel (its number below).
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaitReason(pub u16);
@@ -18,50 +22,15 @@ const WINDOWS: u16 = 4 << 12;
 const NUMBER: u16 = SYSCALL - 1;
 
 /// `KWAIT_REASON` of Windows 11, by number. Old kernels use a few numbers from 22 on for something else.
+#[rustfmt::skip]
 const WINDOWS_REASONS: [&str; 43] = [
-    "Executive",
-    "FreePage",
-    "PageIn",
-    "PoolAllocation",
-    "DelayExecution",
-    "Suspended",
-    "UserRequest",
-    "WrExecutive",
-    "WrFreePage",
-    "WrPageIn",
-    "WrPoolAllocation",
-    "WrDelayExecution",
-    "WrSuspended",
-    "WrUserRequest",
-    "WrEventPair",
-    "WrQueue",
-    "WrLpcReceive",
-    "WrLpcReply",
-    "WrVirtualMemory",
-    "WrPageOut",
-    "WrRendezvous",
-    "WrKeyedEvent",
-    "WrTerminated",
-    "WrProcessInSwap",
-    "WrCpuRateControl",
-    "WrCalloutStack",
-    "WrKernel",
-    "WrResource",
-    "WrPushLock",
-    "WrMutex",
-    "WrQuantumEnd",
-    "WrDispatchInt",
-    "WrPreempted",
-    "WrYieldExecution",
-    "WrFastMutex",
-    "WrGuardedMutex",
-    "WrRundown",
-    "WrAlertByThreadId",
-    "WrDeferredPreempt",
-    "WrPhysicalFault",
-    "WrIoRing",
-    "WrMdlCache",
-    "WrRcu",
+    "Executive", "FreePage", "PageIn", "PoolAllocation", "DelayExecution", "Suspended", "UserRequest",
+    "WrExecutive", "WrFreePage", "WrPageIn", "WrPoolAllocation", "WrDelayExecution", "WrSuspended",
+    "WrUserRequest", "WrEventPair", "WrQueue", "WrLpcReceive", "WrLpcReply", "WrVirtualMemory", "WrPageOut",
+    "WrRendezvous", "WrKeyedEvent", "WrTerminated", "WrProcessInSwap", "WrCpuRateControl", "WrCalloutStack",
+    "WrKernel", "WrResource", "WrPushLock", "WrMutex", "WrQuantumEnd", "WrDispatchInt", "WrPreempted",
+    "WrYieldExecution", "WrFastMutex", "WrGuardedMutex", "WrRundown", "WrAlertByThreadId", "WrDeferredPreempt",
+    "WrPhysicalFault", "WrIoRing", "WrMdlCache", "WrRcu",
 ];
 
 impl WaitReason {
@@ -166,178 +135,230 @@ fn named(code: u16) -> Cow<'static, str> {
     }
 }
 
-/// Reasons that have a slot of their own.
-pub const WAIT_SLOTS: usize = 6;
+/// Words, and the names that mean it.
+#[rustfmt::skip]
+const WORDS: &[(&str, &[&str])] = &[
+    ("lock", &[
+        "futex", "futex_wait", "futex_waitv", "WrAlertByThreadId", "WrKeyedEvent", "WrPushLock", "WrResource", "WrMutex",
+        "WrFastMutex", "WrGuardedMutex",
+    ]),
+    ("file lock", &["flock", "fcntl"]),
+    ("semaphore", &["semop", "semtimedop"]),
+    ("sleep", &["nanosleep", "clock_nanosleep", "DelayExecution", "WrDelayExecution"]),
+    ("signal", &["pause", "rt_sigtimedwait", "rt_sigsuspend"]),
+    ("child process", &["wait4", "waitid", "vfork"]),
+    ("I/O events", &[
+        "poll", "ppoll", "select", "pselect6", "epoll_wait", "epoll_pwait", "epoll_pwait2", "epoll_wait_old",
+    ]),
+    ("async I/O", &["io_getevents", "io_pgetevents", "io_uring_enter", "WrIoRing"]),
+    ("read", &["readv", "pread64", "preadv", "preadv2"]),
+    ("write", &["writev", "pwrite64", "pwritev", "pwritev2"]),
+    ("incoming data", &["recvfrom", "recvmsg", "recvmmsg"]),
+    ("outgoing data", &["sendto", "sendmsg", "sendmmsg"]),
+    ("new connection", &["accept", "accept4", "connect"]),
+    ("copying", &["sendfile", "splice", "tee", "vmsplice", "copy_file_range"]),
+    ("message", &[
+        "msgrcv", "msgsnd", "mq_timedreceive", "mq_timedsend", "WrLpcReceive", "WrLpcReply", "WrUserRequest",
+    ]),
+    ("flush to disk", &["sync", "fsync", "fdatasync", "msync", "syncfs", "sync_file_range"]),
+    ("file system", &[
+        "open", "openat", "openat2", "creat", "close", "stat", "fstat", "lstat", "newfstatat", "statx", "access", "faccessat",
+        "faccessat2", "getdents", "getdents64", "readlink", "readlinkat", "unlink", "unlinkat", "rename", "renameat",
+        "renameat2", "link", "linkat", "symlink", "symlinkat", "mkdir", "mkdirat", "rmdir", "truncate", "ftruncate",
+        "fallocate", "chmod", "fchmod", "fchmodat", "chown", "fchown", "lchown", "fchownat",
+    ]),
+    ("memory", &[
+        "mmap", "munmap", "mremap", "mprotect", "madvise", "brk", "FreePage", "WrFreePage", "PoolAllocation",
+        "WrPoolAllocation", "WrVirtualMemory", "WrPageOut",
+    ]),
+    ("page fault", &["PageIn", "WrPageIn", "WrPhysicalFault"]),
+    ("device", &["ioctl"]),
+    ("new process", &["clone", "clone3", "fork", "execve", "execveat"]),
+    ("debugger", &["traced", "ptrace"]),
+    ("work to do", &["kernel", "WrQueue"]),
+    ("kernel", &["Executive", "WrExecutive", "WrKernel"]),
+    ("event or object", &["UserRequest"]),
+    ("suspended", &["Suspended", "WrSuspended"]),
+    ("CPU limit", &["WrCpuRateControl"]),
+    ("exit", &["exit_group", "WrTerminated"]),
+];
 
-/// Time blocked by reason, ns. Empty slots have [`WaitReason::NONE`]; each reason has one slot; equal contents in another
-/// order are equal.
-#[derive(Copy, Clone, Debug, Default)]
-pub struct Waits {
-    reasons: [WaitReason; WAIT_SLOTS],
-    ns: [u64; WAIT_SLOTS],
+/// Names of wait reasons with their words, of those whose name is not clear by itself.
+pub fn wait_words() -> impl Iterator<Item = (&'static str, &'static str)> {
+    WORDS.iter().flat_map(|(words, names)| names.iter().map(move |name| (*name, *words)))
 }
 
-impl Waits {
-    /// Adds time to a reason; [`WaitReason::NONE`] counts as [`WaitReason::OTHER`], a time of 0 changes nothing. Where all
-    /// slots are taken, the smallest of them and of the new one goes to [`WaitReason::OTHER`]; so the sum stays exact.
-    pub fn add(&mut self, reason: WaitReason, ns: u64) {
-        // A time of 0 must not take a slot from a reason that has some.
-        if ns == 0 {
-            return;
-        }
-        let reason = if reason.is_some() { reason } else { WaitReason::OTHER };
-        if let Some(slot) = self.slot_of(reason).or_else(|| self.slot_of(WaitReason::NONE)) {
-            self.reasons[slot] = reason;
-            self.ns[slot] = self.ns[slot].saturating_add(ns);
-            return;
-        }
-        self.add_to_full(reason, ns);
-    }
-
-    /// Takes time away, from the longest wait first.
-    pub fn cut(&mut self, mut ns: u64) {
-        while ns > 0 {
-            let longest = (0..WAIT_SLOTS).max_by_key(|&slot| self.ns[slot]).filter(|&slot| self.ns[slot] > 0);
-            let Some(slot) = longest else { return };
-            let taken = ns.min(self.ns[slot]);
-            self.ns[slot] -= taken;
-            ns -= taken;
-            if self.ns[slot] == 0 {
-                self.reasons[slot] = WaitReason::NONE;
-            }
-        }
-    }
-
-    fn add_to_full(&mut self, reason: WaitReason, ns: u64) {
-        let others = self.slot_of(WaitReason::OTHER);
-        let by_time = |slot: &usize| (self.ns[*slot], self.reasons[*slot]);
-        let smallest = (0..WAIT_SLOTS).filter(|slot| Some(*slot) != others).min_by_key(by_time).unwrap_or(0);
-        if let Some(others) = others {
-            let mut spilled_ns = ns;
-            if self.ns[smallest] < ns {
-                self.reasons[smallest] = reason;
-                spilled_ns = std::mem::replace(&mut self.ns[smallest], ns);
-            }
-            self.ns[others] = self.ns[others].saturating_add(spilled_ns);
-        } else {
-            // No slot is OTHER yet: the smallest becomes it and takes the new one in, or is joined by the next smallest.
-            // The recursion ends here: now OTHER has a slot.
-            self.reasons[smallest] = WaitReason::OTHER;
-            self.add(reason, ns);
-        }
-    }
-
-    fn slot_of(&self, reason: WaitReason) -> Option<usize> {
-        self.reasons.iter().position(|known| *known == reason)
-    }
-
-    /// The time of one reason.
-    #[must_use]
-    pub fn of(&self, reason: WaitReason) -> u64 {
-        self.slot_of(reason).filter(|_| reason.is_some()).map_or(0, |slot| self.ns[slot])
-    }
-
-    /// Reasons with their times, in no particular order.
-    pub fn iter(&self) -> impl Iterator<Item = (WaitReason, u64)> + '_ {
-        self.reasons.iter().copied().zip(self.ns.iter().copied()).filter(|(reason, _)| reason.is_some())
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.iter().next().is_none()
-    }
-
-    /// The sum over all reasons.
-    #[must_use]
-    pub fn total_ns(&self) -> u64 {
-        self.ns.iter().fold(0, |sum, ns| sum.saturating_add(*ns))
-    }
-
-    /// The reason with the most time; the smaller number of equal ones.
-    #[must_use]
-    pub fn longest(&self) -> Option<(WaitReason, u64)> {
-        self.iter().max_by_key(|(reason, ns)| (*ns, std::cmp::Reverse(*reason)))
-    }
-
-    /// What was added to each reason since `earlier`. A reason that fell counts 0: an open wait is counted up to the
-    /// instant of the pass, which may be a little more than it turned out to be.
-    #[must_use]
-    pub fn since(&self, earlier: &Self) -> Self {
-        let mut grown = Self::default();
-        if self.reasons == earlier.reasons {
-            // Nearly always: slots keep their places.
-            for slot in 0..WAIT_SLOTS {
-                grown.add(self.reasons[slot], self.ns[slot].saturating_sub(earlier.ns[slot]));
-            }
-            return grown;
-        }
-        for (reason, ns) in self.iter() {
-            grown.add(reason, ns.saturating_sub(earlier.of(reason)));
-        }
-        grown
-    }
+/// What the name of a wait reason means in words; `None` where the name is clear by itself.
+#[must_use]
+pub fn wait_in_words(name: &str) -> Option<&'static str> {
+    // A screen asks for each of its cells.
+    static BY_NAME: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| wait_words().collect());
+    BY_NAME.get(name).copied()
 }
 
-impl Waits {
-    /// Takes time off a reason, at most all that it has.
-    pub fn take(&mut self, reason: WaitReason, ns: u64) {
-        if let Some(slot) = self.slot_of(reason).filter(|_| reason.is_some()) {
-            self.ns[slot] = self.ns[slot].saturating_sub(ns);
-            if self.ns[slot] == 0 {
-                self.reasons[slot] = WaitReason::NONE;
-            }
-        }
+impl WaitReason {
+    /// In words: `lock` of `futex`; the name where it is clear by itself.
+    #[must_use]
+    pub fn words(self) -> Cow<'static, str> {
+        let name = self.name();
+        wait_in_words(&name).map_or(name, Cow::Borrowed)
     }
 
-    /// Shortens the longest waits until their sum is at most `total_ns`.
-    pub(crate) fn keep_within(&mut self, total_ns: u64) {
-        let mut over_ns = self.total_ns().saturating_sub(total_ns);
-        while over_ns > 0 {
-            let Some(longest) = self.ns.iter_mut().max() else { return };
-            let less_ns = over_ns.min(*longest);
-            *longest -= less_ns;
-            over_ns -= less_ns;
-        }
-        for (reason, ns) in self.reasons.iter_mut().zip(self.ns) {
-            if ns == 0 {
-                *reason = WaitReason::NONE;
-            }
+    /// In words, with the name: `lock (futex)`.
+    #[must_use]
+    pub fn words_and_name(self) -> Cow<'static, str> {
+        let name = self.name();
+        match wait_in_words(&name) {
+            Some(words) => format!("{words} ({name})").into(),
+            None => name,
         }
     }
 }
 
-impl PartialEq for Waits {
-    fn eq(&self, other: &Self) -> bool {
-        self.iter().count() == other.iter().count() && self.iter().all(|(reason, ns)| other.of(reason) == ns)
-    }
+/// System calls by their numbers, 0 to 334.
+#[rustfmt::skip]
+const FIRST: &[&str] = &[
+    "read", "write", "open", "close", "stat", "fstat", "lstat", "poll", "lseek", "mmap", "mprotect",
+    "munmap", "brk", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "ioctl", "pread64", "pwrite64",
+    "readv", "writev", "access", "pipe", "select", "sched_yield", "mremap", "msync", "mincore", "madvise",
+    "shmget", "shmat", "shmctl", "dup", "dup2", "pause", "nanosleep", "getitimer", "alarm", "setitimer",
+    "getpid", "sendfile", "socket", "connect", "accept", "sendto", "recvfrom", "sendmsg", "recvmsg",
+    "shutdown", "bind", "listen", "getsockname", "getpeername", "socketpair", "setsockopt", "getsockopt",
+    "clone", "fork", "vfork", "execve", "exit", "wait4", "kill", "uname", "semget", "semop", "semctl",
+    "shmdt", "msgget", "msgsnd", "msgrcv", "msgctl", "fcntl", "flock", "fsync", "fdatasync", "truncate",
+    "ftruncate", "getdents", "getcwd", "chdir", "fchdir", "rename", "mkdir", "rmdir", "creat", "link",
+    "unlink", "symlink", "readlink", "chmod", "fchmod", "chown", "fchown", "lchown", "umask", "gettimeofday",
+    "getrlimit", "getrusage", "sysinfo", "times", "ptrace", "getuid", "syslog", "getgid", "setuid", "setgid",
+    "geteuid", "getegid", "setpgid", "getppid", "getpgrp", "setsid", "setreuid", "setregid", "getgroups",
+    "setgroups", "setresuid", "getresuid", "setresgid", "getresgid", "getpgid", "setfsuid", "setfsgid",
+    "getsid", "capget", "capset", "rt_sigpending", "rt_sigtimedwait", "rt_sigqueueinfo", "rt_sigsuspend",
+    "sigaltstack", "utime", "mknod", "uselib", "personality", "ustat", "statfs", "fstatfs", "sysfs",
+    "getpriority", "setpriority", "sched_setparam", "sched_getparam", "sched_setscheduler",
+    "sched_getscheduler", "sched_get_priority_max", "sched_get_priority_min", "sched_rr_get_interval",
+    "mlock", "munlock", "mlockall", "munlockall", "vhangup", "modify_ldt", "pivot_root", "_sysctl", "prctl",
+    "arch_prctl", "adjtimex", "setrlimit", "chroot", "sync", "acct", "settimeofday", "mount", "umount2",
+    "swapon", "swapoff", "reboot", "sethostname", "setdomainname", "iopl", "ioperm", "create_module",
+    "init_module", "delete_module", "get_kernel_syms", "query_module", "quotactl", "nfsservctl", "getpmsg",
+    "putpmsg", "afs_syscall", "tuxcall", "security", "gettid", "readahead", "setxattr", "lsetxattr",
+    "fsetxattr", "getxattr", "lgetxattr", "fgetxattr", "listxattr", "llistxattr", "flistxattr",
+    "removexattr", "lremovexattr", "fremovexattr", "tkill", "time", "futex", "sched_setaffinity",
+    "sched_getaffinity", "set_thread_area", "io_setup", "io_destroy", "io_getevents", "io_submit",
+    "io_cancel", "get_thread_area", "lookup_dcookie", "epoll_create", "epoll_ctl_old", "epoll_wait_old",
+    "remap_file_pages", "getdents64", "set_tid_address", "restart_syscall", "semtimedop", "fadvise64",
+    "timer_create", "timer_settime", "timer_gettime", "timer_getoverrun", "timer_delete", "clock_settime",
+    "clock_gettime", "clock_getres", "clock_nanosleep", "exit_group", "epoll_wait", "epoll_ctl", "tgkill",
+    "utimes", "vserver", "mbind", "set_mempolicy", "get_mempolicy", "mq_open", "mq_unlink", "mq_timedsend",
+    "mq_timedreceive", "mq_notify", "mq_getsetattr", "kexec_load", "waitid", "add_key", "request_key",
+    "keyctl", "ioprio_set", "ioprio_get", "inotify_init", "inotify_add_watch", "inotify_rm_watch",
+    "migrate_pages", "openat", "mkdirat", "mknodat", "fchownat", "futimesat", "newfstatat", "unlinkat",
+    "renameat", "linkat", "symlinkat", "readlinkat", "fchmodat", "faccessat", "pselect6", "ppoll", "unshare",
+    "set_robust_list", "get_robust_list", "splice", "tee", "sync_file_range", "vmsplice", "move_pages",
+    "utimensat", "epoll_pwait", "signalfd", "timerfd_create", "eventfd", "fallocate", "timerfd_settime",
+    "timerfd_gettime", "accept4", "signalfd4", "eventfd2", "epoll_create1", "dup3", "pipe2", "inotify_init1",
+    "preadv", "pwritev", "rt_tgsigqueueinfo", "perf_event_open", "recvmmsg", "fanotify_init",
+    "fanotify_mark", "prlimit64", "name_to_handle_at", "open_by_handle_at", "clock_adjtime", "syncfs",
+    "sendmmsg", "setns", "getcpu", "process_vm_readv", "process_vm_writev", "kcmp", "finit_module",
+    "sched_setattr", "sched_getattr", "renameat2", "seccomp", "getrandom", "memfd_create", "kexec_file_load",
+    "bpf", "execveat", "userfaultfd", "membarrier", "mlock2", "copy_file_range", "preadv2", "pwritev2",
+    "pkey_mprotect", "pkey_alloc", "pkey_free", "statx", "io_pgetevents", "rseq",
+];
+
+/// Number of the first name in [`SECOND`]: the kernel left 335 to 423 free on x86-64.
+const SECOND_FROM: u16 = 424;
+
+/// Numbers from 424 on: the same on every architecture.
+#[rustfmt::skip]
+const SECOND: &[&str] = &[
+    "pidfd_send_signal", "io_uring_setup", "io_uring_enter", "io_uring_register", "open_tree", "move_mount",
+    "fsopen", "fsconfig", "fsmount", "fspick", "pidfd_open", "clone3", "close_range", "openat2",
+    "pidfd_getfd", "faccessat2", "process_madvise", "epoll_pwait2", "mount_setattr", "quotactl_fd",
+    "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self", "memfd_secret",
+    "process_mrelease", "futex_waitv", "set_mempolicy_home_node", "cachestat", "fchmodat2",
+    "map_shadow_stack", "futex_wake", "futex_wait", "futex_requeue", "statmount", "listmount",
+    "lsm_get_self_attr", "lsm_set_self_attr", "lsm_list_modules", "mseal", "setxattrat", "getxattrat",
+    "listxattrat", "removexattrat", "open_tree_attr", "file_getattr", "file_setattr",
+];
+
+/// The name of one of our numbers.
+#[must_use]
+pub fn syscall_name(number: u16) -> Option<&'static str> {
+    let name = match number.checked_sub(SECOND_FROM) {
+        Some(at) => SECOND.get(usize::from(at)),
+        None => FIRST.get(usize::from(number)),
+    };
+    name.copied()
 }
 
-impl Eq for Waits {}
-
-impl std::ops::AddAssign<&Waits> for Waits {
-    fn add_assign(&mut self, other: &Waits) {
-        for (reason, ns) in other.iter() {
-            self.add(reason, ns);
-        }
-    }
-}
-
-impl FromIterator<(WaitReason, u64)> for Waits {
-    fn from_iter<I: IntoIterator<Item = (WaitReason, u64)>>(reasons: I) -> Self {
-        let mut waits = Self::default();
-        for (reason, ns) in reasons {
-            waits.add(reason, ns);
-        }
-        waits
-    }
+/// Our number of a system call. A search of the whole list: for tables made once.
+#[must_use]
+pub fn syscall_number(name: &str) -> Option<u16> {
+    let first = (0_u16..).zip(FIRST);
+    let second = (SECOND_FROM..).zip(SECOND);
+    first.chain(second).find(|(_, known)| **known == name).map(|(number, _)| number)
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn words_are_of_reasons_that_exist_and_each_has_one() {
+        let names: BTreeSet<String> =
+            (0..=u16::MAX).map(|code| WaitReason(code).name().into_owned()).collect();
+        let mut seen = BTreeSet::new();
+        for (name, words) in wait_words() {
+            assert!(names.contains(name), "{name} is no reason");
+            assert!(seen.insert(name), "{name} has two meanings");
+            assert!(words.len() <= 16 && name != words, "{name}: {words}");
+        }
+    }
+
+    #[test]
+    fn a_lock_is_a_lock() {
+        let words_of = |reason: WaitReason| wait_in_words(&reason.name());
+        assert_eq!(words_of(WaitReason::syscall(202)), Some("lock"));
+        assert_eq!(words_of(WaitReason::syscall(230)), Some("sleep"));
+        assert_eq!(words_of(WaitReason::KERNEL), Some("work to do"));
+        assert_eq!(words_of(WaitReason::windows(37)), Some("lock"));
+        assert_eq!(words_of(WaitReason::DISK), None);
+        assert_eq!(words_of(WaitReason::syscall(0)), None);
+        assert_eq!(words_of(WaitReason::NONE), None);
+        let texts = |reason: WaitReason| [reason.words(), reason.words_and_name()];
+        assert_eq!(texts(WaitReason::syscall(202)), ["lock", "lock (futex)"]);
+        assert_eq!(texts(WaitReason::syscall(0)), ["read", "read"]);
+        assert_eq!(texts(WaitReason::DISK), ["disk", "disk"]);
+    }
+
+    #[test]
+    fn numbers_and_names_agree_with_the_kernels_table() {
+        let known = [
+            (0, "read"),
+            (7, "poll"),
+            (23, "select"),
+            (35, "nanosleep"),
+            (61, "wait4"),
+            (202, "futex"),
+            (230, "clock_nanosleep"),
+            (232, "epoll_wait"),
+            (281, "epoll_pwait"),
+            (334, "rseq"),
+            (424, "pidfd_send_signal"),
+            (426, "io_uring_enter"),
+            (441, "epoll_pwait2"),
+            (449, "futex_waitv"),
+            (462, "mseal"),
+        ];
+        for (number, name) in known {
+            assert_eq!(syscall_name(number), Some(name));
+            assert_eq!(syscall_number(name), Some(number));
+        }
+        for number in [335, 423, 4095] {
+            assert_eq!(syscall_name(number), None);
+        }
+        assert_eq!(syscall_number("no such call"), None);
+    }
 
     #[test]
     fn names() {
@@ -373,72 +394,6 @@ mod tests {
         assert_eq!(WaitReason::syscall(202).code(), 210, "short, because it occurs often");
         for beyond in [0x1008, 0x2007, 1 << 20, u64::MAX] {
             assert_eq!(WaitReason::from_code(beyond), WaitReason::OTHER, "{beyond:#x}");
-        }
-    }
-
-    #[test]
-    fn what_finds_no_slot_goes_to_other() {
-        let mut waits: Waits = (1..=6).map(|n| (WaitReason::syscall(n), u64::from(n) * 10)).collect();
-        assert_eq!(waits.longest(), Some((WaitReason::syscall(6), 60)));
-        waits.add(WaitReason::DISK, 35);
-        // 10 and 20 are the smallest.
-        let kept: Waits = [(3, 30), (4, 40), (5, 50), (6, 60)]
-            .map(|(n, ns)| (WaitReason::syscall(n), ns))
-            .into_iter()
-            .collect();
-        assert_eq!(waits, kept.iter().chain([(WaitReason::DISK, 35), (WaitReason::OTHER, 30)]).collect());
-        waits.add(WaitReason::NONE, 1);
-        assert_eq!(waits.of(WaitReason::OTHER), 31);
-        assert_eq!(waits.of(WaitReason::NONE), 0);
-    }
-
-    #[test]
-    fn a_reason_that_fell_counts_nothing() {
-        let before: Waits = [(WaitReason::DISK, 10), (WaitReason::syscall(0), 50)].into_iter().collect();
-        let after: Waits =
-            [(WaitReason::syscall(0), 49), (WaitReason::syscall(1), 5), (WaitReason::DISK, 11)]
-                .into_iter()
-                .collect();
-        assert_eq!(
-            after.since(&before),
-            [(WaitReason::syscall(1), 5), (WaitReason::DISK, 1)].into_iter().collect()
-        );
-        assert!(before.since(&before).is_empty());
-    }
-
-    #[test]
-    fn time_is_taken_off_a_reason() {
-        let mut waits: Waits = [(WaitReason::DISK, 10), (WaitReason::OTHER, 50)].into_iter().collect();
-        waits.take(WaitReason::OTHER, 20);
-        waits.take(WaitReason::NONE, 20);
-        assert_eq!((waits.of(WaitReason::OTHER), waits.total_ns()), (30, 40));
-        waits.take(WaitReason::OTHER, 31);
-        assert_eq!(waits, [(WaitReason::DISK, 10)].into_iter().collect());
-    }
-
-    #[test]
-    fn too_much_is_taken_off_the_longest() {
-        let mut waits: Waits = [(WaitReason::DISK, 10), (WaitReason::OTHER, 50)].into_iter().collect();
-        waits.keep_within(60);
-        assert_eq!(waits.total_ns(), 60);
-        waits.keep_within(30);
-        assert_eq!((waits.of(WaitReason::DISK), waits.of(WaitReason::OTHER)), (10, 20));
-        waits.keep_within(4);
-        assert_eq!(waits, [(WaitReason::DISK, 4)].into_iter().collect());
-        waits.keep_within(0);
-        assert!(waits.is_empty());
-    }
-
-    proptest! {
-        /// Whatever is added in whatever order, no time is lost and no reason has two slots.
-        #[test]
-        fn sums_are_exact(added in prop::collection::vec((0_u16..12, 0_u64..1000), 0..40)) {
-            let waits: Waits = added.iter().map(|(code, ns)| (WaitReason(*code), *ns)).collect();
-            prop_assert_eq!(waits.total_ns(), added.iter().map(|(_, ns)| ns).sum::<u64>());
-            let mut reasons: Vec<_> = waits.iter().map(|(reason, _)| reason).collect();
-            reasons.sort_unstable();
-            prop_assert!(reasons.is_sorted_by(|a, b| a < b));
-            prop_assert!(waits.iter().all(|(_, ns)| ns > 0));
         }
     }
 }

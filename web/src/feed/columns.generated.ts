@@ -1,4 +1,4 @@
-// Written by `cargo xtask generate-columns` from crates/cpumon-model/src/screen_columns.rs. Do not edit.
+// Written by `cargo xtask generate-columns` from crates/cpumon-model/src/columns/screen.rs. Do not edit.
 
 /** How a value is shown: share of the interval, mean number of threads, count per second, time, number as it is, text. */
 export type Format = 'share' | 'threads' | 'per_s' | 'ns' | 'plain' | 'text';

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::counters::signed;
 use crate::{
     Counters, DelayOf, Delays, Delta, ExitSample, Fields, Flags, Life, Moment, ProcessInfo, ProcessInterval,
     ProcessKey, ProcessSample, SchedDelta, SchedTimes, Snapshot, SourceKind, ThreadInterval, ThreadSample,
@@ -109,13 +110,8 @@ impl<'a> RowBuilder<'a> {
         if earlier.is_some() && delta.run_ns > self.most_run_ns {
             flags |= Flags::IMPOSSIBLE;
         }
-        let life = match (born, ended) {
-            (false, false) => Life::Alive,
-            (true, false) => Life::Born,
-            (false, true) => Life::Ended,
-            (true, true) => Life::BornEnded,
-        };
-        ThreadInterval { life, flags, delta, sched, ..bare_row(thread) }
+        let life = Life::of(born, ended);
+        ThreadInterval { life, flags, delta, sched, ..ThreadInterval::of_sample(thread) }
     }
 
     /// Cuts off time in which the thread cannot have waited: the kernel counts a run delay when it ends, however long before it began,
@@ -136,7 +132,11 @@ impl<'a> RowBuilder<'a> {
     /// The row of a thread that is gone; none if there is an exit record, which says more.
     pub(super) fn vanished(&self, gone: &ThreadSample) -> Option<ThreadInterval> {
         let has_exit_row = self.cur.exits.binary_search_by_key(&gone.key, |exit| exit.thread.key).is_ok();
-        let row = ThreadInterval { life: Life::Ended, flags: Flags::NO_FINAL_COUNTERS, ..bare_row(gone) };
+        let row = ThreadInterval {
+            life: Life::Ended,
+            flags: Flags::NO_FINAL_COUNTERS,
+            ..ThreadInterval::of_sample(gone)
+        };
         (!has_exit_row).then_some(row)
     }
 
@@ -151,41 +151,27 @@ impl<'a> RowBuilder<'a> {
     pub(super) fn process_row(&self, process: &ProcessSample) -> ProcessInterval {
         let known = find_process(&self.prev.processes, process.key).is_some();
         let life = if !known && self.is_born(process.key.start_ns) { Life::Born } else { Life::Alive };
-        ProcessInterval {
-            key: process.key,
-            parent_pid: process.parent_pid,
-            info: Arc::clone(&process.info),
-            life,
-            flags: if is_summed(self.cur, process.key) { Flags::SUMMED } else { Flags::empty() },
-            ..empty_process_row()
-        }
+        let flags = if is_summed(self.cur, process.key) { Flags::SUMMED } else { Flags::empty() };
+        let row = ProcessInterval::new(process.key, process.parent_pid, Arc::clone(&process.info));
+        ProcessInterval { life, flags, ..row }
     }
 
     pub(super) fn exited_process_row(&self, exit: &ExitSample) -> ProcessInterval {
         let key = exit.thread.process;
         let before = find_process(&self.prev.processes, key);
         let born = before.is_none() && self.is_born(key.start_ns);
-        let life = match (born, exit.ends_process) {
-            (true, true) => Life::BornEnded,
-            (false, true) => Life::Ended,
-            (true, false) => Life::Born,
-            (false, false) => Life::Alive,
-        };
-        let info = Arc::clone(&exit.info);
-        ProcessInterval { key, parent_pid: exit.parent_pid, info, life, ..empty_process_row() }
+        let life = Life::of(born, exit.ends_process);
+        ProcessInterval { life, ..ProcessInterval::new(key, exit.parent_pid, Arc::clone(&exit.info)) }
     }
 
     /// A process that only a thread row names: idle itself in a partial snapshot, or gone without a record.
     pub(super) fn unlisted_process_row(&self, thread: &ThreadInterval) -> ProcessInterval {
         let before = find_process(&self.prev.processes, thread.process);
-        ProcessInterval {
-            key: thread.process,
-            parent_pid: before.map_or(0, |process| process.parent_pid),
-            info: before.map_or_else(unknown_process, |process| Arc::clone(&process.info)),
-            // A partial snapshot may simply leave out a process that rests.
-            life: if self.cur.is_complete { Life::Ended } else { Life::Alive },
-            ..empty_process_row()
-        }
+        let parent_pid = before.map_or(0, |process| process.parent_pid);
+        let info = before.map_or_else(unknown_process, |process| Arc::clone(&process.info));
+        // A partial snapshot may simply leave out a process that rests.
+        let life = if self.cur.is_complete { Life::Ended } else { Life::Alive };
+        ProcessInterval { life, ..ProcessInterval::new(thread.process, parent_pid, info) }
     }
 }
 
@@ -197,19 +183,10 @@ fn is_summed(snapshot: &Snapshot, key: ProcessKey) -> bool {
 
 /// Each counter's growth. A counter that fell counts 0 and flags the row; the others stay exact.
 fn difference(now: &Counters, then: &Counters) -> (Delta, Flags) {
-    if let Some(delta) = now.since(then) {
-        return (delta, Flags::empty());
+    match now.since(then) {
+        Some(delta) => (delta, Flags::empty()),
+        None => (now.grown(then), Flags::COUNTER_RESET),
     }
-    let sub = |now: u64, then: u64| signed(now.saturating_sub(then));
-    let delta = Delta {
-        user_ns: sub(now.user_ns, then.user_ns),
-        system_ns: sub(now.system_ns, then.system_ns),
-        run_ns: sub(now.run_ns, then.run_ns),
-        run_delay_ns: sub(now.run_delay_ns, then.run_delay_ns),
-        voluntary_switches: sub(now.voluntary_switches, then.voluntary_switches),
-        involuntary_switches: sub(now.involuntary_switches, then.involuntary_switches),
-    };
-    (delta, Flags::COUNTER_RESET)
 }
 
 /// What is known of the interval. Counters that began with the later snapshot, because a probe was switched on, have no
@@ -218,32 +195,6 @@ pub(super) fn common_fields(prev: &Snapshot, cur: &Snapshot) -> Fields {
     let by_probe = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS | Fields::CGROUPS;
     // Only what a probe measures can begin in the middle; the kernel counts all else from a task's start.
     cur.fields - (by_probe - prev.fields)
-}
-
-fn bare_row(thread: &ThreadSample) -> ThreadInterval {
-    ThreadInterval {
-        key: thread.key,
-        process: thread.process,
-        comm: thread.comm,
-        state: thread.state,
-        nice: thread.nice,
-        priority: thread.priority,
-        last_cpu: thread.last_cpu,
-        ..ThreadInterval::default()
-    }
-}
-
-fn empty_process_row() -> ProcessInterval {
-    ProcessInterval {
-        key: ProcessKey::default(),
-        parent_pid: 0,
-        info: unknown_process(),
-        thread_rows: 0,
-        life: Life::Alive,
-        flags: Flags::empty(),
-        delta: Delta::default(),
-        sched: SchedDelta::default(),
-    }
 }
 
 /// The one shared "nothing known" record, so that a row without a name allocates nothing.
@@ -269,8 +220,4 @@ pub fn born_from_ns(begin: Moment) -> u64 {
 
 pub(super) fn pass_ns(snapshot: &Snapshot) -> u64 {
     snapshot.end.mono_ns.saturating_sub(snapshot.begin.mono_ns)
-}
-
-pub(super) fn signed(ns: u64) -> i64 {
-    i64::try_from(ns).unwrap_or(i64::MAX)
 }

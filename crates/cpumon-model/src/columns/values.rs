@@ -3,10 +3,10 @@
 
 use std::borrow::Cow;
 
-use crate::delay_values::delay_cell;
+use super::events::delay_cell;
 use crate::{
-    CgroupNames, ColumnId, CpuInterval, CpuTimes, DelayOf, Delta, Fields, IntervalView, ProcessInfo,
-    ProcessInterval, ThreadInterval, Value, flag_names,
+    CgroupInterval, CgroupNames, ColumnId, CpuInterval, CpuTimes, DelayOf, Delta, Fields, IntervalView,
+    Pressure, ProcessInfo, ProcessInterval, ThreadInterval, Throttle, Value, flag_names,
 };
 
 impl<'a> IntervalView<'a> {
@@ -226,22 +226,55 @@ impl CpuTimes {
     }
 }
 
+fn real(value: Option<f64>) -> Value<'static> {
+    value.map_or(Value::Null, Value::Real)
+}
+
+fn count(value: Option<u64>) -> Value<'static> {
+    value.map_or(Value::Null, Value::count)
+}
+
+fn pressure_cell(pressure: Option<Pressure>, id: ColumnId) -> Option<Value<'static>> {
+    match id {
+        ColumnId::PressureSomeNs => Some(count(pressure.map(|pressure| pressure.some_ns))),
+        ColumnId::PressureFullNs => Some(count(pressure.map(|pressure| pressure.full_ns))),
+        _ => None,
+    }
+}
+
+impl IntervalView<'_> {
+    /// A cell of the table of control groups.
+    #[must_use]
+    pub fn cgroup<'v>(&'v self, row: &'v CgroupInterval, id: ColumnId) -> Value<'v> {
+        let throttle = |of: fn(&Throttle) -> u64| count(row.throttle.as_ref().map(of));
+        match id {
+            ColumnId::CgroupPath => Value::Text(Cow::Borrowed(&row.path)),
+            ColumnId::CpuLimit => real(row.limit.cpus()),
+            ColumnId::LimitedBy if row.limit.is_limited() => Value::Text(Cow::Borrowed(row.limiter())),
+            ColumnId::LimitedBy => Value::Null,
+            ColumnId::Periods => throttle(|one| one.periods),
+            ColumnId::ThrottledPeriods => throttle(|one| one.throttled_periods),
+            ColumnId::ThrottledNs => throttle(|one| one.throttled_ns),
+            _ => pressure_cell(row.pressure, id).unwrap_or_else(|| self.shared(id)),
+        }
+    }
+
+    /// A cell of the host; `None` if the column is another's.
+    pub(crate) fn host_limits(&self, id: ColumnId) -> Option<Value<'_>> {
+        if id == ColumnId::CgroupsLeftOut {
+            return Some(self.measured(Fields::CGROUPS, i64::from(self.interval().cgroups_left_out)));
+        }
+        pressure_cell(self.interval().pressure, id)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{
-        BootId, Interval, IrqInterval, Ledger, SchedDelta, SourceKind, Tables, Utc, WaitReason, columns,
+        BootId, CpuLimit, DelayHistogram, Delays, Interval, IrqInterval, Ledger, SchedDelta, SourceKind,
+        Tables, Trust, WaitReason, columns,
     };
-
-    #[test]
-    fn instants_as_utc() {
-        assert_eq!(Utc(0).to_string(), "1970-01-01T00:00:00.000000000Z");
-        assert_eq!(Utc(-1).to_string(), "1969-12-31T23:59:59.999999999Z");
-        assert_eq!(Utc(951_782_400_000_000_001).to_string(), "2000-02-29T00:00:00.000000001Z");
-        assert_eq!(Utc(1_397_122_696_668_000_000).to_string(), "2014-04-10T09:38:16.668000000Z");
-        assert_eq!(Utc(i64::MIN).to_string(), "1677-09-21T00:12:43.145224192Z");
-        assert_eq!(Utc(i64::MAX).to_string(), "2262-04-11T23:47:16.854775807Z");
-    }
 
     #[test]
     fn no_data_is_not_zero() {
@@ -296,8 +329,8 @@ mod tests {
             v1_ticks: Some(1),
             cpus: vec![CpuInterval::default(); 2],
             ledger: Ledger { capacity_ns: 1, ..Ledger::default() },
-            trust: Some(crate::Trust::Local),
-            pressure: Some(crate::Pressure::default()),
+            trust: Some(Trust::Local),
+            pressure: Some(Pressure::default()),
             ..Interval::default()
         };
         interval.end.mono_ns = 1;
@@ -318,10 +351,10 @@ mod tests {
         let thread = ThreadInterval { comm: "x".into(), sched, ..ThreadInterval::default() };
         let process = ProcessInterval { sched, ..process };
         interval.processes.push(process.clone());
-        let histogram = std::sync::Arc::new(crate::DelayHistogram::from_iter([(9, 1)]));
+        let histogram = std::sync::Arc::new(DelayHistogram::from_iter([(9, 1)]));
         let owners =
             [DelayOf::Cpu(0), DelayOf::Process(process.key), DelayOf::Thread(process.key, thread.key)];
-        interval.delays = owners.map(|of| crate::Delays { of, histogram: histogram.clone() }).into();
+        interval.delays = owners.map(|of| Delays { of, histogram: histogram.clone() }).into();
         let view = IntervalView::new("h", &interval);
         for column in columns(Tables::PROCESS_INTERVAL) {
             assert_ne!(view.process(&process, column.id), Value::Null, "{}", column.name);
@@ -342,5 +375,30 @@ mod tests {
         for column in columns(Tables::HOST_INTERVAL) {
             assert_ne!(view.host(column.id), Value::Null, "{}", column.name);
         }
+    }
+
+    fn cells<'v>(view: &'v IntervalView<'_>, row: &'v CgroupInterval) -> [Value<'v>; 4] {
+        let ids = [ColumnId::CpuLimit, ColumnId::LimitedBy, ColumnId::ThrottledNs, ColumnId::PressureSomeNs];
+        ids.map(|id| view.cgroup(row, id))
+    }
+
+    #[test]
+    fn no_limit_no_data_and_zero_have_different_cells() {
+        let interval = Interval { fields: Fields::CGROUPS, cgroups_left_out: 2, ..Interval::default() };
+        let view = IntervalView::new("h", &interval);
+        let known = CgroupInterval {
+            path: "/a/b".into(),
+            limit: CpuLimit::Millionths(500_000),
+            limiter_bytes: 2,
+            throttle: Some(Throttle::default()),
+            pressure: Some(Pressure { some_ns: 7, full_ns: 0 }),
+            ..CgroupInterval::default()
+        };
+        let expected = [Value::Real(0.5), Value::Text("/a".into()), Value::Int(0), Value::Int(7)];
+        assert_eq!(cells(&view, &known), expected);
+        let unlimited = CgroupInterval { limit: CpuLimit::Unlimited, ..CgroupInterval::default() };
+        assert!(cells(&view, &unlimited).iter().all(|cell| *cell == Value::Null));
+        assert_eq!(view.host(ColumnId::CgroupsLeftOut), Value::Int(2));
+        assert_eq!(view.host(ColumnId::PressureSomeNs), Value::Null);
     }
 }

@@ -1,8 +1,42 @@
-//! [`IntervalView`]: an interval of one host, and the rules of *no data* that all its cells share.
+//! [`Value`], one cell of an export or SQL table, and [`IntervalView`]: an interval of one host, and the rules of *no data* that all its
+//! cells share.
 
 use std::borrow::Cow;
 
-use crate::{BootId, ColumnId, Fields, Interval, SourceKind, Utc, Value, flag_names};
+use crate::counters::signed;
+use crate::{BootId, ColumnId, Fields, Interval, SourceKind, Utc, flag_names};
+
+/// One cell of an export or SQL table.
+#[derive(Clone, Debug, PartialEq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize), serde(untagged))]
+pub enum Value<'a> {
+    /// No data, which is not zero.
+    Null,
+    /// A whole number, signed, 64 bits.
+    Int(i64),
+    /// A fraction, as a 64-bit float.
+    Real(f64),
+    /// A text; hostile where it is a name.
+    Text(Cow<'a, str>),
+}
+
+impl<'a> Value<'a> {
+    /// A text; empty is no data.
+    pub(crate) fn text_or_null(text: &'a str) -> Self {
+        if text.is_empty() { Self::Null } else { Self::Text(Cow::Borrowed(text)) }
+    }
+
+    /// As [`Value::text_or_null`], of a text that may be made.
+    pub(crate) fn cow_or_null(text: Cow<'a, str>) -> Self {
+        if text.is_empty() { Self::Null } else { Self::Text(text) }
+    }
+
+    /// A count; beyond `i64` it sticks at the top.
+    #[must_use]
+    pub fn count(value: u64) -> Self {
+        Self::Int(signed(value))
+    }
+}
 
 /// One interval of one host, ready to give cells.
 #[derive(Clone, Debug)]

@@ -1,10 +1,18 @@
 //! The table of stored columns: name, type, unit, help text, and the SQL tables and exports that have the column.
 //!
 //! CSV and JSON exports, SQL virtual tables and docs/store.md are made from it, so a name means the same everywhere. What people
-//! see on a screen (rates, shares, short headings) is in `screen_columns`, which refers to this table.
+//! see on a screen (rates, shares, short headings) is in `screen`, which refers to this table.
+
+mod events;
+mod screen;
+mod values;
+mod view;
 
 use bitflags::bitflags;
 
+pub use self::events::delay_percent;
+pub use self::screen::{Align, Format, Frontends, HOST_COLUMNS, ScreenColumn, TASK_COLUMNS};
+pub use self::view::{IntervalView, Value};
 use crate::Fields;
 
 bitflags! {
