@@ -168,9 +168,9 @@ impl LossHistory {
     pub(crate) fn minute_before(&self, interval: &Interval) -> Option<(&LossStep, &LossStep)> {
         let end_wall_ns = interval.end.wall_ns;
         let at = self.steps.iter().rposition(|step| step.end_wall_ns == end_wall_ns)?;
-        let is_near = |step: &&LossStep| {
-            step.boot == interval.boot && step.end_wall_ns >= end_wall_ns.saturating_sub(MINUTE_NS)
-        };
+        // Of a recording that was wound back, what came first may be later.
+        let minute = end_wall_ns.saturating_sub(MINUTE_NS)..end_wall_ns;
+        let is_near = |step: &&LossStep| step.boot == interval.boot && minute.contains(&step.end_wall_ns);
         Some((self.steps.iter().take(at).find(is_near)?, self.steps.get(at)?))
     }
 }
@@ -287,5 +287,29 @@ impl PlotState {
 
     pub(crate) fn history(&self, of: Subject) -> Option<&FeedHistory> {
         self.histories.iter().find(|known| known.of == of)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::Moment;
+
+    use super::*;
+
+    fn at(second: i64) -> Interval {
+        let end = Moment { wall_ns: second * 1_000_000_000, ..Moment::default() };
+        Interval { end, ..Interval::default() }
+    }
+
+    #[test]
+    fn the_minute_before_an_interval_has_none_that_came_later() {
+        let mut history = LossHistory::default();
+        // A recording that was wound back from 100 s to 50 s.
+        for second in [90, 100, 50, 70] {
+            history.push(&at(second), LossCounts::default());
+        }
+        let (before, then) = history.minute_before(&at(70)).unwrap();
+        assert_eq!([before, then].map(|step| step.end_wall_ns / 1_000_000_000), [50, 70]);
+        assert!(history.minute_before(&at(50)).is_none());
     }
 }
