@@ -19,38 +19,32 @@ mod source;
 mod tasks;
 mod timeline;
 
-pub use analysis::cpu::CpuAccount;
-pub use analysis::durations::{DurationOf, DurationRow, Durations, durations};
+pub use analysis::TraceRange;
+pub use analysis::durations::{DurationOf, DurationRow, Durations, LongWait, durations, longest_waits};
 pub use analysis::group::{GroupKey, GroupRow, Groups, ReportBy, group_of};
-pub use analysis::history::{TraceHistory, history};
-pub use analysis::interrupts::InterruptTimes;
-pub use analysis::longest::{LongWait, longest_waits};
-pub use analysis::pass::TraceRange;
-pub use analysis::path::PathStep;
+pub use analysis::history::{PathStep, TraceHistory, history};
 pub use analysis::ready::LongestDelay;
-pub use analysis::report::{Report, Totals, analyse};
+pub use analysis::report::{CpuAccount, InterruptTimes, Report, Totals, analyse};
 pub use analysis::series::{CpuCell, Series, SeriesCell, SeriesError, SeriesRow, series};
 pub use analysis::snapshots::snapshots;
-pub use analysis::wake_sources::Waker;
-pub use analysis::wakers::{WakeCounts, WakerKey, WakerRow, Wakers, wakers};
+pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers};
 pub use cpumon_events::{
     CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
 };
 #[doc(hidden)]
-pub use file::chunk::chunk_of;
-pub use file::header::{FileHeader, VERSION};
-pub use file::reader::{Ending, TraceReader};
-pub use file::segments::{self, Segment, TraceInput};
-pub use file::summary::{TraceSummary, summarise};
+pub use file::events::{push_varint, take_varint};
 #[doc(hidden)]
-pub use file::varint::push as push_varint;
+pub use file::format::chunk_of;
+pub use file::format::{FileHeader, VERSION};
+pub use file::reader::{Ending, TraceReader, TraceSummary, summarise};
+pub use file::segments::{self, Segment, TraceInput};
 pub use file::window::{TraceWindow, WindowCopy, WindowLimits};
 pub use file::writer::{Compression, TraceWriter, WrittenCounts};
 pub use file::{ReadError, WriteError};
-pub use import::UNKNOWN_TID;
-pub use import::any::AnyTrace;
+pub use import::AnyTrace;
+pub use import::decoder::UNKNOWN_TID;
 #[doc(hidden)]
-pub use import::etl::counts::etl_counts;
+pub use import::etl::etl_counts;
 pub use source::TraceSource;
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{

@@ -6,7 +6,7 @@ use std::io::Read;
 use cpumon_model::SchedEvent;
 
 use crate::file::ReadError;
-use crate::file::header::FileHeader;
+use crate::file::format::FileHeader;
 use crate::file::reader::{Ending, TraceReader};
 use crate::tasks::Tasks;
 

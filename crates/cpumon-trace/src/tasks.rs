@@ -112,7 +112,6 @@ impl Tasks {
         self.limit = self.limit.min(bytes);
     }
 
-    /// Of a file of this length.
     pub(crate) fn of_file(bytes: u64) -> Self {
         Self { allowed: MEMORY.of(bytes), ..Self::default() }
     }
@@ -207,7 +206,7 @@ mod tests {
     use cpumon_model::Comm;
 
     use super::*;
-    use crate::file::header::FileHeader;
+    use crate::file::format::FileHeader;
     use crate::file::reader::TraceReader;
     use crate::file::writer::{Compression, TraceWriter};
 

@@ -8,10 +8,8 @@ use cpumon_events::Numbers;
 use cpumon_model::{CgroupNames, ProcessKey, ThreadKey, TraceTask, Waits};
 use foldhash::fast::FixedState;
 
-use super::interrupts::InterruptTimes;
 use super::ready::{LongestDelay, ReadySums};
-use super::report::{Report, ThreadSums};
-use super::switches::SwitchCounts;
+use super::report::{InterruptTimes, Report, SwitchCounts, ThreadSums};
 use crate::tasks::Tasks;
 
 /// Of a row.
@@ -148,7 +146,7 @@ impl GroupRow {
         if let Some(interrupts) = &thread.interrupts {
             self.interrupts.merge(interrupts);
         }
-        self.unknown_ns = self.unknown_ns.saturating_add(thread.run.unknown_ns);
+        self.unknown_ns = self.unknown_ns.saturating_add(thread.unknown_ns);
         self.blocked += &thread.blocked;
         self.counts.merge(&thread.counts);
         self.ready.add(&thread.ready);

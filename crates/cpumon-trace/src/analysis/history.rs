@@ -1,4 +1,6 @@
-//! All states of all threads in a range, held in memory, so that an analysis can go back in time.
+//! All states of all threads in a range, held in memory, so that an analysis can go back in time; and the critical path that this finds:
+//! from a moment of a thread back, through what it did, what it waited behind, and who woke it. While it was blocked, the path goes on
+//! with its waker. So each ns of the path is one step, and the steps add up to its length.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -6,8 +8,9 @@ use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadS
 use cpumon_model::{Leaves, TraceTask};
 use foldhash::fast::FixedState;
 
-use super::pass::{TraceRange, Tracked, track};
-use super::wake_sources::{Settled, WakeSources, Waker};
+use super::ready::Culprits;
+use super::wakers::{Settled, WakeSources, Waker};
+use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::file::reader::Ending;
 use crate::source::TraceSource;
@@ -18,13 +21,13 @@ const MAX_WAKEUPS: usize = 1 << 22;
 
 /// A thread was in a state.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Held {
-    pub(super) task: TraceTask,
-    pub(super) slot: u32,
-    pub(super) cpu: u16,
-    pub(super) state: ThreadState,
-    pub(super) from_ns: u64,
-    pub(super) until_ns: u64,
+struct Held {
+    task: TraceTask,
+    slot: u32,
+    cpu: u16,
+    state: ThreadState,
+    from_ns: u64,
+    until_ns: u64,
     /// Number of the wakeup, in [`ThreadState::ReadyWoken`]; 0: none.
     wakeup: u64,
 }
@@ -91,11 +94,19 @@ impl TraceHistory {
         self.by_slot.chunk_by(same).filter_map(last).map(|held| (held.task, held.until_ns))
     }
 
-    pub(super) fn has_interrupts(&self) -> bool {
-        self.has_interrupts
+    /// The path of a thread back from a time to the begin of the range, the latest step first; at most so many steps.
+    #[must_use]
+    pub fn path(&self, task: TraceTask, at_ns: u64, most: usize) -> Vec<PathStep> {
+        let Some(slot) = self.slot(task) else { return Vec::new() };
+        let mut walk =
+            Walk { history: self, slot, task, at_ns, waker: None, frames: Vec::new(), steps: Vec::new() };
+        while walk.steps.len() < most && walk.at_ns > self.begin_ns() {
+            walk.step();
+        }
+        walk.steps
     }
 
-    pub(super) fn begin_ns(&self) -> u64 {
+    fn begin_ns(&self) -> u64 {
         self.range.from_ns.max(self.dropped_until_ns)
     }
 
@@ -116,12 +127,12 @@ impl TraceHistory {
     }
 
     /// The thread's number in the states.
-    pub(super) fn slot(&self, task: TraceTask) -> Option<u32> {
+    fn slot(&self, task: TraceTask) -> Option<u32> {
         self.slots.get(&task).copied()
     }
 
     /// The last state of a thread that began before this time.
-    pub(super) fn before(&self, slot: u32, at_ns: u64) -> Option<&Held> {
+    fn before(&self, slot: u32, at_ns: u64) -> Option<&Held> {
         let after = self
             .by_slot
             .partition_point(|&place| (self.held(place).slot, self.held(place).from_ns) < (slot, at_ns));
@@ -130,13 +141,13 @@ impl TraceHistory {
     }
 
     /// Who woke it into this state.
-    pub(super) fn waker(&self, held: &Held) -> Option<Waker> {
+    fn waker(&self, held: &Held) -> Option<Waker> {
         let at = held.wakeup.checked_sub(self.first_wakeup)?;
         self.wakers.get(usize::try_from(at).ok()?).copied()
     }
 
     /// Who had a CPU in a time, each slice, in order.
-    pub(super) fn slices(&self, cpu: u16, from_ns: u64, until_ns: u64) -> impl Iterator<Item = &Held> {
+    fn slices(&self, cpu: u16, from_ns: u64, until_ns: u64) -> impl Iterator<Item = &Held> {
         // Slices of a CPU do not overlap, so only one that began earlier can reach into the time.
         let first = self
             .by_cpu
@@ -160,8 +171,7 @@ impl TraceHistory {
 
 impl SpanSink for TraceHistory {
     fn thread(&mut self, span: &ThreadSpan) {
-        let from_ns = span.from_ns.max(self.range.from_ns);
-        let until_ns = span.until_ns.min(self.range.until_ns);
+        let (from_ns, until_ns) = self.range.cut(span.from_ns, span.until_ns);
         if from_ns >= until_ns || span.state == ThreadState::Dead {
             return;
         }
@@ -220,4 +230,156 @@ impl SpanSink for TraceHistory {
     fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
     fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
     fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
+}
+
+/// Wakers of wakers that are followed.
+const MAX_DEPTH: usize = 256;
+/// Calls that end when a timer does: who was on the CPU then was only interrupted.
+const SLEEPS: [&str; 2] = ["nanosleep", "clock_nanosleep"];
+
+/// A part of the path.
+#[derive(Clone, Debug)]
+pub struct PathStep {
+    /// Who.
+    pub task: TraceTask,
+    /// What it was in; [`ThreadState::Dead`] never.
+    pub state: ThreadState,
+    /// From here, ns.
+    pub from_ns: u64,
+    /// To here, ns.
+    pub until_ns: u64,
+    /// The CPU it was on, or in whose queue it waited.
+    pub cpu: u16,
+    /// How many wakers away from the thread whose path it is.
+    pub depth: usize,
+    /// Who ended the wait: of a thread that is ready since a wakeup, or blocked up to one.
+    pub waker: Option<Waker>,
+    /// The steps that follow, with a greater depth, are what its waker did in this time: it counts there.
+    pub is_explained: bool,
+    /// Who ran meanwhile where it waited for a CPU, ns each, the longest first.
+    pub behind: Vec<(TraceTask, u64)>,
+}
+
+impl PathStep {
+    /// Its length, ns.
+    #[must_use]
+    pub fn ns(&self) -> u64 {
+        self.until_ns - self.from_ns
+    }
+}
+
+/// Where the path goes on when it comes to the begin of a wait.
+struct Frame {
+    slot: u32,
+    task: TraceTask,
+    from_ns: u64,
+}
+
+struct Walk<'h> {
+    history: &'h TraceHistory,
+    slot: u32,
+    task: TraceTask,
+    at_ns: u64,
+    /// Who ended the wait that lies before `at_ns`.
+    waker: Option<Waker>,
+    frames: Vec<Frame>,
+    steps: Vec<PathStep>,
+}
+
+impl Walk<'_> {
+    /// The begin of the wait that is being explained, or of all.
+    fn floor_ns(&self) -> u64 {
+        self.frames.last().map_or(self.history.begin_ns(), |frame| frame.from_ns)
+    }
+
+    fn step(&mut self) {
+        let held = self.history.before(self.slot, self.at_ns).copied();
+        if let Some(held) = held.filter(|held| held.until_ns >= self.at_ns) {
+            self.pass(&held);
+            return;
+        }
+        // Up to its first event, and behind its end.
+        let from_ns = held.map_or(0, |held| held.until_ns).max(self.floor_ns());
+        self.push(ThreadState::Unknown, from_ns, 0, None);
+        self.go_to(from_ns);
+    }
+
+    fn pass(&mut self, held: &Held) {
+        let from_ns = held.from_ns.max(self.floor_ns());
+        match held.state {
+            ThreadState::Blocked(_) => {
+                let waker = self.waker.take();
+                let follows = waker.and_then(|waker| self.followed(waker));
+                self.push(held.state, from_ns, held.cpu, waker);
+                if let (Some((slot, task)), Some(step)) = (follows, self.steps.last_mut()) {
+                    step.is_explained = true;
+                    self.frames.push(Frame { slot: self.slot, task: self.task, from_ns });
+                    (self.slot, self.task) = (slot, task);
+                    return;
+                }
+            }
+            ThreadState::ReadyWoken => {
+                self.waker = self.waker_of(held);
+                self.push(held.state, from_ns, held.cpu, self.waker);
+            }
+            _ => {
+                self.waker = None;
+                self.push(held.state, from_ns, held.cpu, None);
+            }
+        }
+        self.go_to(from_ns);
+    }
+
+    /// Who woke it into this state.
+    fn waker_of(&self, held: &Held) -> Option<Waker> {
+        let waker = self.history.waker(held)?;
+        let before = self.history.before(self.slot, held.from_ns).map(|before| before.state);
+        let slept = matches!(before, Some(ThreadState::Blocked(reason)) if SLEEPS.contains(&&*reason.name()));
+        let is_timer = slept && !self.history.has_interrupts;
+        Some(if is_timer { Waker::Task(TraceTask::IDLE) } else { waker })
+    }
+
+    /// The thread that ended the wait, if what it did explains it.
+    fn followed(&self, waker: Waker) -> Option<(u32, TraceTask)> {
+        let Waker::Task(task) = waker else { return None };
+        if !task.is_thread() || task == self.task || self.frames.len() >= MAX_DEPTH {
+            return None;
+        }
+        let slot = self.history.slot(task)?;
+        let held = self.history.before(slot, self.at_ns)?;
+        (held.until_ns >= self.at_ns && held.state == ThreadState::Running).then_some((slot, task))
+    }
+
+    fn go_to(&mut self, at_ns: u64) {
+        self.at_ns = at_ns;
+        while let Some(frame) = self.frames.pop_if(|frame| at_ns <= frame.from_ns) {
+            (self.slot, self.task, self.waker) = (frame.slot, frame.task, None);
+        }
+    }
+
+    fn push(&mut self, state: ThreadState, from_ns: u64, cpu: u16, waker: Option<Waker>) {
+        let behind = if state.is_ready() { self.behind(cpu, from_ns) } else { Vec::new() };
+        self.steps.push(PathStep {
+            task: self.task,
+            state,
+            from_ns,
+            until_ns: self.at_ns,
+            cpu,
+            depth: self.frames.len(),
+            waker,
+            is_explained: false,
+            behind,
+        });
+    }
+
+    fn behind(&self, cpu: u16, from_ns: u64) -> Vec<(TraceTask, u64)> {
+        let (mut culprits, mut memory) = (Culprits::default(), Memory::default());
+        for slice in self.history.slices(cpu, from_ns, self.at_ns) {
+            let ns = slice.until_ns.min(self.at_ns).saturating_sub(slice.from_ns.max(from_ns));
+            if slice.task != self.task && ns > 0 {
+                culprits.add(slice.task, ns, &mut memory);
+            }
+        }
+        culprits.sorted()
+    }
 }

@@ -3,15 +3,14 @@
 use cpumon_events::{CpuSpan, SpanSink, ThreadSpan, Tracker};
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask};
 
-use super::durations::{AllDurations, DurationOf};
+use super::durations::{AllDurations, DurationOf, LongestWaits};
 use super::group::ReportBy;
 use super::history::TraceHistory;
-use super::longest::LongestWaits;
-use super::pass::{TraceRange, Tracked, track};
 use super::report::Report;
 use super::series::Series;
 use super::wakers::Wakers;
-use crate::file::header::FileHeader;
+use super::{TraceRange, Tracked, track};
+use crate::file::format::FileHeader;
 use crate::held_memory::taken_by;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;

@@ -1,9 +1,13 @@
-//! Run delays: how long threads waited for a CPU, in total, by length, and the longest with its moment.
+//! Waits for a CPU: how long threads waited, in total, by length, and the longest with its moment; and behind whom, by what the CPU did
+//! in that time.
 
-use cpumon_events::{ThreadSpan, ThreadState};
-use cpumon_model::{DELAY_BUCKETS, DelayHistogram, delay_bucket};
+use std::cmp::Reverse;
+use std::collections::VecDeque;
 
-use super::memory::Memory;
+use cpumon_events::{CpuSpan, CpuState, Slots, ThreadSpan, ThreadState};
+use cpumon_model::{DELAY_BUCKETS, DelayHistogram, TraceTask, delay_bucket};
+
+use super::Memory;
 
 /// The longest single wait for a CPU.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -16,16 +20,25 @@ pub struct LongestDelay {
     pub cpu: u16,
 }
 
+impl LongestDelay {
+    /// Takes the other one, if that is longer.
+    pub(super) fn raise(&mut self, other: Self) {
+        if other.ns > self.ns {
+            *self = other;
+        }
+    }
+}
+
 /// Lengths that are remembered before they are counted.
 const RECENT: usize = 23;
 
 /// Of one thread. What changes with every wait is on one cache line, and memory for counts is taken by few threads of those
 /// that live for some ms.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ReadyTimes {
-    pub(crate) woken_ns: u64,
-    pub(crate) preempted_ns: u64,
-    pub(crate) longest: LongestDelay,
+pub(super) struct ReadyTimes {
+    pub(super) woken_ns: u64,
+    pub(super) preempted_ns: u64,
+    pub(super) longest: LongestDelay,
     /// Buckets of the last waits, which are not in `counts` yet.
     recent: [u8; RECENT],
     recents: u8,
@@ -62,9 +75,7 @@ impl ReadyTimes {
             self.count(delay_bucket(ns), memory);
         }
         // One that goes on at the end is as long as it is by then.
-        if ns > self.longest.ns {
-            self.longest = LongestDelay { ns, from_ns: whole.since_ns, cpu: whole.cpu };
-        }
+        self.longest.raise(LongestDelay { ns, from_ns: whole.since_ns, cpu: whole.cpu });
     }
 
     #[inline]
@@ -118,9 +129,193 @@ impl ReadySums {
         self.woken_ns = self.woken_ns.saturating_add(thread.woken_ns);
         self.preempted_ns = self.preempted_ns.saturating_add(thread.preempted_ns);
         thread.add_counts_to(&mut self.histogram);
-        if thread.longest.ns > self.longest.ns {
-            self.longest = thread.longest;
+        self.longest.raise(thread.longest);
+    }
+}
+
+/// Culprits that share a cache line.
+const A_LINE: usize = 5;
+/// Lines of a thread.
+const LINES: usize = 8;
+/// Lines of a thread that mostly waits in long queues. If all threads had so many, no cache would hold them.
+const MANY_LINES: usize = 32;
+/// A wait with more slices was in a long queue.
+const LONG_QUEUE: usize = 16;
+/// So many more long waits than short ones.
+const MOSTLY: u8 = 8;
+
+/// A cache line of culprits. A place that is not taken has the task that no CPU runs.
+#[derive(Copy, Clone, Debug)]
+#[repr(align(64))]
+struct Line {
+    tasks: [TraceTask; A_LINE],
+    ns: [u64; A_LINE],
+}
+
+impl Line {
+    const EMPTY: Self = Self { tasks: [TraceTask::UNKNOWN; A_LINE], ns: [0; A_LINE] };
+
+    /// Where the task is, if it is anywhere. Any place may be the right one, so a branch for each would be mispredicted.
+    #[inline]
+    fn place_of(&self, task: TraceTask) -> usize {
+        (1..A_LINE).fold(0, |found, place| found | if self.tasks[place] == task { place } else { 0 })
+    }
+}
+
+/// Whom a thread waited behind, ns each. Each task belongs to one line: of more than five in it, the one with the least time is forgotten
+/// when another comes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Culprits {
+    /// None, or a power of two.
+    lines: Box<[Line]>,
+    /// Waits in long queues less those in short ones.
+    long_waits: u8,
+}
+
+impl Culprits {
+    #[inline]
+    pub(super) fn add(&mut self, task: TraceTask, ns: u64, memory: &mut Memory) {
+        let at = self.line_of(task);
+        if let Some(line) = self.lines.get_mut(at) {
+            let place = line.place_of(task);
+            if line.tasks[place] == task {
+                line.ns[place] = line.ns[place].saturating_add(ns);
+                return;
+            }
         }
+        self.begin(task, ns, memory);
+    }
+
+    /// A wait with so many slices is to be added.
+    #[inline]
+    fn wait_behind(&mut self, slices: usize) {
+        self.long_waits = if slices > LONG_QUEUE {
+            self.long_waits.saturating_add(1)
+        } else {
+            self.long_waits.saturating_sub(1)
+        };
+    }
+
+    /// Recorders number tasks from 1 up, so those that run beside each other are spread evenly.
+    #[inline]
+    fn line_of(&self, task: TraceTask) -> usize {
+        task.0 as usize & self.lines.len().wrapping_sub(1)
+    }
+
+    #[inline(never)]
+    fn begin(&mut self, task: TraceTask, ns: u64, memory: &mut Memory) {
+        let most = if self.long_waits >= MOSTLY { MANY_LINES } else { LINES };
+        while !self.has_place(task) && self.lines.len() < most {
+            // Twice as many, or the first one: so many are added. Without memory the least of those that are there makes way, as in a full list.
+            if !memory.take(self.lines.len().max(1) * size_of::<Line>()) {
+                break;
+            }
+            let wider = vec![Line::EMPTY; (2 * self.lines.len()).max(1)].into_boxed_slice();
+            let before = Self { lines: std::mem::replace(&mut self.lines, wider), long_waits: 0 };
+            before.iter().for_each(|(task, ns)| self.put(task, ns));
+        }
+        self.put(task, ns);
+    }
+
+    fn has_place(&self, task: TraceTask) -> bool {
+        let line = self.lines.get(self.line_of(task));
+        line.is_some_and(|line| line.tasks.contains(&TraceTask::UNKNOWN))
+    }
+
+    /// It is not there.
+    fn put(&mut self, task: TraceTask, ns: u64) {
+        let at = self.line_of(task);
+        let Some(line) = self.lines.get_mut(at) else { return };
+        // A free one has no time.
+        let least =
+            (1..A_LINE).fold(0, |least, place| if line.ns[place] < line.ns[least] { place } else { least });
+        if task != TraceTask::UNKNOWN {
+            (line.tasks[least], line.ns[least]) = (task, ns);
+        }
+    }
+
+    /// What was taken of the memory for it.
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.lines)
+    }
+
+    /// In no order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (TraceTask, u64)> + '_ {
+        let all = self.lines.iter().flat_map(|line| line.tasks.into_iter().zip(line.ns));
+        all.filter(|(task, _)| *task != TraceTask::UNKNOWN)
+    }
+
+    /// The longest first.
+    pub(super) fn sorted(&self) -> Vec<(TraceTask, u64)> {
+        let mut all: Vec<_> = self.iter().collect();
+        all.sort_unstable_by_key(|(task, ns)| (Reverse(*ns), *task));
+        all
+    }
+}
+
+/// Slices of each CPU that are remembered. A wait with more slices in it has no culprit for its oldest part.
+const REMEMBERED: usize = 512;
+/// Slices that waits are compared with: so many in all, and so many more for each slice. A wait has fewer when they are used up: in a
+/// queue of 500 threads each wait has 500, which takes 5 us.
+const FREE_COMPARED: usize = 1 << 24;
+const COMPARED_A_SLICE: usize = 32;
+/// Slices of all CPUs together, 24 bytes each. With more than 4,096 CPUs, or what a damaged file takes for them, each has fewer.
+const MAX_SLICES: usize = 4_096 * REMEMBERED;
+
+/// A thread had a CPU.
+#[derive(Copy, Clone, Debug)]
+struct Slice {
+    task: TraceTask,
+    from_ns: u64,
+    until_ns: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Slices {
+    cpus: Slots<VecDeque<Slice>>,
+    count: usize,
+    /// Comparisons that are left.
+    left: usize,
+}
+
+impl Default for Slices {
+    fn default() -> Self {
+        Self { cpus: Slots::default(), count: 0, left: FREE_COMPARED }
+    }
+}
+
+impl Slices {
+    #[inline]
+    pub(super) fn add(&mut self, span: &CpuSpan) {
+        let CpuState::Run(task) = span.state else { return };
+        self.left = self.left.saturating_add(COMPARED_A_SLICE);
+        let slices = self.cpus.at(span.cpu.into());
+        if slices.len() == REMEMBERED || self.count >= MAX_SLICES {
+            self.count -= usize::from(slices.pop_front().is_some());
+        }
+        self.count += 1;
+        slices.push_back(Slice { task, from_ns: span.from_ns, until_ns: span.until_ns });
+    }
+
+    /// Adds whom a thread was behind while it was ready.
+    #[inline(never)]
+    pub(super) fn behind(&mut self, span: &ThreadSpan, culprits: &mut Culprits, memory: &mut Memory) {
+        let Some(slices) = self.cpus.get(usize::from(span.cpu)) else { return };
+        let mut count = 0;
+        let (older, newer) = slices.as_slices();
+        for slice in newer.iter().rev().chain(older.iter().rev()).take(self.left) {
+            if slice.until_ns <= span.from_ns {
+                break;
+            }
+            count += 1;
+            let ns = slice.until_ns.min(span.until_ns).saturating_sub(slice.from_ns.max(span.from_ns));
+            // Its own slice, where it yielded, or was woken on its way to sleep.
+            if ns > 0 && slice.task != span.task {
+                culprits.add(slice.task, ns, memory);
+            }
+        }
+        self.left -= count;
+        culprits.wait_behind(count);
     }
 }
 
@@ -147,5 +342,77 @@ mod tests {
         sums.add(&times);
         assert_eq!(sums.histogram, expected);
         assert_eq!(sums.histogram.total(), 20_000);
+    }
+
+    #[test]
+    fn the_largest_are_kept_and_found() {
+        let (mut culprits, mut memory) = (Culprits::default(), Memory::default());
+        for _ in 0..3 {
+            for number in 1..=400 {
+                culprits.add(TraceTask(number), u64::from(number % 10 * 1_000 + 1), &mut memory);
+                // These two are in the same line.
+                culprits.add(TraceTask(7), 50_000, &mut memory);
+                culprits.add(TraceTask(391), 40_000, &mut memory);
+            }
+        }
+        let all = culprits.sorted();
+        assert_eq!(all.len(), LINES * A_LINE);
+        assert_eq!(all[0], (TraceTask(7), 3 * (400 * 50_000 + 7_001)));
+        assert_eq!(all[1], (TraceTask(391), 3 * (400 * 40_000 + 1_001)));
+    }
+
+    #[test]
+    fn all_of_a_long_queue_are_counted() {
+        let (mut culprits, mut memory) = (Culprits::default(), Memory::default());
+        for round in 1..=3 {
+            for _ in 0..MOSTLY {
+                culprits.wait_behind(LONG_QUEUE + 1);
+            }
+            for number in 1..=150 {
+                culprits.add(TraceTask(number), round * u64::from(number), &mut memory);
+            }
+        }
+        let expected: Vec<_> =
+            (1..=150).rev().map(|number| (TraceTask(number), 6 * u64::from(number))).collect();
+        assert_eq!(culprits.sorted(), expected);
+        assert_eq!(Culprits::default().sorted(), []);
+    }
+
+    #[test]
+    fn waits_in_long_queues_are_compared_with_fewer_slices_in_the_end() {
+        let (mut slices, mut memory) = (Slices::default(), Memory::default());
+        let slice = |nth: u64| {
+            let state = CpuState::Run(TraceTask(u32::try_from(nth % 512).unwrap() + 1));
+            CpuSpan { cpu: 0, state, from_ns: nth, until_ns: nth + 1, is_over: true }
+        };
+        let behind = |slices: &mut Slices, memory: &mut Memory, until_ns| {
+            let (state, from_ns) = (ThreadState::ReadyWoken, 0);
+            let (task, is_over) = (TraceTask(999), true);
+            let span = ThreadSpan { task, slot: 0, state, from_ns, until_ns, since_ns: 0, cpu: 0, is_over };
+            let mut culprits = Culprits::default();
+            slices.behind(&span, &mut culprits, memory);
+            culprits.iter().map(|(_, ns)| ns).sum::<u64>()
+        };
+        (0..512).for_each(|nth| slices.add(&slice(nth)));
+        slices.left = 1_000;
+        let first = behind(&mut slices, &mut memory, 512);
+        assert!(first > 30 && slices.left == 1_000 - 512, "{first}");
+        behind(&mut slices, &mut memory, 512);
+        assert_eq!(slices.left, 0);
+        slices.add(&slice(512));
+        assert_eq!(behind(&mut slices, &mut memory, 513), COMPARED_A_SLICE as u64);
+    }
+
+    #[test]
+    fn more_cpus_than_any_machine_has_share_what_is_remembered() {
+        let mut slices = Slices::default();
+        for nth in 0..40 {
+            for cpu in 0..u16::MAX {
+                let state = CpuState::Run(TraceTask(1));
+                slices.add(&CpuSpan { cpu, state, from_ns: nth, until_ns: nth + 1, is_over: true });
+            }
+        }
+        let held: usize = slices.cpus.iter().map(VecDeque::len).sum();
+        assert!(held == MAX_SLICES && slices.cpus.iter().all(|slices| slices.len() > 30), "{held}");
     }
 }

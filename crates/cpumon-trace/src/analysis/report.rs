@@ -1,17 +1,10 @@
-//! The report of a trace or of a range of it: all analyses in one pass.
+//! The report of a trace or of a range of it: the sums of all CPUs, which are the ledger of the trace, and of all threads, in one pass.
 
-use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
-use cpumon_model::{Leaves, TraceTask, Waits};
+use cpumon_events::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
+use cpumon_model::{Interrupt, Leaves, TraceTask, Waits};
 
-use super::behind::Culprits;
-use super::cpu::{CpuAccount, Cpus};
-use super::interrupts::InterruptTimes;
-use super::memory::Memory;
-use super::pass::{TraceRange, Tracked, track};
-use super::ready::ReadyTimes;
-use super::run::RunTimes;
-use super::slices::Slices;
-use super::switches::SwitchCounts;
+use super::ready::{Culprits, ReadyTimes, Slices};
+use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::file::reader::Ending;
 use crate::source::TraceSource;
@@ -34,10 +27,12 @@ pub struct Totals {
 pub(super) struct ThreadSums {
     /// As long as no span of it was in the range, no thread.
     pub(super) task: TraceTask,
-    pub(super) run: RunTimes,
+    /// On a CPU, ns, interrupts among it.
+    on_cpu_ns: u64,
+    /// In a state that no event says, ns.
+    pub(super) unknown_ns: u64,
     pub(super) counts: SwitchCounts,
     pub(super) ready: ReadyTimes,
-    /// Whom it waited behind.
     pub(super) culprits: Culprits,
     /// What it waited for that was neither running nor runnable.
     pub(super) blocked: Waits,
@@ -48,16 +43,15 @@ pub(super) struct ThreadSums {
 impl ThreadSums {
     /// On a CPU, ns, without interrupts where they are recorded.
     pub(super) fn run_ns(&self) -> u64 {
-        self.run.run_ns.saturating_sub(self.interrupts.as_ref().map_or(0, |interrupts| interrupts.total_ns()))
+        self.on_cpu_ns.saturating_sub(self.interrupts.as_ref().map_or(0, |interrupts| interrupts.total_ns()))
     }
 }
 
 /// The sums of a trace.
 #[derive(Debug)]
 pub struct Report {
-    /// Start and end of the range on the trace's clock.
-    from_ns: u64,
-    until_ns: u64,
+    /// On the trace's clock.
+    range: TraceRange,
     events: u64,
     pub(super) threads: Slots<ThreadSums>,
     slices: Slices,
@@ -68,12 +62,11 @@ pub struct Report {
 
 /// Reads a trace and adds up what lies in the range. `ending` of the result says whether the trace is whole.
 pub fn analyse(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Report, Ending), ReadError> {
-    let began_ns = reader.header().began.mono_ns;
-    let tracked = track(reader, Report::new(began_ns, range))?;
-    let Tracked { sink: mut report, mut ending, events } = tracked;
-    ending.unfollowed += report.memory.left_out();
+    let report = Report::new(reader.header().began.mono_ns, range);
+    let Tracked { sink: mut report, mut ending, events } = track(reader, report)?;
+    ending.unfollowed += report.memory.left_out;
     report.events = events;
-    report.until_ns = report.until_ns.min(ending.known_until_ns).max(report.from_ns);
+    report.range.until_ns = report.range.until_ns.min(ending.known_until_ns).max(report.range.from_ns);
     Ok((report, ending))
 }
 
@@ -82,8 +75,7 @@ impl Report {
     #[must_use]
     pub fn new(began_ns: u64, range: TraceRange) -> Self {
         Self {
-            from_ns: began_ns.saturating_add(range.from_ns),
-            until_ns: began_ns.saturating_add(range.until_ns),
+            range: range.on_clock(began_ns),
             events: 0,
             threads: Slots::default(),
             slices: Slices::default(),
@@ -101,7 +93,7 @@ impl Report {
     /// All CPUs together.
     #[must_use]
     pub fn totals(&self) -> Totals {
-        let length_ns = self.until_ns.saturating_sub(self.from_ns);
+        let length_ns = self.range.until_ns.saturating_sub(self.range.from_ns);
         let mut totals = Totals { length_ns, events: self.events, ..Totals::default() };
         for cpu in self.cpus.iter() {
             totals.cpus += 1;
@@ -115,15 +107,11 @@ impl Report {
     pub fn has_interrupts(&self) -> bool {
         self.has_interrupts
     }
-
-    fn has(&self, at_ns: u64) -> bool {
-        (self.from_ns..=self.until_ns).contains(&at_ns)
-    }
 }
 
 impl SpanSink for Report {
     fn thread(&mut self, whole: &ThreadSpan) {
-        let (from_ns, until_ns) = (whole.from_ns.max(self.from_ns), whole.until_ns.min(self.until_ns));
+        let (from_ns, until_ns) = self.range.cut(whole.from_ns, whole.until_ns);
         if from_ns > until_ns {
             return;
         }
@@ -131,7 +119,8 @@ impl SpanSink for Report {
         let thread = self.threads.at(span.slot);
         thread.task = span.task;
         match span.state {
-            ThreadState::Running | ThreadState::Unknown => thread.run.add(&span),
+            ThreadState::Running => thread.on_cpu_ns += until_ns - from_ns,
+            ThreadState::Unknown => thread.unknown_ns += until_ns - from_ns,
             ThreadState::ReadyWoken | ThreadState::ReadyPreempted => {
                 thread.ready.add(&span, whole, &mut self.memory);
                 self.slices.behind(&span, &mut thread.culprits, &mut self.memory);
@@ -142,51 +131,51 @@ impl SpanSink for Report {
     }
 
     fn cpu(&mut self, whole: &CpuSpan) {
-        let (from_ns, until_ns) = (whole.from_ns.max(self.from_ns), whole.until_ns.min(self.until_ns));
+        let (from_ns, until_ns) = self.range.cut(whole.from_ns, whole.until_ns);
         if from_ns < until_ns {
             let span = CpuSpan { from_ns, until_ns, ..*whole };
             self.cpus.add(&span);
             self.slices.add(&span);
         }
-        if whole.is_over && self.has(whole.until_ns) {
+        if whole.is_over && self.range.has(whole.until_ns) {
             self.cpus.of(whole.cpu).switches += 1;
         }
     }
 
     fn left(&mut self, slot: usize, leaves: Leaves, at_ns: u64) {
-        if self.has(at_ns) {
+        if self.range.has(at_ns) {
             self.threads.at(slot).counts.left(leaves);
         }
     }
 
     fn moved(&mut self, slot: usize, at_ns: u64) {
-        if self.has(at_ns) {
+        if self.range.has(at_ns) {
             self.threads.at(slot).counts.migrations += 1;
         }
     }
 
     fn hole(&mut self, cpu: u16, at_ns: u64) {
-        if self.has(at_ns) {
+        if self.range.has(at_ns) {
             self.cpus.of(cpu).holes += 1;
         }
     }
 
     fn unknown_wakeup(&mut self, slot: usize, at_ns: u64) {
-        if self.has(at_ns) {
+        if self.range.has(at_ns) {
             self.threads.at(slot).counts.unknown_wakeups += 1;
         }
     }
 
     fn interrupt(&mut self, span: &InterruptSpan) {
         self.has_interrupts = true;
-        let (from_ns, until_ns) = (span.from_ns.max(self.from_ns), span.until_ns.min(self.until_ns));
+        let (from_ns, until_ns) = self.range.cut(span.from_ns, span.until_ns);
         if from_ns > until_ns {
             return;
         }
         let ns = until_ns - from_ns;
         self.cpus.interrupt(span, ns);
         if let Some(slot) = span.slot {
-            let counts = span.is_first && self.has(span.from_ns);
+            let counts = span.is_first && self.range.has(span.from_ns);
             let interrupts = &mut self.threads.at(slot).interrupts;
             if interrupts.is_none() && !self.memory.take(size_of::<InterruptTimes>()) {
                 return;
@@ -198,13 +187,161 @@ impl SpanSink for Report {
     }
 
     fn lost(&mut self, cpu: u16, count: u64, at_ns: u64) {
-        if self.has(at_ns) {
+        if self.range.has(at_ns) {
             let lost = &mut self.cpus.of(cpu).lost;
             *lost = lost.saturating_add(count);
         }
     }
 
     fn bytes(&self, threads: usize) -> usize {
-        self.threads.bytes(threads) + self.memory.bytes()
+        self.threads.bytes(threads) + self.memory.bytes
+    }
+}
+
+/// The times of a CPU, which add up to the length of the range: idle + run + irq + softirq + unknown.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuAccount {
+    /// Which.
+    pub cpu: u16,
+    /// Without a thread, ns.
+    pub idle_ns: u64,
+    /// With a thread, ns. Interrupts are part of it where they are not recorded.
+    pub run_ns: u64,
+    /// In hard interrupts, ns.
+    pub irq_ns: u64,
+    /// In soft interrupts, ns.
+    pub softirq_ns: u64,
+    /// No event says what it did, ns.
+    pub unknown_ns: u64,
+    /// Switches from a thread or from idle.
+    pub switches: u64,
+    /// Switches from another task than was switched to: events are missing.
+    pub holes: u64,
+    /// Events that the recorder lost.
+    pub lost: u64,
+}
+
+impl CpuAccount {
+    /// All times, ns.
+    #[must_use]
+    pub fn capacity_ns(&self) -> u64 {
+        let known_ns = self.idle_ns.saturating_add(self.run_ns).saturating_add(self.unknown_ns);
+        known_ns.saturating_add(self.irq_ns).saturating_add(self.softirq_ns)
+    }
+
+    fn merge(&mut self, other: &Self) {
+        // A damaged trace may claim any times.
+        for (sum, part) in [
+            (&mut self.idle_ns, other.idle_ns),
+            (&mut self.run_ns, other.run_ns),
+            (&mut self.irq_ns, other.irq_ns),
+            (&mut self.softirq_ns, other.softirq_ns),
+            (&mut self.unknown_ns, other.unknown_ns),
+            (&mut self.switches, other.switches),
+            (&mut self.holes, other.holes),
+            (&mut self.lost, other.lost),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+    }
+}
+
+/// Each CPU that has any event; one without has none of the times.
+#[derive(Debug, Default)]
+struct Cpus(Slots<Option<CpuAccount>>);
+
+impl Cpus {
+    fn add(&mut self, span: &CpuSpan) {
+        let ns = span.until_ns - span.from_ns;
+        let account = self.of(span.cpu);
+        match span.state {
+            CpuState::Idle => account.idle_ns += ns,
+            CpuState::Run(_) => account.run_ns += ns,
+            CpuState::Unknown => account.unknown_ns += ns,
+        }
+    }
+
+    /// Takes `ns` of what the CPU did, and gives it to the interrupt.
+    fn interrupt(&mut self, span: &InterruptSpan, ns: u64) {
+        let account = self.of(span.cpu);
+        let from = match span.state {
+            CpuState::Idle => &mut account.idle_ns,
+            CpuState::Run(_) => &mut account.run_ns,
+            CpuState::Unknown => &mut account.unknown_ns,
+        };
+        let ns = ns.min(*from);
+        *from -= ns;
+        match span.interrupt {
+            Interrupt::Hard(_) => account.irq_ns += ns,
+            Interrupt::Soft(_) => account.softirq_ns += ns,
+        }
+    }
+
+    fn of(&mut self, cpu: u16) -> &mut CpuAccount {
+        self.0.at(cpu.into()).get_or_insert(CpuAccount { cpu, ..CpuAccount::default() })
+    }
+
+    fn iter(&self) -> impl Iterator<Item = CpuAccount> {
+        self.0.iter().flatten().copied()
+    }
+}
+
+/// Of a thread or group.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct InterruptTimes {
+    /// In hard interrupts, ns.
+    pub irq_ns: u64,
+    /// In soft interrupts, ns: without the hard ones that interrupted these.
+    pub softirq_ns: u64,
+    /// Interrupts of both kinds.
+    pub count: u64,
+}
+
+impl InterruptTimes {
+    /// Both kinds, ns.
+    #[must_use]
+    pub fn total_ns(&self) -> u64 {
+        self.irq_ns.saturating_add(self.softirq_ns)
+    }
+
+    fn add(&mut self, interrupt: Interrupt, ns: u64) {
+        match interrupt {
+            Interrupt::Hard(_) => self.irq_ns += ns,
+            Interrupt::Soft(_) => self.softirq_ns += ns,
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.irq_ns = self.irq_ns.saturating_add(other.irq_ns);
+        self.softirq_ns = self.softirq_ns.saturating_add(other.softirq_ns);
+        self.count += other.count;
+    }
+}
+
+/// How often threads left a CPU, and moved to another.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct SwitchCounts {
+    /// To wait, or for good.
+    pub(super) voluntary: u64,
+    /// Pushed off, or it yielded.
+    pub(super) involuntary: u64,
+    pub(super) migrations: u64,
+    /// Times it came, and it is not known when it was woken.
+    pub(super) unknown_wakeups: u64,
+}
+
+impl SwitchCounts {
+    fn left(&mut self, leaves: Leaves) {
+        match leaves {
+            Leaves::Ready => self.involuntary += 1,
+            Leaves::Asleep(_) | Leaves::Dead => self.voluntary += 1,
+        }
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.voluntary += other.voluntary;
+        self.involuntary += other.involuntary;
+        self.migrations += other.migrations;
+        self.unknown_wakeups += other.unknown_wakeups;
     }
 }

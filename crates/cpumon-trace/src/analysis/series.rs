@@ -8,7 +8,7 @@ use cpumon_model::{Leaves, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::group::{GroupKey, ReportBy, group_of};
-use super::pass::{TraceRange, Tracked, track};
+use super::{TraceRange, Tracked, track};
 use crate::file::ReadError;
 use crate::file::reader::Ending;
 use crate::source::TraceSource;
@@ -74,7 +74,7 @@ pub struct Series {
     range: TraceRange,
     every_ns: u64,
     threads: Slots<Thread>,
-    cpus: Vec<Option<CpuSeries>>,
+    cpus: Slots<Option<CpuSeries>>,
     /// The queue that each thread is in.
     queued: Slots<Option<u16>>,
     cells: usize,
@@ -125,7 +125,7 @@ pub fn series(
     let series = Series::new(range.on_clock(reader.header().began.mono_ns), every_ns, has_threads);
     let Tracked { sink: mut series, ending, .. } = track(reader, series)?;
     series.range.until_ns = series.range.until_ns.min(ending.known_until_ns).max(series.range.from_ns);
-    for cpu in 0..series.cpus.len() {
+    for cpu in (0..=u16::MAX).take(series.cpus.len()) {
         series.close_queue(cpu, ending.known_until_ns);
     }
     if series.cells > MAX_CELLS {
@@ -140,7 +140,7 @@ impl Series {
             range,
             every_ns: every_ns.max(1),
             threads: Slots::default(),
-            cpus: Vec::new(),
+            cpus: Slots::default(),
             queued: Slots::default(),
             cells: 0,
             has_threads,
@@ -163,7 +163,7 @@ impl Series {
 
     /// Each CPU with events, ascending, and its intervals from the first on.
     pub fn cpus(&self) -> impl Iterator<Item = (u16, &[CpuCell])> {
-        (0..).zip(&self.cpus).filter_map(|(cpu, its)| Some((cpu, its.as_ref()?.cells.as_slice())))
+        (0..).zip(self.cpus.iter()).filter_map(|(cpu, its)| Some((cpu, its.as_ref()?.cells.as_slice())))
     }
 
     /// Rows by run time, the most first.
@@ -200,8 +200,7 @@ impl Series {
     /// The part of a time that is in the range, interval by interval.
     fn parts(&self, from_ns: u64, until_ns: u64) -> impl Iterator<Item = (u32, u64)> + use<> {
         let (begin_ns, every_ns) = (self.range.from_ns, self.every_ns);
-        let mut at_ns = from_ns.max(begin_ns);
-        let until_ns = until_ns.min(self.range.until_ns);
+        let (mut at_ns, until_ns) = self.range.cut(from_ns, until_ns);
         std::iter::from_fn(move || {
             if at_ns >= until_ns {
                 return None;
@@ -242,12 +241,8 @@ impl Series {
     }
 
     fn add_cpu(&mut self, cpu: u16, from_ns: u64, until_ns: u64, add: impl Fn(&mut CpuCell, u64)) {
-        let at = usize::from(cpu);
-        if at >= self.cpus.len() {
-            self.cpus.resize(at + 1, None);
-        }
         for (interval, ns) in self.parts(from_ns, until_ns) {
-            let cells = &mut self.cpus[at].get_or_insert_default().cells;
+            let cells = &mut self.cpus.at(cpu.into()).get_or_insert_default().cells;
             let more = (interval as usize + 1).saturating_sub(cells.len());
             self.cells = self.cells.saturating_add(more);
             if self.cells > MAX_CELLS {
@@ -259,12 +254,11 @@ impl Series {
     }
 
     /// Counts the queue as long as it was up to now.
-    fn close_queue(&mut self, cpu: usize, at_ns: u64) {
-        let Some(Some(series)) = self.cpus.get_mut(cpu) else { return };
+    fn close_queue(&mut self, cpu: u16, at_ns: u64) {
+        let Some(series) = self.cpus.at(cpu.into()) else { return };
         let (queue, since_ns) = (series.queue, series.queue_since_ns);
         series.queue_since_ns = at_ns.max(since_ns);
         if queue > 0 {
-            let cpu = u16::try_from(cpu).unwrap_or(u16::MAX);
             self.add_cpu(cpu, since_ns, at_ns, |cell, ns| {
                 cell.queue_ns += u64::from(queue) * ns;
                 cell.queue_max = cell.queue_max.max(queue);
@@ -273,13 +267,9 @@ impl Series {
     }
 
     fn change_queue(&mut self, cpu: u16, at_ns: u64, change: impl Fn(u32) -> u32) {
-        let at = usize::from(cpu);
-        if at >= self.cpus.len() {
-            self.cpus.resize(at + 1, None);
-        }
-        self.cpus[at].get_or_insert_default();
-        self.close_queue(at, at_ns);
-        if let Some(series) = &mut self.cpus[at] {
+        self.cpus.at(cpu.into()).get_or_insert_default();
+        self.close_queue(cpu, at_ns);
+        if let Some(series) = self.cpus.at(cpu.into()) {
             series.queue = change(series.queue);
         }
     }

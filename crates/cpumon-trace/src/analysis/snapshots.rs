@@ -11,12 +11,12 @@ use cpumon_model::{
 };
 use foldhash::fast::FixedState;
 
-use super::pass::TraceRange;
+use super::TraceRange;
 use crate::file::ReadError;
-use crate::file::header::FileHeader;
+use crate::file::format::FileHeader;
 use crate::file::reader::Ending;
 use crate::source::TraceSource;
-use crate::tasks::Tasks;
+use crate::tasks::{TaskNames, Tasks};
 
 /// Threads whose parents are held, and threads in a snapshot. Further ones are left out, and counted.
 const MAX_THREADS: usize = 1 << 20;
@@ -191,7 +191,7 @@ impl Maker<'_> {
     }
 }
 
-fn info(tasks: &Tasks, names: &crate::tasks::TaskNames<'_>) -> Arc<ProcessInfo> {
+fn info(tasks: &Tasks, names: &TaskNames<'_>) -> Arc<ProcessInfo> {
     let cgroup = tasks.group_path(names.group).unwrap_or_default();
     Arc::new(ProcessInfo {
         name: names.program.as_ref().into(),
@@ -203,7 +203,7 @@ fn info(tasks: &Tasks, names: &crate::tasks::TaskNames<'_>) -> Arc<ProcessInfo> 
     })
 }
 
-fn sample(names: &crate::tasks::TaskNames<'_>, account: Option<&ThreadAccount>) -> ThreadSample {
+fn sample(names: &TaskNames<'_>, account: Option<&ThreadAccount>) -> ThreadSample {
     let account = account.copied().unwrap_or_default();
     ThreadSample {
         key: names.thread,

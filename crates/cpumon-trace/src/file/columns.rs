@@ -6,8 +6,7 @@ use std::io::Cursor;
 use zstd::bulk::{Compressor, Decompressor};
 use zstd::zstd_safe::compress_bound;
 
-use super::events::{Fields, fields};
-use super::varint::{MAX_BYTES, push, take};
+use super::events::{Fields, MAX_VARINT_BYTES, fields, push_varint, take_varint};
 
 /// Tags; of times the first byte, the second one and the others, because each has its own range; tasks; other numbers.
 const COLUMNS: usize = 6;
@@ -32,8 +31,8 @@ impl Columns {
             // What does not get smaller is stored as it is.
             let is_packed = packed.is_ok_and(|bytes| bytes < column.len());
             let stored = if is_packed { &self.frame } else { column };
-            push(out, column.len() as u64);
-            push(out, stored.len() as u64);
+            push_varint(out, column.len() as u64);
+            push_varint(out, stored.len() as u64);
             out.extend_from_slice(stored);
         }
         true
@@ -125,18 +124,18 @@ impl Fields for Rest<'_> {
         if !is_continued(middle) {
             return Some(both);
         }
-        let high = take(&mut self.0[3])?;
+        let high = take_varint(&mut self.0[3])?;
         (high <= u64::MAX >> 14).then_some(both | high << 14)
     }
 
     #[inline]
     fn task_number(&mut self) -> Option<u64> {
-        take(&mut self.0[4])
+        take_varint(&mut self.0[4])
     }
 
     #[inline]
     fn other(&mut self) -> Option<u64> {
-        take(&mut self.0[5])
+        take_varint(&mut self.0[5])
     }
 }
 
@@ -153,8 +152,8 @@ fn take_column(
     zstd: &mut Decompressor<'_>,
     raw: &mut Vec<u8>,
 ) -> Option<()> {
-    let raw_bytes = usize::try_from(take(stored)?).ok().filter(|bytes| *bytes <= most)?;
-    let stored_bytes = usize::try_from(take(stored)?).ok()?;
+    let raw_bytes = usize::try_from(take_varint(stored)?).ok().filter(|bytes| *bytes <= most)?;
+    let stored_bytes = usize::try_from(take_varint(stored)?).ok()?;
     let (data, rest) = stored.split_at_checked(stored_bytes)?;
     *stored = rest;
     if stored_bytes == raw_bytes {
@@ -176,7 +175,7 @@ fn is_continued(byte: u8) -> bool {
 /// Takes the bytes of a number.
 #[inline]
 fn take_number<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
-    let last = bytes.iter().take(MAX_BYTES).position(|byte| !is_continued(*byte))?;
+    let last = bytes.iter().take(MAX_VARINT_BYTES).position(|byte| !is_continued(*byte))?;
     let (number, rest) = bytes.split_at_checked(last + 1)?;
     *bytes = rest;
     Some(number)
@@ -186,8 +185,8 @@ fn take_number<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
 pub(super) fn announced_bytes(mut stored: &[u8]) -> Option<u64> {
     let mut sum = 0_u64;
     for _ in 0..COLUMNS {
-        sum = sum.checked_add(take(&mut stored)?)?;
-        let stored_bytes = usize::try_from(take(&mut stored)?).ok()?;
+        sum = sum.checked_add(take_varint(&mut stored)?)?;
+        let stored_bytes = usize::try_from(take_varint(&mut stored)?).ok()?;
         stored = stored.get(stored_bytes..)?;
     }
     Some(sum)
@@ -195,11 +194,12 @@ pub(super) fn announced_bytes(mut stored: &[u8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use cpumon_model::SchedEvent;
     use proptest::prelude::*;
 
-    use super::super::events::{Context, tests::kind};
     use super::*;
-    use cpumon_model::SchedEvent;
+    use crate::file::events::Context;
+    use crate::file::events::tests::kind;
 
     fn both() -> (Compressor<'static>, Decompressor<'static>) {
         (Compressor::new(1).unwrap(), Decompressor::new().unwrap())
@@ -249,8 +249,8 @@ mod tests {
         let mut read = |raw: [&[u8]; COLUMNS]| {
             let mut stored = Vec::new();
             for column in raw {
-                push(&mut stored, column.len() as u64);
-                push(&mut stored, column.len() as u64);
+                push_varint(&mut stored, column.len() as u64);
+                push_varint(&mut stored, column.len() as u64);
                 stored.extend_from_slice(column);
             }
             let (events, is_read) = unpacked(&stored, raw.concat().len(), &mut zstd).unwrap();
@@ -276,8 +276,8 @@ mod tests {
         let (mut pack, mut unpack) = both();
         let bomb = pack.compress(&vec![0; 1 << 20]).unwrap();
         let mut stored = Vec::new();
-        push(&mut stored, 1 << 20);
-        push(&mut stored, bomb.len() as u64);
+        push_varint(&mut stored, 1 << 20);
+        push_varint(&mut stored, bomb.len() as u64);
         stored.extend_from_slice(&bomb);
         let mut raw = Vec::new();
         assert_eq!(Places::unpack(&stored, 1_000, &mut unpack, &mut raw), None);

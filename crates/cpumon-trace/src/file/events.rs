@@ -1,8 +1,11 @@
-//! Events of one CPU as bytes: a tag, the time since the event before, and only what does not follow from that.
+//! What is in chunks as bytes, made of numbers in LEB128 (seven bits a byte, the lowest first). Events of one CPU: a tag, the time since
+//! the event before, and only what does not follow from that. Identities of tasks and names of control groups, out of band: once for
+//! each, and again when it changes.
 
-use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
-
-use super::varint::{push, take};
+use cpumon_model::{
+    Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceGroup, TraceIdentity,
+    TraceTask, WaitReason,
+};
 
 const SWITCH: u8 = 0;
 const WAKING: u8 = 1;
@@ -79,17 +82,17 @@ impl Fields for &[u8] {
 
     #[inline]
     fn time_ns(&mut self) -> Option<u64> {
-        take(self)
+        take_varint(self)
     }
 
     #[inline]
     fn task_number(&mut self) -> Option<u64> {
-        take(self)
+        take_varint(self)
     }
 
     #[inline]
     fn other(&mut self) -> Option<u64> {
-        take(self)
+        take_varint(self)
     }
 }
 
@@ -97,7 +100,8 @@ impl Fields for &[u8] {
 #[derive(Copy, Clone, Debug, Default)]
 pub(super) struct Context {
     cpu: u16,
-    at_ns: u64,
+    /// Of the last event.
+    pub(super) at_ns: u64,
     current: TraceTask,
     reason: WaitReason,
 }
@@ -106,11 +110,6 @@ impl Context {
     /// At the start of a chunk.
     pub(super) fn new(cpu: u16, base_ns: u64) -> Self {
         Self { cpu, at_ns: base_ns, current: TraceTask::UNKNOWN, reason: WaitReason::NONE }
-    }
-
-    /// Of the last event.
-    pub(super) fn at_ns(&self) -> u64 {
-        self.at_ns
     }
 
     /// Writes an event. A time before that of the event in front of it is moved up to that.
@@ -130,7 +129,7 @@ impl Context {
             }
             SchedEventKind::Migrate { task, to_cpu } => {
                 begin(out, MIGRATE, passed_ns, task);
-                push(out, to_cpu.into());
+                push_varint(out, to_cpu.into());
             }
             SchedEventKind::Born { task, parent } => {
                 let tag = self.by(BORN, parent);
@@ -144,15 +143,15 @@ impl Context {
                     Interrupt::Soft(number) => (SOFT, number),
                 };
                 out.push(INTERRUPT | soft);
-                push(out, passed_ns);
-                push(out, number.into());
-                push(out, ran_ns);
+                push_varint(out, passed_ns);
+                push_varint(out, number.into());
+                push_varint(out, ran_ns);
             }
             SchedEventKind::Lost { count, until_ns } => {
                 out.push(LOST);
-                push(out, passed_ns);
-                push(out, count);
-                push(out, until_ns.saturating_sub(at_ns));
+                push_varint(out, passed_ns);
+                push_varint(out, count);
+                push_varint(out, until_ns.saturating_sub(at_ns));
                 self.current = TraceTask::UNKNOWN;
             }
         }
@@ -191,11 +190,11 @@ impl Context {
             }
         } << LEAVES_SHIFT;
         out.push(tag);
-        push(out, passed_ns);
+        push_varint(out, passed_ns);
         push_unless(out, tag & PREV_FOLLOWS != 0, prev.0.into());
         push_unless(out, tag & TO_IDLE != 0, next.0.into());
         if let Some(reason) = new_reason {
-            push(out, reason.code());
+            push_varint(out, reason.code());
         }
         self.current = next;
     }
@@ -260,14 +259,127 @@ impl Context {
 
 fn begin(out: &mut Vec<u8>, tag: u8, passed_ns: u64, task: TraceTask) {
     out.push(tag);
-    push(out, passed_ns);
-    push(out, task.0.into());
+    push_varint(out, passed_ns);
+    push_varint(out, task.0.into());
 }
 
 fn push_unless(out: &mut Vec<u8>, follows: bool, value: u64) {
     if !follows {
-        push(out, value);
+        push_varint(out, value);
     }
+}
+
+const IS_KERNEL: u64 = 1;
+const IS_EXECUTABLE: u64 = 2;
+/// Names of executables have at most 255 bytes.
+const MAX_PROGRAM_BYTES: usize = 255;
+/// Names of directories have at most 255 bytes.
+const MAX_GROUP_BYTES: usize = 255;
+
+pub(super) fn push_identity(out: &mut Vec<u8>, identity: &TraceIdentity) {
+    let flags =
+        (u64::from(identity.is_kernel) * IS_KERNEL) | (u64::from(identity.is_executable) * IS_EXECUTABLE);
+    let (thread, process) = (identity.thread, identity.process);
+    for value in [
+        identity.task.0.into(),
+        identity.at_ns,
+        flags,
+        thread.tid.into(),
+        thread.start_ns,
+        process.pid.into(),
+        process.start_ns,
+        identity.group,
+    ] {
+        push_varint(out, value);
+    }
+    let program = &identity.program[..identity.program.len().min(MAX_PROGRAM_BYTES)];
+    for text in [identity.comm.as_bytes(), program] {
+        push_varint(out, text.len() as u64);
+        out.extend_from_slice(text);
+    }
+}
+
+/// Takes one from the front of `bytes`; `None` if there is none.
+pub(super) fn take_identity(bytes: &mut &[u8]) -> Option<TraceIdentity> {
+    let task = TraceTask(u32::try_from(take_varint(bytes)?).ok()?);
+    let (at_ns, flags) = (take_varint(bytes)?, take_varint(bytes)?);
+    let thread = ThreadKey { tid: u32::try_from(take_varint(bytes)?).ok()?, start_ns: take_varint(bytes)? };
+    let process = ProcessKey { pid: u32::try_from(take_varint(bytes)?).ok()?, start_ns: take_varint(bytes)? };
+    let group = take_varint(bytes)?;
+    let comm = Comm::new(take_text(bytes, Comm::MAX_BYTES)?);
+    let program = take_text(bytes, MAX_PROGRAM_BYTES)?.into();
+    let (is_kernel, is_executable) = (flags & IS_KERNEL != 0, flags & IS_EXECUTABLE != 0);
+    Some(TraceIdentity { task, at_ns, thread, process, group, comm, program, is_executable, is_kernel })
+}
+
+pub(super) fn push_group(out: &mut Vec<u8>, group: &TraceGroup) {
+    push_varint(out, group.group);
+    push_varint(out, group.parent);
+    let name = &group.name[..group.name.len().min(MAX_GROUP_BYTES)];
+    push_varint(out, name.len() as u64);
+    out.extend_from_slice(name);
+}
+
+/// Takes one from the front of `bytes`; `None` if there is none.
+pub(super) fn take_group(bytes: &mut &[u8]) -> Option<TraceGroup> {
+    let (group, parent) = (take_varint(bytes)?, take_varint(bytes)?);
+    Some(TraceGroup { group, parent, name: take_text(bytes, MAX_GROUP_BYTES)?.into() })
+}
+
+fn take_text<'b>(bytes: &mut &'b [u8], most: usize) -> Option<&'b [u8]> {
+    let length = usize::try_from(take_varint(bytes)?).ok().filter(|length| *length <= most)?;
+    let (text, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(text)
+}
+
+/// Bytes of the largest number.
+pub(super) const MAX_VARINT_BYTES: usize = 10;
+
+/// Adds a number.
+pub fn push_varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        #[expect(clippy::cast_possible_truncation, reason = "the lowest seven bits")]
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "less than 0x80")]
+    out.push(value as u8);
+}
+
+/// Takes a number from the front of `bytes`; `None` if there is none, or one beyond 64 bits.
+#[inline]
+pub fn take_varint(bytes: &mut &[u8]) -> Option<u64> {
+    // Most numbers have one byte or two: tasks, and times below 16 us.
+    match **bytes {
+        [first, ref rest @ ..] if first < 0x80 => {
+            *bytes = rest;
+            Some(first.into())
+        }
+        [first, second, ref rest @ ..] if second < 0x80 => {
+            *bytes = rest;
+            Some(u64::from(first & 0x7f) | u64::from(second) << 7)
+        }
+        _ => take_long(bytes),
+    }
+}
+
+fn take_long(bytes: &mut &[u8]) -> Option<u64> {
+    let mut value = 0;
+    for at in 0..MAX_VARINT_BYTES {
+        let byte = *bytes.get(at)?;
+        let part = u64::from(byte & 0x7f);
+        // The tenth byte has one bit left.
+        if at == MAX_VARINT_BYTES - 1 && part > 1 {
+            return None;
+        }
+        value |= part << (7 * at);
+        if byte < 0x80 {
+            *bytes = bytes.get(at + 1..)?;
+            return Some(value);
+        }
+    }
+    None
 }
 
 #[cfg(test)]
@@ -350,5 +462,26 @@ pub(crate) mod tests {
         out.clear();
         context.push(&mut out, &SchedEvent { at_ns: 2_500, cpu: 0, kind: switch(2, 1) });
         assert_eq!(out.len(), 4, "{out:?}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_number_comes_back(value: u64, shift in 0_u32..64) {
+            let (value, mut bytes) = (value >> shift, Vec::new());
+            push_varint(&mut bytes, value);
+            let mut rest = bytes.as_slice();
+            prop_assert_eq!((take_varint(&mut rest), rest.len()), (Some(value), 0));
+            for short in 0..bytes.len() {
+                prop_assert_eq!(take_varint(&mut &bytes[..short]), None);
+            }
+        }
+    }
+
+    #[test]
+    fn more_than_64_bits_are_refused() {
+        let mut bytes = vec![0xff; 9];
+        bytes.push(2);
+        assert_eq!(take_varint(&mut bytes.as_slice()), None);
+        assert_eq!(take_varint(&mut [0x80; 11].as_slice()), None);
     }
 }

@@ -1,17 +1,11 @@
 //! Trace files: bytes and nothing else. docs/trace-format.md has the layout.
 
-pub(crate) mod chunk;
 mod columns;
 pub(crate) mod events;
-pub(crate) mod header;
-pub(crate) mod identities;
-mod input;
-mod part;
+pub(crate) mod format;
 pub(crate) mod reader;
 pub mod segments;
 mod sorter;
-pub(crate) mod summary;
-pub(crate) mod varint;
 pub(crate) mod window;
 pub(crate) mod writer;
 

@@ -1,4 +1,6 @@
-//! Reads a trace file from its start to its end, once, also while it is being written.
+//! Reads a trace file from its start to its end, once, also while it is being written; and [`summarise`]: whether a file is a whole trace,
+//! and what it has, from its headers and checksums alone. For that nothing is unpacked, so it costs hardly more than to read the file,
+//! whatever is inside.
 
 use std::io::Read;
 
@@ -6,14 +8,12 @@ use cpumon_model::SchedEvent;
 use zstd::bulk::Decompressor;
 
 use super::ReadError;
-use super::chunk::{self, ChunkHeader, ChunkKind, ChunkRead, Packing};
 use super::columns::Places;
-use super::header::FileHeader;
-use super::identities::{take_group, take_identity};
-use super::input::Input;
-use super::part::{self, PartRead, Recording};
+use super::events::{take_group, take_identity, take_varint};
+use super::format::{
+    CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, Recording,
+};
 use super::sorter::{Layout, Sorter, Unpacked};
-use super::varint::take;
 use crate::cost::{Credit, EVENTS};
 use crate::tasks::Tasks;
 
@@ -126,7 +126,7 @@ impl<R: Read> TraceReader<R> {
     /// Errors: the file cannot be read. A damaged file is no error: [`Ending`] says where the damage is.
     pub fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         while self.ending.other_at.is_none() && (self.ending.ended_ns.is_none() || self.next_part()?) {
-            match chunk::check(&mut self.input)? {
+            match self.input.check_chunk()? {
                 ChunkRead::Whole(header) => {
                     let is_taken = !self.is_blown_up(&header) && self.take(&header, out)?;
                     if !is_taken {
@@ -135,7 +135,7 @@ impl<R: Read> TraceReader<R> {
                             break;
                         }
                     }
-                    self.input.pass(chunk::HEADER_BYTES + header.stored_bytes);
+                    self.input.pass(CHUNK_HEADER_BYTES + header.stored_bytes);
                 }
                 ChunkRead::End => break,
                 // The recorder was killed, or its disk was full, and it began a part again.
@@ -169,7 +169,7 @@ impl<R: Read> TraceReader<R> {
 
     /// Goes on with the next part of the recording, if one begins here: several files of one recording may follow each other.
     fn next_part(&mut self) -> Result<bool, ReadError> {
-        let began_ns = match part::next(&mut self.input, self.recording)? {
+        let began_ns = match self.input.next_part(self.recording)? {
             PartRead::Same(began_ns) => began_ns,
             PartRead::None => return Ok(false),
             PartRead::Other => {
@@ -177,7 +177,7 @@ impl<R: Read> TraceReader<R> {
                 return Ok(false);
             }
         };
-        let ended_ns = self.ending.ended_ns.take().unwrap_or(0).max(self.sorter.synced_ns());
+        let ended_ns = self.ending.ended_ns.take().unwrap_or(0).max(self.sorter.synced_ns);
         if ended_ns < began_ns {
             self.ending.holes += 1;
             if self.marks >= MAX_MARKS {
@@ -192,7 +192,7 @@ impl<R: Read> TraceReader<R> {
 
     /// Whether its events, unpacked, would be too many for the file's size.
     fn is_blown_up(&mut self, header: &ChunkHeader) -> bool {
-        let chunk_bytes = chunk::HEADER_BYTES + header.stored_bytes;
+        let chunk_bytes = CHUNK_HEADER_BYTES + header.stored_bytes;
         self.credit.add(chunk_bytes);
         let count = usize::try_from(header.count).unwrap_or(usize::MAX);
         let events = self.events.saturating_add(if header.kind == ChunkKind::Events { count } else { 0 });
@@ -222,8 +222,8 @@ impl<R: Read> TraceReader<R> {
         let from = self.input.at();
         self.note_damage(from);
         let mut is_found = false;
-        while chunk::pass_to_next(&mut self.input)? {
-            if let ChunkRead::Whole(_) = chunk::check(&mut self.input)? {
+        while self.input.pass_to_next_chunk()? {
+            if let ChunkRead::Whole(_) = self.input.check_chunk()? {
                 is_found = true;
                 break;
             }
@@ -255,28 +255,22 @@ impl<R: Read> TraceReader<R> {
                     self.emit(u64::MAX, out);
                 }
             }
-            ChunkKind::Identities => {
-                let Some(raw) = self.unpack(header)? else { return Ok(false) };
-                return Ok(raw.rows().is_some_and(|rows| self.take_identities(rows)));
-            }
-            ChunkKind::Groups => {
-                let Some(raw) = self.unpack(header)? else { return Ok(false) };
-                return Ok(raw.rows().is_some_and(|rows| self.take_groups(rows)));
-            }
+            ChunkKind::Identities => return self.take_names(header, take_identity, Tasks::set),
+            ChunkKind::Groups => return self.take_names(header, take_group, Tasks::set_group),
             ChunkKind::Sync => {
                 self.sorter.sync(header.base_ns);
                 self.emit(header.base_ns, out);
                 self.ending.known_until_ns = self.ending.known_until_ns.max(header.base_ns);
             }
             ChunkKind::End => {
-                let mut raw = chunk::payload(&mut self.input, header)?;
-                let _events = take(&mut raw);
-                self.ending.lost = self.ending.lost.saturating_add(take(&mut raw).unwrap_or(0));
+                let mut raw = self.input.payload(header)?;
+                let _events = take_varint(&mut raw);
+                self.ending.lost = self.ending.lost.saturating_add(take_varint(&mut raw).unwrap_or(0));
                 self.ending.ended_ns = Some(header.base_ns);
             }
             // Damage may have hidden the header in front of it.
             ChunkKind::Part => {
-                let payload = chunk::payload(&mut self.input, header)?;
+                let payload = self.input.payload(header)?;
                 let Some(found) = Recording::of(header, payload) else { return Ok(false) };
                 if *self.recording.get_or_insert(found) != found {
                     self.ending.other_at.get_or_insert(self.input.at());
@@ -288,28 +282,26 @@ impl<R: Read> TraceReader<R> {
         Ok(true)
     }
 
-    fn take_identities(&mut self, mut raw: &[u8]) -> bool {
+    fn take_names<T>(
+        &mut self,
+        header: &ChunkHeader,
+        take: fn(&mut &[u8]) -> Option<T>,
+        set: fn(&mut Tasks, T),
+    ) -> Result<bool, ReadError> {
+        let Some(raw) = self.unpack(header)? else { return Ok(false) };
+        let Some(mut rows) = raw.rows() else { return Ok(false) };
         self.tasks.allow(self.input.at());
-        while !raw.is_empty() {
-            let Some(identity) = take_identity(&mut raw) else { return false };
-            self.tasks.set(identity);
+        while !rows.is_empty() {
+            let Some(name) = take(&mut rows) else { return Ok(false) };
+            set(&mut self.tasks, name);
         }
-        true
-    }
-
-    fn take_groups(&mut self, mut raw: &[u8]) -> bool {
-        self.tasks.allow(self.input.at());
-        while !raw.is_empty() {
-            let Some(group) = take_group(&mut raw) else { return false };
-            self.tasks.set_group(group);
-        }
-        true
+        Ok(true)
     }
 
     /// `None`: it is not what its header says.
     fn unpack(&mut self, header: &ChunkHeader) -> Result<Option<Unpacked>, ReadError> {
         let mut raw = Vec::new();
-        let stored = chunk::payload(&mut self.input, header)?;
+        let stored = self.input.payload(header)?;
         let layout = match header.packing {
             Packing::None => {
                 raw.extend_from_slice(stored);
@@ -326,5 +318,101 @@ impl<R: Read> TraceReader<R> {
             }
         };
         Ok(layout.map(|layout| Unpacked { bytes: raw, layout }))
+    }
+}
+
+/// What a trace file has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceSummary {
+    /// What it says about itself.
+    pub header: FileHeader,
+    /// When the recording ended, on the clock of its events.
+    pub ended_ns: u64,
+    /// Events in it, as its chunks announce them.
+    pub events: u64,
+    /// Events that its recorder lost, by its own count.
+    pub lost: u64,
+    /// The highest number of a CPU that a chunk of events names.
+    pub last_cpu: u16,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Reads a file to its end. `None`: it is cut off, damaged, or something follows its end that is no part of the same recording.
+///
+/// # Errors
+/// It is no trace, of another version, or cannot be read.
+pub fn summarise(mut from: impl Read) -> Result<Option<TraceSummary>, ReadError> {
+    let (header, at) = FileHeader::read(&mut from)?;
+    let mut input = Input::new(from, at);
+    let (mut events, mut lost, mut last_cpu, mut recording) = (0_u64, 0_u64, 0, None);
+    loop {
+        let chunk = match input.check_chunk()? {
+            ChunkRead::Whole(chunk) => chunk,
+            // The part before was cut, because its disk was full.
+            ChunkRead::Damaged => match input.next_part(recording)? {
+                PartRead::Same(_) => continue,
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        };
+        if chunk.kind == ChunkKind::Events {
+            events += u64::from(chunk.count);
+            last_cpu = last_cpu.max(chunk.cpu);
+        }
+        if chunk.kind == ChunkKind::Part {
+            let found = Recording::of(&chunk, input.payload(&chunk)?);
+            recording = recording.or(found);
+        }
+        if chunk.kind == ChunkKind::End {
+            let mut payload = input.payload(&chunk)?;
+            let (_, lost_here) = (take_varint(&mut payload), take_varint(&mut payload).unwrap_or(0));
+            lost = lost.saturating_add(lost_here);
+            input.pass(CHUNK_HEADER_BYTES + chunk.stored_bytes);
+            if let PartRead::Same(_) = input.next_part(recording)? {
+                continue;
+            }
+            let bytes = input.at();
+            let is_end = input.peek(1)?.is_empty();
+            let summary = TraceSummary { header, ended_ns: chunk.base_ns, events, lost, last_cpu, bytes };
+            return Ok(is_end.then_some(summary));
+        }
+        input.pass(CHUNK_HEADER_BYTES + chunk.stored_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{Leaves, SchedEventKind, TraceTask};
+
+    use super::*;
+    use crate::{Compression, TraceWriter};
+
+    fn file() -> Vec<u8> {
+        let header = FileHeader { cpus: 2, host: "größe".into(), ..FileHeader::default() };
+        let mut writer = TraceWriter::new(Vec::new(), &header, Compression::Zstd(1)).unwrap();
+        for at_ns in 0..1_000 {
+            let kind =
+                SchedEventKind::Switch { prev: TraceTask(1), leaves: Leaves::Ready, next: TraceTask(2) };
+            writer.event(&SchedEvent { at_ns, cpu: 0, kind });
+        }
+        writer.sync(1_000).unwrap();
+        writer.finish(2_000, 9).unwrap().0
+    }
+
+    #[test]
+    fn a_whole_trace_is_counted_and_any_other_is_none() {
+        let file = file();
+        let summary = summarise(&file[..]).unwrap().unwrap();
+        assert_eq!((summary.events, summary.lost, summary.ended_ns), (1_000, 9, 2_000));
+        assert_eq!((&*summary.header.host, summary.bytes), ("größe", file.len() as u64));
+        for at in 0..file.len() {
+            assert!(!matches!(summarise(&file[..at]), Ok(Some(_))), "cut at {at}");
+            let mut damaged = file.clone();
+            damaged[at] ^= 1;
+            assert!(!matches!(summarise(&damaged[..]), Ok(Some(_))), "changed at {at}");
+        }
+        let longer = [&file[..], b"x"].concat();
+        assert_eq!(summarise(&longer[..]).unwrap(), None);
     }
 }

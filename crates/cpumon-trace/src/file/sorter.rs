@@ -105,10 +105,6 @@ struct Chunk {
 }
 
 impl Chunk {
-    fn new(bytes: Vec<u8>, position: Position) -> Self {
-        Self { bytes, position, end_ns: None }
-    }
-
     /// What it takes while it waits, with its place in the queue, which has up to twice as many as it needs.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + 2 * size_of::<Box<Self>>() + self.bytes.capacity()
@@ -119,7 +115,7 @@ impl Chunk {
         *end_ns.get_or_insert_with(|| {
             let mut rest = *position;
             rest.decode(bytes, u32::MAX, &mut |_| ());
-            rest.context.at_ns()
+            rest.context.at_ns
         })
     }
 }
@@ -162,7 +158,8 @@ pub(super) struct Sorter {
     last_ns: u64,
     /// Events that came after one with a later time was handed out.
     pub(super) late: u64,
-    synced_ns: u64,
+    /// The time of the last sync.
+    pub(super) synced_ns: u64,
     has_gaps: bool,
 }
 
@@ -215,7 +212,6 @@ impl Sorter {
         self.counts.malformed
     }
 
-    /// Takes a chunk of events.
     pub(super) fn add(&mut self, cpu: u16, base_ns: u64, count: u32, unpacked: Unpacked) {
         if self.has_gaps {
             self.close_gap(cpu.into(), base_ns);
@@ -223,7 +219,7 @@ impl Sorter {
         let Unpacked { bytes, layout } = unpacked;
         let position =
             Position { layout, context: Context::new(cpu, base_ns), left: count, is_broken: false };
-        self.put(cpu, Chunk::new(bytes, position));
+        self.put(cpu, Chunk { bytes, position, end_ns: None });
     }
 
     fn put(&mut self, cpu: u16, chunk: Chunk) {
@@ -244,11 +240,6 @@ impl Sorter {
     /// Whether more is held than a recorder ever leaves without a mark in a file of this length.
     pub(super) fn is_full(&self, read_bytes: u64) -> bool {
         self.counts.held_bytes > HELD.of(read_bytes)
-    }
-
-    /// The time of the last sync.
-    pub(super) fn synced_ns(&self) -> u64 {
-        self.synced_ns
     }
 
     /// All events up to this time were added.
@@ -310,7 +301,7 @@ impl Sorter {
         let (mut bytes, mut context) = (Vec::new(), Context::new(cpu, at_ns));
         context.push(&mut bytes, &mark);
         let position = Position { context: Context::new(cpu, at_ns), left: 1, ..Position::default() };
-        self.put(cpu, Chunk::new(bytes, position));
+        self.put(cpu, Chunk { bytes, position, end_ns: None });
     }
 
     /// Hands out all events up to this time, in order.

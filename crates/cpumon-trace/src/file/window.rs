@@ -7,8 +7,7 @@ use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceGroup, Trace
 use foldhash::fast::FixedState;
 
 use super::WriteError;
-use super::header::FileHeader;
-use super::part::Recording;
+use super::format::{FileHeader, Recording};
 use super::writer::{Compression, TraceWriter, WrittenCounts};
 
 /// Ended tasks whose names are known, beyond which the one that ended first is forgotten. Those that also began in the window keep their
@@ -118,10 +117,10 @@ impl TraceWindow {
         (self.closed_ns, self.events, self.lost) = (before_ns, events, lost);
         let begin_ns = before_ns.saturating_sub(self.length_ns);
         while self.periods.front().is_some_and(|first| first.until_ns < begin_ns) {
-            self.drop_first();
+            self.drop_oldest();
         }
         while self.used + bytes > self.ring.len() && !self.periods.is_empty() {
-            self.drop_first();
+            self.drop_oldest();
         }
         if bytes <= self.ring.len() {
             self.store(period);
@@ -196,13 +195,16 @@ impl TraceWindow {
 
     /// Drops the oldest part.
     pub fn drop_oldest(&mut self) {
-        self.drop_first();
+        if let Some(first) = self.periods.pop_front() {
+            self.used -= first.bytes;
+            self.passed += 1;
+        }
     }
 
     /// Drops what a copy has.
     pub fn drop_copied<W: Write>(&mut self, copy: &WindowCopy<W>) {
         while self.passed < copy.next && !self.periods.is_empty() {
-            self.drop_first();
+            self.drop_oldest();
         }
     }
 
@@ -242,13 +244,6 @@ impl TraceWindow {
         self.ring[..bytes.len() - first].copy_from_slice(&bytes[first..]);
         self.used += period.bytes;
         self.periods.push_back(period);
-    }
-
-    fn drop_first(&mut self) {
-        if let Some(first) = self.periods.pop_front() {
-            self.used -= first.bytes;
-            self.passed += 1;
-        }
     }
 }
 

@@ -6,13 +6,9 @@ use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use zstd::bulk::Compressor;
 
 use super::WriteError;
-use super::chunk::{ChunkHeader, ChunkKind, Packing};
 use super::columns::Columns;
-use super::events::Context;
-use super::header::{FileHeader, VERSION, WITHOUT_COLUMNS};
-use super::identities::{push_group, push_identity};
-use super::part::Recording;
-use super::varint::push;
+use super::events::{Context, push_group, push_identity, push_varint};
+use super::format::{ChunkHeader, ChunkKind, FileHeader, Packing, Recording, VERSION, WITHOUT_COLUMNS};
 
 /// A chunk is closed when it has this many bytes.
 const FULL_BYTES: usize = 64 << 10;
@@ -175,8 +171,8 @@ impl<W: Write> TraceWriter<W> {
     pub fn finish(mut self, end_ns: u64, lost: u64) -> Result<(W, WrittenCounts), WriteError> {
         self.close_all();
         let mut payload = Vec::new();
-        push(&mut payload, self.counts.events);
-        push(&mut payload, lost);
+        push_varint(&mut payload, self.counts.events);
+        push_varint(&mut payload, lost);
         self.write(ChunkKind::End, 0, end_ns, 0, &payload);
         self.check()?;
         Ok((self.to, self.counts))
@@ -232,7 +228,7 @@ impl<W: Write> TraceWriter<W> {
         let Some(chunk) = self.chunks[at].as_mut().filter(|chunk| chunk.count > 0) else { return };
         let (mut payload, count) = (std::mem::take(&mut chunk.bytes), std::mem::take(&mut chunk.count));
         let base_ns = chunk.base_ns;
-        chunk.base_ns = chunk.context.at_ns();
+        chunk.base_ns = chunk.context.at_ns;
         self.write(ChunkKind::Events, u16::try_from(at).unwrap_or(u16::MAX), base_ns, count, &payload);
         payload.clear();
         if let Some(chunk) = &mut self.chunks[at] {

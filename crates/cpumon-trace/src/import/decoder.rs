@@ -1,11 +1,16 @@
-//! What a decoder of a foreign format gives: events with thread ids, which the kernel uses again, unlike our task numbers.
+//! What a decoder of a foreign format gives: events with thread ids, which the kernel uses again, unlike our task numbers. And reading no
+//! more of a file than a limit.
 
-use cpumon_events::reserve_some;
+use std::io::Read;
+
+use cpumon_events::{Name, ProgramName, reserve_some};
 use cpumon_model::{Interrupt, Leaves};
 
-use super::bytes::{Name, ProgramName};
 use crate::file::ReadError;
 use crate::file::reader::Ending;
+
+/// The thread of unknown time in our Perfetto traces: above the kernel's largest id.
+pub const UNKNOWN_TID: u32 = (1 << 23) - 1;
 
 /// A thread that the file does not name.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
@@ -63,7 +68,6 @@ pub(crate) enum RawKind {
     },
     /// An interrupt begins on the CPU.
     Enter(Interrupt),
-    /// It ends.
     Return(Interrupt),
     /// Nothing changed on the CPU up to now.
     Same,
@@ -95,7 +99,7 @@ pub(crate) struct RawEvent {
     pub(crate) kind: RawKind,
 }
 
-// `held` counts on it.
+// The memory of events that wait counts on it.
 const _: () = assert!(size_of::<RawEvent>() <= 72);
 
 impl RawKind {
@@ -125,4 +129,14 @@ pub(crate) enum Step {
 pub(crate) trait Decoder {
     /// Reads a part of the file, and adds what it says to `events`. Damage goes into `ending`, and ends the file.
     fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError>;
+}
+
+/// Reads so many bytes, or fewer where the file ends; more than `most` are none.
+pub(super) fn read_up_to(from: &mut dyn Read, length: u64, most: u64) -> std::io::Result<Option<Vec<u8>>> {
+    if length > most {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    from.take(length).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }

@@ -1,23 +1,145 @@
-//! Traces of other recorders, read as if they were our own.
+//! Traces of other recorders, read as if they were our own; and [`AnyTrace`], which opens a trace of any format that is known, by its first
+//! bytes.
 //!
 //! Each format has a decoder, which gives what its file says with thread ids, out of order. `imported` sorts that, numbers the
 //! tasks and hands out the events. No size in a file is believed before it is checked: memory is bounded by the limits of
-//! `held`, `numbering` and the decoders, not by what a file announces.
+//! `imported`, `numbering` and the decoders, not by what a file announces.
 
-pub(crate) mod any;
-mod bytes;
-mod decoder;
+pub(crate) mod decoder;
 pub(crate) mod etl;
-mod formats;
-mod held;
-pub(crate) mod imported;
+mod imported;
 mod numbering;
-mod open_interrupts;
-pub(crate) mod perf;
-pub(crate) mod perfetto;
-pub(crate) mod trace_dat;
+mod perf;
+mod perfetto;
+mod trace_dat;
 mod tracepoints;
-mod tracing_data;
 
-/// The thread of unknown time in our Perfetto traces: above the kernel's largest id.
-pub const UNKNOWN_TID: u32 = (1 << 23) - 1;
+use std::io::{Read, Seek, SeekFrom};
+
+use cpumon_model::SchedEvent;
+
+use crate::file::ReadError;
+use crate::file::format::FileHeader;
+use crate::file::reader::{Ending, TraceReader};
+use crate::source::TraceSource;
+use crate::tasks::Tasks;
+use decoder::{Decoder, RawEvent, Step};
+use etl::{Etl, MAGIC_BYTES, is_etl};
+use imported::Imported;
+use perf::{MAGICS, PerfData};
+use perfetto::{Perfetto, is_perfetto};
+use trace_dat::TraceDat;
+use tracepoints::TRACING_DATA_MAGIC;
+
+/// A trace of our own recorder or of another.
+pub struct AnyTrace<R: Read + Seek>(Format<R>);
+
+enum Format<R: Read + Seek> {
+    Own(Box<TraceReader<R>>),
+    Foreign(Box<Imported<AnyDecoder<R>>>),
+}
+
+enum AnyDecoder<R> {
+    Perf(Box<PerfData<R>>),
+    Etl(Box<Etl<R>>),
+    TraceDat(Box<TraceDat<R>>),
+    Perfetto(Box<Perfetto<R>>),
+}
+
+impl<R: Read + Seek> Decoder for AnyDecoder<R> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+        match self {
+            Self::Perf(decoder) => decoder.step(events, ending),
+            Self::Etl(decoder) => decoder.step(events, ending),
+            Self::TraceDat(decoder) => decoder.step(events, ending),
+            Self::Perfetto(decoder) => decoder.step(events, ending),
+        }
+    }
+}
+
+impl<R: Read + Seek> AnyTrace<R> {
+    /// Reads the header of a trace.
+    pub fn open(mut from: R) -> Result<Self, ReadError> {
+        let mut magic = Vec::new();
+        from.by_ref().take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
+        let file_bytes = from.seek(SeekFrom::End(0))?;
+        from.seek(SeekFrom::Start(0))?;
+        let (decoder, header) = if MAGICS.iter().any(|known| magic.starts_with(*known)) {
+            let (decoder, header) = PerfData::open(from)?;
+            (AnyDecoder::Perf(Box::new(decoder)), header)
+        } else if is_etl(&magic) {
+            let (decoder, header) = Etl::open(from)?;
+            (AnyDecoder::Etl(Box::new(decoder)), header)
+        } else if magic.starts_with(TRACING_DATA_MAGIC) {
+            let (decoder, header) = TraceDat::open(from)?;
+            (AnyDecoder::TraceDat(Box::new(decoder)), header)
+        } else if is_perfetto(&magic) {
+            let (decoder, header) = Perfetto::open(from)?;
+            (AnyDecoder::Perfetto(Box::new(decoder)), header)
+        } else if let Some(packed) = packed(&magic) {
+            return Err(packed);
+        } else {
+            return Ok(Self(Format::Own(Box::new(TraceReader::open(from)?))));
+        };
+        Ok(Self(Format::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
+    }
+}
+
+/// What a file begins with that is packed as a whole: a reader goes back and forth in the others.
+fn packed(magic: &[u8]) -> Option<ReadError> {
+    const KINDS: [(&[u8], &str, &str); 7] = [
+        (&[0x1f, 0x8b], "gzip", "gzip -dc FILE > TRACE"),
+        (b"PK\x03\x04", "zip", "unzip FILE"),
+        (&[0x28, 0xb5, 0x2f, 0xfd], "zstd", "zstd -d FILE -o TRACE"),
+        (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc FILE > TRACE"),
+        (b"BZh", "bzip2", "bzip2 -dc FILE > TRACE"),
+        (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -d FILE TRACE"),
+        (&[b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c], "7-Zip", "7z x FILE"),
+    ];
+    let (_, with, unpack) = KINDS.into_iter().find(|(begin, ..)| magic.starts_with(begin))?;
+    Some(ReadError::Packed { with, unpack })
+}
+
+impl<R: Read + Seek> TraceSource for AnyTrace<R> {
+    fn header(&self) -> &FileHeader {
+        match &self.0 {
+            Format::Own(trace) => trace.header(),
+            Format::Foreign(trace) => trace.header(),
+        }
+    }
+
+    fn tasks(&self) -> &Tasks {
+        match &self.0 {
+            Format::Own(trace) => trace.tasks(),
+            Format::Foreign(trace) => trace.tasks(),
+        }
+    }
+
+    fn take_tasks(&mut self) -> Tasks {
+        match &mut self.0 {
+            Format::Own(trace) => trace.take_tasks(),
+            Format::Foreign(trace) => trace.take_tasks(),
+        }
+    }
+
+    fn limit_names(&mut self, bytes: usize) {
+        match &mut self.0 {
+            Format::Own(trace) => trace.limit_names(bytes),
+            Format::Foreign(trace) => trace.limit_names(bytes),
+        }
+    }
+
+    fn is_watched_from_begin(&self) -> bool {
+        match &self.0 {
+            Format::Own(trace) => trace.is_watched_from_begin(),
+            Format::Foreign(trace) => trace.is_watched_from_begin(),
+        }
+    }
+
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        match &mut self.0 {
+            Format::Own(trace) => trace.read(out),
+            Format::Foreign(trace) => trace.read(out),
+        }
+    }
+}

@@ -1,13 +1,14 @@
-//! Who ran while others waited: the antagonists of a thread, and of everyone in a window.
+//! Who ran while others waited: the antagonists of a thread, of everyone in a window, and who delayed whom by program.
+//!
+//! For programs, waits and slices are walked once, in the order of time: memory is by thread and pair, not by wait.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
 use foldhash::fast::FixedState;
 
-use super::cpus::{CpuParts, CpuWho, is_run, who};
-use super::index::Timeline;
-use super::queue::after;
+use super::Timeline;
+use super::cpus::{Cpu, CpuParts, CpuWho, after, is_run, who};
 
 /// Slices that are compared with the waits of one answer at most.
 const MAX_SLICES: usize = 4_000_000;
@@ -35,16 +36,21 @@ impl Sums {
 
     /// What a CPU ran between two times, except one thread.
     fn add_slices(&mut self, parts: &CpuParts, from_ns: u64, until_ns: u64, except: u32) {
-        let Some(first) = parts.first_behind(from_ns) else { return };
-        for at in first..parts.starts.len() {
-            if parts.starts[at] >= until_ns || self.slices >= MAX_SLICES {
+        for (who, ns) in parts.slices_between(from_ns, until_ns) {
+            if self.slices >= MAX_SLICES {
                 break;
             }
             self.slices += 1;
-            let ns = parts.end_of(at).min(until_ns).saturating_sub(parts.starts[at].max(from_ns));
-            if ns > 0 && is_run(parts.who[at]) && parts.who[at] != except {
-                self.add(parts.who[at], ns);
+            if ns > 0 && is_run(who) && who != except {
+                self.add(who, ns);
             }
+        }
+    }
+
+    /// What a CPU ran while so many threads waited for it.
+    fn add_times(&mut self, parts: &CpuParts, from_ns: u64, until_ns: u64, length: u32) {
+        for (who, ns) in parts.slices_between(from_ns, until_ns).filter(|(who, _)| is_run(*who)) {
+            self.add(who, ns.saturating_mul(length.into()));
         }
     }
 
@@ -121,18 +127,311 @@ impl Timeline {
     }
 }
 
-impl Sums {
-    /// The same, weighted by the threads that waited.
-    fn add_times(&mut self, parts: &CpuParts, from_ns: u64, until_ns: u64, length: u32) {
-        let Some(first) = parts.first_behind(from_ns) else { return };
-        for at in first..parts.starts.len() {
-            if parts.starts[at] >= until_ns {
+/// Begins and ends of waits, and comparisons of a slice with a program that waits: so many in one answer.
+const MAX_STEPS: usize = 4_000_000;
+/// Pairs in one answer at most.
+const MAX_PAIRS: usize = 100_000;
+/// Name of threads that ran, but are not followed.
+const NOT_FOLLOWED: &str = "not followed";
+
+/// A program that waited for CPUs which another one had. It may be the same: threads of one program delay each other, too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceDelay))]
+pub struct Delay {
+    /// Name of the program that waited, of the thread where the trace names no program. Hostile.
+    pub waited: Box<str>,
+    /// Name of the one that ran meanwhile. Hostile.
+    pub behind: Box<str>,
+    /// How long: once for each thread that waited, ns.
+    pub ns: u64,
+}
+
+/// Who delayed whom in a window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// The longest first.
+    pub by: Vec<Delay>,
+    /// Time waited before `until_ns` that no pair accounts for, ns: the CPU was idle, who ran is unknown, or a limit was reached.
+    pub rest_ns: u64,
+    /// The answer covers the window up to here; it ends early if there was too much to compare.
+    pub until_ns: u64,
+}
+
+/// Numbers of two programs.
+#[derive(Copy, Clone, PartialEq, Eq, Hash)]
+struct Pair {
+    waited: u32,
+    behind: u32,
+}
+
+#[derive(Default)]
+struct Pairs {
+    ns: HashMap<Pair, u64, FixedState>,
+    waited_ns: u64,
+    steps: usize,
+}
+
+impl Pairs {
+    fn add(&mut self, pair: Pair, ns: u64) {
+        let is_full = self.ns.len() >= MAX_PAIRS;
+        if let Some(sum) = self.ns.get_mut(&pair) {
+            *sum = sum.saturating_add(ns);
+        } else if !is_full && ns > 0 {
+            self.ns.insert(pair, ns);
+        }
+    }
+}
+
+/// A CPU with the programs that wait for it.
+struct WaitedCpu<'t> {
+    parts: &'t CpuParts,
+    /// A slice that ends behind `at_ns`, or the last one before that.
+    place: usize,
+    at_ns: u64,
+    /// Programs, and how many threads of each.
+    waiting: Vec<(u32, u32)>,
+    threads: u64,
+}
+
+impl<'t> WaitedCpu<'t> {
+    fn new(parts: &'t CpuParts, at_ns: u64) -> Self {
+        Self { parts, place: parts.first_behind(at_ns).unwrap_or(0), at_ns, waiting: Vec::new(), threads: 0 }
+    }
+
+    /// Goes on to a time: what ran until then had those behind it that wait now.
+    fn advance(&mut self, to_ns: u64, programs: &Programs<'_>, pairs: &mut Pairs) {
+        let from_ns = std::mem::replace(&mut self.at_ns, to_ns);
+        let waited_ns = self.threads.saturating_mul(to_ns.saturating_sub(from_ns));
+        pairs.waited_ns = pairs.waited_ns.saturating_add(waited_ns);
+        while self.place < self.parts.starts.len() && self.parts.starts[self.place] < to_ns {
+            let end_ns = self.parts.end_of(self.place);
+            let ns = end_ns.min(to_ns).saturating_sub(self.parts.starts[self.place].max(from_ns));
+            let who = self.parts.who[self.place];
+            // A damaged trace can have any number of slices between two waits.
+            if ns > 0 && is_run(who) && self.threads > 0 && pairs.steps < 2 * MAX_STEPS {
+                pairs.steps += self.waiting.len();
+                let behind = programs.of(who);
+                for (program, threads) in &self.waiting {
+                    pairs.add(Pair { waited: *program, behind }, ns.saturating_mul((*threads).into()));
+                }
+            }
+            if end_ns > to_ns {
                 break;
             }
-            let ns = parts.end_of(at).min(until_ns).saturating_sub(parts.starts[at].max(from_ns));
-            if is_run(parts.who[at]) {
-                self.add(parts.who[at], ns.saturating_mul(length.into()));
+            self.place += 1;
+        }
+    }
+
+    fn begin(&mut self, program: u32) {
+        self.threads += 1;
+        match self.waiting.iter_mut().find(|(waiting, _)| *waiting == program) {
+            Some((_, threads)) => *threads += 1,
+            None => self.waiting.push((program, 1)),
+        }
+    }
+
+    fn end(&mut self, program: u32) {
+        let Some(at) = self.waiting.iter().position(|(waiting, _)| *waiting == program) else { return };
+        self.threads -= 1;
+        self.waiting[at].1 -= 1;
+        if self.waiting[at].1 == 0 {
+            self.waiting.swap_remove(at);
+        }
+    }
+}
+
+struct Programs<'t> {
+    names: Vec<&'t str>,
+    /// By place of a thread.
+    numbers: Vec<u32>,
+}
+
+impl<'t> Programs<'t> {
+    fn new(timeline: &'t Timeline) -> Self {
+        let mut known: HashMap<&str, u32, FixedState> = HashMap::default();
+        let mut names = vec![NOT_FOLLOWED];
+        let numbers = timeline.threads().iter().map(|thread| {
+            let name: &str = if thread.program.is_empty() { &thread.comm } else { &thread.program };
+            *known.entry(name).or_insert_with(|| {
+                names.push(name);
+                u32::try_from(names.len() - 1).unwrap_or(0)
+            })
+        });
+        Self { numbers: numbers.collect(), names }
+    }
+
+    fn of(&self, place: u32) -> u32 {
+        self.numbers.get(place as usize).copied().unwrap_or(0)
+    }
+
+    fn name(&self, number: u32) -> Box<str> {
+        self.names.get(number as usize).copied().unwrap_or(NOT_FOLLOWED).into()
+    }
+}
+
+/// Where a walk through the states of a thread is.
+struct Cursor {
+    thread: u32,
+    /// Its next wait, or the one it is in.
+    part: usize,
+    is_waiting: bool,
+}
+
+/// Walks through all waits of a window.
+struct Walk<'t> {
+    timeline: &'t Timeline,
+    programs: Programs<'t>,
+    /// By number of the CPU; `None`: its waits do not count.
+    cpus: Vec<Option<WaitedCpu<'t>>>,
+    cursors: Vec<Cursor>,
+    /// Begins and ends of waits: when, and of which cursor.
+    next: BinaryHeap<Reverse<(u64, usize)>>,
+    from_ns: u64,
+    until_ns: u64,
+    pairs: Pairs,
+}
+
+impl<'t> Walk<'t> {
+    fn new(timeline: &'t Timeline, from_ns: u64, until_ns: u64, cpus: &dyn Fn(u16) -> bool) -> Self {
+        let (from_ns, until_ns) = timeline.clip(from_ns, until_ns);
+        let chosen = |(number, cpu): (usize, &'t Option<Cpu>)| {
+            let is_chosen = u16::try_from(number).is_ok_and(cpus);
+            cpu.as_ref().filter(|_| is_chosen).map(|cpu| WaitedCpu::new(&cpu.parts, from_ns))
+        };
+        Self {
+            timeline,
+            programs: Programs::new(timeline),
+            cpus: timeline.cpus.iter().enumerate().map(chosen).collect(),
+            cursors: Vec::new(),
+            next: BinaryHeap::new(),
+            from_ns,
+            until_ns,
+            pairs: Pairs::default(),
+        }
+    }
+
+    fn add(&mut self, thread: u32) {
+        let Some(parts) = self.timeline.thread(thread) else { return };
+        self.cursors.push(Cursor { thread, part: parts.first_behind(self.from_ns), is_waiting: false });
+        self.seek(self.cursors.len() - 1);
+    }
+
+    /// Queues the begin of the next wait.
+    fn seek(&mut self, at: usize) {
+        let cursor = &mut self.cursors[at];
+        let Some(thread) = self.timeline.thread(cursor.thread) else { return };
+        while let Some(part) = thread.parts.get(cursor.part).filter(|part| part.start_ns < self.until_ns) {
+            let from_ns = part.start_ns.max(self.from_ns);
+            let is_chosen = self.cpus.get(usize::from(part.cpu)).is_some_and(Option::is_some);
+            if part.is_ready() && is_chosen && thread.end_of(cursor.part) > from_ns {
+                self.next.push(Reverse((from_ns, at)));
+                return;
+            }
+            cursor.part += 1;
+        }
+    }
+
+    /// The begin or end of a wait.
+    fn step(&mut self, at_ns: u64, at: usize) {
+        let Self { timeline, programs, cpus, cursors, next, pairs, .. } = self;
+        let cursor = &mut cursors[at];
+        let Some(thread) = timeline.thread(cursor.thread) else { return };
+        let number = usize::from(thread.parts[cursor.part].cpu);
+        let Some(cpu) = cpus.get_mut(number).and_then(Option::as_mut) else { return };
+        pairs.steps += 1 + cpu.waiting.len() / 8;
+        cpu.advance(at_ns, programs, pairs);
+        let program = programs.of(cursor.thread);
+        if cursor.is_waiting {
+            cpu.end(program);
+            (cursor.part, cursor.is_waiting) = (cursor.part + 1, false);
+            self.seek(at);
+        } else {
+            cpu.begin(program);
+            cursor.is_waiting = true;
+            let end_ns = thread.end_of(cursor.part).min(self.until_ns);
+            next.push(Reverse((end_ns, at)));
+        }
+    }
+
+    fn finish(mut self, max_steps: usize) -> Delays {
+        while let Some(Reverse((at_ns, at))) = self.next.pop() {
+            self.step(at_ns, at);
+            if self.pairs.steps >= max_steps {
+                self.until_ns = at_ns;
+                break;
             }
         }
+        let Self { cpus, programs, pairs, until_ns, .. } = &mut self;
+        cpus.iter_mut().flatten().for_each(|cpu| cpu.advance(*until_ns, programs, pairs));
+        let found_ns = self.pairs.ns.values().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
+        let delay = |(pair, ns): (&Pair, &u64)| Delay {
+            waited: self.programs.name(pair.waited),
+            behind: self.programs.name(pair.behind),
+            ns: *ns,
+        };
+        let mut by: Vec<Delay> = self.pairs.ns.iter().map(delay).collect();
+        by.sort_by(|a, b| (Reverse(a.ns), &a.waited, &a.behind).cmp(&(Reverse(b.ns), &b.waited, &b.behind)));
+        Delays { by, rest_ns: self.pairs.waited_ns.saturating_sub(found_ns), until_ns: self.until_ns }
+    }
+}
+
+impl Timeline {
+    /// Which programs ran while others waited for their CPUs. `cpus` says whose waits count; without `threads` those of all.
+    #[must_use]
+    pub fn delays(
+        &self,
+        from_ns: u64,
+        until_ns: u64,
+        cpus: &dyn Fn(u16) -> bool,
+        threads: Option<&[u32]>,
+    ) -> Delays {
+        let mut walk = Walk::new(self, from_ns, until_ns, cpus);
+        let all = 0..u32::try_from(self.threads.len()).unwrap_or(u32::MAX);
+        let chosen: BTreeSet<u32> = threads.unwrap_or_default().iter().copied().collect();
+        for thread in all.filter(|thread| threads.is_none() || chosen.contains(thread)) {
+            walk.add(thread);
+        }
+        walk.finish(MAX_STEPS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceTask};
+
+    use super::*;
+    use crate::{Compression, FileHeader, TimelineLimits, TraceReader, TraceWriter};
+
+    /// Two threads push each other off one CPU, each µs.
+    fn contended(switches: u32) -> Timeline {
+        let began = Moment { mono_ns: 1_000, ..Moment::default() };
+        let header = FileHeader { began, cpus: 1, ..FileHeader::default() };
+        let mut writer = TraceWriter::new(Vec::new(), &header, Compression::None).unwrap();
+        for nth in 1..=switches {
+            let [prev, next] = [nth, nth + 1].map(|number| TraceTask(1 + number % 2));
+            let kind = SchedEventKind::Switch { prev, next, leaves: Leaves::Ready };
+            writer.event(&SchedEvent { at_ns: 1_000 + 1_000 * u64::from(nth), cpu: 0, kind });
+        }
+        let bytes = writer.finish(2_000 + 1_000 * u64::from(switches), 0).unwrap().0;
+        let limits = TimelineLimits { bytes: usize::MAX, from_ns: 0 };
+        Timeline::read(&mut TraceReader::open(bytes.as_slice()).unwrap(), limits).unwrap()
+    }
+
+    #[test]
+    fn what_is_too_much_to_compare_is_left_out_at_the_end_and_reported() {
+        let timeline = contended(1_000);
+        let within = |max_steps| {
+            let mut walk = Walk::new(&timeline, 0, u64::MAX, &|_| true);
+            (0..2).for_each(|thread| walk.add(thread));
+            walk.finish(max_steps)
+        };
+        let sum = |delays: &Delays| delays.by.iter().map(|delay| delay.ns).sum::<u64>() + delays.rest_ns;
+        let whole = within(usize::MAX);
+        assert_eq!((whole.until_ns, whole.by.len()), (1_001_000, 2));
+        let part = within(500);
+        assert!((50_000..600_000).contains(&part.until_ns), "{part:?}");
+        // Up to there it is all that a window that ends there has.
+        assert_eq!(part, timeline.delays(0, part.until_ns, &|_| true, None));
+        assert!(sum(&part) < sum(&whole));
     }
 }

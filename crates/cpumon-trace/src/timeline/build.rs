@@ -10,10 +10,9 @@ use cpumon_events::{
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
 use foldhash::fast::FixedState;
 
-use super::cpus::{self, CpuParts, IrqPart, OTHER, PART_BYTES};
-use super::index::{Cpu, ThreadNames, Timeline, TimelineLimits};
-use super::queue::WAIT_BYTES;
+use super::cpus::{Cpu, CpuParts, IrqPart, OTHER, PART_BYTES, WAIT_BYTES, code_of};
 use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
+use super::{ThreadNames, Timeline, TimelineLimits};
 use crate::file::ReadError;
 use crate::file::reader::Ending;
 use crate::source::TraceSource;
@@ -70,6 +69,7 @@ impl Timeline {
     }
 }
 
+#[derive(Default)]
 struct Builder {
     began_ns: u64,
     /// On the trace's clock.
@@ -92,14 +92,7 @@ impl Builder {
             began_ns,
             from_ns: began_ns.saturating_add(limits.from_ns),
             limit: limits.bytes.max(LEAST_BYTES),
-            bytes: 0,
-            has_interrupts: false,
-            cpus: Vec::new(),
-            threads: Vec::new(),
-            tasks: Vec::new(),
-            moves: Vec::new(),
-            wakes: Vec::new(),
-            woken: Numbers::default(),
+            ..Self::default()
         }
     }
 
@@ -207,7 +200,7 @@ impl Builder {
             + names.iter().map(name_bytes).sum::<usize>()
             + moves.capacity() * size_of::<(u64, u32)>();
         Timeline {
-            header: crate::file::header::FileHeader::default(),
+            header: crate::file::format::FileHeader::default(),
             ending: Ending { unnamed, ..Ending::default() },
             events: 0,
             from_ns: (self.from_ns - self.began_ns).min(MAX_NS),
@@ -299,7 +292,7 @@ impl SpanSink for Builder {
     fn cpu(&mut self, span: &CpuSpan) {
         let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
         let parts: &mut CpuParts = &mut Self::cpu(self, span.cpu).parts;
-        if parts.push(from_ns, until_ns, cpus::code_of(span.state), span.is_over) {
+        if parts.push(from_ns, until_ns, code_of(span.state), span.is_over) {
             self.bytes += PART_BYTES;
         }
     }
@@ -333,7 +326,7 @@ impl SpanSink for Builder {
     fn interrupt(&mut self, span: &InterruptSpan) {
         self.has_interrupts = true;
         let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };
-        let who = cpus::code_of(span.state);
+        let who = code_of(span.state);
         let part = IrqPart { from_ns, until_ns, interrupt: span.interrupt, who };
         Self::cpu(self, span.cpu).parts.interrupt(part);
         self.bytes += size_of::<IrqPart>();

@@ -1,4 +1,5 @@
-//! What one CPU did: begins of slices, ascending, with sums in front of every 32nd; and its interrupts.
+//! What one CPU did: begins of slices, ascending, with sums in front of every 32nd; its interrupts; and how many threads waited for it: a
+//! step up where a thread begins to wait, one down where it ends.
 
 use cpumon_events::{CpuState, reserve_some};
 use cpumon_model::Interrupt;
@@ -35,6 +36,13 @@ pub(super) fn is_run(code: u32) -> bool {
     code < UNKNOWN
 }
 
+/// What a trace has of one CPU.
+#[derive(Debug, Default)]
+pub(super) struct Cpu {
+    pub(super) parts: CpuParts,
+    pub(super) queue: Queue,
+}
+
 /// Times, ns; the rest is idle.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct CpuTimes {
@@ -44,7 +52,7 @@ pub(super) struct CpuTimes {
 }
 
 impl CpuTimes {
-    pub(super) fn add(&mut self, code: u32, ns: u64) {
+    fn add(&mut self, code: u32, ns: u64) {
         match code {
             IDLE => self.idle += ns,
             UNKNOWN => self.unknown += ns,
@@ -79,7 +87,6 @@ pub(super) struct IrqPart {
     pub(super) who: u32,
 }
 
-/// One CPU.
 #[derive(Debug, Default)]
 pub(super) struct CpuParts {
     pub(super) starts: Vec<u64>,
@@ -126,7 +133,6 @@ impl CpuParts {
         self.who.push(code);
     }
 
-    /// Adds a part of an interrupt.
     pub(super) fn interrupt(&mut self, part: IrqPart) {
         let place = self.interrupts.len();
         reserve_some(&mut self.interrupts, place);
@@ -178,6 +184,27 @@ impl CpuParts {
     /// The slice that this time is in, or the last one before it.
     pub(super) fn first_behind(&self, at_ns: u64) -> Option<usize> {
         self.starts.partition_point(|start| *start <= at_ns).checked_sub(1)
+    }
+
+    /// Who had the CPU between two times, and for how much of each slice.
+    pub(super) fn slices_between(&self, from_ns: u64, until_ns: u64) -> impl Iterator<Item = (u32, u64)> {
+        let first = self.first_behind(from_ns).unwrap_or(self.starts.len());
+        let slices = (first..self.starts.len()).take_while(move |at| self.starts[*at] < until_ns);
+        slices.map(move |at| {
+            let ns = self.end_of(at).min(until_ns).saturating_sub(self.starts[at].max(from_ns));
+            (self.who[at], ns)
+        })
+    }
+
+    /// Interrupts that reach into a time, and for how much of it.
+    pub(super) fn interrupts_between(
+        &self,
+        from_ns: u64,
+        until_ns: u64,
+    ) -> impl Iterator<Item = (&IrqPart, u64)> {
+        let first = self.interrupts.partition_point(|part| part.until_ns < from_ns);
+        let parts = self.interrupts[first..].iter().take_while(move |part| part.from_ns <= until_ns);
+        parts.map(move |part| (part, part.until_ns.min(until_ns).saturating_sub(part.from_ns.max(from_ns))))
     }
 
     /// Times up to here.
@@ -263,5 +290,119 @@ impl Most {
 
     fn ns(&self) -> u64 {
         self.most().1
+    }
+}
+
+const QUEUE_BLOCK: usize = 64;
+
+/// What was before a block.
+#[derive(Copy, Clone, Debug, Default)]
+struct Before {
+    length: u32,
+    /// Length times time, ns.
+    waited_ns: u64,
+}
+
+/// The run queue of one CPU, without the thread that runs.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    /// Time times two, plus one where a thread comes; ascending once all are added.
+    steps: Vec<u64>,
+    before: Vec<Before>,
+}
+
+/// Bytes of a wait.
+pub(super) const WAIT_BYTES: usize = 2 * size_of::<u64>();
+
+impl Queue {
+    /// A thread waited here. Times are below 2^63.
+    pub(super) fn push(&mut self, from_ns: u64, until_ns: u64) {
+        let last = self.steps.len() + 1;
+        reserve_some(&mut self.steps, last);
+        self.steps.push(from_ns << 1 | 1);
+        self.steps.push(until_ns << 1);
+    }
+
+    pub(super) fn finish(&mut self) {
+        // Mostly in order: ends are, and begins are shortly before them.
+        self.steps.sort_unstable();
+        self.steps.shrink_to_fit();
+        let (mut at, mut last_ns) = (Before::default(), 0);
+        let mut before = Vec::with_capacity(self.steps.len().div_ceil(QUEUE_BLOCK));
+        for (place, step) in self.steps.iter().enumerate() {
+            at.waited_ns = waited(at.waited_ns, at.length, (step >> 1) - last_ns);
+            last_ns = step >> 1;
+            if place % QUEUE_BLOCK == 0 {
+                before.push(at);
+            }
+            at.length = after(at.length, *step);
+        }
+        self.before = before;
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.steps.capacity() * size_of::<u64>()
+            + self.before.capacity() * size_of::<Before>()
+    }
+
+    /// Steps from the first one at or behind this time on, and the length in front of it.
+    pub(super) fn steps_from(&self, at_ns: u64) -> (u32, &[u64]) {
+        let place = self.steps.partition_point(|step| step >> 1 < at_ns);
+        (self.length_before(place), &self.steps[place..])
+    }
+
+    fn length_before(&self, place: usize) -> u32 {
+        let block = (place / QUEUE_BLOCK).min(self.before.len().saturating_sub(1));
+        let Some(before) = self.before.get(block) else { return 0 };
+        self.steps[block * QUEUE_BLOCK..place].iter().fold(before.length, |length, step| after(length, *step))
+    }
+
+    /// Time that threads waited up to here, in sum.
+    pub(super) fn waited_until(&self, at_ns: u64) -> u64 {
+        let place = self.steps.partition_point(|step| step >> 1 < at_ns);
+        if place == 0 {
+            return 0;
+        }
+        let block = (place - 1) / QUEUE_BLOCK;
+        let Before { mut length, mut waited_ns } = self.before[block];
+        let mut last_ns = self.steps[block * QUEUE_BLOCK] >> 1;
+        for step in &self.steps[block * QUEUE_BLOCK..place] {
+            waited_ns = waited(waited_ns, length, (step >> 1) - last_ns);
+            last_ns = step >> 1;
+            length = after(length, *step);
+        }
+        waited(waited_ns, length, at_ns - last_ns)
+    }
+}
+
+/// A damaged trace may claim any times.
+fn waited(before_ns: u64, length: u32, ns: u64) -> u64 {
+    before_ns.saturating_add(u64::from(length).saturating_mul(ns))
+}
+
+/// The length behind a step.
+pub(super) fn after(length: u32, step: u64) -> u32 {
+    if step & 1 == 1 { length + 1 } else { length.saturating_sub(1) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_add_up_from_any_time_on() {
+        let mut queue = Queue::default();
+        for at in 0..500 {
+            queue.push(10 * at, 10 * at + 25);
+        }
+        queue.finish();
+        let by_hand =
+            |until: u64| (0..500_u64).map(|at| until.clamp(10 * at, 10 * at + 25) - 10 * at).sum::<u64>();
+        for until in [0, 1, 9, 10, 11, 640, 641, 645, 1_279, 1_280, 1_281, 4_999, 5_015, 9_999] {
+            assert_eq!(queue.waited_until(until), by_hand(until), "{until}");
+        }
+        assert_eq!(queue.steps_from(1_281).0, 3);
+        assert_eq!(queue.steps_from(9_999).0, 0);
     }
 }

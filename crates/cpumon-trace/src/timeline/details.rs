@@ -2,10 +2,10 @@
 
 use cpumon_events::ThreadState;
 
+use super::Timeline;
 use super::behind::Behind;
-use super::cpus::CpuWho;
-use super::index::Timeline;
-use super::threads::{OVER, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
+use super::cpus::{CpuWho, who};
+use super::threads::{FRESH, OVER, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 
 /// Threads that a slice woke which are listed.
 const MAX_WOKEN: usize = 64;
@@ -72,7 +72,7 @@ impl Timeline {
     #[must_use]
     pub fn who_at(&self, cpu: u16, at_ns: u64) -> Option<CpuWho> {
         let parts = &self.cpu(cpu)?.parts;
-        Some(super::cpus::who(parts.who[parts.at(at_ns)?]))
+        Some(who(parts.who[parts.at(at_ns)?]))
     }
 
     /// The state of a thread at a time; `None`: it does not exist then.
@@ -87,7 +87,7 @@ impl Timeline {
         let (from_ns, until_ns) = (part.start_ns, thread.end_of(at));
         let wait = self.wait_of(place, thread, at);
         let begin = wait.as_ref().map_or(at, |wait| thread.at(wait.from_ns).unwrap_or(at));
-        let state_of = |at: usize| thread.parts.get(at).map(super::threads::Part::state);
+        let state_of = |at: usize| thread.parts.get(at).map(Part::state);
         let runs =
             |at: &usize| thread.parts[*at].is_running() && thread.end_of(*at) > thread.parts[*at].start_ns;
         Some(Slice {
@@ -146,9 +146,9 @@ impl Timeline {
                 if part.start_ns > until_ns || woken.len() >= MAX_WOKEN * 16 {
                     break;
                 }
-                if part.is_woken() && part.more == waker && part.is(super::threads::FRESH) {
+                if part.is_woken() && part.more == waker && part.is(FRESH) {
                     let mut next = at + 1;
-                    while thread.parts.get(next).is_some_and(super::threads::Part::is_ready) {
+                    while thread.parts.get(next).is_some_and(Part::is_ready) {
                         next += 1;
                     }
                     let ran = thread.parts.get(next).filter(|part| part.is_running());

@@ -10,21 +10,161 @@
 mod behind;
 mod build;
 mod cpus;
-mod delays;
 mod details;
-mod index;
 mod overload;
-mod queue;
-mod rows;
 mod sums;
 mod threads;
 mod tracks;
 
-pub use behind::Behind;
+use std::sync::{Arc, OnceLock};
+
+use cpumon_model::{ProcessKey, ThreadKey, TraceTask};
+
+use crate::file::format::FileHeader;
+use crate::file::reader::Ending;
+pub use behind::{Behind, Delay, Delays};
+use cpus::Cpu;
 pub use cpus::CpuWho;
-pub use delays::{Delay, Delays};
 pub use details::{Slice, Wait, Woken};
-pub use index::{Overload, ThreadNames, Timeline, TimelineLimits};
-pub use rows::{ThreadRow, ThreadTotals};
-pub use sums::WindowSums;
+pub use sums::{ThreadRow, ThreadTotals, WindowSums};
+use threads::ThreadParts;
 pub use tracks::{Buckets, CpuTrack, RunPart, StatePart, ThreadTrack};
+
+/// How much of a trace an index may hold.
+#[derive(Copy, Clone, Debug)]
+pub struct TimelineLimits {
+    /// Memory, bytes: the index ends where it is used up.
+    pub bytes: usize,
+    /// The index begins here, ns since the begin of the trace.
+    pub from_ns: u64,
+}
+
+/// Who a thread is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadNames {
+    /// Its number in the trace.
+    pub task: TraceTask,
+    /// Thread id and start; `None`: the trace does not name it.
+    pub thread: Option<ThreadKey>,
+    /// Process id and start.
+    pub process: Option<ProcessKey>,
+    /// Name of the thread. Hostile.
+    pub comm: Box<str>,
+    /// Name of the executable, which its threads share. Hostile.
+    pub program: Arc<str>,
+    /// It works for the kernel only.
+    pub is_kernel: bool,
+}
+
+/// Time of idle CPUs while threads waited behind others, ns.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceOverload))]
+pub struct Overload {
+    /// Time in which any CPU was idle while any thread waited behind another.
+    pub wall_ns: u64,
+    /// The same, by idle CPU.
+    pub cpu_ns: u64,
+    /// Work that could have run: the smaller of idle CPUs and waiting threads, times time.
+    pub thread_ns: u64,
+}
+
+/// Sums up to some times.
+#[derive(Debug, Default)]
+struct OverloadSums(Vec<(u64, Overload)>);
+
+/// A trace in memory. Times are ns since its begin.
+#[derive(Debug)]
+pub struct Timeline {
+    header: FileHeader,
+    ending: Ending,
+    events: u64,
+    from_ns: u64,
+    until_ns: u64,
+    length_ns: u64,
+    has_interrupts: bool,
+    /// By number; `None`: no events.
+    cpus: Vec<Option<Cpu>>,
+    /// By place.
+    threads: Vec<ThreadParts>,
+    names: Vec<ThreadNames>,
+    /// Moves to another CPU, by time: the thread's place.
+    moves: Vec<(u64, u32)>,
+    overload: OnceLock<OverloadSums>,
+    bytes: usize,
+}
+
+impl Timeline {
+    /// When and where the trace was recorded.
+    #[must_use]
+    pub fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    /// What the trace lacks.
+    #[must_use]
+    pub fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// Events of the whole trace.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Length of the whole trace, ns.
+    #[must_use]
+    pub fn length_ns(&self) -> u64 {
+        self.length_ns
+    }
+
+    /// The part that the index has.
+    #[must_use]
+    pub fn covers(&self) -> (u64, u64) {
+        (self.from_ns, self.until_ns)
+    }
+
+    /// Whether the index ends before the trace, because its memory was used up.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.until_ns < self.length_ns
+    }
+
+    /// Whether interrupts were recorded.
+    #[must_use]
+    pub fn has_interrupts(&self) -> bool {
+        self.has_interrupts
+    }
+
+    /// Memory of the index, bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// CPUs with events, ascending.
+    pub fn cpus(&self) -> impl Iterator<Item = u16> {
+        let numbers = self.cpus.iter().enumerate().filter(|(_, cpu)| cpu.is_some());
+        numbers.map(|(number, _)| u16::try_from(number).unwrap_or(u16::MAX))
+    }
+
+    /// All threads, by place.
+    #[must_use]
+    pub fn threads(&self) -> &[ThreadNames] {
+        &self.names
+    }
+
+    fn cpu(&self, number: u16) -> Option<&Cpu> {
+        self.cpus.get(usize::from(number))?.as_ref()
+    }
+
+    fn thread(&self, place: u32) -> Option<&ThreadParts> {
+        self.threads.get(usize::try_from(place).ok()?)
+    }
+
+    /// A window within the index, from its begin on; empty ones begin and end there.
+    fn clip(&self, from_ns: u64, until_ns: u64) -> (u64, u64) {
+        let from_ns = from_ns.clamp(self.from_ns, self.until_ns);
+        (from_ns, until_ns.clamp(from_ns, self.until_ns))
+    }
+}

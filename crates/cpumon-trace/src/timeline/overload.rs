@@ -6,9 +6,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::collections::binary_heap::PeekMut;
 
-use super::cpus::{CpuParts, IDLE, is_run};
-use super::index::{Cpu, Overload, OverloadSums, Timeline};
-use super::queue::after;
+use super::cpus::{Cpu, CpuParts, IDLE, UNKNOWN, after, is_run};
+use super::{Overload, OverloadSums, Timeline};
 
 /// Changes between two sums.
 const BLOCK: usize = 1_024;
@@ -41,7 +40,7 @@ struct Changes<'c> {
 impl<'c> Changes<'c> {
     fn new(cpu: &'c Cpu, from_ns: u64) -> Self {
         let next_part = cpu.parts.starts.partition_point(|start| *start <= from_ns);
-        let who = next_part.checked_sub(1).map_or(super::cpus::UNKNOWN, |at| cpu.parts.who[at]);
+        let who = next_part.checked_sub(1).map_or(UNKNOWN, |at| cpu.parts.who[at]);
         let (mut length, mut steps) = cpu.queue.steps_from(from_ns);
         while let Some((step, rest)) = steps.split_first().filter(|(step, _)| **step >> 1 == from_ns) {
             (length, steps) = (after(length, *step), rest);

@@ -1,12 +1,179 @@
-//! What an area of the picture adds up to: a window of some CPUs or of some threads.
+//! What a window adds up to: each thread, for the list beside the picture, and an area of some CPUs or of some threads.
 
 use std::collections::BTreeMap;
 
+use cpumon_events::ThreadState;
 use cpumon_model::{Interrupt, WaitReason};
 
-use super::index::Timeline;
-use super::rows::{ThreadRow, ThreadTotals};
-use crate::analysis::cpu::CpuAccount;
+use super::Timeline;
+use super::cpus::{IDLE, UNKNOWN};
+use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, StateTimes};
+use crate::analysis::report::CpuAccount;
+
+/// A thread in a window. Times in ns, counted as in a [`Report`](crate::Report) of that range.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadRow {
+    /// Its place in the index.
+    pub thread: u32,
+    /// What it did.
+    pub totals: ThreadTotals,
+}
+
+/// Times and counts of a thread or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "json", derive(serde::Serialize, utoipa::ToSchema), schema(as = TraceTotals))]
+pub struct ThreadTotals {
+    /// On a CPU, interrupts left out.
+    pub run_ns: u64,
+    /// In hard interrupts that came while it had a CPU.
+    pub irq_ns: u64,
+    /// In soft interrupts.
+    pub softirq_ns: u64,
+    /// Runnable since a wakeup.
+    pub ready_woken_ns: u64,
+    /// Runnable since it was pushed off.
+    pub ready_preempted_ns: u64,
+    /// Neither.
+    pub blocked_ns: u64,
+    /// No event says.
+    pub unknown_ns: u64,
+    /// Wakeups.
+    pub wakeups: u64,
+    /// Switches to wait.
+    pub voluntary_switches: u64,
+    /// Times it was pushed off.
+    pub involuntary_switches: u64,
+    /// Moves to another CPU.
+    pub migrations: u64,
+    /// The longest wait for a CPU that the window has a part of, up to the window's end.
+    pub longest_delay_ns: u64,
+    /// When that began.
+    pub longest_delay_at_ns: u64,
+}
+
+impl ThreadTotals {
+    fn add_times(&mut self, times: &StateTimes) {
+        self.run_ns = self.run_ns.saturating_add(times.run);
+        self.ready_woken_ns = self.ready_woken_ns.saturating_add(times.woken);
+        self.ready_preempted_ns = self.ready_preempted_ns.saturating_add(times.preempted);
+        self.blocked_ns = self.blocked_ns.saturating_add(times.blocked);
+        self.unknown_ns = self.unknown_ns.saturating_add(times.unknown);
+    }
+
+    fn add_interrupt(&mut self, interrupt: Interrupt, ns: u64) {
+        match interrupt {
+            Interrupt::Hard(_) => self.irq_ns = self.irq_ns.saturating_add(ns),
+            Interrupt::Soft(_) => self.softirq_ns = self.softirq_ns.saturating_add(ns),
+        }
+        self.run_ns = self.run_ns.saturating_sub(ns);
+    }
+
+    fn merge(&mut self, other: &Self) {
+        for (sum, part) in [
+            (&mut self.run_ns, other.run_ns),
+            (&mut self.irq_ns, other.irq_ns),
+            (&mut self.softirq_ns, other.softirq_ns),
+            (&mut self.ready_woken_ns, other.ready_woken_ns),
+            (&mut self.ready_preempted_ns, other.ready_preempted_ns),
+            (&mut self.blocked_ns, other.blocked_ns),
+            (&mut self.unknown_ns, other.unknown_ns),
+            (&mut self.wakeups, other.wakeups),
+            (&mut self.voluntary_switches, other.voluntary_switches),
+            (&mut self.involuntary_switches, other.involuntary_switches),
+            (&mut self.migrations, other.migrations),
+        ] {
+            *sum = sum.saturating_add(part);
+        }
+        if other.longest_delay_ns > self.longest_delay_ns {
+            self.longest_delay_ns = other.longest_delay_ns;
+            self.longest_delay_at_ns = other.longest_delay_at_ns;
+        }
+    }
+
+    /// Ready in any way.
+    #[must_use]
+    pub fn ready_ns(&self) -> u64 {
+        self.ready_woken_ns.saturating_add(self.ready_preempted_ns)
+    }
+}
+
+impl Timeline {
+    /// Threads that exist in the window, by place.
+    #[must_use]
+    pub fn thread_rows(&self, from_ns: u64, until_ns: u64) -> Vec<ThreadRow> {
+        let (from_ns, until_ns) = self.clip(from_ns, until_ns);
+        let mut rows: Vec<ThreadRow> = (0..self.threads.len())
+            .map(|place| {
+                let thread = u32::try_from(place).unwrap_or(u32::MAX);
+                ThreadRow { thread, totals: self.thread_totals(place, from_ns, until_ns, &mut |_, _| {}) }
+            })
+            .collect();
+        self.add_interrupts(from_ns, until_ns, &mut rows);
+        let first = self.moves.partition_point(|(at_ns, _)| *at_ns < from_ns);
+        for (_, place) in self.moves[first..].iter().take_while(|(at_ns, _)| *at_ns <= until_ns) {
+            if let Some(row) = rows.get_mut(*place as usize) {
+                row.totals.migrations += 1;
+            }
+        }
+        let is_there = |row: &ThreadRow| {
+            let thread = &self.threads[row.thread as usize];
+            thread.end_ns >= from_ns && thread.parts.first().is_some_and(|part| part.start_ns <= until_ns)
+        };
+        rows.retain(is_there);
+        rows
+    }
+
+    fn add_interrupts(&self, from_ns: u64, until_ns: u64, rows: &mut [ThreadRow]) {
+        for cpu in self.cpus.iter().flatten() {
+            for (part, ns) in cpu.parts.interrupts_between(from_ns, until_ns) {
+                if let Some(row) = rows.get_mut(part.who as usize) {
+                    row.totals.add_interrupt(part.interrupt, ns);
+                }
+            }
+        }
+    }
+
+    /// Without interrupts and moves. `blocked` takes the time by reason.
+    fn thread_totals(
+        &self,
+        place: usize,
+        from_ns: u64,
+        until_ns: u64,
+        blocked: &mut dyn FnMut(WaitReason, u64),
+    ) -> ThreadTotals {
+        let (mut totals, mut times) = (ThreadTotals::default(), StateTimes::default());
+        let thread = &self.threads[place];
+        // Switches at the very begin of the window count, so parts that end there are read too.
+        let first = thread.parts.partition_point(|part| part.start_ns < from_ns).saturating_sub(1);
+        for at in first..thread.parts.len() {
+            let (part, end_ns) = (&thread.parts[at], thread.end_of(at));
+            if part.start_ns > until_ns {
+                break;
+            }
+            let ns = end_ns.min(until_ns).saturating_sub(part.start_ns.max(from_ns));
+            times.add(part, ns);
+            if ns > 0 && matches!(part.state(), ThreadState::Blocked(_)) {
+                blocked(part.reason(), ns);
+            }
+            let has_end = part.is(OVER) && (from_ns..=until_ns).contains(&end_ns);
+            totals.voluntary_switches += u64::from(has_end && part.is(LEFT_TO_WAIT));
+            totals.involuntary_switches += u64::from(has_end && part.is(PUSHED_OFF));
+            if part.is_ready() {
+                let has_begin = part.is(FRESH) && (from_ns..=until_ns).contains(&part.start_ns);
+                totals.wakeups += u64::from(has_begin && part.is_woken());
+                if end_ns >= from_ns {
+                    let since_ns = thread.since_ns(at);
+                    let delay_ns = end_ns.min(until_ns).saturating_sub(since_ns);
+                    if delay_ns > totals.longest_delay_ns {
+                        (totals.longest_delay_ns, totals.longest_delay_at_ns) = (delay_ns, since_ns);
+                    }
+                }
+            }
+        }
+        totals.add_times(&times);
+        totals
+    }
+}
 
 /// Sums of a window.
 #[derive(Clone, Debug, Default)]
@@ -35,12 +202,10 @@ impl Timeline {
             unknown_ns: times.unknown,
             ..CpuAccount::default()
         };
-        let first = parts.interrupts.partition_point(|part| part.until_ns < from_ns);
-        for part in parts.interrupts[first..].iter().take_while(|part| part.from_ns <= until_ns) {
-            let ns = part.until_ns.min(until_ns).saturating_sub(part.from_ns.max(from_ns));
+        for (part, ns) in parts.interrupts_between(from_ns, until_ns) {
             let from = match part.who {
-                super::cpus::IDLE => &mut account.idle_ns,
-                super::cpus::UNKNOWN => &mut account.unknown_ns,
+                IDLE => &mut account.idle_ns,
+                UNKNOWN => &mut account.unknown_ns,
                 _ => &mut account.run_ns,
             };
             let ns = ns.min(*from);

@@ -116,7 +116,6 @@ impl StateTimes {
     }
 }
 
-/// One thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadParts {
     pub(super) parts: Vec<Part>,

@@ -2,9 +2,9 @@
 
 use cpumon_events::ThreadState;
 
+use super::Timeline;
 use super::cpus::{CpuTimes, CpuWho, is_run, who};
-use super::index::Timeline;
-use super::threads::StateTimes;
+use super::threads::{StateTimes, ThreadParts};
 
 /// Parts of a bucket in which the main reason of its blocked time is searched.
 const REASON_PARTS: usize = 32;
@@ -201,7 +201,7 @@ impl Timeline {
     }
 }
 
-impl super::threads::ThreadParts {
+impl ThreadParts {
     /// For what the thread was blocked longest in the first parts of a bucket.
     fn main_state(&self, first: usize, from_ns: u64, until_ns: u64) -> ThreadState {
         let mut sums: Vec<(ThreadState, u64)> = Vec::new();

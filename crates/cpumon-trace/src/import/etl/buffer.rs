@@ -1,10 +1,15 @@
-//! The header of a buffer.
+//! What a buffer has: its header; the headers of its events, six layouts that say differently when the event was, and of which kind it
+//! is; and the first event of a file, which says how its clock counts, and since when.
 
-use super::super::bytes::{Bytes, Order};
+use cpumon_events::windows::{Payload, TickClock, hook_of};
+use cpumon_events::{Bytes, Order};
+use cpumon_model::Moment;
+
+use crate::file::ReadError;
 
 pub(super) const HEADER_BYTES: usize = 72;
 /// Larger ones are not read: Windows makes them up to 16 MiB.
-pub(super) const MAX_BUFFER_BYTES: u32 = 16 << 20;
+const MAX_BUFFER_BYTES: u32 = 16 << 20;
 
 const EVENTS_LOST: u16 = 2;
 const BUFFER_LOST: u16 = 4;
@@ -82,5 +87,171 @@ impl BufferHeader {
     /// Bytes of events.
     pub(super) fn event_bytes(&self) -> usize {
         usize::try_from(self.used).unwrap_or(0).saturating_sub(HEADER_BYTES)
+    }
+}
+
+// Third byte of the marker: what kind of header this is, of a machine of 32 bits and of 64.
+const SYSTEM: u8 = 0x01;
+const SYSTEM_64: u8 = 0x02;
+const COMPACT: u8 = 0x03;
+const COMPACT_64: u8 = 0x04;
+const FULL: u8 = 0x0a;
+const PERFINFO: u8 = 0x10;
+const PERFINFO_64: u8 = 0x11;
+const MANIFEST: u8 = 0x12;
+const MANIFEST_64: u8 = 0x13;
+const FULL_64: u8 = 0x14;
+
+// Fourth byte of the marker.
+const IS_HEADER: u8 = 0x80;
+const IS_EVENT: u8 = 0x40;
+
+/// In the version of a PERFINFO header: eight bytes more follow the header, and how many counters.
+const HAS_INDEX: u16 = 0x8000;
+const COUNTERS: u16 = 0x0700;
+/// In the flags of a MANIFEST header.
+const HAS_ITEMS: u8 = 1;
+
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Event<'b> {
+    /// In ticks of the session's clock.
+    pub(super) ticks: u64,
+    /// The thread that was on the CPU, if the header says.
+    pub(super) tid: Option<u32>,
+    pub(super) payload: Payload<'b>,
+}
+
+/// What comes next in a buffer.
+#[derive(Copy, Clone, Debug)]
+pub(super) enum Next<'b> {
+    Event(Event<'b>),
+    /// One without a time, or of a program.
+    Other,
+    End,
+    Damaged,
+}
+
+/// Takes the next event, and what fills it up to a multiple of eight.
+pub(super) fn take_event<'b>(rest: &mut &'b [u8]) -> Next<'b> {
+    if rest.is_empty() || rest.starts_with(&[0xff; 4]) {
+        return Next::End;
+    }
+    let Some((next, bytes)) = read_event(rest) else { return Next::Damaged };
+    *rest = rest.get(bytes.next_multiple_of(8)..).unwrap_or_default();
+    next
+}
+
+/// The event at the begin, and how long it is.
+fn read_event(from: &[u8]) -> Option<(Next<'_>, usize)> {
+    let [first, second, kind, flags, ..] = *from else { return None };
+    if flags & IS_HEADER == 0 {
+        return None;
+    }
+    let size = match kind {
+        SYSTEM..=COMPACT_64 | PERFINFO | PERFINFO_64 if flags & IS_EVENT != 0 => number(from, 4, 2)?,
+        _ => u64::from(u16::from_le_bytes([first, second])),
+    };
+    let whole = from.get(..usize::try_from(size).ok()?).filter(|whole| whole.len() >= 8)?;
+    let next = if flags & IS_EVENT == 0 { Next::Other } else { event(whole, kind)? };
+    Some((next, whole.len()))
+}
+
+/// A number of so many bytes.
+fn number(from: &[u8], at: usize, bytes: usize) -> Option<u64> {
+    Some(Order::Little.number(from.get(at..at + bytes)?))
+}
+
+fn event(whole: &[u8], kind: u8) -> Option<Next<'_>> {
+    let byte = |at: usize| whole.get(at).copied();
+    let short = |at| u16::try_from(number(whole, at, 2)?).ok();
+    let tid = || u32::try_from(number(whole, 8, 4)?).ok();
+    let is_64 = matches!(kind, SYSTEM_64 | COMPACT_64 | FULL_64 | PERFINFO_64 | MANIFEST_64);
+    let (hook, version, header_bytes) = match kind {
+        SYSTEM | SYSTEM_64 => (short(6)?, byte(0)?, 32),
+        COMPACT | COMPACT_64 => (short(6)?, byte(0)?, 24),
+        PERFINFO | PERFINFO_64 => {
+            let version = short(0)?;
+            let items = usize::from(version & HAS_INDEX != 0) + usize::from((version & COUNTERS) >> 8);
+            (short(6)?, byte(0)?, 16 + 8 * items)
+        }
+        // Those with items between header and payload are not the kernel's.
+        MANIFEST | MANIFEST_64 if byte(4)? & HAS_ITEMS != 0 => (0, 0, 80),
+        MANIFEST | MANIFEST_64 => (hook_of(whole.get(24..40)?.first_chunk()?, byte(45)?), byte(42)?, 80),
+        FULL | FULL_64 => (hook_of(whole.get(24..40)?.first_chunk()?, byte(4)?), byte(6)?, 48),
+        _ => return Some(Next::Other),
+    };
+    let is_short = matches!(kind, PERFINFO | PERFINFO_64);
+    let ticks = number(whole, if is_short { 8 } else { 16 }, 8)?;
+    let tid = if is_short { None } else { tid() };
+    let pointer_bytes = if is_64 { 8 } else { 4 };
+    let payload = Payload { hook, version, pointer_bytes, bytes: whole.get(header_bytes..)? };
+    Some(Next::Event(Event { ticks, tid, payload }))
+}
+
+/// In `LogFileMode`.
+const LOG_IS_PACKED: u32 = 0x0400_0000;
+
+/// `ClockType`.
+const SYSTEM_TIME: u32 = 2;
+const CYCLES: u32 = 3;
+
+/// Of `FILETIME`, which counts from 1601.
+const FILE_TICKS_A_SECOND: u64 = 10_000_000;
+const FILE_TICKS_TO_1970: u64 = 116_444_736_000_000_000;
+
+/// `TRACE_LOGFILE_HEADER`, which is the payload of the first event.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct LogHeader {
+    pub(super) clock: TickClock,
+    pub(super) cpus: u16,
+    /// The time of the event itself on all clocks.
+    pub(super) began: Moment,
+    /// Bytes of a buffer in memory.
+    pub(super) buffer_bytes: u32,
+    pub(super) is_packed: bool,
+    /// What the session says it lost; a lost buffer counts as an event.
+    pub(super) events_lost: u64,
+}
+
+impl LogHeader {
+    pub(super) fn read(first: &Event<'_>) -> Result<Self, ReadError> {
+        Self::fields(first).ok_or(ReadError::Header)?
+    }
+
+    fn fields(first: &Event<'_>) -> Option<Result<Self, ReadError>> {
+        let payload = first.payload;
+        let at =
+            |at: usize| Some(Bytes::new(payload.bytes.get(at..)?, Order::Little)).filter(|_| at < 1 << 16);
+        let (short, long) = (|offset| at(offset)?.u32(), |offset| at(offset)?.u64());
+        // Of the machine that recorded; the event may have been written by another.
+        let pointer_bytes = match short(44)? {
+            4 => 4,
+            8 => 8,
+            _ => payload.pointer_bytes,
+        };
+        let behind_names = 232 + 2 * pointer_bytes;
+        let (boot, start) = (long(behind_names)?, long(behind_names + 16)?);
+        let clock = match short(behind_names + 24)? {
+            SYSTEM_TIME => TickClock::new(FILE_TICKS_A_SECOND, boot),
+            CYCLES => TickClock::new(u64::from(short(52)?) * 1_000_000, 0),
+            _ => TickClock::new(long(behind_names + 8)?, 0),
+        };
+        let Some(clock) = clock else {
+            return Some(Err(ReadError::Unusable("its clock has an impossible frequency")));
+        };
+        let began_ns = clock.ns(first.ticks);
+        let wall_ns = start.saturating_sub(FILE_TICKS_TO_1970).saturating_mul(100);
+        Some(Ok(Self {
+            clock,
+            cpus: u16::try_from(short(12)?).unwrap_or(u16::MAX),
+            began: Moment {
+                mono_ns: began_ns,
+                boot_ns: began_ns,
+                wall_ns: i64::try_from(wall_ns).unwrap_or(i64::MAX),
+            },
+            buffer_bytes: short(0)?,
+            is_packed: short(32)? & LOG_IS_PACKED != 0,
+            events_lost: u64::from(short(48)?) + u64::from(short(behind_names + 28)?),
+        }))
     }
 }

@@ -5,9 +5,8 @@
 
 use std::io::{Read, Seek, SeekFrom};
 
-use super::super::bytes::read_up_to;
-use super::buffer::{BufferHeader, Found, HEADER_BYTES};
-use super::event::{self, Next};
+use super::super::decoder::read_up_to;
+use super::buffer::{BufferHeader, Found, HEADER_BYTES, Next, take_event};
 use super::unpack::unpack;
 use crate::file::ReadError;
 use crate::file::reader::Ending;
@@ -17,7 +16,6 @@ const MAX_BUFFERS: usize = 1 << 21;
 /// Of a buffer, so much is read and unpacked to find its first event with a time.
 const FIRST_BYTES: usize = 1024;
 
-/// A buffer.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct Entry {
     /// Its place in the file.
@@ -125,7 +123,7 @@ impl Index {
         }
         self.sequences.push(header.sequence);
         let first = loop {
-            match event::take(&mut events) {
+            match take_event(&mut events) {
                 Next::Event(event) => break event.ticks,
                 Next::Other => {}
                 // It is empty, or begins with messages of programs; what is damaged is found when it is read.

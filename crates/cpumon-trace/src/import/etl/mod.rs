@@ -1,13 +1,336 @@
 //! `.etl`: what the Windows kernel's tracing (ETW) writes, as `xperf`, `wpr` and `logman` start it.
 //!
-//! A file is a sequence of buffers ([`buffer`]), each of one CPU and packed or not ([`unpack`]). They hold events ([`event`]), of which
-//! those of the scheduler are read ([`cpumon_events::windows`]). [`index`] finds the order of the buffers and what is missing between them,
-//! [`decoder`] reads them in this order.
+//! A file is a sequence of buffers, each of one CPU and packed or not ([`mod@unpack`]). They hold events ([`buffer`]), of which those of the
+//! scheduler are read ([`cpumon_events::windows`]). [`index`] finds the order of the buffers and what is missing between them; here they
+//! are read in this order.
 
 mod buffer;
-mod clock;
-pub(crate) mod counts;
-pub(crate) mod decoder;
-mod event;
 mod index;
 mod unpack;
+
+use std::collections::BTreeMap;
+use std::io::{Read, Seek, SeekFrom};
+
+use cpumon_events::Name;
+use cpumon_events::windows::{Change, KernelEvent, PACKED_SWITCH, TickClock};
+use cpumon_model::Leaves;
+
+use super::decoder::{Decoder, Named, RawEvent, RawKind, Step, UNKNOWN, read_up_to};
+use crate::cost::Credit;
+use crate::file::ReadError;
+use crate::file::format::FileHeader;
+use crate::file::reader::Ending;
+use buffer::{BufferHeader, Event, Found, HEADER_BYTES, LogHeader, Next, take_event};
+use index::{Entry, Index, Shape, note_damage};
+use unpack::unpack;
+
+/// Bytes that say what a file is: the first buffer's header and that of its first event.
+pub(crate) const MAGIC_BYTES: usize = HEADER_BYTES + 32;
+/// A buffer with the header of the file.
+const HEADER_BUFFER: u16 = 4;
+/// What the header and the names in it take at most.
+const MAX_HEADER_BUFFER_BYTES: u32 = 64 << 10;
+/// The process of the kernel's own threads.
+const SYSTEM_PID: u32 = 4;
+/// Events that are read before they are handed on.
+const EVENTS_A_STEP: u32 = 1 << 14;
+/// An event in a buffer may be so much older than the first one: an interrupt came while that was written.
+const SLACK_NS: u64 = 1_000_000;
+
+/// Whether a file that begins so is an `.etl`.
+pub(crate) fn is_etl(first: &[u8]) -> bool {
+    let Some((header, event)) = first.split_first_chunk::<HEADER_BYTES>() else { return false };
+    let is_header_buffer = u16::from_le_bytes([header[54], header[55]]) == HEADER_BUFFER;
+    // An event of the kind 0 with a header for 32 or 64 bits.
+    let is_log_header = matches!(event, [_, _, 1 | 2, 0xc0, _, _, 0, 0, ..]);
+    is_header_buffer && is_log_header && matches!(BufferHeader::read(header), Found::Buffer(_))
+}
+
+/// An `.etl` that is being read.
+pub(crate) struct Etl<R> {
+    from: R,
+    clock: TickClock,
+    shape: Shape,
+    entries: Vec<Entry>,
+    /// The next of `entries`.
+    at: usize,
+    has_begun: bool,
+    has_switches: bool,
+    has_packed_switches: bool,
+    /// What was wrong with the headers of buffers.
+    found: Ending,
+    /// By CPU; [`UNKNOWN`]: not known.
+    current: Vec<u32>,
+    /// The buffer that is being read; its events are in `body`.
+    open: Option<Open>,
+    body: Vec<u8>,
+    unpacked: Vec<u8>,
+    credit: Credit,
+}
+
+/// How far the events of a buffer were read.
+struct Buffer {
+    at: usize,
+    /// Nothing that was read so far is damaged.
+    is_whole: bool,
+}
+
+/// A buffer and what becomes of its events.
+struct Open {
+    buffer: Buffer,
+    entry: Entry,
+    translator: Translator,
+}
+
+impl<R: Read + Seek> Etl<R> {
+    /// Reads the header of the file and those of all buffers.
+    pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
+        let most = u64::from(MAX_HEADER_BUFFER_BYTES);
+        let raw = read_up_to(&mut from, most, most)?.unwrap_or_default();
+        let (buffer, log) = log_header(&raw)?;
+        let mut found = Ending { lost: log.events_lost, ..Ending::default() };
+        // Where the first one has another size, the file is merged and packed too.
+        let is_sized = log.buffer_bytes == buffer.bytes && !log.is_packed;
+        let buffer_bytes = if is_sized { buffer.bytes } else { 0 };
+        let shape = Shape { packing: buffer.packing, buffer_bytes };
+        let index = Index::read(&mut from, buffer.bytes.into(), shape, &mut found)?;
+        let file_header = FileHeader { cpus: log.cpus, began: log.began, ..FileHeader::default() };
+        let etl = Self {
+            from,
+            clock: log.clock,
+            shape,
+            entries: index.entries,
+            at: 0,
+            has_begun: false,
+            has_switches: false,
+            has_packed_switches: false,
+            found,
+            current: Vec::new(),
+            open: None,
+            body: Vec::new(),
+            unpacked: Vec::new(),
+            credit: Credit::default(),
+        };
+        Ok((etl, file_header))
+    }
+
+    /// Goes to the events of a buffer.
+    fn load(&mut self, entry: &Entry) -> Result<Buffer, ReadError> {
+        self.from.seek(SeekFrom::Start(entry.at))?;
+        let mut header = [0; HEADER_BYTES];
+        self.from.read_exact(&mut header)?;
+        // The file was changed since the index was made.
+        let Found::Buffer(header) = BufferHeader::read(&header) else { return Err(ReadError::Header) };
+        self.body.clear();
+        self.from.by_ref().take(header.body_bytes()).read_to_end(&mut self.body)?;
+        let mut is_whole = self.body.len() as u64 == header.body_bytes();
+        let used = header.event_bytes();
+        if header.is_packed {
+            self.unpacked.clear();
+            self.credit.add(HEADER_BYTES + self.body.len());
+            is_whole &=
+                self.credit.take(used) && unpack(self.shape.packing, &self.body, used, &mut self.unpacked);
+            std::mem::swap(&mut self.body, &mut self.unpacked);
+        } else {
+            self.body.truncate(used);
+        }
+        Ok(Buffer { at: 0, is_whole })
+    }
+
+    /// Hands the next events of a buffer to `take`, and says whether these are all that can be read.
+    fn read(
+        &self,
+        buffer: &mut Buffer,
+        entry: &Entry,
+        take: &mut dyn FnMut(&Event<'_>),
+        ending: &mut Ending,
+    ) -> bool {
+        let mut events = self.body.get(buffer.at..).unwrap_or_default();
+        for _ in 0..EVENTS_A_STEP {
+            let left = events.len();
+            match take_event(&mut events) {
+                Next::Event(event) => take(&event),
+                Next::Other => {}
+                Next::End if buffer.is_whole => return true,
+                Next::End | Next::Damaged => {
+                    buffer.is_whole = false;
+                    note_damage(ending, entry.at, left.max(1));
+                    return true;
+                }
+            }
+        }
+        buffer.at = self.body.len() - events.len();
+        false
+    }
+
+    /// Begins with the next buffer.
+    fn begin(&mut self, entry: Entry, out: &mut Vec<RawEvent>) -> Result<Open, ReadError> {
+        let clock = self.clock;
+        let first_ns = clock.ns(entry.first);
+        if entry.is_gap_before {
+            let since_ns = self.entries.first().map_or(first_ns, |first| clock.ns(first.first));
+            out.push(lost(entry.cpu, 1, since_ns, first_ns));
+        }
+        let translator = Translator {
+            clock,
+            cpu: entry.cpu,
+            current: self.current.get(usize::from(entry.cpu)).copied().unwrap_or(UNKNOWN),
+            latest_ns: first_ns,
+            has_switches: false,
+            has_packed_switches: false,
+            malformed: 0,
+        };
+        Ok(Open { buffer: self.load(&entry)?, entry, translator })
+    }
+
+    /// All of a buffer was read.
+    fn end(&mut self, open: &Open, out: &mut Vec<RawEvent>, ending: &mut Ending) {
+        let Open { buffer, entry, translator } = open;
+        self.has_packed_switches |= translator.has_packed_switches;
+        self.has_switches |= translator.has_switches;
+        ending.malformed += translator.malformed;
+        let mut current = translator.current;
+        if !buffer.is_whole || entry.is_gap_behind {
+            current = UNKNOWN;
+            let until = entry.next.or(self.entries.last().map(|last| last.first));
+            let until_ns = until.map_or(0, |until| self.clock.ns(until));
+            // What the file lost is counted as damage.
+            let count = u64::from(entry.is_gap_behind);
+            out.push(lost(entry.cpu, count, translator.latest_ns, until_ns));
+        }
+        let cpu = usize::from(entry.cpu);
+        if cpu >= self.current.len() {
+            self.current.resize(cpu + 1, UNKNOWN);
+        }
+        self.current[cpu] = current;
+    }
+}
+
+/// The first buffer's header and its first event.
+fn log_header(raw: &[u8]) -> Result<(BufferHeader, LogHeader), ReadError> {
+    let (header, mut events) = raw.split_first_chunk::<HEADER_BYTES>().ok_or(ReadError::Header)?;
+    let Found::Buffer(buffer) = BufferHeader::read(header) else { return Err(ReadError::Header) };
+    let Next::Event(first) = take_event(&mut events) else { return Err(ReadError::Header) };
+    Ok((buffer, LogHeader::read(&first)?))
+}
+
+/// How many the session lost is not known: at least one.
+fn lost(cpu: u16, count: u64, at_ns: u64, until_ns: u64) -> RawEvent {
+    RawEvent { at_ns, cpu, kind: RawKind::Lost { count, until_ns: until_ns.max(at_ns) } }
+}
+
+/// Makes our events of those of one CPU.
+struct Translator {
+    clock: TickClock,
+    cpu: u16,
+    current: u32,
+    latest_ns: u64,
+    has_switches: bool,
+    has_packed_switches: bool,
+    malformed: u64,
+}
+
+impl Translator {
+    fn take(&mut self, event: &Event<'_>, out: &mut Vec<RawEvent>) {
+        let at_ns = self.clock.ns(event.ticks);
+        self.latest_ns = self.latest_ns.max(at_ns);
+        self.has_packed_switches |= event.payload.hook == PACKED_SWITCH;
+        let Ok(read) = event.payload.read() else {
+            self.malformed += 1;
+            return;
+        };
+        let Some(kernel_event) = read else { return };
+        let (cpu, here) = (self.cpu, event.tid.unwrap_or(self.current));
+        self.translate(kernel_event, at_ns, here, &mut |kind| out.push(RawEvent { at_ns, cpu, kind }));
+    }
+
+    /// `here`: the thread on the CPU.
+    fn translate(&mut self, event: KernelEvent, at_ns: u64, here: u32, add: &mut dyn FnMut(RawKind)) {
+        match event {
+            KernelEvent::Switch { old_tid, new_tid, leaves } => {
+                (self.current, self.has_switches) = (new_tid, true);
+                add(RawKind::Comes { tid: new_tid });
+                // The idle thread waits for nothing.
+                let leaves = if old_tid == 0 { Leaves::Ready } else { leaves };
+                add(RawKind::Switch { prev: unnamed(old_tid), next: unnamed(new_tid), leaves });
+            }
+            KernelEvent::Ready { tid } => add(RawKind::Readied { tid, waker: here }),
+            KernelEvent::Interrupt { interrupt, began } => {
+                let ran_ns = at_ns.saturating_sub(self.clock.ns(began));
+                add(RawKind::Interrupt { interrupt, ran_ns });
+            }
+            KernelEvent::Thread { change, tid, pid, name } => {
+                add(RawKind::Belongs { tid, pid, is_new: change == Change::Begins });
+                add(RawKind::Called(Named { tid, name }));
+                match change {
+                    Change::Begins => {
+                        add(RawKind::Born { task: unnamed(tid), parent: here, is_thread: false });
+                    }
+                    Change::Ends => add(RawKind::Exit { tid }),
+                    Change::Lives => {}
+                }
+            }
+            KernelEvent::Called { tid, name } => add(RawKind::Called(Named { tid, name })),
+            KernelEvent::Process { change, pid, program, .. } => {
+                add(RawKind::Runs { pid, program, is_new: change == Change::Begins });
+                if pid == SYSTEM_PID {
+                    add(RawKind::Kernel { pid });
+                }
+            }
+        }
+    }
+}
+
+fn unnamed(tid: u32) -> Named {
+    Named { tid, name: Name::default() }
+}
+
+impl<R: Read + Seek> Decoder for Etl<R> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            *ending = Ending { known_until_ns: ending.known_until_ns, ..self.found };
+        }
+        let open = match self.open.take() {
+            Some(open) => Some(open),
+            None => self.entries.get(self.at).copied().map(|entry| self.begin(entry, events)).transpose()?,
+        };
+        if let Some(mut open) = open {
+            let Open { buffer, entry, translator } = &mut open;
+            if !self.read(buffer, entry, &mut |event| translator.take(event, events), ending) {
+                self.open = Some(open);
+                return Ok(Step::More);
+            }
+            self.end(&open, events, ending);
+            self.at += 1;
+        }
+        match self.entries.get(self.at) {
+            Some(next) => Ok(Step::Until(self.clock.ns(next.first).saturating_sub(SLACK_NS))),
+            None if self.has_switches => Ok(Step::End),
+            None if self.has_packed_switches => {
+                Err(ReadError::Unusable("its context switches are in a form whose layout is not public"))
+            }
+            None if ending.gaps > 0 => {
+                Err(ReadError::Unusable("its buffers are damaged, or packed in a way that is not known"))
+            }
+            None => Err(ReadError::Unusable(
+                "it has no context switches; record with the kernel flags CSWITCH and DISPATCHER, for example `wpr -start CPU`",
+            )),
+        }
+    }
+}
+
+/// Counts events of the kernel by group and type (`0x0503`), and how many of those that cpumon decodes are sound.
+pub fn etl_counts<R: Read + Seek>(from: R) -> Result<BTreeMap<u16, (u64, u64)>, ReadError> {
+    let (mut etl, _) = Etl::open(from)?;
+    let (mut counts, mut ending) = (BTreeMap::new(), Ending::default());
+    for entry in etl.entries.clone() {
+        let count = &mut |event: &Event<'_>| {
+            let (all, decoded) = counts.entry(event.payload.hook).or_insert((0, 0));
+            *all += 1;
+            *decoded += u64::from(matches!(event.payload.read(), Ok(Some(_))));
+        };
+        let mut buffer = etl.load(&entry)?;
+        while !etl.read(&mut buffer, &entry, count, &mut ending) {}
+    }
+    Ok(counts)
+}

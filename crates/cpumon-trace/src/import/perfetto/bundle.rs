@@ -1,12 +1,14 @@
-//! `FtraceEventBundle`: what a CPU did, as columns and as single events.
+//! What packets say of the scheduler. `FtraceEventBundle`: what a CPU did, as single events and as columns; `CompactSched`, the columns:
+//! switches and wakeups as packed numbers, with names by their place in a table; `ProcessTree`: which thread is of which process, and
+//! their names.
 
-use cpumon_model::Interrupt;
+use cpumon_events::name;
+use cpumon_model::{Interrupt, Leaves};
 
-use super::super::bytes::name;
-use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN, push};
+use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, push};
 use super::super::tracepoints::{CLONE_THREAD, Damaged, leaves};
-use super::compact::{self, tid_of};
-use super::wire::{Small, Value, fields};
+use super::packets::{Small, Value, fields};
+use crate::file::events::take_varint;
 use crate::file::reader::Ending;
 
 // Of the bundle.
@@ -43,7 +45,6 @@ struct Cpu {
     newest_ns: u64,
 }
 
-/// Reads bundles.
 #[derive(Debug)]
 pub(super) struct Bundles {
     cpus: Vec<Cpu>,
@@ -129,7 +130,7 @@ impl Bundles {
     ) -> Option<()> {
         if let Some(compact) = compact {
             let has_wakings = &mut self.has_wakings;
-            compact::visit(compact, self.states, &mut self.cpus[at].current, &mut |at_ns, kind| {
+            visit_compact(compact, self.states, &mut self.cpus[at].current, &mut |at_ns, kind| {
                 *has_wakings |= matches!(kind, RawKind::Waking { .. });
                 add(at_ns, kind)
             })?;
@@ -199,4 +200,159 @@ impl Bundles {
             _ => RawKind::Migrate { tid: tid_of(event.number(2)), to_cpu: small(5)? },
         }))
     }
+}
+
+/// Names of one bundle. Each event could have its own.
+const MAX_NAMES: usize = 1 << 17;
+
+/// Numbers of the fields: time, thread, name, and the state or the CPU.
+const SWITCH: [u64; 4] = [1, 3, 6, 2];
+const WAKING: [u64; 4] = [7, 8, 11, 9];
+const NAMES: u64 = 5;
+
+/// The columns of one kind of event. Times are since the event before.
+#[derive(Copy, Clone, Debug, Default)]
+struct Columns<'b> {
+    at_ns: u64,
+    columns: [&'b [u8]; 4],
+}
+
+#[derive(Copy, Clone, Debug)]
+struct Row {
+    at_ns: u64,
+    tid: u32,
+    name: u64,
+    last: u64,
+}
+
+impl Columns<'_> {
+    /// The next event; `None` if there is no more, or it is not whole.
+    fn next(&mut self) -> Option<Row> {
+        let [time, tid, name, last] = &mut self.columns;
+        self.at_ns = self.at_ns.checked_add(take_varint(time)?)?;
+        Some(Row {
+            at_ns: self.at_ns,
+            tid: tid_of(take_varint(tid)?),
+            name: take_varint(name)?,
+            last: take_varint(last)?,
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.columns[0].is_empty()
+    }
+}
+
+/// A thread id. Negative ones and those that cpumon itself writes for unknown time are no thread.
+fn tid_of(number: u64) -> u32 {
+    u32::try_from(number).ok().filter(|tid| *tid != UNKNOWN_TID).unwrap_or(UNKNOWN)
+}
+
+/// Visits the events in the order of their time. `current` is who the CPU was given last. `None`: the message is damaged.
+fn visit_compact(
+    bytes: &[u8],
+    states: &[(u64, char)],
+    current: &mut Named,
+    add: &mut dyn FnMut(u64, RawKind) -> Option<()>,
+) -> Option<()> {
+    let (mut switches, mut wakings, mut names) = (Columns::default(), Columns::default(), Vec::new());
+    fields(bytes, |number, value| {
+        let Value::Bytes(bytes) = value else { return None };
+        if number == NAMES {
+            names.push(name(bytes));
+            return (names.len() <= MAX_NAMES).then_some(());
+        }
+        for (columns, numbers) in [(&mut switches, SWITCH), (&mut wakings, WAKING)] {
+            if let Some(at) = numbers.iter().position(|known| *known == number) {
+                columns.columns[at] = bytes;
+            }
+        }
+        Some(())
+    })?;
+    let named = |row: &Row| {
+        let name = usize::try_from(row.name).ok().and_then(|at| names.get(at)).copied()?;
+        Some(Named { tid: row.tid, name })
+    };
+    let mut waking = wakings.next();
+    let mut switch = switches.next();
+    loop {
+        match (switch, waking) {
+            (Some(row), other) if other.is_none_or(|other| row.at_ns < other.at_ns) => {
+                let next = named(&row)?;
+                let prev = std::mem::replace(current, next);
+                // Not a switch if they are the same: the first event of a trace only says who is there, and the last one up to when.
+                if prev.tid == next.tid {
+                    add(row.at_ns, RawKind::Same)?;
+                } else {
+                    let is_known = prev.tid != UNKNOWN;
+                    let leaves = if is_known { leaves(row.last, states) } else { Leaves::Ready };
+                    add(row.at_ns, RawKind::Switch { prev, next, leaves })?;
+                }
+                switch = switches.next();
+            }
+            (_, Some(row)) => {
+                let cpu = u16::try_from(row.last).ok()?;
+                add(row.at_ns, RawKind::Waking { task: named(&row)?, waker: current.tid, cpu })?;
+                waking = wakings.next();
+            }
+            _ => break,
+        }
+    }
+    (switches.is_empty() && wakings.is_empty()).then_some(())
+}
+
+/// Processes and threads of one tree: the kernel's largest number is 32 times this.
+const MAX_ENTRIES: usize = 1 << 17;
+/// The process whose children work for the kernel.
+const KTHREADD: u64 = 2;
+
+/// Takes what was known at this time. `None`: it is damaged.
+pub(super) fn take_processes(bytes: &[u8], at_ns: u64, events: &mut Vec<RawEvent>) -> Option<()> {
+    let mut add = |at_ns, kind| push(events, RawEvent { at_ns, cpu: 0, kind });
+    let mut entries = 0;
+    fields(bytes, |field, value| {
+        let Value::Bytes(message) = value else { return Some(()) };
+        entries += 1;
+        if entries > MAX_ENTRIES {
+            return None;
+        }
+        match field {
+            1 => {
+                let (process, command) = (Small::parse(message)?, first_text(message)?);
+                let pid = tid_of(process.number(1));
+                add(at_ns, RawKind::Belongs { tid: pid, pid, is_new: false });
+                if process.number(2) == KTHREADD || process.number(8) != 0 || process.number(1) == KTHREADD {
+                    add(at_ns, RawKind::Kernel { pid });
+                }
+                // Any name that an event has is better.
+                add(0, RawKind::Called(Named { tid: pid, name: name(base(command)) }));
+            }
+            2 => {
+                let thread = Small::parse(message)?;
+                let (tid, pid) = (tid_of(thread.number(1)), tid_of(thread.number(3)));
+                if pid != 0 {
+                    add(at_ns, RawKind::Belongs { tid, pid, is_new: false });
+                }
+                add(at_ns, RawKind::Called(Named { tid, name: name(thread.text(2)) }));
+            }
+            _ => {}
+        }
+        Some(())
+    })
+}
+
+/// The first part of the command line: later ones are its arguments.
+fn first_text(process: &[u8]) -> Option<&[u8]> {
+    let mut first = None;
+    fields(process, |field, value| {
+        if let (3, Value::Bytes(text)) = (field, value) {
+            first = first.or(Some(text));
+        }
+        Some(())
+    })?;
+    Some(first.unwrap_or_default())
+}
+
+fn base(path: &[u8]) -> &[u8] {
+    path.rsplit(|byte| *byte == b'/').next().unwrap_or_default()
 }

@@ -1,11 +1,151 @@
 //! Traces of Perfetto: packets of protobuf, of which those with scheduler events, processes and clocks are read.
 //!
-//! Packets are read with the few lines of `wire` and not with a crate: `prost` makes of an event of two bytes a structure of hundreds,
+//! Packets are read with the few lines of `packets` and not with a crate: `prost` makes of an event of two bytes a structure of hundreds,
 //! `quick-protobuf` is not maintained. Field numbers are those of Perfetto's public schema.
 
 mod bundle;
-mod compact;
-pub(crate) mod decoder;
 mod packets;
-mod processes;
-mod wire;
+
+use std::io::{Read, Seek, SeekFrom};
+
+use cpumon_model::Moment;
+
+use super::decoder::{Decoder, RawEvent, Step};
+use crate::file::ReadError;
+use crate::file::format::FileHeader;
+use crate::file::reader::Ending;
+use bundle::{Bundles, take_processes};
+use packets::{PACKET, Packets, Small, Value, fields};
+
+// Fields of a packet.
+const FTRACE_EVENTS: u64 = 1;
+const PROCESS_TREE: u64 = 2;
+const CLOCK_SNAPSHOT: u64 = 6;
+const TIMESTAMP: u64 = 8;
+const SYSTEM_INFO: u64 = 45;
+const COMPRESSED: u64 = 50;
+
+// Clocks.
+const REALTIME: u64 = 1;
+const BOOTTIME: u64 = 6;
+
+/// Packets that are read before the events they gave are handed on.
+const PACKETS_A_STEP: u32 = 1024;
+const EVENTS_A_STEP: usize = 1 << 16;
+/// Packets that are searched for the clocks: a recorder writes them first.
+const FIRST_PACKETS: u32 = 256;
+const NO_SWITCHES: &str =
+    "it has no switches of the scheduler; record it with the data source linux.ftrace and sched/sched_switch";
+
+/// A trace of Perfetto that is being read.
+pub(crate) struct Perfetto<R> {
+    packets: Packets<R>,
+    bundles: Bundles,
+}
+
+/// Whether a file may be one: it begins with a packet.
+pub(crate) fn is_perfetto(first_bytes: &[u8]) -> bool {
+    first_bytes.first() == Some(&PACKET)
+}
+
+impl<R: Read + Seek> Perfetto<R> {
+    /// Reads the clocks, and goes back to the begin.
+    pub(crate) fn open(from: R) -> Result<(Self, FileHeader), ReadError> {
+        let mut packets = Packets::new(from);
+        let (mut ending, mut began) = (Ending::default(), Moment::default());
+        for number in 0..FIRST_PACKETS {
+            let Some(packet) = packets.next(&mut ending)? else {
+                if number == 0 {
+                    return Err(ReadError::Foreign);
+                }
+                break;
+            };
+            let mut unpacked = None;
+            let is_sound = fields(packet, |field, value| {
+                match (field, value) {
+                    (CLOCK_SNAPSHOT, Value::Bytes(snapshot)) => began = moment(snapshot)?,
+                    (COMPRESSED, Value::Bytes(packed)) => unpacked = Some(packed.to_vec()),
+                    _ => {}
+                }
+                Some(())
+            });
+            // Many other files may begin with this byte.
+            if number == 0 && is_sound.is_none() {
+                return Err(ReadError::Foreign);
+            }
+            if began.wall_ns != 0 {
+                break;
+            }
+            if let Some(packed) = unpacked {
+                let _ = packets.unpack(&packed);
+            }
+        }
+        let mut from = packets.into_inner();
+        from.seek(SeekFrom::Start(0))?;
+        let header = FileHeader { began, ..FileHeader::default() };
+        Ok((Self { packets: Packets::new(from), bundles: Bundles::new() }, header))
+    }
+
+    /// The next packet. False: it was the last one.
+    fn packet(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> std::io::Result<bool> {
+        let Some(packet) = self.packets.next(ending)? else { return Ok(false) };
+        // Each is in a packet once: of more the last one counts, so that their events are bounded.
+        let (mut at_ns, mut bundle, mut tree, mut packed) = (0, None, None, None);
+        let bundles = &mut self.bundles;
+        let is_sound = fields(packet, |field, value| {
+            match (field, value) {
+                (FTRACE_EVENTS, Value::Bytes(bytes)) => bundle = Some(bytes),
+                (PROCESS_TREE, Value::Bytes(bytes)) => tree = Some(bytes),
+                (TIMESTAMP, Value::Number(time)) => at_ns = time,
+                (SYSTEM_INFO, Value::Bytes(info)) => {
+                    let names = Small::parse(Small::parse(info)?.text(1))?;
+                    bundles.set_release(names.text(3));
+                }
+                (COMPRESSED, Value::Bytes(bytes)) => packed = Some(bytes.to_vec()),
+                _ => {}
+            }
+            Some(())
+        });
+        let is_sound =
+            is_sound.and_then(|()| bundle.map_or(Some(()), |bundle| bundles.take(bundle, events, ending)));
+        let is_sound =
+            is_sound.and_then(|()| tree.map_or(Some(()), |tree| take_processes(tree, at_ns, events)));
+        let is_sound = is_sound.and_then(|()| packed.map_or(Some(()), |packed| self.packets.unpack(&packed)));
+        ending.malformed += u64::from(is_sound.is_none());
+        Ok(true)
+    }
+}
+
+/// `ClockSnapshot`: the same moment on several clocks.
+fn moment(snapshot: &[u8]) -> Option<Moment> {
+    let mut moment = Moment::default();
+    fields(snapshot, |field, value| {
+        let (1, Value::Bytes(clock)) = (field, value) else { return Some(()) };
+        let clock = Small::parse(clock)?;
+        match clock.number(1) {
+            BOOTTIME => (moment.mono_ns, moment.boot_ns) = (clock.number(2), clock.number(2)),
+            REALTIME => moment.wall_ns = i64::try_from(clock.number(2)).ok()?,
+            _ => {}
+        }
+        Some(())
+    })?;
+    Some(if moment.boot_ns == 0 { Moment::default() } else { moment })
+}
+
+impl<R: Read + Seek> Decoder for Perfetto<R> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+        let before = events.len();
+        for _ in 0..PACKETS_A_STEP {
+            if !self.packet(events, ending)? {
+                if !self.bundles.has_switches {
+                    return Err(ReadError::Unusable(NO_SWITCHES));
+                }
+                return Ok(Step::End);
+            }
+            if events.len() - before >= EVENTS_A_STEP {
+                break;
+            }
+        }
+        Ok(Step::More)
+    }
+}

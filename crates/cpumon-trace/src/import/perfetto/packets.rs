@@ -1,12 +1,12 @@
-//! The packets of a trace, one after the other, compressed ones too.
+//! The packets of a trace, one after the other, compressed ones too; and the fields of a protobuf message, one by one.
 
 use std::io::Read;
 
 use flate2::read::ZlibDecoder;
 
-use super::super::bytes::read_up_to;
-use super::wire::{Value, field};
+use super::super::decoder::read_up_to;
 use crate::cost::Credit;
+use crate::file::events::take_varint;
 use crate::file::reader::Ending;
 
 /// Field `packet` of a trace: bytes behind their length.
@@ -17,7 +17,6 @@ const MAX_PACKET_BYTES: u64 = 16 << 20;
 const MAX_UNPACKED_BYTES: u64 = 64 << 20;
 const MAX_VARINT_BYTES: u32 = 5;
 
-/// Reads them.
 pub(super) struct Packets<R> {
     from: R,
     at: u64,
@@ -124,5 +123,131 @@ impl<R: Read> Packets<R> {
             }
         }
         Ok(None)
+    }
+}
+
+const NUMBER: u64 = 0;
+const EIGHT_BYTES: u64 = 1;
+const SIZED: u64 = 2;
+const FOUR_BYTES: u64 = 5;
+
+/// What a field has.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Value<'b> {
+    Number(u64),
+    /// A text, a message or packed numbers.
+    Bytes(&'b [u8]),
+    /// A kind that none of the fields that are read has.
+    Other,
+}
+
+/// Takes a field from the front. `None`: there is no sound one.
+fn field<'b>(bytes: &mut &'b [u8]) -> Option<(u64, Value<'b>)> {
+    let tag = take_varint(bytes)?;
+    let take = |bytes: &mut &'b [u8], length: u64| {
+        let (taken, rest) = bytes.split_at_checked(usize::try_from(length).ok()?)?;
+        *bytes = rest;
+        Some(taken)
+    };
+    let value = match tag & 7 {
+        EIGHT_BYTES => take(bytes, 8).map(|_| Value::Other)?,
+        FOUR_BYTES => take(bytes, 4).map(|_| Value::Other)?,
+        SIZED => {
+            let length = take_varint(bytes)?;
+            Value::Bytes(take(bytes, length)?)
+        }
+        NUMBER => Value::Number(take_varint(bytes)?),
+        _ => return None,
+    };
+    (tag >> 3 != 0).then_some((tag >> 3, value))
+}
+
+/// Visits all fields. `None`: the message is damaged, or `visit` says so.
+pub(super) fn fields<'b>(
+    mut bytes: &'b [u8],
+    mut visit: impl FnMut(u64, Value<'b>) -> Option<()>,
+) -> Option<()> {
+    while !bytes.is_empty() {
+        let (number, value) = field(&mut bytes)?;
+        visit(number, value)?;
+    }
+    Some(())
+}
+
+/// Fields of this and lower numbers are those that events have.
+const FIELDS: usize = 9;
+
+/// The last value of each field of a small message.
+#[derive(Copy, Clone, Debug, Default)]
+pub(super) struct Small<'b> {
+    numbers: [u64; FIELDS],
+    texts: [&'b [u8]; FIELDS],
+}
+
+impl<'b> Small<'b> {
+    pub(super) fn parse(bytes: &'b [u8]) -> Option<Self> {
+        let mut small = Self::default();
+        fields(bytes, |number, value| {
+            let at = usize::try_from(number).unwrap_or(FIELDS);
+            match value {
+                Value::Number(value) if at < FIELDS => small.numbers[at] = value,
+                Value::Bytes(text) if at < FIELDS => small.texts[at] = text,
+                _ => {}
+            }
+            Some(())
+        })?;
+        Some(small)
+    }
+
+    /// 0 if it is not there.
+    pub(super) fn number(&self, field: usize) -> u64 {
+        self.numbers.get(field).copied().unwrap_or(0)
+    }
+
+    /// Empty if it is not there.
+    pub(super) fn text(&self, field: usize) -> &'b [u8] {
+        self.texts.get(field).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_of_all_kinds_are_passed_and_unsound_ones_refused() {
+        let sound = [
+            0x08, 0x96, 0x01, 0x12, 2, b'h', b'i', 0x19, 1, 2, 3, 4, 5, 6, 7, 8, 0x25, 1, 2, 3, 4, 0xf8, 7, 9,
+        ];
+        let mut found = Vec::new();
+        fields(&sound, |number, value| {
+            found.push((number, value));
+            Some(())
+        })
+        .unwrap();
+        let expected = [
+            (1, Value::Number(150)),
+            (2, Value::Bytes(b"hi")),
+            (3, Value::Other),
+            (4, Value::Other),
+            (127, Value::Number(9)),
+        ];
+        assert_eq!(found, expected);
+        let small = Small::parse(&sound).unwrap();
+        assert_eq!(
+            (small.number(1), small.text(2), small.number(7), small.text(8)),
+            (150, &b"hi"[..], 0, &b""[..])
+        );
+        for bad in [
+            &[0x08][..],
+            &[0x12, 3, 1, 2],
+            &[0x19, 1],
+            &[0x25, 1],
+            &[0x0b],
+            &[0x00, 1],
+            &[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f],
+        ] {
+            assert!(Small::parse(bad).is_none(), "{bad:?}");
+        }
     }
 }

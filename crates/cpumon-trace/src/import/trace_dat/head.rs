@@ -1,14 +1,14 @@
-//! What is in front of the events of a `trace.dat`: descriptions of tracepoints, names of threads, and where the buffers are.
+//! What is in front of the events of a `trace.dat`: descriptions of tracepoints, names of threads, and options, which say where its buffers
+//! and, in version 7, its sections are. Sections of version 7 may be compressed: two sizes, then the data.
 
 use std::io::{Read, Seek, SeekFrom};
 
-use super::super::bytes::{Bytes, Order, name, read_up_to};
-use super::super::decoder::{Named, RawEvent, RawKind};
-use super::super::tracepoints::Tracepoints;
-use super::super::tracing_data::{skip_own, take_intro, take_page_layout, take_systems};
-use super::options::{Buffer, COMMAND_LINES, CpuData, EVENT_FORMATS, HEADER_INFO, MAX_CPUS, Options, Tsc};
+use cpumon_events::{Bytes, Order, name};
+
+use super::super::decoder::{Named, RawEvent, RawKind, read_up_to};
+use super::super::tracepoints::{Tracepoints, skip_own, take_intro, take_page_layout, take_systems};
 use super::pages::PageLayout;
-use super::unpack::{MAX_SECTION_BYTES, Packing, Sections};
+use crate::cost::Credit;
 use crate::file::ReadError;
 
 /// Version 7: up to the place of its options.
@@ -23,6 +23,9 @@ const PAGE_BYTES: std::ops::RangeInclusive<u32> = 64..=4 << 20;
 /// Clocks that count ns.
 const CLOCKS: [&str; 8] = ["", "local", "global", "perf", "mono", "mono_raw", "boot", "tai"];
 
+/// No event of the file says who runs.
+pub(super) const NO_SWITCHES: &str = "it has no sched_switch events; record with `trace-cmd record -e sched`";
+
 /// What a file says about itself.
 pub(super) struct Head {
     pub(super) tracepoints: Tracepoints,
@@ -36,7 +39,6 @@ pub(super) struct Head {
     pub(super) buffers: Vec<Buffer>,
 }
 
-/// Reads it.
 pub(super) fn read<R: Read + Seek>(from: &mut R) -> Result<Head, ReadError> {
     let raw = read_up_to(from, BEGIN_BYTES, BEGIN_BYTES)?.unwrap_or_default();
     let mut bytes = Bytes::new(&raw, Order::Little);
@@ -183,9 +185,6 @@ fn check(mut head: Head) -> Result<Head, ReadError> {
     Ok(head)
 }
 
-/// No event of the file says who runs.
-pub(super) const NO_SWITCHES: &str = "it has no sched_switch events; record with `trace-cmd record -e sched`";
-
 impl Head {
     /// Whether times of the buffer are ns, or can be made ns.
     pub(super) fn has_time(&self, buffer: &Buffer) -> bool {
@@ -199,5 +198,233 @@ impl Head {
         }
         let sections = Sections::new(self.order, self.packing);
         sections.open(from, buffer.at).map(|header| header.is_packed)
+    }
+}
+
+const DONE: u16 = 0;
+const BUFFER: u16 = 3;
+const CLOCK: u16 = 4;
+const UNAME: u16 = 5;
+const CPU_COUNT: u16 = 8;
+const TSC: u16 = 14;
+const HEADER_INFO: u16 = 16;
+const EVENT_FORMATS: u16 = 18;
+const COMMAND_LINES: u16 = 21;
+
+/// Instances of ftrace in one file.
+const MAX_BUFFERS: usize = 64;
+/// Largest CPU number that events have.
+const MAX_CPUS: u32 = 1 << 16;
+
+/// The data of one CPU.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct CpuData {
+    pub(super) cpu: u16,
+    pub(super) at: u64,
+    pub(super) bytes: u64,
+}
+
+/// The buffer of the machine, or of an instance.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Buffer {
+    /// Where it begins: in version 6 what it has, in version 7 the section with its data.
+    pub(super) at: u64,
+    /// `None`: as the file says for all.
+    pub(super) clock: Option<Box<str>>,
+    pub(super) page_bytes: u32,
+    pub(super) cpus: Vec<CpuData>,
+}
+
+/// From the counts of a time stamp counter to ns.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Tsc {
+    factor: u32,
+    shift: u32,
+}
+
+impl Tsc {
+    pub(super) fn ns(self, count: u64) -> u64 {
+        let ns = (u128::from(count) * u128::from(self.factor)) >> self.shift.min(127);
+        u64::try_from(ns).unwrap_or(u64::MAX)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Options {
+    buffers: Vec<Buffer>,
+    clock: Option<Box<str>>,
+    host: Box<str>,
+    cpus: Option<u32>,
+    tsc: Option<Tsc>,
+    header_info: Option<u64>,
+    event_formats: Option<u64>,
+    command_lines: Option<u64>,
+    /// Version 7: where the next options are.
+    next: Option<u64>,
+}
+
+impl Options {
+    /// Takes options up to their end. `None`: they are damaged.
+    fn take(&mut self, bytes: &mut Bytes<'_>, has_sections: bool) -> Option<()> {
+        self.next = None;
+        loop {
+            let id = bytes.u16()?;
+            if id == DONE && !has_sections {
+                return Some(());
+            }
+            let mut data = Bytes::new(bytes.sized(4)?, bytes.order);
+            match id {
+                DONE => {
+                    self.next = Some(data.u64()?).filter(|next| *next != 0);
+                    return Some(());
+                }
+                BUFFER if self.buffers.len() < MAX_BUFFERS => {
+                    self.buffers.push(if has_sections { buffer(&mut data)? } else { place(&mut data)? });
+                }
+                CLOCK => self.clock = Some(clock(data.rest)),
+                UNAME => self.host = host(data.rest),
+                CPU_COUNT => self.cpus = Some(data.u32().filter(|cpus| *cpus <= MAX_CPUS)?),
+                TSC => {
+                    let (factor, shift) = (data.u32()?, data.u32()?);
+                    self.tsc = (factor != 0).then_some(Tsc { factor, shift });
+                }
+                HEADER_INFO => self.header_info = Some(data.u64()?),
+                EVENT_FORMATS => self.event_formats = Some(data.u64()?),
+                COMMAND_LINES => self.command_lines = Some(data.u64()?),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Of version 6: the place, behind which is the name.
+fn place(data: &mut Bytes<'_>) -> Option<Buffer> {
+    Some(Buffer { at: data.u64()?, ..Buffer::default() })
+}
+
+/// Of version 7.
+fn buffer(data: &mut Bytes<'_>) -> Option<Buffer> {
+    let at = data.u64()?;
+    data.text()?;
+    let clock = Some(String::from_utf8_lossy(data.text()?).into());
+    let (page_bytes, count) = (data.u32()?, data.u32()?);
+    let mut cpus = Vec::new();
+    for _ in 0..count {
+        let cpu = u16::try_from(data.u32()?).ok()?;
+        cpus.push(CpuData { cpu, at: data.u64()?, bytes: data.u64()? });
+    }
+    Some(Buffer { at, clock, page_bytes, cpus })
+}
+
+/// Of `local [mono] boot`: what is in brackets.
+fn clock(text: &[u8]) -> Box<str> {
+    let text = String::from_utf8_lossy(text);
+    let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(chosen, _)| chosen);
+    chosen.unwrap_or(&text).trim_matches(['\0', '\n', ' ']).into()
+}
+
+/// Of `Linux name release machine`.
+fn host(text: &[u8]) -> Box<str> {
+    let text = text.split(|byte| *byte == 0).next().unwrap_or_default();
+    let text = String::from_utf8_lossy(&text[..text.len().min(255)]);
+    text.split_whitespace().nth(1).unwrap_or_default().into()
+}
+
+/// The largest section that is read. The descriptions of all tracepoints of a kernel have 2 to 4 MB.
+const MAX_SECTION_BYTES: u64 = 64 << 20;
+const HEADER_BYTES: u64 = 16;
+const IS_PACKED: u16 = 1;
+
+/// How a file compresses.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) enum Packing {
+    None,
+    Zstd,
+}
+
+impl Packing {
+    fn of(name: &[u8]) -> Result<Self, ReadError> {
+        match name {
+            b"none" => Ok(Self::None),
+            b"zstd" => Ok(Self::Zstd),
+            _ => Err(ReadError::Unusable(
+                "it is compressed with a method other than zstd; `trace-cmd convert --compression zstd` makes one that can be read",
+            )),
+        }
+    }
+
+    /// `None`: the bytes are damaged, or become more than they may.
+    pub(super) fn unpack(self, packed: &[u8], unpacked: u32, credit: &mut Credit) -> Option<Vec<u8>> {
+        let unpacked = usize::try_from(unpacked).ok()?;
+        // Only what is there counts, not what the header claims.
+        credit.add(packed.len());
+        if !credit.take(unpacked) {
+            return None;
+        }
+        let bytes = match self {
+            Self::None => packed.to_vec(),
+            Self::Zstd => zstd::bulk::decompress(packed, unpacked).ok()?,
+        };
+        (bytes.len() == unpacked).then_some(bytes)
+    }
+}
+
+/// How the sections of a file are read.
+#[derive(Debug)]
+struct Sections {
+    order: Order,
+    packing: Packing,
+    credit: Credit,
+}
+
+/// What is in front of a section.
+struct SectionHeader {
+    id: u16,
+    bytes: u64,
+    is_packed: bool,
+}
+
+impl Sections {
+    fn new(order: Order, packing: Packing) -> Self {
+        Self { order, packing, credit: Credit::default() }
+    }
+
+    /// Goes to the content of a section.
+    fn open<R: Read + Seek>(&self, from: &mut R, at: u64) -> Result<SectionHeader, ReadError> {
+        // Beyond the largest possible place of a file a seek fails with a message that says nothing.
+        let at = i64::try_from(at).map_err(|_| ReadError::Header)?.unsigned_abs();
+        from.seek(SeekFrom::Start(at))?;
+        let raw = read_up_to(from, HEADER_BYTES, HEADER_BYTES)?.unwrap_or_default();
+        let mut bytes = Bytes::new(&raw, self.order);
+        let mut take = || {
+            let (id, flags) = (bytes.u16()?, bytes.u16()?);
+            bytes.skip(4)?;
+            Some(SectionHeader { id, bytes: bytes.u64()?, is_packed: flags & IS_PACKED != 0 })
+        };
+        take().ok_or(ReadError::Header)
+    }
+
+    /// The content of a section with this number.
+    fn load<R: Read + Seek>(&mut self, from: &mut R, at: u64, id: u16) -> Result<Vec<u8>, ReadError> {
+        let header = self.open(from, at)?;
+        if header.id != id {
+            return Err(ReadError::Header);
+        }
+        let Some(raw) = read_up_to(from, header.bytes, MAX_SECTION_BYTES)? else {
+            return Err(ReadError::Unusable("a section of it is larger than any that trace-cmd writes"));
+        };
+        if raw.len() as u64 != header.bytes {
+            return Err(ReadError::Unusable("it ends early: sections that say what is in it are missing"));
+        }
+        if !header.is_packed {
+            return Ok(raw);
+        }
+        let mut bytes = Bytes::new(&raw, self.order);
+        let mut unpack = || {
+            let (packed, unpacked) = (bytes.u32()?, bytes.u32()?);
+            let packed = bytes.take(usize::try_from(packed).ok()?)?;
+            self.packing.unpack(packed, unpacked, &mut self.credit)
+        };
+        unpack().ok_or(ReadError::Header)
     }
 }

@@ -2,8 +2,258 @@
 //!
 //! The data of a CPU are the pages of the kernel's ring buffer as they are; version 7 may compress them in chunks.
 
-pub(crate) mod decoder;
 mod head;
-mod options;
 mod pages;
-mod unpack;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io::{Read, Seek, SeekFrom};
+
+use cpumon_events::{Bytes, Order};
+
+use super::decoder::{Decoder, RawEvent, RawKind, Step, read_up_to};
+use super::tracepoints::Tracepoints;
+use crate::cost::Credit;
+use crate::file::ReadError;
+use crate::file::format::FileHeader;
+use crate::file::reader::Ending;
+use head::{CpuData, NO_SWITCHES, Packing, Tsc};
+use pages::PageLayout;
+
+/// Bytes of pages that are read at once, and the most that a chunk unpacks to. trace-cmd makes chunks of ten pages.
+const MAX_PART_BYTES: usize = 4 << 20;
+const PART_BYTES: usize = 64 << 10;
+/// trace-cmd 3.1 leaves the number of chunks out of the length of a CPU's data.
+const UNCOUNTED_BYTES: u64 = 4;
+/// Events that are read before they are handed on.
+const EVENTS_A_STEP: usize = 1 << 16;
+
+/// What is left of a CPU's data.
+#[derive(Clone, Debug)]
+struct Cursor {
+    cpu: u16,
+    at: u64,
+    end: u64,
+    /// Compressed chunks that are left; `None`: not known yet.
+    chunks: Option<u32>,
+    known_ns: u64,
+    has_events: bool,
+    /// So many events are missing behind `known_ns`.
+    missed: Option<u64>,
+}
+
+/// Events of one buffer.
+struct Reading {
+    tracepoints: Tracepoints,
+    order: Order,
+    pages: PageLayout,
+    packing: Packing,
+    tsc: Option<Tsc>,
+    page_bytes: usize,
+    is_packed: bool,
+    credit: Credit,
+    cursors: Vec<Cursor>,
+    /// The cursors that have more, by the time up to which they were read.
+    order_of: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+/// A `trace.dat` that is being read.
+pub(crate) struct TraceDat<R> {
+    from: R,
+    reading: Reading,
+    /// Names of threads from before the first event.
+    names: Vec<RawEvent>,
+}
+
+impl<R: Read + Seek> TraceDat<R> {
+    /// Reads what is in front of the events, and finds the first buffer with switches.
+    pub(crate) fn open(mut from: R) -> Result<(Self, FileHeader), ReadError> {
+        let mut head = head::read(&mut from)?;
+        let mut why = NO_SWITCHES;
+        for buffer in std::mem::take(&mut head.buffers) {
+            if buffer.cpus.is_empty() {
+                continue;
+            }
+            if !head.has_time(&buffer) {
+                why = "its clock does not count ns; record with `trace-cmd record -C mono`";
+                continue;
+            }
+            let is_packed = head.is_packed(&mut from, &buffer)?;
+            let new = |tracepoints| Reading {
+                tracepoints,
+                order: head.order,
+                pages: head.pages,
+                packing: head.packing,
+                tsc: head.tsc,
+                page_bytes: usize::try_from(buffer.page_bytes).unwrap_or(0),
+                is_packed,
+                credit: Credit::default(),
+                cursors: buffer.cpus.iter().map(Cursor::new).collect(),
+                order_of: (0..buffer.cpus.len()).map(|at| Reverse((0, at))).collect(),
+            };
+            if !new(head.tracepoints.clone()).has_switches(&mut from)? {
+                continue;
+            }
+            let header = FileHeader { cpus: head.cpus, host: head.host.clone(), ..FileHeader::default() };
+            let reading = new(head.tracepoints.clone());
+            return Ok((Self { from, reading, names: head.names }, header));
+        }
+        Err(ReadError::Unusable(why))
+    }
+}
+
+impl Cursor {
+    fn new(data: &CpuData) -> Self {
+        let CpuData { cpu, at, bytes } = *data;
+        let end = at.saturating_add(bytes);
+        Self { cpu, at, end, chunks: None, known_ns: 0, has_events: false, missed: None }
+    }
+
+    /// Events behind the last one are missing: at least one.
+    fn lose(&self, count: u64, until_ns: u64, events: &mut Vec<RawEvent>, ending: &mut Ending) {
+        let count = count.max(1);
+        ending.lost = ending.lost.saturating_add(count);
+        let kind = RawKind::Lost { count, until_ns };
+        events.push(RawEvent { at_ns: self.known_ns, cpu: self.cpu, kind });
+    }
+}
+
+impl Reading {
+    fn has_switches<R: Read + Seek>(&mut self, from: &mut R) -> Result<bool, ReadError> {
+        let (mut events, mut ending) = (Vec::new(), Ending::default());
+        while self.part(from, &mut events, &mut ending)? {
+            if events.iter().any(|event: &RawEvent| matches!(event.kind, RawKind::Switch { .. })) {
+                return Ok(true);
+            }
+            events.clear();
+        }
+        Ok(false)
+    }
+
+    /// Reads a part of the CPU that was read the least far. False: all have been read.
+    fn part<R: Read + Seek>(
+        &mut self,
+        from: &mut R,
+        events: &mut Vec<RawEvent>,
+        ending: &mut Ending,
+    ) -> Result<bool, ReadError> {
+        let Some(Reverse((_, at))) = self.order_of.pop() else { return Ok(false) };
+        let begin = self.cursors[at].at;
+        let bytes = self.load(from, at)?;
+        if bytes.is_none() && ending.damaged_at.is_none() {
+            ending.damaged_at = Some(begin);
+        }
+        let is_last = self.cursors[at].at >= self.cursors[at].end;
+        let page_bytes = self.page_bytes;
+        for page in bytes.iter().flat_map(|bytes| bytes.chunks(page_bytes)) {
+            self.page(at, page, events, ending);
+        }
+        let cursor = &mut self.cursors[at];
+        if bytes.is_none() {
+            // What follows cannot be found.
+            cursor.missed = Some(cursor.missed.unwrap_or(0));
+        }
+        if bytes.is_some() && !is_last {
+            self.order_of.push(Reverse((cursor.known_ns, at)));
+        } else if let Some(count) = cursor.missed.filter(|_| cursor.has_events) {
+            cursor.lose(count, u64::MAX, events, ending);
+        }
+        Ok(true)
+    }
+
+    /// Some pages of the CPU's data. `None`: they are damaged, or the file ends before.
+    fn load<R: Read + Seek>(&mut self, from: &mut R, at: usize) -> Result<Option<Vec<u8>>, ReadError> {
+        let cursor = &mut self.cursors[at];
+        let Some(place) = i64::try_from(cursor.at).ok().map(i64::unsigned_abs) else { return Ok(None) };
+        from.seek(SeekFrom::Start(place))?;
+        let left = cursor.end.saturating_sub(cursor.at);
+        if !self.is_packed {
+            let most = PART_BYTES.max(self.page_bytes);
+            let length = (most - most % self.page_bytes) as u64;
+            let length = length.min(left);
+            cursor.at += length;
+            let bytes = read_up_to(from, length, MAX_PART_BYTES as u64)?;
+            return Ok(bytes.filter(|bytes| bytes.len() as u64 == length));
+        }
+        let mut read = |length: u64| -> Result<Option<Vec<u8>>, ReadError> {
+            let end = cursor.end.saturating_add(UNCOUNTED_BYTES);
+            let fits = cursor.at.checked_add(length).is_some_and(|behind| behind <= end);
+            let bytes = if fits { read_up_to(from, length, MAX_PART_BYTES as u64)? } else { None };
+            cursor.at = cursor.at.saturating_add(length);
+            Ok(bytes.filter(|bytes| bytes.len() as u64 == length))
+        };
+        let chunks = match cursor.chunks {
+            Some(chunks) => chunks,
+            None => match read(4)? {
+                Some(count) => u32::try_from(self.order.number(&count)).unwrap_or(0),
+                None => return Ok(None),
+            },
+        };
+        let Some(left) = chunks.checked_sub(1) else {
+            cursor.at = cursor.end;
+            return Ok(Some(Vec::new()));
+        };
+        let Some(sizes) = read(8)? else { return Ok(None) };
+        let mut sizes = Bytes::new(&sizes, self.order);
+        let (Some(packed), Some(unpacked)) = (sizes.u32(), sizes.u32()) else { return Ok(None) };
+        if unpacked as usize > MAX_PART_BYTES {
+            return Ok(None);
+        }
+        let Some(packed) = read(packed.into())? else { return Ok(None) };
+        let bytes = self.packing.unpack(&packed, unpacked, &mut self.credit);
+        cursor.chunks = Some(left);
+        if left == 0 {
+            cursor.at = cursor.end;
+        }
+        Ok(bytes)
+    }
+
+    fn page(&mut self, at: usize, bytes: &[u8], events: &mut Vec<RawEvent>, ending: &mut Ending) {
+        let cursor = &mut self.cursors[at];
+        let ns = |time| self.tsc.map_or(time, |tsc| tsc.ns(time));
+        let Some(mut page) = self.pages.open(bytes) else {
+            ending.malformed += 1;
+            cursor.missed = Some(cursor.missed.unwrap_or(0));
+            return;
+        };
+        if let Some(count) = page.missed {
+            cursor.missed = Some(cursor.missed.unwrap_or(0).saturating_add(count));
+        }
+        // What was lost in front of the CPU's first event is no part of the trace.
+        if let Some(count) = cursor.missed.take().filter(|_| cursor.has_events) {
+            let until_ns = ns(page.at).max(cursor.known_ns);
+            cursor.lose(count, until_ns, events, ending);
+        }
+        loop {
+            let (time, record) = match page.next() {
+                Ok(Some(record)) => record,
+                Ok(None) => break,
+                Err(()) => {
+                    ending.malformed += 1;
+                    cursor.missed = Some(0);
+                    break;
+                }
+            };
+            let at_ns = ns(time);
+            (cursor.known_ns, cursor.has_events) = (cursor.known_ns.max(at_ns), true);
+            match self.tracepoints.read(record) {
+                Ok(kind) => events.extend(kind.map(|kind| RawEvent { at_ns, cpu: cursor.cpu, kind })),
+                Err(_) => ending.malformed += 1,
+            }
+        }
+    }
+}
+
+impl<R: Read + Seek> Decoder for TraceDat<R> {
+    fn step(&mut self, events: &mut Vec<RawEvent>, ending: &mut Ending) -> Result<Step, ReadError> {
+        events.append(&mut self.names);
+        let before = events.len();
+        while events.len() - before < EVENTS_A_STEP {
+            if !self.reading.part(&mut self.from, events, ending)? {
+                return Ok(Step::End);
+            }
+        }
+        let until = self.reading.order_of.peek();
+        Ok(until.map_or(Step::End, |Reverse((until_ns, _))| Step::Until(*until_ns)))
+    }
+}

@@ -1,7 +1,8 @@
 //! A page of the kernel's ring buffer: a time, a length, and records with the time since the record before.
 
-use super::super::bytes::{Bytes, Order};
-use super::super::formats::{Field, Format};
+use cpumon_events::{Bytes, Order};
+
+use super::super::tracepoints::{Field, Format};
 
 // Kinds of records; smaller ones are the length of the data in words of four bytes.
 const LONG: u32 = 0;
@@ -32,7 +33,8 @@ pub(super) struct PageLayout {
 /// The records of a page that are left.
 pub(super) struct Page<'p> {
     records: Bytes<'p>,
-    at: u64,
+    /// The time of the last record that was taken; before that, of the page, which is that of its first record, mostly.
+    pub(super) at: u64,
     /// So many events in front of it are missing; 0: it is not known how many.
     pub(super) missed: Option<u64>,
 }
@@ -41,7 +43,7 @@ impl PageLayout {
     /// Of the kernel's `events/header_page`.
     pub(super) fn parse(text: &[u8], order: Order) -> Option<Self> {
         let format = Format::parse(&format!("name: page\n{}", String::from_utf8_lossy(text)))?;
-        let data_at = format.field("data")?.offset();
+        let data_at = format.field("data")?.offset;
         Some(Self { order, time: format.field("timestamp")?, length: format.field("commit")?, data_at })
     }
 
@@ -53,7 +55,7 @@ impl PageLayout {
         let mut count = Bytes::new(behind, self.order);
         let missed = (length & MISSED != 0).then(|| {
             let is_stored = length & MISSED_STORED != 0;
-            let count = if self.length.size() == 8 { count.u64() } else { count.u32().map(u64::from) };
+            let count = if self.length.size == 8 { count.u64() } else { count.u32().map(u64::from) };
             count.filter(|_| is_stored).unwrap_or(0)
         });
         Some(Page {
@@ -65,11 +67,6 @@ impl PageLayout {
 }
 
 impl<'p> Page<'p> {
-    /// The time of the page: that of its first record, mostly.
-    pub(super) fn at(&self) -> u64 {
-        self.at
-    }
-
     /// The next record and its time. Behind the last one `Ok(None)`, at a damage `Err`.
     pub(super) fn next(&mut self) -> Result<Option<(u64, &'p [u8])>, ()> {
         while !self.records.rest.is_empty() {
@@ -181,7 +178,7 @@ mod tests {
             ];
             let whole = page(order, MISSED | MISSED_STORED, &words);
             let mut read = layout.open(&whole).unwrap();
-            assert_eq!((read.at(), read.missed), (1_000, Some(5)));
+            assert_eq!((read.at, read.missed), (1_000, Some(5)));
             let mut found = Vec::new();
             while let Some((at, data)) = read.next().unwrap() {
                 found.push((at, data.len(), data[0]));
