@@ -1,23 +1,28 @@
-//! [`export`]: writes what a query selects, in the format that it names.
+//! [`export`]: writes what a query selects, in the format that it names. Exports with fixed columns (processes, threads, control groups,
+//! ledger) have those of `cpumon_model::COLUMNS`, in that order; a comparison of two ranges of time has one row a group of processes,
+//! the largest change first.
 
 use std::borrow::Borrow;
 use std::io::Write;
+use std::ops::ControlFlow;
 
-use cpumon_model::{Kind as ValueKind, Value};
+use cpumon_model::{
+    Column, Fields, Interval, IntervalView, Kind as ValueKind, Tables, ThreadInterval, Value,
+};
+use cpumon_query::report::{Change, Comparison, Side};
 use cpumon_query::fields::Field;
-use cpumon_store::{Reader, TimeRange};
+use cpumon_query::spans::{Cut, Span};
+use cpumon_store::{Query, Reader, TimeRange, What};
 
-use crate::compare::ranges_of;
 use crate::csv::Csv;
 use crate::error::ExportError;
 use crate::jsonl::Jsonl;
 use crate::legacy::{self, legacy};
 use crate::parquet::{MAX_PIVOT_COLUMNS, Parquet};
 use crate::pivot::{self, MAX_COLUMNS};
-use crate::query::{ExportQuery, Format, Kind, NotStored, PivotValue, Progress, Report};
+use crate::query::{Compared, ExportQuery, Format, Kind, NotStored, PivotValue, Progress, Report};
 use crate::rows::{PivotRows, RowSink, SinkColumn, columns};
-use crate::source::Source;
-use crate::{compare, kinds};
+use crate::source::{Counter, Source};
 
 /// Gaps that are read to report losses at most.
 const MAX_GAPS: usize = 100_000;
@@ -79,9 +84,9 @@ fn rows_of(
             let most = if is_wide { MAX_COLUMNS } else { MAX_PIVOT_COLUMNS };
             pivot::run(reader, query, most, &mut PivotRows { sink: &mut *sink, kind }, progress)?
         }
-        Kind::Compare => compare::run(reader, query, &mut *sink, progress)?,
+        Kind::Compare => run_comparison(reader, query, &mut *sink, progress)?,
         Kind::Processes | Kind::Threads | Kind::Cgroups | Kind::Ledger => {
-            kinds::run(reader, query, &mut *sink, progress)?
+            run_kind(reader, query, &mut *sink, progress)?
         }
     };
     sink.finish()?;
@@ -138,4 +143,155 @@ pub fn rows<R, B: Borrow<R>>(
     }
     sink.finish()?;
     Ok(())
+}
+
+/// The columns of a kind, and how much of an interval it reads.
+fn table_of(kind: Kind) -> (Tables, What) {
+    match kind {
+        Kind::Processes => (Tables::PROCESS_INTERVAL, What::Processes),
+        Kind::Threads => (Tables::THREAD_INTERVAL, What::Threads),
+        Kind::Cgroups => (Tables::CGROUP_INTERVAL, What::Meta),
+        Kind::Ledger | Kind::Pivot | Kind::Compare => (Tables::HOST_INTERVAL, What::Meta),
+    }
+}
+
+/// Writes the rows of all hosts to `sink`.
+fn run_kind(
+    reader: &Reader,
+    query: &ExportQuery,
+    sink: &mut dyn RowSink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExportError> {
+    let (table, what) = table_of(query.kind);
+    let columns: Vec<&'static Column> = cpumon_model::columns(table).collect();
+    let mut source = Source::open(reader, query, 1)?;
+    source.only_active = query.only_active;
+    let mut counter = Counter::new(progress);
+    sink.columns(&columns.iter().copied().map(SinkColumn::from).collect::<Vec<_>>(), None)?;
+    for host in &source.hosts {
+        let label = source.label(host);
+        let before = counter.report.intervals;
+        source.walk(host, what, &mut counter, &mut |interval, report| {
+            // Of one without limits of groups, no row is no data.
+            let is_known = query.kind != Kind::Cgroups || interval.fields.contains(Fields::CGROUPS);
+            report.intervals += u64::from(is_known);
+            report.rows += write_rows(&label, interval, query, &columns, sink)?;
+            Ok(())
+        })?;
+        counter.report.hosts += u64::from(counter.report.intervals > before);
+    }
+    Ok(counter.report)
+}
+
+/// Whether a thread did more than to wait, as the WHERE in `docs/export.md` says it in SQL.
+fn is_active(thread: &ThreadInterval) -> bool {
+    let delta = &thread.delta;
+    delta.run_ns > 0
+        || delta.run_delay_ns > 0
+        || delta.voluntary_switches > 0
+        || delta.involuntary_switches > 0
+}
+
+fn write_rows(
+    host: &str,
+    interval: &Interval,
+    query: &ExportQuery,
+    columns: &[&'static Column],
+    sink: &mut dyn RowSink,
+) -> Result<u64, ExportError> {
+    let view = IntervalView::new(host, interval);
+    let mut cells: Vec<Value<'_>> = Vec::with_capacity(columns.len());
+    match query.kind {
+        Kind::Processes => {
+            for process in &interval.processes {
+                cells.clear();
+                cells.extend(columns.iter().map(|column| view.process(process, column.id)));
+                sink.row(&cells)?;
+            }
+            Ok(interval.processes.len() as u64)
+        }
+        Kind::Threads => {
+            let mut rows = 0;
+            for thread in interval.threads.iter().filter(|thread| !query.only_active || is_active(thread)) {
+                cells.clear();
+                cells.extend(columns.iter().map(|column| view.thread(thread, column.id)));
+                sink.row(&cells)?;
+                rows += 1;
+            }
+            Ok(rows)
+        }
+        Kind::Cgroups => {
+            for group in &interval.cgroups {
+                cells.clear();
+                cells.extend(columns.iter().map(|column| view.cgroup(group, column.id)));
+                sink.row(&cells)?;
+            }
+            Ok(interval.cgroups.len() as u64)
+        }
+        Kind::Ledger | Kind::Pivot | Kind::Compare => {
+            cells.extend(columns.iter().map(|column| view.host(column.id)));
+            sink.row(&cells)?;
+            Ok(1)
+        }
+    }
+}
+
+/// The two ranges of a comparison.
+fn ranges_of(query: &ExportQuery) -> Result<Compared, ExportError> {
+    query.compared.ok_or(ExportError::NoRanges)
+}
+
+/// Compares the two ranges of each host and writes the rows to `sink`.
+fn run_comparison(
+    reader: &Reader,
+    query: &ExportQuery,
+    sink: &mut dyn RowSink,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Report, ExportError> {
+    let Compared { before, after } = ranges_of(query)?;
+    let source = Source::open(reader, query, 1)?;
+    let host = SinkColumn { name: "host", kind: Some(ValueKind::Text) };
+    let columns: Vec<_> = std::iter::once(host).chain(columns(&Change::fields())).collect();
+    sink.columns(&columns, None)?;
+    let mut report = Report::default();
+    for host in &source.hosts {
+        let label = source.label(host);
+        let mut comparison = Comparison::new(query.group_by);
+        for (side, range) in [(Side::Before, before), (Side::After, after)] {
+            let asked = Query::new(host.info.host).what(What::Processes).filter(source.filter.clone());
+            report.intervals += add_range(reader, &asked, side, range, &mut comparison)?;
+        }
+        report.folded += comparison.folded();
+        comparison.sort();
+        let fields = Change::fields();
+        for row in comparison.rows() {
+            let host = std::iter::once(Value::Text(label.as_str().into()));
+            sink.row(&host.chain(fields.iter().map(|field| field.value(&row))).collect::<Vec<_>>())?;
+            report.rows += 1;
+        }
+        report.hosts += u64::from(comparison.rows().len() > 0);
+        progress(Progress { intervals: report.intervals, rows: report.rows, ratio: None });
+    }
+    Ok(report)
+}
+
+fn add_range(
+    reader: &Reader,
+    query: &Query,
+    side: Side,
+    range: TimeRange,
+    comparison: &mut Comparison,
+) -> Result<u64, ExportError> {
+    let Some(cut) = Cut::of(reader, query.host, range)? else { return Ok(0) };
+    comparison.read_from(side, cut.coarsest());
+    let mut intervals = 0;
+    for Span { range, resolution } in cut.spans {
+        let query = query.clone().range(range.since_ns, range.until_ns);
+        reader.for_each_segment(&query, resolution, &mut |span| {
+            comparison.add(side, span);
+            intervals += 1;
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(intervals)
 }

@@ -17,18 +17,15 @@
 //! What a source does not measure is empty (CSV) or null (JSON). Zero is 0. A task that ended is marked in `life`.
 
 pub mod chart;
-mod compare;
 mod csv;
 mod error;
 mod export;
 mod file;
 mod jsonl;
-mod kinds;
 mod legacy;
 mod parquet;
 mod pivot;
 mod query;
-mod resample;
 mod rows;
 mod source;
 mod sql;

@@ -1,11 +1,12 @@
-//! Reads the intervals of an export from the store, one at a time, filtered and added up as the query says. Reports progress.
+//! Reads the intervals of an export from the store, one at a time, filtered and added up as the query says: into windows, e.g. of a minute,
+//! whose sums are exact. Reports progress.
 
 use std::ops::ControlFlow;
 
 use cpumon_model::{HostId, Interval};
+use cpumon_query::IntervalSum;
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, What};
 
-use crate::resample::Resampler;
 use crate::{ExportError, ExportQuery, Progress, Report};
 
 /// Progress is reported after this many intervals.
@@ -13,10 +14,10 @@ const REPORT_EVERY: u64 = 512;
 
 /// The intervals of an export.
 pub(crate) struct Source<'a> {
-    reader: &'a Reader,
+    pub reader: &'a Reader,
     query: &'a ExportQuery,
     pub hosts: Vec<HostRecord>,
-    filter: ProcessFilter,
+    pub filter: ProcessFilter,
     pub passes: u32,
     /// Rows of threads that only waited are left out.
     pub only_active: bool,
@@ -51,14 +52,6 @@ impl<'a> Source<'a> {
             }
         };
         Ok(Self { reader, query, hosts, filter, passes, only_active: false })
-    }
-
-    pub fn reader(&self) -> &'a Reader {
-        self.reader
-    }
-
-    pub fn filter(&self) -> &ProcessFilter {
-        &self.filter
     }
 
     /// Up to eight names of hosts, for an error.
@@ -170,4 +163,39 @@ impl<'a> Source<'a> {
 
 fn short(id: HostId) -> String {
     id.to_string().chars().take(8).collect()
+}
+
+/// Adds up intervals. A window holds the intervals that *end* in it; a restart of the host begins a new one.
+struct Resampler {
+    window_ns: i128,
+    current: Option<(i128, IntervalSum)>,
+}
+
+type Visit<'v> = dyn FnMut(&Interval) -> Result<(), ExportError> + 'v;
+
+impl Resampler {
+    pub fn new(window_ns: u64) -> Self {
+        Self { window_ns: i128::from(window_ns.max(1)), current: None }
+    }
+
+    /// Takes the next interval; calls `visit` with a window that is complete.
+    pub fn push(&mut self, interval: &Interval, visit: &mut Visit<'_>) -> Result<(), ExportError> {
+        // Windows include their end: an interval that ends exactly there belongs to the window before the border.
+        let window = (i128::from(interval.end.wall_ns) - 1).div_euclid(self.window_ns);
+        match &mut self.current {
+            Some((at, merged)) if *at == window && merged.continues(interval) => merged.add(interval),
+            current => {
+                let before = current.replace((window, IntervalSum::new(interval)));
+                if let Some((_, merged)) = before {
+                    visit(&merged.finish())?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `visit` with the last window.
+    pub fn finish(self, visit: &mut Visit<'_>) -> Result<(), ExportError> {
+        self.current.map_or(Ok(()), |(_, merged)| visit(&merged.finish()))
+    }
 }

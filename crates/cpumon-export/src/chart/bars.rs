@@ -3,13 +3,11 @@
 
 use std::fmt::Write;
 
-use super::data::{Bar, BarPart, Chart, Stroke};
-use super::frame::Frame;
-use super::geometry::{Area, at};
-use super::legend::{Legend, Mark};
-use super::options::RenderOptions;
-use super::svg::{Anchor, Num, Svg, TextStyle};
-use super::{palette, text};
+use cpumon_query::charts::{Bar, BarPart, Chart, Stroke};
+
+use super::frame::{Frame, Legend, Mark};
+use super::options::{RenderOptions, ink_color};
+use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
 const SIZE: f64 = 12.0;
 /// Greatest distance from one bar to the next.
@@ -53,8 +51,8 @@ impl Grid {
     /// Fits bars into `width` and into the given height; without one, into at most `highest`.
     fn new(bars: &[Bar], width: f64, given: Option<f64>, highest: f64) -> Self {
         let count = bars.len().max(1);
-        let name = bars.iter().map(|bar| text::width(&bar.name, SIZE)).fold(10.0_f64, f64::max).min(90.0);
-        let number = text::width("100.0", SIZE);
+        let name = bars.iter().map(|bar| text_width(&bar.name, SIZE)).fold(10.0_f64, f64::max).min(90.0);
+        let number = text_width("100.0", SIZE);
         let (height, column) = (given.unwrap_or(highest), given.unwrap_or(COLUMN));
         let with_numbers = most_columns(width, name + SPACE + LEAST.0 + SPACE + number);
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most a column a bar")]
@@ -101,7 +99,7 @@ fn names(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], grid: Grid, area: Area)
     for (nth, bar) in bars.iter().enumerate().filter(|(nth, _)| (nth % grid.rows).is_multiple_of(every)) {
         let (left, middle) = grid.position(nth, area);
         let y = middle + if size == 0 { 4.0 } else { 3.5 };
-        svg.text(at(left + grid.name, y), &text::fit(&bar.name, SIZE, grid.name), name);
+        svg.text(at(left + grid.name, y), &fit_text(&bar.name, SIZE, grid.name), name);
         if grid.number > 0.0 {
             let busy: f64 = bar.shares.iter().sum();
             let shown = if bar.shares.is_empty() { "–".to_owned() } else { format!("{busy:.1}") };
@@ -140,8 +138,8 @@ fn tracks(svg: &mut Svg, frame: &Frame<'_>, bars: &[Bar], segments: Segments<'_>
             begin = to;
         }
     }
-    let colors = parts.iter().map(|part| palette::color(&part.ink, frame.options.theme));
-    let all = std::iter::once((&free, palette::color(&rest.ink, frame.options.theme)))
+    let colors = parts.iter().map(|part| ink_color(&part.ink, frame.options.theme));
+    let all = std::iter::once((&free, ink_color(&rest.ink, frame.options.theme)))
         .chain(std::iter::once((&blank, "url(#hole)")))
         .chain(paths.iter().zip(colors));
     for (d, fill) in all.filter(|(d, _)| !d.is_empty()) {

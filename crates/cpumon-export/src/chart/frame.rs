@@ -1,12 +1,11 @@
-//! What all charts share: title, range, unit, time axis, ranges without data with their reasons, notes. No chart can omit why
-//! there is no data.
+//! What all charts share: title, range, unit, time axis, ranges without data with their reasons, notes, and the legend above the values.
+//! No chart can omit why there is no data. Labels that do not fit are counted.
+
+use cpumon_query::charts::{Chart, Hole, Ink, Stroke};
 
 use super::axis::{TimeAxis, moments};
-use super::data::{Chart, Hole, Ink};
-use super::geometry::{Area, at};
-use super::options::RenderOptions;
-use super::svg::{Anchor, Num, Svg, TextStyle};
-use super::{palette, text};
+use super::options::{RenderOptions, Theme, ink_color, line_colors};
+use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
 pub(super) const PAD: f64 = 16.0;
 const TITLE_SIZE: f64 = 15.0;
@@ -29,7 +28,8 @@ pub(super) struct Frame<'c> {
     left: f64,
     right: f64,
     has_times: bool,
-    head: f64,
+    /// Height of what is above the values and their legend.
+    pub(super) head: f64,
     notes: Vec<String>,
 }
 
@@ -65,7 +65,7 @@ impl<'c> Frame<'c> {
     }
 
     pub(super) fn color(&self, name: &'static str) -> &'static str {
-        palette::color(&Ink::Named(name), self.options.theme)
+        ink_color(&Ink::Named(name), self.options.theme)
     }
 
     pub(super) fn plot_width(&self) -> f64 {
@@ -94,10 +94,10 @@ impl<'c> Frame<'c> {
         ));
         let max = self.width - 2.0 * PAD;
         let title = TextStyle { color: self.color("text"), size: 15, is_bold: true, ..TextStyle::default() };
-        svg.text(at(PAD, 25.0), &text::fit(&self.chart.title, TITLE_SIZE * 1.05, max), title);
+        svg.text(at(PAD, 25.0), &fit_text(&self.chart.title, TITLE_SIZE * 1.05, max), title);
         for (nth, line) in self.below_title().iter().enumerate() {
             let y = 44.0 + nth as f64 * HEAD_LINE;
-            svg.text(at(PAD, y), &text::fit(line, SIZE, max), self.dim(Anchor::Start));
+            svg.text(at(PAD, y), &fit_text(line, SIZE, max), self.dim(Anchor::Start));
         }
         svg
     }
@@ -114,17 +114,13 @@ impl<'c> Frame<'c> {
         let until = if is_same_day { until.get(11..).unwrap_or(&until).to_owned() } else { until };
         let range = format!("{since} – {until} {}", zone.label(chart.since_ms));
         let both = format!("{range} · {}", chart.unit);
-        let is_one_line = text::width(&both, SIZE) <= self.width - 2.0 * PAD;
+        let is_one_line = text_width(&both, SIZE) <= self.width - 2.0 * PAD;
         if is_one_line { vec![both] } else { vec![range, chart.unit.clone()] }
     }
 
     /// The area of the values, `top` pixels below the head.
     pub(super) fn area(&self, top: f64, height: f64) -> Area {
         Area { left: self.left, top: self.head + top, width: self.plot_width(), height }
-    }
-
-    pub(super) fn head(&self) -> f64 {
-        self.head
     }
 
     /// Adds a note below the chart. Must be called before heights are asked for or anything is drawn.
@@ -147,7 +143,7 @@ impl<'c> Frame<'c> {
             return false;
         }
         let space = self.edges(hole).map_or(0.0, |(from, to)| to - from);
-        text::width(&hole.reason, SIZE) + 20.0 <= space
+        text_width(&hole.reason, SIZE) + 20.0 <= space
     }
 
     /// A note with the reasons that do not fit into their holes.
@@ -189,13 +185,13 @@ impl<'c> Frame<'c> {
     /// Writes why a chart is empty into its middle.
     pub(super) fn emptiness(&self, svg: &mut Svg, reason: Option<&str>, area: Area) {
         if let Some(reason) = reason {
-            let shown = text::fit(reason, SIZE, area.width - 20.0);
+            let shown = fit_text(reason, SIZE, area.width - 20.0);
             self.plate(svg, area.left + area.width / 2.0, middle_of(area), &shown);
         }
     }
 
     fn plate(&self, svg: &mut Svg, x: f64, middle: f64, shown: &str) {
-        let width = text::width(shown, SIZE) + 14.0;
+        let width = text_width(shown, SIZE) + 14.0;
         let fill = format!("rx=\"4\" fill=\"{}\"", self.color("panel"));
         let plate =
             Area { left: x - width / 2.0, top: middle - PLATE_HEIGHT / 2.0, width, height: PLATE_HEIGHT };
@@ -214,7 +210,7 @@ impl<'c> Frame<'c> {
         svg.line(at(area.left, area.bottom()), at(area.right(), area.bottom()), self.color("dim"));
         for (at_ms, label) in moments(axis, &self.options.zone) {
             let x = self.x(at_ms);
-            let half = text::width(&label, SIZE) / 2.0;
+            let half = text_width(&label, SIZE) / 2.0;
             // Labels at the edges move inwards, so that they are not cut.
             let centre = x.clamp(PAD + half, self.width - PAD / 2.0 - half);
             svg.line(at(x, area.bottom()), at(x, area.bottom() + 5.0), line);
@@ -230,7 +226,7 @@ impl<'c> Frame<'c> {
             below += TIME_AXIS;
         }
         for (nth, note) in self.notes.iter().enumerate() {
-            let shown = text::fit(note, SIZE, self.width - 2.0 * PAD);
+            let shown = fit_text(note, SIZE, self.width - 2.0 * PAD);
             svg.text(at(PAD, below + nth as f64 * NOTE), &shown, self.dim(Anchor::Start));
         }
         svg.finish()
@@ -244,4 +240,105 @@ fn middle_of(area: Area) -> f64 {
 /// A point as a path has it.
 pub(super) fn point(x: f64, y: f64) -> String {
     format!("{} {}", Num(x), Num(y))
+}
+
+/// Height of a row.
+pub(super) const LEGEND_ROW: f64 = 19.0;
+/// Dashes of lines, by how often their colour was used before.
+const DASHES: [&str; 4] = ["", "7 3", "2 2", "9 3 2 3"];
+
+/// A label and how its values are drawn.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Mark<'a> {
+    pub(super) label: &'a str,
+    pub(super) ink: &'a Ink,
+    pub(super) stroke: Stroke,
+}
+
+impl Mark<'_> {
+    pub(super) fn color(&self, theme: Theme) -> &'static str {
+        ink_color(self.ink, theme)
+    }
+
+    fn dash(&self) -> &'static str {
+        match (self.stroke, self.ink) {
+            (Stroke::Dashed, _) => "4 3",
+            (_, Ink::Nth(nth)) => DASHES[nth / line_colors() % DASHES.len()],
+            _ => "",
+        }
+    }
+
+    /// Attributes of a path.
+    pub(super) fn stroke(&self, theme: Theme) -> String {
+        let width = if self.stroke == Stroke::Dashed { "1" } else { "1.5" };
+        let (ink, dash) = (self.color(theme), self.dash());
+        let dash = if dash.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dash}\"") };
+        format!("fill=\"none\" stroke=\"{ink}\" stroke-width=\"{width}\" stroke-linejoin=\"round\"{dash}")
+    }
+}
+
+/// A mark with its position.
+struct Entry<'a> {
+    mark: Mark<'a>,
+    x: f64,
+    row: usize,
+    shown: String,
+}
+
+/// A legend with the position of each mark.
+pub(super) struct Legend<'a> {
+    entries: Vec<Entry<'a>>,
+    rows: usize,
+    left_out: usize,
+}
+
+impl<'a> Legend<'a> {
+    pub(super) fn new(marks: impl ExactSizeIterator<Item = Mark<'a>>, width: f64, most_rows: usize) -> Self {
+        let (mut x, mut row, count) = (PAD, 0, marks.len());
+        let mut legend = Self { entries: Vec::new(), rows: 0, left_out: 0 };
+        for (nth, mark) in marks.enumerate() {
+            let shown = fit_text(mark.label, SIZE, (width - 2.0 * PAD - 24.0).min(260.0));
+            let wide = 36.0 + text_width(&shown, SIZE);
+            // The last row leaves space for the number of labels that do not fit.
+            let end = width - PAD - if row + 1 == most_rows { 70.0 } else { 0.0 };
+            if x + wide - 14.0 > end && x > PAD {
+                (x, row) = (PAD, row + 1);
+            }
+            if row >= most_rows {
+                legend.left_out = count - nth;
+                break;
+            }
+            legend.entries.push(Entry { mark, x, row, shown });
+            legend.rows = row + 1;
+            x += wide;
+        }
+        legend
+    }
+
+    pub(super) fn height(&self) -> f64 {
+        self.rows as f64 * LEGEND_ROW
+    }
+
+    pub(super) fn draw(&self, svg: &mut Svg, frame: &Frame<'_>) {
+        let theme = frame.options.theme;
+        for Entry { mark, x, row, shown } in &self.entries {
+            let y = frame.head + *row as f64 * LEGEND_ROW + 5.0;
+            if mark.stroke == Stroke::Area {
+                let fill = format!("rx=\"2\" fill=\"{}\"", mark.color(theme));
+                svg.rect(Area { left: *x, top: y - 5.0, width: 14.0, height: 10.0 }, &fill);
+            } else {
+                svg.raw(&format!("<path d=\"M{}h14\" {}/>", point(*x, y), mark.stroke(theme)));
+            }
+            svg.text(
+                at(x + 19.0, y + 4.0),
+                shown,
+                TextStyle { color: frame.color("text"), ..TextStyle::default() },
+            );
+        }
+        if let (1.., Some(Entry { x, row, shown, .. })) = (self.left_out, self.entries.last()) {
+            let x = x + 36.0 + text_width(shown, SIZE);
+            let y = frame.head + *row as f64 * LEGEND_ROW + 9.0;
+            svg.text(at(x, y), &format!("and {} more", self.left_out), frame.dim(Anchor::Start));
+        }
+    }
 }

@@ -2,12 +2,11 @@
 
 use std::fmt::Write;
 
-use super::data::{Chart, HeatmapRow, Times};
+use cpumon_query::charts::{Chart, HeatmapRow, Times};
+
 use super::frame::{Frame, PAD};
-use super::geometry::{Area, at};
-use super::options::{RenderOptions, Theme};
-use super::svg::{Anchor, Num, Svg, TextStyle};
-use super::{palette, text};
+use super::options::{RenderOptions, Theme, heat_color};
+use super::svg::{Anchor, Area, Num, Svg, TextStyle, at, fit_text, text_width};
 
 const SIZE: f64 = 12.0;
 /// Number of different colours.
@@ -42,7 +41,7 @@ fn level(value: f64, max: f64) -> usize {
 fn color_of(level: usize, theme: Theme) -> String {
     let share = level as f64 / (LEVELS - 1) as f64;
     // `heat_color` takes a root as well, so the one in the level is undone first.
-    palette::heat_color(share * share, theme)
+    heat_color(share * share, theme)
 }
 
 /// Height of a row, and of the picture.
@@ -65,7 +64,7 @@ fn names(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], grid: RowGrid) {
     let style = TextStyle { anchor: Anchor::End, color: frame.color("text"), size, ..TextStyle::default() };
     for (nth, one) in rows.iter().enumerate().step_by(every) {
         let y = area.top + nth as f64 * row + row.min(40.0) / 2.0 + 4.0;
-        svg.text(at(area.left - 8.0, y), &text::fit(&one.name, SIZE, area.left - 8.0 - PAD), style);
+        svg.text(at(area.left - 8.0, y), &fit_text(&one.name, SIZE, area.left - 8.0 - PAD), style);
     }
 }
 
@@ -108,7 +107,7 @@ fn cells(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], max: f64, grid: 
 
 /// Draws the colours with their ends, and gives where the space behind them begins.
 fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) -> f64 {
-    let y = frame.head() + 3.0;
+    let y = frame.head + 3.0;
     let shares = [0.0, 0.02, 0.06, 0.12, 0.22, 0.36, 0.55, 0.75, 1.0];
     svg.text(at(PAD, y + 9.0), "0", frame.dim(Anchor::Start));
     for (nth, share) in shares.iter().enumerate() {
@@ -119,7 +118,7 @@ fn scale(svg: &mut Svg, frame: &Frame<'_>, max: f64) -> f64 {
     let most = if max < 10.0 { format!("{max:.1}") } else { format!("{max:.0}") };
     let left = PAD + 20.0 + shares.len() as f64 * 20.0;
     svg.text(at(left, y + 9.0), &most, frame.dim(Anchor::Start));
-    left + text::width(&most, SIZE) + 22.0
+    left + text_width(&most, SIZE) + 22.0
 }
 
 /// Whether a row has no value in a point that was measured: its task was not there.
@@ -135,7 +134,7 @@ fn has_absent(chart: &Chart, rows: &[HeatmapRow]) -> bool {
 
 /// The marks behind the scale: a blank cell and a hatched one are not the same as a cell of 0.
 fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
-    let y = frame.head() + 3.0;
+    let y = frame.head + 3.0;
     let blank = format!("fill=\"none\" stroke=\"{}\"", frame.color("line"));
     let shown = [
         (has_absent(frame.chart, rows), "not running", blank),
@@ -144,13 +143,13 @@ fn marks(svg: &mut Svg, frame: &Frame<'_>, rows: &[HeatmapRow], mut left: f64) {
     for (_, label, fill) in shown.into_iter().filter(|(is_shown, ..)| *is_shown) {
         svg.rect(Area { left: left + 0.5, top: y + 0.5, width: 18.0, height: 9.0 }, &fill);
         svg.text(at(left + 25.0, y + 9.0), label, frame.dim(Anchor::Start));
-        left += 25.0 + text::width(label, SIZE) + 18.0;
+        left += 25.0 + text_width(label, SIZE) + 18.0;
     }
 }
 
 /// Draws a heatmap with names, scale and ranges without data.
 pub(super) fn draw(chart: &Chart, rows: &[HeatmapRow], max: f64, options: &RenderOptions) -> String {
-    let widest = rows.iter().map(|row| text::width(&row.name, SIZE)).fold(40.0_f64, f64::max);
+    let widest = rows.iter().map(|row| text_width(&row.name, SIZE)).fold(40.0_f64, f64::max);
     let frame = Frame::new(chart, options, |width| (PAD + 8.0 + widest.min(width * 0.26), PAD));
     let (row, height) = heights(&frame, rows.len(), options.height);
     let area = frame.area(SCALE, row * rows.len().max(1) as f64);

@@ -4,9 +4,9 @@
 //! charts from a store.
 //!
 //! # Layout
-//! `draw` chooses one of `lines` (lines and stacks), `heatmap`, `bars` and `sparklines`. `frame` has what they share: title,
-//! time axis, ranges without data and notes. `svg` writes and escapes, `png` renders the SVG. `palette` reads the colours
-//! from `web/src/charts.json`, which the page reads too.
+//! `draw` chooses one of `lines` (lines and stacks, sparklines), `heatmap` and `bars`. `frame` has what they share: title, legend,
+//! time axis, ranges without data and notes. `axis` finds round values and times. `svg` writes and escapes, and renders the SVG as PNG.
+//! `options` reads the colours from `web/src/charts.json`, which the page reads too.
 //!
 //! # Text from other machines
 //! Names of hosts, processes and threads come from other machines. `svg::escape_xml` is the only way for a text into a
@@ -14,25 +14,31 @@
 
 mod axis;
 mod bars;
-mod draw;
 mod frame;
-mod geometry;
 mod heatmap;
-mod legend;
 mod lines;
 mod options;
-mod palette;
-mod png;
-mod sparklines;
 mod svg;
 #[cfg(test)]
 mod tests;
-mod text;
-mod zone;
 
-pub use draw::draw;
+use cpumon_query::charts::{Body, Chart};
+
+use crate::ExportError;
+pub use axis::{Zone, ZoneError};
+use bars::Segments;
 pub use options::{MAX_PIXELS, MIN_PIXELS, PictureForm, RenderOptions, Theme};
-pub use zone::{Zone, ZoneError};
 
-// What is drawn.
-use cpumon_query::charts as data;
+/// Draws a chart as a file of the given format. The same chart and options give the same bytes on every machine.
+pub fn draw(chart: &Chart, options: &RenderOptions, form: PictureForm) -> Result<Vec<u8>, ExportError> {
+    let document = match &chart.body {
+        Body::Lines { lines, max } => lines::draw_lines(chart, lines, *max, options),
+        Body::Heatmap { rows, max } => heatmap::draw(chart, rows, *max, options),
+        Body::Bars { bars, parts, rest } => bars::draw(chart, bars, Segments { parts, rest }, options),
+        Body::Sparklines { rows, max } => lines::draw_sparklines(chart, rows, *max, options),
+    };
+    match form {
+        PictureForm::Svg => Ok(document.into_bytes()),
+        PictureForm::Png => svg::png(&document),
+    }
+}

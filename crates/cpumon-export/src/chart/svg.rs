@@ -1,10 +1,45 @@
-//! Writes SVG. Every text passes [`escape_xml`], and numbers are short and the same on every machine.
+//! Writes SVG. Every text passes [`escape_xml`], and numbers are short and the same on every machine. Texts have the width that they have
+//! in the font that is embedded here, so that legends, names and reasons do not run into each other. resvg renders the SVG as PNG with
+//! that font, so the bytes are the same on every machine, whatever fonts it has.
 
 use std::fmt::{Display, Write};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use cpumon_model::escape;
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{Options, Tree, fontdb};
+use unicode_width::UnicodeWidthChar;
 
-use super::geometry::{Area, Point};
+use crate::ExportError;
+
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub(super) struct Point {
+    pub(super) x: f64,
+    pub(super) y: f64,
+}
+
+/// The point at `x`, `y`.
+pub(super) fn at(x: f64, y: f64) -> Point {
+    Point { x, y }
+}
+
+#[derive(Copy, Clone, Debug, Default, PartialEq)]
+pub(super) struct Area {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
+}
+
+impl Area {
+    pub(super) fn right(&self) -> f64 {
+        self.left + self.width
+    }
+
+    pub(super) fn bottom(&self) -> f64 {
+        self.top + self.height
+    }
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Svg(String);
@@ -117,8 +152,96 @@ impl Svg {
     }
 }
 
+/// Width of U+0020 to U+007E in the font, thousandths of its size. A test holds it against the font.
+pub(super) const ASCII: [u16; 95] = [
+    274, 296, 480, 636, 644, 987, 648, 306, 367, 367, 511, 665, 296, 461, 296, 365, 638, 411, 613, 622, 651,
+    598, 625, 568, 624, 625, 296, 309, 665, 665, 665, 519, 974, 699, 656, 732, 722, 602, 590, 747, 744, 271,
+    573, 680, 565, 908, 755, 766, 640, 767, 646, 644, 649, 742, 699, 994, 691, 688, 635, 367, 365, 367, 474,
+    459, 330, 564, 615, 574, 615, 585, 375, 616, 597, 247, 247, 554, 247, 882, 596, 602, 615, 615, 382, 533,
+    333, 597, 568, 824, 552, 569, 556, 434, 339, 434, 665,
+];
+/// Width of other characters, thousandths of the size.
+const OTHER: u16 = 680;
+/// Width of wide characters (East Asian Wide and Fullwidth).
+const WIDE: u16 = 1000;
+/// The viewer of an SVG may have another font, which is wider.
+const SLACK: f64 = 1.08;
+
+fn thousandths(c: char) -> u16 {
+    let at = (c as usize).checked_sub(0x20);
+    at.and_then(|at| ASCII.get(at)).copied().unwrap_or_else(|| match c.width() {
+        Some(2) => WIDE,
+        Some(0) => 0,
+        _ => OTHER,
+    })
+}
+
+/// Width in pixels, with some slack for other fonts.
+pub(super) fn text_width(text: &str, size: f64) -> f64 {
+    let all: u64 = escape(text).to_string().chars().map(|c| u64::from(thousandths(c))).sum();
+    all as f64 / 1000.0 * size * SLACK
+}
+
+/// The escaped text, cut with `…` at its end if it is wider than `max` pixels.
+pub(super) fn fit_text(text: &str, size: f64, max: f64) -> String {
+    let shown = escape(text).to_string();
+    if text_width(&shown, size) <= max {
+        return shown;
+    }
+    let mut left = max - text_width("…", size);
+    let fitting = shown.chars().take_while(|c| {
+        left -= f64::from(thousandths(*c)) / 1000.0 * size * SLACK;
+        left >= 0.0
+    });
+    let fitting: String = fitting.collect();
+    format!("{}…", fitting.trim_end())
+}
+
+/// Pixels of the PNG for each pixel of the SVG.
+const SCALE: f32 = 2.0;
+const FAMILY: &str = "Inter";
+
+/// The embedded font, and no other.
+fn fonts() -> Arc<fontdb::Database> {
+    static FONTS: OnceLock<Arc<fontdb::Database>> = OnceLock::new();
+    Arc::clone(FONTS.get_or_init(|| {
+        let mut fonts = fontdb::Database::new();
+        fonts.load_font_data(include_bytes!("font/Inter-chart.ttf").to_vec());
+        fonts.set_sans_serif_family(FAMILY);
+        Arc::new(fonts)
+    }))
+}
+
+/// Renders a document of this crate. One at a time: the largest picture has 4800 x 4800 pixels, 92 MB.
+pub(super) fn png(document: &str) -> Result<Vec<u8>, ExportError> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let options = Options { font_family: FAMILY.to_owned(), fontdb: fonts(), ..Options::default() };
+    let failed = |reason: String| ExportError::Picture { reason };
+    let tree = Tree::from_str(document, &options).map_err(|error| failed(error.to_string()))?;
+    let size = tree.size().to_int_size().scale_by(SCALE).ok_or_else(|| failed("no size".into()))?;
+    let mut pixmap =
+        Pixmap::new(size.width(), size.height()).ok_or_else(|| failed("too many pixels".into()))?;
+    resvg::render(&tree, Transform::from_scale(SCALE, SCALE), &mut pixmap.as_mut());
+    encode(pixmap).map_err(|error| failed(error.to_string()))
+}
+
+/// As `Pixmap::encode_png`, but without its copy of all pixels.
+fn encode(pixmap: Pixmap) -> Result<Vec<u8>, ::png::EncodingError> {
+    let mut bytes = Vec::new();
+    let mut encoder = ::png::Encoder::new(&mut bytes, pixmap.width(), pixmap.height());
+    encoder.set_color(::png::ColorType::Rgba);
+    encoder.set_depth(::png::BitDepth::Eight);
+    let mut writer = encoder.write_header()?;
+    writer.write_image_data(&pixmap.take_demultiplied())?;
+    writer.finish()?;
+    Ok(bytes)
+}
+
 #[cfg(test)]
 mod tests {
+    use resvg::tiny_skia::Color;
+
     use super::*;
 
     #[test]
@@ -153,5 +276,22 @@ mod tests {
             assert!(safe.split('&').skip(1).all(|rest| rest.contains(';')), "{safe}");
         }
         assert_eq!(escape_xml("a<b>&'\"\u{1b}"), "a&lt;b&gt;&amp;&#39;&quot;\\x1b");
+    }
+
+    #[test]
+    fn a_text_is_cut_to_what_fits() {
+        assert_eq!(fit_text("postgres", 12.0, 200.0), "postgres");
+        let cut = fit_text(&"x".repeat(5000), 12.0, 100.0);
+        assert!(cut.ends_with('…') && text_width(&cut, 12.0) <= 100.0, "{cut}");
+        assert_eq!(fit_text("anything", 12.0, 0.0), "…");
+        assert!(text_width("日本", 12.0) > text_width("ab", 12.0));
+        assert_eq!(fit_text("a\u{1b}b", 12.0, 200.0), "a\\x1bb");
+    }
+
+    #[test]
+    fn pixels_are_encoded_as_the_renderer_does_it() {
+        let mut pixmap = Pixmap::new(7, 5).unwrap();
+        pixmap.fill(Color::from_rgba8(200, 100, 50, 128));
+        assert_eq!(encode(pixmap.clone()).unwrap(), pixmap.encode_png().unwrap());
     }
 }

@@ -5,7 +5,7 @@ use cpumon_query::charts::{
 };
 use resvg::usvg::roxmltree::Document;
 
-use super::text::ASCII;
+use super::svg::ASCII;
 use super::*;
 
 const BEGIN_MS: f64 = 1_795_000_000_000.0;

@@ -6,9 +6,7 @@
 //! devices do not mix.
 
 mod layout;
-mod order;
 mod rows;
-mod text;
 
 use std::io::{self, Write};
 
@@ -18,10 +16,8 @@ use cpumon_store::Reader;
 use crate::rows::PivotSink;
 use crate::source::Source;
 use crate::{ExportError, ExportQuery, GroupBy, LegacyYear, PivotValue, Progress, Report, pivot};
-
-use text::{ms, ticks};
-
 pub(crate) use layout::{Layout, layout_of};
+use layout::{ms, ticks, write_between, write_pivot_name};
 
 /// Writes the rows that `query` selects in the original's layout of that year. Pivots are by name and hold user time, as the
 /// original's.
@@ -61,7 +57,7 @@ impl PivotSink for LegacyPivot<'_> {
         }
         self.out.write_all(b"'Time';")?;
         for name in columns {
-            text::write_pivot_quoted(self.out, name)?;
+            write_between(self.out, b'\'', name)?;
             self.out.write_all(b";")?;
         }
         self.out.write_all(b"\r\n")
@@ -69,7 +65,7 @@ impl PivotSink for LegacyPivot<'_> {
 
     fn row(&mut self, host: &str, view: &IntervalView<'_>, cells: &[Value<'_>]) -> io::Result<()> {
         if self.year == LegacyYear::Y2013 {
-            text::write_pivot_name(self.out, host)?;
+            write_pivot_name(self.out, host)?;
             self.out.write_all(b";")?;
         }
         write!(self.out, "{};", ticks(view.interval()))?;

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use cpumon_model::{
     BootId, Fields, Flags, Interval, Moment, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
 };
+use cpumon_trace::{push_varint, take_varint};
 use foldhash::fast::RandomState;
 
 /// Greatest size of all buffers together, bytes: a day of 100 processes active each second, at 5 bytes a row.
@@ -101,9 +102,9 @@ impl PivotBuffer {
             slots.push(Slot { key: row.key, column: column() });
             (slots.len() - 1, Arc::clone(&row.info))
         });
-        write_varint(&mut self.rows, (*slot as u64) << 1 | u64::from(ends));
+        push_varint(&mut self.rows, (*slot as u64) << 1 | u64::from(ends));
         // Zigzag: a negative value would take ten bytes otherwise.
-        write_varint(&mut self.rows, ((value << 1) ^ (value >> 63)).cast_unsigned());
+        push_varint(&mut self.rows, ((value << 1) ^ (value >> 63)).cast_unsigned());
         if let Some(head) = self.heads.last_mut() {
             head.rows_end = self.rows.len();
         }
@@ -151,34 +152,11 @@ impl Iterator for BufferedRows<'_> {
     type Item = BufferedRow;
 
     fn next(&mut self) -> Option<BufferedRow> {
-        let head = read_varint(&mut self.bytes)?;
-        let value = read_varint(&mut self.bytes)?;
+        let head = take_varint(&mut self.bytes)?;
+        let value = take_varint(&mut self.bytes)?;
         let Slot { key, column } = *self.slots.get(usize::try_from(head >> 1).ok()?)?;
         let value = (value >> 1).cast_signed() ^ -(value & 1).cast_signed();
         Some(BufferedRow { key, column, ends: head & 1 != 0, value })
-    }
-}
-
-/// Writes seven bits in each byte, the low ones first; the top bit means that more follow.
-fn write_varint(out: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push((value & 0x7f) as u8);
-}
-
-/// Reads what [`write_varint`] wrote and removes it from the front.
-fn read_varint(bytes: &mut &[u8]) -> Option<u64> {
-    let (mut value, mut shift) = (0_u64, 0);
-    loop {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte < 0x80 {
-            return Some(value);
-        }
-        shift += 7;
     }
 }
 

@@ -2,13 +2,107 @@
 //!
 //! A trace is read twice: names may come after the events of a task, and both formats have them in front.
 
-mod error;
 mod perfetto;
-mod protobuf;
 mod slices;
-mod survey;
 
-pub use error::TraceExportError;
+use std::collections::HashSet;
+
+use cpumon_model::{SchedEventKind, TraceTask};
+use cpumon_trace::{Ending, ReadError, TaskNames, Tasks, TraceSource};
+
+use crate::ExportError;
 pub use perfetto::trace_perfetto;
 pub use slices::{SLICE_COLUMNS, trace_slices};
-pub use survey::TraceSurvey;
+
+/// Why a trace could not be exported.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceExportError {
+    /// The trace could not be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The export could not be written.
+    #[error(transparent)]
+    Write(#[from] ExportError),
+}
+
+impl From<TraceExportError> for ExportError {
+    fn from(error: TraceExportError) -> Self {
+        match error {
+            TraceExportError::Read(error) => Self::Trace(error),
+            TraceExportError::Write(error) => error,
+        }
+    }
+}
+
+/// Ids of threads of which the trace has no name: above the kernel's largest (2^22).
+const UNNAMED: u32 = 1 << 23;
+
+/// Threads that began in the trace and are known to have. Further ones count as from before it.
+const MAX_BORN: usize = (1 << 22) / 8 * 7;
+
+/// What is known of a trace once it has been read.
+pub struct TraceSurvey {
+    tasks: Tasks,
+    born: HashSet<TraceTask>,
+    ending: Ending,
+    events: u64,
+}
+
+impl TraceSurvey {
+    /// Reads a trace. Nothing of it stays in memory but this.
+    pub fn new(mut trace: impl TraceSource) -> Result<Self, ReadError> {
+        let (mut born, mut left_out, began_ns) = (HashSet::new(), 0, trace.header().began.mono_ns);
+        let mut events = 0;
+        let mut ending = trace.read(&mut |event| {
+            events += 1;
+            let SchedEventKind::Born { task, .. } = event.kind else { return };
+            // What was born before the trace was there when it began.
+            if event.at_ns <= began_ns {
+                return;
+            }
+            if born.len() < MAX_BORN {
+                born.insert(task);
+            } else {
+                left_out += u64::from(!born.contains(&task));
+            }
+        })?;
+        ending.unfollowed = left_out;
+        Ok(Self { tasks: trace.take_tasks(), born, ending, events })
+    }
+
+    /// How many events it has.
+    #[must_use]
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// How the reading ended.
+    #[must_use]
+    pub fn ending(&self) -> &Ending {
+        &self.ending
+    }
+
+    /// How a second reading ended, without names: what it lacks of them is what this one lacked.
+    fn ending_of(&self, again: Ending, unfollowed: u64) -> Ending {
+        let unfollowed = self.ending.unfollowed.saturating_add(unfollowed);
+        Ending { unnamed: self.ending.unnamed, unfollowed, ..again }
+    }
+
+    fn is_born(&self, task: TraceTask) -> bool {
+        self.born.contains(&task)
+    }
+
+    fn names(&self, task: TraceTask) -> Option<TaskNames<'_>> {
+        self.tasks.find(task)
+    }
+
+    /// The thread's id; of a task without a name one that the kernel does not use.
+    fn tid(&self, task: TraceTask) -> u32 {
+        if task == TraceTask::IDLE {
+            return 0;
+        }
+        self.names(task)
+            .map_or(UNNAMED.saturating_add(task.0).min(i32::MAX.unsigned_abs()), |names| names.thread.tid)
+    }
+}

@@ -7,8 +7,7 @@ use cpumon_trace::{
     CpuSpan, Ending, Slots, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Tracker, Wakeup,
 };
 
-use super::error::TraceExportError;
-use super::survey::TraceSurvey;
+use super::{TraceExportError, TraceSurvey};
 use crate::rows::{RowSink, SinkColumn};
 use crate::{ExportError, Format};
 
@@ -155,14 +154,9 @@ impl SpanSink for Slices<'_> {
     }
 
     fn cpu(&mut self, _: &CpuSpan) {}
-
     fn left(&mut self, _: usize, _: Leaves, _: u64) {}
-
     fn moved(&mut self, _: usize, _: u64) {}
-
     fn hole(&mut self, _: u16, _: u64) {}
-
     fn unknown_wakeup(&mut self, _: usize, _: u64) {}
-
     fn lost(&mut self, _: u16, _: u64, _: u64) {}
 }

@@ -1,14 +1,13 @@
-//! What is written of one CPU: `FtraceEventBundle`, with switches and wakeups in the compact form.
+//! What is written of one CPU: `FtraceEventBundle`, with switches and wakeups in the compact form; what is remembered of a thread
+//! meanwhile; and the few kinds of protobuf fields that a Perfetto trace needs.
 
 use std::collections::HashMap;
 
 use cpumon_model::{Leaves, TraceTask, WaitReason};
-use cpumon_trace::{CpuState, push_varint};
-
-use super::super::protobuf::Message;
+use cpumon_trace::{CpuState, ThreadState, push_varint};
 
 /// Not a state of a task: it was runnable when it left.
-pub(super) const PREEMPTED: u64 = 0x100;
+const PREEMPTED: u64 = 0x100;
 /// *Parked*, for what is unknown: a bit without a meaning counts as an error in Perfetto, and no trace of cpumon has it otherwise.
 pub(super) const UNKNOWN: u64 = 0x40;
 /// `CLONE_THREAD` of `task_newtask`.
@@ -33,8 +32,10 @@ pub(super) struct Bundle {
     pub(super) left: Option<(TraceTask, u64)>,
     /// How who is there leaves.
     pub(super) leaves: u64,
-    is_begun: bool,
-    events: usize,
+    /// Any switch of it was written.
+    pub(super) is_begun: bool,
+    /// Events that are not written yet.
+    pub(super) events: usize,
     switches: Columns,
     wakings: Columns,
     /// Names of this bundle, and where they are in it.
@@ -71,16 +72,6 @@ impl Columns {
 }
 
 impl Bundle {
-    /// Events that are not written yet.
-    pub(super) fn events(&self) -> usize {
-        self.events
-    }
-
-    /// Whether any switch of it was written.
-    pub(super) fn is_begun(&self) -> bool {
-        self.is_begun
-    }
-
     /// Where the name of a task is in this bundle.
     fn name(&mut self, who: &Named) -> u64 {
         let next = self.indexes.len() as u64;
@@ -155,5 +146,55 @@ pub(super) fn state_of(leaves: Leaves) -> u64 {
         Leaves::Asleep(WaitReason::TRACED) => 8,
         Leaves::Asleep(WaitReason::KERNEL) => 0x80,
         Leaves::Asleep(_) => 1,
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub(super) task: TraceTask,
+    pub(super) state: Option<ThreadState>,
+    /// Where and when it entered that.
+    pub(super) cpu: u16,
+    pub(super) since_ns: u64,
+    pub(super) waker: TraceTask,
+    /// Perfetto takes it to be in some state.
+    pub(super) is_known: bool,
+    /// It is ready since its last wakeup, which may wait to be written.
+    pub(super) is_waking: bool,
+}
+
+impl Default for Thread {
+    fn default() -> Self {
+        let (task, waker) = (TraceTask::UNKNOWN, TraceTask::UNKNOWN);
+        Self { task, state: None, cpu: 0, since_ns: 0, waker, is_known: false, is_waking: false }
+    }
+}
+
+const VARINT: u64 = 0;
+const BYTES: u64 = 2;
+
+/// Fields of a message, as they come.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Message(pub(super) Vec<u8>);
+
+impl Message {
+    /// A number. Negative ones are not needed.
+    pub(super) fn number(&mut self, field: u64, value: u64) -> &mut Self {
+        push_varint(&mut self.0, field << 3 | VARINT);
+        push_varint(&mut self.0, value);
+        self
+    }
+
+    /// A text, bytes, another message, or packed numbers.
+    pub(super) fn bytes(&mut self, field: u64, bytes: &[u8]) -> &mut Self {
+        push_varint(&mut self.0, field << 3 | BYTES);
+        push_varint(&mut self.0, bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+        self
+    }
+
+    /// Another message.
+    pub(super) fn message(&mut self, field: u64, message: &Self) -> &mut Self {
+        self.bytes(field, &message.0)
     }
 }

@@ -5,7 +5,6 @@
 //! the tracker's. Field numbers are those of Perfetto's public schema.
 
 mod bundle;
-mod thread;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -15,12 +14,9 @@ use cpumon_trace::{
     CpuSpan, CpuState, Ending, SpanSink, ThreadSpan, ThreadState, TraceSource, Tracker, UNKNOWN_TID, Wakeup,
 };
 
-use self::bundle::{Bundle, Named, UNKNOWN, state_of};
-use self::thread::Thread;
-use super::error::TraceExportError;
-use super::protobuf::Message;
-use super::survey::TraceSurvey;
+use super::{TraceExportError, TraceSurvey};
 use crate::ExportError;
+use bundle::{Bundle, Message, Named, Thread, UNKNOWN, state_of};
 
 /// Events of a CPU that are put into one packet.
 const BUNDLE_EVENTS: usize = 4096;
@@ -176,7 +172,7 @@ impl Perfetto<'_, '_> {
     fn threads(&mut self, began_ns: u64) {
         let survey = self.survey;
         let mut tree = Message::default();
-        for task in survey.tasks().iter().filter(|task| !survey.is_born(*task)) {
+        for task in survey.tasks.iter().filter(|task| !survey.is_born(*task)) {
             let Some(names) = survey.names(task) else { continue };
             let (tid, pid) = (names.thread.tid, names.process.pid);
             if tid == pid {
@@ -338,14 +334,14 @@ impl Perfetto<'_, '_> {
     /// An event was added to a CPU's.
     fn count(&mut self, number: u16) {
         self.waiting += 1;
-        if self.waiting >= MAX_WAITING || self.cpu_at(number).events() >= BUNDLE_EVENTS {
+        if self.waiting >= MAX_WAITING || self.cpu_at(number).events >= BUNDLE_EVENTS {
             self.flush(number);
         }
     }
 
     fn flush(&mut self, number: u16) {
         let cpu = self.cpu_at(number);
-        let events = cpu.events();
+        let events = cpu.events;
         let bundle = cpu.take(number);
         self.waiting -= events;
         let mut packet = Message::default();
@@ -363,11 +359,11 @@ impl Perfetto<'_, '_> {
         for number in 0..self.cpus.len() {
             let number = u16::try_from(number).unwrap_or(u16::MAX);
             let cpu = self.cpu_at(number);
-            if cpu.is_begun() {
+            if cpu.is_begun {
                 cpu.now = None;
                 self.switch(number, end_ns, CpuState::Idle);
             }
-            if self.cpu_at(number).events() > 0 {
+            if self.cpu_at(number).events > 0 {
                 self.flush(number);
             }
         }
@@ -470,14 +466,12 @@ impl SpanSink for Perfetto<'_, '_> {
     }
 
     fn left(&mut self, _: usize, _: Leaves, _: u64) {}
-
     fn moved(&mut self, _: usize, _: u64) {}
+    fn unknown_wakeup(&mut self, _: usize, _: u64) {}
 
     fn hole(&mut self, _: u16, _: u64) {
         self.is_hole = true;
     }
-
-    fn unknown_wakeup(&mut self, _: usize, _: u64) {}
 
     fn lost(&mut self, number: u16, _: u64, at_ns: u64) {
         // Also where the CPU is known again at once.

@@ -8,8 +8,7 @@ use cpumon_model::{
 };
 use cpumon_store::{Reader, StoreOptions, Writer};
 
-use super::MAX_COLUMNS;
-use super::run::run_within;
+use super::{MAX_COLUMNS, run_within};
 use crate::rows::PivotRows;
 use crate::{ExportQuery, Format, GroupBy, PivotValue, Progress, Report};
 
