@@ -48,7 +48,7 @@ impl ThreadSums {
 }
 
 /// The sums of a trace.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Report {
     /// On the trace's clock.
     range: TraceRange,
@@ -74,15 +74,7 @@ impl Report {
     /// An empty report of a trace that began at this time on its clock.
     #[must_use]
     pub fn new(began_ns: u64, range: TraceRange) -> Self {
-        Self {
-            range: range.on_clock(began_ns),
-            events: 0,
-            threads: Slots::default(),
-            slices: Slices::default(),
-            cpus: Cpus::default(),
-            has_interrupts: false,
-            memory: Memory::default(),
-        }
+        Self { range: range.on_clock(began_ns), ..Self::default() }
     }
 
     /// Each CPU with events, ascending.
@@ -134,7 +126,7 @@ impl SpanSink for Report {
         let (from_ns, until_ns) = self.range.cut(whole.from_ns, whole.until_ns);
         if from_ns < until_ns {
             let span = CpuSpan { from_ns, until_ns, ..*whole };
-            self.cpus.add(&span);
+            *self.cpus.of(span.cpu).time_in(span.state) += until_ns - from_ns;
             self.slices.add(&span);
         }
         if whole.is_over && self.range.has(whole.until_ns) {
@@ -173,7 +165,7 @@ impl SpanSink for Report {
             return;
         }
         let ns = until_ns - from_ns;
-        self.cpus.interrupt(span, ns);
+        self.cpus.of(span.cpu).interrupt(span.state, span.interrupt, ns);
         if let Some(slot) = span.slot {
             let counts = span.is_first && self.range.has(span.from_ns);
             let interrupts = &mut self.threads.at(slot).interrupts;
@@ -229,6 +221,26 @@ impl CpuAccount {
         known_ns.saturating_add(self.irq_ns).saturating_add(self.softirq_ns)
     }
 
+    /// The time of a state.
+    fn time_in(&mut self, state: CpuState) -> &mut u64 {
+        match state {
+            CpuState::Idle => &mut self.idle_ns,
+            CpuState::Run(_) => &mut self.run_ns,
+            CpuState::Unknown => &mut self.unknown_ns,
+        }
+    }
+
+    /// Takes `ns` of what the CPU did, and gives it to the interrupt.
+    pub(crate) fn interrupt(&mut self, state: CpuState, interrupt: Interrupt, ns: u64) {
+        let from = self.time_in(state);
+        let ns = ns.min(*from);
+        *from -= ns;
+        match interrupt {
+            Interrupt::Hard(_) => self.irq_ns += ns,
+            Interrupt::Soft(_) => self.softirq_ns += ns,
+        }
+    }
+
     fn merge(&mut self, other: &Self) {
         // A damaged trace may claim any times.
         for (sum, part) in [
@@ -251,32 +263,6 @@ impl CpuAccount {
 struct Cpus(Slots<Option<CpuAccount>>);
 
 impl Cpus {
-    fn add(&mut self, span: &CpuSpan) {
-        let ns = span.until_ns - span.from_ns;
-        let account = self.of(span.cpu);
-        match span.state {
-            CpuState::Idle => account.idle_ns += ns,
-            CpuState::Run(_) => account.run_ns += ns,
-            CpuState::Unknown => account.unknown_ns += ns,
-        }
-    }
-
-    /// Takes `ns` of what the CPU did, and gives it to the interrupt.
-    fn interrupt(&mut self, span: &InterruptSpan, ns: u64) {
-        let account = self.of(span.cpu);
-        let from = match span.state {
-            CpuState::Idle => &mut account.idle_ns,
-            CpuState::Run(_) => &mut account.run_ns,
-            CpuState::Unknown => &mut account.unknown_ns,
-        };
-        let ns = ns.min(*from);
-        *from -= ns;
-        match span.interrupt {
-            Interrupt::Hard(_) => account.irq_ns += ns,
-            Interrupt::Soft(_) => account.softirq_ns += ns,
-        }
-    }
-
     fn of(&mut self, cpu: u16) -> &mut CpuAccount {
         self.0.at(cpu.into()).get_or_insert(CpuAccount { cpu, ..CpuAccount::default() })
     }

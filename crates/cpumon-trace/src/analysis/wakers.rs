@@ -92,6 +92,7 @@ enum Run {
 }
 
 /// The wakeups of a trace.
+#[derive(Default)]
 pub struct Wakers {
     range: TraceRange,
     pairs: HashMap<(Waker, TraceTask), WakeCounts, FixedState>,
@@ -119,16 +120,7 @@ pub fn wakers(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Waker
 
 impl Wakers {
     pub(super) fn new(range: TraceRange) -> Self {
-        Self {
-            range,
-            pairs: HashMap::default(),
-            sources: WakeSources::default(),
-            open: HashMap::default(),
-            last_id: 0,
-            waiting: Slots::default(),
-            has_interrupts: false,
-            left_out: 0,
-        }
+        Self { range, ..Self::default() }
     }
 
     /// Wakeups that are in no row, because there are too many pairs.

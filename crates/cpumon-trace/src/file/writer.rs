@@ -205,23 +205,21 @@ impl<W: Write> TraceWriter<W> {
     }
 
     fn close_identities(&mut self) {
-        let list = std::mem::take(&mut self.identities);
-        self.identities = self.close_list(ChunkKind::Identities, list);
+        self.close_list(ChunkKind::Identities, |writer| &mut writer.identities);
     }
 
     fn close_groups(&mut self) {
-        let list = std::mem::take(&mut self.groups);
-        self.groups = self.close_list(ChunkKind::Groups, list);
+        self.close_list(ChunkKind::Groups, |writer| &mut writer.groups);
     }
 
-    /// Returns the list, empty.
-    fn close_list(&mut self, kind: ChunkKind, mut list: OpenList) -> OpenList {
+    fn close_list(&mut self, kind: ChunkKind, list_of: fn(&mut Self) -> &mut OpenList) {
+        let mut list = std::mem::take(list_of(self));
         if list.count > 0 {
             self.write(kind, 0, 0, list.count, &list.bytes);
             list.bytes.clear();
             list.count = 0;
         }
-        list
+        *list_of(self) = list;
     }
 
     fn close(&mut self, at: usize) {

@@ -9,7 +9,6 @@ use crate::cost::{Bound, EVENTS};
 use crate::file::ReadError;
 use crate::file::format::FileHeader;
 use crate::file::reader::Ending;
-use crate::source::TraceSource;
 use crate::tasks::Tasks;
 
 const TOO_MANY: &str = "its packed parts become more events than any recorder writes in a file of its length";
@@ -17,8 +16,8 @@ const TOO_MANY: &str = "its packed parts become more events than any recorder wr
 /// Sorts and numbers what a decoder gives.
 pub(crate) struct Imported<D> {
     decoder: D,
-    header: FileHeader,
-    tasks: Tasks,
+    pub(super) header: FileHeader,
+    pub(super) tasks: Tasks,
     numbering: Numbering,
     held: Held,
     /// Events that the decoder may still give.
@@ -57,6 +56,32 @@ impl<D: Decoder> Imported<D> {
         Ok(imported)
     }
 
+    /// Hands out every event in the order of their time, up to the end of the trace or its first damage.
+    pub(super) fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        loop {
+            for raw in self.held.drain() {
+                if raw.kind == RawKind::Same {
+                    self.ending.known_until_ns = self.ending.known_until_ns.max(raw.at_ns);
+                }
+                let Some(event) = self.numbering.number(&raw, &mut self.tasks) else { continue };
+                let known_ns = &mut self.ending.known_until_ns;
+                self.ending.late += u64::from(event.at_ns < *known_ns);
+                *known_ns = (*known_ns).max(event.at_ns);
+                out(event);
+            }
+            if self.is_read {
+                break;
+            }
+            self.step()?;
+        }
+        self.ending.unnamed = self.tasks.left_out();
+        // With gaps it was read to its end all the same.
+        if self.ending.damaged_at.is_none() || self.ending.gaps > 0 {
+            self.ending.ended_ns = Some(self.ending.known_until_ns);
+        }
+        Ok(self.ending)
+    }
+
     /// Takes names out of the way.
     fn name(&mut self) {
         for event in self.held.drain() {
@@ -91,53 +116,6 @@ fn begin_at(began: &mut Moment, at_ns: u64) {
         began.wall_ns = i64::try_from(moved(began.wall_ns.into())).unwrap_or(i64::MAX);
     }
     began.mono_ns = at_ns;
-}
-
-impl<D: Decoder> TraceSource for Imported<D> {
-    fn header(&self) -> &FileHeader {
-        &self.header
-    }
-
-    fn tasks(&self) -> &Tasks {
-        &self.tasks
-    }
-
-    fn take_tasks(&mut self) -> Tasks {
-        std::mem::take(&mut self.tasks)
-    }
-
-    fn limit_names(&mut self, bytes: usize) {
-        self.tasks.limit(bytes);
-    }
-
-    fn is_watched_from_begin(&self) -> bool {
-        false
-    }
-
-    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
-        loop {
-            for raw in self.held.drain() {
-                if raw.kind == RawKind::Same {
-                    self.ending.known_until_ns = self.ending.known_until_ns.max(raw.at_ns);
-                }
-                let Some(event) = self.numbering.number(&raw, &mut self.tasks) else { continue };
-                let known_ns = &mut self.ending.known_until_ns;
-                self.ending.late += u64::from(event.at_ns < *known_ns);
-                *known_ns = (*known_ns).max(event.at_ns);
-                out(event);
-            }
-            if self.is_read {
-                break;
-            }
-            self.step()?;
-        }
-        self.ending.unnamed = self.tasks.left_out();
-        // With gaps it was read to its end all the same.
-        if self.ending.damaged_at.is_none() || self.ending.gaps > 0 {
-            self.ending.ended_ns = Some(self.ending.known_until_ns);
-        }
-        Ok(self.ending)
-    }
 }
 
 /// Events that wait at most. A recorder that leaves more between two moments at which all is known has its events handed out early;

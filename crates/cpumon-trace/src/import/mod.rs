@@ -83,6 +83,13 @@ impl<R: Read + Seek> AnyTrace<R> {
         };
         Ok(Self(Format::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
     }
+
+    fn tasks_mut(&mut self) -> &mut Tasks {
+        match &mut self.0 {
+            Format::Own(trace) => trace.tasks_mut(),
+            Format::Foreign(trace) => &mut trace.tasks,
+        }
+    }
 }
 
 /// What a file begins with that is packed as a whole: a reader goes back and forth in the others.
@@ -104,36 +111,27 @@ impl<R: Read + Seek> TraceSource for AnyTrace<R> {
     fn header(&self) -> &FileHeader {
         match &self.0 {
             Format::Own(trace) => trace.header(),
-            Format::Foreign(trace) => trace.header(),
+            Format::Foreign(trace) => &trace.header,
         }
     }
 
     fn tasks(&self) -> &Tasks {
         match &self.0 {
             Format::Own(trace) => trace.tasks(),
-            Format::Foreign(trace) => trace.tasks(),
+            Format::Foreign(trace) => &trace.tasks,
         }
     }
 
     fn take_tasks(&mut self) -> Tasks {
-        match &mut self.0 {
-            Format::Own(trace) => trace.take_tasks(),
-            Format::Foreign(trace) => trace.take_tasks(),
-        }
+        std::mem::take(self.tasks_mut())
     }
 
     fn limit_names(&mut self, bytes: usize) {
-        match &mut self.0 {
-            Format::Own(trace) => trace.limit_names(bytes),
-            Format::Foreign(trace) => trace.limit_names(bytes),
-        }
+        self.tasks_mut().limit(bytes);
     }
 
     fn is_watched_from_begin(&self) -> bool {
-        match &self.0 {
-            Format::Own(trace) => trace.is_watched_from_begin(),
-            Format::Foreign(trace) => trace.is_watched_from_begin(),
-        }
+        matches!(self.0, Format::Own(_))
     }
 
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use cpumon_events::ThreadState;
-use cpumon_model::{Interrupt, WaitReason};
+use cpumon_events::{CpuState, ThreadState};
+use cpumon_model::{Interrupt, TraceTask, WaitReason};
 
 use super::Timeline;
 use super::cpus::{IDLE, UNKNOWN};
@@ -203,17 +203,12 @@ impl Timeline {
             ..CpuAccount::default()
         };
         for (part, ns) in parts.interrupts_between(from_ns, until_ns) {
-            let from = match part.who {
-                IDLE => &mut account.idle_ns,
-                UNKNOWN => &mut account.unknown_ns,
-                _ => &mut account.run_ns,
+            let state = match part.who {
+                IDLE => CpuState::Idle,
+                UNKNOWN => CpuState::Unknown,
+                thread => CpuState::Run(TraceTask(thread)),
             };
-            let ns = ns.min(*from);
-            *from -= ns;
-            match part.interrupt {
-                Interrupt::Hard(_) => account.irq_ns += ns,
-                Interrupt::Soft(_) => account.softirq_ns += ns,
-            }
+            account.interrupt(state, part.interrupt, ns);
         }
         let has = |at_ns: &u64| (from_ns..=until_ns).contains(at_ns);
         account.holes = parts.holes.iter().filter(|at_ns| has(at_ns)).count() as u64;
