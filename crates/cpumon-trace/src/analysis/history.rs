@@ -222,7 +222,8 @@ impl SpanSink for TraceHistory {
 
     fn bytes(&self, threads: usize) -> usize {
         let states = self.states.capacity() * size_of::<Held>();
-        self.last_wakeup.bytes(threads) + states + self.wakers.capacity() * size_of::<Waker>()
+        let wakers = self.wakers.capacity() * size_of::<Waker>();
+        self.last_wakeup.bytes(threads) + states + wakers + self.sources.bytes()
     }
 
     fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}

@@ -328,7 +328,7 @@ impl WakeSources {
     }
 
     /// Memory, with space to grow.
-    fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.count * 2 * size_of::<Waiting>()
     }
 

@@ -143,7 +143,7 @@ impl Timeline {
             let first = thread.parts.partition_point(|part| part.start_ns < from_ns);
             for at in first..thread.parts.len() {
                 let part = &thread.parts[at];
-                if part.start_ns > until_ns || woken.len() >= MAX_WOKEN * 16 {
+                if part.start_ns > until_ns {
                     break;
                 }
                 if part.is_woken() && part.more == waker && part.is(FRESH) {
@@ -157,11 +157,20 @@ impl Timeline {
                         at_ns: part.start_ns,
                         ran: ran.map(|part| (part.start_ns, part.cpu)),
                     });
+                    // Threads are in no order of time: the first of all are known at the end only.
+                    if woken.len() >= MAX_WOKEN * 16 {
+                        keep_first(&mut woken);
+                    }
                 }
             }
         }
-        woken.sort_by_key(|woken| woken.at_ns);
-        woken.truncate(MAX_WOKEN);
+        keep_first(&mut woken);
         woken
     }
+}
+
+/// The first wakeups of these, in order of time.
+fn keep_first(woken: &mut Vec<Woken>) {
+    woken.sort_by_key(|woken| woken.at_ns);
+    woken.truncate(MAX_WOKEN);
 }

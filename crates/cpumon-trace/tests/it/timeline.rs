@@ -388,3 +388,27 @@ fn a_limit_cuts_the_index_and_a_later_begin_goes_on() {
     }
     assert_eq!(a, b);
 }
+
+/// Of a thread that woke another one a thousand times, all that it woke besides were left out.
+#[test]
+fn the_first_that_a_slice_woke_are_named_however_many_it_woke() {
+    let begin = [
+        switch(1, 1, 0, 2, Leaves::Ready),
+        switch(2, 1, 2, 3, Leaves::Asleep(READ)),
+        switch(3, 1, 3, 0, Leaves::Asleep(READ)),
+        switch(5, 0, 0, 1, Leaves::Ready),
+        wake(6, 0, 1, 3, 1),
+        switch(7, 1, 0, 3, Leaves::Ready),
+        switch(8, 1, 3, 0, Leaves::Asleep(READ)),
+    ];
+    let again = (0..1_100).map(|nth| 10 + 3 * nth).flat_map(|at| {
+        let ends = switch(at + 2, 1, 2, 0, Leaves::Asleep(READ));
+        [wake(at, 0, 1, 2, 1), switch(at + 1, 1, 0, 2, Leaves::Ready), ends]
+    });
+    let end = switch(4_000, 0, 1, 0, Leaves::Asleep(READ));
+    let events: Vec<_> = begin.into_iter().chain(again).chain([end]).collect();
+    let timeline = read(&events, ALL);
+    let woke = timeline.slice(place(&timeline, 1), 50_000).unwrap().woke;
+    assert_eq!((woke.len(), woke[0].thread, woke[0].at_ns), (64, place(&timeline, 3), 6_000));
+    assert_eq!(woke[63].at_ns, 10_000 + 3_000 * 62);
+}
