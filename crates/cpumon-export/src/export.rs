@@ -9,8 +9,8 @@ use std::ops::ControlFlow;
 use cpumon_model::{
     Column, Fields, Interval, IntervalView, Kind as ValueKind, Tables, ThreadInterval, Value,
 };
-use cpumon_query::report::{Change, Comparison, Side};
 use cpumon_query::fields::Field;
+use cpumon_query::report::{Change, Comparison, Side};
 use cpumon_query::spans::{Cut, Span};
 use cpumon_store::{Query, Reader, TimeRange, What};
 

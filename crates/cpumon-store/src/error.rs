@@ -1,5 +1,5 @@
-//! Errors of a store, each with the operation and the file. Callers distinguish a full disk from a damaged file by variant, not
-//! by text.
+//! Errors of a store, each with the operation and the file, and what is checked of a path before it is opened. Callers distinguish a
+//! full disk from a damaged file by variant, not by text.
 
 use std::path::{Path, PathBuf};
 
@@ -193,7 +193,7 @@ pub(crate) fn check_is_there(path: &Path) -> Result<()> {
     match path.try_exists() {
         Ok(true) => check_is_file(path),
         Ok(false) => Err(StoreError::Missing { path: path.into() }),
-        Err(source) => Err(StoreError::Io { operation: "open", path: path.into(), source }),
+        Err(error) => Err(error).at("open", path),
     }
 }
 
@@ -206,7 +206,19 @@ pub(crate) fn check_is_file(path: &Path) -> Result<()> {
     }
 }
 
-/// Adds operation and path to an SQLite result.
+/// The path of a file beside another one, whose name it has with an ending.
+pub(crate) fn sibling(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// What cannot be compressed cannot be bound to a statement.
+pub(crate) fn unpackable(error: std::io::Error) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
+}
+
+/// Adds operation and path to an error of SQLite or of the file system.
 pub(crate) trait At<T> {
     /// Adds what failed, and on which store.
     fn at(self, operation: &'static str, path: &Path) -> Result<T>;

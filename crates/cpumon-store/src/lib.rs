@@ -35,19 +35,17 @@
 mod check;
 mod codec;
 mod error;
-mod forget;
 mod fresh;
-mod gap;
 #[cfg(feature = "import")]
 pub mod legacy;
 mod names;
 mod options;
+mod queue;
 mod reader;
 mod rows;
 mod schema;
 pub mod sql;
 mod sums;
-mod thread;
 mod time;
 mod traces;
 mod writer;
@@ -57,15 +55,13 @@ pub use check::{CheckReport, LostRows, check};
 #[doc(hidden)]
 pub use codec::exercise::exercise;
 pub use error::{Result, SqliteError, StoreError};
-pub use forget::forget_host;
-pub use gap::{Gap, GapFinder};
 pub use options::{QueueOptions, StoreOptions};
+pub use queue::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use reader::{
-    BootSpan, Damage, DamageReport, HostRecord, Plan, ProcessFilter, Query, Reader, Segment, StoredInterval,
-    StoredProcess, ThreadRows, What,
+    BootSpan, Damage, DamageReport, Gap, GapFinder, HostRecord, Plan, ProcessFilter, Query, Reader, Segment,
+    StoredInterval, StoredProcess, ThreadRows, What,
 };
 pub use sums::{ActiveTimes, Resolution, RunQueue};
-pub use thread::{Queued, Receipt, ReceiptRequest, StoreState, StoreStatus, WriterHandle, WriterThread};
 pub use time::{ClockDoubt, TimeRange, wall_now_ns};
 pub use traces::{TraceIndex, TraceRecord, trace_file, traces_dir};
-pub use writer::{Put, ReportedGap, SourcePosition, Writer};
+pub use writer::{Put, ReportedGap, SourcePosition, Writer, forget_host};

@@ -1,50 +1,112 @@
-//! Tables `thread` and `process`, and the blocks that their rows are merged into. Both the writer and the reader find names here.
+//! Names of tasks: tables `thread` and `process`, and the blocks that their rows are merged into, a thousand names in one blob. A
+//! compiler's threads live for a second, and their names take more space than their samples; side by side and compressed a name
+//! takes a quarter of its row. Both the writer and the reader find names here. Layout: docs/store.md, "Blocks of names".
 
 use std::collections::BTreeMap;
 
 use cpumon_model::Comm;
-use rusqlite::types::{ToSql, ToSqlOutput, ValueRef};
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Result as Sql, Row, params};
 
-use crate::codec::names::{Name, ProcessName, ThreadName, decode};
+use crate::codec::varint::{self, Cursor, Malformed};
+use crate::codec::zip::{unzip, zip_columns};
+use crate::rows::unsigned;
 
-/// A name that has a table of rows and one of blocks.
-pub(crate) trait Stored: Name {
+/// First byte of a block.
+const FORMAT: u8 = 1;
+/// Most names in a block; more is damage.
+const MAX_NAMES: usize = 1 << 20;
+
+/// A row of table `thread`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ThreadName {
+    pub(crate) id: u64,
+    pub(crate) process_id: u64,
+    pub(crate) tid: u32,
+    pub(crate) start_ns: u64,
+    pub(crate) comm: Comm,
+    pub(crate) nice: i8,
+    pub(crate) priority: i16,
+}
+
+/// A row of table `process`.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ProcessName {
+    pub(crate) id: u64,
+    pub(crate) boot_id: i64,
+    pub(crate) pid: u32,
+    pub(crate) start_ns: u64,
+    pub(crate) parent_pid: u32,
+    pub(crate) info_id: i64,
+    pub(crate) is_short: bool,
+}
+
+/// Most columns of numbers.
+pub(crate) const MOST_NUMBERS: usize = 7;
+
+/// A name that has a table of rows, and one of blocks into which its rows are packed.
+pub(crate) trait Name: Copy + Default {
     /// The table of rows; the table of blocks has `_block` behind it.
     const TABLE: &'static str;
-    /// The columns that [`Stored::from_row`] reads.
+    /// The columns that [`Name::from_row`] reads.
     const COLUMNS: &'static str;
     /// Which rows are names of tasks.
     const IS_TASK: &'static str;
+    /// Columns of numbers, at most [`MOST_NUMBERS`]; text follows them.
+    const NUMBERS: usize;
 
-    /// Reads [`Stored::COLUMNS`].
+    /// Reads [`Name::COLUMNS`].
     fn from_row(row: &Row<'_>) -> Sql<Self>;
 
     /// Inserts it as a row.
     fn insert(&self, connection: &Connection, last_s: i64) -> Sql<()>;
+
+    /// Row id in its table.
+    fn id(&self) -> u64;
+
+    /// Its numbers; `before` is the row before.
+    fn numbers(&self, before: &Self) -> [i64; MOST_NUMBERS];
+
+    /// The reverse of [`Name::numbers`]; `None` for numbers that it never gives.
+    fn from_numbers(numbers: &[i64; MOST_NUMBERS], before: &Self) -> Option<Self>;
+
+    /// Its text; empty if it has none.
+    fn text(&self) -> &[u8] {
+        &[]
+    }
+
+    /// Takes its text back.
+    fn set_text(&mut self, _text: &[u8]) {}
 }
 
-/// An unsigned number, which SQLite stores as a signed one of the same bits.
-fn unsigned(row: &Row<'_>, at: usize) -> Sql<u64> {
-    row.get::<_, i64>(at).map(i64::cast_unsigned)
+/// `a − b` of unsigned numbers, wrapping.
+fn step(a: u64, b: u64) -> i64 {
+    a.wrapping_sub(b).cast_signed()
 }
 
-impl Stored for ThreadName {
+/// The reverse of [`step`].
+fn stepped(before: u64, by: i64) -> u64 {
+    before.wrapping_add(by.cast_unsigned())
+}
+
+/// [`stepped`] for numbers of 32 bits.
+fn stepped_u32(before: u32, by: i64) -> Option<u32> {
+    u32::try_from(stepped(before.into(), by)).ok()
+}
+
+impl Name for ThreadName {
     const TABLE: &'static str = "thread";
     const COLUMNS: &'static str = "id, process_id, tid, start_ns, comm, nice, priority";
     const IS_TASK: &'static str = "TRUE";
+    const NUMBERS: usize = 6;
 
     fn from_row(row: &Row<'_>) -> Sql<Self> {
-        let comm = match row.get_ref(4)? {
-            ValueRef::Text(bytes) | ValueRef::Blob(bytes) => Comm::new(bytes),
-            _ => Comm::default(),
-        };
         Ok(Self {
             id: unsigned(row, 0)?,
             process_id: unsigned(row, 1)?,
             tid: row.get(2)?,
             start_ns: unsigned(row, 3)?,
-            comm,
+            comm: row.get::<_, SqlComm>(4)?.0,
             nice: row.get(5)?,
             priority: row.get(6)?,
         })
@@ -68,13 +130,53 @@ impl Stored for ThreadName {
             ])?;
         Ok(())
     }
+
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn numbers(&self, before: &Self) -> [i64; MOST_NUMBERS] {
+        [
+            step(self.id, before.id),
+            step(self.process_id, before.process_id),
+            step(self.tid.into(), before.tid.into()),
+            step(self.start_ns, before.start_ns),
+            self.nice.into(),
+            // Priority is 20 + nice but for real-time threads: the difference is mostly the same number.
+            i64::from(self.priority) - i64::from(self.nice),
+            0,
+        ]
+    }
+
+    fn from_numbers(numbers: &[i64; MOST_NUMBERS], before: &Self) -> Option<Self> {
+        let &[id, process_id, tid, start_ns, nice, priority, _] = numbers;
+        Some(Self {
+            id: stepped(before.id, id),
+            process_id: stepped(before.process_id, process_id),
+            tid: stepped_u32(before.tid, tid)?,
+            start_ns: stepped(before.start_ns, start_ns),
+            comm: Comm::default(),
+            nice: nice.try_into().ok()?,
+            // A damaged block can have any numbers of 64 bits here.
+            priority: priority.checked_add(nice)?.try_into().ok()?,
+        })
+    }
+
+    fn text(&self) -> &[u8] {
+        self.comm.as_bytes()
+    }
+
+    fn set_text(&mut self, text: &[u8]) {
+        self.comm = Comm::new(text);
+    }
 }
 
-impl Stored for ProcessName {
+impl Name for ProcessName {
     const TABLE: &'static str = "process";
     const COLUMNS: &'static str = "id, boot_id, pid, start_ns, parent_pid, info_id, is_short";
     /// Boot 0 marks rows that represent short-lived processes in sums; they are no tasks.
     const IS_TASK: &'static str = "boot_id <> 0";
+    const NUMBERS: usize = 7;
 
     fn from_row(row: &Row<'_>) -> Sql<Self> {
         Ok(Self {
@@ -106,6 +208,37 @@ impl Stored for ProcessName {
             ])?;
         Ok(())
     }
+
+    fn id(&self) -> u64 {
+        self.id
+    }
+
+    fn numbers(&self, before: &Self) -> [i64; MOST_NUMBERS] {
+        [
+            step(self.id, before.id),
+            self.boot_id.wrapping_sub(before.boot_id),
+            step(self.pid.into(), before.pid.into()),
+            step(self.start_ns, before.start_ns),
+            // The kernel gives pids in ascending order, so a parent's pid is mostly a little lower.
+            step(self.pid.into(), self.parent_pid.into()),
+            self.info_id,
+            self.is_short.into(),
+        ]
+    }
+
+    fn from_numbers(numbers: &[i64; MOST_NUMBERS], before: &Self) -> Option<Self> {
+        let &[id, boot_id, pid, start_ns, above_parent, info_id, is_short] = numbers;
+        let pid = stepped_u32(before.pid, pid)?;
+        Some(Self {
+            id: stepped(before.id, id),
+            boot_id: before.boot_id.wrapping_add(boot_id),
+            pid,
+            start_ns: stepped(before.start_ns, start_ns),
+            parent_pid: u32::try_from(u64::from(pid).wrapping_sub(above_parent.cast_unsigned())).ok()?,
+            info_id,
+            is_short: is_short != 0,
+        })
+    }
 }
 
 /// A kernel name as SQL: text, or a blob where it is not UTF-8.
@@ -118,6 +251,12 @@ impl ToSql for SqlComm {
             Ok(_) => ValueRef::Text(bytes),
             Err(_) => ValueRef::Blob(bytes),
         }))
+    }
+}
+
+impl FromSql for SqlComm {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Self(value.as_bytes().map(Comm::new).unwrap_or_default()))
     }
 }
 
@@ -145,18 +284,18 @@ impl<N: Name> Block<N> {
 }
 
 /// The row of a name; `None` if there is none, or not any more.
-pub(crate) fn row_of<N: Stored>(connection: &Connection, id: u64) -> Sql<Option<N>> {
+pub(crate) fn row_of<N: Name>(connection: &Connection, id: u64) -> Sql<Option<N>> {
     let text = format!("SELECT {} FROM {} WHERE id = ?1", N::COLUMNS, N::TABLE);
     connection.prepare_cached(&text)?.query_row([id.cast_signed()], |row| N::from_row(row)).optional()
 }
 
 /// The block around an id; `None` if there is none.
-pub(crate) fn block_around<N: Stored>(connection: &Connection, id: u64) -> Sql<Option<Block<N>>> {
+pub(crate) fn block_around<N: Name>(connection: &Connection, id: u64) -> Sql<Option<Block<N>>> {
     let block: Option<Block<N>> = load_block(connection, "first_id <= ?1 ORDER BY first_id DESC", id)?;
     Ok(block.filter(|block| block.covers(id)))
 }
 
-fn load_block<N: Stored>(connection: &Connection, which: &str, id: u64) -> Sql<Option<Block<N>>> {
+fn load_block<N: Name>(connection: &Connection, which: &str, id: u64) -> Sql<Option<Block<N>>> {
     let text =
         format!("SELECT first_id, last_id, last_s, names FROM {}_block WHERE {which} LIMIT 1", N::TABLE);
     connection
@@ -173,7 +312,7 @@ fn load_block<N: Stored>(connection: &Connection, which: &str, id: u64) -> Sql<O
 }
 
 /// The name of a task. The block it was found in stays in `cached`: the next one is mostly a neighbour.
-pub(crate) fn find<N: Stored>(
+pub(crate) fn find<N: Name>(
     connection: &Connection,
     id: u64,
     cached: &mut Option<Block<N>>,
@@ -195,8 +334,26 @@ pub(crate) fn find<N: Stored>(
 /// Names read at once.
 const STEP: usize = 1024;
 
+/// Calls `visit` for each name above an id, in order, until it returns `false`.
+pub(crate) fn each_name<N: Name>(
+    connection: &Connection,
+    mut after: u64,
+    visit: &mut dyn FnMut(&N) -> Sql<bool>,
+) -> Sql<()> {
+    loop {
+        let (names, end) = next_names(connection, after)?;
+        for name in &names {
+            if !visit(name)? {
+                return Ok(());
+            }
+        }
+        let Some(end) = end else { return Ok(()) };
+        after = end;
+    }
+}
+
 /// The next names above an id, in order, and the id up to which they are complete; `None`: to the end.
-pub(crate) fn next_names<N: Stored>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Option<u64>)> {
+fn next_names<N: Name>(connection: &Connection, after: u64) -> Sql<(Vec<N>, Option<u64>)> {
     let text = format!(
         "SELECT {} FROM {} WHERE id > ?1 AND {} ORDER BY id LIMIT {STEP}",
         N::COLUMNS,
@@ -220,4 +377,95 @@ pub(crate) fn next_names<N: Stored>(connection: &Connection, after: u64) -> Sql<
     let names: BTreeMap<u64, N> =
         in_block.into_iter().chain(rows).filter(is_in).map(|name| (name.id(), name)).collect();
     Ok((names.into_values().collect(), end))
+}
+
+/// Packs names, given in order of id.
+pub(crate) fn encode<N: Name>(names: &[N], level: i32) -> std::io::Result<Vec<u8>> {
+    let mut columns = vec![Vec::new(); N::NUMBERS];
+    let (mut lengths, mut text) = (Vec::new(), Vec::new());
+    let mut before = N::default();
+    for name in names {
+        for (column, number) in columns.iter_mut().zip(name.numbers(&before)) {
+            varint::write_signed(column, number);
+        }
+        varint::write(&mut lengths, name.text().len() as u64);
+        text.extend_from_slice(name.text());
+        before = *name;
+    }
+    columns.extend([lengths, text]);
+    zip_columns(FORMAT, names.len(), &columns, level)
+}
+
+/// Unpacks what [`encode`] packed.
+pub(crate) fn decode<N: Name>(block: &[u8]) -> Result<Vec<N>, Malformed> {
+    let mut plain = Vec::new();
+    unzip(block, &mut plain)?;
+    let mut cursor = Cursor::open(&plain, FORMAT)?;
+    // A name has at least one byte in each of its columns.
+    let count = cursor.count(N::NUMBERS)?.min(MAX_NAMES);
+    let mut columns = (0..N::NUMBERS).map(|_| cursor.section()).collect::<Result<Vec<_>, _>>()?;
+    let (mut lengths, mut text) = (cursor.section()?, cursor.section()?);
+    let mut names = Vec::with_capacity(count);
+    let (mut before, mut numbers) = (N::default(), [0; MOST_NUMBERS]);
+    for _ in 0..count {
+        for (number, column) in numbers.iter_mut().zip(&mut columns) {
+            *number = column.i64()?;
+        }
+        let name = N::from_numbers(&numbers, &before);
+        let mut name = name.ok_or_else(|| cursor.malformed("number out of range"))?;
+        let length: usize = lengths.narrow()?;
+        name.set_text(text.bytes(length)?);
+        names.push(name);
+        before = name;
+    }
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::zip::zip;
+
+    prop_compose! {
+        fn any_thread()(id in any::<u64>(), process_id in any::<u64>(), tid in any::<u32>(), start_ns in any::<u64>(),
+            comm in proptest::collection::vec(any::<u8>(), 0..16), nice in any::<i8>(), priority in any::<i16>()) -> ThreadName {
+            ThreadName { id, process_id, tid, start_ns, comm: Comm::new(&comm), nice, priority }
+        }
+    }
+
+    prop_compose! {
+        fn any_process()(id in any::<u64>(), boot_id in any::<i64>(), pid in any::<u32>(), start_ns in any::<u64>(),
+            parent_pid in any::<u32>(), info_id in any::<i64>(), is_short in any::<bool>()) -> ProcessName {
+            ProcessName { id, boot_id, pid, start_ns, parent_pid, info_id, is_short }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn names_come_back(
+            threads in proptest::collection::vec(any_thread(), 0..40),
+            processes in proptest::collection::vec(any_process(), 0..40),
+        ) {
+            prop_assert_eq!(decode::<ThreadName>(&encode(&threads, 3).unwrap()).unwrap(), threads);
+            prop_assert_eq!(decode::<ProcessName>(&encode(&processes, 3).unwrap()).unwrap(), processes);
+        }
+
+        #[test]
+        fn damaged_blocks_do_not_panic(
+            threads in proptest::collection::vec(any_thread(), 1..9),
+            flips in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..6),
+        ) {
+            let mut plain = Vec::new();
+            unzip(&encode(&threads, 3).unwrap(), &mut plain).unwrap();
+            for (at, flip) in flips {
+                let at = at % plain.len();
+                plain[at] ^= flip;
+            }
+            let block = zip(&plain, 3).unwrap();
+            prop_assert!(decode::<ThreadName>(&block).map_or(0, |names| names.len()) <= plain.len());
+            let _ = decode::<ProcessName>(&block);
+        }
+    }
 }

@@ -1,6 +1,16 @@
-//! What sums per minute and hour are made of. The writer adds intervals up with it, the reader names the same buckets.
+//! What sums per minute and hour are made of. The writer adds intervals up with it, the reader names the same buckets. Sums are added
+//! to rows that exist already: the SQL for that is here too, with functions for values that `+` cannot add.
 
-use cpumon_model::{CpuSched, Fields, Flags, Interval, Waits};
+use std::ops::AddAssign;
+
+use cpumon_model::{CpuSched, DelayHistogram, Fields, Flags, Interval, Waits};
+use rusqlite::functions::{Context, FunctionFlags};
+use rusqlite::{Connection, Result};
+
+use crate::codec::host::Cgroups;
+use crate::codec::sched::{read_histogram, waits_from_bytes, waits_to_bytes, write_histogram};
+use crate::codec::varint::{Cursor, Malformed};
+use crate::rows::signed;
 
 /// ns in a second: the unit of rates per second.
 pub(crate) const PER_SECOND: i64 = 1_000_000_000;
@@ -80,12 +90,6 @@ pub(crate) struct Largest {
 }
 
 impl Largest {
-    /// Before the first interval.
-    pub(crate) const NONE: Self = Self {
-        ns_per_s: 0,
-        times: ActiveTimes { first_ns: i64::MAX, last_ns: i64::MIN, max_end_ns: i64::MIN },
-    };
-
     /// Adds an interval from `begin_ns` to `end_ns`, or more of what ran in it.
     pub(crate) fn add(&mut self, ns_per_s: i64, begin_ns: i64, end_ns: i64) {
         let times = &mut self.times;
@@ -95,9 +99,7 @@ impl Largest {
             (self.ns_per_s, times.max_end_ns) = (ns_per_s, end_ns);
         }
     }
-}
 
-impl Largest {
     /// The times as the store has them: less the start of their bucket.
     pub(crate) fn stored_times(&self, resolution: Resolution, bucket: i64) -> [i64; 3] {
         let begin_ns = bucket.saturating_mul(resolution.length_ns());
@@ -107,8 +109,10 @@ impl Largest {
 }
 
 impl Default for Largest {
+    /// Before the first interval.
     fn default() -> Self {
-        Self::NONE
+        let times = ActiveTimes { first_ns: i64::MAX, last_ns: i64::MIN, max_end_ns: i64::MIN };
+        Self { ns_per_s: 0, times }
     }
 }
 
@@ -133,12 +137,12 @@ impl RunQueue {
             return None;
         }
         let sched = interval.cpu_sched();
-        let length_ns = i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX);
+        let length_ns = signed(interval.duration_ns());
         Some(Self::new(&sched, length_ns))
     }
 
     pub(crate) fn new(sched: &CpuSched, length_ns: i64) -> Self {
-        let run_queue_ns = i64::try_from(sched.run_queue_ns).unwrap_or(i64::MAX);
+        let run_queue_ns = signed(sched.run_queue_ns);
         Self {
             run_queue_ns,
             max_run_queue_ns_per_s: rate(run_queue_ns, length_ns, PER_SECOND),
@@ -160,7 +164,7 @@ pub(crate) fn rate(part: i64, whole: i64, unit: i64) -> i64 {
         return 0;
     }
     // 128 bits: `part` can be centuries of ns times a billion.
-    i64::try_from(i128::from(part) * i128::from(unit) / i128::from(whole)).unwrap_or(i64::MAX)
+    signed(i128::from(part) * i128::from(unit) / i128::from(whole))
 }
 
 /// Adds where something is known: unknown + 5 = 5, and a sum of nothing stays unknown.
@@ -170,9 +174,88 @@ pub(crate) fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
     }
 }
 
-/// [`add_known`] for wait reasons.
-pub(crate) fn add_waits(sum: &mut Option<Waits>, more: Option<Waits>) {
+/// [`add_known`] for histograms and for wait reasons.
+pub(crate) fn add_more<T: Default + for<'a> AddAssign<&'a T>>(sum: &mut Option<T>, more: Option<&T>) {
     if let Some(more) = more {
-        *sum.get_or_insert_default() += &more;
+        *sum.get_or_insert_default() += more;
     }
+}
+
+/// A histogram as a row of sums stores it.
+pub(crate) fn delay_bytes(histogram: &DelayHistogram) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_histogram(&mut out, histogram);
+    out
+}
+
+/// Groups as a row of sums stores them.
+pub(crate) fn cgroup_bytes(cgroups: &Cgroups) -> Vec<u8> {
+    let mut out = Vec::new();
+    cgroups.write(&mut out);
+    out
+}
+
+/// SQL: the sums of the six counters of a task.
+pub(crate) const COUNTERS_SUM: &str =
+    "user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
+    run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
+    voluntary_switches = voluntary_switches + excluded.voluntary_switches,
+    involuntary_switches = involuntary_switches + excluded.involuntary_switches";
+
+/// SQL: the sum of a column of histograms.
+pub(crate) const RUN_DELAYS_SUM: &str = "run_delays = merged_run_delays(run_delays, excluded.run_delays)";
+
+/// SQL: the sum of a column of wait reasons.
+pub(crate) const WAITS_SUM: &str = "waits = merged_waits(waits, excluded.waits)";
+
+/// SQL: the sum of a column of control groups.
+pub(crate) const CGROUPS_SUM: &str = "cgroups = merged_cgroups(cgroups, excluded.cgroups)";
+
+/// SQL: the sum of a column in which NULL is no data.
+pub(crate) fn known_sum(column: &str) -> String {
+    format!(
+        "{column} = CASE WHEN excluded.{column} IS NULL THEN {column} ELSE coalesce({column}, 0) + excluded.{column} END"
+    )
+}
+
+/// SQL: the largest run time and the times of a sum. Where rows of an older version were added before, the times stay NULL.
+pub(crate) const LARGEST: &str = "max_run_ns_per_s = max(max_run_ns_per_s, excluded.max_run_ns_per_s),
+    first_ns = min(first_ns, excluded.first_ns), last_ns = max(last_ns, excluded.last_ns),
+    max_end_ns = CASE WHEN max_end_ns IS NOT NULL AND excluded.max_run_ns_per_s > max_run_ns_per_s
+                      THEN excluded.max_end_ns ELSE max_end_ns END";
+
+/// Adds the functions that add two values to a connection.
+pub(crate) fn register(connection: &Connection) -> Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC;
+    connection.create_scalar_function("merged_run_delays", 2, flags, |context| {
+        let read = |bytes: &[u8]| read_histogram(&mut Cursor::new(bytes));
+        let sum = sum_of(context, read, |sum: &mut DelayHistogram, more| *sum += &more)?;
+        Ok(sum.as_ref().map(delay_bytes))
+    })?;
+    connection.create_scalar_function("merged_waits", 2, flags, |context| {
+        let sum = sum_of(context, waits_from_bytes, |sum: &mut Waits, more| *sum += &more)?;
+        Ok(sum.as_ref().map(waits_to_bytes))
+    })?;
+    connection.create_scalar_function("merged_cgroups", 2, flags, |context| {
+        let read = |bytes: &[u8]| Cgroups::read(&mut Cursor::new(bytes));
+        let sum = sum_of(context, read, |sum: &mut Cgroups, more| sum.add(&more))?;
+        Ok(sum.as_ref().map(cgroup_bytes))
+    })
+}
+
+/// NULL and a value make that value. A damaged one is logged and left out: it must not stop compaction for good.
+fn sum_of<T: Default>(
+    context: &Context<'_>,
+    read: impl Fn(&[u8]) -> std::result::Result<T, Malformed>,
+    add: impl Fn(&mut T, T),
+) -> Result<Option<T>> {
+    let mut sum = None;
+    for at in 0..context.len() {
+        let Some(bytes) = context.get_raw(at).as_blob_or_null()? else { continue };
+        match read(bytes) {
+            Ok(more) => add(sum.get_or_insert_default(), more),
+            Err(malformed) => log::warn!("a sum is damaged and left out: {malformed}"),
+        }
+    }
+    Ok(sum)
 }

@@ -1,5 +1,6 @@
 //! Ranges of wall-clock time, and the clocks of this machine.
 
+use crate::rows::signed;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -45,8 +46,12 @@ impl TimeRange {
 /// Nanoseconds since the UNIX epoch on this machine's clock.
 #[must_use]
 pub fn wall_now_ns() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    ns_of(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A length of time, ns.
+pub(crate) fn ns_of(time: Duration) -> i64 {
+    signed(time.as_nanos())
 }
 
 /// Now on this machine's clocks.

@@ -2,23 +2,20 @@
 //! store, in transactions of one row; the files are the receiver's.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use cpumon_model::HostId;
-use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::error::{At, Result, check_is_there};
+use crate::error::{At, Result, sibling};
 use crate::reader::Reader;
+use crate::rows::{keep_last_id, next_id, signed};
 use crate::schema;
 use crate::time::TimeRange;
-use crate::writer::{keep_last_id, known_ns, next_id};
+use crate::writer::{known_ns, open_beside_writer};
 
-/// Between two tries for the lock of the database: the writer lets go of it for a moment at each commit.
-const TRY_EVERY: Duration = Duration::from_millis(1);
-/// 20 s.
-const MAX_TRIES: i32 = 20_000;
-
-const COLUMNS: &str = "trace.id, host.key, hash, wall_ns, first_wall_ns, last_wall_ns, received_wall_ns, reason, bytes, events, lost";
+/// Begins a query that [`record`] reads.
+const SELECT: &str = "SELECT trace.id, host.key, hash, wall_ns, first_wall_ns, last_wall_ns, received_wall_ns, reason, bytes, events, lost
+    FROM trace JOIN host ON host.id = host_id";
 
 /// A trace that is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +70,7 @@ pub struct TraceRecord {
 /// The directory of the trace files of a store.
 #[must_use]
 pub fn traces_dir(store: &Path) -> PathBuf {
-    let mut name = store.as_os_str().to_owned();
-    name.push(".traces");
-    name.into()
+    sibling(store, ".traces")
 }
 
 /// The file of a trace.
@@ -97,49 +92,28 @@ impl TraceIndex {
     /// # Errors
     /// There is no store of this version.
     pub fn open(path: &Path) -> Result<Self> {
-        check_is_there(path)?;
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
-        connection
-            .busy_handler(Some(|tries| {
-                std::thread::sleep(TRY_EVERY);
-                tries < MAX_TRIES
-            }))
-            .at("set up", path)?;
-        schema::prepare_reader(&connection, path)?;
+        let connection = open_beside_writer(path)?;
         schema::sync_each_commit(&connection, path)?;
         Ok(Self { path: path.into(), connection })
     }
 
     /// All traces, the oldest first.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn all(&self) -> Result<Vec<TraceRecord>> {
-        let text = format!("SELECT {COLUMNS} FROM trace JOIN host ON host.id = host_id ORDER BY trace.id");
+        let text = format!("{SELECT} ORDER BY trace.id");
         read(&self.connection, &text, params![]).at("list traces", &self.path)
     }
 
     /// What time it is for deleting by age, ns since the UNIX epoch: the last that the writer was sure of. `None`: none yet.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn known_wall_ns(&self) -> Result<Option<i64>> {
         known_ns(&self.connection).at("read the time that is known", &self.path)
     }
 
     /// A number for the next trace.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn next_id(&self) -> Result<i64> {
         next_id(&self.connection, "trace").at("number a trace", &self.path)
     }
 
     /// The most CPUs that a host ever reported; 0 where it reported none, or is not known.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn max_cpu_count(&self, host: HostId) -> Result<u32> {
         let text = "SELECT coalesce(max(cpu_count), 0) FROM host_change JOIN host ON host.id = host_id WHERE host.key = ?1";
         self.connection
@@ -149,9 +123,6 @@ impl TraceIndex {
     }
 
     /// Adds a trace; false if the store does not know its host.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn add(&mut self, trace: &TraceRecord) -> Result<bool> {
         let add = |connection: &Connection| {
             connection
@@ -176,9 +147,6 @@ impl TraceIndex {
     }
 
     /// Removes a trace from the table.
-    ///
-    /// # Errors
-    /// The store cannot be written.
     pub fn remove(&mut self, id: i64) -> Result<()> {
         let mut remove = || {
             let transaction = self.connection.transaction()?;
@@ -192,26 +160,20 @@ impl TraceIndex {
 
 impl Reader {
     /// Traces of a host, or of all hosts, whose span touches the range; the oldest first, at most `limit`.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn traces(&self, host: Option<HostId>, range: TimeRange, limit: usize) -> Result<Vec<TraceRecord>> {
         let text = format!(
-            "SELECT {COLUMNS} FROM trace JOIN host ON host.id = host_id
+            "{SELECT}
              WHERE (?1 IS NULL OR host.key = ?1) AND last_wall_ns > ?2 AND first_wall_ns <= ?3
              ORDER BY wall_ns, trace.id LIMIT ?4"
         );
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let limit = signed(limit);
         let values = params![host.map(|host| host.0), range.since_ns, range.until_ns, limit];
         read(&self.connection, &text, values).at("list traces", self.path())
     }
 
     /// One trace.
-    ///
-    /// # Errors
-    /// The store cannot be read.
     pub fn trace(&self, id: i64) -> Result<Option<TraceRecord>> {
-        let text = format!("SELECT {COLUMNS} FROM trace JOIN host ON host.id = host_id WHERE trace.id = ?1");
+        let text = format!("{SELECT} WHERE trace.id = ?1");
         self.connection.query_row(&text, [id], record).optional().at("find a trace", self.path())
     }
 }
@@ -243,6 +205,8 @@ fn record(row: &Row<'_>) -> rusqlite::Result<TraceRecord> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use cpumon_model::{HostInfo, Interval, Moment, Trust};
 
     use super::*;

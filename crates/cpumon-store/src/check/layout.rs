@@ -5,14 +5,13 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rusqlite::{Connection, Result as Sql, params};
 
-use super::open::stopped;
-use super::temporary::Temporary;
-use crate::error::{At, Result, StoreError};
+use super::files::{Temporary, stopped};
+use crate::error::{At, Result, sibling};
 use crate::schema::{self, VERSION};
 
 /// All stores have pages of this size, bytes.
@@ -44,10 +43,8 @@ pub(super) struct Layout {
 
 impl Layout {
     fn of_version(version: i32) -> Result<Self> {
-        let path = Path::new(":memory:");
-        let mut model = Connection::open_in_memory().at("open", path)?;
-        schema::create(&mut model, path, version)?;
-        Ok(Self { version, listed: list(&model).at("read the schema of", path)? })
+        let listed = list(&schema::model(version)?).at("read the schema of", Path::new(":memory:"))?;
+        Ok(Self { version, listed })
     }
 
     /// How many first pages of tables are where they should be, and how many there are.
@@ -151,11 +148,7 @@ pub(super) fn repaired_copy(
     beside: &Path,
     stop: &AtomicBool,
 ) -> Result<Temporary> {
-    let log_of = |path: &Path| {
-        let mut name = path.as_os_str().to_owned();
-        name.push("-wal");
-        PathBuf::from(name)
-    };
+    let log_of = |path: &Path| sibling(path, "-wal");
     let copy = Temporary::create(beside, "copy")?;
     let bytes = copy_file(path, copy.path(), stop)?;
     let log = log_of(path);
@@ -175,8 +168,7 @@ pub(super) fn repaired_copy(
 /// Copies a file, and gives its length.
 fn copy_file(from: &Path, to: &Path, stop: &AtomicBool) -> Result<u64> {
     let mut source = File::open(from).at("open", from)?;
-    let io = |source| StoreError::Io { operation: "write", path: to.into(), source };
-    let mut target = cpumon_files::open_to_write(to).map_err(io)?;
+    let mut target = cpumon_files::open_to_write(to).at("write", to)?;
     let (mut buffer, mut copied) = (vec![0; COPY_BYTES], 0);
     loop {
         if stop.load(Ordering::Relaxed) {

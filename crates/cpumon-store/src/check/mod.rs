@@ -3,13 +3,8 @@
 //! SQLite's own check finds damaged pages. All rows of all tables are read one by one, and what is packed in them is decoded. A
 //! page that cannot be read costs the rows in it: the walk goes on behind it.
 
-mod content;
+mod files;
 mod layout;
-mod open;
-mod out;
-mod report;
-mod tables;
-mod temporary;
 mod walk;
 
 use std::collections::BTreeMap;
@@ -21,13 +16,10 @@ use cpumon_model::HostId;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Result as Sql};
 
-use self::content::Content;
-use self::out::Out;
-pub use self::report::{CheckReport, LostRows};
-use self::tables::Table;
-use self::walk::{Found, walk};
+use self::files::Out;
+use self::walk::{Content, Found, Table, tables_of_version, walk};
 use crate::error::{At, Result, StoreError};
-use crate::reader::Damage;
+use crate::reader::{Damage, DamageReport};
 use crate::rows::HostRow;
 
 /// Checks the store at `path`; a writer may run at the same time. What can be read is copied to the new store `salvage`, if that
@@ -37,11 +29,11 @@ use crate::rows::HostRow;
 /// The file is no store at all, or its header or list of tables cannot be read and nothing is to be salvaged; the new one exists or
 /// cannot be written, or `stop` was set.
 pub fn check(path: &Path, salvage: Option<&Path>, stop: &Arc<AtomicBool>) -> Result<CheckReport> {
-    let source = match open::open(path, stop) {
+    let source = match files::open(path, stop) {
         Err(StoreError::Corrupt { detail, .. }) => return check_rest(path, salvage, stop, detail),
         opened => opened?,
     };
-    let version = open::version(&source, path)?;
+    let version = files::version(&source, path)?;
     let out = salvage.map(|to| Out::create(to, version, stop)).transpose()?;
     let mut check = Check::new(&source, path, stop, out);
     check.pages()?;
@@ -64,7 +56,7 @@ fn check_rest(
     };
     let out = Out::create(to, layout.version, stop)?;
     let copy = layout::repaired_copy(path, &layout, to, stop)?;
-    let source = open::open_repaired(copy.path(), stop)?;
+    let source = files::open_repaired(copy.path(), stop)?;
     let mut check = Check::new(&source, path, stop, Some(out));
     // SQLite's own check would list every page that is in no list of free pages.
     check.report.pages.push(format!(
@@ -103,9 +95,8 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Reads all tables.
     fn all(mut self, version: i32) -> Result<CheckReport> {
-        for table in tables::of_version(version)? {
+        for table in tables_of_version(version)? {
             self.table(&table)?;
         }
         self.finish()
@@ -139,7 +130,7 @@ impl<'a> Check<'a> {
                 Found::LostRange => lost.ranges += 1,
                 // SQLite asks only now and then.
                 Found::Row(..) if self.stop.load(Ordering::Relaxed) => {
-                    failure = Some(open::stopped(self.path));
+                    failure = Some(files::stopped(self.path));
                 }
                 Found::Row(key, row) => {
                     missing.remove(key.last().unwrap_or(&0));
@@ -189,7 +180,8 @@ impl<'a> Check<'a> {
         }
         self.report.count(&table.name);
         // A request with another number would remove another host.
-        if table.name == "forget" && !self.has_host(table.integer(row, "host_id")) {
+        let has_host = |row: i64| self.hosts.contains_key(&HostRow(row));
+        if table.name == "forget" && !table.integer(row, "host_id").is_some_and(has_host) {
             return Ok(false);
         }
         if let Err(malformed) = self.content.check(table, row) {
@@ -207,10 +199,6 @@ impl<'a> Check<'a> {
         self.wrong_trust += u64::from(corrected.is_some());
         let row = corrected.as_deref().unwrap_or(row);
         self.out.as_mut().map_or(Ok(true), |out| out.insert(table, row))
-    }
-
-    fn has_host(&self, row: Option<i64>) -> bool {
-        row.is_some_and(|row| self.hosts.contains_key(&HostRow(row)))
     }
 
     /// Where the hole is that a row leaves; `None` for a table that has no intervals.
@@ -296,7 +284,7 @@ impl<'a> Check<'a> {
             let host = self.hosts.iter().find(|(_, id)| **id == hole.host).map(|(row, _)| *row);
             out.add_gap(host, &hole)?;
         }
-        self.report.add_hole(hole);
+        self.report.damage.add(hole);
         Ok(())
     }
 
@@ -316,7 +304,7 @@ impl<'a> Check<'a> {
     /// What is wrong, if that is the file and not that the user stopped it.
     fn damage(&self, error: rusqlite::Error) -> Result<String> {
         if self.stop.load(Ordering::Relaxed) {
-            return Err(open::stopped(self.path));
+            return Err(files::stopped(self.path));
         }
         match error.sqlite_error_code() {
             Some(
@@ -327,5 +315,63 @@ impl<'a> Check<'a> {
             ) => Err(error).at("check", self.path),
             _ => Ok(error.to_string()),
         }
+    }
+}
+
+/// Rows of a table that cannot be read, or whose content cannot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LostRows {
+    /// The table.
+    pub table: String,
+    /// Rows that are there but cannot be read.
+    pub rows: u64,
+    /// Places where an unknown number of rows is missing.
+    pub ranges: u64,
+    /// Why; empty where the pages say it.
+    pub detail: String,
+}
+
+impl LostRows {
+    fn new(table: &str) -> Self {
+        Self { table: table.to_owned(), ..Self::default() }
+    }
+}
+
+/// What is right and what is wrong with a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckReport {
+    /// Rows by table that were read.
+    pub rows: BTreeMap<String, u64>,
+    /// What SQLite finds wrong with the file, at most 20 lines.
+    pub pages: Vec<String>,
+    /// Intervals that cannot be read.
+    pub damage: DamageReport,
+    /// What is missing of other tables: names, sums, lists.
+    pub lost: Vec<LostRows>,
+}
+
+impl CheckReport {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.pages.is_empty() && self.damage.is_empty() && self.lost.is_empty()
+    }
+
+    fn count(&mut self, table: &str) {
+        if let Some(count) = self.rows.get_mut(table) {
+            *count += 1;
+        } else {
+            self.rows.insert(table.to_owned(), 1);
+        }
+    }
+
+    fn add_lost(&mut self, lost: LostRows) {
+        if lost.rows + lost.ranges > 0 {
+            self.lost.push(lost);
+        }
+    }
+
+    fn finish(&mut self) {
+        self.damage.holes.sort_by_key(|hole| (hole.host, hole.first_end_wall_ns, hole.last_end_wall_ns));
     }
 }

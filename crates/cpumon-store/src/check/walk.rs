@@ -1,10 +1,94 @@
-//! Reads all rows of a table, in order of its key, around what cannot be read.
+//! Reads all rows of the tables of a store, in order of their keys, around what cannot be read, and decodes what is packed in them. The
+//! tables are those that the store's version defines: the schema in a damaged file may be damaged too.
 
+use std::path::Path;
+
+use cpumon_model::{Interval, Trust};
 use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, Row, params_from_iter};
 
-use super::tables::Table;
-use crate::error::is_damage;
+use crate::codec::chunk::Chunk;
+use crate::codec::meta::{END_WALL, TRUST, is_trust_code, trust_code};
+use crate::codec::sched::SchedRows;
+use crate::codec::varint::Malformed;
+use crate::codec::{PackedInterval, blob, host, lists};
+use crate::error::{At, Result, is_damage};
+use crate::names::{self, ProcessName, ThreadName};
+use crate::schema;
+
+/// A table, and how its rows are found in order.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    pub(super) name: String,
+    /// All columns; of a table whose rows have a number that is no column, `rowid` before them.
+    pub(super) columns: Vec<String>,
+    /// The columns that rows are in order of. Only numbers, unless it is one name.
+    pub(super) keys: Vec<String>,
+}
+
+impl Table {
+    fn at<'a>(&self, row: &'a [Value], name: &str) -> Option<&'a Value> {
+        self.columns.iter().position(|column| column == name).and_then(|at| row.get(at))
+    }
+
+    /// A copy of a row with another value in a column.
+    pub(super) fn with(&self, row: &[Value], name: &str, value: Value) -> Vec<Value> {
+        let mut row = row.to_vec();
+        if let Some(cell) =
+            self.columns.iter().position(|column| column == name).and_then(|at| row.get_mut(at))
+        {
+            *cell = value;
+        }
+        row
+    }
+
+    /// The number in a column of a row.
+    pub(super) fn integer(&self, row: &[Value], name: &str) -> Option<i64> {
+        match self.at(row, name) {
+            Some(Value::Integer(number)) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The bytes in a column of a row; none if it has none.
+    pub(super) fn blob<'a>(&self, row: &'a [Value], name: &str) -> Option<&'a [u8]> {
+        match self.at(row, name) {
+            Some(Value::Blob(bytes)) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+/// The tables of a schema version; hosts and boots first, because the others refer to them.
+pub(super) fn tables_of_version(version: i32) -> Result<Vec<Table>> {
+    tables_of(&schema::model(version)?).at("read the schema of", Path::new(":memory:"))
+}
+
+fn tables_of(model: &Connection) -> Sql<Vec<Table>> {
+    let mut select = model.prepare(
+        "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND name NOT LIKE 'sqlite_%'
+         ORDER BY name <> 'host', name <> 'boot', name",
+    )?;
+    let names = select.query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)))?;
+    let mut tables = Vec::new();
+    for found in names {
+        let (name, is_without_rowid) = found?;
+        let mut info = model.prepare("SELECT name, pk FROM pragma_table_info(?1) ORDER BY cid")?;
+        let columns: Vec<(String, u32)> =
+            info.query_map([&name], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Sql<_>>()?;
+        let mut keys: Vec<(u32, String)> =
+            columns.iter().filter(|column| column.1 > 0).map(|(name, at)| (*at, name.clone())).collect();
+        keys.sort_unstable();
+        let mut keys: Vec<String> = keys.into_iter().map(|(_, name)| name).collect();
+        let mut columns: Vec<String> = columns.into_iter().map(|(name, _)| name).collect();
+        if keys.is_empty() && !is_without_rowid {
+            columns.insert(0, "rowid".to_owned());
+            keys.push("rowid".to_owned());
+        }
+        tables.push(Table { name, columns, keys });
+    }
+    Ok(tables)
+}
 
 /// Keys that are tried one by one behind a page that cannot be read: more than rows fit in one.
 const NEAR: i64 = 1_024;
@@ -185,4 +269,89 @@ fn before(mut key: Vec<i64>) -> Vec<i64> {
         *last = last.saturating_sub(1);
     }
     key
+}
+
+/// Reused buffers.
+#[derive(Debug, Default)]
+pub(super) struct Content {
+    chunk: Chunk,
+    packed: PackedInterval,
+    sched: SchedRows,
+    interval: Interval,
+}
+
+impl Content {
+    /// Decodes all that is packed in a row.
+    pub(super) fn check(&mut self, table: &Table, row: &[Value]) -> Result<(), Malformed> {
+        let section = |name: &str| table.blob(row, name).unwrap_or_default();
+        match table.name.as_str() {
+            "chunk" => self.check_chunk(table, row),
+            "interval" => {
+                blob::decode(section("samples"), &mut self.packed)?;
+                self.sched.read(section("sched"))?;
+                host::decode(section("cpus"), &mut self.interval)
+            }
+            "thread_block" => names::decode::<ThreadName>(section("names")).map(|_| ()),
+            "process_block" => names::decode::<ProcessName>(section("names")).map(|_| ()),
+            "process_list" => lists::decode_processes(section("processes")).map(|_| ()),
+            _ => Ok(()),
+        }
+    }
+
+    /// A row with the trust that its content has, if it has another one; [`Content::check`] has decoded it. By a wrong one the data of
+    /// strangers would count as that of an enrolled host.
+    pub(super) fn corrected(&self, table: &Table, row: &[Value]) -> Option<Vec<Value>> {
+        let trust = table.integer(row, "trust")?;
+        let right = match table.name.as_str() {
+            "chunk" if self.chunk.metas.iter().any(|meta| meta[TRUST] == trust) => trust,
+            "chunk" => self.chunk.metas.first()?[TRUST],
+            "interval" if is_trust_code(trust) => trust,
+            // Of a fresh interval nothing else says it: no one vouches for it.
+            "interval" => trust_code(Some(Trust::Unauthenticated)),
+            _ => trust,
+        };
+        (right != trust).then(|| table.with(row, "trust", Value::Integer(right)))
+    }
+
+    fn check_chunk(&mut self, table: &Table, row: &[Value]) -> Result<(), Malformed> {
+        let section = |name: &str| table.blob(row, name).unwrap_or_default();
+        let chunk = &mut self.chunk;
+        chunk.read_meta(section("meta"))?;
+        let ends = || chunk.metas.iter().map(|meta| meta[END_WALL]);
+        let span = (table.integer(row, "first_end_wall_ns"), table.integer(row, "last_end_wall_ns"));
+        if (ends().min(), ends().max()) != span || chunk.metas.is_empty() {
+            return Err(Malformed { offset: 0, what: "times of other intervals" });
+        }
+        chunk.read_processes(section("processes"), &mut |_| Ok::<_, Malformed>(true))?;
+        chunk.read_sched(section("sched"))?;
+        chunk.read_threads(section("threads"))?;
+        for at in 0..chunk.metas.len() {
+            self.sched.read(chunk.sched.of(at))?;
+            host::decode(chunk.cpus.of(at), &mut self.interval)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::VERSION;
+
+    #[test]
+    fn each_table_of_each_version_has_an_order() {
+        let mut last = 0;
+        for version in 1..=VERSION {
+            let tables = tables_of_version(version).unwrap();
+            assert!(tables.len() >= last && tables[0].name == "host" && tables[1].name == "boot");
+            last = tables.len();
+            for table in &tables {
+                assert!(table.keys.iter().all(|key| table.columns.contains(key)) && !table.keys.is_empty());
+            }
+        }
+        let tables = tables_of_version(VERSION).unwrap();
+        let keys = |name: &str| tables.iter().find(|table| table.name == name).unwrap().keys.join(" ");
+        assert_eq!((keys("chunk"), keys("gap")), ("id".to_owned(), "rowid".to_owned()));
+        assert_eq!(keys("process_minute"), "host_id minute process_id");
+    }
 }

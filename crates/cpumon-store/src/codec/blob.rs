@@ -3,9 +3,11 @@
 
 use cpumon_model::{Delta, Flags};
 
-use super::values::{Coding, PARTS, difference, sum};
 use super::varint::{Cursor, Malformed, Packer, Row, unzigzag, zigzag};
-use super::{PackedInterval, PackedProcess, PackedThread, life_code, life_of, place_code, place_of};
+use super::{
+    Coding, PARTS, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of, place_code,
+    place_of, sum,
+};
 
 /// First byte of a blob.
 const FORMAT: u8 = 1;
@@ -121,10 +123,7 @@ fn put_values(out: &mut Row<'_>, coding: Coding, row: &Delta, mut mask: u8) {
 /// Reads a blob into `into`, which is emptied first. On an error `into` holds what was read so far.
 pub(crate) fn decode(bytes: &[u8], into: &mut PackedInterval) -> Result<(), Malformed> {
     into.clear();
-    let mut cursor = Cursor::new(bytes);
-    if cursor.u8()? != FORMAT {
-        return Err(cursor.malformed("unknown format"));
-    }
+    let mut cursor = Cursor::open(bytes, FORMAT)?;
     let coding = Coding::from_bits(cursor.u8()?);
     // A process has at least an id, a head and a number of rows, one byte each.
     let processes = cursor.count(3)?;

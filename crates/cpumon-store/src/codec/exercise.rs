@@ -4,12 +4,12 @@ use cpumon_model::Interval;
 
 use super::chunk::Chunk;
 use super::varint::{Cursor, Malformed};
-use super::{PackedInterval, blob, cpus, host_sched, process_list, zip};
+use super::{PackedInterval, blob, host, lists, zip};
 
 /// Reads bytes as each kind of block, and in four pieces as the sections of a chunk.
 pub fn exercise(bytes: &[u8]) {
     let _ = blob::decode(bytes, &mut PackedInterval::default());
-    let _ = process_list::decode(bytes);
+    let _ = lists::decode_processes(bytes);
     let _ = read_row(bytes, bytes);
     let _ = Chunk::default().read_meta(bytes);
     let _ = read_chunk(bytes);
@@ -31,10 +31,10 @@ fn read_chunk(bytes: &[u8]) -> Result<(), Malformed> {
     chunk.read_processes::<Malformed>(&processes, &mut |id| Ok(id % 3 > 0))?;
     let threads = chunk.read_threads(&threads);
     for interval in 0..chunk.metas.len() {
-        let _ = read_row(chunk.cpus(interval), chunk.sched(interval));
-        let rows = chunk.processes(interval).iter().map(|row| row.stored_rows as usize);
+        let _ = read_row(chunk.cpus.of(interval), chunk.sched.of(interval));
+        let rows = chunk.processes.of(interval).iter().map(|row| row.stored_rows as usize);
         assert!(
-            threads.is_err() || rows.sum::<usize>() == chunk.threads(interval).len(),
+            threads.is_err() || rows.sum::<usize>() == chunk.threads.of(interval).len(),
             "each thread has its process"
         );
     }
@@ -44,6 +44,6 @@ fn read_chunk(bytes: &[u8]) -> Result<(), Malformed> {
 /// What an interval has of CPUs and of scheduler events.
 fn read_row(cpus: &[u8], sched: &[u8]) -> Result<(), Malformed> {
     let mut interval = Interval::default();
-    cpus::decode(cpus, &mut interval)?;
-    host_sched::decode(&mut Cursor::new(sched), &mut interval)
+    host::decode(cpus, &mut interval)?;
+    host::decode_events(&mut Cursor::new(sched), &mut interval)
 }

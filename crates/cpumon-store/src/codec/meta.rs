@@ -5,9 +5,12 @@ use cpumon_model::{
     BootId, Fields, Flags, HostId, Interval, Ledger, LossCounts, Moment, SourceHealth, SourceKind, Trust,
 };
 
+use super::varint::{self, Cursor, Malformed, write_section};
+use crate::rows::signed;
+
 /// How a column is written in a chunk. Every way wraps, so that any numbers come back.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Coding {
+pub(crate) enum ColumnCoding {
     /// The value itself.
     Plain,
     /// Less the value before.
@@ -66,49 +69,49 @@ pub(crate) const SEQUENCE: usize = 0;
 pub(crate) const RECEIVED: usize = 7;
 
 /// Names as in table `interval`, and how a chunk writes them. A column refers to earlier ones only.
-pub(crate) const COLUMNS: [(&str, Coding); COUNT] = [
-    ("sequence", Coding::Delta),
-    ("end_mono_ns", Coding::Delta),
-    ("end_wall_ns", Coding::Alongside(END_MONO)),
-    ("end_boot_ns", Coding::Alongside(END_MONO)),
-    ("begin_mono_ns", Coding::Continues(END_MONO)),
-    ("begin_wall_ns", Coding::Continues(END_WALL)),
-    ("begin_boot_ns", Coding::Continues(END_BOOT)),
-    ("received_wall_ns", Coding::Minus(END_WALL)),
-    ("source", Coding::Delta),
-    ("fields", Coding::Delta),
-    ("flags", Coding::Delta),
-    ("v1_ticks", Coding::Delta),
-    ("pass_ns", Coding::Plain),
-    ("thread_count", Coding::Delta),
-    ("process_count", Coding::Delta),
-    ("capacity_ns", Coding::Delta),
-    ("threads_ns", Coding::Plain),
-    ("exited_ns", Coding::Plain),
-    ("irq_ns", Coding::Plain),
-    ("softirq_ns", Coding::Plain),
-    ("steal_ns", Coding::Plain),
-    ("idle_ns", Coding::Plain),
-    ("irq_in_run_time", Coding::Delta),
-    ("tasks_vanished", Coding::Delta),
-    ("permission_denied", Coding::Delta),
-    ("malformed", Coding::Delta),
-    ("exits_lost", Coding::Delta),
-    ("intervals_late", Coding::Delta),
-    ("intervals_skipped", Coding::Delta),
-    ("own_cpu_ns", Coding::Delta),
-    ("own_rss_bytes", Coding::Delta),
-    ("datagrams", Coding::Delta),
-    ("datagram_bytes", Coding::Delta),
-    ("snapshots", Coding::Delta),
-    ("snapshots_lost", Coding::Delta),
-    ("snapshots_partial", Coding::Delta),
-    ("duplicates", Coding::Delta),
-    ("reordered", Coding::Delta),
-    ("rejected", Coding::Delta),
-    ("store_dropped", Coding::Delta),
-    ("wall_shift_ns", Coding::Delta),
-    ("trust", Coding::Delta),
+pub(crate) const COLUMNS: [(&str, ColumnCoding); COUNT] = [
+    ("sequence", ColumnCoding::Delta),
+    ("end_mono_ns", ColumnCoding::Delta),
+    ("end_wall_ns", ColumnCoding::Alongside(END_MONO)),
+    ("end_boot_ns", ColumnCoding::Alongside(END_MONO)),
+    ("begin_mono_ns", ColumnCoding::Continues(END_MONO)),
+    ("begin_wall_ns", ColumnCoding::Continues(END_WALL)),
+    ("begin_boot_ns", ColumnCoding::Continues(END_BOOT)),
+    ("received_wall_ns", ColumnCoding::Minus(END_WALL)),
+    ("source", ColumnCoding::Delta),
+    ("fields", ColumnCoding::Delta),
+    ("flags", ColumnCoding::Delta),
+    ("v1_ticks", ColumnCoding::Delta),
+    ("pass_ns", ColumnCoding::Plain),
+    ("thread_count", ColumnCoding::Delta),
+    ("process_count", ColumnCoding::Delta),
+    ("capacity_ns", ColumnCoding::Delta),
+    ("threads_ns", ColumnCoding::Plain),
+    ("exited_ns", ColumnCoding::Plain),
+    ("irq_ns", ColumnCoding::Plain),
+    ("softirq_ns", ColumnCoding::Plain),
+    ("steal_ns", ColumnCoding::Plain),
+    ("idle_ns", ColumnCoding::Plain),
+    ("irq_in_run_time", ColumnCoding::Delta),
+    ("tasks_vanished", ColumnCoding::Delta),
+    ("permission_denied", ColumnCoding::Delta),
+    ("malformed", ColumnCoding::Delta),
+    ("exits_lost", ColumnCoding::Delta),
+    ("intervals_late", ColumnCoding::Delta),
+    ("intervals_skipped", ColumnCoding::Delta),
+    ("own_cpu_ns", ColumnCoding::Delta),
+    ("own_rss_bytes", ColumnCoding::Delta),
+    ("datagrams", ColumnCoding::Delta),
+    ("datagram_bytes", ColumnCoding::Delta),
+    ("snapshots", ColumnCoding::Delta),
+    ("snapshots_lost", ColumnCoding::Delta),
+    ("snapshots_partial", ColumnCoding::Delta),
+    ("duplicates", ColumnCoding::Delta),
+    ("reordered", ColumnCoding::Delta),
+    ("rejected", ColumnCoding::Delta),
+    ("store_dropped", ColumnCoding::Delta),
+    ("wall_shift_ns", ColumnCoding::Delta),
+    ("trust", ColumnCoding::Delta),
 ];
 
 /// The number of a trust in the file; 0 where it was not recorded.
@@ -257,7 +260,7 @@ pub(crate) fn measured_in_ns(row: &MetaRow) -> i64 {
     // The first lines of the ledger are neighbours.
     let [capacity_ns, threads_ns, exited_ns] = std::array::from_fn(|at| row[CAPACITY + at]);
     let ledger = Ledger { capacity_ns, threads_ns, exited_ns, ..Ledger::default() };
-    i64::try_from(ledger.measured_in_ns(length_ns(row).unsigned_abs())).unwrap_or(i64::MAX)
+    signed(ledger.measured_in_ns(length_ns(row).unsigned_abs()))
 }
 
 /// What is odd about the interval.
@@ -287,6 +290,77 @@ pub(crate) fn loss_of(row: &MetaRow) -> Option<LossCounts> {
     })
 }
 
+/// What a column's value is written as the difference to.
+#[inline]
+fn expected(coding: ColumnCoding, at: usize, row: &MetaRow, before: &MetaRow) -> i64 {
+    match coding {
+        ColumnCoding::Plain => 0,
+        ColumnCoding::Delta => before[at],
+        ColumnCoding::Continues(other) => before[other],
+        ColumnCoding::Alongside(other) => before[at].wrapping_add(row[other].wrapping_sub(before[other])),
+        ColumnCoding::Minus(other) => row[other],
+    }
+}
+
+/// Writes the numbers of all intervals, column by column.
+pub(crate) fn write_meta(rows: &[MetaRow], out: &mut Vec<u8>) {
+    let mut column = Vec::new();
+    // The last columns are written by `write_optional`, behind what older versions wrote.
+    for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
+        column.clear();
+        let mut before = &[0; COUNT];
+        for row in rows {
+            varint::write_signed(&mut column, row[at].wrapping_sub(expected(*coding, at, row, before)));
+            before = row;
+        }
+        write_section(out, &column);
+    }
+}
+
+/// Reads what [`write_meta`] wrote into `rows`, which has the right length.
+pub(crate) fn read_meta(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+    // Column by column: `expected` uses columns of the same row that were read before.
+    for (at, (_, coding)) in COLUMNS.iter().take(IN_EVERY_CHUNK).enumerate() {
+        let mut column = cursor.section()?;
+        let mut before = [0; COUNT];
+        for row in rows.iter_mut() {
+            row[at] = column.i64()?.wrapping_add(expected(*coding, at, row, &before));
+            before = *row;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the columns that a chunk may leave out, up to the last one that is not zero somewhere.
+pub(crate) fn write_optional(rows: &[MetaRow], out: &mut Vec<u8>) {
+    let is_needed = |at: &usize| rows.iter().any(|row| row[*at] != 0);
+    let end = (IN_EVERY_CHUNK..COUNT).rfind(is_needed).map_or(IN_EVERY_CHUNK, |last| last + 1);
+    for at in IN_EVERY_CHUNK..end {
+        let (mut column, mut before) = (Vec::new(), 0_i64);
+        for row in rows {
+            varint::write_signed(&mut column, row[at].wrapping_sub(before));
+            before = row[at];
+        }
+        write_section(out, &column);
+    }
+}
+
+/// Reads what [`write_optional`] wrote; columns that are not there are zero.
+pub(crate) fn read_optional(cursor: &mut Cursor<'_>, rows: &mut [MetaRow]) -> Result<(), Malformed> {
+    for at in IN_EVERY_CHUNK..COUNT {
+        // Chunks of stores before schema version 7 have none of them, those before version 10 the first at most.
+        if cursor.remaining() == 0 {
+            return Ok(());
+        }
+        let (mut column, mut before) = (cursor.section()?, 0_i64);
+        for row in rows.iter_mut() {
+            before = before.wrapping_add(column.i64()?);
+            row[at] = before;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -306,7 +380,10 @@ mod tests {
     #[test]
     fn columns_refer_to_earlier_ones() {
         for (at, (name, coding)) in COLUMNS.iter().enumerate() {
-            if let Coding::Continues(other) | Coding::Alongside(other) | Coding::Minus(other) = coding {
+            if let ColumnCoding::Continues(other)
+            | ColumnCoding::Alongside(other)
+            | ColumnCoding::Minus(other) = coding
+            {
                 assert!(*other < at, "{name}");
             }
         }

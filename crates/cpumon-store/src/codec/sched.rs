@@ -1,13 +1,13 @@
-//! Scheduler events of one interval's tasks, as a blob beside its samples. It is a blob of its own so that a store without such
-//! events holds not a byte more, and an older store reads as one with empty blobs. Times are rounded to whole µs. Layout:
-//! docs/store.md, "Scheduler's events".
+//! Scheduler events of one interval's tasks, as a blob beside its samples; and run-delay histograms and wait reasons on their own, as rows
+//! of sums have them. The blob is one of its own so that a store without such events holds not a byte more, and an older store reads as
+//! one with empty blobs. Times are rounded to whole µs. Layout: docs/store.md, "Scheduler's events" to "Wait reasons of sums".
 
 use std::sync::Arc;
 
 use cpumon_model::{DelayHistogram, SchedDelta, WaitReason, Waits};
 
-use super::delays;
 use super::varint::{self, Cursor, Malformed};
+use crate::rows::signed;
 
 /// First byte of a blob.
 const FORMAT: u8 = 1;
@@ -94,7 +94,7 @@ impl Encoder {
         for (id, histogram) in rows {
             varint::write_signed(&mut self.out, id.wrapping_sub(before).cast_signed());
             before = id;
-            delays::write(&mut self.out, histogram);
+            write_histogram(&mut self.out, histogram);
         }
     }
 
@@ -140,10 +140,7 @@ impl SchedRows {
         if bytes.is_empty() {
             return Ok(());
         }
-        let mut cursor = Cursor::new(bytes);
-        if cursor.u8()? != FORMAT {
-            return Err(cursor.malformed("unknown format"));
-        }
+        let mut cursor = Cursor::open(bytes, FORMAT)?;
         let (mut process_id, mut thread_id) = (0_u64, 0_u64);
         for _ in 0..cursor.count(2)? {
             process_id = process_id.wrapping_add(cursor.i64()?.cast_unsigned());
@@ -170,9 +167,9 @@ impl SchedRows {
         }
         // Before schema version 4 nothing followed.
         if cursor.remaining() > 0 {
-            read_delays(&mut cursor, &mut self.process_delays, wants)?;
+            read_delay_rows(&mut cursor, &mut self.process_delays, wants)?;
             // `wants` knows ids of processes, and a thread's id does not say which process it is of.
-            read_delays(&mut cursor, &mut self.thread_delays, &mut |_| true)?;
+            read_delay_rows(&mut cursor, &mut self.thread_delays, &mut |_| true)?;
         }
         if cursor.remaining() > 0 {
             return Err(cursor.malformed("bytes after the end"));
@@ -224,7 +221,7 @@ fn find_delays(rows: &[(u64, Arc<DelayHistogram>)], id: u64) -> Option<&Arc<Dela
     rows.get(at).map(|row| &row.1)
 }
 
-fn read_delays(
+fn read_delay_rows(
     cursor: &mut Cursor<'_>,
     into: &mut Vec<(u64, Arc<DelayHistogram>)>,
     wants: &mut dyn FnMut(u64) -> bool,
@@ -233,9 +230,9 @@ fn read_delays(
     for _ in 0..cursor.count(2)? {
         id = id.wrapping_add(cursor.i64()?.cast_unsigned());
         if wants(id) {
-            into.push((id, Arc::new(delays::read(cursor)?)));
+            into.push((id, Arc::new(read_histogram(cursor)?)));
         } else {
-            delays::pass(cursor)?;
+            skip_histogram(cursor)?;
         }
     }
     into.sort_unstable_by_key(|row| row.0);
@@ -279,79 +276,58 @@ fn from_us(us: u64) -> i64 {
     signed(us.saturating_mul(1_000))
 }
 
-fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
+/// Appends a histogram to `out`.
+pub(crate) fn write_histogram(out: &mut Vec<u8>, histogram: &DelayHistogram) {
+    varint::write(out, histogram.iter().count() as u64);
+    let mut before = 0;
+    for (bucket, count) in histogram.iter() {
+        // Buckets come in ascending order, so this is not negative.
+        varint::write(out, u64::from(bucket - before));
+        varint::write(out, count);
+        before = bucket;
+    }
+}
+
+/// Reads what [`write_histogram`] wrote.
+pub(crate) fn read_histogram(cursor: &mut Cursor<'_>) -> Result<DelayHistogram, Malformed> {
+    let mut histogram = DelayHistogram::default();
+    let mut bucket = 0_u8;
+    for _ in 0..cursor.count(2)? {
+        let step: u8 = cursor.narrow()?;
+        bucket = bucket.checked_add(step).ok_or_else(|| cursor.malformed("bucket out of range"))?;
+        histogram.add(bucket, cursor.u64()?);
+    }
+    Ok(histogram)
+}
+
+/// Steps over what [`read_histogram`] reads.
+pub(crate) fn skip_histogram(cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
+    let buckets = cursor.count(2)?;
+    cursor.skip(2 * buckets)
+}
+
+/// The bytes of a sum; none where it was never blocked.
+pub(crate) fn waits_to_bytes(waits: &Waits) -> Vec<u8> {
+    let mut reasons: Vec<_> = waits.iter().map(|(reason, ns)| (reason.code(), ns / 1_000)).collect();
+    reasons.sort_unstable();
+    let mut out = Vec::new();
+    for (code, us) in reasons {
+        varint::write(&mut out, code);
+        varint::write(&mut out, us);
+    }
+    out
+}
+
+/// Reads what [`waits_to_bytes`] wrote.
+pub(crate) fn waits_from_bytes(bytes: &[u8]) -> Result<Waits, Malformed> {
+    let mut cursor = Cursor::new(bytes);
+    let mut waits = Waits::default();
+    while cursor.remaining() > 0 {
+        let reason = WaitReason::from_code(cursor.u64()?);
+        waits.add(reason, cursor.u64()?.saturating_mul(1_000));
+    }
+    Ok(waits)
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn any_row() -> impl Strategy<Value = SchedDelta> {
-        let reason = || prop_oneof![0_u16..8, 0x1000_u16..0x3000].prop_map(WaitReason);
-        let waits = prop::collection::vec((reason(), 0_u64..1 << 40), 0..6);
-        (waits, prop::array::uniform5(0_i64..1 << 40), reason()).prop_map(|(waits, numbers, open_wait)| {
-            let waits: Waits = waits.into_iter().map(|(reason, us)| (reason, us * 1_000)).collect();
-            let [after, wakeups, migrations, longest, blocked] = numbers;
-            let blocked_ns = if waits.is_empty() { blocked * 1_000 } else { signed(waits.total_ns()) };
-            SchedDelta {
-                delay_after_wakeup_ns: after * 1_000,
-                blocked_ns,
-                wakeups,
-                migrations,
-                longest_delay_ns: longest * 1_000,
-                waits,
-                open_wait,
-            }
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn rows_come_back_and_processes_are_sums(rows in prop::collection::btree_map(1..9_999_u64, any_row(), 0..9)) {
-            let mut encoder = Encoder::default();
-            encoder.begin(2);
-            encoder.process(77, u32::try_from(rows.len()).unwrap());
-            let mut sum = SchedDelta::default();
-            for (id, row) in rows.iter().rev() {
-                encoder.thread(*id, row);
-                sum += row;
-            }
-            encoder.process(5, 0);
-            let delays: DelayHistogram = [(7, 3), (255, 1)].into_iter().collect();
-            if let Some(&id) = rows.keys().next() {
-                encoder.delays([(77, &delays), (5, &delays)].into_iter());
-                encoder.delays([(id, &delays)].into_iter());
-            }
-            let mut back = SchedRows::default();
-            back.read(encoder.as_bytes()).unwrap();
-            for (id, row) in &rows {
-                prop_assert_eq!(back.thread(*id), *row);
-            }
-            let open: Vec<_> = rows.iter().map(|(id, row)| (77, *id, row.open_wait)).collect();
-            prop_assert!(back.open_waits().eq(open));
-            prop_assert_eq!((back.process(77).blocked_ns, back.process(77).wakeups), (sum.blocked_ns, sum.wakeups));
-            prop_assert_eq!(back.process(77).longest_delay_ns, sum.longest_delay_ns);
-            let expected = rows.keys().next().map(|_| &delays);
-            prop_assert_eq!(back.process_delays(77).map(|delays| &**delays), expected);
-            prop_assert_eq!(back.thread_delays(rows.keys().next().copied().unwrap_or(0)).map(|delays| &**delays), expected);
-            prop_assert_eq!(back.process_delays(6), None);
-            let mut part = SchedRows::default();
-            part.read_of(encoder.as_bytes(), &mut |id| id == 5).unwrap();
-            prop_assert_eq!((part.processes.len(), part.threads.len(), part.process_delays(77)), (1, 0, None));
-            prop_assert_eq!(part.process_delays(5).map(|delays| &**delays), expected);
-            part.read_of(encoder.as_bytes(), &mut |id| id == 77).unwrap();
-            prop_assert_eq!((&part.threads, part.process(77)), (&back.threads, back.process(77)));
-            prop_assert_eq!((back.process(5), back.thread(0)), (SchedDelta::default(), SchedDelta::default()));
-        }
-
-        #[test]
-        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
-            let mut back = SchedRows::default();
-            let _ = back.read(&bytes);
-            prop_assert!(back.threads.len() <= bytes.len());
-        }
-    }
-}
+mod tests;

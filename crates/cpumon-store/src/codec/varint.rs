@@ -155,6 +155,12 @@ impl<'a> Cursor<'a> {
         Self { bytes, at: 0 }
     }
 
+    /// Behind the first byte, which is that of a format.
+    pub(crate) fn open(bytes: &'a [u8], format: u8) -> Result<Self, Malformed> {
+        let mut cursor = Self::new(bytes);
+        if cursor.u8()? == format { Ok(cursor) } else { Err(cursor.malformed("unknown format")) }
+    }
+
     /// Names the present offset in an error.
     pub(crate) fn malformed(&self, what: &'static str) -> Malformed {
         Malformed { offset: self.at, what }
@@ -245,10 +251,15 @@ impl<'a> Cursor<'a> {
         Ok(slice)
     }
 
+    /// The bytes of a section that [`write_section`] wrote.
+    pub(crate) fn section_bytes(&mut self) -> Result<&'a [u8], Malformed> {
+        let len = self.count(1)?;
+        self.bytes(len)
+    }
+
     /// A section that [`write_section`] wrote.
     pub(crate) fn section(&mut self) -> Result<Cursor<'a>, Malformed> {
-        let len = self.count(1)?;
-        self.bytes(len).map(Cursor::new)
+        self.section_bytes().map(Cursor::new)
     }
 }
 

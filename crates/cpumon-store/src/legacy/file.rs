@@ -1,13 +1,15 @@
-//! Opens a legacy file whose schema is one of the two known ones. The file may be anything, so it is checked before a row is
-//! read.
+//! Opens a legacy file whose schema is one of the two known ones, and reads the rows of its two tables as checked values. The file may be
+//! anything: it is checked before a row is read, and SQLite lets any value into any column.
 
-use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use rusqlite::{Connection, OpenFlags, OptionalExtension};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, Rows, Statement};
 
-use super::error::ImportError;
+use super::report::{ImportError, OddRows, Schema};
+use crate::error::sibling;
+use crate::reader::immutable_uri;
 
 /// First bytes of every SQLite database (file format, section 1.3).
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
@@ -17,26 +19,6 @@ const DISTRUST_SCHEMA: &str =
 
 const PROCESS_COLUMNS: [&str; 7] = ["ProcID", "Process", "User", "Kernel", "Time", "Duration", "idx"];
 const THREAD_COLUMNS: [&str; 7] = ["ThreadID", "ProcID", "user", "kernel", "duration", "timestamp", "idx"];
-
-/// Which of the original's two schemas.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Schema {
-    /// Without a device's address.
-    Y2012,
-    /// `Processes.RemoteIP` names the device.
-    Y2013,
-}
-
-impl Schema {
-    /// The year people know it by.
-    #[must_use]
-    pub fn year(self) -> u16 {
-        match self {
-            Self::Y2012 => 2012,
-            Self::Y2013 => 2013,
-        }
-    }
-}
 
 /// An open legacy database of a known schema.
 pub(super) struct LegacyFile {
@@ -52,7 +34,9 @@ impl LegacyFile {
         let flags =
             OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let read = |source| ImportError::Read { path: path.to_owned(), table: "the schema", source };
-        let connection = Connection::open_with_flags(immutable_uri(path)?, flags).map_err(read)?;
+        let absolute = std::path::absolute(path)
+            .map_err(|source| ImportError::Open { path: path.to_owned(), source })?;
+        let connection = Connection::open_with_flags(immutable_uri(&absolute), flags).map_err(read)?;
         connection.execute_batch(DISTRUST_SCHEMA).map_err(read)?;
         let mut file = Self { connection, path: path.to_owned(), schema: Schema::Y2012 };
         file.schema = file.check_schema()?;
@@ -160,9 +144,7 @@ fn check_magic(path: &Path) -> Result<(), ImportError> {
 fn check_journals(path: &Path) -> Result<(), ImportError> {
     // An empty one is harmless: SQLite leaves it behind in some journal modes.
     for suffix in ["-journal", "-wal"] {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        let journal = PathBuf::from(name);
+        let journal = sibling(path, suffix);
         if std::fs::metadata(&journal).is_ok_and(|meta| meta.len() > 0) {
             return Err(ImportError::Journal { path: path.to_owned(), journal });
         }
@@ -170,19 +152,156 @@ fn check_journals(path: &Path) -> Result<(), ImportError> {
     Ok(())
 }
 
-/// `file:` URI with every byte that is not plainly safe percent-encoded.
-fn immutable_uri(path: &Path) -> Result<String, ImportError> {
-    let absolute =
-        std::path::absolute(path).map_err(|source| ImportError::Open { path: path.to_owned(), source })?;
-    let mut uri = String::from("file:");
-    for &byte in absolute.as_os_str().as_encoded_bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => uri.push(char::from(byte)),
-            _ => {
-                let _infallible = write!(uri, "%{byte:02x}");
-            }
+/// Longest name the v1 protocol can carry (its length is an i16).
+const MAX_NAME_BYTES: usize = 32_767;
+
+/// Passes `Some` through; counts `None`.
+pub(super) fn odd_or<T>(value: Option<T>, count: &mut u64) -> Option<T> {
+    *count += u64::from(value.is_none());
+    value
+}
+
+fn integer(row: &Row<'_>, at: usize) -> Option<i64> {
+    row.get_ref(at).ok()?.as_i64().ok()
+}
+
+/// Text up to the longest name; invalid UTF-8 becomes U+FFFD as in the original.
+fn text(row: &Row<'_>, at: usize) -> Option<String> {
+    match row.get_ref(at).ok()? {
+        ValueRef::Text(bytes) if bytes.len() <= MAX_NAME_BYTES => {
+            Some(String::from_utf8_lossy(bytes).into_owned())
         }
+        // Only the device's address may be missing: the schema of 2012 has none.
+        ValueRef::Null if at == 0 => Some(String::new()),
+        _ => None,
     }
-    uri.push_str("?immutable=1");
-    Ok(uri)
+}
+
+pub(super) struct ProcessRow {
+    pub ip: String,
+    pub idx: i64,
+    pub pid: u32,
+    pub name: String,
+    pub user_ms: i64,
+    pub kernel_ms: i64,
+    pub ticks: i64,
+    pub duration_ms: u32,
+}
+
+impl ProcessRow {
+    /// Device by device, set by set, in order of arrival.
+    pub fn query(schema: Schema) -> String {
+        let (ip, order) = match schema {
+            Schema::Y2012 => ("NULL", ""),
+            // The file may declare a collation that takes two addresses for equal: their rows would
+            // alternate.
+            Schema::Y2013 => ("[RemoteIP]", "[RemoteIP] COLLATE BINARY, "),
+        };
+        format!(
+            "SELECT {ip}, [idx], [ProcID], [Process], [User], [Kernel], [Time], [Duration] FROM [Processes] \
+             ORDER BY {order}[Time], [idx]"
+        )
+    }
+
+    pub fn parse(row: &Row<'_>, odd: &mut OddRows) -> Option<Self> {
+        let values = || {
+            let ids = (integer(row, 1)?, integer(row, 2)?);
+            Some((
+                text(row, 0)?,
+                ids,
+                text(row, 3)?,
+                integer(row, 4)?,
+                integer(row, 5)?,
+                integer(row, 6)?,
+                integer(row, 7)?,
+            ))
+        };
+        let (ip, (idx, pid), name, user_ms, kernel_ms, ticks, duration) =
+            odd_or(values(), &mut odd.wrong_type)?;
+        let pid = odd_or(pid.try_into().ok(), &mut odd.out_of_range)?;
+        let duration_ms = odd_or(duration.try_into().ok(), &mut odd.out_of_range)?;
+        Some(Self { ip, idx, pid, name, user_ms, kernel_ms, ticks, duration_ms })
+    }
+}
+
+pub(super) struct ThreadRow {
+    pub tid: u32,
+    pub user_ms: i64,
+    pub kernel_ms: i64,
+}
+
+/// Why a thread row cannot be used.
+#[derive(Copy, Clone)]
+enum Unfit {
+    WrongType,
+    OutOfRange,
+}
+
+impl ThreadRow {
+    fn parse(row: &Row<'_>) -> Result<Self, Unfit> {
+        let tid = integer(row, 1).ok_or(Unfit::WrongType)?;
+        let user_ms = integer(row, 2).ok_or(Unfit::WrongType)?;
+        let kernel_ms = integer(row, 3).ok_or(Unfit::WrongType)?;
+        Ok(Self { tid: tid.try_into().map_err(|_| Unfit::OutOfRange)?, user_ms, kernel_ms })
+    }
+}
+
+/// Reads `Threads` in step with `Processes`.
+pub(super) struct ThreadCursor<'s> {
+    file: &'s LegacyFile,
+    rows: Rows<'s>,
+    /// The current thread row and the process row that it belongs to; `None` at the end.
+    at: Option<(i64, Result<ThreadRow, Unfit>)>,
+    /// Thread rows that have a process row.
+    pub seen: u64,
+}
+
+impl<'s> ThreadCursor<'s> {
+    /// In the order of [`ProcessRow::query`], then as stored. The join makes SQLite find each process by its key.
+    pub fn query(schema: Schema) -> String {
+        let order = match schema {
+            Schema::Y2012 => "",
+            Schema::Y2013 => "p.[RemoteIP] COLLATE BINARY, ",
+        };
+        format!(
+            "SELECT p.[idx], t.[ThreadID], t.[user], t.[kernel] FROM [Threads] t CROSS JOIN [Processes] p \
+             ON p.[idx] = t.[idx] ORDER BY {order}p.[Time], p.[idx], t._rowid_"
+        )
+    }
+
+    pub fn new(file: &'s LegacyFile, statement: &'s mut Statement<'_>) -> Result<Self, ImportError> {
+        let rows = statement.query([]).map_err(file.read_error("Threads"))?;
+        let mut cursor = Self { file, rows, at: None, seen: 0 };
+        cursor.advance()?;
+        Ok(cursor)
+    }
+
+    fn advance(&mut self) -> Result<(), ImportError> {
+        let read = self.file.read_error("Threads");
+        let row = self.rows.next().map_err(&read)?;
+        self.at = match row {
+            Some(row) => Some((row.get(0).map_err(&read)?, ThreadRow::parse(row))),
+            None => None,
+        };
+        self.seen += u64::from(self.at.is_some());
+        Ok(())
+    }
+
+    /// Hands out the threads of process row `idx`, which must be asked for in the order of the query.
+    pub fn for_each_of(
+        &mut self,
+        idx: i64,
+        take: &mut dyn FnMut(&ThreadRow, &mut OddRows),
+        odd: &mut OddRows,
+    ) -> Result<(), ImportError> {
+        while let Some((_, parsed)) = self.at.as_ref().filter(|(at, _)| *at == idx) {
+            match parsed {
+                Ok(thread) => take(thread, odd),
+                Err(Unfit::WrongType) => odd.wrong_type += 1,
+                Err(Unfit::OutOfRange) => odd.out_of_range += 1,
+            }
+            self.advance()?;
+        }
+        Ok(())
+    }
 }

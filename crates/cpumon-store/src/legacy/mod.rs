@@ -8,27 +8,24 @@
 //! The 2012 schema names no device, and neither schema names a time zone or the number of CPUs. Host and zone are given in
 //! [`ImportOptions`] or guessed, and the report says so; the capacity in the ledger stays 0, *unknown*.
 
-mod error;
 mod file;
 mod order;
 mod report;
-mod rows;
-mod set;
 mod sets;
 #[cfg(test)]
 mod tests;
 mod zone;
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use cpumon_model::{HostInfo, Interval, Trust};
 
-pub use error::ImportError;
-pub use file::Schema;
-pub use order::SetOrder;
-pub use report::{ImportReport, ImportedHost, OddRows};
-pub use sets::{ImportOptions, SetSink};
-pub use zone::Zone;
+pub use self::order::SetOrder;
+pub use self::report::{ImportError, ImportReport, ImportedHost, OddRows, Schema};
+pub use self::sets::{ImportOptions, SetSink};
+pub use self::zone::Zone;
+use crate::writer::{Put, Writer};
 
 /// Reads `path` and hands each interval to `sink`, host by host, ascending in time.
 ///
@@ -54,4 +51,40 @@ pub fn import_sets(
     let file = file::LegacyFile::open(path)?;
     let zone = options.zone.resolve()?;
     sets::Sets::new(&file, options, zone)?.run(sink)
+}
+
+/// Sets put between two commits.
+const COMMIT_EVERY: u64 = 256;
+
+impl Writer {
+    /// Imports the original receiver's database at `path` and compacts it at once. A second import of the same file under the
+    /// same host name and zone changes nothing; the report counts what was there already.
+    pub fn import_legacy(
+        &mut self,
+        path: &Path,
+        options: &ImportOptions,
+    ) -> Result<ImportReport, ImportError> {
+        let (mut done, mut known) = (0, 0);
+        let mut hosts = BTreeSet::new();
+        let mut report = import_sets(path, options, &mut |host, interval, order| {
+            hosts.insert(interval.host);
+            match self.put(host, Trust::Imported, None, interval)? {
+                Put::Stored => self.put_legacy_order(interval.host, interval.end.wall_ns, order)?,
+                Put::Duplicate => known += 1,
+            }
+            done += 1;
+            if done % COMMIT_EVERY == 0 {
+                self.commit()?;
+            }
+            Ok(())
+        })?;
+        self.commit().map_err(|error| ImportError::Sink(error.into()))?;
+        // Nothing is added to the past later, and perhaps no receiver opens this store again: left to maintenance, it could stay
+        // twice as large as necessary.
+        for host in hosts {
+            self.compact_host(host).map_err(|error| ImportError::Sink(error.into()))?;
+        }
+        report.sets_known = known;
+        Ok(report)
+    }
 }

@@ -1,6 +1,14 @@
 //! [`SetOrder`]: in which order the original stored the rows of one set. Intervals are sorted by id, but the original's exports
 //! show `Idx` and have the order of arrival.
 
+use cpumon_model::HostId;
+use rusqlite::{OptionalExtension, params};
+
+use crate::codec::varint::{self, Cursor, Malformed};
+use crate::error::{At, Result};
+use crate::reader::Reader;
+use crate::writer::Writer;
+
 /// The original's row numbers for one interval, in the order of the interval's (sorted) rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SetOrder {
@@ -16,53 +24,71 @@ impl SetOrder {
     pub fn encode(&self) -> Vec<u8> {
         let first = self.process_idx.iter().copied().min().unwrap_or(0);
         let mut bytes = Vec::with_capacity(16 + self.process_idx.len() + 2 * self.thread_position.len());
-        put(&mut bytes, first.cast_unsigned());
-        put(&mut bytes, self.process_idx.len() as u64);
+        varint::write(&mut bytes, first.cast_unsigned());
+        varint::write(&mut bytes, self.process_idx.len() as u64);
         for idx in &self.process_idx {
-            put(&mut bytes, idx.wrapping_sub(first).cast_unsigned());
+            varint::write(&mut bytes, idx.wrapping_sub(first).cast_unsigned());
         }
         for position in &self.thread_position {
-            put(&mut bytes, u64::from(*position));
+            varint::write(&mut bytes, u64::from(*position));
         }
         bytes
     }
 
     /// `None` for bytes that [`SetOrder::encode`] did not make.
     #[must_use]
-    pub fn decode(mut bytes: &[u8]) -> Option<Self> {
-        let first = take(&mut bytes)?.cast_signed();
-        // Each idx takes at least one byte, so a larger count is damage.
-        let count = usize::try_from(take(&mut bytes)?).ok().filter(|count| *count <= bytes.len())?;
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        Self::read(&mut Cursor::new(bytes)).ok()
+    }
+
+    fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+        let first = cursor.u64()?.cast_signed();
         let mut order = Self::default();
-        for _ in 0..count {
-            order.process_idx.push(first.wrapping_add(take(&mut bytes)?.cast_signed()));
+        // Each idx takes at least one byte, so a larger count is damage.
+        for _ in 0..cursor.count(1)? {
+            order.process_idx.push(first.wrapping_add(cursor.u64()?.cast_signed()));
         }
-        while !bytes.is_empty() {
-            order.thread_position.push(u32::try_from(take(&mut bytes)?).ok()?);
+        while cursor.remaining() > 0 {
+            order.thread_position.push(cursor.narrow()?);
         }
-        Some(order)
+        Ok(order)
     }
 }
 
-fn put(bytes: &mut Vec<u8>, mut value: u64) {
-    while value >= 0x80 {
-        bytes.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
+impl Writer {
+    /// Writes the order of an imported interval in the open transaction.
+    pub(super) fn put_legacy_order(
+        &mut self,
+        host: HostId,
+        end_wall_ns: i64,
+        order: &SetOrder,
+    ) -> Result<()> {
+        self.write("store the order of imported rows", |transaction| {
+            let mut insert = transaction.prepare_cached(
+                "INSERT OR REPLACE INTO legacy_order (host_id, end_wall_ns, idx)
+                 SELECT id, ?2, ?3 FROM host WHERE key = ?1",
+            )?;
+            insert.execute(params![host.0, end_wall_ns, order.encode()])?;
+            Ok(())
+        })
     }
-    bytes.push((value & 0x7f) as u8);
 }
 
-fn take(bytes: &mut &[u8]) -> Option<u64> {
-    let mut value = 0_u64;
-    for shift in (0..64).step_by(7) {
-        let (&byte, rest) = bytes.split_first()?;
-        *bytes = rest;
-        value |= u64::from(byte & 0x7f).checked_shl(shift)?;
-        if byte < 0x80 {
-            return Some(value);
-        }
+impl Reader {
+    /// How the original numbered the rows of an imported interval; `None` for an interval that was measured.
+    pub fn legacy_order(&self, host: HostId, end_wall_ns: i64) -> Result<Option<SetOrder>> {
+        let order: Option<Vec<u8>> = self
+            .connection
+            .prepare_cached(
+                "SELECT idx FROM legacy_order
+                 WHERE host_id = (SELECT id FROM host WHERE key = ?1) AND end_wall_ns = ?2",
+            )
+            .and_then(|mut select| {
+                select.query_row(params![host.0, end_wall_ns], |row| row.get(0)).optional()
+            })
+            .at("read the order of imported rows", self.path())?;
+        Ok(order.as_deref().and_then(SetOrder::decode))
     }
-    None
 }
 
 #[cfg(test)]

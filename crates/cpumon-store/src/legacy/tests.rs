@@ -272,7 +272,7 @@ fn into_a_store_and_out_again_nothing_is_lost() {
     let Some(path) = sample() else { return };
     let dir = tempfile::tempdir().unwrap();
     let store = dir.path().join("cpumon.sqlite");
-    let mut writer = crate::Writer::open(&store, &crate::StoreOptions::default()).unwrap();
+    let mut writer = Writer::open(&store, &crate::StoreOptions::default()).unwrap();
     let report = writer.import_legacy(&path, &ImportOptions::default()).unwrap();
     assert_eq!((report.sets, report.sets_known), (117, 0));
     let again = writer.import_legacy(&path, &ImportOptions::default()).unwrap();

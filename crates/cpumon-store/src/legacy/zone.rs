@@ -5,7 +5,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use jiff::tz::{Offset, TimeZone};
 
-use super::error::ImportError;
+use super::report::ImportError;
 
 /// Seconds from 0001-01-01 to 1970-01-01.
 const EPOCH_SECONDS: i128 = 62_135_596_800;

@@ -3,8 +3,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::dims::Names;
-use super::error::ReadError;
+use super::build::Names;
+use super::damage::ReadError;
 use super::query::{ProcessFilter, Query, What};
 use crate::codec::chunk::{Chunk, MAX_CHUNK_SPAN_NS};
 use crate::codec::meta::END_WALL;

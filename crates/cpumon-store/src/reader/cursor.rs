@@ -7,16 +7,14 @@ use std::ops::ControlFlow;
 use cpumon_model::{HostId, Interval};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::build::{self, HostKey, PackedRows};
+use super::build::{self, HostKey, Names, PackedRows};
 use super::chunks::{self, ChunkSpan, Chunks, Loaded, count_of};
-use super::damage::{Damage, DamageLog, DamageReport, Place};
-use super::dims::Names;
-use super::error::ReadError;
+use super::damage::{Damage, DamageLog, DamageReport, Place, ReadError};
 use super::query::{ProcessFilter, Query, StoredInterval, What};
-use super::resting::{self, At, Catalog, RestingList, RestingThreads, ThreadRows};
+use super::resting::{self, At, RestingList, RestingThreads};
 use crate::codec::meta::{self, MetaRow};
 use crate::codec::sched::SchedRows;
-use crate::codec::{PackedInterval, blob, cpus};
+use crate::codec::{PackedInterval, blob, host};
 use crate::error::is_damage;
 use crate::fresh::{self, FreshKey, FreshRow};
 use crate::rows::{BootRow, HostRow};
@@ -304,13 +302,13 @@ impl IntervalCursor {
     ) -> Result<Found, ReadError> {
         // From the cache: it holds as many chunks as are merged.
         let Loaded { boot, chunk, .. } = self.chunks.load(connection, &mut self.names, span, query)?;
-        let rows = chunk.processes(at);
+        let rows = chunk.processes.of(at);
         // Under a name that a process takes later it may have threads that rest already.
         let wants_all = query.filter == ProcessFilter::All
             || resting::is_wanted(query) && matches!(query.filter, ProcessFilter::Name(_));
         let mut wants = |id: u64| wants_all || rows.binary_search_by_key(&id, |row| row.id).is_ok();
         let with_sched = query.what > What::Meta && query.sched;
-        self.sched.read_of(if with_sched { chunk.sched(at) } else { &[] }, &mut wants)?;
+        self.sched.read_of(if with_sched { chunk.sched.of(at) } else { &[] }, &mut wants)?;
         let row = *chunk.metas.get(at).unwrap_or(&[0; meta::COUNT]);
         Ok(Found { boot: *boot, row, at, span: Some(span) })
     }
@@ -337,25 +335,22 @@ impl IntervalCursor {
         let (boot, at) = (*boot, *at);
         let (cpu_bytes, processes, threads) = if let Some(span) = *span {
             let chunk = &self.chunks.load(connection, &mut self.names, span, query)?.chunk;
-            (chunk.cpus(at), chunk.processes(at), chunk.threads(at))
+            (chunk.cpus.of(at), chunk.processes.of(at), chunk.threads.of(at))
         } else {
             let cpus = self.fresh.get(at).map_or(&[][..], |row| &row.cpus);
             (cpus, &*self.packed.processes, &*self.packed.threads)
         };
+        let rows = PackedRows { processes, threads, sched: &self.sched };
         let with_resting = resting::is_wanted(query);
         if with_resting {
-            let mut catalog = Catalog { connection, names: &mut self.names };
-            let rows = ThreadRows { sched: &self.sched, threads };
-            self.resting.enter(&mut catalog, query, At { boot, row }, rows, &self.lists)?;
+            self.resting.enter(connection, &mut self.names, query, At { boot, row }, rows, &self.lists)?;
         }
         if is_inside {
             let key = HostKey { host: query.host, boot: self.names.boot(connection, boot)? };
-            let rows = PackedRows { processes, threads, sched: &self.sched };
             build::fill(connection, &mut self.names, query, key, row, rows, &mut self.stored)?;
-            cpus::decode(cpu_bytes, &mut self.stored.interval)?;
+            host::decode(cpu_bytes, &mut self.stored.interval)?;
             if with_resting {
-                let mut catalog = Catalog { connection, names: &mut self.names };
-                self.resting.add_to(&mut catalog, query, &mut self.stored.interval)?;
+                self.resting.add_to(connection, &mut self.names, query, &mut self.stored.interval)?;
             }
         }
         Ok(())

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use cpumon_model::HostId;
 
-use super::error::ReadError;
+use crate::codec::varint::Malformed;
+use crate::error::is_damage;
 
 /// Holes that are listed; more are only counted.
 const MAX_HOLES: usize = 10_000;
@@ -65,6 +66,16 @@ impl DamageReport {
         self.more = self.more.saturating_add(self.holes.len().saturating_sub(limit) as u64);
         self.holes.truncate(limit);
         self
+    }
+
+    /// Adds a hole.
+    #[cfg(feature = "bundled")]
+    pub(crate) fn add(&mut self, hole: Damage) {
+        if self.holes.len() < MAX_HOLES {
+            self.holes.push(hole);
+        } else {
+            self.more += 1;
+        }
     }
 
     /// Adds what another reader of the same store could not read.
@@ -142,5 +153,34 @@ impl DamageLog {
 
     pub(super) fn report(&self, nameless: u64) -> DamageReport {
         DamageReport { holes: self.holes.values().cloned().collect(), more: self.more, nameless }
+    }
+}
+
+/// Why intervals could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ReadError {
+    #[error(transparent)]
+    Sql(#[from] rusqlite::Error),
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// What was decoded cannot be right.
+    #[error("{0}")]
+    Inconsistent(&'static str),
+}
+
+impl ReadError {
+    /// What does not fit, if it is the data that is wrong, and not that it cannot be read now.
+    pub(super) fn into_damage(self) -> Result<String, Self> {
+        match self {
+            Self::Sql(error) if !is_damage(&error) => Err(Self::Sql(error)),
+            Self::Sql(error) => Ok(error.to_string()),
+            Self::Malformed(malformed) => Ok(malformed.to_string()),
+            Self::Inconsistent(what) => Ok(what.to_owned()),
+        }
+    }
+
+    /// Whether the row was not there.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(self, Self::Sql(rusqlite::Error::QueryReturnedNoRows))
     }
 }

@@ -1,15 +1,18 @@
-//! Hosts of a store, by name or id, with the time range of their data.
+//! Hosts of a store, by name or id, with the time range of their data; their boots, with the time line of each.
 
 use std::collections::HashMap;
 
-use cpumon_model::{BootId, HostId, HostInfo, HostRef, Trust};
-use rusqlite::params;
+use cpumon_model::{BootId, ClockLine, ClockPiece, HostId, HostInfo, HostRef, Trust};
+use rusqlite::{Connection, OptionalExtension, params};
 
-use super::dims::{key_of, unsigned};
-use super::open::Reader;
+use super::Reader;
+use super::build::key_of;
+use super::chunks::{MAX_TRIED, first_readable};
+use super::damage::ReadError;
 use super::query::{BootSpan, HostRecord};
+use crate::codec::meta::END_BOOT;
 use crate::error::{At, Result, StoreError};
-use crate::rows::HostRow;
+use crate::rows::{BootKey, BootRow, HostRow, unsigned};
 
 impl Reader {
     /// All hosts, by name. Their number is the receiver's to bound.
@@ -127,13 +130,7 @@ impl Reader {
             Err(unknown @ StoreError::UnknownHost { .. }) if may_begin_a_name(wanted) => {
                 let mut hosts = self.hosts()?;
                 hosts.retain(|host| host.info.hostname.starts_with(wanted));
-                match hosts.len() {
-                    0 => Err(unknown),
-                    1 => Ok(hosts.remove(0)),
-                    _ => {
-                        Err(StoreError::AmbiguousHost { wanted: wanted.to_owned(), known: names_of(&hosts) })
-                    }
-                }
+                if hosts.is_empty() { Err(unknown) } else { only_one(hosts, wanted) }
             }
             found => found,
         }
@@ -152,11 +149,24 @@ impl Reader {
             let begins_so = || digits.len() >= 4 && host.info.host.to_string().starts_with(&digits);
             if is_known { meant.is(&host.info, host.trust) } else { begins_so() }
         });
-        match hosts.len() {
-            1 => Ok(hosts.remove(0)),
-            0 => Err(StoreError::UnknownHost { wanted: wanted.to_owned(), known: listed }),
-            _ => Err(StoreError::AmbiguousHost { wanted: wanted.to_owned(), known: names_of(&hosts) }),
+        if hosts.is_empty() {
+            return Err(StoreError::UnknownHost { wanted: wanted.to_owned(), known: listed });
         }
+        only_one(hosts, wanted)
+    }
+
+    /// [`Reader::find_host`] by id or whole name, but of several hosts with this name none is meant: for what cannot be undone.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn find_only_host(&self, wanted: &str) -> Result<HostRecord> {
+        let found = self.find_named_host(wanted)?;
+        let mut named = self.hosts()?;
+        named.retain(|host| &*host.info.hostname == wanted);
+        if named.len() > 1 && wanted.parse::<HostId>().is_err() {
+            return only_one(named, wanted);
+        }
+        Ok(found)
     }
 }
 
@@ -170,19 +180,14 @@ pub(crate) fn meant_by<'a>(wanted: &'a str, hosts: &[HostRecord]) -> HostRef<'a>
     HostRef::new(wanted, hosts.iter().map(|host| (&host.info, host.trust)))
 }
 
-impl Reader {
-    /// [`Reader::find_host`] by id or whole name, but of several hosts with this name none is meant: for what cannot be undone.
-    ///
-    /// # Errors
-    /// The same.
-    pub fn find_only_host(&self, wanted: &str) -> Result<HostRecord> {
-        let found = self.find_named_host(wanted)?;
-        let mut named = self.hosts()?;
-        named.retain(|host| &*host.info.hostname == wanted);
-        if named.len() > 1 && wanted.parse::<HostId>().is_err() {
-            return Err(StoreError::AmbiguousHost { wanted: wanted.to_owned(), known: names_of(&named) });
+/// The host that is found; an error if there are several.
+fn only_one(mut hosts: Vec<HostRecord>, wanted: &str) -> Result<HostRecord> {
+    match hosts.pop() {
+        Some(host) if hosts.is_empty() => Ok(host),
+        last => {
+            hosts.extend(last);
+            Err(StoreError::AmbiguousHost { wanted: wanted.to_owned(), known: names_of(&hosts) })
         }
-        Ok(found)
     }
 }
 
@@ -196,4 +201,50 @@ fn names_of(hosts: &[HostRecord]) -> String {
         names.push(format!("and {} more", hosts.len() - SHOWN));
     }
     names.join(", ")
+}
+
+impl Reader {
+    /// How a boot's intervals were placed, and up to where. Empty for a boot that is not known.
+    pub fn clock_line(&self, host: HostId, boot: BootId) -> Result<ClockLine> {
+        let Some(host_row) = self.host_row(host)? else { return Ok(ClockLine::default()) };
+        read_line(&self.connection, host_row, boot).map_err(|error| self.read_error(error))
+    }
+}
+
+fn read_line(
+    connection: &Connection,
+    host: HostRow,
+    boot: BootId,
+) -> std::result::Result<ClockLine, ReadError> {
+    let found: Option<BootRow> = connection
+        .prepare_cached("SELECT id FROM boot WHERE host_id = ?1 AND key = ?2")?
+        .query_row(params![host, boot.0], |row| row.get(0))
+        .optional()?;
+    let Some(boot) = found else { return Ok(ClockLine::default()) };
+    let mut select = connection.prepare_cached(
+        "SELECT from_boot_ns, before_ns, anchor_ns, tolerance_ns FROM clock_piece WHERE boot_id = ?1 ORDER BY from_boot_ns",
+    )?;
+    let pieces = select.query_map([boot], |row| {
+        Ok(ClockPiece {
+            from_boot_ns: row.get(0)?,
+            before_ns: row.get(1)?,
+            anchor_ns: row.get(2)?,
+            tolerance_ns: row.get(3)?,
+        })
+    })?;
+    let pieces = pieces.collect::<rusqlite::Result<_>>()?;
+    Ok(ClockLine::recall(pieces, newest_boot_ns(connection, BootKey { host, boot })?))
+}
+
+/// The latest end of a boot, since boot. The newest chunk is read too: late intervals can be fresh while newer ones are not.
+fn newest_boot_ns(connection: &Connection, key: BootKey) -> std::result::Result<Option<i64>, ReadError> {
+    let fresh: Option<i64> = connection
+        .prepare_cached("SELECT max(end_boot_ns) FROM interval WHERE host_id = ?1 AND boot_id = ?2")?
+        .query_row(params![key.host, key.boot], |row| row.get(0))?;
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 ORDER BY last_end_wall_ns DESC LIMIT ?3",
+    )?;
+    let ids = select.query_map(params![key.host, key.boot, MAX_TRIED], |row| row.get(0))?;
+    let chunk = first_readable(connection, ids)?;
+    Ok(chunk.metas.iter().map(|row| row[END_BOOT]).chain(fresh).max())
 }

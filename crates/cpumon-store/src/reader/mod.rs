@@ -1,35 +1,202 @@
-//! Reads a store while a writer writes: hosts, intervals in order of time, sums, gaps.
+//! Reads a store while a writer writes: hosts, intervals in order of time, sums, gaps. A store is also read on a file or medium that
+//! cannot be written at all.
 
-mod begin;
 mod build;
 mod chunks;
-mod clock;
 mod cursor;
 mod damage;
-mod dims;
-mod error;
 mod gaps;
-mod host_sums;
 pub(crate) mod hosts;
-mod idle;
-mod intervals;
-#[cfg(feature = "import")]
-mod legacy;
-mod open;
-mod plan;
 mod query;
 mod resting;
 mod segment;
+mod sums;
 mod tasks;
-mod thread_sums;
 
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cpumon_model::{HostId, Interval};
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use self::cursor::IntervalCursor;
+use self::damage::ReadError;
 pub(crate) use self::damage::SharedDamage;
 pub use self::damage::{Damage, DamageReport};
-pub use self::open::Reader;
-#[cfg(feature = "bundled")]
-pub(crate) use self::open::open_to_read;
-pub use self::plan::Plan;
+pub use self::gaps::{Gap, GapFinder};
 pub use self::query::{BootSpan, HostRecord, ProcessFilter, Query, StoredInterval, What};
-pub use self::segment::Segment;
+pub use self::segment::{Plan, Segment};
+pub use self::sums::ThreadRows;
 pub use self::tasks::StoredProcess;
-pub use self::thread_sums::ThreadRows;
+pub(crate) use self::tasks::Task;
+use crate::error::{At, Result, StoreError, check_is_there, sibling};
+use crate::rows::{HostRow, find_host};
+use crate::schema;
+
+/// A store opened for reading.
+#[derive(Debug)]
+pub struct Reader {
+    path: PathBuf,
+    pub(crate) connection: Connection,
+    /// Reused buffers and names; taken out while a query runs, so that its callback may start another query.
+    cursor: RefCell<IntervalCursor>,
+}
+
+impl Reader {
+    /// Path that the store was opened with.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens the store at `path` for reading only; a writer may run at the same time. Where the file's directory cannot be
+    /// written (SQLite needs a file for readers' locks there) and no writer left a log, it is read without locks.
+    pub fn open(path: &Path) -> Result<Self> {
+        let connection = open_to_read(path, &mut |connection| schema::prepare_reader(connection, path))?;
+        Ok(Self { path: path.into(), connection, cursor: RefCell::new(IntervalCursor::default()) })
+    }
+
+    /// What could not be read since this reader was opened. Answers were given without it.
+    #[must_use]
+    pub fn damage(&self) -> DamageReport {
+        self.cursor.borrow().damage_report()
+    }
+
+    /// The buffers for a query. They are taken, so that its callback may start another one.
+    fn take_cursor(&self) -> IntervalCursor {
+        self.cursor.take()
+    }
+
+    /// Gives the buffers of a query back.
+    fn give_back(&self, cursor: IntervalCursor) {
+        let of_callback = self.cursor.replace(cursor);
+        self.cursor.borrow_mut().merge_damage(of_callback);
+    }
+
+    fn host_row(&self, host: HostId) -> Result<Option<HostRow>> {
+        find_host(&self.connection, host).at("find a host", &self.path)
+    }
+
+    fn read_error(&self, error: ReadError) -> StoreError {
+        match error {
+            ReadError::Sql(source) => StoreError::sqlite("read intervals", &self.path, source),
+            ReadError::Malformed(malformed) => {
+                StoreError::Corrupt { path: self.path.clone(), detail: malformed.to_string() }
+            }
+            ReadError::Inconsistent(what) => {
+                StoreError::Corrupt { path: self.path.clone(), detail: what.to_owned() }
+            }
+        }
+    }
+
+    /// Calls `visit` for each interval of the query in order of its end, until it breaks. Memory is bounded for any
+    /// range, because one buffer is reused. Rows are the active ones; `thread_rows` of a process counts its idle threads too.
+    ///
+    /// # Errors
+    /// If the store cannot be read or a row of it is damaged.
+    pub fn for_each_interval(
+        &self,
+        query: &Query,
+        visit: &mut dyn FnMut(&Interval) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.for_each_stored(query, &mut |stored| visit(&stored.interval))
+    }
+
+    /// [`Reader::for_each_interval`] with receipt times and losses.
+    pub fn for_each_stored(
+        &self,
+        query: &Query,
+        visit: &mut dyn FnMut(&StoredInterval) -> ControlFlow<()>,
+    ) -> Result<()> {
+        let Some(host_id) = self.host_row(query.host)? else { return Ok(()) };
+        let mut cursor = self.take_cursor();
+        let done = cursor.run(&self.connection, host_id, query, visit);
+        self.give_back(cursor);
+        done.map_err(|error| self.read_error(error))
+    }
+
+    /// The interval of a host that covers `wall_ns` (begin < `wall_ns` ≤ end); `None` in a gap.
+    pub fn interval_at(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
+        Ok(self.stored_at(host, wall_ns)?.map(|stored| stored.interval))
+    }
+
+    /// [`Reader::interval_at`] with receipt time and losses.
+    pub fn stored_at(&self, host: HostId, wall_ns: i64) -> Result<Option<StoredInterval>> {
+        // One nanosecond earlier, because a range does not include its start.
+        let next = self.first_in(&Query::new(host).range(wall_ns.saturating_sub(1), i64::MAX))?;
+        Ok(next.filter(|next| next.interval.begin.wall_ns < wall_ns))
+    }
+
+    /// The first interval of a host that ends after `wall_ns`.
+    pub fn next_interval(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
+        Ok(self.first_in(&Query::new(host).range(wall_ns, i64::MAX))?.map(|stored| stored.interval))
+    }
+
+    /// The last interval of a host that ends before `wall_ns`.
+    pub fn previous_interval(&self, host: HostId, wall_ns: i64) -> Result<Option<Interval>> {
+        let Some(host_id) = self.host_row(host)? else { return Ok(None) };
+        let end =
+            cursor::last_end_before(&self.connection, host_id, wall_ns).map_err(|e| self.read_error(e))?;
+        let Some(end) = end else { return Ok(None) };
+        Ok(self.first_in(&Query::new(host).range(end.saturating_sub(1), end))?.map(|stored| stored.interval))
+    }
+
+    fn first_in(&self, query: &Query) -> Result<Option<StoredInterval>> {
+        let mut found = None;
+        self.for_each_stored(query, &mut |stored| {
+            found = Some(stored.clone());
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
+    }
+}
+
+/// A connection for reading only, on which `prepare` worked.
+pub(crate) fn open_to_read(
+    path: &Path,
+    prepare: &mut dyn FnMut(&Connection) -> Result<()>,
+) -> Result<Connection> {
+    check_is_there(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut open_with = |name: &Path, flags| -> Result<Connection> {
+        let connection = Connection::open_with_flags(name, flags).at("open", path)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        // Plans do not depend on bound values: else each use of a statement with a bound LIMIT prepares it again.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).at("set up", path)?;
+        connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
+        prepare(&connection)?;
+        Ok(connection)
+    };
+    // An immutable file has no locks, so it must not be used where a writer may be: only after an ordinary open failed for
+    // lack of write access, and with an empty log.
+    match open_with(path, flags) {
+        // SQLite's errors there are READONLY and CANTOPEN, which `is_no_space` includes.
+        Err(error) if error.is_no_space() && is_log_empty(path) => {
+            open_with(Path::new(&immutable_uri(path)), flags | OpenFlags::SQLITE_OPEN_URI)
+        }
+        opened => opened,
+    }
+}
+
+/// Whether the write-ahead log is empty: then the database file alone has all data, and may be opened as immutable.
+fn is_log_empty(path: &Path) -> bool {
+    std::fs::metadata(sibling(path, "-wal")).map_or(true, |log| log.len() == 0)
+}
+
+/// The URI (RFC 3986) by which SQLite opens a file that nothing writes: everything but unreserved characters and `/` is escaped.
+pub(crate) fn immutable_uri(path: &Path) -> String {
+    let mut uri = "file:".to_owned();
+    for &byte in path.as_os_str().as_encoded_bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
+            uri.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(uri, "%{byte:02X}");
+        }
+    }
+    uri + "?immutable=1"
+}

@@ -12,12 +12,10 @@ use cpumon_model::{
 };
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::dims::{Names, ProcessThen, ThreadThen};
+use super::build::{Names, PackedRows};
 use super::query::{ProcessFilter, Query, What};
-use crate::codec::PackedThread;
+use crate::codec::lists::{ListedThread, decode_threads};
 use crate::codec::meta::{BEGIN_MONO, END_MONO, END_WALL, MetaRow, fields_of, flags_of};
-use crate::codec::resting::{ListedThread, decode};
-use crate::codec::sched::SchedRows;
 use crate::rows::{BootRow, HostRow};
 use crate::time::TimeRange;
 use crate::writer::LONGEST_LIST_NS;
@@ -52,22 +50,6 @@ pub(super) fn lists_in(
     Ok(())
 }
 
-/// Where names are looked up.
-pub(super) struct Catalog<'a> {
-    pub(super) connection: &'a Connection,
-    pub(super) names: &'a mut Names,
-}
-
-impl Catalog<'_> {
-    fn process(&mut self, id: u64) -> Sql<&ProcessThen> {
-        self.names.process(self.connection, id)
-    }
-
-    fn thread(&mut self, id: u64) -> Sql<ThreadThen> {
-        self.names.thread(self.connection, id)
-    }
-}
-
 /// Which interval of a host it is.
 #[derive(Copy, Clone, Debug)]
 pub(super) struct At<'a> {
@@ -75,15 +57,6 @@ pub(super) struct At<'a> {
     pub(super) row: &'a MetaRow,
 }
 
-/// What was stored of an interval's threads.
-#[derive(Copy, Clone, Debug)]
-pub(super) struct ThreadRows<'a> {
-    pub(super) sched: &'a SchedRows,
-    /// Empty if threads were not read.
-    pub(super) threads: &'a [PackedThread],
-}
-
-/// A thread that waits.
 #[derive(Copy, Clone, Debug)]
 struct Waiting {
     process: ProcessKey,
@@ -183,10 +156,11 @@ impl RestingThreads {
     /// Takes the rows of the next interval in. Whatever comes then, [`RestingThreads::leave`] must follow before the next one.
     pub(super) fn enter(
         &mut self,
-        catalog: &mut Catalog<'_>,
+        connection: &Connection,
+        names: &mut Names,
         query: &Query,
         at: At<'_>,
-        rows: ThreadRows<'_>,
+        rows: PackedRows<'_>,
         lists: &[RestingList],
     ) -> Sql<()> {
         let goes_on = |position: &Position| {
@@ -202,18 +176,18 @@ impl RestingThreads {
         let list = lists.iter().find(|list| (list.end_wall_ns, list.boot) == (at.row[END_WALL], at.boot));
         self.is_listed = is_known && list.is_some();
         if let Some(list) = list.filter(|_| is_known) {
-            self.take_list(catalog, query, list)?;
+            self.take_list(connection, names, query, list)?;
         } else if self.position.is_none() {
             return Ok(());
         }
         for (process_id, id, reason) in rows.sched.open_waits() {
-            let process = catalog.process(process_id)?.key;
+            let process = names.process(connection, process_id)?.key;
             if !follows(&query.filter, process) {
                 continue;
             }
             let place = WaitPlace::default();
             let waiting = Waiting { process, id, reason, place, last_cpu: 0, state: b'S', turn: 0 };
-            let key = catalog.thread(id)?.key;
+            let key = names.thread(connection, id)?.key;
             self.rows.push((key, waiting, process_id));
             if let Some(known) = self.threads.get_mut(&key) {
                 known.turn = self.turn;
@@ -231,20 +205,26 @@ impl RestingThreads {
     }
 
     /// Begins again with a list.
-    fn take_list(&mut self, catalog: &mut Catalog<'_>, query: &Query, list: &RestingList) -> Sql<()> {
+    fn take_list(
+        &mut self,
+        connection: &Connection,
+        names: &mut Names,
+        query: &Query,
+        list: &RestingList,
+    ) -> Sql<()> {
         self.threads.clear();
         self.processes.clear();
         self.waits.clear();
-        let listed = decode(&list.bytes).unwrap_or_else(|malformed| {
+        let listed = decode_threads(&list.bytes).unwrap_or_else(|malformed| {
             log::warn!("a list of threads that wait is damaged: {malformed}");
             Vec::new()
         });
         for ListedThread { process_id, id, reason, last_cpu, state } in listed {
-            let then = catalog.process(process_id)?;
+            let then = names.process(connection, process_id)?;
             let process = then.key;
             // A name that is gone has no boot.
             if then.boot == list.boot && follows(&query.filter, process) {
-                let key = catalog.thread(id)?.key;
+                let key = names.thread(connection, id)?.key;
                 if key == ThreadKey::default() {
                     continue;
                 }
@@ -280,14 +260,15 @@ impl RestingThreads {
     /// Adds what rested throughout the interval: to its processes, and as rows of threads if these are wanted.
     pub(super) fn add_to(
         &mut self,
-        catalog: &mut Catalog<'_>,
+        connection: &Connection,
+        names: &mut Names,
         query: &Query,
         interval: &mut Interval,
     ) -> Sql<()> {
         if self.threads.is_empty() {
             return Ok(());
         }
-        let made = self.add_processes(catalog, query, interval)?;
+        let made = self.add_processes(connection, names, query, interval)?;
         // A stored row counts all threads of its process.
         self.waits.add_to(interval, |row, threads| {
             if made.binary_search(&row.key).is_ok() {
@@ -302,7 +283,7 @@ impl RestingThreads {
             if interval.process(waiting.process).is_none() {
                 continue;
             }
-            let then = catalog.thread(waiting.id)?;
+            let then = names.thread(connection, waiting.id)?;
             let resting = Resting {
                 key: *key,
                 process: waiting.process,
@@ -322,13 +303,14 @@ impl RestingThreads {
     /// Adds rows of zeros of the processes in which threads rest and none has a row. Returns their keys, ascending.
     fn add_processes(
         &self,
-        catalog: &mut Catalog<'_>,
+        connection: &Connection,
+        names: &mut Names,
         query: &Query,
         interval: &mut Interval,
     ) -> Sql<Vec<ProcessKey>> {
         let mut made = Vec::new();
         for (&key, process) in &self.processes {
-            let then = catalog.process(process.id)?;
+            let then = names.process(connection, process.id)?;
             if interval.process(key).is_some() || !query.filter.matches(key, &then.info) {
                 continue;
             }

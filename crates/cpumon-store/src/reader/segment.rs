@@ -1,25 +1,109 @@
 //! A long range in few steps: [`Segment`]s are intervals as they are, or the sums of a minute or an hour as if each were one
-//! interval. The code that draws a chart of a day need not know which of the two it reads.
+//! interval. The code that draws a chart of a day need not know which of the two it reads; a [`Plan`] says which, because a chart of a
+//! month must not read a month of samples.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use cpumon_model::{
-    BootId, DelayHistogram, DelayOf, Delays, Delta, Fields, Interval, Moment, ProcessInterval, Waits,
+    BootId, DelayHistogram, DelayOf, Delays, Fields, HostId, Interval, Moment, ProcessInterval, Waits,
 };
 use rusqlite::{Connection, params};
 
+use super::Reader;
+use super::build::ProcessThen;
 use super::cursor::IntervalCursor;
-use super::dims::{self, ProcessThen};
-use super::error::ReadError;
-use super::host_sums::{HostSums, host_sums, read_delays};
-use super::open::Reader;
+use super::damage::ReadError;
 use super::query::{Query, What};
-use super::thread_sums::{HourOf, ThreadBucket, ThreadRows, read_times, read_waits};
-use crate::error::Result;
-use crate::rows::HostRow;
+use super::sums::{
+    HostSums, HourOf, RowSums, ThreadBucket, ThreadRows, host_sums, read_counters, read_delays, read_times,
+    read_waits,
+};
+use crate::error::{At, Result};
+use crate::rows::{HostRow, signed, unsigned};
 use crate::sums::{ActiveTimes, BucketRange, Resolution, RunQueue};
 use crate::time::TimeRange;
+
+/// How a range is walked.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Only what ends after this; not before what the store holds.
+    pub since_ns: i64,
+    /// And not after this; not after what the store holds.
+    pub until_ns: i64,
+    /// Sums of this length; `None`: the intervals themselves.
+    pub resolution: Option<Resolution>,
+    /// Width of a point, ns; of sums a multiple of theirs.
+    pub width_ns: i64,
+}
+
+/// How far back the data of a host reaches, ns; `None` where there is none.
+struct Oldest {
+    /// End of the oldest sample.
+    sample: Option<i64>,
+    /// Start of the oldest sum of a minute.
+    minute: Option<i64>,
+    /// Start of the oldest sum of an hour.
+    hour: Option<i64>,
+}
+
+/// The coarsest resolution that is fine enough for points `wanted_ns` apart; a coarser one where finer data no longer reaches
+/// back to `since`. `None`: the samples themselves.
+fn choose_resolution(wanted_ns: i64, since: i64, oldest: &Oldest) -> Option<Resolution> {
+    let Oldest { sample: first, minute: minutes, hour: hours } = *oldest;
+    // Hours begin up to an hour before the first sample they sum: within that hour, all data reaches equally far.
+    let oldest = hours.unwrap_or(i64::MAX).saturating_add(Resolution::Hour.length_ns()).max(since);
+    let reaches = |begin: Option<i64>| begin.is_some_and(|begin| begin <= oldest);
+    if hours.is_some() && wanted_ns >= Resolution::Hour.length_ns() {
+        Some(Resolution::Hour)
+    } else if wanted_ns >= Resolution::Minute.length_ns() && reaches(minutes) {
+        Some(Resolution::Minute)
+    } else if hours.is_none() || reaches(first) {
+        None
+    } else if reaches(minutes) {
+        Some(Resolution::Minute)
+    } else {
+        Some(Resolution::Hour)
+    }
+}
+
+impl Reader {
+    /// How to walk a range for a picture of at most about `points` points: over sums where points are minutes or hours apart,
+    /// or where nothing finer reaches back. `None` if the store holds nothing of the host.
+    pub fn plan(&self, host: HostId, range: TimeRange, points: usize) -> Result<Option<Plan>> {
+        let Some(host_row) = self.host_row(host)? else { return Ok(None) };
+        let (minutes, _) = self.sum_range(host_row, Resolution::Minute)?;
+        let (hours, last_hour) = self.sum_range(host_row, Resolution::Hour)?;
+        let (first, last) = self.host_span(host_row).at("find the time range", self.path())?;
+        let oldest = first.into_iter().chain(minutes).chain(hours).min();
+        let Some((oldest, last)) = oldest.zip(last.or(last_hour)) else { return Ok(None) };
+        let since = range.since_ns.max(oldest.saturating_sub(1));
+        let until = range.until_ns.min(last.max(oldest));
+        let points = signed(points).max(1);
+        // The points are those of the range that was asked for: it is what the picture shows.
+        let wanted_ns = (range.until_ns.saturating_sub(range.since_ns) / points).max(1);
+        let resolution =
+            choose_resolution(wanted_ns, since, &Oldest { sample: first, minute: minutes, hour: hours });
+        let width_ns = resolution.map_or(wanted_ns, |resolution| {
+            let length_ns = resolution.length_ns();
+            (wanted_ns.saturating_add(length_ns - 1) / length_ns).max(1).saturating_mul(length_ns)
+        });
+        Ok(Some(Plan { since_ns: since, until_ns: until, resolution, width_ns }))
+    }
+
+    /// Start of the oldest sum of a host and end of the newest, ns.
+    fn sum_range(&self, host: HostRow, resolution: Resolution) -> Result<(Option<i64>, Option<i64>)> {
+        let name = resolution.name();
+        let text = format!("SELECT min({name}), max({name}) + 1 FROM host_{name} WHERE host_id = ?1");
+        let span: (Option<i64>, Option<i64>) = self
+            .connection
+            .prepare_cached(&text)
+            .and_then(|mut select| select.query_row([host], |row| Ok((row.get(0)?, row.get(1)?))))
+            .at("find sums", self.path())?;
+        let ns = |bucket: i64| bucket.saturating_mul(resolution.length_ns());
+        Ok((span.0.map(ns), span.1.map(ns)))
+    }
+}
 
 /// One interval, or the sums of one bucket of a minute or an hour.
 #[derive(Copy, Clone, Debug)]
@@ -53,10 +137,7 @@ struct Bucket {
     with_delays: bool,
     with_waits: bool,
     interval: Interval,
-    peaks: Vec<i64>,
-    blocked_ns: Vec<Option<i64>>,
-    times: Vec<Option<ActiveTimes>>,
-    boots: Vec<BootId>,
+    rows: RowSums,
     /// Rows of `process` of the rows.
     ids: Vec<u64>,
     /// Rows with wait reasons, and rows whose blocked time is known without them.
@@ -72,10 +153,7 @@ impl Bucket {
             with_delays: query.sched,
             with_waits: query.sched && query.sum_details,
             interval,
-            peaks: Vec::new(),
-            blocked_ns: Vec::new(),
-            times: Vec::new(),
-            boots: Vec::new(),
+            rows: RowSums::default(),
             ids: Vec::new(),
             waits: [0; 2],
             threads: ThreadBucket::default(),
@@ -100,10 +178,7 @@ impl Bucket {
         self.add_delays(DelayOf::Cpu(0), run_delays);
         self.interval.fields.set(Fields::CGROUPS, row.cgroups.is_some());
         row.cgroups.clone().unwrap_or_default().give(&mut self.interval);
-        self.peaks.clear();
-        self.blocked_ns.clear();
-        self.times.clear();
-        self.boots.clear();
+        self.rows.clear();
         self.ids.clear();
         self.waits = [0; 2];
     }
@@ -123,6 +198,64 @@ impl Bucket {
         self.interval
             .delays
             .extend(known.map(|histogram| Delays { of, histogram: Arc::new(histogram.clone()) }));
+    }
+
+    /// Makes the list ascending with one histogram for each owner: a process that was renamed has several rows.
+    fn sort_delays(&mut self) {
+        let list = &mut self.interval.delays;
+        list.sort_by_key(|row| row.of);
+        list.dedup_by(|next, first| {
+            let is_same = next.of == first.of;
+            if is_same {
+                *Arc::make_mut(&mut first.histogram) += &next.histogram;
+            }
+            is_same
+        });
+    }
+
+    /// Adds a row of `process_minute` or `process_hour`.
+    fn add_process(&mut self, process: &ProcessThen, row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
+        self.interval.processes.push(ProcessInterval {
+            key: process.key,
+            parent_pid: process.parent_pid,
+            info: Arc::clone(&process.info),
+            delta: read_counters(row, 2)?,
+            ..ProcessInterval::default()
+        });
+        self.rows.max_run_ns_per_s.push(row.get(8)?);
+        let blocked_ns: Option<i64> = row.get(10)?;
+        self.rows.blocked_ns.push(blocked_ns);
+        self.rows.times.push(read_times(row, 12, self.interval.begin.wall_ns)?);
+        if self.with_waits {
+            self.add_waits(blocked_ns, read_waits(row, 11)?);
+        }
+        if self.with_delays {
+            self.add_delays(DelayOf::Process(process.key), read_delays(row, 9)?.as_ref());
+        }
+        Ok(())
+    }
+
+    /// Adds the wait reasons of the row that was added last.
+    fn add_waits(&mut self, blocked_ns: Option<i64>, waits: Option<Waits>) {
+        let [known, unknown] = &mut self.waits;
+        *known += usize::from(waits.is_some());
+        *unknown += usize::from(waits.is_none() && blocked_ns.is_some());
+        if let (Some(waits), Some(row)) = (waits, self.interval.processes.last_mut()) {
+            row.sched.waits = waits;
+        }
+    }
+
+    fn segment(&self, row: &HostSums) -> Segment<'_> {
+        Segment {
+            interval: &self.interval,
+            max_busy_ppm: Some(row.max_busy_ppm),
+            run_queue: row.run_queue,
+            max_run_ns_per_s: &self.rows.max_run_ns_per_s,
+            blocked_ns: &self.rows.blocked_ns,
+            times: &self.rows.times,
+            boots: &self.rows.boots,
+            threads: self.threads.rows(),
+        }
     }
 }
 
@@ -150,30 +283,21 @@ impl Reader {
     /// Sums do not record which counters were measured. Taken are those of the next interval behind the range, else of the
     /// newest one there is: a host rarely loses a source of data.
     fn last_fields(&self, query: &Query) -> Result<Fields> {
-        let mut fields = self.fields_in(&Query {
+        let mut newest = self.first_in(&Query {
             what: What::Meta,
             since_ns: query.until_ns - 1,
             until_ns: i64::MAX,
             ..query.clone()
         })?;
-        if fields.is_none()
+        if newest.is_none()
             && let Some((_, last_ns)) = self.time_range(query.host)?
         {
-            fields = self.fields_in(&Query::new(query.host).range(last_ns - 1, last_ns).what(What::Meta))?;
+            newest = self.first_in(&Query::new(query.host).range(last_ns - 1, last_ns).what(What::Meta))?;
         }
         // Scheduler and interrupt events are not summed: without these fields they read as no data, not as zero. Whether run
         // delays were measured is recorded for each bucket.
         let without = Fields::SCHED | Fields::WAITS | Fields::IRQ | Fields::HISTOGRAMS | Fields::CGROUPS;
-        Ok(fields.unwrap_or(Fields::all()).difference(without))
-    }
-
-    fn fields_in(&self, query: &Query) -> Result<Option<Fields>> {
-        let mut fields = None;
-        self.for_each_interval(query, &mut |interval| {
-            fields = Some(interval.fields);
-            ControlFlow::Break(())
-        })?;
-        Ok(fields)
+        Ok(newest.map_or(Fields::all(), |stored| stored.interval.fields).difference(without))
     }
 }
 
@@ -194,7 +318,6 @@ impl<'a> Segment<'a> {
     }
 }
 
-/// Reads the sums of one host.
 struct BucketReader<'a> {
     connection: &'a Connection,
     cursor: &'a mut IntervalCursor,
@@ -216,7 +339,10 @@ impl BucketReader<'_> {
         let hosts = host_sums(self.connection, self.host, self.resolution, buckets)?;
         let mut bucket = Bucket::new(query, fields, self.resolution);
         let mut flow = if query.what == What::Meta {
-            visit_hosts(&hosts, &mut bucket, visit)
+            hosts.iter().try_for_each(|host| {
+                bucket.begin(host);
+                visit(&bucket.segment(host))
+            })
         } else {
             self.visit_process_buckets(&hosts, query, buckets, &mut bucket, visit)?
         };
@@ -263,13 +389,13 @@ impl BucketReader<'_> {
                 if at > host.bucket {
                     break;
                 }
-                let (id, names) = (dims::unsigned(row, 1)?, &mut self.cursor.names);
+                let (id, names) = (unsigned(row, 1)?, &mut self.cursor.names);
                 let boot = names.process(self.connection, id)?.boot;
                 let boot = names.boot(self.connection, boot)?;
                 let process = names.process(self.connection, id)?;
                 if at == host.bucket && query.filter.matches(process.key, &process.info) {
                     bucket.add_process(process, row)?;
-                    bucket.boots.push(boot);
+                    bucket.rows.boots.push(boot);
                     bucket.ids.push(id);
                 }
                 pending = rows.next()?;
@@ -287,80 +413,5 @@ impl BucketReader<'_> {
             }
         }
         Ok(ControlFlow::Continue(()))
-    }
-}
-
-/// Visits the sums of the host alone.
-fn visit_hosts(hosts: &[HostSums], bucket: &mut Bucket, visit: Visit<'_>) -> ControlFlow<()> {
-    hosts.iter().try_for_each(|host| {
-        bucket.begin(host);
-        visit(&bucket.segment(host))
-    })
-}
-
-impl Bucket {
-    /// Makes the list ascending with one histogram for each owner: a process that was renamed has several rows.
-    fn sort_delays(&mut self) {
-        let list = &mut self.interval.delays;
-        list.sort_by_key(|row| row.of);
-        list.dedup_by(|next, first| {
-            let is_same = next.of == first.of;
-            if is_same {
-                *Arc::make_mut(&mut first.histogram) += &next.histogram;
-            }
-            is_same
-        });
-    }
-
-    /// Adds a row of `process_minute` or `process_hour`.
-    fn add_process(&mut self, process: &ProcessThen, row: &rusqlite::Row<'_>) -> rusqlite::Result<()> {
-        self.interval.processes.push(ProcessInterval {
-            key: process.key,
-            parent_pid: process.parent_pid,
-            info: Arc::clone(&process.info),
-            delta: Delta {
-                user_ns: row.get(2)?,
-                system_ns: row.get(3)?,
-                run_ns: row.get(4)?,
-                run_delay_ns: row.get(5)?,
-                voluntary_switches: row.get(6)?,
-                involuntary_switches: row.get(7)?,
-            },
-            ..ProcessInterval::default()
-        });
-        self.peaks.push(row.get(8)?);
-        let blocked_ns: Option<i64> = row.get(10)?;
-        self.blocked_ns.push(blocked_ns);
-        self.times.push(read_times(row, 12, self.interval.begin.wall_ns)?);
-        if self.with_waits {
-            self.add_waits(blocked_ns, read_waits(row, 11)?);
-        }
-        if self.with_delays {
-            self.add_delays(DelayOf::Process(process.key), read_delays(row, 9)?.as_ref());
-        }
-        Ok(())
-    }
-
-    /// Adds the wait reasons of the row that was added last.
-    fn add_waits(&mut self, blocked_ns: Option<i64>, waits: Option<Waits>) {
-        let [known, unknown] = &mut self.waits;
-        *known += usize::from(waits.is_some());
-        *unknown += usize::from(waits.is_none() && blocked_ns.is_some());
-        if let (Some(waits), Some(row)) = (waits, self.interval.processes.last_mut()) {
-            row.sched.waits = waits;
-        }
-    }
-
-    fn segment(&self, row: &HostSums) -> Segment<'_> {
-        Segment {
-            interval: &self.interval,
-            max_busy_ppm: Some(row.max_busy_ppm),
-            run_queue: row.run_queue,
-            max_run_ns_per_s: &self.peaks,
-            blocked_ns: &self.blocked_ns,
-            times: &self.times,
-            boots: &self.boots,
-            threads: self.threads.rows(),
-        }
     }
 }

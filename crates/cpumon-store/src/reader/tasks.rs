@@ -1,22 +1,25 @@
-//! Processes and threads that were ever stored. The virtual tables `processes` and `threads` list them without reading a
-//! sample.
+//! Processes and threads that were ever stored, listed without reading a sample; when a process began on the wall clock; and which
+//! processes were idle at a moment. Samples have no rows of those: who was there is read from the list of processes before the moment, and
+//! from the rows between the two.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use cpumon_model::{
-    BootId, CgroupNames, ColumnId, Comm, HostId, ProcessInfo, ProcessKey, Tables, ThreadKey, Value,
-};
-use rusqlite::{Connection, Result as Sql};
+use cpumon_model::{BootId, Comm, HostId, IdleProcess, Interval, ProcessInfo, ProcessKey, Tables, ThreadKey};
+use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
-use super::dims::{Names, ProcessThen, key_of};
-use super::open::Reader;
-use super::query::HostRecord;
-use crate::codec::names::{ProcessName, ThreadName};
+use super::Reader;
+use super::build::{ProcessThen, key_of};
+use super::chunks::{MAX_TRIED, first_readable};
+use super::damage::ReadError;
+use super::query::{Query, What};
+use crate::codec::lists::{ListedProcess, decode_processes};
+use crate::codec::meta::{END_BOOT, END_WALL};
 use crate::error::{At, Result};
-use crate::names::next_names;
-use crate::rows::{BootRow, HostRow};
-use crate::sql::Cell;
+use crate::names::{ProcessName, ThreadName, each_name};
+use crate::rows::{BootKey, BootRow, HostRow};
+use crate::writer::LONGEST_LIST_NS;
 
 /// A process as it was.
 #[derive(Copy, Clone, Debug)]
@@ -33,18 +36,9 @@ pub struct StoredProcess<'a> {
 pub(crate) struct Task<'a> {
     /// Row id in table `process`, or of a thread in `thread`.
     pub(crate) id: i64,
-    boot: BootId,
-    process: &'a ProcessThen,
-    thread: Option<(ThreadKey, Comm)>,
-}
-
-/// What [`Reader::for_each_task`] goes through.
-struct Walk<'a> {
-    connection: &'a Connection,
-    names: &'a mut Names,
-    /// Boots of the host by row.
-    boots: HashMap<BootRow, BootId>,
-    pid: Option<u32>,
+    pub(crate) boot: BootId,
+    pub(crate) process: &'a ProcessThen,
+    pub(crate) thread: Option<(ThreadKey, Comm)>,
 }
 
 impl Reader {
@@ -80,19 +74,138 @@ impl Reader {
     ) -> Result<()> {
         let Some(host) = self.host_row(host)? else { return Ok(()) };
         let mut cursor = self.take_cursor();
-        let mut walk_all = || -> Sql<()> {
-            let boots = boots_of(&self.connection, host)?;
-            let mut walk = Walk { connection: &self.connection, names: &mut cursor.names, boots, pid };
+        let (connection, names) = (&self.connection, &mut cursor.names);
+        let mut walk = || -> Sql<()> {
+            // The tables of names hold the tasks of all hosts: a boot of another host is not in this map.
+            let boots = boots_of(connection, host)?;
+            let is_other = |number: u32| pid.is_some_and(|pid| pid != number);
+            let mut visited = 0;
+            let mut visit = |task: &Task<'_>| {
+                visit(task);
+                visited += 1;
+                visited < limit
+            };
             let after_id = after_id.cast_unsigned();
             if table == Tables::THREADS {
-                walk.threads(after_id, limit, visit)
-            } else {
-                walk.processes(after_id, limit, visit)
+                return each_name(connection, after_id, &mut |name: &ThreadName| {
+                    let process = names.process(connection, name.process_id)?;
+                    let boot = boots.get(&process.boot).filter(|_| !is_other(process.key.pid));
+                    let Some(&boot) = boot else { return Ok(true) };
+                    let thread = Some((ThreadKey { tid: name.tid, start_ns: name.start_ns }, name.comm));
+                    Ok(visit(&Task { id: name.id.cast_signed(), boot, process, thread }))
+                });
             }
+            each_name(connection, after_id, &mut |name: &ProcessName| {
+                let boot = boots.get(&BootRow(name.boot_id)).filter(|_| !is_other(name.pid));
+                let Some(&boot) = boot else { return Ok(true) };
+                let process = &names.process_then(connection, name)?;
+                Ok(visit(&Task { id: name.id.cast_signed(), boot, process, thread: None }))
+            })
         };
-        let done = walk_all();
+        let done = walk();
         self.give_back(cursor);
         done.at("read tasks", self.path())
+    }
+
+    /// When processes began, ns since the epoch on the host's time line: a key has the time since boot, and the interval of
+    /// that boot that ends nearest to it has both clocks. Left out are those that were never stored, whose source has no start
+    /// times, or of whose boot no interval is stored.
+    pub fn began(&self, host: HostId, keys: &[ProcessKey]) -> Result<HashMap<ProcessKey, i64>> {
+        let mut began = HashMap::new();
+        let Some(host_row) = self.host_row(host)? else { return Ok(began) };
+        let mut boots: HashMap<ProcessKey, Option<BootRow>> =
+            keys.iter().filter(|key| key.start_ns > 0).map(|key| (*key, None)).collect();
+        let mut visit = |task: &Task<'_>| {
+            let process = task.process;
+            if let Some(boot) = boots.get_mut(&process.key) {
+                // Rows come in order of id, so of several boots with this key the newest remains.
+                *boot = Some(process.boot);
+            }
+        };
+        let pid = if let [one] = keys { Some(one.pid) } else { None };
+        self.for_each_task(host, Tables::PROCESSES, pid, 0, usize::MAX, &mut visit)?;
+        for (key, boot) in boots {
+            let Some(boot) = boot else { continue };
+            let start_ns = key.start_ns.cast_signed();
+            let nearest = nearest(&self.connection, BootKey { host: host_row, boot }, start_ns);
+            if let Some(pair) = nearest.map_err(|error| self.read_error(error))? {
+                began.insert(key, pair.wall_of(start_ns));
+            }
+        }
+        Ok(began)
+    }
+
+    /// Adds the rows of processes that were there and did nothing, all zero. `false`: it is not known which these are, because no
+    /// list of processes was stored shortly before, or because what some of them did was lost.
+    pub fn add_idle(&self, interval: &mut Interval) -> Result<bool> {
+        if !interval.is_idle_without_row() {
+            return Ok(false);
+        }
+        let Some(host) = self.host_row(interval.host)? else { return Ok(false) };
+        let Some(list) = self.last_list(host, interval)? else { return Ok(false) };
+        let mut there = self.listed(&list)?;
+        // With threads: one that ended counts in the row of its process, and no longer after it.
+        let range = Query::new(interval.host).range(list.end_wall_ns, interval.end.wall_ns);
+        self.for_each_interval(&range.what(What::Threads).without_sched(), &mut |one| {
+            // Who began, changed or ended in it.
+            for (key, after) in one.processes_after().filter(|_| one.boot == interval.boot) {
+                if let Some(process) = after {
+                    there.insert(key, process);
+                } else {
+                    there.remove(&key);
+                }
+            }
+            ControlFlow::Continue(())
+        })?;
+        let mut there: Vec<IdleProcess> = there.into_values().collect();
+        there.sort_unstable_by_key(|process| process.key);
+        interval.add_idle(&there);
+        Ok(true)
+    }
+
+    /// The newest list of the interval's boot that is not after its end, nor too old to be followed up to it.
+    fn last_list(&self, host: HostRow, interval: &Interval) -> Result<Option<ProcessList>> {
+        let (BootId(boot), end_ns) = (interval.boot, interval.end.wall_ns);
+        let found: Option<(i64, Vec<u8>)> = self
+            .connection
+            .prepare_cached(
+                "SELECT end_wall_ns, processes FROM process_list
+                 WHERE host_id = ?1 AND end_wall_ns BETWEEN ?2 AND ?3
+                     AND boot_id = (SELECT id FROM boot WHERE host_id = ?1 AND key = ?4)
+                 ORDER BY end_wall_ns DESC LIMIT 1",
+            )
+            .and_then(|mut select| {
+                let oldest_ns = end_ns.saturating_sub(2 * LONGEST_LIST_NS);
+                let row = select
+                    .query_row(params![host, oldest_ns, end_ns, boot], |row| Ok((row.get(0)?, row.get(1)?)));
+                row.optional()
+            })
+            .at("read a list of processes", self.path())?;
+        Ok(found.and_then(|(end_wall_ns, bytes)| match decode_processes(&bytes) {
+            Ok(processes) => Some(ProcessList { end_wall_ns, processes }),
+            Err(malformed) => {
+                // Not known who was there, as without a list.
+                log::warn!("the list of processes of {end_wall_ns} is damaged: {malformed}");
+                None
+            }
+        }))
+    }
+
+    fn listed(&self, list: &ProcessList) -> Result<HashMap<ProcessKey, IdleProcess>> {
+        let mut cursor = self.take_cursor();
+        let rows = list.processes.iter().map(|listed| {
+            let process = cursor.names.process(&self.connection, listed.id)?;
+            let one = IdleProcess {
+                key: process.key,
+                parent_pid: process.parent_pid,
+                info: Arc::clone(&process.info),
+                thread_rows: listed.thread_rows,
+            };
+            Ok((process.key, one))
+        });
+        let rows: Sql<_> = rows.collect();
+        self.give_back(cursor);
+        rows.at("read names", self.path())
     }
 }
 
@@ -103,108 +216,64 @@ fn boots_of(connection: &Connection, host: HostRow) -> Sql<HashMap<BootRow, Boot
     boots.collect()
 }
 
-impl Walk<'_> {
-    fn processes(&mut self, mut after: u64, limit: usize, visit: &mut dyn FnMut(&Task<'_>)) -> Sql<()> {
-        let mut visited = 0;
-        loop {
-            let (found, end) = next_names::<ProcessName>(self.connection, after)?;
-            for name in found {
-                // The tables of names hold the tasks of all hosts: a boot of another host is not in this map.
-                let Some(&boot) = self.boots.get(&BootRow(name.boot_id)) else { continue };
-                if self.pid.is_some_and(|pid| pid != name.pid) {
-                    continue;
-                }
-                let process = self.names.process_then(self.connection, &name)?;
-                visit(&Task { id: name.id.cast_signed(), boot, process: &process, thread: None });
-                visited += 1;
-                if visited == limit {
-                    return Ok(());
-                }
-            }
-            let Some(end) = end else { return Ok(()) };
-            after = end;
-        }
-    }
+/// The same moment on two clocks, ns.
+#[derive(Copy, Clone, Debug)]
+struct Pair {
+    boot_ns: i64,
+    wall_ns: i64,
+}
 
-    fn threads(&mut self, mut after: u64, limit: usize, visit: &mut dyn FnMut(&Task<'_>)) -> Sql<()> {
-        let mut visited = 0;
-        loop {
-            let (found, end) = next_names::<ThreadName>(self.connection, after)?;
-            for name in found {
-                let process = self.names.process(self.connection, name.process_id)?;
-                let Some(&boot) = self.boots.get(&process.boot) else { continue };
-                if self.pid.is_some_and(|pid| pid != process.key.pid) {
-                    continue;
-                }
-                let key = ThreadKey { tid: name.tid, start_ns: name.start_ns };
-                visit(&Task { id: name.id.cast_signed(), boot, process, thread: Some((key, name.comm)) });
-                visited += 1;
-                if visited == limit {
-                    return Ok(());
-                }
-            }
-            let Some(end) = end else { return Ok(()) };
-            after = end;
-        }
+impl Pair {
+    fn wall_of(self, boot_ns: i64) -> i64 {
+        self.wall_ns.saturating_add(boot_ns.saturating_sub(self.boot_ns))
     }
 }
 
-impl Task<'_> {
-    /// The process, or that of the thread.
-    pub(super) fn process(&self) -> &ProcessThen {
-        self.process
-    }
-
-    /// A cell of `processes` or `threads`.
-    pub(crate) fn cell(&self, host: &HostRecord, id: ColumnId) -> Cell {
-        let process = self.process;
-        match id {
-            ColumnId::Host => Cell::Text(host.info.hostname.as_ref().into()),
-            ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
-            ColumnId::BootId if self.is_v1() => Cell::Null,
-            ColumnId::BootId => Cell::Text(self.boot.to_string().into()),
-            ColumnId::Pid => Cell::Int(process.key.pid.into()),
-            ColumnId::Tid => self.thread.map_or(Cell::Null, |(key, _)| Cell::Int(key.tid.into())),
-            ColumnId::StartNs => {
-                let start_ns = self.thread.map_or(process.key.start_ns, |(key, _)| key.start_ns);
-                self.known(start_ns.cast_signed())
-            }
-            ColumnId::ParentPid => self.known(process.parent_pid.into()),
-            ColumnId::Name => match &self.thread {
-                Some((_, comm)) => text(&comm.to_str_lossy()),
-                None => text(&process.info.name),
-            },
-            ColumnId::ProcessName => text(&process.info.name),
-            ColumnId::Uid => self.known(process.info.uid.into()),
-            ColumnId::User => text(self.user_name()),
-            ColumnId::Service => text(&process.info.service()),
-            ColumnId::Pod => text(&CgroupNames::of(&process.info.cgroup).pod()),
-            ColumnId::Interpreter => text(&process.info.interpreter),
-            ColumnId::Cgroup => text(&process.info.cgroup),
-            ColumnId::Container => text(&process.info.container),
-            ColumnId::Cmdline => text(&process.info.cmdline),
-            ColumnId::IsKernel => self.known(process.info.is_kernel.into()),
-            ColumnId::Session => process.info.session.map_or(Cell::Null, |number| Cell::Int(number.into())),
-            ColumnId::Product => text(&process.info.product),
-            ColumnId::PriorityClass => text(&process.info.priority_class().unwrap_or_default()),
-            _ => Cell::Null,
-        }
-    }
-
-    /// v1 devices send neither start times nor anything about a process but its name and id.
-    fn is_v1(&self) -> bool {
-        self.boot == BootId::default()
-    }
-
-    fn user_name(&self) -> &str {
-        if self.is_v1() { "" } else { self.process.info.user_name().unwrap_or_default() }
-    }
-
-    fn known(&self, number: i64) -> Cell {
-        if self.is_v1() { Cell::Null } else { Cell::Int(number) }
-    }
+/// The end of an interval of a boot that is nearest to a time since boot.
+fn nearest(
+    connection: &Connection,
+    key: BootKey,
+    boot_ns: i64,
+) -> std::result::Result<Option<Pair>, ReadError> {
+    let fresh = connection
+        .prepare_cached(
+            "SELECT end_boot_ns, end_wall_ns FROM interval WHERE host_id = ?1 AND boot_id = ?2 AND end_boot_ns > 0
+             ORDER BY abs(end_boot_ns - ?3) LIMIT 1",
+        )?
+        .query_row(params![key.host, key.boot, boot_ns], |row| {
+            Ok(Pair { boot_ns: row.get(0)?, wall_ns: row.get(1)? })
+        })
+        .optional()?;
+    // Chunks are found by wall time, which is what is sought. Any chunk of the boot gives it to within the steps of the clock,
+    // and so the chunk in which the process began.
+    let first = chunk_after(connection, key, Pair { boot_ns, wall_ns: i64::MIN })?;
+    let about_ns = first.or(fresh).map_or(i64::MIN, |pair| pair.wall_of(boot_ns));
+    let compacted = if about_ns == i64::MIN {
+        None
+    } else {
+        chunk_after(connection, key, Pair { boot_ns, wall_ns: about_ns })?
+    };
+    let distance = |pair: &Pair| pair.boot_ns.abs_diff(boot_ns);
+    Ok([fresh, first, compacted].into_iter().flatten().min_by_key(distance))
 }
 
-fn text(text: &str) -> Cell {
-    if text.is_empty() { Cell::Null } else { Value::Text(text.into()).into() }
+/// Of the first readable chunk of a boot that ends at `sought.wall_ns` or later, the interval's end nearest to `sought.boot_ns`.
+fn chunk_after(
+    connection: &Connection,
+    key: BootKey,
+    sought: Pair,
+) -> std::result::Result<Option<Pair>, ReadError> {
+    let mut select = connection.prepare_cached(
+        "SELECT id FROM chunk WHERE host_id = ?1 AND boot_id = ?2 AND last_end_wall_ns >= ?3
+         ORDER BY last_end_wall_ns LIMIT ?4",
+    )?;
+    let ids = select.query_map(params![key.host, key.boot, sought.wall_ns, MAX_TRIED], |row| row.get(0))?;
+    let chunk = first_readable(connection, ids)?;
+    let pairs = chunk.metas.iter().map(|row| Pair { boot_ns: row[END_BOOT], wall_ns: row[END_WALL] });
+    Ok(pairs.filter(|pair| pair.boot_ns > 0).min_by_key(|pair| pair.boot_ns.abs_diff(sought.boot_ns)))
+}
+
+struct ProcessList {
+    end_wall_ns: i64,
+    processes: Vec<ListedProcess>,
 }

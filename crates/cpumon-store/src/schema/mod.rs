@@ -1,21 +1,49 @@
-//! The store's tables. A store of a newer version is refused rather than misread.
+//! The store's tables: how they are made, and how an older store becomes a newer one, step by step. A store of a newer version is refused
+//! rather than misread, and so is a file from elsewhere that has a view in place of a table, a trigger or an index of its own: reading or
+//! writing would run them.
 
-mod objects;
-mod steps;
-
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::OnceLock;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Result as Sql};
 
-use self::objects::compare;
-#[cfg(feature = "bundled")]
-pub(crate) use self::objects::compare_damaged;
-pub(crate) use self::steps::{APPLICATION_ID, VERSION};
-use self::steps::{AUTO_VACUUM, PAGE_SIZE, Steps, migrate, number, pragma};
-#[cfg(feature = "bundled")]
-pub(crate) use self::steps::{bring_up_to_date, create};
-use crate::error::{Result, StoreError};
+use crate::error::{At, Result, StoreError};
 
+/// `PRAGMA application_id`: "cpum". file(1) and we know a store by it.
+pub(crate) const APPLICATION_ID: i32 = 0x6370_756d;
+
+/// Each step brings a store from version `index` to `index + 1`. Steps are frozen once released.
+const MIGRATIONS: &[&str] = &[
+    include_str!("v1.sql"),
+    include_str!("v2.sql"),
+    include_str!("v3.sql"),
+    include_str!("v4.sql"),
+    include_str!("v5.sql"),
+    include_str!("v6.sql"),
+    include_str!("v7.sql"),
+    include_str!("v8.sql"),
+    include_str!("v9.sql"),
+    include_str!("v10.sql"),
+    include_str!("v11.sql"),
+    include_str!("v12.sql"),
+    include_str!("v13.sql"),
+    include_str!("v14.sql"),
+    include_str!("v15.sql"),
+    include_str!("v16.sql"),
+    include_str!("v17.sql"),
+    include_str!("v18.sql"),
+];
+
+/// The version that this build reads and writes.
+pub(crate) const VERSION: i32 = 18;
+
+/// Size of a database page, bytes. Samples of a fresh interval are often 1 KB, and a page is filled until the next one does
+/// not fit: larger pages than the default of 4096 leave less of themselves empty.
+const PAGE_SIZE: &str = "PRAGMA page_size = 8192";
+/// Freed pages can be given back to the file system step by step; must be set before the first table.
+const AUTO_VACUUM: &str = "PRAGMA auto_vacuum = INCREMENTAL";
 /// Readers and the writer do not wait for each other, and a commit is one append.
 const JOURNAL_MODE: &str = "PRAGMA journal_mode = WAL";
 /// No fsync at commit, one at each checkpoint: a killed process loses nothing that is committed, a power cut loses at most
@@ -58,7 +86,7 @@ pub(crate) fn prepare_writer(connection: &mut Connection, path: &Path, sync_each
     for text in [JOURNAL_MODE, sync, WAL_AUTOCHECKPOINT, JOURNAL_SIZE_LIMIT, TRUSTED_SCHEMA, TEMP_STORE] {
         pragma(connection, path, text)?;
     }
-    migrate(connection, path, Steps { from: found, to: VERSION })
+    migrate(connection, path, found..VERSION)
 }
 
 /// Each commit of this connection waits for the disk.
@@ -66,8 +94,8 @@ pub(crate) fn sync_each_commit(connection: &Connection, path: &Path) -> Result<(
     pragma(connection, path, SYNCHRONOUS_FULL)
 }
 
-/// Checks that an open database is a store that this build can read; sets what a reader needs.
-pub(crate) fn prepare_reader(connection: &Connection, path: &Path) -> Result<()> {
+/// The schema version of a file that is a store, and not of a newer version.
+pub(crate) fn version_of(connection: &Connection, path: &Path) -> Result<i32> {
     let application_id = number(connection, path, "PRAGMA application_id")?;
     if application_id != APPLICATION_ID {
         return Err(StoreError::NotAStore { path: path.into(), application_id });
@@ -76,6 +104,12 @@ pub(crate) fn prepare_reader(connection: &Connection, path: &Path) -> Result<()>
     if found > VERSION {
         return Err(StoreError::NewerSchema { path: path.into(), found, known: VERSION });
     }
+    Ok(found)
+}
+
+/// Checks that an open database is a store that this build can read; sets what a reader needs.
+pub(crate) fn prepare_reader(connection: &Connection, path: &Path) -> Result<()> {
+    let found = version_of(connection, path)?;
     if found < VERSION {
         return Err(StoreError::OlderSchema { path: path.into(), found, known: VERSION });
     }
@@ -83,6 +117,139 @@ pub(crate) fn prepare_reader(connection: &Connection, path: &Path) -> Result<()>
         pragma(connection, path, text)?;
     }
     compare(connection, path, found)
+}
+
+/// Runs one PRAGMA; some answer with a row, which is ignored.
+fn pragma(connection: &Connection, path: &Path, text: &'static str) -> Result<()> {
+    let mut statement = connection.prepare(text).at("set up", path)?;
+    let mut rows = statement.query([]).at(text, path)?;
+    while rows.next().at(text, path)?.is_some() {}
+    Ok(())
+}
+
+fn number(connection: &Connection, path: &Path, text: &'static str) -> Result<i32> {
+    connection.query_row(text, [], |row| row.get(0)).at("read the header", path)
+}
+
+/// Makes an empty database a store of an older version, or of this one.
+pub(crate) fn create(connection: &mut Connection, path: &Path, version: i32) -> Result<()> {
+    for text in [PAGE_SIZE, AUTO_VACUUM] {
+        pragma(connection, path, text)?;
+    }
+    migrate(connection, path, 0..version)
+}
+
+/// An empty store of a version, in memory.
+pub(crate) fn model(version: i32) -> Result<Connection> {
+    let path = Path::new(":memory:");
+    let mut model = Connection::open_in_memory().at("open", path)?;
+    create(&mut model, path, version)?;
+    Ok(model)
+}
+
+/// Brings a store of an older version up to date.
+#[cfg(feature = "bundled")]
+pub(crate) fn bring_up_to_date(connection: &mut Connection, path: &Path) -> Result<()> {
+    let from = number(connection, path, "PRAGMA user_version")?;
+    migrate(connection, path, from..VERSION)
+}
+
+/// Runs the steps from a version to another one, all in one transaction.
+fn migrate(connection: &mut Connection, path: &Path, versions: Range<i32>) -> Result<()> {
+    let at = |version: i32| usize::try_from(version).unwrap_or(0).min(MIGRATIONS.len());
+    let steps = MIGRATIONS.get(at(versions.start)..at(versions.end)).unwrap_or_default();
+    if steps.is_empty() {
+        return Ok(());
+    }
+    // All steps or none: a store of a version in between would fit no reader.
+    let transaction = connection.transaction().at("write the schema", path)?;
+    for step in steps {
+        transaction.execute_batch(step).at("write the schema", path)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION_ID).at("write the schema", path)?;
+    // In the same transaction: the version always names the steps that were done.
+    transaction.pragma_update(None, "user_version", versions.end).at("write the schema", path)?;
+    transaction.commit().at("write the schema", path)
+}
+
+/// Tables, indexes, views and triggers by their names, which SQLite compares without case.
+type Objects = BTreeMap<String, Object>;
+
+#[derive(Debug, PartialEq, Eq)]
+struct Object {
+    /// `table`, `index`, `view` or `trigger`.
+    kind: String,
+    /// The table that it belongs to.
+    table: String,
+    /// Its definition; `None`: an index that a table's definition implies.
+    text: Option<String>,
+}
+
+/// Checks that each object of a store of this version is as cpumon made it, and that nothing of others acts on its tables. Tables and views
+/// beside them, which nothing here reads, may be anybody's.
+pub(crate) fn compare(connection: &Connection, path: &Path, version: i32) -> Result<()> {
+    let found = compare_found(connection, path, version)?;
+    match of_version(version)?.iter().find(|(name, _)| !found.contains_key(*name)) {
+        Some((name, object)) => Err(StoreError::Corrupt {
+            path: path.into(),
+            detail: format!("{} \"{name}\" is missing", object.kind),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// [`compare`] of a list that may be damaged: what is there is checked.
+#[cfg(feature = "bundled")]
+pub(crate) fn compare_damaged(connection: &Connection, path: &Path, version: i32) -> Result<()> {
+    compare_found(connection, path, version).map(|_| ())
+}
+
+fn compare_found(connection: &Connection, path: &Path, version: i32) -> Result<Objects> {
+    let found = objects(connection).at("read the list of tables of", path)?;
+    let own = of_version(version)?;
+    let refuse = |what: String| Err(StoreError::Corrupt { path: path.into(), detail: what });
+    for (name, object) in &found {
+        let kind = &object.kind;
+        match own.get(name) {
+            Some(known) if known == object => {}
+            Some(known) if known.kind != *kind => {
+                return refuse(format!("{kind} \"{name}\" is in place of a store's {}", known.kind));
+            }
+            Some(_) => return refuse(format!("{kind} \"{name}\" is defined otherwise than in a store")),
+            None if own.contains_key(&object.table) && kind != "table" => {
+                return refuse(format!("a store has no {kind} \"{name}\""));
+            }
+            None => {}
+        }
+    }
+    Ok(found)
+}
+
+fn of_version(version: i32) -> Result<&'static Objects> {
+    static MODELS: [OnceLock<Objects>; VERSION as usize + 1] =
+        [const { OnceLock::new() }; VERSION as usize + 1];
+    let path = Path::new(":memory:");
+    let Some(known) = MODELS.get(usize::try_from(version).unwrap_or(0)) else {
+        return Err(StoreError::NewerSchema { path: path.into(), found: version, known: VERSION });
+    };
+    if let Some(objects) = known.get() {
+        return Ok(objects);
+    }
+    let objects = objects(&model(version)?).at("read the list of tables of", path)?;
+    Ok(known.get_or_init(|| objects))
+}
+
+fn objects(connection: &Connection) -> Sql<Objects> {
+    let mut select = connection.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema")?;
+    let rows = select.query_map([], |row| {
+        let text: Option<String> = row.get(3)?;
+        let text = text.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+        let name: String = row.get(1)?;
+        let table: String = row.get(2)?;
+        let object = Object { kind: row.get(0)?, table: table.to_ascii_lowercase(), text };
+        Ok((name.to_ascii_lowercase(), object))
+    })?;
+    rows.collect()
 }
 
 #[cfg(test)]
@@ -148,6 +315,6 @@ mod tests {
 
     #[test]
     fn the_version_is_the_number_of_steps() {
-        assert_eq!(usize::try_from(VERSION).unwrap(), steps::MIGRATIONS.len());
+        assert_eq!(usize::try_from(VERSION).unwrap(), MIGRATIONS.len());
     }
 }

@@ -1,22 +1,60 @@
-//! Reads a virtual table in batches. SQLite pulls rows and the reader pushes intervals; batches between the two bound the memory,
-//! and `LIMIT 3` reads little.
+//! Reads a virtual table in batches of cells. SQLite pulls rows and the reader pushes intervals; batches between the two bound the memory,
+//! and `LIMIT 3` reads little. SQLite asks for the cells of a row later, one by one: they own what they show.
 
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use cpumon_model::{Column, ColumnId, HostRef, Interval, IntervalView, Tables, Value};
+use cpumon_model::{BootId, CgroupNames, Column, ColumnId, HostRef, Interval, IntervalView, Tables, Value};
+use rusqlite::vtab::Context;
 
-use super::cells::{Cell, CellRows};
 use super::plan::{Bounds, Plan};
 use crate::error::Result;
 use crate::reader::hosts::meant_by;
-use crate::reader::{HostRecord, ProcessFilter, Query, Reader, What};
+use crate::reader::{HostRecord, ProcessFilter, Query, Reader, Task, What};
 
 /// Intervals in the first batch and in the largest.
 const FIRST_BATCH: usize = 4;
 const LARGEST_BATCH: usize = 256;
 /// A batch ends early when it holds this many cells.
 const MAX_BATCH_CELLS: usize = 1 << 18;
+
+/// One cell that owns what it shows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Cell {
+    Null,
+    Int(i64),
+    Real(f64),
+    Text(Rc<str>),
+}
+
+impl From<Value<'_>> for Cell {
+    fn from(value: Value<'_>) -> Self {
+        match value {
+            Value::Null => Self::Null,
+            Value::Int(number) => Self::Int(number),
+            Value::Real(number) => Self::Real(number),
+            Value::Text(text) => Self::Text(text.into()),
+        }
+    }
+}
+
+impl Cell {
+    pub fn give(&self, context: &mut Context) -> rusqlite::Result<()> {
+        match self {
+            Self::Null => context.set_result(rusqlite::types::Null),
+            Self::Int(number) => context.set_result(*number),
+            Self::Real(number) => context.set_result(*number),
+            Self::Text(text) => context.set_result(&**text),
+        }
+    }
+}
+
+/// The wanted columns of several rows, one after the other.
+#[derive(Debug, Default)]
+pub(super) struct CellRows {
+    pub cells: Vec<Cell>,
+    pub count: usize,
+}
 
 pub(super) struct Scan {
     reader: Rc<Reader>,
@@ -58,7 +96,8 @@ impl Scan {
             let Some(host) = self.hosts.last().cloned() else { break };
             let is_more = match self.table {
                 Tables::HOSTS => {
-                    self.host_row(&host, &mut rows);
+                    rows.cells.extend(self.columns.iter().map(|column| host_cell(&host, column.id)));
+                    rows.count += 1;
                     false
                 }
                 Tables::PROCESSES | Tables::THREADS => self.task_rows(&host, &mut rows)?,
@@ -73,11 +112,6 @@ impl Scan {
         // Small at first for LIMIT, larger for a scan of everything.
         self.batch = (self.batch * 2).min(LARGEST_BATCH);
         Ok(rows)
-    }
-
-    fn host_row(&self, host: &HostRecord, rows: &mut CellRows) {
-        rows.cells.extend(self.columns.iter().map(|column| host_cell(host, column.id)));
-        rows.count += 1;
     }
 
     fn filter(&self) -> ProcessFilter {
@@ -130,7 +164,7 @@ impl Scan {
             limit,
             &mut |task| {
                 last = task.id;
-                rows.cells.extend(columns.iter().map(|column| task.cell(host, column.id)));
+                rows.cells.extend(columns.iter().map(|column| task_cell(task, host, column.id)));
                 rows.count += 1;
             },
         )?;
@@ -142,13 +176,11 @@ impl Scan {
 }
 
 fn host_cell(host: &HostRecord, id: ColumnId) -> Cell {
-    let text = |text: &str| if text.is_empty() { Cell::Null } else { Cell::Text(text.into()) };
-    let known =
-        |number: u64| if number == 0 { Cell::Null } else { Cell::from(Value::Int(number.cast_signed())) };
+    let known = |number: u64| if number == 0 { Cell::Null } else { Cell::Int(number.cast_signed()) };
     match id {
         ColumnId::Host => Cell::Text(host.info.hostname.as_ref().into()),
         ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
-        ColumnId::BootId if host.info.boot == cpumon_model::BootId::default() => Cell::Null,
+        ColumnId::BootId if host.info.boot == BootId::default() => Cell::Null,
         ColumnId::BootId => Cell::Text(host.info.boot.to_string().into()),
         ColumnId::Kernel => text(&host.info.kernel),
         ColumnId::Arch => text(&host.info.arch),
@@ -161,6 +193,47 @@ fn host_cell(host: &HostRecord, id: ColumnId) -> Cell {
         ColumnId::LastNs => host.last_wall_ns.map_or(Cell::Null, Cell::Int),
         _ => Cell::Null,
     }
+}
+
+/// A cell of `processes` or `threads`.
+fn task_cell(task: &Task<'_>, host: &HostRecord, id: ColumnId) -> Cell {
+    // v1 devices send neither start times nor anything about a process but its name and id.
+    let is_v1 = task.boot == BootId::default();
+    let known = |number: i64| if is_v1 { Cell::Null } else { Cell::Int(number) };
+    let (key, info) = (task.process.key, &task.process.info);
+    match id {
+        ColumnId::Host => Cell::Text(host.info.hostname.as_ref().into()),
+        ColumnId::HostId => Cell::Text(host.info.host.to_string().into()),
+        ColumnId::BootId | ColumnId::User if is_v1 => Cell::Null,
+        ColumnId::BootId => Cell::Text(task.boot.to_string().into()),
+        ColumnId::Pid => Cell::Int(key.pid.into()),
+        ColumnId::Tid => task.thread.map_or(Cell::Null, |(key, _)| Cell::Int(key.tid.into())),
+        ColumnId::StartNs => known(task.thread.map_or(key.start_ns, |(key, _)| key.start_ns).cast_signed()),
+        ColumnId::ParentPid => known(task.process.parent_pid.into()),
+        ColumnId::Name => match &task.thread {
+            Some((_, comm)) => text(&comm.to_str_lossy()),
+            None => text(&info.name),
+        },
+        ColumnId::ProcessName => text(&info.name),
+        ColumnId::Uid => known(info.uid.into()),
+        ColumnId::User => text(info.user_name().unwrap_or_default()),
+        ColumnId::Service => text(&info.service()),
+        ColumnId::Pod => text(&CgroupNames::of(&info.cgroup).pod()),
+        ColumnId::Interpreter => text(&info.interpreter),
+        ColumnId::Cgroup => text(&info.cgroup),
+        ColumnId::Container => text(&info.container),
+        ColumnId::Cmdline => text(&info.cmdline),
+        ColumnId::IsKernel => known(info.is_kernel.into()),
+        ColumnId::Session => info.session.map_or(Cell::Null, |number| Cell::Int(number.into())),
+        ColumnId::Product => text(&info.product),
+        ColumnId::PriorityClass => text(&info.priority_class().unwrap_or_default()),
+        _ => Cell::Null,
+    }
+}
+
+/// A text, or no data where it is empty.
+fn text(text: &str) -> Cell {
+    if text.is_empty() { Cell::Null } else { Cell::Text(text.into()) }
 }
 
 /// Columns whose cell is the same in each row of an interval.

@@ -5,9 +5,10 @@
 use std::time::Duration;
 
 use cpumon_model::{Interval, Moment, Trust};
-use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
+use rusqlite::{Connection, Result as Sql};
 
-use crate::time::ClockDoubt;
+use crate::rows::{counter, set_counter};
+use crate::time::{ClockDoubt, ns_of};
 
 /// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason.
 const TOLERANCE: Duration = Duration::from_hours(24);
@@ -64,9 +65,7 @@ struct Doubt {
 impl AgeClock {
     /// Goes on from what the store knows: the time that was saved, or in an older store the newest receipt.
     pub(super) fn load(connection: &Connection) -> Sql<Self> {
-        let saved_ns: Option<i64> = connection
-            .query_row("SELECT value FROM counter WHERE name = ?1", [NAME], |row| row.get(0))
-            .optional()?;
+        let saved_ns = known_ns(connection)?;
         let known_ns = match saved_ns {
             Some(saved) => Some(saved),
             None => connection.query_row(
@@ -87,9 +86,10 @@ impl AgeClock {
         let known_ns = *self.known_ns.get_or_insert(wall_ns);
         let expected_ns = known_ns.saturating_add(boot_ns.saturating_sub(at_boot_ns));
         let ahead_ns = wall_ns.saturating_sub(expected_ns);
-        let is_near = ahead_ns.saturating_abs() <= ns(TOLERANCE);
-        let is_old =
-            self.doubt.is_some_and(|doubt| boot_ns.saturating_sub(doubt.since_boot_ns) >= ns(BELIEVED_AFTER));
+        let is_near = ahead_ns.saturating_abs() <= ns_of(TOLERANCE);
+        let is_old = self
+            .doubt
+            .is_some_and(|doubt| boot_ns.saturating_sub(doubt.since_boot_ns) >= ns_of(BELIEVED_AFTER));
         if is_near || is_old {
             self.believe();
         } else {
@@ -120,8 +120,8 @@ impl AgeClock {
         }
         let device_ns = interval.end.wall_ns.saturating_add(interval.wall_shift_ns);
         // Its own clock and ours, not what was sent of the past.
-        let is_witness = device_ns.abs_diff(received_wall_ns) <= ns(WITNESS_WITHIN).unsigned_abs()
-            && received_wall_ns.abs_diff(self.last.wall_ns) <= ns(WITNESS_WITHIN).unsigned_abs();
+        let is_witness = device_ns.abs_diff(received_wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs()
+            && received_wall_ns.abs_diff(self.last.wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs();
         if is_witness {
             self.believe();
         }
@@ -135,7 +135,7 @@ impl AgeClock {
     /// A time to save, if the one in the store is old.
     pub(super) fn unsaved_ns(&self) -> Option<i64> {
         let is_old = |known: &i64| {
-            self.saved_ns.is_none_or(|saved| known.abs_diff(saved) >= ns(SAVE_EVERY).unsigned_abs())
+            self.saved_ns.is_none_or(|saved| known.abs_diff(saved) >= ns_of(SAVE_EVERY).unsigned_abs())
         };
         self.known_ns.filter(is_old)
     }
@@ -155,18 +155,12 @@ impl AgeClock {
 
 /// Writes the time that is known.
 pub(super) fn save(connection: &Connection, known_ns: i64) -> Sql<()> {
-    let text = "INSERT OR REPLACE INTO counter (name, value) VALUES (?1, ?2)";
-    connection.prepare_cached(text)?.execute(params![NAME, known_ns]).map(|_| ())
+    set_counter(connection, NAME, known_ns)
 }
 
 /// The time that was known last, for what is deleted by age beside the writer; `None`: there is none yet.
 pub(crate) fn known_ns(connection: &Connection) -> Sql<Option<i64>> {
-    let text = "SELECT value FROM counter WHERE name = ?1";
-    connection.prepare_cached(text)?.query_row([NAME], |row| row.get(0)).optional()
-}
-
-fn ns(duration: Duration) -> i64 {
-    i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX)
+    counter(connection, NAME)
 }
 
 #[cfg(test)]
@@ -182,7 +176,7 @@ mod tests {
 
     /// The clock shows `wall_ns` when the receiver has run for `running`.
     fn at(wall_ns: i64, running: Duration) -> Moment {
-        let boot_ns = 5_000_000_000 + ns(running).unsigned_abs();
+        let boot_ns = 5_000_000_000 + ns_of(running).unsigned_abs();
         Moment { mono_ns: boot_ns, boot_ns, wall_ns }
     }
 
@@ -213,15 +207,15 @@ mod tests {
         let wrong_ns = BEGIN_NS + 400 * DAY_NS;
         for hours in [0, 1, 100] {
             let running = Duration::from_hours(hours);
-            let times = clock.read(at(wrong_ns + ns(running), running));
-            assert_eq!((times.age_ns, times.running_ns), (BEGIN_NS, 5_000_000_000 + ns(running)));
+            let times = clock.read(at(wrong_ns + ns_of(running), running));
+            assert_eq!((times.age_ns, times.running_ns), (BEGIN_NS, 5_000_000_000 + ns_of(running)));
         }
         let words = clock.doubt().unwrap().to_string();
         assert!(words.starts_with("the receiver's clock is 400 d 0 h ahead of the time"), "{words}");
         assert_eq!(clock.receipt_ns(wrong_ns), wrong_ns, "no receipt is made older than it may be");
         // It is set right.
         let running = Duration::from_hours(101);
-        assert_eq!(clock.read(at(BEGIN_NS + ns(running), running)).age_ns, BEGIN_NS + ns(running));
+        assert_eq!(clock.read(at(BEGIN_NS + ns_of(running), running)).age_ns, BEGIN_NS + ns_of(running));
         assert_eq!(clock.doubt(), None);
     }
 
@@ -232,8 +226,8 @@ mod tests {
         assert_eq!(clock.read(at(BEGIN_NS, Duration::ZERO)).age_ns, BEGIN_NS);
         assert_eq!(clock.read(at(BEGIN_NS + 2 * DAY_NS, hour)).age_ns, BEGIN_NS);
         let back = clock.read(at(7, 2 * hour));
-        assert_eq!((back.age_ns, back.wall_ns), (BEGIN_NS, BEGIN_NS + ns(2 * hour)));
-        assert_eq!(clock.receipt_ns(7), BEGIN_NS + ns(2 * hour), "what comes now is not too old later");
+        assert_eq!((back.age_ns, back.wall_ns), (BEGIN_NS, BEGIN_NS + ns_of(2 * hour)));
+        assert_eq!(clock.receipt_ns(7), BEGIN_NS + ns_of(2 * hour), "what comes now is not too old later");
         assert!(clock.doubt().unwrap().to_string().contains(" behind the time that the store knows"));
     }
 
@@ -256,7 +250,7 @@ mod tests {
         let mut clock = known(BEGIN_NS);
         let mut age_after = |hours: u64| {
             let running = Duration::from_hours(hours);
-            clock.read(at(wall_ns + ns(running), running)).age_ns
+            clock.read(at(wall_ns + ns_of(running), running)).age_ns
         };
         assert_eq!((age_after(0), age_after(7 * 24 - 1)), (BEGIN_NS, BEGIN_NS));
         assert_eq!(age_after(7 * 24), wall_ns + 7 * DAY_NS);

@@ -4,13 +4,9 @@
 use cpumon_model::{BootId, HostId, HostInfo, Interval, Recent, Trust};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::gone::Gone;
-use super::ids::next_id;
-use super::infos::{Infos, cut};
-use super::naming::{KnownTasks, LastIds, Naming, Seeded};
-use crate::codec::names::ProcessName;
-use crate::names::{self, Block};
-use crate::rows::{BootKey, BootRow, ByRange, HostRow, IdRange};
+use super::naming::{Gone, Infos, KnownTasks, LastIds, Naming, Seeded, cut};
+use crate::names::{self, Block, ProcessName};
+use crate::rows::{BootKey, BootRow, ByRange, HostRow, IdRange, next_id};
 
 type Sql<T> = rusqlite::Result<T>;
 
@@ -21,7 +17,7 @@ const MAX_HOSTS: usize = 16_384;
 #[derive(Debug)]
 pub(super) struct KnownHost {
     /// Its row, and that of the boot that reports now.
-    key: BootKey,
+    pub(super) key: BootKey,
     boot: BootId,
     /// How its sender describes it; `None`: not known, because only a lesser sender ([`may_describe`]) sent this boot yet.
     described: Option<HostInfo>,
@@ -32,14 +28,6 @@ pub(super) struct KnownHost {
     tasks: ByRange<KnownTasks>,
 }
 
-impl KnownHost {
-    /// Rows of the host and of the boot that reports now.
-    pub(super) fn boot_key(&self) -> BootKey {
-        self.key
-    }
-}
-
-/// Caches of row ids.
 #[derive(Debug)]
 pub(super) struct Dims {
     hosts: Recent<HostId, KnownHost, Seeded>,
@@ -68,17 +56,15 @@ impl Dims {
         Ok(Self { hosts: Recent::new(MAX_HOSTS), infos, last, block: None })
     }
 
-    /// The highest ids in use.
     pub(super) fn last_ids(&self) -> ByRange<LastIds> {
         self.last
     }
 
     /// The highest id of a description in use.
     pub(super) fn last_info(&self, range: IdRange) -> i64 {
-        self.infos[range].last_id()
+        self.infos[range].last_id
     }
 
-    /// Tasks in memory.
     pub(super) fn task_count(&self) -> usize {
         self.hosts.values().flat_map(|host| host.tasks.iter()).map(KnownTasks::count).sum()
     }

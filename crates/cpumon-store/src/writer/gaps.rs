@@ -1,14 +1,17 @@
-//! Rows of table `gap`: time of a host that is known to be missing, with the reason.
+//! Time of a host that is known to be missing: what was put but not stored, until it is recorded, and rows of table `gap` with the
+//! reason.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use cpumon_model::{HostId, Interval, Trust};
 use rusqlite::{Connection, params};
 
-use super::ids::{find_host, next_id};
+use super::naming::Seeded;
+use super::session::Transaction;
 use crate::Gap;
 use crate::codec::meta::{self, MetaRow};
-use crate::rows::HostRow;
+use crate::rows::{HostRow, find_host, next_id, signed};
 
 /// Time of one host that was not stored.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -67,7 +70,10 @@ pub(super) fn record_lost(
         if trust.is_trusted() { Some(host_row(connection, host)?) } else { find_host(connection, host)? };
     let Some(host_row) = known else { return Ok(()) };
     let LostRange { begin_wall_ns, end_wall_ns, wall_shift_ns, intervals, reason } = *lost;
-    insert(connection, params![host_row, begin_wall_ns, end_wall_ns, count(intervals), reason, wall_shift_ns])
+    insert(
+        connection,
+        params![host_row, begin_wall_ns, end_wall_ns, signed(intervals), reason, wall_shift_ns],
+    )
 }
 
 /// Inserts one damaged interval as a row of `gap`.
@@ -101,7 +107,7 @@ pub(super) fn record_reported(
 ) -> rusqlite::Result<()> {
     let host_row = host_row(connection, host)?;
     let ReportedGap { begin_wall_ns, end_wall_ns, wall_shift_ns, reason, .. } = gap;
-    let values = params![host_row, begin_wall_ns, end_wall_ns, count(gap.intervals), reason, wall_shift_ns];
+    let values = params![host_row, begin_wall_ns, end_wall_ns, signed(gap.intervals), reason, wall_shift_ns];
     // A device reports a hole again after each connection that broke before the acknowledgement, and by then the hole may be
     // larger. It is recognised by its start on the device's own clock: the receiver may place it elsewhere after a restart.
     let known = connection
@@ -132,10 +138,145 @@ pub(super) fn record_imported(connection: &Connection, host: HostId, gap: &Gap) 
              SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS
                  (SELECT 1 FROM gap WHERE (host_id, begin_wall_ns, end_wall_ns, intervals, reason) = (?1, ?2, ?3, ?4, ?5))",
         )?
-        .execute(params![host_row, gap.begin_wall_ns, gap.end_wall_ns, count(gap.intervals), gap.reason])?;
+        .execute(params![host_row, gap.begin_wall_ns, gap.end_wall_ns, signed(gap.intervals), gap.reason])?;
     Ok(())
 }
 
-fn count(intervals: u64) -> i64 {
-    i64::try_from(intervals).unwrap_or(i64::MAX)
+/// Hosts of which losses are recorded at a time; those of others are only counted.
+const MAX_HOSTS: usize = 8_192;
+/// The same for hosts that are not trusted: they can be as many as they like, and each is a row of `gap` a commit.
+const MAX_STRANGERS: usize = 32;
+
+#[derive(Copy, Clone, Debug)]
+struct Lost {
+    trust: Trust,
+    range: LostRange,
+}
+
+/// Lost time of several hosts, one range each.
+#[derive(Debug, Default)]
+pub(crate) struct LostByHost(HashMap<HostId, Lost, Seeded>);
+
+impl LostByHost {
+    /// Hosts that lost something.
+    #[cfg(test)]
+    pub(crate) fn hosts(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds an interval to the lost range of its host.
+    pub(crate) fn add(&mut self, trust: Trust, interval: &Interval, reason: &'static str) {
+        self.merge(interval.host, Lost { trust, range: LostRange::of(interval, reason) });
+    }
+
+    /// One range a host, from the first to the last, with the newest reason: a full disk loses an interval a second for
+    /// hours, and as many rows of `gap` would be as large as what was lost.
+    fn merge(&mut self, host: HostId, lost: Lost) {
+        let max = if lost.trust.is_trusted() { MAX_HOSTS } else { MAX_STRANGERS };
+        let has_space = self.0.len() < max;
+        match self.0.get_mut(&host) {
+            Some(known) => known.range.extend(&lost.range),
+            None if has_space => drop(self.0.insert(host, lost)),
+            None => {}
+        }
+    }
+}
+
+/// Intervals of a host that were put, then rolled back.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct RolledBack {
+    pub(crate) host: HostId,
+    pub(crate) trust: Trust,
+    pub(crate) intervals: u64,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Losses {
+    /// What the open transaction holds: it is lost if the transaction fails. As many hosts as the transaction has.
+    at_risk: HashMap<HostId, Lost, Seeded>,
+    /// Since the worker last took them.
+    pub(crate) rolled_back: Vec<RolledBack>,
+    /// Lost, and not yet rows of `gap`.
+    unrecorded: LostByHost,
+}
+
+impl Losses {
+    /// An interval is about to be put into the open transaction, and will not come again.
+    pub(super) fn put_at_risk(&mut self, trust: Trust, interval: &Interval) {
+        let range = LostRange::of(interval, "not stored");
+        let known = self.at_risk.entry(interval.host);
+        known.and_modify(|known| known.range.extend(&range)).or_insert(Lost { trust, range });
+    }
+
+    /// An interval was lost before it came to the writer.
+    pub(crate) fn add(&mut self, trust: Trust, interval: &Interval, reason: &'static str) {
+        self.unrecorded.add(trust, interval, reason);
+    }
+
+    /// [`Losses::add`] for what a queue counted.
+    pub(crate) fn add_all(&mut self, lost: LostByHost) {
+        for (host, lost) in lost.0 {
+            self.unrecorded.merge(host, lost);
+        }
+    }
+
+    pub(super) fn has_unrecorded(&self) -> bool {
+        !self.unrecorded.0.is_empty()
+    }
+
+    /// Writes what was lost as rows of `gap`. It stays unrecorded until [`Losses::committed`].
+    pub(super) fn record(&self, transaction: &Transaction<'_>) -> rusqlite::Result<()> {
+        let mut hosts = self.unrecorded.0.iter();
+        hosts.try_for_each(|(host, lost)| record_lost(transaction, *host, lost.trust, &lost.range))
+    }
+
+    pub(super) fn committed(&mut self) {
+        // Not before the commit: the rows of `gap` are in the same transaction, and can be rolled back with it.
+        self.at_risk.clear();
+        self.unrecorded.0.clear();
+    }
+
+    /// What the transaction held is lost.
+    pub(super) fn roll_back(&mut self) {
+        // What was unrecorded before stays so: its rows of `gap` were rolled back too.
+        for (host, lost) in std::mem::take(&mut self.at_risk) {
+            let (trust, intervals) = (lost.trust, lost.range.intervals);
+            self.rolled_back.push(RolledBack { host, trust, intervals });
+            self.unrecorded.merge(host, lost);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_fill_no_table_of_gaps_and_leave_space_for_the_others() {
+        let mut losses = Losses::default();
+        let interval = |number: u32| {
+            let id = HostId(u128::from(number).to_le_bytes());
+            Interval { host: id, ..Interval::default() }
+        };
+        for number in 0..100_000 {
+            losses.add(Trust::Unauthenticated, &interval(number), "store full");
+        }
+        assert_eq!(losses.unrecorded.0.len(), MAX_STRANGERS);
+        losses.add(Trust::Unauthenticated, &interval(0), "store full");
+        losses.add(Trust::Authenticated, &interval(200_000), "store full");
+        assert_eq!(losses.unrecorded.0.len(), MAX_STRANGERS + 1);
+        assert_eq!(losses.unrecorded.0[&interval(0).host].range.intervals, 2);
+    }
+
+    #[test]
+    fn each_interval_that_is_rolled_back_is_counted() {
+        let mut losses = Losses::default();
+        for number in 0..1_000_u32 {
+            let host = HostId(u128::from(number % 500).to_le_bytes());
+            losses.put_at_risk(Trust::Unauthenticated, &Interval { host, ..Interval::default() });
+        }
+        losses.roll_back();
+        let counts = losses.rolled_back;
+        assert_eq!(counts.iter().map(|one| one.intervals).sum::<u64>(), 1_000);
+    }
 }

@@ -1,22 +1,22 @@
 //! Puts intervals into table `interval`: metadata in ordinary columns, the active rows as one packed blob with row ids in
-//! place of keys.
+//! place of keys. What belongs to an interval is written in its transaction: how its boot's clock was corrected (`clock_piece`), and how
+//! far the recording that it is read from was read (`counter`).
 
 use std::sync::LazyLock;
 
-use cpumon_model::{HostInfo, Interval, LossCounts, Trust};
+use cpumon_model::{ClockPiece, HostInfo, Interval, LossCounts, MAX_CLOCK_PIECES, Trust};
 use rusqlite::types::Null;
 use rusqlite::{Connection, Result as Sql, params};
 
-use super::clock::ClockPieces;
 use super::compact::Compactor;
 use super::dims::Dims;
 use super::pack::Packer;
 use super::process_lists::{EVERY, ListSchedule, has_all, knows_resting, write_list};
-use super::transaction::Transaction;
+use super::session::Transaction;
+use crate::codec::host;
 use crate::codec::meta::{self, MetaRow};
-use crate::codec::{cpus, host_sched};
 use crate::options::StoreOptions;
-use crate::rows::BootKey;
+use crate::rows::{BootKey, BootRow, counter, set_counter, signed};
 
 /// What became of an interval.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Inserter {
     ) -> Sql<Put> {
         let Arrival { info, trust, loss, interval, received_wall_ns } = *arrival;
         let host = dims.host(transaction, info, trust, interval)?;
-        let key = host.boot_key();
+        let key = host.key;
         // Nearly all intervals are newer than all before of their boot; only the others can be duplicates, and cost a look-up.
         let is_newest = host.newest_end_wall_ns.is_none_or(|newest| interval.end.wall_ns > newest);
         if is_newest {
@@ -80,10 +80,9 @@ impl Inserter {
             return Ok(Put::Duplicate);
         }
         // Before the insert: after an error the counts are read from the file again.
-        compactor.count_fresh(key, received_wall_ns);
+        compactor.fresh.add(key, received_wall_ns);
         self.cpus.clear();
-        cpus::encode(&interval.cpus, &mut self.cpus);
-        host_sched::encode(interval, &mut self.cpus);
+        host::encode(interval, &mut self.cpus);
         let mut row = meta::row_of(interval, received_wall_ns, loss);
         row[meta::TRUST] = meta::trust_code(Some(trust));
         let now_s = received_wall_ns / 1_000_000_000;
@@ -144,4 +143,69 @@ fn is_fresh(connection: &Connection, key: BootKey, interval: &Interval) -> Sql<b
             params![key.host, interval.end.wall_ns, key.boot, interval.sequence.cast_signed()],
             |row| row.get(0),
         )
+}
+
+/// The piece that was written last: hundreds of intervals in a row are placed by the same one.
+#[derive(Debug, Default)]
+pub(super) struct ClockPieces {
+    last: Option<(BootRow, ClockPiece)>,
+}
+
+impl ClockPieces {
+    /// Writes the piece that placed an interval, unless it was the last one written.
+    pub(super) fn write(
+        &mut self,
+        transaction: &Transaction<'_>,
+        boot: BootRow,
+        piece: Option<ClockPiece>,
+    ) -> Sql<()> {
+        // Without a piece the device's clock was right, and there is nothing to remember.
+        let Some(piece) = piece.filter(|piece| self.last != Some((boot, *piece))) else { return Ok(()) };
+        let new = transaction
+            .prepare_cached("INSERT OR IGNORE INTO clock_piece VALUES (?1, ?2, ?3, ?4, ?5)")?
+            .execute(params![
+                boot,
+                piece.from_boot_ns,
+                piece.before_ns,
+                piece.anchor_ns,
+                piece.tolerance_ns
+            ])?;
+        if new > 0 {
+            // The time line of a boot in memory has the same limit: older pieces are of no use to it.
+            transaction
+                .prepare_cached(
+                    "DELETE FROM clock_piece WHERE boot_id = ?1 AND from_boot_ns <=
+                         (SELECT from_boot_ns FROM clock_piece WHERE boot_id = ?1 ORDER BY from_boot_ns DESC LIMIT 1 OFFSET ?2)",
+                )?
+                .execute(params![boot, signed(MAX_CLOCK_PIECES)])?;
+        }
+        self.last = Some((boot, piece));
+        Ok(())
+    }
+}
+
+/// A position in a source.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SourcePosition {
+    /// Number of the last snapshot that was read; 0: none.
+    pub number: u64,
+    /// When it was made, ns since the UNIX epoch on the device's clock.
+    pub wall_ns: i64,
+}
+
+/// Name of a counter; "place" is part of the file format.
+fn name_of(source: &str, part: &str) -> String {
+    format!("place {part} {source}")
+}
+
+/// How far `source` was read; [`SourcePosition::default`] if it never was.
+pub(super) fn load_position(connection: &Connection, source: &str) -> Sql<SourcePosition> {
+    let read = |part: &str| counter(connection, &name_of(source, part)).map(Option::unwrap_or_default);
+    Ok(SourcePosition { number: read("number")?.cast_unsigned(), wall_ns: read("wall_ns")? })
+}
+
+/// Records how far `source` was read.
+pub(super) fn save_position(connection: &Connection, source: &str, position: SourcePosition) -> Sql<()> {
+    set_counter(connection, &name_of(source, "number"), position.number.cast_signed())?;
+    set_counter(connection, &name_of(source, "wall_ns"), position.wall_ns)
 }

@@ -7,10 +7,10 @@
 use rusqlite::{Connection, Result as Sql, params};
 
 use super::naming::LastIds;
-use super::transaction::Transaction;
-use crate::codec::names::{Name, ProcessName, ThreadName, encode};
-use crate::names::{Block, Stored, block_around};
-use crate::rows::{ByRange, IdRange};
+use super::session::Transaction;
+use crate::error::unpackable;
+use crate::names::{Block, Name, ProcessName, ThreadName, block_around, encode};
+use crate::rows::{ByRange, IdRange, signed};
 
 /// Ids in a block.
 const BLOCK_IDS: u64 = 1024;
@@ -24,7 +24,6 @@ pub(super) struct MergedTo {
     process: u64,
 }
 
-/// Makes blocks of names.
 #[derive(Debug)]
 pub(super) struct NameMerger {
     merged: ByRange<MergedTo>,
@@ -80,8 +79,7 @@ impl NameMerger {
 }
 
 /// Names whose blocks have columns of their own.
-pub(super) trait StoredInBlocks: Stored {
-    /// Inserts a block.
+pub(super) trait StoredInBlocks: Name {
     fn write_block(connection: &Connection, block: &Block<Self>, level: i32) -> Sql<()>;
 }
 
@@ -93,7 +91,7 @@ impl StoredInBlocks for ThreadName {
                 block.first_id.cast_signed(),
                 block.last_id.cast_signed(),
                 block.last_s,
-                count(&block.names),
+                signed(block.names.len()),
                 packed(&block.names, level)?
             ])?;
         Ok(())
@@ -113,7 +111,7 @@ impl StoredInBlocks for ProcessName {
                 first_id,
                 block.last_id.cast_signed(),
                 block.last_s,
-                count(&block.names),
+                signed(block.names.len()),
                 block.names.iter().any(|name| name.is_short),
                 packed(&block.names, level)?
             ])?;
@@ -145,12 +143,8 @@ pub(super) fn rewrite_block<N: StoredInBlocks>(
     Ok(())
 }
 
-fn count<N>(names: &[N]) -> i64 {
-    i64::try_from(names.len()).unwrap_or(i64::MAX)
-}
-
 fn packed<N: Name>(names: &[N], level: i32) -> Sql<Vec<u8>> {
-    encode(names, level).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    encode(names, level).map_err(unpackable)
 }
 
 /// Merges the oldest rows above `merged` if the ids reach far enough. Returns up to which id names are in blocks then.
@@ -187,7 +181,7 @@ fn merge_oldest<N: StoredInBlocks>(connection: &Connection, merged: u64, last: u
 }
 
 /// Records that tasks are in samples received at `now_s`, so that retention keeps their names. Ids may repeat.
-pub(super) fn mark_seen<N: Stored>(connection: &Connection, ids: &mut Vec<u64>, now_s: i64) -> Sql<()> {
+pub(super) fn mark_seen<N: Name>(connection: &Connection, ids: &mut Vec<u64>, now_s: i64) -> Sql<()> {
     // In order of id, the names of one block follow each other, and each block is unpacked once.
     ids.sort_unstable();
     ids.dedup();
@@ -219,8 +213,8 @@ pub(super) fn mark_seen<N: Stored>(connection: &Connection, ids: &mut Vec<u64>, 
 /// Takes the short-lived processes out of a block: sums name others in their place. Returns how many went.
 pub(super) fn drop_short_lived(connection: &Connection, first_id: u64, level: i32) -> Sql<i64> {
     let Some(mut block) = block_around::<ProcessName>(connection, first_id)? else { return Ok(0) };
-    let before = count(&block.names);
+    let before = signed(block.names.len());
     block.names.retain(|name| !name.is_short);
     ProcessName::write_block(connection, &block, level)?;
-    Ok(before - count(&block.names))
+    Ok(before - signed(block.names.len()))
 }

@@ -1,50 +1,378 @@
-//! Writes a store: [`Writer`] and its parts, each in a file of its own.
+//! The single writer of a store: one transaction that the caller ends, and the parts that write in it, each in a file of its own. When
+//! anything fails, the transaction is rolled back, and what it held is remembered as lost until it is recorded as a gap.
 
+mod active;
 mod age;
-mod cgroup_sums;
-mod clock;
 mod compact;
-mod copy;
-mod counters;
 mod dims;
-mod fresh_boots;
 mod gaps;
-mod gone;
-mod ids;
-mod infos;
 mod insert;
-#[cfg(feature = "import")]
-mod legacy;
-mod lock;
-mod losses;
 mod merge_names;
-mod merged;
 mod naming;
 mod pack;
 mod process_lists;
-mod prune;
-mod purge;
 mod remove_host;
 mod retain;
 mod rollup;
 mod samples;
-mod source;
-mod store_writer;
+mod session;
 mod sweep;
 mod thread_sums;
-mod transaction;
-mod usage;
-mod wipe;
 
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use cpumon_files::LockFile;
+use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Moment, Trust};
+use rusqlite::OptionalExtension;
+
+pub(crate) use self::active::ActiveCopy;
 pub(crate) use self::age::known_ns;
-pub(crate) use self::copy::ActiveCopy;
+use self::age::{AgeClock, Times};
+use self::compact::{Compactor, Due};
+use self::dims::Dims;
 pub use self::gaps::ReportedGap;
-pub(crate) use self::ids::{keep_last_id, next_id};
-pub use self::insert::Put;
-pub(crate) use self::losses::{LostByHost, RolledBack};
+pub(crate) use self::gaps::{Losses, LostByHost, RolledBack};
+use self::insert::{Arrival, Inserter, load_position, save_position};
+pub use self::insert::{Put, SourcePosition};
+use self::merge_names::NameMerger;
 pub(crate) use self::naming::Seeded;
 pub(crate) use self::process_lists::{
     LONGEST_NS as LONGEST_LIST_NS, ListSchedule, has_all as has_all_processes, knows_resting,
 };
-pub use self::source::SourcePosition;
-pub use self::store_writer::Writer;
+use self::retain::Retention;
+pub(crate) use self::session::open_beside_writer;
+use self::session::{Session, Transaction, lock_store};
+use crate::Gap;
+use crate::error::{At, Result, StoreError, check_is_file};
+use crate::options::StoreOptions;
+use crate::rows::find_host;
+use crate::time::{self, ClockDoubt};
+
+/// Tasks in memory over all hosts (about 100 bytes each); beyond it all are forgotten and get new rows.
+const MAX_TASKS: usize = 4 << 20;
+
+/// The single writer of a store.
+#[derive(Debug)]
+pub struct Writer {
+    session: Session,
+    options: StoreOptions,
+    dims: Dims,
+    inserter: Inserter,
+    compactor: Compactor,
+    name_merger: NameMerger,
+    retention: Retention,
+    /// What was lost; the next commit records it as gaps.
+    pub(crate) losses: Losses,
+    age: AgeClock,
+    // Last, so that the database is closed when the lock is released.
+    _lock: LockFile,
+}
+
+impl Writer {
+    /// Opens or creates the store at `path` and takes its writer lock. An older schema is brought up to date.
+    pub fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        check_is_file(path)?;
+        let lock = lock_store(path)?;
+        let session = Session::open(path, options)?;
+        let connection = session.connection();
+        let dims = Dims::load(connection).at("read ids", path)?;
+        let compactor = Compactor::load(connection, options).at("count fresh intervals", path)?;
+        let name_merger = NameMerger::load(connection, options.zstd_level).at("read ids", path)?;
+        let age = AgeClock::load(connection).at("read the time of the last receipt", path)?;
+        Ok(Self {
+            session,
+            options: options.clone(),
+            dims,
+            inserter: Inserter::new(options),
+            compactor,
+            name_merger,
+            retention: Retention::new(options),
+            losses: Losses::default(),
+            age,
+            _lock: lock,
+        })
+    }
+
+    /// Path that the store was opened with.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        self.session.path()
+    }
+
+    /// Stores the active rows of `interval`, received now. Putting the same interval again changes nothing.
+    ///
+    /// # Errors
+    /// SQLite's errors; then the open transaction is rolled back, and what it held is recorded as a gap by the next
+    /// [`Writer::commit`] that succeeds.
+    pub fn put(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+    ) -> Result<Put> {
+        let now = time::now();
+        self.age.read(now);
+        let received_wall_ns = self.age.receipt_ns(now.wall_ns);
+        self.put_received(info, trust, loss, interval, received_wall_ns)
+    }
+
+    /// The receipt to store of what has just come in: while this machine's clock is behind, the time that is known. A device whose clock
+    /// agrees with ours ends the doubt about it.
+    pub(crate) fn weigh_receipt(&mut self, trust: Trust, interval: &Interval, received_wall_ns: i64) -> i64 {
+        self.age.hear(trust, interval, received_wall_ns);
+        self.age.receipt_ns(received_wall_ns)
+    }
+
+    /// Whether this machine's clock can be right, when it was read last.
+    #[must_use]
+    pub fn clock_doubt(&self) -> Option<ClockDoubt> {
+        self.age.doubt()
+    }
+
+    /// [`Writer::put`] of an interval that was received at `received_wall_ns`.
+    pub fn put_received(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+        received_wall_ns: i64,
+    ) -> Result<Put> {
+        // Before anything is tried: an error below must find it in the list.
+        self.losses.put_at_risk(trust, interval);
+        self.insert(&Arrival { info, trust, loss, interval, received_wall_ns })
+    }
+
+    /// [`Writer::put_received`] of an interval that its sender stores until it is committed here. If it fails, no gap is
+    /// recorded, because the sender sends it again.
+    pub fn put_resendable(
+        &mut self,
+        info: &HostInfo,
+        trust: Trust,
+        loss: Option<&LossCounts>,
+        interval: &Interval,
+        received_wall_ns: i64,
+    ) -> Result<Put> {
+        self.insert(&Arrival { info, trust, loss, interval, received_wall_ns })
+    }
+
+    fn insert(&mut self, arrival: &Arrival<'_>) -> Result<Put> {
+        let put = self.session.transaction().and_then(|transaction| {
+            self.inserter.insert(&transaction, &mut self.dims, &mut self.compactor, arrival)
+        });
+        put.map_err(|error| self.fail("store an interval", error))
+    }
+
+    /// Records a hole that a device reports. Reporting it again changes nothing; when it is reported longer than before, it
+    /// grows.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn put_reported(&mut self, host: HostId, gap: &ReportedGap) -> Result<()> {
+        self.write("record a gap", |transaction| gaps::record_reported(transaction, host, gap))
+    }
+
+    /// Records a hole of an imported recording. The same hole again changes nothing.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn put_gap(&mut self, host: HostId, gap: &Gap) -> Result<()> {
+        self.write("record a gap", |transaction| gaps::record_imported(transaction, host, gap))
+    }
+
+    /// How far `source` was read; [`SourcePosition::default`] if it never was.
+    pub fn source_position(&self, source: &str) -> Result<SourcePosition> {
+        load_position(self.session.connection(), source).at("read a source's position", self.path())
+    }
+
+    /// Records in the open transaction how far `source` was read.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn put_source_position(&mut self, source: &str, position: SourcePosition) -> Result<()> {
+        self.write("record a source's position", |transaction| save_position(transaction, source, position))
+    }
+
+    /// Writes in the open transaction; begins one if there is none.
+    pub(crate) fn write<T>(
+        &mut self,
+        operation: &'static str,
+        write: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<T>,
+    ) -> Result<T> {
+        let written = self.session.transaction().and_then(|transaction| write(&transaction));
+        written.map_err(|error| self.fail(operation, error))
+    }
+
+    /// Ends the open transaction: what was put is in the file.
+    ///
+    /// # Errors
+    /// As for [`Writer::put`].
+    pub fn commit(&mut self) -> Result<()> {
+        if !self.session.is_open() && !self.losses.has_unrecorded() {
+            return Ok(());
+        }
+        let done = self
+            .session
+            .transaction()
+            .and_then(|transaction| self.losses.record(&transaction))
+            .and_then(|()| self.session.commit());
+        done.map_err(|error| self.fail("commit", error))?;
+        self.losses.committed();
+        Ok(())
+    }
+
+    /// Compacts, merges names and applies the limits of age and size, for about `budget`. Called often, it does a little each
+    /// time.
+    pub fn maintain(&mut self, budget: Duration) -> Result<()> {
+        self.maintain_by(budget, time::now())
+    }
+
+    /// [`Writer::maintain`] by these clocks, which may be wrong.
+    pub fn maintain_by(&mut self, budget: Duration, now: Moment) -> Result<()> {
+        let times = self.age.read(now);
+        if let Some(known_ns) = self.age.unsaved_ns() {
+            self.commit()?;
+            self.write("record the time", |transaction| age::save(transaction, known_ns))?;
+            self.commit()?;
+            self.age.saved(known_ns);
+        }
+        self.maintain_for(budget, times)
+    }
+
+    /// [`Writer::maintain`] as if it were `now_wall_ns`.
+    pub fn maintain_at(&mut self, budget: Duration, now_wall_ns: i64) -> Result<()> {
+        self.maintain_for(budget, Times::of(now_wall_ns))
+    }
+
+    fn maintain_for(&mut self, budget: Duration, times: Times) -> Result<()> {
+        let begin = Instant::now();
+        if self.dims.task_count() > MAX_TASKS {
+            self.dims.forget_tasks();
+        }
+        // Each step below is a transaction of its own: a failed one must not take intervals with it.
+        self.commit()?;
+        let due = Due::by_age(times.wall_ns, &self.options);
+        while begin.elapsed() < budget && self.compact_one(&due)? {}
+        while begin.elapsed() < budget && self.merge_names()? {}
+        while begin.elapsed() < budget && self.retain(times)? {}
+        Ok(())
+    }
+
+    /// Compacts everything fresh of one host at once, whatever its age: after an import.
+    pub fn compact_host(&mut self, host: HostId) -> Result<()> {
+        self.commit()?;
+        let found = find_host(self.session.connection(), host).at("find a host", self.session.path())?;
+        if let Some(host) = found {
+            while self.compact_one(&Due::all_of(host))? {}
+        }
+        Ok(())
+    }
+
+    /// Removes the hosts whose removal was requested, at once.
+    pub(crate) fn forget_requested(&mut self) -> Result<()> {
+        self.commit()?;
+        loop {
+            let gone = self
+                .session
+                .transaction()
+                .and_then(|transaction| self.retention.forget_some(&transaction, &self.dims));
+            let gone = gone.map_err(|error| self.fail("remove a host", error))?;
+            self.commit()?;
+            let Some(gone) = gone else { return Ok(()) };
+            self.dims.forget(&gone);
+        }
+    }
+
+    /// Makes one chunk, if one is due.
+    fn compact_one(&mut self, due: &Due) -> Result<bool> {
+        let Some(key) = self.compactor.fresh.next_due(due) else { return Ok(false) };
+        let done = self
+            .session
+            .transaction()
+            .and_then(|transaction| self.compactor.compact(&transaction, &mut self.dims, key, due));
+        done.map_err(|error| self.fail("compact intervals", error))?;
+        self.commit()?;
+        Ok(true)
+    }
+
+    /// Makes blocks of names, if there are enough new ones.
+    fn merge_names(&mut self) -> Result<bool> {
+        let last = self.dims.last_ids();
+        if !self.name_merger.is_due(&last) {
+            return Ok(false);
+        }
+        let merged =
+            self.session.transaction().and_then(|transaction| self.name_merger.merge(&transaction, &last));
+        let merged = merged.map_err(|error| self.fail("merge names", error))?;
+        self.commit()?;
+        Ok(self.name_merger.committed(merged))
+    }
+
+    /// One step of retention; `false` if there is nothing to do.
+    fn retain(&mut self, times: Times) -> Result<bool> {
+        let oldest_fresh_ns = || self.compactor.fresh.oldest_received_ns();
+        let step = self
+            .session
+            .transaction()
+            .and_then(|transaction| self.retention.step(&transaction, &self.dims, times, &oldest_fresh_ns));
+        let step = step.map_err(|error| self.fail("delete old data", error))?;
+        self.commit()?;
+        self.dims.forget(&step.gone);
+        Ok(!step.is_done)
+    }
+
+    /// Rolls back after an error: what the transaction held becomes a loss, and row ids from it are forgotten.
+    fn fail(&mut self, operation: &'static str, error: rusqlite::Error) -> StoreError {
+        self.session.roll_back();
+        self.losses.roll_back();
+        // Rows that these caches name may have been in the transaction.
+        self.dims.forget_all();
+        self.inserter.forget_written();
+        self.compactor.reload(self.session.connection(), self.session.path());
+        StoreError::sqlite(operation, self.session.path(), error)
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Err(error) = self.commit() {
+            log::warn!("the last intervals were not stored: {}", error.with_causes());
+        }
+    }
+}
+
+/// Time between two checks whether it is done.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+
+/// Removes `host` with all of its data and names from the store at `path`. A receiver that writes the store does it, at most about
+/// half a second later; a host that goes on sending starts from nothing. `false`: that took longer than `timeout`, and is still to be done.
+///
+/// # Errors
+/// The store cannot be written, or there is none.
+pub fn forget_host(path: &Path, host: HostId, timeout: Duration) -> Result<bool> {
+    let deadline = Instant::now() + timeout;
+    let connection = open_beside_writer(path)?;
+    connection
+        .execute("INSERT OR IGNORE INTO forget SELECT id FROM host WHERE key = ?1", [host.0])
+        .at("request the removal of a host", path)?;
+    loop {
+        // No limits: nothing but the host goes.
+        let options =
+            StoreOptions { max_age: None, minute_max_age: None, max_bytes: None, ..StoreOptions::default() };
+        match Writer::open(path, &options) {
+            Ok(mut writer) => return writer.forget_requested().map(|()| true),
+            Err(StoreError::Locked { .. }) => {}
+            Err(error) => return Err(error),
+        }
+        let is_pending = connection
+            .query_row("SELECT 1 FROM forget LIMIT 1", [], |_| Ok(()))
+            .optional()
+            .at("check the removal of a host", path)?;
+        if is_pending.is_none() || Instant::now() >= deadline {
+            return Ok(is_pending.is_none());
+        }
+        std::thread::sleep(CHECK_EVERY);
+    }
+}

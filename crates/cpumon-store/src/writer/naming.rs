@@ -1,17 +1,18 @@
-//! Rows of tables `process` and `thread`. A task whose name or other attribute changes gets a new row, so the id in a sample
-//! also gives the attributes at that time.
+//! Rows of tables `process`, `thread` and `process_info`, found by key or content or inserted. A task whose name or other attribute
+//! changes gets a new row, so the id in a sample also gives the attributes at that time. A thousand processes of one program share one
+//! description. What retention removed, these caches forget.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use cpumon_model::{Comm, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey};
-use rusqlite::{Connection, Result as Sql};
+use cpumon_model::{
+    Comm, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey, ThreadInterval, ThreadKey,
+};
+use rusqlite::{Connection, OptionalExtension, Result as Sql, ToSql, params_from_iter};
 
-use super::gone::Gone;
-use super::infos::Infos;
-use crate::codec::names::{ProcessName, ThreadName};
-use crate::names::Stored;
-use crate::rows::BootRow;
+use crate::names::{Name, ProcessName, ThreadName};
+use crate::rows::{BootRow, HostRow, IdRange};
 
 /// Tasks of one host in memory; beyond it they are forgotten and get new rows.
 const MAX_TASKS_OF_A_HOST: usize = 1 << 18;
@@ -51,7 +52,6 @@ pub(super) struct KnownTasks {
 }
 
 impl KnownTasks {
-    /// Tasks in memory.
     pub(super) fn count(&self) -> usize {
         self.processes.len() + self.threads.len()
     }
@@ -154,13 +154,217 @@ impl Naming<'_> {
         Ok(id)
     }
 
-    /// Forgets a process that has ended.
-    pub(super) fn end_process(&mut self, key: ProcessKey) {
-        self.tasks.processes.remove(&key);
+    /// A task that ended is not seen again under the same key.
+    pub(super) fn forget_ended(&mut self, interval: &Interval) {
+        for row in interval.threads.iter().filter(|row| row.life.has_ended()) {
+            self.tasks.threads.remove(&row.key);
+        }
+        for row in interval.processes.iter().filter(|row| row.life.has_ended()) {
+            self.tasks.processes.remove(&row.key);
+        }
+    }
+}
+
+/// Descriptions in memory; beyond it they are looked up again.
+const MAX_INFOS: usize = 1 << 16;
+
+/// Descriptions whose rows are known.
+#[derive(Debug)]
+pub(super) struct Infos {
+    known: HashMap<Arc<ProcessInfo>, i64>,
+    range: IdRange,
+    /// Rows up to this id are not used any more: they are about to be deleted.
+    after_id: i64,
+    /// The highest id in use.
+    pub(super) last_id: i64,
+}
+
+impl Infos {
+    /// Starts from what a store holds. Ids are of `range`.
+    pub(super) fn load(connection: &Connection, range: IdRange) -> Sql<Self> {
+        let last = "SELECT coalesce(max(id), ?1) FROM process_info WHERE id > ?1 AND id <= ?2";
+        let last_id = connection.query_row(last, [range.after(), range.last()], |row| row.get(0))?;
+        Ok(Self { known: HashMap::new(), range, after_id: range.after(), last_id })
     }
 
-    /// Forgets a thread that has ended.
-    pub(super) fn end_thread(&mut self, key: ThreadKey) {
-        self.tasks.threads.remove(&key);
+    /// Forgets all but which ids are used up; they are looked up again.
+    pub(super) fn forget(&mut self) {
+        self.known = HashMap::new();
+    }
+
+    /// Forgets all for good: what comes gets rows of its own, also where an equal one is still there.
+    pub(super) fn abandon(&mut self) {
+        self.forget();
+        self.after_id = self.last_id;
+    }
+
+    /// The row of a description, found by content.
+    pub(super) fn id(&mut self, connection: &Connection, info: &Arc<ProcessInfo>) -> Sql<i64> {
+        if let Some(&id) = self.known.get(info) {
+            return Ok(id);
+        }
+        if let Some(short) = shortened(info) {
+            return self.id(connection, &Arc::new(short));
+        }
+        let hash = stable_hash(info);
+        let values: [&dyn ToSql; 13] = [
+            &hash,
+            &info.name,
+            &info.comm,
+            &info.cmdline,
+            &info.cgroup,
+            &info.container,
+            &info.uid,
+            &info.is_kernel,
+            &info.interpreter,
+            &info.user,
+            &info.session,
+            &info.base_priority,
+            &info.product,
+        ];
+        let ids: [&dyn ToSql; 2] = [&self.after_id, &self.range.last()];
+        let found: Option<i64> = connection
+            .prepare_cached(
+                "SELECT id FROM process_info WHERE hash = ?1 AND name = ?2 AND comm = ?3 AND cmdline = ?4
+                 AND cgroup = ?5 AND container = ?6 AND uid = ?7 AND is_kernel = ?8 AND interpreter = ?9 AND user = ?10
+                 AND session IS ?11 AND base_priority IS ?12 AND product = ?13 AND id > ?14 AND id <= ?15",
+            )?
+            .query_row(params_from_iter(values.into_iter().chain(ids)), |row| row.get(0))
+            .optional()?;
+        // Written by an earlier run, or forgotten since.
+        let id = if let Some(id) = found {
+            id
+        } else {
+            self.last_id += 1;
+            let id: [&dyn ToSql; 1] = [&self.last_id];
+            connection
+                .prepare_cached(
+                    "INSERT INTO process_info (hash, name, comm, cmdline, cgroup, container, uid, is_kernel, interpreter, user,
+                                               session, base_priority, product, id)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)",
+                )?
+                .execute(params_from_iter(values.into_iter().chain(id)))?;
+            self.last_id
+        };
+        if self.known.len() >= MAX_INFOS {
+            self.known.clear();
+        }
+        self.known.insert(Arc::clone(info), id);
+        Ok(id)
+    }
+}
+
+/// Longest name of a host, a process or a thread in the file, bytes; agents cut theirs there, too.
+const MAX_NAME_BYTES: usize = 255;
+/// Longest cgroup path and container name: those of this machine come whole.
+const MAX_PATH_BYTES: usize = 4096;
+
+/// A name as it is stored.
+pub(super) fn cut(name: &str) -> &str {
+    &name[..name.floor_char_boundary(MAX_NAME_BYTES)]
+}
+
+/// A description whose texts are cut; `None`: none is too long. The length of a command line is bounded by that of a datagram.
+fn shortened(info: &ProcessInfo) -> Option<ProcessInfo> {
+    let limits = [
+        (&info.name, MAX_NAME_BYTES),
+        (&info.comm, MAX_NAME_BYTES),
+        (&info.cgroup, MAX_PATH_BYTES),
+        (&info.container, MAX_PATH_BYTES),
+        (&info.interpreter, MAX_NAME_BYTES),
+        (&info.user, MAX_NAME_BYTES),
+        (&info.product, MAX_NAME_BYTES),
+    ];
+    if limits.iter().all(|(text, max)| text.len() <= *max) {
+        return None;
+    }
+    let [name, comm, cgroup, container, interpreter, user, product] =
+        limits.map(|(text, max)| text[..text.floor_char_boundary(max)].into());
+    Some(ProcessInfo { name, comm, cgroup, container, interpreter, user, product, ..info.clone() })
+}
+
+/// FNV-1a over the content, the same in every build because it is stored in the file. Rows of equal hash are compared in full.
+fn stable_hash(info: &ProcessInfo) -> i64 {
+    struct Fnv(u64);
+    impl Hasher for Fnv {
+        fn finish(&self) -> u64 {
+            self.0
+        }
+        fn write(&mut self, bytes: &[u8]) {
+            for &byte in bytes {
+                self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
+    for text in [&info.name, &info.comm, &info.cmdline, &info.cgroup, &info.container] {
+        hasher.write(text.as_bytes());
+        // Separated, so that ("ab", "c") and ("a", "bc") differ.
+        hasher.write(&[0]);
+    }
+    // Left out where empty: descriptions of older versions keep their hash.
+    for text in [&info.interpreter, &info.user, &info.product].into_iter().filter(|text| !text.is_empty()) {
+        hasher.write(text.as_bytes());
+        hasher.write(&[0]);
+    }
+    // Likewise. What follows is as long in every case, so a number here is no other text.
+    if info.session.is_some() || info.base_priority.is_some() {
+        let number = |number: Option<u32>| number.map_or(0, |number| u64::from(number) + 1).to_le();
+        number(info.session).hash(&mut hasher);
+        number(info.base_priority.map(u32::from)).hash(&mut hasher);
+    }
+    // Little-endian, so that a store can be written on a machine of either byte order.
+    info.uid.to_le().hash(&mut hasher);
+    hasher.finish().cast_signed()
+}
+
+/// Rows that are gone.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    /// Some of table `process_info`.
+    pub(super) infos: bool,
+    /// All names of unauthenticated hosts, or they will be.
+    pub(super) unauthenticated_names: bool,
+    /// Hosts, with all of their data.
+    pub(super) hosts: Vec<HostRow>,
+    /// Boots of which nothing was stored any more.
+    pub(super) boots: Vec<BootRow>,
+    /// Names that nothing used. A task may use its name again after days.
+    pub(super) processes: GoneIds,
+    pub(super) threads: GoneIds,
+}
+
+/// Ids of names that went.
+#[derive(Debug, Default)]
+pub(super) struct GoneIds {
+    rows: HashSet<i64>,
+    /// First and last id of each block, in order of ids.
+    blocks: Vec<[i64; 2]>,
+    /// Ids in blocks that have a row as well, which is still there.
+    stay: HashSet<i64>,
+}
+
+impl GoneIds {
+    /// `rows` went.
+    pub(super) fn add_rows(&mut self, rows: Vec<i64>) {
+        self.rows.extend(rows);
+    }
+
+    /// Blocks with these first and last ids went, but not the rows `stay`.
+    pub(super) fn add_blocks(&mut self, mut blocks: Vec<[i64; 2]>, stay: Vec<i64>) {
+        blocks.sort_unstable();
+        self.blocks = blocks;
+        self.stay.extend(stay);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.blocks.is_empty()
+    }
+
+    pub(super) fn has(&self, id: u64) -> bool {
+        let id = id.cast_signed();
+        let behind = self.blocks.partition_point(|[first, _]| *first <= id);
+        let block = behind.checked_sub(1).and_then(|at| self.blocks.get(at));
+        self.rows.contains(&id) || (block.is_some_and(|[_, last]| id <= *last) && !self.stay.contains(&id))
     }
 }

@@ -4,59 +4,13 @@
 use std::collections::HashMap;
 
 use cpumon_model::{
-    DelayOf, Delays, Delta, Fields, Interval, Life, ProcessInterval, ProcessKey, SchedDelta, SourceKind,
-    ThreadInterval, WaitReason,
+    DelayOf, Delta, Fields, Interval, ProcessInterval, ProcessKey, SchedDelta, ThreadInterval, WaitReason,
 };
 
+use super::active::{is_active_process, is_stored_thread, process_of, stores_idle};
 use super::naming::{Naming, Seeded};
 use crate::codec::blob::Encoder;
-use crate::codec::sched;
-use crate::codec::values::{Coding, sum};
-use crate::codec::{PackedProcess, PackedThread};
-
-/// A v1 device lists some processes and not others: a row of zeros there means *known to be idle*, no row means *no data*.
-pub(crate) fn stores_idle(interval: &Interval) -> bool {
-    matches!(interval.source, SourceKind::V1 | SourceKind::Legacy)
-}
-
-/// Whether something happened to the thread.
-#[inline]
-pub(crate) fn is_active_thread(row: &ThreadInterval) -> bool {
-    is_any(&row.delta) || row.life != Life::Alive || !row.flags.is_empty()
-}
-
-/// Whether the thread gets a row: something happened to it, or a run delay of it ended that its counters do not show yet.
-#[inline]
-pub(crate) fn is_stored_thread(interval: &Interval, row: &ThreadInterval) -> bool {
-    // Delays are in order of their owner, threads last: without one at the end there is nothing to search
-    // for.
-    is_active_thread(row)
-        || (matches!(interval.delays.last(), Some(Delays { of: DelayOf::Thread(..), .. }))
-            && interval.delays_of(DelayOf::Thread(row.process, row.key)).is_some())
-}
-
-/// The process whose run delays these are; none of a thread, which has a row of its own.
-pub(crate) fn process_of(of: DelayOf) -> Option<ProcessKey> {
-    if let DelayOf::Process(key) = of { Some(key) } else { None }
-}
-
-/// Whether something happened to the process itself; one with an active thread is stored too.
-#[inline]
-pub(crate) fn is_active_process(row: &ProcessInterval) -> bool {
-    is_any(&row.delta) || row.life != Life::Alive || !row.flags.is_empty()
-}
-
-/// Whether a counter is not 0, without a branch.
-#[inline]
-fn is_any(delta: &Delta) -> bool {
-    let all = delta.user_ns
-        | delta.system_ns
-        | delta.run_ns
-        | delta.run_delay_ns
-        | delta.voluntary_switches
-        | delta.involuntary_switches;
-    all != 0
-}
+use crate::codec::{Coding, PackedProcess, PackedThread, sched, sum};
 
 /// Numbers of the rows that `wanted` picks. Which ones it picks changes from second to second, so that a branch would mostly
 /// be mispredicted.
@@ -159,7 +113,7 @@ impl Packer {
         self.encode_sched(interval);
         // After packing, not before: the rows of this interval still name them.
         if self.has_ends {
-            forget_ended(naming, interval);
+            naming.forget_ended(interval);
         }
         Ok(())
     }
@@ -277,9 +231,7 @@ impl Packer {
             }
         }
     }
-}
 
-impl Packer {
     fn encode_sched(&mut self, interval: &Interval) {
         self.sched.clear();
         if !interval.fields.intersects(Fields::SCHED | Fields::HISTOGRAMS) {
@@ -358,15 +310,5 @@ fn packed_process(slot: &Slot, row: Option<&ProcessInterval>) -> PackedProcess {
             stored_rows,
             ..PackedProcess::default()
         },
-    }
-}
-
-/// A task that ended is not seen again under the same key.
-fn forget_ended(naming: &mut Naming<'_>, interval: &Interval) {
-    for row in interval.threads.iter().filter(|row| row.life.has_ended()) {
-        naming.end_thread(row.key);
-    }
-    for row in interval.processes.iter().filter(|row| row.life.has_ended()) {
-        naming.end_process(row.key);
     }
 }

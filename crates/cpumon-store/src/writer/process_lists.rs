@@ -1,17 +1,15 @@
 //! Which processes there are, idle ones too: written once in a while, so that the rows of idle processes, which are not stored, can
 //! be had for any moment. From a list to the next, rows of samples record who began and who ended.
 
-use std::sync::Arc;
-
 use cpumon_model::{BootId, Fields, HostId, IdleProcess, Interval, Recent, Resting, ThreadInterval};
 use rusqlite::{Connection, Result as Sql, params};
 
+use super::active::{has_all_threads, is_stored_thread, resting_of};
 use super::merge_names::mark_seen;
 use super::naming::{Naming, Seeded};
-use super::pack::is_stored_thread;
-use crate::codec::names::{ProcessName, ThreadName};
-use crate::codec::process_list::{Listed, encode};
-use crate::codec::resting::{self, ListedThread};
+use crate::codec::lists::{ListedProcess, ListedThread, encode_processes, encode_threads};
+use crate::error::unpackable;
+use crate::names::{ProcessName, ThreadName};
 use crate::rows::BootKey;
 use crate::sums::PER_SECOND;
 
@@ -64,13 +62,14 @@ impl ListSchedule {
     /// Whether a list is due with this interval. It then counts as written, if it can be.
     pub(crate) fn is_due(&mut self, interval: &Interval, can_be: bool) -> bool {
         let (boot, begin_ns, end_ns) = (interval.boot, interval.begin.wall_ns, interval.end.wall_ns);
-        let last = self.hosts.get_or_insert_with(interval.host, || LastList {
+        let listed_at = |listed_wall_ns, end_wall_ns| LastList {
             boot,
-            listed_wall_ns: i64::MIN,
-            end_wall_ns: begin_ns,
+            listed_wall_ns,
+            end_wall_ns,
             intervals: 0,
             is_outdated: false,
-        });
+        };
+        let last = self.hosts.get_or_insert_with(interval.host, || listed_at(i64::MIN, begin_ns));
         // What comes late belongs between lists that were written.
         if last.boot == boot && end_ns <= last.end_wall_ns {
             return false;
@@ -83,13 +82,7 @@ impl ListSchedule {
             || passed_ns >= LONGEST_NS
             || (last.is_outdated && passed_ns >= LEAST_NS);
         if is_due && can_be {
-            *last = LastList {
-                boot,
-                listed_wall_ns: end_ns,
-                end_wall_ns: end_ns,
-                intervals: 0,
-                is_outdated: false,
-            };
+            *last = listed_at(end_ns, end_ns);
         }
         is_due && can_be
     }
@@ -113,25 +106,6 @@ pub(crate) fn knows_resting(interval: &Interval) -> bool {
         || has_all_threads(interval)
 }
 
-fn has_all_threads(interval: &Interval) -> bool {
-    let alive = interval.threads.iter().filter(|row| !row.life.has_ended()).count();
-    alive >= usize::try_from(interval.thread_count).unwrap_or(usize::MAX)
-}
-
-/// The threads that wait without a row that is stored; `None`: not known.
-pub(super) fn resting_of(interval: &Interval) -> Option<Arc<[Resting]>> {
-    if !interval.fields.contains(Fields::SCHED | Fields::WAITS) {
-        return None;
-    }
-    let listed = match &interval.resting {
-        Some(listed) => &**listed,
-        None if has_all_threads(interval) => &[],
-        None => return None,
-    };
-    let idle = interval.threads.iter().filter(|row| !is_stored_thread(interval, row));
-    Some(idle.filter_map(ThreadInterval::resting).chain(listed.iter().copied()).collect())
-}
-
 /// Packs which threads wait for what; `None`: not known. `naming` knows the rows of their processes.
 fn pack_resting(naming: &mut Naming<'_>, interval: &Interval, level: i32) -> Sql<Option<Vec<u8>>> {
     let Some(idle) = resting_of(interval).filter(|list| list.len() <= MOST_THREADS) else {
@@ -149,8 +123,7 @@ fn pack_resting(naming: &mut Naming<'_>, interval: &Interval, level: i32) -> Sql
     // As with processes: nothing else may name a thread that waits for weeks.
     let mut ids = list.iter().map(|one| one.id).collect();
     mark_seen::<ThreadName>(naming.connection, &mut ids, naming.now_s)?;
-    let packed = resting::encode(&list, level);
-    packed.map(Some).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    encode_threads(&list, level).map(Some).map_err(unpackable)
 }
 
 /// Writes the list of an interval that [`has_all`]. `naming` knows the rows of those that are active.
@@ -165,18 +138,17 @@ pub(super) fn write_list(
     let mut list = Vec::with_capacity(interval.processes.len() + idle.len());
     for (row, (_, after)) in interval.processes.iter().zip(interval.processes_after()) {
         if let Some(IdleProcess { thread_rows, .. }) = after {
-            list.push(Listed { id: naming.process(row.key, Some(row))?, thread_rows });
+            list.push(ListedProcess { id: naming.process(row.key, Some(row))?, thread_rows });
         }
     }
     for process in idle {
-        list.push(Listed {
+        list.push(ListedProcess {
             id: naming.process(process.key, Some(&process.row()))?,
             thread_rows: process.thread_rows,
         });
     }
     list.sort_unstable_by_key(|one| one.id);
-    let packed = encode(&list, level);
-    let packed = packed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+    let packed = encode_processes(&list, level).map_err(unpackable)?;
     let resting = pack_resting(naming, interval, level)?;
     connection
         .prepare_cached("INSERT OR REPLACE INTO process_list VALUES (?1, ?2, ?3, ?4, ?5)")?

@@ -6,46 +6,21 @@ use std::time::Duration;
 use rusqlite::{Connection, OptionalExtension, Result as Sql, params};
 
 use super::age::Times;
-use super::counters::count;
 use super::dims::Dims;
-use super::gone::Gone;
-use super::purge::Purge;
-use super::remove_host::remove_some;
-use super::samples::{drop_older, drop_oldest_of};
-use super::sweep::{Sweep, SweepLimits, prune_infos};
-use super::transaction::Transaction;
-use super::usage::Usage;
-use super::wipe::Wipe;
+use super::naming::{Gone, LastIds};
+use super::remove_host::{Purge, remove_some};
+use super::samples::{Usage, drop_older, drop_oldest_of};
+use super::session::Transaction;
+use super::sweep::{Step, Sweep, SweepLimits, prune_infos};
 use crate::options::StoreOptions;
-use crate::rows::{HostRow, IdRange};
+use crate::rows::{HostRow, IdRange, count, signed};
 use crate::sums::Resolution;
+use crate::time::ns_of;
 
 /// Free pages (8 KB) that stay in the file for the next intervals; the rest goes back to the file system.
 const FREE_PAGES: i64 = 256;
 /// Pages given back in one transaction.
 const PAGES_AT_ONCE: i64 = 1024;
-
-/// What a step of retention did.
-#[derive(Debug)]
-pub(super) struct Step {
-    /// There is nothing to do now.
-    pub(super) is_done: bool,
-    /// What the caller must forget once it is committed.
-    pub(super) gone: Gone,
-}
-
-impl From<Gone> for Step {
-    fn from(gone: Gone) -> Self {
-        Self { is_done: false, gone }
-    }
-}
-
-/// How much too large the file is.
-#[derive(Copy, Clone, Debug)]
-struct Excess {
-    bytes: i64,
-    running_ns: i64,
-}
 
 /// Limits of a store by age and size, and how far they were applied.
 #[derive(Debug)]
@@ -68,7 +43,7 @@ impl Retention {
             max_age: options.max_age,
             minute_max_age: options.minute_max_age,
             hour_max_age: options.hour_max_age,
-            max_bytes: options.max_bytes.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX)),
+            max_bytes: options.max_bytes.map(signed),
             zstd_level: options.zstd_level,
             sweep: Sweep::default(),
             usage: Usage::default(),
@@ -88,7 +63,7 @@ impl Retention {
         if let Some(gone) = self.forget_some(transaction, dims)? {
             return Ok(gone.into());
         }
-        let limit = self.max_age.map(|age| before(times.age_ns, age));
+        let limit = self.max_age.map(|age| times.age_ns.saturating_sub(ns_of(age)));
         if let Some(limit) = limit
             && drop_older(transaction, limit)?
         {
@@ -97,7 +72,8 @@ impl Retention {
         if let Some(wipe) = self.wipe {
             if wipe.step(transaction)? {
                 self.wipe = None;
-                self.usage.forget();
+                // So that everything is counted again.
+                self.usage = Usage::default();
             }
             return Ok(Gone::default().into());
         }
@@ -105,9 +81,7 @@ impl Retention {
         let pages = Pages::read(transaction)?;
         if let Some(excess) = self.max_bytes.map(|max| pages.used_bytes - max).filter(|excess| *excess > 0) {
             self.usage.refresh(transaction, times.running_ns)?;
-            if let Some(gone) =
-                self.free_space(transaction, dims, Excess { bytes: excess, running_ns: times.running_ns })?
-            {
+            if let Some(gone) = self.free_space(transaction, dims, excess, times.running_ns)? {
                 return Ok(gone.into());
             }
         }
@@ -123,8 +97,7 @@ impl Retention {
             self.drop_old_sums(transaction, times.age_ns)?;
         }
         let limits = SweepLimits { times, samples_ns: limit, zstd_level: self.zstd_level, oldest_fresh_ns };
-        let swept = self.sweep.step(transaction, &dims.last_ids(), &limits)?;
-        Ok(Step { is_done: swept.is_done, gone: swept.gone })
+        self.sweep.step(transaction, &dims.last_ids(), &limits)
     }
 
     /// Removes some of a host whose removal was requested: its data, the host, its names. `None`: there is no request.
@@ -151,19 +124,20 @@ impl Retention {
         Ok(Some(Gone { infos: true, ..Gone::default() }))
     }
 
-    /// Over the size: deletes the oldest data of the host that has too much. `None`: nothing is left to delete.
+    /// Over the size by so many bytes: deletes the oldest data of the host that has too much. `None`: nothing is left to delete.
     fn free_space(
         &mut self,
         transaction: &Transaction<'_>,
         dims: &Dims,
-        excess: Excess,
+        excess: i64,
+        running_ns: i64,
     ) -> Sql<Option<Gone>> {
         if self.usage.who_pays() == IdRange::Unauthenticated
-            && let Some(gone) = self.drop_unauthenticated(transaction, dims, excess)?
+            && let Some(gone) = self.drop_unauthenticated(transaction, dims, excess, running_ns)?
         {
             return Ok(Some(gone));
         }
-        if self.drop_samples(transaction, IdRange::Trusted, excess.bytes)? || drop_oldest_sums(transaction)? {
+        if self.drop_samples(transaction, IdRange::Trusted, excess)? || drop_oldest_sums(transaction)? {
             return Ok(Some(Gone::default()));
         }
         Ok(None)
@@ -174,13 +148,14 @@ impl Retention {
         &mut self,
         transaction: &Transaction<'_>,
         dims: &Dims,
-        excess: Excess,
+        excess: i64,
+        running_ns: i64,
     ) -> Sql<Option<Gone>> {
-        if self.drop_samples(transaction, IdRange::Unauthenticated, excess.bytes)? {
+        if self.drop_samples(transaction, IdRange::Unauthenticated, excess)? {
             return Ok(Some(Gone::default()));
         }
         // Samples that came in since they were counted would lose their names below.
-        self.usage.count_samples(transaction, excess.running_ns)?;
+        self.usage.count_samples(transaction, running_ns)?;
         if self.usage.largest(IdRange::Unauthenticated).is_some() {
             return Ok(Some(Gone::default()));
         }
@@ -214,16 +189,12 @@ impl Retention {
             [(Resolution::Minute, self.minute_max_age), (Resolution::Hour, self.hour_max_age)]
         {
             if let Some(age) = age {
-                let limit = before(now_ns, age).div_euclid(resolution.length_ns());
+                let limit = now_ns.saturating_sub(ns_of(age)).div_euclid(resolution.length_ns());
                 drop_sums(connection, resolution, limit)?;
             }
         }
         Ok(())
     }
-}
-
-fn before(now_ns: i64, age: Duration) -> i64 {
-    now_ns.saturating_sub(i64::try_from(age.as_nanos()).unwrap_or(i64::MAX))
 }
 
 /// Size of the database file.
@@ -293,8 +264,50 @@ fn drop_sums(connection: &Connection, resolution: Resolution, limit: i64) -> Sql
             gone += delete.execute(params![id, limit])?;
         }
         if gone > 0 {
-            count(connection, &format!("retired_{table}_rows"), i64::try_from(gone).unwrap_or(i64::MAX))?;
+            count(connection, &format!("retired_{table}_rows"), signed(gone))?;
         }
     }
     Ok(())
+}
+
+/// Rows deleted in one transaction, and blocks of a thousand names.
+const ROWS_AT_ONCE: i64 = 10_000;
+const BLOCKS_AT_ONCE: i64 = 64;
+
+/// Which names go: those given until it began. What comes in meanwhile gets higher ids.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Wipe {
+    pub(super) names: LastIds,
+    /// Of descriptions.
+    pub(super) info: i64,
+}
+
+impl Wipe {
+    /// Deletes some names. Returns whether all are gone.
+    pub(super) fn step(&self, connection: &Connection) -> Sql<bool> {
+        let (thread, process) = (self.names.thread.cast_signed(), self.names.process.cast_signed());
+        for (table, [first, last], up_to, limit) in [
+            ("thread", ["id", "id"], thread, ROWS_AT_ONCE),
+            ("thread_block", ["first_id", "last_id"], thread, BLOCKS_AT_ONCE),
+            ("process", ["id", "id"], process, ROWS_AT_ONCE),
+            ("process_block", ["first_id", "last_id"], process, BLOCKS_AT_ONCE),
+            ("short_lived", ["info_id", "info_id"], self.info, ROWS_AT_ONCE),
+            ("process_info", ["id", "id"], self.info, ROWS_AT_ONCE),
+        ] {
+            let which = format!("{first} > ?1 AND {last} <= ?2");
+            let next: Option<i64> = connection
+                .prepare_cached(&format!(
+                    "SELECT {first} FROM {table} WHERE {which} ORDER BY {first} LIMIT 1 OFFSET ?3"
+                ))?
+                .query_row(params![IdRange::Unauthenticated.after(), up_to, limit], |row| row.get(0))
+                .optional()?;
+            connection
+                .prepare_cached(&format!("DELETE FROM {table} WHERE {which} AND {first} <= ?3"))?
+                .execute(params![IdRange::Unauthenticated.after(), up_to, next.unwrap_or(i64::MAX)])?;
+            if next.is_some() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
 }

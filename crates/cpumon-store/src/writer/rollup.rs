@@ -6,19 +6,18 @@ use std::collections::BTreeMap;
 use cpumon_model::{DelayHistogram, Delta, Fields, Flags, Interval, Life, Waits};
 use rusqlite::{Connection, params};
 
-use super::cgroup_sums::{self, MERGED_CGROUPS};
-use super::merged::{LARGEST, delay_bytes, known_sum, run_delays_sum, waits_sum};
 use super::thread_sums::{ProcessThreads, SumNames, ThreadSums};
-use crate::codec::cgroups::Cgroups;
+use crate::codec::PackedProcess;
 use crate::codec::chunk::FreshInterval;
-use crate::codec::cpus;
+use crate::codec::host::{self, Cgroups};
 use crate::codec::meta::{BEGIN_WALL, CAPACITY, END_WALL, fields_of, flags_of, length_ns, measured_in_ns};
-use crate::codec::sched::SchedRows;
-use crate::codec::{PackedProcess, waits};
+use crate::codec::sched::{SchedRows, waits_to_bytes};
 use crate::rows::HostRow;
-use crate::sums::{Largest, PER_SECOND, Resolution, RunQueue, add_known, add_waits, rate};
+use crate::sums::{
+    CGROUPS_SUM, COUNTERS_SUM, LARGEST, Largest, PER_SECOND, RUN_DELAYS_SUM, Resolution, RunQueue, WAITS_SUM,
+    add_known, add_more, cgroup_bytes, delay_bytes, known_sum, rate,
+};
 
-/// Sums over a host.
 #[derive(Clone, Debug, Default)]
 struct HostSum {
     intervals: i64,
@@ -35,7 +34,6 @@ struct HostSum {
     cgroups: Option<Cgroups>,
 }
 
-/// Sums over a process.
 #[derive(Clone, Debug, Default)]
 struct ProcessSum {
     delta: Delta,
@@ -48,7 +46,6 @@ struct ProcessSum {
     run_delays: Option<DelayHistogram>,
 }
 
-/// Sums of one resolution.
 #[derive(Debug, Default)]
 struct Sums {
     /// Sums of the host by number of the bucket.
@@ -77,36 +74,24 @@ struct ShortRun {
     run_ns: i64,
 }
 
-/// What is added to the sums of a host for one interval.
-struct HostPart<'a> {
-    end_wall_ns: i64,
-    covered_ns: i64,
-    ledger: [i64; 7],
-    run_delay_ns: Option<i64>,
-    run_delays: Option<&'a DelayHistogram>,
-    run_queue: Option<&'a RunQueue>,
-    cgroups: Option<&'a Cgroups>,
-}
-
 impl HostSum {
-    fn add(&mut self, part: &HostPart<'_>) {
-        self.intervals += 1;
-        self.covered_ns = self.covered_ns.saturating_add(part.covered_ns);
+    /// Adds those of one interval.
+    fn add(&mut self, one: &Self) {
+        self.intervals += one.intervals;
+        self.covered_ns = self.covered_ns.saturating_add(one.covered_ns);
         // Saturating: a hostile sender's ledger must not stop compaction of its host by an overflow.
-        for (sum, line) in self.ledger.iter_mut().zip(part.ledger) {
+        for (sum, line) in self.ledger.iter_mut().zip(one.ledger) {
             *sum = sum.saturating_add(line);
         }
-        add_known(&mut self.run_delay_ns, part.run_delay_ns);
-        add_delays(&mut self.run_delays, part.run_delays);
-        if let Some(more) = part.run_queue {
+        add_known(&mut self.run_delay_ns, one.run_delay_ns);
+        add_more(&mut self.run_delays, one.run_delays.as_ref());
+        if let Some(more) = &one.run_queue {
             self.run_queue.get_or_insert_default().add(more);
         }
-        if let Some(more) = part.cgroups {
+        if let Some(more) = &one.cgroups {
             self.cgroups.get_or_insert_default().add(more);
         }
-        // The highest share in one interval, because a mean over an hour hides a second in which all CPUs were busy.
-        let busy_ns = part.ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
-        self.max_busy_ppm = self.max_busy_ppm.max(rate(busy_ns, part.ledger[0], 1_000_000));
+        self.max_busy_ppm = self.max_busy_ppm.max(one.max_busy_ppm);
     }
 }
 
@@ -155,7 +140,7 @@ impl Rollup {
     fn add_host(&mut self, interval: &FreshInterval, known: Fields) {
         let row = &interval.meta;
         let covered_ns = length_ns(row);
-        let cpu_delays = known.contains(Fields::HISTOGRAMS).then(|| self.cpus.cpu_delays());
+        let run_delays = known.contains(Fields::HISTOGRAMS).then(|| self.cpus.cpu_delays());
         // Without CPUs (a source that does not list them) a queue of 0 would read as "nothing waited".
         let has_queue = known.contains(Fields::SCHED) && !self.cpus.cpus.is_empty();
         let mut run_queue = has_queue.then(|| RunQueue::new(&self.cpus.cpu_sched(), covered_ns));
@@ -167,18 +152,23 @@ impl Rollup {
         }
         let cgroups = known.contains(Fields::CGROUPS).then(|| Cgroups::of(&self.cpus)).flatten();
         let delays = interval.rows.processes.iter().map(|row| row.delta.run_delay_ns);
-        let part = HostPart {
-            end_wall_ns: row[END_WALL],
+        // The seven lines of the ledger are neighbours in `meta::COLUMNS`.
+        let ledger: [i64; 7] = std::array::from_fn(|at| row[CAPACITY + at]);
+        // The highest share in one interval, because a mean over an hour hides a second in which all CPUs were busy.
+        let busy_ns = ledger[1..5].iter().fold(0_i64, |sum, line| sum.saturating_add(*line));
+        let one = HostSum {
+            intervals: 1,
             covered_ns,
-            // The seven lines of the ledger are neighbours in `meta::COLUMNS`.
-            ledger: std::array::from_fn(|at| row[CAPACITY + at]),
+            ledger,
+            max_busy_ppm: rate(busy_ns, ledger[0], 1_000_000),
             run_delay_ns: known.contains(Fields::RUN_DELAY).then(|| delays.fold(0, i64::saturating_add)),
-            run_delays: cpu_delays.as_ref(),
-            run_queue: run_queue.as_ref(),
-            cgroups: cgroups.as_ref(),
+            blocked_ns: None,
+            run_delays,
+            run_queue,
+            cgroups,
         };
         for (resolution, sums) in Resolution::ALL.iter().zip(&mut self.sums) {
-            sums.hosts.entry(resolution.bucket(part.end_wall_ns)).or_default().add(&part);
+            sums.hosts.entry(resolution.bucket(row[END_WALL])).or_default().add(&one);
         }
     }
 
@@ -208,8 +198,8 @@ impl Rollup {
             let sum = sums.processes.entry((bucket, id)).or_default();
             sum.delta += &process.delta;
             add_known(&mut sum.blocked_ns, blocked_ns);
-            add_waits(&mut sum.waits, waits);
-            add_delays(&mut sum.run_delays, run_delays);
+            add_more(&mut sum.waits, waits.as_ref());
+            add_more(&mut sum.run_delays, run_delays);
             sum.largest.add(run, interval.meta[BEGIN_WALL], interval.meta[END_WALL]);
         }
     }
@@ -220,7 +210,7 @@ impl Rollup {
         let mut read = self.sched.read(&interval.sched);
         if read.is_ok() && known.intersects(Fields::SCHED | Fields::HISTOGRAMS | Fields::CGROUPS) {
             self.cpus.fields = known;
-            read = cpus::decode(&interval.cpus, &mut self.cpus);
+            read = host::decode(&interval.cpus, &mut self.cpus);
         }
         match read {
             Ok(()) => known,
@@ -240,13 +230,6 @@ impl Rollup {
             write_processes(connection, *resolution, host, &sums.processes)?;
         }
         self.threads.write(connection, host)
-    }
-}
-
-/// [`add_known`] for histograms.
-fn add_delays(sum: &mut Option<DelayHistogram>, more: Option<&DelayHistogram>) {
-    if let Some(more) = more {
-        *sum.get_or_insert_with(DelayHistogram::default) += more;
     }
 }
 
@@ -272,11 +255,9 @@ fn write_hosts(
            threads_ns = threads_ns + excluded.threads_ns, exited_ns = exited_ns + excluded.exited_ns,
            irq_ns = irq_ns + excluded.irq_ns, softirq_ns = softirq_ns + excluded.softirq_ns,
            steal_ns = steal_ns + excluded.steal_ns, idle_ns = idle_ns + excluded.idle_ns,
-           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {}, {}, {}, {}, {}, {},
-           cgroups = {MERGED_CGROUPS}(cgroups, excluded.cgroups)",
+           max_busy_ppm = max(max_busy_ppm, excluded.max_busy_ppm), {RUN_DELAYS_SUM}, {CGROUPS_SUM}, {}, {}, {}, {}, {}",
         known_sum("run_delay_ns"),
         known_sum("blocked_ns"),
-        run_delays_sum(),
         known_sum("run_queue_ns"),
         known_max("max_run_queue_ns_per_s"),
         known_max("run_queue_max")
@@ -303,7 +284,7 @@ fn write_hosts(
             sum.run_queue.map(|queue| queue.run_queue_ns),
             sum.run_queue.map(|queue| queue.max_run_queue_ns_per_s),
             sum.run_queue.map(|queue| queue.run_queue_max),
-            sum.cgroups.as_ref().map(cgroup_sums::to_bytes)
+            sum.cgroups.as_ref().map(cgroup_bytes)
         ])?;
     }
     Ok(())
@@ -318,14 +299,8 @@ fn write_processes(
     let name = resolution.name();
     let text = format!(
         "INSERT INTO process_{name} VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-         ON CONFLICT DO UPDATE SET user_ns = user_ns + excluded.user_ns, system_ns = system_ns + excluded.system_ns,
-           run_ns = run_ns + excluded.run_ns, run_delay_ns = run_delay_ns + excluded.run_delay_ns,
-           voluntary_switches = voluntary_switches + excluded.voluntary_switches,
-           involuntary_switches = involuntary_switches + excluded.involuntary_switches,
-           {LARGEST}, {}, {}, {}",
-        known_sum("blocked_ns"),
-        run_delays_sum(),
-        waits_sum()
+         ON CONFLICT DO UPDATE SET {COUNTERS_SUM}, {LARGEST}, {RUN_DELAYS_SUM}, {WAITS_SUM}, {}",
+        known_sum("blocked_ns")
     );
     let mut upsert = connection.prepare_cached(&text)?;
     for ((bucket, process_id), sum) in sums {
@@ -343,7 +318,7 @@ fn write_processes(
             sum.largest.ns_per_s,
             sum.blocked_ns,
             sum.run_delays.as_ref().map(delay_bytes),
-            sum.waits.as_ref().map(waits::to_bytes),
+            sum.waits.as_ref().map(waits_to_bytes),
             first_ns,
             last_ns,
             max_end_ns

@@ -8,16 +8,16 @@ use cpumon_model::{Comm, Delta, Fields, Flags, Life, ThreadKey, Waits};
 use rusqlite::{Connection, Result as Sql, params};
 
 use super::dims::Dims;
-use super::merged::{LARGEST, known_sum, waits_sum};
 use super::naming::Seeded;
 use crate::codec::chunk::FreshInterval;
 use crate::codec::meta::{BEGIN_WALL, END_WALL, measured_in_ns};
-use crate::codec::names::ThreadName;
-use crate::codec::sched::SchedRows;
-use crate::codec::{PackedProcess, PackedThread, waits};
-use crate::names::{self, Block, SqlComm};
+use crate::codec::sched::{SchedRows, waits_to_bytes};
+use crate::codec::{PackedProcess, PackedThread};
+use crate::names::{self, Block, SqlComm, ThreadName};
 use crate::rows::HostRow;
-use crate::sums::{Largest, PER_SECOND, Resolution, add_known, add_waits, rate};
+use crate::sums::{
+    COUNTERS_SUM, LARGEST, Largest, PER_SECOND, Resolution, WAITS_SUM, add_known, add_more, known_sum, rate,
+};
 
 /// Names of the tasks of one chunk, for its sums.
 #[derive(Debug)]
@@ -61,7 +61,6 @@ struct Source {
     is_short: bool,
 }
 
-/// Sums over a thread.
 #[derive(Copy, Clone, Debug, Default)]
 struct ThreadSum {
     comm: Comm,
@@ -121,14 +120,12 @@ impl ThreadSums {
     pub(super) fn begin(&mut self, interval: &FreshInterval, known: Fields) {
         let row = &interval.meta;
         let hour = Resolution::Hour.bucket(row[END_WALL]);
-        let measured_in_ns = measured_in_ns(row);
-        let (begin_ns, end_ns) = (row[BEGIN_WALL], row[END_WALL]);
         self.at = IntervalAt {
             number: self.at.number + 1,
             hour,
-            begin_ns,
-            end_ns,
-            measured_in_ns,
+            begin_ns: row[BEGIN_WALL],
+            end_ns: row[END_WALL],
+            measured_in_ns: measured_in_ns(row),
             known,
             threads: 0,
         };
@@ -184,7 +181,7 @@ impl ThreadSums {
         if known.contains(Fields::SCHED) && !thread.flags.contains(Flags::UNWATCHED) {
             let sched = sched.thread(thread.id);
             add_known(&mut sum.blocked_ns, Some(sched.blocked_ns));
-            add_waits(&mut sum.waits, known.contains(Fields::WAITS).then_some(sched.waits));
+            add_more(&mut sum.waits, known.contains(Fields::WAITS).then_some(&sched.waits));
         }
     }
 
@@ -194,7 +191,13 @@ impl ThreadSums {
         let mut places: Vec<(ThreadHour, usize)> = self.places.drain().collect();
         places.sort_unstable();
         let sums = std::mem::take(&mut self.sums);
-        let mut upsert = connection.prepare_cached(&upsert_text())?;
+        let text = format!(
+            "INSERT INTO thread_hour VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
+               ?17, ?18)
+             ON CONFLICT DO UPDATE SET comm = excluded.comm, {COUNTERS_SUM}, {LARGEST}, {WAITS_SUM}, {}",
+            known_sum("blocked_ns")
+        );
+        let mut upsert = connection.prepare_cached(&text)?;
         for (row, place) in places {
             let sum = &sums[place];
             let [first_ns, last_ns, max_end_ns] = sum.largest.stored_times(Resolution::Hour, row.hour);
@@ -213,7 +216,7 @@ impl ThreadSums {
                 sum.delta.involuntary_switches,
                 sum.largest.ns_per_s,
                 sum.blocked_ns,
-                sum.waits.as_ref().map(waits::to_bytes),
+                sum.waits.as_ref().map(waits_to_bytes),
                 first_ns,
                 last_ns,
                 max_end_ns
@@ -228,19 +231,4 @@ impl ThreadSums {
         self.at = IntervalAt::default();
         Ok(())
     }
-}
-
-fn upsert_text() -> String {
-    format!(
-        "INSERT INTO thread_hour VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16,
-           ?17, ?18)
-         ON CONFLICT DO UPDATE SET comm = excluded.comm, user_ns = user_ns + excluded.user_ns,
-           system_ns = system_ns + excluded.system_ns, run_ns = run_ns + excluded.run_ns,
-           run_delay_ns = run_delay_ns + excluded.run_delay_ns,
-           voluntary_switches = voluntary_switches + excluded.voluntary_switches,
-           involuntary_switches = involuntary_switches + excluded.involuntary_switches,
-           {LARGEST}, {}, {}",
-        known_sum("blocked_ns"),
-        waits_sum()
-    )
 }

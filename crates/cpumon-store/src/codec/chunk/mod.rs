@@ -2,13 +2,18 @@
 //! rows. Each of the three sections (meta, processes, threads) is read on its own, so a query about processes reads no
 //! threads. Layout: docs/store.md, "Chunks".
 
-mod format;
 mod read;
 mod write;
 
-pub(crate) use self::format::MAX_CHUNK_SPAN_NS;
 pub(crate) use self::read::Chunk;
 pub(crate) use self::write::{FreshInterval, encode};
+
+/// First byte of each section.
+const FORMAT: u8 = 1;
+
+/// Longest time between the first and the last end in a chunk. Compaction begins another chunk beyond it, and readers find
+/// the chunks of a range by their last end plus this.
+pub(crate) const MAX_CHUNK_SPAN_NS: i64 = 6 * 3_600_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -19,7 +24,7 @@ mod tests {
     use super::*;
     use crate::codec::blob::tests::any_packed;
     use crate::codec::meta::COUNT;
-    use crate::codec::values::sum;
+    use crate::codec::sum;
     use crate::codec::varint::Malformed;
     use crate::codec::zip::{unzip, zip};
     use crate::codec::{PackedInterval, PackedThread};
@@ -67,10 +72,10 @@ mod tests {
             prop_assert_eq!(chunk.metas.len(), intervals.len());
             for (at, interval) in intervals.iter().enumerate() {
                 prop_assert_eq!(chunk.metas[at], interval.meta);
-                prop_assert_eq!(chunk.cpus(at), &interval.cpus[..]);
-                prop_assert_eq!(chunk.sched(at), &interval.sched[..]);
-                prop_assert_eq!(chunk.processes(at), &interval.rows.processes[..]);
-                prop_assert_eq!(chunk.threads(at), &threads_by_id(&interval.rows)[..]);
+                prop_assert_eq!(chunk.cpus.of(at), &interval.cpus[..]);
+                prop_assert_eq!(chunk.sched.of(at), &interval.sched[..]);
+                prop_assert_eq!(chunk.processes.of(at), &interval.rows.processes[..]);
+                prop_assert_eq!(chunk.threads.of(at), &threads_by_id(&interval.rows)[..]);
             }
         }
 
@@ -90,8 +95,8 @@ mod tests {
             }
             for at in 0..intervals.len() {
                 let (mut processes, mut threads) = (Vec::new(), Vec::new());
-                let mut rest = whole.threads(at);
-                for row in whole.processes(at) {
+                let mut rest = whole.threads.of(at);
+                for row in whole.processes.of(at) {
                     let (own, later) = rest.split_at(row.stored_rows as usize);
                     rest = later;
                     if is_wanted(row.id) {
@@ -99,8 +104,8 @@ mod tests {
                         threads.extend_from_slice(own);
                     }
                 }
-                prop_assert_eq!(part.processes(at), &processes[..]);
-                prop_assert_eq!(part.threads(at), &threads[..]);
+                prop_assert_eq!(part.processes.of(at), &processes[..]);
+                prop_assert_eq!(part.threads.of(at), &threads[..]);
             }
         }
 
@@ -129,7 +134,7 @@ mod tests {
                     .and_then(|()| chunk.read_processes(&processes, &mut |id| Ok::<_, Malformed>(id % 5 != flips.len() as u64 % 5)))
                     .and_then(|()| chunk.read_threads(&threads));
                 if read.is_ok() {
-                    prop_assert!(chunk.threads(0).len() <= sections.thread_rows * 300);
+                    prop_assert!(chunk.threads.of(0).len() <= sections.thread_rows * 300);
                 }
             }
         }

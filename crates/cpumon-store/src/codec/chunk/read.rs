@@ -3,13 +3,11 @@
 
 use cpumon_model::{Delta, Flags};
 
-use super::format::FORMAT;
-use crate::codec::columns::{Values, read_meta, read_optional};
-use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow};
-use crate::codec::values::difference;
-use crate::codec::varint::{Cursor, Malformed};
+use super::FORMAT;
+use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow, read_meta, read_optional};
+use crate::codec::varint::{self, Cursor, Malformed};
 use crate::codec::zip::unzip;
-use crate::codec::{PackedProcess, PackedThread, life_of, place_of};
+use crate::codec::{Coding, PARTS, PackedProcess, PackedThread, difference, life_of, place_of};
 
 /// Most intervals in a chunk; more is damage.
 const MAX_INTERVALS: usize = 1 << 16;
@@ -36,18 +34,38 @@ fn read_directory(cursor: &mut Cursor<'_>, intervals: usize) -> Result<Vec<(u64,
     Ok(rows)
 }
 
+/// What intervals have, one behind the other, and where that of each ends.
+#[derive(Debug, Default)]
+pub(crate) struct ByInterval<T> {
+    all: Vec<T>,
+    ends: Vec<usize>,
+}
+
+impl<T> ByInterval<T> {
+    fn clear(&mut self) {
+        self.all.clear();
+        self.ends.clear();
+    }
+
+    /// That of one interval.
+    pub(crate) fn of(&self, interval: usize) -> &[T] {
+        let begin = interval.checked_sub(1).and_then(|before| self.ends.get(before)).copied().unwrap_or(0);
+        let end = self.ends.get(interval).copied().unwrap_or(begin);
+        self.all.get(begin..end).unwrap_or_default()
+    }
+}
+
 /// A decoded chunk: the sections that were read, in memory that the next chunk uses again.
 #[derive(Debug, Default)]
 pub(crate) struct Chunk {
     pub(crate) metas: Vec<MetaRow>,
-    cpus: Vec<u8>,
-    cpu_ends: Vec<usize>,
-    sched: Vec<u8>,
-    sched_ends: Vec<usize>,
-    processes: Vec<PackedProcess>,
-    process_ends: Vec<usize>,
-    threads: Vec<PackedThread>,
-    thread_ends: Vec<usize>,
+    /// Modes per CPU.
+    pub(crate) cpus: ByInterval<u8>,
+    /// Scheduler events; empty where there are none, or they were not read.
+    pub(crate) sched: ByInterval<u8>,
+    pub(crate) processes: ByInterval<PackedProcess>,
+    /// Grouped by process.
+    pub(crate) threads: ByInterval<PackedThread>,
     /// Each process row, sorted by id and interval, wanted or not.
     order: Vec<ProcessPlace>,
     /// Where the rows of each process begin in `order`, and where the last ones end.
@@ -78,20 +96,19 @@ impl Chunk {
         // buffer.
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
-        let mut cursor = opened(&plain)?;
+        let mut cursor = Cursor::open(&plain, FORMAT)?;
         // Each interval has at least one byte in each of these columns.
         let count = cursor.count(IN_EVERY_CHUNK)?.min(MAX_INTERVALS);
         self.metas.resize(count, [0; COUNT]);
         read_meta(&mut cursor, &mut self.metas)?;
         for _ in 0..count {
-            let len = cursor.count(1)?;
-            self.cpus.extend_from_slice(cursor.bytes(len)?);
-            self.cpu_ends.push(self.cpus.len());
+            self.cpus.all.extend_from_slice(cursor.section_bytes()?);
+            self.cpus.ends.push(self.cpus.all.len());
         }
         read_optional(&mut cursor, &mut self.metas)?;
         // Ends of 0 make every interval read as one without rows, until the other sections are read.
-        self.process_ends.resize(count, 0);
-        self.thread_ends.resize(count, 0);
+        self.processes.ends.resize(count, 0);
+        self.threads.ends.resize(count, 0);
         self.plain = plain;
         Ok(())
     }
@@ -99,13 +116,9 @@ impl Chunk {
     fn clear(&mut self) {
         self.metas.clear();
         self.cpus.clear();
-        self.cpu_ends.clear();
         self.sched.clear();
-        self.sched_ends.clear();
         self.processes.clear();
-        self.process_ends.clear();
         self.threads.clear();
-        self.thread_ends.clear();
         self.order.clear();
         self.groups.clear();
     }
@@ -118,7 +131,7 @@ impl Chunk {
     ) -> Result<(), E> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
-        let mut cursor = opened(&plain)?;
+        let mut cursor = Cursor::open(&plain, FORMAT)?;
         let directory = read_directory(&mut cursor, self.metas.len())?;
         let picked = self.group(&directory, pick)?;
         self.read_process_rows(&mut cursor, &directory, &picked)?;
@@ -154,8 +167,8 @@ impl Chunk {
         let wanted = || directory.iter().filter(|row| is_picked(row.1));
         // Rows come by process but are stored by interval: they are counted first, so that each has its
         // place.
-        let mut next = starts(&mut self.process_ends, wanted().map(|row| row.2));
-        self.processes.resize(wanted().count(), PackedProcess::default());
+        let mut next = starts(&mut self.processes.ends, wanted().map(|row| row.2));
+        self.processes.all.resize(wanted().count(), PackedProcess::default());
         let (mut odd, mut live, mut stored) = (cursor.section()?, cursor.section()?, cursor.section()?);
         let mut values = Values::open(cursor)?;
         // Unwanted rows are only counted until a wanted one comes: many are skipped faster than one by one.
@@ -188,7 +201,7 @@ impl Chunk {
                 };
                 let at = next[interval];
                 next[interval] += 1;
-                self.processes[at] = row;
+                self.processes.all[at] = row;
                 (place.at, place.rest) = (Some(at), row.delta);
             } else {
                 passed += 1;
@@ -201,18 +214,16 @@ impl Chunk {
     /// Reads the section of scheduler events, empty where none were measured; the meta section comes first.
     pub(crate) fn read_sched(&mut self, section: &[u8]) -> Result<(), Malformed> {
         self.sched.clear();
-        self.sched_ends.clear();
-        self.sched_ends.resize(self.metas.len(), 0);
+        self.sched.ends.resize(self.metas.len(), 0);
         if section.is_empty() {
             return Ok(());
         }
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
-        let mut cursor = opened(&plain)?;
-        for end in &mut self.sched_ends {
-            let len = cursor.count(1)?;
-            self.sched.extend_from_slice(cursor.bytes(len)?);
-            *end = self.sched.len();
+        let mut cursor = Cursor::open(&plain, FORMAT)?;
+        for end in &mut self.sched.ends {
+            self.sched.all.extend_from_slice(cursor.section_bytes()?);
+            *end = self.sched.all.len();
         }
         self.plain = plain;
         Ok(())
@@ -222,7 +233,7 @@ impl Chunk {
     pub(crate) fn read_threads(&mut self, section: &[u8]) -> Result<(), Malformed> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain)?;
-        let mut cursor = opened(&plain)?;
+        let mut cursor = Cursor::open(&plain, FORMAT)?;
         let directory = read_directory(&mut cursor, self.metas.len())?;
         self.place_threads(directory.len()).ok_or_else(|| cursor.malformed("threads are missing"))?;
         let (mut process, mut place, mut odd) = (cursor.section()?, cursor.section()?, cursor.section()?);
@@ -254,7 +265,7 @@ impl Chunk {
             }
             let delta = if is_rest { owner.rest } else { values.next()? };
             owner.rest = difference(&owner.rest, &delta);
-            let slot = self.threads.get_mut(owner.next_thread);
+            let slot = self.threads.all.get_mut(owner.next_thread);
             owner.next_thread += 1;
             let (last_cpu, state) =
                 place_of(place.u64()?).ok_or_else(|| place.malformed("CPU number out of range"))?;
@@ -291,10 +302,10 @@ impl Chunk {
 
     /// Gives each process row the index of its first thread. `None` if there are fewer `rows` than the processes say.
     fn place_threads(&mut self, rows: usize) -> Option<()> {
-        let mut first = Vec::with_capacity(self.processes.len());
+        let mut first = Vec::with_capacity(self.processes.all.len());
         let (mut begin, mut next) = (0, 0_usize);
-        for (&end, threads) in self.process_ends.iter().zip(&mut self.thread_ends) {
-            for row in self.processes.get(begin..end).unwrap_or_default() {
+        for (&end, threads) in self.processes.ends.iter().zip(&mut self.threads.ends) {
+            for row in self.processes.all.get(begin..end).unwrap_or_default() {
                 first.push(next);
                 next = next.saturating_add(row.stored_rows as usize);
             }
@@ -305,34 +316,9 @@ impl Chunk {
         }
         // Counts of a damaged chunk can add up to anything: the number of rows in the directory bounds the
         // memory.
-        self.threads.resize((next <= rows).then_some(next)?, PackedThread::default());
+        self.threads.all.resize((next <= rows).then_some(next)?, PackedThread::default());
         Some(())
     }
-
-    /// The modes per CPU of one interval.
-    pub(crate) fn cpus(&self, interval: usize) -> &[u8] {
-        slice(&self.cpus, &self.cpu_ends, interval)
-    }
-
-    /// The scheduler events of one interval; empty if there are none, or they were not read.
-    pub(crate) fn sched(&self, interval: usize) -> &[u8] {
-        slice(&self.sched, &self.sched_ends, interval)
-    }
-
-    /// The process rows of one interval.
-    pub(crate) fn processes(&self, interval: usize) -> &[PackedProcess] {
-        slice(&self.processes, &self.process_ends, interval)
-    }
-
-    /// The thread rows of one interval, grouped by process.
-    pub(crate) fn threads(&self, interval: usize) -> &[PackedThread] {
-        slice(&self.threads, &self.thread_ends, interval)
-    }
-}
-
-fn opened(plain: &[u8]) -> Result<Cursor<'_>, Malformed> {
-    let mut cursor = Cursor::new(plain);
-    if cursor.u8()? == FORMAT { Ok(cursor) } else { Err(cursor.malformed("unknown format")) }
 }
 
 /// Counts rows per interval into `ends` (as running ends), gives where each interval's rows begin.
@@ -351,8 +337,38 @@ fn starts(ends: &mut [usize], intervals: impl Iterator<Item = usize>) -> Vec<usi
     begins
 }
 
-fn slice<'a, T>(all: &'a [T], ends: &[usize], interval: usize) -> &'a [T] {
-    let begin = interval.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or(0);
-    let end = ends.get(interval).copied().unwrap_or(begin);
-    all.get(begin..end).unwrap_or_default()
+/// Reads rows of values one after the other.
+#[derive(Debug)]
+pub(crate) struct Values<'a> {
+    coding: Coding,
+    signed: u8,
+    columns: [Cursor<'a>; PARTS],
+}
+
+impl<'a> Values<'a> {
+    /// Finds the sections that [`write_values`] wrote.
+    pub(crate) fn open(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
+        let (coding, signed) = (Coding::from_bits(cursor.u8()?), cursor.u8()?);
+        let mut columns = [Cursor::new(&[]); PARTS];
+        for column in &mut columns {
+            *column = cursor.section()?;
+        }
+        Ok(Self { coding, signed, columns })
+    }
+
+    /// Steps over as many rows without decoding them.
+    pub(crate) fn skip(&mut self, rows: usize) -> Result<(), Malformed> {
+        self.columns.iter_mut().try_for_each(|column| column.skip(rows))
+    }
+
+    /// Decodes the next row; an error where a column has ended.
+    #[inline]
+    pub(crate) fn next(&mut self) -> Result<Delta, Malformed> {
+        let mut parts = [0_i64; PARTS];
+        for (bit, (part, column)) in parts.iter_mut().zip(&mut self.columns).enumerate() {
+            let raw = column.u64()?;
+            *part = if self.signed & 1 << bit == 0 { raw.cast_signed() } else { varint::unzigzag(raw) };
+        }
+        Ok(self.coding.delta(&parts))
+    }
 }

@@ -1,0 +1,361 @@
+//! What is known of a host in one interval beside its tasks, as a small blob: the modes per CPU, then scheduler and interrupt events, then
+//! control groups with their limits and pressure. A host with two CPUs takes a dozen bytes, and what is not measured takes none. Layout:
+//! docs/store.md, "Modes per CPU", "Scheduler's events" and "Limits".
+
+use std::sync::Arc;
+
+use cpumon_model::{
+    CgroupInterval, CpuInterval, CpuLimit, CpuSched, CpuTimes, DelayOf, Delays, Fields, Interval,
+    IrqInterval, Pressure, Probes, SourceHealth, Throttle,
+};
+
+use super::TICK_NS;
+use super::sched::{read_histogram, write_histogram};
+use super::varint::{self, Cursor, Malformed};
+
+/// Bit of the mask above the ten modes.
+const WENT_BACK: u64 = 1 << 10;
+/// First byte behind the modes per CPU.
+const FORMAT: u8 = 1;
+/// Bits for what is known of a control group.
+const HAS_THROTTLE: u8 = 1;
+const HAS_PRESSURE: u8 = 2;
+/// Longest path that a writer is given, bytes: sources cut at 4,096.
+const MAX_PATH_BYTES: usize = 8_192;
+
+/// Appends what is known to `out`.
+pub(crate) fn encode(interval: &Interval, out: &mut Vec<u8>) {
+    encode_modes(&interval.cpus, out);
+    encode_events(interval, out);
+}
+
+/// Writes nothing for an empty list.
+fn encode_modes(cpus: &[CpuInterval], out: &mut Vec<u8>) {
+    if cpus.is_empty() {
+        return;
+    }
+    let in_ticks =
+        cpus.iter().all(|cpu| cpu.times.to_array().iter().all(|mode| mode % TICK_NS.cast_unsigned() == 0));
+    out.push(u8::from(in_ticks));
+    let unit = if in_ticks { TICK_NS.cast_unsigned() } else { 1 };
+    varint::write(out, cpus.len() as u64);
+    let mut previous = 0_u32;
+    for cpu in cpus {
+        // The number of each CPU, not only how many there are: some may be offline.
+        varint::write(out, u64::from(cpu.cpu.wrapping_sub(previous)));
+        previous = cpu.cpu;
+        let modes = cpu.times.to_array();
+        write_known(&modes, unit, if cpu.went_back { WENT_BACK } else { 0 }, out);
+    }
+}
+
+/// Writes a mask of the times that are not 0, with more bits, and then these times in a unit.
+fn write_known(times: &[u64], unit: u64, more_bits: u64, out: &mut Vec<u8>) {
+    let known = || times.iter().enumerate().filter(|(_, ns)| **ns != 0);
+    varint::write(out, known().fold(more_bits, |mask, (bit, _)| mask | 1 << bit));
+    known().for_each(|(_, ns)| varint::write(out, ns / unit));
+}
+
+/// Reads the times of a mask.
+fn read_known(cursor: &mut Cursor<'_>, mask: u64, unit: u64, times: &mut [u64]) -> Result<(), Malformed> {
+    for (_, ns) in times.iter_mut().enumerate().filter(|(bit, _)| mask & 1 << bit != 0) {
+        *ns = cursor.u64()?.wrapping_mul(unit);
+    }
+    Ok(())
+}
+
+/// Reads what [`encode`] wrote into the interval in place of what it has.
+pub(crate) fn decode(bytes: &[u8], interval: &mut Interval) -> Result<(), Malformed> {
+    let mut cursor = Cursor::new(bytes);
+    decode_modes(&mut cursor, &mut interval.cpus)?;
+    decode_events(&mut cursor, interval)
+}
+
+fn decode_modes(cursor: &mut Cursor<'_>, into: &mut Vec<CpuInterval>) -> Result<(), Malformed> {
+    into.clear();
+    if cursor.remaining() == 0 {
+        return Ok(());
+    }
+    let unit = if cursor.u8()? & 1 == 0 { 1 } else { TICK_NS.cast_unsigned() };
+    let count = cursor.count(2)?;
+    let mut cpu = 0_u32;
+    for _ in 0..count {
+        cpu = cpu.wrapping_add(cursor.narrow()?);
+        let mask = cursor.u64()?;
+        let mut modes = [0_u64; 10];
+        read_known(cursor, mask, unit, &mut modes)?;
+        let times = CpuTimes::from_array(modes);
+        into.push(CpuInterval { cpu, times, went_back: mask & WENT_BACK != 0, ..CpuInterval::default() });
+    }
+    Ok(())
+}
+
+/// Appends what is known to the modes per CPU in `out`.
+fn encode_events(interval: &Interval, out: &mut Vec<u8>) {
+    let has_drops = drops_of(&interval.health).iter().any(|drops| *drops > 0);
+    let cgroups = Cgroups::of(interval);
+    // What follows is written even as zeros.
+    let has_drops = has_drops || cgroups.is_some();
+    if !interval.fields.intersects(Fields::SCHED | Fields::IRQ | Fields::HISTOGRAMS) && !has_drops {
+        return;
+    }
+    if interval.cpus.is_empty() {
+        // In place of the modes: those of no CPU. The modes of the host are not the sum of those of its CPUs.
+        out.extend([0, 0]);
+    }
+    out.push(FORMAT);
+    let health = &interval.health;
+    varint::write_signed(out, interval.ledger.unknown_ns);
+    for number in [health.sched_untracked, health.sched_missed_switches, u64::from(health.probes.bits())] {
+        varint::write(out, number);
+    }
+    for cpu in &interval.cpus {
+        let sched = &cpu.sched;
+        for number in [sched.unknown_ns, sched.run_queue_ns, u64::from(sched.run_queue_max), sched.switches] {
+            varint::write(out, number);
+        }
+        write_known(&sched.softirq_ns, 1, 0, out);
+    }
+    varint::write(out, interval.irqs.len() as u64);
+    let mut before = 0;
+    for irq in &interval.irqs {
+        varint::write(out, u64::from(irq.irq.wrapping_sub(before)));
+        before = irq.irq;
+        varint::write_section(out, irq.name.as_bytes());
+        varint::write(out, irq.time_ns);
+        varint::write(out, irq.count);
+    }
+    // The drops follow the histograms, so with drops the counts of histograms are written even as zeros.
+    if interval.fields.contains(Fields::HISTOGRAMS) || has_drops {
+        encode_delays(interval, out);
+    }
+    if has_drops {
+        for drops in drops_of(health) {
+            varint::write(out, drops);
+        }
+    }
+    if let Some(cgroups) = cgroups {
+        cgroups.write(out);
+    }
+}
+
+/// The part before the last, written only where something in it is not 0 or something follows.
+fn drops_of(health: &SourceHealth) -> [u64; 6] {
+    let lost = [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost];
+    let [ring_drops, execs, endings, cuts] = lost;
+    [ring_drops, execs, endings, cuts, health.hidden_left_out, health.wakeups_unknown]
+}
+
+fn encode_delays(interval: &Interval, out: &mut Vec<u8>) {
+    varint::write(out, interval.health.histogram_drops);
+    let of_cpus = || {
+        let rows = interval.delays.iter();
+        rows.filter_map(|row| if let DelayOf::Cpu(cpu) = row.of { Some((cpu, &row.histogram)) } else { None })
+    };
+    varint::write(out, of_cpus().count() as u64);
+    let mut before = 0;
+    for (cpu, histogram) in of_cpus() {
+        varint::write(out, u64::from(cpu.wrapping_sub(before)));
+        before = cpu;
+        write_histogram(out, histogram);
+    }
+}
+
+/// Reads what follows the modes of the CPUs that `interval` has already; nothing is not known.
+pub(super) fn decode_events(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
+    let names = std::mem::take(&mut interval.irqs);
+    // Those of processes and threads stay: they were filled in before the CPUs.
+    Cgroups::default().give(interval);
+    interval.delays.retain(|row| !matches!(row.of, DelayOf::Cpu(_)));
+    if cursor.remaining() == 0 {
+        return Ok(());
+    }
+    if cursor.u8()? != FORMAT {
+        // A later version may have another layout here. The modes before it are read all the same.
+        return Ok(());
+    }
+    interval.ledger.unknown_ns = cursor.i64()?;
+    interval.health.sched_untracked = cursor.u64()?;
+    interval.health.sched_missed_switches = cursor.u64()?;
+    interval.health.probes = Probes::from_bits_truncate(cursor.narrow()?);
+    for cpu in &mut interval.cpus {
+        cpu.sched = decode_cpu(cursor)?;
+    }
+    let mut irq = 0_u32;
+    for _ in 0..cursor.count(4)? {
+        irq = irq.wrapping_add(cursor.narrow()?);
+        let name = cursor.section_bytes()?;
+        let (time_ns, count) = (cursor.u64()?, cursor.u64()?);
+        let name = String::from_utf8_lossy(name);
+        // Intervals name the same lines again and again.
+        let known = names.iter().find(|row| *row.name == *name);
+        let name = known.map_or_else(|| Arc::from(&*name), |row| Arc::clone(&row.name));
+        interval.irqs.push(IrqInterval { irq, name, time_ns, count });
+    }
+    // Before schema version 4 nothing followed.
+    if cursor.remaining() > 0 {
+        decode_delays(cursor, interval)?;
+    }
+    // Before schema version 5 nothing followed here either; nothing follows where nothing was dropped.
+    let mut number = || if cursor.remaining() > 0 { cursor.u64() } else { Ok(0) };
+    let health = &mut interval.health;
+    health.ring_drops = number()?;
+    // Once their sum was all.
+    health.execs_lost = number()?;
+    health.endings_lost = number()?;
+    health.cuts_lost = number()?;
+    health.hidden_left_out = number()?;
+    health.wakeups_unknown = number()?;
+    // Before schema version 14 nothing followed.
+    if cursor.remaining() > 0 {
+        Cgroups::read(cursor)?.give(interval);
+    }
+    Ok(())
+}
+
+fn decode_delays(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
+    interval.health.histogram_drops = cursor.u64()?;
+    let mut cpu = 0_u32;
+    for _ in 0..cursor.count(2)? {
+        cpu = cpu.wrapping_add(cursor.narrow()?);
+        let histogram = Arc::new(read_histogram(cursor)?);
+        interval.delays.push(Delays { of: DelayOf::Cpu(cpu), histogram });
+    }
+    // The list has those of processes and threads already, and must be ascending as a whole.
+    interval.delays.sort_unstable_by_key(|row| row.of);
+    Ok(())
+}
+
+fn decode_cpu(cursor: &mut Cursor<'_>) -> Result<CpuSched, Malformed> {
+    let mut sched = CpuSched {
+        unknown_ns: cursor.u64()?,
+        run_queue_ns: cursor.u64()?,
+        run_queue_max: cursor.narrow()?,
+        switches: cursor.u64()?,
+        ..CpuSched::default()
+    };
+    let mask = cursor.u64()?;
+    read_known(cursor, mask, 1, &mut sched.softirq_ns)?;
+    Ok(sched)
+}
+
+/// What is known of the groups of an interval, or of several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cgroups {
+    /// Of the host.
+    pub(crate) pressure: Option<Pressure>,
+    pub(crate) left_out: u32,
+    /// Ascending by path, each path once.
+    pub(crate) rows: Vec<CgroupInterval>,
+}
+
+impl Cgroups {
+    /// Those of an interval; `None` where nothing is known of groups and host.
+    pub(crate) fn of(interval: &Interval) -> Option<Self> {
+        let is_known = interval.fields.contains(Fields::CGROUPS) || interval.pressure.is_some();
+        is_known.then(|| {
+            let mut of = Self {
+                pressure: interval.pressure,
+                left_out: interval.cgroups_left_out,
+                rows: interval.cgroups.clone(),
+            };
+            of.rows.sort_by(|one, other| one.path.cmp(&other.path));
+            of.rows.dedup_by(|one, other| one.path == other.path);
+            of
+        })
+    }
+
+    /// Puts them into an interval.
+    pub(crate) fn give(self, interval: &mut Interval) {
+        (interval.pressure, interval.cgroups_left_out) = (self.pressure, self.left_out);
+        interval.cgroups = self.rows;
+    }
+
+    /// Adds another interval, or a sum of some. A limit is that of the later one added.
+    pub(crate) fn add(&mut self, more: &Self) {
+        if let Some(pressure) = more.pressure {
+            self.pressure.get_or_insert_default().add(pressure);
+        }
+        self.left_out = self.left_out.max(more.left_out);
+        for row in &more.rows {
+            match self.rows.binary_search_by(|known| known.path.cmp(&row.path)) {
+                Ok(at) => self.rows[at].add(row),
+                Err(at) => self.rows.insert(at, row.clone()),
+            }
+        }
+    }
+
+    /// Appends them to `out`.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) {
+        varint::write(out, u64::from(self.pressure.is_some()));
+        if let Some(pressure) = self.pressure {
+            write_pressure(pressure, out);
+        }
+        varint::write(out, u64::from(self.left_out));
+        varint::write(out, self.rows.len() as u64);
+        let mut before: &[u8] = &[];
+        for row in &self.rows {
+            let path = row.path.as_bytes();
+            // Groups of one service or pod have most of their paths in common.
+            let shared = path.iter().zip(before).take_while(|(one, other)| one == other).count();
+            varint::write(out, shared as u64);
+            varint::write_section(out, &path[shared..]);
+            before = path;
+            varint::write(out, row.limit.code());
+            varint::write(out, u64::from(row.limiter_bytes));
+            let bit = |is_known: bool, bit: u8| if is_known { bit } else { 0 };
+            out.push(bit(row.throttle.is_some(), HAS_THROTTLE) | bit(row.pressure.is_some(), HAS_PRESSURE));
+            if let Some(throttle) = row.throttle {
+                let Throttle { periods, throttled_periods, throttled_ns } = throttle;
+                for value in [periods, throttled_periods, throttled_ns] {
+                    varint::write(out, value);
+                }
+            }
+            if let Some(pressure) = row.pressure {
+                write_pressure(pressure, out);
+            }
+        }
+    }
+
+    /// What [`Cgroups::write`] wrote.
+    pub(crate) fn read(cursor: &mut Cursor<'_>) -> Result<Self, Malformed> {
+        let pressure = if cursor.u64()? == 0 { None } else { Some(read_pressure(cursor)?) };
+        let left_out = cursor.narrow()?;
+        let mut rows = Vec::new();
+        let mut path: Vec<u8> = Vec::new();
+        for _ in 0..cursor.count(5)? {
+            // No longer than the path before, whatever the bytes claim.
+            path.truncate(cursor.narrow()?);
+            path.extend_from_slice(cursor.section_bytes()?);
+            // A chain of prefixes must not make more memory than there are bytes for.
+            if path.len() > MAX_PATH_BYTES {
+                return Err(cursor.malformed("a path that is too long"));
+            }
+            let (limit, limiter_bytes) = (CpuLimit::from_code(cursor.u64()?), cursor.narrow()?);
+            let known = cursor.u8()?;
+            let throttle = if known & HAS_THROTTLE == 0 {
+                None
+            } else {
+                let (periods, throttled_periods, throttled_ns) =
+                    (cursor.u64()?, cursor.u64()?, cursor.u64()?);
+                Some(Throttle { periods, throttled_periods, throttled_ns })
+            };
+            let pressure = if known & HAS_PRESSURE == 0 { None } else { Some(read_pressure(cursor)?) };
+            let path = Arc::from(&*String::from_utf8_lossy(&path));
+            rows.push(CgroupInterval { id: 0, path, limit, limiter_bytes, throttle, pressure });
+        }
+        Ok(Self { pressure, left_out, rows })
+    }
+}
+
+fn write_pressure(pressure: Pressure, out: &mut Vec<u8>) {
+    varint::write(out, pressure.some_ns);
+    varint::write(out, pressure.full_ns);
+}
+
+fn read_pressure(cursor: &mut Cursor<'_>) -> Result<Pressure, Malformed> {
+    Ok(Pressure { some_ns: cursor.u64()?, full_ns: cursor.u64()? })
+}
+
+#[cfg(test)]
+mod tests;

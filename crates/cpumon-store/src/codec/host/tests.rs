@@ -1,0 +1,156 @@
+mod modes {
+    use proptest::prelude::*;
+
+    use super::super::*;
+
+    proptest! {
+        #[test]
+        fn modes_come_back(rows in proptest::collection::vec((any::<u32>(), any::<[u64; 10]>(), any::<bool>(), 0..9_u64), 0..6)) {
+            let cpus: Vec<_> = rows.iter().map(|(cpu, modes, went_back, ticks)| {
+                let modes = modes.map(|ns| if *ticks > 2 { ticks * 10_000_000 } else { ns });
+                CpuInterval { cpu: *cpu, times: CpuTimes::from_array(modes), went_back: *went_back, ..CpuInterval::default() }
+            }).collect();
+            let (mut bytes, mut back) = (Vec::new(), Interval::default());
+            encode_modes(&cpus, &mut bytes);
+            decode(&bytes, &mut back).unwrap();
+            prop_assert_eq!(back.cpus, cpus);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
+            let mut back = Interval::default();
+            let _ = decode(&bytes, &mut back);
+            prop_assert!(back.cpus.len() <= bytes.len());
+        }
+    }
+}
+
+mod events {
+    use cpumon_model::{CpuInterval, Ledger};
+    use proptest::prelude::*;
+
+    use super::super::*;
+    use super::cgroups::any_cgroups;
+
+    prop_compose! {
+        fn any_interval()(
+            numbers in any::<[u64; 3]>(), unknown_ns in any::<i64>(), drops in 0..3_u64, ring_drops in prop::array::uniform6(0..2_u64), probes in any::<u16>(),
+            cpus in prop::collection::vec((any::<[u64; 3]>(), any::<u32>(), any::<[u64; 10]>()), 0..4),
+            cgroups in any_cgroups(), irqs in prop::collection::btree_map(any::<u32>(), ("\\PC{0,9}", any::<u64>(), any::<u64>()), 0..5),
+        ) -> Interval {
+            let mut interval = Interval {
+                fields: Fields::SCHED | Fields::IRQ | if drops == 0 { Fields::empty() } else { Fields::HISTOGRAMS },
+                ledger: Ledger { unknown_ns, ..Ledger::default() },
+                ..Interval::default()
+            };
+            if drops > 0 {
+                interval.health.histogram_drops = drops;
+                let histogram = Arc::new([(9, drops), (255, 1)].into_iter().collect());
+                let of = interval.cpus.first().map_or(0, |cpu| cpu.cpu) + 3;
+                interval.delays = vec![Delays { of: DelayOf::Cpu(of), histogram }];
+            }
+            (interval.health.sched_untracked, interval.health.sched_missed_switches) = (numbers[0], numbers[1]);
+            let health = &mut interval.health;
+            [health.ring_drops, health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out, health.wakeups_unknown] = ring_drops;
+            if probes % 2 == 0 {
+                interval.fields |= Fields::CGROUPS;
+                cgroups.give(&mut interval);
+            }
+            interval.health.probes = Probes::from_bits_truncate(probes);
+            interval.cpus = (0..).zip(cpus).map(|(cpu, (some, run_queue_max, softirq_ns))| {
+                let [unknown_ns, run_queue_ns, switches] = some;
+                let sched = CpuSched { unknown_ns, run_queue_ns, run_queue_max, switches, softirq_ns };
+                CpuInterval { cpu, sched, ..CpuInterval::default() }
+            }).collect();
+            interval.irqs = irqs.into_iter().map(|(irq, (name, time_ns, count))| {
+                IrqInterval { irq, name: name.into(), time_ns, count }
+            }).collect();
+            interval
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_comes_back_behind_the_cpus(interval in any_interval()) {
+            let mut bytes = Vec::new();
+            encode(&interval, &mut bytes);
+            let mut back = Interval { fields: interval.fields, ..Interval::default() };
+            decode(&bytes, &mut back).unwrap();
+            prop_assert_eq!(back, interval);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            let mut back = Interval { cpus: vec![CpuInterval::default()], ..Interval::default() };
+            let _ = decode_events(&mut Cursor::new(&bytes), &mut back);
+            prop_assert!(back.irqs.len() <= bytes.len());
+        }
+    }
+}
+
+mod cgroups {
+    use proptest::prelude::*;
+
+    use super::super::*;
+
+    fn any_pressure() -> impl Strategy<Value = Option<Pressure>> {
+        prop::option::of(any::<(u64, u64)>().prop_map(|(some_ns, full_ns)| Pressure { some_ns, full_ns }))
+    }
+
+    pub(super) fn any_cgroups() -> impl Strategy<Value = Cgroups> {
+        let throttle = any::<[u64; 3]>().prop_map(|[periods, throttled_periods, throttled_ns]| Throttle {
+            periods,
+            throttled_periods,
+            throttled_ns,
+        });
+        let row = (any::<(u64, u16)>(), prop::option::of(throttle), any_pressure());
+        let rows = prop::collection::btree_map("(/[ab]{1,3}){1,3}\\PC{0,3}", row, 0..6);
+        (any_pressure(), any::<u32>(), rows).prop_map(|(pressure, left_out, rows)| {
+            let row = |(path, ((limit, limiter_bytes), throttle, pressure)): (String, ((u64, u16), _, _))| {
+                let limit = CpuLimit::from_code(limit);
+                CgroupInterval { id: 0, path: path.into(), limit, limiter_bytes, throttle, pressure }
+            };
+            Cgroups { pressure, left_out, rows: rows.into_iter().map(row).collect() }
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn they_come_back(cgroups in any_cgroups()) {
+            let mut bytes = Vec::new();
+            cgroups.write(&mut bytes);
+            let mut cursor = Cursor::new(&bytes);
+            prop_assert_eq!(Cgroups::read(&mut cursor).unwrap(), cgroups);
+            prop_assert_eq!(cursor.remaining(), 0);
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+            if let Ok(cgroups) = Cgroups::read(&mut Cursor::new(&bytes)) {
+                prop_assert!(cgroups.rows.len() <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn sums_add_what_is_known() {
+        let row = |throttled_ns: Option<u64>, parts: u64| CgroupInterval {
+            path: "/a".into(),
+            limit: CpuLimit::Millionths(parts),
+            throttle: throttled_ns.map(|throttled_ns| Throttle {
+                periods: 2,
+                throttled_periods: 1,
+                throttled_ns,
+            }),
+            ..CgroupInterval::default()
+        };
+        let mut sum = Cgroups { rows: vec![row(None, 5)], ..Cgroups::default() };
+        sum.add(&Cgroups { rows: vec![row(Some(7), 6)], left_out: 3, ..Cgroups::default() });
+        sum.add(&Cgroups {
+            rows: vec![row(None, 7), CgroupInterval { path: "/b".into(), ..row(None, 1) }],
+            ..Cgroups::default()
+        });
+        assert_eq!(sum.rows[0], row(Some(7), 7));
+        assert_eq!((sum.rows.len(), sum.left_out, sum.pressure), (2, 3, None));
+    }
+}

@@ -1,0 +1,275 @@
+//! The bounded queue in front of a [`Writer`](crate::Writer) that runs in a thread of its own: receiving goes on while the disk is slow,
+//! full or gone. The active rows of an interval are copied into recycled memory, or the interval is counted as lost. What comes from
+//! trusted hosts goes first, and has at least half of the space.
+
+mod share;
+mod status;
+#[cfg(test)]
+mod tests;
+mod thread;
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use cpumon_model::{HostId, HostInfo, Interval, LossCounts, Trust};
+
+use self::share::{Amount, BootLimit, Entry, Share, bytes_of};
+pub use self::status::{Receipt, ReceiptRequest, StoreState, StoreStatus};
+pub use self::thread::{WriterHandle, WriterThread};
+use crate::options::QueueOptions;
+use crate::time::wall_now_ns;
+use crate::writer::{ActiveCopy, LostByHost, ReportedGap, has_all_processes, knows_resting};
+
+/// Copies in the pool for reuse, and their memory.
+const POOL: Amount = Amount { intervals: 64, bytes: 4 << 20 };
+/// What is handled between two readings of the clock. By bytes too: a few intervals can be as much work as a thousand others.
+const BATCH: Amount = Amount { intervals: 256, bytes: 4 << 20 };
+/// Hosts that are not trusted have one part in so many of a batch that the others could fill: these go first, but not alone.
+const STRANGERS_PART_OF_BATCH: usize = 8;
+/// Hosts that are not trusted have at most one part in so many of the queue.
+const STRANGERS_PART: usize = 2;
+/// And of its memory at most so much, bytes: some seconds of 20 hosts with 1,000 active threads each.
+const STRANGERS_BYTES: usize = 16 << 20;
+
+/// What is put into the queue.
+#[derive(Debug)]
+struct Offer<'a> {
+    info: &'a HostInfo,
+    trust: Trust,
+    /// Losses of the host so far; `None` where nothing travelled over a network.
+    loss: Option<&'a LossCounts>,
+    interval: &'a Interval,
+    /// In place of the interval: a hole that the device reports.
+    gap: Option<ReportedGap>,
+    receipt: Option<ReceiptRequest>,
+}
+
+/// What became of an interval that was offered to the writer thread.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Queued {
+    /// It waits for the writer.
+    Yes,
+    /// There is no space.
+    NoSpace,
+    /// Its host, or all hosts together that are not trusted, began too many boots.
+    TooManyBoots,
+}
+
+/// What both sides see.
+#[derive(Debug, Default)]
+struct Inner {
+    trusted: Share,
+    strangers: Share,
+    boots: BootLimit,
+    pool: Vec<ActiveCopy>,
+    /// Memory of the pool.
+    pool_bytes: usize,
+    /// What did not fit since the writer last asked.
+    lost: LostByHost,
+    status: StoreStatus,
+    is_stopping: bool,
+    /// Someone waits for a commit of all that waits.
+    flush_wanted: bool,
+    /// The writer thread has ended: nothing is taken any more.
+    has_ended: bool,
+}
+
+/// The queue and the two conditions on which its ends wait.
+#[derive(Debug)]
+struct Queue {
+    /// What may wait.
+    limit: Amount,
+    started: Instant,
+    inner: Mutex<Inner>,
+    /// The writer has something to do.
+    filled: Condvar,
+    /// The writer has committed or failed.
+    batch_ended: Condvar,
+}
+
+impl Inner {
+    /// Counts intervals of a host that will not be stored.
+    fn count_dropped(&mut self, trust: Trust, host: HostId, intervals: u64) {
+        self.share(trust).count_dropped(host, intervals);
+        self.status.dropped_intervals += intervals;
+    }
+
+    /// Takes what waits into `batch`: of trusted hosts first, in the order in which it came.
+    fn take(&mut self, batch: &mut Vec<Entry>) {
+        let taken = self.trusted.take(BATCH, batch);
+        let left = BATCH.less(taken).or_at_least(BATCH.part(STRANGERS_PART_OF_BATCH));
+        self.strangers.take(left, batch);
+    }
+
+    /// Gives the memory of handled intervals, which are empty, back.
+    fn recycle(&mut self, batch: &mut Vec<Entry>) {
+        for entry in batch.drain(..) {
+            let bytes = entry.copy.capacity_bytes();
+            let pooled = Amount { intervals: self.pool.len(), bytes: self.pool_bytes };
+            // Beyond that, memory of a burst is given back.
+            if pooled.has_space(bytes, POOL) {
+                self.pool_bytes += bytes;
+                self.pool.push(entry.copy);
+            }
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.amount() == Amount::default()
+    }
+
+    /// What waits.
+    fn amount(&self) -> Amount {
+        self.trusted.amount().plus(self.strangers.amount())
+    }
+
+    fn share(&mut self, trust: Trust) -> &mut Share {
+        if trust.is_trusted() { &mut self.trusted } else { &mut self.strangers }
+    }
+
+    /// Whether one more interval of so many bytes may wait.
+    fn has_space(&self, trust: Trust, bytes: usize, limit: Amount) -> bool {
+        let strangers = self.strangers.amount();
+        let theirs = limit.part(STRANGERS_PART).with_bytes_below(STRANGERS_BYTES);
+        let fits = trust.is_trusted() || strangers.has_space(bytes, theirs);
+        fits && self.amount().has_space(bytes, limit) && !self.has_ended
+    }
+
+    /// Whether the boot of an interval is stored; if not, the interval is counted.
+    fn takes_boot(&mut self, trust: Trust, interval: &Interval, now_ns: u64) -> bool {
+        let is_taken = trust.is_trusted() || self.boots.takes(interval.host, interval.boot, now_ns);
+        if !is_taken {
+            self.strangers.count_dropped(interval.host, 1);
+            self.status.refused_intervals += 1;
+        }
+        is_taken
+    }
+
+    /// Counts what does not fit. With a receipt the sender still has it and offers it again: not a loss.
+    fn refuse(&mut self, offer: &Offer<'_>) -> Queued {
+        if offer.receipt.is_none() {
+            self.count_dropped(offer.trust, offer.interval.host, 1);
+            self.lost.add(offer.trust, offer.interval, "queue full");
+        }
+        Queued::NoSpace
+    }
+
+    /// A copy to be filled, and whether the rows of idle processes go along.
+    fn begin_copy(&mut self, trust: Trust, interval: &Interval, can_list: bool) -> (ActiveCopy, bool) {
+        let copy = self.pool.pop().unwrap_or_default();
+        self.pool_bytes -= copy.capacity_bytes();
+        (copy, self.share(trust).lists.is_due(interval, can_list))
+    }
+}
+
+impl Queue {
+    fn new(options: &QueueOptions) -> Self {
+        Self {
+            limit: Amount { intervals: options.max_intervals, bytes: options.max_bytes },
+            started: Instant::now(),
+            inner: Mutex::default(),
+            filled: Condvar::new(),
+            batch_ended: Condvar::new(),
+        }
+    }
+
+    /// The shared part; held for moments only. A panic of the other side leaves counts that are good enough to show.
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Copies the active rows of an interval into the queue. What is not taken is counted, unless the offer has a receipt: then
+    /// its sender still has it.
+    fn try_put(&self, offer: &Offer<'_>) -> Queued {
+        self.try_put_at(offer, Instant::now())
+    }
+
+    /// [`Queue::try_put`] at a moment.
+    fn try_put_at(&self, offer: &Offer<'_>, received: Instant) -> Queued {
+        let Offer { info, trust, loss, interval, ref gap, ref receipt } = *offer;
+        // First of all: copying, and waiting for the lock, must not make the receipt later.
+        let received_wall_ns = wall_now_ns();
+        let since_start = received.saturating_duration_since(self.started);
+        let now_ns = u64::try_from(since_start.as_nanos()).unwrap_or(u64::MAX);
+        let can_list = has_all_processes(interval) && knows_resting(interval);
+        let mut inner = self.lock();
+        if !inner.takes_boot(trust, interval, now_ns) {
+            return Queued::TooManyBoots;
+        }
+        // Before the copy, which a flood would have made in vain.
+        if !inner.has_space(trust, size_of::<Entry>(), self.limit) {
+            return inner.refuse(offer);
+        }
+        let (mut copy, with_idle) = inner.begin_copy(trust, interval, can_list);
+        drop(inner);
+        // Copied outside of the lock: the writer thread takes the lock for each batch.
+        copy.fill(interval, with_idle);
+        // Bytes are counted as copied, with idle rows left out: a large host that idles takes little.
+        let bytes = bytes_of(&copy, info);
+        let mut inner = self.lock();
+        if !inner.has_space(trust, bytes, self.limit) {
+            return inner.refuse(offer);
+        }
+        let share = inner.share(trust);
+        let info = share.info(interval.host, info);
+        share.push(Entry {
+            info,
+            trust,
+            loss: loss.copied(),
+            copy,
+            gap: gap.clone(),
+            receipt: receipt.clone(),
+            received_wall_ns,
+            received,
+            bytes,
+        });
+        // Before the wakeup: the writer would only wait for the lock.
+        drop(inner);
+        self.filled.notify_one();
+        Queued::Yes
+    }
+
+    /// Whether less than half of what trusted hosts have to themselves is used by them, whatever the others do.
+    fn has_ample_space(&self) -> bool {
+        let inner = self.lock();
+        let own = self.limit.less(self.limit.part(STRANGERS_PART));
+        inner.trusted.amount().has_space(1, own.part(2)) && !inner.has_ended
+    }
+
+    /// Waits until there is something to take, the queue is to stop, or `timeout` has passed.
+    fn wait(&self, timeout: Duration) -> MutexGuard<'_, Inner> {
+        let guard = self.lock();
+        let waited = self.filled.wait_timeout_while(guard, timeout, |inner| {
+            inner.is_empty() && !inner.is_stopping && !inner.flush_wanted
+        });
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+
+    /// Wakes the writer thread before its timeout.
+    fn wake(&self) {
+        self.filled.notify_all();
+    }
+
+    /// Makes the writer store what waits, and end.
+    fn stop(&self) {
+        self.lock().is_stopping = true;
+        self.filled.notify_all();
+    }
+
+    /// Counts since the thread was started, and what waits now.
+    fn status(&self) -> StoreStatus {
+        let inner = self.lock();
+        let waiting = inner.amount();
+        StoreStatus {
+            queued_intervals: waiting.intervals as u64,
+            queued_bytes: waiting.bytes as u64,
+            ..inner.status.clone()
+        }
+    }
+
+    /// Intervals of a host that were not stored, cumulative.
+    fn dropped(&self, host: HostId) -> u64 {
+        let inner = self.lock();
+        inner.trusted.dropped(host) + inner.strangers.dropped(host)
+    }
+}

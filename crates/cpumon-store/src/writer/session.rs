@@ -1,0 +1,179 @@
+//! The writer's connection, the transaction that is open on it, and the lock that makes it the only one. The parts of the writer take a
+//! [`Transaction`], so none of them can write outside of one.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cpumon_files::{LockError, LockFile};
+use rusqlite::{Connection, OpenFlags, Result as Sql};
+
+use crate::error::{At, Result, StoreError, check_is_there, sibling};
+use crate::options::StoreOptions;
+use crate::rows::signed;
+use crate::{schema, sums};
+
+/// The only connection that writes to a store.
+#[derive(Debug)]
+pub(super) struct Session {
+    path: PathBuf,
+    connection: Connection,
+    is_open: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Transaction<'a> {
+    connection: &'a Connection,
+}
+
+impl Deref for Transaction<'_> {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        self.connection
+    }
+}
+
+impl Session {
+    /// Opens or creates the database file and brings its schema up to date.
+    pub(super) fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        // SQLite gives the log and the index of the log the mode of the database file, which it would make by the umask.
+        let is_new = cpumon_files::create_empty(path).at("create", path)?;
+        let opened = Self::open_file(path, options);
+        if is_new && opened.is_err() {
+            // It holds nothing, and a later start on a full disk would find a store without tables. A failure to remove it
+            // is not worth more than the error that is reported.
+            let _ = std::fs::remove_file(path);
+        }
+        opened
+    }
+
+    fn open_file(path: &Path, options: &StoreOptions) -> Result<Self> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        if let Some(mode) = cpumon_files::readable_by_others(path) {
+            log::warn!(
+                "other users can open the store {} (mode {mode:03o}): chmod 600 it unless that is wanted",
+                path.display()
+            );
+        }
+        let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
+        connection.set_prepared_statement_cache_capacity(64);
+        // A reader that recovers the log of a killed writer holds a lock for a moment.
+        connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
+        schema::prepare_writer(&mut connection, path, options.sync_each_commit)?;
+        // Negative: in KiB.
+        let cache_kib = signed(options.cache_bytes >> 10).min(1 << 30);
+        connection.pragma_update(None, "cache_size", -cache_kib).at("set up", path)?;
+        sums::register(&connection).at("set up", path)?;
+        if let Some(pages) = options.max_page_count {
+            let set = format!("PRAGMA max_page_count = {pages}");
+            connection.query_row(&set, [], |_| Ok(())).at("set up", path)?;
+        }
+        Ok(Self { path: path.into(), connection, is_open: false })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// For reading outside of a transaction.
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.is_open
+    }
+
+    /// The open transaction; begins one if there is none.
+    pub(super) fn transaction(&mut self) -> Sql<Transaction<'_>> {
+        if !self.is_open {
+            // IMMEDIATE takes the write lock now: a deferred transaction could fail at its first write instead, after reads
+            // that it has already acted upon.
+            self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+            self.is_open = true;
+        }
+        Ok(Transaction { connection: &self.connection })
+    }
+
+    /// Ends the transaction. On an error it is still open, and is to be rolled back.
+    pub(super) fn commit(&mut self) -> Sql<()> {
+        self.connection.prepare_cached("COMMIT")?.execute([])?;
+        self.is_open = false;
+        Ok(())
+    }
+
+    /// Ends the transaction without its changes. Errors are logged: there is nothing else to be done about them.
+    pub(super) fn roll_back(&mut self) {
+        // After some errors, a full disk among them, SQLite has rolled back by itself; a second ROLLBACK would be an error.
+        if !self.connection.is_autocommit()
+            && let Err(again) = self.connection.execute_batch("ROLLBACK")
+        {
+            log::warn!("cannot roll back in store {}: {again}", self.path.display());
+        }
+        self.is_open = false;
+    }
+}
+
+/// The lock file is beside the store: closing any handle of the database file itself would drop SQLite's own locks on it
+/// (fcntl(2), "Record locks").
+fn lock_path(store: &Path) -> PathBuf {
+    sibling(store, "-writer")
+}
+
+pub(super) fn lock_store(store: &Path) -> Result<LockFile> {
+    let path = lock_path(store);
+    match LockFile::take(&path) {
+        Ok(lock) => Ok(lock),
+        Err(LockError::Held { holder }) => Err(StoreError::Locked { path: store.into(), holder }),
+        Err(LockError::Io { operation, error }) => Err(error).at(operation, &path),
+    }
+}
+
+/// How often the lock of the database is tried, once a millisecond: a receiver holds it most of the time, and lets go of it for a
+/// moment at each commit.
+const MAX_TRIES: i32 = 20_000;
+
+/// A connection that writes to the store at `path` in transactions of its own, beside a writer.
+pub(crate) fn open_beside_writer(path: &Path) -> Result<Connection> {
+    check_is_there(path)?;
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
+    let try_again = |tries| {
+        std::thread::sleep(Duration::from_millis(1));
+        tries < MAX_TRIES
+    };
+    connection.busy_handler(Some(try_again)).at("set up", path)?;
+    schema::prepare_reader(&connection, path)?;
+    Ok(connection)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_writer_learns_the_pid_of_the_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = dir.path().join("s.sqlite");
+        let first = lock_store(&store).unwrap();
+        let error = lock_store(&store).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("is being written by pid {}", std::process::id())), "{error}");
+        drop(first);
+        assert!(lock_store(&store).is_ok());
+    }
+
+    #[test]
+    fn a_link_planted_as_the_writers_lock_keeps_its_target_unchanged() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, victim) = (dir.path().join("i.db"), dir.path().join("victim"));
+        std::fs::write(&victim, "precious").unwrap();
+        std::os::unix::fs::symlink(&victim, lock_path(&store)).unwrap();
+        let error = crate::Writer::open(&store, &StoreOptions::default()).unwrap_err();
+        assert!(matches!(error, StoreError::Io { .. }), "{error}");
+        assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(!store.exists());
+    }
+}
