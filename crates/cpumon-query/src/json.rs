@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 use cpumon_model::HostId;
 pub use cpumon_model::nanos::Nanos;
 use cpumon_store::{Gap, Resolution, TraceRecord};
-use serde::de::{MapAccess, Visitor};
+use serde::de::{IgnoredAny, MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use utoipa::openapi::RefOr;
@@ -153,6 +153,11 @@ pub(crate) mod resolution {
 #[must_use]
 pub fn resolution_name(resolution: Option<Resolution>) -> &'static str {
     resolution.map_or("interval", Resolution::name)
+}
+
+/// What the asker knows is not read back.
+pub(crate) fn unread<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    IgnoredAny::deserialize(deserializer).map(|_| None)
 }
 
 impl Serialize for TaskKey {

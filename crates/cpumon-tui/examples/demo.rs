@@ -7,8 +7,8 @@ mod synthetic;
 
 use std::time::Duration;
 
-use cpumon_tui::{BatchFormat, BatchOptions, Options, batch, run};
-use synthetic::{Kind, MadeUp};
+use cpumon_tui::{BatchFormat, BatchOptions, Options, TimeWords, batch, run};
+use synthetic::{EPOCH_NS, Kind, MadeUp};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -31,7 +31,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             BatchOptions { iterations: Some(2), format, threads: has("-H"), ..BatchOptions::default() };
         batch(&mut feed, &options, &mut std::io::stdout())?;
     } else {
-        run(&mut feed, &Options::default())?;
+        let time = TimeWords { parse: parse_time, ..TimeWords::default() };
+        run(&mut feed, &Options { time, ..Options::default() })?;
     }
     Ok(())
+}
+
+/// Seconds since the beginning.
+fn parse_time(text: &str, _shown_wall_ns: Option<i64>) -> Result<i64, String> {
+    let error = || format!("{text:?} is not a time: expected seconds since 14:05");
+    text.trim().parse::<i64>().map(|second| EPOCH_NS + second * 1_000_000_000).map_err(|_| error())
 }

@@ -10,7 +10,7 @@ use cpumon_model::{Fields, HostStatus, Interval, Terms, Trust, flag_names};
 
 use crate::cells::Cells;
 use crate::export::write_json;
-use crate::feed::{Feed, FeedError, find_moment};
+use crate::feed::{Feed, FeedError, TimeWords, find_moment};
 use crate::history::RunTotals;
 use crate::options::{BatchFormat, BatchOptions, TuiError};
 use crate::rows::{Item, RowList};
@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Prints intervals as they come until [`BatchOptions`] says it is enough. Returns how many rows they had.
 pub fn batch(feed: &mut dyn Feed, options: &BatchOptions, out: &mut dyn Write) -> Result<usize, TuiError> {
     if let Some(wall_ns) = options.at_wall_ns {
-        let found = find_moment(feed, wall_ns).map_err(TuiError::Feed)?;
+        let found = find_moment(feed, options.time, wall_ns).map_err(TuiError::Feed)?;
         let interval = found.map_err(TuiError::NoMoment)?;
         return print(feed, &interval, options, 0, out).map_err(TuiError::Output);
     }
@@ -86,7 +86,9 @@ fn print(
         BatchFormat::Json => write_json(interval, status.as_ref(), &rows, left_out, out)?,
         BatchFormat::Text => {
             let status = status.as_ref();
-            write_text(feed, &Listing { interval, status, view: &view, rows: &rows, left_out }, out)?;
+            let listing =
+                Listing { interval, status, time: options.time, view: &view, rows: &rows, left_out };
+            write_text(&listing, out)?;
         }
     }
     out.flush()?;
@@ -98,6 +100,7 @@ struct Listing<'a> {
     interval: &'a Interval,
     /// `None` if the feed does not know the interval's host.
     status: Option<&'a HostStatus>,
+    time: TimeWords,
     view: &'a View,
     rows: &'a RowList,
     /// Intervals since the last printed one that were not printed.
@@ -130,8 +133,8 @@ const COLUMNS: [(Col, usize); 22] = [
     (Col::Name, 0),
 ];
 
-fn write_text(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
-    write_head(feed, listing, out)?;
+fn write_text(listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
+    write_head(listing, out)?;
     let Listing { interval, view, rows, .. } = *listing;
     if let Some(hint) = view.user.as_ref().and_then(|user| no_such_user(interval, user)) {
         writeln!(out, "# {hint}")?;
@@ -206,15 +209,15 @@ fn write_line(columns: &[(Col, usize)], text: impl Fn(Col) -> String, out: &mut 
 }
 
 /// Host, moment, measured length, source, trust, the ledger; each of these lines begins with `#`.
-fn write_head(feed: &dyn Feed, listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
-    let Listing { interval, status, left_out, .. } = *listing;
+fn write_head(listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let Listing { interval, status, time, left_out, .. } = *listing;
     let host = status.map_or_else(|| "-".to_string(), |status| safe(&status.info.hostname));
     let trust = interval.trust.or(status.map(|status| status.trust)).map_or("-", Trust::name);
     let length = seconds(i64::try_from(interval.duration_ns()).unwrap_or(i64::MAX));
     write!(
         out,
         "# host {host}  time {}  interval {length} s  source {}  trust {trust}  processes {}  threads {}",
-        safe(&(feed.clock())(interval.end.wall_ns)),
+        safe(&(time.show)(interval.end.wall_ns)),
         interval.source.name(),
         interval.process_count,
         interval.thread_count,

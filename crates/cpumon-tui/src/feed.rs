@@ -17,6 +17,42 @@ use crate::text::{ago, utc_seconds};
 #[error("{0}")]
 pub struct FeedError(pub String);
 
+/// How people write moments, and what they type for one: all on screen are in one time zone.
+#[derive(Copy, Clone, Debug)]
+pub struct TimeWords {
+    /// What a user typed to go to a moment (`14:05`, `yesterday 14:05`, `3m ago`) as ns since the UNIX epoch; the text says why it is none.
+    /// The second argument is the end of the interval on screen, for texts that name no day.
+    pub parse: fn(&str, Option<i64>) -> Result<i64, String>,
+    /// Writes a moment: day, clock time and zone.
+    pub show: fn(i64) -> String,
+}
+
+/// UTC, to the second (`2026-11-21 14:05:09Z`), and nothing to type.
+impl Default for TimeWords {
+    fn default() -> Self {
+        Self { parse: |_, _| Err("no moment can be typed here".to_owned()), show: utc_seconds }
+    }
+}
+
+impl TimeWords {
+    /// A range of time that a user typed: `14:00..14:30`, or its start alone (`1h`); then it ends at `until_wall_ns`.
+    pub(crate) fn parse_range(
+        self,
+        text: &str,
+        shown_wall_ns: Option<i64>,
+        until_wall_ns: i64,
+    ) -> Result<Range<i64>, String> {
+        let (since, until) = text.split_once("..").unwrap_or((text, ""));
+        let since_ns = (self.parse)(since, shown_wall_ns)?;
+        let until_ns =
+            if until.trim().is_empty() { until_wall_ns } else { (self.parse)(until, shown_wall_ns)? };
+        if since_ns < until_ns {
+            return Ok(since_ns..until_ns);
+        }
+        Err(format!("{} is not before {}", (self.show)(since_ns), (self.show)(until_ns)))
+    }
+}
+
 /// How a recording is played.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Playback {
@@ -174,35 +210,6 @@ pub trait Feed {
         let _ = query;
         Err(FeedError("this source has no stored data to add up; `cpumon serve` stores it".into()))
     }
-
-    /// A range of time that a user typed: `14:00..14:30`, or its start alone (`1h`); then it ends at `until_wall_ns`.
-    /// `shown_wall_ns` as in [`Feed::parse_time`].
-    fn parse_range(
-        &self,
-        text: &str,
-        shown_wall_ns: Option<i64>,
-        until_wall_ns: i64,
-    ) -> Result<Range<i64>, FeedError> {
-        let (since, until) = text.split_once("..").unwrap_or((text, ""));
-        let since_ns = self.parse_time(since, shown_wall_ns)?;
-        let until_ns =
-            if until.trim().is_empty() { until_wall_ns } else { self.parse_time(until, shown_wall_ns)? };
-        if since_ns < until_ns {
-            return Ok(since_ns..until_ns);
-        }
-        let show = self.clock();
-        Err(FeedError(format!("{} is not before {}", show(since_ns), show(until_ns))))
-    }
-
-    /// What a user typed to go to a moment (`14:05`, `yesterday 14:05`, `3m ago`) as ns since the UNIX epoch.
-    /// `shown_wall_ns`: the end of the interval on screen, for texts that name no day.
-    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError>;
-
-    /// Writes moments for people: day, clock time and zone, all in one time zone. The default is UTC, to the second:
-    /// `2026-11-21 14:05:09Z`.
-    fn clock(&self) -> fn(i64) -> String {
-        utc_seconds
-    }
 }
 
 /// A column of a report. Cells are safe to show after escaping only: names in them are hostile.
@@ -268,7 +275,11 @@ impl NoMoment {
 ///
 /// # Errors
 /// The feed fails. The inner error says which moments are nearest.
-pub fn find_moment(feed: &mut dyn Feed, wall_ns: i64) -> Result<Result<Arc<Interval>, NoMoment>, FeedError> {
+pub fn find_moment(
+    feed: &mut dyn Feed,
+    time: TimeWords,
+    wall_ns: i64,
+) -> Result<Result<Arc<Interval>, NoMoment>, FeedError> {
     if let Some(interval) = feed.seek(Seek::At(wall_ns))? {
         return Ok(Ok(interval));
     }
@@ -279,7 +290,7 @@ pub fn find_moment(feed: &mut dyn Feed, wall_ns: i64) -> Result<Result<Arc<Inter
         (Some(newest), None) if is_still_measured(newest, wall_ns) => return Ok(Ok(Arc::clone(newest))),
         _ => {}
     }
-    let mut text = format!("no data for {}", (feed.clock())(wall_ns));
+    let mut text = format!("no data for {}", (time.show)(wall_ns));
     let has_nearest = before.is_some() || after.is_some();
     let nearest = [
         before.map(|interval| ("before", interval.end.wall_ns, "earlier")),
@@ -287,7 +298,7 @@ pub fn find_moment(feed: &mut dyn Feed, wall_ns: i64) -> Result<Result<Arc<Inter
     ];
     for (nth, (side, at_ns, word)) in nearest.into_iter().flatten().enumerate() {
         let begin = if nth == 0 { "; nearest data" } else { "," };
-        let (at, far) = ((feed.clock())(at_ns), ago(at_ns.abs_diff(wall_ns) / 1_000_000_000));
+        let (at, far) = ((time.show)(at_ns), ago(at_ns.abs_diff(wall_ns) / 1_000_000_000));
         let _infallible = write!(text, "{begin} {side}: {at} ({far} {word})");
     }
     Ok(Err(NoMoment { text, has_nearest }))
@@ -348,14 +359,11 @@ mod tests {
             self.ends.append(&mut self.late);
             Ok(found.map(|end| interval(end / SECOND_NS)))
         }
-        fn parse_time(&self, _text: &str, _shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
-            Ok(0)
-        }
     }
 
     fn find(ends: &[i64], late: &[i64], half_seconds: i64) -> Result<i64, String> {
         let mut feed = Seconds { ends: ends.into(), late: late.into() };
-        let found = find_moment(&mut feed, half_seconds * SECOND_NS / 2).unwrap();
+        let found = find_moment(&mut feed, TimeWords::default(), half_seconds * SECOND_NS / 2).unwrap();
         found.map(|interval| interval.end.wall_ns / SECOND_NS).map_err(|nothing| nothing.to_string())
     }
 
@@ -372,7 +380,7 @@ mod tests {
         let mut app = App::new(&Options::default());
         app.on_interval(interval(50));
         let mut feed = Seconds { ends: Vec::new(), late: Vec::new() };
-        let nothing = find_moment(&mut feed, 20 * SECOND_NS).unwrap().unwrap_err();
+        let nothing = find_moment(&mut feed, TimeWords::default(), 20 * SECOND_NS).unwrap().unwrap_err();
         app.on_no_moment(20 * SECOND_NS, &nothing);
         let begin = "no data for 1970-01-01 00:00:20Z; the first data is of 1970-01-01 00:00:49Z";
         assert_eq!(app.notice.as_deref(), Some(begin));

@@ -26,7 +26,7 @@ pub use batch::batch;
 pub use columns::{SortColumn, UnknownColumn};
 pub use feed::{
     Feed, FeedError, HistoryPoint, NoMoment, Play, Playback, RangeReport, ReportColumn, ReportRow,
-    StoredTrace, Subject, find_moment,
+    StoredTrace, Subject, TimeWords, find_moment,
 };
 pub use history::PLOT_MINUTES;
 pub use options::{

@@ -7,8 +7,8 @@ use std::time::Duration;
 use cpumon_query::GroupBy;
 
 use crate::columns::SortColumn;
+use crate::feed::{FeedError, NoMoment, TimeWords};
 use crate::view::{Layout, UserFilter, View};
-use crate::{FeedError, NoMoment};
 
 /// Which rows are shown, and in which order.
 #[derive(Clone, Debug, Default)]
@@ -96,6 +96,8 @@ pub struct Options {
     pub stop: Arc<AtomicBool>,
     /// Opens at this moment, ns since the UNIX epoch, instead of live.
     pub at_wall_ns: Option<i64>,
+    /// How moments are written.
+    pub time: TimeWords,
     /// Shows only these pids; empty for all.
     pub pids: Vec<u32>,
     /// Opens with the threads of all processes shown.
@@ -142,6 +144,8 @@ pub struct BatchOptions {
     pub delay: Option<Duration>,
     /// Prints one interval of the past, the one at this moment (ns since the UNIX epoch), and ends.
     pub at_wall_ns: Option<i64>,
+    /// How moments are written.
+    pub time: TimeWords,
     /// Prints only these pids; empty for all.
     pub pids: Vec<u32>,
     /// Prints a row a thread instead of a row a process.

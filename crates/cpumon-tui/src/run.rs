@@ -122,7 +122,6 @@ impl<'a> Screens<'a> {
     }
 
     fn main_loop(&mut self, mut terminal: DefaultTerminal) -> Result<(), TuiError> {
-        self.app.on_clock(self.feed.clock());
         self.refresh_hosts();
         if let Some(wall_ns) = self.options.at_wall_ns {
             self.seek(Seek::At(wall_ns));
@@ -272,13 +271,13 @@ impl<'a> Screens<'a> {
                 self.feed.play(command);
                 self.app.on_playback(self.feed.playback());
             }
-            Request::GoTo(text) => match self.feed.parse_time(&text, self.app.shown_wall_ns()) {
+            Request::GoTo(text) => match (self.options.time.parse)(&text, self.app.shown_wall_ns()) {
                 Ok(wall_ns) => {
                     if let Some(Request::Seek(to)) = self.app.go_to(wall_ns) {
                         self.seek(to);
                     }
                 }
-                Err(error) => self.app.on_notice(error.to_string()),
+                Err(error) => self.app.on_notice(error),
             },
             Request::TakeTrace => {
                 let answer = self.feed.take_trace().unwrap_or_else(|error| error.to_string());
@@ -288,9 +287,9 @@ impl<'a> Screens<'a> {
             Request::ReportOf(text) => {
                 let shown = self.app.shown_wall_ns();
                 let until = self.app.newest_wall_ns().or(shown).unwrap_or_default();
-                match self.feed.parse_range(&text, shown, until) {
+                match self.options.time.parse_range(&text, shown, until) {
                     Ok(range) => self.report(self.app.report_query(range)),
-                    Err(error) => self.app.on_notice(error.to_string()),
+                    Err(error) => self.app.on_notice(error),
                 }
             }
             Request::Select(host) => {
@@ -325,7 +324,7 @@ impl<'a> Screens<'a> {
                 (to, answer) => self.app.on_seek(to, answer),
             };
         };
-        match find_moment(self.feed, wall_ns) {
+        match find_moment(self.feed, self.options.time, wall_ns) {
             Ok(Ok(interval)) => self.app.on_seek(to, Ok(Some(interval))),
             Ok(Err(nothing)) => self.app.on_no_moment(wall_ns, &nothing),
             Err(error) => self.app.on_seek(to, Err(error)),

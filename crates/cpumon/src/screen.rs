@@ -12,6 +12,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use signal_hook::{flag, low_level};
 
+use crate::feeds::LOCAL_TIME;
+
 /// Time between two checks of the stop flag.
 const CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Time that the screens have to end after a request to stop.
@@ -19,7 +21,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Shows the screens until the user quits, `options.stop` is set or the terminal fails.
 pub fn show(mut feed: Box<dyn Feed + Send>, options: Options) -> anyhow::Result<()> {
-    let options = Options { suspend: Some(suspend), ..options };
+    let options = Options { suspend: Some(suspend), time: LOCAL_TIME, ..options };
     flag::register(SIGCONT, options.continued.clone()).context("cannot handle signals")?;
     let stop = options.stop.clone();
     let (send, ended) = mpsc::channel();

@@ -18,7 +18,7 @@ use cpumon_tui::{
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
 use crate::exit::{Outcome, Usage};
-use crate::feeds::{LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
+use crate::feeds::{LOCAL_TIME, LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::known_hosts::KnownHosts;
 use crate::paths::{explain, store_for_reading};
 use crate::screen;
@@ -45,7 +45,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     }
     // Before the screens open: they would hide that the moment has no data behind another one.
     if let Some(at) = args.at
-        && let Err(nothing) = find_moment(&mut *feed, at.wall_ns)?
+        && let Err(nothing) = find_moment(&mut *feed, LOCAL_TIME, at.wall_ns)?
     {
         return Ok(missing(&nothing));
     }
@@ -275,6 +275,7 @@ fn batch(
         iterations: args.iterations,
         delay: args.interval,
         at_wall_ns: args.at.map(|at| at.wall_ns),
+        time: LOCAL_TIME,
         pids: args.pid.clone(),
         threads: args.threads,
         cmdline: args.source.cmdline,

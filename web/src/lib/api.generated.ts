@@ -1258,7 +1258,7 @@ export interface components {
             };
             ended_ns?: components["schemas"]["Nanos"] | null;
             first_ns?: components["schemas"]["Nanos"] | null;
-            /** @description Key of the task. */
+            /** @description Key of the task. It is not read back, because a text does not say of what it is: lines are in the order in which they are asked for. */
             key?: string | null;
             /** @description `process`, `thread` or `name`. */
             kind: string;

@@ -94,7 +94,7 @@ pub struct HostSeries {
 }
 
 /// What a line is of.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LineKind {
     /// A process.
@@ -106,13 +106,14 @@ pub enum LineKind {
 }
 
 /// One task, or all processes of a name, over time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[schema(as = Line)]
 pub struct TaskLine {
     /// `process`, `thread` or `name`.
     #[schema(value_type = String)]
     pub kind: LineKind,
-    /// Key of the task.
+    /// Key of the task. It is not read back, because a text does not say of what it is: lines are in the order in which they are asked for.
+    #[serde(deserialize_with = "json::unread")]
     #[schema(value_type = Option<String>)]
     pub key: Option<TaskKey>,
     /// Its newest name; null if it did nothing in the range.
@@ -143,7 +144,7 @@ pub struct TaskLine {
 }
 
 /// Chosen tasks over time.
-#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Lines {
     /// The range that was asked for.
     #[serde(with = "cpumon_model::nanos")]

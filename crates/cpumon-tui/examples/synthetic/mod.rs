@@ -388,9 +388,4 @@ impl Feed for MadeUp {
         let points = (0..self.next.min(400)).map(point);
         Ok(Some(points.filter(|point| wall_ns.contains(&point.end_wall_ns)).collect()))
     }
-
-    fn parse_time(&self, text: &str, _shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
-        let error = || FeedError(format!("{text:?} is not a time: expected seconds since 14:05"));
-        text.trim().parse::<i64>().map(|second| EPOCH_NS + second * SECOND).map_err(|_| error())
-    }
 }

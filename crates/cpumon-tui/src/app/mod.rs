@@ -99,7 +99,7 @@ impl App {
             recent: Recent::default(),
             counts: LossHistory::default(),
             seen: RunTotals::default(),
-            time_text: text::utc_seconds,
+            time_text: options.time.show,
             is_pane_drawn: false,
             subject: None,
             is_dirty: true,
@@ -256,12 +256,6 @@ impl App {
         self.newest.as_ref().map(|interval| interval.end.wall_ns)
     }
 
-    /// How the feed writes moments ([`Feed::clock`](crate::Feed::clock)): all on screen are in one time zone.
-    pub fn on_clock(&mut self, time_text: fn(i64) -> String) {
-        self.time_text = time_text;
-        self.is_dirty = true;
-    }
-
     /// A moment with its day and time zone.
     pub(crate) fn time_text(&self, wall_ns: i64) -> String {
         text::safe(&(self.time_text)(wall_ns))
@@ -370,11 +364,11 @@ pub enum Request {
     Seek(Seek),
     /// Plays a recording, or stops it, or changes its speed: call [`Feed::play`](crate::Feed::play), then [`App::on_playback`].
     Play(Play),
-    /// Goes to the moment that this text means: call [`Feed::parse_time`](crate::Feed::parse_time), then [`App::go_to`].
+    /// Goes to the moment that this text means: parse it with [`TimeWords`](crate::TimeWords), then [`App::go_to`].
     GoTo(String),
     /// Adds up a range of time: call [`Feed::report`](crate::Feed::report), then [`App::on_report`].
     Report(ReportQuery),
-    /// The same for the range that this text means: call [`Feed::parse_range`](crate::Feed::parse_range) first.
+    /// The same for the range that this text means: parse it first.
     ReportOf(String),
     /// Has the host traced: call [`Feed::take_trace`](crate::Feed::take_trace), then [`App::on_notice`].
     TakeTrace,

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use cpumon_query::Seek;
 use cpumon_tui::{
-    App, FeedError, HistoryPoint, Options, Play, Playback, Request, RowOptions, Subject, UserFilter,
+    App, FeedError, HistoryPoint, Options, Play, Playback, Request, RowOptions, Subject, TimeWords,
+    UserFilter,
 };
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 
 use crate::synthetic::{EPOCH_NS, Kind, interval, status};
-use crate::{app_of, picture, press};
+use crate::{app_of, app_with, picture, press};
 
 fn screen(app: &mut App) -> String {
     picture(app, 120, 40)
@@ -348,13 +349,13 @@ fn the_plot_of_the_past_is_the_feeds_and_its_window_stays_around_the_mark() {
 }
 
 #[test]
-fn all_moments_on_screen_are_in_the_time_zone_of_the_feed() {
+fn all_moments_on_screen_are_in_one_time_zone() {
     fn in_berlin(wall_ns: i64) -> String {
         let seconds = (wall_ns - EPOCH_NS) / 1_000_000_000;
         format!("2026-11-21 15:{:02}:{:02} +01:00", 5 + seconds / 60, seconds % 60)
     }
-    let mut app = app_of(Kind::Normal);
-    app.on_clock(in_berlin);
+    let time = TimeWords { show: in_berlin, ..TimeWords::default() };
+    let mut app = app_with(Kind::Normal, &Options { time, ..Options::default() });
     press(&mut app, "[");
     let text = screen(&mut app);
     assert!(text.contains("2026-11-21 15:06:40 +01:00") && text.contains(" 15:06:41 "), "{text}");
@@ -512,7 +513,7 @@ fn u_chooses_a_user() {
 #[test]
 fn a_user_that_the_host_does_not_have_is_answered_with_those_that_it_has() {
     let rows = RowOptions { user: Some(UserFilter::new("nina")), ..RowOptions::default() };
-    let mut app = crate::app_with(Kind::Normal, &Options { rows, ..Options::default() });
+    let mut app = app_with(Kind::Normal, &Options { rows, ..Options::default() });
     let text = screen(&mut app);
     let hint = "no process of user nina here, only of ada (1000), 113, root (Esc shows all)";
     assert!(text.contains(hint), "{text}");
@@ -529,12 +530,12 @@ fn the_screens_begin_with_the_rows_that_were_asked_for() {
         user: Some(UserFilter::new("ada")),
         filter: "RUST".into(),
     };
-    let mut app = crate::app_with(Kind::Normal, &Options { rows: rows.clone(), ..Options::default() });
+    let mut app = app_with(Kind::Normal, &Options { rows: rows.clone(), ..Options::default() });
     assert_eq!(names(&mut app), ["rustc", "rustc"]);
     let text = screen(&mut app);
     assert!(text.contains("PID▴") && text.contains("filter rust · user ada · first 2 rows"), "{text}");
     let rows = RowOptions { limit: Some(3), filter: String::new(), user: None, ..rows };
-    let mut app = crate::app_with(Kind::Normal, &Options { rows, ..Options::default() });
+    let mut app = app_with(Kind::Normal, &Options { rows, ..Options::default() });
     assert_eq!(names(&mut app), ["systemd", "[ksoftirqd/0]", "[kworker/1:2-events]"]);
 }
 

@@ -12,8 +12,7 @@ use cpumon_query::{Live, Seek, status::StoreState};
 use cpumon_receiver::hub::Hub;
 use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
-use super::points::point_of;
-use super::{ranges, traces};
+use super::past::{self, point_of};
 
 /// The hub, where its page is, the selected host, and the serial number of the last interval that was returned.
 #[derive(Debug)]
@@ -125,21 +124,18 @@ impl Feed for HubFeed {
         let (Some(host), store) = (self.selected, self.hub.status().store.path) else {
             return Ok(Vec::new());
         };
-        if store.is_empty() { Ok(Vec::new()) } else { traces::of_store(Path::new(&store), host, &wall_ns) }
+        if store.is_empty() {
+            Ok(Vec::new())
+        } else {
+            past::traces_of_store(Path::new(&store), host, &wall_ns)
+        }
     }
 
     fn take_trace(&mut self) -> Result<String, FeedError> {
         let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
-        let sources = self.hub.trace_sources(host);
-        if sources.can_record {
-            self.hub.record_trace(host, traces::LENGTH).map_err(FeedError)?;
-            Ok(traces::RECORDING.to_owned())
-        } else if sources.can_take {
-            self.hub.take_trace(host).map_err(FeedError)?;
-            Ok(traces::TAKING.to_owned())
-        } else {
-            Err(FeedError(sources.how))
-        }
+        let hub = &self.hub;
+        let record = |length| hub.record_trace(host, length);
+        past::take_trace(hub.trace_sources(host), record, || hub.take_trace(host))
     }
 
     fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
@@ -148,15 +144,7 @@ impl Feed for HubFeed {
         if store.is_empty() {
             return Err(FeedError("this receiver stores nothing that could be added up".to_owned()));
         }
-        ranges::of_store(Path::new(&store), host, query)
-    }
-
-    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
-        super::parse_time(text, shown_wall_ns)
-    }
-
-    fn clock(&self) -> fn(i64) -> String {
-        crate::when::show
+        past::report_of_store(Path::new(&store), host, query)
     }
 }
 

@@ -13,7 +13,7 @@ use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
 use cpumon_query::report::ReportQuery;
 use cpumon_tui::{Feed, FeedError, RangeReport};
 
-use super::{Shared, ranges};
+use super::{Shared, past};
 use crate::paths::store_for_reading;
 
 /// Most intervals that wait for the screens. The oldest is dropped; the screens compute its time from the next.
@@ -156,14 +156,6 @@ impl Feed for LocalFeed {
             let text = "no store of this machine to add up; `cpumon serve` records one";
             return Err(FeedError(text.to_owned()));
         }
-        ranges::of_store(&store, self.host, query)
-    }
-
-    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
-        super::parse_time(text, shown_wall_ns)
-    }
-
-    fn clock(&self) -> fn(i64) -> String {
-        crate::when::show
+        past::report_of_store(&store, self.host, query)
     }
 }

@@ -4,18 +4,16 @@
 
 mod hub;
 mod local;
-mod points;
-mod ranges;
+mod past;
 mod remote;
 mod replay;
 mod store;
 mod trace;
-mod traces;
 
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use cpumon_tui::FeedError;
+use cpumon_tui::TimeWords;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
@@ -41,13 +39,16 @@ impl<T> Shared<T> {
     }
 }
 
+/// Moments in the time zone of this machine.
+pub(crate) const LOCAL_TIME: TimeWords = TimeWords { parse: parse_time, show: when::show };
+
 /// Parses a time that a user typed. A clock time alone means the day that is shown; `1h`, `3m ago` and `yesterday` count from now.
-fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
+fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, String> {
     let shown = shown_wall_ns
         .filter(|_| !when::counts_from_now(text))
         .and_then(|ns| Timestamp::from_nanosecond(i128::from(ns)).ok())
         .map_or_else(Zoned::now, |stamp| stamp.to_zoned(TimeZone::system()));
-    when::parse(text, &shown).map(|when| when.wall_ns).map_err(|error| FeedError(error.to_string()))
+    when::parse(text, &shown).map(|when| when.wall_ns).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -66,6 +67,6 @@ mod tests {
         assert_eq!(parse_time("09:30", on_screen).unwrap(), shown_ns("2026-03-05T09:30:00"));
         assert!(parse_time("-1m", on_screen).unwrap() > shown_at_ns + 3_600_000_000_000);
         assert!(parse_time("1m ago", on_screen).unwrap() > shown_at_ns + 3_600_000_000_000);
-        assert!(parse_time("never", on_screen).unwrap_err().0.contains("not a time"));
+        assert!(parse_time("never", on_screen).unwrap_err().contains("not a time"));
     }
 }

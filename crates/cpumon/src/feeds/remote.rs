@@ -12,7 +12,7 @@ use cpumon_query::Seek;
 use cpumon_query::report::ReportQuery;
 use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
-use super::{Shared, points, ranges, traces};
+use super::{Shared, past};
 use crate::client::{Client, ClientError};
 use crate::known_hosts::KnownHosts;
 
@@ -201,29 +201,23 @@ impl Feed for RemoteFeed {
 
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let host = self.shared.lock().selected;
-        points::of_receiver(&self.client, host, of, &wall_ns)
+        past::points_of_receiver(&self.client, host, of, &wall_ns)
     }
 
     fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
         let host = self.shared.lock().selected;
-        traces::of_receiver(&self.client, host, &wall_ns)
+        past::traces_of_receiver(&self.client, host, &wall_ns)
     }
 
     fn take_trace(&mut self) -> Result<String, FeedError> {
         let host = self.shared.lock().selected;
-        traces::take_from(&self.client, host)
+        let client = &self.client;
+        let sources = client.trace_sources(host).map_err(|error| FeedError(error.to_string()))?;
+        past::take_trace(sources, |length| client.record_trace(host, length), || client.take_trace(host))
     }
 
     fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
         let host = self.shared.lock().selected;
-        ranges::report(&self.client, host, query)
-    }
-
-    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
-        super::parse_time(text, shown_wall_ns)
-    }
-
-    fn clock(&self) -> fn(i64) -> String {
-        crate::when::show
+        past::report(&self.client, host, query)
     }
 }

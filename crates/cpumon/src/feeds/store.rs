@@ -12,8 +12,7 @@ use cpumon_query::{Seek, TaskKey, seek};
 use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
-use super::points::point_of;
-use super::{ranges, traces};
+use super::past::{self, point_of};
 
 /// Time between two checks for new intervals.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -135,19 +134,11 @@ impl Feed for StoreFeed {
 
     fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
         let Some(host) = self.selected else { return Ok(Vec::new()) };
-        traces::of_store(self.reader.path(), host, &wall_ns)
+        past::traces_of_store(self.reader.path(), host, &wall_ns)
     }
 
     fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
         let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
-        ranges::of_store(self.reader.path(), host, query)
-    }
-
-    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
-        super::parse_time(text, shown_wall_ns)
-    }
-
-    fn clock(&self) -> fn(i64) -> String {
-        crate::when::show
+        past::report_of_store(self.reader.path(), host, query)
     }
 }

@@ -9,7 +9,7 @@ use cpumon_query::Seek;
 use cpumon_trace::{Ending, ReadError, TraceRange, TraceSource, snapshots};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Subject};
 
-use super::points::point_of;
+use super::past::point_of;
 
 /// Rows of all intervals together, about 300 bytes each.
 const MAX_ROWS: usize = 1_000_000;
@@ -176,13 +176,5 @@ impl Feed for TraceFeed {
         if self.playback.obey(command, &SPEEDS) {
             self.due = Instant::now();
         }
-    }
-
-    fn parse_time(&self, text: &str, shown_wall_ns: Option<i64>) -> Result<i64, FeedError> {
-        super::parse_time(text, shown_wall_ns)
-    }
-
-    fn clock(&self) -> fn(i64) -> String {
-        crate::when::show
     }
 }

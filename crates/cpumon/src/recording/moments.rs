@@ -1,0 +1,235 @@
+//! [`Recording`]: any interval of a recording, also while it is written. It decodes segment by segment, because a recording can be larger
+//! than memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+use cpumon_link::spool::{SpoolError, SpoolReader};
+use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_query::Seek;
+use cpumon_wire::spool::SegmentHeader;
+
+use super::read::{RecordingEvent, read};
+
+/// Most decoded segments in memory.
+const MAX_LOADED: usize = 8;
+/// Most rows of them (about 120 bytes each); the current segment stays in memory whatever its size.
+const MAX_LOADED_ROWS: usize = 1_000_000;
+/// Most segments that are read for the intervals of a time.
+const MAX_SEGMENTS: usize = 32;
+
+#[derive(Debug)]
+struct Loaded {
+    segment: usize,
+    intervals: Vec<Arc<Interval>>,
+    rows: usize,
+}
+
+/// The position of an interval.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Position {
+    segment: usize,
+    /// Index of the interval in its segment.
+    interval: usize,
+}
+
+/// The segments of a recording, those that were decoded last, and the host that is wanted.
+#[derive(Debug)]
+pub(crate) struct Recording {
+    reader: SpoolReader,
+    /// Headers of the segments; `None` where one cannot be read.
+    index: Vec<Option<SegmentHeader>>,
+    loaded: VecDeque<Arc<Loaded>>,
+    pub(crate) hosts: BTreeMap<HostId, HostStatus>,
+    pub(crate) selected: Option<HostId>,
+}
+
+impl Recording {
+    /// Opens a recording; its first host is selected.
+    pub(crate) fn open(dir: &Path) -> Result<Self, SpoolError> {
+        let mut recording = Self {
+            reader: SpoolReader::open(dir)?,
+            index: Vec::new(),
+            loaded: VecDeque::new(),
+            hosts: BTreeMap::new(),
+            selected: None,
+        };
+        recording.list();
+        // The last segment of a host has its latest name.
+        let headers = recording.index.iter().enumerate();
+        let last: BTreeMap<HostId, usize> =
+            headers.filter_map(|(at, header)| Some(((*header)?.origin.host, at))).collect();
+        for segment in last.into_values() {
+            recording.load(segment);
+        }
+        recording.selected = recording.index.iter().flatten().next().map(|header| header.origin.host);
+        Ok(recording)
+    }
+
+    /// Where it is.
+    pub(crate) fn dir(&self) -> &Path {
+        self.reader.dir()
+    }
+
+    fn list(&mut self) {
+        self.index = (0..self.reader.segment_count()).map(|at| self.reader.header(at)).collect();
+    }
+
+    /// The intervals that end in a segment; none if it cannot be read.
+    fn load(&mut self, segment: usize) -> Arc<Loaded> {
+        if let Some(loaded) = self.loaded.iter().find(|loaded| loaded.segment == segment) {
+            return Arc::clone(loaded);
+        }
+        let mut loaded = Loaded { segment, intervals: Vec::new(), rows: 0 };
+        let wanted = self.index.get(segment).copied().flatten();
+        let mut is_wanted = false;
+        // The first interval of a segment begins in the segment before.
+        let range = segment.saturating_sub(1)..segment + 1;
+        let read = read(&self.reader, range, &mut |event| {
+            match event {
+                RecordingEvent::Segment(header) => is_wanted = Some(*header) == wanted,
+                RecordingEvent::Interval(status, interval) if is_wanted => {
+                    loaded.rows += interval.threads.len() + interval.processes.len();
+                    loaded.intervals.push(Arc::new(interval.clone()));
+                    self.hosts.insert(interval.host, status.clone());
+                }
+                _ => {}
+            }
+            Ok(())
+        });
+        if let Err(error) = read {
+            log::warn!("{error:#}");
+        }
+        let loaded = Arc::new(loaded);
+        self.loaded.push_back(Arc::clone(&loaded));
+        let rows = |feed: &Self| feed.loaded.iter().map(|loaded| loaded.rows).sum::<usize>();
+        // The oldest is dropped first, so the segment just read is never the one that goes.
+        while self.loaded.len() > MAX_LOADED || (self.loaded.len() > 1 && rows(self) > MAX_LOADED_ROWS) {
+            self.loaded.pop_front();
+        }
+        loaded
+    }
+
+    fn is_of_host(&self, segment: usize) -> bool {
+        self.index.get(segment).is_some_and(|header| header.map(|header| header.origin.host) == self.selected)
+    }
+
+    /// The interval at a position.
+    pub(crate) fn interval(&mut self, at: Position) -> Option<Arc<Interval>> {
+        self.load(at.segment).intervals.get(at.interval).cloned()
+    }
+
+    /// The first interval at or after `from` that fits.
+    fn find_forward(&mut self, from: Position, fits: impl Fn(&Interval) -> bool) -> Option<Position> {
+        let mut skipped = from.interval;
+        for segment in from.segment..self.index.len() {
+            if self.is_of_host(segment) {
+                let loaded = self.load(segment);
+                let rest = loaded.intervals.iter().enumerate().skip(skipped);
+                if let Some((interval, _)) = rest.into_iter().find(|(_, interval)| fits(interval)) {
+                    return Some(Position { segment, interval });
+                }
+            }
+            // `from.interval` counts in the first segment only.
+            skipped = 0;
+        }
+        None
+    }
+
+    /// The last interval in some segments that fits.
+    fn find_back(&mut self, segments: Range<usize>, fits: impl Fn(&Interval) -> bool) -> Option<Position> {
+        let end = segments.end.min(self.index.len());
+        for segment in (segments.start..end).rev() {
+            if self.is_of_host(segment) {
+                let loaded = self.load(segment);
+                if let Some(interval) = loaded.intervals.iter().rposition(|interval| fits(interval)) {
+                    return Some(Position { segment, interval });
+                }
+            }
+        }
+        None
+    }
+
+    /// The last segment that begins at or before a moment.
+    fn segment_at(&self, wall_ns: i64) -> usize {
+        let begins = |at: &usize| {
+            self.is_of_host(*at)
+                && self
+                    .index
+                    .get(*at)
+                    .copied()
+                    .flatten()
+                    .is_some_and(|header| header.begin_wall_ns <= wall_ns)
+        };
+        (0..self.index.len()).rev().find(begins).unwrap_or(0)
+    }
+
+    /// Where the interval of a moment is.
+    pub(crate) fn position_of(&mut self, to: Seek) -> Option<Position> {
+        match to {
+            Seek::Before(wall_ns) => {
+                let segment = self.segment_at(wall_ns);
+                self.find_back(0..segment + 1, |interval| interval.end.wall_ns < wall_ns)
+            }
+            Seek::After(wall_ns) => {
+                let segment = self.segment_at(wall_ns);
+                self.find_forward(Position { segment, interval: 0 }, |interval| {
+                    interval.end.wall_ns > wall_ns
+                })
+            }
+            Seek::At(wall_ns) => {
+                // The interval that contains the moment may end in the next segment.
+                let segment = self.segment_at(wall_ns);
+                let contains =
+                    |interval: &Interval| interval.begin.wall_ns < wall_ns && wall_ns <= interval.end.wall_ns;
+                self.find_back(segment..segment + 2, contains)
+            }
+        }
+    }
+
+    /// The interval behind a position; without one, the first.
+    pub(crate) fn next(&mut self, at: Option<Position>) -> Option<Position> {
+        let from = at.map_or_else(Position::default, |at| Position { interval: at.interval + 1, ..at });
+        self.find_forward(from, |_| true)
+    }
+
+    /// Intervals that end in a time, if that is not too long.
+    pub(crate) fn within(&mut self, wall_ns: &Range<i64>) -> Option<Vec<Arc<Interval>>> {
+        // The interval that contains the end of the range may end in the next segment.
+        let (first, last) = (self.segment_at(wall_ns.start), self.segment_at(wall_ns.end) + 1);
+        if last - first > MAX_SEGMENTS {
+            return None;
+        }
+        let mut found = Vec::new();
+        for segment in first..=last {
+            if self.is_of_host(segment) {
+                let loaded = self.load(segment);
+                let within =
+                    loaded.intervals.iter().filter(|interval| wall_ns.contains(&interval.end.wall_ns));
+                found.extend(within.cloned());
+            }
+        }
+        Some(found)
+    }
+
+    /// Reads the list of segments again, to find new data; gives where the interval of a position is now.
+    pub(crate) fn refresh(&mut self, at: Option<Position>) -> Option<Position> {
+        // The directory may be unreadable for a moment; the next check tries again.
+        let Ok(reader) = SpoolReader::open(self.reader.dir()) else { return at };
+        let first =
+            |index: &[Option<SegmentHeader>]| index.first().copied().flatten().map(|header| header.first);
+        let (last, first_before) = (self.index.len().saturating_sub(1), first(&self.index));
+        self.reader = reader;
+        self.list();
+        if first(&self.index) == first_before {
+            // The last segment may have grown, so it is decoded again; the others are complete.
+            self.loaded.retain(|loaded| loaded.segment < last);
+            return at;
+        }
+        // The oldest segment was deleted, so positions have changed. Continue at the end.
+        self.loaded.clear();
+        self.find_back(0..self.index.len(), |_| true)
+    }
+}
