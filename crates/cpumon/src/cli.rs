@@ -7,28 +7,23 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
-mod charts;
 mod devices;
 pub mod examples;
-mod export_parts;
+mod export;
 mod format;
 mod live;
 mod receiver;
-mod recorded;
-mod reports;
 mod stored;
 #[cfg(test)]
 mod tests;
 mod trace;
 mod variables;
 
-pub use charts::*;
 pub use devices::*;
+pub use export::*;
 pub use format::*;
 pub use live::*;
 pub use receiver::*;
-pub use recorded::*;
-pub use reports::*;
 pub use stored::*;
 pub use trace::*;
 

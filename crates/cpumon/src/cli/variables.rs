@@ -6,9 +6,7 @@ use clap::builder::Resettable;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Command, Id};
 use cpumon_agent::{variable_of, with_old_variable, with_yes_and_no, without_unset_variable};
-use cpumon_export::{Kind, LegacyYear};
-
-use super::export_parts::without_effect;
+use cpumon_export::{Kind, LegacyYear, QueryPart};
 
 /// Adds the variables to the flags of each subcommand, except those that `typed` overrides.
 pub(super) fn add_to(root: Command, typed: Option<&ArgMatches>) -> Command {
@@ -90,4 +88,21 @@ fn by_command(name: &str, typed: &ArgMatches) -> Box<dyn Iterator<Item = &'stati
         }
         _ => Box::new(formats),
     }
+}
+
+/// Options of `cpumon export` that have an effect on some kinds only.
+pub(super) const PARTS: [(&str, QueryPart); 5] = [
+    ("by", QueryPart::GroupBy),
+    ("value", QueryPart::PivotValue),
+    ("process", QueryPart::Process),
+    ("interval", QueryPart::Interval),
+    ("active", QueryPart::Active),
+];
+
+/// The options without an effect on `kind`, whose variables do not count.
+fn without_effect(kind: Option<Kind>, is_legacy: bool) -> impl Iterator<Item = &'static str> {
+    let has_effect = move |part: QueryPart| {
+        kind.is_none_or(|kind| part.kinds().contains(&kind)) && (!is_legacy || part.is_in_legacy())
+    };
+    PARTS.iter().filter(move |(_, part)| !has_effect(*part)).map(|(id, _)| *id)
 }

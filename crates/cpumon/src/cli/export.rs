@@ -1,18 +1,20 @@
-//! Arguments of the commands for recorded data: `export`, `ledger`, `import`, `sql`.
+//! Arguments of `cpumon export` and `cpumon export chart`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::Args;
-use cpumon_collect::{SourceChoice, parse_interval, parse_probes};
+use clap::{Args, Subcommand};
+use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, Theme, Zone};
 use cpumon_export::{Kind, LegacyYear, PivotValue, QueryPart};
-use cpumon_model::Probes;
 use cpumon_query::GroupBy;
+use cpumon_query::charts::{Cells, Order, Percent, View};
+use cpumon_query::report::ReportBy;
 
-use super::export_parts::PARTS;
-use super::{ExportFormat, ExportPicture, FormatArgs, PastArgs, RangeArgs, StoreArgs};
+use super::stored::{SINCE, UNTIL};
+use super::variables::PARTS;
+use super::{ExportFormat, PastArgs, RangeArgs, StoreArgs, within};
 use crate::exit::Usage;
-use crate::units::duration;
+use crate::units::{duration, whole_number};
 use crate::when::{self, Between};
 
 /// `cpumon export`.
@@ -69,41 +71,6 @@ pub struct ExportArgs {
     pub value: Option<PivotValue>,
 }
 
-const LEDGER_URL: &str = "Ask the receiver at this address instead of reading a store [default with --live and --host: http://127.0.0.1:3080]";
-
-/// `cpumon ledger`.
-#[derive(Clone, Debug, Args)]
-#[command(mut_arg("url", |url| url.help(LEDGER_URL)))]
-pub struct LedgerArgs {
-    /// The store or the receiver.
-    #[command(flatten)]
-    pub past: PastArgs,
-    /// Measure for this time instead of reading a store: 10s, 1m. With --host: receive the intervals of a live host of a receiver
-    #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with_all = ["store", "since", "until"])]
-    pub live: Option<Duration>,
-    /// Only this host, by name or id
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// The range of time.
-    #[command(flatten)]
-    pub range: RangeArgs,
-    /// Number of intervals to show with the largest unattributed share, worst first
-    #[arg(long, value_name = "N", default_value_t = 5)]
-    pub worst: usize,
-    /// Output format.
-    #[command(flatten)]
-    pub format: FormatArgs,
-    /// With --live: time between two snapshots, 100ms to 1h
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
-    pub interval: Duration,
-    /// With --live: what to measure with: auto, procfs or bpf
-    #[arg(long, value_name = "SOURCE", default_value_t = SourceChoice::Auto)]
-    pub source: SourceChoice,
-    /// With --live: BPF probes, separated by commas: sched (context switches), waits, irq (interrupts), hist, or none (some lines are then sampled at the clock tick)
-    #[arg(long, value_name = "LIST", default_value = "sched,irq", value_parser = parse_probes)]
-    pub probes: Probes,
-}
-
 impl ExportArgs {
     /// The wanted format: the given one, else that of the file's ending, else CSV.
     pub fn wanted_format(&self) -> Result<ExportFormat, Usage> {
@@ -156,33 +123,81 @@ impl ExportArgs {
     }
 }
 
-/// `cpumon import`.
-#[derive(Clone, Debug, Args)]
-pub struct ImportArgs {
-    /// Directory of a recording, or a database such as ProcessUsage.sqlite; it is only read. Importing twice changes nothing
-    #[arg(value_name = "DIR|FILE")]
-    pub file: PathBuf,
-    /// Import into this store [default: /var/lib/cpumon/cpumon.db as root, else ~/.local/state/cpumon/cpumon.db]
-    #[arg(long, value_name = "FILE")]
-    pub store: Option<PathBuf>,
-    /// For databases only: name of the device [default: its address; in a database of 2012, the file's name, or `device` for ProcessUsage.sqlite]
-    #[arg(long, value_name = "NAME")]
-    pub host: Option<String>,
-    /// For databases only: time zone of its times, such as Europe/Berlin or +02:00 [default: UTC]
-    #[arg(long, value_name = "TZ")]
-    pub time_zone: Option<String>,
+/// The subcommand of `cpumon export`.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ExportPicture {
+    /// Draw a chart as SVG or PNG, the same file that the web page saves
+    Chart(Box<ChartArgs>),
 }
 
-/// `cpumon sql`.
+/// `cpumon export chart`.
 #[derive(Clone, Debug, Args)]
-pub struct SqlArgs {
-    /// SQL statement, in quotes
-    #[arg(value_name = "QUERY")]
-    pub query: String,
+#[command(mut_arg("since", |since| since.help(SINCE)), mut_arg("until", |until| until.help(UNTIL)))]
+pub struct ChartArgs {
+    /// View to draw
+    #[arg(value_name = "VIEW", value_enum)]
+    pub view: View,
     /// The store.
     #[command(flatten)]
     pub store: StoreArgs,
-    /// Output format.
+    /// Write to this file, FILE.svg or FILE.png; it appears only when it is complete [default: SVG to standard output, as with `-`]
+    #[arg(short = 'o', long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Host, by name or id; not needed if the store holds only one. For `fleet`: several hosts; may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    pub host: Vec<String>,
+    /// The range of time.
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub range: RangeArgs,
+    /// Process, by name, pid, or key PID-STARTNS; for `tasks` up to 32 processes; may be repeated
+    #[arg(long, value_name = "NAME|PID|KEY")]
+    pub process: Vec<String>,
+    /// For `tasks`: thread, by key TID-STARTNS, or faster PID-STARTNS/TID-STARTNS with the key of its process; may be repeated
+    #[arg(long, value_name = "KEY")]
+    pub thread: Vec<String>,
+    /// For `landscape` and `who`: what to group by; `landscape` takes neither thread nor host [default: name; for `who` program]
+    #[arg(long, value_enum)]
+    pub by: Option<ReportBy>,
+    /// For `who`: only rows whose name or container contains this text, in upper or lower case, or with this user id or pid; everything else is in `others`
+    #[arg(long, value_name = "TEXT")]
+    pub filter: Option<String>,
+    /// For `who`: only processes of one group, such as user:0 or service:cron.service
+    #[arg(long, value_name = "BY:NAME", value_parser = within)]
+    pub within: Option<(GroupBy, String)>,
+    /// For `landscape` and `threads`: value of a cell, which also orders the rows
+    #[arg(long, value_enum, default_value_t = Cells::Mean)]
+    pub cells: Cells,
+    /// Rows of a heatmap or hosts of `fleet`, 1 to 200 [default: 60, for threads 200]
+    #[arg(long, value_name = "N")]
+    pub rows: Option<usize>,
+    /// For `fleet`: skip this many hosts
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub offset: usize,
+    /// For `fleet`: order of the hosts [default: the order of --host, else by name]
+    #[arg(long, value_enum)]
+    pub sort: Option<Order>,
+    /// For `fleet`: reverse the order; hosts without data stay last
+    #[arg(long)]
+    pub reverse: bool,
+    /// For `states`: draw blocked time too
+    #[arg(long)]
+    pub blocked: bool,
+    /// Read single intervals instead of sums of a minute, which have no CPU modes; at most 48 hours
+    #[arg(long)]
+    pub finest: bool,
+    /// Scale: 100 % = one CPU or the whole host
+    #[arg(long, value_enum, default_value_t = Percent::Cpu)]
+    pub percent: Percent,
+    /// Width in pixels, 320 to 2400; a PNG has twice as many [default: 1200]
+    #[arg(long, value_name = "PIXELS", value_parser = whole_number::<u32>(MIN_PIXELS.into()..=MAX_PIXELS.into()))]
+    pub width: Option<u32>,
+    /// Height in pixels, 320 to 2400 [default: depends on the view]
+    #[arg(long, value_name = "PIXELS", value_parser = whole_number::<u32>(MIN_PIXELS.into()..=MAX_PIXELS.into()))]
+    pub height: Option<u32>,
+    /// Colour theme
+    #[arg(long, value_enum, default_value_t = Theme::Light)]
+    pub theme: Theme,
+    /// Time zone of the axis: utc, local, a name such as Europe/Berlin, or an offset such as +05:30
+    #[arg(long, value_name = "ZONE", default_value = "utc")]
+    pub zone: Zone,
 }
