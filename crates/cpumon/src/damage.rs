@@ -1,7 +1,6 @@
 //! What of a store could not be read, as lines on standard error. The rest was written, so the command did not fail.
 
 use std::collections::HashMap;
-use std::io::{self, Write};
 use std::path::Path;
 
 use cpumon_model::{HostId, escape};
@@ -9,7 +8,7 @@ use cpumon_query::Answers;
 use cpumon_store::{Damage, DamageReport, HostRecord, Reader};
 
 use crate::client::Client;
-use crate::exit::Outcome;
+use crate::exit::{Outcome, say};
 use crate::when;
 
 /// Holes that are shown one by one.
@@ -33,7 +32,7 @@ pub(crate) fn report_of_receiver(client: &Client, outcome: Outcome) -> Outcome {
         Ok(status) => status.store,
         Err(error) => {
             let error = escape(&error.to_string()).to_string();
-            let _ = writeln!(io::stderr(), "cpumon: it is not known whether all could be read: {error}");
+            say(&format!("it is not known whether all could be read: {error}"));
             return or_missing(outcome);
         }
     };
@@ -53,12 +52,10 @@ fn write(
     if damage.is_empty() {
         return outcome;
     }
-    let mut err = io::stderr();
     for line in lines(damage, &names()) {
-        // Standard error may be closed; the exit code still reports the damage.
-        let _ = writeln!(err, "cpumon: {line}");
+        say(&line);
     }
-    let _ = writeln!(err, "cpumon: {how}");
+    say(how);
     or_missing(outcome)
 }
 

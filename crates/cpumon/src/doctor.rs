@@ -10,9 +10,7 @@ use serde::Serialize;
 
 use crate::cli::{DoctorArgs, Format};
 use crate::exit::Outcome;
-use crate::json::write_json;
-use crate::records::Records;
-use crate::table::terminal_columns;
+use crate::table::{Records, terminal_columns, write_json};
 
 /// `cpumon doctor`.
 pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {

@@ -1,7 +1,7 @@
 //! The commands that enroll and refuse devices: `token`, `enroll`, `discover`, and the subcommands of `hosts`. They use the receiver's
 //! state directory and work beside a running receiver.
 
-use std::io::{Write, stderr};
+use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
 
@@ -19,9 +19,9 @@ use cpumon_store::{HostRecord, Reader};
 use crate::cli::{
     AcceptArgs, DiscoverCommandArgs, EnrolledArgs, Format, RejectArgs, RevokeArgs, StateArgs, TokenArgs,
 };
-use crate::exit::Outcome;
+use crate::exit::{Outcome, say};
 use crate::paths::{state_dir, store_for_writing};
-use crate::records::Records;
+use crate::table::Records;
 use crate::when;
 
 fn open(args: &StateArgs) -> anyhow::Result<Authority> {
@@ -48,10 +48,9 @@ pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     if is_new {
         // The token is of no use to a receiver that runs with another directory.
         let dir = dir.display();
-        let _ = writeln!(
-            stderr(),
-            "cpumon: created a receiver identity in {dir}; `cpumon serve --tls` must use the same --state or --store"
-        );
+        say(&format!(
+            "created a receiver identity in {dir}; `cpumon serve --tls` must use the same --state or --store"
+        ));
     }
     let address = match &args.address {
         Some(address) => address.clone(),

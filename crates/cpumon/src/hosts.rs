@@ -1,27 +1,21 @@
-//! `cpumon hosts` of a receiver: a table with losses, or the list of the page's table.
-
-mod cells;
-mod figure;
+//! `cpumon hosts` of a receiver: a table with losses and clocks, or the list of the page's table.
 
 use std::collections::{BTreeMap, HashMap};
-use std::io::Write;
+use std::io::{self, Write};
+use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Context;
-use cpumon_model::{HostStatus, escape};
+use cpumon_model::{HostStatus, LossCounts, escape};
 use cpumon_query::fields::Field;
 use cpumon_query::fleet::HostOrder;
-use cpumon_query::text::decimal;
+use cpumon_query::text::{decimal, name_text};
 use cpumon_web::api;
 use serde_json::Value;
 
-use cells::{ip_of, over_limit, show_clock, show_loss};
-
 use crate::cli::{Format, HostsArgs};
 use crate::client::Client;
-use crate::columns::Columns;
 use crate::exit::{Outcome, Usage};
-use crate::json::write_json;
-use crate::table::{name_text, terminal_columns};
+use crate::table::{Columns, terminal_columns, write_json};
 use crate::units::whole_seconds;
 use crate::when;
 
@@ -50,7 +44,15 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             let reporting = api::Hosts { total: status.hosts.len(), hosts: status.hosts };
             write_json(&AllHosts { reporting, stored }, out)?;
         }
-        format => write_file(args, format, &client, out)?,
+        format => {
+            let name = match format {
+                Format::Csv => "csv",
+                Format::Parquet => "parquet",
+                Format::Json => "json",
+                Format::Jsonl | Format::Table => "jsonl",
+            };
+            out.write_all(&client.fleet_file(&query(args, name))?).context("cannot write the hosts")?;
+        }
     }
     Ok(Outcome::Done)
 }
@@ -62,17 +64,6 @@ fn query<'a>(args: &'a HostsArgs, format: &'a str) -> Vec<(&'a str, &'a str)> {
     query.extend(args.reverse.then_some(("reverse", "true")));
     query.extend(args.busiest.then_some(("busiest", "true")));
     query
-}
-
-/// The list of the page's table as a file.
-fn write_file(args: &HostsArgs, format: Format, client: &Client, out: &mut dyn Write) -> anyhow::Result<()> {
-    let name = match format {
-        Format::Csv => "csv",
-        Format::Parquet => "parquet",
-        Format::Json => "json",
-        Format::Jsonl | Format::Table => "jsonl",
-    };
-    out.write_all(&client.fleet_file(&query(args, name))?).context("cannot write the hosts")
 }
 
 /// The rows of JSON lines.
@@ -87,7 +78,7 @@ fn write_listed(
     search: Option<&str>,
     columns: usize,
     out: &mut dyn Write,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     match search.filter(|words| !words.trim().is_empty()) {
         Some(words) if listed.order.as_ref().is_some_and(Vec::is_empty) => {
             writeln!(out, "no host matches {}", escape(words))
@@ -105,12 +96,7 @@ fn write_listed(
 }
 
 /// The busiest processes of all hosts, or of those that match the words.
-fn write_busiest(
-    lines: &[u8],
-    search: Option<&str>,
-    columns: usize,
-    out: &mut dyn Write,
-) -> std::io::Result<()> {
+fn write_busiest(lines: &[u8], search: Option<&str>, columns: usize, out: &mut dyn Write) -> io::Result<()> {
     let rows: Vec<Value> = rows_of(lines).collect();
     if rows.is_empty() {
         return match search {
@@ -120,20 +106,18 @@ fn write_busiest(
             None => writeln!(out, "no process ran on a host that reports"),
         };
     }
-    let text = |row: &Value, name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let share = |row: &Value, name: &str| decimal(row.get(name).and_then(Value::as_f64), 1);
     let pid = |row: &Value| escape(text(row, "key").split('-').next().unwrap_or_default()).to_string();
     let mut fields = vec![
-        Field::shown("HOST", 0, |row| name_text(&text(row, "hostname"))).left(),
-        Field::shown("PROCESS", 0, |row| name_text(&text(row, "name"))).left(),
+        Field::shown("HOST", 0, |row| name_text(text(row, "hostname"))).left(),
+        Field::shown("PROCESS", 0, |row| name_text(text(row, "name"))).left(),
     ];
     if rows.iter().any(|row| !text(row, "container").is_empty()) {
-        fields.push(Field::shown("CONTAINER", 3, |row| escape(&text(row, "container")).to_string()).left());
+        fields.push(Field::shown("CONTAINER", 3, |row| escape(text(row, "container")).to_string()).left());
     }
     fields.extend([
         Field::shown("PID", 2, pid),
-        Field::shown("%CPU", 0, |row| share(row, "cpu_pct")),
-        Field::shown("%HOST", 1, |row| share(row, "host_pct")),
+        Field::shown("%CPU", 0, |row| decimal(number(row, "cpu_pct"), 1)),
+        Field::shown("%HOST", 1, |row| decimal(number(row, "host_pct"), 1)),
     ]);
     Columns::new(&fields, &rows).write(columns, out)
 }
@@ -184,32 +168,29 @@ impl Listed {
     /// Reads the list's JSON lines.
     fn of_lines(lines: &[u8], sort: Option<HostOrder>) -> Self {
         let mut listed = Self { sort, ..Self::default() };
-        let figure = sort.and_then(figure::of_order);
+        let figure = sort.and_then(figure_of_order);
         let order = listed.order.insert(Vec::new());
         for row in rows_of(lines) {
-            let text = |name: &str| row.get(name).and_then(Value::as_str);
-            let number = |name: &str| row.get(name).and_then(Value::as_f64);
-            let Some(id) = text("id").map(str::to_owned) else { continue };
+            let Some(id) = row.get("id").and_then(Value::as_str).map(str::to_owned) else { continue };
             order.push(id.clone());
             if let Some((_, cell)) = figure {
                 listed.figures.insert(id.clone(), cell(&row));
             }
-            if text("state") == Some("stored") {
+            if text(&row, "state") == "stored" {
                 listed.stored.push(StoredHost {
-                    name: text("hostname").unwrap_or_default().to_owned(),
+                    name: text(&row, "hostname").to_owned(),
                     id,
-                    trust: text("trust").unwrap_or_default().to_owned(),
+                    trust: text(&row, "trust").to_owned(),
                     last_ns: row.get("received_ns").and_then(Value::as_i64).unwrap_or(0),
                 });
                 continue;
             }
-            let percent = |share: f64| format!("{share:.1} %");
-            let top = text("top_name").zip(number("top_cpu_pct"));
+            let top = row.get("top_name").and_then(Value::as_str).zip(number(&row, "top_cpu_pct"));
             let busy = Busy {
-                all: number("busy_ratio").map_or_else(|| "-".to_owned(), |ratio| percent(ratio * 100.0)),
+                all: percent(&row, "busy_ratio", 1),
                 busiest: top.map_or_else(
                     || "-".to_owned(),
-                    |(name, share)| format!("{} {}", name_text(name), percent(share)),
+                    |(name, share)| format!("{} {share:.1} %", name_text(name)),
                 ),
             };
             listed.busy.insert(id, busy);
@@ -292,7 +273,7 @@ pub fn write_hosts(
     listed: Option<&Listed>,
     columns: usize,
     out: &mut dyn Write,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let reporting = status.hosts.iter().map(|host| Line::reporting(host, status, listed));
     let stored = listed.iter().flat_map(|listed| &listed.stored);
     let mut lines: Vec<Line> =
@@ -319,7 +300,7 @@ pub fn write_hosts(
     if listed.is_some() {
         let busiest =
             Field::shown("BUSIEST", rank(HostOrder::Top, 3), |line: &Line| line.busy.busiest.clone());
-        let figure = sort.and_then(figure::of_order);
+        let figure = sort.and_then(figure_of_order);
         let is_wider = figure.is_some()
             || matches!(sort, Some(HostOrder::Top | HostOrder::Threads | HostOrder::ClockOffset));
         fields.push(busiest.left());
@@ -348,7 +329,7 @@ pub fn show_kinds(kinds: &BTreeMap<String, u64>) -> String {
 }
 
 /// Sources of refused datagrams from whose address no host reports.
-fn write_no_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_no_hosts(status: &api::Status, out: &mut dyn Write) -> io::Result<()> {
     let is_host = |source: &str| {
         ip_of(source).is_some_and(|ip| status.hosts.iter().any(|host| ip_of(&host.address) == Some(ip)))
     };
@@ -357,6 +338,120 @@ fn write_no_hosts(status: &api::Status, out: &mut dyn Write) -> std::io::Result<
         writeln!(out, "no host    {source}: {} datagrams refused{kinds}", rejects.count)?;
     }
     Ok(())
+}
+
+/// The address behind `address:port`, or of a source.
+fn ip_of(text: &str) -> Option<IpAddr> {
+    let ip = text.parse::<SocketAddr>().map(|address| address.ip()).or_else(|_| text.parse());
+    // An IPv4 sender may be listed by its IPv4-mapped address; both forms are one address.
+    ip.ok().map(|ip: IpAddr| ip.to_canonical())
+}
+
+/// What was refused of the address that a host sends from, because it sent more than one may.
+fn over_limit(host: &HostStatus, rejected_by: &[api::Rejects]) -> u64 {
+    let from = ip_of(&host.address);
+    let of_host = rejected_by.iter().filter(|rejects| from.is_some() && ip_of(&rejects.source) == from);
+    of_host.filter_map(|rejects| rejects.by_kind.get("rate_limit")).sum()
+}
+
+/// Everything that did not arrive as it was sent: in few words, and their sum for where there is little space.
+fn show_loss(counts: &LossCounts, over_limit: u64) -> [String; 2] {
+    let named = [
+        (counts.snapshots_lost, "lost"),
+        (counts.snapshots_partial, "partial"),
+        (counts.rejected, "rejected"),
+        (counts.duplicates, "doubled"),
+        (counts.reordered, "reordered"),
+        (counts.store_dropped, "not stored"),
+        (over_limit, "datagrams over its source's limit"),
+    ];
+    let shown: Vec<String> =
+        named.iter().filter(|(count, _)| *count > 0).map(|(count, name)| format!("{count} {name}")).collect();
+    if shown.is_empty() {
+        return ["none"; 2].map(str::to_owned);
+    }
+    let sum = named.iter().fold(0_u64, |sum, (count, _)| sum.saturating_add(*count));
+    [shown.join(", "), sum.to_string()]
+}
+
+/// A difference of clocks: `+1.500 s`, `-3 h 20 min`, `-8333 d 8 h`.
+fn show_offset(offset_ns: i64) -> String {
+    let sign = if offset_ns < 0 { '-' } else { '+' };
+    let minutes = offset_ns.unsigned_abs() / 60_000_000_000;
+    match minutes {
+        0..60 => format!("{:+.3} s", offset_ns as f64 / 1e9),
+        60..1440 => format!("{sign}{} h {:02} min", minutes / 60, minutes % 60),
+        _ => format!("{sign}{} d {} h", minutes / 1440, minutes % 1440 / 60),
+    }
+}
+
+/// How far the host's clock is ahead of the receiver's: `+1.500 s ±0.2 ms, 12 ppm fast`; `~` where it is estimated from arrivals,
+/// `< 1 ms` where the difference is not worth a number, and known that well or estimated.
+/// Then the same without the error and the rate, for where there is little space.
+fn show_clock(host: &HostStatus) -> [String; 2] {
+    const SMALL_NS: u64 = 1_000_000;
+    let is_exact = host.clock.is_none_or(|clock| clock.round_trip_ns / 2 < SMALL_NS);
+    let offset_ns = host.clock_offset_ns();
+    let offset = if is_exact && offset_ns.unsigned_abs() < SMALL_NS {
+        "< 1 ms".to_owned()
+    } else {
+        show_offset(offset_ns)
+    };
+    let Some(clock) = host.clock else {
+        return [format!("~{offset}"), format!("~{offset}")];
+    };
+    let exact = format!("{offset} ±{:.1} ms", clock.round_trip_ns as f64 / 2e6);
+    let full = match clock.drift_ppb {
+        Some(ppb) if ppb != 0 => {
+            let way = if ppb > 0 { "fast" } else { "slow" };
+            format!("{exact}, {:.1} ppm {way}", ppb.unsigned_abs() as f64 / 1e3)
+        }
+        _ => exact,
+    };
+    [full, offset]
+}
+
+/// A column: the title, and the cell of a row of the receiver's list.
+type Figure = (&'static str, fn(&Value) -> String);
+
+/// The figure that the list is sorted by; `None`: the table has a column of it.
+fn figure_of_order(order: HostOrder) -> Option<Figure> {
+    Some(match order {
+        // BUSY is of the last interval.
+        HostOrder::Busy => ("1 MIN", |row| percent(row, "minute_busy_ratio", 1)),
+        HostOrder::Peak => ("PEAK", |row| percent(row, "minute_peak_ratio", 1)),
+        HostOrder::Ready => ("READY", |row| decimal(number(row, "minute_ready"), 2)),
+        HostOrder::RunQueue => ("RQ/CPU", |row| decimal(number(row, "minute_run_queue_per_cpu"), 2)),
+        HostOrder::Health => ("HEALTH", |row| text_or(row, "health", "ok")),
+        HostOrder::Ledger => ("UNATTR", |row| percent(row, "unattributed_ratio", 2)),
+        HostOrder::Agent => ("AGENT", |row| text_or(row, "agent", "-")),
+        HostOrder::Name
+        | HostOrder::Top
+        | HostOrder::Threads
+        | HostOrder::Loss
+        | HostOrder::ClockOffset
+        | HostOrder::LastSeen => return None,
+    })
+}
+
+/// Empty where there is none.
+fn text<'r>(row: &'r Value, name: &str) -> &'r str {
+    row.get(name).and_then(Value::as_str).unwrap_or_default()
+}
+
+fn text_or(row: &Value, name: &str, none: &str) -> String {
+    match text(row, name) {
+        "" => none.to_owned(),
+        text => escape(text).to_string(),
+    }
+}
+
+fn number(row: &Value, name: &str) -> Option<f64> {
+    row.get(name).and_then(Value::as_f64)
+}
+
+fn percent(row: &Value, name: &str, digits: usize) -> String {
+    number(row, name).map_or_else(|| "-".to_owned(), |ratio| format!("{:.digits$} %", ratio * 100.0))
 }
 
 #[cfg(test)]

@@ -5,41 +5,29 @@
 //! [`cli`] is the definition of the command line, [`dispatch`] runs a command, and the other modules are one command or one kind of
 //! input each.
 
+mod access;
 mod accuracy;
-mod audit;
-mod charts;
 pub mod cli;
 pub mod client;
-mod columns;
 mod damage;
-mod data;
 mod doctor;
 mod enrolment;
 pub mod exit;
+mod export;
 pub mod feeds;
-mod forget;
-mod gaps;
 mod hosts;
-mod import_log;
-mod json;
-mod key;
+mod import;
 pub mod known_hosts;
 mod ledger;
-mod login;
 mod man;
 mod output;
 mod past;
 pub mod paths;
 mod recording;
-mod records;
 mod report;
-mod screen;
-mod second_lines;
 mod serve;
 mod serving;
-mod signals;
 mod status;
-mod stdout;
 mod store;
 mod table;
 mod top;
@@ -48,19 +36,16 @@ pub mod units;
 pub mod when;
 
 use std::ffi::OsString;
-use std::io::{self, BufWriter, IsTerminal, Write};
-use std::path::Path;
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use cpumon_agent::signals::survive_file_limit;
 use cpumon_agent::{AgentArgs, AgentError};
 
-use crate::cli::{
-    Cli, Command, Format, FormatArgs, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs, TraceCommand,
-};
-use crate::exit::{Outcome, Usage, finish};
-use crate::signals::Signals;
+use crate::cli::{Cli, Command, HostsArgs, HostsCommand, StoreCommand, StoreCommandArgs, TraceCommand};
+use crate::exit::{ASKS_TO_STOP, Outcome, Signals, finish};
+use crate::output::{to_output, to_stdout};
 
 /// Runs the program with `args`, whose first word is the name of the program. Without any other word it is `cpumon top` on a terminal,
 /// and a usage error elsewhere.
@@ -95,25 +80,25 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
         Command::Run(args) => serve::run(args),
         Command::Serve(args) => serve::serve(args),
         Command::Agent(args) => agent(args),
-        Command::LoginToken(args) => to_output(args.action.format(), |out| login::login_token(args, out)),
+        Command::LoginToken(args) => to_output(args.action.format(), |out| access::login_token(args, out)),
         Command::Ledger(args) => to_output(Some(&args.format), |out| ledger::ledger(args, out)),
         Command::Report(args) => to_output(Some(&args.format), |out| report::report(args, out)),
-        Command::Gaps(args) => to_output(Some(&args.format), |out| gaps::gaps(args, out)),
+        Command::Gaps(args) => to_output(Some(&args.format), |out| report::gaps(args, out)),
         Command::Find(args) => to_output(Some(&args.format), |out| report::find(args, out)),
-        Command::Export(args) => data::export(args),
-        Command::Import(args) => data::import(args),
-        Command::Sql(args) => to_output(Some(&args.format), |out| data::sql(args, out)),
+        Command::Export(args) => export::export(args),
+        Command::Import(args) => import::import(args),
+        Command::Sql(args) => to_output(Some(&args.format), |out| store::sql(args, out)),
         Command::Store(StoreCommandArgs { command: StoreCommand::Check(args) }) => {
             to_output(Some(&args.format), |out| store::check(args, out))
         }
-        Command::Key(args) => to_output(args.action.format(), |out| key::key(args, out)),
+        Command::Key(args) => to_output(args.action.format(), |out| access::key(args, out)),
         Command::Token(args) => to_stdout(|out| enrolment::token(args, out)),
         Command::Enroll(args) => to_stdout(|out| enrolment::enroll(args, out)),
         Command::Discover(args) => to_output(Some(&args.format), |out| enrolment::discover(args, out)),
         Command::Hosts(HostsArgs { command: Some(command), .. }) => {
             to_output(command.format(), |out| match command {
                 HostsCommand::Revoke(args) => enrolment::revoke(args, out),
-                HostsCommand::Forget(args) => forget::forget(args, out),
+                HostsCommand::Forget(args) => store::forget(args, out),
                 HostsCommand::Enrolled(args) => enrolment::enrolled(args, out),
                 HostsCommand::Pending(args) => enrolment::pending(args, out),
                 HostsCommand::Accept(args) => enrolment::accept(args, out),
@@ -121,10 +106,10 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
             })
         }
         Command::Hosts(args) if args.stored || args.store.is_some() => {
-            to_output(Some(&args.format), |out| data::hosts(args, out))
+            to_output(Some(&args.format), |out| store::hosts(args, out))
         }
         Command::Hosts(args) => to_output(Some(&args.format), |out| hosts::hosts(args, out)),
-        Command::Audit(args) => to_output(Some(&args.format), |out| audit::audit(args, out)),
+        Command::Audit(args) => to_output(Some(&args.format), |out| access::audit(args, out)),
         Command::Status(args) => to_output(Some(&args.format), |out| status::status(args, out)),
         Command::Doctor(args) => to_output(Some(&args.format), |out| doctor::doctor(args, out)),
         Command::Accuracy(args) => to_output(Some(&args.format), |out| accuracy::accuracy(args, out)),
@@ -153,7 +138,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
 fn agent(args: &AgentArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr("cpumon", args.log_level());
     let signals = Signals::install()?;
-    cpumon_agent::signals::wake_on(&signals::ASKS_TO_STOP).context("cannot handle signals")?;
+    cpumon_agent::signals::wake_on(&ASKS_TO_STOP).context("cannot handle signals")?;
     match cpumon_agent::run(args, signals.stop()) {
         Ok(()) => Ok(signals.outcome()),
         Err(AgentError::DataMissing(missing)) => {
@@ -162,64 +147,4 @@ fn agent(args: &AgentArgs) -> anyhow::Result<Outcome> {
         }
         Err(error) => Err(error.into()),
     }
-}
-
-/// Runs a command that writes to the file of `--output`, else to standard output.
-fn to_output(
-    format: Option<&FormatArgs>,
-    command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<Outcome> {
-    let path = format.and_then(|format| cli::file_of(format.output.as_deref()));
-    let is_binary = format.is_some_and(|format| format.get() == Format::Parquet);
-    if is_binary && path.is_none() && io::stdout().is_terminal() {
-        return Err(Usage("Parquet is binary; give a file with -o".to_owned()).into());
-    }
-    match path {
-        Some(path) => to_file_with_rows(path, command),
-        None => to_stdout(command),
-    }
-}
-
-/// Runs a command that writes a file. Where there is no data for it, and not even a heading, what is there stays.
-fn to_file_with_rows(
-    path: &Path,
-    command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
-) -> anyhow::Result<Outcome> {
-    let mut without_rows = None;
-    let written = output::to_file(path, |file| {
-        let (mut rows, mut out) = (false, BufWriter::new(file));
-        let outcome = command(&mut Noted { out: &mut out, is_written: &mut rows })?;
-        out.flush().context("cannot write the file")?;
-        if !rows && outcome != Outcome::Done {
-            without_rows = Some(outcome);
-            anyhow::bail!("nothing was written");
-        }
-        Ok(outcome)
-    });
-    without_rows.map_or_else(|| written.with_context(|| format!("cannot write {}", path.display())), Ok)
-}
-
-/// Notes whether anything is written.
-struct Noted<'o> {
-    out: &'o mut dyn Write,
-    is_written: &'o mut bool,
-}
-
-impl Write for Noted<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        *self.is_written |= !bytes.is_empty();
-        self.out.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.out.flush()
-    }
-}
-
-/// Runs a command that writes to standard output, buffered.
-fn to_stdout(command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
-    let mut out = stdout::stdout();
-    let outcome = command(&mut out)?;
-    out.flush().context("cannot write to standard output")?;
-    Ok(outcome)
 }

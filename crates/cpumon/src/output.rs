@@ -1,11 +1,79 @@
-//! Where a command writes: a file that is there when it is complete, or standard output.
+//! Where a command writes: a file that is there when it is complete, or standard output. Text of other machines may hold escape
+//! sequences, which a terminal would obey: there they are shown as escapes. A file or a pipe gets the exact bytes.
 
-use std::io::Write;
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 
+use anyhow::Context;
 use cpumon_export::{ExportError, OutputFile};
+use cpumon_model::escape;
 
-use crate::signals::Unfinished;
+use crate::cli::{Format, FormatArgs, file_of};
+use crate::exit::{Outcome, Unfinished, Usage};
+
+const BUFFER_BYTES: usize = 1 << 16;
+
+/// Runs a command that writes to the file of `--output`, else to standard output.
+pub(crate) fn to_output(
+    format: Option<&FormatArgs>,
+    command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Outcome> {
+    let path = format.and_then(|format| file_of(format.output.as_deref()));
+    let is_binary = format.is_some_and(|format| format.get() == Format::Parquet);
+    if is_binary && path.is_none() && io::stdout().is_terminal() {
+        return Err(Usage("Parquet is binary; give a file with -o".to_owned()).into());
+    }
+    match path {
+        Some(path) => to_file_with_rows(path, command),
+        None => to_stdout(command),
+    }
+}
+
+/// Runs a command that writes a file. Where there is no data for it, and not even a heading, what is there stays.
+fn to_file_with_rows(
+    path: &Path,
+    command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Outcome> {
+    let mut without_rows = None;
+    let written = to_file(path, |file| {
+        let (mut rows, mut out) = (false, BufWriter::new(file));
+        let outcome = command(&mut Noted { out: &mut out, is_written: &mut rows })?;
+        out.flush().context("cannot write the file")?;
+        if !rows && outcome != Outcome::Done {
+            without_rows = Some(outcome);
+            anyhow::bail!("nothing was written");
+        }
+        Ok(outcome)
+    });
+    without_rows.map_or_else(|| written.with_context(|| format!("cannot write {}", path.display())), Ok)
+}
+
+/// Notes whether anything is written.
+struct Noted<'o> {
+    out: &'o mut dyn Write,
+    is_written: &'o mut bool,
+}
+
+impl Write for Noted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        *self.is_written |= !bytes.is_empty();
+        self.out.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Runs a command that writes to standard output, buffered.
+pub(crate) fn to_stdout(
+    command: impl FnOnce(&mut dyn Write) -> anyhow::Result<Outcome>,
+) -> anyhow::Result<Outcome> {
+    let mut out = stdout();
+    let outcome = command(&mut out)?;
+    out.flush().context("cannot write to standard output")?;
+    Ok(outcome)
+}
 
 /// Writes the file at `path`, which appears when it is complete; after Ctrl-C nothing is left of it.
 pub(crate) fn to_file<T, E: From<ExportError>>(
@@ -49,5 +117,72 @@ pub(crate) fn to_file_or<T, E: From<ExportError>>(
     match path {
         Some(path) => to_file(path, |file| write(file)),
         None => write(out),
+    }
+}
+
+/// Standard output, buffered; its writer must flush it.
+#[must_use]
+pub(crate) fn stdout() -> BufWriter<Box<dyn Write>> {
+    let out = io::stdout().lock();
+    let to: Box<dyn Write> = if out.is_terminal() { Box::new(ForTerminal::new(out)) } else { Box::new(out) };
+    BufWriter::with_capacity(BUFFER_BYTES, to)
+}
+
+/// Escapes what is written, except line ends. A line is written once it is complete, or at a flush.
+struct ForTerminal<W: Write> {
+    to: W,
+    line: Vec<u8>,
+}
+
+impl<W: Write> ForTerminal<W> {
+    fn new(to: W) -> Self {
+        Self { to, line: Vec::new() }
+    }
+
+    fn put(to: &mut W, line: &[u8]) -> io::Result<()> {
+        let (text, end) = match line {
+            [text @ .., b'\r', b'\n'] => (text, "\r\n"),
+            [text @ .., b'\n'] => (text, "\n"),
+            text => (text, ""),
+        };
+        write!(to, "{}{end}", escape(&String::from_utf8_lossy(text)))
+    }
+}
+
+impl<W: Write> Write for ForTerminal<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
+            self.line.extend_from_slice(piece);
+            if piece.ends_with(b"\n") {
+                Self::put(&mut self.to, &self.line)?;
+                self.line.clear();
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Self::put(&mut self.to, &self.line)?;
+        self.line.clear();
+        self.to.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_escapes_and_whole_characters_however_the_text_is_cut() {
+        let text = "a,\x1b[31mred\x07\r\n\u{202e}b\t日本\rover\r\n\nend".as_bytes();
+        for size in 1..text.len() {
+            let mut out = ForTerminal::new(Vec::new());
+            for piece in text.chunks(size) {
+                out.write_all(piece).unwrap();
+            }
+            out.flush().unwrap();
+            let shown = String::from_utf8(out.to).unwrap();
+            assert_eq!(shown, "a,\\x1b[31mred\\x07\r\n\\u{202e}b\\t日本\\rover\r\n\nend", "{size}");
+        }
     }
 }

@@ -1,5 +1,6 @@
-//! `cpumon serve` and `cpumon run`: a receiver that runs until a signal ends it.
+//! `cpumon serve` and `cpumon run`: a receiver that runs until a signal ends it, and the line about it each second.
 
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -9,23 +10,22 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use cpumon_agent::{FlightArgs, FlightSettings, Manager};
 use cpumon_files::AuditLog;
-use cpumon_model::Probes;
-use cpumon_query::Live;
-use cpumon_receiver::hub::HubOptions;
+use cpumon_model::{HostStatus, Interval, Probes, Trust, escape};
+use cpumon_query::time::now_ns;
+use cpumon_query::{Live, status};
+use cpumon_receiver::hub::{Hub, HubOptions};
 use cpumon_receiver::{KeyPlan, Plan, SourceRate, TlsPlan, own_traces_dir};
 use cpumon_store::StoreOptions;
 use cpumon_tui::Options;
 use cpumon_web::WebOptions;
+use jiff::Timestamp;
 
 use crate::cli::{LIVE_PROBES, MeasureArgs, RetentionArgs, RunArgs, ServeArgs};
-use crate::exit::{Outcome, Usage};
+use crate::exit::{Outcome, Signals, Usage};
 use crate::feeds::HubFeed;
-use crate::login::web_options;
 use crate::paths::{key_file, state_dir, store_for_writing};
-use crate::screen;
-use crate::second_lines::SecondLines;
-use crate::serving::{Serving, sampler_options, store_options};
-use crate::signals::Signals;
+use crate::serving::{Serving, sampler_options, store_options, web_options};
+use crate::top::show_screens;
 
 /// Time between two checks whether to stop.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
@@ -175,7 +175,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
         let hub = Arc::clone(serving.receiver().hub());
         let feed = Box::new(HubFeed::new(hub, serving.http_url().to_owned()));
         let options = Options { stop: Arc::clone(signals.stop()), ..Options::default() };
-        screen::show(feed, options)
+        show_screens(feed, options)
     } else {
         print_start(&serving).and_then(|()| wait(&serving, &signals, true, args.iterations))
     };
@@ -196,7 +196,7 @@ fn print_start(serving: &Serving) -> anyhow::Result<()> {
 
 /// Waits for a signal, a failed thread, or enough intervals of the local host. Logs a line per second if wanted.
 fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>) -> anyhow::Result<()> {
-    let lines = SecondLines::new(Arc::clone(serving.receiver().hub()));
+    let hub = serving.receiver().hub();
     let mut next_line = Instant::now() + Duration::from_secs(1);
     while !signals.stop().load(Ordering::Relaxed) {
         if serving.receiver().has_failed() {
@@ -206,18 +206,14 @@ fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>
         if !serving.receiver().receives_datagrams() {
             serving.receiver().pulse().beat(HANGS);
         }
-        let count =
-            || serving.receiver().hub().hosts().iter().map(|host| host.loss.snapshots).max().unwrap_or(0);
+        let count = || hub.hosts().iter().map(|host| host.loss.snapshots).max().unwrap_or(0);
         // The first snapshot ends no interval.
         let is_enough = intervals.is_some_and(|wanted| count() > wanted);
         if (logs && Instant::now() >= next_line) || is_enough {
             // Added to the last time, not to now, so that the lines do not drift.
             next_line += Duration::from_secs(1);
             let mut out = io::stdout().lock();
-            if writeln!(out, "{}", lines.line(cpumon_query::time::now_ns()))
-                .and_then(|()| out.flush())
-                .is_err()
-            {
+            if writeln!(out, "{}", line_of(hub)).and_then(|()| out.flush()).is_err() {
                 // Standard output was closed. Receiving continues, because the store and the API are still used.
                 return wait(serving, signals, false, intervals);
             }
@@ -227,6 +223,58 @@ fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>
         }
     }
     Ok(())
+}
+
+/// Processes named in a line.
+const NAMED: usize = 3;
+
+/// One line about the receiver at this moment, for output that is no terminal.
+fn line_of(hub: &Hub) -> String {
+    let (hosts, status) = (hub.hosts(), hub.status());
+    let threads: u64 = hosts.iter().map(|host| u64::from(host.thread_count)).sum();
+    let lost = hosts.iter().map(|host| host.loss.snapshots_lost + host.loss.snapshots_partial).sum::<u64>();
+    let receiver = &status.receiver;
+    let mut line = format!(
+        "{} hosts {} threads {threads} datagrams {} lost {} rejected {} {}",
+        Timestamp::from_second(now_ns().div_euclid(1_000_000_000)).unwrap_or_default(),
+        hosts.len(),
+        receiver.datagrams,
+        receiver.kernel_dropped + lost,
+        receiver.rejected,
+        storing(&status.store),
+    );
+    for host in hosts.iter().filter(|host| host.trust == Trust::Local) {
+        if let Some(shown) = hub.newest(host.info.host) {
+            line.push_str(&busiest(host, &shown.interval));
+        }
+    }
+    line
+}
+
+fn storing(store: &status::Store) -> String {
+    match store.state {
+        status::StoreState::None => "store none".to_owned(),
+        status::StoreState::Ok => format!("stored {} dropped {}", store.written, store.dropped),
+        status::StoreState::Failing => {
+            format!("NOT STORING ({}) dropped {}", escape(&store.error), store.dropped)
+        }
+    }
+}
+
+/// ` | vm: 34 %host, cargo 120 %CPU, …`
+fn busiest(host: &HostStatus, interval: &Interval) -> String {
+    let busy_ns = interval.ledger.threads_ns.saturating_add(interval.ledger.exited_ns);
+    let mut text = format!(" | {}:", escape(&host.info.hostname));
+    if let Some(pct) = interval.host_pct(busy_ns) {
+        let _ = write!(text, " {pct:.0} %host");
+    }
+    let mut rows: Vec<_> = interval.processes.iter().filter(|row| row.delta.run_ns > 0).collect();
+    rows.sort_by_key(|row| std::cmp::Reverse(row.delta.run_ns));
+    for row in rows.iter().take(NAMED) {
+        let pct = interval.cpu_pct(row.delta.run_ns).unwrap_or(0.0);
+        let _ = write!(text, ", {} {pct:.1} %CPU", escape(&row.info.name));
+    }
+    text
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! [`Serving`]: starts a receiver with its HTTP server, and describes both in lines for people and programs.
+//! [`Serving`]: starts a receiver with its HTTP server, and describes both in lines for people and programs. Here are also the options of
+//! both: what is measured and stored, and how the web server lets people in.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -8,14 +9,15 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use cpumon_agent::SamplerOptions;
-use cpumon_model::Probes;
+use cpumon_model::{Probes, escape};
 use cpumon_query::traces::{StoredTraces, TIMELINE_BYTES, Timelines};
 use cpumon_receiver::{Frontend, Plan, Receiver};
 use cpumon_store::StoreOptions;
-use cpumon_web::{HttpServer, WebError, WebOptions};
+use cpumon_web::{HttpServer, Tls, TokenFile, WebError, WebOptions};
 
-use crate::cli::{MeasureArgs, RetentionArgs};
-use crate::login;
+use crate::access::{in_state_directory, tokens};
+use crate::cli::{MeasureArgs, RetentionArgs, WebArgs};
+use crate::exit::Usage;
 
 /// The store's options for the retention arguments.
 #[must_use]
@@ -38,6 +40,69 @@ pub fn sampler_options(measure: &MeasureArgs, probes: Probes) -> SamplerOptions 
     SamplerOptions { source, max_cpu: measure.max_cpu, ..SamplerOptions::default() }
 }
 
+/// How a server at `http` lets people in: off loopback with login and TLS, always.
+pub fn web_options(args: &WebArgs, http: SocketAddr) -> anyhow::Result<WebOptions> {
+    if let Some(dir) = args.web_dir.as_ref().filter(|dir| !dir.is_dir()) {
+        let say =
+            format!("--web-dir {}: there is no such directory; `make page` makes web/dist", dir.display());
+        return Err(Usage(say).into());
+    }
+    let is_near = http.ip().is_loopback();
+    let mut names = args.http_name.clone();
+    if !is_near {
+        names.push(hostname());
+    }
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::load(certificate, key)?),
+        _ if is_near => None,
+        _ => Some(made_certificate(&names, http)?),
+    };
+    let login = (args.login || !is_near).then(|| tokens(args.login_tokens.as_ref()).path().to_owned());
+    Ok(WebOptions { web_dir: args.web_dir.clone(), login, tls, names, ..WebOptions::default() })
+}
+
+/// The name of this machine; empty if it has none that is text.
+fn hostname() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+/// A certificate of our own, made once, for the names and addresses by which this machine is reached.
+fn made_certificate(names: &[String], http: SocketAddr) -> anyhow::Result<Tls> {
+    let mut all: Vec<String> = vec!["localhost".into(), "127.0.0.1".into(), "::1".into()];
+    all.extend(names.iter().filter(|name| !name.is_empty()).cloned());
+    if !http.ip().is_unspecified() {
+        all.push(http.ip().to_string());
+    }
+    let (certificate, key) = (in_state_directory("http-cert.pem"), in_state_directory("http-key.pem"));
+    Ok(Tls::load_or_make(&certificate, &key, &all)?)
+}
+
+/// What people must know to get in, a line each.
+fn login_lines(options: &WebOptions) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(tls) = &options.tls {
+        lines.push(format!("certificate SHA-256 {}", tls.fingerprint()));
+        // Of the names that were given: a certificate of one's own need not have this machine's.
+        let own = hostname();
+        let given: Vec<String> = options.names.iter().filter(|name| **name != own).cloned().collect();
+        let missing = tls.names_missing(&given);
+        if !missing.is_empty() {
+            lines.push(format!(
+                "the certificate is not for {}: browsers refuse it there; one made here is made again, for all names, once http-cert.pem in the state directory is removed",
+                escape(&missing.join(", "))
+            ));
+        }
+    }
+    if let Some(path) = &options.login {
+        let count = TokenFile::new(path).list().map_or(0, |tokens| tokens.len());
+        lines.push(match count {
+            0 => "no user can log in yet; make a login token with: cpumon login-token add NAME".to_owned(),
+            count => format!("{count} login tokens in {}", path.display()),
+        });
+    }
+    lines
+}
+
 /// A running receiver and its HTTP server. Dropping it stops both.
 pub struct Serving {
     receiver: Receiver,
@@ -55,7 +120,7 @@ impl Serving {
             .clone()
             .map(|store| Arc::new(Timelines::new(Arc::new(StoredTraces { store }), TIMELINE_BYTES)));
         let web = WebOptions { store, timelines, ..web };
-        let (scheme, access) = (if web.tls.is_some() { "https" } else { "http" }, login::start_lines(&web));
+        let (scheme, access) = (if web.tls.is_some() { "https" } else { "http" }, login_lines(&web));
         // The login file is replaced as a whole, so the sandbox must allow its directory, not the file.
         let reads = web.login.iter().map(|path| directory_of(path)).chain(web.web_dir.clone()).collect();
         let server = HttpServer::bind(http, web).map_err(|error| anyhow!("{error}{}", bind_hint(&error)))?;

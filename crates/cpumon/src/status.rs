@@ -13,9 +13,7 @@ use crate::cli::{Format, StatusArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::hosts::{show_kinds, write_hosts};
-use crate::json::write_json;
-use crate::records::flattened;
-use crate::table::{Table, terminal_columns};
+use crate::table::{Table, flattened, terminal_columns, write_json};
 use crate::units::{show_bytes, whole_seconds};
 
 /// `cpumon status`.

@@ -1,21 +1,43 @@
-//! `cpumon store check`.
+//! Commands about a store itself: `cpumon sql`, `cpumon store check`, `cpumon hosts --stored` (also of a receiver's store), and
+//! `cpumon hosts forget`, which works also while a receiver writes it.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use anyhow::Context;
-use cpumon_model::{HostId, escape};
-use cpumon_store::{CheckReport, LostRows};
+use anyhow::{Context, bail};
+use cpumon_files::{AuditEvent, AuditLog, this_user};
+use cpumon_model::{HostId, Utc, escape};
+use cpumon_query::Answers;
+use cpumon_query::fields::Field;
+use cpumon_query::text::name_text;
+use cpumon_store::sql::Sql;
+use cpumon_store::{CheckReport, HostRecord, LostRows, Reader, forget_host};
+use serde_json::{Value, json};
 
-use crate::cli::{Format, StoreCheckArgs};
+use crate::cli::{ForgetArgs, Format, HostsArgs, SqlArgs, StoreCheckArgs};
+use crate::client::Client;
 use crate::damage;
-use crate::exit::Outcome;
-use crate::json::write_json;
-use crate::records::flattened;
-use crate::signals::Signals;
+use crate::exit::{Outcome, Signals, Usage};
+use crate::past::explained;
+use crate::paths::{explain, state_dir, store_for_reading};
+use crate::table::{flattened, write_json, write_rows};
+use crate::when;
+
+/// `cpumon sql`.
+pub(crate) fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    if args.query.trim().is_empty() {
+        return Err(Usage("the SQL statement is empty".to_owned()).into());
+    }
+    let session = Sql::open(&args.store.path()).map_err(explain)?;
+    match cpumon_export::sql(&session, &args.query, args.format.get().file(), out) {
+        Err(error) if !error.is_broken_pipe() => Err(error.into()),
+        _ => Ok(damage::report_of(&session.damage(), session.path(), Outcome::Done)),
+    }
+}
 
 /// Holes that are printed; JSON has all.
 const SHOWN: usize = 100;
@@ -31,9 +53,9 @@ pub(crate) fn check(args: &StoreCheckArgs, out: &mut dyn Write) -> anyhow::Resul
     // The copy can be read where the list of hosts of the original cannot.
     let names = damage::names(args.salvage.as_deref().unwrap_or(&args.file));
     match args.format.get() {
-        Format::Json => write_json(&json(&report), out)?,
-        Format::Jsonl => writeln!(out, "{}", serde_json::to_string(&json(&report))?)?,
-        format @ (Format::Csv | Format::Parquet) => flattened(&json(&report)).write(format, out)?,
+        Format::Json => write_json(&document(&report), out)?,
+        Format::Jsonl => writeln!(out, "{}", serde_json::to_string(&document(&report))?)?,
+        format @ (Format::Csv | Format::Parquet) => flattened(&document(&report)).write(format, out)?,
         Format::Table => {
             write_report(&report, &args.file, &names, out).context("cannot write the report")?;
             if let Some(salvage) = &args.salvage {
@@ -49,7 +71,7 @@ fn write_report(
     path: &Path,
     names: &HashMap<HostId, String>,
     out: &mut dyn Write,
-) -> std::io::Result<()> {
+) -> io::Result<()> {
     let rows = |table: &str| report.rows.get(table).copied().unwrap_or(0);
     let state = if report.is_sound() { "sound" } else { "DAMAGED" };
     writeln!(out, "{state:<10} {}", path.display())?;
@@ -83,13 +105,13 @@ fn write_report(
     Ok(())
 }
 
-fn json(report: &CheckReport) -> serde_json::Value {
+fn document(report: &CheckReport) -> Value {
     let holes: Vec<_> = report
         .damage
         .holes
         .iter()
         .map(|hole| {
-            serde_json::json!({
+            json!({
                 "host": hole.host.to_string(),
                 "first_end_ns": hole.first_end_wall_ns,
                 "last_end_ns": hole.last_end_wall_ns,
@@ -101,9 +123,9 @@ fn json(report: &CheckReport) -> serde_json::Value {
     let lost: Vec<_> = report
         .lost
         .iter()
-        .map(|lost| serde_json::json!({ "table": lost.table, "rows": lost.rows, "ranges": lost.ranges, "detail": lost.detail }))
+        .map(|lost| json!({ "table": lost.table, "rows": lost.rows, "ranges": lost.ranges, "detail": lost.detail }))
         .collect();
-    serde_json::json!({
+    json!({
         "is_sound": report.is_sound(),
         "rows": report.rows,
         "pages": report.pages,
@@ -111,6 +133,113 @@ fn json(report: &CheckReport) -> serde_json::Value {
         "more_holes": report.damage.more,
         "lost": lost,
     })
+}
+
+/// `cpumon hosts --stored`, and `--store FILE`.
+pub(crate) fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let records = match &args.store {
+        Some(path) => Reader::open(path).map_err(explain)?.hosts()?,
+        None => Client::new(&args.url, &args.access).map_err(Usage)?.hosts().map_err(explained)?,
+    };
+    let format = args.format.get();
+    if format == Format::Json {
+        let rows: Vec<Value> = records
+            .iter()
+            .map(|record| {
+                json!({
+                    "id": record.info.host.to_string(),
+                    "hostname": record.info.hostname,
+                    "trust": record.trust.name(),
+                    "kernel": record.info.kernel,
+                    "agent": record.info.agent,
+                    "first_wall_ns": record.first_wall_ns,
+                    "last_wall_ns": record.last_wall_ns,
+                })
+            })
+            .collect();
+        write_json(&json!({ "hosts": rows }), out)?;
+    } else {
+        write_rows(format, &host_fields(), &records, out).context("cannot write the hosts")?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn host_fields() -> Vec<Field<'static, HostRecord>> {
+    let utc = |ns: Option<i64>| Some(Utc(ns?).to_string().into());
+    let moment = |ns: Option<i64>| ns.map_or_else(|| "-".to_owned(), when::show);
+    vec![
+        Field::text("id", |host: &HostRecord| Some(host.info.host.to_string().into())),
+        Field::text("hostname", |host: &HostRecord| Some((&*host.info.hostname).into()))
+            .titled("HOST", 0)
+            .shows(|host| name_text(&host.info.hostname)),
+        Field::shown("ID", 3, |host: &HostRecord| host.info.host.to_string()).whole(),
+        Field::text("trust", |host: &HostRecord| Some(host.trust.name().into())).titled("TRUST", 1).whole(),
+        Field::text("kernel", |host: &HostRecord| Some((&*host.info.kernel).into())),
+        Field::text("agent", |host: &HostRecord| Some((&*host.info.agent).into())),
+        Field::text("first_utc", move |host: &HostRecord| utc(host.first_wall_ns))
+            .titled("FIRST", 2)
+            .right()
+            .shows(move |host| moment(host.first_wall_ns)),
+        Field::int("first_ns", |host: &HostRecord| host.first_wall_ns),
+        Field::text("last_utc", move |host: &HostRecord| utc(host.last_wall_ns))
+            .titled("LAST", 0)
+            .right()
+            .shows(move |host| moment(host.last_wall_ns)),
+        Field::int("last_ns", |host: &HostRecord| host.last_wall_ns),
+    ]
+}
+
+/// A receiver removes most hosts at once; one with months of data takes it longer, beside storing.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// `cpumon hosts forget`.
+pub(crate) fn forget(args: &ForgetArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let path = store_for_reading(args.place.store.as_deref());
+    let reader = Reader::open(&path).map_err(explain)?;
+    let host = reader.find_only_host(&args.host)?;
+    drop(reader);
+    let named = format!("{} ({})", escape(&host.info.hostname), host.info.host);
+    if !args.yes {
+        confirm(&format!("Remove {named} and {} from {}?", data_of(&host), path.display()))?;
+    }
+    let is_done = forget_host(&path, host.info.host, TIMEOUT).map_err(explain)?;
+    let audit = AuditLog::in_dir(&state_dir(args.place.state.as_deref(), Some(&path)));
+    audit.note(AuditEvent::HostForgotten, &this_user(), &named, &path.display().to_string());
+    let result = if is_done {
+        format!("removed {named}; if it still sends, it is recorded as a new host")
+    } else {
+        format!("the receiver is removing {named}; this takes a while because it has much data")
+    };
+    writeln!(out, "{result}").context("cannot write to standard output")?;
+    Ok(Outcome::Done)
+}
+
+/// What is there of a host, for the question.
+fn data_of(host: &HostRecord) -> String {
+    match (host.first_wall_ns, host.last_wall_ns) {
+        (Some(first), Some(last)) => {
+            format!("all of its data from {} to {}", when::show(first), when::show(last))
+        }
+        _ => "what is left of its data".to_owned(),
+    }
+}
+
+/// Asks the user at the terminal.
+fn confirm(question: &str) -> anyhow::Result<()> {
+    let input = io::stdin();
+    if !input.is_terminal() {
+        return Err(Usage(
+            "hosts forget without a terminal needs --yes: removed data cannot be restored".to_owned(),
+        )
+        .into());
+    }
+    eprint!("{question} This cannot be undone. [y/N] ");
+    let mut answer = String::new();
+    input.lock().read_line(&mut answer).context("cannot read the answer")?;
+    if !matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
+        bail!("nothing was removed");
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -140,6 +269,6 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected} in {text}");
         }
-        assert_eq!(json(&report)["holes"].as_array().unwrap().len(), 120);
+        assert_eq!(document(&report)["holes"].as_array().unwrap().len(), 120);
     }
 }

@@ -1,9 +1,13 @@
-//! `cpumon top`: screens or batch output of this machine, of a host of a receiver, or of recorded data.
+//! `cpumon top`: screens or batch output of this machine, of a host of a receiver, or of recorded data; and [`show_screens`], which runs the
+//! screens for all commands that have some.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use cpumon_agent::SamplerOptions;
@@ -14,15 +18,15 @@ use cpumon_tui::{
     Arrangement, BatchOptions, CommandLines, Feed, Options, RowOptions, SortColumn, TuiError, UserFilter,
     ago, find_moment,
 };
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+use signal_hook::{flag, low_level};
 
 use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
-use crate::exit::{Outcome, Usage};
+use crate::exit::{Outcome, Signals, Usage, is_hung_up, say};
 use crate::feeds::{LOCAL_TIME, LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
 use crate::known_hosts::KnownHosts;
 use crate::paths::{explain, store_for_reading};
-use crate::screen;
-use crate::signals::Signals;
 use crate::when;
 
 /// Hosts that an error names.
@@ -65,7 +69,7 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
         no_mouse: args.no_mouse,
         ..Options::default()
     };
-    screen::show(feed, options)?;
+    show_screens(feed, options)?;
     Ok(signals.outcome())
 }
 
@@ -164,8 +168,7 @@ fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
             let options = SamplerOptions { source, ..SamplerOptions::default() };
             let feed = LocalFeed::start(&options)?;
             if let Some(reason) = feed.what_is_missing().filter(|_| args.batch) {
-                // Standard error may be closed; each interval names its source all the same.
-                let _ = writeln!(io::stderr(), "cpumon: {reason}");
+                say(&reason);
             }
             Ok(Box::new(feed))
         }
@@ -222,11 +225,7 @@ fn remote_or_store(args: &TopArgs, name: &str) -> anyhow::Result<Box<dyn Feed + 
             if !path.exists() {
                 return Err(error.into());
             }
-            let _ = writeln!(
-                io::stderr(),
-                "cpumon: no receiver answers at {HTTP_URL}; showing the store {}",
-                path.display()
-            );
+            say(&format!("no receiver answers at {HTTP_URL}; showing the store {}", path.display()));
             stored(&path, Some(name), " (the receiver does not answer)")
         }
         Err(error) => Err(error.into()),
@@ -258,8 +257,7 @@ impl Silent {
 
 /// Says what is missing, and where the nearest data is.
 fn missing(nothing: &dyn Display) -> Outcome {
-    // Standard error may be closed; the exit code still reports missing data.
-    let _ = writeln!(io::stderr(), "cpumon: {nothing}");
+    say(&nothing.to_string());
     Outcome::DataMissing
 }
 
@@ -301,4 +299,51 @@ fn batch(
         Ok(0) if args.user.is_some() => Err(no_rows_of_user(args)),
         ended => ended.map(|_| signals.outcome()).map_err(Into::into),
     }
+}
+
+/// Time between two checks of the stop flag.
+const CHECK_EVERY: Duration = Duration::from_millis(100);
+/// Time that the screens have to end after a request to stop.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Shows the screens until the user quits, `options.stop` is set or the terminal fails.
+///
+/// They run in a thread of their own. When a terminal goes away (its window is closed), the library that reads keys loops on the end of
+/// file for ever (crossterm 0.29, `UnixInternalEventSource::try_read`) and ignores every flag. The process then ends without that
+/// thread.
+pub(crate) fn show_screens(mut feed: Box<dyn Feed + Send>, options: Options) -> anyhow::Result<()> {
+    let options = Options { suspend: Some(suspend), time: LOCAL_TIME, ..options };
+    flag::register(SIGCONT, options.continued.clone()).context("cannot handle signals")?;
+    let stop = options.stop.clone();
+    let (send, ended) = mpsc::channel();
+    thread::Builder::new()
+        .name("screen".to_owned())
+        .spawn(move || {
+            let result = cpumon_tui::run(&mut *feed, &options);
+            // The feed's threads must end before the main thread ends the process.
+            drop(feed);
+            // The receiving end is gone if the grace period is over.
+            let _ = send.send(result);
+        })
+        .context("cannot start the screen's thread")?;
+    let mut deadline = None;
+    loop {
+        match ended.recv_timeout(CHECK_EVERY) {
+            Ok(result) => return result.map_err(Into::into),
+            Err(RecvTimeoutError::Disconnected) => return Err(anyhow!("the screen thread panicked")),
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+        // A program without a controlling terminal, as `su -c` starts it, gets no SIGHUP when its terminal is closed.
+        if (stop.load(Ordering::Relaxed) || is_hung_up(&io::stdin()))
+            && Instant::now() > *deadline.get_or_insert_with(|| Instant::now() + GRACE)
+        {
+            return Ok(());
+        }
+    }
+}
+
+/// Stops all threads until the shell continues them. Without a shell that could, the kernel ignores the signal.
+fn suspend() {
+    // It fails for no signal that exists.
+    let _ = low_level::raise(SIGTSTP);
 }

@@ -227,25 +227,23 @@ pub fn show(wall_ns: i64) -> String {
 /// A moment in UTC, to the second, as the command line takes it: `2026-11-20T14:05:30Z`.
 #[must_use]
 pub fn show_utc(wall_ns: i64) -> String {
-    match Timestamp::from_nanosecond(i128::from(wall_ns)) {
-        Ok(stamp) => stamp.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-        Err(_) => format!("{wall_ns} ns"),
-    }
+    formatted(wall_ns, TimeZone::UTC, "%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// A moment on this machine's clock, to the second, for tables: `14:05:30`, or `2026-11-20 14:05:30` with its day.
 #[must_use]
 pub fn show_clock(wall_ns: i64, with_day: bool) -> String {
     let form = if with_day { "%Y-%m-%d %H:%M:%S" } else { "%H:%M:%S" };
-    match Timestamp::from_nanosecond(i128::from(wall_ns)) {
-        Ok(stamp) => stamp.to_zoned(TimeZone::system()).strftime(form).to_string(),
-        Err(_) => format!("{wall_ns} ns"),
-    }
+    formatted(wall_ns, TimeZone::system(), form)
 }
 
 fn show_in(wall_ns: i64, zone: TimeZone) -> String {
+    formatted(wall_ns, zone, "%Y-%m-%d %H:%M:%S %:z")
+}
+
+fn formatted(wall_ns: i64, zone: TimeZone, form: &str) -> String {
     match Timestamp::from_nanosecond(i128::from(wall_ns)) {
-        Ok(stamp) => stamp.to_zoned(zone).strftime("%Y-%m-%d %H:%M:%S %:z").to_string(),
+        Ok(stamp) => stamp.to_zoned(zone).strftime(form).to_string(),
         Err(_) => format!("{wall_ns} ns"),
     }
 }

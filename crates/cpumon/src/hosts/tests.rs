@@ -2,7 +2,6 @@
 
 use cpumon_model::{HostId, HostInfo, LossCounts, SourceKind, Trust};
 
-use super::cells::show_offset;
 use super::*;
 
 /// Its id is that byte sixteen times.

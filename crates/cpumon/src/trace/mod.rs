@@ -1,27 +1,321 @@
-//! `cpumon trace`: records context switches, reports where the time went in a recording,
-//! shows it in the browser, and exports it for other programs.
+//! `cpumon trace`: records context switches, reports where the time went in a recording, shows it in the browser and on the screens, and
+//! exports it for other programs. Here is what the reports have in common: the file, the part of it that counts, and how values are shown.
 
-mod delays;
-mod export;
-mod histogram;
 mod path;
 mod record;
 mod report;
-mod series;
-mod sink;
 mod stored;
-mod top;
-mod trace_file;
 mod view;
-mod wakers;
+mod waits;
 
-pub(crate) use delays::delays;
-pub(crate) use export::export;
-pub(crate) use histogram::histogram;
 pub(crate) use path::path;
 pub(crate) use record::record;
 pub(crate) use report::report;
 pub(crate) use stored::{get, list, take};
-pub(crate) use top::top;
-pub(crate) use view::view;
-pub(crate) use wakers::wakers;
+pub(crate) use view::{export, top, view};
+pub(crate) use waits::{delays, histogram, wakers};
+
+use std::io::{self, BufReader, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context;
+use cpumon_model::{SOFTIRQ_KINDS, TraceTask};
+use cpumon_query::fields::Field;
+use cpumon_query::text::{decimal, name_text};
+use cpumon_trace::{
+    AnyTrace, Ending, GroupKey, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker, group_of,
+};
+
+use crate::cli::{Format, TraceGroupBy, TraceInputArgs, TraceReportBy};
+use crate::exit::{Outcome, Usage, say};
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// Rows of a table, if no number is given.
+const TABLE_ROWS: usize = 20;
+
+/// A trace that is read.
+struct TraceFile<'a> {
+    name: &'a Path,
+    trace: AnyTrace<BufReader<TraceInput>>,
+    /// When the trace began on its clock.
+    began_ns: u64,
+}
+
+impl<'a> TraceFile<'a> {
+    fn open(name: &'a Path) -> anyhow::Result<Self> {
+        let trace = open(name)?;
+        Ok(Self { name, began_ns: trace.header().began.mono_ns, trace })
+    }
+
+    /// Reads it to its end.
+    fn read<T, E: std::error::Error + Send + Sync + 'static>(
+        &mut self,
+        analysis: impl FnOnce(&mut AnyTrace<BufReader<TraceInput>>) -> Result<T, E>,
+    ) -> anyhow::Result<T> {
+        analysis(&mut self.trace).with_context(|| format!("cannot read {}", self.name.display()))
+    }
+
+    fn tasks(&self) -> &Tasks {
+        self.trace.tasks()
+    }
+
+    /// A time of the trace's clock since its start, ns.
+    fn since_begin(&self, at_ns: u64) -> u64 {
+        at_ns.saturating_sub(self.began_ns)
+    }
+
+    fn thread(&self, task: TraceTask) -> Who {
+        let (key, name) = group_of(task, ReportBy::Thread, self.tasks());
+        Who::new(&key, &name)
+    }
+}
+
+/// Opens a trace, or the newest recording of a flight recorder's directory.
+fn open(name: &Path) -> anyhow::Result<AnyTrace<BufReader<TraceInput>>> {
+    let input = TraceInput::open(name).with_context(|| format!("cannot open {}", name.display()))?;
+    if let Some(other) = input.others().last() {
+        say(&format!(
+            "{} has {} other recordings, which are left out; for the last of them: {}",
+            name.display(),
+            input.others().len(),
+            other.display()
+        ));
+    }
+    AnyTrace::open(BufReader::with_capacity(BUFFER_BYTES, input))
+        .with_context(|| format!("cannot read {}", name.display()))
+}
+
+/// The part between two times since the start.
+fn range(from: Option<Duration>, to: Option<Duration>) -> Result<TraceRange, Usage> {
+    let range = TraceRange { from_ns: from.map_or(0, ns), until_ns: to.map_or(u64::MAX, ns) };
+    if range.from_ns >= range.until_ns {
+        return Err(Usage("--to must be after --from".to_owned()));
+    }
+    Ok(range)
+}
+
+fn ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// How many rows.
+fn limit(args: &TraceInputArgs) -> usize {
+    limit_of(args.limit, args.format.get(), usize::MAX)
+}
+
+/// Likewise; `most`: but in a table.
+fn limit_of(given: Option<u32>, format: Format, most: usize) -> usize {
+    let usual = if format == Format::Table { TABLE_ROWS } else { most };
+    given.map_or(usual, |limit| usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
+fn say_left_out(left_out: usize, out: &mut dyn Write) -> io::Result<()> {
+    if left_out > 0 { writeln!(out, "{left_out} more; --limit shows them") } else { Ok(()) }
+}
+
+impl From<TraceGroupBy> for ReportBy {
+    fn from(by: TraceGroupBy) -> Self {
+        match by {
+            TraceGroupBy::Thread => Self::Thread,
+            TraceGroupBy::Process => Self::Process,
+            TraceGroupBy::Program => Self::Program,
+            TraceGroupBy::Container => Self::Container,
+        }
+    }
+}
+
+/// What a row is; `None`: a CPU.
+fn group(by: TraceReportBy) -> Option<ReportBy> {
+    match by {
+        TraceReportBy::Thread => Some(ReportBy::Thread),
+        TraceReportBy::Process => Some(ReportBy::Process),
+        TraceReportBy::Program => Some(ReportBy::Program),
+        TraceReportBy::Container => Some(ReportBy::Container),
+        TraceReportBy::Cpu => None,
+    }
+}
+
+/// Says on standard error what the trace lacks. `marked`: lost events whose span is known.
+fn missing(ending: &Ending, marked: u64) -> Outcome {
+    let mut lacks = Vec::new();
+    let damaged_at = ending.damaged_at.unwrap_or(0);
+    if ending.gaps > 0 {
+        lacks.push(format!(
+            "the trace is damaged, first at byte {damaged_at}: {} bytes at {} places cannot be read, and what the CPUs did then is unknown",
+            ending.unreadable_bytes, ending.gaps
+        ));
+    } else if ending.damaged_at.is_some() {
+        lacks.push(format!(
+            "the trace is damaged or ends early at byte {damaged_at}; the report covers what is before it"
+        ));
+    }
+    if ending.ended_ns.is_none() && (ending.damaged_at.is_none() || ending.gaps > 0) {
+        lacks.push(
+            "the trace has no end mark: it is still being recorded, or its recorder was killed".to_owned(),
+        );
+    }
+    if ending.holes > 0 {
+        lacks.push(format!(
+            "segments are missing at {} places; what the CPUs did then is unknown",
+            ending.holes
+        ));
+    }
+    if let Some(at) = ending.other_at {
+        lacks.push(format!("from byte {at} on the file has another recording, which is left out"));
+    }
+    if ending.malformed > 0 {
+        lacks.push(format!("{} chunks or records are malformed", ending.malformed));
+    }
+    if ending.unfollowed > 0 {
+        lacks.push(format!(
+            "the trace has more threads than memory is for: {} events and waits of further ones are left out; the times of the CPUs have them",
+            ending.unfollowed
+        ));
+    }
+    let lost = marked.max(ending.lost);
+    if lost > 0 {
+        lacks.push(format!(
+            "the recorder lost {lost} events; their time is unknown. Record with larger buffers (--buffer)"
+        ));
+    }
+    if ending.late > 0 {
+        lacks.push(format!("{} events are out of order; times around them can be wrong", ending.late));
+    }
+    if ending.unnamed > 0 {
+        lacks.push(format!(
+            "{} names of tasks and control groups were left out: there are too many",
+            ending.unnamed
+        ));
+    }
+    for lack in &lacks {
+        say(lack);
+    }
+    if lacks.is_empty() { Outcome::Done } else { Outcome::DataMissing }
+}
+
+/// A result with so many rows. One without any says why, and is no success.
+fn found(rows: usize, what: &str, outcome: Outcome) -> Outcome {
+    if rows > 0 {
+        return outcome;
+    }
+    say(&format!("the trace, or the part of it that was asked for, has no {what}"));
+    if outcome == Outcome::Done { Outcome::NothingFound } else { outcome }
+}
+
+/// The title of a column of names.
+fn title(by: ReportBy) -> &'static str {
+    match by {
+        ReportBy::Thread => "THREAD",
+        ReportBy::Process => "PROCESS",
+        ReportBy::Program => "PROGRAM",
+        ReportBy::Container => "CONTAINER",
+    }
+}
+
+/// Who a cell is about.
+#[derive(Clone, Debug)]
+struct Who {
+    /// Hostile.
+    name: String,
+    pid: Option<u32>,
+    tid: Option<u32>,
+    kind: &'static str,
+}
+
+impl Who {
+    fn new(key: &GroupKey, name: &str) -> Self {
+        let (pid, tid, kind) = match key {
+            GroupKey::Thread(thread, process) => (Some(process.pid), Some(thread.tid), "thread"),
+            GroupKey::Process(process) => (Some(process.pid), None, "process"),
+            GroupKey::Program(_) => (None, None, "program"),
+            GroupKey::Container(_) => (None, None, "container"),
+            GroupKey::Unnamed(_) => (None, None, "unnamed"),
+        };
+        Self { name: name.to_owned(), pid, tid, kind }
+    }
+
+    /// Who woke a thread.
+    fn of_waker(waker: Waker, file: &TraceFile<'_>) -> Self {
+        match waker {
+            Waker::Task(TraceTask::IDLE) => Self::idle(),
+            Waker::Task(task) => file.thread(task),
+            Waker::Hard(line) => Self::irq(line),
+            Waker::Soft(kind) => Self::softirq(kind),
+        }
+    }
+
+    /// Whatever interrupted an idle CPU.
+    fn idle() -> Self {
+        Self { name: "(idle)".to_owned(), pid: None, tid: None, kind: "idle" }
+    }
+
+    fn irq(line: u16) -> Self {
+        Self { name: format!("irq {line}"), pid: None, tid: None, kind: "irq" }
+    }
+
+    fn softirq(kind: u16) -> Self {
+        let name = SOFTIRQ_KINDS.get(usize::from(kind)).copied().unwrap_or("unknown");
+        Self { name: format!("softirq {name}"), pid: None, tid: None, kind: "softirq" }
+    }
+
+    /// For a terminal.
+    fn shown(&self) -> String {
+        name_text(&self.name)
+    }
+
+    /// `PID/TID`.
+    fn ids(&self) -> String {
+        match (self.pid, self.tid) {
+            (Some(pid), Some(tid)) => format!("{pid}/{tid}"),
+            (Some(pid), None) => pid.to_string(),
+            _ => String::new(),
+        }
+    }
+}
+
+/// Columns of who a row is about: kind, name, pid and tid.
+fn who_fields<'f, R: 'f>(names: [&'static str; 4], who: impl Fn(&R) -> Who + Copy + 'f) -> [Field<'f, R>; 4] {
+    let [kind, name, pid, tid] = names;
+    [
+        Field::text(kind, move |row| Some(who(row).kind.into())),
+        Field::text(name, move |row| Some(who(row).name.into())),
+        Field::int(pid, move |row| who(row).pid.map(i64::from)),
+        Field::int(tid, move |row| who(row).tid.map(i64::from)),
+    ]
+}
+
+/// What identifies a row, in a table: its ids, where it has some.
+fn ids_title(by: ReportBy) -> Option<&'static str> {
+    match by {
+        ReportBy::Thread => Some("PID/TID"),
+        ReportBy::Process => Some("PID"),
+        ReportBy::Program | ReportBy::Container => None,
+    }
+}
+
+fn percent(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 * 100.0 / whole as f64)
+}
+
+fn seconds(ns: u64) -> String {
+    format!("{:.6}", ns as f64 / 1e9)
+}
+
+fn millis(ns: u64) -> String {
+    format!("{:.3}", ns as f64 / 1e6)
+}
+
+fn micros(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
+}
+
+fn share(part: u64, whole: u64) -> String {
+    decimal(percent(part, whole), 2)
+}
+
+/// `a 1.500, b 0.300`: the first of those behind whom a thread waited, ms.
+fn behind(culprits: &[(TraceTask, u64)], file: &TraceFile<'_>, most: usize) -> String {
+    let one = |(task, ns): &(TraceTask, u64)| format!("{} {}", file.thread(*task).shown(), millis(*ns));
+    culprits.iter().take(most).map(one).collect::<Vec<_>>().join(", ")
+}

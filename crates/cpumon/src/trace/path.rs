@@ -8,11 +8,10 @@ use cpumon_model::TraceTask;
 use cpumon_query::fields::Field;
 use cpumon_trace::{PathStep, ThreadState, TraceHistory, TraceRange, Waker, history};
 
-use super::trace_file::{TraceFile, Who, behind, found, limit_of, millis, missing, ns, seconds, who_fields};
+use super::{TraceFile, Who, behind, found, limit_of, millis, missing, ns, seconds, who_fields};
 use crate::cli::{Format, TracePathArgs};
-use crate::columns::write_rows;
-use crate::exit::{Outcome, Usage};
-use crate::table::{paragraph, terminal_columns};
+use crate::exit::{Outcome, Usage, say};
+use crate::table::{paragraph, terminal_columns, write_rows};
 
 /// Steps of a path that is not shown in a table.
 const STEPS: usize = 100_000;
@@ -43,11 +42,10 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     if history.dropped_until_ns() > 0
         && steps.last().is_some_and(|step| step.from_ns <= history.dropped_until_ns())
     {
-        let _ = writeln!(
-            io::stderr(),
-            "cpumon: the path ends at {} s, because the trace has too many events before that to hold; go back from there with --at",
+        say(&format!(
+            "the path ends at {} s, because the trace has too many events before that to hold; go back from there with --at",
             seconds(file.since_begin(history.dropped_until_ns()))
-        );
+        ));
         return Ok(Outcome::DataMissing);
     }
     Ok(found(steps.len(), "event of the thread before that moment", outcome))

@@ -1,8 +1,8 @@
-//! `cpumon trace record`: from the kernel's ring buffers to a file.
+//! `cpumon trace record`: from the kernel's ring buffers to a file at once, or into memory of which the last part can be written.
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::io::{self, IsTerminal, Write};
+use std::fs::{self, File};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -12,16 +12,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
-use cpumon_agent::{DrainPace, SUBMITTED_AFTER_NS, SYNC_EVERY, hurry};
-use cpumon_collect::{SourceOptions, TraceRecorder, TraceRecorderOptions, TraceSink, host_info, now};
-use cpumon_trace::{Compression, FileHeader, WindowLimits, WrittenCounts};
+use anyhow::{Context, anyhow, bail};
+use cpumon_agent::{DrainPace, SUBMITTED_AFTER_NS, SYNC_EVERY, WindowFile, hurry};
+use cpumon_collect::{
+    CollectError, SourceOptions, TraceRecorder, TraceRecorderOptions, TraceSink, host_info, now,
+};
+use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
+use cpumon_trace::{Compression, FileHeader, TraceWriter, WindowLimits, WrittenCounts};
 use signal_hook::consts::SIGUSR1;
 
-use super::sink::{Sink, create};
 use crate::cli::{TraceCompression, TraceRecordArgs, file_of};
-use crate::exit::{Outcome, Usage};
-use crate::signals::Signals;
+use crate::exit::{Outcome, Signals, Usage, say};
 use crate::units::show_bytes;
 
 /// zstd's own default. Higher ones take more time than they save bytes.
@@ -30,6 +31,8 @@ const ZSTD_LEVEL: i32 = 3;
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command has to end after it was asked to.
 const END_WITHIN: Duration = Duration::from_secs(2);
+
+const BUFFER_BYTES: usize = 1 << 18;
 
 /// `cpumon trace record`.
 pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
@@ -46,8 +49,8 @@ pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
     let file = if is_stdout { stdout_file()? } else { create(&args.output)? };
     let recorded = record_to(args, file, &signals).map_err(|error| {
         // Before the first event there is nothing in it but a header.
-        if !is_stdout && error.is::<cpumon_collect::CollectError>() {
-            let _ = std::fs::remove_file(&args.output);
+        if !is_stdout && error.is::<CollectError>() {
+            let _ = fs::remove_file(&args.output);
         }
         error.context(format!("cannot record to {path}"))
     })?;
@@ -69,11 +72,6 @@ fn summary(length: Duration, counts: WrittenCounts, lost: u64, path: &Path) -> S
         show_bytes(counts.bytes),
         path.display()
     )
-}
-
-/// Standard error may be closed; the trace is complete all the same.
-fn say(text: &str) {
-    let _ = writeln!(io::stderr(), "cpumon: {text}");
 }
 
 fn outcome(args: &TraceRecordArgs, status: Option<ExitStatus>, lost: u64, signals: &Signals) -> Outcome {
@@ -142,7 +140,7 @@ fn open_sink(args: &TraceRecordArgs, file: File) -> anyhow::Result<Sink> {
     let Some(last) = args.last else { return Sink::file(file, &header, compression) };
     // Created only to see that it can be: a window is written when it is asked for.
     drop(file);
-    std::fs::remove_file(&args.output).context("cannot remove the empty file")?;
+    fs::remove_file(&args.output).context("cannot remove the empty file")?;
     let limits = WindowLimits {
         length_ns: u64::try_from(last.as_nanos()).unwrap_or(u64::MAX),
         bytes: usize::try_from(args.memory).unwrap_or(usize::MAX),
@@ -290,5 +288,176 @@ impl ProgressLine {
         if std::mem::take(&mut self.is_begun) {
             let _ = writeln!(io::stderr());
         }
+    }
+}
+
+type Writer = BufWriter<File>;
+
+/// Takes what the recorder reads.
+enum Sink {
+    /// The programs are being attached, or the recording is over.
+    Closed,
+    File(Box<TraceWriter<Writer>>),
+    Window(Box<Window>),
+}
+
+impl TraceSink for Sink {
+    fn event(&mut self, event: SchedEvent) {
+        match self {
+            Self::Closed => {}
+            Self::File(file) => file.event(&event),
+            Self::Window(window) => window.recent.event(event),
+        }
+    }
+
+    fn identity(&mut self, identity: &TraceIdentity) {
+        match self {
+            Self::Closed => {}
+            Self::File(file) => file.identity(identity),
+            Self::Window(window) => window.recent.identity(identity),
+        }
+    }
+
+    fn group(&mut self, group: &TraceGroup) {
+        match self {
+            Self::Closed => {}
+            Self::File(file) => file.group(group),
+            Self::Window(window) => window.recent.group(group),
+        }
+    }
+}
+
+impl Sink {
+    fn file(file: File, header: &FileHeader, compression: Compression) -> anyhow::Result<Self> {
+        let to = BufWriter::with_capacity(BUFFER_BYTES, file);
+        Ok(Self::File(Box::new(TraceWriter::new(to, header, compression)?)))
+    }
+
+    fn window(
+        path: &Path,
+        header: FileHeader,
+        limits: WindowLimits,
+        compression: Compression,
+    ) -> anyhow::Result<Self> {
+        let recent = WindowFile::new(header, limits, compression)?;
+        Ok(Self::Window(Box::new(Window { recent, path: path.to_owned(), written: 0 })))
+    }
+
+    /// All events before this are there. `lost`: since the recording began. Returns what there is now.
+    fn sync(&mut self, before_ns: u64, lost: u64) -> anyhow::Result<Progress> {
+        match self {
+            Self::Closed => Err(anyhow!("the trace was ended before")),
+            Self::File(file) => {
+                file.sync_if_due(before_ns)?;
+                Ok(Progress::Written(file.counts()))
+            }
+            Self::Window(window) => {
+                window.recent.sync(before_ns, lost)?;
+                Ok(Progress::InMemory(window.recent.length()))
+            }
+        }
+    }
+
+    /// Ends the recording. Returns what the last file has, and its name.
+    fn finish(&mut self, path: &Path, end_ns: u64, lost: u64) -> anyhow::Result<(WrittenCounts, PathBuf)> {
+        match std::mem::replace(self, Self::Closed) {
+            Self::Closed => Err(anyhow!("the trace was ended before")),
+            Self::File(file) => Ok((file.finish(end_ns, lost)?.1, path.to_owned())),
+            Self::Window(mut window) => {
+                window.recent.sync(end_ns, lost)?;
+                // One that was asked for a moment ago ends first.
+                while window.recent.is_copying() {
+                    window.recent.copy_part()?;
+                }
+                window.begin_copy()?;
+                loop {
+                    if let Some(done) = window.recent.copy_part()? {
+                        return Ok(done);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What a recording has so far.
+enum Progress {
+    Written(WrittenCounts),
+    /// So long.
+    InMemory(Duration),
+}
+
+impl Progress {
+    fn line(&self, length: Duration, lost: u64) -> String {
+        let seconds = length.as_secs_f64();
+        match self {
+            Self::Written(counts) => {
+                format!("{seconds:.1} s  {} events  {lost} lost  {}", counts.events, show_bytes(counts.bytes))
+            }
+            Self::InMemory(window) => {
+                format!("{seconds:.1} s  the last {:.1} s in memory  {lost} lost", window.as_secs_f64())
+            }
+        }
+    }
+}
+
+/// The last part of a recording, and the files to which it is copied.
+struct Window {
+    recent: WindowFile,
+    path: PathBuf,
+    /// Files so far.
+    written: u32,
+}
+
+impl Window {
+    /// Begins to write the window to the next file, unless one is being written.
+    fn begin_copy(&mut self) -> anyhow::Result<()> {
+        if !self.recent.is_copying() {
+            let path = numbered(&self.path, self.written);
+            self.written += 1;
+            self.recent.begin_copy(path.clone()).map_err(|error| cannot_create(&path, &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// `spike.trace`, then `spike-2.trace`, `spike-3.trace`.
+fn numbered(path: &Path, written: u32) -> PathBuf {
+    if written == 0 {
+        return path.to_owned();
+    }
+    let mut name = path.file_stem().unwrap_or_default().to_owned();
+    name.push(format!("-{}", written + 1));
+    if let Some(ending) = path.extension() {
+        name.push(".");
+        name.push(ending);
+    }
+    path.with_file_name(name)
+}
+
+/// For its owner only.
+fn create(path: &Path) -> anyhow::Result<File> {
+    cpumon_files::create_new(path).map_err(|error| cannot_create(path, &error))
+}
+
+fn cannot_create(path: &Path, error: &io::Error) -> anyhow::Error {
+    match error.kind() {
+        io::ErrorKind::AlreadyExists => {
+            anyhow!("{} exists; give another name with -o, or remove it", path.display())
+        }
+        _ => anyhow!("cannot create {}: {error}", path.display()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn further_windows_have_a_number() {
+        let name = |path: &str, written| numbered(Path::new(path), written).display().to_string();
+        assert_eq!(name("/a.b/spike.trace", 0), "/a.b/spike.trace");
+        assert_eq!(name("/a.b/spike.trace", 1), "/a.b/spike-2.trace");
+        assert_eq!(name("spike", 11), "spike-12");
     }
 }

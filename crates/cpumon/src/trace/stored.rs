@@ -16,7 +16,7 @@ use crate::exit::{Outcome, Usage};
 use crate::known_hosts::KnownHosts;
 use crate::output::to_file_or;
 use crate::past::{Past, explained};
-use crate::records::Records;
+use crate::table::Records;
 use crate::when;
 
 const NAMES: [&str; 8] = ["id", "host", "time", "seconds", "events", "lost", "bytes", "reason"];

@@ -1,22 +1,29 @@
-//! `cpumon trace view`: the page for one trace, on this machine, until it is stopped.
+//! A trace elsewhere. `cpumon trace view`: the page for one trace, on this machine, until it is stopped. `cpumon trace top`: on the screens
+//! of `cpumon top`. `cpumon trace export`: as a file of other programs.
 
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
+use cpumon_export::{Format, TraceSurvey, trace_perfetto, trace_slices};
 use cpumon_query::status::Status;
 use cpumon_query::time::now_ns;
 use cpumon_query::traces::{Timelines, Traces};
 use cpumon_receiver::hub::{Hub, HubOptions};
-use cpumon_trace::TraceInput;
+use cpumon_trace::{TraceInput, TraceSource};
+use cpumon_tui::Options;
 use cpumon_web::{HttpServer, WebOptions, random_key};
 
-use crate::cli::TraceViewArgs;
-use crate::exit::Outcome;
-use crate::signals::Signals;
+use super::{TraceFile, missing, open, range};
+use crate::cli::{TraceExportArgs, TraceExportFormat, TraceTopArgs, TraceViewArgs, file_of};
+use crate::exit::{Outcome, Signals, Usage, say};
+use crate::feeds::TraceFeed;
+use crate::output::to_file_or;
+use crate::top::show_screens;
 
 /// The id of the one trace.
 const ID: &str = "file";
@@ -69,18 +76,62 @@ pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
     let server = HttpServer::bind(args.http, web).map_err(|error| anyhow!("{error}"))?;
     let (address, shutdown) = (server.local_addr(), server.shutdown());
     let running =
-        std::thread::Builder::new().name("http".to_owned()).spawn(move || server.run(Arc::new(no_hosts())));
+        thread::Builder::new().name("http".to_owned()).spawn(move || server.run(Arc::new(no_hosts())));
     let running = running.context("cannot start the HTTP server")?;
     // Standard output may be closed: the page is there all the same.
     let _ = writeln!(io::stdout(), "http://{address}/trace/{ID}?key={key}");
-    let _ = writeln!(
-        io::stderr(),
-        "cpumon: the trace is shown at this address, to those who have its key, until Ctrl-C"
-    );
+    say("the trace is shown at this address, to those who have its key, until Ctrl-C");
     while !signals.stop().load(Ordering::Relaxed) && !running.is_finished() {
-        std::thread::sleep(POLL);
+        thread::sleep(POLL);
     }
     shutdown.stop();
     running.join().map_err(|_| anyhow!("the HTTP server panicked"))??;
     Ok(signals.outcome())
+}
+
+/// `cpumon trace top`.
+pub(crate) fn top(args: &TraceTopArgs) -> anyhow::Result<Outcome> {
+    let range = range(args.from, args.to)?;
+    let signals = Signals::install()?;
+    let title = format!("trace {}", args.file.display());
+    let again = TraceFile::open(&args.file)?.trace;
+    let mut file = TraceFile::open(&args.file)?;
+    let (feed, ending) = file.read(|trace| TraceFeed::open(title, trace, again, range, args.interval))?;
+    let options = Options {
+        stop: signals.stop().clone(),
+        threads: args.threads,
+        no_mouse: args.no_mouse,
+        ..Options::default()
+    };
+    show_screens(Box::new(feed), options)?;
+    let outcome = missing(&ending, ending.lost);
+    Ok(if signals.outcome() == Outcome::Done { outcome } else { signals.outcome() })
+}
+
+/// `cpumon trace export`.
+pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let is_binary = args.format != TraceExportFormat::Csv;
+    if is_binary && file_of(args.output.as_deref()).is_none() && io::stdout().is_terminal() {
+        return Err(Usage("this format is binary; give a file with -o".to_owned()).into());
+    }
+    if args.format == TraceExportFormat::Perfetto && (args.from.is_some() || args.to.is_some()) {
+        return Err(Usage("--from and --to are for --format csv and parquet".to_owned()).into());
+    }
+    let range = range(args.from, args.to)?;
+    let survey = TraceSurvey::new(open(&args.file)?)
+        .with_context(|| format!("cannot read {}", args.file.display()))?;
+    let mut trace = open(&args.file)?;
+    let length_ns = survey.ending().known_until_ns.saturating_sub(trace.header().began.mono_ns);
+    if survey.events() == 0 || range.from_ns > length_ns {
+        bail!("{} has no event, or none behind --from", args.file.display());
+    }
+    let mut write = |out: &mut dyn Write| match args.format {
+        TraceExportFormat::Perfetto => trace_perfetto(&survey, &mut trace, out),
+        TraceExportFormat::Csv => trace_slices(Format::Csv, &survey, &mut trace, range, out),
+        TraceExportFormat::Parquet => trace_slices(Format::Parquet, &survey, &mut trace, range, out),
+    };
+    let ending =
+        to_file_or(file_of(args.output.as_deref()), out, |out| write(out).map_err(anyhow::Error::from))?;
+    out.flush()?;
+    Ok(missing(&ending, ending.lost))
 }

@@ -1,18 +1,136 @@
-//! Prints a [`LedgerSum`] as a table, or as rows for programs. A figure that is sampled or unknown is marked in its place, and a sentence
-//! below explains it.
+//! `cpumon ledger`: where the CPU time of a range went, from a store or measured live: in sum, CPU by CPU, and in the intervals
+//! with the largest unattributed share. It shows whether the ledger is balanced, and how each line is known: a figure that is sampled or
+//! unknown is marked in its place, and a sentence below explains it.
 
 use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use anyhow::Context;
+use cpumon_agent::{Sampler, SamplerOptions};
+use cpumon_collect::{RetainedCapabilities, SourceOptions};
 use cpumon_export::{ExportError, Format};
 use cpumon_model::{Fields, Terms, escape};
 use cpumon_query::fields::Field;
 use cpumon_query::ledger::{LedgerLines, LedgerSum};
+use cpumon_query::{QueryError, Shown};
 
-use crate::table::Table;
+use crate::cli::LedgerArgs;
+use crate::exit::{Outcome, Signals, Usage, say};
+use crate::known_hosts::KnownHosts;
+use crate::past::{Past, explained};
+use crate::table::{Table, paragraph, terminal_columns};
 use crate::when;
 
+/// `cpumon ledger`.
+pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let (all, outcome) = match (args.live, &args.host) {
+        (Some(length), Some(host)) => received(args, host, length)?,
+        (Some(_), None) if args.past.url.is_some() => {
+            return Err(Usage("--live of a receiver's host needs --host".to_owned()).into());
+        }
+        (Some(length), None) => measured(args, length)?,
+        (None, _) => stored(args)?,
+    };
+    if all.iter().all(|sum| sum.intervals == 0) {
+        say("there is no interval with CPU times in that range");
+        return Ok(Outcome::DataMissing);
+    }
+    let all: Vec<&LedgerSum> = all.iter().filter(|sum| sum.intervals > 0).collect();
+    match args.format.get().file() {
+        None => tables(&all, terminal_columns(), out).map_err(anyhow::Error::from),
+        Some(format) => rows(&all, format, out).map_err(anyhow::Error::from),
+    }
+    .context("cannot write the ledger")?;
+    Ok(outcome)
+}
+
+/// Why much of a host's time is unattributed, if it is.
+fn say_what_is_hidden(host: &str, hidden: Option<&str>) {
+    if let Some(hidden) = hidden {
+        say(&format!("{}: {hidden}", escape(host)));
+    }
+}
+
+fn stored(args: &LedgerArgs) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
+    let past = Past::open(&args.past)?;
+    let hosts: Vec<String> = args.host.iter().cloned().collect();
+    let all = match past.ledger(&hosts, args.range.time_range()?, args.worst) {
+        Err(QueryError::NoHost) => Vec::new(),
+        all => all.map_err(explained)?,
+    };
+    for sum in &all {
+        say_what_is_hidden(&sum.host, sum.hidden.as_deref());
+    }
+    Ok((all, past.end(Outcome::Done)))
+}
+
+/// A live host of a receiver, for so long.
+fn received(args: &LedgerArgs, wanted: &str, length: Duration) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
+    /// Long polls without an answer before the host counts as silent.
+    const PATIENCE: u32 = 2;
+    let client = args.past.receiver()?;
+    let known = KnownHosts::read(&client)?;
+    let host = known.find(&client, wanted)?;
+    say_what_is_hidden(&host.info.hostname, host.info.hidden_processes());
+    let signals = Signals::install()?;
+    let mut sum = LedgerSum::new(&host.info.hostname, args.worst);
+    let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    // What ended before now is not asked for.
+    let (mut last, mut missed, mut silent, mut sequence) = (0, 0_u64, 0, None);
+    if known.is_reporting(host.info.host) {
+        last = client.newer(host.info.host, 0)?.map_or(0, |newest| newest.serial);
+    } else {
+        silent = PATIENCE;
+    }
+    while left_ns > 0 && silent < PATIENCE && !signals.stop().load(Ordering::Relaxed) {
+        let Some(Shown { serial, interval, .. }) = client.newer(host.info.host, last)? else {
+            silent += 1;
+            continue;
+        };
+        missed += sequence.map_or(0, |before| interval.sequence.saturating_sub(before).saturating_sub(1));
+        (last, sequence, silent) = (serial, Some(interval.sequence), 0);
+        sum.add(&interval);
+        left_ns = left_ns.saturating_sub(interval.duration_ns().max(1));
+    }
+    if silent == PATIENCE {
+        say(&format!("{} sends nothing any more", escape(&host.info.hostname)));
+    }
+    if missed > 0 {
+        say(&format!("{missed} intervals in between are missing"));
+    }
+    let is_whole = missed == 0 && silent < PATIENCE;
+    let outcome = if is_whole { signals.outcome() } else { Outcome::DataMissing };
+    Ok((vec![sum], outcome))
+}
+
+/// This machine, for so long.
+fn measured(args: &LedgerArgs, length: Duration) -> anyhow::Result<(Vec<LedgerSum>, Outcome)> {
+    let source = SourceOptions {
+        choice: args.source,
+        interval: args.interval,
+        probes: args.probes,
+        ..SourceOptions::default()
+    };
+    let options = SamplerOptions { source, ..SamplerOptions::default() };
+    let mut sampler = Sampler::open(&options).context("cannot measure this machine")?;
+    cpumon_agent::give_up_rights(sampler.kind(), RetainedCapabilities::NAMES);
+    say_what_is_hidden(&sampler.info().hostname, sampler.info().hidden_processes());
+    let signals = Signals::install()?;
+    let mut sum = LedgerSum::new(&sampler.info().hostname, args.worst);
+    let mut left_ns = u64::try_from(length.as_nanos()).unwrap_or(u64::MAX);
+    while left_ns > 0 {
+        let Some(step) = sampler.step(signals.stop())? else { break };
+        if !step.is_first {
+            sum.add(step.interval);
+            left_ns = left_ns.saturating_sub(step.interval.duration_ns().max(1));
+        }
+    }
+    Ok((vec![sum], signals.outcome()))
+}
+
 /// A table for each host, in lines of no more than `columns` if its numbers allow.
-pub(super) fn tables(all: &[&LedgerSum], columns: usize, out: &mut dyn Write) -> io::Result<()> {
+fn tables(all: &[&LedgerSum], columns: usize, out: &mut dyn Write) -> io::Result<()> {
     for (nth, ledger) in all.iter().enumerate() {
         if nth > 0 {
             writeln!(out)?;
@@ -24,9 +142,6 @@ pub(super) fn tables(all: &[&LedgerSum], columns: usize, out: &mut dyn Write) ->
 
 fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()> {
     let sources: Vec<&str> = ledger.sources.iter().map(|source| source.name()).collect();
-    let paragraph = |text: &str, out: &mut dyn Write| {
-        textwrap::wrap(text, columns).iter().try_for_each(|line| writeln!(out, "{line}"))
-    };
     let head = format!(
         "{}: {} intervals, {} s measured, {} to {}, source {}",
         escape(&ledger.host),
@@ -36,9 +151,9 @@ fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()
         when::show(ledger.end_wall_ns),
         sources.join(", ")
     );
-    paragraph(&head, out)?;
+    paragraph(&head, columns, out)?;
     if ledger.without > 0 {
-        paragraph(&format!("{} intervals have no CPU times and are left out", ledger.without), out)?;
+        paragraph(&format!("{} intervals have no CPU times and are left out", ledger.without), columns, out)?;
     }
     let terms = terms(ledger);
     let mut sums = table("", terms);
@@ -50,7 +165,7 @@ fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()
     sums.write_within(columns, out)?;
     if !ledger.worst().is_empty() {
         writeln!(out)?;
-        paragraph("worst first, by the unattributed share:", out)?;
+        paragraph("worst first, by the unattributed share:", columns, out)?;
         let mut worst = table("END", terms);
         for bad in ledger.worst() {
             row(&mut worst, &when::show(bad.end_wall_ns), &bad.lines);
@@ -58,7 +173,7 @@ fn one(ledger: &LedgerSum, columns: usize, out: &mut dyn Write) -> io::Result<()
         worst.write_within(columns, out)?;
     }
     writeln!(out)?;
-    notes(ledger).iter().try_for_each(|note| paragraph(note, out))
+    notes(ledger).iter().try_for_each(|note| paragraph(note, columns, out))
 }
 
 /// What the host's system calls its lines.
@@ -222,173 +337,10 @@ fn rows_of(ledger: &LedgerSum) -> Vec<Row<'_>> {
 }
 
 /// Rows for programs; no data is empty or null.
-pub(super) fn rows(all: &[&LedgerSum], format: Format, out: &mut dyn Write) -> Result<(), ExportError> {
+fn rows(all: &[&LedgerSum], format: Format, out: &mut dyn Write) -> Result<(), ExportError> {
     let rows: Vec<_> = all.iter().flat_map(|ledger| rows_of(ledger)).collect();
     cpumon_export::rows(format, &fields(), &rows, out)
 }
 
 #[cfg(test)]
-mod tests {
-    use cpumon_model::{CpuInterval, CpuSched, CpuTimes, Interval, Ledger, SourceKind};
-
-    use serde_json::Value;
-
-    use super::*;
-
-    /// Two CPUs for one second, `lost` ms of them unattributed.
-    fn interval(second: i64, lost: i64, fields: Fields, irq_in_run_time: bool) -> Interval {
-        const MS: i64 = 1_000_000;
-        let mut one = Interval { fields, source: SourceKind::Bpf, ..Interval::default() };
-        one.begin.wall_ns = second * 1_000 * MS;
-        (one.end.wall_ns, one.end.mono_ns) = (one.begin.wall_ns + 1_000 * MS, 1_000_000_000);
-        let (irq_ns, softirq_ns) = if irq_in_run_time { (0, 0) } else { (5 * MS, 15 * MS) };
-        one.ledger = Ledger {
-            capacity_ns: 2_000 * MS,
-            threads_ns: 700 * MS,
-            exited_ns: 100 * MS,
-            irq_ns,
-            softirq_ns,
-            idle_ns: 1_200 * MS - irq_ns - softirq_ns - lost * MS,
-            unknown_ns: lost * MS / 2,
-            irq_in_run_time,
-            ..Ledger::default()
-        };
-        let times = CpuTimes {
-            user_ns: 400_000_000,
-            irq_ns: 10_000_000,
-            idle_ns: 580_000_000,
-            ..CpuTimes::default()
-        };
-        let sched = CpuSched { unknown_ns: 250_000, ..CpuSched::default() };
-        one.cpus = (0..2).map(|cpu| CpuInterval { cpu, times, sched, ..CpuInterval::default() }).collect();
-        one
-    }
-
-    fn ledger(host: &str, fields: Fields, irq_in_run_time: bool) -> LedgerSum {
-        let mut ledger = LedgerSum::new(host, 2);
-        for (second, lost) in [(0, 1), (1, 90), (2, 3), (3, -40)] {
-            ledger.add(&interval(second, lost, fields, irq_in_run_time));
-        }
-        ledger.add(&Interval::default());
-        ledger
-    }
-
-    #[test]
-    fn the_ledger_reads_like_this() {
-        let measured = ledger("device-7", Fields::all(), false);
-        let sampled = ledger("evil\x1b[2Jhost", Fields::FIRST_RELEASE - Fields::EXITS, true);
-        let mut out = Vec::new();
-        tables(&[&measured, &sampled], usize::MAX, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        // Moments are in the reader's time zone.
-        let text = (0..5).fold(text, |text, second| {
-            text.replace(&when::show(second * 1_000_000_000), &format!("<second {second}>"))
-        });
-        insta::assert_snapshot!(text);
-    }
-
-    #[test]
-    fn a_host_of_windows_has_its_own_words() {
-        let mut ledger = LedgerSum::new("device-7", 1);
-        let fields = Fields::USER | Fields::SYSTEM | Fields::RUN | Fields::CPUS;
-        ledger.add(&Interval { source: SourceKind::Nt, ..interval(0, 1, fields, false) });
-        let mut out = Vec::new();
-        tables(&[&ledger], usize::MAX, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(
-            text.contains("  ISR ") && text.contains("  DPC ") && text.contains("+ ISR + DPC +"),
-            "{text}"
-        );
-        assert!(!text.to_lowercase().contains("irq") && !text.contains("/proc"), "{text}");
-        assert!(
-            text.contains("exited: includes processes") && text.contains("ISR, DPC: no part of"),
-            "{text}"
-        );
-        // With switches, and without interrupts.
-        let mut sched = LedgerSum::new("device-7", 1);
-        let fields = fields | Fields::SCHED | Fields::EXITS;
-        sched.add(&Interval { source: SourceKind::Nt, ..interval(0, 1, fields, true) });
-        let mut out = Vec::new();
-        tables(&[&sched], usize::MAX, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(text.contains("ISR, DPC: not separate") && !text.contains("exited: includes"), "{text}");
-        // Names of columns stay, so that a mixed fleet compares.
-        let mut table = Vec::new();
-        rows(&[&ledger], Format::Csv, &mut table).unwrap();
-        assert!(String::from_utf8(table).unwrap().contains(",ledger_irq_ns,ledger_softirq_ns,"));
-    }
-
-    #[test]
-    fn in_a_narrow_terminal_no_line_is_longer_than_it() {
-        let measured = ledger("device-7", Fields::all(), false);
-        for columns in [40, 80, 100] {
-            let mut out = Vec::new();
-            tables(&[&measured], columns, &mut out).unwrap();
-            let text = String::from_utf8(out).unwrap();
-            assert!(text.lines().all(|line| line.chars().count() <= columns), "{columns}:\n{text}");
-            for name in ["CAPACITY", "UNATTRIBUTED", "CPU 1", "worst first"] {
-                assert!(text.contains(name), "{name} at {columns}:\n{text}");
-            }
-        }
-    }
-
-    #[test]
-    fn where_threads_are_hidden_the_lines_of_the_cpus_say_what_they_have_more() {
-        let has_note = |unknown_ns| {
-            let mut ledger = LedgerSum::new("device-7", 2);
-            let mut one = interval(0, 1, Fields::all(), false);
-            one.ledger.unknown_ns = unknown_ns;
-            ledger.add(&one);
-            let mut out = Vec::new();
-            tables(&[&ledger], usize::MAX, &mut out).unwrap();
-            String::from_utf8(out).unwrap().contains("threads that BPF does not see")
-        };
-        // The two CPUs have 500 us of it.
-        assert_eq!([has_note(500_000), has_note(499_999)], [false, true]);
-    }
-
-    #[test]
-    fn what_rounds_to_zero_has_no_sign() {
-        assert_eq!((seconds(-4e4), seconds(4e4)), ("0.0000".to_owned(), "0.0000".to_owned()));
-        assert_eq!((seconds(-6e4), seconds(1.5e9)), ("-0.0001".to_owned(), "1.5000".to_owned()));
-        let mut ledger = LedgerSum::new("device-7", 0);
-        let mut one = interval(0, 0, Fields::all(), false);
-        (one.ledger.idle_ns, one.ledger.unknown_ns) = (one.ledger.idle_ns + 9, -9);
-        ledger.add(&one);
-        let mut out = Vec::new();
-        tables(&[&ledger], usize::MAX, &mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
-        assert!(!text.contains("-0.000"), "{text}");
-    }
-
-    #[test]
-    fn machines_read_the_same_numbers_and_no_data_is_not_zero() {
-        let sampled = ledger("=cmd", Fields::FIRST_RELEASE, true);
-        let (mut table, mut lines) = (Vec::new(), Vec::new());
-        rows(&[&sampled], Format::Csv, &mut table).unwrap();
-        rows(&[&sampled], Format::Jsonl, &mut lines).unwrap();
-        let (table, lines) = (String::from_utf8(table).unwrap(), String::from_utf8(lines).unwrap());
-        let objects: Vec<Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-        assert_eq!(table.lines().count(), objects.len() + 1);
-        for line in lines.lines() {
-            let places: Vec<_> = fields()
-                .iter()
-                .filter_map(Field::column)
-                .map(|(name, _)| line.find(&format!("\"{name}\":")))
-                .collect();
-            assert!(places[0] == Some(1) && places.is_sorted(), "keys in the order of the columns: {line}");
-        }
-        assert_eq!(
-            (objects.len(), &objects[0]["scope"], &objects[0]["unknown_ns"]),
-            (5, &"host".into(), &Value::Null)
-        );
-        assert_eq!(objects[0]["ledger_irq_ns"], Value::Null);
-        assert_eq!(objects[0]["unattributed_ns"], 54_000_000);
-        assert_eq!(
-            (&objects[3]["scope"], &objects[3]["unattributed_ns"]),
-            (&"worst".into(), &90_000_000.into())
-        );
-        assert_eq!(objects[4]["unattributed_ns"], -40_000_000, "more booked than there was is as bad");
-        assert!(table.lines().nth(1).unwrap().starts_with("\"host\",\"'=cmd\",,"), "{table}");
-    }
-}
+mod tests;

@@ -1,5 +1,6 @@
-//! `cpumon import DIR`: imports a recording (`cpumon-agent --record`) into a store. Importing twice changes nothing: an interval is
-//! identified by host, boot, end and sequence, and gaps are noted only behind the position that was read before.
+//! `cpumon import`: a recording (`cpumon-agent --record`) or a database of the original receiver into a store. Importing a recording twice
+//! changes nothing: an interval is identified by host, boot, end and sequence, and gaps are noted only behind the position that was read
+//! before.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -9,10 +10,12 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use cpumon_link::spool::SpoolReader;
 use cpumon_model::{HostId, HostStatus, Interval, Trust, escape};
-use cpumon_store::{BootSpan, Gap, Put, Reader, SourcePosition, Writer};
+use cpumon_store::{BootSpan, Gap, Put, Reader, SourcePosition, StoreOptions, Writer, legacy};
 use cpumon_wire::spool::{self, SegmentHeader};
 
-use crate::exit::Outcome;
+use crate::cli::ImportArgs;
+use crate::exit::{Outcome, Usage, say};
+use crate::paths::store_for_writing;
 use crate::recording::{self, Reading, RecordingEvent};
 use crate::when;
 
@@ -23,19 +26,59 @@ const CLOCK_STEP_NS: i64 = 60_000_000_000;
 /// Gaps that the report lists one by one.
 const MAX_SHOWN: usize = 10;
 
-pub(crate) fn import(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
+/// `cpumon import`.
+pub fn import(args: &ImportArgs) -> Result<Outcome> {
+    let path = store_for_writing(args.store.as_deref());
+    if args.file.is_dir() {
+        if args.host.is_some() || args.time_zone.is_some() {
+            let text = "--host and --time-zone are for databases of the original receiver; a recording contains both";
+            return Err(Usage(text.to_owned()).into());
+        }
+        return import_recording(&args.file, &mut open_writer(&path)?);
+    }
+    let zone = args.time_zone.as_deref().map(str::parse).transpose();
+    let zone = zone.map_err(|error: legacy::ImportError| Usage(error.to_string()))?.unwrap_or_default();
+    let options = legacy::ImportOptions { host: args.host.clone(), zone };
+    // Checked before the store is opened, so that a misspelled name does not create a store.
+    if !args.file.exists() {
+        return Err(legacy::ImportError::Open {
+            path: args.file.clone(),
+            source: io::Error::other("there is no such file or directory"),
+        }
+        .into());
+    }
+    let mut writer = open_writer(&path)?;
+    let report = writer.import_legacy(&args.file, &options)?;
+    print(&report.lines(), &path)?;
+    Ok(if report.is_complete() { Outcome::Done } else { Outcome::DataMissing })
+}
+
+/// Opens a store without limits: imported data is old, and must not be deleted because of its age.
+fn open_writer(path: &Path) -> Result<Writer> {
+    if let Some(dir) = path.parent().filter(|dir| !dir.as_os_str().is_empty()) {
+        cpumon_files::create_dir(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    }
+    let options =
+        StoreOptions { max_age: None, minute_max_age: None, max_bytes: None, ..StoreOptions::default() };
+    Writer::open(path, &options).context("cannot open the store")
+}
+
+/// Reports what was imported into the store at `path`.
+fn print(lines: &[String], path: &Path) -> Result<()> {
+    let mut out = io::stdout().lock();
+    let stored_in = format!("stored in {}", path.display());
+    let mut all = lines.iter().chain([&stored_in]);
+    all.try_for_each(|line| writeln!(out, "{line}")).context("cannot write the report")
+}
+
+fn import_recording(dir: &Path, writer: &mut Writer) -> Result<Outcome> {
     let reader = SpoolReader::open(dir)?;
     let mut import = Import::new(writer);
     let reading = recording::read(&reader, 0..reader.segment_count(), &mut |event| import.add(event))?;
     import.finish()?;
-    let mut out = io::stdout().lock();
-    for line in import.lines(&reading) {
-        writeln!(out, "{line}").context("cannot write the report")?;
-    }
-    writeln!(out, "stored in {}", import.writer.path().display()).context("cannot write the report")?;
+    print(&import.lines(&reading), import.writer.path())?;
     for twins in import.twins()? {
-        // Standard error may be closed.
-        let _ = writeln!(io::stderr(), "cpumon: warning: {twins}");
+        say(&format!("warning: {twins}"));
     }
     let is_whole = reading.report.missing + reading.report.damaged + reading.refused.count == 0;
     Ok(if is_whole { Outcome::Done } else { Outcome::DataMissing })

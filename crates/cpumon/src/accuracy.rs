@@ -1,41 +1,129 @@
-//! The output of `cpumon accuracy`: a table with a summary in sentences, CSV, JSON lines or JSON.
+//! `cpumon accuracy`: compares each thread's CPU time by the tick sampler, by the scheduler's clock and by context switches, so that
+//! users see the errors of sampling on their machine: a table with a summary in sentences, or rows for programs.
 
 use std::io::Write;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
-use cpumon_model::escape;
-use cpumon_query::accuracy::{Summary, ThreadAccuracy, percent};
+use anyhow::Context;
+use cpumon_agent::give_up_rights;
+use cpumon_collect::{Check, ClockReader, DoctorOptions, RetainedCapabilities, diagnose};
+use cpumon_model::{SourceKind, escape};
+use cpumon_query::accuracy::{AccuracyMeter, Summary, ThreadAccuracy, percent, summary};
 use cpumon_query::fields::{Field, Object};
 use serde::Serialize;
 
-use crate::columns::Columns;
-use crate::json::write_json;
-use crate::table::paragraph;
+use crate::cli::{AccuracyArgs, Format};
+use crate::exit::{Outcome, Signals};
+use crate::table::{Columns, paragraph, terminal_columns, write_json, write_rows};
+
+/// Time between two readings: short enough to read each thread off its CPU near the start and near the end.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// `cpumon accuracy`.
+pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let signals = Signals::install()?;
+    let notes = notes();
+    let mut reader = ClockReader::open().context("cannot read the clocks of this machine's threads")?;
+    // After the programs are loaded: reading their maps needs fewer capabilities.
+    give_up_rights(SourceKind::Bpf, RetainedCapabilities::FILES);
+    let findings = compare(args, &mut reader, &signals, notes)?;
+    let limit = if args.all { usize::MAX } else { ROWS };
+    match args.format.get() {
+        Format::Table => text(&findings, limit, terminal_columns(), out),
+        Format::Json => json(&findings, out),
+        format => write_rows(format, &fields(), &findings.rows, out),
+    }
+    .context("cannot write the comparison")?;
+    Ok(match signals.outcome() {
+        Outcome::Done if findings.rows.is_empty() => Outcome::DataMissing,
+        outcome => outcome,
+    })
+}
+
+/// Reads until the time is over or the user stops it.
+fn compare(
+    args: &AccuracyArgs,
+    reader: &mut ClockReader,
+    signals: &Signals,
+    notes: Vec<String>,
+) -> anyhow::Result<Findings> {
+    let mut meter = AccuracyMeter::default();
+    let (begin, steal_before) = (Instant::now(), reader.steal_ns()?);
+    let end = begin + args.duration;
+    let mut threads = Vec::new();
+    for pass in 0_u64.. {
+        reader.read(&mut threads).context("cannot read the clocks of this machine's threads")?;
+        for reading in &threads {
+            meter.add(reading, pass == 0);
+        }
+        let now = Instant::now();
+        if now >= end || signals.stop().load(Ordering::Relaxed) {
+            break;
+        }
+        std::thread::sleep(PAUSE.min(end - now));
+    }
+    let tick_ns = i64::try_from(reader.tick_ns()).unwrap_or(i64::MAX);
+    let wanted = |row: &ThreadAccuracy| {
+        (args.pid.is_empty() || args.pid.contains(&row.pid))
+            && args.name.as_ref().is_none_or(|name| row.comm.to_str_lossy() == name.as_str())
+    };
+    let rows = meter.finish(tick_ns, wanted);
+    Ok(Findings {
+        span_ns: i64::try_from(begin.elapsed().as_nanos()).unwrap_or(i64::MAX),
+        tick_ns,
+        steal_ns: i64::try_from(reader.steal_ns()?.saturating_sub(steal_before)).unwrap_or(i64::MAX),
+        summary: summary(&rows),
+        rows,
+        notes,
+    })
+}
+
+/// How this machine affects each figure.
+fn notes() -> Vec<String> {
+    let found = diagnose(&DoctorOptions { load: false, ..DoctorOptions::default() });
+    let check = |name: &str| found.checks.iter().find(|check| check.name == name);
+    let finding = |check: Option<&Check>| check.map_or("not known".to_owned(), |check| check.finding.clone());
+    let hypervisor = finding(check("hypervisor"));
+    let effect = if hypervisor.starts_with("yes") {
+        "; while it runs others, a tick comes late or not at all, and the tick sampler charges that time to the thread that runs next. \
+         The scheduler's clock and the switches leave out what the steal clock counts; without that clock both have it inside"
+    } else {
+        ""
+    };
+    vec![
+        format!("hypervisor: {hypervisor}{effect}."),
+        format!("steal clock {}.", finding(check("steal clock"))),
+        "interrupts are inside all three figures here: each is charged to the thread that it interrupted."
+            .to_owned(),
+    ]
+}
 
 /// Everything there is to show.
 #[derive(Debug)]
-pub struct Findings {
+struct Findings {
     /// Length of the span, ns.
-    pub span_ns: i64,
+    span_ns: i64,
     /// Length of a clock tick, ns.
-    pub tick_ns: i64,
+    tick_ns: i64,
     /// CPU time that the hypervisor took in the span, ns.
-    pub steal_ns: i64,
+    steal_ns: i64,
     /// Each thread, largest error of the tick sampler first.
-    pub rows: Vec<ThreadAccuracy>,
+    rows: Vec<ThreadAccuracy>,
     /// All threads.
-    pub summary: Summary,
+    summary: Summary,
     /// What this machine does to each figure.
-    pub notes: Vec<String>,
+    notes: Vec<String>,
 }
 
 /// Rows of the text form unless the user asks for all.
-pub const ROWS: usize = 20;
+const ROWS: usize = 20;
 
 /// Sentences are no longer and no shorter than this.
 const SENTENCE: std::ops::RangeInclusive<usize> = 40..=100;
 
 /// Text for people; `limit` rows of it at most, no wider than `columns` if the names allow.
-pub fn text(findings: &Findings, limit: usize, columns: usize, out: &mut dyn Write) -> anyhow::Result<()> {
+fn text(findings: &Findings, limit: usize, columns: usize, out: &mut dyn Write) -> anyhow::Result<()> {
     let shown = &findings.rows[..findings.rows.len().min(limit)];
     Columns::new(&fields(), shown).write(columns, out)?;
     let left = findings.rows.len() - shown.len();
@@ -62,7 +150,7 @@ fn signed_percent(error_ns: i64, of_ns: i64) -> String {
 }
 
 /// Columns of a thread. A name that ends in `±` was compared while the thread ran.
-pub fn fields() -> [Field<'static, ThreadAccuracy>; 13] {
+fn fields() -> [Field<'static, ThreadAccuracy>; 13] {
     type Row = ThreadAccuracy;
     let name = |row: &Row| {
         let blur =
@@ -127,7 +215,7 @@ fn sentences(findings: &Findings) -> Vec<String> {
 }
 
 /// One JSON document with summary and threads.
-pub fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
+fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
     let fields = fields();
     let document = Document {
         span_ns: findings.span_ns,
@@ -165,7 +253,6 @@ struct Document<'a> {
 #[cfg(test)]
 mod tests {
     use cpumon_model::ThreadKey;
-    use cpumon_query::accuracy::summary;
     use unicode_width::UnicodeWidthStr;
 
     use super::*;

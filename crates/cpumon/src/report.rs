@@ -1,0 +1,229 @@
+//! Questions about the past of hosts. `cpumon report`: who used the CPU in a range, also for the terminal screens. `cpumon find`: when
+//! and how much a program, a user or a container ever ran. `cpumon gaps`: the holes in the time of hosts, with their reasons.
+
+use std::borrow::Cow;
+use std::io::{self, Write};
+
+use anyhow::Context;
+use cpumon_model::escape;
+use cpumon_query::fields::Field;
+use cpumon_query::json::Gaps;
+use cpumon_query::report::{Found, Report, ReportFilter, ReportQuery, ReportSort, RowKind};
+use cpumon_query::text::{Screen, decimal, name_text, seconds};
+use cpumon_query::time::Page;
+use cpumon_query::{Gap, GroupBy};
+use cpumon_tui::{RangeReport, ReportRow};
+
+use crate::cli::{FindArgs, Format, GapsArgs, ReportArgs};
+use crate::exit::{Outcome, Usage};
+use crate::past::{Past, answered};
+use crate::table::{Columns, paragraph, terminal_columns, write_rows};
+use crate::when;
+
+/// The filter of `--filter` and `--within`.
+pub(crate) fn filter_of(text: Option<&str>, within: Option<&(GroupBy, String)>) -> ReportFilter {
+    ReportFilter {
+        text: text.filter(|text| !text.is_empty()).map(Into::into),
+        within: within.map(|(by, name)| (*by, name.as_str().into())),
+    }
+}
+
+fn query(args: &ReportArgs) -> Result<ReportQuery, Usage> {
+    let (since_ns, until_ns) = args.range.range_ns()?;
+    let usual = if args.compare.is_some() { ReportSort::Change } else { ReportSort::Cpu };
+    let sort = args.sort.unwrap_or(usual);
+    if sort == ReportSort::Change && args.compare.is_none() {
+        return Err(Usage("--sort change needs --compare".to_owned()));
+    }
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let filter = filter_of(args.filter.as_deref(), args.within.as_ref());
+    let (by, compare) = (args.by, args.compare);
+    Ok(ReportQuery { since_ns, until_ns, by, sort, limit, compare, filter, ..ReportQuery::default() })
+}
+
+/// `cpumon report`.
+pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let query = query(args)?;
+    let past = Past::open(&args.past)?;
+    let hosts = if args.all_hosts || !args.host.is_empty() {
+        Ok(args.host.clone())
+    } else {
+        past.usual_host("a report").map(|host| vec![host.to_string()])
+    };
+    let made = hosts.and_then(|hosts| past.report(&hosts, &query));
+    let Some(report) = answered(made)? else { return Ok(Outcome::DataMissing) };
+    write(&report, args.format.get(), out).context("cannot write the report")?;
+    Ok(past.end(Outcome::Done))
+}
+
+fn write(report: &Report, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (columns, is_table) = (terminal_columns(), format == Format::Table);
+    if is_table {
+        head(report, columns, out)?;
+    }
+    write_rows(format, &report.fields(screen()), &report.rows, out)?;
+    if is_table {
+        notes(report, columns, out)?;
+    }
+    Ok(())
+}
+
+/// `cpumon find`.
+pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let past = Past::open(&args.past)?;
+    let Some(found) = answered(past.find(&args.host, &args.text, Page::ALL))? else {
+        return Ok(Outcome::DataMissing);
+    };
+    if found.rows.is_empty() && args.format.get() == Format::Table {
+        writeln!(out, "nothing in the store matches {}", escape(&args.text))
+            .context("cannot write what was found")?;
+    } else {
+        write_rows(args.format.get(), &Found::fields(screen()), &found.rows, out)
+            .context("cannot write what was found")?;
+    }
+    let outcome = if found.rows.is_empty() { Outcome::NothingFound } else { Outcome::Done };
+    Ok(past.end(outcome))
+}
+
+/// What this terminal shows: the locale says whether that is more than ASCII.
+pub(crate) fn screen() -> Screen {
+    Screen { clock: when::show_clock, is_ascii: !cpumon_tui::is_utf8_locale() }
+}
+
+/// Hosts of which a line is shown each.
+const SHOWN_HOSTS: usize = 4;
+
+fn head(report: &Report, columns: usize, out: &mut dyn Write) -> io::Result<()> {
+    for part in report.hosts.iter().take(SHOWN_HOSTS) {
+        let text = format!(
+            "{}: {} to {}, {} s measured, {} s of CPU time",
+            name_text(&part.name),
+            when::show(part.range.since_ns),
+            when::show(part.range.until_ns),
+            decimal(part.covered_ns as f64 / 1e9, 1),
+            seconds(part.used_ns)
+        );
+        paragraph(&text, columns, out)?;
+    }
+    let more = report.hosts.len().saturating_sub(SHOWN_HOSTS);
+    if more > 0 {
+        let all = seconds(report.used_ns);
+        paragraph(&format!("and {more} more hosts; {all} s of CPU time on all hosts"), columns, out)?;
+    }
+    if let Some(before) = report.before {
+        let text =
+            format!("compared with {} to {}", when::show(before.since_ns), when::show(before.until_ns));
+        paragraph(&text, columns, out)?;
+    }
+    writeln!(out)
+}
+
+fn notes(report: &Report, columns: usize, out: &mut dyn Write) -> io::Result<()> {
+    let mut notes: Vec<Cow<'_, str>> = Vec::new();
+    let has_groups = report.rows.iter().any(|row| row.kind.is_group());
+    if let Some(text) = report.query.filter.text.as_deref().filter(|_| !has_groups) {
+        notes.push(format!("Nothing in this range matches {}.", escape(text)).into());
+    }
+    if report.rows.iter().any(|row| row.before.is_some_and(|before| before.duration_ns.is_none())) {
+        notes.push("No data for the range to compare with.".into());
+    }
+    if report.query.sort == ReportSort::Ready || report.query.sort == ReportSort::Blocked {
+        notes.push("READY, BLOCKED: threads ready or blocked on average.".into());
+    }
+    if report.rows.iter().any(|row| row.peak.is_some_and(|peak| !peak.is_exact)) {
+        notes.push("PEAK %: >= marks a lower bound, where only sums of many processes are left.".into());
+    }
+    if report.rows.iter().any(|row| row.kind == RowKind::Unattributed) {
+        notes.push("(not attributed): CPU time in the ledger that belongs to no row.".into());
+    }
+    if notes.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    notes.iter().try_for_each(|note| paragraph(note, columns, out))
+}
+
+/// More columns than a terminal has: the screens choose those that fit.
+const WIDE: usize = 100_000;
+
+/// Head, columns, rows and notes of a report.
+pub(crate) fn for_screen(report: &Report) -> RangeReport {
+    RangeReport {
+        head: lines(|out| head(report, WIDE, out)),
+        columns: Columns::new(&report.fields(screen()), &report.rows).for_screen(),
+        rows: report
+            .rows
+            .iter()
+            .map(|row| ReportRow {
+                group: row.kind.is_group().then(|| row.name.to_string()),
+                peak_ns: row.peak.map(|peak| peak.end_ns),
+            })
+            .collect(),
+        notes: lines(|out| notes(report, WIDE, out)),
+    }
+}
+
+/// What is written, by lines; empty ones are left out.
+fn lines(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> Vec<String> {
+    let mut text = Vec::new();
+    // Writing into memory does not fail.
+    let _infallible = write(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+/// A hole of a host.
+struct Hole<'g> {
+    host: &'g Gaps,
+    gap: &'g Gap,
+}
+
+/// `cpumon gaps`.
+pub(crate) fn gaps(args: &GapsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let past = Past::open(&args.past)?;
+    let found = past.gaps(&args.host, args.range.time_range()?, Page::ALL);
+    let Some(hosts) = answered(found)? else { return Ok(Outcome::DataMissing) };
+    let holes: Vec<Hole<'_>> =
+        hosts.iter().flat_map(|host| host.gaps.iter().map(move |gap| Hole { host, gap })).collect();
+    if holes.is_empty() && args.format.get() == Format::Table {
+        writeln!(out, "no gaps").context("cannot write the gaps")?;
+    } else {
+        write_rows(args.format.get(), &hole_fields(), &holes, out).context("cannot write the gaps")?;
+    }
+    Ok(past.end(Outcome::Done))
+}
+
+/// `1.3 s`, `12 min`.
+fn length(ns: i64) -> String {
+    let seconds = ns.max(0).unsigned_abs() / 1_000_000_000;
+    if seconds < 120 { format!("{} s", decimal(ns as f64 / 1e9, 1)) } else { cpumon_tui::ago(seconds) }
+}
+
+fn hole_fields<'g>() -> Vec<Field<'static, Hole<'g>>> {
+    let length_ns = |gap: &Gap| gap.end_wall_ns.saturating_sub(gap.begin_wall_ns);
+    vec![
+        Field::text("host", |hole: &Hole<'g>| Some((&*hole.host.name).into()))
+            .titled("HOST", 0)
+            .shows(|hole| name_text(&hole.host.name)),
+        Field::text("host_id", |hole: &Hole<'g>| Some(hole.host.host.to_string().into())),
+        Field::int("begin_ns", |hole: &Hole<'g>| hole.gap.begin_wall_ns)
+            .titled("BEGIN", 0)
+            .shows(|hole| when::show(hole.gap.begin_wall_ns))
+            .or_short(|hole| when::show_clock(hole.gap.begin_wall_ns, false)),
+        Field::int("end_ns", |hole: &Hole<'g>| hole.gap.end_wall_ns)
+            .titled("END", 3)
+            .shows(|hole| when::show(hole.gap.end_wall_ns)),
+        Field::int("length_ns", move |hole: &Hole<'g>| length_ns(hole.gap))
+            .titled("LENGTH", 0)
+            .shows(move |hole| length(length_ns(hole.gap))),
+        Field::int("wall_shift_ns", |hole: &Hole<'g>| hole.gap.wall_shift_ns),
+        // 0: they were not counted.
+        Field::count("missing_intervals", |hole: &Hole<'g>| {
+            Some(hole.gap.intervals).filter(|count| *count > 0)
+        })
+        .titled("MISSING", 1),
+        Field::text("reason", |hole: &Hole<'g>| Some((&*hole.gap.reason).into()))
+            .titled("REASON", 2)
+            .shows(|hole| escape(&hole.gap.reason).to_string()),
+    ]
+}

@@ -1,0 +1,274 @@
+//! Waits of a trace. `cpumon trace delays`: the longest single waits for a CPU. `cpumon trace histogram`: how long waits and slices are.
+//! `cpumon trace wakers`: who wakes whom.
+
+use std::io::{self, Write};
+use std::ops::RangeInclusive;
+
+use anyhow::Context;
+use cpumon_model::delay_range_ns;
+use cpumon_query::fields::Field;
+use cpumon_query::text::spark;
+use cpumon_trace::{
+    DurationOf, DurationRow, LongWait, ReportBy, WakeCounts, Waker, WakerKey, WakerRow, durations,
+    longest_waits,
+};
+
+use super::{
+    TraceFile, Who, behind, found, ids_title, limit, micros, millis, missing, range, say_left_out, seconds,
+    share, title, who_fields,
+};
+use crate::cli::{Format, TraceDelaysArgs, TraceHistogramArgs, TraceHistogramOf, TraceWakersArgs};
+use crate::exit::{Outcome, say};
+use crate::table::{Columns, paragraph, terminal_columns, write_rows};
+
+/// Culprits of a wait in a table.
+const SHOWN_CULPRITS: usize = 3;
+
+/// `cpumon trace delays`.
+pub(crate) fn delays(args: &TraceDelaysArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let range = range(args.from, args.to)?;
+    let mut file = TraceFile::open(&args.file)?;
+    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
+    let (waits, ending) = file.read(|trace| longest_waits(trace, range, limit))?;
+    write_rows(args.format.get(), &wait_fields(&file), &waits, out).context("cannot write the waits")?;
+    out.flush()?;
+    Ok(found(waits.len(), "thread that waited for a CPU", missing(&ending, ending.lost)))
+}
+
+/// Columns of a wait. Times are ns; `at` counts from the start of the trace.
+fn wait_fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, LongWait>> {
+    let thread = |wait: &LongWait| file.thread(wait.task);
+    let waker = |wait: &LongWait| Some(Who::of_waker(Waker::Task(wait.waker?), file));
+    let after = move |wait: &LongWait| match waker(wait) {
+        Some(waker) => format!("woken by {}", waker.shown()),
+        None if wait.is_preempted => "preempted".to_owned(),
+        None => "woken".to_owned(),
+    };
+    let waited = |wait: &LongWait| format!("{}{}", millis(wait.ns), if wait.is_over { "" } else { "+" });
+    let mut fields = vec![
+        Field::count("at_ns", |wait: &LongWait| file.since_begin(wait.from_ns))
+            .titled("AT s", 1)
+            .shows(|wait| seconds(file.since_begin(wait.from_ns))),
+        Field::count("delay_ns", |wait: &LongWait| wait.ns),
+        Field::count("cpu", |wait: &LongWait| u64::from(wait.cpu)).titled("CPU", 4),
+        Field::shown("WAITED ms", 0, waited),
+    ];
+    fields.extend(who_fields(["kind", "name", "pid", "tid"], thread));
+    fields.extend([
+        Field::shown("THREAD", 0, move |wait: &LongWait| thread(wait).shown()).left(),
+        Field::shown("PID/TID", 2, move |wait: &LongWait| thread(wait).ids()).whole(),
+        Field::text("after", |wait: &LongWait| {
+            Some(if wait.is_preempted { "preempted" } else { "woken" }.into())
+        })
+        .titled("AFTER", 3)
+        .shows(after),
+        Field::text("woken_by", move |wait: &LongWait| Some(waker(wait)?.name.into())),
+        Field::int("woken_by_tid", move |wait: &LongWait| waker(wait)?.tid.map(i64::from)),
+        Field::int("is_over", |wait: &LongWait| i64::from(wait.is_over)),
+        Field::shown("BEHIND ms", 0, |wait: &LongWait| behind(&wait.behind, file, SHOWN_CULPRITS)).left(),
+    ]);
+    for (at, [name, tid, ns]) in
+        [["behind", "behind_tid", "behind_ns"], ["behind_2", "behind_2_tid", "behind_2_ns"]]
+            .into_iter()
+            .enumerate()
+    {
+        let culprit = move |wait: &LongWait| wait.behind.get(at).map(|(task, ns)| (file.thread(*task), *ns));
+        fields.push(Field::text(name, move |wait| Some(culprit(wait)?.0.name.into())));
+        fields.push(Field::int(tid, move |wait| culprit(wait)?.0.tid.map(i64::from)));
+        fields.push(Field::count(ns, move |wait| culprit(wait).map(|(_, ns)| ns)));
+    }
+    fields.push(Field::count("behind_all_ns", |wait: &LongWait| {
+        wait.behind.iter().map(|(_, ns)| ns).sum::<u64>()
+    }));
+    fields
+}
+
+/// `cpumon trace histogram`.
+pub(crate) fn histogram(args: &TraceHistogramArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let range = range(args.input.from, args.input.to)?;
+    let mut file = TraceFile::open(&args.input.file)?;
+    let of = match args.of {
+        TraceHistogramOf::Delay => DurationOf::Ready,
+        TraceHistogramOf::Blocked => DurationOf::Blocked,
+        TraceHistogramOf::OffCpu => DurationOf::OffCpu,
+        TraceHistogramOf::Run => DurationOf::Run,
+    };
+    let by = ReportBy::from(args.by);
+    let (mut rows, ending) = file.read(|trace| durations(trace, range, of, by))?;
+    let count = rows.len();
+    let left_out = count.saturating_sub(limit(&args.input));
+    rows.truncate(limit(&args.input));
+    match args.input.format.get().file() {
+        None => {
+            histogram_table(&rows, by, &file, out).context("cannot write the histograms")?;
+            say_left_out(left_out, out)?;
+        }
+        Some(format) => cpumon_export::rows(format, &bucket_fields(), rows.iter().flat_map(buckets), out)?,
+    }
+    out.flush()?;
+    let what = match args.of {
+        TraceHistogramOf::Run => "slice that ended",
+        TraceHistogramOf::Delay | TraceHistogramOf::Blocked | TraceHistogramOf::OffCpu => "wait that ended",
+    };
+    Ok(found(count, what, missing(&ending, ending.lost)))
+}
+
+/// The power of two below the lengths of a bucket.
+fn power(bucket: u8) -> u32 {
+    (*delay_range_ns(bucket).start()).max(1).ilog2()
+}
+
+/// Lowest and highest power of two with any length.
+fn powers(rows: &[DurationRow]) -> RangeInclusive<u32> {
+    let all = rows.iter().flat_map(|row| row.durations.histogram.iter()).map(|(bucket, _)| power(bucket));
+    let (low, high) = all.fold((u32::MAX, 0), |(low, high), power| (low.min(power), high.max(power)));
+    low..=high
+}
+
+fn shape(row: &DurationRow, powers: &RangeInclusive<u32>, is_ascii: bool) -> String {
+    let (low, high) = (*powers.start(), *powers.end());
+    let mut counts = vec![None; (high.saturating_sub(low) + 1) as usize];
+    for (bucket, count) in row.durations.histogram.iter() {
+        if let Some(sum) = counts.get_mut((power(bucket) - low) as usize) {
+            *sum = Some(sum.unwrap_or(0.0) + count as f64);
+        }
+    }
+    spark(&counts, is_ascii)
+}
+
+fn histogram_table(
+    rows: &[DurationRow],
+    by: ReportBy,
+    file: &TraceFile<'_>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let (powers, is_ascii) = (powers(rows), !cpumon_tui::is_utf8_locale());
+    let percentile = |row: &DurationRow, percent| micros(row.durations.percentile_ns(percent));
+    let who = |row: &DurationRow| Who::new(&row.key, &row.name);
+    let mut fields = vec![Field::shown(title(by), 0, move |row: &DurationRow| who(row).shown()).left()];
+    fields.extend(
+        ids_title(by).map(|title| Field::shown(title, 0, move |row: &DurationRow| who(row).ids()).whole()),
+    );
+    fields.extend([
+        Field::shown("COUNT", 0, |row: &DurationRow| row.durations.histogram.total().to_string()),
+        Field::shown("SUM ms", 1, |row: &DurationRow| millis(row.durations.total_ns)),
+        Field::shown("p50 us", 1, move |row: &DurationRow| percentile(row, 50)),
+        Field::shown("p90 us", 3, move |row: &DurationRow| percentile(row, 90)),
+        Field::shown("p99 us", 1, move |row: &DurationRow| percentile(row, 99)),
+        Field::shown("MAX us", 0, |row: &DurationRow| micros(Some(row.durations.longest.ns))),
+        Field::shown("AT s", 4, |row: &DurationRow| seconds(file.since_begin(row.durations.longest.from_ns))),
+        Field::shown("HISTOGRAM", 2, |row: &DurationRow| shape(row, &powers, is_ascii)),
+    ]);
+    Columns::new(&fields, rows).write(terminal_columns(), out)?;
+    if !rows.is_empty() {
+        let (low, high) = (1_u64 << powers.start(), 1_u64 << (powers.end() + 1));
+        let [low, high] = [low, high].map(|ns| micros(Some(ns)));
+        let note = format!("HISTOGRAM: a bar for each power of two, {low} to {high} us.");
+        paragraph(&note, terminal_columns(), out)?;
+    }
+    Ok(())
+}
+
+/// A bucket of a row, with its count.
+type Bucket<'r> = (&'r DurationRow, u8, u64);
+
+fn buckets(row: &DurationRow) -> impl Iterator<Item = Bucket<'_>> {
+    row.durations.histogram.iter().map(move |(bucket, count)| (row, bucket, count))
+}
+
+/// Columns of a bucket that has any.
+fn bucket_fields<'r>() -> Vec<Field<'r, Bucket<'r>>> {
+    let mut fields: Vec<Field<'r, Bucket<'r>>> =
+        who_fields(["kind", "name", "pid", "tid"], |(row, ..): &Bucket<'r>| Who::new(&row.key, &row.name))
+            .into();
+    fields.extend([
+        Field::count("from_ns", |(_, bucket, _): &Bucket<'r>| *delay_range_ns(*bucket).start()),
+        Field::count("to_ns", |(_, bucket, _): &Bucket<'r>| *delay_range_ns(*bucket).end()),
+        Field::count("count", |(.., count): &Bucket<'r>| *count),
+    ]);
+    fields
+}
+
+/// `cpumon trace wakers`.
+pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
+    let range = range(args.input.from, args.input.to)?;
+    let mut file = TraceFile::open(&args.input.file)?;
+    let (wakers, ending) = file.read(|trace| cpumon_trace::wakers(trace, range))?;
+    let by = ReportBy::from(args.by);
+    let mut rows = wakers.rows(by, file.tasks());
+    let count = rows.len();
+    let left_out = count.saturating_sub(limit(&args.input));
+    rows.truncate(limit(&args.input));
+    let format = args.input.format.get();
+    write_rows(format, &pair_fields(by, &file), &rows, out).context("cannot write the rows")?;
+    if format == Format::Table {
+        say_left_out(left_out, out)?;
+        if !wakers.has_interrupts() {
+            let note = "Without --irq in the recording, who was only interrupted counts as waker.";
+            paragraph(note, terminal_columns(), out)?;
+        }
+    }
+    out.flush()?;
+    if wakers.left_out() > 0 {
+        say(&format!(
+            "{} wakeups are in no row, because there are too many pairs; choose a part of the trace with --from and --to",
+            wakers.left_out()
+        ));
+        missing(&ending, ending.lost);
+        return Ok(Outcome::DataMissing);
+    }
+    Ok(found(count, "wakeup", missing(&ending, ending.lost)))
+}
+
+fn waker(row: &WakerRow) -> Who {
+    match &row.waker {
+        WakerKey::Group(key) => Who::new(key, &row.waker_name),
+        WakerKey::Idle => Who::idle(),
+        WakerKey::Hard(line) => Who::irq(*line),
+        WakerKey::Soft(kind) => Who::softirq(*kind),
+    }
+}
+
+fn woken(row: &WakerRow) -> Who {
+    Who::new(&row.woken, &row.woken_name)
+}
+
+fn mean_ns(counts: &WakeCounts) -> Option<u64> {
+    counts.delay_ns.checked_div(counts.runs)
+}
+
+/// Columns of a pair. Times are ns; `at` counts from the start of the trace.
+fn pair_fields<'f>(by: ReportBy, file: &'f TraceFile<'_>) -> Vec<Field<'f, WakerRow>> {
+    let longest = |row: &WakerRow| (row.counts.runs > 0).then_some(row.counts.longest);
+    let at_ns = move |row: &WakerRow| longest(row).map(|longest| file.since_begin(longest.from_ns));
+    let mut fields: Vec<_> = who_fields(["waker_kind", "waker", "waker_pid", "waker_tid"], waker).into();
+    fields.push(Field::shown("WAKER", 0, |row: &WakerRow| waker(row).shown()).left());
+    fields
+        .extend(ids_title(by).map(|title| Field::shown(title, 1, |row: &WakerRow| waker(row).ids()).whole()));
+    fields.extend(who_fields(["woken_kind", "woken", "woken_pid", "woken_tid"], woken));
+    fields.push(Field::shown("WOKEN", 0, |row: &WakerRow| woken(row).shown()).left());
+    fields
+        .extend(ids_title(by).map(|title| Field::shown(title, 1, |row: &WakerRow| woken(row).ids()).whole()));
+    fields.extend([
+        Field::count("wakeups", |row: &WakerRow| row.counts.wakeups).titled("WAKEUPS", 0),
+        Field::count("runs", |row: &WakerRow| row.counts.runs),
+        Field::count("runs_on_cpu_of_wakeup", |row: &WakerRow| row.counts.runs_here)
+            .titled("SAME CPU %", 4)
+            .shows(|row| share(row.counts.runs_here, row.counts.runs)),
+        Field::count("delay_ns", |row: &WakerRow| row.counts.delay_ns),
+        Field::count("delay_mean_ns", |row: &WakerRow| mean_ns(&row.counts))
+            .titled("MEAN us", 2)
+            .shows(|row| micros(mean_ns(&row.counts))),
+        Field::count("delay_max_ns", move |row: &WakerRow| longest(row).map(|longest| longest.ns))
+            .titled("MAX us", 0)
+            .shows(move |row| micros(longest(row).map(|longest| longest.ns))),
+        Field::count("delay_max_at_ns", at_ns)
+            .titled("AT s", 3)
+            .shows(move |row| at_ns(row).map_or_else(|| "-".to_owned(), seconds)),
+        Field::count("delay_max_cpu", move |row: &WakerRow| {
+            longest(row).map(|longest| u64::from(longest.cpu))
+        })
+        .titled("CPU", 5),
+    ]);
+    fields
+}
