@@ -2,23 +2,28 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use cpumon_files::AuditLog;
+use axum::Extension;
+use axum::http::StatusCode;
+use cpumon_files::{AuditEvent, AuditLog};
 use cpumon_query::traces::Timelines;
 use cpumon_query::{Live, ReaderPool};
 use tokio::sync::Semaphore;
 
-use crate::ask::PastQueries;
-use crate::exports::Exports;
+use crate::ask::{PastQueries, TraceQueries, in_turn};
 use crate::fleet::FleetFeed;
-use crate::login::Gate;
+use crate::login::{Gate, Peer};
 use crate::page::Page;
+use crate::problem::Problem;
+use crate::readers::Exports;
 use crate::stream::Encoder;
 use crate::tls::Tls;
-use crate::traces::TraceQueries;
 
 /// Requests that wait for a device at once.
 const MAX_DEVICE_TURNS: usize = 4;
+/// A request waits no longer than this for such a turn.
+const MAX_DEVICE_WAIT: Duration = Duration::from_secs(10);
 
 /// How a server is set up, beyond its address.
 #[derive(Clone, Debug, Default)]
@@ -79,6 +84,25 @@ impl App {
             exports: Exports::default(),
             device_turns: Arc::new(Semaphore::new(MAX_DEVICE_TURNS)),
             options,
+        }
+    }
+
+    /// Lets `work` wait for a device on a thread of its own, one of few: the others are for those who only read.
+    pub(crate) async fn wait_for_device<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Live) -> T + Send + 'static,
+    ) -> Result<T, Problem> {
+        let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Other requests wait for devices.")
+            .how("Ask again in a moment.");
+        let live = Arc::clone(&self.live);
+        in_turn(&self.device_turns, MAX_DEVICE_WAIT, busy, move |_| work(&*live)).await
+    }
+
+    /// Adds what a client did to the audit log.
+    pub(crate) fn note(&self, peer: Option<Extension<Peer>>, event: AuditEvent, subject: &str, detail: &str) {
+        if let Some(audit) = &self.options.audit {
+            let by = peer.map_or_else(String::new, |Extension(peer)| peer.0.ip().to_canonical().to_string());
+            audit.note(event, &by, subject, detail);
         }
     }
 }

@@ -2,7 +2,7 @@
 //! `cpumon status` and scripts read a running receiver through it.
 //!
 //! # Overview
-//! [`api`] holds the JSON types. `cpumon-query` answers the questions; `ask` runs those about the past on threads of their own.
+//! [`api`] holds the JSON types. `cpumon-query` answers the questions; `ask` runs those about the past and about traces on threads of their own.
 //! [`HttpServer`] is read-only: `routes` has a function a route, [`openapi`] describes them all, `stream` and `fleet` are the
 //! event streams, `page` is the embedded page, `guard` refuses requests of other sites, `login` requests without a login, `tls`
 //! encrypts. Meanings: docs/http-api.md.
@@ -10,20 +10,17 @@
 pub mod api;
 mod app;
 mod ask;
-mod cancel;
-mod exports;
 mod fleet;
 mod guard;
-mod lease;
 mod login;
 mod packed;
 mod page;
 mod problem;
+mod readers;
 mod routes;
 mod server;
 mod stream;
 mod tls;
-mod traces;
 
 pub use app::WebOptions;
 pub use login::{TokenEntry, TokenError, TokenFile, random_key};

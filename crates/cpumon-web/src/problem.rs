@@ -1,8 +1,9 @@
 //! Errors as responses of type `application/problem+json` (RFC 9457).
 
+use std::fmt::Display;
+
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-
 use cpumon_export::ExportError;
 use cpumon_query::{QueryError, StoreError};
 
@@ -23,6 +24,11 @@ pub(crate) struct Problem {
 impl Problem {
     pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
         Self { status, detail: detail.into(), how: None, retry_after_s: None, error: None }
+    }
+
+    /// A fault of cpumon.
+    pub(crate) fn fault(error: &dyn Display) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 
     /// With what to do about it.

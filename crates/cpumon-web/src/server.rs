@@ -16,8 +16,8 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 use tokio_rustls::TlsAcceptor;
 
-use crate::lease::{CONNECTION_TIME, HEADER_TIME, Lease};
 use crate::login::Peer;
+use crate::readers::{CONNECTION_TIME, HEADER_TIME, Lease};
 use crate::{WebOptions, router};
 
 /// Connections served at once; further ones wait in the kernel's accept queue.
@@ -212,7 +212,7 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 
     use super::*;
-    use crate::lease::LAST_ANSWER;
+    use crate::readers::LAST_ANSWER;
     use crate::stream::{Messages, heartbeat, respond};
     use tokio::time::Instant;
 

@@ -11,9 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use cpumon_files::{AuditEvent, AuditLog};
 use cpumon_model::limits::{Limiter, Overflow, Rate};
 
-use super::secret::{Digest256, digest, random_key};
-use super::sessions::{self, Sessions};
-use super::tokens::{TokenEntry, TokenFile};
+use super::tokens::{Digest256, TokenEntry, TokenFile, digest, random_key};
 use crate::problem::Problem;
 
 /// The file of tokens is checked for changes this often.
@@ -29,6 +27,47 @@ const TRIES_OF_SENDER: Rate = Rate { amount: 1, seconds: 10, burst_ms: 50_000 };
 /// of ours are verified: strangers cannot use up the tries of those who have a token.
 const TRIES_OF_ALL: Rate = Rate { amount: 1, seconds: 2, burst_ms: 60_000 };
 const MAX_SENDERS: usize = 1024;
+
+/// A session ends after this time.
+const SESSION_LIFE: Duration = Duration::from_hours(12);
+/// Sessions at once; the oldest gives way.
+const MAX_SESSIONS: usize = 1024;
+
+#[derive(Clone, Debug)]
+struct Session {
+    token_id: String,
+    ends: Instant,
+}
+
+/// Sessions of people who logged in, by the digest of their cookie. They are in memory only: a restart logs everyone out.
+#[derive(Debug, Default)]
+struct Sessions(HashMap<Digest256, Session>);
+
+impl Sessions {
+    fn add(&mut self, cookie: Digest256, token_id: String) {
+        let now = Instant::now();
+        self.0.retain(|_, session| session.ends > now);
+        if self.0.len() >= MAX_SESSIONS {
+            // All sessions last equally long, so the one that ends first is the oldest.
+            let oldest = self.0.iter().min_by_key(|(_, session)| session.ends).map(|(cookie, _)| *cookie);
+            oldest.map(|cookie| self.0.remove(&cookie));
+        }
+        self.0.insert(cookie, Session { token_id, ends: now + SESSION_LIFE });
+    }
+
+    fn is_valid(&self, cookie: &Digest256) -> bool {
+        self.0.get(cookie).is_some_and(|session| session.ends > Instant::now())
+    }
+
+    fn remove(&mut self, cookie: &Digest256) {
+        self.0.remove(cookie);
+    }
+
+    /// Keeps the sessions of tokens that count.
+    fn retain(&mut self, counts: impl Fn(&str) -> bool) {
+        self.0.retain(|_, session| counts(&session.token_id));
+    }
+}
 
 /// The login of a request.
 pub(super) enum Pass {
@@ -225,10 +264,9 @@ impl Gate {
     /// Logs a person in; returns the cookie to be set.
     pub(crate) async fn log_in(&self, token: &str, peer: IpAddr) -> Result<HeaderValue, Problem> {
         let id = self.verify(token, peer, true).await?;
-        let secret = random_key()
-            .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        let secret = random_key().map_err(|error| Problem::fault(&error))?;
         self.lock().sessions.add(digest(&secret), id);
-        self.set_cookie(&secret, sessions::LIFE)
+        self.set_cookie(&secret, SESSION_LIFE)
     }
 
     /// Logs a person out; returns the cookie to be set.
@@ -246,7 +284,7 @@ impl Gate {
         HeaderValue::from_str(&format!(
             "{name}={value}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}"
         ))
-        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))
+        .map_err(|error| Problem::fault(&error))
     }
 
     pub(super) async fn passes(&self, headers: &HeaderMap, peer: IpAddr) -> Result<Pass, Problem> {

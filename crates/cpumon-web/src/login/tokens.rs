@@ -1,13 +1,15 @@
 //! Login tokens in a file of hashes: made, listed, revoked, verified. A file outlives the receiver, and
 //! everyone who can write it can give access. A line is `ID CREATED HASH LABEL`; the token itself is nowhere.
+//! Other secrets are looked up by their digests, too.
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use sha2::{Digest, Sha256};
 
 /// Tokens begin with this, so that one that leaked is recognized.
 const PREFIX: &str = "cpumon-login";
@@ -28,7 +30,7 @@ pub enum TokenError {
         /// On which file.
         path: PathBuf,
         /// The error of the system.
-        error: std::io::Error,
+        error: io::Error,
     },
     /// A line of the file is not one that was written here.
     #[error("{path}, line {line}: not a login token", path = path.display())]
@@ -116,7 +118,7 @@ impl TokenFile {
         &self.0
     }
 
-    fn error(&self, operation: &'static str) -> impl FnOnce(std::io::Error) -> TokenError {
+    fn error(&self, operation: &'static str) -> impl FnOnce(io::Error) -> TokenError {
         let path = self.0.clone();
         move |error| TokenError::File { operation, path, error }
     }
@@ -125,7 +127,7 @@ impl TokenFile {
     pub fn list(&self) -> Result<Vec<TokenEntry>, TokenError> {
         let size = match std::fs::metadata(&self.0) {
             Ok(meta) => meta.len(),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             Err(error) => return Err(self.error("read")(error)),
         };
         if size > MAX_BYTES {
@@ -199,6 +201,23 @@ impl TokenFile {
         };
         write().map_err(self.error("write"))
     }
+}
+
+/// SHA-256 of a secret, the key under which a session or a verified token is found.
+pub(crate) type Digest256 = [u8; 32];
+
+pub(super) fn digest(secret: &str) -> Digest256 {
+    Sha256::digest(secret.as_bytes()).into()
+}
+
+/// A new secret of 256 random bits, in hexadecimal.
+///
+/// # Errors
+/// The system has no random numbers.
+pub fn random_key() -> io::Result<String> {
+    let mut secret = [0_u8; 32];
+    getrandom::fill(&mut secret).map_err(io::Error::other)?;
+    Ok(hex::encode(secret))
 }
 
 #[cfg(test)]

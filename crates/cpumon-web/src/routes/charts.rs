@@ -1,6 +1,5 @@
 //! Charts as pictures: the bytes that `cpumon export chart` writes, and the command line for them.
 
-use std::str::FromStr;
 use std::time::Duration;
 
 use axum::Json;
@@ -17,11 +16,10 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 
-use super::export::store_of;
-use super::file::{CommandLine, ExportCommand};
+use super::export::{CommandLine, ExportCommand, store_of};
 use super::history::name_of;
 use super::host_problems::HostProblems;
-use super::params::{Asked, Named, bad, list};
+use super::params::{Asked, Named, bad, list, word};
 use super::reports::filter_of;
 use crate::app::Shared;
 use crate::page::is_known;
@@ -106,10 +104,6 @@ pub(super) struct OfFleet {
     /// Hosts in the picture, 60 without it; it says how many are left out.
     #[param(minimum = 1, maximum = 200)]
     rows: Option<usize>,
-}
-
-fn word<T: FromStr<Err = ChoiceError>>(text: Option<&str>, usual: T) -> Result<T, Problem> {
-    text.map_or(Ok(usual), |text| text.parse().map_err(|error: ChoiceError| bad(error.to_string())))
 }
 
 fn pixels(name: &str, wanted: Option<u32>) -> Result<Option<u32>, Problem> {
@@ -262,7 +256,7 @@ async fn drawn(app: &Shared, query: &ChartQuery, how: &Drawn) -> Result<Picture,
     }
     let (view, query) = (query.view.name(), query.clone());
     let drawn = app.past.ask(move |past| Ok(draw(&fill(past, &query)?, &options, form))).await?;
-    let bytes = drawn.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let bytes = drawn.map_err(|error| Problem::fault(&error))?;
     Ok(Picture { bytes, view, form })
 }
 

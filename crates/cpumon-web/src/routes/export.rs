@@ -1,5 +1,5 @@
-//! Exports as downloads that are made while they are sent. The bytes are those of `cpumon export`, and a
-//! second route has the command line that writes the same file.
+//! Exports as downloads that are made while they are sent, with the bytes of `cpumon export`; and, for them and all other downloads, the
+//! command lines for a POSIX shell that write the same files.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -7,33 +7,112 @@ use std::sync::Arc;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cpumon_export::{Compared, ExportError, ExportQuery, Format, Kind, LegacyYear, PivotValue, QueryPart};
 use cpumon_files::AuditEvent;
 use cpumon_model::Utc;
-use cpumon_query::{ChoiceError, GroupBy, Reader};
+use cpumon_query::{GroupBy, Reader};
 use futures_util::stream::unfold;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
-use super::file::{CommandLine, ExportCommand, as_download};
 use super::host_problems::HostProblems;
-use super::params::{Asked, Between, Named, bad};
-use super::turns::note;
+use super::params::{Asked, Between, Named, bad, choice};
 use crate::app::Shared;
-use crate::exports::{Progress, Turn};
-use crate::lease::Lease;
 use crate::login::Peer;
 use crate::problem::Problem;
+use crate::readers::{Lease, Progress, Turn};
 
 /// Pieces of a file that wait for the network.
 const MAX_WAITING: usize = 4;
 /// Size of a piece.
 const PIECE_BYTES: usize = 64 << 10;
+
+/// The command line that gives the same file.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(super) struct ExportCommand {
+    /// For a POSIX shell. One that names a store is to be run where the store is.
+    command: String,
+}
+
+/// A command line being written.
+pub(super) struct CommandLine(Vec<String>);
+
+impl CommandLine {
+    /// `cpumon` and its subcommands.
+    pub(super) fn new(subcommands: &[&str]) -> Self {
+        Self(std::iter::once(&"cpumon").chain(subcommands).map(|word| quoted(word)).collect())
+    }
+
+    pub(super) fn option(&mut self, name: &str, value: Option<String>) {
+        if let Some(value) = value {
+            // The form with `=` also takes values that begin with a dash.
+            self.0.push(quoted(&format!("--{name}={value}")));
+        }
+    }
+
+    /// What is binary needs a file, because no terminal takes it.
+    pub(super) fn format(&mut self, format: &str, what: &str) {
+        self.option("format", Some(format.to_owned()));
+        self.option("output", (format == "parquet").then(|| format!("cpumon-{what}.parquet")));
+    }
+
+    pub(super) fn flag(&mut self, name: &str) {
+        self.0.push(format!("--{name}"));
+    }
+}
+
+impl From<CommandLine> for ExportCommand {
+    fn from(line: CommandLine) -> Self {
+        Self { command: line.0.join(" ") }
+    }
+}
+
+/// A word for a POSIX shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:@%+,".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else if word.contains(char::is_control) {
+        // A terminal acts on them while they are pasted, quoted or not: printf makes them.
+        format!("\"$(printf %b '{}')\"", word.chars().map(spelled).collect::<String>())
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
+}
+
+/// A character for `printf %b` between apostrophes.
+fn spelled(c: char) -> String {
+    match c {
+        '\'' => "'\\''".to_owned(),
+        '\\' => "\\\\".to_owned(),
+        c if c.is_control() => {
+            let octal = |byte| format!("\\0{byte:03o}");
+            c.encode_utf8(&mut [0; 4]).bytes().map(octal).collect::<Vec<_>>().concat()
+        }
+        c => c.to_string(),
+    }
+}
+
+/// A body that the browser keeps as `cpumon-WHAT.csv`. `what` is one of few words of ours.
+pub(super) fn as_download(what: &str, format: Format, body: Body) -> Response {
+    let (kind, ending) = match format {
+        Format::Jsonl => ("application/jsonl", "jsonl"),
+        Format::Json => ("application/json", "json"),
+        Format::Parquet => ("application/vnd.apache.parquet", "parquet"),
+        Format::Csv | Format::Legacy(_) => ("text/csv; charset=utf-8", "csv"),
+    };
+    let mut response = body.into_response();
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    if let Ok(name) = HeaderValue::from_str(&format!("attachment; filename=\"cpumon-{what}.{ending}\"")) {
+        response.headers_mut().insert(header::CONTENT_DISPOSITION, name);
+    }
+    response
+}
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -67,13 +146,6 @@ pub(super) struct Wanted {
     legacy: Option<String>,
     /// `true`: behind the file comes what is missing in it, for programs: JSON, then its length as 32 bits, little-endian.
     report: Option<bool>,
-}
-
-fn choice<T: std::str::FromStr<Err = ChoiceError> + Default>(text: Option<&str>) -> Result<T, Problem> {
-    text.map_or_else(
-        || Ok(T::default()),
-        |text| text.parse().map_err(|error: ChoiceError| bad(error.to_string())),
-    )
 }
 
 impl Wanted {
@@ -296,7 +368,7 @@ pub(super) async fn export(
         Ok(())
     });
     let body = body.await?;
-    note(&app, peer, AuditEvent::Exported, &kind, &detail);
+    app.note(peer, AuditEvent::Exported, &kind, &detail);
     // `kind` is one of a few words: it was parsed.
     Ok(as_download(&kind, format, body))
 }
@@ -314,6 +386,6 @@ pub(super) async fn command(
     let line = wanted.command(&kind, &store.display().to_string());
     let check = move || cpumon_export::check(&Reader::open(&store)?, &query);
     let checked = tokio::task::spawn_blocking(check).await;
-    checked.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))??;
+    checked.map_err(|error| Problem::fault(&error))??;
     Ok(Json(line.into()))
 }

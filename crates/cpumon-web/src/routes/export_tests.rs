@@ -202,7 +202,7 @@ async fn endless(app: &Arc<crate::app::App>) -> Result<BodyDataStream, crate::pr
 #[tokio::test]
 async fn two_readers_that_take_nothing_leave_a_third_its_turn() {
     let mut app = crate::app::App::new(fake(), WebOptions::default());
-    app.exports = crate::exports::Exports::new(Duration::ZERO);
+    app.exports = crate::readers::Exports::new(Duration::ZERO);
     let app = Arc::new(app);
     let mut slow = [endless(&app).await.unwrap(), endless(&app).await.unwrap()];
     let third = async {

@@ -1,25 +1,24 @@
 //! All hosts at a glance: once, or as a stream.
 
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, header};
 use axum::response::Response;
 use axum::{Extension, Json};
 use cpumon_export::Format;
-use cpumon_query::ChoiceError;
-use cpumon_query::fleet::{FleetQuery, HostOrder, SpanOrder, SpanQuery};
+use cpumon_query::fleet::{FleetQuery, HostOrder, SpanQuery};
 use cpumon_query::time::Page;
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::file::{CommandLine, ExportCommand, as_download};
+use super::export::{CommandLine, ExportCommand, as_download};
 use super::host::{LastId, last_id};
-use super::params::{Asked, bad, limit};
+use super::params::{Asked, bad, choice, limit};
 use super::span::Span;
 use crate::api;
 use crate::app::Shared;
 use crate::fleet::{FileOf, FleetReader};
-use crate::lease::Lease;
 use crate::problem::Problem;
+use crate::readers::Lease;
 use crate::stream;
 
 /// Hosts in an answer at most.
@@ -106,12 +105,11 @@ pub(super) async fn history(
     if range.points > MAX_SPAN_POINTS {
         return Err(bad(format!("points={} is more than {MAX_SPAN_POINTS}.", range.points)));
     }
-    let sort = shown.sort.as_deref().map(str::parse::<SpanOrder>).transpose();
     let limit = limit("rows", shown.rows, 100, MAX_SPAN_HOSTS)?;
     let query = SpanQuery {
         range,
         search: shown.search.unwrap_or_default(),
-        sort: sort.map_err(|error: ChoiceError| bad(error.to_string()))?.unwrap_or_default(),
+        sort: choice(shown.sort.as_deref())?,
         is_reverse: shown.reverse.unwrap_or_default(),
         page: Page { offset: shown.offset.unwrap_or(0), limit },
     };
@@ -145,8 +143,7 @@ impl AsFile {
     }
 
     fn format(&self) -> Result<Format, Problem> {
-        let format = self.format.as_deref().map(str::parse::<Format>).transpose();
-        Ok(format.map_err(|error| bad(error.to_string()))?.unwrap_or_default())
+        choice(self.format.as_deref())
     }
 }
 
@@ -167,7 +164,7 @@ pub(super) async fn export(
         ..FleetQuery::all()
     };
     let file = app.fleet.file(&query, of, format).await;
-    let file = file.map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+    let file = file.map_err(|error| Problem::fault(&error))?;
     let name = if of == FileOf::Busiest { "busiest" } else { "hosts" };
     Ok(as_download(name, format, file.into()))
 }

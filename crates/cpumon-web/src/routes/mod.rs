@@ -9,39 +9,32 @@ mod charts_fleet_tests;
 mod charts_tests;
 #[cfg(test)]
 mod contract_tests;
+mod description;
 mod export;
 #[cfg(test)]
 mod export_tests;
-mod file;
 mod fleet;
 mod history;
 #[cfg(test)]
 mod history_tests;
 mod host;
 mod host_problems;
-mod interval;
-mod known;
-mod login;
+mod host_traces;
 #[cfg(test)]
 mod login_tests;
 mod meta;
 mod params;
 #[cfg(test)]
 mod past_store;
-mod recording;
-mod refusals;
 mod reports;
 mod span;
-mod stored_traces;
 #[cfg(test)]
 mod stored_traces_tests;
 #[cfg(test)]
 mod tests;
-mod trace_problems;
 mod traces;
 #[cfg(test)]
 mod traces_tests;
-mod turns;
 #[cfg(test)]
 mod who_chart_tests;
 
@@ -60,15 +53,14 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::app::{App, Shared, WebOptions};
-use crate::guard;
-use crate::guard::Server;
+use crate::guard::{self, Server};
 use crate::login::Key;
 use crate::packed;
 use crate::problem::Problem;
 use crate::stream::body_of;
-use known::Known;
+use description::RouteParameters;
 
-pub use interval::LONG_POLL;
+pub use host::LONG_POLL;
 #[cfg(test)]
 pub(crate) use tests::fake;
 
@@ -86,10 +78,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(meta::status))
         .routes(routes!(meta::columns))
         .routes(routes!(meta::session))
-        .routes(routes!(login::log_in))
-        .routes(routes!(login::log_out))
+        .routes(routes!(meta::log_in))
+        .routes(routes!(meta::log_out))
         .routes(routes!(meta::hosts))
-        .routes(routes!(interval::interval))
+        .routes(routes!(host::interval))
         .routes(routes!(fleet::fleet))
         .routes(routes!(fleet::history))
         .routes(routes!(fleet::live))
@@ -112,10 +104,10 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(reports::find))
         .routes(routes!(history::gaps))
         .routes(routes!(history::ledger))
-        .routes(routes!(stored_traces::list, stored_traces::take))
-        .routes(routes!(stored_traces::file))
-        .routes(routes!(recording::sources, recording::record))
-        .routes(routes!(recording::stop))
+        .routes(routes!(host_traces::list, host_traces::take))
+        .routes(routes!(host_traces::file))
+        .routes(routes!(host_traces::sources, host_traces::record))
+        .routes(routes!(host_traces::stop))
         .routes(routes!(charts::chart))
         .routes(routes!(charts::command))
         .routes(routes!(charts::fleet))
@@ -135,7 +127,7 @@ fn described() -> OpenApiRouter<Shared> {
 /// The description of the API.
 #[must_use]
 pub fn openapi() -> Document {
-    refusals::added(described().split_for_parts().1)
+    description::added(described().split_for_parts().1)
 }
 
 /// The description of the API as indented JSON, for programs that make types from it. A line feed ends it.
@@ -149,15 +141,15 @@ pub fn openapi_json() -> String {
 pub fn router(live: Arc<dyn Live>, bound: SocketAddr, options: WebOptions) -> Router {
     let (routes, document) = described().split_for_parts();
     let is_far = options.tls.is_some();
-    let server = Server { bound, names: options.names.clone(), is_tls: options.tls.is_some() };
+    let server = Server { bound, names: options.names.clone(), is_tls: is_far };
     let key = options.key.as_deref().map(|key| Arc::new(Key::new(key, bound.port())));
     let app = Arc::new(App::new(live, options));
-    let known = Arc::new(Known::new(&document));
-    let document = body_of(&refusals::added(document));
+    let known = Arc::new(RouteParameters::new(&document));
+    let document = body_of(&description::added(document));
     let describe = move || async move { ([(header::CONTENT_TYPE, "application/json")], document) };
     let mut routes = routes
         .route("/api/v1/openapi.json", get(describe))
-        .route_layer(middleware::from_fn_with_state(known, known::check));
+        .route_layer(middleware::from_fn_with_state(known, description::check));
     if is_far {
         routes = routes.route_layer(middleware::from_fn(packed::pack));
     }

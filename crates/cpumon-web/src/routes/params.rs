@@ -1,9 +1,12 @@
 //! Parameters that several routes take. A wrong value is answered with a problem that names it.
 
+use std::str::FromStr;
+
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use cpumon_model::Utc;
+use cpumon_query::ChoiceError;
 use cpumon_query::time::{Page, TimeRange};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -86,6 +89,16 @@ impl ThreadPaging {
 /// Status 400 with this sentence.
 pub(crate) fn bad(detail: impl Into<String>) -> Problem {
     Problem::new(StatusCode::BAD_REQUEST, detail)
+}
+
+/// A word of a few; without one `usual`.
+pub(super) fn word<T: FromStr<Err = ChoiceError>>(text: Option<&str>, usual: T) -> Result<T, Problem> {
+    text.map_or(Ok(usual), |text| text.parse().map_err(|error: ChoiceError| bad(error.to_string())))
+}
+
+/// A word of a few; without one that of them which is the default.
+pub(super) fn choice<T: FromStr<Err = ChoiceError> + Default>(text: Option<&str>) -> Result<T, Problem> {
+    word(text, T::default())
 }
 
 /// What is separated by commas, at most `max` of it.

@@ -2,22 +2,20 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use cpumon_export::Format;
 use cpumon_model::Utc;
+use cpumon_query::Answers;
 use cpumon_query::report::{CompareWith, Findings, Report, ReportFilter, ReportQuery};
 use cpumon_query::text::Screen;
 use cpumon_query::time::Page;
-use cpumon_query::{Answers, ChoiceError};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::export::store_of;
-use super::file::{CommandLine, ExportCommand, as_download};
+use super::export::{CommandLine, ExportCommand, as_download, store_of};
 use super::history::name_of;
 use super::host_problems::HostProblems;
-use super::params::{Asked, Between, Named, Paging, bad, limit, list};
+use super::params::{Asked, Between, Named, Paging, bad, choice, limit, list};
 use crate::app::Shared;
 use crate::problem::Problem;
 
@@ -51,11 +49,6 @@ pub(super) struct ReportParams {
     /// Points over time, about; without it 24.
     #[param(minimum = 1, maximum = 1000)]
     points: Option<usize>,
-}
-
-fn choice<T: std::str::FromStr<Err = ChoiceError> + Default>(text: Option<&str>) -> Result<T, Problem> {
-    let parsed = text.map(str::parse).transpose();
-    parsed.map(Option::unwrap_or_default).map_err(|error: ChoiceError| bad(error.to_string()))
 }
 
 fn compare_with(text: &str) -> Result<CompareWith, Problem> {
@@ -140,7 +133,7 @@ pub(super) async fn export(
     let answer = app.past.ask(move |past| past.report(&[host], &query));
     let (made, mut bytes) = (answer.await?, Vec::new());
     cpumon_export::rows(format, &made.fields(Screen::default()), &made.rows, &mut bytes)
-        .map_err(|error| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?;
+        .map_err(|error| Problem::fault(&error))?;
     Ok(as_download("report", format, bytes.into()))
 }
 

@@ -17,16 +17,13 @@ use cpumon_query::traces::{
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::export::stream;
-use super::file::as_download;
+use super::export::{as_download, stream};
 use super::params::{Asked, Named, Paging, bad, limit, list};
-use super::trace_problems::{TraceProblems, problems_of};
-use super::turns::note;
 use crate::api;
 use crate::app::Shared;
-use crate::lease::Lease;
 use crate::login::Peer;
 use crate::problem::Problem;
+use crate::readers::Lease;
 
 /// Rows of a picture at most.
 const MAX_TRACKS: usize = 256;
@@ -36,6 +33,61 @@ const MAX_BUCKETS: usize = 8_192;
 const MAX_PARTS: usize = 60_000;
 /// Threads whose antagonists are added up, where threads are named.
 const MAX_NAMED: usize = 256;
+
+/// What can go wrong with any route of a trace.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "only described; the answers are made by `Problem`")]
+pub(super) enum TraceProblems {
+    /// A wrong question.
+    #[response(status = 400, content_type = "application/problem+json")]
+    BadRequest(#[to_schema] api::Problem),
+    /// No such trace, or nothing there at that time.
+    #[response(status = 404, content_type = "application/problem+json")]
+    NotFound(#[to_schema] api::Problem),
+    /// The file cannot be read, or too much is asked at once.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(#[to_schema] api::Problem),
+}
+
+/// What a trace lacks, a sentence each: as `cpumon trace report` says it.
+fn problems_of(timeline: &Timeline) -> Vec<String> {
+    let ending = timeline.ending();
+    let mut problems = Vec::new();
+    let damaged_at = ending.damaged_at.unwrap_or(0);
+    if ending.gaps > 0 {
+        problems.push(format!(
+            "The file is damaged, first at byte {damaged_at}: {} bytes at {} places cannot be read, and what the CPUs did then is unknown.",
+            ending.unreadable_bytes, ending.gaps
+        ));
+    } else if ending.damaged_at.is_some() {
+        problems.push(format!("The file is damaged or ends early at byte {damaged_at}."));
+    }
+    if ending.ended_ns.is_none() && (ending.damaged_at.is_none() || ending.gaps > 0) {
+        problems.push(
+            "The file has no end mark: it is still being recorded, or its recorder was killed.".to_owned(),
+        );
+    }
+    if ending.malformed > 0 {
+        problems.push(format!("{} chunks or records are malformed.", ending.malformed));
+    }
+    if ending.unnamed > 0 {
+        problems.push(format!(
+            "{} names do not fit in memory: these threads have numbers in their place.",
+            ending.unnamed
+        ));
+    }
+    if ending.unfollowed > 0 {
+        problems.push(format!(
+            "There are more threads than fit in memory: {} events of further ones are left out of their rows.",
+            ending.unfollowed
+        ));
+    }
+    if ending.lost > 0 {
+        problems.push(format!("The recorder lost {} events; their time is unknown.", ending.lost));
+    }
+    problems
+}
+
 fn unknown() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "There is no such trace.")
         .how("`cpumon trace view FILE` shows a file; it may also have been deleted by now.")
@@ -193,48 +245,28 @@ pub(super) async fn tracks(
     .await
 }
 
-/// What the list of threads is in order of, the most first.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-enum Sort {
-    #[default]
-    Run,
-    Ready,
-    Blocked,
-    Wakeups,
-    Switches,
-    Migrations,
-    Longest,
-    Name,
-}
+/// A figure of which a thread that has most comes first.
+type Figure = fn(&ThreadTotals) -> u64;
 
-fn sort_of(text: Option<&str>) -> Result<Sort, Problem> {
-    match text {
-        None | Some("run") => Ok(Sort::Run),
-        Some("ready") => Ok(Sort::Ready),
-        Some("blocked") => Ok(Sort::Blocked),
-        Some("wakeups") => Ok(Sort::Wakeups),
-        Some("switches") => Ok(Sort::Switches),
-        Some("migrations") => Ok(Sort::Migrations),
-        Some("longest") => Ok(Sort::Longest),
-        Some("name") => Ok(Sort::Name),
-        Some(other) => Err(bad(format!(
-            "sort={other} is none of run, ready, blocked, wakeups, switches, migrations, longest, name."
-        ))),
-    }
-}
+/// Orders of the list of threads, beside that by name.
+const ORDERS: [(&str, Figure); 7] = [
+    ("run", |totals| totals.run_ns),
+    ("ready", ThreadTotals::ready_ns),
+    ("blocked", |totals| totals.blocked_ns),
+    ("wakeups", |totals| totals.wakeups),
+    ("switches", |totals| totals.voluntary_switches + totals.involuntary_switches),
+    ("migrations", |totals| totals.migrations),
+    ("longest", |totals| totals.longest_delay_ns),
+];
 
-impl Sort {
-    fn value(self, totals: &ThreadTotals) -> u64 {
-        match self {
-            Self::Run => totals.run_ns,
-            Self::Ready => totals.ready_ns(),
-            Self::Blocked => totals.blocked_ns,
-            Self::Wakeups => totals.wakeups,
-            Self::Switches => totals.voluntary_switches + totals.involuntary_switches,
-            Self::Migrations => totals.migrations,
-            Self::Longest => totals.longest_delay_ns,
-            Self::Name => 0,
-        }
+/// `None`: by name.
+fn order_of(text: Option<&str>) -> Result<Option<Figure>, Problem> {
+    match text.unwrap_or("run") {
+        "name" => Ok(None),
+        name => ORDERS.iter().find(|order| order.0 == name).map(|order| Some(order.1)).ok_or_else(|| {
+            let names: Vec<&str> = ORDERS.iter().map(|order| order.0).collect();
+            bad(format!("sort={name} is none of {}, name.", names.join(", ")))
+        }),
     }
 }
 
@@ -267,7 +299,7 @@ pub(super) async fn threads(
     Asked(page): Asked<Paging>,
     Asked(Part { part }): Asked<Part>,
 ) -> Result<Json<api::TraceThreads>, Problem> {
-    let (page, sort) = (page.rows(50, 1_000)?, sort_of(wanted.sort.as_deref())?);
+    let (page, order) = (page.rows(50, 1_000)?, order_of(wanted.sort.as_deref())?);
     let filter = wanted.filter.unwrap_or_default().to_lowercase();
     ask(&app, id, part, move |timeline| {
         let (from_ns, until_ns) = window.of(timeline)?;
@@ -275,11 +307,11 @@ pub(super) async fn threads(
         if !filter.is_empty() {
             rows.retain(|row| is_meant(timeline, row, &filter));
         }
-        if sort == Sort::Name {
+        if let Some(figure) = order {
+            rows.sort_by_key(|row| Reverse(figure(&row.totals)));
+        } else {
             let name = |row: &ThreadRow| timeline.threads().get(row.thread as usize).map(|names| &names.comm);
             rows.sort_by(|a, b| name(a).cmp(&name(b)));
-        } else {
-            rows.sort_by_key(|row| Reverse(sort.value(&row.totals)));
         }
         Ok(api::TraceThreads::new(timeline, rows.len(), page.of(&rows)))
     })
@@ -461,6 +493,6 @@ pub(super) async fn export(
     let body = body.await?;
     // The id is one of a trace: it was read.
     let detail = format!("{id}, slices from {} to {} ns", range.from_ns, range.until_ns);
-    note(&app, peer, AuditEvent::Exported, "trace", &detail);
+    app.note(peer, AuditEvent::Exported, "trace", &detail);
     Ok(as_download("trace", Format::Csv, body))
 }

@@ -1,5 +1,6 @@
-//! Refuses parameters that a route does not take, and names those that it takes. Without this a misspelled
-//! parameter would be ignored, and the answer would be to another question.
+//! What is made from the description of the routes. It refuses parameters that a route does not take, and names those that it takes: a
+//! misspelled parameter would be ignored, and the answer would be to another question. And it gets the answers that no route gives
+//! itself (refusals of the guard, the login and this check) and how to log in, so that a program made from it knows all answers.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,10 +9,14 @@ use axum::extract::{MatchedPath, Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use cpumon_model::escape;
-use utoipa::openapi::path::{Parameter, ParameterIn, PathItem};
-use utoipa::openapi::{OpenApi, RefOr};
+use utoipa::openapi::path::{Operation, Parameter, ParameterIn, PathItem};
+use utoipa::openapi::security::{
+    ApiKey, ApiKeyValue, Http, HttpAuthScheme, SecurityRequirement, SecurityScheme,
+};
+use utoipa::openapi::{Content, OpenApi, Ref, RefOr, ResponseBuilder, response};
 
 use super::params::bad;
+use crate::login::OPEN;
 use crate::problem::Problem;
 
 /// Characters shown of a name that came from outside.
@@ -20,7 +25,7 @@ const MAX_SHOWN: usize = 40;
 const ALIKE: f64 = 0.85;
 
 /// Names of the query's parameters, by a route's path as it is described.
-pub(super) struct Known(HashMap<String, Vec<String>>);
+pub(super) struct RouteParameters(HashMap<String, Vec<String>>);
 
 fn names_of(item: &PathItem) -> Vec<String> {
     let operations = [&item.get, &item.post].into_iter().flatten();
@@ -32,7 +37,7 @@ fn names_of(item: &PathItem) -> Vec<String> {
     parameters.filter_map(name).collect()
 }
 
-impl Known {
+impl RouteParameters {
     pub(super) fn new(document: &OpenApi) -> Self {
         Self(document.paths.paths.iter().map(|(path, item)| (path.clone(), names_of(item))).collect())
     }
@@ -59,7 +64,7 @@ fn refusal(name: &str, taken: &[String]) -> Problem {
 
 /// Lets pass what the route takes.
 pub(super) async fn check(
-    State(known): State<Arc<Known>>,
+    State(known): State<Arc<RouteParameters>>,
     path: MatchedPath,
     request: Request,
     next: Next,
@@ -70,12 +75,58 @@ pub(super) async fn check(
     }
 }
 
+/// Of every route.
+const OF_ALL: [(&str, &str); 4] = [
+    ("400", "A parameter that this route does not take."),
+    ("403", "Another site made this request."),
+    ("421", "The Host header does not name this server."),
+    ("500", "A fault of cpumon."),
+];
+/// Of those that need a login, where one is asked for.
+const OF_CLOSED: [(&str, &str); 2] = [("401", "Not logged in."), ("429", "Too many wrong tokens.")];
+
+fn problem(text: &str) -> response::Response {
+    let schema = Ref::from_schema_name("Problem");
+    ResponseBuilder::new()
+        .description(text)
+        .content("application/problem+json", Content::new(Some(schema)))
+        .build()
+}
+
+fn add(operation: &mut Operation, refusals: &[(&str, &str)]) {
+    for (status, text) in refusals {
+        let responses = &mut operation.responses.responses;
+        responses.entry((*status).to_owned()).or_insert_with(|| problem(text).into());
+    }
+}
+
+/// The document with refusals and logins.
+pub(super) fn added(mut document: OpenApi) -> OpenApi {
+    for (path, item) in &mut document.paths.paths {
+        for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+            add(operation, &OF_ALL);
+            if !OPEN.contains(&path.as_str()) {
+                add(operation, &OF_CLOSED);
+            }
+        }
+    }
+    let components = document.components.get_or_insert_default();
+    components.add_security_scheme("token", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
+    let cookie = ApiKey::Cookie(ApiKeyValue::new("__Host-cpumon"));
+    components.add_security_scheme("session", SecurityScheme::ApiKey(cookie));
+    // Only where a login is asked for.
+    let nothing = SecurityRequirement::default();
+    let [token, session] = ["token", "session"].map(|name| SecurityRequirement::new(name, [""; 0]));
+    document.security = Some(vec![nothing, token, session]);
+    document
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn refused(path: &str, query: &str) -> Option<(String, String)> {
-        let problem = Known::new(&crate::openapi()).refuses(path, query)?;
+        let problem = RouteParameters::new(&crate::openapi()).refuses(path, query)?;
         Some((problem.detail, problem.how.unwrap()))
     }
 
