@@ -28,7 +28,6 @@ pub(crate) fn tokens(given: Option<&PathBuf>) -> TokenFile {
     TokenFile::new(given.cloned().unwrap_or_else(|| in_state_directory("login-tokens")))
 }
 
-/// `cpumon login-token`.
 pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let file = tokens(args.login_tokens.as_ref());
     // Beside the default store, as the tokens are: a receiver with another store reads these tokens too.
@@ -57,7 +56,6 @@ pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result
     Ok(Outcome::Done)
 }
 
-/// `cpumon key`.
 pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let dir = state_dir(args.state.as_deref(), args.store.as_deref());
     let path = key_file(args.group_key.as_deref(), &dir);
@@ -119,7 +117,6 @@ impl AuditEntry {
     }
 }
 
-/// `cpumon audit`.
 pub fn audit(args: &AuditArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let dir = state_dir(args.place.state.as_deref(), args.place.store.as_deref());
     let (mut entries, damaged) = read_log(&dir)?;

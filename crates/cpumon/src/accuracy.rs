@@ -20,7 +20,6 @@ use crate::table::{Columns, paragraph, terminal_columns, write_json, write_rows}
 /// Time between two readings: short enough to read each thread off its CPU near the start and near the end.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// `cpumon accuracy`.
 pub fn accuracy(args: &AccuracyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let notes = notes();

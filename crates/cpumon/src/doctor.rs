@@ -12,7 +12,6 @@ use crate::cli::{DoctorArgs, Format};
 use crate::exit::Outcome;
 use crate::table::{Records, terminal_columns, write_json};
 
-/// `cpumon doctor`.
 pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let options = DoctorOptions {
         proc_root: args.proc_root.clone(),

@@ -40,7 +40,6 @@ fn open_made(args: &StateArgs) -> anyhow::Result<Authority> {
     open(args)
 }
 
-/// `cpumon token`.
 pub fn token(args: &TokenArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let dir = state_dir(args.place.state.as_deref(), args.place.store.as_deref());
     let is_new = !dir.join("receiver.identity").exists();

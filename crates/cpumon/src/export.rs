@@ -18,7 +18,7 @@ use crate::cli::{self, ChartArgs, ExportArgs, ExportPicture, file_of};
 use crate::client::ClientError;
 use crate::damage;
 use crate::exit::{Outcome, Usage, say};
-use crate::output::{stdout, to_file};
+use crate::output::{needs_file, stdout, to_file};
 use crate::past::explained;
 use crate::paths::{explain, state_dir};
 use crate::report::filter_of;
@@ -70,15 +70,14 @@ fn compared(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<Compared>> {
     }
 }
 
-/// `cpumon export`.
 pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
     if let Some(ExportPicture::Chart(args)) = &args.picture {
         return chart(args);
     }
     let query = query(args)?;
     let path = file_of(args.output.as_deref());
-    if query.format == Format::Parquet && path.is_none() && io::stdout().is_terminal() {
-        return Err(Usage("Parquet is binary; give a file with -o".to_owned()).into());
+    if query.format == Format::Parquet {
+        needs_file(path, "Parquet")?;
     }
     // The progress line and an export on the same terminal would overwrite each other.
     let mut bar = ProgressLine::new(path.is_some() || !io::stdout().is_terminal());
@@ -217,7 +216,6 @@ fn in_lower_case(label: &str) -> String {
     }
 }
 
-/// `cpumon export chart`.
 fn chart(args: &ChartArgs) -> anyhow::Result<Outcome> {
     let output = file_of(args.output.as_deref());
     let (query, form) = (chart_query(args)?, form_of(output)?);

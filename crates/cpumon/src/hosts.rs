@@ -16,10 +16,8 @@ use crate::cli::{Format, HostsArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::table::{Columns, terminal_columns, write_json};
-use crate::units::whole_seconds;
 use crate::when;
 
-/// `cpumon hosts`.
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
     let columns = terminal_columns();
@@ -223,7 +221,7 @@ struct Line {
 
 impl Line {
     fn reporting(host: &HostStatus, status: &api::Status, listed: Option<&Listed>) -> Self {
-        let seconds = whole_seconds(status.now_wall_ns.saturating_sub(host.received_wall_ns));
+        let seconds = status.now_wall_ns.saturating_sub(host.received_wall_ns) / 1_000_000_000;
         let seen = format!("{seconds} s ago");
         // A host that came between the two requests has no figure yet.
         let id = host.info.host.to_string();

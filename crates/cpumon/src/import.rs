@@ -26,7 +26,6 @@ const CLOCK_STEP_NS: i64 = 60_000_000_000;
 /// Gaps that the report lists one by one.
 const MAX_SHOWN: usize = 10;
 
-/// `cpumon import`.
 pub fn import(args: &ImportArgs) -> Result<Outcome> {
     let path = store_for_writing(args.store.as_deref());
     if args.file.is_dir() {

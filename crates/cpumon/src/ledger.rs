@@ -22,7 +22,6 @@ use crate::past::{Past, explained};
 use crate::table::{Table, paragraph, terminal_columns};
 use crate::when;
 
-/// `cpumon ledger`.
 pub fn ledger(args: &LedgerArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let (all, outcome) = match (args.live, &args.host) {
         (Some(length), Some(host)) => received(args, host, length)?,

@@ -20,13 +20,21 @@ pub(crate) fn to_output(
 ) -> anyhow::Result<Outcome> {
     let path = format.and_then(|format| file_of(format.output.as_deref()));
     let is_binary = format.is_some_and(|format| format.get() == Format::Parquet);
-    if is_binary && path.is_none() && io::stdout().is_terminal() {
-        return Err(Usage("Parquet is binary; give a file with -o".to_owned()).into());
+    if is_binary {
+        needs_file(path, "Parquet")?;
     }
     match path {
         Some(path) => to_file_with_rows(path, command),
         None => to_stdout(command),
     }
+}
+
+/// Refuses to write `what`, which is binary, to a terminal.
+pub(crate) fn needs_file(path: Option<&Path>, what: &str) -> Result<(), Usage> {
+    if path.is_some() || !io::stdout().is_terminal() {
+        return Ok(());
+    }
+    Err(Usage(format!("{what} is binary; give a file with -o")))
 }
 
 /// Runs a command that writes a file. Where there is no data for it, and not even a heading, what is there stays.

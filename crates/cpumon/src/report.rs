@@ -41,7 +41,6 @@ fn query(args: &ReportArgs) -> Result<ReportQuery, Usage> {
     Ok(ReportQuery { since_ns, until_ns, by, sort, limit, compare, filter, ..ReportQuery::default() })
 }
 
-/// `cpumon report`.
 pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let query = query(args)?;
     let past = Past::open(&args.past)?;
@@ -68,7 +67,6 @@ fn write(report: &Report, format: Format, out: &mut dyn Write) -> anyhow::Result
     Ok(())
 }
 
-/// `cpumon find`.
 pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let past = Past::open(&args.past)?;
     let Some(found) = answered(past.find(&args.host, &args.text, Page::ALL))? else {
@@ -178,7 +176,6 @@ struct Hole<'g> {
     gap: &'g Gap,
 }
 
-/// `cpumon gaps`.
 pub(crate) fn gaps(args: &GapsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let past = Past::open(&args.past)?;
     let found = past.gaps(&args.host, args.range.time_range()?, Page::ALL);

@@ -37,7 +37,6 @@ const LOCAL_PAST_BYTES: usize = 16 << 20;
 /// For pages of its store, bytes: it has one host.
 const LOCAL_CACHE_BYTES: u64 = 8 << 20;
 
-/// `cpumon serve`.
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr(PROGRAM, log::LevelFilter::Info);
     if let Some(address) = args.tls.filter(|address| args.discovery && address.ip().is_loopback()) {

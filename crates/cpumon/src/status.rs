@@ -14,9 +14,8 @@ use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::hosts::{show_kinds, write_hosts};
 use crate::table::{Table, flattened, terminal_columns, write_json};
-use crate::units::{show_bytes, whole_seconds};
+use crate::units::show_bytes;
 
-/// `cpumon status`.
 pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
     let status = client.status()?;
@@ -131,7 +130,7 @@ fn write_agents(agents: &[Agent], out: &mut dyn Write) -> std::io::Result<()> {
 }
 
 fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
-    let up_s = whole_seconds(status.now_wall_ns.saturating_sub(status.started_wall_ns));
+    let up_s = status.now_wall_ns.saturating_sub(status.started_wall_ns) / 1_000_000_000;
     writeln!(out, "receiver   cpumon {}, pid {}, up {up_s} s", escape(&status.version), status.pid)?;
     writeln!(out, "listening  udp {}, http {}", status.udp.join(" "), status.http)?;
     let receiver = &status.receiver;

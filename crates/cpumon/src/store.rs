@@ -27,7 +27,6 @@ use crate::paths::{explain, state_dir, store_for_reading};
 use crate::table::{flattened, write_json, write_rows};
 use crate::when;
 
-/// `cpumon sql`.
 pub(crate) fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     if args.query.trim().is_empty() {
         return Err(Usage("the SQL statement is empty".to_owned()).into());

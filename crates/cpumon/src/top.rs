@@ -32,7 +32,6 @@ use crate::when;
 /// Hosts that an error names.
 const MAX_NAMED: usize = 8;
 
-/// `cpumon top`.
 pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     check(args)?;
     if is_local(args) {

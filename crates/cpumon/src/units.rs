@@ -42,12 +42,6 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Whole seconds in nanoseconds.
-#[must_use]
-pub fn whole_seconds(ns: i64) -> i64 {
-    ns / 1_000_000_000
-}
-
 /// Bytes for people: `1.5 GB`.
 #[must_use]
 pub fn show_bytes(bytes: u64) -> String {

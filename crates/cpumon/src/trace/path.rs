@@ -20,7 +20,6 @@ const SHOWN: usize = 3;
 /// Threads of one name in an error.
 const NAMED: usize = 8;
 
-/// `cpumon trace path`.
 pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let from_ns = args.from.map_or(0, ns);
     let until_ns = args.at.map_or(u64::MAX, ns);

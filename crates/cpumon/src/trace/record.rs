@@ -23,6 +23,7 @@ use signal_hook::consts::SIGUSR1;
 
 use crate::cli::{TraceCompression, TraceRecordArgs, file_of};
 use crate::exit::{Outcome, Signals, Usage, say};
+use crate::output::needs_file;
 use crate::units::show_bytes;
 
 /// zstd's own default. Higher ones take more time than they save bytes.
@@ -34,17 +35,15 @@ const END_WITHIN: Duration = Duration::from_secs(2);
 
 const BUFFER_BYTES: usize = 1 << 18;
 
-/// `cpumon trace record`.
 pub(crate) fn record(args: &TraceRecordArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr("cpumon", log::LevelFilter::Warn);
     let path = args.output.display();
-    let is_stdout = file_of(Some(&args.output)).is_none();
+    let output = file_of(Some(&args.output));
+    let is_stdout = output.is_none();
     if is_stdout && args.last.is_some() {
         return Err(Usage("--last writes files as it is asked to; give their name with -o".to_owned()).into());
     }
-    if is_stdout && io::stdout().is_terminal() {
-        return Err(Usage("a trace is binary; give a file with -o".to_owned()).into());
-    }
+    needs_file(output, "a trace")?;
     let signals = Signals::install()?;
     let file = if is_stdout { stdout_file()? } else { create(&args.output)? };
     let recorded = record_to(args, file, &signals).map_err(|error| {

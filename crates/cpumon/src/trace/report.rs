@@ -29,7 +29,6 @@ type SeriesLine<'r> = (&'r SeriesRow, Vec<f64>);
 /// A CPU, its shares and the mean length of its queue in each block, and the longest queue.
 type CpuLine = (u16, Vec<f64>, Vec<f64>, u32);
 
-/// `cpumon trace report`.
 pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let range = range(args.input.from, args.input.to)?;
     if let Some(every) = args.every {

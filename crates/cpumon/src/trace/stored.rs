@@ -1,7 +1,7 @@
 //! `cpumon trace list`, `get` and `take`: the traces that devices sent to a receiver, from its store or over HTTP.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read, Write};
+use std::io::{self, Read, Write};
 
 use anyhow::{Context, bail};
 use cpumon_model::escape;
@@ -14,14 +14,13 @@ use crate::cli::{TraceGetArgs, TraceListArgs, TraceTakeArgs, file_of};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::known_hosts::KnownHosts;
-use crate::output::to_file_or;
+use crate::output::{needs_file, to_file_or};
 use crate::past::{Past, explained};
 use crate::table::Records;
 use crate::when;
 
 const NAMES: [&str; 8] = ["id", "host", "time", "seconds", "events", "lost", "bytes", "reason"];
 
-/// `cpumon trace list`.
 pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let past = Past::open(&args.past)?;
     let wanted: Vec<String> = args.host.iter().cloned().collect();
@@ -50,12 +49,9 @@ pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<
     Ok(past.end(Outcome::Done))
 }
 
-/// `cpumon trace get`.
 pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let output = file_of(args.output.as_deref());
-    if output.is_none() && io::stdout().is_terminal() {
-        return Err(Usage("a trace is binary; give a file with -o".to_owned()).into());
-    }
+    needs_file(output, "a trace")?;
     let mut from: Box<dyn Read> = if let Some(client) = args.past.client()? {
         Box::new(client.trace_file(args.id)?)
     } else {
@@ -103,7 +99,6 @@ impl Read for Copied<'_> {
     }
 }
 
-/// `cpumon trace take`.
 pub(crate) fn take(args: &TraceTakeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
     let known = KnownHosts::read(&client)?;

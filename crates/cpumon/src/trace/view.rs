@@ -1,7 +1,7 @@
 //! A trace elsewhere. `cpumon trace view`: the page for one trace, on this machine, until it is stopped. `cpumon trace top`: on the screens
 //! of `cpumon top`. `cpumon trace export`: as a file of other programs.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ use super::{TraceFile, missing, open, range};
 use crate::cli::{TraceExportArgs, TraceExportFormat, TraceTopArgs, TraceViewArgs, file_of};
 use crate::exit::{Outcome, Signals, Usage, say};
 use crate::feeds::TraceFeed;
-use crate::output::to_file_or;
+use crate::output::{needs_file, to_file_or};
 use crate::top::show_screens;
 
 /// The id of the one trace.
@@ -52,7 +52,6 @@ fn no_hosts() -> Hub {
     Hub::new(HubOptions::default(), Box::new(|_, _| Ok(None)), Box::new(status))
 }
 
-/// `cpumon trace view`.
 pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let traces: Arc<dyn Traces> = Arc::new(OneFile(args.file.clone()));
@@ -89,7 +88,6 @@ pub(crate) fn view(args: &TraceViewArgs) -> anyhow::Result<Outcome> {
     Ok(signals.outcome())
 }
 
-/// `cpumon trace top`.
 pub(crate) fn top(args: &TraceTopArgs) -> anyhow::Result<Outcome> {
     let range = range(args.from, args.to)?;
     let signals = Signals::install()?;
@@ -108,11 +106,10 @@ pub(crate) fn top(args: &TraceTopArgs) -> anyhow::Result<Outcome> {
     Ok(if signals.outcome() == Outcome::Done { outcome } else { signals.outcome() })
 }
 
-/// `cpumon trace export`.
 pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let is_binary = args.format != TraceExportFormat::Csv;
-    if is_binary && file_of(args.output.as_deref()).is_none() && io::stdout().is_terminal() {
-        return Err(Usage("this format is binary; give a file with -o".to_owned()).into());
+    let output = file_of(args.output.as_deref());
+    if args.format != TraceExportFormat::Csv {
+        needs_file(output, "this format")?;
     }
     if args.format == TraceExportFormat::Perfetto && (args.from.is_some() || args.to.is_some()) {
         return Err(Usage("--from and --to are for --format csv and parquet".to_owned()).into());
@@ -130,8 +127,7 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
         TraceExportFormat::Csv => trace_slices(Format::Csv, &survey, &mut trace, range, out),
         TraceExportFormat::Parquet => trace_slices(Format::Parquet, &survey, &mut trace, range, out),
     };
-    let ending =
-        to_file_or(file_of(args.output.as_deref()), out, |out| write(out).map_err(anyhow::Error::from))?;
+    let ending = to_file_or(output, out, |out| write(out).map_err(anyhow::Error::from))?;
     out.flush()?;
     Ok(missing(&ending, ending.lost))
 }

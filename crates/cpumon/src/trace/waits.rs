@@ -24,7 +24,6 @@ use crate::table::{Columns, paragraph, terminal_columns, write_rows};
 /// Culprits of a wait in a table.
 const SHOWN_CULPRITS: usize = 3;
 
-/// `cpumon trace delays`.
 pub(crate) fn delays(args: &TraceDelaysArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let range = range(args.from, args.to)?;
     let mut file = TraceFile::open(&args.file)?;
@@ -83,7 +82,6 @@ fn wait_fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, LongWait>> {
     fields
 }
 
-/// `cpumon trace histogram`.
 pub(crate) fn histogram(args: &TraceHistogramArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let range = range(args.input.from, args.input.to)?;
     let mut file = TraceFile::open(&args.input.file)?;
@@ -189,7 +187,6 @@ fn bucket_fields<'r>() -> Vec<Field<'r, Bucket<'r>>> {
     fields
 }
 
-/// `cpumon trace wakers`.
 pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let range = range(args.input.from, args.input.to)?;
     let mut file = TraceFile::open(&args.input.file)?;
