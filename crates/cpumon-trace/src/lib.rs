@@ -31,12 +31,13 @@ pub use analysis::wakers::{WakeCounts, Waker, WakerKey, WakerRow, Wakers, wakers
 pub use cpumon_events::{
     CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Tracker, Wakeup,
 };
+pub use file::ending::Ending;
 #[doc(hidden)]
 pub use file::events::{push_varint, take_varint};
 #[doc(hidden)]
 pub use file::format::chunk_of;
 pub use file::format::{FileHeader, VERSION};
-pub use file::reader::{Ending, TraceReader, TraceSummary, summarise};
+pub use file::reader::{TraceReader, TraceSummary, summarise};
 pub use file::segments::{self, Segment, TraceInput};
 pub use file::window::{TraceWindow, WindowCopy, WindowLimits};
 pub use file::writer::{Compression, TraceWriter, WrittenCounts};

@@ -6,8 +6,9 @@ use std::io::Read;
 use cpumon_model::SchedEvent;
 
 use crate::file::ReadError;
+use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::file::reader::{Ending, TraceReader};
+use crate::file::reader::TraceReader;
 use crate::tasks::Tasks;
 
 /// A trace that is read once, from its start to its end.

@@ -12,7 +12,7 @@ use super::group::{GroupKey, ReportBy, group_of};
 use super::ready::{Culprits, LongestDelay, Slices};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
-use crate::file::reader::Ending;
+use crate::file::ending::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 

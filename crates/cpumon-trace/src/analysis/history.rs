@@ -12,7 +12,7 @@ use super::ready::Culprits;
 use super::wakers::{Settled, WakeSources, Waker};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
-use crate::file::reader::Ending;
+use crate::file::ending::Ending;
 use crate::source::TraceSource;
 
 /// States that are held, 40 bytes each; and wakeups, 8 each. Of more the oldest are dropped.

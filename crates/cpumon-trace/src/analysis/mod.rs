@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use cpumon_events::{SpanSink, Tracker};
 
 use crate::file::ReadError;
-use crate::file::reader::Ending;
+use crate::file::ending::Ending;
 use crate::source::TraceSource;
 
 /// A part of a trace, ns since its start.

@@ -6,7 +6,7 @@ use cpumon_model::{Interrupt, Leaves, TraceTask, Waits};
 use super::ready::{Culprits, ReadyTimes, Slices};
 use super::{Memory, TraceRange, Tracked, track};
 use crate::file::ReadError;
-use crate::file::reader::Ending;
+use crate::file::ending::Ending;
 use crate::source::TraceSource;
 
 /// What all CPUs together did in the range.

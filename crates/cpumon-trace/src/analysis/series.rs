@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use super::group::{GroupKey, ReportBy, group_of};
 use super::{TraceRange, Tracked, track};
 use crate::file::ReadError;
-use crate::file::reader::Ending;
+use crate::file::ending::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 

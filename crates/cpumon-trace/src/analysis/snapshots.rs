@@ -13,8 +13,8 @@ use foldhash::fast::FixedState;
 
 use super::TraceRange;
 use crate::file::ReadError;
+use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::file::reader::Ending;
 use crate::source::TraceSource;
 use crate::tasks::{TaskNames, Tasks};
 

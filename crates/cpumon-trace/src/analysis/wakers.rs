@@ -11,7 +11,7 @@ use super::group::{GroupKey, ReportBy, group_of};
 use super::ready::LongestDelay;
 use super::{TraceRange, Tracked, table_bytes, track};
 use crate::file::ReadError;
-use crate::file::reader::Ending;
+use crate::file::ending::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 

@@ -9,6 +9,7 @@ use zstd::bulk::Decompressor;
 
 use super::ReadError;
 use super::columns::Places;
+use super::ending::Ending;
 use super::events::{take_group, take_identity, take_varint};
 use super::format::{
     CHUNK_HEADER_BYTES, ChunkHeader, ChunkKind, ChunkRead, FileHeader, Input, Packing, PartRead, Recording,
@@ -25,49 +26,6 @@ const MAX_MARKS: u64 = 1 << 18;
 /// has few of what seems to be a chunk; a file that was made of nothing else must not take hours.
 const VAIN_BYTES: u64 = 64 << 20;
 const VAIN_TIMES: u64 = 16;
-
-/// How the reading of a file ended, and what was wrong on the way.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
-    /// The recording ended in order at this time, and the file says so.
-    pub ended_ns: Option<u64>,
-    /// The file ends inside a chunk, or is damaged, here first (byte).
-    pub damaged_at: Option<u64>,
-    /// Places where it is damaged and whole chunks follow. What every CPU did there is unknown.
-    pub gaps: u64,
-    /// Bytes that could not be read, those of a torn end among them.
-    pub unreadable_bytes: u64,
-    /// Chunks whose events cannot be read though their checksum is right.
-    pub malformed: u64,
-    /// Events out of order.
-    pub late: u64,
-    /// Events that the recorder lost, by its own count at the end.
-    pub lost: u64,
-    /// Identities and names that were left out, because there are too many.
-    pub unnamed: u64,
-    /// Events that name threads for which there is no memory, and waits of which not all is held. The CPUs' times have them all the same.
-    pub unfollowed: u64,
-    /// Times between two parts of a recording that no part has.
-    pub holes: u64,
-    /// From this byte on the file has another recording, which is not read.
-    pub other_at: Option<u64>,
-    /// All events up to here are known, ns.
-    pub known_until_ns: u64,
-}
-
-impl Ending {
-    /// Whether the file is whole.
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.ended_ns.is_some()
-            && self.damaged_at.is_none()
-            && self.malformed == 0
-            && self.unnamed == 0
-            && self.unfollowed == 0
-            && self.holes == 0
-            && self.other_at.is_none()
-    }
-}
 
 /// A trace file that is being read.
 pub struct TraceReader<R: Read> {

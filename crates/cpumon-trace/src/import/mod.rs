@@ -19,8 +19,9 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_model::SchedEvent;
 
 use crate::file::ReadError;
+use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::file::reader::{Ending, TraceReader};
+use crate::file::reader::TraceReader;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 use decoder::{Decoder, RawEvent, Step};

@@ -14,7 +14,7 @@ use super::cpus::{Cpu, CpuParts, IrqPart, OTHER, PART_BYTES, WAIT_BYTES, code_of
 use super::threads::{FRESH, LEFT_TO_WAIT, OVER, PUSHED_OFF, Part, ThreadParts, WAKER_IDLE, WAKER_UNKNOWN};
 use super::{ThreadNames, Timeline, TimelineLimits};
 use crate::file::ReadError;
-use crate::file::reader::Ending;
+use crate::file::ending::Ending;
 use crate::source::TraceSource;
 use crate::tasks::Tasks;
 

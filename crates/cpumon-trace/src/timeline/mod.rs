@@ -20,8 +20,8 @@ use std::sync::{Arc, OnceLock};
 
 use cpumon_model::{ProcessKey, ThreadKey, TraceTask};
 
+use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::file::reader::Ending;
 pub use behind::{Behind, Delay, Delays};
 use cpus::Cpu;
 pub use cpus::CpuWho;

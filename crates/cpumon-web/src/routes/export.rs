@@ -197,6 +197,7 @@ impl Wanted {
             ("by", self.by.is_some(), QueryPart::GroupBy),
             ("value", self.value.is_some(), QueryPart::PivotValue),
             ("process", self.process.is_some(), QueryPart::Process),
+            ("interval_ns", self.interval_ns.is_some(), QueryPart::Interval),
             ("active", self.active.is_some(), QueryPart::Active),
         ];
         let is_legacy = self.legacy.is_some();

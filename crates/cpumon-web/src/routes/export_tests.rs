@@ -61,6 +61,7 @@ async fn an_export_is_the_file_that_the_command_writes() {
         ("threads?value=run", 400),
         ("processes?by=user", 400),
         ("processes?active=true", 400),
+        ("compare?before=1..2&after=2..3&interval_ns=1000000000", 400),
         ("ledger?process=x", 400),
         ("pivot?legacy=2013&by=user", 400),
         ("threads?host=unknown", 404),

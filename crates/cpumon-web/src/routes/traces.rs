@@ -49,45 +49,6 @@ pub(super) enum TraceProblems {
     Unavailable(#[to_schema] api::Problem),
 }
 
-/// What a trace lacks, a sentence each: as `cpumon trace report` says it.
-fn problems_of(timeline: &Timeline) -> Vec<String> {
-    let ending = timeline.ending();
-    let mut problems = Vec::new();
-    let damaged_at = ending.damaged_at.unwrap_or(0);
-    if ending.gaps > 0 {
-        problems.push(format!(
-            "The file is damaged, first at byte {damaged_at}: {} bytes at {} places cannot be read, and what the CPUs did then is unknown.",
-            ending.unreadable_bytes, ending.gaps
-        ));
-    } else if ending.damaged_at.is_some() {
-        problems.push(format!("The file is damaged or ends early at byte {damaged_at}."));
-    }
-    if ending.ended_ns.is_none() && (ending.damaged_at.is_none() || ending.gaps > 0) {
-        problems.push(
-            "The file has no end mark: it is still being recorded, or its recorder was killed.".to_owned(),
-        );
-    }
-    if ending.malformed > 0 {
-        problems.push(format!("{} chunks or records are malformed.", ending.malformed));
-    }
-    if ending.unnamed > 0 {
-        problems.push(format!(
-            "{} names do not fit in memory: these threads have numbers in their place.",
-            ending.unnamed
-        ));
-    }
-    if ending.unfollowed > 0 {
-        problems.push(format!(
-            "There are more threads than fit in memory: {} events of further ones are left out of their rows.",
-            ending.unfollowed
-        ));
-    }
-    if ending.lost > 0 {
-        problems.push(format!("The recorder lost {} events; their time is unknown.", ending.lost));
-    }
-    problems
-}
-
 fn unknown() -> Problem {
     Problem::new(StatusCode::NOT_FOUND, "There is no such trace.")
         .how("`cpumon trace view FILE` shows a file; it may also have been deleted by now.")
@@ -133,7 +94,7 @@ pub(super) async fn head(
     Named(id): Named<String>,
     Asked(Part { part }): Asked<Part>,
 ) -> Result<Json<api::TraceHead>, Problem> {
-    ask(&app, id, part, |timeline| Ok(api::TraceHead::new(timeline, problems_of(timeline)))).await
+    ask(&app, id, part, |timeline| Ok(api::TraceHead::new(timeline))).await
 }
 
 #[derive(Debug, Deserialize, IntoParams)]

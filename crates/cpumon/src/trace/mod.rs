@@ -138,56 +138,7 @@ fn group(by: TraceReportBy) -> Option<ReportBy> {
 
 /// Says on standard error what the trace lacks. `marked`: lost events whose span is known.
 fn missing(ending: &Ending, marked: u64) -> Outcome {
-    let mut lacks = Vec::new();
-    let damaged_at = ending.damaged_at.unwrap_or(0);
-    if ending.gaps > 0 {
-        lacks.push(format!(
-            "the trace is damaged, first at byte {damaged_at}: {} bytes at {} places cannot be read, and what the CPUs did then is unknown",
-            ending.unreadable_bytes, ending.gaps
-        ));
-    } else if ending.damaged_at.is_some() {
-        lacks.push(format!(
-            "the trace is damaged or ends early at byte {damaged_at}; the report covers what is before it"
-        ));
-    }
-    if ending.ended_ns.is_none() && (ending.damaged_at.is_none() || ending.gaps > 0) {
-        lacks.push(
-            "the trace has no end mark: it is still being recorded, or its recorder was killed".to_owned(),
-        );
-    }
-    if ending.holes > 0 {
-        lacks.push(format!(
-            "segments are missing at {} places; what the CPUs did then is unknown",
-            ending.holes
-        ));
-    }
-    if let Some(at) = ending.other_at {
-        lacks.push(format!("from byte {at} on the file has another recording, which is left out"));
-    }
-    if ending.malformed > 0 {
-        lacks.push(format!("{} chunks or records are malformed", ending.malformed));
-    }
-    if ending.unfollowed > 0 {
-        lacks.push(format!(
-            "the trace has more threads than memory is for: {} events and waits of further ones are left out; the times of the CPUs have them",
-            ending.unfollowed
-        ));
-    }
-    let lost = marked.max(ending.lost);
-    if lost > 0 {
-        lacks.push(format!(
-            "the recorder lost {lost} events; their time is unknown. Record with larger buffers (--buffer)"
-        ));
-    }
-    if ending.late > 0 {
-        lacks.push(format!("{} events are out of order; times around them can be wrong", ending.late));
-    }
-    if ending.unnamed > 0 {
-        lacks.push(format!(
-            "{} names of tasks and control groups were left out: there are too many",
-            ending.unnamed
-        ));
-    }
+    let lacks = ending.problems(marked);
     for lack in &lacks {
         say(lack);
     }

@@ -69,10 +69,18 @@ fn state_text(state: ThreadState) -> String {
     }
 }
 
+/// A clause as a sentence.
+fn sentence(mut clause: String) -> String {
+    if let Some(first) = clause.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    clause + "."
+}
+
 impl TraceHead {
-    /// Of a timeline. `problems`: what the file lacks.
+    /// Of a timeline.
     #[must_use]
-    pub fn new(timeline: &Timeline, problems: Vec<String>) -> Self {
+    pub fn new(timeline: &Timeline) -> Self {
         let (from_ns, until_ns) = timeline.covers();
         let header = timeline.header();
         let sums = timeline.sums(from_ns, until_ns, &|_| true, &[]);
@@ -88,7 +96,7 @@ impl TraceHead {
             threads: timeline.threads().len(),
             has_interrupts: timeline.has_interrupts(),
             bytes: timeline.bytes(),
-            problems,
+            problems: timeline.ending().problems(0).into_iter().map(sentence).collect(),
             sums: TraceLedger::all(&sums),
         }
     }

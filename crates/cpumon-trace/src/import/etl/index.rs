@@ -9,7 +9,7 @@ use super::super::decoder::read_up_to;
 use super::buffer::{BufferHeader, Found, HEADER_BYTES, Next, take_event};
 use super::unpack::unpack;
 use crate::file::ReadError;
-use crate::file::reader::Ending;
+use crate::file::ending::Ending;
 
 /// Buffers of a file; with 64 KiB each it has 128 GiB.
 const MAX_BUFFERS: usize = 1 << 21;

@@ -8,8 +8,8 @@ use cpumon_model::{Interrupt, Leaves};
 use super::super::decoder::{Named, RawEvent, RawKind, UNKNOWN, UNKNOWN_TID, push};
 use super::super::tracepoints::{CLONE_THREAD, Damaged, leaves};
 use super::packets::{Small, Value, fields};
+use crate::file::ending::Ending;
 use crate::file::events::take_varint;
-use crate::file::reader::Ending;
 
 // Of the bundle.
 const CPU: u64 = 1;

@@ -15,8 +15,8 @@ use super::decoder::{Decoder, RawEvent, RawKind, Step, read_up_to};
 use super::tracepoints::Tracepoints;
 use crate::cost::Credit;
 use crate::file::ReadError;
+use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::file::reader::Ending;
 use head::{CpuData, NO_SWITCHES, Packing, Tsc};
 use pages::PageLayout;
 
