@@ -106,10 +106,16 @@ impl Requests {
     }
 
     pub(crate) fn answered(&self, host: HostId, token: u64, answer: TraceAnswer) {
-        if let Some(device) = self.lock().1.get_mut(&host) {
+        let mut devices = self.lock();
+        // Devices may answer what they were never asked.
+        if token >= devices.0 {
+            return;
+        }
+        if let Some(device) = devices.1.get_mut(&host) {
             device.answer = Some((token, answer));
             device.has_recorder = Some(answer != TraceAnswer::NoRecorder);
         }
+        drop(devices);
         self.answered.notify_all();
     }
 
@@ -136,10 +142,12 @@ impl Requests {
         if !device.knows_requests {
             return Err(AskError::TooOld);
         }
-        device.wanted = Some(token);
+        // Of two that ask before it is sent, one request answers both.
+        let token = *device.wanted.get_or_insert(token);
         loop {
             let device = devices.1.get(&host).ok_or(AskError::NotConnected)?;
-            if let Some((_, answer)) = device.answer.filter(|answer| answer.0 == token) {
+            // The answer to a later request may have come before this thread ran again.
+            if let Some((_, answer)) = device.answer.filter(|answer| answer.0 >= token) {
                 return match answer {
                     TraceAnswer::Writing => Ok(()),
                     TraceAnswer::NoRecorder => Err(AskError::NoRecorder),
@@ -363,5 +371,21 @@ mod tests {
         requests.disconnected(host);
         assert_eq!(requests.ask(host), Err(AskError::NotConnected));
         assert_eq!(requests.may_ask(host), Err(AskError::NotConnected));
+    }
+
+    /// The token of the first was overwritten: it was answered that the device is silent.
+    #[test]
+    fn two_that_ask_at_once_both_have_an_answer() {
+        let (requests, host) = (Requests::default(), HostId([1; 16]));
+        requests.connected(host, true);
+        std::thread::scope(|scope| {
+            let asking = [scope.spawn(|| requests.ask(host)), scope.spawn(|| requests.ask(host))];
+            while requests.lock().0 < 2 {
+                std::thread::yield_now();
+            }
+            let token = requests.take(host).unwrap();
+            requests.answered(host, token, TraceAnswer::Writing);
+            assert_eq!(asking.map(|one| one.join().unwrap()), [Ok(()), Ok(())]);
+        });
     }
 }
