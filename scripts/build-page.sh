@@ -15,7 +15,7 @@ exec 9>>target/page.lock
 flock 9
 cd web
 built=dist/index.html
-if [ -e $built ] && [ -z "$(find . -path ./node_modules -prune -o -path ./dist -prune -o -type f -newer $built -print -quit)" ]; then
+if [ -e $built ] && [ -z "$(find . -path ./node_modules -prune -o -path ./dist -prune -o -path ./test-results -prune -o -type f -newer $built -print -quit)" ]; then
   exit 0
 fi
 if [ ! -e node_modules/.package-lock.json ] || [ package-lock.json -nt node_modules/.package-lock.json ]; then
