@@ -1,4 +1,4 @@
-//! Charts as pictures: [`draw`] turns a [`Chart`](cpumon_query::charts::Chart) into an SVG document or a PNG file.
+//! Charts as pictures: [`draw`] turns a [`Chart`] into an SVG document or a PNG file.
 //!
 //! The receiver's API and the command line use this one function, so both give the same bytes. `cpumon-query` fills
 //! charts from a store.
