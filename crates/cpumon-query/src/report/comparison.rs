@@ -59,7 +59,7 @@ impl Comparison {
     /// Nothing added yet.
     #[must_use]
     pub fn new(by: GroupBy) -> Self {
-        let side = || Summed { tally: Tally::new(None), resolution: None };
+        let side = || Summed { tally: Tally::timeless(), resolution: None };
         Self { grouping: Grouping::By(by.into()), sides: [side(), side()], rows: Vec::new() }
     }
 
@@ -71,7 +71,6 @@ impl Comparison {
     /// Adds an interval, or a sum of some, to one side.
     pub fn add(&mut self, side: Side, span: &Segment<'_>) {
         let Summed { tally, resolution } = &mut self.sides[side as usize];
-        // Of what was read in which sum, a comparison shows nothing.
         tally.add(span, resolution.unwrap_or(Resolution::Minute), &self.grouping, "");
     }
 
@@ -136,7 +135,7 @@ impl Change<'_> {
         Some(&self.sides[side as usize].tally.groups[self.row[side as usize]?])
     }
 
-    /// The group as it is called, by its newest name.
+    /// The group under its newest name.
     fn newest(&self) -> Option<&Group> {
         self.group(Side::After).or_else(|| self.group(Side::Before))
     }
@@ -145,13 +144,13 @@ impl Change<'_> {
         self.newest().map_or("", |group| if group.kind == Kind::Others { OTHERS } else { &group.name })
     }
 
-    /// What its place among equal ones depends on.
+    /// Order among rows of equal change.
     fn id(&self) -> (&str, Option<cpumon_model::ProcessKey>, Option<Kind>) {
         let group = self.newest();
         (self.name(), group.and_then(|group| group.process), group.map(|group| group.kind))
     }
 
-    /// What a group did that is not there: nothing.
+    /// Zero for a group that is absent from this side.
     fn delta(&self, side: Side) -> Delta {
         self.group(side).map(|group| group.delta).unwrap_or_default()
     }
@@ -213,5 +212,27 @@ impl Change<'_> {
             Field::count("after_duration_ns", |row: &Self| row.length_ns(After)),
             Field::text("grain", |row: &Self| Some(row.resolution().into())),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cpumon_model::{Interval, ProcessInterval, ProcessKey};
+
+    use super::*;
+
+    #[test]
+    fn a_comparison_holds_nothing_for_each_span_that_it_adds() {
+        let row =
+            |pid| ProcessInterval { key: ProcessKey { pid, start_ns: 1 }, ..ProcessInterval::default() };
+        let interval = Interval { processes: vec![row(1), row(2)], ..Interval::default() };
+        let mut comparison = Comparison::new(GroupBy::Name);
+        for _ in 0..3 {
+            comparison.add(Side::After, &Segment { max_busy_ppm: Some(5), ..Segment::of(&interval) });
+        }
+        comparison.sort();
+        assert_eq!(comparison.rows().len(), 1);
+        let times = &comparison.sides[Side::After as usize].tally.groups[0].times;
+        assert!(times.candidates.is_empty() && times.first.is_none(), "{times:?}");
     }
 }

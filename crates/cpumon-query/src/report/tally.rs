@@ -30,6 +30,8 @@ pub(super) struct Tally {
     pub(super) used_points: Vec<f64>,
     /// Groups that were met when there were too many already, an upper bound: they are in that of all others.
     pub(super) folded: u64,
+    /// When groups were there and ran most is not noted: for each sum it takes memory that a comparison has no use for.
+    is_timeless: bool,
     shares: Vec<Share>,
     touched: Vec<usize>,
 }
@@ -45,9 +47,15 @@ impl Tally {
             used_points: vec![0.0; buckets.as_ref().map_or(0, Buckets::count)],
             buckets,
             folded: 0,
+            is_timeless: false,
             shares: Vec::new(),
             touched: Vec::new(),
         }
+    }
+
+    /// Without points, peaks and times.
+    pub(super) fn timeless() -> Self {
+        Self { is_timeless: true, ..Self::new(None) }
     }
 
     /// Of these groups only.
@@ -206,7 +214,12 @@ impl Tally {
         let busy = span.max_busy_ppm.filter(|_| capacity > 0).map(bound);
         let busy_ns_per_s = busy.map_or(i64::MAX, |ns| i64::try_from(ns).unwrap_or(i64::MAX));
         for at in self.touched.drain(..) {
-            self.groups[at].close(mark, measured_in_ns, busy_ns_per_s);
+            let group = &mut self.groups[at];
+            if self.is_timeless {
+                group.now = Now::default();
+            } else {
+                group.close(mark, measured_in_ns, busy_ns_per_s);
+            }
         }
     }
 
