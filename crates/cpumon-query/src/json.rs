@@ -155,7 +155,7 @@ pub fn resolution_name(resolution: Option<Resolution>) -> &'static str {
     resolution.map_or("interval", Resolution::name)
 }
 
-/// What the asker knows is not read back.
+/// Skips a value that the client knows from its question.
 pub(crate) fn unread<'de, T, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     IgnoredAny::deserialize(deserializer).map(|_| None)
 }

@@ -1258,7 +1258,7 @@ export interface components {
             };
             ended_ns?: components["schemas"]["Nanos"] | null;
             first_ns?: components["schemas"]["Nanos"] | null;
-            /** @description Key of the task. It is not read back, because a text does not say of what it is: lines are in the order in which they are asked for. */
+            /** @description Key of the task. It is not deserialized, because the text does not say whether it names a process or a thread: lines keep the order of the request. */
             key?: string | null;
             /** @description `process`, `thread` or `name`. */
             kind: string;

@@ -112,7 +112,7 @@ pub struct TaskLine {
     /// `process`, `thread` or `name`.
     #[schema(value_type = String)]
     pub kind: LineKind,
-    /// Key of the task. It is not read back, because a text does not say of what it is: lines are in the order in which they are asked for.
+    /// Key of the task. It is not deserialized, because the text does not say whether it names a process or a thread: lines keep the order of the request.
     #[serde(deserialize_with = "json::unread")]
     #[schema(value_type = Option<String>)]
     pub key: Option<TaskKey>,

@@ -14,7 +14,7 @@ use crate::time::{PlotRange, TimeRange};
 #[derive(Clone)]
 pub(super) struct Plot {
     host: HostId,
-    /// How it is read.
+    /// From which data it is read.
     pub(super) plan: Plan,
     pub(super) buckets: Buckets,
     /// The points that the last span lies in.
@@ -24,7 +24,7 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// Nothing is read yet. `is_finest`: intervals will be, where sums would do.
+    /// Plans the reading. `is_finest`: reads intervals where sums would do.
     pub(super) fn new(
         history: &History,
         host: HostId,
@@ -45,7 +45,7 @@ impl Plot {
         })
     }
 
-    /// All that is read.
+    /// The whole range that is read.
     pub(super) fn time(&self) -> TimeRange {
         TimeRange { since_ns: self.plan.since_ns, until_ns: self.plan.until_ns }
     }
@@ -67,7 +67,7 @@ impl Plot {
         })
     }
 
-    /// Takes what another reader read of a later part. Sums are read in one part, so it has no holes in sums.
+    /// Adds a later part that another reader read. Only intervals are read in parts, so `later` has no holes within sums.
     pub(super) fn append(&mut self, later: Self) {
         self.buckets.append(&later.buckets);
         self.gaps.append(later.gaps);

@@ -78,7 +78,7 @@ fn sentence(mut clause: String) -> String {
 }
 
 impl TraceHead {
-    /// Of a timeline.
+    /// Describes a timeline.
     #[must_use]
     pub fn new(timeline: &Timeline) -> Self {
         let (from_ns, until_ns) = timeline.covers();
