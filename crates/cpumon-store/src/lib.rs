@@ -36,6 +36,9 @@ mod check;
 mod codec;
 mod error;
 mod fresh;
+#[cfg(test)]
+#[path = "../../../testing/held_memory.rs"]
+mod held_memory;
 #[cfg(feature = "import")]
 pub mod legacy;
 mod names;

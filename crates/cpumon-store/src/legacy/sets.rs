@@ -18,6 +18,8 @@ use super::zone::{Resolved, Zone};
 
 /// Most rows of one set, which is in memory, at up to 1 KB a row. The original's datagrams hold at most 1,818 threads each.
 const MAX_SET_ROWS: usize = 1 << 16;
+/// Most bytes of names of one set. A name can have 32 KB, and is in memory twice.
+const MAX_SET_NAME_BYTES: usize = 32 << 20;
 /// Devices in one file at most.
 const MAX_HOSTS: usize = 1 << 16;
 /// Name of the device when neither the user nor the file nor its name gives one.
@@ -136,9 +138,12 @@ impl<'a> Sets<'a> {
                 &mut |thread, odd| set.add_thread(process, thread, odd),
                 &mut self.report.odd,
             )?;
-            // A file that gives all rows one time would otherwise be read into memory whole.
-            if set.len() > MAX_SET_ROWS {
+            // A file that gives all rows one time would otherwise be read into memory whole. Rows that repeat a name are not held.
+            if set.is_full() {
                 return Err(self.too_many("rows of one time stamp", MAX_SET_ROWS));
+            }
+            if set.name_bytes > MAX_SET_NAME_BYTES {
+                return Err(self.too_many("bytes of names of one time stamp", MAX_SET_NAME_BYTES));
             }
         }
         self.hand_out(set, sink)?;
@@ -215,7 +220,10 @@ pub(super) struct Set {
     first_idx: i64,
     /// With `Processes.idx`, in order of arrival.
     processes: Vec<(ProcessInterval, i64)>,
-    by_pid: HashMap<u32, Vec<usize>>,
+    /// Where the process of an id and a name is. By a list of an id's names each row would be compared with all of them.
+    by_name: HashMap<u32, HashMap<Box<str>, usize>>,
+    /// Bytes of the names in `processes`.
+    name_bytes: usize,
     threads: Vec<ThreadInterval>,
     by_tid: HashMap<u32, usize>,
 }
@@ -242,7 +250,8 @@ impl Set {
             duration_ms: row.duration_ms,
             first_idx: row.idx,
             processes: Vec::new(),
-            by_pid: HashMap::new(),
+            by_name: HashMap::new(),
+            name_bytes: 0,
             threads: Vec::new(),
             by_tid: HashMap::new(),
         }
@@ -253,8 +262,9 @@ impl Set {
         self.ticks == row.ticks && self.ip == row.ip
     }
 
-    pub fn len(&self) -> usize {
-        self.processes.len() + self.threads.len()
+    /// Whether it has more rows than it may have.
+    pub fn is_full(&self) -> bool {
+        self.processes.len() + self.threads.len() > MAX_SET_ROWS
     }
 
     /// Adds a process row; returns its index for [`Set::add_thread`].
@@ -265,9 +275,8 @@ impl Set {
         odd.other_duration += u64::from(row.duration_ms != self.duration_ms);
         // Rows of one set were measured together; the longest duration covers them all.
         self.duration_ms = self.duration_ms.max(row.duration_ms);
-        let same_pid = self.by_pid.entry(row.pid).or_default();
-        let same = same_pid.iter().copied().find(|at| *self.processes[*at].0.info.name == *row.name);
-        if let Some(at) = same {
+        let names = self.by_name.entry(row.pid).or_default();
+        if let Some(&at) = names.get(row.name.as_str()) {
             let (first, _) = &mut self.processes[at];
             if first.delta == delta {
                 odd.duplicates += 1;
@@ -280,8 +289,9 @@ impl Set {
         }
         let at = self.processes.len();
         // Two names under one id stay apart, as in sets that arrive live: no start time is known to separate them by.
-        let key = ProcessKey { pid: row.pid, start_ns: same_pid.len() as u64 };
-        same_pid.push(at);
+        let key = ProcessKey { pid: row.pid, start_ns: names.len() as u64 };
+        names.insert(row.name.as_str().into(), at);
+        self.name_bytes += row.name.len();
         let info = Arc::new(ProcessInfo { name: row.name.as_str().into(), ..ProcessInfo::default() });
         self.processes
             .push((ProcessInterval { key, info, flags, delta, ..ProcessInterval::default() }, row.idx));
@@ -290,6 +300,10 @@ impl Set {
 
     /// Adds a thread row of the process at `process`.
     pub fn add_thread(&mut self, process: usize, row: &ThreadRow, odd: &mut OddRows) {
+        // One row of `Processes` may have any number of threads, and the caller asks only behind them.
+        if self.is_full() {
+            return;
+        }
         let Some((owner, _)) = self.processes.get_mut(process) else { return };
         let (delta, flags) = delta(row.user_ms, row.kernel_ms);
         odd.impossible += u64::from(!flags.is_empty());
