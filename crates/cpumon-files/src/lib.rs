@@ -11,6 +11,6 @@ mod platform;
 pub use audit::{AuditEvent, AuditLog};
 pub use lock::{LockError, LockFile};
 pub use platform::{
-    Owner, create_dir, create_dir_for, create_empty, create_new, give_to_owner_of_directory, is_privileged,
-    keep_mode, open_private, open_to_write, readable_by_others, resolve, sync_dir, this_user,
+    Owner, check_to_write, create_dir, create_dir_for, create_empty, create_new, give_to_owner_of_directory,
+    is_privileged, keep_mode, open_private, open_to_write, readable_by_others, resolve, sync_dir, this_user,
 };

@@ -134,13 +134,35 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
     let (file, meta) = open_no_link(&mut options, path)?;
-    let owner = meta.uid();
-    // Who owns the directory can replace any file in it anyway. Without this, root could not import into the store of a service
-    // that has a user of its own.
-    if !is_us_or_root(owner) && owner != directory_of(path).metadata()?.uid() {
-        return Err(foreign(owner));
-    }
+    check_owner(path, &meta)?;
     Ok(file)
+}
+
+/// Checks an existing file as [`open_to_write`] does, but opens nothing: a process that closes a file of SQLite's loses the locks that
+/// SQLite has on it.
+///
+/// # Errors
+/// Those of [`open_to_write`].
+pub fn check_to_write(path: &Path) -> io::Result<()> {
+    let meta = std::fs::symlink_metadata(path)?;
+    if meta.is_symlink() {
+        return Err(io::Error::other("it is a symbolic link"));
+    }
+    if !meta.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    check_owner(path, &meta)
+}
+
+/// Who owns the directory can replace any file in it anyway. Without this, root could not import into the store of a service that has a
+/// user of its own.
+fn check_owner(path: &Path, meta: &Metadata) -> io::Result<()> {
+    let owner = meta.uid();
+    if is_us_or_root(owner) || owner == directory_of(path).metadata()?.uid() {
+        Ok(())
+    } else {
+        Err(foreign(owner))
+    }
 }
 
 /// Opens a file that holds a secret for reading.
@@ -268,14 +290,17 @@ mod tests {
         let (victim, link) = (dir.path().join("victim"), dir.path().join("link"));
         std::fs::write(&victim, "precious").unwrap();
         symlink(&victim, &link).unwrap();
-        for error in [open_to_write(&link).unwrap_err(), open_private(&link).unwrap_err()] {
+        let errors = [open_to_write(&link).map(drop), open_private(&link).map(drop), check_to_write(&link)];
+        for error in errors.map(Result::unwrap_err) {
             assert_eq!(error.to_string(), "it is a symbolic link");
         }
         assert!(open_private(dir.path()).unwrap_err().to_string().contains("regular file"));
         let fifo = dir.path().join("fifo");
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, mode, 0).unwrap();
-        assert!(open_to_write(&fifo).unwrap_err().to_string().contains("regular file"));
+        for error in [open_to_write(&fifo).map(drop), check_to_write(&fifo)].map(Result::unwrap_err) {
+            assert_eq!(error.to_string(), "it is no regular file");
+        }
     }
 
     #[test]
@@ -289,11 +314,12 @@ mod tests {
             eprintln!("skipped: only root can give a file away");
             return;
         }
-        for error in [open_to_write(&path).unwrap_err(), open_private(&path).unwrap_err()] {
+        let errors = [open_to_write(&path).map(drop), open_private(&path).map(drop), check_to_write(&path)];
+        for error in errors.map(Result::unwrap_err) {
             assert_eq!(error.to_string(), "it belongs to user 4242");
         }
         chown(dir.path(), Some(STRANGER), None).unwrap();
-        assert!(open_to_write(&path).is_ok(), "his directory");
+        assert!(open_to_write(&path).is_ok() && check_to_write(&path).is_ok(), "his directory");
         let made = dir.path().join("made");
         give_to_owner_of_directory(&open_to_write(&made).unwrap(), &made);
         assert_eq!(Owner::of(&made).unwrap().uid, STRANGER);

@@ -148,6 +148,14 @@ pub fn open_to_write(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
+/// Checks an existing file as [`open_to_write`] does.
+///
+/// # Errors
+/// Those of [`open_to_write`].
+pub fn check_to_write(path: &Path) -> io::Result<()> {
+    open_to_write(path).map(drop)
+}
+
 /// Opens a file that holds a secret for reading.
 ///
 /// # Errors

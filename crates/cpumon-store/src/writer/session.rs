@@ -13,6 +13,11 @@ use crate::options::StoreOptions;
 use crate::rows::signed;
 use crate::{schema, sums};
 
+/// SQLite makes no database file, which would have the mode of the umask, and follows no link: [`file_of`] has followed those that may be.
+const WRITE: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
+    .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
+    .union(OpenFlags::SQLITE_OPEN_NOFOLLOW);
+
 /// The only connection that writes to a store.
 #[derive(Debug)]
 pub(super) struct Session {
@@ -37,28 +42,28 @@ impl Deref for Transaction<'_> {
 impl Session {
     /// Opens or creates the database file and brings its schema up to date.
     pub(super) fn open(path: &Path, options: &StoreOptions) -> Result<Self> {
+        let file = file_of(path)?;
         // SQLite gives the log and the index of the log the mode of the database file, which it would make by the umask.
-        let is_new = cpumon_files::create_empty(path).at("create", path)?;
-        let opened = Self::open_file(path, options);
+        let is_new = cpumon_files::create_empty(&file).at("create", path)?;
+        let opened = Self::open_file(path, &file, options);
         if is_new && opened.is_err() {
             // It holds nothing, and a later start on a full disk would find a store without tables. A failure to remove it
             // is not worth more than the error that is reported.
-            let _ = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(&file);
         }
         opened
     }
 
-    fn open_file(path: &Path, options: &StoreOptions) -> Result<Self> {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-            | OpenFlags::SQLITE_OPEN_CREATE
-            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        if let Some(mode) = cpumon_files::readable_by_others(path) {
+    /// Opens `file`, which is where `path` leads.
+    fn open_file(path: &Path, file: &Path, options: &StoreOptions) -> Result<Self> {
+        cpumon_files::check_to_write(file).at("write", path)?;
+        if let Some(mode) = cpumon_files::readable_by_others(file) {
             log::warn!(
                 "other users can open the store {} (mode {mode:03o}): chmod 600 it unless that is wanted",
                 path.display()
             );
         }
-        let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
+        let mut connection = Connection::open_with_flags(file, WRITE).at("open", path)?;
         connection.set_prepared_statement_cache_capacity(64);
         // A reader that recovers the log of a killed writer holds a lock for a moment.
         connection.busy_timeout(Duration::from_secs(5)).at("set up", path)?;
@@ -117,6 +122,16 @@ impl Session {
     }
 }
 
+/// The file that is to be written where a user named a store, without a link in its path: where it leads through a link of another user it
+/// is refused, whether there is a file or not.
+fn file_of(path: &Path) -> Result<PathBuf> {
+    let file = cpumon_files::resolve(path).at("write", path)?;
+    let Some(name) = file.file_name() else { return Ok(file) };
+    let directory = file.parent().filter(|directory| !directory.as_os_str().is_empty());
+    let directory = directory.unwrap_or(Path::new(".")).canonicalize().at("open the directory of", path)?;
+    Ok(directory.join(name))
+}
+
 /// The lock file is beside the store: closing any handle of the database file itself would drop SQLite's own locks on it
 /// (fcntl(2), "Record locks").
 fn lock_path(store: &Path) -> PathBuf {
@@ -139,8 +154,9 @@ const MAX_TRIES: i32 = 20_000;
 /// A connection that writes to the store at `path` in transactions of its own, beside a writer.
 pub(crate) fn open_beside_writer(path: &Path) -> Result<Connection> {
     check_is_there(path)?;
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).at("open", path)?;
+    let file = file_of(path)?;
+    cpumon_files::check_to_write(&file).at("write", path)?;
+    let mut connection = Connection::open_with_flags(&file, WRITE).at("open", path)?;
     let try_again = |tries| {
         std::thread::sleep(Duration::from_millis(1));
         tries < MAX_TRIES
@@ -163,6 +179,62 @@ mod tests {
         assert!(error.ends_with(&format!("is being written by pid {}", std::process::id())), "{error}");
         drop(first);
         assert!(lock_store(&store).is_ok());
+    }
+
+    /// What a writer and a request beside it report.
+    fn refusals(store: &Path) -> Vec<String> {
+        let errors = [
+            crate::Writer::open(store, &StoreOptions::default()).err(),
+            open_beside_writer(store).err().filter(|_| store.exists()),
+        ];
+        errors.into_iter().flatten().map(|error| error.with_causes()).collect()
+    }
+
+    #[test]
+    fn a_link_without_a_target_makes_a_store_for_its_owner_only() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let (store, target) = (dir.path().join("s.db"), dir.path().join("disk/t.db"));
+        std::fs::create_dir(dir.path().join("disk")).unwrap();
+        // A directory may be a link, too: SQLite is given the path without it.
+        std::os::unix::fs::symlink("disk", dir.path().join("mount")).unwrap();
+        std::os::unix::fs::symlink("mount/t.db", &store).unwrap();
+        let _writer = crate::Writer::open(&store, &StoreOptions::default()).unwrap();
+        for ending in ["", "-wal", "-shm"] {
+            let meta = sibling(&target, ending).metadata().unwrap();
+            assert_eq!(meta.permissions().mode() & 0o777, 0o600, "{ending}");
+        }
+        assert!(store.is_symlink());
+        open_beside_writer(&store).unwrap();
+    }
+
+    #[test]
+    fn a_store_behind_a_link_of_another_user_is_neither_made_nor_written() {
+        use std::os::unix::fs::{chown, lchown, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let (store, target) = (dir.path().join("s.db"), dir.path().join("t.db"));
+        symlink(&target, &store).unwrap();
+        if lchown(&store, Some(65_534), None).is_err() {
+            assert!(std::env::var_os("CI").is_none(), "this test must run as root in CI");
+            println!("skipped: needs root to give a link to another user");
+            return;
+        }
+        let refused = refusals(&store);
+        assert!(
+            refused.len() == 1 && refused[0].contains("it is a symbolic link of user 65534"),
+            "{refused:?}"
+        );
+        assert!(!target.exists());
+        drop(crate::Writer::open(&target, &StoreOptions::default()).unwrap());
+        let (written, refused) = (std::fs::read(&target).unwrap(), refusals(&store));
+        let is_named = |words: &String| words.contains("it is a symbolic link of user 65534");
+        assert!(refused.len() == 2 && refused.iter().all(is_named), "{refused:?}");
+        assert_eq!(std::fs::read(&target).unwrap(), written);
+        // So is a file that another user left there to read what is stored in it.
+        chown(&target, Some(65_534), None).unwrap();
+        let refused = refusals(&target);
+        let is_named = |words: &String| words.contains("it belongs to user 65534");
+        assert!(refused.len() == 2 && refused.iter().all(is_named), "{refused:?}");
     }
 
     #[test]
