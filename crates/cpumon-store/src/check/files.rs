@@ -22,26 +22,31 @@ const READ_DAMAGED: &str = "PRAGMA writable_schema = ON; PRAGMA cell_size_check 
 
 /// A connection that reads what it can, until `stop` is set.
 pub(super) fn open(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection> {
-    open_with(path, stop, &|connection, version| schema::compare_damaged(connection, path, version))
+    open_with(path, stop, &|connection, version, is_readable| {
+        schema::compare_damaged(connection, path, version, is_readable)
+    })
 }
 
 /// [`open`] of a copy whose list of tables was made here.
 pub(super) fn open_repaired(path: &Path, stop: &Arc<AtomicBool>) -> Result<Connection> {
-    open_with(path, stop, &|_, _| Ok(()))
+    open_with(path, stop, &|_, _, _| Ok(()))
 }
 
+/// `check` is given the schema version, and whether SQLite can read the list of tables.
 fn open_with(
     path: &Path,
     stop: &Arc<AtomicBool>,
-    check: &dyn Fn(&Connection, i32) -> Result<()>,
+    check: &dyn Fn(&Connection, i32, bool) -> Result<()>,
 ) -> Result<Connection> {
     if std::fs::metadata(path).is_ok_and(|meta| meta.is_file() && meta.len() == 0) {
         return Err(StoreError::Corrupt { path: path.into(), detail: "the file is empty".to_owned() });
     }
     let mut source = open_to_read(path, &mut |connection| {
+        // It compares each name with the definition beside it, but not in a schema that may be written.
+        let is_readable = read_list(connection).is_ok();
         connection.execute_batch(READ_DAMAGED).at("open", path)?;
         let version = version(connection, path)?;
-        check(connection, version)
+        check(connection, version, is_readable)
     })?;
     interrupt_on(&mut source, stop, path)?;
     Ok(source)
@@ -63,8 +68,12 @@ pub(super) fn interrupt_on(connection: &mut Connection, stop: &Arc<AtomicBool>, 
 /// The schema version, of a file that is a store and whose list of tables can be read.
 pub(super) fn version(source: &Connection, path: &Path) -> Result<i32> {
     let found = schema::version_of(source, path)?;
-    source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).at("read the header", path)?;
+    read_list(source).at("read the header", path)?;
     Ok(found)
+}
+
+fn read_list(source: &Connection) -> rusqlite::Result<()> {
+    source.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 
 /// No journal: a copy that is not complete is removed.

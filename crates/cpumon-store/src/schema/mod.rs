@@ -2,7 +2,6 @@
 //! rather than misread, and so is a file from elsewhere that has a view in place of a table, a trigger or an index of its own: reading or
 //! writing would run them.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::OnceLock;
@@ -172,61 +171,97 @@ fn migrate(connection: &mut Connection, path: &Path, versions: Range<i32>) -> Re
     transaction.commit().at("write the schema", path)
 }
 
-/// Tables, indexes, views and triggers by their names, which SQLite compares without case.
-type Objects = BTreeMap<String, Object>;
-
+/// A table, an index, a view or a trigger. All names are in lower case: SQLite compares them without it.
 #[derive(Debug, PartialEq, Eq)]
 struct Object {
-    /// `table`, `index`, `view` or `trigger`.
+    /// `table`, `index`, `view` or `trigger`. Triggers have names of their own: one may be called as an index is.
     kind: String,
+    name: String,
     /// The table that it belongs to.
     table: String,
     /// Its definition; `None`: an index that a table's definition implies.
     text: Option<String>,
 }
 
-/// Checks that each object of a store of this version is as cpumon made it, and that nothing of others acts on its tables. Tables and views
-/// beside them, which nothing here reads, may be anybody's.
+impl std::fmt::Display for Object {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} \"{}\"", self.kind, self.name)
+    }
+}
+
+/// Checks that each object of a store of this version is as cpumon made it, and that there is no other one that SQLite could run: no view, no
+/// trigger, and no index on its tables. Tables beside them, which nothing here reads, may be anybody's.
 pub(crate) fn compare(connection: &Connection, path: &Path, version: i32) -> Result<()> {
-    let found = compare_found(connection, path, version)?;
-    match of_version(version)?.iter().find(|(name, _)| !found.contains_key(*name)) {
-        Some((name, object)) => Err(StoreError::Corrupt {
-            path: path.into(),
-            detail: format!("{} \"{name}\" is missing", object.kind),
-        }),
+    let compared = compare_found(connection, path, version)?;
+    match compared.own.iter().zip(&compared.is_there).find(|(_, is_there)| !**is_there) {
+        Some((object, _)) => corrupt(path, format!("{object} is missing")),
         None => Ok(()),
     }
 }
 
-/// [`compare`] of a list that may be damaged: what is there is checked.
+/// [`compare`] of a list that may be damaged: what is there is checked. A list that SQLite cannot read as a whole may define other things
+/// than the names in it say, which only a list of a store's own objects is sure not to do.
 #[cfg(feature = "bundled")]
-pub(crate) fn compare_damaged(connection: &Connection, path: &Path, version: i32) -> Result<()> {
-    compare_found(connection, path, version).map(|_| ())
-}
-
-fn compare_found(connection: &Connection, path: &Path, version: i32) -> Result<Objects> {
-    let found = objects(connection).at("read the list of tables of", path)?;
-    let own = of_version(version)?;
-    let refuse = |what: String| Err(StoreError::Corrupt { path: path.into(), detail: what });
-    for (name, object) in &found {
-        let kind = &object.kind;
-        match own.get(name) {
-            Some(known) if known == object => {}
-            Some(known) if known.kind != *kind => {
-                return refuse(format!("{kind} \"{name}\" is in place of a store's {}", known.kind));
-            }
-            Some(_) => return refuse(format!("{kind} \"{name}\" is defined otherwise than in a store")),
-            None if own.contains_key(&object.table) && kind != "table" => {
-                return refuse(format!("a store has no {kind} \"{name}\""));
-            }
-            None => {}
-        }
+pub(crate) fn compare_damaged(
+    connection: &Connection,
+    path: &Path,
+    version: i32,
+    is_readable: bool,
+) -> Result<()> {
+    match compare_found(connection, path, version)?.other {
+        Some(other) if !is_readable => corrupt(path, format!("{other} is not of a store")),
+        _ => Ok(()),
     }
-    Ok(found)
 }
 
-fn of_version(version: i32) -> Result<&'static Objects> {
-    static MODELS: [OnceLock<Objects>; VERSION as usize + 1] =
+fn corrupt<T>(path: &Path, detail: String) -> Result<T> {
+    Err(StoreError::Corrupt { path: path.into(), detail })
+}
+
+/// What a list of tables has, of which nothing is refused.
+struct Compared {
+    own: &'static [Object],
+    /// Which of them are there.
+    is_there: Vec<bool>,
+    /// A table beside them, or an index on one.
+    other: Option<Object>,
+}
+
+fn compare_found(connection: &Connection, path: &Path, version: i32) -> Result<Compared> {
+    let own = of_version(version)?;
+    let mut compared = Compared { own, is_there: vec![false; own.len()], other: None };
+    for object in objects(connection).at("read the list of tables of", path)? {
+        if let Some(at) = own.iter().position(|known| *known == object) {
+            if std::mem::replace(&mut compared.is_there[at], true) {
+                return corrupt(path, format!("{object} is there twice"));
+            }
+            continue;
+        }
+        if let Some(fault) = fault_of(&object, own) {
+            return corrupt(path, fault);
+        }
+        compared.other.get_or_insert(object);
+    }
+    Ok(compared)
+}
+
+/// Why an object that is none of a store's is refused; `None`: nothing here comes to it.
+fn fault_of(object: &Object, own: &[Object]) -> Option<String> {
+    let kind = object.kind.as_str();
+    if own.iter().any(|known| known.kind == kind && known.name == object.name) {
+        return Some(format!("{object} is defined otherwise than in a store"));
+    }
+    let namesake = own.iter().find(|known| known.name == object.name && kind != "trigger");
+    if let Some(known) = namesake {
+        return Some(format!("{object} is in place of a store's {}", known.kind));
+    }
+    let is_on_own = || own.iter().any(|known| known.kind == "table" && known.name == object.table);
+    let is_harmless = kind == "table" || kind == "index" && !is_on_own();
+    (!is_harmless).then(|| format!("a store has no {object}"))
+}
+
+fn of_version(version: i32) -> Result<&'static [Object]> {
+    static MODELS: [OnceLock<Vec<Object>>; VERSION as usize + 1] =
         [const { OnceLock::new() }; VERSION as usize + 1];
     let path = Path::new(":memory:");
     let Some(known) = MODELS.get(usize::try_from(version).unwrap_or(0)) else {
@@ -239,15 +274,13 @@ fn of_version(version: i32) -> Result<&'static Objects> {
     Ok(known.get_or_init(|| objects))
 }
 
-fn objects(connection: &Connection) -> Sql<Objects> {
+fn objects(connection: &Connection) -> Sql<Vec<Object>> {
     let mut select = connection.prepare("SELECT type, name, tbl_name, sql FROM sqlite_schema")?;
     let rows = select.query_map([], |row| {
+        let lower = |at| row.get::<_, String>(at).map(|text| text.to_ascii_lowercase());
         let text: Option<String> = row.get(3)?;
         let text = text.map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
-        let name: String = row.get(1)?;
-        let table: String = row.get(2)?;
-        let object = Object { kind: row.get(0)?, table: table.to_ascii_lowercase(), text };
-        Ok((name.to_ascii_lowercase(), object))
+        Ok(Object { kind: row.get(0)?, name: lower(1)?, table: lower(2)?, text })
     })?;
     rows.collect()
 }

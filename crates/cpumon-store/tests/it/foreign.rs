@@ -80,6 +80,44 @@ fn what_acts_on_a_table_is_named() {
     }
 }
 
+/// The list was compared by names alone, and a trigger may have that of an index or of a table: it ran at the next import.
+#[test]
+fn a_trigger_with_a_name_that_is_taken_is_named() {
+    let cases = [
+        "DROP INDEX interval_boot; CREATE TRIGGER interval_boot AFTER INSERT ON interval BEGIN DELETE FROM host; END;
+         CREATE INDEX interval_boot ON interval (host_id, boot_id, end_wall_ns)",
+        "CREATE TRIGGER notes AFTER INSERT ON interval BEGIN DELETE FROM host; END; CREATE TABLE notes (x)",
+        "CREATE TABLE notes (x); CREATE TRIGGER interval AFTER INSERT ON notes BEGIN DELETE FROM host; END",
+    ];
+    for statements in cases {
+        let dir = tempfile::tempdir().unwrap();
+        for words in refusals(&changed(dir.path(), statements)) {
+            assert!(words.contains("a store has no trigger"), "{statements}: {words}");
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let behind_a_trigger = "CREATE INDEX i ON chunk (length(zeroblob(900000000))); CREATE TABLE notes (x);
+        CREATE TRIGGER i AFTER INSERT ON notes BEGIN DELETE FROM host; END";
+    for words in refusals(&changed(dir.path(), behind_a_trigger)) {
+        assert!(words.contains("a store has no index \"i\""), "{words}");
+    }
+}
+
+/// Where the list may be damaged, SQLite does not compare a name with the definition beside it.
+#[test]
+fn a_definition_under_another_name_is_not_run_by_a_check() {
+    let dir = tempfile::tempdir().unwrap();
+    let statements = "PRAGMA writable_schema = ON;
+        INSERT INTO sqlite_schema (rowid, type, name, tbl_name, rootpage, sql)
+        VALUES (0, 'table', 'notes', 'notes', 0, 'CREATE VIEW host AS SELECT 1 AS id, x''00'' AS key')";
+    let path = changed(dir.path(), statements);
+    let words = check(&path, None, &Arc::new(AtomicBool::new(false))).unwrap_err().with_causes();
+    assert!(words.contains("table \"notes\" is not of a store"), "{words}");
+    let to = dir.path().join("saved.sqlite");
+    check(&path, Some(&to), &Arc::new(AtomicBool::new(false))).unwrap();
+    assert_eq!(read_all(&Reader::open(&to).unwrap(), &Query::new(data::host(1).host)).len(), 3);
+}
+
 #[test]
 fn a_missing_table_is_named() {
     let dir = tempfile::tempdir().unwrap();
@@ -89,12 +127,14 @@ fn a_missing_table_is_named() {
 }
 
 #[test]
-fn views_and_tables_beside_ours_are_anybodys() {
+fn tables_beside_ours_are_anybodys_and_views_are_not() {
     let dir = tempfile::tempdir().unwrap();
-    let path = changed(
-        dir.path(),
-        "CREATE VIEW names AS SELECT name FROM process_info; CREATE TABLE notes (text); ANALYZE",
-    );
+    let path = changed(dir.path(), "CREATE TABLE notes (text); CREATE INDEX words ON notes (text); ANALYZE");
     let words = refusals(&path);
     assert!(words.iter().all(String::is_empty), "{words:?}");
+    let view = "CREATE VIEW names AS SELECT name FROM process_info";
+    rusqlite::Connection::open(&path).unwrap().execute_batch(view).unwrap();
+    for words in refusals(&path) {
+        assert!(words.contains("a store has no view \"names\""), "{words}");
+    }
 }
