@@ -21,6 +21,7 @@ use self::walk::{Content, Found, Table, tables_of_version, walk};
 use crate::error::{At, Result, StoreError};
 use crate::reader::{Damage, DamageReport};
 use crate::rows::HostRow;
+use crate::schema;
 
 /// Checks the store at `path`; a writer may run at the same time. What can be read is copied to the new store `salvage`, if that
 /// is given; there each hole is a gap.
@@ -36,7 +37,7 @@ pub fn check(path: &Path, salvage: Option<&Path>, stop: &Arc<AtomicBool>) -> Res
     let version = files::version(&source, path)?;
     let out = salvage.map(|to| Out::create(to, version, stop)).transpose()?;
     let mut check = Check::new(&source, path, stop, out);
-    check.pages()?;
+    check.pages(version)?;
     check.all(version)
 }
 
@@ -102,19 +103,28 @@ impl<'a> Check<'a> {
         self.finish()
     }
 
-    /// What SQLite finds.
-    fn pages(&mut self) -> Result<()> {
+    /// What SQLite finds. Its check of a file computes generated columns and indexes of all tables: those of others must not run, so beside them
+    /// each table of a store is checked alone, and the list of free pages with that of tables.
+    fn pages(&mut self, version: i32) -> Result<()> {
         /// More lines say nothing more.
-        const MAX_LINES: u32 = 20;
-        let text = format!("PRAGMA integrity_check({MAX_LINES})");
-        let lines = self.source.prepare(&text).and_then(|mut pragma| {
-            let rows = pragma.query_map([], |row| row.get::<_, String>(0))?;
-            rows.collect::<Sql<Vec<String>>>()
-        });
-        match lines {
-            Ok(lines) => self.report.pages = lines.into_iter().filter(|line| line != "ok").collect(),
-            Err(error) => self.report.pages.push(self.damage(error)?),
+        const MAX_LINES: usize = 20;
+        let mut checks = vec![MAX_LINES.to_string()];
+        if schema::has_others(self.source, self.path, version)? {
+            let own = tables_of_version(version)?.into_iter().map(|table| format!("\"{}\"", table.name));
+            checks = own.chain(["sqlite_schema".to_owned()]).collect();
         }
+        for of in checks {
+            let lines =
+                self.source.prepare(&format!("PRAGMA integrity_check({of})")).and_then(|mut pragma| {
+                    let rows = pragma.query_map([], |row| row.get::<_, String>(0))?;
+                    rows.collect::<Sql<Vec<String>>>()
+                });
+            match lines {
+                Ok(lines) => self.report.pages.extend(lines.into_iter().filter(|line| line != "ok")),
+                Err(error) => self.report.pages.push(self.damage(error)?),
+            }
+        }
+        self.report.pages.truncate(MAX_LINES);
         Ok(())
     }
 

@@ -214,6 +214,12 @@ pub(crate) fn compare_damaged(
     }
 }
 
+/// Whether a file that was compared has tables beside those of a store.
+#[cfg(feature = "bundled")]
+pub(crate) fn has_others(connection: &Connection, path: &Path, version: i32) -> Result<bool> {
+    compare_found(connection, path, version).map(|compared| compared.other.is_some())
+}
+
 fn corrupt<T>(path: &Path, detail: String) -> Result<T> {
     Err(StoreError::Corrupt { path: path.into(), detail })
 }
