@@ -1,4 +1,6 @@
 //! Blocks of the store: any bytes as each kind of block, and as the sections of a chunk.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| cpumon_store::exercise(bytes));
+mod cost;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| cost::within(bytes.len(), || cpumon_store::exercise(bytes)));

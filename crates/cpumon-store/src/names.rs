@@ -14,8 +14,10 @@ use crate::rows::unsigned;
 
 /// First byte of a block.
 const FORMAT: u8 = 1;
-/// Most names in a block; more is damage.
-const MAX_NAMES: usize = 1 << 20;
+/// Most names in a block, twice as many as are put into one; more is damage.
+const MAX_NAMES: usize = 1 << 11;
+/// Plain bytes of so many: of each up to seven numbers, a length and 15 bytes of text.
+const MAX_BLOCK_BYTES: usize = MAX_NAMES * 128;
 
 /// A row of table `thread`.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
@@ -399,10 +401,10 @@ pub(crate) fn encode<N: Name>(names: &[N], level: i32) -> std::io::Result<Vec<u8
 /// Unpacks what [`encode`] packed.
 pub(crate) fn decode<N: Name>(block: &[u8]) -> Result<Vec<N>, Malformed> {
     let mut plain = Vec::new();
-    unzip(block, &mut plain)?;
+    unzip(block, &mut plain, MAX_BLOCK_BYTES)?;
     let mut cursor = Cursor::open(&plain, FORMAT)?;
     // A name has at least one byte in each of its columns.
-    let count = cursor.count(N::NUMBERS)?.min(MAX_NAMES);
+    let count = cursor.count_to(N::NUMBERS, MAX_NAMES, "more names than a block has")?;
     let mut columns = (0..N::NUMBERS).map(|_| cursor.section()).collect::<Result<Vec<_>, _>>()?;
     let (mut lengths, mut text) = (cursor.section()?, cursor.section()?);
     let mut names = Vec::with_capacity(count);
@@ -458,7 +460,7 @@ mod tests {
             flips in proptest::collection::vec((any::<usize>(), any::<u8>()), 1..6),
         ) {
             let mut plain = Vec::new();
-            unzip(&encode(&threads, 3).unwrap(), &mut plain).unwrap();
+            unzip(&encode(&threads, 3).unwrap(), &mut plain, MAX_BLOCK_BYTES).unwrap();
             for (at, flip) in flips {
                 let at = at % plain.len();
                 plain[at] ^= flip;

@@ -1,5 +1,5 @@
-//! What reading a trace may cost: memory and CPU time by the length of the file. The limits of docs/trace.md, times what sanitizers and
-//! checks cost.
+//! What reading a trace, or blobs of a store, may cost: memory and CPU time by the length of the file. The limits of docs/trace.md, times what
+//! sanitizers and checks cost.
 
 #[allow(dead_code)]
 #[path = "../../../testing/held_memory.rs"]

@@ -3,6 +3,7 @@
 
 use cpumon_model::{Delta, Flags};
 
+use super::limits::MAX_ROWS;
 use super::varint::{Cursor, Malformed, Packer, Row, unzigzag, zigzag};
 use super::{
     Coding, PARTS, PackedInterval, PackedProcess, PackedThread, difference, life_code, life_of, place_code,
@@ -11,6 +12,8 @@ use super::{
 
 /// First byte of a blob.
 const FORMAT: u8 = 1;
+/// No chunk could have it.
+const TOO_MANY: &str = "more than 524,288 rows";
 /// Bits of a process's head byte; the two low bits are its life.
 mod process_bit {
     pub(super) const FLAGS: u8 = 1 << 2;
@@ -126,11 +129,14 @@ pub(crate) fn decode(bytes: &[u8], into: &mut PackedInterval) -> Result<(), Malf
     let mut cursor = Cursor::open(bytes, FORMAT)?;
     let coding = Coding::from_bits(cursor.u8()?);
     // A process has at least an id, a head and a number of rows, one byte each.
-    let processes = cursor.count(3)?;
+    let processes = cursor.count_to(3, MAX_ROWS, TOO_MANY)?;
     let (mut process_id, mut thread_id) = (0_u64, 0_u64);
     for _ in 0..processes {
         process_id = process_id.wrapping_add(cursor.i64()?.cast_unsigned());
         let (mut process, own) = decode_process(coding, process_id, &mut cursor)?;
+        if processes + into.threads.len() + process.stored_rows as usize > MAX_ROWS {
+            return Err(cursor.malformed(TOO_MANY));
+        }
         process.delta = own;
         for _ in 0..process.stored_rows {
             thread_id = thread_id.wrapping_add(cursor.i64()?.cast_unsigned());

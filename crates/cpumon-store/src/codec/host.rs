@@ -10,7 +10,8 @@ use cpumon_model::{
 };
 
 use super::TICK_NS;
-use super::sched::{read_histogram, write_histogram};
+use super::limits::{FREE_GROUP_BYTES, GROUP_TIMES, MAX_CPUS, MAX_GROUP_BYTES, MAX_IRQS};
+use super::sched::{HistogramLimit, write_histogram};
 use super::varint::{self, Cursor, Malformed};
 
 /// Bit of the mask above the ten modes.
@@ -77,7 +78,7 @@ fn decode_modes(cursor: &mut Cursor<'_>, into: &mut Vec<CpuInterval>) -> Result<
         return Ok(());
     }
     let unit = if cursor.u8()? & 1 == 0 { 1 } else { TICK_NS.cast_unsigned() };
-    let count = cursor.count(2)?;
+    let count = cursor.count_to(2, MAX_CPUS, "more CPUs than a host has")?;
     let mut cpu = 0_u32;
     for _ in 0..count {
         cpu = cpu.wrapping_add(cursor.narrow()?);
@@ -182,13 +183,15 @@ pub(super) fn decode_events(cursor: &mut Cursor<'_>, interval: &mut Interval) ->
         cpu.sched = decode_cpu(cursor)?;
     }
     let mut irq = 0_u32;
-    for _ in 0..cursor.count(4)? {
+    for at in 0..cursor.count_to(4, MAX_IRQS, "more interrupt lines than a host has")? {
         irq = irq.wrapping_add(cursor.narrow()?);
         let name = cursor.section_bytes()?;
         let (time_ns, count) = (cursor.u64()?, cursor.u64()?);
         let name = String::from_utf8_lossy(name);
-        // Intervals name the same lines again and again.
-        let known = names.iter().find(|row| *row.name == *name);
+        // Intervals name the same lines again and again, mostly in the same places. They ascend.
+        let known = names.get(at).filter(|row| row.irq == irq);
+        let known = known.or_else(|| names.get(names.binary_search_by_key(&irq, |row| row.irq).ok()?));
+        let known = known.filter(|row| *row.name == *name);
         let name = known.map_or_else(|| Arc::from(&*name), |row| Arc::clone(&row.name));
         interval.irqs.push(IrqInterval { irq, name, time_ns, count });
     }
@@ -215,10 +218,11 @@ pub(super) fn decode_events(cursor: &mut Cursor<'_>, interval: &mut Interval) ->
 
 fn decode_delays(cursor: &mut Cursor<'_>, interval: &mut Interval) -> Result<(), Malformed> {
     interval.health.histogram_drops = cursor.u64()?;
+    let mut limit = HistogramLimit::default();
     let mut cpu = 0_u32;
     for _ in 0..cursor.count(2)? {
         cpu = cpu.wrapping_add(cursor.narrow()?);
-        let histogram = Arc::new(read_histogram(cursor)?);
+        let histogram = limit.read(cursor)?;
         interval.delays.push(Delays { of: DelayOf::Cpu(cpu), histogram });
     }
     // The list has those of processes and threads already, and must be ascending as a whole.
@@ -323,6 +327,8 @@ impl Cgroups {
         let left_out = cursor.narrow()?;
         let mut rows = Vec::new();
         let mut path: Vec<u8> = Vec::new();
+        let explained = GROUP_TIMES.saturating_mul(cursor.remaining()).saturating_add(FREE_GROUP_BYTES);
+        let mut bytes_left = explained.min(MAX_GROUP_BYTES);
         for _ in 0..cursor.count(5)? {
             // No longer than the path before, whatever the bytes claim.
             path.truncate(cursor.narrow()?);
@@ -331,6 +337,8 @@ impl Cgroups {
             if path.len() > MAX_PATH_BYTES {
                 return Err(cursor.malformed("a path that is too long"));
             }
+            let left = bytes_left.checked_sub(size_of::<CgroupInterval>() + path.len());
+            bytes_left = left.ok_or_else(|| cursor.malformed("more paths than the bytes explain"))?;
             let (limit, limiter_bytes) = (CpuLimit::from_code(cursor.u64()?), cursor.narrow()?);
             let known = cursor.u8()?;
             let throttle = if known & HAS_THROTTLE == 0 {

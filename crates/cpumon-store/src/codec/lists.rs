@@ -3,12 +3,22 @@
 
 use cpumon_model::{TaskState, WaitReason};
 
+use super::limits::MAX_ROWS;
 use super::varint::{self, Cursor, Malformed};
 use super::zip::{unzip, zip_columns};
 use super::{place_code, place_of};
 
 /// First byte of a list.
 const FORMAT: u8 = 1;
+/// Most processes of a list; longer ones are not written: idle processes of such a host stay unknown.
+pub(crate) const MAX_PROCESSES: usize = 1 << 15;
+/// Most idle threads of a list; beside them it has those with a row in its interval that wait.
+pub(crate) const MAX_IDLE_THREADS: usize = 1 << 17;
+/// Most threads of a list.
+const MAX_THREADS: usize = MAX_IDLE_THREADS + MAX_ROWS;
+/// Plain bytes of lists: the longest numbers of a process take 15 bytes, those of a thread 27.
+const MAX_PROCESS_BYTES: usize = MAX_PROCESSES * 16;
+const MAX_THREAD_BYTES: usize = MAX_THREADS * 28;
 
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ListedProcess {
@@ -32,10 +42,10 @@ pub(crate) fn encode_processes(list: &[ListedProcess], level: i32) -> std::io::R
 /// Unpacks what [`encode_processes`] packed.
 pub(crate) fn decode_processes(bytes: &[u8]) -> Result<Vec<ListedProcess>, Malformed> {
     let mut plain = Vec::new();
-    unzip(bytes, &mut plain)?;
+    unzip(bytes, &mut plain, MAX_PROCESS_BYTES)?;
     let mut cursor = Cursor::open(&plain, FORMAT)?;
     // Each process has at least a byte in both columns, so damage cannot make the list longer than its bytes.
-    let count = cursor.count(2)?;
+    let count = cursor.count_to(2, MAX_PROCESSES, "more processes than a list has")?;
     let (mut ids, mut threads) = (cursor.section()?, cursor.section()?);
     let mut list = Vec::with_capacity(count);
     let mut id = 0_u64;
@@ -75,10 +85,10 @@ pub(crate) fn encode_threads(list: &[ListedThread], level: i32) -> std::io::Resu
 /// Unpacks what [`encode_threads`] packed.
 pub(crate) fn decode_threads(bytes: &[u8]) -> Result<Vec<ListedThread>, Malformed> {
     let mut plain = Vec::new();
-    unzip(bytes, &mut plain)?;
+    unzip(bytes, &mut plain, MAX_THREAD_BYTES)?;
     let mut cursor = Cursor::open(&plain, FORMAT)?;
     // Each thread has at least a byte in each column, so damage cannot make the list longer than its bytes.
-    let count = cursor.count(4)?;
+    let count = cursor.count_to(4, MAX_THREADS, "more threads than a list has")?;
     let (mut processes, mut ids) = (cursor.section()?, cursor.section()?);
     let (mut reasons, mut places) = (cursor.section()?, cursor.section()?);
     let mut list = Vec::with_capacity(count);

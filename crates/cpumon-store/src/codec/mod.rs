@@ -9,6 +9,7 @@ pub(crate) mod blob;
 pub(crate) mod chunk;
 pub(crate) mod exercise;
 pub(crate) mod host;
+pub(crate) mod limits;
 pub(crate) mod lists;
 pub(crate) mod meta;
 pub(crate) mod sched;

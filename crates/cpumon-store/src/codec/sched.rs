@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use cpumon_model::{DelayHistogram, SchedDelta, WaitReason, Waits};
 
+use super::limits::{MAX_BUCKETS, MAX_HISTOGRAMS, MAX_ROWS};
 use super::varint::{self, Cursor, Malformed};
 use crate::rows::signed;
 
@@ -142,6 +143,7 @@ impl SchedRows {
         }
         let mut cursor = Cursor::open(bytes, FORMAT)?;
         let (mut process_id, mut thread_id) = (0_u64, 0_u64);
+        let mut rows_left = MAX_ROWS;
         for _ in 0..cursor.count(2)? {
             process_id = process_id.wrapping_add(cursor.i64()?.cast_unsigned());
             let threads = cursor.count(2)?;
@@ -152,6 +154,9 @@ impl SchedRows {
                 }
                 continue;
             }
+            // A row of two bytes becomes 136.
+            let left = rows_left.checked_sub(threads + 1);
+            rows_left = left.ok_or_else(|| cursor.malformed("more than 524,288 rows"))?;
             let mut sum = SchedDelta::default();
             for _ in 0..threads {
                 thread_id = thread_id.wrapping_add(cursor.i64()?.cast_unsigned());
@@ -167,9 +172,10 @@ impl SchedRows {
         }
         // Before schema version 4 nothing followed.
         if cursor.remaining() > 0 {
-            read_delay_rows(&mut cursor, &mut self.process_delays, wants)?;
+            let mut limit = HistogramLimit::default();
+            read_delay_rows(&mut cursor, &mut limit, &mut self.process_delays, wants)?;
             // `wants` knows ids of processes, and a thread's id does not say which process it is of.
-            read_delay_rows(&mut cursor, &mut self.thread_delays, &mut |_| true)?;
+            read_delay_rows(&mut cursor, &mut limit, &mut self.thread_delays, &mut |_| true)?;
         }
         if cursor.remaining() > 0 {
             return Err(cursor.malformed("bytes after the end"));
@@ -223,6 +229,7 @@ fn find_delays(rows: &[(u64, Arc<DelayHistogram>)], id: u64) -> Option<&Arc<Dela
 
 fn read_delay_rows(
     cursor: &mut Cursor<'_>,
+    limit: &mut HistogramLimit,
     into: &mut Vec<(u64, Arc<DelayHistogram>)>,
     wants: &mut dyn FnMut(u64) -> bool,
 ) -> Result<(), Malformed> {
@@ -230,7 +237,7 @@ fn read_delay_rows(
     for _ in 0..cursor.count(2)? {
         id = id.wrapping_add(cursor.i64()?.cast_unsigned());
         if wants(id) {
-            into.push((id, Arc::new(read_histogram(cursor)?)));
+            into.push((id, limit.read(cursor)?));
         } else {
             skip_histogram(cursor)?;
         }
@@ -298,6 +305,30 @@ pub(crate) fn read_histogram(cursor: &mut Cursor<'_>) -> Result<DelayHistogram, 
         histogram.add(bucket, cursor.u64()?);
     }
     Ok(histogram)
+}
+
+/// How many histograms an interval may still have, and how many buckets in them: of a byte each they would take a hundred.
+#[derive(Debug)]
+pub(crate) struct HistogramLimit {
+    histograms: usize,
+    buckets: usize,
+}
+
+impl Default for HistogramLimit {
+    fn default() -> Self {
+        Self { histograms: MAX_HISTOGRAMS, buckets: MAX_BUCKETS }
+    }
+}
+
+impl HistogramLimit {
+    /// [`read_histogram`] of one more.
+    pub(crate) fn read(&mut self, cursor: &mut Cursor<'_>) -> Result<Arc<DelayHistogram>, Malformed> {
+        let too_many = cursor.malformed("more histograms than an interval has");
+        self.histograms = self.histograms.checked_sub(1).ok_or(too_many)?;
+        let histogram = read_histogram(cursor)?;
+        self.buckets = self.buckets.checked_sub(histogram.iter().count()).ok_or(too_many)?;
+        Ok(Arc::new(histogram))
+    }
 }
 
 /// Steps over what [`read_histogram`] reads.

@@ -242,6 +242,23 @@ impl<'a> Cursor<'a> {
         Ok(count)
     }
 
+    /// [`Cursor::count`] of things of which there are at most `most`; the error is `what`.
+    pub(crate) fn count_to(
+        &mut self,
+        each: usize,
+        most: usize,
+        what: &'static str,
+    ) -> Result<usize, Malformed> {
+        let count = self.count(each)?;
+        if count <= most { Ok(count) } else { Err(self.malformed(what)) }
+    }
+
+    /// How many numbers there are up to the end, where nothing else follows.
+    pub(crate) fn numbers(&self) -> usize {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        rest.iter().filter(|byte| **byte < 0x80).count()
+    }
+
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
         // `len` is read from the file and may be anything.
         let end = self.at.checked_add(len).filter(|&end| end <= self.bytes.len());
@@ -292,6 +309,7 @@ mod tests {
             }
             prop_assert_eq!(packer.as_bytes(), &bytes[..]);
             let mut cursor = Cursor::new(&bytes);
+            prop_assert_eq!(cursor.numbers(), 2 * values.len());
             for &value in &values {
                 prop_assert_eq!(cursor.i64().unwrap(), value);
                 prop_assert_eq!(cursor.u64().unwrap(), value.cast_unsigned());

@@ -16,7 +16,9 @@ use super::rollup::Rollup;
 use super::session::Transaction;
 use super::thread_sums::SumNames;
 use crate::codec::chunk::{self, Chunk, FreshInterval, MAX_CHUNK_SPAN_NS};
+use crate::codec::limits::{MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES};
 use crate::codec::meta::{END_WALL, RECEIVED, SEQUENCE, TRUST};
+use crate::codec::varint::Malformed;
 use crate::codec::{PackedInterval, blob};
 use crate::error::unpackable;
 use crate::fresh::{self, FreshRow};
@@ -28,6 +30,8 @@ use crate::time::ns_of;
 
 /// Thread rows in a chunk, unless one interval alone has more: bounds the memory of compaction and of reading.
 const MAX_THREAD_ROWS: usize = 200_000;
+/// Bytes of what is known of hosts in a chunk, and of scheduler's events, each in a section. An interval that alone has more is not compacted.
+const MAX_EXTRA_BYTES: usize = MAX_SECTION_BYTES / 2;
 /// A boot that was due but had nothing ready is not tried again before.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
 
@@ -232,10 +236,10 @@ fn unpack(
     rows: Vec<(i64, FreshRow)>,
 ) -> Sql<(Vec<i64>, Vec<FreshInterval>)> {
     let (mut ids, mut intervals) = (Vec::new(), Vec::<FreshInterval>::new());
-    let mut thread_rows = 0;
+    let mut size = ChunkSize::default();
     for (id, row) in rows {
         let mut packed = PackedInterval::default();
-        if let Err(malformed) = blob::decode(&row.samples, &mut packed) {
+        if let Err(malformed) = decode(&row, &mut packed) {
             log::warn!("interval {id} is damaged and becomes a gap: {malformed}");
             record_damage(connection, host, &row.meta)?;
             ids.push(id);
@@ -244,14 +248,48 @@ fn unpack(
         // Readers find chunks by their last end only, and rely on no chunk being longer than this.
         let first_end = intervals.first().map_or(row.meta[END_WALL], |first| first.meta[END_WALL]);
         let is_too_long = row.meta[END_WALL].saturating_sub(first_end) > MAX_CHUNK_SPAN_NS;
-        thread_rows += packed.threads.len();
-        if !intervals.is_empty() && (is_too_long || thread_rows > MAX_THREAD_ROWS) {
+        size.add(&row, &packed);
+        if !intervals.is_empty() && (is_too_long || size.is_too_large()) {
             break;
         }
         ids.push(id);
         intervals.push(FreshInterval { meta: row.meta, cpus: row.cpus, sched: row.sched, rows: packed });
     }
     Ok((ids, intervals))
+}
+
+/// Takes a fresh interval apart, unless no chunk can have it.
+fn decode(row: &FreshRow, into: &mut PackedInterval) -> Result<(), Malformed> {
+    if row.cpus.len().max(row.sched.len()) > MAX_EXTRA_BYTES {
+        return Err(Malformed { offset: MAX_EXTRA_BYTES, what: "more bytes than an interval has" });
+    }
+    blob::decode(&row.samples, into)
+}
+
+/// What intervals come to in a chunk.
+#[derive(Copy, Clone, Debug, Default)]
+struct ChunkSize {
+    thread_rows: usize,
+    /// Of processes and threads.
+    rows: usize,
+    cpu_bytes: usize,
+    sched_bytes: usize,
+}
+
+impl ChunkSize {
+    fn add(&mut self, row: &FreshRow, packed: &PackedInterval) {
+        self.thread_rows += packed.threads.len();
+        self.rows += packed.threads.len() + packed.processes.len();
+        self.cpu_bytes += row.cpus.len();
+        self.sched_bytes += row.sched.len();
+    }
+
+    /// Whether a reader would refuse it, or it is more than compaction takes at once.
+    fn is_too_large(&self) -> bool {
+        self.thread_rows > MAX_THREAD_ROWS
+            || self.rows > MAX_ROWS
+            || self.cpu_bytes.max(self.sched_bytes) > MAX_EXTRA_BYTES
+    }
 }
 
 #[derive(Copy, Clone, Debug, Default)]
@@ -313,7 +351,7 @@ impl FreshBoots {
         let mut boots = Self {
             counts: BTreeMap::new(),
             by_due: BTreeSet::new(),
-            full: options.compact_intervals,
+            full: options.compact_intervals.min(u32::try_from(MAX_INTERVALS).unwrap_or(u32::MAX)),
             full_age_ns: ns_of(options.compact_after),
             partial_age_ns: ns_of(options.compact_partial_after),
         };

@@ -7,7 +7,9 @@ use rusqlite::{Connection, Result as Sql, params};
 use super::active::{has_all_threads, is_stored_thread, resting_of};
 use super::merge_names::mark_seen;
 use super::naming::{Naming, Seeded};
-use crate::codec::lists::{ListedProcess, ListedThread, encode_processes, encode_threads};
+use crate::codec::lists::{
+    ListedProcess, ListedThread, MAX_IDLE_THREADS, MAX_PROCESSES, encode_processes, encode_threads,
+};
 use crate::error::unpackable;
 use crate::names::{ProcessName, ThreadName};
 use crate::rows::BootKey;
@@ -20,10 +22,6 @@ pub(crate) const LONGEST_NS: i64 = 600 * PER_SECOND;
 /// After a gap or a boot a list is due at once, because who ended in it is not known, as is one that corrects the last one; but not more
 /// often than this: a sender can make all three.
 const LEAST_NS: i64 = 10 * PER_SECOND;
-/// Longer lists are not written: idle processes of such a host stay unknown.
-const MOST: usize = 1 << 15;
-/// The same for threads that wait.
-const MOST_THREADS: usize = 1 << 17;
 /// Hosts in memory; those that are forgotten get a list with their next interval.
 const MAX_HOSTS: usize = 8192;
 
@@ -96,7 +94,7 @@ impl ListSchedule {
 /// Whether every process that is there is known: idle rows may have been left out, or did not fit.
 pub(crate) fn has_all(interval: &Interval) -> bool {
     let idle = interval.idle_processes.as_deref().map_or(0, <[_]>::len);
-    interval.knows_all_processes() && interval.processes.len() + idle <= MOST
+    interval.knows_all_processes() && interval.processes.len() + idle <= MAX_PROCESSES
 }
 
 /// Whether all threads that wait are known, or no one measures what threads wait for.
@@ -108,7 +106,7 @@ pub(crate) fn knows_resting(interval: &Interval) -> bool {
 
 /// Packs which threads wait for what; `None`: not known. `naming` knows the rows of their processes.
 fn pack_resting(naming: &mut Naming<'_>, interval: &Interval, level: i32) -> Sql<Option<Vec<u8>>> {
-    let Some(idle) = resting_of(interval).filter(|list| list.len() <= MOST_THREADS) else {
+    let Some(idle) = resting_of(interval).filter(|list| list.len() <= MAX_IDLE_THREADS) else {
         return Ok(None);
     };
     let active = interval.threads.iter().filter(|row| is_stored_thread(interval, row));

@@ -117,7 +117,7 @@ mod tests {
             let sections = encode(&intervals, 3).unwrap();
             let damaged = |section: &[u8]| {
                 let mut plain = Vec::new();
-                unzip(section, &mut plain).unwrap();
+                unzip(section, &mut plain, section.len() * 100 + 1_000).unwrap();
                 for (at, flip) in &flips {
                     let at = at % plain.len();
                     plain[at] ^= flip;

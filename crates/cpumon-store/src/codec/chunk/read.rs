@@ -4,24 +4,37 @@
 use cpumon_model::{Delta, Flags};
 
 use super::FORMAT;
+use crate::codec::limits::{MAX_INTERVALS, MAX_ROWS, MAX_SECTION_BYTES};
 use crate::codec::meta::{COUNT, IN_EVERY_CHUNK, MetaRow, read_meta, read_optional};
 use crate::codec::varint::{self, Cursor, Malformed};
 use crate::codec::zip::unzip;
 use crate::codec::{Coding, PARTS, PackedProcess, PackedThread, difference, life_of, place_of};
 
-/// Most intervals in a chunk; more is damage.
-const MAX_INTERVALS: usize = 1 << 16;
+/// A buffer or a list of more bytes is freed when it was used: chunks stay in memory, and few are that large.
+const KEPT_BYTES: usize = 4 << 20;
 
-/// What [`write_directory`] wrote: (id, number of its group, interval) of each row.
-fn read_directory(cursor: &mut Cursor<'_>, intervals: usize) -> Result<Vec<(u64, usize, usize)>, Malformed> {
+/// What [`write_directory`] wrote, of at most so many rows: (id, number of its group, interval) of each.
+fn read_directory(
+    cursor: &mut Cursor<'_>,
+    intervals: usize,
+    most: usize,
+) -> Result<Vec<(u64, usize, usize)>, Malformed> {
     let groups = cursor.count(2)?;
     let (mut ids, mut counts, mut numbers) = (cursor.section()?, cursor.section()?, cursor.section()?);
-    // Each row has at least one byte there, so a damaged count cannot reserve more than the section has.
-    let mut rows = Vec::with_capacity(numbers.remaining());
+    // Each row has one number there. It is a byte, and zstd makes a thousand of one: they are counted before memory is reserved for rows.
+    let len = numbers.numbers();
+    if len > most {
+        return Err(numbers.malformed("more than 524,288 rows"));
+    }
+    let mut rows = Vec::with_capacity(len);
     let mut id = 0_u64;
     for group in 0..groups {
         id = id.wrapping_add(ids.u64()?);
         let count: usize = counts.narrow()?;
+        // No writer makes one, and names are read for each.
+        if count == 0 {
+            return Err(counts.malformed("a task without rows"));
+        }
         let mut interval = -1_i64;
         // A count that is too large ends with an error where the section ends.
         for at in 0..count {
@@ -95,12 +108,14 @@ impl Chunk {
         // Taken out while a cursor borrows it and the lists of `self` are filled; an error costs only the
         // buffer.
         let mut plain = std::mem::take(&mut self.plain);
-        unzip(section, &mut plain)?;
+        unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = Cursor::open(&plain, FORMAT)?;
         // Each interval has at least one byte in each of these columns.
-        let count = cursor.count(IN_EVERY_CHUNK)?.min(MAX_INTERVALS);
+        let count = cursor.count_to(IN_EVERY_CHUNK, MAX_INTERVALS, "more than 1,024 intervals")?;
         self.metas.resize(count, [0; COUNT]);
         read_meta(&mut cursor, &mut self.metas)?;
+        // Little else follows.
+        self.cpus.all.reserve_exact(cursor.remaining());
         for _ in 0..count {
             self.cpus.all.extend_from_slice(cursor.section_bytes()?);
             self.cpus.ends.push(self.cpus.all.len());
@@ -109,8 +124,15 @@ impl Chunk {
         // Ends of 0 make every interval read as one without rows, until the other sections are read.
         self.processes.ends.resize(count, 0);
         self.threads.ends.resize(count, 0);
-        self.plain = plain;
+        self.keep(plain);
         Ok(())
+    }
+
+    /// Takes the buffer back for the next section.
+    fn keep(&mut self, plain: Vec<u8>) {
+        if plain.capacity() <= KEPT_BYTES {
+            self.plain = plain;
+        }
     }
 
     fn clear(&mut self) {
@@ -130,12 +152,12 @@ impl Chunk {
         pick: &mut dyn FnMut(u64) -> Result<bool, E>,
     ) -> Result<(), E> {
         let mut plain = std::mem::take(&mut self.plain);
-        unzip(section, &mut plain)?;
+        unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = Cursor::open(&plain, FORMAT)?;
-        let directory = read_directory(&mut cursor, self.metas.len())?;
+        let directory = read_directory(&mut cursor, self.metas.len(), MAX_ROWS)?;
         let picked = self.group(&directory, pick)?;
         self.read_process_rows(&mut cursor, &directory, &picked)?;
-        self.plain = plain;
+        self.keep(plain);
         Ok(())
     }
 
@@ -168,7 +190,8 @@ impl Chunk {
         // Rows come by process but are stored by interval: they are counted first, so that each has its
         // place.
         let mut next = starts(&mut self.processes.ends, wanted().map(|row| row.2));
-        self.processes.all.resize(wanted().count(), PackedProcess::default());
+        fill(&mut self.processes.all, wanted().count());
+        self.order.reserve_exact(directory.len());
         let (mut odd, mut live, mut stored) = (cursor.section()?, cursor.section()?, cursor.section()?);
         let mut values = Values::open(cursor)?;
         // Unwanted rows are only counted until a wanted one comes: many are skipped faster than one by one.
@@ -219,22 +242,24 @@ impl Chunk {
             return Ok(());
         }
         let mut plain = std::mem::take(&mut self.plain);
-        unzip(section, &mut plain)?;
+        unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = Cursor::open(&plain, FORMAT)?;
+        self.sched.all.reserve_exact(cursor.remaining());
         for end in &mut self.sched.ends {
             self.sched.all.extend_from_slice(cursor.section_bytes()?);
             *end = self.sched.all.len();
         }
-        self.plain = plain;
+        self.keep(plain);
         Ok(())
     }
 
     /// Reads the threads section, the rows of the processes that were wanted; the processes section comes first.
     pub(crate) fn read_threads(&mut self, section: &[u8]) -> Result<(), Malformed> {
         let mut plain = std::mem::take(&mut self.plain);
-        unzip(section, &mut plain)?;
+        unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = Cursor::open(&plain, FORMAT)?;
-        let directory = read_directory(&mut cursor, self.metas.len())?;
+        let most = MAX_ROWS.saturating_sub(self.order.len());
+        let directory = read_directory(&mut cursor, self.metas.len(), most)?;
         self.place_threads(directory.len()).ok_or_else(|| cursor.malformed("threads are missing"))?;
         let (mut process, mut place, mut odd) = (cursor.section()?, cursor.section()?, cursor.section()?);
         let mut values = Values::open(&mut cursor)?;
@@ -280,7 +305,7 @@ impl Chunk {
                 delta,
             };
         }
-        self.plain = plain;
+        self.keep(plain);
         Ok(())
     }
 
@@ -316,9 +341,15 @@ impl Chunk {
         }
         // Counts of a damaged chunk can add up to anything: the number of rows in the directory bounds the
         // memory.
-        self.threads.all.resize((next <= rows).then_some(next)?, PackedThread::default());
+        fill(&mut self.threads.all, (next <= rows).then_some(next)?);
         Some(())
     }
+}
+
+/// Makes an empty list one of so many defaults, and reserves no more than they take.
+fn fill<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
+    list.reserve_exact(len);
+    list.resize(len, T::default());
 }
 
 /// Counts rows per interval into `ends` (as running ends), gives where each interval's rows begin.
