@@ -13,13 +13,17 @@ use crate::time::TimeRange;
 
 /// Decoded chunks in memory.
 const MAX_LOADED: usize = 8;
+/// Bytes that they may have together, beside the one that is read: two of the largest that compaction makes. Chunks that are merged have no
+/// more, so that none of them has to be read again for each of its intervals.
+pub(super) const MAX_HELD_BYTES: usize = 128 << 20;
 /// Chunks that [`first_readable`] is given.
 pub(super) const MAX_TRIED: u32 = 16;
 
 /// A chunk, decoded as deep as it was needed.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    id: i64,
+    /// `None`: nothing was read, or not to its end.
+    id: Option<i64>,
     pub(super) boot: BootRow,
     what: What,
     /// Whose rows were decoded.
@@ -36,7 +40,7 @@ impl Loaded {
         let has_rows = query.what == What::Meta
             || (self.filter == ProcessFilter::All || self.filter == query.filter)
                 && (self.has_sched || !query.sched);
-        self.id == id && self.what >= query.what && has_rows
+        self.id == Some(id) && self.what >= query.what && has_rows
     }
 }
 
@@ -117,9 +121,11 @@ impl Chunks {
     ) -> Result<usize, ReadError> {
         let id = span.id;
         let at = self.slot();
+        // Now, and not behind it: what is read in vain has memory, too.
+        self.shed(at);
         let loaded = &mut self.loaded[at];
         // Not valid until it is read whole: an error below leaves it half decoded.
-        loaded.id = -1;
+        loaded.id = None;
         let what = query.what;
         // NULL in place of a section that is not wanted: SQLite does not copy its blob then.
         let mut statement = connection.prepare_cached(
@@ -152,16 +158,28 @@ impl Chunks {
         if what > What::Processes {
             loaded.chunk.read_threads(blob(3)?)?;
         }
-        (loaded.id, loaded.what) = (id, what);
+        loaded.chunk.trim();
+        (loaded.id, loaded.what) = (Some(id), what);
         (loaded.filter, loaded.has_sched) = (query.filter.clone(), with_sched);
         Ok(at)
+    }
+
+    /// Frees chunks but the one of an index, those not used for longest first, until all together do not have too much.
+    fn shed(&mut self, kept: usize) {
+        let held = |loaded: &Loaded| loaded.chunk.held_bytes();
+        while self.loaded.iter().map(held).sum::<usize>() > MAX_HELD_BYTES {
+            let others = self.loaded.iter_mut().enumerate().filter(|(at, _)| *at != kept);
+            let oldest = others.filter(|(_, loaded)| held(loaded) > 0).min_by_key(|(_, loaded)| loaded.used);
+            let Some((_, oldest)) = oldest else { return };
+            (oldest.id, oldest.used, oldest.chunk) = (None, 0, Chunk::default());
+        }
     }
 
     /// Index for another chunk: a new one, or that of the chunk not used for longest.
     fn slot(&mut self) -> usize {
         if self.loaded.len() < MAX_LOADED {
             let empty = Loaded {
-                id: -1,
+                id: None,
                 boot: BootRow(0),
                 what: What::Meta,
                 filter: ProcessFilter::All,

@@ -8,7 +8,7 @@ use cpumon_model::{HostId, Interval};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::build::{self, HostKey, Names, PackedRows};
-use super::chunks::{self, ChunkSpan, Chunks, Loaded, count_of};
+use super::chunks::{self, ChunkSpan, Chunks, Loaded, MAX_HELD_BYTES, count_of};
 use super::damage::{Damage, DamageLog, DamageReport, Place, ReadError};
 use super::query::{ProcessFilter, Query, StoredInterval, What};
 use super::resting::{self, At, RestingList, RestingThreads};
@@ -26,7 +26,8 @@ const WINDOW_INTERVALS: u32 = 64;
 /// Takes an interval; `Break` ends the walk.
 pub(crate) type Visit<'a> = &'a mut dyn FnMut(&StoredInterval) -> ControlFlow<()>;
 
-/// Chunks of one window that are merged by time; more (a clock set back again and again) are given one after the other.
+/// Chunks of one window that are merged by time; more (a clock set back again and again) are given one after the other, and so are those that
+/// are not in memory together.
 const MAX_MERGED: usize = 8;
 
 /// End of the last interval that ends before `wall_ns`.
@@ -103,12 +104,16 @@ impl IntervalCursor {
         let mut after_ns = self.resting.begin_of_walk(connection, host, query)?;
         while let Some(window_end) = self.load_window(connection, host, query, after_ns)? {
             let range = TimeRange::new(after_ns, window_end);
+            let (mut begin, all) = (0, self.chunk_spans.len());
             // At least one round: a window of fresh intervals alone has no chunks.
-            for begin in (0..self.chunk_spans.len().max(1)).step_by(MAX_MERGED) {
-                let end = self.chunk_spans.len().min(begin + MAX_MERGED);
-                self.find_positions(connection, query, range, begin..end)?;
+            loop {
+                let end = all.min(begin + MAX_MERGED);
+                begin = self.find_positions(connection, query, range, begin..end)?;
                 if self.emit(connection, host, query, visit)?.is_break() {
                     return Ok(());
+                }
+                if begin >= all {
+                    break;
                 }
             }
             after_ns = window_end;
@@ -150,7 +155,7 @@ impl IntervalCursor {
                 break;
             }
             self.read_fresh(connection, host, query, range)?;
-            self.find_positions(connection, query, range, 0..0)?;
+            let _no_chunks = self.find_positions(connection, query, range, 0..0)?;
             let mut visit_one = |stored: &StoredInterval| {
                 visit(&stored.interval);
                 ControlFlow::Continue(())
@@ -216,14 +221,15 @@ impl IntervalCursor {
         }
     }
 
-    /// Lists the intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones.
+    /// Lists the intervals of a window in order: those of some of its chunks, and with the first of them the fresh ones. Gives the number of the
+    /// next chunk: the last ones are left for the next round where all together are large.
     fn find_positions(
         &mut self,
         connection: &Connection,
         query: &Query,
         range: TimeRange,
         chunks: std::ops::Range<usize>,
-    ) -> Result<(), ReadError> {
+    ) -> Result<usize, ReadError> {
         self.positions.clear();
         let position = |row: &MetaRow, chunk, at| Position {
             end_wall_ns: row[meta::END_WALL],
@@ -235,10 +241,15 @@ impl IntervalCursor {
             self.positions
                 .extend(self.fresh.iter().enumerate().map(|(at, row)| position(&row.meta, None, at)));
         }
-        for number in chunks {
+        let (mut number, mut bytes) = (chunks.start, 0);
+        while number < chunks.end {
             let Some(&span) = self.chunk_spans.get(number) else { break };
             match self.chunks.load(connection, &mut self.names, span, query) {
                 Ok(loaded) => {
+                    bytes += loaded.chunk.held_bytes();
+                    if bytes > MAX_HELD_BYTES && number > chunks.start {
+                        break;
+                    }
                     let rows = loaded.chunk.metas.iter().enumerate();
                     let inside = rows.filter(|(_, row)| range.contains(row[meta::END_WALL]));
                     self.positions.extend(inside.map(|(at, row)| position(row, Some(number), at)));
@@ -247,10 +258,11 @@ impl IntervalCursor {
                 Err(error) if error.is_gone() => {}
                 Err(error) => self.damage.note_chunk(connection, query, span, error)?,
             }
+            number += 1;
         }
         // Chunks overlap where intervals came late, and fresh ones may be older than compacted ones.
         self.positions.sort_unstable();
-        Ok(())
+        Ok(number)
     }
 
     /// Calls `visit` for each listed interval of the range that can be read; those before the range are only followed.

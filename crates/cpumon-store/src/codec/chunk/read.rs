@@ -55,6 +55,10 @@ pub(crate) struct ByInterval<T> {
 }
 
 impl<T> ByInterval<T> {
+    fn held_bytes(&self) -> usize {
+        bytes_of(&self.all) + bytes_of(&self.ends)
+    }
+
     fn clear(&mut self) {
         self.all.clear();
         self.ends.clear();
@@ -133,6 +137,25 @@ impl Chunk {
         if plain.capacity() <= KEPT_BYTES {
             self.plain = plain;
         }
+    }
+
+    /// Frees what only reading needs, if it is much: all sections that are wanted were read.
+    pub(crate) fn trim(&mut self) {
+        if bytes_of(&self.order) + bytes_of(&self.groups) > KEPT_BYTES {
+            (self.order, self.groups) = (Vec::new(), Vec::new());
+        }
+    }
+
+    /// Bytes of memory that it has.
+    pub(crate) fn held_bytes(&self) -> usize {
+        bytes_of(&self.metas)
+            + self.cpus.held_bytes()
+            + self.sched.held_bytes()
+            + self.processes.held_bytes()
+            + self.threads.held_bytes()
+            + bytes_of(&self.order)
+            + bytes_of(&self.groups)
+            + bytes_of(&self.plain)
     }
 
     fn clear(&mut self) {
@@ -350,6 +373,10 @@ impl Chunk {
 fn fill<T: Clone + Default>(list: &mut Vec<T>, len: usize) {
     list.reserve_exact(len);
     list.resize(len, T::default());
+}
+
+fn bytes_of<T>(list: &Vec<T>) -> usize {
+    list.capacity() * size_of::<T>()
 }
 
 /// Counts rows per interval into `ends` (as running ends), gives where each interval's rows begin.
