@@ -7,6 +7,8 @@
 
 pub(crate) mod blob;
 pub(crate) mod chunk;
+#[cfg(all(test, feature = "bundled"))]
+mod costs;
 pub(crate) mod exercise;
 pub(crate) mod host;
 pub(crate) mod limits;
