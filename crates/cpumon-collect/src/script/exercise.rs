@@ -56,7 +56,7 @@ impl Line {
     /// Adds what the next byte says; `None` at the end of the bytes, or where the interpreter has no such option.
     fn add(&mut self, choices: &mut Choices<'_>) -> Option<()> {
         let Interpreter { letters, words, .. } = self.interpreter;
-        let added = match choices.next()? % 9 {
+        let added = match choices.next()? % 10 {
             0 => vec![format!("-{}", choices.letter(letters.flags)?)],
             1 => vec![(*choices.any(words.flags)?).to_owned()],
             2 => vec![format!("-{}", choices.letter(letters.value)?), choices.token()?],
@@ -68,7 +68,8 @@ impl Line {
                 let (flag, next) = (choices.letter(letters.flags)?, choices.letter(letters.next)?);
                 vec![format!("-{flag}{next}{flag}"), choices.token()?]
             }
-            _ => vec![(*choices.any(words.archive)?).to_owned()],
+            8 => vec![(*choices.any(words.archive)?).to_owned()],
+            _ => vec![(*choices.any(words.next)?).to_owned(), choices.token()?],
         };
         self.words.extend(added);
         Some(())

@@ -44,6 +44,8 @@ pub(super) struct Words {
     pub(super) flags: &'static [&'static str],
     /// Their value is behind `=`, or else the next word.
     pub(super) value: &'static [&'static str],
+    /// Their value is the next word, and never behind `=`.
+    pub(super) next: &'static [&'static str],
     /// How options begin that have their value in the same word.
     pub(super) begin: &'static [&'static str],
     /// They mean code, or a console.
@@ -81,8 +83,16 @@ pub(super) const NO_LETTERS: Letters = Letters {
     plus: false,
 };
 
-pub(super) const NO_WORDS: Words =
-    Words { flags: &[], value: &[], begin: &[], code: &[], script: &[], module: &[], archive: &[] };
+pub(super) const NO_WORDS: Words = Words {
+    flags: &[],
+    value: &[],
+    next: &[],
+    begin: &[],
+    code: &[],
+    script: &[],
+    module: &[],
+    archive: &[],
+};
 
 pub(super) const PLAIN: Interpreter = Interpreter {
     names: &[],
@@ -130,7 +140,10 @@ impl Interpreter {
             match self.word(word, commands) {
                 Word::Option => {}
                 Word::TakesNext => {
-                    words.next();
+                    // Some take no value that begins like an option (`-o` of ksh93), and read it as one.
+                    if words.next().is_some_and(|value| value.starts_with(b"-")) {
+                        return Name::Unknown;
+                    }
                 }
                 Word::IsArchive => target = Target::File,
                 Word::NextIsScript => return words.next().map_or(Name::Unknown, file),
@@ -185,6 +198,8 @@ impl Words {
             Word::Option
         } else if is(self.value) {
             if has_value { Word::Option } else { Word::TakesNext }
+        } else if is(self.next) {
+            if has_value { Word::Nothing } else { Word::TakesNext }
         } else if is(self.script) {
             if has_value { Word::ScriptAt(key.len() + 1) } else { Word::NextIsScript }
         } else if is(self.module) {

@@ -1,6 +1,7 @@
 //! The options of each interpreter, as its manual has them: `python --help`, bash(1), dash(1), `zshmisc`, fish(1), perlrun(1), ruby(1),
 //! php(1), `node --help`, `java --help-extra`, lua(1), tclsh(1), expect(1), `julia --help`, ld.so(8). An option that is missing here
-//! costs a name; one with the wrong arity gives a secret away. Leave out what is uncertain.
+//! costs a name; one with the wrong arity gives a secret away. Leave out what is uncertain, and each option whose value may be the next
+//! word or missing.
 
 use super::interpreter::{Interpreter, Letters, NO_LETTERS, NO_WORDS, PLAIN, Target, Words};
 use super::table_node::{NODE_FLAGS, NODE_VALUES};
@@ -53,7 +54,8 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     },
     Interpreter {
         names: &["sh", "ksh", "mksh"],
-        letters: Letters { next: "", last: "o", ..SHELL_LETTERS },
+        // Of mksh, `-T` takes a terminal.
+        letters: Letters { flags: "abefhiklmnpqrtuvxBCDEHIPV", next: "", last: "o", ..SHELL_LETTERS },
         ..PLAIN
     },
     Interpreter {
@@ -207,6 +209,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     },
     Interpreter {
         names: &["bun"],
+        // The value of `-c`, `--config` and `--inspect` is optional, and of later versions also the next word.
         words: Words {
             flags: &[
                 "--watch",
@@ -223,14 +226,13 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
                 "--preload",
                 "--require",
                 "--import",
-                "-c",
                 "--cwd",
                 "--env-file",
                 "-d",
                 "--define",
                 "--port",
             ],
-            begin: &["--inspect"],
+            begin: &["--inspect=", "--inspect-brk=", "--inspect-wait="],
             ..NO_WORDS
         },
         commands: &["run"],
@@ -346,7 +348,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     },
     Interpreter {
         names: &["tclsh"],
-        words: Words { value: &["-encoding"], ..NO_WORDS },
+        words: Words { next: &["-encoding"], ..NO_WORDS },
         // Any other option belongs to a script that has no name.
         dashes_end_options: false,
         ..PLAIN
@@ -366,6 +368,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
                 "--code-coverage",
                 "--track-allocation",
                 "--optimize",
+                "--min-optlevel",
                 "-O0",
                 "-O1",
                 "-O2",
@@ -387,7 +390,6 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
                 "--load",
                 "--machine-file",
                 "--math-mode",
-                "--min-optlevel",
                 "--pkgimages",
                 "--procs",
                 "--startup-file",

@@ -66,6 +66,7 @@ fn scripts_are_named() {
         (&["zsh", "-oextendedglob", "x.zsh", "hunter2"], "x.zsh"),
         (&["fish", "--init-command", "set k hunter2", "x.fish"], "x.fish"),
         (&["julia", "--startup-file", "no", "-O3", "x.jl"], "x.jl"),
+        (&["bun", "--inspect=hunter2.ts", "index.ts"], "index.ts"),
         (&["ruby", "-W:no-deprecated", "-Ku", "x.rb"], "x.rb"),
         (&["perl", "-d:NYTProf", "x.pl"], "x.pl"),
         (&["php", "--define", "k=hunter2", "--file=x.php"], "x.php"),
@@ -228,6 +229,22 @@ fn a_cut_command_line_gives_no_cut_name() {
     assert_eq!(cut(b"python3\0-u\0/opt/scri"), None);
     assert_eq!(cut(b"python3\0/opt/script\0arg"), Some("script".into()));
     assert_eq!(cut(b"python3 without an end"), None);
+}
+
+/// The value was taken where there is none, or none was taken where there is one: what came next was the name.
+#[test]
+fn an_option_whose_value_may_be_missing_makes_no_argument_a_name() {
+    assert_eq!(named(&["julia", "--min-optlevel", "app.jl", "hunter2"]).as_deref(), Some("app.jl"));
+    for arguments in [
+        &["bun", "-c", "app.ts", "hunter2.ts"][..],
+        &["bun", "--inspect", "hunter2.ts", "app.ts"],
+        &["mksh", "-T", "hunter2", "x.sh"],
+        &["sh", "-eT", "hunter2", "x.sh"],
+        &["ksh", "-o", "-c", "hunter2"],
+        &["tclsh", "-encoding=utf-8", "hunter2"],
+    ] {
+        assert_eq!(named(arguments), None, "{arguments:?}");
+    }
 }
 
 /// `-Xhunter2` was taken for an unknown option of java, and what followed for its value.
