@@ -1,5 +1,6 @@
 //! [`OutputFile`]: a file that a user named. It exists only when it is complete, so that a partial export is never mistaken for a complete one;
-//! only its owner may read it, because what it is made from is private too; and no link of another user is followed.
+//! only its owner may read it, because what it is made from is private too; and no link of another user is followed, nor a pipe of his
+//! written.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -25,7 +26,7 @@ impl OutputFile {
     pub fn create(path: &Path) -> Result<Self, ExportError> {
         let path = resolved(path)?;
         if Self::is_special(&path) {
-            return Self::open(path, |path| File::options().write(true).open(path));
+            return Self::open(path, cpumon_files::open_special);
         }
         let temporary = temporary_path(&path);
         // Fails if the name exists: neither the file of another export nor the target of a link is overwritten.
@@ -52,7 +53,7 @@ impl OutputFile {
     pub fn in_place(path: &Path) -> Result<Self, ExportError> {
         let path = resolved(path)?;
         if Self::is_special(&path) {
-            return Self::open(path, |path| File::options().write(true).open(path));
+            return Self::open(path, cpumon_files::open_special);
         }
         Self::open(path, |path| {
             let file = cpumon_files::open_to_write(path)?;
@@ -213,6 +214,36 @@ mod tests {
         std::os::unix::fs::chown(&left, Some(65_534), None).unwrap();
         write(&left).unwrap();
         assert_eq!(mode(&left), 0o600);
+    }
+
+    /// Who left it at the path of an export of root read what root exported.
+    #[test]
+    fn a_pipe_of_another_user_is_not_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("out.csv");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let reader = std::thread::spawn({
+            let pipe = pipe.clone();
+            move || std::fs::read(pipe).unwrap()
+        });
+        let mut file = OutputFile::create(&pipe).unwrap();
+        file.write_all(b"new").unwrap();
+        file.finish().unwrap();
+        assert_eq!(reader.join().unwrap(), b"new", "a pipe of our own");
+        if std::os::unix::fs::chown(&pipe, Some(65_534), None).is_err() {
+            assert!(std::env::var_os("CI").is_none(), "this test must run as root in CI");
+            println!("skipped: needs root to give a pipe to another user");
+            return;
+        }
+        // Neither waits for a reader.
+        for refused in [OutputFile::create(&pipe), OutputFile::in_place(&pipe)] {
+            let error = refused.unwrap_err();
+            let text = format!("{error}: {}", std::error::Error::source(&error).unwrap());
+            assert!(text.contains("out.csv: it is a pipe of user 65534, who could read"), "{text}");
+        }
+        let opened = File::options().read(true).write(true).open(&pipe).unwrap();
+        assert!(OutputFile::create(&pipe).is_ok(), "who started us passed it on");
+        drop(opened);
     }
 
     #[test]

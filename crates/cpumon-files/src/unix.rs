@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -12,6 +12,8 @@ const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
 /// Permissions of group and others.
 const OTHERS: u32 = 0o077;
+/// Devices that keep nothing or are this process's own, by number: null, zero, full, tty. In a container their owner may be unknown.
+const PLAIN_DEVICES: [(u32, u32); 4] = [(1, 3), (1, 5), (1, 7), (5, 0)];
 
 /// Creates a directory and its missing parents, all with mode 0700. An existing one keeps its mode.
 ///
@@ -103,9 +105,7 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
         let Some(link) = std::fs::symlink_metadata(&at).ok().filter(Metadata::is_symlink) else {
             return Ok(at);
         };
-        if !is_us_or_root(link.uid()) {
-            return Err(io::Error::other(format!("it is a symbolic link of user {}", link.uid())));
-        }
+        check_link(&link)?;
         let target = directory_of(&at).join(std::fs::read_link(&at)?);
         // Links to open files in /proc have a text that is no path.
         if at.exists() && std::fs::symlink_metadata(&target).is_err() {
@@ -114,6 +114,61 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
         at = target;
     }
     Err(io::Error::other("too many symbolic links"))
+}
+
+fn check_link(link: &Metadata) -> io::Result<()> {
+    if is_us_or_root(link.uid()) {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("it is a symbolic link of user {}", link.uid())))
+}
+
+/// Opens what a user named and [`resolve`] found to be no regular file: a device or a pipe.
+///
+/// # Errors
+/// Another user made it, who could read what is written; not so a terminal or a pipe with which this process was started. Or it cannot
+/// be opened.
+pub fn open_special(path: &Path) -> io::Result<File> {
+    let named = std::fs::symlink_metadata(path)?;
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if named.is_symlink() {
+        // To an open file, in /proc: no other link is left.
+        check_link(&named)?;
+    } else {
+        options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+    }
+    let meta = path.metadata()?;
+    // Before it is opened: a pipe waits for its other end.
+    check_special(&meta)?;
+    let file = options.open(path)?;
+    if is_same(&file.metadata()?, &meta) {
+        return Ok(file);
+    }
+    Err(io::Error::other("another file took its place meanwhile"))
+}
+
+fn check_special(meta: &Metadata) -> io::Result<()> {
+    let (kind, owner) = (meta.file_type(), meta.uid());
+    let number = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
+    let is_plain = kind.is_char_device() && PLAIN_DEVICES.contains(&number);
+    // That a directory cannot be written is said as it is opened.
+    if is_us_or_root(owner) || is_plain || kind.is_dir() || is_open_here(meta) {
+        return Ok(());
+    }
+    let kind = if kind.is_fifo() { "pipe" } else { "device" };
+    Err(io::Error::other(format!("it is a {kind} of user {owner}, who could read what is written")))
+}
+
+/// Whether this process has it open: who started it passed it on, as sudo does with another user's terminal.
+fn is_open_here(meta: &Metadata) -> bool {
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return false };
+    let mut open = open.filter_map(|entry| entry.ok()?.path().metadata().ok());
+    open.any(|open| is_same(&open, meta))
+}
+
+fn is_same(one: &Metadata, other: &Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Gives `to` the mode of `from`, if that is there and belongs to this user or root. Otherwise `to` stays as it is.

@@ -129,6 +129,14 @@ pub fn resolve(path: &Path) -> io::Result<PathBuf> {
     Ok(path.to_owned())
 }
 
+/// Opens what a user named and is no regular file.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open_special(path: &Path) -> io::Result<File> {
+    File::options().write(true).open(path)
+}
+
 /// Does nothing: a file has the access list of its directory, or one of its own.
 pub fn keep_mode(_from: &Path, _to: &Path) {}
 
