@@ -70,6 +70,16 @@ impl OutputFile {
         }
     }
 
+    /// Lets every user read it, for what is no secret. A file that is replaced keeps its mode all the same.
+    pub fn let_others_read(&self) -> Result<(), ExportError> {
+        let Some(file) = self.file.as_ref().filter(|_| self.temporary.is_some()) else { return Ok(()) };
+        cpumon_files::let_others_read(file.get_ref()).map_err(|source| ExportError::File {
+            operation: "let others read",
+            path: self.path.clone(),
+            source,
+        })
+    }
+
     /// The file that holds what is written until [`OutputFile::finish`]; `None` for a device or a pipe.
     #[must_use]
     pub fn temporary(&self) -> Option<&Path> {

@@ -2,7 +2,7 @@
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
@@ -10,6 +10,8 @@ use rustix::io::Errno;
 
 const FILE_MODE: u32 = 0o600;
 const DIR_MODE: u32 = 0o700;
+/// Of what is no secret.
+const SHARED_FILE_MODE: u32 = 0o644;
 /// Permissions of group and others.
 const OTHERS: u32 = 0o077;
 /// Devices that keep nothing or are this process's own, by number: null, zero, full, tty. In a container their owner may be unknown.
@@ -180,6 +182,14 @@ pub fn keep_mode(from: &Path, to: &Path) {
     }
 }
 
+/// Lets every user read a file that this process has made: its mode becomes 0644.
+///
+/// # Errors
+/// The file system has no modes.
+pub fn let_others_read(file: &File) -> io::Result<()> {
+    file.set_permissions(PermissionsExt::from_mode(SHARED_FILE_MODE))
+}
+
 /// Opens a file for reading and writing, and creates it with mode 0600 if it is missing. Its content stays.
 ///
 /// # Errors
@@ -310,7 +320,7 @@ fn directory_of(path: &Path) -> &Path {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{PermissionsExt, chown, symlink};
+    use std::os::unix::fs::{chown, symlink};
 
     use super::*;
 

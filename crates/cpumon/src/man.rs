@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Context;
 use clap::builder::Resettable;
 use clap_mangen::Man;
+use cpumon_export::OutputFile;
 
 use crate::cli::examples::{self, EXIT_CODES, Example, VARIABLES};
 use crate::cli::{self, CompletionsArgs, ManArgs};
@@ -67,7 +68,11 @@ fn roff(text: &str) -> String {
 
 fn write_page(dir: &Path, name: &str, text: &[u8]) -> anyhow::Result<()> {
     let path = dir.join(format!("{name}.1"));
-    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    // In a directory of another user a link may lead to anywhere.
+    let mut file = OutputFile::create(&path)?;
+    file.let_others_read()?;
+    file.write_all(text).map_err(|error| file.with_path(error.into()))?;
+    Ok(file.finish()?)
 }
 
 /// `cpumon completions SHELL`.
@@ -94,6 +99,27 @@ mod tests {
         }
         let serve = std::fs::read_to_string(dir.path().join("man1/cpumon-serve.1")).unwrap();
         assert!(serve.contains("CPUMON_RETAIN_DAYS"), "each variable is named");
+    }
+
+    /// `cpumon man DIR` wrote through a link that another user had left there.
+    #[test]
+    fn a_page_is_for_all_to_read_and_follows_no_link_of_another_user() {
+        use std::os::unix::fs::{PermissionsExt, lchown, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        write_page(dir.path(), "new", b"text").unwrap();
+        let mode = dir.path().join("new.1").metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
+        let (victim, link) = (dir.path().join("victim"), dir.path().join("cpumon.1"));
+        std::fs::write(&victim, "precious").unwrap();
+        symlink("victim", &link).unwrap();
+        if lchown(&link, Some(65_534), None).is_err() {
+            assert!(std::env::var_os("CI").is_none(), "this test must run as root in CI");
+            println!("skipped: needs root to give a link to another user");
+            return;
+        }
+        let error = format!("{:#}", write_page(dir.path(), "cpumon", b"text").unwrap_err());
+        assert!(error.contains("cpumon.1: it is a symbolic link of user 65534"), "{error}");
+        assert_eq!(std::fs::read(&victim).unwrap(), b"precious");
     }
 
     #[test]

@@ -140,6 +140,14 @@ pub fn open_special(path: &Path) -> io::Result<File> {
 /// Does nothing: a file has the access list of its directory, or one of its own.
 pub fn keep_mode(_from: &Path, _to: &Path) {}
 
+/// Does nothing: who may read a file is what its access list says.
+///
+/// # Errors
+/// None.
+pub fn let_others_read(_file: &File) -> io::Result<()> {
+    Ok(())
+}
+
 /// Opens a file for reading and writing, and creates a private one if it is missing. Its content stays.
 ///
 /// # Errors
