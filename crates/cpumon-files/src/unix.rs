@@ -25,6 +25,22 @@ pub fn create_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(DIR_MODE).create(dir)
 }
 
+/// Creates a directory as [`create_dir`] does, for files that no other user may exchange. A link to one is followed if this user or root made it.
+///
+/// # Errors
+/// It is there and belongs to a user who is neither this process's, nor root, nor the owner of the directory above; or it cannot be
+/// created.
+pub fn create_own_dir(dir: &Path) -> io::Result<()> {
+    let dir = resolve(dir)?;
+    create_dir(&dir)?;
+    let owner = dir.metadata()?.uid();
+    // Who owns the directory above can replace any directory in it anyway.
+    if is_us_or_root(owner) || owner == directory_of(&dir).metadata()?.uid() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("it belongs to user {owner}, who could change what is in it: remove it")))
+}
+
 /// The user and group of a file or directory.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
@@ -394,6 +410,26 @@ mod tests {
         give_to_owner_of_directory(&open_to_write(&shared).unwrap(), &shared);
         assert_eq!(Owner::of(&shared).unwrap().uid, 0, "a file with another name stays as it is");
         assert!(open_private(&path).is_err(), "a secret is never taken from him");
+    }
+
+    #[test]
+    fn a_directory_of_another_user_is_not_used_unless_he_owns_the_one_above() {
+        let dir = tempfile::tempdir().unwrap();
+        let (planted, link) = (dir.path().join("planted"), dir.path().join("link"));
+        create_own_dir(&planted).unwrap();
+        symlink("planted", &link).unwrap();
+        create_own_dir(&link).unwrap();
+        assert_eq!(mode(&planted), 0o700);
+        if chown(&planted, Some(STRANGER), None).is_err() {
+            eprintln!("skipped: only root can give a directory away");
+            return;
+        }
+        for used in [&planted, &link] {
+            let error = create_own_dir(used).unwrap_err().to_string();
+            assert_eq!(error, "it belongs to user 4242, who could change what is in it: remove it");
+        }
+        chown(dir.path(), Some(STRANGER), None).unwrap();
+        create_own_dir(&planted).unwrap();
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use cpumon_agent::{Flight, FlightSettings, OnDemandRecorder, Sampler, SourceChoice};
 use cpumon_link::attachments;
 use cpumon_model::{HostStatus, LossCounts, SourceKind, Trust};
+use cpumon_store::traces_dir;
 
 use crate::process::HeapWatch;
 use crate::storing::Sink;
@@ -81,7 +82,8 @@ impl Recorders {
     ) -> Result<Self, ReceiverError> {
         let (dir, info) = (own_traces_dir(store), sampler.info());
         // For this user only; without what a killed receiver was writing.
-        cpumon_files::create_dir(&dir)
+        cpumon_files::create_own_dir(&traces_dir(store))
+            .and_then(|()| cpumon_files::create_own_dir(&dir))
             .and_then(|()| attachments::remove_parts(&dir))
             .map_err(|source| ReceiverError::Directory { path: dir.clone(), source })?;
         let opened = flight.map(|flight| Flight::open(flight, info, keeps_files)).transpose()?;

@@ -98,6 +98,14 @@ pub fn create_dir_for(dir: &Path, _owner: Option<Owner>) -> io::Result<()> {
     create_dir(dir)
 }
 
+/// Creates a directory as [`create_dir`] does.
+///
+/// # Errors
+/// The directory cannot be created, or another user made it in `%ProgramData%`.
+pub fn create_own_dir(dir: &Path) -> io::Result<()> {
+    create_dir(dir)
+}
+
 /// Does nothing: a service finds its files through the access list of their directory.
 pub fn give_to_owner_of_directory(_file: &File, _path: &Path) {}
 

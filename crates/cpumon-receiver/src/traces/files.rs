@@ -1,9 +1,8 @@
 //! The files of the shelf: `ID.trace` of what is stored, `HOST-HASH.part` of what is under way, one a host; and whether a file is a whole
 //! trace.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,11 +26,6 @@ const FEW_CPUS: u32 = 64;
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
 
-/// Makes the directory; only its owner may read it.
-pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
-}
-
 fn part_path(dir: &Path, host: HostId, hash: &[u8; 32]) -> PathBuf {
     dir.join(format!("{}-{}{PART}", hex::encode(host.0), hex::encode(hash)))
 }
@@ -46,9 +40,8 @@ pub(super) fn open_part(dir: &Path, host: HostId, hash: &[u8; 32]) -> io::Result
             fs::remove_file(&other)?;
         }
     }
-    let file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(&path)?;
-    Ok((file, path))
+    // A trace that is read by everyone, or is written elsewhere, could be planted under this name.
+    Ok((cpumon_files::open_to_write(&path)?, path))
 }
 
 pub(super) fn part_bytes(dir: &Path) -> io::Result<u64> {
@@ -169,6 +162,21 @@ impl Read for Hashed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A trace was written to where another user's link of this name led.
+    #[test]
+    fn a_link_under_the_name_of_a_part_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (victim, host, hash) = (dir.path().join("victim"), HostId([7; 16]), [9; 32]);
+        fs::write(&victim, "precious").unwrap();
+        let (mut part, path) = open_part(dir.path(), host, &hash).unwrap();
+        io::Write::write_all(&mut part, b"begin").unwrap();
+        assert_eq!(part_bytes(dir.path()).unwrap(), 5);
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&victim, &path).unwrap();
+        assert_eq!(open_part(dir.path(), host, &hash).unwrap_err().to_string(), "it is a symbolic link");
+        assert_eq!(fs::read(&victim).unwrap(), b"precious");
+    }
 
     #[test]
     fn a_part_of_the_disk_is_left_to_the_store() {

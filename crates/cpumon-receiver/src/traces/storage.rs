@@ -19,8 +19,7 @@ use cpumon_trace::TraceSummary;
 use cpumon_wire::connection::AttachmentState;
 
 use super::files::{
-    checked, delete, delete_parts, free_bytes, make_dir, numbers, open_part, part_bytes, publish, read_trace,
-    take_back,
+    checked, delete, delete_parts, free_bytes, numbers, open_part, part_bytes, publish, read_trace, take_back,
 };
 use super::job::{BROUGHT, Counts, Job, OFFER_KIB, OfferedTrace, Shares, Slot, Stored, TraceLimits};
 use crate::ReceiverError;
@@ -84,7 +83,8 @@ impl Storage {
         counts: Arc<Counts>,
     ) -> Result<Self, ReceiverError> {
         let dir = traces_dir(store);
-        make_dir(&dir).map_err(|source| ReceiverError::Directory { path: dir.clone(), source })?;
+        cpumon_files::create_own_dir(&dir)
+            .map_err(|source| ReceiverError::Directory { path: dir.clone(), source })?;
         let mut storage = Self {
             dir,
             limits,
