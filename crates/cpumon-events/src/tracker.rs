@@ -158,6 +158,13 @@ impl<S: SpanSink> Tracker<S> {
         }
     }
 
+    /// The CPU went offline: behind its last event nothing is known of it, nor of who came to it last.
+    pub fn stop(&mut self, number: u16, since_ns: u64) {
+        let at = self.cpu(number);
+        self.close_cpu(at, since_ns, false);
+        self.forget_current(at);
+    }
+
     /// Ends the trace: all open states count up to this time. Returns the sink.
     pub fn finish(mut self, end_ns: u64) -> S {
         self.forget_unfollowed();
@@ -172,16 +179,22 @@ impl<S: SpanSink> Tracker<S> {
             return;
         }
         for at in 0..self.cpus.len() {
-            let Cpu { current: Some(task), at_ns, left_idle, .. } = self.cpus[at] else { continue };
+            let Cpu { current: Some(task), left_idle, .. } = self.cpus[at] else { continue };
             let slot = self.threads.find(task);
-            if slot.map_or(left_idle || task != TraceTask::IDLE, |slot| self.threads[slot].has_left) {
-                continue;
+            if !slot.map_or(left_idle || task != TraceTask::IDLE, |slot| self.threads[slot].has_left) {
+                self.forget_current(at);
             }
-            self.settle(at);
-            self.cpus[at].current = None;
-            if let Some(slot) = slot.filter(|slot| self.threads[*slot].state == ThreadState::Running) {
-                self.forget(slot, at_ns);
-            }
+        }
+    }
+
+    /// Who came to the CPU last is not known to have stayed for longer than was handed out.
+    fn forget_current(&mut self, at: usize) {
+        self.settle(at);
+        let Cpu { current, at_ns, .. } = self.cpus[at];
+        self.cpus[at].current = None;
+        let slot = current.and_then(|task| self.threads.find(task));
+        if let Some(slot) = slot.filter(|slot| self.threads[*slot].state == ThreadState::Running) {
+            self.forget(slot, at_ns);
         }
     }
 

@@ -46,7 +46,7 @@ pub use import::AnyTrace;
 pub use import::decoder::UNKNOWN_TID;
 #[doc(hidden)]
 pub use import::etl::etl_counts;
-pub use source::TraceSource;
+pub use source::{StoppedCpu, TraceSource};
 pub use tasks::{TaskNames, Tasks};
 pub use timeline::{
     Behind, Buckets, CpuTrack, CpuWho, Delay, Delays, Overload, RunPart, Slice, StatePart, ThreadNames,

@@ -3,6 +3,7 @@
 
 use std::io::Read;
 
+use cpumon_events::{SpanSink, Tracker};
 use cpumon_model::SchedEvent;
 
 use crate::file::ReadError;
@@ -10,6 +11,15 @@ use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
 use crate::file::reader::TraceReader;
 use crate::tasks::Tasks;
+
+/// A CPU that went offline and did not come back.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct StoppedCpu {
+    /// Its number.
+    pub cpu: u16,
+    /// When its last event was.
+    pub since_ns: u64,
+}
 
 /// A trace that is read once, from its start to its end.
 pub trait TraceSource {
@@ -30,6 +40,20 @@ pub trait TraceSource {
 
     /// Hands out every event in the order of their time, up to the end of the trace or its first damage.
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError>;
+
+    /// CPUs that went offline, once the trace has been read. None where its events say so themselves.
+    fn stopped(&self) -> &[StoppedCpu] {
+        &[]
+    }
+
+    /// Ends a tracker that took all events up to this time.
+    fn finish<S: SpanSink>(&self, mut tracker: Tracker<S>, end_ns: u64) -> S {
+        for StoppedCpu { cpu, since_ns } in self.stopped().iter().filter(|stopped| stopped.since_ns < end_ns)
+        {
+            tracker.stop(*cpu, *since_ns);
+        }
+        tracker.finish(end_ns)
+    }
 }
 
 impl<R: Read> TraceSource for TraceReader<R> {
@@ -81,5 +105,9 @@ impl<T: TraceSource> TraceSource for &mut T {
 
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         (**self).read(out)
+    }
+
+    fn stopped(&self) -> &[StoppedCpu] {
+        (**self).stopped()
     }
 }

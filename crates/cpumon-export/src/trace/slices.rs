@@ -56,7 +56,7 @@ pub fn trace_slices(
     }
     let ending = trace.read(&mut |event| tracker.event(&event))?;
     let ending = survey.ending_of(ending, tracker.unfollowed());
-    let mut sink = tracker.finish(ending.known_until_ns);
+    let mut sink = trace.finish(tracker, ending.known_until_ns);
     sink.result.map_err(ExportError::from)?;
     if !sink.has_rows {
         return Err(ExportError::NoThread.into());

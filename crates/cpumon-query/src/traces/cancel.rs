@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use cpumon_model::SchedEvent;
-use cpumon_trace::{Ending, FileHeader, ReadError, Tasks, TraceInput, TraceSource};
+use cpumon_trace::{Ending, FileHeader, ReadError, StoppedCpu, Tasks, TraceInput, TraceSource};
 
 /// Events between two checks.
 const CHECK_EVENTS: u32 = 4_096;
@@ -79,6 +79,10 @@ impl<T: TraceSource> TraceSource for CancellableSource<'_, T> {
                 out(event);
             }
         })
+    }
+
+    fn stopped(&self) -> &[StoppedCpu] {
+        self.source.stopped()
     }
 }
 

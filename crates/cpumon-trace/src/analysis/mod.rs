@@ -75,7 +75,7 @@ fn track<S: SpanSink>(reader: &mut impl TraceSource, sink: S) -> Result<Tracked<
         tracker.event(&event);
     })?;
     ending.unfollowed = tracker.unfollowed();
-    Ok(Tracked { sink: tracker.finish(ending.known_until_ns), ending, events })
+    Ok(Tracked { sink: reader.finish(tracker, ending.known_until_ns), ending, events })
 }
 
 /// Memory of lists of whom threads waited behind, of histograms and the like, bytes. Half of what a tracker may take with them.

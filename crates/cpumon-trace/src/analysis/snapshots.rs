@@ -15,7 +15,7 @@ use super::TraceRange;
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::source::TraceSource;
+use crate::source::{StoppedCpu, TraceSource};
 use crate::tasks::{TaskNames, Tasks};
 
 /// Threads whose parents are held, and threads in a snapshot. Further ones are left out, and counted.
@@ -58,7 +58,7 @@ pub fn snapshots(
     let mut ending = survey.read(&mut |event| found.take(&event))?;
     let range = range.on_clock(survey.header().began.mono_ns);
     let until_ns = range.until_ns.min(ending.known_until_ns);
-    let is_watched = survey.is_watched_from_begin();
+    let (is_watched, stopped) = (survey.is_watched_from_begin(), survey.stopped().to_vec());
     let header = survey.header().clone();
     let mut maker = Maker {
         header: &header,
@@ -88,6 +88,9 @@ pub fn snapshots(
     let mut next_ns = Some(range.from_ns);
     let mut cut = |tracker: &mut Tracker<Accounts>, before_ns: u64| {
         while let Some(at_ns) = next_ns.filter(|at_ns| *at_ns < before_ns) {
+            for StoppedCpu { cpu, since_ns } in stopped.iter().filter(|stopped| stopped.since_ns <= at_ns) {
+                tracker.stop(*cpu, *since_ns);
+            }
             tracker.cut(at_ns);
             let wants_more = out(maker.snapshot(tracker.sink(), at_ns));
             let later_ns = at_ns.saturating_add(every_ns).min(until_ns);

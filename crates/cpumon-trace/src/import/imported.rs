@@ -5,10 +5,12 @@ use cpumon_model::{Moment, SchedEvent};
 
 use super::decoder::{Decoder, RawEvent, RawKind, Step};
 use super::numbering::Numbering;
+use super::stopping::Stopping;
 use crate::cost::{Bound, EVENTS};
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
+use crate::source::StoppedCpu;
 use crate::tasks::Tasks;
 
 const TOO_MANY: &str = "its packed parts become more events than any recorder writes in a file of its length";
@@ -18,6 +20,9 @@ pub(crate) struct Imported<D> {
     decoder: D,
     pub(super) header: FileHeader,
     pub(super) tasks: Tasks,
+    /// CPUs that went offline; known at the end.
+    pub(super) stopped: Vec<StoppedCpu>,
+    stopping: Stopping,
     numbering: Numbering,
     held: Held,
     /// Events that the decoder may still give.
@@ -33,6 +38,8 @@ impl<D: Decoder> Imported<D> {
             decoder,
             header,
             tasks: Tasks::of_file(file_bytes),
+            stopped: Vec::new(),
+            stopping: Stopping::default(),
             numbering: Numbering::new(file_bytes),
             held: Held::new(file_bytes),
             left_events: EVENTS.of(file_bytes),
@@ -60,6 +67,7 @@ impl<D: Decoder> Imported<D> {
     pub(super) fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
         loop {
             for raw in self.held.drain() {
+                self.stopping.note(&raw);
                 if raw.kind == RawKind::Same {
                     self.ending.known_until_ns = self.ending.known_until_ns.max(raw.at_ns);
                 }
@@ -74,6 +82,7 @@ impl<D: Decoder> Imported<D> {
             }
             self.step()?;
         }
+        self.stopped = self.stopping.stopped(self.ending.known_until_ns);
         self.ending.unnamed = self.tasks.left_out();
         // With gaps it was read to its end all the same.
         if self.ending.damaged_at.is_none() || self.ending.gaps > 0 {

@@ -11,6 +11,7 @@ mod imported;
 mod numbering;
 mod perf;
 mod perfetto;
+mod stopping;
 mod trace_dat;
 mod tracepoints;
 
@@ -22,7 +23,7 @@ use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
 use crate::file::reader::TraceReader;
-use crate::source::TraceSource;
+use crate::source::{StoppedCpu, TraceSource};
 use crate::tasks::Tasks;
 use decoder::{Decoder, RawEvent, Step};
 use etl::{Etl, MAGIC_BYTES, is_etl};
@@ -139,6 +140,13 @@ impl<R: Read + Seek> TraceSource for AnyTrace<R> {
         match &mut self.0 {
             Format::Own(trace) => trace.read(out),
             Format::Foreign(trace) => trace.read(out),
+        }
+    }
+
+    fn stopped(&self) -> &[StoppedCpu] {
+        match &self.0 {
+            Format::Own(trace) => trace.stopped(),
+            Format::Foreign(trace) => &trace.stopped,
         }
     }
 }

@@ -57,7 +57,7 @@ impl Timeline {
         })?;
         let end_ns = cut_ns.unwrap_or(ending.known_until_ns);
         let unfollowed = tracker.unfollowed();
-        let builder = tracker.finish(end_ns);
+        let builder = trace.finish(tracker, end_ns);
         let since = |ns: u64| ns.saturating_sub(began_ns).min(MAX_NS);
         let mut timeline = builder.finish(trace.tasks());
         let unnamed = ending.unnamed + timeline.ending.unnamed;

@@ -3,8 +3,8 @@
 
 use std::collections::HashSet;
 
-use cpumon_model::{SchedEvent, TraceTask};
-use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse};
+use cpumon_model::{Comm, SchedEvent, Snapshot, TraceTask};
+use cpumon_trace::{GroupKey, ReadError, ReportBy, TraceRange, TraceSource, analyse, snapshots};
 
 use crate::imports::{DEAD, SLEEPS, named, open, read, report_of, show, tracepoint_of};
 use crate::made_perf::{begun, comm, file, lost, packed, piped, record, round, sample};
@@ -289,4 +289,49 @@ fn who_is_only_switched_to_has_no_time_after_that() {
     let (_, rows, _) = report_of(&file(&more), ReportBy::Thread);
     let run_ns = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.run_ns);
     assert_eq!((run_ns("another"), run_ns("mine")), (Some(5_000), Some(4_000)));
+}
+
+/// As `perf sched record -a` has a CPU that is offline at the end: its last event is the switch to the thread that stops it, which had the
+/// rest of the recording as run time.
+#[test]
+fn a_cpu_that_went_offline_is_unknown_from_its_last_event() {
+    let us = |us: u64| BEGAN_NS + us * 1_000;
+    let switched = |at_us, cpu, prev, next| sample(us(at_us), cpu, &switch(prev, SLEEPS, next));
+    let (idle, work, stops) = ((0, "swapper/1"), (100, "work"), (20, "migration/1"));
+    let up_to = |end_us| {
+        let records = [
+            switched(0, 0, (101, "other"), (0, "swapper/0")),
+            switched(0, 1, idle, work),
+            switched(5_000, 1, work, stops),
+            sample(us(5_007), 1, &migrate(100, 0)),
+            switched(end_us, 0, (0, "swapper/0"), (101, "other")),
+        ];
+        file(&records.concat())
+    };
+    // Of CPU 0 all is known: 100 ms idle.
+    for (end_us, run_us, unknown_us) in [(100_000, 7, 100_000 - 5_007), (9_000, 4_000, 0)] {
+        let bytes = up_to(end_us);
+        let (report, rows, _) = report_of(&bytes, ReportBy::Thread);
+        let of = |name| rows.iter().find(|row| &*row.name == name).map(|row| row.run_ns / 1_000);
+        assert_eq!((of("migration/1"), of("work")), (Some(run_us), Some(5_000)), "{end_us}");
+        let ledger = report.totals().ledger;
+        let is = [ledger.run_ns, ledger.idle_ns, ledger.unknown_ns].map(|ns| ns / 1_000);
+        assert_eq!(is, [5_000 + run_us, end_us, unknown_us], "{end_us}");
+        // As the live views show it, a snapshot each 10 ms.
+        let (mut last, mut stopped_ns) = (Snapshot::default(), None);
+        snapshots(
+            &mut open(&bytes).unwrap(),
+            &mut open(&bytes).unwrap(),
+            TraceRange::default(),
+            10_000_000,
+            &mut |it| {
+                let thread = it.threads.iter().find(|thread| thread.comm == Comm::from("migration/1"));
+                stopped_ns = thread.map(|thread| thread.counters.run_ns / 1_000);
+                last = it;
+                true
+            },
+        )
+        .unwrap();
+        assert_eq!(stopped_ns, Some(run_us), "{end_us}: {last:?}");
+    }
 }

@@ -91,7 +91,7 @@ pub fn trace_perfetto(
         tracker.sink().after(&event);
     })?;
     let ending = survey.ending_of(ending, tracker.unfollowed());
-    let mut sink = tracker.finish(ending.known_until_ns);
+    let mut sink = trace.finish(tracker, ending.known_until_ns);
     sink.end(ending.known_until_ns);
     sink.result.map_err(ExportError::from)?;
     Ok(ending)
