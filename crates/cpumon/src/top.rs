@@ -150,6 +150,10 @@ fn no_rows_of_user(args: &TopArgs) -> anyhow::Error {
     anyhow!("no row is of user {name:?}; `cpumon top -b` shows the users of each host without --user")
 }
 
+fn no_rows_that_match(filter: &str) -> anyhow::Error {
+    anyhow!("no row matches {filter:?}; `cpumon top -b` shows all rows without --filter")
+}
+
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     if let Some(dir) = &args.replay {
         // Programs read batch output, so it is not paced.
@@ -296,6 +300,7 @@ fn batch(
         Err(TuiError::NoMoment(nothing)) => Ok(missing(&nothing)),
         Ok(0) if !args.pid.is_empty() => Err(no_rows_of(&args.pid)),
         Ok(0) if args.user.is_some() => Err(no_rows_of_user(args)),
+        Ok(0) if !options.rows.filter.is_empty() => Err(no_rows_that_match(&options.rows.filter)),
         ended => ended.map(|_| signals.outcome()).map_err(Into::into),
     }
 }

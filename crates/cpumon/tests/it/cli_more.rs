@@ -89,6 +89,17 @@ fn a_process_that_is_not_there_is_an_error_and_no_empty_list() {
     assert!(output.stdout.is_empty(), "{output:?}");
 }
 
+/// It was `"rows":[]`, exit code 0 and no word.
+#[test]
+fn a_filter_that_no_row_matches_is_an_error_and_no_empty_list() {
+    for more in [&[][..], &["--json"]] {
+        let top = ["top", "-b", "-n", "1", "-d", "100ms", "--source", "procfs", "--filter", "no such row"];
+        let output = run(&[&top[..], more].concat());
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(text(&output.stderr).contains("no row matches \"no such row\""), "{output:?}");
+    }
+}
+
 #[test]
 fn rows_are_chosen_sorted_and_limited() {
     let top =
