@@ -14,17 +14,19 @@ use serde_json::Value;
 
 use crate::cli::{Format, HostsArgs};
 use crate::client::Client;
-use crate::exit::{Outcome, Usage};
+use crate::exit::{Outcome, Usage, say};
 use crate::table::{Columns, terminal_columns, write_json};
 use crate::when;
 
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let client = Client::new(&args.url, &args.access).map_err(Usage)?;
     let columns = terminal_columns();
-    match args.format.get() {
+    let words = args.search.as_deref().filter(|words| !words.trim().is_empty());
+    let is_empty = match args.format.get() {
         Format::Table if args.busiest => {
             let lines = client.fleet_file(&query(args, "jsonl"))?;
-            write_busiest(&lines, args.search.as_deref(), columns, out).context("cannot write the hosts")?;
+            write_busiest(&lines, words, columns, out).context("cannot write the hosts")?;
+            rows_of(&lines).next().is_none()
         }
         Format::Table => {
             let status = client.status()?;
@@ -32,8 +34,8 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             if !args.wants_fleet() {
                 listed.order = None;
             }
-            write_listed(&status, &listed, args.search.as_deref(), columns, out)
-                .context("cannot write the hosts")?;
+            write_listed(&status, &listed, words, columns, out).context("cannot write the hosts")?;
+            listed.order.is_some_and(|order| order.is_empty())
         }
         Format::Json if !args.wants_fleet() => {
             let status = client.status()?;
@@ -41,6 +43,7 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             let Listed { stored, .. } = Listed::of_lines(&lines, None);
             let reporting = api::Hosts { total: status.hosts.len(), hosts: status.hosts };
             write_json(&AllHosts { reporting, stored }, out)?;
+            false
         }
         format => {
             let name = match format {
@@ -50,9 +53,22 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
                 Format::Jsonl | Format::Table => "jsonl",
             };
             out.write_all(&client.fleet_file(&query(args, name))?).context("cannot write the hosts")?;
+            match words {
+                Some(words) if rows_of(&client.fleet_file(&query(args, "jsonl"))?).next().is_none() => {
+                    say(&no_match(words, args.busiest));
+                    true
+                }
+                _ => false,
+            }
         }
-    }
-    Ok(Outcome::Done)
+    };
+    Ok(if words.is_some() && is_empty { Outcome::NothingFound } else { Outcome::Done })
+}
+
+/// Instead of rows, where the words of a search match none.
+fn no_match(words: &str, is_busiest: bool) -> String {
+    let what = if is_busiest { "process ran on a host that reports and" } else { "host" };
+    format!("no {what} matches {}", escape(words))
 }
 
 /// What the receiver is asked for: it filters and sorts.
@@ -77,9 +93,9 @@ fn write_listed(
     columns: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    match search.filter(|words| !words.trim().is_empty()) {
+    match search {
         Some(words) if listed.order.as_ref().is_some_and(Vec::is_empty) => {
-            writeln!(out, "no host matches {}", escape(words))
+            writeln!(out, "{}", no_match(words, false))
         }
         Some(_) => write_hosts(status, Some(listed), columns, out),
         None => {
@@ -98,9 +114,7 @@ fn write_busiest(lines: &[u8], search: Option<&str>, columns: usize, out: &mut d
     let rows: Vec<Value> = rows_of(lines).collect();
     if rows.is_empty() {
         return match search {
-            Some(words) => {
-                writeln!(out, "no process ran on a host that reports and matches {}", escape(words))
-            }
+            Some(words) => writeln!(out, "{}", no_match(words, true)),
             None => writeln!(out, "no process ran on a host that reports"),
         };
     }

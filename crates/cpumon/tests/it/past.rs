@@ -141,6 +141,18 @@ fn a_host_that_no_longer_reports_says_when_it_last_did_and_shows_its_history() {
     let board5 = stored.iter().find(|host| host["hostname"] == "board5").unwrap();
     assert_eq!(board5["last_ns"], 1_750_000_060_000_000_000_i64, "{json}");
     assert_eq!((stored.len(), &board5["id"]), (2, &HostId([1; 16]).to_string().into()), "{json}");
+    // Nothing, and exit code 0, was what a file of no host had.
+    for format in ["table", "csv", "json", "jsonl"] {
+        let search = ["hosts", "--search", "nowhere", "--format", format, "--url", &serve.url];
+        let none = run(&search);
+        let words = if format == "table" { text(&none.stdout) } else { text(&none.stderr) };
+        assert!(none.status.code() == Some(1) && words.contains("no host matches nowhere"), "{none:?}");
+        let busiest = run(&[&search[..], &["--busiest"]].concat());
+        assert_eq!(busiest.status.code(), Some(1), "{busiest:?}");
+        assert!(
+            ok(&["hosts", "--search", "board5", "--format", format, "--url", &serve.url]).contains("board5")
+        );
+    }
     let unknown = run(&["top", "-b", "--host", "nowhere", "--url", &serve.url]);
     let error = text(&unknown.stderr);
     assert!(unknown.status.code() == Some(1) && error.contains("its hosts: a web; rm, board5"), "{error}");
