@@ -132,10 +132,13 @@ fn judge(kind: Kind, report: &Report) -> Outcome {
     if report.folded > 0 {
         say(&format!("{} columns or groups did not fit and are summed up in (other)", report.folded));
     }
-    if report.rows == 0 && report.intervals > 0 && kind == Kind::Cgroups {
-        say("no control group had a CPU limit or waited for a CPU");
-    } else if report.rows == 0 {
-        say("the store has no data for this query; `cpumon hosts --stored` lists its hosts and times");
+    if report.rows == 0 {
+        let has_no_groups = report.intervals > 0 && kind == Kind::Cgroups;
+        say(if has_no_groups {
+            "no control group had a CPU limit or waited for a CPU"
+        } else {
+            "the store has no data for this query; `cpumon hosts --stored` lists its hosts and times"
+        });
         return Outcome::DataMissing;
     }
     if report.not_stored.is_empty() { Outcome::Done } else { Outcome::DataMissing }
@@ -241,6 +244,16 @@ fn chart(args: &ChartArgs) -> anyhow::Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of control groups it was 0.
+    #[test]
+    fn an_export_without_rows_has_an_exit_code_of_its_own() {
+        let report = |rows| Report { intervals: 3, rows, ..Report::default() };
+        for kind in [Kind::Cgroups, Kind::Threads] {
+            assert_eq!(judge(kind, &report(0)), Outcome::DataMissing, "{kind:?}");
+            assert_eq!(judge(kind, &report(1)), Outcome::Done, "{kind:?}");
+        }
+    }
 
     #[test]
     fn labels_begin_as_messages_do() {
