@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use cpumon_model::{BootId, Fields, Interval, LossCounts, SourceHealth};
+use cpumon_model::{BootId, Fields, Interval, LossCounts, SourceHealth, bytes_of_rows};
 use cpumon_query::TaskKey;
 use ratatui::layout::Rect;
 
@@ -17,14 +17,14 @@ use crate::rows::Item;
 const MINUTE_NS: i64 = 60_000_000_000;
 /// Intervals that the plot can reach back.
 const MAX_STEPS: usize = 3600;
-/// Rows that the plot keeps in all (32 bytes each).
-const MAX_POINTS: usize = 1_000_000;
 /// Whole intervals to step back to.
 const MAX_RECENT: usize = 600;
-/// Thread and process rows of them in all (about 120 bytes each).
-const MAX_RECENT_ROWS: usize = 500_000;
-/// Tasks with a running total.
-const MAX_SEEN: usize = 200_000;
+/// Memory for these, bytes, unless a caller has another number.
+pub(crate) const PAST_BYTES: usize = 64 << 20;
+/// One byte in so many of it is for the run times that the plot draws,
+const PART_OF_PLOT: usize = 2;
+/// and one for running totals.
+const PART_OF_TOTALS: usize = 8;
 
 /// What a feed knows of the past of the host or of a task, as it was asked for.
 #[derive(Debug)]
@@ -42,13 +42,21 @@ struct Step {
 }
 
 /// Run time of every task that ran, for the last minutes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RunHistory {
     steps: VecDeque<Step>,
     points: usize,
+    /// Points that are kept in all.
+    max_points: usize,
 }
 
 impl RunHistory {
+    /// Without data. `past_bytes`: memory for intervals to step back to.
+    pub(crate) fn new(past_bytes: usize) -> Self {
+        let max_points = past_bytes / PART_OF_PLOT / size_of::<(TaskKey, i64)>();
+        Self { steps: VecDeque::new(), points: 0, max_points }
+    }
+
     /// Takes in an interval; one without run times leaves a gap.
     pub(crate) fn push(&mut self, interval: &Interval) {
         if !interval.fields.contains(Fields::RUN) {
@@ -68,7 +76,7 @@ impl RunHistory {
             end_boot_ns: interval.end.boot_ns,
             points,
         });
-        while self.steps.len() > MAX_STEPS || self.points > MAX_POINTS {
+        while self.steps.len() > MAX_STEPS || self.points > self.max_points {
             let Some(step) = self.steps.pop_front() else { break };
             self.points -= step.points.len();
         }
@@ -93,23 +101,27 @@ impl RunHistory {
     }
 }
 
-#[derive(Debug, Default)]
+/// Whole intervals, which others may hold too.
+#[derive(Debug)]
 pub(crate) struct Recent {
     intervals: VecDeque<Arc<Interval>>,
-    rows: usize,
-}
-
-fn rows_of(interval: &Interval) -> usize {
-    interval.processes.len() + interval.threads.len()
+    bytes: usize,
+    max_bytes: usize,
 }
 
 impl Recent {
+    /// Without data. `past_bytes`: memory for it.
+    pub(crate) fn new(past_bytes: usize) -> Self {
+        Self { intervals: VecDeque::new(), bytes: 0, max_bytes: past_bytes }
+    }
+
     pub(crate) fn push(&mut self, interval: Arc<Interval>) {
-        self.rows += rows_of(&interval);
+        self.bytes += bytes_of_rows(&interval);
         self.intervals.push_back(interval);
-        while self.intervals.len() > 1 && (self.intervals.len() > MAX_RECENT || self.rows > MAX_RECENT_ROWS) {
+        // The one before the newest is what losses are counted from.
+        while self.intervals.len() > 2 && (self.intervals.len() > MAX_RECENT || self.bytes > self.max_bytes) {
             let Some(oldest) = self.intervals.pop_front() else { break };
-            self.rows -= rows_of(&oldest);
+            self.bytes -= bytes_of_rows(&oldest);
         }
     }
 
@@ -176,13 +188,27 @@ impl LossHistory {
 }
 
 /// Run time of each task since the screens opened.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RunTotals {
     totals: HashMap<TaskKey, (i64, u64)>,
     steps: u64,
+    /// Tasks with a total.
+    max_tasks: usize,
+}
+
+impl Default for RunTotals {
+    fn default() -> Self {
+        Self::new(PAST_BYTES)
+    }
 }
 
 impl RunTotals {
+    /// Without data. `past_bytes`: memory for intervals to step back to.
+    pub(crate) fn new(past_bytes: usize) -> Self {
+        let max_tasks = past_bytes / PART_OF_TOTALS / size_of::<(TaskKey, (i64, u64))>();
+        Self { totals: HashMap::new(), steps: 0, max_tasks }
+    }
+
     pub(crate) fn push(&mut self, interval: &Interval) {
         self.steps += 1;
         let processes = interval.processes.iter().map(|row| (TaskKey::Process(row.key), row.delta.run_ns));
@@ -193,7 +219,7 @@ impl RunTotals {
         }
         // Tasks come and go without end: when there are too many, those that did nothing for longest are forgotten.
         let mut keep = 512;
-        while self.totals.len() > MAX_SEEN && keep > 0 {
+        while self.totals.len() > self.max_tasks && keep > 0 {
             let oldest = self.steps.saturating_sub(keep);
             self.totals.retain(|_, total| total.1 > oldest);
             keep /= 2;

@@ -32,10 +32,13 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// A receiver without datagrams counts as alive for so long after each check.
 const HANGS: Duration = Duration::from_secs(20);
 const PROGRAM: &str = "cpumon";
-/// Memory of `cpumon run` for the newest minutes of this machine, bytes: a view of what is older asks the store.
-const LOCAL_PAST_BYTES: usize = 16 << 20;
+/// Memory of `cpumon run` for the newest intervals of this machine, bytes: a view of what is older asks the store. Three quarters of it are
+/// for trusted hosts.
+const LOCAL_PAST_BYTES: usize = 8 << 20;
+/// For the same intervals on its screens.
+const LOCAL_SCREEN_BYTES: usize = 6 << 20;
 /// For pages of its store, bytes: it has one host.
-const LOCAL_CACHE_BYTES: u64 = 8 << 20;
+const LOCAL_CACHE_BYTES: u64 = 4 << 20;
 
 pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     cpumon_agent::log_to_stderr(PROGRAM, log::LevelFilter::Info);
@@ -173,8 +176,8 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let ended = if has_screen {
         let hub = Arc::clone(serving.receiver().hub());
         let feed = Box::new(HubFeed::new(hub, serving.http_url().to_owned()));
-        let options = Options { stop: Arc::clone(signals.stop()), ..Options::default() };
-        show_screens(feed, options)
+        let (stop, past_bytes) = (Arc::clone(signals.stop()), Some(LOCAL_SCREEN_BYTES));
+        show_screens(feed, Options { stop, past_bytes, ..Options::default() })
     } else {
         print_start(&serving).and_then(|()| wait(&serving, &signals, true, args.iterations))
     };

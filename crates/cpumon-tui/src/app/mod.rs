@@ -17,7 +17,7 @@ use self::cursor::Cursor;
 pub(crate) use self::cursor::{Move, ReportScreen};
 use crate::columns::ColumnPlace;
 use crate::feed::{FeedError, NoMoment, Play, Playback, RangeReport};
-use crate::history::{LossHistory, PlotState, Recent, RunHistory, RunTotals};
+use crate::history::{LossHistory, PAST_BYTES, PlotState, Recent, RunHistory, RunTotals};
 use crate::options::{CommandLines, Options, PlotOption};
 use crate::rows::{RowId, RowList};
 use crate::text;
@@ -57,6 +57,8 @@ pub struct App {
     pub(crate) counts: LossHistory,
     pub(crate) seen: RunTotals,
     /// How moments are written.
+    /// Memory for intervals to step back to.
+    past_bytes: usize,
     time_text: fn(i64) -> String,
     pub(crate) is_pane_drawn: bool,
     /// The selected task with the name it had when it was seen last.
@@ -72,6 +74,7 @@ impl App {
             cmdline: options.command_lines == CommandLines::Read,
             ..options.arrangement.apply(options.rows.view(options.threads, &options.pids))
         };
+        let past_bytes = options.past_bytes.unwrap_or(PAST_BYTES);
         Self {
             command_lines: options.command_lines,
             command: CommandPart::default(),
@@ -95,10 +98,11 @@ impl App {
             plot: PlotState::new(options.plot),
             grid: (Rect::default(), Vec::new()),
             report: None,
-            seen_history: RunHistory::default(),
-            recent: Recent::default(),
+            seen_history: RunHistory::new(past_bytes),
+            recent: Recent::new(past_bytes),
             counts: LossHistory::default(),
-            seen: RunTotals::default(),
+            seen: RunTotals::new(past_bytes),
+            past_bytes,
             time_text: options.time.show,
             is_pane_drawn: false,
             subject: None,
@@ -169,9 +173,9 @@ impl App {
     fn forget_if_rewound(&mut self, interval: &Interval) {
         let is_later = |newest: &Arc<Interval>| newest.end.wall_ns >= interval.end.wall_ns;
         if self.playback.is_some() && self.newest.as_ref().is_some_and(is_later) {
-            self.seen_history = RunHistory::default();
-            self.recent = Recent::default();
-            self.seen = RunTotals::default();
+            self.seen_history = RunHistory::new(self.past_bytes);
+            self.recent = Recent::new(self.past_bytes);
+            self.seen = RunTotals::new(self.past_bytes);
         }
     }
 
@@ -343,10 +347,10 @@ impl App {
         self.cursor = Cursor { follow: self.cursor.follow, ..Cursor::default() };
         self.view.open.clear();
         self.view.closed.clear();
-        self.seen_history = RunHistory::default();
-        self.recent = Recent::default();
+        self.seen_history = RunHistory::new(self.past_bytes);
+        self.recent = Recent::new(self.past_bytes);
         self.counts = LossHistory::default();
-        self.seen = RunTotals::default();
+        self.seen = RunTotals::new(self.past_bytes);
         self.plot.forget();
         self.command = CommandPart::default();
         self.report = None;

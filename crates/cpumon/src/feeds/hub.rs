@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 use std::ops::Range;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::report::ReportQuery;
 use cpumon_query::{Live, Seek, status::StoreState};
 use cpumon_receiver::hub::Hub;
+use cpumon_store::Reader;
 use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
 use super::past::{self, point_of};
@@ -28,6 +29,11 @@ impl HubFeed {
     #[must_use]
     pub fn new(hub: Arc<Hub>, page_url: String) -> Self {
         Self { hub, page_url, selected: None, handed_out: 0 }
+    }
+
+    /// `None`: nothing is stored.
+    fn store(&self) -> Option<PathBuf> {
+        Some(PathBuf::from(self.hub.status().store.path)).filter(|path| !path.as_os_str().is_empty())
     }
 
     fn choose_first(&mut self) {
@@ -109,26 +115,22 @@ impl Feed for HubFeed {
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
         let recent = self.hub.after_serial(host, 0);
-        let is_in_memory =
-            recent.first().is_some_and(|oldest| oldest.interval.begin.wall_ns <= wall_ns.start);
-        let is_live = recent.last().is_some_and(|newest| newest.interval.end.wall_ns < wall_ns.end);
-        if !is_in_memory && !is_live {
-            // A past that is out of memory: the screens use what they saw.
-            return Ok(None);
+        let begin_ns = recent.first().map_or(i64::MAX, |oldest| oldest.interval.begin.wall_ns);
+        let mut points = Vec::new();
+        // What is out of memory is in the store.
+        if let Some(store) = self.store().filter(|_| wall_ns.start < begin_ns) {
+            let older = wall_ns.start..wall_ns.end.min(begin_ns.saturating_add(1));
+            let reader = Reader::open(&store).map_err(|error| FeedError(error.with_causes()))?;
+            points.extend(past::points_of_store(&reader, host, of, &older)?.into_iter().flatten());
         }
         let inside = recent.iter().filter(|shown| wall_ns.contains(&shown.interval.end.wall_ns));
-        Ok(Some(inside.map(|shown| point_of(&shown.interval, of)).collect()))
+        points.extend(inside.map(|shown| point_of(&shown.interval, of)));
+        Ok(Some(points))
     }
 
     fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
-        let (Some(host), store) = (self.selected, self.hub.status().store.path) else {
-            return Ok(Vec::new());
-        };
-        if store.is_empty() {
-            Ok(Vec::new())
-        } else {
-            past::traces_of_store(Path::new(&store), host, &wall_ns)
-        }
+        let (Some(host), Some(store)) = (self.selected, self.store()) else { return Ok(Vec::new()) };
+        past::traces_of_store(&store, host, &wall_ns)
     }
 
     fn take_trace(&mut self) -> Result<String, FeedError> {
@@ -140,11 +142,10 @@ impl Feed for HubFeed {
 
     fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
         let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
-        let store = self.hub.status().store.path;
-        if store.is_empty() {
+        let Some(store) = self.store() else {
             return Err(FeedError("this receiver stores nothing that could be added up".to_owned()));
-        }
-        past::report_of_store(Path::new(&store), host, query)
+        };
+        past::report_of_store(&store, host, query)
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the screens ask about the past of a host: points of a plot, reports of a range, traces. A store and a receiver answer alike.
 
 use std::fmt::Display;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use cpumon_query::recording::TraceSources;
 use cpumon_query::report::ReportQuery;
 use cpumon_query::time::{Page, TimeRange};
 use cpumon_query::{Answers, TaskKey, TraceRecord, trace_file};
+use cpumon_store::{ProcessFilter, Query, Reader, StoreError, What};
 use cpumon_tui::{FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
 use crate::client::{Client, ClientError, NOTHING};
@@ -21,6 +22,8 @@ use crate::when;
 const POINT_NS: i64 = 500_000_000;
 /// Points of an answer at most.
 const MAX_POINTS: i64 = 4000;
+/// More points than intervals on the plot, so that sums are read only where intervals are no longer stored.
+const PLOT_POINTS: usize = 36_000;
 /// How long the key records.
 const TRACE_LENGTH: Duration = Duration::from_secs(10);
 
@@ -40,6 +43,36 @@ pub(super) fn point_of(interval: &Interval, of: Subject) -> HistoryPoint {
         }
     };
     HistoryPoint { run_ns: delta.map_or(0, |delta| delta.run_ns), ..host }
+}
+
+/// The past of a host of a store, or of one of its tasks.
+pub(super) fn points_of_store(
+    reader: &Reader,
+    host: HostId,
+    of: Subject,
+    wall_ns: &Range<i64>,
+) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+    let failed = |error: StoreError| FeedError(error.with_causes());
+    let mut points = Vec::new();
+    // The store's range is open at its start and closed at its end.
+    let range =
+        TimeRange { since_ns: wall_ns.start.saturating_sub(1), until_ns: wall_ns.end.saturating_sub(1) };
+    let plan = reader.plan(host, range, PLOT_POINTS).map_err(failed)?;
+    let Some(plan) = plan.filter(|plan| plan.since_ns < plan.until_ns) else { return Ok(None) };
+    let query = Query::new(host).range(plan.since_ns, plan.until_ns);
+    let query = match of {
+        Subject::Host => query.what(What::Meta),
+        Subject::Task(TaskKey::Process(key)) => query.what(What::Processes).filter(ProcessFilter::Key(key)),
+        // A thread's key does not name its process, which the store filters by.
+        Subject::Task(TaskKey::Thread(_)) => query,
+    };
+    reader
+        .for_each_segment(&query, plan.resolution, &mut |segment| {
+            points.push(point_of(segment.interval, of));
+            ControlFlow::Continue(())
+        })
+        .map_err(failed)?;
+    Ok(Some(points))
 }
 
 /// The past of a host of a receiver, or of one of its tasks.

@@ -1,23 +1,20 @@
 //! [`StoreFeed`]: shows a store: any host at any moment, the newest interval first, and new intervals as they are written.
 
-use std::ops::{ControlFlow, Range};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
 use cpumon_query::report::ReportQuery;
-use cpumon_query::time::TimeRange;
-use cpumon_query::{Seek, TaskKey, seek};
-use cpumon_store::{HostRecord, ProcessFilter, Query, Reader, StoreError, What};
+use cpumon_query::{Seek, seek};
+use cpumon_store::{HostRecord, Reader, StoreError};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
 
-use super::past::{self, point_of};
+use super::past;
 
 /// Time between two checks for new intervals.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
-/// More points than intervals on the plot, so that sums are read only where intervals are no longer stored.
-const PLOT_POINTS: usize = 36_000;
 
 /// The store, the selected host, and the end of the newest interval that was shown.
 #[derive(Debug)]
@@ -108,28 +105,7 @@ impl Feed for StoreFeed {
 
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let Some(host) = self.selected else { return Ok(None) };
-        let mut points = Vec::new();
-        // The store's range is open at its start and closed at its end.
-        let range =
-            TimeRange { since_ns: wall_ns.start.saturating_sub(1), until_ns: wall_ns.end.saturating_sub(1) };
-        let plan = self.reader.plan(host, range, PLOT_POINTS).map_err(|error| failed(&error))?;
-        let Some(plan) = plan.filter(|plan| plan.since_ns < plan.until_ns) else { return Ok(None) };
-        let query = Query::new(host).range(plan.since_ns, plan.until_ns);
-        let query = match of {
-            Subject::Host => query.what(What::Meta),
-            Subject::Task(TaskKey::Process(key)) => {
-                query.what(What::Processes).filter(ProcessFilter::Key(key))
-            }
-            // A thread's key does not name its process, which the store filters by.
-            Subject::Task(TaskKey::Thread(_)) => query,
-        };
-        self.reader
-            .for_each_segment(&query, plan.resolution, &mut |segment| {
-                points.push(point_of(segment.interval, of));
-                ControlFlow::Continue(())
-            })
-            .map_err(|error| failed(&error))?;
-        Ok(Some(points))
+        past::points_of_store(&self.reader, host, of, &wall_ns)
     }
 
     fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
