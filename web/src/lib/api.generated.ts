@@ -11,6 +11,20 @@ export interface components {
             /** @description End of the last interval. */
             last_ns: components["schemas"]["Nanos"];
         };
+        /** @description A horizontal bar of percentages, e.g. one CPU. */
+        Bar: {
+            /** @description Name at the left; may come from another machine. */
+            name: string;
+            /** @description Percent of each part, in the order of the parts; empty is no data. The remainder up to 100 is the background. */
+            shares: number[];
+        };
+        /** @description One kind of segment of a bar, e.g. user time. */
+        BarPart: {
+            /** @description Colour of the segment. */
+            ink: components["schemas"]["Ink"];
+            /** @description Name in the legend. */
+            label: string;
+        };
         /** @description What a group did in the range that a report is compared with. Null: not measured. */
         Before: {
             /**
@@ -85,6 +99,101 @@ export interface components {
             pressure: components["schemas"]["Pressure"] | null;
             /** @default null */
             throttle: components["schemas"]["Throttle"] | null;
+        };
+        /** @description Everything that is drawn in one picture (`chart::draw` of `cpumon-export`). */
+        Chart: {
+            /** @description Ranges in which what is drawn was not there, of a process. */
+            absences: components["schemas"]["Hole"][];
+            /** @description The values. */
+            body: components["schemas"]["ChartBody"];
+            /** @description Text in the middle of a chart without data. */
+            empty?: string | null;
+            /** @description Ranges without data, in order of time. */
+            holes: components["schemas"]["Hole"][];
+            /** @description Further lines below the chart, e.g. how many rows are not shown. */
+            notes: string[];
+            /**
+             * Format: double
+             * @description Start of the time axis, ms since the UNIX epoch.
+             */
+            since_ms: number;
+            /** @description The points of lines and heatmaps. */
+            times: components["schemas"]["ChartTimes"];
+            /** @description Title; may hold names from another machine. */
+            title: string;
+            /** @description Unit of the values, for people: `%CPU: 100 = one CPU`. */
+            unit: string;
+            /**
+             * Format: double
+             * @description End of the time axis, ms since the UNIX epoch.
+             */
+            until_ms: number;
+        };
+        /** @description The values of a chart, by the way in which they are drawn. */
+        ChartBody: {
+            /** @enum {string} */
+            kind: "lines";
+            /** @description The bottom of a stack comes first. */
+            lines: components["schemas"]["ChartLine"][];
+            /**
+             * Format: double
+             * @description Top of the value axis; `None` derives it from the values.
+             */
+            max?: number | null;
+        } | {
+            /** @enum {string} */
+            kind: "heatmap";
+            /**
+             * Format: double
+             * @description The value with the strongest colour.
+             */
+            max: number;
+            /** @description From top to bottom. */
+            rows: components["schemas"]["HeatmapRow"][];
+        } | {
+            /** @description From the top of the first column on. */
+            bars: components["schemas"]["Bar"][];
+            /** @enum {string} */
+            kind: "bars";
+            /** @description The segments of every bar, from the left. */
+            parts: components["schemas"]["BarPart"][];
+            /** @description The remainder up to 100. */
+            rest: components["schemas"]["BarPart"];
+        } | {
+            /** @enum {string} */
+            kind: "sparklines";
+            /**
+             * Format: double
+             * @description The value at the top of each row; a higher value raises it.
+             */
+            max: number;
+            /** @description From top to bottom. */
+            rows: components["schemas"]["Sparkline"][];
+        };
+        /** @description One series of a chart of lines. */
+        ChartLine: {
+            /** @description The highest single interval in each point, where it is known: a faint band above the line. */
+            highest: (number | null)[];
+            /** @description Colour of the line and of its mark in the legend. */
+            ink: components["schemas"]["Ink"];
+            /** @description What it is of: the key of a task, or a group as [`ReportRow::id`](crate::report::ReportRow::id) has it. */
+            key?: string | null;
+            /** @description Name in the legend; may come from another machine. */
+            label: string;
+            /** @description How the values are drawn. */
+            stroke: components["schemas"]["Stroke"];
+            /** @description One value for each point; `None` is no data, or in a point that was measured: the task was not running. */
+            values: (number | null)[];
+        };
+        /** @description Points in time, evenly spaced. */
+        ChartTimes: {
+            /** @description Start of each point, ms since the UNIX epoch. */
+            begin_ms: number[];
+            /**
+             * Format: double
+             * @description From one point to the next, ms.
+             */
+            width_ms: number;
         };
         /** @description What is known of a device's clock. */
         Clock: {
@@ -722,6 +831,28 @@ export interface components {
             pressure?: components["schemas"]["Pressure"] | null;
             throttle?: components["schemas"]["Throttle"] | null;
         };
+        /** @description One row of a heatmap: a process, a thread or a group. */
+        HeatmapRow: {
+            /** @description Name at the left; may come from another machine. */
+            name: string;
+            /** @description One value for each point; `None` is no data, or in a point that was measured: it was not running. */
+            values: (number | null)[];
+        };
+        /** @description A range of time without data. */
+        Hole: {
+            /**
+             * Format: double
+             * @description Start, ms since the UNIX epoch.
+             */
+            begin_ms: number;
+            /**
+             * Format: double
+             * @description End, ms since the UNIX epoch.
+             */
+            end_ms: number;
+            /** @description Why there is no data, for people. */
+            reason: string;
+        };
         /** @description A host as the receiver sees it now. */
         Host: components["schemas"]["HostInfo"] & {
             /**
@@ -783,6 +914,21 @@ export interface components {
              * @default unauthenticated
              */
             trust: components["schemas"]["Trust"];
+        };
+        /** @description Charts of a host over one range. */
+        HostCharts: {
+            /** @description In the order in which they were asked for. */
+            charts: components["schemas"]["Chart"][];
+            /**
+             * Format: int32
+             * @description CPUs that it has now.
+             */
+            cpus: number;
+            kept?: components["schemas"]["Kept"] | null;
+            /** @description The range that they show. */
+            since_ns: components["schemas"]["Nanos"];
+            /** @description Its end. */
+            until_ns: components["schemas"]["Nanos"];
         };
         /** @description 32 hexadecimal digits, stable over reboots. */
         HostId: string;
@@ -852,7 +998,10 @@ export interface components {
             columns: {
                 [key: string]: components["schemas"]["SeriesColumn"];
             };
-            /** @description Holes, at most 1000. */
+            /**
+             * @description Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
+             *     data`, where the newest interval ended.
+             */
             gaps: components["schemas"]["Gap"][];
             /** @description The host runs Windows: its softirq is time in deferred procedure calls, its irq that in interrupt service routines. */
             is_windows: boolean;
@@ -868,6 +1017,14 @@ export interface components {
             hosts: components["schemas"]["ListedHost"][];
             /** @description Hosts there are. */
             total?: number;
+        };
+        /** @description A colour by its meaning; the theme gives the actual one. */
+        Ink: {
+            /** @description A name in `web/src/charts.json`. */
+            named: string;
+        } | {
+            /** @description The colour of the nth line; the colours repeat. */
+            nth: number;
         };
         /** @description What happened between two snapshots of one host. */
         Interval: {
@@ -1273,7 +1430,10 @@ export interface components {
         };
         /** @description Chosen tasks over time. */
         Lines: components["schemas"]["BucketTimes"] & {
-            /** @description Holes, at most 1000. */
+            /**
+             * @description Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
+             *     data`, where the newest interval ended.
+             */
             gaps: components["schemas"]["Gap"][];
             /** @description In the order they were asked for. */
             lines: components["schemas"]["Line"][];
@@ -1355,7 +1515,10 @@ export interface components {
         };
         /** @description Tasks over time, as `sort` says. */
         Matrix: components["schemas"]["BucketTimes"] & {
-            /** @description Holes, at most 1000. */
+            /**
+             * @description Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
+             *     data`, where the newest interval ended.
+             */
             gaps: components["schemas"]["Gap"][];
             /** @description All others together, run time a point. */
             other: (number | null)[];
@@ -2274,6 +2437,26 @@ export interface components {
              */
             step_ns: number;
         };
+        /** @description A small line with its mean, last and highest value beside it, e.g. one host. */
+        Sparkline: {
+            /** @description Text in the middle of a row without data. */
+            empty?: string | null;
+            /** @description The highest single interval in each point. */
+            highest: (number | null)[];
+            /** @description Ranges without data, in order of time. */
+            holes: components["schemas"]["Hole"][];
+            /**
+             * Format: double
+             * @description Mean of the whole range.
+             */
+            mean?: number | null;
+            /** @description Name at the left; may come from another machine. */
+            name: string;
+            /** @description The points. Rows may have different ones: a host may be read from intervals while another one is read from sums. */
+            times: components["schemas"]["ChartTimes"];
+            /** @description One value for each point; `None` is no data. */
+            values: (number | null)[];
+        };
         /** @description A receiver: version, addresses, counters, store, hosts. */
         Status: {
             /**
@@ -2484,6 +2667,11 @@ export interface components {
             /** @description Those that were asked for, the oldest first. */
             traces: components["schemas"]["StoredTrace"][];
         };
+        /**
+         * @description How the values of a line are drawn.
+         * @enum {string}
+         */
+        Stroke: "area" | "solid" | "dashed";
         /** @description A span of time as if it were one interval. */
         Sum: {
             /**

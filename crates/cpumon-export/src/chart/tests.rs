@@ -16,7 +16,7 @@ pub(super) fn times(count: u32, width_ms: f64) -> Times {
 }
 
 fn line(label: &str, ink: Ink, stroke: Stroke, values: &[Option<f64>]) -> Line {
-    Line { label: label.into(), ink, stroke, values: values.to_vec(), highest: Vec::new() }
+    Line { label: label.into(), key: None, ink, stroke, values: values.to_vec(), highest: Vec::new() }
 }
 
 fn chart(body: Body, count: u32) -> Chart {
@@ -28,6 +28,7 @@ fn chart(body: Body, count: u32) -> Chart {
         times: times(count, 60_000.0),
         body,
         holes: Vec::new(),
+        absences: Vec::new(),
         notes: Vec::new(),
         empty: None,
     }

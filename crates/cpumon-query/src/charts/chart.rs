@@ -3,13 +3,16 @@
 
 use cpumon_model::HostStatus;
 use cpumon_store::Gap;
+use serde::{Serialize, Serializer};
+use utoipa::ToSchema;
 
 use super::query::{ChartRequest, Percent};
-use crate::history::BucketTimes;
-use crate::time::{Available, to_ms};
+use crate::history::{BucketTimes, Kept};
+use crate::json::Nanos;
+use crate::time::to_ms;
 
 /// A range of time without data.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Hole {
     /// Start, ms since the UNIX epoch.
     pub begin_ms: f64,
@@ -20,7 +23,8 @@ pub struct Hole {
 }
 
 /// Points in time, evenly spaced.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+#[schema(as = ChartTimes)]
 pub struct Times {
     /// Start of each point, ms since the UNIX epoch.
     pub begin_ms: Vec<f64>,
@@ -29,7 +33,8 @@ pub struct Times {
 }
 
 /// A colour by its meaning; the theme gives the actual one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Ink {
     /// A name in `web/src/charts.json`.
     Named(&'static str),
@@ -38,7 +43,8 @@ pub enum Ink {
 }
 
 /// How the values of a line are drawn.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Stroke {
     /// An area, stacked on the areas before it.
     Area,
@@ -49,22 +55,27 @@ pub enum Stroke {
 }
 
 /// One series of a chart of lines.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[schema(as = ChartLine)]
 pub struct Line {
     /// Name in the legend; may come from another machine.
     pub label: String,
+    /// What it is of: the key of a task, or a group as [`ReportRow::id`](crate::report::ReportRow::id) has it.
+    pub key: Option<String>,
     /// Colour of the line and of its mark in the legend.
     pub ink: Ink,
     /// How the values are drawn.
     pub stroke: Stroke,
     /// One value for each point; `None` is no data, or in a point that was measured: the task was not running.
+    #[serde(serialize_with = "rounded")]
     pub values: Vec<Option<f64>>,
     /// The highest single interval in each point, where it is known: a faint band above the line.
+    #[serde(serialize_with = "rounded")]
     pub highest: Vec<Option<f64>>,
 }
 
 /// One row of a heatmap: a process, a thread or a group.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct HeatmapRow {
     /// Name at the left; may come from another machine.
     pub name: String,
@@ -73,7 +84,7 @@ pub struct HeatmapRow {
 }
 
 /// One kind of segment of a bar, e.g. user time.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct BarPart {
     /// Name in the legend.
     pub label: String,
@@ -82,7 +93,7 @@ pub struct BarPart {
 }
 
 /// A horizontal bar of percentages, e.g. one CPU.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Bar {
     /// Name at the left; may come from another machine.
     pub name: String,
@@ -91,7 +102,7 @@ pub struct Bar {
 }
 
 /// A small line with its mean, last and highest value beside it, e.g. one host.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Sparkline {
     /// Name at the left; may come from another machine.
     pub name: String,
@@ -110,7 +121,9 @@ pub struct Sparkline {
 }
 
 /// The values of a chart, by the way in which they are drawn.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[schema(as = ChartBody)]
 pub enum Body {
     /// Lines and stacks.
     Lines {
@@ -145,7 +158,7 @@ pub enum Body {
 }
 
 /// Everything that is drawn in one picture (`chart::draw` of `cpumon-export`).
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub struct Chart {
     /// Title; may hold names from another machine.
     pub title: String,
@@ -161,10 +174,36 @@ pub struct Chart {
     pub body: Body,
     /// Ranges without data, in order of time.
     pub holes: Vec<Hole>,
+    /// Ranges in which what is drawn was not there, of a process.
+    pub absences: Vec<Hole>,
     /// Further lines below the chart, e.g. how many rows are not shown.
     pub notes: Vec<String>,
     /// Text in the middle of a chart without data.
     pub empty: Option<String>,
+}
+
+/// Charts of a host over one range.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
+pub struct HostCharts {
+    /// The range that they show.
+    #[serde(with = "cpumon_model::nanos")]
+    #[schema(value_type = Nanos)]
+    pub since_ns: i64,
+    /// Its end.
+    #[serde(with = "cpumon_model::nanos")]
+    #[schema(value_type = Nanos)]
+    pub until_ns: i64,
+    /// What there is of the host.
+    pub kept: Option<Kept>,
+    /// CPUs that it has now.
+    pub cpus: u32,
+    /// In the order in which they were asked for.
+    pub charts: Vec<Chart>,
+}
+
+/// Values for drawing: four digits behind the point are more than a screen shows.
+fn rounded<S: Serializer>(values: &[Option<f64>], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(values.iter().map(|value| value.map(|value| (value * 1e4).round() / 1e4)))
 }
 
 /// A chart before its notes.
@@ -198,8 +237,7 @@ impl ChartRequest<'_> {
             None
         };
         // A blank picture says it once, in its middle.
-        let holes: Vec<Hole> =
-            if is_covered { holes(draft.times, draft.gaps, self.available) } else { Vec::new() };
+        let holes = if is_covered { holes(draft.gaps) } else { Vec::new() };
         Chart {
             title: draft.title,
             unit: draft.unit.to_owned(),
@@ -208,6 +246,7 @@ impl ChartRequest<'_> {
             times: times(draft.times),
             body: draft.body,
             holes,
+            absences: Vec::new(),
             notes: Vec::new(),
             empty,
         }
@@ -226,7 +265,7 @@ pub(super) fn name_of(host: &HostStatus) -> String {
 }
 
 pub(super) fn line(label: impl Into<String>, ink: Ink, stroke: Stroke, values: Vec<Option<f64>>) -> Line {
-    Line { label: label.into(), ink, stroke, values, highest: Vec::new() }
+    Line { label: label.into(), key: None, ink, stroke, values, highest: Vec::new() }
 }
 
 /// ns in a point as percent of the time that was measured in it.
@@ -266,40 +305,44 @@ pub(super) fn scale(percent: Percent, cpus: u32) -> (f64, &'static str) {
     }
 }
 
-/// Known holes, and points without data that none of them explains. `available`: what there is of the host.
-pub(super) fn holes(times: &BucketTimes, gaps: &[Gap], available: Option<Available>) -> Vec<Hole> {
-    let width_ms = times.width_ns as f64 / 1e6;
-    let known = gaps.iter().map(|gap| Hole {
+/// Holes as they are drawn.
+pub(super) fn holes(gaps: &[Gap]) -> Vec<Hole> {
+    let hole = |gap: &Gap| Hole {
         begin_ms: to_ms(gap.begin_wall_ns),
         end_ms: to_ms(gap.end_wall_ns),
         reason: gap.reason.clone(),
-    });
-    let mut holes: Vec<Hole> = known.collect();
-    // Only these are known reasons; holes added below must not explain the points after them.
-    let gap_count = holes.len();
+    };
+    gaps.iter().map(hole).collect()
+}
+
+/// When a task was not there: its points without a value that were measured.
+pub(super) fn absences(values: &[Option<f64>], times: &BucketTimes) -> Vec<Hole> {
+    let (first, last) = (values.iter().position(Option::is_some), values.iter().rposition(Option::is_some));
+    let width_ms = times.width_ns as f64 / 1e6;
+    let mut found: Vec<Hole> = Vec::new();
     let mut is_open = false;
-    for (begin_ns, covered_ns) in times.begins_ns().zip(&times.covered_ns) {
-        let begin_ms = to_ms(begin_ns);
-        let end_ms = begin_ms + width_ms;
-        let is_known = holes[..gap_count].iter().any(|gap| gap.begin_ms < end_ms && gap.end_ms > begin_ms);
-        if *covered_ns > 0 || is_known {
-            is_open = false;
-            continue;
+    let points = times.begins_ns().zip(&times.covered_ns).zip(values).enumerate();
+    for (at, ((begin_ns, covered_ns), value)) in points {
+        let is_absent = *covered_ns > 0 && value.is_none();
+        if is_absent {
+            let begin_ms = to_ms(begin_ns);
+            match found.last_mut().filter(|_| is_open) {
+                Some(hole) => hole.end_ms = begin_ms + width_ms,
+                None => found.push(Hole {
+                    begin_ms,
+                    end_ms: begin_ms + width_ms,
+                    reason: match (first, last) {
+                        (Some(first), _) if at < first => "not started yet",
+                        (_, Some(last)) if at > last => "ended",
+                        _ => "not running",
+                    }
+                    .to_owned(),
+                }),
+            }
         }
-        let reason = match available {
-            // Data seldom begin or end exactly at a point's border, so one width is allowed.
-            Some(known) if end_ms <= to_ms(known.first_ns) + width_ms => "before the first data",
-            Some(known) if begin_ms >= to_ms(known.last_ns) - width_ms => "after the last data",
-            _ => "no data",
-        };
-        match holes.last_mut().filter(|hole| is_open && hole.reason == reason) {
-            Some(hole) => hole.end_ms = end_ms,
-            None => holes.push(Hole { begin_ms, end_ms, reason: reason.to_owned() }),
-        }
-        is_open = true;
+        is_open = is_absent;
     }
-    holes.sort_by(|a, b| a.begin_ms.total_cmp(&b.begin_ms));
-    holes
+    found
 }
 
 #[cfg(test)]
@@ -308,28 +351,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_point_without_data_has_a_reason() {
+    fn a_point_without_a_task_is_before_it_after_it_or_between() {
         let times = BucketTimes {
             resolution: None,
             begin_ns: 0,
             width_ns: 1_000_000,
-            covered_ns: vec![0, 0, 5, 0, 0, 5, 0, 0],
+            covered_ns: vec![5, 5, 0, 5, 5, 5, 5, 5],
         };
-        let gap = Gap {
-            begin_wall_ns: 3_000_000,
-            end_wall_ns: 4_000_000,
-            intervals: 1,
-            reason: "restart".into(),
-            wall_shift_ns: 0,
-        };
-        let found = holes(&times, &[gap], Some(Available { first_ns: 2_000_000, last_ns: 6_000_000 }));
+        let values = [None, None, None, Some(1.0), None, Some(0.0), None, None];
+        let found = absences(&values, &times);
         let found: Vec<_> = found.iter().map(|hole| (hole.begin_ms, hole.end_ms, &*hole.reason)).collect();
-        let expected = [
-            (0.0, 2.0, "before the first data"),
-            (3.0, 4.0, "restart"),
-            (4.0, 5.0, "no data"),
-            (6.0, 8.0, "after the last data"),
-        ];
-        assert_eq!(found, expected);
+        assert_eq!(found, [(0.0, 2.0, "not started yet"), (4.0, 5.0, "not running"), (6.0, 8.0, "ended")]);
+        assert_eq!(absences(&[None, None], &times)[0].reason, "not running", "it did nothing in this range");
     }
 }

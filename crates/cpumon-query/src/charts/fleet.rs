@@ -9,8 +9,8 @@ use super::chart::{Body, Chart, Sparkline, Times, holes, name_of, times};
 use super::host::{Of, column};
 use super::parts::points;
 use super::query::{ChartQuery, Order, check_finest, range_of, rows_of};
-use crate::history::{History, HostSeries, SeriesOptions};
-use crate::time::{Available, PlotRange, TimeRange, to_ms};
+use crate::history::{AFTER_LAST, History, HostSeries, SeriesOptions};
+use crate::time::{PlotRange, TimeRange, to_ms};
 use crate::{QueryError, history, hosts};
 
 /// Hosts of a picture unless the query has a number.
@@ -54,14 +54,16 @@ fn row(
     let options = SeriesOptions { columns: &wanted, is_finest };
     let series = history::series(history, &member.host, range, options)?;
     let (values, mean, highest) = shares(&series);
-    // Never "not yet": a hole at the end of a range has the same reason later, when data go on behind it.
-    let available = history.available(member.host.info.host)?;
-    let available = available.map(|known| Available { last_ns: i64::MAX, ..known });
+    let mut holes = holes(&series.gaps);
+    // A hole at the end of a range has the same reason later, when data go on behind it.
+    for hole in holes.iter_mut().filter(|hole| hole.reason == AFTER_LAST) {
+        "no data".clone_into(&mut hole.reason);
+    }
     let is_covered = series.times.is_covered();
     Ok(Sparkline {
         name: member.name.clone(),
         times: times(&series.times),
-        holes: holes(&series.times, &series.gaps, available),
+        holes,
         empty: (is_covered && mean.is_none()).then(|| "CPU use is not known of this range".to_owned()),
         values,
         highest,
@@ -211,6 +213,7 @@ pub(super) fn fleet(history: &History, query: &ChartQuery) -> Result<Chart, Quer
         notes: if empty.is_some() { Vec::new() } else { notes(query, rows.len(), total, &without) },
         body: Body::Sparklines { rows, max: 100.0 },
         holes: Vec::new(),
+        absences: Vec::new(),
         empty,
     })
 }

@@ -25,11 +25,16 @@ pub(super) fn column<'s>(series: &'s HostSeries, name: &str, of: Of) -> Option<&
 }
 
 impl ChartRequest<'_> {
-    pub(super) fn series(&self) -> Result<HostSeries, QueryError> {
+    /// The host over time, read once for all charts of a request.
+    pub(super) fn series(&self) -> Result<&HostSeries, QueryError> {
+        if let Some(known) = self.series.get() {
+            return Ok(known);
+        }
         let is_finest = self.query.is_finest;
-        check_finest(self.query, self.range)?;
+        check_finest(&self.query, self.range)?;
         let options = SeriesOptions { columns: &[], is_finest };
-        history::series(self.history, self.host, self.plot(points().history), options)
+        let read = history::series(self.history, self.host, self.plot(points().history), options)?;
+        Ok(self.series.get_or_init(|| read))
     }
 }
 
@@ -46,10 +51,13 @@ fn parts(series: &HostSeries) -> impl Iterator<Item = &'static Part> {
         .map(|(_, part)| part)
 }
 
+/// What the line of the highest single interval in each point is called.
+pub(super) const PEAK: &str = "peak interval";
+
 /// The largest busy share of a single interval in each point.
-pub(super) fn largest(series: &HostSeries, label: &str, divide: f64) -> Line {
+pub(super) fn peak(series: &HostSeries, divide: f64) -> Line {
     let values = rates(column(series, "busy_ns", Of::Max), &series.times, divide);
-    line(label, Ink::Named("dim"), Stroke::Dashed, values)
+    line(PEAK, Ink::Named("dim"), Stroke::Dashed, values)
 }
 
 pub(super) fn cpu(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
@@ -57,12 +65,12 @@ pub(super) fn cpu(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let cpus = request.host.info.cpu_count;
     let terms = Terms::of_host(&request.host.info);
     let (divide, unit) = scale(request.query.percent, cpus);
-    let stacked = parts(&series).map(|part| {
-        let values = shares(column(&series, &part.column, Of::Sum), &series.times, divide);
+    let stacked = parts(series).map(|part| {
+        let values = shares(column(series, &part.column, Of::Sum), &series.times, divide);
         line(part.label_in(&terms), Ink::Named(&part.color), Stroke::Area, values)
     });
     let mut lines: Vec<Line> = stacked.collect();
-    lines.push(largest(&series, "largest interval in a point", divide));
+    lines.push(peak(series, divide));
     let max = (cpus > 0).then(|| f64::from(cpus) * 100.0 / divide);
     Ok(request.chart(Draft {
         title: request.titled("CPU use"),
@@ -77,7 +85,7 @@ pub(super) fn cpu(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
 pub(super) fn run_queue(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let series = request.series()?;
     let times = &series.times;
-    let of = |name: &str, of, make: &dyn Fn(f64, f64) -> f64| known(column(&series, name, of), times, make);
+    let of = |name: &str, of, make: &dyn Fn(f64, f64) -> f64| known(column(series, name, of), times, make);
     let mean = of("run_queue_ns", Of::Sum, &|ns, covered| ns / covered);
     let highest = of("run_queue_ns", Of::Max, &|ns, _| ns / 1e9);
     let longest = of("run_queue_max", Of::Max, &|count, _| count);

@@ -9,12 +9,15 @@ mod query;
 mod tasks;
 mod who;
 
-pub use chart::{Bar, BarPart, Body, Chart, HeatmapRow, Hole, Ink, Line, Sparkline, Stroke, Times};
+pub use chart::{
+    Bar, BarPart, Body, Chart, HeatmapRow, Hole, HostCharts, Ink, Line, Sparkline, Stroke, Times,
+};
 pub use parts::{CHARTS_JSON, DelayPart, Part, Points, areas, delays, ledger, modes, points, states};
 pub use query::{Cells, ChartQuery, MAX_FINEST_RANGE_NS, Order, Percent, View, check_thread_range};
 
 use self::query::{ChartRequest, range_of, rows_of};
-use crate::history::History;
+use crate::history::{History, Kept};
+use crate::time::TimeRange;
 use crate::{QueryError, hosts, report};
 
 /// Fills the chart that a query asks for.
@@ -23,18 +26,35 @@ pub fn chart(history: &History, query: &ChartQuery) -> Result<Chart, QueryError>
         return fleet::fleet(history, query);
     }
     let host = query::host_of(history, query)?;
-    let request = ChartRequest::new(history, &host, query)?;
-    match query.view {
-        View::Cpu => host::cpu(&request),
-        View::Who => who::who(&request),
-        View::RunQueue => host::run_queue(&request),
-        View::Tasks => tasks::tasks(&request),
-        View::States => tasks::states(&request),
-        View::Delays => tasks::delays(&request),
-        View::Threads => tasks::threads(&request),
-        View::Landscape => tasks::landscape(&request),
-        View::Cpus => host::cpus(&request),
-        View::Fleet => fleet::fleet(history, query),
+    fill(&ChartRequest::new(history, &host, query)?)
+}
+
+/// Fills several charts of one host and range: what they share is read once. The view of the query does not count.
+pub fn charts(history: &History, query: &ChartQuery, views: &[View]) -> Result<HostCharts, QueryError> {
+    let host = query::host_of(history, query)?;
+    let mut request = ChartRequest::new(history, &host, query)?;
+    let mut charts = Vec::with_capacity(views.len());
+    for view in views {
+        request.query.view = *view;
+        charts.push(fill(&request)?);
+    }
+    let TimeRange { since_ns, until_ns } = request.range;
+    let kept = request.available.map(|available| Kept { available, interval_ns: host.info.interval_ns });
+    Ok(HostCharts { since_ns, until_ns, kept, cpus: host.info.cpu_count, charts })
+}
+
+fn fill(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
+    match request.query.view {
+        View::Cpu => host::cpu(request),
+        View::Who => who::who(request),
+        View::RunQueue => host::run_queue(request),
+        View::Tasks => tasks::tasks(request),
+        View::States => tasks::states(request),
+        View::Delays => tasks::delays(request),
+        View::Threads => tasks::threads(request),
+        View::Landscape => tasks::landscape(request),
+        View::Cpus => host::cpus(request),
+        View::Fleet => fleet::fleet(request.history, &request.query),
     }
 }
 

@@ -1,10 +1,12 @@
 //! [`ChartQuery`]: which chart to fill, from words of a command line or a URL; the hosts and processes that it names are looked up, and
 //! its limits checked.
 
+use std::cell::OnceCell;
+
 use cpumon_model::{HostStatus, ProcessInterval, ProcessKey};
 
 use crate::error::ProcessChoice;
-use crate::history::{History, Selection};
+use crate::history::{History, HostSeries, Lines, Selection};
 use crate::hosts::only_host;
 use crate::parse::parse_process_key;
 use crate::report::{ReportBy, ReportFilter};
@@ -80,6 +82,8 @@ pub struct ChartQuery {
     pub with_blocked: bool,
     /// Reads single intervals where sums would do.
     pub is_finest: bool,
+    /// Points of a line and columns of a heatmap; `None` is what suits the view.
+    pub points: Option<usize>,
     /// Scale of the percentages.
     pub percent: Percent,
 }
@@ -104,6 +108,7 @@ impl ChartQuery {
             is_reverse: false,
             with_blocked: false,
             is_finest: false,
+            points: None,
             percent: Percent::Cpu,
         }
     }
@@ -162,25 +167,31 @@ pub(super) fn rows_of(query: &ChartQuery, usual: usize) -> Result<usize, QueryEr
 pub(super) struct ChartRequest<'a> {
     pub(super) history: &'a History,
     pub(super) host: &'a HostStatus,
-    pub(super) query: &'a ChartQuery,
+    pub(super) query: ChartQuery,
     pub(super) range: TimeRange,
     pub(super) available: Option<Available>,
+    /// The host over time, once a chart needed it.
+    pub(super) series: OnceCell<HostSeries>,
+    /// Title and lines of the one process, once a chart needed them.
+    pub(super) process: OnceCell<(String, Lines)>,
 }
 
 impl<'a> ChartRequest<'a> {
     pub(super) fn new(
         history: &'a History,
         host: &'a HostStatus,
-        query: &'a ChartQuery,
+        query: &ChartQuery,
     ) -> Result<Self, QueryError> {
         let available = history.available(host.info.host)?;
         let range = range_of(query, available.map(|known| known.last_ns))?;
-        Ok(Self { history, host, query, range, available })
+        let (query, series, process) = (query.clone(), OnceCell::new(), OnceCell::new());
+        Ok(Self { history, host, query, range, available, series, process })
     }
 
-    /// The range in so many points.
-    pub(super) fn plot(&self, points: usize) -> PlotRange {
-        PlotRange { since_ns: self.range.since_ns, until_ns: self.range.until_ns, points }
+    /// The range in so many points, unless the query has a number.
+    pub(super) fn plot(&self, usual: usize) -> PlotRange {
+        let TimeRange { since_ns, until_ns } = self.range;
+        PlotRange { since_ns, until_ns, points: self.query.points.unwrap_or(usual) }
     }
 
     /// The same, if threads can be read over it.
@@ -224,8 +235,7 @@ impl ChartRequest<'_> {
         }
         let pid: Option<u32> = text.parse().ok();
         // A sum of the range, and no plot of it: a plot looks up when each process began and ended.
-        let mut processes =
-            history::sum(self.history, self.host, self.plot(1).time(), false)?.interval.processes;
+        let mut processes = history::sum(self.history, self.host, self.range, false)?.interval.processes;
         processes.retain(|row| pid.map_or_else(|| *row.info.name == *text, |pid| row.key.pid == pid));
         let process = cpumon_model::escape(text).to_string();
         match processes.as_slice() {

@@ -4,8 +4,10 @@ use std::collections::HashMap;
 
 use cpumon_model::with_separators;
 
-use super::chart::{Body, Chart, Draft, HeatmapRow, Ink, Line, Stroke, known, line, rates, scale, shares};
-use super::host::largest;
+use super::chart::{
+    Body, Chart, Draft, HeatmapRow, Hole, Ink, Line, Stroke, absences, known, line, rates, scale, shares,
+};
+use super::host::{PEAK, peak};
 use super::parts::{delays as delay_parts, points, states as state_parts};
 use super::query::{Cells, ChartQuery, ChartRequest, MAX_ROWS, rows_of};
 use crate::group::GroupBy;
@@ -52,7 +54,7 @@ fn absence(lines: &Lines) -> Option<String> {
 }
 
 pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
-    let query = request.query;
+    let query = &request.query;
     let count = query.processes.len() + query.threads.len();
     if count == 0 || count > MAX_LINES {
         return Err(QueryError::TaskCount { most: MAX_LINES });
@@ -68,6 +70,7 @@ pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let (divide, unit) = scale(query.percent, request.host.info.cpu_count);
     let (times, labels) = (&all.times, labels(&all.lines));
     let one = |(nth, (task, label)): (usize, (&TaskLine, &String))| Line {
+        key: task.key.map(|key| key.to_string()),
         highest: rates(Some(&task.max_run_ns_per_s), times, divide),
         ..line(label, Ink::Nth(nth), Stroke::Solid, shares(column(task, "run_ns"), times, divide))
     };
@@ -75,7 +78,7 @@ pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     // Beside them what the whole machine did, if it was read in the same points.
     let series = request.series()?;
     if series.times.begins_ns().eq(times.begins_ns()) {
-        lines.push(largest(&series, "all CPUs, largest interval in a point", divide));
+        lines.push(Line { label: format!("all CPUs, {PEAK}"), ..peak(series, divide) });
     }
     let mut chart = request.chart(Draft {
         title: request.titled("chosen processes and threads"),
@@ -90,12 +93,22 @@ pub(super) fn tasks(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     Ok(chart)
 }
 
-/// The one process that is asked for, with its title.
-fn process(request: &ChartRequest<'_>) -> Result<(String, Lines), QueryError> {
+/// The one process that is asked for, with its title; read once for all charts of a request.
+fn process<'r>(request: &'r ChartRequest<'_>) -> Result<&'r (String, Lines), QueryError> {
+    if let Some(known) = request.process.get() {
+        return Ok(known);
+    }
     let key = request.one_process()?;
     let title = request.process_title(key)?;
     let range = request.plot(points().process);
-    Ok((title, history::process(request.history, request.host, range, key)?.0))
+    let (lines, _) = history::process(request.history, request.host, range, key)?;
+    Ok(request.process.get_or_init(|| (title, lines)))
+}
+
+/// When it was not there.
+fn absences_of(all: &Lines) -> Vec<Hole> {
+    let values = all.lines.first().and_then(|task| column(task, "run_ns"));
+    absences(&known(values, &all.times, |ns, _| ns), &all.times)
 }
 
 pub(super) fn states(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
@@ -110,7 +123,7 @@ pub(super) fn states(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
             }
         }
         let values = rates(Some(&task.max_run_ns_per_s), &all.times, 1.0);
-        lines.push(line("largest run in a point", Ink::Named("dim"), Stroke::Dashed, values));
+        lines.push(line(PEAK, Ink::Named("dim"), Stroke::Dashed, values));
     }
     let mut chart = request.chart(Draft {
         title: request.titled(&format!("{title}, states over time")),
@@ -120,7 +133,8 @@ pub(super) fn states(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
         body: Body::Lines { lines, max: None },
         unmeasured: "What it did is not known of this range",
     });
-    chart.notes.extend(absence(&all));
+    chart.notes.extend(absence(all));
+    chart.absences = absences_of(all);
     Ok(chart)
 }
 
@@ -129,16 +143,19 @@ pub(super) fn delays(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let task = all.lines.first();
     let lines = delay_parts().iter().enumerate().filter_map(|(nth, part)| {
         let values = known(Some(column(task?, &part.column)?), &all.times, |ns, _| ns / 1e6);
-        Some(line(&*part.label, Ink::Nth(nth), Stroke::Solid, values))
+        let is_measured = values.iter().any(Option::is_some);
+        is_measured.then(|| line(&*part.label, Ink::Nth(nth), Stroke::Solid, values))
     });
-    Ok(request.chart(Draft {
+    let mut chart = request.chart(Draft {
         title: request.titled(&format!("{title}, run delay")),
         unit: "ms, single waits for a CPU: percentiles of all in each point",
         times: &all.times,
         gaps: &all.gaps,
         body: Body::Lines { lines: lines.collect(), max: None },
         unmeasured: "Run delays are not known of this range",
-    }))
+    });
+    chart.absences = absences_of(all);
+    Ok(chart)
 }
 
 /// Rows of a landscape unless the query has a number.
@@ -202,8 +219,8 @@ pub(super) fn rows_by(query: &ChartQuery) -> Result<GroupBy, QueryError> {
 }
 
 pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
-    let limit = rows_of(request.query, LANDSCAPE_ROWS)?;
-    let by = rows_by(request.query)?;
+    let limit = rows_of(&request.query, LANDSCAPE_ROWS)?;
+    let by = rows_by(&request.query)?;
     let what_rows = match by {
         GroupBy::Name | GroupBy::Program => "programs",
         GroupBy::Process => "processes",
@@ -245,7 +262,7 @@ pub(super) fn landscape(request: &ChartRequest<'_>) -> Result<Chart, QueryError>
 }
 
 pub(super) fn threads(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
-    let limit = rows_of(request.query, MAX_ROWS)?;
+    let limit = rows_of(&request.query, MAX_ROWS)?;
     let key = request.one_process()?;
     let title = request.process_title(key)?;
     let range = request.thread_plot(points().matrix)?;

@@ -3,7 +3,7 @@
 use cpumon_model::with_separators;
 
 use super::chart::{Body, Chart, Draft, Ink, Line, Stroke, line, scale, shares};
-use super::host::largest;
+use super::host::peak;
 use super::parts::{areas, points};
 use super::query::ChartRequest;
 use crate::history::BucketTimes;
@@ -55,10 +55,10 @@ fn stack(report: &Report, part: &HostPart, divide: f64) -> Vec<Line> {
         used.map(|used| used.saturating_sub(rows.iter().map(of).sum()).max(0))
     });
     let others: Vec<Option<i64>> = others.collect();
-    let groups = rows
-        .iter()
-        .enumerate()
-        .map(|(nth, row)| area(label(row, report.query.by), Ink::Nth(nth), &row.points));
+    let groups = rows.iter().enumerate().map(|(nth, row)| Line {
+        key: Some(row.id()),
+        ..area(label(row, report.query.by), Ink::Nth(nth), &row.points)
+    });
     groups.chain([area("others".to_owned(), Ink::Named("iowait"), &others)]).collect()
 }
 
@@ -103,7 +103,7 @@ pub(super) fn who(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
         by,
         limit: areas(),
         filter: request.query.filter.clone(),
-        points: Some(points().who),
+        points: Some(request.query.points.unwrap_or(points().who)),
         ..ReportQuery::default()
     };
     let made = match report::report(request.history, std::slice::from_ref(request.host), &question) {
@@ -117,7 +117,7 @@ pub(super) fn who(request: &ChartRequest<'_>) -> Result<Chart, QueryError> {
     let part = made.as_ref().and_then(|report| Some((report, report.hosts.first()?)));
     let mut lines = part.map_or_else(Vec::new, |(report, part)| stack(report, part, divide));
     let times = part.map_or(&series.times, |(_, part)| &part.times);
-    let peak = largest(&series, "largest interval in a point", divide);
+    let peak = peak(series, divide);
     lines.push(Line { values: highest_in(times, &series.times, &peak.values), ..peak });
     let mut chart = request.chart(Draft {
         title: request.titled(&format!("CPU use by {}", by.name())),

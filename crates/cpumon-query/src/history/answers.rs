@@ -89,7 +89,8 @@ pub struct HostSeries {
     /// by `covered_ns` it is their mean number (and of its highest 1e9 is one task). Sums made before store schema 6 do not keep it.
     #[schema(value_type = HashMap<String, SeriesColumn>)]
     pub columns: Named<SeriesColumn>,
-    /// Holes, at most 1000.
+    /// Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
+    /// data`, where the newest interval ended.
     pub gaps: Vec<Gap>,
 }
 
@@ -159,7 +160,8 @@ pub struct Lines {
     pub times: BucketTimes,
     /// In the order they were asked for.
     pub lines: Vec<TaskLine>,
-    /// Holes, at most 1000.
+    /// Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
+    /// data`, where the newest interval ended.
     pub gaps: Vec<Gap>,
 }
 
@@ -221,7 +223,8 @@ pub struct Matrix {
     pub rows: Vec<MatrixRow>,
     /// All others together, run time a point.
     pub other: Vec<Option<i64>>,
-    /// Holes, at most 1000.
+    /// Holes, at most 1000, and the points without data that none of them explains: `no data`, `before the first data`, or `after the last
+    /// data`, where the newest interval ended.
     pub gaps: Vec<Gap>,
 }
 

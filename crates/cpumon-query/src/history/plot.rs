@@ -8,7 +8,15 @@ use super::answers::BucketTimes;
 use super::buckets::{Buckets, Share};
 use super::past::{History, MAX_GAPS};
 use crate::QueryError;
-use crate::time::{PlotRange, TimeRange};
+use crate::time::{Available, PlotRange, TimeRange};
+
+/// Why there is nothing of the time before a host was recorded.
+pub const BEFORE_FIRST: &str = "before the first data";
+/// Why there is nothing of the time behind its newest interval.
+pub const AFTER_LAST: &str = "after the last data";
+const NO_DATA: &str = "no data";
+/// An interval is measured, sent and stored within this time.
+const ON_THE_WAY_NS: i64 = 5_000_000_000;
 
 /// Points over time of one host.
 #[derive(Clone)]
@@ -73,12 +81,54 @@ impl Plot {
         self.gaps.append(later.gaps);
     }
 
-    /// The points, and the holes.
+    /// The points, and the holes: every point has data, or lies in a hole.
     pub(super) fn finish(self, history: &History) -> Result<(BucketTimes, Vec<Gap>), QueryError> {
         let mut gaps = self.gaps.finish();
         self.short_holes.add_to(&mut gaps, history, self.host, self.plan.resolution)?;
-        Ok((self.buckets.times(), gaps))
+        let times = self.buckets.times();
+        explain(&times, &mut gaps, history.available(self.host)?);
+        Ok((times, gaps))
     }
+}
+
+/// Adds holes for points without data that none of these explains. `available`: what there is of the host.
+pub(super) fn explain(times: &BucketTimes, gaps: &mut Vec<Gap>, available: Option<Available>) {
+    let width_ns = times.width_ns;
+    // Only these are known reasons; holes that are added must not explain the points behind them.
+    let known = gaps.len();
+    let measured = times.covered_ns.iter().rposition(|ns| *ns > 0).map_or(0, |last| last + 1);
+    let end_ns = times.begins_ns().last().unwrap_or(times.begin_ns).saturating_add(width_ns);
+    let reason = |at: usize, begin_ns: i64| match available {
+        // Data seldom begin or end exactly at a point's border, so one width is allowed.
+        Some(all) if begin_ns <= all.first_ns => BEFORE_FIRST,
+        Some(all) if begin_ns >= all.last_ns.saturating_sub(width_ns) => AFTER_LAST,
+        // The newest interval may be longer than a point, or came while this was read.
+        Some(all) if measured > 0 && at >= measured && end_ns > all.last_ns.saturating_sub(ON_THE_WAY_NS) => {
+            AFTER_LAST
+        }
+        _ => NO_DATA,
+    };
+    let mut is_open = false;
+    for (at, (begin_ns, covered_ns)) in times.begins_ns().zip(&times.covered_ns).enumerate() {
+        let end_ns = begin_ns.saturating_add(width_ns);
+        let explains = |gap: &Gap| gap.begin_wall_ns < end_ns && gap.end_wall_ns > begin_ns;
+        if *covered_ns > 0 || gaps[..known].iter().any(explains) {
+            is_open = false;
+            continue;
+        }
+        let reason = reason(at, begin_ns);
+        match gaps.last_mut().filter(|gap| is_open && gap.reason == reason) {
+            Some(gap) => gap.end_wall_ns = end_ns,
+            None => gaps.push(Gap {
+                begin_wall_ns: begin_ns,
+                end_wall_ns: end_ns,
+                reason: reason.to_owned(),
+                ..Gap::default()
+            }),
+        }
+        is_open = true;
+    }
+    gaps.sort_by_key(|gap| gap.begin_wall_ns);
 }
 
 /// An interval belongs to the sum in which it ends, so a sum without a hole may have one interval less: longer ones are only read in
@@ -211,11 +261,45 @@ mod tests {
                 let second = |ns: i64| (ns - BEGIN_NS) / SECOND_NS;
                 gaps.iter().map(|gap| (second(gap.begin_wall_ns), second(gap.end_wall_ns))).collect()
             };
-            let found = series(&history, &host, range, SeriesOptions::default()).unwrap().gaps;
+            let is_known = |gap: &Gap| gap.reason != AFTER_LAST;
+            let mut found = series(&history, &host, range, SeriesOptions::default()).unwrap().gaps;
+            found.retain(is_known);
             assert_eq!(seconds(&found), holes, "{hours} h");
             let shown = ShownRows { sort: MatrixSort::default(), offset: 0, limit: 9 };
-            let rows = landscape(&history, &host, range, crate::GroupBy::Name, shown).unwrap();
+            let mut rows = landscape(&history, &host, range, crate::GroupBy::Name, shown).unwrap();
+            rows.gaps.retain(is_known);
             assert_eq!(seconds(&rows.gaps), holes, "{hours} h");
         }
+    }
+
+    fn explained(covered_ns: &[i64], known: &[Gap], available: (i64, i64)) -> Vec<(i64, i64, String)> {
+        const MS_NS: i64 = 1_000_000;
+        let covered_ns = covered_ns.to_vec();
+        let times = BucketTimes { resolution: None, begin_ns: 0, width_ns: MS_NS, covered_ns };
+        let mut gaps = known.to_vec();
+        let (first_ns, last_ns) = (available.0 * MS_NS, available.1 * MS_NS);
+        explain(&times, &mut gaps, Some(Available { first_ns, last_ns }));
+        let ms = |gap: Gap| (gap.begin_wall_ns / MS_NS, gap.end_wall_ns / MS_NS, gap.reason);
+        gaps.into_iter().map(ms).collect()
+    }
+
+    #[test]
+    fn every_point_without_data_has_a_reason() {
+        let restart = Gap {
+            begin_wall_ns: 3_000_000,
+            end_wall_ns: 4_000_000,
+            reason: "restart".into(),
+            ..Gap::default()
+        };
+        let found = explained(&[0, 0, 5, 0, 0, 5, 0, 0], &[restart], (2, 6));
+        let expected = [(0, 2, BEFORE_FIRST), (3, 4, "restart"), (4, 5, NO_DATA), (6, 8, AFTER_LAST)];
+        assert_eq!(found, expected.map(|(begin, end, reason)| (begin, end, reason.to_owned())));
+    }
+
+    #[test]
+    fn points_that_the_newest_interval_has_not_reached_are_not_missing() {
+        assert_eq!(explained(&[5, 5, 0, 0, 0], &[], (0, 5)), [(2, 5, AFTER_LAST.to_owned())]);
+        // More came later than this range ends.
+        assert_eq!(explained(&[5, 5, 0, 0, 0], &[], (0, 60_000)), [(2, 5, NO_DATA.to_owned())]);
     }
 }

@@ -1,5 +1,7 @@
 //! [`Report`] and its rows: what the API gives, and what it is read back from.
 
+use std::fmt::Write as _;
+
 use cpumon_model::{GroupLimits, HostId, Waits};
 use cpumon_store::Resolution;
 use serde::{Deserialize, Serialize};
@@ -131,6 +133,21 @@ pub struct ReportRow {
     pub change_cpu_pct: Option<f64>,
     /// Run time a point of its host's times; null: nothing was measured. Empty for rows of several groups.
     pub points: Vec<Option<i64>>,
+}
+
+impl ReportRow {
+    /// Which row of its grouping it is: its kind, and the key of its process and thread, or its name.
+    #[must_use]
+    pub fn id(&self) -> String {
+        let mut id = match (self.pid, &self.process_start_ns) {
+            (Some(pid), Some(Nanos(start_ns))) => format!("{}:{pid}-{start_ns}", self.kind.name()),
+            _ => format!("{}:{}", self.kind.name(), self.name),
+        };
+        if let Some(tid) = self.tid {
+            let _infallible = write!(id, "/{tid}");
+        }
+        id
+    }
 }
 
 /// What was read of one host.

@@ -1,4 +1,4 @@
-//! Charts as pictures: the bytes that `cpumon export chart` writes, and the command line for them.
+//! Charts: as the page draws them, as pictures, which are the bytes that `cpumon export chart` writes, and the command line for these.
 
 use std::time::Duration;
 
@@ -10,23 +10,29 @@ use axum::response::{IntoResponse, Response};
 use cpumon_export::chart::{MAX_PIXELS, MIN_PIXELS, PictureForm, RenderOptions, Theme, Zone, draw};
 use cpumon_model::Utc;
 use cpumon_query::ChoiceError;
-use cpumon_query::charts::{Cells, ChartQuery, Order, Percent, View, chart as fill, check, is_awaited};
+use cpumon_query::charts::{
+    self, Cells, ChartQuery, HostCharts, Order, Percent, View, chart as fill, check, is_awaited,
+};
+use cpumon_query::parse_process_key;
 use cpumon_query::report::ReportBy;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, store_of};
-use super::history::name_of;
+use super::history::{Finest, name_of};
 use super::host_problems::HostProblems;
 use super::params::{Asked, Named, bad, list, word};
 use super::reports::filter_of;
+use super::span::{Span, life_of};
 use crate::app::Shared;
 use crate::page::is_known;
 use crate::problem::Problem;
 
 /// Processes and threads in a question at most.
 const MAX_TASKS: usize = 32;
+/// Charts in an answer at most.
+const MAX_VIEWS: usize = 4;
 /// Hosts named in a question at most.
 const MAX_HOSTS: usize = 200;
 /// What came a moment ago is in the store within a second or so; a store that cannot be written is not waited for.
@@ -57,6 +63,17 @@ pub(super) struct Drawn {
     theme: Option<String>,
     /// Zone of the times: `utc` (the default), `Europe/Berlin`, `+05:30`.
     zone: Option<String>,
+}
+
+/// Which charts an answer has.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Views {
+    /// `cpu`, `who`, `cpus`, `run-queue`, `tasks`, `states`, `delays`, `threads`, `landscape`, separated by commas, 4 at most.
+    views: String,
+    /// `interval` reads intervals where sums would do: they have CPU modes. The range is 48 hours at most.
+    #[param(inline)]
+    resolution: Option<Finest>,
 }
 
 /// What a chart of one host shows.
@@ -104,6 +121,10 @@ pub(super) struct OfFleet {
     /// Hosts in the picture, 60 without it; it says how many are left out.
     #[param(minimum = 1, maximum = 200)]
     rows: Option<usize>,
+}
+
+fn view_of(name: &str) -> Result<View, Problem> {
+    name.parse().map_err(|error: ChoiceError| bad(error.to_string()))
 }
 
 fn pixels(name: &str, wanted: Option<u32>) -> Result<Option<u32>, Problem> {
@@ -172,8 +193,8 @@ impl Drawn {
 }
 
 impl OfHost {
-    fn query(&self, host: &str, view: &str, drawn: &Drawn) -> Result<ChartQuery, Problem> {
-        let view: View = view.parse().map_err(|error: ChoiceError| bad(error.to_string()))?;
+    /// `query` has the view and the time.
+    fn query(&self, host: &str, query: &ChartQuery) -> Result<ChartQuery, Problem> {
         Ok(ChartQuery {
             hosts: vec![host.to_owned()],
             processes: list(self.process.as_deref(), MAX_TASKS, |name| Ok(name_of(name)))?,
@@ -184,7 +205,7 @@ impl OfHost {
             rows: self.rows,
             with_blocked: self.blocked.unwrap_or(false),
             percent: word(self.percent.as_deref(), Percent::Cpu)?,
-            ..drawn.query(view)?
+            ..query.clone()
         })
     }
 
@@ -305,6 +326,39 @@ fn sent(picture: Picture, headers: &HeaderMap) -> Response {
     response
 }
 
+/// Charts of one host over one range, with their values: what they share is read once.
+#[utoipa::path(get, operation_id = "charts", path = "/api/v1/hosts/{host}/charts",
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Views, OfHost, Span),
+    responses((status = 200, body = HostCharts), HostProblems))]
+pub(super) async fn values(
+    State(app): State<Shared>,
+    Named(host): Named<String>,
+    Asked(wanted): Asked<Views>,
+    Asked(of): Asked<OfHost>,
+    Asked(span): Asked<Span>,
+) -> Result<Json<HostCharts>, Problem> {
+    let views = list(Some(&wanted.views), MAX_VIEWS, view_of)?;
+    let Some(first) = views.first().filter(|_| !views.contains(&View::Fleet)) else {
+        return Err(bad("views names no chart of a host."));
+    };
+    let usual = span.range(charts::points().history)?;
+    let is_of_one = matches!(first, View::States | View::Delays | View::Threads);
+    let query = ChartQuery { is_finest: wanted.resolution.is_some(), ..ChartQuery::new(*first) };
+    let query = ChartQuery { points: span.points(), ..of.query(&host, &query)? };
+    let answer = app.past.ask(move |past| {
+        let host = past.host(&host)?;
+        let key = query.processes.first().and_then(|process| parse_process_key(process).ok());
+        let range = match (key.filter(|_| is_of_one && span.is_open()), past.available(host.info.host)?) {
+            (Some(key), _) => life_of(past, &host, key, usual)?,
+            (None, Some(available)) => span.fitted(usual, available),
+            (None, None) => usual,
+        };
+        let (since_ns, until_ns) = (Some(range.since_ns), Some(range.until_ns));
+        charts::charts(past, &ChartQuery { since_ns, until_ns, ..query }, &views)
+    });
+    Ok(Json(answer.await?))
+}
+
 /// A chart as a picture: the bytes that `cpumon export chart` writes. A range without data is a picture that says so.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/charts/{view}",
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
@@ -320,7 +374,7 @@ pub(super) async fn chart(
     Asked(how): Asked<Drawn>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let query = of.query(&host, &view, &how)?;
+    let query = of.query(&host, &how.query(view_of(&view)?)?)?;
     Ok(sent(drawn(&app, &query, &how).await?, &headers))
 }
 
@@ -335,7 +389,7 @@ pub(super) async fn command(
     Asked(of): Asked<OfHost>,
     Asked(how): Asked<Drawn>,
 ) -> Result<Json<ExportCommand>, Problem> {
-    let query = of.query(&host, &view, &how)?;
+    let query = of.query(&host, &how.query(view_of(&view)?)?)?;
     let checked = checked(&app, query, &how).await?;
     Ok(Json(how.command(&checked, |query, line| of.options(query, line)).into()))
 }

@@ -4,8 +4,9 @@ use cpumon_export::chart::{PictureForm, RenderOptions, draw};
 use cpumon_model::{
     HostId, HostInfo, Interval, Ledger, Moment, ProcessInfo, ProcessInterval, ProcessKey, Trust,
 };
-use cpumon_query::charts::{ChartQuery, View, chart};
+use cpumon_query::charts::{Body, ChartQuery, View, chart};
 use cpumon_query::history::History;
+use cpumon_query::report::ReportBy;
 use cpumon_store::{StoreOptions, Writer};
 
 use super::past_store::{BEGIN_NS, SECOND_NS, Stored};
@@ -374,4 +375,56 @@ async fn of_several_processes_of_a_name_the_error_says_how_they_differ() {
     assert!(detail.contains(&format!("; 6-{} (", at(-6).boot_ns)) && !detail.contains("; 7-"), "{detail}");
     assert!(detail.contains("0.900 s of CPU, python3 /opt/a.py)") && !detail.contains('\u{1b}'), "{detail}");
     assert!(!detail.contains(&"x".repeat(60)), "{detail}");
+}
+
+#[tokio::test]
+async fn the_page_draws_the_chart_that_a_picture_is_made_of() {
+    let stored = Stored::new(false);
+    let body = stored.of_all("charts", "views=who,run-queue&by=process").await;
+    let query = ChartQuery {
+        since_ns: Some(BEGIN_NS),
+        until_ns: Some(BEGIN_NS + 300 * SECOND_NS),
+        by: Some(ReportBy::Process),
+        ..ChartQuery::new(View::Who)
+    };
+    let history = History::of_store(&stored.path()).unwrap();
+    for (served, view) in body["charts"].as_array().unwrap().iter().zip([View::Who, View::RunQueue]) {
+        let made = chart(&history, &ChartQuery { view, ..query.clone() }).unwrap();
+        assert_eq!(*served, serde_json::to_value(&made).unwrap());
+        let Body::Lines { lines, .. } = &made.body else { panic!("{made:?}") };
+        let first: Vec<Option<f64>> =
+            serde_json::from_value(served["body"]["lines"][0]["values"].clone()).unwrap();
+        for (served, value) in first.iter().zip(&lines[0].values) {
+            assert!(served.unwrap_or(-1.0) - value.unwrap_or(-1.0) < 1e-4, "{served:?} {value:?}");
+        }
+    }
+    assert_eq!((&body["cpus"], body["charts"].as_array().unwrap().len()), (&1.into(), 2));
+    assert_eq!(body["kept"]["last_ns"], (BEGIN_NS + 300 * SECOND_NS).to_string());
+    // An area is found by the same name as its row of the report.
+    let report = stored.of_all("report", "by=process").await;
+    let row = &report["rows"][0];
+    let key = format!("group:{}-{}", row["pid"], row["process_start_ns"].as_str().unwrap());
+    assert_eq!(body["charts"][0]["body"]["lines"][0]["key"], key);
+}
+
+#[tokio::test]
+async fn charts_of_a_process_without_a_span_show_its_life_and_when_it_was_not_there() {
+    let stored = Stored::new(true);
+    let (status, body) =
+        stored.get("/api/v1/hosts/past/charts?views=states,delays&process=10-9&points=60").await;
+    assert_eq!(status, 200, "{body}");
+    let (_, process) = stored.get("/api/v1/hosts/past/processes/10-9").await;
+    assert_eq!((&body["since_ns"], &body["until_ns"]), (&process["since_ns"], &process["until_ns"]));
+    assert!(body["charts"][0]["times"]["begin_ms"].as_array().unwrap().len() <= 61, "{body}");
+    for (refused, why) in [
+        ("views=fleet", "no chart of a host"),
+        ("views=", "no chart of a host"),
+        ("views=cpu,cpu,cpu,cpu,cpu", "at most 4"),
+        ("views=pie", "pie"),
+        ("views=states", "one process"),
+        ("views=cpu&points=0", "points=0"),
+    ] {
+        let (status, body) = stored.get(&format!("/api/v1/hosts/past/charts?{refused}")).await;
+        assert!(status == 400 && body["detail"].as_str().unwrap().contains(why), "{refused}: {body}");
+    }
 }

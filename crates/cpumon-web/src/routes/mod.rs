@@ -108,6 +108,7 @@ fn described() -> OpenApiRouter<Shared> {
         .routes(routes!(host_traces::file))
         .routes(routes!(host_traces::sources, host_traces::record))
         .routes(routes!(host_traces::stop))
+        .routes(routes!(charts::values))
         .routes(routes!(charts::chart))
         .routes(routes!(charts::command))
         .routes(routes!(charts::fleet))

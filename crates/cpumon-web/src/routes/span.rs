@@ -36,6 +36,11 @@ impl Span {
         self.since.is_none() && self.until.is_none()
     }
 
+    /// The points that are asked for.
+    pub(super) fn points(&self) -> Option<usize> {
+        self.points
+    }
+
     pub(super) fn range(&self, points: usize) -> Result<PlotRange, Problem> {
         let until_ns = self.until.unwrap_or_else(now_ns);
         let since_ns = self.since.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
