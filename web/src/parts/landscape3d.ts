@@ -76,16 +76,23 @@ export function open(
   const resize = new ResizeObserver(() => chart.resize());
   resize.observe(box);
   let isOnBar = false;
+  /** What the pointer is on, as it was reported. */
+  let bar: { key: string; seconds: number } | null = null;
   chart.on('mousemove', (event) => {
     const value = (event as { value?: unknown }).value;
     if (!shown || !Array.isArray(value)) return;
-    const [column, row, height] = value as number[];
+    const [column, nth, height] = value as number[];
+    const [row, seconds = NaN] = [shown.rows[nth!], shown.times[column!]];
     isOnBar = true;
-    on.point({ name: shown.rows[row!]?.name ?? '', seconds: shown.times[column!] ?? NaN, value: height! });
+    bar = row ? { key: row.key, seconds } : null;
+    on.point({ name: row?.name ?? '', seconds, value: height! });
   });
   /** The chart does not report that the pointer went from a bar to where none is: only that it is on another one. */
   const left = (): void => {
-    if (!isOnBar) on.point(null);
+    if (!isOnBar) {
+      bar = null;
+      on.point(null);
+    }
     isOnBar = false;
   };
   const listening = new AbortController();
@@ -96,18 +103,12 @@ export function open(
   let down: { x: number; y: number } | null = null;
   const press = (event: PointerEvent): void => void (down = { x: event.clientX, y: event.clientY });
   box.addEventListener('pointerdown', press, { capture: true, signal });
-  chart.on('click', (event) => {
-    const { value, event: mouse } = event as {
-      value?: unknown;
-      event?: { event?: { clientX?: number; clientY?: number } };
-    };
-    const at = mouse?.event;
-    const moved = down && at ? Math.hypot((at.clientX ?? 0) - down.x, (at.clientY ?? 0) - down.y) : 0;
-    if (!shown || !Array.isArray(value) || moved > STILL_PX) return;
-    const [column, row] = value as number[];
-    const [key, seconds] = [shown.rows[row!]?.key, shown.times[column!]];
-    if (key !== undefined && seconds !== undefined) on.pick(key, seconds);
-  });
+  // Of the box: when the chart draws again below a pointer at rest, it forgets which bar that is on and reports no click.
+  const click = (event: MouseEvent): void => {
+    const moved = down ? Math.hypot(event.clientX - down.x, event.clientY - down.y) : 0;
+    if (bar && Number.isFinite(bar.seconds) && moved <= STILL_PX) on.pick(bar.key, bar.seconds);
+  };
+  box.addEventListener('click', click, { signal });
   chart.on('grid3dcamerachanged', () => {
     clearTimeout(still);
     still = setTimeout(() => {
