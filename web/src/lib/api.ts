@@ -42,11 +42,14 @@ export type TraceSlice = Schemas['TraceSlice'];
 export type StoredTraces = Schemas['StoredTraces'];
 /** How a trace of a host can be had now. */
 export type TraceSources = Schemas['TraceSources'];
+export type Chart = Schemas['Chart'];
+export type ChartHole = Schemas['Hole'];
+/** Charts of a host over one range. */
+export type HostCharts = Schemas['HostCharts'];
 /** Values by point; null: not measured. */
 export type Line = (number | null)[];
 /** Points evenly spaced over a range. */
 export type Times = Omit<Schemas['BucketTimes'], 'resolution'>;
-export type Buckets = Times & { gaps: Gap[] };
 
 /** An answer that is not the one asked for, in the receiver's words. */
 export class Problem extends Error {

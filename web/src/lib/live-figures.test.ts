@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { fullOf, linesOf, queueCut, titleOf, unitOf, type Minutes, type PlotChoice } from './live-figures';
+import { fullOf, linesOf, titleOf, unitOf, type Minutes, type PlotChoice } from './live-figures';
 
 const colors = { named: (name: string) => name, nth: (nth: number) => `line ${nth}` };
 const minutes: Minutes = {
@@ -21,15 +21,8 @@ it('stacks the modes that occurred; user and system always', () => {
 
 it('draws the highest interval above the modes: a spike stays when a point becomes a mean', () => {
   const lines = linesOf({ ...minutes, peak: [180, null, 100] }, { ...choice, percent: 'host' }, colors);
-  expect(lines.at(-1)).toMatchObject({ label: 'highest interval', values: [90, null, 50] });
+  expect(lines.at(-1)).toMatchObject({ label: 'peak interval', values: [90, null, 50] });
   expect(lines.at(-1)!.stacked).toBeUndefined();
-});
-
-it('ends the axis of the run queue where one outlier would flatten all else', () => {
-  const mean = [1, 2, null, 3];
-  expect(queueCut({ mean, longest: [4, 5, null, 6] })).toBeNull();
-  expect(queueCut({ mean, longest: [4, 4798, null, 6] })).toEqual({ max: 6, longest: 4798 });
-  expect(queueCut({ mean: [null], longest: [4798] })).toBeNull();
 });
 
 it('divides by the number of CPUs where 100 is the whole host', () => {
@@ -39,7 +32,7 @@ it('divides by the number of CPUs where 100 is the whole host', () => {
 });
 
 it('draws chosen tasks beside all CPUs; what is not there has words of its own', () => {
-  const chosen = { ...minutes, tasks: [{}], lines: [{ name: 'web', values: [null, null, 7] }] };
+  const chosen = { ...minutes, tasks: [{}], lines: [{ key: '7-1', name: 'web', values: [null, null, 7] }] };
   const [web, all] = linesOf(chosen, { ...choice, tasks: 1 }, colors);
   expect(web).toMatchObject({ label: 'web', color: 'line 0', values: [null, null, 7], absent: 'not running' });
   expect(all).toMatchObject({ label: 'all CPUs', values: [64, null, 100], dashed: true });

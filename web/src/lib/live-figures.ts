@@ -1,9 +1,15 @@
 // What the plot above the grid shows. In: the last minutes of a host and of chosen tasks, the unit. Out: lines, their title, their unit and
 // the end of the axis. Colours come from the caller: they are those of the document.
 import type { PlotLine } from '../parts/plot';
-import { NOT_RUNNING } from './absence';
 import { MODES, termed } from './modes';
-import type { Colors } from './process-figures';
+import { NOT_RUNNING } from './shares';
+
+export interface Colors {
+  /** Of a CSS variable. */
+  named: (name: string) => string;
+  /** Of the nth line. */
+  nth: (nth: number) => string;
+}
 
 type Values = readonly (number | null)[];
 
@@ -13,7 +19,7 @@ export interface Minutes {
   /** The highest busy share of a single interval, percent of one CPU: a point of the past is the mean of two. */
   peak: Values;
   queue: { mean: Values; longest: Values };
-  lines: readonly { name: string; values: Values }[];
+  lines: readonly { key: string; name: string; values: Values }[];
   tasks: readonly unknown[];
 }
 
@@ -33,7 +39,7 @@ export function linesOf(from: Minutes, choice: PlotChoice, colors: Colors): Plot
   if (choice.asQueue) {
     return [
       { label: 'mean of all CPUs', color: colors.nth(0), values: from.queue.mean, stacked: true },
-      { label: 'longest of one CPU', color: colors.named('--dim'), values: from.queue.longest, dashed: true, width: 1 },
+      { label: 'longest of one CPU', color: colors.named('--dim'), values: from.queue.longest, dashed: true },
     ];
   }
   const divide = choice.percent === 'host' && choice.cpus > 0 ? choice.cpus : 1;
@@ -49,28 +55,18 @@ export function linesOf(from: Minutes, choice: PlotChoice, colors: Colors): Plot
       stacked: true,
     }));
     const hasPeak = from.peak.some((value) => value !== null);
-    const peak = { label: 'highest interval', color: colors.named('--dim'), values: scale(from.peak), width: 1 };
+    const peak = { label: 'peak interval', color: colors.named('--dim'), values: scale(from.peak), dashed: true };
     return hasPeak ? [...modes, peak] : modes;
   }
   const lines = from.lines.map((line, at) => ({
+    key: line.key,
     label: line.name,
     color: colors.nth(at),
     values: scale(line.values),
     absent: NOT_RUNNING,
   }));
-  const all = { label: 'all CPUs', color: colors.named('--dim'), values: scale(busyOf(from)), dashed: true, width: 1 };
+  const all = { label: 'all CPUs', color: colors.named('--dim'), values: scale(busyOf(from)), dashed: true };
   return [...lines, all];
-}
-
-/** An axis ends here where one outlier would flatten all else: no run queue is longer than this many times the usual one. */
-const OUTLIER = 8;
-
-/** Where the axis of the run queue ends, and the longest queue beyond it; null: nothing is cut off. */
-export function queueCut({ mean, longest }: Minutes['queue']): { max: number; longest: number } | null {
-  const known = mean.filter((value) => value !== null).sort((a, b) => a - b);
-  const usual = Math.max(1, known[Math.floor(known.length * 0.99)] ?? 0);
-  const most = longest.reduce<number>((high, value) => Math.max(high, value ?? 0), 0);
-  return known.length > 0 && most > usual * OUTLIER ? { max: Math.ceil(usual * 2), longest: most } : null;
 }
 
 /** All modes together; null where none was measured. */

@@ -175,7 +175,7 @@ export class LiveLines {
       const begin = this.times.at(-1)! * 1000;
       this.gaps = [
         ...this.gaps.filter((gap) => gap.end_ms / 1000 > oldest),
-        { begin_ms: begin, end_ms: head.endMs - head.durationNs / 1e6, intervals: 0, reason: 'nothing arrived' },
+        { begin_ms: begin, end_ms: head.endMs - head.durationNs / 1e6, reason: 'nothing arrived' },
       ];
     }
     this.times = [...this.times.slice(drop), ...(hole ? [time - durationS] : []), time];

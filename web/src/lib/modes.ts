@@ -47,14 +47,5 @@ export function inWindowsTerms(parts: readonly Part[]): readonly Part[] {
   return parts.map((part) => ({ ...part, ...terms[part.name.replace('ledger_', '')] }));
 }
 
-/** What a process does. */
-export const STATES: readonly Part[] = charts.states.map(partOf);
-
-/** Percentiles of the run delay. */
-export const DELAYS: readonly { name: string; label: string }[] = charts.delays;
-
-/** How many points each kind of chart is read with. */
-export const POINTS: { history: number; who: number; process: number; matrix: number } = charts.points;
-
-/** Groups with an area of their own where a host is drawn by who ran. */
-export const MOST_AREAS: number = charts.areas;
+/** Columns of a heatmap. */
+export const MATRIX_POINTS: number = charts.points.matrix;

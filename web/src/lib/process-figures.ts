@@ -1,61 +1,10 @@
-// What the page of a process shows. In: the receiver's answers. Out: lines, sums and rows. Colours come from the caller: they are
-// those of the document.
-import type { PlotData, PlotLine } from '../parts/plot';
-import { absencesOf } from './absence';
+// What the page of a process shows besides its charts. In: the receiver's answers. Out: sums and marks.
 import type { Line, MatrixRow, ProcessPage, TaskLine } from './api';
 import { count, duration, fixed, isNumber, mean, msOf, NO_DATA } from './format';
-import { DELAYS, STATES } from './modes';
-import { beginsOf, holesOf, rateOf, shareOf, timesOf } from './shares';
+import { beginsOf } from './shares';
 import { totalOf } from './totals';
 
 export const NOT_MEASURED = 'not measured';
-const NOTHING: PlotData = { times: [], lines: [], gaps: [] };
-
-export interface Colors {
-  /** Of a CSS variable. */
-  named: (name: string) => string;
-  /** Of the nth line. */
-  nth: (nth: number) => string;
-}
-
-/** How the process spent its time, stacked, and its largest run in a single interval. */
-export function statesOf(page: ProcessPage | null, withBlocked: boolean, colors: Colors): PlotData {
-  const task = page?.lines[0];
-  if (!page || !task) return NOTHING;
-  const lines: PlotLine[] = STATES.filter(
-    (part) => task.columns[part.name] && (part.name !== 'blocked_ns' || withBlocked),
-  ).map((part) => ({
-    label: part.label,
-    color: colors.named(part.color),
-    values: shareOf(task.columns[part.name], page),
-    stacked: true,
-  }));
-  if (task.max_run_ns_per_s)
-    lines.push({
-      label: 'largest run',
-      color: colors.named('--dim'),
-      values: rateOf(task.max_run_ns_per_s, page),
-      dashed: true,
-      width: 1,
-    });
-  return { times: timesOf(page), lines, gaps: holesOf(page), absences: absencesOf(task.columns['run_ns'], page) };
-}
-
-/** Percentiles of all run delays in each point, ms. */
-export function delaysOf(page: ProcessPage | null, colors: Colors): PlotData {
-  const task = page?.lines[0];
-  if (!page || !task) return NOTHING;
-  const lines = DELAYS.map((part, nth) => ({ ...part, color: colors.nth(nth) }))
-    .filter((part) => totalOf(task.columns[part.name]) !== null)
-    .map(({ name, label, color }) => ({
-      label,
-      color,
-      values: (task.columns[name] ?? []).map((ns, at) =>
-        (page.covered_ns[at] ?? 0) > 0 && isNumber(ns) ? ns / 1e6 : null,
-      ),
-    }));
-  return { times: timesOf(page), lines, gaps: holesOf(page), absences: absencesOf(task.columns['run_ns'], page) };
-}
 
 export interface Total {
   label: string;

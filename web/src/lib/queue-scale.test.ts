@@ -4,19 +4,21 @@ import { p99, queueScale } from './queue-scale';
 it('one outlier does not flatten the mean of an hour, and is named', () => {
   const mean = Array.from({ length: 700 }, (_, at) => 2 + (at % 3));
   const outlier = mean.map((value, at) => (at === 300 ? 4798 : value + 1));
-  const scale = queueScale({ mean, busiest: mean.map((value) => value + 1), longest: outlier });
+  const scale = queueScale([mean, mean.map((value) => value + 1), outlier]);
   expect(scale.peak).toBe(4798);
   expect(scale.max).toBeGreaterThanOrEqual(8);
   expect(scale.max).toBeLessThan(40);
+  // The live plot has no line between the two.
+  expect(queueScale([mean, outlier])).toEqual({ max: 9, peak: 4798 });
 });
 
 it('without an outlier all of it is drawn', () => {
   const mean = [0.2, 0.5, null, 1];
-  expect(queueScale({ mean, busiest: [1, 2, null, 3], longest: [2, 6, null, 4] })).toEqual({
+  expect(queueScale([mean, [1, 2, null, 3], [2, 6, null, 4]])).toEqual({
     max: undefined,
     peak: null,
   });
-  expect(queueScale({ mean: [null], busiest: [null], longest: [null] }).max).toBeUndefined();
+  expect(queueScale([[null], [null], [null]]).max).toBeUndefined();
 });
 
 it('the p99 leaves out one point of a hundred', () => {

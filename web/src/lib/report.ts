@@ -42,6 +42,11 @@ export function processOf({ pid, process_start_ns: start }: ReportRow): string {
   return isNumber(pid) && start ? `${pid}-${start}` : '';
 }
 
+/** Which row of its grouping it is, as the areas of a chart are named. */
+export function rowId(row: ReportRow): string {
+  return `${row.kind}:${processOf(row) || row.name}${isNumber(row.tid) ? `/${row.tid}` : ''}`;
+}
+
 /** CPUs that its control groups may use; null: no limit, not known, or rows of another kind. */
 export function limitOf({ limits }: ReportRow): number | null {
   return limits && typeof limits.limit === 'object' ? limits.limit.millionths / 1e6 : null;

@@ -1,15 +1,22 @@
 import { expect, it } from 'vitest';
-import { envelope, highest, pieceAt, findPeak, newestMoment, tasksQuery } from './spike';
+import type { Chart } from './api';
+import { envelope, highest, pieceAt, findPeak, newestMoment } from './spike';
 
 const buckets = { begin_ns: '0', width_ns: 1e9, covered_ns: [1, 1, 0, 1] };
 
+function chart(values: (number | null)[], width_ms = 1000): Chart {
+  const begin_ms = values.map((_, nth) => nth * width_ms);
+  const lines = [{ label: 'user', values }];
+  return { times: { begin_ms, width_ms }, body: { kind: 'lines', lines } } as unknown as Chart;
+}
+
 it('finds the point under a click: points stand where their time ends', () => {
-  expect(pieceAt(buckets, 2000)).toEqual({ sinceMs: 1000, untilMs: 2000 });
-  expect(pieceAt(buckets, 2400)).toEqual({ sinceMs: 1000, untilMs: 2000 });
-  expect(pieceAt(buckets, -9000)).toEqual({ sinceMs: 0, untilMs: 1000 });
-  expect(pieceAt(buckets, 99_000)).toEqual({ sinceMs: 3000, untilMs: 4000 });
-  expect(pieceAt(buckets, 3000)).toBeNull();
-  expect(pieceAt({ begin_ns: '0', width_ns: 0, covered_ns: [] }, 5)).toBeNull();
+  expect(pieceAt(chart([1, 0, null, 1]), 2000)).toEqual({ sinceMs: 1000, untilMs: 2000 });
+  expect(pieceAt(chart([1, 0, null, 1]), 2400)).toEqual({ sinceMs: 1000, untilMs: 2000 });
+  expect(pieceAt(chart([1, 0, null, 1]), -9000)).toEqual({ sinceMs: 0, untilMs: 1000 });
+  expect(pieceAt(chart([1, 0, null, 1]), 99_000)).toEqual({ sinceMs: 3000, untilMs: 4000 });
+  expect(pieceAt(chart([1, 0, null, 1]), 3000)).toBeNull();
+  expect(pieceAt(chart([]), 5)).toBeNull();
 });
 
 it('finds the highest, in the middle of an interval that spans several points', () => {
@@ -42,14 +49,8 @@ it('stays with the last piece where nothing more is known', async () => {
 });
 
 it('begins with the newest moment that has data', () => {
-  const series = { begin_ns: '0', width_ns: 1e9, covered_ns: [1e9, 1e9, 0] };
-  expect(newestMoment({ ...series, kept: null })).toBe('1999000000');
-  expect(newestMoment({ ...series, kept: { first_ns: '0', last_ns: '1500000000', interval_ns: 1e9 } })).toBe(
-    '1499999999',
-  );
-  expect(newestMoment({ ...series, covered_ns: [0, 0, 0], kept: null })).toBeNull();
-});
-
-it('sorts keys into processes and threads', () => {
-  expect(tasksQuery('1-2,3-4/5-6')).toEqual({ processes: '1-2', threads: '3-4/5-6' });
+  const charts = [chart([5, 0, null])];
+  expect(newestMoment({ charts })).toBe('1999000000');
+  expect(newestMoment({ charts, kept: { first_ns: '0', last_ns: '1500000000', interval_ns: 1e9 } })).toBe('1499999999');
+  expect(newestMoment({ charts: [chart([null, null])] })).toBeNull();
 });

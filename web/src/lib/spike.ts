@@ -1,24 +1,30 @@
 // The instant of a spike. In: the points of a time line, a place on it. Out: the moment within that point at which most happened.
 // Why: a point of a day is minutes long, and a click on its peak asks for the second that made it.
-import { ask, hostPath, type Line, type Lines, type Query, type Series, type Times } from './api';
-import { msOf, nsOf } from './format';
-import { beginsOf, timesOf } from './shares';
+import { ask, hostPath, type Chart, type HostCharts, type Line, type Lines, type Series, type Times } from './api';
+import { tasksOf } from './charts';
+import { isNumber, msOf, nsOf } from './format';
+import { beginsOf } from './shares';
 
 export interface Piece {
   sinceMs: number;
   untilMs: number;
 }
 
+/** Whether any line has a value in each point. */
+export function isMeasured({ times, body }: Chart): boolean[] {
+  const lines = body.kind === 'lines' ? body.lines : [];
+  return times.begin_ms.map((_, nth) => lines.some((line) => isNumber(line.values[nth])));
+}
+
 /** The point that is drawn nearest to a time; null: there is none, or nothing was measured in it. */
-export function pieceAt(buckets: Times, ms: number): Piece | null {
-  const width = buckets.width_ns / 1e6;
-  const begins = beginsOf(buckets);
+export function pieceAt(chart: Chart, ms: number): Piece | null {
+  const { begin_ms: begins, width_ms: width } = chart.times;
   const [first] = begins;
   if (first === undefined || width <= 0) return null;
   // A point is drawn where its time ends.
   const nth = Math.max(0, Math.min(begins.length - 1, Math.round((ms - first) / width) - 1));
   const sinceMs = begins[nth]!;
-  return (buckets.covered_ns[nth] ?? 0) > 0 ? { sinceMs, untilMs: sinceMs + width } : null;
+  return isMeasured(chart)[nth] ? { sinceMs, untilMs: sinceMs + width } : null;
 }
 
 /** Where the values are highest: an interval longer than a point gives several the same value, and the middle of them is returned. */
@@ -78,26 +84,18 @@ export async function peakIn(
     const found = await ask<Series>(hostPath(host, 'series'), { ...question, columns: 'busy_ns' }, signal);
     return highest(found, found.columns['busy_ns']?.max ?? []);
   }
-  const query = { ...question, columns: 'run_ns', ...tasksQuery(keys) };
+  const { process: processes, thread: threads } = tasksOf(keys.split(','));
+  const query = { ...question, columns: 'run_ns', processes, threads };
   const found = await ask<Lines>(hostPath(host, 'lines'), query, signal);
   return highest(found, envelope(found.lines.map((line) => line.max_run_ns_per_s ?? [])));
 }
 
-/** Keys of processes and threads, separated by commas, as the receiver takes them. */
-export function tasksQuery(keys: string): Query {
-  const all = keys.split(',');
-  return {
-    threads: all.filter((key) => key.includes('/')).join(','),
-    processes: all.filter((key) => !key.includes('/')).join(','),
-  };
-}
-
-/** The newest moment with data in a series; null: it has none. */
-export function newestMoment(series: Times & Pick<Series, 'kept'>): string | null {
-  const last = series.covered_ns.findLastIndex((ns) => ns > 0);
-  if (last < 0) return null;
-  const endMs = timesOf(series)[last]! * 1000;
-  const storedNs = series.kept?.last_ns;
+/** The newest moment with data in the first chart; null: it has none. */
+export function newestMoment({ charts: [chart], kept }: Pick<HostCharts, 'charts' | 'kept'>): string | null {
+  const last = chart ? isMeasured(chart).lastIndexOf(true) : -1;
+  if (!chart || last < 0) return null;
+  const endMs = chart.times.begin_ms[last]! + chart.times.width_ms;
+  const storedNs = kept?.last_ns;
   // The last point may reach beyond the stored data.
   return storedNs && msOf(storedNs) < endMs ? (BigInt(storedNs) - 1n).toString() : nsOf(endMs - 1);
 }

@@ -7,13 +7,15 @@ import { timeLabels } from '../lib/round-ticks';
 import uPlot from 'uplot';
 
 export interface PlotLine {
+  /** Of a task or a group. */
+  key?: string;
   label: string;
   color: string;
   values: readonly (number | null)[];
   /** Drawn as an area on the one before it. */
   stacked?: boolean;
+  /** Thin. */
   dashed?: boolean;
-  width?: number;
   /** Words for a point that was measured and in which it has no value. */
   absent?: string;
 }
@@ -150,7 +152,7 @@ function seriesOf(line: PlotLine): uPlot.Series {
     label: line.label,
     stroke: line.color,
     // An area has no outline: that of a part which is 0 would lie on the part below.
-    width: line.width ?? (line.stacked ? 0 : 1.5),
+    width: line.stacked ? 0 : line.dashed ? 1 : 1.5,
     ...(line.stacked ? { fill: fade(line.color, 0.72) } : {}),
     ...(line.dashed ? { dash: [3, 3] } : {}),
     spanGaps: false,
