@@ -35,13 +35,15 @@ export interface GridColumn {
   width: number;
   /** Smaller comes first where space is short. */
   rank: number;
+  /** Not shown unless the user chose it. */
+  isSeldom?: boolean;
   help: string;
 }
 
-/** What only this page decides: the width of each column in px, and its rank where space is short. */
-const LAYOUT: Record<(typeof TASK_COLUMNS)[number]['id'], { width: number; rank: number }> = {
+/** What only this page decides. */
+const LAYOUT: Record<(typeof TASK_COLUMNS)[number]['id'], Pick<GridColumn, 'width' | 'rank' | 'isSeldom'>> = {
   name: { width: 200, rank: 0 },
-  process: { width: 140, rank: 1.5 },
+  process: { width: 140, rank: 1.5, isSeldom: true },
   pid: { width: 70, rank: 3 },
   cpu: { width: 78, rank: 1 },
   user: { width: 58, rank: 6 },
@@ -54,15 +56,15 @@ const LAYOUT: Record<(typeof TASK_COLUMNS)[number]['id'], { width: number; rank:
   throttled: { width: 78, rank: 3.1 },
   vcsw: { width: 66, rank: 12 },
   icsw: { width: 66, rank: 13 },
-  wakeups: { width: 70, rank: 17 },
-  migrations: { width: 62, rank: 18 },
+  wakeups: { width: 70, rank: 17, isSeldom: true },
+  migrations: { width: 62, rank: 18, isSeldom: true },
   threads: { width: 64, rank: 5 },
   state: { width: 26, rank: 14 },
-  nice: { width: 44, rank: 16 },
-  last_cpu: { width: 48, rank: 15 },
+  nice: { width: 44, rank: 16, isSeldom: true },
+  last_cpu: { width: 48, rank: 15, isSeldom: true },
   uid: { width: 80, rank: 9 },
   container: { width: 150, rank: 4 },
-  cmdline: { width: 260, rank: 19 },
+  cmdline: { width: 260, rank: 19, isSeldom: true },
 };
 
 function counterOf(source: string | null): { counter?: Counter } {
@@ -96,32 +98,14 @@ export const COLUMN_BY_ID = new Map(GRID_COLUMNS.map((column) => [column.id, col
 /** Shown unless the user chose others; where rows are threads, the process of each too. */
 export function usualColumns(rowsAreThreads: boolean, hasLimits: boolean): string[] {
   // Where nothing has a limit, these are empty.
-  const usual = USUAL.filter((id) => hasLimits || !OF_LIMITS.has(COLUMN_BY_ID.get(id)?.counter ?? ''));
+  const usual = GRID_COLUMNS.filter(
+    ({ isSeldom, counter }) => !isSeldom && (hasLimits || !OF_LIMITS.has(counter ?? '')),
+  ).map(({ id }) => id);
   // Only threads have a state: a process would have an empty column.
   return rowsAreThreads
     ? ['name', 'process', ...usual.slice(1).filter((id) => id !== 'threads')]
     : usual.filter((id) => id !== 'state');
 }
-
-const USUAL = [
-  'name',
-  'pid',
-  'cpu',
-  'user',
-  'system',
-  'ready',
-  'blocked',
-  'wait',
-  'longest',
-  'limit',
-  'throttled',
-  'vcsw',
-  'icsw',
-  'threads',
-  'state',
-  'uid',
-  'container',
-];
 
 /** Columns whose values a view carries as numbers, with their place. */
 export const NUMBER_COLUMNS = GRID_COLUMNS.filter((column) => column.unit !== 'text');

@@ -1,6 +1,6 @@
 // What a snapshot has beside the rows of the grid. In: the receiver's JSON. Out: plain data for the page.
-import { adviceOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
-import { has, numbers, texts } from '../lib/table';
+import { reasonOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
+import { has, numbers, rowsOf, texts } from '../lib/table';
 import { COUNTERS, OF_LIMITS } from './columns';
 import { Limits } from './limits';
 import type { CpuModes, Head, Report } from './messages';
@@ -32,12 +32,9 @@ export class OwnCost {
 }
 
 export function headOf(snapshot: Snapshot, ownPct: number | null, bytes: number): Head {
+  const { host, hostname, trust, number, skipped, source, fields, flags, summary } = snapshot;
   return {
-    host: snapshot.host,
-    hostname: snapshot.hostname,
-    trust: snapshot.trust,
-    number: snapshot.number,
-    skipped: snapshot.skipped,
+    ...{ host, hostname, trust, number, skipped, source, fields, flags, summary },
     ageMs: (snapshot.age_ns ?? 0) / 1e6,
     cut: cutOf(snapshot),
     beginNs: snapshot.begin_ns,
@@ -45,14 +42,10 @@ export function headOf(snapshot: Snapshot, ownPct: number | null, bytes: number)
     endMs: snapshot.end_ms,
     wallShiftNs: snapshot.wall_shift_ns,
     durationNs: snapshot.duration_ns,
-    source: snapshot.source,
-    fields: snapshot.fields,
-    flags: snapshot.flags,
-    summary: snapshot.summary,
     cpus: cpusOf(snapshot),
     irqs: irqsOf(snapshot),
     measured: [...COUNTERS, 'wait_reason'].filter((name) =>
-      OF_LIMITS.has(name) ? snapshot.fields.includes('CGROUPS') : has(snapshot.processes, name),
+      OF_LIMITS.has(name) ? fields.includes('CGROUPS') : has(snapshot.processes, name),
     ),
     limiters: new Limits(snapshot).limiters(),
     ownPct,
@@ -81,21 +74,21 @@ function cutOf({ processes, threads = [] }: Snapshot): Head['cut'] {
 }
 
 function cpusOf(snapshot: Snapshot): CpuModes[] {
-  const cpu = numbers(snapshot.cpus, 'cpu');
   const modes = MODES.map((name) => [name, numbers(snapshot.cpus, name)] as const);
-  return Array.from({ length: snapshot.cpus.rows }, (_, row) => ({
-    cpu: cpu(row),
-    modes: Object.fromEntries(modes.map(([name, get]) => [name, get(row)])),
-  }));
+  return rowsOf<CpuModes>(snapshot.cpus.rows, {
+    cpu: numbers(snapshot.cpus, 'cpu'),
+    modes: (row) => Object.fromEntries(modes.map(([name, get]) => [name, get(row)])),
+  });
 }
 
 function irqsOf(snapshot: Snapshot): Head['irqs'] {
   const table = snapshot.irqs;
   if (!table) return [];
-  const name = texts(table, 'name');
-  const time = numbers(table, 'time_ns');
-  const counts = numbers(table, 'count');
-  return Array.from({ length: table.rows }, (_, row) => ({ name: name(row), timeNs: time(row), count: counts(row) }));
+  return rowsOf<Head['irqs'][number]>(table.rows, {
+    name: texts(table, 'name'),
+    timeNs: numbers(table, 'time_ns'),
+    count: numbers(table, 'count'),
+  });
 }
 
 /** Seconds that have no interval yet, of which the newest is still on its way: no hole. */
@@ -144,14 +137,6 @@ export function problem(status: number, text: string): Report {
   } catch {
     // The status says it all.
   }
-  const word = (name: string): string => (typeof body[name] === 'string' ? body[name] : '');
-  return {
-    is: 'problem',
-    status,
-    title: word('title') || `HTTP ${status}`,
-    detail: word('detail'),
-    how: adviceOf(word('how')),
-    beforeNs: word('before_ns') || null,
-    afterNs: word('after_ns') || null,
-  };
+  const { before_ns, after_ns, ...words } = reasonOf(status, body);
+  return { is: 'problem', status, ...words, beforeNs: before_ns || null, afterNs: after_ns || null };
 }

@@ -1,7 +1,7 @@
 // CPU limits of control groups. In: a snapshot's table of them. Out: the limit of tasks by the paths of their groups, and whose quota is
 // used up. Why: rows below one limit share its counters, so that a sum must count them once.
 import type { Snapshot } from '../lib/api';
-import { numbers, texts } from '../lib/table';
+import { numbers, rowsOf, texts } from '../lib/table';
 
 /** A control group that has a limit on its path; NaN is no data. */
 export interface GroupLimit {
@@ -32,23 +32,15 @@ export class Limits {
     this.others = snapshot?.fields.includes('CGROUPS') && leftOut === 0 ? NONE : UNKNOWN;
     const table = snapshot?.cgroups;
     if (!table) return;
-    const [path, by] = [texts(table, 'cgroup'), texts(table, 'limited_by')];
-    const read = (name: string) => numbers(table, name);
-    const [cpus, periods, throttledPeriods, throttledNs] = [
-      read('cpu_limit'),
-      read('periods'),
-      read('throttled_periods'),
-      read('throttled_ns'),
-    ];
-    for (let row = 0; row < table.rows; row += 1)
-      this.rows.set(path(row), {
-        path: path(row),
-        cpus: cpus(row),
-        by: by(row),
-        periods: periods(row),
-        throttledPeriods: throttledPeriods(row),
-        throttledNs: throttledNs(row),
-      });
+    const limits = rowsOf<GroupLimit>(table.rows, {
+      path: texts(table, 'cgroup'),
+      cpus: numbers(table, 'cpu_limit'),
+      by: texts(table, 'limited_by'),
+      periods: numbers(table, 'periods'),
+      throttledPeriods: numbers(table, 'throttled_periods'),
+      throttledNs: numbers(table, 'throttled_ns'),
+    });
+    for (const limit of limits) this.rows.set(limit.path, limit);
   }
 
   /** Of tasks in one group. */

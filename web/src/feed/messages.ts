@@ -1,5 +1,5 @@
 // What page and worker say to each other. In and out: plain data. Why: both sides compile against one list.
-import type { Fleet, Summary } from '../lib/api';
+import type { Fleet, Snapshot } from '../lib/api';
 import type { GroupLimit } from './limits';
 import type { Spec, View } from './view';
 
@@ -33,13 +33,11 @@ export interface CpuModes {
   modes: Record<string, number>;
 }
 
+/** What the page takes as it came. */
+type Same = 'host' | 'hostname' | 'trust' | 'number' | 'skipped' | 'source' | 'fields' | 'flags' | 'summary';
+
 /** Everything of a snapshot that is not a row of the grid. */
-export interface Head {
-  host: string;
-  hostname: string;
-  trust: string;
-  number: number;
-  skipped: number;
+export interface Head extends Pick<Snapshot, Same> {
   /** How long it had been with the receiver when it was sent; 0 for a past moment. */
   ageMs: number;
   /** Rows that are here and that there are, where a table was too long to be sent whole. */
@@ -50,10 +48,6 @@ export interface Head {
   /** The device's own clock less that; 0 where it is right. */
   wallShiftNs: number;
   durationNs: number;
-  source: string;
-  fields: string[];
-  flags: string[];
-  summary: Summary;
   cpus: CpuModes[];
   irqs: { name: string; timeNs: number; count: number }[];
   /** A row of each control group that has a CPU limit, the most throttled first. */

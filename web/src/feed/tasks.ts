@@ -57,6 +57,10 @@ export interface Thread extends Task {
 type Measured = Uint8Array;
 const NOTHING: Measured = new Uint8Array(COUNTERS.length);
 
+/** Texts of a process, by the names of their columns. */
+const TEXTS = ['name', 'user', 'interpreter', 'product', 'container', 'service', 'pod', 'cgroup', 'cmdline'] as const;
+const NO_TEXTS = Object.fromEntries(TEXTS.map((name) => [name, ''])) as Record<(typeof TEXTS)[number], string>;
+
 /** What is known of rows that a snapshot leaves out. */
 interface Left {
   known: Measured;
@@ -110,50 +114,21 @@ export class Tasks {
   private readProcesses(table: Table): void {
     const key = texts(table, 'key');
     const pid = numbers(table, 'pid');
-    const name = texts(table, 'name');
     const parent = numbers(table, 'parent_pid');
     const uid = numbers(table, 'uid');
-    const user = texts(table, 'user');
-    const interpreter = texts(table, 'interpreter');
-    const product = texts(table, 'product');
-    const container = texts(table, 'container');
-    const service = texts(table, 'service');
-    const pod = texts(table, 'pod');
-    const cgroup = texts(table, 'cgroup');
-    const cmdline = texts(table, 'cmdline');
+    const words = TEXTS.map((name) => [name, texts(table, name)] as const);
     const kernel = getter(table, 'is_kernel');
     const task = taskReader(table);
     for (let row = 0; row < table.rows; row += 1) {
       const id = key(row);
       let process = this.processes.get(id);
       if (!process) {
-        process = {
-          ...newTask(id, pid(row)),
-          parent: 0,
-          uid: 0,
-          user: '',
-          interpreter: '',
-          product: '',
-          container: '',
-          service: '',
-          pod: '',
-          cgroup: '',
-          cmdline: '',
-          threads: new Map(),
-        };
+        process = { ...newTask(id, pid(row)), parent: 0, uid: 0, ...NO_TEXTS, threads: new Map() };
         this.processes.set(id, process);
       }
-      process.name = name(row);
       process.parent = parent(row);
       process.uid = uid(row);
-      process.user = user(row);
-      process.interpreter = interpreter(row);
-      process.product = product(row);
-      process.container = container(row);
-      process.service = service(row);
-      process.pod = pod(row);
-      process.cgroup = cgroup(row);
-      process.cmdline = cmdline(row);
+      for (const [name, read] of words) process[name] = read(row);
       task(process, row, this.turn);
       if (kernel(row)) process.marks |= KERNEL;
     }
@@ -244,7 +219,7 @@ function waitOn(thread: Thread, { durationNs, hasWaits }: Left): void {
   }
 }
 
-function newTask(key: string, id: number): Task {
+export function newTask(key: string, id: number): Task {
   return {
     key,
     id,

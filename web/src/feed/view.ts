@@ -1,8 +1,9 @@
 // The rows that a grid shows. In: tasks, and how the user wants to see them. Out: flat arrays, ready to be sent to the page.
 // Why: sorting and filtering 20,000 rows happens beside the page, and the page gets numbers it can draw without thinking.
+import { wordsOf } from '../lib/format';
 import { COLUMN_BY_ID, COUNTER, COUNTERS, NUMBERS, NUMBER_COLUMNS, TEXT_IDS, TEXTS } from './columns';
 import type { Limits } from './limits';
-import { BORN, ENDED, KERNEL, ODD, type Process, type Task, type Tasks, type Thread } from './tasks';
+import { BORN, ENDED, KERNEL, newTask, ODD, type Process, type Task, type Tasks, type Thread } from './tasks';
 
 export type Layout = 'list' | 'tree' | 'program' | 'user' | 'service' | 'container' | 'threads';
 
@@ -287,25 +288,18 @@ function isBusy(task: Task): boolean {
   return task.counters[COUNTER.run_ns]! > 0 || (task.marks & (BORN | ENDED)) !== 0;
 }
 
+/** Texts of a process in which words are looked for. */
+const SEARCHED = ['name', 'interpreter', 'product', 'user', 'container', 'service', 'pod', 'cmdline'] as const;
+
 /** Words of the filter must all be found; a number finds ids too. */
 function filterOf(filter: string): (task: Task, process: Process) => boolean {
-  const words = filter
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word !== '');
+  const words = wordsOf(filter);
   if (words.length === 0) return () => true;
   return (task, process) =>
     words.every(
       (word) =>
         task.name.toLowerCase().includes(word) ||
-        process.name.toLowerCase().includes(word) ||
-        process.interpreter.toLowerCase().includes(word) ||
-        process.product.toLowerCase().includes(word) ||
-        process.user.toLowerCase().includes(word) ||
-        process.container.toLowerCase().includes(word) ||
-        process.service.toLowerCase().includes(word) ||
-        process.pod.toLowerCase().includes(word) ||
-        process.cmdline.toLowerCase().includes(word) ||
+        SEARCHED.some((of) => process[of].toLowerCase().includes(word)) ||
         String(task.id) === word ||
         String(process.id) === word,
     );
@@ -353,14 +347,18 @@ export function sum(parts: Float64Array[]): Float64Array {
   return total;
 }
 
-function groups(nodes: Node[], layout: Layout, limits: Limits): Node[] {
+function named(nodes: Node[], nameOf: (node: Node) => string): Map<string, Node[]> {
   const byName = new Map<string, Node[]>();
   for (const node of nodes) {
-    const name = groupName(node.process!, layout);
-    const group = byName.get(name);
-    if (group) group.push(node);
-    else byName.set(name, [node]);
+    const same = byName.get(nameOf(node));
+    if (same) same.push(node);
+    else byName.set(nameOf(node), [node]);
   }
+  return byName;
+}
+
+function groups(nodes: Node[], layout: Layout, limits: Limits): Node[] {
+  const byName = named(nodes, (node) => groupName(node.process!, layout));
   return Array.from(byName, ([name, children]) => groupOf(`group:${layout}:${name}`, name, children, limits));
 }
 
@@ -372,13 +370,7 @@ function folded(nodes: Node[], limits: Limits, below = ''): Node[] {
   if (nodes.length < FOLD_FROM) return nodes;
   const isShort = ({ task, children }: Node): boolean =>
     (task.marks & BORN) !== 0 && (task.marks & ENDED) !== 0 && children.length === 0;
-  const byName = new Map<string, Node[]>();
-  for (const node of nodes) {
-    if (!isShort(node)) continue;
-    const same = byName.get(node.task.name);
-    if (same) same.push(node);
-    else byName.set(node.task.name, [node]);
-  }
+  const byName = named(nodes.filter(isShort), (node) => node.task.name);
   const isFolded = (node: Node): boolean => isShort(node) && byName.get(node.task.name)!.length >= FOLD_FROM;
   const rest = nodes.filter((node) => !isFolded(node));
   for (const [name, children] of byName)
@@ -396,19 +388,8 @@ function groupOf(key: string, name: string, children: Node[], limits: Limits, ma
   children.forEach(({ task }) =>
     task.waits.forEach(([reason, ns]) => waits.set(reason, (waits.get(reason) ?? 0) + ns)),
   );
-  const task: Task = {
-    key,
-    id: 0,
-    name,
-    marks,
-    flags: '',
-    counters,
-    state: '',
-    open: '',
-    isWatched: true,
-    seen: 0,
-    waits: Array.from(waits).sort((a, b) => b[1] - a[1]),
-  };
+  const longestFirst = Array.from(waits).sort((a, b) => b[1] - a[1]);
+  const task: Task = { ...newTask(key, 0), name, marks, counters, waits: longestFirst };
   return { task, process: null, kind: IS_GROUP, children, total: counters };
 }
 

@@ -67,6 +67,12 @@ export class Problem extends Error {
 /** No answer at all. */
 export class Unreachable extends Error {}
 
+/** A figure of an interval; null: not measured. */
+export function numberOf(summary: Summary, name: string): number | null {
+  const value = summary[name];
+  return typeof value === 'number' ? value : null;
+}
+
 export type Query = Record<string, string | number | undefined | null>;
 
 export function apiUrl(path: string, query: Query = {}): string {
@@ -133,14 +139,23 @@ async function problemOf(answer: Response): Promise<Problem> {
   } catch {
     // Not a problem document: the status says what there is to say.
   }
+  const { title, detail, how } = reasonOf(answer.status, body);
+  return new Problem(answer.status, title, detail, how, body);
+}
+
+/** Why an answer is not the one asked for, in the receiver's words. */
+export function reasonOf(
+  status: number,
+  body: Record<string, unknown>,
+): Record<'title' | 'detail' | 'how' | 'before_ns' | 'after_ns', string> {
   const text = (name: string): string => (typeof body[name] === 'string' ? body[name] : '');
-  return new Problem(
-    answer.status,
-    text('title') || `HTTP ${answer.status}`,
-    text('detail'),
-    adviceOf(text('how')),
-    body,
-  );
+  return {
+    title: text('title') || `HTTP ${status}`,
+    detail: text('detail'),
+    how: adviceOf(text('how')),
+    before_ns: text('before_ns'),
+    after_ns: text('after_ns'),
+  };
 }
 
 export async function login(token: string): Promise<void> {

@@ -1,5 +1,5 @@
 // Whether a host's ledger adds up. In: its summary, the receiver's limit. Out: the share that no line accounts for, and a verdict.
-import type { Summary } from './api';
+import { numberOf, type Summary } from './api';
 
 export interface Balance {
   /** Unattributed CPU time as a share of the capacity; null: not measured. */
@@ -17,9 +17,4 @@ export function balanceOf(summary: Summary, limit: number | undefined): Balance 
 
 export function balanceText({ isBalanced }: Balance): string {
   return isBalanced === null ? 'not balanced: no data' : isBalanced ? '✓ balanced' : '✗ not balanced';
-}
-
-function numberOf(summary: Summary, name: string): number | null {
-  const value = summary[name];
-  return typeof value === 'number' ? value : null;
 }

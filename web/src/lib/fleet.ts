@@ -1,40 +1,7 @@
 // The fleet's rows. In: the receiver's tables. Out: hosts and busiest processes, sorted and searched.
 import type { Fleet, Query } from './api';
-import { numbers, texts } from './table';
-
-export interface HostRow {
-  id: string;
-  name: string;
-  trust: string;
-  source: string;
-  address: string;
-  agent: string;
-  kernel: string;
-  arch: string;
-  state: string;
-  ageNs: number | null;
-  /** End of its newest interval. */
-  endMs: number | null;
-  offsetNs: number | null;
-  /** What is odd, in the receiver's words, the heaviest first. */
-  health: readonly string[];
-  /** Of the last minute, shares of all CPUs: mean and highest interval. */
-  busy: number | null;
-  peak: number | null;
-  /** Threads ready on average, and threads running or ready for each CPU. */
-  ready: number | null;
-  queue: number | null;
-  /** Intervals of the last minute, and how many of them lack lost data. */
-  intervals: number | null;
-  incomplete: number | null;
-  threads: number | null;
-  topName: string;
-  /** 100 = all CPUs of the host. */
-  topPct: number | null;
-  unattributed: number | null;
-  lost: number | null;
-  spark: readonly (number | null)[];
-}
+import { wordsOf } from './format';
+import { numbers, rowsOf, texts, type RowOf } from './table';
 
 const HEALTHY: readonly string[] = [];
 
@@ -43,78 +10,58 @@ export function called(name: string, id: string): string {
   return name.trim() === '' ? id : name;
 }
 
-export function hostsOf({ hosts: table, spark }: Pick<Fleet, 'hosts' | 'spark'>): HostRow[] {
+/** What the page knows of a host, by the names of the receiver's columns. */
+function columnsOf({ hosts: table, spark }: Pick<Fleet, 'hosts' | 'spark'>) {
   const text = (name: string) => texts(table, name);
   const number = (name: string): ((row: number) => number | null) => {
     const get = numbers(table, name);
     return (row) => (Number.isNaN(get(row)) ? null : get(row));
   };
-  const [id, name, trust, source, address, agent, kernel, arch, state, health, topName] = [
-    text('id'),
-    text('hostname'),
-    text('trust'),
-    text('source'),
-    text('address'),
-    text('agent'),
-    text('kernel'),
-    text('arch'),
-    text('state'),
-    text('health'),
-    text('top_name'),
-  ];
-  const [age, end, offset, busy, peak, ready, queue, intervals, incomplete, threads, topPct, unattributed, lost] = [
-    number('age_ns'),
-    number('end_ms'),
-    number('clock_offset_ns'),
-    number('minute_busy_ratio'),
-    number('minute_peak_ratio'),
-    number('minute_ready'),
-    number('minute_run_queue_per_cpu'),
-    number('minute_intervals'),
-    number('minute_incomplete'),
-    number('threads'),
-    number('top_host_pct'),
-    number('minute_unattributed_ratio'),
-    number('lost'),
-  ];
+  const [id, name, health] = [text('id'), text('hostname'), text('health')];
   const sparks = new Map(spark?.host_ids.map((host, at) => [host, spark.busy_ratio[at] ?? []]));
-  return Array.from({ length: table.rows }, (_, row) => {
-    const words = health(row);
-    return {
-      id: id(row),
-      name: called(name(row), id(row)),
-      trust: trust(row),
-      source: source(row),
-      address: address(row),
-      agent: agent(row),
-      kernel: kernel(row),
-      arch: arch(row),
-      state: state(row),
-      ageNs: age(row),
-      endMs: end(row),
-      offsetNs: offset(row),
-      health: words === '' ? HEALTHY : words.split(', '),
-      busy: busy(row),
-      peak: peak(row),
-      ready: ready(row),
-      queue: queue(row),
-      intervals: intervals(row),
-      incomplete: incomplete(row),
-      threads: threads(row),
-      topName: topName(row),
-      topPct: topPct(row),
-      unattributed: unattributed(row),
-      lost: lost(row),
-      spark: sparks.get(id(row)) ?? [],
-    };
-  });
+  return {
+    id,
+    name: (row: number) => called(name(row), id(row)),
+    trust: text('trust'),
+    source: text('source'),
+    address: text('address'),
+    agent: text('agent'),
+    kernel: text('kernel'),
+    arch: text('arch'),
+    state: text('state'),
+    ageNs: number('age_ns'),
+    /** End of its newest interval. */
+    endMs: number('end_ms'),
+    offsetNs: number('clock_offset_ns'),
+    /** What is odd, in the receiver's words, the heaviest first. */
+    health: (row: number) => (health(row) === '' ? HEALTHY : health(row).split(', ')),
+    /** Of the last minute, shares of all CPUs: mean and highest interval. */
+    busy: number('minute_busy_ratio'),
+    peak: number('minute_peak_ratio'),
+    /** Threads ready on average, and threads running or ready for each CPU. */
+    ready: number('minute_ready'),
+    queue: number('minute_run_queue_per_cpu'),
+    /** Intervals of the last minute, and how many of them lack lost data. */
+    intervals: number('minute_intervals'),
+    incomplete: number('minute_incomplete'),
+    threads: number('threads'),
+    topName: text('top_name'),
+    /** 100 = all CPUs of the host. */
+    topPct: number('top_host_pct'),
+    unattributed: number('minute_unattributed_ratio'),
+    lost: number('lost'),
+    spark: (row: number): readonly (number | null)[] => sparks.get(id(row)) ?? [],
+  };
+}
+
+export type HostRow = RowOf<ReturnType<typeof columnsOf>>;
+
+export function hostsOf(fleet: Pick<Fleet, 'hosts' | 'spark'>): HostRow[] {
+  return rowsOf<HostRow>(fleet.hosts.rows, columnsOf(fleet));
 }
 
 export function sortHosts(hosts: readonly HostRow[], sort: string, descending: boolean, filter: string): HostRow[] {
-  const words = filter
-    .toLowerCase()
-    .split(/\s+/)
-    .filter((word) => word !== '');
+  const words = wordsOf(filter);
   const passes = (host: HostRow): boolean =>
     words.every((word) =>
       [host.name, host.id, host.agent, host.topName, host.address, host.state, host.trust, ...host.health].some(
@@ -122,7 +69,7 @@ export function sortHosts(hosts: readonly HostRow[], sort: string, descending: b
       ),
     );
   const sign = descending ? -1 : 1;
-  const key = keyOf(sort);
+  const key = (Object.hasOwn(KEYS, sort) && KEYS[sort]) || byName;
   return hosts.filter(passes).sort((a, b) => {
     const left = key(a);
     const right = key(b);
@@ -211,58 +158,39 @@ function weightOf(oddity: string | undefined): number | null {
   return oddity === undefined ? null : ODDITIES.indexOf(oddity);
 }
 
-function keyOf(sort: string): (host: HostRow) => number | string | null {
-  switch (sort) {
-    case 'busy':
-      return (host) => host.busy;
-    case 'top':
-      return (host) => host.topName.toLowerCase() || null;
-    case 'threads':
-      return (host) => host.threads;
-    case 'peak':
-      return (host) => host.peak;
-    case 'ready':
-      return (host) => host.ready;
-    case 'queue':
-      return (host) => host.queue;
-    case 'health':
-      return (host) => weightOf(host.health[0]);
-    case 'agent':
-      return (host) => host.agent.toLowerCase() || null;
-    case 'seen':
-      return (host) => host.ageNs;
-    default:
-      return (host) => host.name.toLowerCase() || null;
-  }
-}
+type Key = (host: HostRow) => number | string | null;
 
-export interface TopRow {
-  hostId: string;
-  hostname: string;
-  key: string;
-  name: string;
-  /** 100 = all CPUs of its host. */
-  pct: number;
-  /** 0..1 of the busiest. */
-  share: number;
-}
+const byName: Key = (host) => host.name.toLowerCase() || null;
+/** What rows are sorted by, by the name of the column. */
+const KEYS: Readonly<Record<string, Key>> = {
+  busy: (host) => host.busy,
+  top: (host) => host.topName.toLowerCase() || null,
+  threads: (host) => host.threads,
+  peak: (host) => host.peak,
+  ready: (host) => host.ready,
+  queue: (host) => host.queue,
+  health: (host) => weightOf(host.health[0]),
+  agent: (host) => host.agent.toLowerCase() || null,
+  seen: (host) => host.ageNs,
+};
 
-export function topOf(fleet: Fleet): TopRow[] {
-  const table = fleet.top;
-  const [hostId, hostname, key, name, pct] = [
-    texts(table, 'host_id'),
-    texts(table, 'hostname'),
-    texts(table, 'key'),
-    texts(table, 'name'),
-    numbers(table, 'host_pct'),
-  ];
+function topColumnsOf({ top: table }: Pick<Fleet, 'top'>) {
+  const [hostId, hostname, pct] = [texts(table, 'host_id'), texts(table, 'hostname'), numbers(table, 'host_pct')];
   const most = Math.max(1, ...Array.from({ length: table.rows }, (_, row) => pct(row) || 0));
-  return Array.from({ length: table.rows }, (_, row) => ({
-    hostId: hostId(row),
-    hostname: called(hostname(row), hostId(row)),
-    key: key(row),
-    name: name(row),
-    pct: pct(row),
-    share: (pct(row) || 0) / most,
-  }));
+  return {
+    hostId,
+    hostname: (row: number) => called(hostname(row), hostId(row)),
+    key: texts(table, 'key'),
+    name: texts(table, 'name'),
+    /** 100 = all CPUs of its host. */
+    pct,
+    /** 0..1 of the busiest. */
+    share: (row: number) => (pct(row) || 0) / most,
+  };
+}
+
+export type TopRow = RowOf<ReturnType<typeof topColumnsOf>>;
+
+export function topOf(fleet: Pick<Fleet, 'top'>): TopRow[] {
+  return rowsOf<TopRow>(fleet.top.rows, topColumnsOf(fleet));
 }

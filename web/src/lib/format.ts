@@ -224,6 +224,11 @@ export function visible(text: string): string {
   });
 }
 
+/** What a search looks for. */
+export function wordsOf(text: string): string[] {
+  return text.toLowerCase().split(/\s+/).filter(Boolean);
+}
+
 /** A name to point at: a task may have none, or one of spaces. */
 export function nameText(name: string): string {
   return visible(name).trim() || '(no name)';

@@ -1,23 +1,35 @@
 import { expect, test } from 'vitest';
-import { hasModifier } from './keys';
+import { hasModifier, press, type Keys } from './keys';
 
-const press = (
+const held = (
   key: string,
-  held: { altKey?: boolean; ctrlKey?: boolean; metaKey?: boolean; altGraph?: boolean } = {},
+  more: { altKey?: boolean; ctrlKey?: boolean; metaKey?: boolean; altGraph?: boolean } = {},
 ) => ({
   key,
   altKey: false,
   ctrlKey: false,
   metaKey: false,
-  ...held,
-  getModifierState: (name: string) => name === 'AltGraph' && held.altGraph === true,
+  ...more,
+  getModifierState: (name: string) => name === 'AltGraph' && more.altGraph === true,
 });
 
 test('signs that are typed with AltGr or Option are keys of the page, shortcuts of the browser are not', () => {
-  expect(hasModifier(press('['))).toBe(false);
-  expect(hasModifier(press('[', { altGraph: true, ctrlKey: true, altKey: true }))).toBe(false);
-  expect(hasModifier(press(']', { altKey: true }))).toBe(false);
-  expect(hasModifier(press('l', { altKey: true }))).toBe(true);
-  expect(hasModifier(press('-', { ctrlKey: true }))).toBe(true);
-  expect(hasModifier(press('[', { metaKey: true }))).toBe(true);
+  expect(hasModifier(held('['))).toBe(false);
+  expect(hasModifier(held('[', { altGraph: true, ctrlKey: true, altKey: true }))).toBe(false);
+  expect(hasModifier(held(']', { altKey: true }))).toBe(false);
+  expect(hasModifier(held('l', { altKey: true }))).toBe(true);
+  expect(hasModifier(held('-', { ctrlKey: true }))).toBe(true);
+  expect(hasModifier(held('[', { metaKey: true }))).toBe(true);
+});
+
+test('a key does what it is for and nothing else; one that has nothing to do is left to others', () => {
+  const done: string[] = [];
+  const event = (key: string) => ({ key, preventDefault: () => done.push('prevented') }) as unknown as KeyboardEvent;
+  const keys: Keys = { a: () => void done.push('a'), b: () => false };
+  expect([press(event('a'), keys), press(event('b'), keys), press(event('constructor'), keys)]).toEqual([
+    true,
+    false,
+    false,
+  ]);
+  expect(done).toEqual(['a', 'prevented']);
 });

@@ -16,6 +16,17 @@ export function hasModifier(
   return event.metaKey || ((event.ctrlKey || event.altKey) && !typesSign);
 }
 
+/** What keys do; `false`: nothing now, and the key is left to others. */
+export type Keys = Readonly<Record<string, () => false | void>>;
+
+/** Does what a key is for, and nothing that the browser would do with it. */
+export function press(event: KeyboardEvent, keys: Keys): boolean {
+  const act = Object.hasOwn(keys, event.key) ? keys[event.key] : undefined;
+  if (!act || act() === false) return false;
+  event.preventDefault();
+  return true;
+}
+
 /** Whether the user is in a field: the key belongs to the field. */
 export function isTyping(event: KeyboardEvent): boolean {
   return event.target instanceof HTMLElement && event.target.closest('input, select, textarea') !== null;

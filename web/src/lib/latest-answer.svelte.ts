@@ -1,7 +1,7 @@
 // The answer to the newest of several requests. In: requests. Out: loading, the answer, or why there is none.
 // Why: every view of the past has the same three states, and an older answer must never replace a newer one.
 import { untrack } from 'svelte';
-import { Problem } from './api';
+import { ask, Problem, type Query } from './api';
 import { RETRY_MS } from './reach.svelte';
 
 export interface Refusal {
@@ -79,6 +79,16 @@ export class LatestAnswer<T> {
     this.controller?.abort();
     this.controller = null;
   }
+}
+
+/** The newest answer of the API to a question that changes; null: there is nothing to ask. Called while a component is made. */
+export function latest<T>(question: () => readonly [path: string, query: Query] | null, delayMs = 0): LatestAnswer<T> {
+  const answer = new LatestAnswer<T>();
+  answer.follow(() => {
+    const asked = question();
+    return asked && ((signal) => ask<T>(asked[0], asked[1], signal));
+  }, delayMs);
+  return answer;
 }
 
 export function refusalOf(error: unknown): Refusal {

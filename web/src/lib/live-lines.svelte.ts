@@ -6,6 +6,7 @@ import { ask, hostPath, type Lines, type Series } from './api';
 import { MODES } from './modes';
 import { msOf, nsOf } from './format';
 import { limits } from './limits.svelte';
+import { tasksQuery } from './spike';
 import { busiest, holesOf, keptOf, queueOf, timesOf, type Hole } from './shares';
 
 /** Points of the past. */
@@ -65,19 +66,13 @@ export class LiveLines {
 
   private async fill(until: number, mine: number, isFirst = true): Promise<void> {
     const range = { since: nsOf(until - this.spanS * 1000), until: nsOf(until), points: this.points() };
-    const threads = this.tasks.filter((task) => task.key.includes('/')).map((task) => task.key);
-    const processes = this.tasks.filter((task) => !task.key.includes('/')).map((task) => task.key);
+    const keys = this.tasks.map((task) => task.key).join(',');
     try {
       const [series, lines] = await Promise.all([
         ask<Series>(hostPath(this.host, 'series'), range),
         this.tasks.length === 0
           ? null
-          : ask<Lines>(hostPath(this.host, 'lines'), {
-              ...range,
-              columns: 'run_ns',
-              threads: threads.join(','),
-              processes: processes.join(','),
-            }),
+          : ask<Lines>(hostPath(this.host, 'lines'), { ...range, columns: 'run_ns', ...tasksQuery(keys) }),
       ]);
       if (mine !== this.serial) return;
       this.put(series, lines, until);

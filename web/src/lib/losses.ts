@@ -1,5 +1,5 @@
 // What the agent could not measure. In: a host's summary. Out: counts with their names, none for what did not happen.
-import type { Summary } from './api';
+import { numberOf, type Summary } from './api';
 
 /** Cumulative since the agent's start, in the order of weight. */
 const OF_AGENT: readonly [column: string, one: string, several: string][] = [
@@ -29,10 +29,7 @@ export interface Losses {
 }
 
 export function lossesOf(summary: Summary): Losses {
-  const number = (column: string): number => {
-    const value = summary[column];
-    return typeof value === 'number' ? value : 0;
-  };
+  const number = (column: string): number => numberOf(summary, column) ?? 0;
   const counted = OF_AGENT.map(([column, one, several]) => ({
     label: number(column) === 1 ? one : several,
     count: number(column),

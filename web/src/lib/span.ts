@@ -7,6 +7,7 @@ export interface Span {
 }
 
 const WEEK_MS = 604_800_000;
+const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
 /** What a span is compared with: presets in the order of the list, or another span. */
@@ -42,6 +43,17 @@ export function comparedSpan(of: Span, compare: string | undefined): Span | null
     default:
       return spanOf(compare);
   }
+}
+
+/** As links carry it. */
+export function spanQuery({ sinceMs, untilMs }: Span): { since: string; until: string } {
+  return { since: String(Math.round(sinceMs)), until: String(Math.round(untilMs)) };
+}
+
+/** The last hour of a host, up to its newest data. */
+export function lastHour(endMs: number): Span {
+  const untilMs = Math.ceil(endMs / 1000) * 1000;
+  return { sinceMs: untilMs - HOUR_MS, untilMs };
 }
 
 /** As the API takes two moments. */

@@ -13,15 +13,24 @@ export function sparkline(canvas: HTMLCanvasElement, spark: Spark): { update: (s
   return { update: (next) => draw(canvas, next) };
 }
 
-function draw(canvas: HTMLCanvasElement, { values, ink }: Spark): void {
+/** A canvas of so many px, in pixels of the screen. A new size clears it and costs: it gets one only where it is one. */
+export function scaled(
+  canvas: HTMLCanvasElement,
+  width: number,
+  height: number,
+  settings?: CanvasRenderingContext2DSettings,
+): CanvasRenderingContext2D | null {
   const scale = devicePixelRatio || 1;
-  if (canvas.width !== WIDTH * scale) {
-    canvas.width = WIDTH * scale;
-    canvas.height = HEIGHT * scale;
-  }
-  const context = canvas.getContext('2d');
+  const [wide, high] = [Math.round(width * scale), Math.round(height * scale)];
+  if (canvas.width !== wide || canvas.height !== high) [canvas.width, canvas.height] = [wide, high];
+  const context = canvas.getContext('2d', settings);
+  context?.setTransform(scale, 0, 0, scale, 0, 0);
+  return context;
+}
+
+function draw(canvas: HTMLCanvasElement, { values, ink }: Spark): void {
+  const context = scaled(canvas, WIDTH, HEIGHT);
   if (!context) return;
-  context.setTransform(scale, 0, 0, scale, 0, 0);
   context.clearRect(0, 0, WIDTH, HEIGHT);
   const step = WIDTH / Math.max(values.length, 1);
   context.fillStyle = ink.gap;

@@ -37,6 +37,21 @@ export function texts(table: Table, name: string): (row: number) => string {
   };
 }
 
+/** A row of what some columns give. */
+export type RowOf<Columns extends Record<string, (row: number) => unknown>> = {
+  [Name in keyof Columns]: ReturnType<Columns[Name]>;
+};
+
+/** Rows of the page, each value read from its column. */
+export function rowsOf<Row>(rows: number, columns: { [Name in keyof Row]: (row: number) => Row[Name] }): Row[] {
+  const names = Object.keys(columns) as (keyof Row)[];
+  return Array.from({ length: rows }, (_, row) => {
+    const made = {} as Row;
+    for (const name of names) made[name] = columns[name](row);
+    return made;
+  });
+}
+
 export function has(table: Table, name: string): boolean {
   return Object.hasOwn(table.columns, name) && table.columns[name] !== null;
 }

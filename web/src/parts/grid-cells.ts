@@ -115,19 +115,18 @@ function groupId(column: GridColumn, marks: number): string {
   return column.id === 'pid' && marks & IS_GROUP ? '×' : '';
 }
 
+/** What began and ended in the interval: a sign, and words. */
+const LIVES: Readonly<Record<number, readonly [sign: string, words: string]>> = {
+  [BORN]: ['+', 'began in this interval'],
+  [ENDED]: ['†', 'ended in this interval'],
+  [BORN | ENDED]: ['‡', 'began and ended in this interval'],
+};
+const lifeOf = (marks: number): readonly [string, string] => LIVES[marks & (BORN | ENDED)] ?? ['', ''];
+
 function markOf(marks: number): string {
-  const life = marks & BORN && marks & ENDED ? '‡' : marks & ENDED ? '†' : marks & BORN ? '+' : '';
-  return marks & ODD ? `${life}!` : life;
+  return lifeOf(marks)[0] + (marks & ODD ? '!' : '');
 }
 
 function markHelp(marks: number, odd: string): string {
-  const life =
-    marks & BORN && marks & ENDED
-      ? 'began and ended in this interval'
-      : marks & ENDED
-        ? 'ended in this interval'
-        : marks & BORN
-          ? 'began in this interval'
-          : '';
-  return [life, odd === '' ? '' : `odd: ${visible(odd)}`].filter((text) => text !== '').join('; ');
+  return [lifeOf(marks)[1], odd === '' ? '' : `odd: ${visible(odd)}`].filter((text) => text !== '').join('; ');
 }

@@ -45,9 +45,6 @@ export const heightOf = (rows: readonly Row[]): number => {
 export const rowAt = (rows: readonly Row[], y: number): Row | undefined =>
   rows.find((row) => y >= row.top && y < row.top + row.height);
 
-export const visibleRows = (rows: readonly Row[], top: number, height: number): Row[] =>
-  rows.filter((row) => row.top + row.height > top && row.top < top + height);
-
 /** `0-3,7`: numbers as ranges. */
 export function rangesOf(numbers: readonly number[]): string {
   const parts: [number, number][] = [];
