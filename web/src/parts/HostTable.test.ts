@@ -100,7 +100,7 @@ it('has no sparkline at a moment: there is only one value', () => {
 it('is still while the pointer is on a row, and not because of a finger', async () => {
   const onhold = vi.fn();
   show([host(1)], { onhold });
-  const group = rows()[0]!.parentElement!.parentElement!;
+  const group = rows()[0]!.closest('tbody')!;
   await fireEvent.pointerEnter(group, { pointerType: 'touch' });
   expect(onhold).not.toHaveBeenCalled();
   await fireEvent.pointerEnter(group, { pointerType: 'mouse' });
