@@ -106,8 +106,8 @@ export class GridRows {
 function nameCell(): NameCell {
   const element = make('div', 'cell name', 'gridcell');
   const toggle = make('span', 'toggle');
-  const label = make('span', 'label');
-  const beside = make('span', 'beside');
+  const label = make('span', 'label cut');
+  const beside = make('span', 'beside cut');
   const mark = make('span', 'mark');
   const plotted = make('span', 'plotted');
   plotted.title = 'in the plot';
