@@ -4,7 +4,7 @@ import { aliveOf, type Alive } from '../lib/alive';
 import { limits } from '../lib/limits.svelte';
 import { tick } from '../lib/page-clock.svelte';
 import type { Head, Link, Order, Report } from './messages';
-import type { Spec, View } from './view';
+import type { View } from './view';
 
 type SnapshotReport = Extract<Report, { is: 'snapshot' }>;
 export type ProblemReport = Extract<Report, { is: 'problem' }>;
@@ -103,7 +103,8 @@ class Feed {
     return now.place;
   }
 
-  private order(order: Order): void {
+  /** What changes nothing on screen by itself; what does has a method of its own. */
+  order(order: Order): void {
     this.start().postMessage(order);
   }
 
@@ -136,22 +137,6 @@ class Feed {
     this.problem = null;
     this.isLive = false;
     this.order({ do: 'step', host, seek });
-  }
-
-  retry(): void {
-    this.order({ do: 'retry' });
-  }
-
-  close(): void {
-    this.order({ do: 'close' });
-  }
-
-  setSpec(spec: Spec): void {
-    this.order({ do: 'spec', spec });
-  }
-
-  watch(keys: string[]): void {
-    this.order({ do: 'watch', keys });
   }
 
   forget(): void {

@@ -55,7 +55,7 @@ export class LiveLines {
     const isShown = head !== null && this.tasks.length === 0;
     if (isShown) this.append(head, new Map());
     void this.fill(isShown ? msOf(head.beginNs) : (head?.endMs ?? Date.now()), this.serial);
-    feed.watch(this.tasks.map((task) => task.key));
+    feed.order({ do: 'watch', keys: this.tasks.map((task) => task.key) });
     this.stop = feed.listen((report) => this.append(report.head, new Map(report.watched)));
   }
 

@@ -38,7 +38,7 @@ function series(url: string): unknown {
 let listener: (report: { head: Head; watched: [string, number][] }) => void;
 
 beforeEach(() => {
-  vi.spyOn(feed, 'watch').mockReturnValue(undefined);
+  vi.spyOn(feed, 'order').mockReturnValue(undefined);
   vi.spyOn(feed, 'listen').mockImplementation((given) => {
     listener = given as typeof listener;
     return () => undefined;

@@ -37,7 +37,7 @@ export class MomentController {
       });
       return () => {
         stop();
-        feed.close();
+        feed.order({ do: 'close' });
       };
     });
   }
