@@ -38,7 +38,7 @@ test('a view begins once, though it puts its span and its moment into the addres
   await receiver.hasRecorded(4);
   const asked: string[] = [];
   page.on('request', (request) => {
-    const [, what] = /\/api\/.*\/(series|report|at|landscape)\?(?!limit=1$)/.exec(request.url()) ?? [];
+    const [, what] = /\/api\/.*\/(series|charts|report|at|landscape)\?(?!limit=1$)/.exec(request.url()) ?? [];
     // Since when data is stored.
     const isOfAll = request.url().endsWith('/series?points=10');
     if (what) asked.push(isOfAll ? 'stored' : what);
@@ -47,8 +47,8 @@ test('a view begins once, though it puts its span and its moment into the addres
   await page.goto(`${host}/history`);
   await expect(page).toHaveURL(/since=/);
   await expect(page.getByRole('table').getByRole('row').nth(1)).toBeVisible();
-  // One for the chart, one for the table.
-  await expect.poll(() => [...asked].sort()).toEqual(['report', 'report', 'series']);
+  // Two for the charts, one for the table.
+  await expect.poll(() => [...asked].sort()).toEqual(['charts', 'charts', 'report']);
   await page.getByRole('tab', { name: 'Instant' }).click();
   await expect(page).toHaveURL(/at=/);
   await expect(rows(page).first()).toBeVisible();
@@ -58,7 +58,7 @@ test('a view begins once, though it puts its span and its moment into the addres
   await page.getByRole('link', { name: 'Export' }).click();
   await expect(page.locator('code').first()).toBeVisible();
   // Two views that ask for all that is stored: the page was loaded again between them.
-  expect([...asked].sort()).toEqual(['at', 'landscape', 'report', 'report', 'series', 'stored', 'stored']);
+  expect([...asked].sort()).toEqual(['at', 'charts', 'charts', 'landscape', 'report', 'stored', 'stored']);
 });
 
 /** Presses, moves and releases the mouse on the time line; both in parts of its width. */
@@ -313,8 +313,7 @@ test('a host that is not known is named so, in Live and History alike', async ({
 test('a host whose first interval comes later than the page is shown once it has come', async ({ page, receiver }) => {
   await receiver.hasRecorded(2);
   let isFirst = true;
-  // Not that of since when data are stored.
-  await page.route(/\/series\?(?!points=10$)/, async (route) => {
+  await page.route(/\/charts\?.*views=cpu/, async (route) => {
     if (!isFirst) return route.continue();
     isFirst = false;
     const answer = await (await route.fetch()).text();

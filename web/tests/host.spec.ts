@@ -104,13 +104,13 @@ test('the rows begin above 350 px on a phone, and twenty are in sight at 1440 x 
     await resize(page, width, height);
     await openLocal(page, receiver);
     await withoutNotices(page);
-    await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
+    await expect(page.getByRole('region', { name: 'plot' })).toContainText('peak interval');
     expect((await boxOf(page.getByRole('region', { name: 'tasks' }))).y, `${width} px`).toBeLessThan(350);
   }
   await resize(page, 1440, 900);
   await openLocal(page, receiver);
   await withoutNotices(page);
-  await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
+  await expect(page.getByRole('region', { name: 'plot' })).toContainText('peak interval');
   const box = await boxOf(grid(page));
   const [head, row] = [await boxOf(grid(page).getByRole('row').first()), await boxOf(rows(page).first())];
   expect((box.height - head.height) / row.height).toBeGreaterThanOrEqual(20);
@@ -256,7 +256,7 @@ test('the rows stay where they are when one is selected, and when the view is pa
   // A process that stays.
   await openLocal(page, receiver, '?q=onerror');
   await withoutNotices(page);
-  await expect(page.getByRole('region', { name: 'plot' })).toContainText('highest interval');
+  await expect(page.getByRole('region', { name: 'plot' })).toContainText('peak interval');
   await expect(rows(page).filter({ hasNotText: 'onerror' })).toHaveCount(0);
   const top = async (): Promise<number> => (await boxOf(grid(page))).y;
   const before = await top();

@@ -144,7 +144,7 @@ const STATES: Record<string, (page: Page, receiver: Receiver) => Promise<void>> 
   process: async (page, receiver) => open(page, receiver, `/process/${await receiver.someProcess()}`),
   history: async (page, receiver) => open(page, receiver, '/history'),
   'history, loading': async (page, receiver) => {
-    await page.route('**/series*', () => undefined);
+    await page.route('**/charts*', () => undefined);
     await page.goto(`${receiver.url}/host/${await receiver.local()}/history`);
     await expect(page.locator('[data-state=loading]').first()).toContainText('Reading the store');
   },

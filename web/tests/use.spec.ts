@@ -128,7 +128,8 @@ test('the past has its span in the link from the beginning', async ({ page, rece
   await now.click();
   await expect(page).toHaveURL(/since=now-1m&until=now/);
   await expect(now).toHaveAttribute('aria-pressed', 'true');
-  const [first, next] = [await page.waitForRequest(/\/series\?/), await page.waitForRequest(/\/series\?/)].map(
+  const charts = /\/charts\?.*views=cpu/;
+  const [first, next] = [await page.waitForRequest(charts), await page.waitForRequest(charts)].map(
     (request) => Number(new URL(request.url()).searchParams.get('until')) / 1e6,
   );
   expect(next! - first!).toBeGreaterThan(1_000);
@@ -173,7 +174,7 @@ test('a young store and a short life fill the time line', async ({ page, receive
   const host = `${receiver.url}/host/${await receiver.local()}`;
   const asked: string[] = [];
   page.on('request', (request) => {
-    if (/\/(series|processes\/[^/]+)\?/.test(request.url())) asked.push(request.url());
+    if (/\/(charts\?.*views=cpu|processes\/[^/?]+(\?|$))/.test(request.url())) asked.push(request.url());
   });
   for (const view of ['history', `process/${await receiver.someProcess()}`]) {
     asked.length = 0;

@@ -3,10 +3,10 @@
 import { feed } from '../feed/feed.svelte';
 import type { Head } from '../feed/messages';
 import { ask, hostPath, type Lines, type Series } from './api';
+import { linesOf } from './charts';
 import { MODES } from './modes';
 import { msOf, nsOf } from './format';
 import { limits } from './limits.svelte';
-import { tasksQuery } from './spike';
 import { busiest, holesOf, keptOf, queueOf, timesOf, type Hole } from './shares';
 
 /** Points of the past. */
@@ -66,13 +66,13 @@ export class LiveLines {
 
   private async fill(until: number, mine: number, isFirst = true): Promise<void> {
     const range = { since: nsOf(until - this.spanS * 1000), until: nsOf(until), points: this.points() };
-    const keys = this.tasks.map((task) => task.key).join(',');
+    const keys = this.tasks.map((task) => task.key);
     try {
       const [series, lines] = await Promise.all([
         ask<Series>(hostPath(this.host, 'series'), range),
         this.tasks.length === 0
           ? null
-          : ask<Lines>(hostPath(this.host, 'lines'), { ...range, columns: 'run_ns', ...tasksQuery(keys) }),
+          : ask<Lines>(hostPath(this.host, 'lines'), { ...range, columns: 'run_ns', ...linesOf(keys) }),
       ]);
       if (mine !== this.serial) return;
       this.put(series, lines, until);
