@@ -65,7 +65,8 @@ pub(crate) fn now() -> Moment {
     Moment { mono_ns, boot_ns, wall_ns: wall_now_ns() }
 }
 
-/// This machine's clock differs by more than a day from what the store knows and the time that passed since: nothing is deleted by age.
+/// This machine's clock differs by more than a day from what the store knows and the time that passed since, by one step or by all together:
+/// nothing is deleted by age.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ClockDoubt {
     /// By how much it is ahead, ns; negative: behind.

@@ -10,7 +10,8 @@ use rusqlite::{Connection, Result as Sql};
 use crate::rows::{counter, set_counter};
 use crate::time::{ClockDoubt, ns_of};
 
-/// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason.
+/// A clock is doubted where it is this far from the time that is known: a night without the receiver is no reason. All steps of one start
+/// together, as long as no witness confirms one: many small steps make as much old as a large one.
 const TOLERANCE: Duration = Duration::from_hours(24);
 /// So long a doubted clock must run on before it is believed without a witness: a week in which log, status and page say it.
 const BELIEVED_AFTER: Duration = Duration::from_hours(7 * 24);
@@ -46,12 +47,20 @@ impl Times {
 pub(super) struct AgeClock {
     /// A time that was reached; `None`: nothing is known yet, so any clock is right.
     known_ns: Option<i64>,
-    /// `CLOCK_BOOTTIME` at that time; `None`: it is from before this start.
-    at_boot_ns: Option<i64>,
+    /// From where steps count; `None`: no clock was read yet.
+    base: Option<Base>,
     saved_ns: Option<i64>,
     doubt: Option<Doubt>,
     /// What was read last.
     last: Moment,
+}
+
+/// A time, and `CLOCK_BOOTTIME` then, by which it has gone on since. It is what the store knew at the start, and moves only when a witness
+/// or a week confirms the clock: by a step it does not.
+#[derive(Copy, Clone, Debug)]
+struct Base {
+    wall_ns: i64,
+    boot_ns: i64,
 }
 
 #[derive(Copy, Clone, Debug)]
@@ -82,16 +91,18 @@ impl AgeClock {
     pub(super) fn read(&mut self, now: Moment) -> Times {
         let (wall_ns, boot_ns) = (now.wall_ns, now.boot_ns.cast_signed());
         self.last = now;
-        let at_boot_ns = *self.at_boot_ns.get_or_insert(boot_ns);
         let known_ns = *self.known_ns.get_or_insert(wall_ns);
-        let expected_ns = known_ns.saturating_add(boot_ns.saturating_sub(at_boot_ns));
+        let base = *self.base.get_or_insert(Base { wall_ns: known_ns, boot_ns });
+        let expected_ns = base.wall_ns.saturating_add(boot_ns.saturating_sub(base.boot_ns));
         let ahead_ns = wall_ns.saturating_sub(expected_ns);
         let is_near = ahead_ns.saturating_abs() <= ns_of(TOLERANCE);
         let is_old = self
             .doubt
             .is_some_and(|doubt| boot_ns.saturating_sub(doubt.since_boot_ns) >= ns_of(BELIEVED_AFTER));
-        if is_near || is_old {
+        if is_near {
             self.believe();
+        } else if is_old {
+            self.confirm();
         } else {
             let since_boot_ns = self.doubt.map_or(boot_ns, |doubt| doubt.since_boot_ns);
             let doubt = Doubt { since_boot_ns, expected_ns, is_ahead: ahead_ns > 0 };
@@ -113,9 +124,9 @@ impl AgeClock {
         self.doubt.map_or(received_wall_ns, |doubt| received_wall_ns.max(doubt.expected_ns))
     }
 
-    /// A device on another machine whose clock agrees with ours ends the doubt.
+    /// A device on another machine whose clock agrees with ours confirms it, and ends the doubt.
     pub(super) fn hear(&mut self, trust: Trust, interval: &Interval, received_wall_ns: i64) {
-        if self.doubt.is_none() || !matches!(trust, Trust::Authenticated | Trust::Encrypted) {
+        if !matches!(trust, Trust::Authenticated | Trust::Encrypted) {
             return;
         }
         let device_ns = interval.end.wall_ns.saturating_add(interval.wall_shift_ns);
@@ -123,7 +134,7 @@ impl AgeClock {
         let is_witness = device_ns.abs_diff(received_wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs()
             && received_wall_ns.abs_diff(self.last.wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs();
         if is_witness {
-            self.believe();
+            self.confirm();
         }
     }
 
@@ -149,7 +160,14 @@ impl AgeClock {
         if self.doubt.take().is_some() {
             log::warn!("the receiver's clock is believed again: data is deleted by age as before");
         }
-        (self.known_ns, self.at_boot_ns) = (Some(self.last.wall_ns), Some(self.last.boot_ns.cast_signed()));
+        self.known_ns = Some(self.last.wall_ns);
+    }
+
+    /// Not by the clock alone: steps count from here.
+    fn confirm(&mut self) {
+        self.believe();
+        let Moment { wall_ns, boot_ns, .. } = self.last;
+        self.base = Some(Base { wall_ns, boot_ns: boot_ns.cast_signed() });
     }
 }
 
@@ -229,6 +247,37 @@ mod tests {
         assert_eq!((back.age_ns, back.wall_ns), (BEGIN_NS, BEGIN_NS + ns_of(2 * hour)));
         assert_eq!(clock.receipt_ns(7), BEGIN_NS + ns_of(2 * hour), "what comes now is not too old later");
         assert!(clock.doubt().unwrap().to_string().contains(" behind the time that the store knows"));
+    }
+
+    /// Each step was believed for itself: 23 h every ten minutes made a month old in five hours.
+    #[test]
+    fn small_steps_make_no_more_old_than_a_day() {
+        let mut clock = known(BEGIN_NS);
+        let step_ns = ns_of(Duration::from_hours(23));
+        let mut age_after = |steps: i64| {
+            let running = Duration::from_mins(10 * steps.unsigned_abs());
+            let times = clock.read(at(BEGIN_NS + ns_of(running) + steps * step_ns, running));
+            times.age_ns - BEGIN_NS - ns_of(running)
+        };
+        assert_eq!((age_after(0), age_after(1)), (0, step_ns), "one step is no reason to doubt");
+        for steps in 2..32 {
+            assert!(age_after(steps) <= step_ns, "after {steps} steps");
+        }
+        let words = clock.doubt().unwrap().to_string();
+        assert!(words.starts_with("the receiver's clock is 29 d 17 h ahead of the time"), "{words}");
+        let wall_ns = clock.last.wall_ns;
+        assert!(agrees(&mut clock, Trust::Authenticated, wall_ns), "a witness ends it, as ever");
+    }
+
+    /// Of a virtual machine that is paused each night, for example.
+    #[test]
+    fn steps_that_a_device_confirms_do_not_add_up() {
+        let mut clock = known(BEGIN_NS);
+        for steps in 0..10 {
+            let wall_ns = BEGIN_NS + steps * ns_of(Duration::from_hours(20));
+            assert_eq!(clock.read(at(wall_ns, Duration::ZERO)).age_ns, wall_ns);
+            assert!(agrees(&mut clock, Trust::Encrypted, wall_ns));
+        }
     }
 
     #[test]
