@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use cpumon_model::{Interval, Moment, Trust};
+use cpumon_model::{BootId, Interval, Moment, Trust};
 use rusqlite::{Connection, Result as Sql};
 
 use crate::rows::{counter, set_counter};
@@ -19,6 +19,10 @@ const BELIEVED_AFTER: Duration = Duration::from_hours(7 * 24);
 const SAVE_EVERY: Duration = Duration::from_mins(10);
 /// A device is a witness if its clock is so near.
 const WITNESS_WITHIN: Duration = Duration::from_hours(1);
+/// A device that was started so near to this machine, by its own clocks, is on it, and has the same clock.
+const SAME_START_WITHIN: Duration = Duration::from_secs(10);
+/// The boot of this machine (random(4)), which most containers share.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// The row of `counter`: the last time that was known, ns since the epoch. Part of the file format.
 const NAME: &str = "known wall_ns";
@@ -51,6 +55,8 @@ pub(super) struct AgeClock {
     base: Option<Base>,
     saved_ns: Option<i64>,
     doubt: Option<Doubt>,
+    /// Of this machine; `None`: it cannot be read.
+    boot: Option<BootId>,
     /// What was read last.
     last: Moment,
 }
@@ -84,7 +90,9 @@ impl AgeClock {
                 |row| row.get(0),
             )?,
         };
-        Ok(Self { known_ns, saved_ns, ..Self::default() })
+        // Not an error: without it, times show what runs on this machine.
+        let boot = std::fs::read_to_string(BOOT_ID).ok().and_then(|text| text.parse().ok());
+        Ok(Self { known_ns, saved_ns, boot, ..Self::default() })
     }
 
     /// Weighs this machine's clock.
@@ -126,16 +134,25 @@ impl AgeClock {
 
     /// A device on another machine whose clock agrees with ours confirms it, and ends the doubt.
     pub(super) fn hear(&mut self, trust: Trust, interval: &Interval, received_wall_ns: i64) {
-        if !matches!(trust, Trust::Authenticated | Trust::Encrypted) {
+        let device_ns = interval.end.wall_ns.saturating_add(interval.wall_shift_ns);
+        if !matches!(trust, Trust::Authenticated | Trust::Encrypted) || self.is_of_here(interval, device_ns) {
             return;
         }
-        let device_ns = interval.end.wall_ns.saturating_add(interval.wall_shift_ns);
         // Its own clock and ours, not what was sent of the past.
         let is_witness = device_ns.abs_diff(received_wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs()
             && received_wall_ns.abs_diff(self.last.wall_ns) <= ns_of(WITNESS_WITHIN).unsigned_abs();
         if is_witness {
             self.confirm();
         }
+    }
+
+    /// Whether it was measured on this machine, such as by an agent in a container: its clock is ours. Some containers have a boot id of
+    /// their own (LXC), but the time since the boot is the machine's.
+    fn is_of_here(&self, interval: &Interval, device_ns: i64) -> bool {
+        let started_ns = device_ns.saturating_sub(interval.end.boot_ns.cast_signed());
+        let own_ns = self.last.wall_ns.saturating_sub(self.last.boot_ns.cast_signed());
+        self.boot == Some(interval.boot)
+            || started_ns.abs_diff(own_ns) <= ns_of(SAME_START_WITHIN).unsigned_abs()
     }
 
     /// What people should know; `None`: the clock is right, as far as is known.
@@ -198,10 +215,15 @@ mod tests {
         Moment { mono_ns: boot_ns, boot_ns, wall_ns }
     }
 
+    /// A device of another machine, which runs for three days already.
     fn agrees(clock: &mut AgeClock, trust: Trust, device_ns: i64) -> bool {
+        agrees_from(clock, trust, device_ns, BootId([3; 16]), 3 * DAY_NS.unsigned_abs())
+    }
+
+    fn agrees_from(clock: &mut AgeClock, trust: Trust, device_ns: i64, boot: BootId, boot_ns: u64) -> bool {
         // The receiver moved it to its own time line by a minute.
-        let end = Moment { wall_ns: device_ns + 60, ..Moment::default() };
-        let interval = Interval { end, wall_shift_ns: -60, ..Interval::default() };
+        let end = Moment { wall_ns: device_ns + 60, boot_ns, ..Moment::default() };
+        let interval = Interval { boot, end, wall_shift_ns: -60, ..Interval::default() };
         clock.hear(trust, &interval, clock.last.wall_ns);
         clock.doubt().is_none()
     }
@@ -291,6 +313,22 @@ mod tests {
         assert_eq!(clock.read(at(wall_ns, Duration::ZERO)).age_ns, BEGIN_NS);
         assert!(agrees(&mut clock, Trust::Authenticated, wall_ns));
         assert_eq!(clock.read(at(wall_ns, Duration::ZERO)).age_ns, wall_ns);
+    }
+
+    /// An agent in a container is enrolled as any other, but it has this machine's clock: it ended the doubt within a second.
+    #[test]
+    fn a_device_on_this_machine_is_no_witness() {
+        let (wall_ns, running) = (BEGIN_NS + 400 * DAY_NS, Duration::from_hours(5));
+        let mut clock = AgeClock { boot: Some(BootId([1; 16])), ..known(BEGIN_NS) };
+        clock.read(at(wall_ns, running));
+        let now = clock.last;
+        let mut agrees = |boot: u8, boot_ns: u64| {
+            agrees_from(&mut clock, Trust::Authenticated, now.wall_ns, BootId([boot; 16]), boot_ns)
+        };
+        assert!(!agrees(1, now.boot_ns), "the same boot");
+        assert!(!agrees(1, 40), "even where its time since the boot is another one");
+        assert!(!agrees(2, now.boot_ns - 1_000_000_000), "of LXC: another boot id, started at the same time");
+        assert!(agrees(2, now.boot_ns + 60_000_000_000), "another machine");
     }
 
     #[test]
