@@ -170,7 +170,7 @@ impl Receiver {
     ) -> Result<(Self, Sink), ReceiverError> {
         let Listening { receiver, udp } = listening;
         let store = start_store(plan)?;
-        let authority = plan.tls.as_ref().map(|tls| Authority::open(&tls.state)).transpose()?.map(Arc::new);
+        let authority = plan.tls.as_ref().map(|tls| open_authority(tls, store.clone())).transpose()?;
 
         let state = Arc::new(State::new(udp, frontend.address, store.clone()));
         let (path, for_status) = (plan.store.as_ref().map(|(path, _)| path.clone()), Arc::clone(&state));
@@ -383,6 +383,15 @@ fn start_store(plan: &Plan) -> Result<Option<Arc<StoreHandle>>, ReceiverError> {
         StoreHandle::start(path, &StoreOptions { sync_each_commit, ..options.clone() })
     };
     Ok(plan.store.as_ref().map(start).transpose()?.map(Arc::new))
+}
+
+/// The identity. What it signs lasts for a year, so it asks the store whether the clock can be right.
+fn open_authority(plan: &TlsPlan, store: Option<Arc<StoreHandle>>) -> Result<Arc<Authority>, ReceiverError> {
+    let authority = Authority::open(&plan.state)?;
+    Ok(Arc::new(match store {
+        Some(store) => authority.with_doubt_of_clock(move || store.clock_doubt()),
+        None => authority,
+    }))
 }
 
 /// The shelf of traces, if there is anything that brings some.

@@ -4,11 +4,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, UNIX_EPOCH};
 
 use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_link::tls::crypto::{RECEIVER_NAME, key_hash, provider, sha256};
 use cpumon_link::tls::{TlsError, Token, files, random};
+use cpumon_store::ClockDoubt;
 use rcgen::{
     BasicConstraints, CertificateParams, CertificateSigningRequestParams, DistinguishedName, DnType,
     ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, PublicKeyData, SerialNumber,
@@ -23,8 +24,8 @@ use super::admission::{Decision, PendingRequest, Requests, TokenScope, Tokens};
 use super::registry::{DEVICE_VALID_FOR, EnrolledHost, Registry};
 use crate::clock::wall_s;
 
-/// Certificates begin to be good a little earlier, for clocks that were set back.
-const BACKDATED: Duration = Duration::from_hours(24);
+/// Asks whether this machine's clock can be right; `None`: it can.
+type AskForDoubt = Box<dyn Fn() -> Option<ClockDoubt> + Send + Sync>;
 
 /// The receiver's identity in its state directory, with what it signed and whom it enrolled.
 pub struct Authority {
@@ -35,6 +36,7 @@ pub struct Authority {
     requests: Requests,
     tokens: Tokens,
     audit: AuditLog,
+    doubt_of_clock: AskForDoubt,
 }
 
 impl std::fmt::Debug for Authority {
@@ -72,7 +74,23 @@ impl Authority {
             (Registry::open(&dir.join("hosts"))?, Requests::open(&dir.join("requests")));
         let tokens = Tokens::open(dir.join("tokens"));
         let audit = AuditLog::in_dir(dir);
-        Ok(Self { dir: dir.to_owned(), issuer, certificate, registry, requests, tokens, audit })
+        let doubt_of_clock = Box::new(|| None);
+        Ok(Self {
+            dir: dir.to_owned(),
+            issuer,
+            certificate,
+            registry,
+            requests,
+            tokens,
+            audit,
+            doubt_of_clock,
+        })
+    }
+
+    /// With someone who knows whether this machine's clock can be right.
+    #[must_use]
+    pub fn with_doubt_of_clock(self, ask: impl Fn() -> Option<ClockDoubt> + Send + Sync + 'static) -> Self {
+        Self { doubt_of_clock: Box::new(ask), ..self }
     }
 
     /// The devices that wait to be let in.
@@ -198,7 +216,7 @@ impl Authority {
         certificate: Vec<u8>,
         key: [u8; 32],
     ) -> Result<Vec<u8>, TlsError> {
-        let now = wall_s();
+        let now = self.now_s();
         let name: String = name.chars().filter(|c| !c.is_control()).collect();
         let before = self.registry.find(host).unwrap_or_else(|error| {
             log::warn!("{error}: replaced by the entry of {}", name.escape_debug());
@@ -236,6 +254,18 @@ impl Authority {
         );
     }
 
+    /// Whether a device should have its key renewed. Not by a clock that can be wrong: devices would throw away good certificates.
+    pub(crate) fn is_renewal_due(&self, known: &EnrolledHost) -> bool {
+        known.is_nearly_over() && (self.doubt_of_clock)().is_none()
+    }
+
+    /// Now, for what is to last, s since the epoch: by a clock that is behind the time that is known, a certificate would have ended when the
+    /// clock is right.
+    fn now_s(&self) -> u64 {
+        let behind_ns = (self.doubt_of_clock)().map_or(0, |doubt| doubt.ahead_ns.min(0).unsigned_abs());
+        wall_s().saturating_add(behind_ns / 1_000_000_000)
+    }
+
     /// Signs a new key of an enrolled device. The old one stays good until the new one is used.
     ///
     /// # Errors
@@ -244,7 +274,7 @@ impl Authority {
         let (certificate, key) = self.sign(request, host, DEVICE_VALID_FOR)?;
         let renewed = self.registry.update(host, |known| {
             let is_let_in = known.revoked_s == 0 && known.keys.contains(&used);
-            let expires_s = wall_s() + DEVICE_VALID_FOR.as_secs();
+            let expires_s = self.now_s() + DEVICE_VALID_FOR.as_secs();
             // Two keys at most: a renewal that was never used is replaced by the next one.
             is_let_in.then(|| EnrolledHost { keys: vec![used, key], expires_s, ..known })
         })?;
@@ -258,14 +288,26 @@ impl Authority {
         host: [u8; 16],
         valid_for: Duration,
     ) -> Result<(Vec<u8>, [u8; 32]), TlsError> {
+        self.sign_at(request, host, self.now_s(), valid_for)
+    }
+
+    /// [`Authority::sign`] by a clock that shows `now_s`.
+    pub(crate) fn sign_at(
+        &self,
+        request: &[u8],
+        host: [u8; 16],
+        now_s: u64,
+        valid_for: Duration,
+    ) -> Result<(Vec<u8>, [u8; 32]), TlsError> {
         let request = CertificateSigningRequestParams::from_der(&CertificateSigningRequestDer::from(request))
             .map_err(TlsError::crypto("read a certificate request"))?;
         let mut params = CertificateParams::default();
         params.distinguished_name = named(&hex::encode(host));
         params.serial_number = Some(SerialNumber::from_slice(&random::<16>()?));
-        let now = SystemTime::now();
-        params.not_before = (now - BACKDATED.min(valid_for)).into();
-        params.not_after = (now + valid_for).into();
+        // Since ever: only this receiver believes its certificates, and it knows their keys, so no one can use one before it was made. A
+        // beginning would only refuse those that were made while the clock was ahead, once it is right.
+        params.not_before = UNIX_EPOCH.into();
+        params.not_after = (UNIX_EPOCH + Duration::from_secs(now_s) + valid_for).into();
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         let certificate = params

@@ -59,9 +59,8 @@ impl EnrolledHost {
         })
     }
 
-    /// A third of its certificate's time or less is left.
-    #[must_use]
-    pub fn is_renewal_due(&self) -> bool {
+    /// A third of its certificate's time or less is left by this machine's clock.
+    pub(super) fn is_nearly_over(&self) -> bool {
         self.expires_s.saturating_sub(wall_s()) < DEVICE_VALID_FOR.as_secs() / 3
     }
 }

@@ -15,7 +15,7 @@ use cpumon_model::{
     Trust,
 };
 use cpumon_query::{DamageReport, HostRecord, Seek, seek, status};
-use cpumon_store::{QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
+use cpumon_store::{ClockDoubt, QueueOptions, Reader, StoreOptions, StoreState, WriterHandle, WriterThread};
 
 use crate::hub::Past;
 use crate::{ReceiverError, clock};
@@ -66,6 +66,11 @@ impl StoreHandle {
     /// Whether intervals reach the file.
     pub fn is_storing(&self) -> bool {
         self.handle.status().state == StoreState::Ok
+    }
+
+    /// Whether this machine's clock can be right, by what the store knows.
+    pub fn clock_doubt(&self) -> Option<ClockDoubt> {
+        self.handle.status().clock_doubt
     }
 
     /// State, queue and size of the store now.

@@ -186,7 +186,7 @@ impl Shared {
         Message::Welcome {
             version,
             window_bytes: self.limits.window_bytes,
-            is_renewal_due: known.is_renewal_due(),
+            is_renewal_due: self.authority.is_renewal_due(&known),
         }
         .push(&mut pipe.outbox);
         Ok((Peer { host, name: known.name, address, agent, version }, key))

@@ -33,8 +33,10 @@ impl WriterThread {
     /// Opens the store at `path` (errors come back here) and starts the thread.
     pub fn spawn(path: &Path, options: &StoreOptions, queue: &QueueOptions) -> Result<Self> {
         // Opened in the caller's thread, so that its errors come back here.
-        let writer = Writer::open(path, options)?;
+        let mut writer = Writer::open(path, options)?;
         let shared = Arc::new(Queue::new(queue));
+        // Not at the first commit: devices that come before it are let in by this.
+        shared.lock().status.clock_doubt = writer.read_clock();
         let mut worker = Worker::new(writer, Arc::clone(&shared), queue.clone());
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
@@ -290,6 +292,9 @@ impl Worker {
         let lost = std::mem::take(&mut self.queue.lock().lost);
         // Before the commit, which records them as gaps.
         self.writer.losses.add_all(lost);
+        // Also while nothing can be written.
+        let doubt = self.writer.read_clock();
+        self.queue.lock().status.clock_doubt = doubt;
         // The last attempt is made at once: there will be no later one.
         let is_due = self.retry_at.is_none_or(|retry_at| is_last || Instant::now() >= retry_at);
         if is_due {
@@ -320,7 +325,6 @@ impl Worker {
         if let Err(error) = self.writer.maintain(budget) {
             self.note_failure(&error);
         }
-        self.queue.lock().status.clock_doubt = self.writer.clock_doubt();
     }
 
     /// After a commit that worked.

@@ -125,6 +125,12 @@ impl Writer {
         self.age.receipt_ns(received_wall_ns)
     }
 
+    /// Reads this machine's clock, and says whether it can be right.
+    pub(crate) fn read_clock(&mut self) -> Option<ClockDoubt> {
+        self.age.read(time::now());
+        self.age.doubt()
+    }
+
     /// Whether this machine's clock can be right, when it was read last.
     #[must_use]
     pub fn clock_doubt(&self) -> Option<ClockDoubt> {

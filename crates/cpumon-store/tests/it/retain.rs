@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use cpumon_model::{Interval, Moment, Trust};
-use cpumon_store::{Query, Reader, StoreOptions, TimeRange, What, Writer};
+use cpumon_store::{
+    Query, QueueOptions, Reader, StoreOptions, TimeRange, What, Writer, WriterThread, wall_now_ns,
+};
 
 use crate::data;
 use crate::round_trip::read_all;
@@ -131,6 +133,21 @@ fn a_clock_that_is_wrong_at_the_start_deletes_nothing() {
     assert_eq!(chunks(), 5);
     assert!(!start(data::START_NS + 20 * HOUR_NS, 10));
     assert_eq!(chunks(), 0, "by a clock that is right they are too old");
+}
+
+/// It was known at the first commit, when the first devices had been let in.
+#[test]
+fn a_clock_that_is_wrong_at_the_start_is_doubted_before_anything_comes() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s.sqlite");
+    let info = data::host(1);
+    let mut writer = Writer::open(&path, &StoreOptions::default()).unwrap();
+    let received_ns = wall_now_ns() - 30 * 24 * HOUR_NS;
+    writer.put_received(&info, Trust::Local, None, &data::day(&info, 1, 1, 80)[0], received_ns).unwrap();
+    drop(writer);
+    let thread = WriterThread::spawn(&path, &StoreOptions::default(), &QueueOptions::default()).unwrap();
+    let doubt = thread.handle().status().clock_doubt.unwrap();
+    assert_eq!(doubt.ahead_ns / HOUR_NS, 30 * 24);
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! Who gets in and who does not: tokens, certificates, keys.
 
-use crate::enrollment::DEVICE_VALID_FOR;
-
 use super::*;
-use crate::enrollment::{BoundHost, EnrollmentError, TokenScope};
+use crate::clock::wall_s;
+use crate::enrollment::{BoundHost, DEVICE_VALID_FOR, EnrolledHost, EnrollmentError, TokenScope};
+
+const DAY_S: u64 = 86_400;
 
 #[test]
 fn a_token_is_good_once_and_for_its_time_and_for_its_receiver() {
@@ -146,6 +147,48 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     let stale = self::uplink(&address, old, ram());
     running.count(|stats| read(&stats.refused_devices), refused + 1);
     drop(stale);
+}
+
+/// It began a day before the wrong time: the device was refused for months, and had its old key no longer.
+#[test]
+fn a_certificate_of_a_clock_that_was_ahead_is_good_when_the_clock_is_right() {
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    running.enroll(&device).unwrap();
+    let (key, wrong_s) = (NewKey::make().unwrap(), wall_s() + 300 * DAY_S);
+    let (certificate, hash) =
+        running.authority.sign_at(&key.request_der, HOST, wrong_s, DEVICE_VALID_FOR).unwrap();
+    let registry = running.authority.registry();
+    let known = registry.hosts().unwrap().remove(0);
+    registry.put(&EnrolledHost { keys: vec![hash], ..known }).unwrap();
+    let (address, pin) = (running.address.to_string(), running.authority.pin().unwrap());
+    running.sends(DeviceIdentity::create(device.path(), &address, pin, key, &certificate).unwrap());
+}
+
+/// A receiver whose clock was months ahead had each device that connected renew its certificate.
+#[test]
+fn a_clock_that_can_be_wrong_has_no_certificate_renewed() {
+    let (days, device) = (Arc::new(AtomicI64::new(300)), tempfile::tempdir().unwrap());
+    let running = TestReceiver::start_doubting(&days);
+    let identity = running.enroll(&device).unwrap();
+    let registry = running.authority.registry();
+    let known = registry.hosts().unwrap().remove(0);
+    registry.put(&EnrolledHost { expires_s: wall_s() + 90 * DAY_S, ..known }).unwrap();
+    running.sends(identity.clone());
+    assert_eq!(read(&running.stats.renewed), 0);
+    days.store(0, Ordering::Relaxed);
+    let _uplink = uplink(&running.address.to_string(), identity, ram());
+    eventually("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
+}
+
+#[test]
+fn a_certificate_of_a_clock_that_is_behind_lasts_a_year_from_the_time_that_is_known() {
+    let (days, device) = (Arc::new(AtomicI64::new(-1_000)), tempfile::tempdir().unwrap());
+    let running = TestReceiver::start_doubting(&days);
+    let ends_s = || wall_s() + 1_365 * DAY_S;
+    let first_s = ends_s();
+    running.sends(running.enroll(&device).unwrap());
+    let known = running.authority.registry().hosts().unwrap().remove(0);
+    assert!((first_s..=ends_s()).contains(&known.expires_s), "{}", known.expires_s);
 }
 
 #[test]

@@ -8,7 +8,7 @@ mod packed;
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -20,6 +20,7 @@ use cpumon_link::tls::{
     AttachmentOptions, DeviceIdentity, Receiver, TlsError, Token, Uplink, UplinkOptions, ask, enroll,
 };
 use cpumon_link::{Backlog, RamBacklog};
+use cpumon_store::ClockDoubt;
 use cpumon_wire::Datagrams;
 use cpumon_wire::connection::{
     ByeReason, ChannelKind, ClockReport, MAX_SMALL_MESSAGE_BYTES, Message, VERSION,
@@ -112,15 +113,32 @@ impl TestReceiver {
     }
 
     pub(super) fn start_in(dir: TempDir, address: SocketAddr) -> Self {
-        Self::start_at(dir, address, |_| ())
+        let authority = Authority::open(dir.path()).unwrap();
+        Self::start_at(dir, authority, address, |_| ())
     }
 
     pub(super) fn start_with(change: impl Fn(&mut ServerLimits)) -> Self {
-        Self::start_at(tempfile::tempdir().unwrap(), "127.0.0.1:0".parse().unwrap(), change)
+        let dir = tempfile::tempdir().unwrap();
+        let authority = Authority::open(dir.path()).unwrap();
+        Self::start_at(dir, authority, "127.0.0.1:0".parse().unwrap(), change)
     }
 
-    fn start_at(dir: TempDir, address: SocketAddr, change: impl Fn(&mut ServerLimits)) -> Self {
-        let authority = Arc::new(Authority::open(dir.path()).unwrap());
+    /// With a clock that is so far ahead, days, by what its store knows; 0: it is right.
+    fn start_doubting(days: &Arc<AtomicI64>) -> Self {
+        let (dir, days) = (tempfile::tempdir().unwrap(), Arc::clone(days));
+        let doubt = |days: i64| (days != 0).then_some(ClockDoubt { ahead_ns: days * 86_400_000_000_000 });
+        let authority = Authority::open(dir.path()).unwrap();
+        let authority = authority.with_doubt_of_clock(move || doubt(days.load(Ordering::Relaxed)));
+        Self::start_at(dir, authority, "127.0.0.1:0".parse().unwrap(), |_| ())
+    }
+
+    fn start_at(
+        dir: TempDir,
+        authority: Authority,
+        address: SocketAddr,
+        change: impl Fn(&mut ServerLimits),
+    ) -> Self {
+        let authority = Arc::new(authority);
         let (got, stop) = (Got::default(), Arc::new(AtomicBool::new(false)));
         // So that a device that gets no CPU for a while is let in all the same.
         let handshake_time = PATIENCE;
