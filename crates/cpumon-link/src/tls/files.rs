@@ -58,11 +58,23 @@ fn write_then_name(path: &Path, temporary: &Path, bytes: &[u8], is_new: bool) ->
     } else {
         fs::rename(temporary, path).map_err(failed("replace", path))?;
     }
-    // The new name is in the directory, which needs a sync of its own (fsync(2)).
-    if let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) {
-        dir.sync_all().map_err(failed("write", path))?;
-    }
+    sync_name(path)?;
     Ok(true)
+}
+
+/// Puts a file in the place of another one.
+///
+/// # Errors
+/// There is no such file, or it cannot be renamed.
+pub(super) fn replace(path: &Path, by: &Path) -> Result<(), TlsError> {
+    fs::rename(by, path).map_err(failed("replace", path))?;
+    sync_name(path)
+}
+
+/// A new name is in the directory, which needs a sync of its own (fsync(2)).
+fn sync_name(path: &Path) -> Result<(), TlsError> {
+    let Some(dir) = path.parent().and_then(|dir| File::open(dir).ok()) else { return Ok(()) };
+    dir.sync_all().map_err(failed("write", path))
 }
 
 /// Reads at most 64 KiB of a file; `None` if there is none.

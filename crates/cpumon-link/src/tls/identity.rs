@@ -1,5 +1,6 @@
 //! [`DeviceIdentity`]: a device's key and certificate for one receiver. In: a state directory. Out: files of mode 0600, and
-//! the TLS settings made of them. The key is made here and never leaves the device.
+//! the TLS settings made of them. The key is made here and never leaves the device. A renewed one is a file beside the one in use, and takes
+//! its place when the receiver has taken it: it may be good for nothing, and then nothing else would let this device in.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -38,14 +39,31 @@ impl NewKey {
     }
 }
 
+/// A key, and what a receiver signed for it.
+#[derive(Clone)]
+struct Signed {
+    key_pem: String,
+    certificate: CertificateDer<'static>,
+}
+
+impl Signed {
+    fn new(key: NewKey, certificate: &[u8]) -> Self {
+        Self { key_pem: key.key_pem, certificate: CertificateDer::from(certificate.to_vec()) }
+    }
+}
+
 /// The key and certificate that a receiver issued to this device, in a file of mode 0600.
 #[derive(Clone)]
 pub struct DeviceIdentity {
     path: PathBuf,
     address: String,
     pin: [u8; 32],
-    key_pem: String,
-    certificate: CertificateDer<'static>,
+    /// What lets this device in,
+    used: Signed,
+    /// and what is to take its place.
+    renewed: Option<Signed>,
+    /// The renewed one was refused last: the other one has its turn.
+    is_refused: bool,
 }
 
 impl std::fmt::Debug for DeviceIdentity {
@@ -75,11 +93,14 @@ impl DeviceIdentity {
             path: dir.join(format!("{name}.identity")),
             address: address.to_owned(),
             pin,
-            key_pem: key.key_pem,
-            certificate: CertificateDer::from(certificate.to_vec()),
+            used: Signed::new(key, certificate),
+            renewed: None,
+            is_refused: false,
         };
         files::make_dir(dir)?;
-        identity.save()?;
+        identity.save(&identity.path, &identity.used)?;
+        // Of the enrolment before. If it stays, the receiver refuses it, and the new one has its turn.
+        let _ = std::fs::remove_file(identity.renewed_path());
         Ok(identity)
     }
 
@@ -129,6 +150,26 @@ impl DeviceIdentity {
     }
 
     fn load(path: &Path) -> Result<Self, TlsError> {
+        let identity = Self::load_alone(path)?;
+        Ok(Self { renewed: identity.load_renewed(), ..identity })
+    }
+
+    /// What was issued and not taken before this start. The one in use is good: a renewed one that is damaged is no reason to refuse it.
+    fn load_renewed(&self) -> Option<Signed> {
+        let path = self.renewed_path();
+        if !path.exists() {
+            return None;
+        }
+        let renewed = Self::load_alone(&path).and_then(|renewed| renewed.client_config().map(|_| renewed));
+        let renewed = renewed.inspect_err(|error| log::warn!("the renewed certificate is not used: {error}"));
+        renewed.ok().filter(|renewed| renewed.pin == self.pin).map(|renewed| renewed.used)
+    }
+
+    fn renewed_path(&self) -> PathBuf {
+        self.path.with_extension("renewed")
+    }
+
+    fn load_alone(path: &Path) -> Result<Self, TlsError> {
         let damaged = |reason: &str| TlsError::Damaged { path: path.to_owned(), reason: reason.to_owned() };
         let bytes = files::read(path)?.ok_or_else(|| damaged("it has gone"))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| damaged("it is no text"))?;
@@ -141,32 +182,55 @@ impl DeviceIdentity {
             path: path.to_owned(),
             address: field(head, "receiver").ok_or_else(|| damaged("it names no receiver"))?.to_owned(),
             pin: field(head, "pin").and_then(unhex).ok_or_else(|| damaged("it has no pin"))?,
-            key_pem: key_pem.to_owned(),
-            certificate: CertificateDer::from_pem_slice(certificate.as_bytes())
-                .map_err(|error| damaged(&format!("its certificate cannot be read: {error:?}")))?,
+            used: Signed {
+                key_pem: key_pem.to_owned(),
+                certificate: CertificateDer::from_pem_slice(certificate.as_bytes())
+                    .map_err(|error| damaged(&format!("its certificate cannot be read: {error:?}")))?,
+            },
+            renewed: None,
+            is_refused: false,
         })
     }
 
-    fn save(&self) -> Result<(), TlsError> {
-        let certificate = pem("CERTIFICATE", &self.certificate);
+    fn save(&self, path: &Path, signed: &Signed) -> Result<(), TlsError> {
+        let certificate = pem("CERTIFICATE", &signed.certificate);
         let text = format!(
             "receiver: {}\npin: {}\n{}\n{certificate}",
             self.address,
             hex::encode(self.pin),
-            self.key_pem.trim_end()
+            signed.key_pem.trim_end()
         );
-        files::write(&self.path, text.as_bytes(), false).map(|_| ())
+        files::write(path, text.as_bytes(), false).map(|_| ())
     }
 
-    /// Stores a new key and its certificate in place of the old ones.
+    /// Stores a new key and its certificate, for the next connection.
     pub(super) fn renew(&mut self, key: NewKey, certificate: &[u8]) -> Result<(), TlsError> {
-        let certificate = CertificateDer::from(certificate.to_vec());
-        let renewed = Self { key_pem: key.key_pem, certificate, ..self.clone() };
-        // Only what can be used replaces what is in use.
-        renewed.client_config()?;
-        renewed.save()?;
-        *self = renewed;
+        let renewed = Signed::new(key, certificate);
+        // Only what can be used.
+        self.config_of(&renewed)?;
+        self.save(&self.renewed_path(), &renewed)?;
+        (self.renewed, self.is_refused) = (Some(renewed), false);
         Ok(())
+    }
+
+    /// The receiver has let this device in. With a renewed certificate, the one before it is needed no longer.
+    pub(super) fn was_taken(&mut self) {
+        if self.is_refused {
+            return;
+        }
+        let Some(renewed) = self.renewed.take() else { return };
+        self.used = renewed;
+        if let Err(error) = files::replace(&self.path, &self.renewed_path()) {
+            // The next start finds both, and tries the renewed one first.
+            log::warn!("the renewed certificate keeps its own file: {error}");
+        }
+    }
+
+    /// The receiver has not let this device in: of two certificates the other one has its turn.
+    pub(super) fn was_refused(&mut self) {
+        if self.renewed.is_some() {
+            self.is_refused = !self.is_refused;
+        }
     }
 
     /// The TLS settings of a connection with this identity.
@@ -174,11 +238,16 @@ impl DeviceIdentity {
     /// # Errors
     /// Key or certificate cannot be used.
     pub fn client_config(&self) -> Result<ClientConfig, TlsError> {
+        let renewed = self.renewed.as_ref().filter(|_| !self.is_refused);
+        self.config_of(renewed.unwrap_or(&self.used))
+    }
+
+    fn config_of(&self, signed: &Signed) -> Result<ClientConfig, TlsError> {
         let damaged = |reason: String| TlsError::Damaged { path: self.path.clone(), reason };
-        let key = PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes())
+        let key = PrivateKeyDer::from_pem_slice(signed.key_pem.as_bytes())
             .map_err(|error| damaged(format!("its key cannot be read: {error:?}")))?;
         let mut config =
-            pinned_builder(self.pin)?.with_client_auth_cert(vec![self.certificate.clone()], key)?;
+            pinned_builder(self.pin)?.with_client_auth_cert(vec![signed.certificate.clone()], key)?;
         config.alpn_protocols = vec![cpumon_wire::connection::ALPN_SNAPSHOTS.to_vec()];
         Ok(config)
     }

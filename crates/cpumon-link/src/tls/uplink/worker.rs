@@ -192,23 +192,16 @@ impl Worker {
         let address = self.address();
         let Some(receiver) = self.options.receivers.get(self.next) else { return Ok(()) };
         let mut pipe = connect(&address, receiver.identity.client_config()?)?;
-        let spool = self.shared.backlog().id();
-        let (host, agent) = (self.options.host, self.options.agent.as_str());
-        Message::Hello { version: self.most, host, spool, agent }.push(&mut pipe.outbox);
-        pipe.pump(true)?;
-        let (version, window_bytes, is_renewal_due) =
-            await_message(&mut pipe, Instant::now() + WELCOME_LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
-                match Message::decode(bytes)? {
-                    Some(Message::Welcome { version, window_bytes, is_renewal_due }) => {
-                        Ok(Some((version, window_bytes, is_renewal_due)))
-                    }
-                    Some(Message::Bye { reason, text }) => {
-                        Err(TlsError::Bye { reason, text: text.to_owned() })
-                    }
-                    // Messages of other types may come first; the time limit still holds.
-                    _ => Ok(None),
-                }
-            })?;
+        let greeted = self.greet(&mut pipe);
+        let Some(receiver) = self.options.receivers.get_mut(self.next) else { return Ok(()) };
+        match &greeted {
+            Ok(_) => receiver.identity.was_taken(),
+            // It is not the certificate that is refused.
+            Err(TlsError::Bye { reason, .. }) if *reason != ByeReason::Revoked => {}
+            // Or the connection has ended, which can be all that is left of a refusal.
+            Err(_) => receiver.identity.was_refused(),
+        }
+        let Welcome { version, window_bytes, is_renewal_due } = greeted?;
         self.version = agree_on_version(version, self.most).map_err(TlsError::Protocol)?;
         log::info!("connected to receiver {address}");
         {
@@ -232,6 +225,24 @@ impl Worker {
             talk.new_key = Some(key);
         }
         self.talk(&mut talk)
+    }
+
+    /// Says who this is, and waits for the welcome.
+    fn greet(&self, pipe: &mut Pipe) -> Result<Welcome, TlsError> {
+        let spool = self.shared.backlog().id();
+        let (host, agent) = (self.options.host, self.options.agent.as_str());
+        Message::Hello { version: self.most, host, spool, agent }.push(&mut pipe.outbox);
+        pipe.pump(true)?;
+        await_message(pipe, Instant::now() + WELCOME_LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
+            match Message::decode(bytes)? {
+                Some(Message::Welcome { version, window_bytes, is_renewal_due }) => {
+                    Ok(Some(Welcome { version, window_bytes, is_renewal_due }))
+                }
+                Some(Message::Bye { reason, text }) => Err(TlsError::Bye { reason, text: text.to_owned() }),
+                // Messages of other types may come first; the time limit still holds.
+                _ => Ok(None),
+            }
+        })
     }
 
     fn talk(&mut self, talk: &mut Talk) -> Result<(), TlsError> {
@@ -328,6 +339,13 @@ impl Worker {
         pipe.outbox.append(&mut answers);
         Ok(())
     }
+}
+
+/// [`Message::Welcome`].
+struct Welcome {
+    version: u16,
+    window_bytes: u32,
+    is_renewal_due: bool,
 }
 
 struct Talk {

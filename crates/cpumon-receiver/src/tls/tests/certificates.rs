@@ -133,20 +133,46 @@ fn a_new_key_replaces_the_old_one_without_a_break() {
     eventually("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
     assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 2, "the old one is good until the new one is used");
-    eventually("the device has kept it", || {
-        let kept = std::fs::read(old.place().1).ok()?;
-        (kept != before).then_some(())
-    });
+    let renewed = old.place().1.with_extension("renewed");
+    eventually("the device has kept it", || renewed.exists().then_some(()));
+    assert_eq!(std::fs::read(old.place().1).unwrap(), before, "beside the one that was taken");
     drop(uplink);
     let new = DeviceIdentity::find(device.path(), &address).unwrap();
     let uplink = self::uplink(&address, new, ram());
     append(&uplink, 1);
     assert!(uplink.drain(PATIENCE));
     assert_eq!(registry.hosts().unwrap()[0].keys.len(), 1);
+    assert!(!renewed.exists() && std::fs::read(old.place().1).unwrap() != before, "in its place");
     let refused = read(&running.stats.refused_devices);
     let stale = self::uplink(&address, old, ram());
     running.count(|stats| read(&stats.refused_devices), refused + 1);
     drop(stale);
+}
+
+/// It overwrote its key with the new one, which may be good for nothing.
+#[test]
+fn a_device_keeps_the_key_that_let_it_in_until_the_new_one_does() {
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let identity = running.enroll(&device).unwrap();
+    let (address, path) = (running.address.to_string(), identity.place().1.to_owned());
+    // As a renewal leaves it: a certificate that is past its time.
+    let kept = std::fs::read(&path).unwrap();
+    let key = NewKey::make().unwrap();
+    let ended_s = wall_s() - 2 * DAY_S;
+    let (certificate, _) =
+        running.authority.sign_at(&key.request_der, HOST, ended_s, Duration::ZERO).unwrap();
+    DeviceIdentity::create(device.path(), &address, identity.pin(), key, &certificate).unwrap();
+    std::fs::rename(&path, path.with_extension("renewed")).unwrap();
+    std::fs::write(&path, &kept).unwrap();
+    let uplink = uplink(&address, DeviceIdentity::find(device.path(), &address).unwrap(), ram());
+    append(&uplink, 1);
+    assert!(uplink.drain(PATIENCE));
+    assert!(running.refusals(1)[0].reason.contains("expired"), "the new one has its turn first");
+    assert_eq!(std::fs::read(&path).unwrap(), kept);
+    drop(uplink);
+    // A new enrolment replaces both.
+    running.enroll(&device).unwrap();
+    assert!(!path.with_extension("renewed").exists());
 }
 
 /// It began a day before the wrong time: the device was refused for months, and had its old key no longer.
