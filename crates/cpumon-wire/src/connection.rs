@@ -116,7 +116,8 @@ pub enum ChannelKind {
 pub enum ByeReason {
     /// It stops, or starts again.
     Stopping,
-    /// Its store took records again that it could not take before: come back and send what is not acknowledged.
+    /// Its store took records again that it could not take before, or a certificate is to be renewed: come back and send what is not
+    /// acknowledged.
     Resume,
     /// The device is not enrolled here any more.
     Revoked,

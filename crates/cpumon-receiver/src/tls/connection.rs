@@ -47,6 +47,14 @@ pub(super) struct Shared {
     pub(super) in_turn: InTurn,
 }
 
+/// What a device was let in with.
+struct Credential {
+    /// Hash of its public key.
+    key: [u8; 32],
+    /// The welcome asked it to renew its certificate.
+    is_renewal_asked: bool,
+}
+
 /// What somebody without a certificate comes with.
 enum First {
     /// A token; the certificate for it, or why there is none.
@@ -76,10 +84,11 @@ impl Shared {
                 .enroll(&mut pipe, source, stranger, deadline)
                 .map_err(|refusal| (refusal, &self.stats.refused_tokens)),
             Some(ALPN_SNAPSHOTS) => match self.greet(&mut pipe, address, deadline) {
-                Ok((peer, key)) => {
+                Ok((peer, credential)) => {
                     // From here on it counts as a device, and its place among the strangers is free.
                     drop(stranger);
-                    self.attend(&mut pipe, &peer, &key).map_err(|end| (end, &self.stats.protocol_errors))
+                    let end = self.attend(&mut pipe, &peer, &credential);
+                    end.map_err(|end| (end, &self.stats.protocol_errors))
                 }
                 Err(end) => Err((end, &self.stats.refused_devices)),
             },
@@ -157,7 +166,7 @@ impl Shared {
         pipe: &mut Pipe,
         address: SocketAddr,
         deadline: Instant,
-    ) -> Result<(Peer, [u8; 32]), End> {
+    ) -> Result<(Peer, Credential), End> {
         let no_certificate = || bye(ByeReason::Protocol, "it shows no certificate");
         let certificate =
             pipe.tls.peer_certificates().and_then(|chain| chain.first()).ok_or_else(no_certificate)?;
@@ -183,13 +192,11 @@ impl Shared {
         if let Err(error) = self.authority.registry().settle_key(host, &key) {
             log::warn!("cannot forget the old key of {}: {error}", known.name);
         }
-        Message::Welcome {
-            version,
-            window_bytes: self.limits.window_bytes,
-            is_renewal_due: self.authority.is_renewal_due(&known),
-        }
-        .push(&mut pipe.outbox);
-        Ok((Peer { host, name: known.name, address, agent, version }, key))
+        let is_renewal_due = self.authority.is_renewal_due(&known);
+        Message::Welcome { version, window_bytes: self.limits.window_bytes, is_renewal_due }
+            .push(&mut pipe.outbox);
+        let credential = Credential { key, is_renewal_asked: is_renewal_due };
+        Ok((Peer { host, name: known.name, address, agent, version }, credential))
     }
 
     fn enrolled(&self, key: &[u8; 32]) -> Result<EnrolledHost, Refusal> {
@@ -204,7 +211,7 @@ impl Shared {
     }
 
     /// A device's connection, to its end.
-    fn attend(&self, pipe: &mut Pipe, peer: &Peer, key: &[u8; 32]) -> Result<(), End> {
+    fn attend(&self, pipe: &mut Pipe, peer: &Peer, credential: &Credential) -> Result<(), End> {
         /// A connected device, counted.
         struct Connected<'a>(&'a ServerStats);
         impl Drop for Connected<'_> {
@@ -223,7 +230,7 @@ impl Shared {
                 return Ok(());
             }
             next_check = Instant::now() + CHECK_EVERY;
-            self.check(peer, key, number)
+            self.check(peer, credential, number)
         };
         let _served = loop {
             check().map_err(End::Bye)?;
@@ -236,7 +243,7 @@ impl Shared {
         let mut device = Device::new(self.handler.open(peer), bucket);
         loop {
             check().map_err(End::Bye)?;
-            let is_busy = self.turn(pipe, &mut device, key, peer, &mut check)?;
+            let is_busy = self.turn(pipe, &mut device, &credential.key, peer, &mut check)?;
             if device.received_at.elapsed() >= self.limits.silence {
                 return Err(End::Gone);
             }
@@ -247,7 +254,7 @@ impl Shared {
     }
 
     /// Whether the connection may go on.
-    fn check(&self, peer: &Peer, key: &[u8; 32], number: u64) -> Result<(), Refusal> {
+    fn check(&self, peer: &Peer, credential: &Credential, number: u64) -> Result<(), Refusal> {
         if self.stop.load(Ordering::Relaxed) {
             return Err(refusal(ByeReason::Stopping, "it stops"));
         }
@@ -255,7 +262,12 @@ impl Shared {
         if self.in_turn.is_replaced(peer.host, number) {
             return Err(refusal(ByeReason::Replaced, "this device has connected again"));
         }
-        self.enrolled(key).map(|_| ())
+        let known = self.enrolled(&credential.key)?;
+        // Only a welcome can ask for it, and a connection may last longer than the certificate.
+        if !credential.is_renewal_asked && self.authority.is_renewal_due(&known) {
+            return Err(refusal(ByeReason::Resume, "its certificate is to be renewed"));
+        }
+        Ok(())
     }
 
     /// Takes what came, lets the session work, sends what there is to say. True: the session has work left.

@@ -199,11 +199,30 @@ fn a_clock_that_can_be_wrong_has_no_certificate_renewed() {
     let registry = running.authority.registry();
     let known = registry.hosts().unwrap().remove(0);
     registry.put(&EnrolledHost { expires_s: wall_s() + 90 * DAY_S, ..known }).unwrap();
-    running.sends(identity.clone());
+    let uplink = uplink(&running.address.to_string(), identity, ram());
+    append(&uplink, 1);
+    assert!(uplink.drain(PATIENCE));
     assert_eq!(read(&running.stats.renewed), 0);
+    // The device stays connected.
     days.store(0, Ordering::Relaxed);
-    let _uplink = uplink(&running.address.to_string(), identity, ram());
     eventually("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
+}
+
+/// Only a welcome asked for it: the certificate of a device that stayed connected for four months ended, and then it was refused.
+#[test]
+fn a_device_that_stays_connected_renews_its_certificate() {
+    let (running, device) = (TestReceiver::start(), tempfile::tempdir().unwrap());
+    let uplink = uplink(&running.address.to_string(), running.enroll(&device).unwrap(), ram());
+    append(&uplink, 1);
+    assert!(uplink.drain(PATIENCE));
+    let registry = running.authority.registry();
+    let known = registry.hosts().unwrap().remove(0);
+    registry.put(&EnrolledHost { expires_s: wall_s() + 90 * DAY_S, ..known }).unwrap();
+    eventually("the certificate is renewed", || (read(&running.stats.renewed) > 0).then_some(()));
+    append(&uplink, 1);
+    assert!(uplink.drain(PATIENCE));
+    assert_eq!((read(&running.stats.renewed), uplink.status().connections), (1, 2));
+    assert!(running.got.numbers().contains(&2));
 }
 
 #[test]
