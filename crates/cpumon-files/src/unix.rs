@@ -170,7 +170,7 @@ fn check_special(meta: &Metadata) -> io::Result<()> {
     let (kind, owner) = (meta.file_type(), meta.uid());
     let number = (rustix::fs::major(meta.rdev()), rustix::fs::minor(meta.rdev()));
     let is_plain = kind.is_char_device() && PLAIN_DEVICES.contains(&number);
-    // That a directory cannot be written is said as it is opened.
+    // That a directory cannot be written is reported as it is opened.
     if is_us_or_root(owner) || is_plain || kind.is_dir() || is_open_here(meta) {
         return Ok(());
     }

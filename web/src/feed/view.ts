@@ -288,7 +288,7 @@ function isBusy(task: Task): boolean {
   return task.counters[COUNTER.run_ns]! > 0 || (task.marks & (BORN | ENDED)) !== 0;
 }
 
-/** Texts of a process in which words are looked for. */
+/** Texts of a process in which words are searched. */
 const SEARCHED = ['name', 'interpreter', 'product', 'user', 'container', 'service', 'pod', 'cmdline'] as const;
 
 /** Words of the filter must all be found; a number finds ids too. */

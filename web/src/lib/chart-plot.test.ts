@@ -24,7 +24,7 @@ const chart: Chart = {
   notes: [],
 };
 
-it('a point stands where it ends, and a line is named as it was chosen', () => {
+it('a point is drawn where it ends, and a line is named as it was chosen', () => {
   const plot = plotOf(chart, { names: new Map([['7-5', 'cc1']]), place: (key) => (key === '7-5' ? 3 : undefined) });
   expect(plot.times).toEqual([2, 4]);
   expect(plot.lines.map(({ label, stacked, dashed }) => [label, stacked, dashed])).toEqual([

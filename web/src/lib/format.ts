@@ -224,7 +224,7 @@ export function visible(text: string): string {
   });
 }
 
-/** What a search looks for. */
+/** What a search is for. */
 export function wordsOf(text: string): string[] {
   return text.toLowerCase().split(/\s+/).filter(Boolean);
 }
