@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
 use cpumon_model::{HostId, HostStatus, Interval, ProcessInfo, ProcessKey};
 use cpumon_store::{
@@ -392,10 +392,15 @@ impl Drop for History {
 /// Questions answered at once; further ones wait.
 pub(crate) const MAX_AT_ONCE: usize = 4;
 
+/// Readers that stay open for the next question: most come one or two at a time.
+const MAX_IDLE: usize = 2;
+
 /// Readers that are open and idle, and turns to read.
 pub struct ReaderPool {
     store: Option<PathBuf>,
     idle: Mutex<Vec<Reader>>,
+    /// What those could not read that are closed.
+    damage: Mutex<DamageReport>,
     turns: Arc<Semaphore>,
 }
 
@@ -403,7 +408,8 @@ impl ReaderPool {
     /// `store`: its file; `None`: nothing is stored.
     #[must_use]
     pub fn new(store: Option<PathBuf>) -> Self {
-        Self { store, idle: Mutex::default(), turns: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+        let turns = Arc::new(Semaphore::new(MAX_AT_ONCE));
+        Self { store, idle: Mutex::default(), damage: Mutex::default(), turns }
     }
 
     /// One permit for each question that is answered at once.
@@ -415,21 +421,33 @@ impl ReaderPool {
     /// An idle reader, or a new one; `None`: nothing is stored.
     pub(crate) fn take(&self) -> Result<Option<Reader>, StoreError> {
         let Some(store) = &self.store else { return Ok(None) };
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let idle = locked(&self.idle).pop();
         idle.map_or_else(|| Reader::open(store), Ok).map(Some)
     }
 
     pub(crate) fn give_back(&self, reader: Option<Reader>) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).extend(reader);
+        let Some(mut reader) = reader else { return };
+        reader.rest();
+        let mut idle = locked(&self.idle);
+        if idle.len() < MAX_IDLE {
+            idle.push(reader);
+        } else {
+            locked(&self.damage).merge(reader.damage());
+        }
     }
 
-    /// What idle readers could not read.
+    /// What readers could not read that are idle or closed.
     #[must_use]
     pub fn damage(&self) -> DamageReport {
-        let mut damage = DamageReport::default();
-        for reader in self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        let mut damage = locked(&self.damage).clone();
+        for reader in locked(&self.idle).iter() {
             damage.merge(reader.damage());
         }
         damage
     }
+}
+
+/// A panic while it was locked leaves a list of readers or of holes as it was.
+fn locked<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
+    list.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -122,7 +122,7 @@ impl Chunks {
         let id = span.id;
         let at = self.slot();
         // Now, and not behind it: what is read in vain has memory, too.
-        self.shed(at);
+        self.shed(MAX_HELD_BYTES, Some(at));
         let loaded = &mut self.loaded[at];
         // Not valid until it is read whole: an error below leaves it half decoded.
         loaded.id = None;
@@ -164,11 +164,11 @@ impl Chunks {
         Ok(at)
     }
 
-    /// Frees chunks but the one of an index, those not used for longest first, until all together do not have too much.
-    fn shed(&mut self, kept: usize) {
+    /// Frees chunks but the one of an index, those not used for longest first, until all together have no more bytes than `most`.
+    pub(super) fn shed(&mut self, most: usize, kept: Option<usize>) {
         let held = |loaded: &Loaded| loaded.chunk.held_bytes();
-        while self.loaded.iter().map(held).sum::<usize>() > MAX_HELD_BYTES {
-            let others = self.loaded.iter_mut().enumerate().filter(|(at, _)| *at != kept);
+        while self.loaded.iter().map(held).sum::<usize>() > most {
+            let others = self.loaded.iter_mut().enumerate().filter(|(at, _)| Some(*at) != kept);
             let oldest = others.filter(|(_, loaded)| held(loaded) > 0).min_by_key(|(_, loaded)| loaded.used);
             let Some((_, oldest)) = oldest else { return };
             (oldest.id, oldest.used, oldest.chunk) = (None, 0, Chunk::default());

@@ -91,7 +91,17 @@ pub(crate) struct IntervalCursor {
     damage: DamageLog,
 }
 
+/// Bytes of decoded chunks that a reader keeps for the next question.
+const MAX_IDLE_BYTES: usize = 4 << 20;
+
 impl IntervalCursor {
+    /// Keeps for the next question what is small: names, the newest chunks, and what could not be read.
+    pub(super) fn rest(&mut self) {
+        let Self { names, mut chunks, damage, .. } = std::mem::take(self);
+        chunks.shed(MAX_IDLE_BYTES, None);
+        *self = Self { names, chunks, damage, ..Self::default() };
+    }
+
     /// Calls `visit` for each interval of the query, in order of its end.
     pub(crate) fn run(
         &mut self,

@@ -60,6 +60,11 @@ impl Reader {
         Ok(Self { path: path.into(), connection, cursor: RefCell::new(IntervalCursor::default()) })
     }
 
+    /// Frees the memory of the last question. Call it where the next one may be long in coming.
+    pub fn rest(&mut self) {
+        self.cursor.get_mut().rest();
+    }
+
     /// What could not be read since this reader was opened. Answers were given without it.
     #[must_use]
     pub fn damage(&self) -> DamageReport {

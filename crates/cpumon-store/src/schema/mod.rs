@@ -54,8 +54,8 @@ const SYNCHRONOUS_FULL: &str = "PRAGMA synchronous = FULL";
 const WAL_AUTOCHECKPOINT: &str = "PRAGMA wal_autocheckpoint = 2000";
 /// The log file is cut to this size (64 MB) after a checkpoint, should a slow reader have let it grow.
 const JOURNAL_SIZE_LIMIT: &str = "PRAGMA journal_size_limit = 67108864";
-/// Page cache of a reader: 8 MB; it mostly reads each page once.
-const READER_CACHE_SIZE: &str = "PRAGMA cache_size = -8192";
+/// Page cache of a reader: 4 MB; it mostly reads each page once.
+const READER_CACHE_SIZE: &str = "PRAGMA cache_size = -4096";
 /// A damaged file cannot call functions or write shadow tables through its own schema.
 const TRUSTED_SCHEMA: &str = "PRAGMA trusted_schema = OFF";
 /// Sorting and temporary tables stay in memory: what little there is of them.
