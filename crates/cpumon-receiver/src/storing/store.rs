@@ -134,8 +134,10 @@ pub fn past_of_store(path: Option<PathBuf>) -> Past {
         if reader.is_none() {
             *reader = Some(Reader::open(&path).map_err(|error| error.with_causes())?);
         }
-        let Some(reader) = reader.as_ref() else { return Ok(None) };
-        seek(reader, host, to).map_err(|error| error.with_causes())
+        let Some(reader) = reader.as_mut() else { return Ok(None) };
+        let found = seek(reader, host, to);
+        reader.rest();
+        found.map_err(|error| error.with_causes())
     })
 }
 
