@@ -15,7 +15,7 @@ export function tasksOf(keys: readonly string[]): Query {
 }
 
 /** The same, as `/lines` takes them. */
-export function linesOf(keys: readonly string[]): Query {
+export function lineTasksOf(keys: readonly string[]): Query {
   const { process: processes, thread: threads } = tasksOf(keys);
   return { processes, threads };
 }

@@ -3,7 +3,7 @@
 import { feed } from '../feed/feed.svelte';
 import type { Head } from '../feed/messages';
 import { ask, hostPath, type Lines, type Series } from './api';
-import { linesOf } from './charts';
+import { lineTasksOf } from './charts';
 import { MODES } from './modes';
 import { msOf, nsOf } from './format';
 import { limits } from './limits.svelte';
@@ -72,7 +72,7 @@ export class LiveLines {
         ask<Series>(hostPath(this.host, 'series'), range),
         this.tasks.length === 0
           ? null
-          : ask<Lines>(hostPath(this.host, 'lines'), { ...range, columns: 'run_ns', ...linesOf(keys) }),
+          : ask<Lines>(hostPath(this.host, 'lines'), { ...range, columns: 'run_ns', ...lineTasksOf(keys) }),
       ]);
       if (mine !== this.serial) return;
       this.put(series, lines, until);

@@ -1,7 +1,7 @@
 // The instant of a spike. In: the points of a time line, a place on it. Out: the moment within that point at which most happened.
 // Why: a point of a day is minutes long, and a click on its peak asks for the second that made it.
 import { ask, hostPath, type Chart, type HostCharts, type Line, type Lines, type Series, type Times } from './api';
-import { linesOf } from './charts';
+import { lineTasksOf } from './charts';
 import { isNumber, msOf, nsOf } from './format';
 import { beginsOf } from './shares';
 
@@ -84,7 +84,7 @@ export async function peakIn(
     const found = await ask<Series>(hostPath(host, 'series'), { ...question, columns: 'busy_ns' }, signal);
     return highest(found, found.columns['busy_ns']?.max ?? []);
   }
-  const query = { ...question, columns: 'run_ns', ...linesOf(keys.split(',')) };
+  const query = { ...question, columns: 'run_ns', ...lineTasksOf(keys.split(',')) };
   const found = await ask<Lines>(hostPath(host, 'lines'), query, signal);
   return highest(found, envelope(found.lines.map((line) => line.max_run_ns_per_s ?? [])));
 }

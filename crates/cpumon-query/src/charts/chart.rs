@@ -80,6 +80,7 @@ pub struct HeatmapRow {
     /// Name at the left; may come from another machine.
     pub name: String,
     /// One value for each point; `None` is no data, or in a point that was measured: it was not running.
+    #[serde(serialize_with = "rounded")]
     pub values: Vec<Option<f64>>,
 }
 
@@ -109,8 +110,10 @@ pub struct Sparkline {
     /// The points. Rows may have different ones: a host may be read from intervals while another one is read from sums.
     pub times: Times,
     /// One value for each point; `None` is no data.
+    #[serde(serialize_with = "rounded")]
     pub values: Vec<Option<f64>>,
     /// The highest single interval in each point.
+    #[serde(serialize_with = "rounded")]
     pub highest: Vec<Option<f64>>,
     /// Mean of the whole range.
     pub mean: Option<f64>,

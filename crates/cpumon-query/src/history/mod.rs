@@ -22,7 +22,7 @@ pub use cpus::{CpuSum, Cpus, cpus};
 pub use lines::{lines, process};
 pub use matrix::{MatrixSort, ShownRows, landscape, threads};
 pub use past::{History, ReaderPool};
-pub use plot::{AFTER_LAST, BEFORE_FIRST};
+pub(crate) use plot::AFTER_LAST;
 pub use series::{SeriesOptions, series};
 pub use sum::{NamedProcess, by_name, sum};
 pub use task_line::{Selection, parse_thread_selection};

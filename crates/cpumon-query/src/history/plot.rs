@@ -11,9 +11,9 @@ use crate::QueryError;
 use crate::time::{Available, PlotRange, TimeRange};
 
 /// Why there is nothing of the time before a host was recorded.
-pub const BEFORE_FIRST: &str = "before the first data";
+const BEFORE_FIRST: &str = "before the first data";
 /// Why there is nothing of the time behind its newest interval.
-pub const AFTER_LAST: &str = "after the last data";
+pub(crate) const AFTER_LAST: &str = "after the last data";
 const NO_DATA: &str = "no data";
 /// An interval is measured, sent and stored within this time.
 const ON_THE_WAY_NS: i64 = 5_000_000_000;
