@@ -269,6 +269,31 @@ fn no_chunk_takes_more_than_its_limits_explain() {
     }
 }
 
+/// A hundred intervals of 5,500 processes of one thread each: a chunk of before compaction counted rows of processes.
+#[test]
+fn a_full_chunk_of_a_host_of_many_busy_processes_is_read() {
+    const IDS: usize = 5_500;
+    const INTERVALS: usize = 100;
+    let (rows, mut plain) = (IDS * INTERVALS, vec![FORMAT]);
+    write_directory(IDS, INTERVALS, &mut plain);
+    write_columns(&[vec![0; rows], vec![1; rows], vec![0; rows]], &mut plain);
+    plain.extend([Coding::TIGHTEST.bits(), 0]);
+    let mut number = 1_u32;
+    // Two of the values differ from row to row, as run times do.
+    let mut column = |at: usize| -> Vec<u8> {
+        let mut value = || {
+            number = number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            if at < 2 { number.to_be_bytes()[0] >> 1 } else { 0 }
+        };
+        (0..rows).map(|_| value()).collect()
+    };
+    let columns: Vec<Vec<u8>> = (0..PARTS).map(&mut column).collect();
+    write_columns(&columns, &mut plain);
+    let made = Made::rows("busy", INTERVALS, &plain, &threads(0, 0, 0));
+    assert!(rows > MAX_ROWS && made.processes.len() > rows);
+    assert_eq!(made.read(), Ok(rows));
+}
+
 #[test]
 fn what_a_chunk_cannot_have_is_refused_before_it_takes_memory() {
     let ids = MAX_ROWS / MAX_INTERVALS;

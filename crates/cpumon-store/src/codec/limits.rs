@@ -2,7 +2,7 @@
 //! bytes is compared with the most that a writer here makes, before memory is reserved for it.
 
 /// Rows of processes and threads, of a chunk or of an interval: those of the largest host that a receiver takes (466,000 threads). Compaction
-/// begins another chunk before it has more.
+/// begins another chunk before it has more; one of an older version may have as many as its packed bytes.
 pub(crate) const MAX_ROWS: usize = 1 << 19;
 /// Intervals of a chunk, ten times as many as a full one has.
 pub(crate) const MAX_INTERVALS: usize = 1 << 10;

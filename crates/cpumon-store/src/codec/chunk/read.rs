@@ -177,7 +177,9 @@ impl Chunk {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = Cursor::open(&plain, FORMAT)?;
-        let directory = read_directory(&mut cursor, self.metas.len(), MAX_ROWS)?;
+        // A writer of before limited threads only. Rows of processes that did something take two bytes each at least, packed.
+        let most = MAX_ROWS.max(section.len());
+        let directory = read_directory(&mut cursor, self.metas.len(), most)?;
         let picked = self.group(&directory, pick)?;
         self.read_process_rows(&mut cursor, &directory, &picked)?;
         self.keep(plain);
@@ -281,7 +283,7 @@ impl Chunk {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = Cursor::open(&plain, FORMAT)?;
-        let most = MAX_ROWS.saturating_sub(self.order.len());
+        let most = MAX_ROWS.saturating_sub(self.order.len()).max(section.len());
         let directory = read_directory(&mut cursor, self.metas.len(), most)?;
         self.place_threads(directory.len()).ok_or_else(|| cursor.malformed("threads are missing"))?;
         let (mut process, mut place, mut odd) = (cursor.section()?, cursor.section()?, cursor.section()?);
