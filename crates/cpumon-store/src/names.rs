@@ -303,7 +303,9 @@ fn load_block<N: Name>(connection: &Connection, which: &str, id: u64) -> Sql<Opt
     connection
         .prepare_cached(&text)?
         .query_row([id.cast_signed()], |row| {
-            let (first_id, last_id) = (unsigned(row, 0)?, unsigned(row, 1)?);
+            // What is read behind a block is behind its first name, whatever its row has.
+            let first_id = unsigned(row, 0)?;
+            let last_id = unsigned(row, 1)?.max(first_id);
             let names = decode(row.get_ref(3)?.as_blob()?).unwrap_or_else(|malformed| {
                 log::warn!("{} names {first_id} to {last_id} are damaged: {malformed}", N::TABLE);
                 Vec::new()
@@ -331,6 +333,26 @@ pub(crate) fn find<N: Name>(
         *cached = block_around(connection, id)?;
     }
     Ok(in_block(cached))
+}
+
+/// Finds the names of tasks, given in order of id; all that is between the first and the last one is read once.
+pub(crate) fn find_all<N: Name>(
+    connection: &Connection,
+    ids: &[u64],
+    found: &mut dyn FnMut(&N) -> Sql<()>,
+) -> Sql<()> {
+    // Ids that are larger than those of SQLite have no names.
+    let mut rest = &ids[..ids.partition_point(|&id| i64::try_from(id).is_ok())];
+    while let Some(&first) = rest.first() {
+        let (names, end) = next_names::<N>(connection, first.saturating_sub(1))?;
+        let (here, behind) =
+            rest.split_at(end.map_or(rest.len(), |end| rest.partition_point(|&id| id <= end)));
+        for name in names.iter().filter(|name| here.binary_search(&name.id()).is_ok()) {
+            found(name)?;
+        }
+        rest = behind;
+    }
+    Ok(())
 }
 
 /// Names read at once.

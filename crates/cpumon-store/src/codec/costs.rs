@@ -20,6 +20,8 @@ use crate::held_memory::taken_by;
 use crate::names::{self, ThreadName};
 use crate::{Query, Reader, StoreOptions, Writer};
 
+mod names_of_chunks;
+
 /// First byte of each section, list and block.
 const FORMAT: u8 = 1;
 /// What the largest chunk may take while it is read.
@@ -209,7 +211,7 @@ impl Made {
         let (mut chunk, mut sched, mut interval) =
             (Chunk::default(), SchedRows::default(), Interval::default());
         chunk.read_meta(&self.meta)?;
-        chunk.read_processes(&self.processes, &mut |_| Ok::<_, Malformed>(true))?;
+        chunk.read_processes(&self.processes, &mut |ids| Ok::<_, Malformed>(vec![true; ids.len()]))?;
         chunk.read_sched(&self.sched)?;
         chunk.read_threads(&self.threads)?;
         let mut rows = 0;

@@ -2,7 +2,7 @@
 //! no frontend knows the difference. Each row id is looked up once, then a row costs no SQL.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash};
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use cpumon_model::{
@@ -21,6 +21,8 @@ use crate::rows::BootRow;
 
 /// Cached entries of a kind; beyond it they are looked up again.
 const MAX_ENTRIES: usize = 1 << 18;
+/// Tasks of a chunk that are looked up one by one; then all that are left of it are, at once. Many are in another block of names each, or in none.
+const MAX_LOOKUPS: u32 = 1 << 10;
 
 type Sql<T> = rusqlite::Result<T>;
 
@@ -48,6 +50,43 @@ pub(crate) struct ThreadThen {
     pub(crate) priority: i16,
 }
 
+/// The tasks of the chunk that was read last.
+#[derive(Debug, Default)]
+struct Expected {
+    ids: Vec<u64>,
+    /// How many were looked up one by one.
+    lookups: u32,
+}
+
+impl Expected {
+    fn of(ids: Vec<u64>) -> Self {
+        Self { ids, lookups: 0 }
+    }
+
+    /// Counts a lookup. Gives all ids once, in order: when they are to be looked up together.
+    fn due(&mut self) -> Option<Vec<u64>> {
+        self.lookups = self.lookups.saturating_add(1);
+        if self.lookups != MAX_LOOKUPS {
+            return None;
+        }
+        let mut ids = std::mem::take(&mut self.ids);
+        ids.sort_unstable();
+        ids.dedup();
+        Some(ids)
+    }
+}
+
+impl ThreadThen {
+    fn of(name: &ThreadName) -> Self {
+        Self {
+            key: ThreadKey { tid: name.tid, start_ns: name.start_ns },
+            comm: name.comm,
+            nice: name.nice,
+            priority: name.priority,
+        }
+    }
+}
+
 /// Keys and names that were read before.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
@@ -58,6 +97,8 @@ pub(crate) struct Names {
     /// The blocks in which names were found last.
     process_block: Option<Block<ProcessName>>,
     thread_block: Option<Block<ThreadName>>,
+    expected_processes: Expected,
+    expected_threads: Expected,
     /// Tasks whose key and name cannot be read.
     pub(super) nameless: u64,
 }
@@ -101,12 +142,17 @@ fn readable<T>(found: Sql<T>) -> Sql<Option<T>> {
     }
 }
 
-/// Adds to a cache. When that is full all goes at once: a query walks on and rarely comes back to old entries.
-fn remember<K: Eq + Hash, V, S: BuildHasher>(cache: &mut HashMap<K, V, S>, id: K, value: V) {
-    if cache.len() >= MAX_ENTRIES {
+/// Makes room in a cache for so many. When it is full all goes at once: a query walks on and rarely comes back to old entries.
+fn make_room<K, V, S>(cache: &mut HashMap<K, V, S>, more: usize) {
+    if cache.len() + more > MAX_ENTRIES {
         cache.clear();
     }
-    cache.insert(id, value);
+}
+
+/// Those that are not in a cache.
+fn missing<V, S: BuildHasher>(cache: &HashMap<u64, V, S>, mut ids: Vec<u64>) -> Vec<u64> {
+    ids.retain(|id| !cache.contains_key(id));
+    ids
 }
 
 impl Names {
@@ -127,14 +173,48 @@ impl Names {
         Ok(boot)
     }
 
+    /// The processes of a chunk that was read.
+    pub(super) fn expect_processes(&mut self, ids: Vec<u64>) {
+        self.expected_processes = Expected::of(ids);
+    }
+
+    /// The threads of a chunk that was read.
+    pub(super) fn expect_threads(&mut self, ids: Vec<u64>) {
+        self.expected_threads = Expected::of(ids);
+    }
+
     /// A process; nameless if its row is gone.
     pub(crate) fn process(&mut self, connection: &Connection, id: u64) -> Sql<&ProcessThen> {
         if !self.processes.contains_key(&id) {
-            let found = self.load_process(connection, id)?;
-            remember(&mut self.processes, id, found);
+            if let Some(ids) = self.expected_processes.due() {
+                self.load_processes(connection, ids)?;
+            }
+            if !self.processes.contains_key(&id) {
+                let found = self.load_process(connection, id)?;
+                make_room(&mut self.processes, 1);
+                self.processes.insert(id, found);
+            }
         }
         // It was found or inserted just above.
         self.processes.get(&id).ok_or(rusqlite::Error::QueryReturnedNoRows)
+    }
+
+    /// Looks up processes, given in order, and those without a name too.
+    fn load_processes(&mut self, connection: &Connection, ids: Vec<u64>) -> Sql<()> {
+        let ids = missing(&self.processes, ids);
+        make_room(&mut self.processes, ids.len());
+        let mut found = |name: &ProcessName| {
+            let process = self.process_then(connection, name)?;
+            self.processes.insert(name.id, process);
+            Ok(())
+        };
+        // Where a page is damaged they are looked up one by one.
+        if readable(names::find_all(connection, &ids, &mut found))?.is_some() {
+            for id in ids {
+                self.processes.entry(id).or_insert_with(ProcessThen::unknown);
+            }
+        }
+        Ok(())
     }
 
     fn load_process(&mut self, connection: &Connection, id: u64) -> Sql<ProcessThen> {
@@ -161,7 +241,8 @@ impl Names {
         let found = readable(load_info(connection, id))?;
         self.nameless += u64::from(found.is_none());
         let info = Arc::new(found.flatten().unwrap_or_default());
-        remember(&mut self.infos, id, Arc::clone(&info));
+        make_room(&mut self.infos, 1);
+        self.infos.insert(id, Arc::clone(&info));
         Ok(info)
     }
 
@@ -170,17 +251,34 @@ impl Names {
         if let Some(&thread) = self.threads.get(&id) {
             return Ok(thread);
         }
+        if let Some(ids) = self.expected_threads.due() {
+            self.load_threads(connection, ids)?;
+            if let Some(&thread) = self.threads.get(&id) {
+                return Ok(thread);
+            }
+        }
         let found = readable(names::find(connection, id, &mut self.thread_block))?;
         self.nameless += u64::from(found.is_none());
-        let found: Option<ThreadName> = found.flatten();
-        let thread = found.map_or_else(ThreadThen::default, |name| ThreadThen {
-            key: ThreadKey { tid: name.tid, start_ns: name.start_ns },
-            comm: name.comm,
-            nice: name.nice,
-            priority: name.priority,
-        });
-        remember(&mut self.threads, id, thread);
+        let thread = found.flatten().as_ref().map_or_else(ThreadThen::default, ThreadThen::of);
+        make_room(&mut self.threads, 1);
+        self.threads.insert(id, thread);
         Ok(thread)
+    }
+
+    /// As [`Names::load_processes`].
+    fn load_threads(&mut self, connection: &Connection, ids: Vec<u64>) -> Sql<()> {
+        let ids = missing(&self.threads, ids);
+        make_room(&mut self.threads, ids.len());
+        let mut found = |name: &ThreadName| {
+            self.threads.insert(name.id, ThreadThen::of(name));
+            Ok(())
+        };
+        if readable(names::find_all(connection, &ids, &mut found))?.is_some() {
+            for id in ids {
+                self.threads.entry(id).or_default();
+            }
+        }
+        Ok(())
     }
 }
 

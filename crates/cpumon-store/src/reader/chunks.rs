@@ -144,19 +144,23 @@ impl Chunks {
         loaded.chunk.read_meta(blob(1)?)?;
         check_times(&loaded.chunk, span)?;
         if what > What::Meta {
-            let mut pick = |id| -> Result<bool, ReadError> {
+            let mut pick = |ids: &[u64]| -> Result<Vec<bool>, ReadError> {
+                names.expect_processes(ids.to_vec());
                 if query.filter == ProcessFilter::All {
-                    return Ok(true);
+                    return Ok(vec![true; ids.len()]);
                 }
-                let process = names.process(connection, id)?;
-                Ok(query.filter.matches(process.key, &process.info))
+                let mut matches = |&id: &u64| -> Result<bool, ReadError> {
+                    let process = names.process(connection, id)?;
+                    Ok(query.filter.matches(process.key, &process.info))
+                };
+                ids.iter().map(&mut matches).collect()
             };
             loaded.chunk.read_processes(blob(2)?, &mut pick)?;
             // Also when it is not wanted: the blob is empty then, and the events of another chunk must go.
             loaded.chunk.read_sched(blob(4)?)?;
         }
         if what > What::Processes {
-            loaded.chunk.read_threads(blob(3)?)?;
+            names.expect_threads(loaded.chunk.read_threads(blob(3)?)?);
         }
         loaded.chunk.trim();
         (loaded.id, loaded.what) = (Some(id), what);

@@ -13,38 +13,68 @@ use crate::codec::{Coding, PARTS, PackedProcess, PackedThread, difference, life_
 /// A buffer or a list of more bytes is freed when it was used: chunks stay in memory, and few are that large.
 const KEPT_BYTES: usize = 4 << 20;
 
-/// What [`write_directory`] wrote, of at most so many rows: (id, number of its group, interval) of each.
-fn read_directory(
-    cursor: &mut Cursor<'_>,
-    intervals: usize,
-    most: usize,
-) -> Result<Vec<(u64, usize, usize)>, Malformed> {
-    let groups = cursor.count(2)?;
-    let (mut ids, mut counts, mut numbers) = (cursor.section()?, cursor.section()?, cursor.section()?);
-    // Each row has one number there. It is a byte, and zstd makes a thousand of one: they are counted before memory is reserved for rows.
-    let len = numbers.numbers();
-    if len > most {
-        return Err(numbers.malformed("more than 524,288 rows"));
-    }
-    let mut rows = Vec::with_capacity(len);
-    let mut id = 0_u64;
-    for group in 0..groups {
-        id = id.wrapping_add(ids.u64()?);
-        let count: usize = counts.narrow()?;
+/// What [`write_directory`] wrote: the rows of one task behind those of another.
+#[derive(Debug)]
+struct Directory {
+    /// Of each task, in order.
+    ids: Vec<u64>,
+    /// Where the rows of each task begin, and where the last ones end.
+    begins: Vec<usize>,
+    /// The number of each row's interval.
+    intervals: Vec<u32>,
+}
+
+impl Directory {
+    /// Of at most so many rows.
+    fn read(cursor: &mut Cursor<'_>, intervals: usize, most: usize) -> Result<Self, Malformed> {
+        let tasks = cursor.count(2)?;
+        let (mut ids, mut counts, mut numbers) = (cursor.section()?, cursor.section()?, cursor.section()?);
+        // Each row has one number there. It is a byte, and zstd makes a thousand of one: they are counted before memory is reserved for rows.
+        let len = numbers.numbers();
+        if len > most {
+            return Err(numbers.malformed("more than 524,288 rows"));
+        }
         // No writer makes one, and names are read for each.
-        if count == 0 {
-            return Err(counts.malformed("a task without rows"));
+        let without_rows = |counts: &Cursor<'_>| Err(counts.malformed("a task without rows"));
+        if tasks > len {
+            return without_rows(&counts);
         }
-        let mut interval = -1_i64;
-        // A count that is too large ends with an error where the section ends.
-        for at in 0..count {
-            let step = numbers.i64()?;
-            interval = if at == 0 { step } else { interval.wrapping_add(step).wrapping_add(1) };
-            let number = usize::try_from(interval).ok().filter(|&number| number < intervals);
-            rows.push((id, group, number.ok_or_else(|| numbers.malformed("interval number out of range"))?));
+        let mut read = Self {
+            ids: Vec::with_capacity(tasks),
+            begins: Vec::with_capacity(tasks + 1),
+            intervals: Vec::with_capacity(len),
+        };
+        let mut id = 0_u64;
+        for _ in 0..tasks {
+            id = id.wrapping_add(ids.u64()?);
+            let count: usize = counts.narrow()?;
+            if count == 0 {
+                return without_rows(&counts);
+            }
+            read.ids.push(id);
+            read.begins.push(read.intervals.len());
+            let mut interval = -1_i64;
+            // A count that is too large ends with an error where the section ends.
+            for at in 0..count {
+                let step = numbers.i64()?;
+                interval = if at == 0 { step } else { interval.wrapping_add(step).wrapping_add(1) };
+                let number = u32::try_from(interval).ok().filter(|&number| (number as usize) < intervals);
+                let number = number.ok_or_else(|| numbers.malformed("interval number out of range"))?;
+                read.intervals.push(number);
+            }
         }
+        read.begins.push(read.intervals.len());
+        Ok(read)
     }
-    Ok(rows)
+
+    /// The number of the task and of the interval of each row.
+    fn rows(&self) -> impl Iterator<Item = (usize, usize)> {
+        let of = |task: usize, rows: &[usize]| {
+            let intervals = &self.intervals[rows[0]..rows[1]];
+            intervals.iter().map(move |&interval| (task, interval as usize))
+        };
+        self.begins.windows(2).enumerate().flat_map(move |(task, rows)| of(task, rows))
+    }
 }
 
 /// What intervals have, one behind the other, and where that of each ends.
@@ -168,60 +198,43 @@ impl Chunk {
         self.groups.clear();
     }
 
-    /// Reads the processes section, the rows of those that `pick` wants by their ids; the meta section comes first.
+    /// Reads the processes section, the rows of those of which `pick` is true for each of the ids that it is given; the meta section comes first.
     pub(crate) fn read_processes<E: From<Malformed>>(
         &mut self,
         section: &[u8],
-        pick: &mut dyn FnMut(u64) -> Result<bool, E>,
+        pick: &mut dyn FnMut(&[u64]) -> Result<Vec<bool>, E>,
     ) -> Result<(), E> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = Cursor::open(&plain, FORMAT)?;
         // A writer of before limited threads only. Rows of processes that did something take two bytes each at least, packed.
         let most = MAX_ROWS.max(section.len());
-        let directory = read_directory(&mut cursor, self.metas.len(), most)?;
-        let picked = self.group(&directory, pick)?;
+        let directory = Directory::read(&mut cursor, self.metas.len(), most)?;
+        let picked = pick(&directory.ids)?;
         self.read_process_rows(&mut cursor, &directory, &picked)?;
+        self.groups = directory.begins;
         self.keep(plain);
         Ok(())
-    }
-
-    /// Finds where the rows of each process begin, and asks `pick` whether it is wanted.
-    fn group<E>(
-        &mut self,
-        directory: &[(u64, usize, usize)],
-        pick: &mut dyn FnMut(u64) -> Result<bool, E>,
-    ) -> Result<Vec<bool>, E> {
-        let mut picked = Vec::new();
-        for (at, &(id, group, _)) in directory.iter().enumerate() {
-            // A group without rows, as no writer makes one, has no begin of its own.
-            while self.groups.len() <= group {
-                self.groups.push(at);
-                picked.push(pick(id)?);
-            }
-        }
-        self.groups.push(directory.len());
-        Ok(picked)
     }
 
     fn read_process_rows(
         &mut self,
         cursor: &mut Cursor<'_>,
-        directory: &[(u64, usize, usize)],
+        directory: &Directory,
         picked: &[bool],
     ) -> Result<(), Malformed> {
-        let is_picked = |group: usize| picked.get(group).copied().unwrap_or(false);
-        let wanted = || directory.iter().filter(|row| is_picked(row.1));
+        let is_picked = |task: usize| picked.get(task).copied().unwrap_or(false);
+        let wanted = || directory.rows().filter(|&(task, _)| is_picked(task)).map(|(_, interval)| interval);
         // Rows come by process but are stored by interval: they are counted first, so that each has its
         // place.
-        let mut next = starts(&mut self.processes.ends, wanted().map(|row| row.2));
+        let mut next = starts(&mut self.processes.ends, wanted());
         fill(&mut self.processes.all, wanted().count());
-        self.order.reserve_exact(directory.len());
+        self.order.reserve_exact(directory.intervals.len());
         let (mut odd, mut live, mut stored) = (cursor.section()?, cursor.section()?, cursor.section()?);
         let mut values = Values::open(cursor)?;
         // Unwanted rows are only counted until a wanted one comes: many are skipped faster than one by one.
         let mut passed = 0;
-        for &(id, group, interval) in directory {
+        for (task, interval) in directory.rows() {
             let bits = odd.u64()?;
             // Also of unwanted processes: with it, `read_threads` knows which of their thread rows have
             // values.
@@ -234,12 +247,12 @@ impl Chunk {
                 rest: Delta::default(),
                 rows_left,
             };
-            if is_picked(group) {
+            if is_picked(task) {
                 values.skip(passed)?;
                 live.skip(std::mem::take(&mut passed))?;
                 let flags = u16::try_from(bits >> 4).map_err(|_| odd.malformed("flags out of range"))?;
                 let row = PackedProcess {
-                    id,
+                    id: directory.ids[task],
                     thread_rows: live.narrow()?,
                     life: life_of((bits & 3) as u8),
                     flags: Flags::from_bits_retain(flags),
@@ -278,21 +291,22 @@ impl Chunk {
         Ok(())
     }
 
-    /// Reads the threads section, the rows of the processes that were wanted; the processes section comes first.
-    pub(crate) fn read_threads(&mut self, section: &[u8]) -> Result<(), Malformed> {
+    /// Reads the threads section, the rows of the processes that were wanted; the processes section comes first. Gives the ids of all threads.
+    pub(crate) fn read_threads(&mut self, section: &[u8]) -> Result<Vec<u64>, Malformed> {
         let mut plain = std::mem::take(&mut self.plain);
         unzip(section, &mut plain, MAX_SECTION_BYTES)?;
         let mut cursor = Cursor::open(&plain, FORMAT)?;
         let most = MAX_ROWS.saturating_sub(self.order.len()).max(section.len());
-        let directory = read_directory(&mut cursor, self.metas.len(), most)?;
-        self.place_threads(directory.len()).ok_or_else(|| cursor.malformed("threads are missing"))?;
+        let directory = Directory::read(&mut cursor, self.metas.len(), most)?;
+        self.place_threads(directory.intervals.len())
+            .ok_or_else(|| cursor.malformed("threads are missing"))?;
         let (mut process, mut place, mut odd) = (cursor.section()?, cursor.section()?, cursor.section()?);
         let mut values = Values::open(&mut cursor)?;
         let mut group = 0_i64;
         // Rows that are stepped over, and values of them: they are only counted until a wanted row comes.
         let (mut passed, mut passed_values) = (0, 0);
         let mut hint = 0;
-        for (id, _, interval) in directory {
+        for (task, interval) in directory.rows() {
             group = group.wrapping_add(process.i64()?);
             let found = self.owner(group, interval, hint);
             let at = found.ok_or_else(|| process.malformed("a thread without its process"))?;
@@ -322,7 +336,7 @@ impl Chunk {
             let bits = odd.u64()?;
             let flags = u16::try_from(bits >> 2).map_err(|_| odd.malformed("flags out of range"))?;
             *slot.ok_or_else(|| odd.malformed("too many threads"))? = PackedThread {
-                id,
+                id: directory.ids[task],
                 state,
                 last_cpu,
                 life: life_of((bits & 3) as u8),
@@ -331,7 +345,7 @@ impl Chunk {
             };
         }
         self.keep(plain);
-        Ok(())
+        Ok(directory.ids)
     }
 
     /// Index in `order` of a process's row of an interval that still lacks threads. `hint`: the index after the one found last.
