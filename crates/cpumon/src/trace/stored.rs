@@ -12,7 +12,7 @@ use cpumon_trace::summarise;
 
 use crate::cli::{TraceGetArgs, TraceListArgs, TraceTakeArgs, file_of};
 use crate::client::Client;
-use crate::exit::{Outcome, Usage};
+use crate::exit::{Outcome, Usage, say};
 use crate::known_hosts::KnownHosts;
 use crate::output::{needs_file, to_file_or};
 use crate::past::{Past, explained};
@@ -31,6 +31,15 @@ pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<
     let mut all: Vec<(&TraceRecord, &str)> =
         hosts.iter().flat_map(|host| host.traces.iter().map(move |trace| (trace, &*host.name))).collect();
     all.sort_by_key(|(trace, _)| (trace.wall_ns, trace.id));
+    // As with `find`: standard error has why.
+    let outcome = if all.is_empty() { Outcome::NothingFound } else { Outcome::Done };
+    if all.is_empty() {
+        say(if args.host.is_some() || args.range.is_given() {
+            "no trace of this host and time is stored"
+        } else {
+            "no trace is stored; `cpumon trace take` asks a device for one"
+        });
+    }
     let mut records = Records::new(&NAMES);
     for (trace, host) in all {
         let seconds = trace.last_wall_ns.saturating_sub(trace.first_wall_ns) as f64 / 1e9;
@@ -46,7 +55,7 @@ pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<
         ]);
     }
     records.write(args.format.get(), out).context("cannot write the list")?;
-    Ok(past.end(Outcome::Done))
+    Ok(past.end(outcome))
 }
 
 pub(crate) fn get(args: &TraceGetArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::support::{KillOnDrop, Serve, cpumon, eventually_within, ok, report_of, run, text};
+use crate::support::{KillOnDrop, Serve, cpumon, eventually_within, ok, report_of, run, text, traces};
 
 /// Of this test alone: a receiver that begins again finds its port free.
 const ADDRESS: &str = "127.0.41.1:0";
@@ -189,9 +189,7 @@ impl Receiver {
     }
 
     fn list(&self) -> Vec<Value> {
-        let store = self.store();
-        let json = ok(&["trace", "list", "--format", "json", "--store", store.to_str().unwrap()]);
-        serde_json::from_str(&json).unwrap()
+        traces(self.store().to_str().unwrap())
     }
 }
 

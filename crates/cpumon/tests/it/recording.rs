@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use serde_json::Value;
 
-use crate::support::{Serve, cpumon, eventually, ok, report_of, run, text};
+use crate::support::{Serve, cpumon, eventually, ok, report_of, run, text, traces};
 
 /// `CAP_PERFMON` and `CAP_BPF`.
 const PROBES: u64 = 1 << 38 | 1 << 39;
@@ -57,8 +57,7 @@ impl Receiver {
     }
 
     fn list(&self) -> Vec<Value> {
-        serde_json::from_str(&ok(&["trace", "list", "--format", "json", "--store", self.serve.store()]))
-            .unwrap()
+        traces(self.serve.store())
     }
 
     /// The effective capabilities of a thread of the receiver.

@@ -124,6 +124,15 @@ pub fn ok(args: &[&str]) -> String {
     text(&output.stdout)
 }
 
+/// The traces of a store, as `cpumon trace list` gives them.
+pub fn traces(store: &str) -> Vec<Value> {
+    let output = run(&["trace", "list", "--format", "json", "--store", store]);
+    let traces: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(i32::from(traces.is_empty())), "{output:?}");
+    assert_eq!(text(&output.stderr).contains("no trace is stored"), traces.is_empty(), "{output:?}");
+    traces
+}
+
 /// Whether everything was recorded. A recorder that gets no CPU for long loses events, which is reported, with exit code 3.
 pub fn is_whole(output: &Output) -> bool {
     let words = text(&output.stderr);
