@@ -231,17 +231,20 @@ impl Both {
         (report, rows)
     }
 
-    /// The times that live accounting has of the trace's events in the range, by thread.
-    fn replayed(&self) -> BTreeMap<ThreadKey, Times> {
+    /// The times that live accounting has of the trace's events in the range, by thread; `None` where only an event behind an end of the range
+    /// shows what the thread did at it.
+    fn replayed(&self) -> BTreeMap<ThreadKey, Option<Times>> {
         let mut reader = TraceReader::open(self.trace.as_slice()).unwrap();
         let [from_ns, until_ns] = [self.interval.begin, self.interval.end].map(|end| end.mono_ns);
         let (mut replay, mut before, mut after) = (Replay::default(), None, None);
+        let mut open = BTreeSet::new();
         let mut ended = BTreeMap::new();
         reader
             .read(&mut |event| {
                 for (at_ns, cut) in [(from_ns, &mut before), (until_ns, &mut after)] {
-                    if event.at_ns > at_ns {
-                        cut.get_or_insert_with(|| replay.accounts.as_of(at_ns));
+                    if event.at_ns > at_ns && cut.is_none() {
+                        *cut = Some(replay.accounts.as_of(at_ns));
+                        open.extend(replay.left_woken());
                     }
                 }
                 replay.apply(&event);
@@ -260,7 +263,8 @@ impl Both {
         all.filter_map(|(task, its)| {
             let names = reader.tasks().find(TraceTask(task.0))?;
             let earlier = before.get(&task).copied().unwrap_or_default();
-            Some((names.thread, Times::of_account(&its).since(earlier)))
+            let times = (!open.contains(&task)).then(|| Times::of_account(&its).since(earlier));
+            Some((names.thread, times))
         })
         .collect()
     }
@@ -277,6 +281,11 @@ struct Replay {
 }
 
 impl Replay {
+    /// Threads that left their CPU after a wakeup. Whether they waited for it since then or slept once more, their next event shows.
+    fn left_woken(&self) -> impl Iterator<Item = Task> {
+        self.woken_early.keys().copied().filter(|task| !self.running.contains(task))
+    }
+
     fn apply(&mut self, event: &SchedEvent) {
         let at_ns = event.at_ns;
         match event.kind {
@@ -345,7 +354,9 @@ fn check_replayed(both: &Both, rows: &[GroupRow]) {
     let mut of_load = 0;
     for row in rows.iter().filter(is_whole) {
         let Some(key) = key(row) else { continue };
-        assert_eq!(replayed.get(&key), Some(&Times::of_row(row)), "{row:?}");
+        let its = replayed.get(&key).unwrap_or_else(|| panic!("no times of {row:?}"));
+        let Some(its) = its else { continue };
+        assert_eq!(*its, Times::of_row(row), "{row:?}");
         of_load += usize::from(row.name.starts_with(LOAD));
     }
     assert!(of_load >= 3, "{of_load} threads of the load in {} rows", rows.len());
