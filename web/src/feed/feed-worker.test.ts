@@ -59,8 +59,8 @@ function answers(of: (query: URLSearchParams) => number | null): string[] {
     );
     const second = of(query);
     return second === null
-      ? { status: 404, text: async () => JSON.stringify({ title: 'None', detail: 'no data', before_ns: end(3) }) }
-      : { status: 200, text: async () => snapshot(second) };
+      ? Response.json({ title: 'None', detail: 'no data', before_ns: end(3) }, { status: 404 })
+      : new Response(snapshot(second));
   });
   return asked;
 }
@@ -97,7 +97,7 @@ it('goes step by step from what is on screen, and drops no press of a key', asyn
   const steps = [1, 2].map(() => worker.obey({ do: 'step', host: 'a', seek: 'after' }));
   await Promise.all([moment, ...steps]);
   expect(asked).toEqual([`at ${end(4)}`, `after ${end(5)}`, `after ${end(6)}`]);
-  expect(shown().map((one) => [one.head.endNs, one.stepped])).toEqual([
+  expect(shown().map((one) => [one.head.end_ns, one.stepped])).toEqual([
     [end(5), false],
     [end(6), true],
     [end(7), true],
@@ -110,26 +110,23 @@ it('names the neighbours of a moment without data, and steps on from it', async 
   await worker.obey({ do: 'moment', host: 'a', seek: 'at', ns: end(10) });
   expect(reports.at(-1)).toMatchObject({
     is: 'problem',
-    status: 404,
-    detail: 'no data',
-    beforeNs: end(3),
-    afterNs: null,
+    refusal: { status: 404, detail: 'no data', before_ns: end(3), after_ns: '' },
   });
   await worker.obey({ do: 'step', host: 'a', seek: 'before' });
   expect(asked.at(-1)).toBe(`before ${end(10)}`);
-  expect(shown().at(-1)!.head.endNs).toBe(end(3));
+  expect(shown().at(-1)!.head.end_ns).toBe(end(3));
 });
 
 it('forgets a moment that was overtaken by another one', async () => {
   answers((query) => Number(BigInt(query.get('at')!) / SECOND));
   const { worker, shown } = started();
   await Promise.all([4, 8].map((second) => worker.obey({ do: 'moment', host: 'a', seek: 'at', ns: end(second) })));
-  expect(shown().map((one) => one.head.endNs)).toEqual([end(8)]);
+  expect(shown().map((one) => one.head.end_ns)).toEqual([end(8)]);
 });
 
 it('says that the receiver is lost where nothing answers', async () => {
   vi.stubGlobal('fetch', () => Promise.reject(new Error('refused')));
   const { worker, reports } = started();
   await worker.obey({ do: 'moment', host: 'a', seek: 'at', ns: end(4) });
-  expect(reports.at(-1)).toMatchObject({ is: 'problem', status: 0, title: 'Receiver lost' });
+  expect(reports.at(-1)).toMatchObject({ is: 'problem', refusal: { status: 0, title: 'Receiver lost' } });
 });

@@ -1,8 +1,8 @@
 // The work beside the page: stream, parse, keep, sort, filter. In: orders. Out: reports with flat arrays.
 // Why: a snapshot of 10,000 threads is more than a frame's work; the page only draws what is on screen.
-import { apiUrl, hostPath, type Fleet, type Snapshot, type Spark } from '../lib/api';
+import { apiUrl, ask, hostPath, refusalOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
 import { COUNTER } from './columns';
-import { headOf, joinable, OwnCost, problem, roll } from './head';
+import { headOf, joinable, OwnCost, roll } from './head';
 import type { Order, Report } from './messages';
 import { Stream } from './stream';
 import { Tasks, type Task } from './tasks';
@@ -137,45 +137,21 @@ export class FeedWorker {
     const mine = this.turn;
     this.asked = this.wanted();
     this.isFetching = true;
-    const answer = await this.fetched(host, query);
+    const asked = { ...query, threads: this.asked || undefined, limit: 20_000 };
+    const answer = await ask<Snapshot>(hostPath(host, 'at'), asked).catch(refusalOf);
     if (mine !== this.turn) return;
     this.isFetching = false;
-    if (!answer) {
+    if ('status' in answer) {
       this.steps = [];
-      this.post({
-        is: 'problem',
-        status: 0,
-        title: 'Receiver lost',
-        detail: 'The receiver does not answer.',
-        how: '',
-        beforeNs: null,
-        afterNs: null,
-      });
+      if (answer.status !== 0) this.fromNs = query['at'] ?? this.fromNs;
+      this.post({ is: 'problem', refusal: answer });
       return;
     }
-    if (answer.status !== 200) {
-      this.steps = [];
-      this.fromNs = query['at'] ?? this.fromNs;
-      this.post(problem(answer.status, answer.text));
-      return;
-    }
-    const snapshot = JSON.parse(answer.text) as Snapshot;
     // The interval that is on screen already, asked for again (a pause, more threads): rows that rest stay.
-    const isSame = this.shownNs === snapshot.end_ns;
-    this.subject = { host, endNs: snapshot.end_ns };
-    this.show(snapshot, { follows: isSame, bytes: answer.text.length, live: false, stepped: isStep });
+    const isSame = this.shownNs === answer.end_ns;
+    this.subject = { host, endNs: answer.end_ns };
+    this.show(answer, { follows: isSame, live: false, stepped: isStep });
     await this.askForThreads();
-  }
-
-  private async fetched(host: string, query: Record<string, string>): Promise<{ status: number; text: string } | null> {
-    try {
-      const answer = await fetch(
-        apiUrl(hostPath(host, 'at'), { ...query, threads: this.asked || undefined, limit: 20_000 }),
-      );
-      return { status: answer.status, text: await answer.text() };
-    } catch {
-      return null;
-    }
   }
 
   private take(name: string, data: string): void {
@@ -187,25 +163,22 @@ export class FeedWorker {
       return;
     }
     if (!this.subject || !('live' in this.subject)) return;
-    this.show(JSON.parse(data) as Snapshot, { follows: true, bytes: data.length, live: true, stepped: false });
+    this.show(JSON.parse(data) as Snapshot, { follows: true, live: true, stepped: false });
     void this.askForThreads();
   }
 
-  private show(
-    snapshot: Snapshot,
-    { follows, bytes, live, stepped }: { follows: boolean; bytes: number; live: boolean; stepped: boolean },
-  ): void {
+  private show(snapshot: Snapshot, how: { follows: boolean; live: boolean; stepped: boolean }): void {
+    const { follows, ...came } = how;
     this.tasks.apply(snapshot, follows);
     this.shownNs = snapshot.end_ns;
     this.fromNs = snapshot.end_ns;
     this.durationNs = snapshot.duration_ns;
     this.post({
       is: 'snapshot',
-      head: headOf(snapshot, this.ownCost.percentOf(snapshot), bytes),
+      head: headOf(snapshot, this.ownCost.percentOf(snapshot)),
       view: this.view(),
       watched: this.watched.map((key) => [key, this.runOf(key)]),
-      live,
-      stepped,
+      ...came,
     });
   }
 

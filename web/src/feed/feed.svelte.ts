@@ -1,5 +1,5 @@
 // The page's side of the worker. In: orders of the views. Out: the newest reports as state. Why: one worker, one stream.
-import type { Fleet } from '../lib/api';
+import type { Fleet, Refusal } from '../lib/api';
 import { aliveOf, type Alive } from '../lib/alive';
 import { limits } from '../lib/limits.svelte';
 import { tick } from '../lib/page-clock.svelte';
@@ -7,14 +7,13 @@ import type { Head, Link, Order, Report } from './messages';
 import type { View } from './view';
 
 type SnapshotReport = Extract<Report, { is: 'snapshot' }>;
-export type ProblemReport = Extract<Report, { is: 'problem' }>;
 
 class Feed {
   link = $state.raw<Link>({ state: 'connecting' });
   fleet = $state.raw<Fleet | null>(null);
   head = $state.raw<Head | null>(null);
   view = $state.raw<View | null>(null);
-  problem = $state.raw<ProblemReport | null>(null);
+  problem = $state.raw<Refusal | null>(null);
   /** How long nothing came of the host that is on screen. */
   get ageMs(): number {
     return Math.max(0, tick.nowMs - this.arrivedMs);
@@ -22,7 +21,7 @@ class Feed {
 
   /** Whether its agent reports; the receiver's state is in `link`. */
   get alive(): Alive {
-    return aliveOf(this.ageMs, (this.head?.durationNs ?? 0) / 1e6, limits.known);
+    return aliveOf(this.ageMs, (this.head?.duration_ns ?? 0) / 1e6, limits.known);
   }
 
   /** Texts that views point into. */
@@ -58,7 +57,7 @@ class Feed {
         this.arrivedMs = Date.now();
         return;
       case 'problem':
-        this.problem = report;
+        this.problem = report.refusal;
         return;
       case 'view':
         this.show(report.view);

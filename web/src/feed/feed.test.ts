@@ -14,14 +14,14 @@ class FakeWorker {
 vi.stubGlobal('Worker', FakeWorker);
 const { feed } = await import('./feed.svelte');
 
-function snapshot(endNs: string, live: boolean, view: Partial<View> = {}): Report {
-  const shown = { restart: false, fresh: [endNs], ...view } as View;
-  return { is: 'snapshot', head: { endNs, ageMs: 0 } as never, view: shown, watched: [], live, stepped: false };
+function snapshot(end_ns: string, live: boolean, view: Partial<View> = {}): Report {
+  const shown = { restart: false, fresh: [end_ns], ...view } as View;
+  return { is: 'snapshot', head: { end_ns, ageMs: 0 } as never, view: shown, watched: [], live, stepped: false };
 }
 
 function take(report: Report): string | undefined {
   FakeWorker.last.onmessage({ data: report });
-  return feed.head?.endNs;
+  return feed.head?.end_ns;
 }
 
 test('what is on screen stays until the moment comes that was asked for', () => {

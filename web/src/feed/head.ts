@@ -1,9 +1,9 @@
 // What a snapshot has beside the rows of the grid. In: the receiver's JSON. Out: plain data for the page.
-import { reasonOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
+import type { Fleet, Snapshot, Spark } from '../lib/api';
 import { has, numbers, rowsOf, texts } from '../lib/table';
 import { COUNTERS, OF_LIMITS } from './columns';
 import { Limits } from './limits';
-import type { CpuModes, Head, Report } from './messages';
+import type { CpuModes, Head } from './messages';
 
 const MODES = [
   'user_ns',
@@ -31,17 +31,14 @@ export class OwnCost {
   }
 }
 
-export function headOf(snapshot: Snapshot, ownPct: number | null, bytes: number): Head {
-  const { host, hostname, trust, number, skipped, source, fields, flags, summary } = snapshot;
+export function headOf(snapshot: Snapshot, ownPct: number | null): Head {
+  const { host, hostname, trust, skipped, source, flags, summary, fields } = snapshot;
+  const { begin_ns, end_ns, end_ms, wall_shift_ns, duration_ns } = snapshot;
   return {
-    ...{ host, hostname, trust, number, skipped, source, fields, flags, summary },
+    ...{ host, hostname, trust, skipped, source, flags, summary },
+    ...{ begin_ns, end_ns, end_ms, wall_shift_ns, duration_ns },
     ageMs: (snapshot.age_ns ?? 0) / 1e6,
     cut: cutOf(snapshot),
-    beginNs: snapshot.begin_ns,
-    endNs: snapshot.end_ns,
-    endMs: snapshot.end_ms,
-    wallShiftNs: snapshot.wall_shift_ns,
-    durationNs: snapshot.duration_ns,
     cpus: cpusOf(snapshot),
     irqs: irqsOf(snapshot),
     measured: [...COUNTERS, 'wait_reason'].filter((name) =>
@@ -50,7 +47,6 @@ export function headOf(snapshot: Snapshot, ownPct: number | null, bytes: number)
     limiters: new Limits(snapshot).limiters(),
     ownPct,
     readyMean: readyMeanOf(snapshot),
-    bytes,
   };
 }
 
@@ -127,16 +123,4 @@ export function roll(before: Spark, fleet: Fleet): Spark {
     busy_ratio.push([...line, isNew && Number.isFinite(value) ? value : null].slice(-length));
   }
   return { step_ns: before.step_ns, host_ids, busy_ratio };
-}
-
-/** Why a moment cannot be shown, in the words of the receiver. */
-export function problem(status: number, text: string): Report {
-  let body: Record<string, unknown> = {};
-  try {
-    body = JSON.parse(text) as Record<string, unknown>;
-  } catch {
-    // The status says it all.
-  }
-  const { before_ns, after_ns, ...words } = reasonOf(status, body);
-  return { is: 'problem', status, ...words, beforeNs: before_ns || null, afterNs: after_ns || null };
 }

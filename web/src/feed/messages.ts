@@ -1,5 +1,5 @@
 // What page and worker say to each other. In and out: plain data. Why: both sides compile against one list.
-import type { Fleet, Snapshot } from '../lib/api';
+import type { Fleet, Refusal, Snapshot } from '../lib/api';
 import type { GroupLimit } from './limits';
 import type { Spec, View } from './view';
 
@@ -9,11 +9,8 @@ export type Link =
   | { state: 'live' }
   /** No connection; tried again at `retryMs` (page clock). */
   | { state: 'lost'; retryMs: number }
-  | { state: 'login' }
-  | { state: 'forbidden'; detail: string }
-  | { state: 'unknown'; detail: string }
-  /** Several hosts have the name that was asked for. */
-  | { state: 'several'; detail: string };
+  /** The receiver refuses it; `several`: hosts that have the name that was asked for. */
+  | { state: 'login' | 'forbidden' | 'unknown' | 'several'; detail: string };
 
 export type Order =
   | { do: 'live'; host: string }
@@ -34,7 +31,9 @@ export interface CpuModes {
 }
 
 /** What the page takes as it came. */
-type Same = 'host' | 'hostname' | 'trust' | 'number' | 'skipped' | 'source' | 'fields' | 'flags' | 'summary';
+type Same =
+  | ('host' | 'hostname' | 'trust' | 'skipped' | 'source' | 'flags' | 'summary')
+  | ('begin_ns' | 'end_ns' | 'end_ms' | 'wall_shift_ns' | 'duration_ns');
 
 /** Everything of a snapshot that is not a row of the grid. */
 export interface Head extends Pick<Snapshot, Same> {
@@ -42,12 +41,6 @@ export interface Head extends Pick<Snapshot, Same> {
   ageMs: number;
   /** Rows that are here and that there are, where a table was too long to be sent whole. */
   cut: { shown: number; total: number } | null;
-  beginNs: string;
-  endNs: string;
-  endMs: number;
-  /** The device's own clock less that; 0 where it is right. */
-  wallShiftNs: number;
-  durationNs: number;
   cpus: CpuModes[];
   irqs: { name: string; timeNs: number; count: number }[];
   /** A row of each control group that has a CPU limit, the most throttled first. */
@@ -58,8 +51,6 @@ export interface Head extends Pick<Snapshot, Same> {
   ownPct: number | null;
   /** Threads that were ready and had no CPU, mean over the interval; null: not measured. */
   readyMean: number | null;
-  /** Bytes of the snapshot's JSON. */
-  bytes: number;
 }
 
 export type Report =
@@ -68,12 +59,4 @@ export type Report =
   /** `live`: it came by the stream. `stepped`: the answer to a step. */
   | { is: 'snapshot'; head: Head; view: View; watched: [string, number][]; live: boolean; stepped: boolean }
   | { is: 'view'; view: View }
-  | {
-      is: 'problem';
-      status: number;
-      title: string;
-      detail: string;
-      how: string;
-      beforeNs: string | null;
-      afterNs: string | null;
-    };
+  | { is: 'problem'; refusal: Refusal };

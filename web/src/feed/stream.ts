@@ -1,11 +1,10 @@
 // One live stream at a time. In: an address. Out: its messages, and honest words about the connection.
 // Why: EventSource hides why it failed; the page must distinguish "log in", "no such host" and "receiver lost".
+import { ask, refusalOf } from '../lib/api';
 import type { Link } from './messages';
 
 const FIRST_RETRY_MS = 1_000;
 const LAST_RETRY_MS = 15_000;
-/** The receiver sends a comment at least every 5 s, but EventSource does not show it; its own timeout is the socket's. */
-const PROBE = '/api/v1/session';
 
 export class Stream {
   private source: EventSource | null = null;
@@ -81,29 +80,26 @@ export class Stream {
   }
 }
 
+/** What a stream is, by the status of the answer to the same question. */
+const REFUSED: Readonly<Record<number, Extract<Link, { detail: string }>['state']>> = {
+  401: 'login',
+  403: 'forbidden',
+  404: 'unknown',
+  409: 'several',
+  421: 'forbidden',
+};
+
 /** `lost`: the receiver cannot be reached. `ended`: it can, and it would answer. */
 async function reason(address: string): Promise<Link | 'lost' | 'ended'> {
   try {
-    const session = await fetch(PROBE);
-    if (session.status === 403 || session.status === 421) return { state: 'forbidden', detail: await detail(session) };
-    const answer = await fetch(
-      address.startsWith('/api/v1/fleet') ? '/api/v1/fleet?limit=1' : address.replace(/\/live.*$/, '/at?limit=1'),
-    );
-    if (answer.status === 401) return { state: 'login' };
-    if (answer.status === 403) return { state: 'forbidden', detail: await detail(answer) };
-    if (answer.status === 404) return { state: 'unknown', detail: await detail(answer) };
-    if (answer.status === 409) return { state: 'several', detail: await detail(answer) };
+    await ask('session');
+    const path = address.replace('/api/v1/', '').replace(/\/live.*$/, '');
+    await ask(path === 'fleet' ? path : `${path}/at`, { limit: 1 });
     return 'ended';
-  } catch {
-    return 'lost';
-  }
-}
-
-async function detail(answer: Response): Promise<string> {
-  try {
-    const body = (await answer.json()) as { detail?: unknown };
-    return typeof body.detail === 'string' ? body.detail : '';
-  } catch {
-    return '';
+  } catch (error) {
+    const { status, why } = refusalOf(error);
+    if (status === 0) return 'lost';
+    const state = REFUSED[status];
+    return state ? { state, detail: why } : 'ended';
   }
 }

@@ -51,21 +51,37 @@ export type Line = (number | null)[];
 /** Points evenly spaced over a range. */
 export type Times = Omit<Schemas['BucketTimes'], 'resolution'>;
 
-/** An answer that is not the one asked for, in the receiver's words. */
+/** Why there is no answer. */
+export interface Refusal {
+  /** 0: nothing answered. */
+  status: number;
+  title: string;
+  /** In the receiver's words. */
+  why: string;
+  /** The same, and what to do about it. */
+  detail: string;
+  /** Ends of the intervals before and after a moment without data; empty: there is none. */
+  before_ns: string;
+  after_ns: string;
+}
+
+/** An answer that is not the one asked for, or none. */
 export class Problem extends Error {
-  constructor(
-    readonly status: number,
-    readonly title: string,
-    readonly detail: string,
-    readonly how: string,
-    readonly body: Record<string, unknown>,
-  ) {
-    super(detail || title);
+  constructor(readonly refusal: Refusal) {
+    super(refusal.why || refusal.title);
   }
 }
 
-/** No answer at all. */
-export class Unreachable extends Error {}
+/** Nothing answers; or what failed in the page itself. */
+const lost = (why = 'The receiver does not answer.'): Refusal => ({
+  ...{ status: 0, title: 'Receiver lost', why, detail: why },
+  ...{ before_ns: '', after_ns: '' },
+});
+
+export function refusalOf(error: unknown): Refusal {
+  if (error instanceof Problem) return error.refusal;
+  return lost(error instanceof Error ? error.message : undefined);
+}
 
 /** A figure of an interval; null: not measured. */
 export function numberOf(summary: Summary, name: string): number | null {
@@ -97,14 +113,14 @@ export function onAnswer(listener: (came: boolean) => void): void {
   answerSeen = listener;
 }
 
-async function answerOf(url: string, accept: string, signal?: AbortSignal, method = 'GET'): Promise<Response> {
+async function answerOf(url: string, init: RequestInit): Promise<Response> {
   let answer: Response;
   try {
-    answer = await fetch(url, { method, headers: { accept }, ...(signal ? { signal } : {}) });
+    answer = await fetch(url, init);
   } catch (error) {
-    if (signal?.aborted) throw error;
+    if (init.signal?.aborted) throw error;
     answerSeen(false);
-    throw new Unreachable('The receiver does not answer.');
+    throw new Problem(lost());
   }
   answerSeen(true);
   if (answer.status === 401) loginWanted();
@@ -112,18 +128,18 @@ async function answerOf(url: string, accept: string, signal?: AbortSignal, metho
   return answer;
 }
 
-export async function ask<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
-  return (await (await answerOf(apiUrl(path, query), 'application/json', signal)).json()) as T;
+export async function ask<T>(path: string, query: Query = {}, signal: AbortSignal | null = null): Promise<T> {
+  return (await (await answerOf(apiUrl(path, query), { signal })).json()) as T;
 }
 
 /** Asks the receiver to do something. */
 export async function post<T>(path: string, query: Query = {}): Promise<T> {
-  return (await (await answerOf(apiUrl(path, query), 'application/json', undefined, 'POST')).json()) as T;
+  return (await (await answerOf(apiUrl(path, query), { method: 'POST' })).json()) as T;
 }
 
 /** A file of the API. */
-export async function fetchBlob(url: string, signal?: AbortSignal): Promise<Blob> {
-  return (await answerOf(url, '*/*', signal)).blob();
+export async function fetchBlob(url: string, signal: AbortSignal | null = null): Promise<Blob> {
+  return (await answerOf(url, { signal })).blob();
 }
 
 /** What to do about it, for people: a clause that names an address of the API is for programs. */
@@ -133,38 +149,18 @@ export function adviceOf(how: string): string {
 }
 
 async function problemOf(answer: Response): Promise<Problem> {
-  let body: Record<string, unknown> = {};
-  try {
-    body = (await answer.json()) as Record<string, unknown>;
-  } catch {
-    // Not a problem document: the status says what there is to say.
-  }
-  const { title, detail, how } = reasonOf(answer.status, body);
-  return new Problem(answer.status, title, detail, how, body);
-}
-
-/** Why an answer is not the one asked for, in the receiver's words. */
-export function reasonOf(
-  status: number,
-  body: Record<string, unknown>,
-): Record<'title' | 'detail' | 'how' | 'before_ns' | 'after_ns', string> {
+  // What is no problem document has a status that says what there is to say.
+  const body = (await answer.json().catch(() => ({}))) as Record<string, unknown>;
   const text = (name: string): string => (typeof body[name] === 'string' ? body[name] : '');
-  return {
-    title: text('title') || `HTTP ${status}`,
-    detail: text('detail'),
-    how: adviceOf(text('how')),
-    before_ns: text('before_ns'),
-    after_ns: text('after_ns'),
-  };
+  const [title, why, how] = [text('title') || `HTTP ${answer.status}`, text('detail'), adviceOf(text('how'))];
+  const detail = [why, how].filter((words) => words !== '').join(' ');
+  const [before_ns, after_ns] = [text('before_ns'), text('after_ns')];
+  return new Problem({ status: answer.status, title, why, detail, before_ns, after_ns });
 }
 
 export async function login(token: string): Promise<void> {
-  const answer = await fetch(apiUrl('login'), {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ token }),
-  });
-  if (!answer.ok) throw await problemOf(answer);
+  const [headers, body] = [{ 'content-type': 'application/json' }, JSON.stringify({ token })];
+  await answerOf(apiUrl('login'), { method: 'POST', headers, body });
 }
 
 export async function logout(): Promise<void> {

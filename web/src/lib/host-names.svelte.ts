@@ -1,6 +1,6 @@
 // A host's name for its id. In: an id. Out: the name, as soon as it is known. Why: links carry ids, people read names.
 import { feed } from '../feed/feed.svelte';
-import { ask, hostPath, Problem } from './api';
+import { ask, hostPath, refusalOf } from './api';
 import { called } from './fleet';
 import { storedHost } from './stored-hosts';
 
@@ -9,7 +9,7 @@ async function nameOf(host: string): Promise<string> {
   try {
     return (await ask<{ hostname: string }>(hostPath(host, 'at'), { limit: 1 })).hostname;
   } catch (error) {
-    const stored = error instanceof Problem && error.status === 404 ? await storedHost(host) : null;
+    const stored = refusalOf(error).status === 404 ? await storedHost(host) : null;
     if (stored) return stored.name;
     throw error;
   }

@@ -1,14 +1,8 @@
 // The answer to the newest of several requests. In: requests. Out: loading, the answer, or why there is none.
 // Why: every view of the past has the same three states, and an older answer must never replace a newer one.
 import { untrack } from 'svelte';
-import { ask, Problem, type Query } from './api';
+import { ask, refusalOf, type Query, type Refusal } from './api';
 import { RETRY_MS } from './reach.svelte';
-
-export interface Refusal {
-  status: number;
-  title: string;
-  detail: string;
-}
 
 /** An answer that takes longer than this may never come: nothing waits for it any more. */
 const HOPE_MS = 60_000;
@@ -89,18 +83,4 @@ export function latest<T>(question: () => readonly [path: string, query: Query] 
     return asked && ((signal) => ask<T>(asked[0], asked[1], signal));
   }, delayMs);
   return answer;
-}
-
-export function refusalOf(error: unknown): Refusal {
-  if (error instanceof Problem)
-    return {
-      status: error.status,
-      title: error.title,
-      detail: [error.detail, error.how].filter((text) => text !== '').join(' '),
-    };
-  return {
-    status: 0,
-    title: 'Receiver lost',
-    detail: error instanceof Error ? error.message : 'The receiver does not answer.',
-  };
 }

@@ -54,7 +54,7 @@ export class LiveLines {
     // nothing is known of it.
     const isShown = head !== null && this.tasks.length === 0;
     if (isShown) this.append(head, new Map());
-    void this.fill(isShown ? msOf(head.beginNs) : (head?.endMs ?? Date.now()), this.serial);
+    void this.fill(isShown ? msOf(head.begin_ns) : (head?.end_ms ?? Date.now()), this.serial);
     feed.order({ do: 'watch', keys: this.tasks.map((task) => task.key) });
     this.stop = feed.listen((report) => this.append(report.head, new Map(report.watched)));
   }
@@ -86,7 +86,7 @@ export class LiveLines {
 
   /** Two intervals to a bucket: with one, those that come a little late would leave holes. */
   private points(): number {
-    const intervalS = Math.max((feed.head?.durationNs ?? 1e9) / 1e9, 0.1);
+    const intervalS = Math.max((feed.head?.duration_ns ?? 1e9) / 1e9, 0.1);
     return Math.max(2, Math.min(MOST_POINTS, Math.floor(this.spanS / (2 * intervalS))));
   }
 
@@ -130,14 +130,14 @@ export class LiveLines {
   }
 
   private append(head: Head, watched: ReadonlyMap<string, number>): void {
-    const time = head.endMs / 1000;
+    const time = head.end_ms / 1000;
     if (time <= (this.times.at(-1) ?? 0)) return;
     const oldest = time - this.spanS;
     let drop = this.times.findIndex((at) => at >= oldest);
     if (drop < 0) drop = this.times.length;
     drop = Math.max(drop, this.times.length + 1 - MOST_LIVE);
     // As the receiver finds them: less than half an interval between two cannot be a missing one.
-    const durationS = head.durationNs / 1e9;
+    const durationS = head.duration_ns / 1e9;
     const hole = this.times.length > 0 && time - durationS - this.times.at(-1)! > durationS / 2;
     const push = (values: readonly (number | null)[], value: number | null): (number | null)[] => [
       ...values.slice(drop),
@@ -151,7 +151,7 @@ export class LiveLines {
       const ns = number(head.summary[mode.name]);
       modes[mode.name] = push(
         this.modes[mode.name] ?? this.times.map(() => null),
-        ns === null ? null : (ns * 100) / head.durationNs,
+        ns === null ? null : (ns * 100) / head.duration_ns,
       );
     }
     this.modes = modes;
@@ -170,7 +170,7 @@ export class LiveLines {
       const begin = this.times.at(-1)! * 1000;
       this.gaps = [
         ...this.gaps.filter((gap) => gap.end_ms / 1000 > oldest),
-        { begin_ms: begin, end_ms: head.endMs - head.durationNs / 1e6, reason: 'nothing arrived' },
+        { begin_ms: begin, end_ms: head.end_ms - head.duration_ns / 1e6, reason: 'nothing arrived' },
       ];
     }
     this.times = [...this.times.slice(drop), ...(hole ? [time - durationS] : []), time];

@@ -10,10 +10,10 @@ const NOW_S = 1_700_000_001;
 /** The interval of a second that ends then, with so much user time in percent of one CPU. */
 function head(endS: number, user: number): Head {
   return {
-    beginNs: (BigInt(endS - 1) * SECOND_NS).toString(),
-    endNs: (BigInt(endS) * SECOND_NS).toString(),
-    endMs: endS * 1000,
-    durationNs: 1e9,
+    begin_ns: (BigInt(endS - 1) * SECOND_NS).toString(),
+    end_ns: (BigInt(endS) * SECOND_NS).toString(),
+    end_ms: endS * 1000,
+    duration_ns: 1e9,
     summary: { user_ns: user * 1e7 },
   } as unknown as Head;
 }

@@ -58,7 +58,7 @@ export class MomentController {
 
   /** Freezes the interval on screen. It is requested at once: the next live interval may not replace it meanwhile. */
   pause(head: Head): void {
-    this.requested = momentBefore(head.endNs);
+    this.requested = momentBefore(head.end_ns);
     feed.openMoment(this.host, 'at', this.requested);
     this.go(this.requested);
   }
@@ -80,7 +80,7 @@ export class MomentController {
   }
 
   private stepped(head: Head): void {
-    this.requested = momentBefore(head.endNs);
+    this.requested = momentBefore(head.end_ns);
     this.go(this.requested);
     this.options.onstepped?.(head);
   }

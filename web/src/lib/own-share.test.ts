@@ -2,7 +2,7 @@
 import { expect, it } from 'vitest';
 import { ownShare } from './own-share';
 
-const now = { beginNs: '2000000000', durationNs: 500_000_000, summary: { own_cpu_ns: 9_000_000 } };
+const now = { begin_ns: '2000000000', duration_ns: 500_000_000, summary: { own_cpu_ns: 9_000_000 } };
 
 it('is the difference to the interval that ends where this one begins', () => {
   expect(ownShare({ end_ns: '2000000000', summary: { own_cpu_ns: 8_000_000 } }, now)).toBe(0.2);

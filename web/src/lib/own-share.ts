@@ -5,9 +5,9 @@ import type { Snapshot } from './api';
 
 export function ownShare(
   before: Pick<Snapshot, 'end_ns' | 'summary'> | null,
-  now: Pick<Head, 'beginNs' | 'durationNs' | 'summary'>,
+  now: Pick<Head, 'begin_ns' | 'duration_ns' | 'summary'>,
 ): number | null {
   const [was, is] = [before?.summary['own_cpu_ns'], now.summary['own_cpu_ns']];
-  if (before?.end_ns !== now.beginNs || typeof was !== 'number' || typeof is !== 'number') return null;
-  return is >= was && now.durationNs > 0 ? ((is - was) * 100) / now.durationNs : null;
+  if (before?.end_ns !== now.begin_ns || typeof was !== 'number' || typeof is !== 'number') return null;
+  return is >= was && now.duration_ns > 0 ? ((is - was) * 100) / now.duration_ns : null;
 }

@@ -2,7 +2,7 @@
 import { feed } from '../feed/feed.svelte';
 import { limits } from './limits.svelte';
 import { waitWords } from './wait-words.svelte';
-import { ask, login, logout, onLoginWanted, Problem, type Session } from './api';
+import { ask, login, logout, onLoginWanted, refusalOf, type Session } from './api';
 
 /** What the page needs of a session. */
 type Known = Pick<Session, 'version' | 'login_required' | 'logged_in'>;
@@ -34,7 +34,7 @@ class SessionState {
       limits.known = answer.limits;
       waitWords.known = answer.wait_words;
     } catch (error) {
-      if (error instanceof Problem && error.status === 401) this.known = LOGGED_OUT;
+      if (refusalOf(error).status === 401) this.known = LOGGED_OUT;
     }
   }
 
@@ -42,10 +42,8 @@ class SessionState {
     try {
       await login(token);
     } catch (error) {
-      this.refused =
-        error instanceof Problem
-          ? [error.detail || error.title, error.how].filter((text) => text !== '').join(' ')
-          : 'The receiver does not answer.';
+      const { detail, title } = refusalOf(error);
+      this.refused = detail || title;
       return false;
     }
     this.refused = '';

@@ -1,8 +1,7 @@
 // A trace of a host on request. In: a host. Out: what the receiver offers, how far the recording or the request is, its trace. Why here:
 // the buttons are in the header, the progress below it, and a recording that another window began shows in both.
-import { ask, hostPath, post, type StoredTraces, type TraceSources } from './api';
+import { ask, hostPath, post, refusalOf, type StoredTraces, type TraceSources } from './api';
 import { msOf } from './format';
-import { refusalOf } from './latest-answer.svelte';
 import { RETRY_MS } from './reach.svelte';
 
 /** Seconds that the button records. */

@@ -1,7 +1,6 @@
 // What is drawn: the answer for the window, and behind it one for the whole trace. In: windows as they change. Out: the newest answers.
 // Why: a picture is never empty while the next answer is on its way, and one question is on its way at a time.
-import { apiUrl, ask, type TraceThread, type TraceTracks } from '../lib/api';
-import { refusalOf, type Refusal } from '../lib/latest-answer.svelte';
+import { apiUrl, ask, refusalOf, type Refusal, type TraceThread, type TraceTracks } from '../lib/api';
 import { questionFor, serves, type Question, type Span } from './window';
 
 export interface Wanted {
