@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import {
   age,
-  bytes,
   clock,
   count,
   dateTime,
@@ -19,7 +18,7 @@ import {
 
 describe('numbers', () => {
   it('keeps no data and zero apart', () => {
-    for (const format of [fixed, percent, rate, count, duration, bytes]) {
+    for (const format of [fixed, percent, rate, count, duration]) {
       expect(format(null)).toBe(NO_DATA);
       expect(format(NaN)).toBe(NO_DATA);
       expect(format(0)).not.toBe(NO_DATA);

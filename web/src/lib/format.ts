@@ -92,18 +92,6 @@ function short(value: number): string {
   return value.toFixed(size < 10 ? 2 : size < 100 ? 1 : 0);
 }
 
-export function bytes(value: number | null | undefined): string {
-  if (!isNumber(value)) return NO_DATA;
-  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
-  let size = value;
-  let unit = 0;
-  while (size >= 1000 && unit < units.length - 1) {
-    size /= 1000;
-    unit += 1;
-  }
-  return `${unit === 0 ? size.toFixed(0) : short(size)} ${units[unit] ?? ''}`;
-}
-
 export type Zone = 'local' | 'utc';
 
 const formats = new Map<string, Intl.DateTimeFormat>();

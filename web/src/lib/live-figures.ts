@@ -1,27 +1,13 @@
 // What the plot above the grid shows. In: the last minutes of a host and of chosen tasks, the unit. Out: lines, their title, their unit and
-// the end of the axis. Colours come from the caller: they are those of the document.
+// the end of the axis.
 import type { PlotLine } from '../parts/plot';
-import { MODES, termed } from './modes';
+import type { Line } from './api';
+import { cssColor, lineColor } from './colors';
+import { PEAK, QUEUE, type LiveLines } from './live-lines.svelte';
+import { busyOf, MODES, termed } from './modes';
 import { NOT_RUNNING } from './shares';
 
-export interface Colors {
-  /** Of a CSS variable. */
-  named: (name: string) => string;
-  /** Of the nth line. */
-  nth: (nth: number) => string;
-}
-
-type Values = readonly (number | null)[];
-
-export interface Minutes {
-  times: readonly number[];
-  modes: Readonly<Record<string, Values>>;
-  /** The highest busy share of a single interval, percent of one CPU: a point of the past is the mean of two. */
-  peak: Values;
-  queue: { mean: Values; longest: Values };
-  lines: readonly { key: string; name: string; values: Values }[];
-  tasks: readonly unknown[];
-}
+type Minutes = Pick<LiveLines, 'times' | 'values' | 'tasks'>;
 
 export interface PlotChoice {
   asQueue: boolean;
@@ -35,48 +21,33 @@ export interface PlotChoice {
 }
 
 /** The run queue, the chosen tasks beside all CPUs, or all CPUs by mode. */
-export function linesOf(from: Minutes, choice: PlotChoice, colors: Colors): PlotLine[] {
+export function linesOf(from: Minutes, choice: PlotChoice): PlotLine[] {
+  const dim = { color: cssColor('--dim'), dashed: true };
+  const of = (name: string): Line => from.values[name] ?? [];
   if (choice.asQueue) {
     return [
-      { label: 'mean of all CPUs', color: colors.nth(0), values: from.queue.mean, stacked: true },
-      { label: 'longest of one CPU', color: colors.named('--dim'), values: from.queue.longest, dashed: true },
+      { label: 'mean of all CPUs', color: lineColor(0), values: of(QUEUE.mean), stacked: true },
+      { label: 'longest of one CPU', values: of(QUEUE.longest), ...dim },
     ];
   }
   const divide = choice.percent === 'host' && choice.cpus > 0 ? choice.cpus : 1;
-  const scale = (values: Values): Values =>
+  const scale = (values: Line): Line =>
     divide === 1 ? values : values.map((value) => (value === null ? null : value / divide));
   if (from.tasks.length === 0) {
-    const ran = (name: string): boolean => (from.modes[name] ?? []).some((value) => value !== null && value > 0);
+    const ran = (name: string): boolean => of(name).some((value) => value !== null && value > 0);
     const shown = MODES.filter((mode) => mode.label === 'user' || mode.label === 'system' || ran(mode.name));
-    const modes = termed(shown, choice.source ?? '').map((mode) => ({
-      label: mode.label,
-      color: colors.named(mode.color),
-      values: scale(from.modes[mode.name] ?? []),
-      stacked: true,
+    const modes = termed(shown, choice.source ?? '').map(({ name, label, color }) => ({
+      ...{ label, color: cssColor(color), values: scale(of(name)), stacked: true },
     }));
-    const hasPeak = from.peak.some((value) => value !== null);
-    const peak = { label: 'peak interval', color: colors.named('--dim'), values: scale(from.peak), dashed: true };
-    return hasPeak ? [...modes, peak] : modes;
+    const hasPeak = of(PEAK).some((value) => value !== null);
+    return hasPeak ? [...modes, { label: 'peak interval', values: scale(of(PEAK)), ...dim }] : modes;
   }
-  const lines = from.lines.map((line, at) => ({
-    key: line.key,
-    label: line.name,
-    color: colors.nth(at),
-    values: scale(line.values),
-    absent: NOT_RUNNING,
-  }));
-  const all = { label: 'all CPUs', color: colors.named('--dim'), values: scale(busyOf(from)), dashed: true };
-  return [...lines, all];
-}
-
-/** All modes together; null where none was measured. */
-export function busyOf(from: Pick<Minutes, 'times' | 'modes'>): (number | null)[] {
-  return from.times.map((_, at) =>
-    MODES.reduce<number | null>((sum, mode) => {
-      const value = from.modes[mode.name]?.[at] ?? null;
-      return value === null ? sum : (sum ?? 0) + value;
-    }, null),
-  );
+  const lines = from.tasks.flatMap(({ key, name: label }, nth): PlotLine[] => {
+    const values = from.values[key];
+    return values ? [{ key, label, color: lineColor(nth), values: scale(values), absent: NOT_RUNNING }] : [];
+  });
+  const all = from.times.map((_, at) => busyOf((mode) => of(mode)[at] ?? null));
+  return [...lines, { label: 'all CPUs', values: scale(all), ...dim }];
 }
 
 export function titleOf({ asQueue, tasks }: PlotChoice): string {

@@ -2,12 +2,13 @@
 // Why: a plot that opens shows the past at once and goes on without asking again.
 import { feed } from '../feed/feed.svelte';
 import type { Head } from '../feed/messages';
-import { ask, hostPath, type Lines, type Series } from './api';
+import { ask, hostPath, type Line, type Lines, type Series } from './api';
 import { lineTasksOf } from './charts';
-import { MODES } from './modes';
+import { busyOf, MODES } from './modes';
 import { msOf, nsOf } from './format';
 import { limits } from './limits.svelte';
-import { busiest, holesOf, keptOf, queueOf, timesOf, type Hole } from './shares';
+import type { PlottedTask } from './plotted-tasks.svelte';
+import { busiest, holesOf, keptOf, queueOf, shareOf, timesOf, type Hole } from './shares';
 
 /** Points of the past. */
 const MOST_POINTS = 720;
@@ -17,21 +18,15 @@ const ASK_AGAIN_MS = 1_500;
 const MOST_LIVE = 3_700;
 export const MOST_LINES = 8;
 
-export interface LiveLine {
-  key: string;
-  name: string;
-  values: (number | null)[];
-}
+/** Names of values beside those of modes and tasks: the highest busy share of a single interval, and the run queue of all CPUs together
+ * and of one. */
+export const PEAK = 'peak';
+export const QUEUE = { mean: 'run_queue_mean', longest: 'run_queue_max' } as const;
 
 export class LiveLines {
   times = $state.raw<number[]>([]);
-  /** By mode, in percent of one CPU. */
-  modes = $state.raw<Record<string, (number | null)[]>>({});
-  /** Tasks running or ready: the mean of all CPUs together, and the longest queue of one; null where it is not measured. */
-  queue = $state.raw<{ mean: (number | null)[]; longest: (number | null)[] }>({ mean: [], longest: [] });
-  /** The highest busy share of a single interval, in percent of one CPU. */
-  peak = $state.raw<(number | null)[]>([]);
-  lines = $state.raw<LiveLine[]>([]);
+  /** By name of a mode or a task in percent of one CPU, of the run queue in tasks; null where it is not measured. */
+  values = $state.raw<Readonly<Record<string, Line>>>({});
   gaps = $state.raw<Hole[]>([]);
   private serial = 0;
   private stop: () => void = () => undefined;
@@ -39,7 +34,7 @@ export class LiveLines {
   constructor(
     readonly host: string,
     readonly spanS: number,
-    readonly tasks: readonly { key: string; name: string }[],
+    readonly tasks: readonly PlottedTask[],
   ) {}
 
   /** `untilMs`: a past moment to end at; null: goes on live. */
@@ -94,37 +89,24 @@ export class LiveLines {
     // A bucket ends with its interval; the live points stand at their ends too. The last one may reach behind what was asked
     // for: there it would hide what comes live.
     const times = timesOf(series).map((time) => Math.min(time, until / 1000));
-    const share = (
-      values: readonly (number | null)[] | null | undefined,
-      covered: readonly number[],
-    ): (number | null)[] =>
-      covered.map((ns, at) =>
-        ns > 0 && values?.[at] !== null && values?.[at] !== undefined ? (values[at] * 100) / ns : null,
-      );
     const after = this.times.filter((time) => time > (times.at(-1) ?? 0));
     const kept = this.times.length - after.length;
-    const join = (past: (number | null)[], live: (number | null)[] | undefined): (number | null)[] => [
-      ...past,
-      ...(live ?? after.map(() => null)).slice(live ? kept : 0),
-    ];
-    const modes: Record<string, (number | null)[]> = {};
-    for (const mode of MODES)
-      modes[mode.name] = join(share(series.columns[mode.name]?.sum, series.covered_ns), this.modes[mode.name]);
     const none = times.map(() => null);
-    this.peak = join(busiest(series), this.peak);
-    const queue = queueOf(series) ?? { mean: none, longest: none };
-    this.queue = { mean: join(queue.mean, this.queue.mean), longest: join(queue.longest, this.queue.longest) };
-    const pasts = new Map(
-      (lines?.lines ?? []).map((line) => [line.key, share(line.columns['run_ns'], lines?.covered_ns ?? [])]),
-    );
-    this.lines = this.tasks.map((task) => {
-      const past = pasts.get(task.key.split('/').at(-1)!) ?? none;
-      return { ...task, values: join(past, this.lines.find((line) => line.key === task.key)?.values) };
-    });
-    this.modes = modes;
-    const past = holesOf(series, keptOf(series.kept, limits.known));
+    const queue = queueOf(series);
+    const pasts = new Map(lines?.lines.map((line) => [line.key, shareOf(line.columns['run_ns'], lines)]));
+    const past: Record<string, Line> = {
+      [PEAK]: busiest(series),
+      [QUEUE.mean]: queue?.mean ?? none,
+      [QUEUE.longest]: queue?.longest ?? none,
+    };
+    for (const { name } of MODES) past[name] = shareOf(series.columns[name]?.sum, series);
+    for (const { key } of this.tasks) past[key] = pasts.get(key.split('/').at(-1)!) ?? none;
+    this.values = byName(past, (line, name) => [...line, ...(this.values[name]?.slice(kept) ?? after.map(() => null))]);
+    const holes = holesOf(series, keptOf(series.kept, limits.known));
     // Of what came live, the page knows the holes itself.
-    const known = past.map((gap) => ({ ...gap, end_ms: Math.min(gap.end_ms, until) })).filter(lasts);
+    const known = holes
+      .map((gap) => ({ ...gap, end_ms: Math.min(gap.end_ms, until) }))
+      .filter((gap) => gap.end_ms > gap.begin_ms);
     this.gaps = [...known, ...this.gaps.filter((gap) => gap.begin_ms >= until)];
     this.times = [...times, ...after];
   }
@@ -139,33 +121,22 @@ export class LiveLines {
     // As the receiver finds them: less than half an interval between two cannot be a missing one.
     const durationS = head.duration_ns / 1e9;
     const hole = this.times.length > 0 && time - durationS - this.times.at(-1)! > durationS / 2;
-    const push = (values: readonly (number | null)[], value: number | null): (number | null)[] => [
-      ...values.slice(drop),
-      ...(hole ? [null] : []),
-      value,
-    ];
     const number = (value: unknown): number | null =>
       typeof value === 'number' && Number.isFinite(value) ? value : null;
-    const modes: Record<string, (number | null)[]> = {};
-    for (const mode of MODES) {
-      const ns = number(head.summary[mode.name]);
-      modes[mode.name] = push(
-        this.modes[mode.name] ?? this.times.map(() => null),
-        ns === null ? null : (ns * 100) / head.duration_ns,
-      );
-    }
-    this.modes = modes;
-    const empty = this.times.map(() => null);
-    this.peak = push(this.peak.length > 0 ? this.peak : empty, busyIn(modes));
-    this.queue = {
-      mean: push(this.queue.mean.length > 0 ? this.queue.mean : empty, number(head.summary['run_queue_mean'])),
-      longest: push(this.queue.longest.length > 0 ? this.queue.longest : empty, number(head.summary['run_queue_max'])),
+    const mode = (name: string): number | null => {
+      const ns = number(head.summary[name]);
+      return ns === null ? null : (ns * 100) / head.duration_ns;
     };
-    const shown =
-      this.lines.length === this.tasks.length
-        ? this.lines
-        : this.tasks.map((task) => ({ ...task, values: this.times.map(() => null) }));
-    this.lines = shown.map((line) => ({ ...line, values: push(line.values, number(watched.get(line.key))) }));
+    const now: Record<string, number | null> = { [PEAK]: busyOf(mode) };
+    for (const name of Object.values(QUEUE)) now[name] = number(head.summary[name]);
+    for (const { name } of MODES) now[name] = mode(name);
+    for (const { key } of this.tasks) now[key] = number(watched.get(key));
+    const empty = this.times.map(() => null);
+    this.values = byName(now, (value, name) => [
+      ...(this.values[name] ?? empty).slice(drop),
+      ...(hole ? [null] : []),
+      value,
+    ]);
     if (hole) {
       const begin = this.times.at(-1)! * 1000;
       this.gaps = [
@@ -177,12 +148,6 @@ export class LiveLines {
   }
 }
 
-/** All modes of one interval together, in percent of one CPU. */
-function busyIn(modes: Readonly<Record<string, readonly (number | null)[]>>): number | null {
-  return MODES.reduce<number | null>((sum, mode) => {
-    const value = modes[mode.name]?.at(-1) ?? null;
-    return value === null ? sum : (sum ?? 0) + value;
-  }, null);
+function byName<From, To>(all: Record<string, From>, make: (of: From, name: string) => To): Record<string, To> {
+  return Object.fromEntries(Object.entries(all).map(([name, of]) => [name, make(of, name)]));
 }
-
-const lasts = (gap: Hole): boolean => gap.end_ms > gap.begin_ms;

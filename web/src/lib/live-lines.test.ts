@@ -64,11 +64,11 @@ it('the newest point is the interval that the header shows, not a bucket of two 
   // 61 s: the past has half a bucket more, which reaches behind what is shown.
   const lines = await opened(61);
   expect(lines.times.at(-1)).toBe(NOW_S);
-  expect(lines.modes['user_ns']!.at(-1)).toBeCloseTo(52.2);
-  expect(lines.modes['user_ns']!.at(-2)).toBeCloseTo(1.4);
+  expect(lines.values['user_ns']!.at(-1)).toBeCloseTo(52.2);
+  expect(lines.values['user_ns']!.at(-2)).toBeCloseTo(1.4);
   listener({ head: head(NOW_S + 1, 7), watched: [] });
   expect(lines.times.slice(-2)).toEqual([NOW_S, NOW_S + 1]);
-  expect(lines.modes['user_ns']!.slice(-2).map((value) => Math.round(value!))).toEqual([52, 7]);
+  expect(lines.values['user_ns']!.slice(-2).map((value) => Math.round(value!))).toEqual([52, 7]);
   expect(lines.gaps).toEqual([]);
 });
 

@@ -22,6 +22,14 @@ export const IDLE_MODES: readonly Part[] = [
   { name: 'idle_ns', label: 'idle', color: '--idle', help: 'nothing to run' },
 ];
 
+/** All modes together; null where none was measured. */
+export function busyOf(mode: (name: string) => number | null): number | null {
+  return MODES.reduce<number | null>((sum, { name }) => {
+    const value = mode(name);
+    return value === null ? sum : (sum ?? 0) + value;
+  }, null);
+}
+
 /** The share of all CPUs' time that was not idle, percent; null: no CPU was measured. */
 export function busyPercent(cpus: readonly Readonly<Record<string, number>>[]): number | null {
   let busyNs = 0;

@@ -1,5 +1,5 @@
-// The tasks in the plot. In: the address and the grid. Out: keys with names. Why: Live and History share the selection, and it is
-// part of the link. A thread's key is `process/thread`.
+// What is in the plot: tasks, and in Live how long a time and whether it is the run queue. In: the address and the grid. Out: keys with
+// names. Why: Live and History share the selection, and it is part of the link. A thread's key is `process/thread`.
 import { route } from './route.svelte';
 
 export interface PlottedTask {
@@ -7,8 +7,34 @@ export interface PlottedTask {
   name: string;
 }
 
+/** Spans of the live plot, s. */
+export const LIVE_SPANS = [
+  [60, '1 min', '1 m'],
+  [300, '5 min', '5 m'],
+  [900, '15 min', '15 m'],
+  [3600, '1 h', '1 h'],
+] as const;
+const USUAL_SPAN = 300;
+
 export class PlottedTasks {
   private selected = $state.raw<PlottedTask | null>(null);
+
+  get spanS(): number {
+    return LIVE_SPANS.find(([seconds]) => seconds === Number(route.query['span']))?.[0] ?? USUAL_SPAN;
+  }
+
+  set spanS(seconds: number) {
+    route.set({ span: seconds === USUAL_SPAN ? undefined : String(seconds) });
+  }
+
+  /** The run queue in place of CPU use. */
+  get asQueue(): boolean {
+    return route.query['chart'] === 'queue';
+  }
+
+  toggleQueue(): void {
+    route.set({ chart: this.asQueue ? undefined : 'queue' });
+  }
 
   /** Pinned with `m`, until removed. */
   get pinned(): PlottedTask[] {
