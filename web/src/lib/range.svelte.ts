@@ -1,9 +1,11 @@
 // The span of time that a view of the past shows. In: the address. Out: since and until, and how to move them.
 import { untrack } from 'svelte';
-import { isAsking } from './latest-answer.svelte';
+import { msOf, nsOf } from './format';
+import { isAsking, type LatestAnswer } from './latest-answer.svelte';
 import { beforeNow, isRelative, momentOfText } from './moment-text';
 import { LAST_MS } from './typed-moments';
 import { route } from './route.svelte';
+import type { Span } from './span';
 
 export const SPANS: readonly [number, string][] = [
   [600_000, '10 min'],
@@ -19,12 +21,22 @@ const PARTS_OF_A_SPAN = 360;
 const OFTEN_MS = 5_000;
 const SELDOM_MS = 60_000;
 
+/** An answer of the receiver to a question without a span. */
+interface Fitting {
+  since_ns: string;
+  until_ns: string;
+}
+
 export class Range {
   /** When the view was opened; the end of a span that no link names. */
   private readonly openedMs = Date.now();
   /** What `now` is in a link. */
   private nowMs = $state(this.openedMs);
-  private fitted = $state.raw<{ sinceMs: number; untilMs: number } | null>(null);
+  private fitted = $state.raw<Span | null>(null);
+
+  /** Begin and end, ns since the epoch. */
+  readonly since = $derived(nsOf(this.sinceMs));
+  readonly until = $derived(nsOf(this.untilMs));
 
   /** `fits`: without a span in the link the view learns from its first answer which one fits, and calls `fit`. */
   constructor(private readonly fits = false) {
@@ -87,10 +99,40 @@ export class Range {
   }
 
   /** The span of the first answer, which becomes that of the link. */
-  fit(sinceMs: number, untilMs: number): void {
+  fit({ since_ns, until_ns }: Fitting): void {
     if (!this.isOpen) return;
+    const [sinceMs, untilMs] = [msOf(since_ns), msOf(until_ns)];
     this.fitted = { sinceMs, untilMs };
     route.set({ since: String(Math.floor(sinceMs)), until: String(Math.ceil(untilMs)) });
+  }
+
+  /**
+   * Asks for this span; while it is open, for the one that fits, which then needs no second answer. `isEarly`: there is nothing yet.
+   * Called while a component is made.
+   */
+  follow<T extends Fitting>(
+    latest: LatestAnswer<T>,
+    question: (span: { since?: string; until?: string }) => (signal: AbortSignal) => Promise<T>,
+    isEarly: (answer: T) => boolean = () => false,
+  ): void {
+    let fitted = '';
+    latest.follow(
+      () => {
+        const { since, until } = this;
+        const asked = question(this.isOpen ? {} : { since, until });
+        if (fitted === '' || fitted !== `${since}-${until}`) return asked;
+        fitted = '';
+        return null;
+      },
+      0,
+      isEarly,
+    );
+    $effect(() => {
+      const { answer } = latest;
+      if (!answer || !this.isOpen || isEarly(answer)) return;
+      fitted = `${answer.since_ns}-${answer.until_ns}`;
+      this.fit(answer);
+    });
   }
 
   set(sinceMs: number, untilMs: number, push = true): void {

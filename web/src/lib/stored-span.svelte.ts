@@ -1,7 +1,6 @@
 // What is stored of a host, for a view whose own answer does not have it. In: the host, the view's range. Out: the first and last data; a
 // range that no link names becomes the newest hour of them. Why: an hour of which most was before the first data shows little.
 import { ask, hostPath, type Series } from './api';
-import { msOf } from './format';
 import { LatestAnswer } from './latest-answer.svelte';
 import { limits } from './limits.svelte';
 import type { Range } from './range.svelte';
@@ -19,7 +18,7 @@ export class StoredSpan {
     this.series.follow(() => (signal) => ask<Series>(hostPath(host, 'series'), { points: 10 }, signal));
     $effect(() => {
       const { answer } = this.series;
-      if (answer && range.isOpen) range.fit(msOf(answer.since_ns), msOf(answer.until_ns));
+      if (answer) range.fit(answer);
     });
   }
 
