@@ -69,6 +69,11 @@ class Display {
   get zone(): Zone {
     return route.query['tz'] === 'utc' ? 'utc' : 'local';
   }
+
+  /** What links carry on. */
+  get keep(): { tz?: string } {
+    return this.zone === 'utc' ? { tz: 'utc' } : {};
+  }
 }
 
 export const display = new Display();

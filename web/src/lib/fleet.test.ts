@@ -6,7 +6,7 @@ const RANGE = { since: '1800000000000000001', until: '1800000120000000001' };
 
 it('asks for the sparklines in the order that is shown', () => {
   const of = (sort: string, down: boolean, search = '', count = 3) =>
-    chartOf(many(count), sort, down, search, RANGE.until);
+    chartOf(many(count), { sort, descending: down, filter: search }, RANGE.until);
   expect(of('name', false)).toEqual({ ...RANGE, sort: '', reverse: '' });
   expect(of('name', true)).toEqual({ ...RANGE, sort: '', reverse: 'true' });
   expect(of('busy', true)).toEqual({ ...RANGE, sort: 'busy', reverse: '' });
@@ -18,14 +18,16 @@ it('asks for the sparklines in the order that is shown', () => {
 });
 
 it('says what a chart of named hosts leaves out', () => {
-  expect(leftOut(many(1000), 'name', '')).toBe('');
-  expect(leftOut(many(200), 'health', '')).toBe('');
-  expect(leftOut(many(201), 'health', '')).toBe('The first 200 of the 201 hosts that are shown.');
+  const by = (sort: string) => ({ sort, descending: true, filter: '' });
+  expect(leftOut(many(1000), by('name'))).toBe('');
+  expect(leftOut(many(200), by('health'))).toBe('');
+  expect(leftOut(many(201), by('health'))).toBe('The first 200 of the 201 hosts that are shown.');
 });
 
 it('ends a chart where all reporting hosts have data', () => {
   const host = (state: string, endMs: number | null): HostRow => ({ id: state, state, endMs }) as HostRow;
-  const untilOf = (...hosts: HostRow[]) => chartOf(hosts, 'name', false, '', RANGE.until)['until'];
+  const order = { sort: 'name', descending: false, filter: '' };
+  const untilOf = (...hosts: HostRow[]) => chartOf(hosts, order, RANGE.until)['until'];
   expect(untilOf(host('reporting', 1_800_000_119_500.75), host('reporting', 1_800_000_118_000.5))).toBe(
     '1800000118000000000',
   );

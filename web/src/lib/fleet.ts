@@ -60,7 +60,14 @@ export function hostsOf(fleet: Pick<Fleet, 'hosts' | 'spark'>): HostRow[] {
   return rowsOf<HostRow>(fleet.hosts.rows, columnsOf(fleet));
 }
 
-export function sortHosts(hosts: readonly HostRow[], sort: string, descending: boolean, filter: string): HostRow[] {
+/** What rows are sorted by and searched for. */
+export interface Order {
+  readonly sort: string;
+  readonly descending: boolean;
+  readonly filter: string;
+}
+
+export function sortHosts(hosts: readonly HostRow[], { sort, descending, filter }: Order): HostRow[] {
   const words = wordsOf(filter);
   const passes = (host: HostRow): boolean =>
     words.every((word) =>
@@ -100,9 +107,9 @@ const SORTS: Record<string, readonly [string, boolean]> = {
 };
 
 /** How the receiver is asked for the table that is shown, as a file. */
-export function fileOf(sort: string, descending: boolean, search: string): Record<string, string> {
+export function fileOf({ sort, descending, filter }: Order): Record<string, string> {
   const [word, isLargestFirst] = SORTS[sort] ?? ['name', false];
-  return { search: search.trim(), sort: word, reverse: isLargestFirst === descending ? '' : 'true' };
+  return { search: filter.trim(), sort: word, reverse: isLargestFirst === descending ? '' : 'true' };
 }
 
 /** Hosts that a chart can name. */
@@ -118,35 +125,25 @@ function reportedUntil(hosts: readonly HostRow[], now: bigint): bigint {
   return ends.reduce((least, end) => (end < least && end > now - SPARK_NS / 2n ? end : least), now);
 }
 
+const namesHosts = ({ sort, filter }: Order): boolean => filter.trim() !== '' || (sort !== 'name' && sort !== 'busy');
+
 /** How the receiver is asked for the sparklines as a chart. What it can order itself by is asked for so, anything else by naming the
  * hosts that are shown. */
-export function chartOf(
-  hosts: readonly HostRow[],
-  sort: string,
-  descending: boolean,
-  search: string,
-  nowNs: string,
-): Query {
+export function chartOf(hosts: readonly HostRow[], order: Order, nowNs: string): Query {
+  const { sort, descending } = order;
   const until = reportedUntil(hosts, BigInt(nowNs));
   const range = { since: String(until - SPARK_NS), until: String(until) };
-  if (search.trim() !== '' || (sort !== 'name' && sort !== 'busy')) {
-    return {
-      ...range,
-      host: hosts
-        .slice(0, MOST_NAMED)
-        .map((host) => host.id)
-        .join(','),
-      rows: hosts.length > 60 ? MOST_NAMED : '',
-    };
+  if (namesHosts(order)) {
+    const ids = hosts.slice(0, MOST_NAMED).map((host) => host.id);
+    return { ...range, host: ids.join(','), rows: hosts.length > 60 ? MOST_NAMED : '' };
   }
   const isTurned = descending !== (sort === 'busy');
   return { ...range, sort: sort === 'busy' ? 'busy' : '', reverse: isTurned ? 'true' : '' };
 }
 
 /** What such a chart leaves out without knowing it. */
-export function leftOut(hosts: readonly HostRow[], sort: string, search: string): string {
-  const isNamed = search.trim() !== '' || (sort !== 'name' && sort !== 'busy');
-  return isNamed && hosts.length > MOST_NAMED
+export function leftOut(hosts: readonly HostRow[], order: Order): string {
+  return namesHosts(order) && hosts.length > MOST_NAMED
     ? `The first ${MOST_NAMED} of the ${hosts.length} hosts that are shown.`
     : '';
 }

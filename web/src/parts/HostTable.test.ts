@@ -2,6 +2,7 @@
 import { fireEvent, render, screen } from '@testing-library/svelte';
 import { beforeEach, expect, it, vi } from 'vitest';
 import type { HostRow } from '../lib/fleet';
+import { route } from '../lib/route.svelte';
 import HostTable from './HostTable.svelte';
 
 function host(nth: number, more: Partial<HostRow> = {}): HostRow {
@@ -35,9 +36,8 @@ function host(nth: number, more: Partial<HostRow> = {}): HostRow {
   };
 }
 
-const on = { onselect: vi.fn(), onopen: vi.fn(), onsort: vi.fn() };
-const show = (hosts: HostRow[], more: object = {}) =>
-  render(HostTable, { hosts, selected: '', sort: 'name', descending: false, keep: {}, ...on, ...more });
+const onopen = vi.fn();
+const show = (hosts: HostRow[], more: object = {}) => render(HostTable, { hosts, onopen, ...more });
 const rows = (): HTMLElement[] => screen.getAllByRole('row').slice(1);
 
 beforeEach(() => {
@@ -109,13 +109,14 @@ it('is still while the pointer is on a row, and not because of a finger', async 
 });
 
 it('selects with a click, opens with two, and sorts by its headings', async () => {
-  show([host(1), host(2)], { selected: host(2).id });
+  route.set({ sort: 'name', sel: host(2).id });
+  show([host(1), host(2)]);
   expect(rows()[1]!.className).toContain('selected');
   await fireEvent.click(rows()[0]!);
-  expect(on.onselect).toHaveBeenCalledWith(host(1).id);
+  expect(route.query['sel']).toBe(host(1).id);
   await fireEvent.dblClick(rows()[0]!);
-  expect(on.onopen).toHaveBeenCalledWith(host(1).id);
+  expect(onopen).toHaveBeenCalledWith(host(1).id);
   expect(screen.getByRole('columnheader', { name: /Host/ }).getAttribute('aria-sort')).toBe('ascending');
   await fireEvent.click(screen.getByRole('button', { name: /^CPU/ }));
-  expect(on.onsort).toHaveBeenCalledWith('busy');
+  expect(route.query['sort']).toBe('-busy');
 });

@@ -1,5 +1,6 @@
+// @vitest-environment jsdom
 import { expect, it } from 'vitest';
-import { SteadyOrder } from './steady-order';
+import { SteadyOrder } from './host-order.svelte';
 
 const rows = (...ids: string[]) => ids.map((id) => ({ id }));
 const ids = (of: readonly { id: string }[]) => of.map((row) => row.id).join('');
