@@ -1,7 +1,7 @@
 // What is known of a host's tasks. In: snapshots of a stream or of one past moment. Out: processes and threads with their
 // counters of the newest snapshot. Why: a row that is missing did nothing, it is not gone; only its `life` ends a task.
-import type { Snapshot } from '../lib/api';
-import { getter, has, numbers, texts, type Table } from '../lib/table';
+import type { Snapshot, Table } from '../lib/api';
+import { getter, has, numbers, texts } from '../lib/table';
 import { COUNTER, COUNTERS } from './columns';
 import { Limits } from './limits';
 

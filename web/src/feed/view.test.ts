@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Snapshot } from '../lib/api';
-import type { Value } from '../lib/table';
+import type { Cell as Value } from '../lib/api';
 import { COUNTER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS, usualColumns } from './columns';
 import { Tasks } from './tasks';
 import { BORN, ENDED, IS_GROUP, IS_THREAD, OPEN, sum, Texts, ViewMaker, type Spec } from './view';

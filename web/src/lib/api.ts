@@ -1,55 +1,19 @@
 // The receiver's HTTP API. In: requests. Out: typed answers, or a Problem that says what to do.
-// The types come from the receiver's own description, web/openapi.json (`npm run generate`); here they get the page's names.
-import type { components } from './api.generated';
+// The types come from the receiver's own description, web/openapi.json (`npm run generate`); a few have other names in the page.
+import type { BucketTimes, RowOfCell } from './api.generated';
 
-type Schemas = components['schemas'];
-
-export type Session = Schemas['Session'];
-/** Limits at which a mark or a colour changes: balanced, late, silent. */
-export type Limits = Schemas['Limits'];
-export type Spark = Schemas['Spark'];
-export type Fleet = Schemas['Fleet'];
-export type FleetHistory = Schemas['FleetHistory'];
-export type Summary = Schemas['RowOfCell'];
-export type Snapshot = Schemas['Snapshot'];
-/** A hole in a host's time. */
-export type Gap = Schemas['Gap'];
-export type Series = Schemas['HostSeries'];
-export type TaskLine = Schemas['Line'];
-export type Lines = Schemas['Lines'];
-export type WaitLine = Schemas['WaitLine'];
-export type ProcessPage = Schemas['ProcessLine'];
-export type MatrixRow = Schemas['MatrixRow'];
-export type Matrix = Schemas['Matrix'];
-export type Report = Schemas['Report'];
-export type ReportRow = Schemas['ReportRow'];
-export type StoredHosts = Schemas['StoredHosts'];
-export type Findings = Schemas['Findings'];
-export type Found = Schemas['Found'];
-export type TraceHead = Schemas['TraceHead'];
-export type TraceTracks = Schemas['TraceTracks'];
-export type TraceCpuTrack = Schemas['TraceCpuTrack'];
-export type TraceThreadTrack = Schemas['TraceThreadTrack'];
-export type TraceThread = Schemas['TraceThread'];
-export type TraceThreads = Schemas['TraceThreads'];
-export type TraceThreadRow = Schemas['TraceThreadRow'];
-export type TraceThreadPage = Schemas['TraceThreadPage'];
-export type TraceSums = Schemas['TraceSums'];
-/** Who delayed whom, by program. */
-export type TraceDelays = Schemas['TraceDelays'];
-export type TraceSlice = Schemas['TraceSlice'];
-/** Traces of a device's flight recorder. */
-export type StoredTraces = Schemas['StoredTraces'];
-/** How a trace of a host can be had now. */
-export type TraceSources = Schemas['TraceSources'];
-export type Chart = Schemas['Chart'];
-export type ChartHole = Schemas['Hole'];
-/** Charts of a host over one range. */
-export type HostCharts = Schemas['HostCharts'];
+export type * from './api.generated';
+export type {
+  Hole as ChartHole,
+  HostSeries as Series,
+  Line as TaskLine,
+  ProcessLine as ProcessPage,
+} from './api.generated';
+export type Summary = RowOfCell;
 /** Values by point; null: not measured. */
 export type Line = (number | null)[];
 /** Points evenly spaced over a range. */
-export type Times = Omit<Schemas['BucketTimes'], 'resolution'>;
+export type Times = Omit<BucketTimes, 'resolution'>;
 
 /** Why there is no answer. */
 export interface Refusal {

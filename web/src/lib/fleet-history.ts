@@ -1,12 +1,12 @@
 // All hosts over a span. In: the receiver's answer. Out: rows of a heatmap with their figures, and the last night.
 import type { FleetHistory } from './api';
-import { fixed, isNumber, NO_DATA } from './format';
-import { numbers, texts } from './table';
+import { called } from './fleet';
+import { fixed } from './format';
+import { numbers, rowsOf, texts } from './table';
 
-export type SpanSort = 'mean' | 'peak' | 'run_queue' | 'name';
 export const SPAN_SORTS: readonly string[] = ['mean', 'peak', 'run_queue', 'name'];
 
-export interface SpanRow {
+interface SpanRow {
   id: string;
   name: string;
   /** Percent of all CPUs. */
@@ -25,22 +25,16 @@ export const SPAN_FIGURES = [
 const percents = (ratios: readonly (number | null)[] | undefined): (number | null)[] =>
   (ratios ?? []).map((ratio) => (ratio === null ? null : ratio * 100));
 
-export function spanRows(answer: FleetHistory): SpanRow[] {
-  const table = answer.hosts;
-  const [id, name] = [texts(table, 'id'), texts(table, 'hostname')];
-  const [mean, peak, queue] = [
-    numbers(table, 'busy_ratio'),
-    numbers(table, 'peak_ratio'),
-    numbers(table, 'run_queue_per_cpu'),
-  ];
-  const percent = (ratio: number): string => (isNumber(ratio) ? fixed(ratio * 100) : NO_DATA);
-  return Array.from({ length: table.rows }, (_, row) => ({
-    id: id(row),
-    name: name(row).trim() === '' ? id(row) : name(row),
-    values: percents(answer.busy_ratio[row]),
-    highest: percents(answer.peak_ratio[row]),
-    figures: [percent(mean(row)), percent(peak(row)), fixed(queue(row), 2)],
-  }));
+export function spanRows({ hosts: table, busy_ratio, peak_ratio }: FleetHistory): SpanRow[] {
+  const [id, name, queue] = [texts(table, 'id'), texts(table, 'hostname'), numbers(table, 'run_queue_per_cpu')];
+  const percent = (column: string, row: number): string => fixed(numbers(table, column)(row) * 100);
+  return rowsOf<SpanRow>(table.rows, {
+    id,
+    name: (row) => called(name(row), id(row)),
+    values: (row) => percents(busy_ratio[row]),
+    highest: (row) => percents(peak_ratio[row]),
+    figures: (row) => [percent('busy_ratio', row), percent('peak_ratio', row), fixed(queue(row), 2)],
+  });
 }
 
 const [EVENING, MORNING] = [22, 6];

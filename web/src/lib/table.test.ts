@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { getter, has, numbers, texts, type Table } from './table';
+import type { Table } from './api';
+import { getter, has, numbers, texts } from './table';
 
 const table: Table = {
   rows: 3,

@@ -1,13 +1,8 @@
 // The API's column tables. In: parsed JSON. Out: one value of one row, whatever form its column has.
 // Why: a column is an array, one value for all rows, or a dictionary with an index; only this file needs to know.
-import type { components } from './api.generated';
+import type { Cell, Table } from './api';
 
-export type Value = components['schemas']['Cell'];
-export type Column = components['schemas']['TableColumn'];
-/** `total`: rows that there are, where not all were sent. */
-export type Table = components['schemas']['Table'];
-
-export type Getter = (row: number) => Value;
+type Getter = (row: number) => Cell;
 
 const NOTHING: Getter = () => null;
 

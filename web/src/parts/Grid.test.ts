@@ -5,7 +5,7 @@ import { COLUMN_BY_ID, type GridColumn } from '../feed/columns';
 import { Tasks } from '../feed/tasks';
 import { Texts, ViewMaker, type Layout, type Spec, type View } from '../feed/view';
 import type { Snapshot } from '../lib/api';
-import type { Value } from '../lib/table';
+import type { Cell as Value } from '../lib/api';
 import Grid from './Grid.svelte';
 
 const COLUMNS = ['name', 'pid', 'cpu', 'ready'].map((id) => COLUMN_BY_ID.get(id)) as GridColumn[];

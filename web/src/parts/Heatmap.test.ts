@@ -5,12 +5,9 @@ import Heatmap from './Heatmap.svelte';
 
 const row = (key: string, values: (number | null)[]) => ({ key, name: `program ${key}`, values });
 const usual = {
-  times: [100, 110, 120, 130],
-  widthS: 10,
-  coveredNs: [1, 1, 0, 1],
+  over: { begin_ns: `${100e9}`, width_ns: 10e9, covered_ns: [1, 1, 0, 1] },
   rows: [row('a', [0, 50, null, 100]), row('b', [null, 5, null, null])],
   gaps: [{ begin_ms: 120_000, end_ms: 130_000, intervals: 1, reason: 'restart' }],
-  most: 100,
   unit: '%CPU',
   label: 'programs by time',
 };
@@ -40,7 +37,7 @@ it('keeps zero, no data and not running apart, under the cursor and in the legen
 });
 
 it('names in the legend only what there is', () => {
-  render(Heatmap, { ...usual, coveredNs: [1, 1], times: [100, 110], rows: [row('a', [0, 1])] });
+  render(Heatmap, { ...usual, over: { ...usual.over, covered_ns: [1, 1] }, rows: [row('a', [0, 1])] });
   const legend = screen.getByRole('status').querySelector('.scale')!.textContent!;
   expect(legend).not.toMatch(/not running|no data/);
 });
@@ -62,9 +59,9 @@ it('keeps the moment that is pointed at when other columns come', async () => {
   await press('End', 'ArrowLeft', 'ArrowLeft');
   expect(left(container)).toBe('25%');
   // Twice as many columns in another order of rows: the middle of 110 to 120 is in the fourth of them.
-  const times = Array.from({ length: 8 }, (_, nth) => 100 + nth * 5);
-  const values = times.map(() => 1);
-  await rerender({ ...usual, times, widthS: 5, coveredNs: values, rows: [row('b', values), row('a', values)] });
+  const values = Array.from({ length: 8 }, () => 1);
+  const over = { ...usual.over, width_ns: 5e9, covered_ns: values };
+  await rerender({ ...usual, over, rows: [row('b', values), row('a', values)] });
   expect(left(container)).toBe('37.5%');
   expect(readout()).toContain('program a');
 });
@@ -73,5 +70,5 @@ it('opens the cell under the cursor', async () => {
   const onpick = vi.fn();
   render(Heatmap, { ...usual, onpick });
   await press('Home', 'ArrowRight', 'Enter');
-  expect(onpick).toHaveBeenCalledWith(usual.rows[0], 110);
+  expect(onpick).toHaveBeenCalledWith(usual.rows[0], 110, 120);
 });

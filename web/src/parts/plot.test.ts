@@ -1,3 +1,4 @@
+// @vitest-environment jsdom
 import { expect, it } from 'vitest';
 import { newest, nice, options, stack, type PlotData } from './plot';
 
@@ -33,8 +34,7 @@ it('has its ticks at whole days of the zone that is shown', () => {
       height: 100,
       left: 44,
       unit: '',
-      data: () => ({ times: [], lines: [], gaps: [] }),
-      colors: { text: '', grid: '', gap: '', panel: '' },
+      now: () => ({ data: { times: [], lines: [], gaps: [] }, range: null, mark: null, selected: null }),
     };
     const midnight = Date.UTC(2026, 6, 1) / 1000;
     const at = (zone: 'utc' | 'local'): number[] => {

@@ -2,6 +2,7 @@
 // across; times are in the zone that the user chose; every chart display alike.
 import { hatch } from './hatch';
 import type { Hole } from '../lib/shares';
+import { cssColor } from '../lib/colors';
 import { isNumber, type Zone } from '../lib/format';
 import { timeLabels } from '../lib/round-ticks';
 import uPlot from 'uplot';
@@ -28,13 +29,6 @@ export interface PlotData {
   gaps: readonly Hole[];
   /** Times at which what is drawn was not there: blank, with a word. */
   absences?: readonly Hole[];
-}
-
-export interface PlotColors {
-  text: string;
-  grid: string;
-  gap: string;
-  panel: string;
 }
 
 /** Stacked lines become sums; where any part has no data, so has the sum. */
@@ -74,36 +68,41 @@ export function newest({ times, lines }: PlotData): number {
   return any >= 0 ? any : times.length - 1;
 }
 
-export interface PlotSetup {
+interface Now {
+  data: PlotData;
+  range: readonly [number, number] | null;
+  mark: number | null;
+  /** A span that is selected, seconds: what lies outside is dimmed. */
+  selected: readonly [number, number] | null;
+}
+
+interface PlotSetup {
   width: number;
   height: number;
   /** Space for the numbers of the axis, px. */
   left: number;
   zone: Zone;
   unit: string;
-  data: () => PlotData;
-  colors: PlotColors;
+  /** What is on screen when it is drawn. */
+  now: () => Now;
   max?: number | undefined;
   /** What no line can exceed: an axis that nearly reaches it ends there. */
   full?: number | undefined;
-  range?: () => [number, number] | null;
   onpick?: ((seconds: number) => void) | undefined;
   onbrush?: ((from: number, to: number) => void) | undefined;
   onhover?: ((at: number | null) => void) | undefined;
-  mark?: () => number | null;
-  /** A span that is selected, seconds: what lies outside is dimmed. */
-  selected?: () => readonly [number, number] | null;
   /** Charts of one name show the pointer at the same time. */
   sync?: string | undefined;
 }
 
 export function options(setup: PlotSetup): uPlot.Options {
-  const { colors, zone } = setup;
-  const lines = setup.data().lines;
+  const { zone } = setup;
+  const { lines } = setup.now().data;
+  const [text, grid] = [cssColor('--dim'), cssColor('--line')];
   const axis = {
-    stroke: colors.text,
-    grid: { stroke: colors.grid, width: 1 },
-    ticks: { stroke: colors.grid, size: 4 },
+    stroke: text,
+    grid: { stroke: grid, width: 1 },
+    ticks: { stroke: grid, size: 4 },
     font: '11px Inter, system-ui, sans-serif',
   };
   return {
@@ -121,7 +120,7 @@ export function options(setup: PlotSetup): uPlot.Options {
       y: false,
     },
     scales: {
-      x: { time: true, range: (_plot, min, max) => setup.range?.() ?? [min, max] },
+      x: { time: true, range: (_plot, min, max) => (setup.now().range as [number, number] | null) ?? [min, max] },
       y: { range: (_plot, _min, max) => [0, setup.max ?? nice(max, setup.full)] },
     },
     axes: [
@@ -203,8 +202,8 @@ function onScreen(plot: uPlot, gaps: readonly Hole[]): { from: number; to: numbe
 function drawGaps(plot: uPlot, setup: PlotSetup): void {
   const { ctx, bbox } = plot;
   ctx.save();
-  for (const { from, to } of onScreen(plot, setup.data().gaps))
-    hatch(ctx, from, bbox.top, Math.max(to - from, 2), bbox.height, setup.colors.gap);
+  for (const { from, to } of onScreen(plot, setup.now().data.gaps))
+    hatch(ctx, [from, bbox.top, Math.max(to - from, 2), bbox.height], cssColor('--line'));
   ctx.restore();
 }
 
@@ -215,14 +214,14 @@ function drawReasons(plot: uPlot, setup: PlotSetup): void {
   ctx.font = `${11 * devicePixelRatio}px Inter, system-ui, sans-serif`;
   ctx.textAlign = 'center';
   ctx.textBaseline = 'middle';
-  const { gaps, absences = [] } = setup.data();
+  const { gaps, absences = [] } = setup.now().data;
   for (const { from, to, reason } of onScreen(plot, [...gaps, ...absences])) {
     const width = widthOf(ctx, reason) + 8 * devicePixelRatio;
     if (width >= to - from) continue;
     const [x, y, height] = [(from + to) / 2, bbox.top + bbox.height / 2, 16 * devicePixelRatio];
-    ctx.fillStyle = setup.colors.panel;
+    ctx.fillStyle = cssColor('--panel');
     ctx.fillRect(x - width / 2, y - height / 2, width, height);
-    ctx.fillStyle = setup.colors.text;
+    ctx.fillStyle = cssColor('--dim');
     ctx.fillText(reason, x, y);
   }
   ctx.restore();
@@ -243,7 +242,7 @@ function widthOf(ctx: CanvasRenderingContext2D, text: string): number {
 
 /** What is not selected lies under a veil, and the selection between two lines. */
 function drawSelected(plot: uPlot, setup: PlotSetup): void {
-  const selected = setup.selected?.() ?? null;
+  const { selected } = setup.now();
   if (!selected) return;
   const { ctx, bbox } = plot;
   const end = bbox.left + bbox.width;
@@ -252,23 +251,23 @@ function drawSelected(plot: uPlot, setup: PlotSetup): void {
     number,
   ];
   ctx.save();
-  ctx.fillStyle = fade(setup.colors.panel, 0.6);
+  ctx.fillStyle = fade(cssColor('--panel'), 0.6);
   ctx.fillRect(bbox.left, bbox.top, from - bbox.left, bbox.height);
   ctx.fillRect(to, bbox.top, end - to, bbox.height);
-  ctx.fillStyle = setup.colors.text;
+  ctx.fillStyle = cssColor('--dim');
   const line = devicePixelRatio;
   for (const x of [from, to]) ctx.fillRect(x - line / 2, bbox.top, line, bbox.height);
   ctx.restore();
 }
 
 function drawMark(plot: uPlot, setup: PlotSetup): void {
-  const at = setup.mark?.() ?? null;
+  const { mark: at } = setup.now();
   if (at === null) return;
   const { ctx, bbox } = plot;
   const x = plot.valToPos(at, 'x', true);
   if (x < bbox.left || x > bbox.left + bbox.width) return;
   ctx.save();
-  ctx.strokeStyle = setup.colors.text;
+  ctx.strokeStyle = cssColor('--dim');
   ctx.lineWidth = 1.5 * devicePixelRatio;
   ctx.beginPath();
   ctx.moveTo(x, bbox.top);

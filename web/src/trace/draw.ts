@@ -3,7 +3,7 @@
 import type { TraceCpuTrack, TraceThread, TraceThreadTrack, TraceTracks } from '../lib/api';
 import { cssColor, lineColor } from '../lib/colors';
 import { visible } from '../lib/format';
-import { hatch } from '../parts/hatch';
+import { hatchScaled } from '../parts/hatch';
 import { programOf, usualLine, type Program } from './programs';
 import { AXIS, BEFORE_NUMBER, fitting, type Row } from './rows';
 import { lengthOf, ticksOf, type Span } from './window';
@@ -184,12 +184,7 @@ class Painter {
   }
 
   private hatched(x: number, top: number, wide: number, high: number): void {
-    const scale = devicePixelRatio || 1;
-    const { context } = this;
-    context.save();
-    context.setTransform(1, 0, 0, 1, 0, 0);
-    hatch(context, x * scale, top * scale, wide * scale, high * scale, cssColor('--unknown'));
-    context.restore();
+    hatchScaled(this.context, [x, top, wide, high], cssColor('--unknown'));
   }
 
   private name(who: number, x: number, top: number, wide: number, high: number): void {
