@@ -75,13 +75,13 @@ function colors(): Plugin {
 const BASE = [
   /node_modules\/(svelte|esm-env|clsx)\/|vite\/preload/,
   /\/src\/(feed\/|parts\/(StateNotice|AmbiguousHost|Choice|DataTable|Lazy)\b)/,
-  /\/src\/lib\/(api|charts|clipboard|colors|display|format|keys|latest-answer|limits|modes|page-clock|route|session|table)\b/,
+  /\/src\/lib\/(api|charts|clipboard|colors|display|format|keys|latest-answer|modes|page-clock|receiver\.svelte|route|session|table)\b/,
 ];
 /** Dialogs, and what views of the past share: each is too small for a file of its own. */
-const DIALOGS = /\/src\/(parts\/(\w*Dialog|Command|FirstStart|Help)\.svelte|lib\/(modal|found|receiver-address)\.ts)/;
+const DIALOGS = /\/src\/(parts\/(\w*Dialog|Command|FirstStart|Help)\.svelte|lib\/(found|receiver-address)\.ts)/;
 const PAST = [
   /\/src\/parts\/(RangeBar|MeanOrPeak|RequestError|hatch)\b/,
-  /\/src\/lib\/(chart-plot|moment-text|queue-scale|range|report|round-ticks|shares|stored-span|typed-moments)\b/,
+  /\/src\/lib\/(chart-plot|moments|range|report|round-ticks|shares|stored-span)\b/,
 ];
 
 const receiver = process.env['CPUMON_URL'] ?? 'http://127.0.0.1:3080';

@@ -1,8 +1,9 @@
 // The work beside the page: stream, parse, keep, sort, filter. In: orders. Out: reports with flat arrays.
 // Why: a snapshot of 10,000 threads is more than a frame's work; the page only draws what is on screen.
 import { apiUrl, ask, hostPath, refusalOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
+import { ownShare } from '../lib/own-share';
 import { COUNTER } from './columns';
-import { headOf, joinable, OwnCost, roll } from './head';
+import { headOf, joinable, roll } from './head';
 import type { Order, Report } from './messages';
 import { Stream } from './stream';
 import { Tasks, type Task } from './tasks';
@@ -19,7 +20,8 @@ export class FeedWorker {
   private readonly stream: Pick<Stream, 'open' | 'stop' | 'retry'>;
   private readonly tasks = new Tasks();
   private readonly known = new Texts();
-  private readonly ownCost = new OwnCost();
+  /** For the agent's own use of CPU. */
+  private before: Pick<Snapshot, 'boot' | 'end_ns' | 'summary'> | null = null;
   private spec: Spec = { layout: 'list', sort: 'cpu', descending: true, filter: '', open: [], hideIdle: false };
   private watched: string[] = [];
   private durationNs = 0;
@@ -173,9 +175,12 @@ export class FeedWorker {
     this.shownNs = snapshot.end_ns;
     this.fromNs = snapshot.end_ns;
     this.durationNs = snapshot.duration_ns;
+    const { boot, end_ns, summary } = snapshot;
+    const own = this.before?.boot === boot ? ownShare(this.before, snapshot) : null;
+    this.before = { boot, end_ns, summary };
     this.post({
       is: 'snapshot',
-      head: headOf(snapshot, this.ownCost.percentOf(snapshot)),
+      head: headOf(snapshot, own),
       view: this.view(),
       watched: this.watched.map((key) => [key, this.runOf(key)]),
       ...came,

@@ -1,7 +1,7 @@
 // The page's side of the worker. In: orders of the views. Out: the newest reports as state. Why: one worker, one stream.
 import type { Fleet, Refusal } from '../lib/api';
 import { aliveOf, type Alive } from '../lib/alive';
-import { limits } from '../lib/limits.svelte';
+import { receiver } from '../lib/receiver.svelte';
 import { tick } from '../lib/page-clock.svelte';
 import type { Head, Link, Order, Report } from './messages';
 import type { View } from './view';
@@ -21,7 +21,7 @@ class Feed {
 
   /** Whether its agent reports; the receiver's state is in `link`. */
   get alive(): Alive {
-    return aliveOf(this.ageMs, (this.head?.duration_ns ?? 0) / 1e6, limits.known);
+    return aliveOf(this.ageMs, (this.head?.duration_ns ?? 0) / 1e6, receiver.limits);
   }
 
   /** Texts that views point into. */

@@ -16,20 +16,6 @@ const MODES = [
   'idle_ns',
   'run_queue_mean',
 ];
-/** What the agent itself uses, from its sum of CPU time in snapshots that follow one another. */
-export class OwnCost {
-  private last = { boot: '', endNs: '', cpuNs: 0 };
-
-  /** 100 = one CPU; null: not measured, or the snapshot before is not known. */
-  percentOf(snapshot: Snapshot): number | null {
-    const before = this.last;
-    const cpuNs = snapshot.summary['own_cpu_ns'];
-    if (typeof cpuNs !== 'number') return null;
-    this.last = { boot: snapshot.boot, endNs: snapshot.end_ns, cpuNs };
-    const follows = before.boot === snapshot.boot && before.endNs === snapshot.begin_ns && cpuNs >= before.cpuNs;
-    return follows && snapshot.duration_ns > 0 ? ((cpuNs - before.cpuNs) * 100) / snapshot.duration_ns : null;
-  }
-}
 
 export function headOf(snapshot: Snapshot, ownPct: number | null): Head {
   const { host, hostname, trust, skipped, source, flags, summary, fields } = snapshot;

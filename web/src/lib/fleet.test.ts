@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
-import { chartOf, leftOut, shortAgent, type HostRow } from './fleet';
+import type { Fleet } from './api';
+import { chartOf, leftOut, Losses, shortAgent, type HostRow } from './fleet';
 
 const many = (count: number): HostRow[] => Array.from({ length: count }, (_, nth) => ({ id: `id${nth}` }) as HostRow);
 const RANGE = { since: '1800000000000000001', until: '1800000120000000001' };
@@ -45,4 +46,38 @@ it('shortens the names of our own agents only', () => {
     'my cpumon 1',
     '',
   ]);
+});
+
+const health = (more: Partial<Fleet['receiver']> = {}): Fleet['receiver'] => ({
+  store: 'ok',
+  store_error: '',
+  store_clock: '',
+  store_dropped: 0,
+  datagrams: 0,
+  udp: [],
+  rejected: 0,
+  kernel_dropped: 0,
+  ...more,
+});
+const texts = (losses: Losses, of: Fleet['receiver'], ms: number) => losses.take(of, ms).map((one) => one.text);
+
+it('says nothing of a healthy receiver, and each count that happened', () => {
+  expect(texts(new Losses(), health(), 0)).toEqual([]);
+  expect(texts(new Losses(), health({ rejected: 5000, kernel_dropped: 1, store_dropped: 2 }), 0)).toEqual([
+    '5,000 datagrams refused',
+    '1 dropped by the kernel',
+    '2 intervals not stored',
+  ]);
+  expect(texts(new Losses(), health({ store: 'failing', store_dropped: 2 }), 0)).toEqual([]);
+});
+
+it('gives the rate of the last minute while a count grows, and only then calls it current', () => {
+  const losses = new Losses();
+  losses.take(health({ rejected: 100 }), 0);
+  expect(losses.take(health({ rejected: 120 }), 10_000)).toEqual([
+    { text: '120 datagrams refused (2.0/s)', isNow: true },
+  ]);
+  expect(losses.take(health({ rejected: 120 }), 75_000)).toEqual([{ text: '120 datagrams refused', isNow: false }]);
+  // The receiver was started again.
+  expect(losses.take(health({ rejected: 3 }), 76_000)).toEqual([{ text: '3 datagrams refused', isNow: false }]);
 });

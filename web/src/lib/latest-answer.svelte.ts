@@ -2,7 +2,7 @@
 // Why: every view of the past has the same three states, and an older answer must never replace a newer one.
 import { untrack } from 'svelte';
 import { ask, refusalOf, type Query, type Refusal } from './api';
-import { RETRY_MS } from './reach.svelte';
+import { RETRY_MS } from './receiver.svelte';
 
 /** An answer that takes longer than this may never come: nothing waits for it any more. */
 const HOPE_MS = 60_000;

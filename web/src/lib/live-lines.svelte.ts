@@ -6,7 +6,7 @@ import { ask, hostPath, type Line, type Lines, type Series } from './api';
 import { lineTasksOf } from './charts';
 import { busyOf, MODES } from './modes';
 import { msOf, nsOf } from './format';
-import { limits } from './limits.svelte';
+import { receiver } from './receiver.svelte';
 import type { PlottedTask } from './plotted-tasks.svelte';
 import { busiest, holesOf, keptOf, queueOf, shareOf, timesOf, type Hole } from './shares';
 
@@ -102,7 +102,7 @@ export class LiveLines {
     for (const { name } of MODES) past[name] = shareOf(series.columns[name]?.sum, series);
     for (const { key } of this.tasks) past[key] = pasts.get(key.split('/').at(-1)!) ?? none;
     this.values = byName(past, (line, name) => [...line, ...(this.values[name]?.slice(kept) ?? after.map(() => null))]);
-    const holes = holesOf(series, keptOf(series.kept, limits.known));
+    const holes = holesOf(series, keptOf(series.kept, receiver.limits));
     // Of what came live, the page knows the holes itself.
     const known = holes
       .map((gap) => ({ ...gap, end_ms: Math.min(gap.end_ms, until) }))

@@ -2,6 +2,7 @@
 // bars, strips, plots, legends and saved pictures agree.
 import charts from '../charts.json';
 import { TERMS, WINDOWS_SOURCES } from '../feed/columns.generated';
+import { numberOf, type Summary } from './api';
 
 export interface Part {
   name: string;
@@ -57,3 +58,21 @@ export function inWindowsTerms(parts: readonly Part[]): readonly Part[] {
 
 /** Columns of a heatmap. */
 export const MATRIX_POINTS: number = charts.points.matrix;
+
+export interface Balance {
+  /** Unattributed CPU time as a share of the capacity; null: not measured. */
+  ratio: number | null;
+  /** null: not measured, or the limit is not known yet. */
+  isBalanced: boolean | null;
+}
+
+export function balanceOf(summary: Summary, limit: number | undefined): Balance {
+  const unattributed = numberOf(summary, 'unattributed_ns');
+  const capacity = numberOf(summary, 'capacity_ns');
+  const ratio = unattributed !== null && capacity !== null && capacity > 0 ? unattributed / capacity : null;
+  return { ratio, isBalanced: ratio === null || limit === undefined ? null : Math.abs(ratio) <= limit };
+}
+
+export function balanceText({ isBalanced }: Balance): string {
+  return isBalanced === null ? 'not balanced: no data' : isBalanced ? '✓ balanced' : '✗ not balanced';
+}

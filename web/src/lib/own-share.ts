@@ -1,5 +1,5 @@
-// What the agent itself used in an interval of the past. In: that interval and the one before it. Out: percent, 100 = one CPU. Why: an
-// interval has the agent's CPU time since its start, and a paused view holds one interval only.
+// What the agent itself used in an interval. In: that interval and the one before it, whose CPU time of the agent is since its start. Out:
+// percent, 100 = one CPU.
 import type { Head } from '../feed/messages';
 import type { Snapshot } from './api';
 

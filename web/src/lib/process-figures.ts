@@ -1,8 +1,7 @@
 // What the page of a process shows besides its charts. In: the receiver's answers. Out: sums and marks.
-import type { Line, MatrixRow, ProcessPage, TaskLine } from './api';
+import type { Line, MatrixRow, ProcessPage, TaskLine, WaitLine } from './api';
 import { count, duration, fixed, isNumber, mean, msOf, NO_DATA } from './format';
 import { beginsOf } from './shares';
-import { totalOf } from './totals';
 
 export const NOT_MEASURED = 'not measured';
 
@@ -87,4 +86,24 @@ function largestOf(line: Line | undefined): number | null {
 /** The mark of a row whose task began or ended in the span. */
 export function lifeMark(life: MatrixRow['life'] | undefined): string {
   return life === 'born' ? '+' : life === 'ended' ? '†' : life === 'born_ended' ? '‡' : '';
+}
+
+export function totalOf(line: Line | undefined): number | null {
+  if (!line) return null;
+  return line.reduce<number | null>((sum, value) => (value === null ? sum : (sum ?? 0) + value), null);
+}
+
+export interface Wait {
+  reason: string;
+  ns: number;
+  share: number;
+}
+
+/** Wait reasons with their share of all, the longest first. */
+export function waitsOf(lines: readonly WaitLine[]): Wait[] {
+  const all = lines.reduce((sum, line) => sum + line.total_ns, 0);
+  return lines
+    .filter((line) => line.total_ns > 0)
+    .map((line) => ({ reason: line.reason, ns: line.total_ns, share: line.total_ns / all }))
+    .sort((a, b) => b.ns - a.ns);
 }

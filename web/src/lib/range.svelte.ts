@@ -2,8 +2,7 @@
 import { untrack } from 'svelte';
 import { msOf, nsOf } from './format';
 import { isAsking, type LatestAnswer } from './latest-answer.svelte';
-import { beforeNow, isRelative, momentOfText } from './moment-text';
-import { LAST_MS } from './typed-moments';
+import { beforeNow, isRelative, LAST_MS, momentOfText } from './moments';
 import { route } from './route.svelte';
 import type { Span } from './span';
 

@@ -1,7 +1,6 @@
 // Whether the user is logged in. In: the receiver's answer. Out: whether a login is needed. Why: beyond loopback it asks for a token.
 import { feed } from '../feed/feed.svelte';
-import { limits } from './limits.svelte';
-import { waitWords } from './wait-words.svelte';
+import { receiver, waitWords } from './receiver.svelte';
 import { ask, login, logout, onLoginWanted, refusalOf, type Session } from './api';
 
 /** What the page needs of a session. */
@@ -31,7 +30,7 @@ class SessionState {
     try {
       const answer = await ask<Session>('session');
       this.known = answer;
-      limits.known = answer.limits;
+      receiver.limits = answer.limits;
       waitWords.known = answer.wait_words;
     } catch (error) {
       if (refusalOf(error).status === 401) this.known = LOGGED_OUT;

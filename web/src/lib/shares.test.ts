@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AFTER, holesOf, keptOf, NOT_YET, queueOf } from './shares';
+import { AFTER, holesOf, keptOf, NOT_YET, p99, queueOf, queueScale } from './shares';
 
 test('a run queue that was not measured is none, and a gap in it is a gap', () => {
   expect(queueOf({ covered_ns: [1], columns: {} })).toBeNull();
@@ -24,4 +24,30 @@ test('what is after the last data of a host that has stopped is not awaited, and
   // Before the receiver has reported how long a host is silent at most.
   expect(keptOf(stored, null, 60_000)?.sends).toBe(false);
   expect(keptOf(null, silent)).toBeNull();
+});
+
+test('one outlier does not flatten the mean of an hour, and is named', () => {
+  const mean = Array.from({ length: 700 }, (_, at) => 2 + (at % 3));
+  const outlier = mean.map((value, at) => (at === 300 ? 4798 : value + 1));
+  const scale = queueScale([mean, mean.map((value) => value + 1), outlier]);
+  expect(scale.peak).toBe(4798);
+  expect(scale.max).toBeGreaterThanOrEqual(8);
+  expect(scale.max).toBeLessThan(40);
+  // The live plot has no line between the two.
+  expect(queueScale([mean, outlier])).toEqual({ max: 9, peak: 4798 });
+});
+
+test('without an outlier all of it is drawn', () => {
+  const mean = [0.2, 0.5, null, 1];
+  expect(queueScale([mean, [1, 2, null, 3], [2, 6, null, 4]])).toEqual({
+    max: undefined,
+    peak: null,
+  });
+  expect(queueScale([[null], [null], [null]]).max).toBeUndefined();
+});
+
+test('the p99 leaves out one point of a hundred', () => {
+  expect(p99([...Array.from({ length: 99 }, () => 1), 50])).toBe(1);
+  expect(p99([3])).toBe(3);
+  expect(p99([null])).toBe(0);
 });

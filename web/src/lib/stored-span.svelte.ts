@@ -2,13 +2,13 @@
 // range that no link names becomes the newest hour of them. Why: an hour of which most was before the first data shows little.
 import { ask, hostPath, type Series } from './api';
 import { LatestAnswer } from './latest-answer.svelte';
-import { limits } from './limits.svelte';
+import { receiver } from './receiver.svelte';
 import type { Range } from './range.svelte';
 import { keptOf } from './shares';
 
 export class StoredSpan {
   private readonly series = new LatestAnswer<Series>();
-  readonly kept = $derived(keptOf(this.series.answer?.kept, limits.known));
+  readonly kept = $derived(keptOf(this.series.answer?.kept, receiver.limits));
 
   /** Made while a component is made. */
   constructor(

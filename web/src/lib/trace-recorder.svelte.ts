@@ -2,7 +2,7 @@
 // the buttons are in the header, the progress below it, and a recording that another window began shows in both.
 import { ask, hostPath, post, refusalOf, type StoredTraces, type TraceSources } from './api';
 import { msOf } from './format';
-import { RETRY_MS } from './reach.svelte';
+import { RETRY_MS } from './receiver.svelte';
 
 /** Seconds that the button records. */
 export const RECORD_SECONDS = 10;

@@ -1,11 +1,11 @@
 // @vitest-environment jsdom
 import { render, screen } from '@testing-library/svelte';
 import { expect, it } from 'vitest';
-import { limits } from '../lib/limits.svelte';
+import { receiver } from '../lib/receiver.svelte';
 import Ledger from './Ledger.svelte';
 
 const SECOND = 1e9;
-limits.known = { balanced_ratio: 0.005, late_intervals: 2.5, late_ns: 3e9, silent_intervals: 10, silent_ns: 15e9 };
+receiver.limits = { balanced_ratio: 0.005, late_intervals: 2.5, late_ns: 3e9, silent_intervals: 10, silent_ns: 15e9 };
 const summary = { capacity_ns: 2 * SECOND, run_ns: SECOND, idle_ns: SECOND, unattributed_ns: 0, irq_in_run_time: 0 };
 
 it('adds up to the capacity, and says that it is balanced', () => {

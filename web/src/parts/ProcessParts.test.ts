@@ -3,7 +3,7 @@ import { fireEvent, render, screen } from '@testing-library/svelte';
 import { expect, it, vi } from 'vitest';
 import type { ProcessPage } from '../lib/api';
 import type { Range } from '../lib/range.svelte';
-import { waitWords } from '../lib/wait-words.svelte';
+import { waitWords } from '../lib/receiver.svelte';
 import ProcessHead from './ProcessHead.svelte';
 import ProcessSums from './ProcessSums.svelte';
 

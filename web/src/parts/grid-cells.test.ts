@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { COLUMN_BY_ID, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
 import { type View } from '../feed/view';
-import { waitWords } from '../lib/wait-words.svelte';
+import { waitWords } from '../lib/receiver.svelte';
 import { cellText, rowText } from './grid-cells';
 
 const text = (column: string, value: number, isThread: boolean): string =>

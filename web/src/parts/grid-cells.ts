@@ -2,7 +2,7 @@
 // formatted, and the rules (no data, unit, marks) can be tested without a browser.
 import { count, duration, fixed, mean, nameText, NO_DATA, percent, rate, share, visible } from '../lib/format';
 import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
-import { waitWords } from '../lib/wait-words.svelte';
+import { waitWords } from '../lib/receiver.svelte';
 import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
 
 export type PercentUnit = 'cpu' | 'host';
@@ -129,4 +129,30 @@ function markOf(marks: number): string {
 
 function markHelp(marks: number, odd: string): string {
   return [lifeOf(marks)[1], odd === '' ? '' : `odd: ${visible(odd)}`].filter((text) => text !== '').join('; ');
+}
+
+const quoted = (text: string): string => `"${visible(text).replaceAll('"', '""')}"`;
+
+export interface GridFile {
+  view: View;
+  texts: readonly string[];
+  columns: readonly GridColumn[];
+  /** CPUs that utilization is divided by: 1 shows percent of one CPU. */
+  divide: number;
+}
+
+/** Rows below an open one have a depth; a group has the number of its processes as pid. */
+export function csvOf({ view, texts, columns, divide }: GridFile): string {
+  const lines = [['depth', 'is_group', ...columns.map((column) => column.id)].map(quoted).join(',')];
+  for (let row = 0; row < view.rows; row += 1) {
+    const isGroup = (view.marks[row]! & IS_GROUP) !== 0;
+    const cells = columns.map((column) => {
+      const at = TEXT_AT.get(column.id);
+      if (at !== undefined) return quoted(texts[view.texts[row * TEXTS + at]!] ?? '');
+      const value = valueAt(view, row, column.id) / (column.unit === 'share' ? divide : 1);
+      return Number.isFinite(value) ? String(value) : '';
+    });
+    lines.push([String(view.depths[row]!), isGroup ? '1' : '0', ...cells].join(','));
+  }
+  return `${lines.join('\r\n')}\r\n`;
 }

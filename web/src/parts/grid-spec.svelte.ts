@@ -5,7 +5,7 @@ import { feed } from '../feed/feed.svelte';
 import type { Layout, Spec } from '../feed/view';
 import { remembered } from '../lib/remembered.svelte';
 import { route } from '../lib/route.svelte';
-import { waitWords } from '../lib/wait-words.svelte';
+import { waitWords } from '../lib/receiver.svelte';
 import type { PercentUnit } from './grid-cells';
 
 const LAYOUTS: readonly string[] = ['list', 'tree', 'program', 'user', 'service', 'container', 'threads'];

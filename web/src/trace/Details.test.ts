@@ -2,7 +2,7 @@
 import { render, screen } from '@testing-library/svelte';
 import { expect, it } from 'vitest';
 import type { TraceSlice } from '../lib/api';
-import { waitWords } from '../lib/wait-words.svelte';
+import { waitWords } from '../lib/receiver.svelte';
 import Details from './Details.svelte';
 
 it('says in words what a thread waited for before a slice and after it', () => {
