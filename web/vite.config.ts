@@ -80,7 +80,7 @@ const BASE = [
 /** Dialogs, and what views of the past share: each is too small for a file of its own. */
 const DIALOGS = /\/src\/(parts\/(\w*Dialog|Command|FirstStart|Help)\.svelte|lib\/(found|receiver-address)\.ts)/;
 const PAST = [
-  /\/src\/parts\/(RangeBar|MeanOrPeak|RequestError|hatch)\b/,
+  /\/src\/parts\/(RangeBar|MeanOrPeak|NoAnswer|hatch)\b/,
   /\/src\/lib\/(chart-plot|moments|range|report|round-ticks|shares|stored-span)\b/,
 ];
 

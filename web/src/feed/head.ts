@@ -76,13 +76,15 @@ function irqsOf(snapshot: Snapshot): Head['irqs'] {
 /** Seconds that have no interval yet, of which the newest is still on its way: no hole. */
 const ON_ITS_WAY = 3;
 
+function hostsOf({ hosts }: Fleet): { id: string; age: number; busy: number }[] {
+  const columns = { id: texts(hosts, 'id'), age: numbers(hosts, 'age_ns'), busy: numbers(hosts, 'busy_ratio') };
+  return rowsOf(hosts.rows, columns);
+}
+
 /** The sparklines of the first message, so that the next value joins them: each line of a host that reports ends with a value. */
 export function joinable(spark: Spark, fleet: Fleet): Spark {
-  const id = texts(fleet.hosts, 'id');
-  const age = numbers(fleet.hosts, 'age_ns');
-  const reporting = new Set<string>();
-  for (let row = 0; row < fleet.hosts.rows; row += 1)
-    if (age(row) <= spark.step_ns * ON_ITS_WAY) reporting.add(id(row));
+  const isReporting = (age: number): boolean => age <= spark.step_ns * ON_ITS_WAY;
+  const reporting = new Set(hostsOf(fleet).flatMap(({ id, age }) => (isReporting(age) ? [id] : [])));
   const busy_ratio = spark.busy_ratio.map((line, at) => {
     const last = line.findLastIndex((value) => value !== null);
     const missing = line.length - 1 - last;
@@ -94,19 +96,13 @@ export function joinable(spark: Spark, fleet: Fleet): Spark {
 
 /** The sparklines move on by one value a message. */
 export function roll(before: Spark, fleet: Fleet): Spark {
-  const id = texts(fleet.hosts, 'id');
-  const busy = numbers(fleet.hosts, 'busy_ratio');
-  const age = numbers(fleet.hosts, 'age_ns');
   const lines = new Map(before.host_ids.map((host, at) => [host, before.busy_ratio[at] ?? []]));
   const length = before.busy_ratio[0]?.length ?? 120;
-  const host_ids: string[] = [];
-  const busy_ratio: (number | null)[][] = [];
-  for (let row = 0; row < fleet.hosts.rows; row += 1) {
-    const line = lines.get(id(row)) ?? [];
-    const isNew = age(row) <= before.step_ns * 1.5;
-    const value = busy(row);
-    host_ids.push(id(row));
-    busy_ratio.push([...line, isNew && Number.isFinite(value) ? value : null].slice(-length));
-  }
+  const hosts = hostsOf(fleet);
+  const host_ids = hosts.map(({ id }) => id);
+  const busy_ratio = hosts.map(({ id, age, busy }) => {
+    const isNew = age <= before.step_ns * 1.5;
+    return [...(lines.get(id) ?? []), isNew && Number.isFinite(busy) ? busy : null].slice(-length);
+  });
   return { step_ns: before.step_ns, host_ids, busy_ratio };
 }

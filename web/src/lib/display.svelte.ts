@@ -9,16 +9,16 @@ export const THEMES = ['system', 'light', 'dark'] as const;
 export type Theme = (typeof THEMES)[number];
 
 class Display {
-  private isSystemDark = $state(matchMedia('(prefers-color-scheme: dark)').matches);
+  private isSystemDark = $state(false);
 
   /** Paper is white, and as wide as it is. */
-  isPrinting = $state(matchMedia('print').matches);
+  isPrinting = $state(false);
 
   /** As wide as the styles' own turn from one column to more. */
-  isNarrow = $state(matchMedia('(max-width: 760px)').matches);
+  isNarrow = $state(false);
 
   /** Less than a picture with many names needs. */
-  isCompact = $state(matchMedia('(max-width: 1000px)').matches);
+  isCompact = $state(false);
 
   constructor() {
     this.apply();
@@ -29,13 +29,10 @@ class Display {
     };
     addEventListener('beforeprint', () => print(true));
     addEventListener('afterprint', () => print(false));
-    matchMedia('print').addEventListener('change', (event) => print(event.matches));
-    matchMedia('(prefers-color-scheme: dark)').addEventListener(
-      'change',
-      (event) => (this.isSystemDark = event.matches),
-    );
-    matchMedia('(max-width: 760px)').addEventListener('change', (event) => (this.isNarrow = event.matches));
-    matchMedia('(max-width: 1000px)').addEventListener('change', (event) => (this.isCompact = event.matches));
+    follow('print', print);
+    follow('(prefers-color-scheme: dark)', (is) => (this.isSystemDark = is));
+    follow('(max-width: 760px)', (is) => (this.isNarrow = is));
+    follow('(max-width: 1000px)', (is) => (this.isCompact = is));
   }
 
   get theme(): Theme {
@@ -74,6 +71,13 @@ class Display {
   get keep(): { tz?: string } {
     return this.zone === 'utc' ? { tz: 'utc' } : {};
   }
+}
+
+/** What a media query says, now and from now on. */
+function follow(query: string, set: (is: boolean) => void): void {
+  const media = matchMedia(query);
+  set(media.matches);
+  media.addEventListener('change', ({ matches }) => set(matches));
 }
 
 export const display = new Display();

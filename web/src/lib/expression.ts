@@ -3,59 +3,28 @@
 
 type Size = (width: number, height: number, dpr: number) => number;
 
-/** Numbers, `+ - * /`, parentheses, the three names, and a list of those in brackets; anything else is an error. */
-export function expression(text: string): Size | ((width: number, height: number, dpr: number) => number[]) {
-  const words = text.match(/[\d.]+|[a-zA-Z_.]+|[-+*/(),[\]]/g) ?? [];
-  if (words.join('') !== text.replace(/\s+/g, '')) throw new Error(`not an expression: ${text}`);
-  let at = 0;
-  const next = (): string | undefined => words[at];
-  const take = (): string => words[at++] ?? '';
+/** Numbers and the three names with `*` and `/` between them, or a list of those in brackets; anything else is an error. */
+export function expression(text: string): Size | ((...size: Parameters<Size>) => number[]) {
+  const list = /^\s*\[(.*)\]\s*$/.exec(text)?.[1];
+  const sizes = (list ?? text).split(',').map((part): Size => {
+    const [first = '', ...more] = part.trim().split(/\s*([*/])\s*/);
+    return (...size) =>
+      more.reduce(
+        (left, word, nth) => {
+          if (nth % 2 === 0) return left;
+          return more[nth - 1] === '*' ? left * valueOf(word, size) : left / valueOf(word, size);
+        },
+        valueOf(first, size),
+      );
+  });
+  // An error shows at once, and not when the first picture is drawn.
+  for (const size of sizes) size(1, 1, 1);
+  return list === undefined ? sizes[0]! : (...size) => sizes.map((of) => of(...size));
+}
 
-  function sum(): Size {
-    let left = product();
-    while (next() === '+' || next() === '-') {
-      const [sign, before, right] = [take() === '+' ? 1 : -1, left, product()];
-      left = (w, h, d) => before(w, h, d) + sign * right(w, h, d);
-    }
-    return left;
-  }
-
-  function product(): Size {
-    let left = value();
-    while (next() === '*' || next() === '/') {
-      const [isTimes, before, right] = [take() === '*', left, value()];
-      left = (w, h, d) => (isTimes ? before(w, h, d) * right(w, h, d) : before(w, h, d) / right(w, h, d));
-    }
-    return left;
-  }
-
-  function value(): Size {
-    const word = take();
-    if (word === '-') {
-      const inner = value();
-      return (w, h, d) => -inner(w, h, d);
-    }
-    if (word === '(') {
-      const inner = sum();
-      if (take() !== ')') throw new Error(`not an expression: ${text}`);
-      return inner;
-    }
-    if (word === 'width') return (w) => w;
-    if (word === 'height') return (_w, h) => h;
-    if (word === 'dpr') return (_w, _h, d) => d;
-    const number = Number(word);
-    if (word === '' || !Number.isFinite(number)) throw new Error(`not an expression: ${text}`);
-    return () => number;
-  }
-
-  const parts: Size[] = [];
-  const isList = next() === '[';
-  do {
-    if (isList) take();
-    parts.push(sum());
-  } while (isList && next() === ',');
-  if (isList && take() !== ']') throw new Error(`not an expression: ${text}`);
-  if (at !== words.length) throw new Error(`not an expression: ${text}`);
-  const [only] = parts;
-  return isList || !only ? (w, h, d) => parts.map((part) => part(w, h, d)) : only;
+function valueOf(word: string, [width, height, dpr]: Parameters<Size>): number {
+  if (/^\d+(?:\.\d+)?$/.test(word)) return Number(word);
+  const named: Readonly<Record<string, number>> = { width, height, dpr };
+  if (!Object.hasOwn(named, word)) throw new Error(`not an expression: ${word}`);
+  return named[word]!;
 }

@@ -30,39 +30,27 @@ export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
   const delay = sum('run_delay_ns');
   const [voluntary, involuntary] = [sum('voluntary_switches'), sum('involuntary_switches')];
   const turns = voluntary === null && involuntary === null ? null : (voluntary ?? 0) + (involuntary ?? 0);
-  return [
-    {
-      label: 'run',
-      value: time('run_ns'),
-      help: 'time on a CPU, and its mean share of one CPU over its life in this span',
-    },
-    { label: 'user', value: time('user_ns'), help: 'run time in user mode' },
-    { label: 'system', value: time('system_ns'), help: 'run time in kernel mode' },
-    { label: 'ready', value: inState('run_delay_ns'), help: 'runnable, but waiting for a CPU; summed over threads' },
-    {
-      label: 'mean delay',
-      value: delay !== null && turns ? duration(delay / turns) : delay === null ? NOT_MEASURED : NO_DATA,
-      help: 'mean ready time before each run on a CPU',
-    },
-    {
-      label: 'max delay',
-      value: length(largestOf(task.columns['longest_run_delay_ns'])),
-      help: 'the longest single wait for a CPU',
-    },
-    {
-      label: 'delay after wakeup',
-      value: length(sum('delay_after_wakeup_ns')),
-      help: 'the part of the ready time that followed a wakeup; the rest followed a preemption',
-    },
-    { label: 'blocked', value: inState('blocked_ns'), help: 'neither running nor runnable; summed over threads' },
-    {
-      label: 'switches',
-      value: turns === null ? NOT_MEASURED : `${count(voluntary)} voluntary, ${count(involuntary)} involuntary`,
-      help: 'times it left the CPU to wait, and times it was pushed off',
-    },
-    { label: 'alive', value: duration(lived), help: 'measured time in this span in which it was alive' },
-    { label: 'measured', value: duration(covered), help: 'time in this span for which there is data' },
+  const [longest, ofWakeup] = [largestOf(task.columns['longest_run_delay_ns']), sum('delay_after_wakeup_ns')];
+  const meanDelay = delay !== null && turns ? duration(delay / turns) : delay === null ? NOT_MEASURED : NO_DATA;
+  const switches = turns === null ? NOT_MEASURED : `${count(voluntary)} voluntary, ${count(involuntary)} involuntary`;
+  const rows: readonly [label: string, value: string, help: string][] = [
+    ['run', time('run_ns'), 'time on a CPU, and its mean share of one CPU over its life in this span'],
+    ['user', time('user_ns'), 'run time in user mode'],
+    ['system', time('system_ns'), 'run time in kernel mode'],
+    ['ready', inState('run_delay_ns'), 'runnable, but waiting for a CPU; summed over threads'],
+    ['mean delay', meanDelay, 'mean ready time before each run on a CPU'],
+    ['max delay', length(longest), 'the longest single wait for a CPU'],
+    [
+      'delay after wakeup',
+      length(ofWakeup),
+      'the part of the ready time that followed a wakeup; the rest followed a preemption',
+    ],
+    ['blocked', inState('blocked_ns'), 'neither running nor runnable; summed over threads'],
+    ['switches', switches, 'times it left the CPU to wait, and times it was pushed off'],
+    ['alive', duration(lived), 'measured time in this span in which it was alive'],
+    ['measured', duration(covered), 'time in this span for which there is data'],
   ];
+  return rows.map(([label, value, help]) => ({ label, value, help }));
 }
 
 /** Measured time of the points in which it was alive; its first and last one count in part. */

@@ -1,6 +1,6 @@
-// Draws the rows of the timeline on a canvas. In: an answer, a window, rows. Out: pixels. Why canvas: thousands of slices move with
-// each turn of the wheel.
-import type { TraceCpuTrack, TraceThread, TraceThreadTrack, TraceTracks } from '../lib/api';
+// Draws the rows of the timeline on a canvas, and over them the selected area, the selected slice, arrows from who woke to who was woken.
+// In: an answer, a window, rows. Out: pixels. Why canvas: thousands of slices move with each turn of the wheel.
+import type { TraceCpuTrack, TraceSlice, TraceThread, TraceThreadTrack, TraceTracks } from '../lib/api';
 import { cssColor, lineColor } from '../lib/colors';
 import { visible } from '../lib/format';
 import { hatchScaled } from '../parts/hatch';
@@ -92,16 +92,26 @@ class Painter {
     return lineColor(busy ? busy.line : usualLine(program));
   }
 
-  cpu(track: TraceCpuTrack, bucketNs: number, fromNs: number, row: Row): void {
-    const { context, scene } = this;
-    const [top, high] = [yOf(scene, row) + 1, row.height - QUEUE_PX - 4];
+  /** Each slice of a track that is on screen: its number, and where it begins and ends. */
+  private slices(
+    track: TraceCpuTrack | TraceThreadTrack,
+    bucketNs: number,
+    paint: (at: number, x: number, end: number) => void,
+  ): void {
+    const { scene } = this;
     const begins = track.from_ns;
     for (let at = firstOf(begins, scene.span.from); at < begins.length; at += 1) {
       const begin = begins[at]!;
-      if (begin >= scene.span.until) break;
-      const x = Math.max(scene.left, xOf(scene, begin));
+      if (begin >= scene.span.until) return;
       const end = xOf(scene, begin + (track.is_exact ? track.length_ns[at]! : bucketNs));
-      if (end < scene.left) continue;
+      if (end >= scene.left) paint(at, Math.max(scene.left, xOf(scene, begin)), end);
+    }
+  }
+
+  cpu(track: TraceCpuTrack, bucketNs: number, fromNs: number, row: Row): void {
+    const { context, scene } = this;
+    const [top, high] = [yOf(scene, row) + 1, row.height - QUEUE_PX - 4];
+    this.slices(track, bucketNs, (at, x, end) => {
       const wide = Math.max(track.is_exact ? 0.5 : 0.9, end - x);
       const who = track.who[at]!;
       const busy = track.is_exact ? (who === UNKNOWN ? 0 : 1000) : track.busy[at]!;
@@ -112,8 +122,9 @@ class Painter {
         context.fillRect(x, top + high - tall, wide, tall);
       }
       if (unknown > 20) this.hatched(x, top, wide, (high * unknown) / 1000);
-      if (track.is_exact && wide > NAMED_PX && who >= 0) this.name(who, x, top, Math.min(end, scene.width) - x, high);
-    }
+      const name = track.is_exact && wide > NAMED_PX ? scene.names.get(who)?.name : undefined;
+      if (name !== undefined) this.text(visible(name), x, top, Math.min(end, scene.width) - x, high);
+    });
     this.queue(track.queue, bucketNs, fromNs, top + high + 1);
   }
 
@@ -135,31 +146,25 @@ class Painter {
   thread(track: TraceThreadTrack, reasons: readonly string[], bucketNs: number, row: Row): void {
     const { context, scene } = this;
     const [top, high] = [yOf(scene, row) + 2, row.height - 4];
-    const begins = track.from_ns;
     const colors = STATES.map(([, color]) => cssColor(`--${color}`));
-    for (let at = firstOf(begins, scene.span.from); at < begins.length; at += 1) {
-      const begin = begins[at]!;
-      if (begin >= scene.span.until) break;
-      const x = Math.max(scene.left, xOf(scene, begin));
-      const end = xOf(scene, begin + (track.is_exact ? track.length_ns[at]! : bucketNs));
-      if (end < scene.left) continue;
+    this.slices(track, bucketNs, (at, x, end) => {
       const wide = Math.max(0.9, end - x);
       const reason = reasons[track.reason[at]!];
       if (!track.is_exact) {
         this.shares(track.shares[at]!, colors, reason, x, wide, top, high);
-        continue;
+        return;
       }
       const state = BY_CODE[track.state[at]!] ?? 4;
       if (state === 4) {
         this.hatched(x, top, wide, high);
-        continue;
+        return;
       }
       context.fillStyle = state === 3 ? reasonColor(reason) : colors[state]!;
       // What sleeps is low: what runs or waits for a CPU is seen first.
       const tall = state === 3 ? high / 3 : high;
       context.fillRect(x, top + high - tall, wide, tall);
       if (state === 0 && wide > 44) this.text(`CPU ${track.cpu[at]}`, x, top, Math.min(end, scene.width) - x, high);
-    }
+    });
   }
 
   /** Shares of a bucket, running at the bottom, with what waits for a CPU on it. */
@@ -187,11 +192,6 @@ class Painter {
     hatchScaled(this.context, [x, top, wide, high], cssColor('--unknown'));
   }
 
-  private name(who: number, x: number, top: number, wide: number, high: number): void {
-    const names = this.scene.names.get(who);
-    if (names) this.text(visible(names.name), x, top, wide, high);
-  }
-
   /** As many letters as fit: measured once for all. */
   private text(text: string, x: number, top: number, wide: number, high: number): void {
     const { context, scene } = this;
@@ -201,6 +201,19 @@ class Painter {
     context.fillText(text.length > fits ? `${text.slice(0, fits - 1)}…` : text, x + 3, top + high / 2 + 0.5);
   }
 }
+
+/** Draws within a part of the canvas. */
+function within(context: Context, x: number, y: number, width: number, height: number, paint: () => void): void {
+  context.save();
+  context.beginPath();
+  context.rect(x, y, width, height);
+  context.clip();
+  paint();
+  context.restore();
+}
+
+const onRows = (context: Context, { left, width, height }: Scene, paint: () => void): void =>
+  within(context, left, AXIS, width - left, height - AXIS, paint);
 
 function axis(context: Context, scene: Scene): void {
   context.fillStyle = cssColor('--panel');
@@ -226,17 +239,14 @@ function labels(context: Context, scene: Scene, rows: readonly Row[], chosen: Ro
       context.fillStyle = cssColor('--raised');
       context.fillRect(0, y, scene.left, row.height);
     }
-    context.save();
-    context.beginPath();
-    context.rect(0, y, scene.left - 6, row.height);
-    context.clip();
-    context.fillStyle = cssColor('--text');
-    const width = (text: string): number => context.measureText(text).width;
-    const [label, more] = fitting(visible(row.label), visible(row.more), scene.left - 14, width);
-    context.fillText(label, 8, y + row.height / 2);
-    context.fillStyle = cssColor('--dim');
-    context.fillText(more, 8 + BEFORE_NUMBER + width(label), y + row.height / 2);
-    context.restore();
+    within(context, 0, y, scene.left - 6, row.height, () => {
+      context.fillStyle = cssColor('--text');
+      const width = (text: string): number => context.measureText(text).width;
+      const [label, more] = fitting(visible(row.label), visible(row.more), scene.left - 14, width);
+      context.fillText(label, 8, y + row.height / 2);
+      context.fillStyle = cssColor('--dim');
+      context.fillText(more, 8 + BEFORE_NUMBER + width(label), y + row.height / 2);
+    });
   }
   context.fillStyle = cssColor('--panel');
   context.fillRect(0, 0, scene.left, AXIS);
@@ -258,24 +268,21 @@ export function draw(
     const y = yOf(scene, row);
     return y + row.height > AXIS && y < scene.height;
   });
-  context.save();
-  context.beginPath();
-  context.rect(scene.left, AXIS, scene.width - scene.left, scene.height - AXIS);
-  context.clip();
-  for (const row of rows) {
-    context.fillStyle = cssColor(row.kind === 'cpu' ? '--raised' : '--bg');
-    context.fillRect(scene.left, yOf(scene, row) + 1, scene.width - scene.left, row.height - 2);
-  }
-  for (const from of sourcesOf(scene, answer, whole)) {
-    const cpus = new Map(from.cpus.map((track) => [track.cpu, track]));
-    const threads = new Map(from.threads.map((track) => [track.thread, track]));
+  onRows(context, scene, () => {
     for (const row of rows) {
-      const [cpu, thread] = row.kind === 'cpu' ? [cpus.get(row.id), undefined] : [undefined, threads.get(row.id)];
-      if (cpu) painter.cpu(cpu, from.bucket_ns, from.from_ns, row);
-      if (thread) painter.thread(thread, from.reasons, from.bucket_ns, row);
+      context.fillStyle = cssColor(row.kind === 'cpu' ? '--raised' : '--bg');
+      context.fillRect(scene.left, yOf(scene, row) + 1, scene.width - scene.left, row.height - 2);
     }
-  }
-  context.restore();
+    for (const from of sourcesOf(scene, answer, whole)) {
+      const cpus = new Map(from.cpus.map((track) => [track.cpu, track]));
+      const threads = new Map(from.threads.map((track) => [track.thread, track]));
+      for (const row of rows) {
+        const [cpu, thread] = row.kind === 'cpu' ? [cpus.get(row.id), undefined] : [undefined, threads.get(row.id)];
+        if (cpu) painter.cpu(cpu, from.bucket_ns, from.from_ns, row);
+        if (thread) painter.thread(thread, from.reasons, from.bucket_ns, row);
+      }
+    }
+  });
   labels(context, scene, rows, chosen);
 }
 
@@ -285,4 +292,69 @@ function sourcesOf(scene: Scene, answer: TraceTracks | null, whole: TraceTracks 
   const until = answer.from_ns + answer.bucket_ns * answer.count;
   const isMissing = answer.from_ns > scene.span.from || until < scene.span.until;
   return isMissing && whole ? [whole, answer] : [answer];
+}
+
+/** Over the rows: the selected area. */
+export interface Area extends Span {
+  cpus: readonly number[];
+  threads: readonly number[];
+}
+
+export function drawArea(context: Context, scene: Scene, area: Area): void {
+  const [left, right] = [Math.max(scene.left, xOf(scene, area.from)), Math.min(scene.width, xOf(scene, area.until))];
+  if (right < left) return;
+  const rows = scene.rows.filter((row) => (row.kind === 'cpu' ? area.cpus : area.threads).includes(row.id));
+  onRows(context, scene, () => {
+    context.fillStyle = lineColor(0);
+    context.globalAlpha = 0.18;
+    for (const row of rows.length > 0 ? rows : scene.rows)
+      context.fillRect(left, yOf(scene, row), right - left, row.height);
+    context.globalAlpha = 1;
+    for (const x of [left, right]) context.fillRect(x - 0.5, AXIS, 1, scene.height);
+  });
+}
+
+const rowOf = (scene: Scene, kind: Row['kind'], id: number | null | undefined): Row | undefined =>
+  scene.rows.find((row) => row.kind === kind && row.id === id);
+
+function arrow(context: Context, scene: Scene, from: [number, Row], to: [number, Row]): void {
+  const middle = (row: Row): number => yOf(scene, row) + row.height / 2;
+  const [x0, y0, x1, y1] = [xOf(scene, from[0]), middle(from[1]), xOf(scene, to[0]), middle(to[1])];
+  const bend = Math.max(12, Math.abs(x1 - x0) / 2);
+  context.beginPath();
+  context.moveTo(x0, y0);
+  context.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+  context.stroke();
+  context.beginPath();
+  context.moveTo(x1, y1);
+  context.lineTo(x1 - 7, y1 - 4);
+  context.lineTo(x1 - 7, y1 + 4);
+  context.fill();
+}
+
+export function drawSlice(context: Context, scene: Scene, slice: TraceSlice): void {
+  const own = [
+    rowOf(scene, 'thread', slice.who.thread),
+    slice.state === 'running' ? rowOf(scene, 'cpu', slice.cpu) : undefined,
+  ];
+  onRows(context, scene, () => {
+    context.strokeStyle = cssColor('--text');
+    context.fillStyle = cssColor('--text');
+    const [left, right] = [xOf(scene, slice.from_ns), xOf(scene, slice.from_ns + slice.length_ns)];
+    context.lineWidth = 2;
+    for (const row of own)
+      if (row) context.strokeRect(left, yOf(scene, row) + 1, Math.max(2, right - left), row.height - 2);
+    context.lineWidth = 1.5;
+    const home = own[0] ?? own[1];
+    const { wait } = slice;
+    if (wait && home) {
+      const waker = rowOf(scene, 'thread', wait.waker?.thread) ?? rowOf(scene, 'cpu', wait.waker_cpu);
+      if (waker)
+        arrow(context, scene, [wait.from_ns, waker], [slice.state === 'running' ? slice.from_ns : wait.from_ns, home]);
+    }
+    for (const { who, at_ns, ran_ns, cpu } of slice.woke.slice(0, 16)) {
+      const row = rowOf(scene, 'thread', who.thread) ?? rowOf(scene, 'cpu', cpu);
+      if (row && home) arrow(context, scene, [at_ns, home], [ran_ns ?? at_ns, row]);
+    }
+  });
 }
