@@ -74,14 +74,14 @@ function colors(): Plugin {
 /** What each view needs, in one file: together it compresses better than as a file for each set of views that share a module. */
 const BASE = [
   /node_modules\/(svelte|esm-env|clsx)\/|vite\/preload/,
-  /\/src\/(feed\/|parts\/(StateNotice|AmbiguousHost|Choice|DataTable|Lazy)\b)/,
-  /\/src\/lib\/(api|charts|clipboard|colors|display|format|keys|latest-answer|modes|page-clock|receiver\.svelte|route|session|table)\b/,
+  /\/src\/(feed\/|parts\/(StateNotice|AmbiguousHost|Choice|DataTable|Lazy|Search)\b)/,
+  /\/src\/lib\/(api|charts|clipboard|colors|display|format|keys|latest-answer|modes|receiver\.svelte|route|session|table)\b/,
 ];
 /** Dialogs, and what views of the past share: each is too small for a file of its own. */
 const DIALOGS = /\/src\/(parts\/(\w*Dialog|Command|FirstStart|Help)\.svelte|lib\/(found|receiver-address)\.ts)/;
 const PAST = [
   /\/src\/parts\/(RangeBar|MeanOrPeak|NoAnswer|hatch)\b/,
-  /\/src\/lib\/(chart-plot|moments|range|report|round-ticks|shares|stored-span)\b/,
+  /\/src\/lib\/(chart-plot|moments|range|report|round-ticks|shares)\b/,
 ];
 
 const receiver = process.env['CPUMON_URL'] ?? 'http://127.0.0.1:3080';

@@ -23,14 +23,11 @@ export const COUNTERS = [
 export type Counter = (typeof COUNTERS)[number];
 export const COUNTER = Object.fromEntries(COUNTERS.map((name, at) => [name, at])) as Record<Counter, number>;
 
-/** How a counter becomes what the grid shows. */
-export type Unit = Format;
-
 export interface GridColumn {
   id: string;
   title: string;
   counter?: Counter;
-  unit: Unit;
+  unit: Format;
   /** px. */
   width: number;
   /** Smaller comes first where space is short. */

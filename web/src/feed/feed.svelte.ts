@@ -1,12 +1,30 @@
 // The page's side of the worker. In: orders of the views. Out: the newest reports as state. Why: one worker, one stream.
-import type { Fleet, Refusal } from '../lib/api';
-import { aliveOf, type Alive } from '../lib/alive';
+import type { Fleet, Limits, Refusal } from '../lib/api';
 import { receiver } from '../lib/receiver.svelte';
-import { tick } from '../lib/page-clock.svelte';
 import type { Head, Link, Order, Report } from './messages';
 import type { View } from './view';
 
 type SnapshotReport = Extract<Report, { is: 'snapshot' }>;
+
+/** The page's clock, once a second: ages on screen grow without messages. */
+class Tick {
+  nowMs = $state(Date.now());
+
+  constructor() {
+    setInterval(() => (this.nowMs = Date.now()), 1000);
+  }
+}
+
+export const tick = new Tick();
+
+/** The receiver's own word for a host (`/fleet`, column `state`): that the receiver answers says nothing about the agent. */
+export type Alive = 'reporting' | 'late' | 'silent';
+
+/** Without limits, which the receiver has not sent yet, nothing is late. */
+export function aliveOf(ageMs: number, intervalMs: number, limits: Limits | null): Alive {
+  if (!limits || ageMs <= Math.max(intervalMs * limits.late_intervals, limits.late_ns / 1e6)) return 'reporting';
+  return ageMs <= Math.max(intervalMs * limits.silent_intervals, limits.silent_ns / 1e6) ? 'late' : 'silent';
+}
 
 class Feed {
   link = $state.raw<Link>({ state: 'connecting' });

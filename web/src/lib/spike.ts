@@ -4,11 +4,7 @@ import { ask, hostPath, type Chart, type HostCharts, type Line, type Lines, type
 import { lineTasksOf } from './charts';
 import { isNumber, msOf, nsOf } from './format';
 import { beginsOf } from './shares';
-
-export interface Piece {
-  sinceMs: number;
-  untilMs: number;
-}
+import type { Span } from './span';
 
 /** Whether any line has a value in each point. */
 export function isMeasured({ times, body }: Chart): boolean[] {
@@ -17,7 +13,7 @@ export function isMeasured({ times, body }: Chart): boolean[] {
 }
 
 /** The point that is drawn nearest to a time; null: there is none, or nothing was measured in it. */
-export function pieceAt(chart: Chart, ms: number): Piece | null {
+export function pieceAt(chart: Chart, ms: number): Span | null {
   const { begin_ms: begins, width_ms: width } = chart.times;
   const [first] = begins;
   if (first === undefined || width <= 0) return null;
@@ -28,7 +24,7 @@ export function pieceAt(chart: Chart, ms: number): Piece | null {
 }
 
 /** Where the values are highest: an interval longer than a point gives several the same value, and the middle of them is returned. */
-export function highest(buckets: Times, values: Line): Piece | null {
+export function highest(buckets: Times, values: Line): Span | null {
   const most = values.reduce<number>((max, value) => Math.max(max, value ?? -1), -1);
   if (most < 0) return null;
   const first = values.indexOf(most);
@@ -56,9 +52,9 @@ const MOST_POINTS = 4000;
 
 /** The middle of the interval with the highest use within a piece. `read` returns the highest of so many points of a piece. */
 export async function findPeak(
-  piece: Piece,
+  piece: Span,
   intervalMs: number,
-  read: (piece: Piece, points: number) => Promise<Piece | null>,
+  read: (piece: Span, points: number) => Promise<Span | null>,
 ): Promise<number> {
   let { sinceMs, untilMs } = piece;
   for (let round = 0; round < MOST_ROUNDS && untilMs - sinceMs > intervalMs; round += 1) {
@@ -75,10 +71,10 @@ export async function findPeak(
 export async function peakIn(
   host: string,
   keys: string,
-  piece: Piece,
+  piece: Span,
   points: number,
   signal: AbortSignal,
-): Promise<Piece | null> {
+): Promise<Span | null> {
   const question = { since: nsOf(piece.sinceMs), until: nsOf(piece.untilMs), points };
   if (keys === '') {
     const found = await ask<Series>(hostPath(host, 'series'), { ...question, columns: 'busy_ns' }, signal);

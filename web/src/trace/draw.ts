@@ -4,8 +4,7 @@ import type { TraceCpuTrack, TraceSlice, TraceThread, TraceThreadTrack, TraceTra
 import { cssColor, lineColor } from '../lib/colors';
 import { visible } from '../lib/format';
 import { hatchScaled } from '../parts/hatch';
-import { programOf, usualLine, type Program } from './programs';
-import { AXIS, BEFORE_NUMBER, fitting, type Row } from './rows';
+import { AXIS, BEFORE_NUMBER, fitting, type Program, programOf, type Row, usualLine } from './rows';
 import { lengthOf, ticksOf, type Span } from './window';
 
 export interface Scene {

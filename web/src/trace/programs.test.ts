@@ -2,7 +2,7 @@
 import { expect, test } from 'vitest';
 import type { TraceThread, TraceTracks } from '../lib/api';
 import { LINES } from '../lib/colors';
-import { busiestPrograms, usualLine } from './programs';
+import { busiestPrograms, usualLine } from './rows';
 
 const thread = (number: number, program: string): TraceThread => ({
   thread: number,

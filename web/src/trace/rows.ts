@@ -1,5 +1,6 @@
 // The rows of the timeline, from top to bottom. In: CPUs and threads. Out: where each row is, and which are on screen.
-import type { TraceThreadRow } from '../lib/api';
+import type { TraceThread, TraceThreadRow, TraceTracks } from '../lib/api';
+import { LINES } from '../lib/colors';
 
 export const AXIS = 22;
 export const CPU_ROW = 26;
@@ -81,4 +82,38 @@ export function fitting(
   let end = name.length - 1;
   while (end > 1 && width(`${name.slice(0, end)}…`) > space) end -= 1;
   return [`${name.slice(0, end)}…`, ''];
+}
+
+/** A program with its colour on the rows of CPUs: those that run most must be apart from each other. */
+export interface Program {
+  name: string;
+  line: number;
+}
+
+export const programOf = (names: TraceThread): string => names.program || names.name;
+
+export function usualLine(program: string): number {
+  let hash = 7;
+  for (const char of program) hash = (hash * 31 + (char.codePointAt(0) ?? 0)) % 65_521;
+  return hash % LINES;
+}
+
+/** The programs that had the CPUs longest, the longest first, each with a colour of its own. */
+export function busiestPrograms(whole: TraceTracks | null, names: ReadonlyMap<number, TraceThread>): Program[] {
+  const times = new Map<string, number>();
+  for (const { who, is_exact, length_ns, busy } of whole?.cpus ?? [])
+    for (const [at, thread] of who.entries()) {
+      const its = names.get(thread);
+      if (!its || its.is_kernel) continue;
+      const program = programOf(its);
+      times.set(program, (times.get(program) ?? 0) + ((is_exact ? length_ns : busy)[at] ?? 0));
+    }
+  const free = new Set(Array.from({ length: LINES }, (_, line) => line));
+  const busiest = [...times].sort((a, b) => b[1] - a[1]).slice(0, LINES);
+  return busiest.map(([name]) => {
+    let line = usualLine(name);
+    while (!free.has(line)) line = (line + 1) % LINES;
+    free.delete(line);
+    return { name, line };
+  });
 }

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { aliveOf } from './alive';
+import { aliveOf } from './feed.svelte';
 
 const limits = { balanced_ratio: 0.005, late_intervals: 2.5, late_ns: 3e9, silent_intervals: 10, silent_ns: 15e9 };
 
