@@ -1,3 +1,4 @@
+// @vitest-environment jsdom
 // Rows of the timeline: where they are, and the short form of many numbers.
 import { expect, it } from 'vitest';
 import { chosenOf, fitting, heightOf, rangesOf, rowAt, rowsOf } from './rows';
