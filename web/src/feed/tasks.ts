@@ -31,21 +31,16 @@ export interface Task {
   seen: number;
 }
 
-export interface Process extends Task {
+/**
+ * Texts of a process, by the names of their columns; empty: not known. `user` is its name on the host, `interpreter` what runs the script
+ * after which the process is named, `service` the systemd unit, `pod` that of Kubernetes.
+ */
+const TEXTS = ['name', 'user', 'interpreter', 'product', 'container', 'service', 'pod', 'cgroup', 'cmdline'] as const;
+const NO_TEXTS = Object.fromEntries(TEXTS.map((name) => [name, ''])) as Record<(typeof TEXTS)[number], string>;
+
+export interface Process extends Task, Record<(typeof TEXTS)[number], string> {
   parent: number;
   uid: number;
-  /** Name of the user on its host; empty where it is not known. */
-  user: string;
-  /** What runs the script after which the process is named; empty where the name is the executable's. */
-  interpreter: string;
-  product: string;
-  container: string;
-  /** systemd unit. */
-  service: string;
-  /** Kubernetes pod. */
-  pod: string;
-  cgroup: string;
-  cmdline: string;
   threads: Map<string, Thread>;
 }
 
@@ -56,10 +51,6 @@ export interface Thread extends Task {
 /** Counters that a source without them does not have; all others are 0 where a row is missing. */
 type Measured = Uint8Array;
 const NOTHING: Measured = new Uint8Array(COUNTERS.length);
-
-/** Texts of a process, by the names of their columns. */
-const TEXTS = ['name', 'user', 'interpreter', 'product', 'container', 'service', 'pod', 'cgroup', 'cmdline'] as const;
-const NO_TEXTS = Object.fromEntries(TEXTS.map((name) => [name, ''])) as Record<(typeof TEXTS)[number], string>;
 
 /** What is known of rows that a snapshot leaves out. */
 interface Left {

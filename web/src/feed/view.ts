@@ -107,13 +107,7 @@ const TEXT_READERS = TEXT_IDS.map((id) => TEXT_OF[id] ?? (() => ''));
 const MOST_DEPTH = 200;
 
 export class ViewMaker {
-  private marks: number[] = [];
-  private depths: number[] = [];
-  private keys: number[] = [];
-  private owners: number[] = [];
-  private texts: number[] = [];
-  private flags: number[] = [];
-  private rowsOf: Float64Array[] = [];
+  private readonly rows: { node: Node; depth: number; marks: number }[] = [];
   /** Processes that pass the filter: in the tree others are there for their children, in the list some are folded. */
   private found = 0;
   private ended = 0;
@@ -139,7 +133,7 @@ export class ViewMaker {
         const isOpen = isParent ? !open.has(`-${node.task.key}`) : open.has(node.task.key);
         const canOpen = node.children.length > 0 || this.hasThreads(node);
         const marks = node.kind | (canOpen ? EXPANDABLE : 0) | (isOpen && canOpen ? OPEN : 0);
-        this.emit(node, depth, marks);
+        this.rows.push({ node, depth, marks: marks | node.task.marks });
         if (!isOpen || depth >= MOST_DEPTH) continue;
         if (node.process && node.kind === 0 && open.has(node.task.key)) walk(this.threadsOf(node.process), depth + 1);
         walk(node.children, depth + 1);
@@ -233,18 +227,6 @@ export class ViewMaker {
     return folded(roots, limits);
   }
 
-  private emit(node: Node, depth: number, marks: number): void {
-    const { task, process } = node;
-    this.marks.push(marks | task.marks);
-    this.depths.push(Math.min(depth, 255));
-    const place = (text: string): number => this.known.place(text);
-    this.keys.push(place(task.key));
-    this.owners.push(place(node.kind & IS_THREAD ? (process?.key ?? '') : ''));
-    this.flags.push(place(task.flags));
-    this.rowsOf.push(this.numbersOf(node));
-    for (const read of TEXT_READERS) this.texts.push(place(read(task, process)));
-  }
-
   private numbersOf(node: Node): Float64Array {
     const { task } = node;
     const values = new Float64Array(NUMBERS).fill(NaN);
@@ -260,21 +242,27 @@ export class ViewMaker {
   }
 
   private finish(tasks: number): View {
-    const numbers = new Float64Array(this.rowsOf.length * NUMBERS);
-    this.rowsOf.forEach((row, at) => numbers.set(row, at * NUMBERS));
-    if (this.texts.length !== this.rowsOf.length * TEXTS) throw new Error('texts of a row');
+    const { rows } = this;
+    const numbers = new Float64Array(rows.length * NUMBERS);
+    const texts = new Int32Array(rows.length * TEXTS);
+    rows.forEach(({ node }, at) => {
+      numbers.set(this.numbersOf(node), at * NUMBERS);
+      TEXT_READERS.forEach((read, nth) => (texts[at * TEXTS + nth] = this.known.place(read(node.task, node.process))));
+    });
+    const places = (text: (node: Node) => string): Int32Array =>
+      Int32Array.from(rows, ({ node }) => this.known.place(text(node)));
     return {
-      rows: this.rowsOf.length,
+      rows: rows.length,
       tasks,
       ended: this.ended,
       alive: this.alive,
-      keys: Int32Array.from(this.keys),
-      owners: Int32Array.from(this.owners),
-      marks: Uint16Array.from(this.marks),
-      depths: Uint8Array.from(this.depths),
+      keys: places(({ task }) => task.key),
+      owners: places(({ kind, process }) => (kind & IS_THREAD && process ? process.key : '')),
+      marks: Uint16Array.from(rows, ({ marks }) => marks),
+      depths: Uint8Array.from(rows, ({ depth }) => Math.min(depth, 255)),
       numbers,
-      texts: Int32Array.from(this.texts),
-      flags: Int32Array.from(this.flags),
+      texts,
+      flags: places(({ task }) => task.flags),
       ...this.known.take(),
     };
   }

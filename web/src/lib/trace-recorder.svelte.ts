@@ -30,11 +30,6 @@ export class TraceRecorder {
 
   constructor(private readonly host: string) {}
 
-  /** Asks what the receiver offers, and follows a recording that is under way. */
-  async begin(): Promise<void> {
-    await this.follow();
-  }
-
   end(): void {
     this.isGone = true;
     clearTimeout(this.timer);
@@ -86,7 +81,8 @@ export class TraceRecorder {
     return ask<TraceSources>(hostPath(this.host, 'recording'));
   }
 
-  private async follow(): Promise<void> {
+  /** Asks what the receiver offers, and follows a recording that is under way. */
+  async follow(): Promise<void> {
     try {
       this.takeIn(await this.offered());
     } catch (error) {

@@ -31,12 +31,12 @@ function viewOf(rows: number, layout: Layout = 'list'): View {
   return view;
 }
 
-const onenter = vi.fn();
+const go = vi.spyOn(route, 'go').mockReturnValue(undefined);
 /** With settings of the address. */
 function show(view: View, settings: Record<string, string> = {}): void {
   const none = { sel: undefined, open: undefined, plot: undefined, unit: undefined, sort: undefined };
   route.set({ ...none, cols: 'pid,cpu,ready', ...settings });
-  render(Grid, { view, cpus: 2, plotted: new PlottedTasks(), onenter });
+  render(Grid, { view, cpus: 2, plotted: new PlottedTasks() });
 }
 const cells = (row: Element): string[] => Array.from(row.children, (cell) => cell.textContent ?? '');
 const dataRows = (): HTMLElement[] => screen.getAllByRole('row').slice(1);
@@ -87,7 +87,10 @@ it('selects by click and by arrow, opens with Enter and by double click', async 
   await fireEvent.click(dataRows()[3]!, { detail: 2 });
   await fireEvent.dblClick(dataRows()[3]!);
   expect(route.query['sel']).toBe('3-9');
-  expect(onenter.mock.calls.map(([key]: unknown[]) => key)).toEqual(['1-9', '3-9']);
+  expect(go.mock.calls.map(([address]) => address)).toEqual([
+    expect.stringContaining('/process/1-9'),
+    expect.stringContaining('/process/3-9'),
+  ]);
   expect(dataRows()[2]!.getAttribute('aria-selected')).toBe('true');
 });
 

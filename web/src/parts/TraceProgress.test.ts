@@ -48,7 +48,7 @@ async function shown(): Promise<TraceRecorder> {
   const recorder = new TraceRecorder('h');
   render(TraceButtons, { recorder });
   render(TraceProgress, { recorder });
-  await recorder.begin();
+  await recorder.follow();
   return recorder;
 }
 

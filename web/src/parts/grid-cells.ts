@@ -1,9 +1,20 @@
-// The text of a grid's cells. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
+// The text of a grid's cells, of all rows as CSV, and of their number. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
 // formatted, and the rules (no data, unit, marks) can be tested without a browser.
 import { count, duration, fixed, mean, nameText, NO_DATA, percent, rate, share, visible } from '../lib/format';
 import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
 import { waitWords } from '../lib/receiver.svelte';
-import { BORN, ENDED, EXPANDABLE, IS_GROUP, IS_THREAD, ODD, OPEN, type View } from '../feed/view';
+import {
+  BORN,
+  ENDED,
+  EXPANDABLE,
+  IS_GROUP,
+  IS_THREAD,
+  ODD,
+  OPEN,
+  type Layout,
+  type Spec,
+  type View,
+} from '../feed/view';
 
 export type PercentUnit = 'cpu' | 'host';
 
@@ -155,4 +166,32 @@ export function csvOf({ view, texts, columns, divide }: GridFile): string {
     lines.push([String(view.depths[row]!), isGroup ? '1' : '0', ...cells].join(','));
   }
   return `${lines.join('\r\n')}\r\n`;
+}
+
+/** What the rows of a grid are, for one and for several. */
+const NOUNS: Partial<Record<Layout, readonly [string, string]>> = {
+  list: ['process', 'processes'],
+  tree: ['process', 'processes'],
+  threads: ['thread', 'threads'],
+};
+
+/** A view, how it is asked for, and how many tasks the interval counted; undefined: not known. */
+export interface Counted extends Pick<View, 'tasks' | 'ended' | 'alive'>, Pick<Spec, 'layout' | 'filter' | 'hideIdle'> {
+  processes: number | undefined;
+  threads: number | undefined;
+}
+
+/** Idle tasks that have no row: the past has none of idle threads, and of idle processes only where a list of them was stored. */
+export function withoutRow({ layout, alive, filter, hideIdle, processes, threads }: Counted): number {
+  if (filter !== '' || hideIdle) return 0;
+  const all = layout === 'threads' ? threads : layout === 'list' || layout === 'tree' ? processes : undefined;
+  return Math.max(0, (all ?? alive) - alive);
+}
+
+export function rowCount(of: Counted): string {
+  const [one, more] = NOUNS[of.layout] ?? ['group', 'groups'];
+  const missing = withoutRow(of);
+  const ended = of.ended > 0 && NOUNS[of.layout] ? `, ${count(of.ended)} ended` : '';
+  if (missing > 0) return `${count(of.alive)} active of ${count(of.alive + missing)} ${more}${ended}`;
+  return `${count(of.tasks)} ${of.tasks === 1 ? one : more}${of.filter !== '' ? ' found' : ''}${ended}`;
 }

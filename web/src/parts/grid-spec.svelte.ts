@@ -8,15 +8,22 @@ import { route } from '../lib/route.svelte';
 import { waitWords } from '../lib/receiver.svelte';
 import type { PercentUnit } from './grid-cells';
 
-const LAYOUTS: readonly string[] = ['list', 'tree', 'program', 'user', 'service', 'container', 'threads'];
+export const LAYOUTS: readonly [Layout, string][] = [
+  ['list', 'Processes'],
+  ['threads', 'Threads'],
+  ['tree', 'Tree'],
+  ['program', 'By program'],
+  ['user', 'By user'],
+  ['service', 'By service'],
+  ['container', 'By container'],
+];
 
 /** Columns of numbers of which the smallest comes first: of limits the tightest. */
 const RISING: readonly string[] = ['pid', 'uid', 'limit'];
 
 class GridSpec {
   get layout(): Layout {
-    const word = route.query['by'] ?? '';
-    return LAYOUTS.includes(word) ? (word as Layout) : 'list';
+    return LAYOUTS.find(([layout]) => layout === route.query['by'])?.[0] ?? 'list';
   }
 
   get sort(): string {

@@ -1,13 +1,13 @@
 import { expect, it } from 'vitest';
-import { rowCount, type Counted } from './row-count';
+import { rowCount, type Counted } from './grid-cells';
 
 const all: Counted = {
   layout: 'list',
   tasks: 152,
   ended: 0,
   alive: 152,
-  isSearched: false,
-  hidesIdle: false,
+  filter: '',
+  hideIdle: false,
   processes: 152,
   threads: 900,
 };
@@ -15,7 +15,7 @@ const all: Counted = {
 it('counts rows by what they are', () => {
   expect(rowCount(all)).toBe('152 processes');
   expect(rowCount({ ...all, layout: 'user', tasks: 1 })).toBe('1 group');
-  expect(rowCount({ ...all, tasks: 1, isSearched: true })).toBe('1 process found');
+  expect(rowCount({ ...all, tasks: 1, filter: 'x' })).toBe('1 process found');
   expect(rowCount({ ...all, tasks: 157, ended: 5 })).toBe('157 processes, 5 ended');
   // A row of summed children.
   expect(rowCount({ ...all, tasks: 153 })).toBe('153 processes');
@@ -31,6 +31,6 @@ it('says how many have no row because nothing is stored of idle tasks', () => {
 });
 
 it('does not call rows missing that the user hid', () => {
-  expect(rowCount({ ...all, tasks: 63, alive: 63, hidesIdle: true })).toBe('63 processes');
-  expect(rowCount({ ...all, tasks: 3, alive: 3, isSearched: true })).toBe('3 processes found');
+  expect(rowCount({ ...all, tasks: 63, alive: 63, hideIdle: true })).toBe('63 processes');
+  expect(rowCount({ ...all, tasks: 3, alive: 3, filter: 'x' })).toBe('3 processes found');
 });
