@@ -1,6 +1,6 @@
 // The grid's columns: titles, units and help from the table that terminal and documents share (columns.generated.ts), widths and
 // counters from here. Worker, grid, settings and help read this one list.
-import { TASK_COLUMNS, type Format } from './columns.generated';
+import { TASK_COLUMNS, type ScreenColumn } from './columns.generated';
 
 /** Raw counters of a task, in the order in which they are kept. */
 export const COUNTERS = [
@@ -23,18 +23,14 @@ export const COUNTERS = [
 export type Counter = (typeof COUNTERS)[number];
 export const COUNTER = Object.fromEntries(COUNTERS.map((name, at) => [name, at])) as Record<Counter, number>;
 
-export interface GridColumn {
-  id: string;
-  title: string;
+export interface GridColumn extends Omit<ScreenColumn, 'source' | 'align'> {
   counter?: Counter;
-  unit: Format;
   /** px. */
   width: number;
   /** Smaller comes first where space is short. */
   rank: number;
   /** Not shown unless the user chose it. */
   isSeldom?: boolean;
-  help: string;
 }
 
 /** What only this page decides. */
@@ -69,13 +65,8 @@ function counterOf(source: string | null): { counter?: Counter } {
   return counter ? { counter } : {};
 }
 
-export const GRID_COLUMNS: readonly GridColumn[] = TASK_COLUMNS.map(({ id, title, source, format, help }) => ({
-  id,
-  title,
-  ...counterOf(source),
-  unit: format,
-  ...LAYOUT[id],
-  help,
+export const GRID_COLUMNS: readonly GridColumn[] = TASK_COLUMNS.map(({ source, ...column }) => ({
+  ...{ ...column, ...counterOf(source), ...LAYOUT[column.id] },
 }));
 
 /** Whether a source that measures these counters fills the column. */
@@ -105,12 +96,12 @@ export function usualColumns(rowsAreThreads: boolean, hasLimits: boolean): strin
 }
 
 /** Columns whose values a view carries as numbers, with their place. */
-export const NUMBER_COLUMNS = GRID_COLUMNS.filter((column) => column.unit !== 'text');
+export const NUMBER_COLUMNS = GRID_COLUMNS.filter((column) => column.format !== 'text');
 export const NUMBER_AT = new Map(NUMBER_COLUMNS.map((column, at) => [column.id, at]));
 export const NUMBERS = NUMBER_COLUMNS.length;
 
 /** Columns whose values a view carries as text. */
-export const TEXT_COLUMNS = GRID_COLUMNS.filter((column) => column.unit === 'text');
+export const TEXT_COLUMNS = GRID_COLUMNS.filter((column) => column.format === 'text');
 /** What runs a script is shown beside its name, in no column of its own. */
 export const INTERPRETER = 'interpreter';
 export const TEXT_IDS: readonly string[] = [...TEXT_COLUMNS.map((column) => column.id), INTERPRETER];

@@ -235,7 +235,7 @@ export class ViewMaker {
     NUMBER_COLUMNS.forEach((column, at) => {
       if (!column.counter) return;
       const raw = task.counters[COUNTER[column.counter]]!;
-      values[at] = raw * factors[column.unit];
+      values[at] = raw * factors[column.format];
     });
     values[PID] = node.kind & IS_GROUP ? node.children.length : task.id;
     return values;

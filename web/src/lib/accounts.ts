@@ -42,7 +42,6 @@ export function lossesOf(summary: Summary): Losses {
 
 export interface BarPart {
   label: string;
-  /** A CSS variable. */
   color: string;
   /** Where it begins, percent of the bar. */
   from: number;

@@ -63,19 +63,8 @@ export function apiUrl(path: string, query: Query = {}): string {
 
 export const hostPath = (host: string, rest: string): string => `hosts/${encodeURIComponent(host)}/${rest}`;
 
-let loginWanted: () => void = () => undefined;
-
-/** Called when an answer asks for a login. */
-export function onLoginWanted(listener: () => void): void {
-  loginWanted = listener;
-}
-
-let answerSeen: (came: boolean) => void = () => undefined;
-
-/** Called with each request: whether an answer came, whatever it says. */
-export function onAnswer(listener: (came: boolean) => void): void {
-  answerSeen = listener;
-}
+/** Called when an answer asks for a login; and with each request: whether an answer came, whatever it says. */
+export const on = { login: (): void => undefined, answer: (_came: boolean): void => undefined };
 
 async function answerOf(url: string, init: RequestInit): Promise<Response> {
   let answer: Response;
@@ -83,11 +72,11 @@ async function answerOf(url: string, init: RequestInit): Promise<Response> {
     answer = await fetch(url, init);
   } catch (error) {
     if (init.signal?.aborted) throw error;
-    answerSeen(false);
+    on.answer(false);
     throw new Problem(lost());
   }
-  answerSeen(true);
-  if (answer.status === 401) loginWanted();
+  on.answer(true);
+  if (answer.status === 401) on.login();
   if (!answer.ok) throw await problemOf(answer);
   return answer;
 }

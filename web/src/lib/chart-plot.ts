@@ -23,7 +23,7 @@ export function plotOf(chart: Chart | undefined, { kept = null, names, place }: 
   const { begin_ms: begins, width_ms: width } = chart.times;
   const lines = chart.body.lines.map(({ key, label, ink, stroke, values }): PlotLine => {
     const nth = place?.(key ?? '') ?? ('nth' in ink ? ink.nth : null);
-    const color = nth === null ? cssColor(`--${'named' in ink ? ink.named : ''}`) : lineColor(nth);
+    const color = nth === null ? cssColor('named' in ink ? ink.named : '') : lineColor(nth);
     const line = { label: names?.get(key ?? '') ?? label, color, values, ...(key ? { key } : {}) };
     return stroke === 'area' ? { ...line, stacked: true } : stroke === 'dashed' ? { ...line, dashed: true } : line;
   });

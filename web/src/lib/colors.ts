@@ -14,8 +14,8 @@ export function lineColor(line: number): string {
   return charts.lines[line % LINES]![nth()]!;
 }
 
-/** What a CSS variable of charts.json means now. Not asked of the document: before paper is made it still has the colours of the
+/** A colour of charts.json as it is now. Not asked of the document: before paper is made it still has the colours of the
  * screen, and each such read makes the browser work out all styles. */
 export function cssColor(name: string): string {
-  return named[name.slice(2)]?.[nth()] ?? '#808080';
+  return named[name]?.[nth()] ?? '#808080';
 }

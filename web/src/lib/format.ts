@@ -96,26 +96,27 @@ export type Zone = 'local' | 'utc';
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-function formatter(zone: Zone, options: Intl.DateTimeFormatOptions): Intl.DateTimeFormat {
+/** As sv-SE has them: 2026-11-21 and 14:05:03. */
+function formatted(ms: number, zone: Zone, options: Intl.DateTimeFormatOptions): string {
   const key = zone + JSON.stringify(options);
-  let made = formats.get(key);
-  if (!made) {
-    made = new Intl.DateTimeFormat('en-GB', zone === 'utc' ? { ...options, timeZone: 'UTC' } : options);
-    formats.set(key, made);
+  let format = formats.get(key);
+  if (!format) {
+    format = new Intl.DateTimeFormat('sv-SE', zone === 'utc' ? { ...options, timeZone: 'UTC' } : options);
+    formats.set(key, format);
   }
-  return made;
+  return format.format(ms);
 }
 
 const CLOCK: Intl.DateTimeFormatOptions = { hour: '2-digit', minute: '2-digit', second: '2-digit', hour12: false };
 const DAY: Intl.DateTimeFormatOptions = { year: 'numeric', month: '2-digit', day: '2-digit' };
 
 /** Texts of moments that were formatted before. Why: Intl takes 20 µs for each, and a plot has the same ticks every second. */
-const formatted = { clock: new Map<string, string>(), day: new Map<string, string>() };
+const known = { clock: new Map<string, string>(), day: new Map<string, string>() };
 const MOST_FORMATTED = 400;
 
 function once(texts: Map<string, string>, key: string, make: () => string): string {
-  const known = texts.get(key);
-  if (known !== undefined) return known;
+  const found = texts.get(key);
+  if (found !== undefined) return found;
   if (texts.size >= MOST_FORMATTED) texts.clear();
   const made = make();
   texts.set(key, made);
@@ -130,7 +131,7 @@ function isMoment(ms: number | null | undefined): ms is number {
 /** 14:05:03, with `digits` of the second's fraction. */
 export function clock(ms: number | null | undefined, zone: Zone, digits = 0): string {
   if (!isMoment(ms)) return NO_DATA;
-  const text = once(formatted.clock, `${zone}${Math.floor(ms / 1000)}`, () => formatter(zone, CLOCK).format(ms));
+  const text = once(known.clock, `${zone}${Math.floor(ms / 1000)}`, () => formatted(ms, zone, CLOCK));
   if (digits === 0) return text;
   const fraction = Math.floor(((ms % 1000) + 1000) % 1000);
   return `${text}.${String(fraction).padStart(3, '0').slice(0, digits)}`;
@@ -139,14 +140,7 @@ export function clock(ms: number | null | undefined, zone: Zone, digits = 0): st
 /** 2026-11-21. */
 export function day(ms: number, zone: Zone): string {
   // No zone changes the day within a minute.
-  return once(formatted.day, `${zone}${Math.floor(ms / 60_000)}`, () => {
-    const part = Object.fromEntries(
-      formatter(zone, DAY)
-        .formatToParts(ms)
-        .map((piece) => [piece.type, piece.value]),
-    );
-    return `${part['year']}-${part['month']}-${part['day']}`;
-  });
+  return once(known.day, `${zone}${Math.floor(ms / 60_000)}`, () => formatted(ms, zone, DAY));
 }
 
 export function dateTime(ms: number | null | undefined, zone: Zone, digits = 0): string {

@@ -38,3 +38,12 @@ export function isOurs(event: KeyboardEvent): boolean {
   const presses = event.key === ' ' || event.key === 'Enter';
   return !(presses && event.target instanceof HTMLElement && event.target.closest('button, a'));
 }
+
+/** Where a key leads from one of some points in a row; undefined: it is none that moves. */
+export function stepOf(key: string, from: number, last: number): number | undefined {
+  const far = Math.ceil(last / 20);
+  const by: Readonly<Record<string, number>> = {
+    ...{ ArrowLeft: -1, ArrowRight: 1, PageUp: -far, PageDown: far, Home: -last, End: last },
+  };
+  return by[key] === undefined ? undefined : Math.max(0, Math.min(last, from + by[key]));
+}

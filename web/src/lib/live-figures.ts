@@ -22,7 +22,7 @@ export interface PlotChoice {
 
 /** The run queue, the chosen tasks beside all CPUs, or all CPUs by mode. */
 export function linesOf(from: Minutes, choice: PlotChoice): PlotLine[] {
-  const dim = { color: cssColor('--dim'), dashed: true };
+  const dim = { color: cssColor('dim'), dashed: true };
   const of = (name: string): Line => from.values[name] ?? [];
   if (choice.asQueue) {
     return [

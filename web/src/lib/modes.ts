@@ -4,23 +4,15 @@ import charts from '../charts.json';
 import { TERMS, WINDOWS_SOURCES } from '../feed/columns.generated';
 import { numberOf, type Summary } from './api';
 
-export interface Part {
-  name: string;
-  label: string;
-  /** A CSS variable. */
-  color: string;
-  help: string;
-}
-
-type Entry = { name: string; label: string; color: string; help: string };
-const partOf = ({ name, label, color, help }: Entry): Part => ({ name, label, color: `--${color}`, help });
+/** `color`: its name in charts.json, and that of a CSS variable. */
+export type Part = Record<'name' | 'label' | 'color' | 'help', string>;
 
 /** Bottom of a stack first. */
-export const MODES: readonly Part[] = charts.modes.map(partOf);
+export const MODES: readonly Part[] = charts.modes;
 
 export const IDLE_MODES: readonly Part[] = [
-  { name: 'iowait_ns', label: 'iowait', color: '--iowait', help: 'nothing to run while a task waits for a disk' },
-  { name: 'idle_ns', label: 'idle', color: '--idle', help: 'nothing to run' },
+  { name: 'iowait_ns', label: 'iowait', color: 'iowait', help: 'nothing to run while a task waits for a disk' },
+  { name: 'idle_ns', label: 'idle', color: 'idle', help: 'nothing to run' },
 ];
 
 /** All modes together; null where none was measured. */
@@ -43,7 +35,7 @@ export function busyPercent(cpus: readonly Readonly<Record<string, number>>[]): 
 }
 
 /** Capacity is their sum. */
-export const LEDGER: readonly Part[] = charts.ledger.map(partOf);
+export const LEDGER: readonly Part[] = charts.ledger;
 
 /** The same parts in the words of the system that a source measures: DPC in place of softirq on Windows. */
 export function termed(parts: readonly Part[], source: string): readonly Part[] {

@@ -1,6 +1,6 @@
 // What every view knows of the receiver. In: its answer to /session, and whether it answers. Out: limits, words, one state. Why: command
 // line, exports and page must draw the line at the same value, and views of the past have no stream whose loss would show it.
-import { onAnswer, type Limits } from './api';
+import { on, type Limits } from './api';
 import { visible } from './format';
 
 /** A question that got no answer is asked again after this time. */
@@ -13,7 +13,7 @@ class Receiver {
   isLost = $state(false);
 
   constructor() {
-    onAnswer((came) => (this.isLost = !came));
+    on.answer = (came) => (this.isLost = !came);
   }
 }
 

@@ -1,7 +1,7 @@
 // Whether the user is logged in. In: the receiver's answer. Out: whether a login is needed. Why: beyond loopback it asks for a token.
 import { feed } from '../feed/feed.svelte';
 import { receiver, waitWords } from './receiver.svelte';
-import { ask, login, logout, onLoginWanted, refusalOf, type Session } from './api';
+import { ask, login, logout, on, refusalOf, type Session } from './api';
 
 /** What the page needs of a session. */
 type Known = Pick<Session, 'version' | 'login_required' | 'logged_in'>;
@@ -14,7 +14,7 @@ class SessionState {
 
   constructor() {
     // A session ends by the clock, or with its token; any answer may be the one that says so.
-    onLoginWanted(() => (this.known = LOGGED_OUT));
+    on.login = () => (this.known = LOGGED_OUT);
     void this.check();
   }
 

@@ -57,7 +57,7 @@ export interface RowUnit {
 }
 
 export function cellText(column: GridColumn, value: number, { unit, cpus, isThread }: RowUnit): string {
-  switch (column.unit) {
+  switch (column.format) {
     case 'share':
       return share(unit === 'host' && cpus > 0 ? value / cpus : value);
     case 'threads':
@@ -105,7 +105,7 @@ export function rowText(
     ended: (marks & ENDED) !== 0,
     share: run > 0 && largest > 0 ? Math.min(run / largest, 1) : 0,
     cells: columns.map((column) => {
-      if (column.unit === 'text') {
+      if (column.format === 'text') {
         const of = textAt(view, texts, row, column.id);
         if (column.id === 'wait')
           return { text: waitWords.short(of), isNone: of === '', isZero: false, more: waitWords.full(of) };
@@ -160,7 +160,7 @@ export function csvOf({ view, texts, columns, divide }: GridFile): string {
     const cells = columns.map((column) => {
       const at = TEXT_AT.get(column.id);
       if (at !== undefined) return quoted(texts[view.texts[row * TEXTS + at]!] ?? '');
-      const value = valueAt(view, row, column.id) / (column.unit === 'share' ? divide : 1);
+      const value = valueAt(view, row, column.id) / (column.format === 'share' ? divide : 1);
       return Number.isFinite(value) ? String(value) : '';
     });
     lines.push([String(view.depths[row]!), isGroup ? '1' : '0', ...cells].join(','));

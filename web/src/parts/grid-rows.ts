@@ -91,7 +91,7 @@ export class GridRows {
       } else {
         const cell = make(
           'div',
-          `cell ${column.unit === 'text' ? 'text' : 'num'}${column.id === 'cpu' ? ' cpu' : ''}`,
+          `cell ${column.format === 'text' ? 'text' : 'num'}${column.id === 'cpu' ? ' cpu' : ''}`,
           'gridcell',
         );
         row.cells.push({ element: cell, text: textIn(cell), isDim: false });

@@ -84,7 +84,7 @@ class GridSpec {
   }
 
   setSort(column: string): void {
-    const isText = COLUMN_BY_ID.get(column)?.unit === 'text';
+    const isText = COLUMN_BY_ID.get(column)?.format === 'text';
     const descending = this.sort === column ? !this.descending : !isText && !RISING.includes(column);
     route.set({ sort: column === 'cpu' && descending ? undefined : (descending ? '-' : '') + column });
   }

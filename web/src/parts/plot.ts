@@ -98,7 +98,7 @@ interface PlotSetup {
 export function options(setup: PlotSetup): uPlot.Options {
   const { zone } = setup;
   const { lines } = setup.now().data;
-  const [text, grid] = [cssColor('--dim'), cssColor('--line')];
+  const [text, grid] = [cssColor('dim'), cssColor('line')];
   const axis = {
     stroke: text,
     grid: { stroke: grid, width: 1 },
@@ -203,7 +203,7 @@ function drawGaps(plot: uPlot, setup: PlotSetup): void {
   const { ctx, bbox } = plot;
   ctx.save();
   for (const { from, to } of onScreen(plot, setup.now().data.gaps))
-    hatch(ctx, [from, bbox.top, Math.max(to - from, 2), bbox.height], cssColor('--line'));
+    hatch(ctx, [from, bbox.top, Math.max(to - from, 2), bbox.height], cssColor('line'));
   ctx.restore();
 }
 
@@ -219,9 +219,9 @@ function drawReasons(plot: uPlot, setup: PlotSetup): void {
     const width = widthOf(ctx, reason) + 8 * devicePixelRatio;
     if (width >= to - from) continue;
     const [x, y, height] = [(from + to) / 2, bbox.top + bbox.height / 2, 16 * devicePixelRatio];
-    ctx.fillStyle = cssColor('--panel');
+    ctx.fillStyle = cssColor('panel');
     ctx.fillRect(x - width / 2, y - height / 2, width, height);
-    ctx.fillStyle = cssColor('--dim');
+    ctx.fillStyle = cssColor('dim');
     ctx.fillText(reason, x, y);
   }
   ctx.restore();
@@ -251,10 +251,10 @@ function drawSelected(plot: uPlot, setup: PlotSetup): void {
     number,
   ];
   ctx.save();
-  ctx.fillStyle = fade(cssColor('--panel'), 0.6);
+  ctx.fillStyle = fade(cssColor('panel'), 0.6);
   ctx.fillRect(bbox.left, bbox.top, from - bbox.left, bbox.height);
   ctx.fillRect(to, bbox.top, end - to, bbox.height);
-  ctx.fillStyle = cssColor('--dim');
+  ctx.fillStyle = cssColor('dim');
   const line = devicePixelRatio;
   for (const x of [from, to]) ctx.fillRect(x - line / 2, bbox.top, line, bbox.height);
   ctx.restore();
@@ -267,7 +267,7 @@ function drawMark(plot: uPlot, setup: PlotSetup): void {
   const x = plot.valToPos(at, 'x', true);
   if (x < bbox.left || x > bbox.left + bbox.width) return;
   ctx.save();
-  ctx.strokeStyle = cssColor('--dim');
+  ctx.strokeStyle = cssColor('dim');
   ctx.lineWidth = 1.5 * devicePixelRatio;
   ctx.beginPath();
   ctx.moveTo(x, bbox.top);

@@ -51,11 +51,11 @@ export const yOf = (scene: Scene, row: Row): number => AXIS + row.top - scene.sc
 
 /** The colour of a blocked state, by the kind of its reason: what waits for a disk or a lock is seen among what sleeps. */
 export function reasonColor(reason: string | undefined): string {
-  if (reason === undefined) return cssColor('--blocked');
-  if (/^(disk|page fault|f?sync|fdatasync|msync)/.test(reason)) return cssColor('--irq');
-  if (/^(futex|flock|semop|semtimedop|msgrcv)/.test(reason)) return cssColor('--softirq');
-  if (/^(read|write|recv|send|accept|connect|splice|pread|pwrite)/.test(reason)) return cssColor('--nice');
-  return cssColor('--blocked');
+  if (reason === undefined) return cssColor('blocked');
+  if (/^(disk|page fault|f?sync|fdatasync|msync)/.test(reason)) return cssColor('irq');
+  if (/^(futex|flock|semop|semtimedop|msgrcv)/.test(reason)) return cssColor('softirq');
+  if (/^(read|write|recv|send|accept|connect|splice|pread|pwrite)/.test(reason)) return cssColor('nice');
+  return cssColor('blocked');
 }
 
 /** The first of ascending begins that may be on screen. */
@@ -81,7 +81,7 @@ class Painter {
     const known = this.colors.get(who);
     if (known !== undefined) return known;
     const names = this.scene.names.get(who);
-    const color = names && !names.is_kernel ? this.programColor(programOf(names)) : cssColor('--unattributed');
+    const color = names && !names.is_kernel ? this.programColor(programOf(names)) : cssColor('unattributed');
     this.colors.set(who, color);
     return color;
   }
@@ -130,7 +130,7 @@ class Painter {
   /** Longer queues are darker and taller. */
   private queue(lengths: readonly number[], bucketNs: number, fromNs: number, top: number): void {
     const { context, scene } = this;
-    context.fillStyle = cssColor('--ready');
+    context.fillStyle = cssColor('ready');
     const first = Math.max(0, Math.floor((scene.span.from - fromNs) / bucketNs));
     for (let at = first; at < lengths.length; at += 1) {
       const begin = fromNs + at * bucketNs;
@@ -145,7 +145,7 @@ class Painter {
   thread(track: TraceThreadTrack, reasons: readonly string[], bucketNs: number, row: Row): void {
     const { context, scene } = this;
     const [top, high] = [yOf(scene, row) + 2, row.height - 4];
-    const colors = STATES.map(([, color]) => cssColor(`--${color}`));
+    const colors = STATES.map(([, color]) => cssColor(color));
     this.slices(track, bucketNs, (at, x, end) => {
       const wide = Math.max(0.9, end - x);
       const reason = reasons[track.reason[at]!];
@@ -188,7 +188,7 @@ class Painter {
   }
 
   private hatched(x: number, top: number, wide: number, high: number): void {
-    hatchScaled(this.context, [x, top, wide, high], cssColor('--unknown'));
+    hatchScaled(this.context, [x, top, wide, high], cssColor('unknown'));
   }
 
   /** As many letters as fit: measured once for all. */
@@ -215,10 +215,10 @@ const onRows = (context: Context, { left, width, height }: Scene, paint: () => v
   within(context, left, AXIS, width - left, height - AXIS, paint);
 
 function axis(context: Context, scene: Scene): void {
-  context.fillStyle = cssColor('--panel');
+  context.fillStyle = cssColor('panel');
   context.fillRect(0, 0, scene.width, AXIS);
-  context.strokeStyle = cssColor('--line');
-  context.fillStyle = cssColor('--dim');
+  context.strokeStyle = cssColor('line');
+  context.fillStyle = cssColor('dim');
   for (const { at, text } of ticksOf(scene.span, scene.width - scene.left)) {
     const x = Math.round(xOf(scene, at)) + 0.5;
     context.beginPath();
@@ -230,24 +230,24 @@ function axis(context: Context, scene: Scene): void {
 }
 
 function labels(context: Context, scene: Scene, rows: readonly Row[], chosen: Row | undefined): void {
-  context.fillStyle = cssColor('--panel');
+  context.fillStyle = cssColor('panel');
   context.fillRect(0, AXIS, scene.left, scene.height);
   for (const row of rows) {
     const y = yOf(scene, row);
     if (chosen && row.kind === chosen.kind && row.id === chosen.id) {
-      context.fillStyle = cssColor('--raised');
+      context.fillStyle = cssColor('raised');
       context.fillRect(0, y, scene.left, row.height);
     }
     within(context, 0, y, scene.left - 6, row.height, () => {
-      context.fillStyle = cssColor('--text');
+      context.fillStyle = cssColor('text');
       const width = (text: string): number => context.measureText(text).width;
       const [label, more] = fitting(visible(row.label), visible(row.more), scene.left - 14, width);
       context.fillText(label, 8, y + row.height / 2);
-      context.fillStyle = cssColor('--dim');
+      context.fillStyle = cssColor('dim');
       context.fillText(more, 8 + BEFORE_NUMBER + width(label), y + row.height / 2);
     });
   }
-  context.fillStyle = cssColor('--panel');
+  context.fillStyle = cssColor('panel');
   context.fillRect(0, 0, scene.left, AXIS);
 }
 
@@ -269,7 +269,7 @@ export function draw(
   });
   onRows(context, scene, () => {
     for (const row of rows) {
-      context.fillStyle = cssColor(row.kind === 'cpu' ? '--raised' : '--bg');
+      context.fillStyle = cssColor(row.kind === 'cpu' ? 'raised' : 'bg');
       context.fillRect(scene.left, yOf(scene, row) + 1, scene.width - scene.left, row.height - 2);
     }
     for (const from of sourcesOf(scene, answer, whole)) {
@@ -337,8 +337,8 @@ export function drawSlice(context: Context, scene: Scene, slice: TraceSlice): vo
     slice.state === 'running' ? rowOf(scene, 'cpu', slice.cpu) : undefined,
   ];
   onRows(context, scene, () => {
-    context.strokeStyle = cssColor('--text');
-    context.fillStyle = cssColor('--text');
+    context.strokeStyle = cssColor('text');
+    context.fillStyle = cssColor('text');
     const [left, right] = [xOf(scene, slice.from_ns), xOf(scene, slice.from_ns + slice.length_ns)];
     context.lineWidth = 2;
     for (const row of own)
