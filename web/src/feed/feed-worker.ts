@@ -1,7 +1,6 @@
 // The work beside the page: stream, parse, keep, sort, filter. In: orders. Out: reports with flat arrays.
 // Why: a snapshot of 10,000 threads is more than a frame's work; the page only draws what is on screen.
-import { apiUrl, ask, hostPath, refusalOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
-import { ownShare } from '../lib/own-share';
+import { apiUrl, ask, hostPath, ownShare, refusalOf, type Fleet, type Snapshot, type Spark } from '../lib/api';
 import { COUNTER } from './columns';
 import { headOf, joinable, roll } from './head';
 import type { Order, Report } from './messages';

@@ -1,6 +1,6 @@
 // The receiver's HTTP API. In: requests. Out: typed answers, or a Problem that says what to do.
 // The types come from the receiver's own description, web/openapi.json (`npm run generate`); a few have other names in the page.
-import type { BucketTimes, RowOfCell } from './api.generated';
+import type { BucketTimes, RowOfCell, Snapshot } from './api.generated';
 
 export type * from './api.generated';
 export type {
@@ -51,6 +51,16 @@ export function refusalOf(error: unknown): Refusal {
 export function numberOf(summary: Summary, name: string): number | null {
   const value = summary[name];
   return typeof value === 'number' ? value : null;
+}
+
+/** What the agent itself used in an interval, of which the one before it is known: percent, 100 = one CPU. Its CPU time is since its start. */
+export function ownShare(
+  before: Pick<Snapshot, 'end_ns' | 'summary'> | null,
+  now: Pick<Snapshot, 'begin_ns' | 'duration_ns' | 'summary'>,
+): number | null {
+  const [was, is] = [before?.summary['own_cpu_ns'], now.summary['own_cpu_ns']];
+  if (before?.end_ns !== now.begin_ns || typeof was !== 'number' || typeof is !== 'number') return null;
+  return is >= was && now.duration_ns > 0 ? ((is - was) * 100) / now.duration_ns : null;
 }
 
 export type Query = Record<string, string | number | undefined | null>;

@@ -76,7 +76,7 @@ export function sortHosts(hosts: readonly HostRow[], { sort, descending, filter 
       ),
     );
   const sign = descending ? -1 : 1;
-  const key = (Object.hasOwn(KEYS, sort) && KEYS[sort]) || byName;
+  const { key } = columnOf(sort);
   return hosts.filter(passes).sort((a, b) => {
     const left = key(a);
     const right = key(b);
@@ -92,23 +92,31 @@ export function shortAgent(agent: string): string {
   return agent.replace(/^cpumon (?=\d)/, '');
 }
 
-/** The receiver's word for a column, and whether it puts its largest first. */
-const SORTS: Record<string, readonly [string, boolean]> = {
-  name: ['name', false],
-  busy: ['busy', true],
-  top: ['top', false],
-  threads: ['threads', true],
-  health: ['health', true],
-  peak: ['peak', true],
-  ready: ['ready', true],
-  queue: ['run_queue', true],
-  agent: ['agent', false],
-  seen: ['last_seen', true],
+type Key = (host: HostRow) => number | string | null;
+
+const byName: Key = (host) => host.name.toLowerCase() || null;
+/** By the name of a column: the receiver's word for it, whether that puts its largest first, and what rows are sorted by here. */
+const COLUMNS: Readonly<Record<string, readonly [word: string, isLargestFirst: boolean, key: Key]>> = {
+  name: ['name', false, byName],
+  busy: ['busy', true, (host) => host.busy],
+  top: ['top', false, (host) => host.topName.toLowerCase() || null],
+  threads: ['threads', true, (host) => host.threads],
+  health: ['health', true, (host) => weightOf(host.health[0])],
+  peak: ['peak', true, (host) => host.peak],
+  ready: ['ready', true, (host) => host.ready],
+  queue: ['run_queue', true, (host) => host.queue],
+  agent: ['agent', false, (host) => host.agent.toLowerCase() || null],
+  seen: ['last_seen', true, (host) => host.ageNs],
 };
+
+function columnOf(sort: string): { word: string; isLargestFirst: boolean; key: Key } {
+  const [word, isLargestFirst, key] = COLUMNS[Object.hasOwn(COLUMNS, sort) ? sort : 'name']!;
+  return { word, isLargestFirst, key };
+}
 
 /** How the receiver is asked for the table that is shown, as a file. */
 export function fileOf({ sort, descending, filter }: Order): Record<string, string> {
-  const [word, isLargestFirst] = SORTS[sort] ?? ['name', false];
+  const { word, isLargestFirst } = columnOf(sort);
   return { search: filter.trim(), sort: word, reverse: isLargestFirst === descending ? '' : 'true' };
 }
 
@@ -154,22 +162,6 @@ const ODDITIES: readonly string[] = ['clock', 'ledger', 'loss', 'late', 'stored'
 function weightOf(oddity: string | undefined): number | null {
   return oddity === undefined ? null : ODDITIES.indexOf(oddity);
 }
-
-type Key = (host: HostRow) => number | string | null;
-
-const byName: Key = (host) => host.name.toLowerCase() || null;
-/** What rows are sorted by, by the name of the column. */
-const KEYS: Readonly<Record<string, Key>> = {
-  busy: (host) => host.busy,
-  top: (host) => host.topName.toLowerCase() || null,
-  threads: (host) => host.threads,
-  peak: (host) => host.peak,
-  ready: (host) => host.ready,
-  queue: (host) => host.queue,
-  health: (host) => weightOf(host.health[0]),
-  agent: (host) => host.agent.toLowerCase() || null,
-  seen: (host) => host.ageNs,
-};
 
 function topColumnsOf({ top: table }: Pick<Fleet, 'top'>) {
   const [hostId, hostname, pct] = [texts(table, 'host_id'), texts(table, 'hostname'), numbers(table, 'host_pct')];
