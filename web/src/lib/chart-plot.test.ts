@@ -27,10 +27,10 @@ const chart: Chart = {
 it('a point is drawn where it ends, and a line is named as it was chosen', () => {
   const plot = plotOf(chart, { names: new Map([['7-5', 'cc1']]), place: (key) => (key === '7-5' ? 3 : undefined) });
   expect(plot.times).toEqual([2, 4]);
-  expect(plot.lines.map(({ label, stacked, dashed }) => [label, stacked, dashed])).toEqual([
-    ['cc1', undefined, undefined],
-    ['user', true, undefined],
-    ['peak interval', undefined, true],
+  expect(plot.lines.map(({ label, stroke }) => [label, stroke])).toEqual([
+    ['cc1', 'solid'],
+    ['user', 'area'],
+    ['peak interval', 'dashed'],
   ]);
   expect(plot.lines[0]!.color).not.toBe(plotOf(chart).lines[0]!.color);
   expect(plot.gaps.map((gap) => gap.reason)).toEqual([NOT_YET]);

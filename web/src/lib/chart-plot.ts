@@ -21,11 +21,11 @@ export interface PlotOptions {
 export function plotOf(chart: Chart | undefined, { kept = null, names, place }: PlotOptions = {}): PlotData {
   if (chart?.body.kind !== 'lines') return NO_PLOT;
   const { begin_ms: begins, width_ms: width } = chart.times;
-  const lines = chart.body.lines.map(({ key, label, ink, stroke, values }): PlotLine => {
-    const nth = place?.(key ?? '') ?? ('nth' in ink ? ink.nth : null);
+  const lines = chart.body.lines.map(({ ink, ...line }): PlotLine => {
+    const key = line.key ?? '';
+    const nth = place?.(key) ?? ('nth' in ink ? ink.nth : null);
     const color = nth === null ? cssColor('named' in ink ? ink.named : '') : lineColor(nth);
-    const line = { label: names?.get(key ?? '') ?? label, color, values, ...(key ? { key } : {}) };
-    return stroke === 'area' ? { ...line, stacked: true } : stroke === 'dashed' ? { ...line, dashed: true } : line;
+    return { ...line, label: names?.get(key) ?? line.label, color };
   });
   return {
     // An interval belongs to the point in which it ends.

@@ -20,7 +20,7 @@ it('draws the highest interval above the modes: a spike stays when a point becom
   const withPeak = { ...minutes, values: { ...modes, peak: [180, null, 100] } };
   const lines = linesOf(withPeak, { ...choice, percent: 'host' });
   expect(lines.at(-1)).toMatchObject({ label: 'peak interval', values: [90, null, 50] });
-  expect(lines.at(-1)!.stacked).toBeUndefined();
+  expect(lines.at(-1)!.stroke).toBe('dashed');
 });
 
 it('divides by the number of CPUs where 100 is the whole host', () => {
@@ -34,7 +34,7 @@ it('draws chosen tasks beside all CPUs; what is not there has words of its own',
   const chosen = { ...minutes, values: { ...modes, '7-1': [null, null, 7] }, tasks };
   const [web, all] = linesOf(chosen, { ...choice, tasks: 1 });
   expect(web).toMatchObject({ label: 'web', color: lineColor(0), values: [null, null, 7], absent: 'not running' });
-  expect(all).toMatchObject({ label: 'all CPUs', values: [64, null, 100], dashed: true });
+  expect(all).toMatchObject({ label: 'all CPUs', values: [64, null, 100], stroke: 'dashed' });
 });
 
 it('draws the run queue in place of CPU use', () => {

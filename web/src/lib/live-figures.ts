@@ -22,11 +22,11 @@ export interface PlotChoice {
 
 /** The run queue, the chosen tasks beside all CPUs, or all CPUs by mode. */
 export function linesOf(from: Minutes, choice: PlotChoice): PlotLine[] {
-  const dim = { color: cssColor('dim'), dashed: true };
+  const dim = { color: cssColor('dim'), stroke: 'dashed' } as const;
   const of = (name: string): Line => from.values[name] ?? [];
   if (choice.asQueue) {
     return [
-      { label: 'mean of all CPUs', color: lineColor(0), values: of(QUEUE.mean), stacked: true },
+      { label: 'mean of all CPUs', color: lineColor(0), values: of(QUEUE.mean), stroke: 'area' as const },
       { label: 'longest of one CPU', values: of(QUEUE.longest), ...dim },
     ];
   }
@@ -37,14 +37,16 @@ export function linesOf(from: Minutes, choice: PlotChoice): PlotLine[] {
     const ran = (name: string): boolean => of(name).some((value) => value !== null && value > 0);
     const shown = MODES.filter((mode) => mode.label === 'user' || mode.label === 'system' || ran(mode.name));
     const modes = termed(shown, choice.source ?? '').map(({ name, label, color }) => ({
-      ...{ label, color: cssColor(color), values: scale(of(name)), stacked: true },
+      ...{ label, color: cssColor(color), values: scale(of(name)), stroke: 'area' as const },
     }));
     const hasPeak = of(PEAK).some((value) => value !== null);
     return hasPeak ? [...modes, { label: 'peak interval', values: scale(of(PEAK)), ...dim }] : modes;
   }
   const lines = from.tasks.flatMap(({ key, name: label }, nth): PlotLine[] => {
     const values = from.values[key];
-    return values ? [{ key, label, color: lineColor(nth), values: scale(values), absent: NOT_RUNNING }] : [];
+    return values
+      ? [{ key, label, color: lineColor(nth), values: scale(values), stroke: 'solid', absent: NOT_RUNNING }]
+      : [];
   });
   const all = from.times.map((_, at) => busyOf((mode) => of(mode)[at] ?? null));
   return [...lines, { label: 'all CPUs', values: scale(all), ...dim }];

@@ -4,9 +4,9 @@ import { newest, nice, options, stack, type PlotData } from './plot';
 
 it('stacks areas, keeps gaps as gaps, leaves lines alone', () => {
   const lines = [
-    { label: 'user', color: '', values: [1, null, 3], stacked: true },
-    { label: 'system', color: '', values: [1, null, 1], stacked: true },
-    { label: 'line', color: '', values: [9, 9, null] },
+    { label: 'user', color: '', values: [1, null, 3], stroke: 'area' as const },
+    { label: 'system', color: '', values: [1, null, 1], stroke: 'area' as const },
+    { label: 'line', color: '', values: [9, 9, null], stroke: 'solid' as const },
   ];
   expect(stack(lines)).toEqual([
     [1, null, 3],
@@ -54,8 +54,8 @@ it('shows the newest point with values, not one of which only the peak is known'
   const data = (own: (number | null)[], peak: (number | null)[]): PlotData => ({
     times: [1, 2, 3],
     lines: [
-      { label: 'cc1', color: '#000000', values: own, stacked: true },
-      { label: 'peak interval', color: '#000000', values: peak, dashed: true },
+      { label: 'cc1', color: '#000000', values: own, stroke: 'area' as const },
+      { label: 'peak interval', color: '#000000', values: peak, stroke: 'dashed' as const },
     ],
     gaps: [],
   });

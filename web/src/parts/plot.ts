@@ -2,21 +2,16 @@
 // across; times are in the zone that the user chose; every chart display alike.
 import { hatch } from './hatch';
 import type { Hole } from '../lib/shares';
+import type { ChartLine } from '../lib/api';
 import { cssColor } from '../lib/colors';
 import { isNumber, type Zone } from '../lib/format';
 import { timeLabels } from '../lib/round-ticks';
 import uPlot from 'uplot';
 
-export interface PlotLine {
-  /** Of a task or a group. */
-  key?: string;
-  label: string;
+/** Of a task or a group if it has a key. An area is drawn on the one before it, and what is dashed is thin. */
+export interface PlotLine extends Pick<ChartLine, 'key' | 'label' | 'stroke'> {
   color: string;
   values: readonly (number | null)[];
-  /** Drawn as an area on the one before it. */
-  stacked?: boolean;
-  /** Thin. */
-  dashed?: boolean;
   /** Words for a point that was measured and in which it has no value. */
   absent?: string;
 }
@@ -36,7 +31,7 @@ export function stack(lines: readonly PlotLine[]): (number | null)[][] {
   const sums: (number | null)[][] = [];
   let below: (number | null)[] | null = null;
   for (const line of lines) {
-    if (!line.stacked) {
+    if (line.stroke !== 'area') {
       sums.push([...line.values]);
       continue;
     }
@@ -63,7 +58,7 @@ export function toUplot(data: PlotData): uPlot.AlignedData {
 export function newest({ times, lines }: PlotData): number {
   const known = (some: readonly PlotLine[]): number =>
     times.findLastIndex((_, nth) => some.some((line) => isNumber(line.values[nth])));
-  const own = known(lines.filter((line) => !line.dashed));
+  const own = known(lines.filter((line) => line.stroke !== 'dashed'));
   const any = own >= 0 ? own : known(lines);
   return any >= 0 ? any : times.length - 1;
 }
@@ -146,14 +141,16 @@ export function options(setup: PlotSetup): uPlot.Options {
   };
 }
 
+/** An area has no outline: that of a part which is 0 would lie on the part below. */
+const WIDTHS = { area: 0, dashed: 1, solid: 1.5 } as const;
+
 function seriesOf(line: PlotLine): uPlot.Series {
   return {
     label: line.label,
     stroke: line.color,
-    // An area has no outline: that of a part which is 0 would lie on the part below.
-    width: line.stacked ? 0 : line.dashed ? 1 : 1.5,
-    ...(line.stacked ? { fill: fade(line.color, 0.72) } : {}),
-    ...(line.dashed ? { dash: [3, 3] } : {}),
+    width: WIDTHS[line.stroke],
+    ...(line.stroke === 'area' ? { fill: fade(line.color, 0.72) } : {}),
+    ...(line.stroke === 'dashed' ? { dash: [3, 3] } : {}),
     spanGaps: false,
     points: { show: false },
   };
@@ -164,7 +161,7 @@ function bandsOf(lines: readonly PlotLine[]): uPlot.Band[] {
   const bands: uPlot.Band[] = [];
   let below = -1;
   lines.forEach((line, at) => {
-    if (!line.stacked) return;
+    if (line.stroke !== 'area') return;
     if (below >= 0) bands.push({ series: [at + 1, below + 1], fill: fade(line.color, 0.72) });
     below = at;
   });
