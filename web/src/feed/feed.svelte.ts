@@ -6,17 +6,6 @@ import type { View } from './view';
 
 type SnapshotReport = Extract<Report, { is: 'snapshot' }>;
 
-/** The page's clock, once a second: ages on screen grow without messages. */
-class Tick {
-  nowMs = $state(Date.now());
-
-  constructor() {
-    setInterval(() => (this.nowMs = Date.now()), 1000);
-  }
-}
-
-export const tick = new Tick();
-
 /** The receiver's own word for a host (`/fleet`, column `state`): that the receiver answers says nothing about the agent. */
 export type Alive = 'reporting' | 'late' | 'silent';
 
@@ -27,6 +16,8 @@ export function aliveOf(ageMs: number, intervalMs: number, limits: Limits | null
 }
 
 class Feed {
+  /** The page's clock, once a second: ages on screen grow without messages. */
+  nowMs = $state(Date.now());
   link = $state.raw<Link>({ state: 'connecting' });
   fleet = $state.raw<Fleet | null>(null);
   head = $state.raw<Head | null>(null);
@@ -34,7 +25,7 @@ class Feed {
   problem = $state.raw<Refusal | null>(null);
   /** How long nothing came of the host that is on screen. */
   get ageMs(): number {
-    return Math.max(0, tick.nowMs - this.arrivedMs);
+    return Math.max(0, this.nowMs - this.arrivedMs);
   }
 
   /** Whether its agent reports; the receiver's state is in `link`. */
@@ -47,16 +38,15 @@ class Feed {
   /** Page clock when the newest message came; of a host, when its newest interval came to the receiver. */
   arrivedMs = $state(0);
   /** Where a text was found, or how far the search went. */
-  private sought: { text: string; of: string[]; place: number; searched: number } = {
-    text: '',
-    of: [],
-    place: -1,
-    searched: 0,
-  };
+  private sought = { text: '', of: [] as string[], place: -1, searched: 0 };
   private readonly listeners = new Set<(report: SnapshotReport) => void>();
   /** What the stream brings is shown. */
   private isLive = false;
   private worker: Worker | null = null;
+
+  constructor() {
+    setInterval(() => (this.nowMs = Date.now()), 1000);
+  }
 
   private start(): Worker {
     if (this.worker) return this.worker;

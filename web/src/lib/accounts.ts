@@ -1,4 +1,5 @@
-// Where the CPU time of a host went, in words and bars. In: its summary and CPUs. Out: what the agent could not measure, a bar a CPU. Why: modes that are not measured count as zero, and a CPU without any has no share at all.
+// Where the CPU time of a host went. In: its summary and CPUs. Out: what the agent could not measure, in words; a bar a CPU. Why: modes
+// that are not measured count as zero, and a CPU without any has no share at all.
 import type { CpuModes } from '../feed/messages';
 import { numberOf, type Summary } from './api';
 import { fixed } from './format';
@@ -20,13 +21,8 @@ const OF_AGENT: readonly [column: string, one: string, several: string][] = [
   ['malformed', 'record malformed', 'records malformed'],
 ];
 
-export interface Loss {
-  label: string;
-  count: number;
-}
-
 export interface Losses {
-  counted: Loss[];
+  counted: { label: string; count: number }[];
   /** Threads that are left out now. */
   hidden: number;
 }

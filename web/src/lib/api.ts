@@ -53,7 +53,7 @@ export function numberOf(summary: Summary, name: string): number | null {
   return typeof value === 'number' ? value : null;
 }
 
-/** What the agent itself used in an interval, of which the one before it is known: percent, 100 = one CPU. Its CPU time is since its start. */
+/** What the agent itself used in an interval, from its sums at the end of it and of the one before: percent, 100 = one CPU. */
 export function ownShare(
   before: Pick<Snapshot, 'end_ns' | 'summary'> | null,
   now: Pick<Snapshot, 'begin_ns' | 'duration_ns' | 'summary'>,

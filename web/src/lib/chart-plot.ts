@@ -45,21 +45,18 @@ export class GroupColors {
 
   /** Gives each of these groups a colour of its own: the one that it had, else one that none of them has. */
   assign(keys: readonly string[]): ReadonlyMap<string, number> {
-    const taken = new Set<number>();
-    const had = keys.map((key) => {
-      const place = this.places.get(key);
-      if (place === undefined || taken.has(place)) return null;
-      taken.add(place);
-      return place;
-    });
-    const free = (): number => {
+    const places = new Map<string, number>();
+    const isFree = (place: number): boolean => ![...places.values()].includes(place);
+    for (const key of keys) {
+      const had = this.places.get(key);
+      if (had !== undefined && isFree(had)) places.set(key, had);
+    }
+    for (const key of keys.filter((one) => !places.has(one))) {
       let place = 0;
-      while (taken.has(place)) place += 1;
-      taken.add(place);
-      return place;
-    };
-    const places = had.map((place) => place ?? free());
-    keys.forEach((key, nth) => this.places.set(key, places[nth]!));
-    return new Map(keys.map((key, nth) => [key, places[nth]!]));
+      while (!isFree(place)) place += 1;
+      places.set(key, place);
+    }
+    for (const [key, place] of places) this.places.set(key, place);
+    return new Map(keys.map((key) => [key, places.get(key)!]));
   }
 }

@@ -5,14 +5,8 @@ import { beginsOf } from './shares';
 
 export const NOT_MEASURED = 'not measured';
 
-export interface Total {
-  label: string;
-  value: string;
-  help: string;
-}
-
 /** Sums over the span that is shown. */
-export function totalsOf(page: ProcessPage, task: TaskLine): Total[] {
+export function totalsOf(page: ProcessPage, task: TaskLine): Record<'label' | 'value' | 'help', string>[] {
   const covered = page.covered_ns.reduce((sum, ns) => sum + ns, 0);
   const lived = livedNs(page, task);
   const sum = (column: string): number | null => totalOf(task.columns[column]);
@@ -81,17 +75,11 @@ export function totalOf(line: Line | undefined): number | null {
   return line.reduce<number | null>((sum, value) => (value === null ? sum : (sum ?? 0) + value), null);
 }
 
-export interface Wait {
-  reason: string;
-  ns: number;
-  share: number;
-}
-
 /** Wait reasons with their share of all, the longest first. */
-export function waitsOf(lines: readonly WaitLine[]): Wait[] {
+export function waitsOf(lines: readonly WaitLine[]): (WaitLine & { share: number })[] {
   const all = lines.reduce((sum, line) => sum + line.total_ns, 0);
   return lines
     .filter((line) => line.total_ns > 0)
-    .map((line) => ({ reason: line.reason, ns: line.total_ns, share: line.total_ns / all }))
-    .sort((a, b) => b.ns - a.ns);
+    .map((line) => ({ ...line, share: line.total_ns / all }))
+    .sort((a, b) => b.total_ns - a.total_ns);
 }

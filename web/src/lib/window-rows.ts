@@ -12,3 +12,6 @@ export function scrolledTo(row: number, top: number, height: number, rowHeight: 
   if (row * rowHeight < top) return row * rowHeight;
   return Math.max(top, (row + 1) * rowHeight + head - height);
 }
+
+/** On paper: the first rows, as many as a few pages hold, in the columns that a page is wide enough for. */
+export const PAPER = { rows: 100, px: 680 } as const;

@@ -1,5 +1,5 @@
-// The text of a grid's cells, of all rows as CSV, and of their number. In: a view and a row's number. Out: text, ready to be drawn. Why: only rows on screen are
-// formatted, and the rules (no data, unit, marks) can be tested without a browser.
+// The text of a grid's cells, of all rows as CSV, and of their number. In: a view and a row's number. Out: text, ready to be drawn. Why:
+// only rows on screen are formatted, and the rules (no data, unit, marks) can be tested without a browser.
 import { count, duration, fixed, mean, nameText, NO_DATA, percent, rate, share, visible } from '../lib/format';
 import { type GridColumn, INTERPRETER, NUMBER_AT, NUMBERS, TEXT_AT, TEXTS } from '../feed/columns';
 import { waitWords } from '../lib/receiver.svelte';
