@@ -242,29 +242,23 @@ export class ViewMaker {
   }
 
   private finish(tasks: number): View {
-    const { rows } = this;
-    const numbers = new Float64Array(rows.length * NUMBERS);
-    const texts = new Int32Array(rows.length * TEXTS);
-    rows.forEach(({ node }, at) => {
+    const count = this.rows.length;
+    const [ints, place] = [() => new Int32Array(count), (text: string) => this.known.place(text)];
+    const [keys, owners, flags] = [ints(), ints(), ints()];
+    const [marks, depths] = [new Uint16Array(count), new Uint8Array(count)];
+    const [numbers, texts] = [new Float64Array(count * NUMBERS), new Int32Array(count * TEXTS)];
+    this.rows.forEach(({ node, depth, marks: mark }, at) => {
+      const { task, process, kind } = node;
+      keys[at] = place(task.key);
+      owners[at] = place(kind & IS_THREAD && process ? process.key : '');
+      flags[at] = place(task.flags);
+      marks[at] = mark;
+      depths[at] = Math.min(depth, 255);
       numbers.set(this.numbersOf(node), at * NUMBERS);
-      TEXT_READERS.forEach((read, nth) => (texts[at * TEXTS + nth] = this.known.place(read(node.task, node.process))));
+      TEXT_READERS.forEach((read, nth) => (texts[at * TEXTS + nth] = place(read(task, process))));
     });
-    const places = (text: (node: Node) => string): Int32Array =>
-      Int32Array.from(rows, ({ node }) => this.known.place(text(node)));
-    return {
-      rows: rows.length,
-      tasks,
-      ended: this.ended,
-      alive: this.alive,
-      keys: places(({ task }) => task.key),
-      owners: places(({ kind, process }) => (kind & IS_THREAD && process ? process.key : '')),
-      marks: Uint16Array.from(rows, ({ marks }) => marks),
-      depths: Uint8Array.from(rows, ({ depth }) => Math.min(depth, 255)),
-      numbers,
-      texts,
-      flags: places(({ task }) => task.flags),
-      ...this.known.take(),
-    };
+    const arrays = { keys, owners, flags, marks, depths, numbers, texts };
+    return { rows: count, tasks, ended: this.ended, alive: this.alive, ...arrays, ...this.known.take() };
   }
 }
 

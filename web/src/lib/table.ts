@@ -16,18 +16,20 @@ export function getter(table: Table, name: string): Getter {
   return (row) => values[index[row] ?? -1] ?? null;
 }
 
-/** Reads one column as something else. */
-function as<T>(table: Table, name: string, make: (value: Cell) => T): (row: number) => T {
-  const get = getter(table, name);
-  return (row) => make(get(row));
-}
-
 export function numbers(table: Table, name: string): (row: number) => number {
-  return as(table, name, (value) => (typeof value === 'number' ? value : NaN));
+  const get = getter(table, name);
+  return (row) => {
+    const value = get(row);
+    return typeof value === 'number' ? value : NaN;
+  };
 }
 
 export function texts(table: Table, name: string): (row: number) => string {
-  return as(table, name, (value) => (value === null ? '' : String(value)));
+  const get = getter(table, name);
+  return (row) => {
+    const value = get(row);
+    return value === null ? '' : String(value);
+  };
 }
 
 /** A row of what some columns give. */
