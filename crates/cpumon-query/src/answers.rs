@@ -4,13 +4,13 @@
 use cpumon_model::{HostId, HostStatus, Trust};
 use cpumon_store::HostRecord;
 
-use crate::history::History;
+use crate::history::{self, History, HostSeries, Lines, Selection, SeriesOptions};
 use crate::hosts::{hosts, only_host};
 use crate::json::{Gaps, TraceList};
 use crate::ledger::LedgerSum;
 use crate::report::{Findings, Report, ReportQuery};
-use crate::time::{Page, TimeRange};
-use crate::{QueryError, ledger, report};
+use crate::time::{Page, PlotRange, TimeRange};
+use crate::{QueryError, TaskKey, ledger, report};
 
 /// Gaps searched for at most.
 const MAX_GAPS: usize = 10_000;
@@ -31,6 +31,16 @@ pub trait Answers {
     fn gaps(&self, hosts: &[String], range: TimeRange, page: Page) -> Result<Vec<Gaps>, QueryError>;
     /// The traces of each host whose time touches a range.
     fn traces(&self, hosts: &[String], range: TimeRange, page: Page) -> Result<Vec<TraceList>, QueryError>;
+    /// A host over time: these columns of table `host`.
+    fn series(&self, host: HostId, range: PlotRange, columns: &[String]) -> Result<HostSeries, QueryError>;
+    /// A task of a host over time, in one line: these columns.
+    fn line(
+        &self,
+        host: HostId,
+        task: TaskKey,
+        range: PlotRange,
+        columns: &[String],
+    ) -> Result<Lines, QueryError>;
 
     /// The host of a question that names none: the machine of the store or of the receiver, else the only host there is. `what` is a
     /// question of one host, as in `a report`.
@@ -82,5 +92,24 @@ impl Answers for History {
             Ok(TraceList { host: host.info.host, name: host.info.hostname, total, traces })
         };
         hosts(self, wanted)?.into_iter().map(of_host).collect()
+    }
+
+    fn series(&self, host: HostId, range: PlotRange, columns: &[String]) -> Result<HostSeries, QueryError> {
+        let options = SeriesOptions { columns, is_finest: false };
+        history::series(self, &self.host(&host.to_string())?, range, options)
+    }
+
+    fn line(
+        &self,
+        host: HostId,
+        task: TaskKey,
+        range: PlotRange,
+        columns: &[String],
+    ) -> Result<Lines, QueryError> {
+        let selection = match task {
+            TaskKey::Process(key) => Selection::Process(key),
+            TaskKey::Thread(key) => Selection::Thread { key, process: None },
+        };
+        history::lines(self, &self.host(&host.to_string())?, range, vec![selection], columns)
     }
 }

@@ -3,12 +3,14 @@
 
 use std::fmt::Write;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_query::report::ReportQuery;
-use cpumon_query::{Seek, TaskKey};
+use cpumon_query::history::{BucketTimes, History, HostSeries, Lines, Values};
+use cpumon_query::time::PlotRange;
+use cpumon_query::{Answers, QueryError, Seek, TaskKey, trace_file};
 
 use crate::text::{ago, utc_seconds};
 
@@ -25,12 +27,15 @@ pub struct TimeWords {
     pub parse: fn(&str, Option<i64>) -> Result<i64, String>,
     /// Writes a moment: day, clock time and zone.
     pub show: fn(i64) -> String,
+    /// Writes it for a table: clock time, with its day or without.
+    pub clock: fn(i64, bool) -> String,
 }
 
 /// UTC, to the second (`2026-11-21 14:05:09Z`), and nothing to type.
 impl Default for TimeWords {
     fn default() -> Self {
-        Self { parse: |_, _| Err("no moment can be typed here".to_owned()), show: utc_seconds }
+        let parse = |_: &str, _| Err("no moment can be typed here".to_owned());
+        Self { parse, show: utc_seconds, clock: |ns, _| utc_seconds(ns) }
     }
 }
 
@@ -118,6 +123,21 @@ pub struct HistoryPoint {
 }
 
 impl HistoryPoint {
+    /// The whole host, or one of its tasks, in an interval.
+    #[must_use]
+    pub fn of(interval: &Interval, of: Subject) -> Self {
+        let host = Self::of_host(interval);
+        let delta = match of {
+            Subject::Host => return host,
+            Subject::Task(TaskKey::Process(key)) => interval.process(key).map(|row| row.delta),
+            Subject::Task(TaskKey::Thread(key)) => {
+                let at = interval.threads.binary_search_by_key(&key, |row| row.key).ok();
+                at.and_then(|at| interval.threads.get(at)).map(|row| row.delta)
+            }
+        };
+        Self { run_ns: delta.map_or(0, |delta| delta.run_ns), ..host }
+    }
+
     /// The whole host in an interval.
     #[must_use]
     pub fn of_host(interval: &Interval) -> Self {
@@ -131,15 +151,66 @@ impl HistoryPoint {
     }
 }
 
-/// A context-switch trace of the selected host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StoredTrace {
-    /// The moment that caused it, ns since the UNIX epoch.
-    pub wall_ns: i64,
-    /// Why it was written.
-    pub reason: String,
-    /// The command that shows it.
-    pub command: String,
+/// Distance of the points that are asked for, so that an interval of a tenth of a second has one of its own.
+const POINT_NS: i64 = 100_000_000;
+/// Points of an answer at most.
+const MAX_POINTS: i64 = 4000;
+
+/// What answers have of the past of a host, or of one of its tasks.
+fn answered_points(
+    answers: &dyn Answers,
+    host: HostId,
+    of: Subject,
+    wall_ns: &Range<i64>,
+) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
+    let points = (wall_ns.end.saturating_sub(wall_ns.start) / POINT_NS).clamp(1, MAX_POINTS);
+    let points = usize::try_from(points).unwrap_or(1);
+    let range = PlotRange { since_ns: wall_ns.start, until_ns: wall_ns.end, points };
+    let found = match of {
+        Subject::Host => {
+            let columns = ["capacity_ns", "ledger_threads_ns", "ledger_exited_ns"].map(str::to_owned);
+            answers.series(host, range, &columns).map(|series| host_points(&series))
+        }
+        Subject::Task(task) => {
+            answers.line(host, task, range, &["run_ns".to_owned()]).map(|lines| task_points(&lines))
+        }
+    };
+    match found {
+        Ok(points) => Ok(Some(points)),
+        // Nothing is stored of it.
+        Err(QueryError::UnknownHost | QueryError::NoData { .. }) => Ok(None),
+        Err(error) => Err(FeedError(error.to_string())),
+    }
+}
+
+fn value(values: Option<&Values>, at: usize) -> Option<i64> {
+    values?.get(at).copied().flatten()
+}
+
+fn host_points(series: &HostSeries) -> Vec<HistoryPoint> {
+    let sums = |name: &str| series.columns.get(name).and_then(|column| column.sum.as_ref());
+    let [capacity, threads, exited] = ["capacity_ns", "ledger_threads_ns", "ledger_exited_ns"].map(sums);
+    points(&series.times, &|at| {
+        let run_ns = value(threads, at)?.saturating_add(value(exited, at).unwrap_or(0));
+        Some((run_ns, value(capacity, at).unwrap_or(0)))
+    })
+}
+
+fn task_points(lines: &Lines) -> Vec<HistoryPoint> {
+    let values = lines.lines.first().and_then(|line| line.columns.get("run_ns"));
+    points(&lines.times, &|at| Some((value(values, at)?, 0)))
+}
+
+/// `value`: run time and capacity of a point; `None` where nothing was measured.
+fn points(times: &BucketTimes, value: &dyn Fn(usize) -> Option<(i64, i64)>) -> Vec<HistoryPoint> {
+    let moments = times.begins_ns().zip(&times.covered_ns).enumerate();
+    let measured = moments.filter_map(|(at, (begin_wall_ns, covered_ns))| {
+        let duration_ns = u64::try_from(*covered_ns).ok().filter(|ns| *ns > 0)?;
+        let (run_ns, capacity_ns) = value(at)?;
+        let end_wall_ns = begin_wall_ns.saturating_add(times.width_ns);
+        Some(HistoryPoint { begin_wall_ns, end_wall_ns, duration_ns, capacity_ns, run_ns })
+    });
+    measured.collect()
 }
 
 /// Where the screens get their data. One host is selected at a time.
@@ -156,8 +227,10 @@ pub trait Feed {
     /// The selected host; `None` until one is known.
     fn host(&self) -> Option<HostId>;
 
-    /// Selects another host. The next [`Feed::poll`] hands out its newest interval.
-    fn select(&mut self, host: HostId) -> Result<(), FeedError>;
+    /// Selects another one of its hosts. The next [`Feed::poll`] hands out its newest interval.
+    fn select(&mut self, host: HostId) {
+        let _the_only_one = host;
+    }
 
     /// The next interval of the selected host that was not handed out yet, in order; `None` if there is none now.
     /// The first call after start or [`Feed::select`] hands out the newest one. A feed that falls behind may skip.
@@ -166,7 +239,9 @@ pub trait Feed {
 
     /// How long ago the selected host's newest interval arrived, as well as the feed knows; `None` if none ever did.
     /// The screens say "no data since" from this.
-    fn age(&self) -> Option<Duration>;
+    fn age(&self) -> Option<Duration> {
+        None
+    }
 
     /// An interval of the selected host's past; `None` if there is no data: [`find_moment`] names the neighbours of a hole.
     /// May read a file or ask a receiver.
@@ -190,14 +265,11 @@ pub trait Feed {
     /// `None` if there is no data (the screens then use the intervals that they received themselves).
     /// May read a file or ask a receiver.
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
-        let _ = (of, wall_ns);
-        Ok(None)
-    }
-
-    /// The stored traces of the selected host whose moment is in `wall_ns`, ascending. May read a file or ask a receiver.
-    fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
-        let _ = wall_ns;
-        Ok(Vec::new())
+        match (self.host(), self.answers()) {
+            (Some(host), Ok(Some(answers))) => answered_points(&*answers, host, of, &wall_ns),
+            // A report says why nothing can be read.
+            _ => Ok(None),
+        }
     }
 
     /// Has the selected host traced: records it, or takes its last seconds. Gives what happens now. May ask a receiver.
@@ -205,49 +277,24 @@ pub trait Feed {
         Err(FeedError("no trace from here; `cpumon trace record --for 10s` records this machine".into()))
     }
 
-    /// Who used the CPU of the selected host in a range of time. May read a file or ask a receiver.
-    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
-        let _ = query;
-        Err(FeedError("this source has no stored data to add up; `cpumon serve` stores it".into()))
+    /// The store that has the past of its hosts; `None`: there is none on this machine.
+    fn store(&self) -> Option<PathBuf> {
+        None
     }
-}
 
-/// A column of a report. Cells are safe to show after escaping only: names in them are hostile.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReportColumn {
-    /// Its title.
-    pub title: String,
-    /// 0: always shown; a higher one is left out earlier on a narrow screen.
-    pub rank: u8,
-    /// A name, at the left; else a number, at the right.
-    pub is_name: bool,
-    /// A text for each row.
-    pub cells: Vec<String>,
-    /// Shorter texts, for where not all columns fit; empty if there are none.
-    pub short_cells: Vec<String>,
-}
+    /// Who answers questions about the past: reports, traces; `None`: nothing is stored. May read a file.
+    fn answers(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {
+        let Some(store) = self.store() else { return Ok(None) };
+        match History::of_store(&store) {
+            Ok(history) => Ok(Some(Box::new(history))),
+            Err(error) => Err(FeedError(error.to_string())),
+        }
+    }
 
-/// A row of a report.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReportRow {
-    /// The group's name; hostile. `None` for the row of all others and for what is not attributed.
-    pub group: Option<String>,
-    /// End of the interval in which it ran most, ns since the UNIX epoch.
-    pub peak_ns: Option<i64>,
-}
-
-/// Who used the CPU in a range of time. The feed writes the cells, so that they are those of `cpumon report`; the screens only choose
-/// the columns that fit.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RangeReport {
-    /// What was measured, a few lines.
-    pub head: Vec<String>,
-    /// Columns in order.
-    pub columns: Vec<ReportColumn>,
-    /// As many as each column has cells.
-    pub rows: Vec<ReportRow>,
-    /// What its columns mean, below it.
-    pub notes: Vec<String>,
+    /// The command that shows a trace of [`Feed::answers`].
+    fn trace_command(&self, id: i64) -> String {
+        format!("cpumon trace top {}", trace_file(&self.store().unwrap_or_default(), id).display())
+    }
 }
 
 /// An interval is shown for a moment after it only while the next one is still being measured: up to so many of its lengths,
@@ -319,6 +366,23 @@ mod tests {
 
     const SECOND_NS: i64 = 1_000_000_000;
 
+    #[test]
+    fn a_series_becomes_points_and_gaps_stay_gaps() {
+        let text = r#"{"since_ns":"0","until_ns":"2500000000","kept":null,"is_windows":false,"resolution":"interval",
+            "width_ns":500000000,"begin_ns":"1000000000","covered_ns":[500000000,0,250000000],
+            "columns":{"ledger_threads_ns":{"sum":[30,null,7]},"capacity_ns":{"sum":[1000,null,500],"max":[2,null,2]},
+            "ledger_exited_ns":{"sum":[5,null,0]}},"gaps":[]}"#;
+        let found = host_points(&serde_json::from_str(text).unwrap());
+        let point = |begin_ms: i64, covered_ms: u64, capacity_ns, run_ns| HistoryPoint {
+            begin_wall_ns: begin_ms * 1_000_000,
+            end_wall_ns: (begin_ms + 500) * 1_000_000,
+            duration_ns: covered_ms * 1_000_000,
+            capacity_ns,
+            run_ns,
+        };
+        assert_eq!(found, [point(1000, 500, 1000, 35), point(2000, 250, 500, 7)]);
+    }
+
     /// Intervals that end at these seconds; `late` ones arrive after the first question.
     struct Seconds {
         ends: Vec<i64>,
@@ -340,14 +404,8 @@ mod tests {
         fn host(&self) -> Option<HostId> {
             None
         }
-        fn select(&mut self, _host: HostId) -> Result<(), FeedError> {
-            Ok(())
-        }
         fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
             Ok(None)
-        }
-        fn age(&self) -> Option<Duration> {
-            None
         }
         fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
             let ends = self.ends.iter().map(|end| end * SECOND_NS);

@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cpumon_model::{BootId, Fields, Interval, LossCounts, SourceHealth, bytes_of_rows};
-use cpumon_query::TaskKey;
+use cpumon_query::{TaskKey, TraceRecord};
 use ratatui::layout::Rect;
 
-use crate::feed::{HistoryPoint, StoredTrace, Subject};
+use crate::feed::{HistoryPoint, Subject};
 use crate::options::PlotOption;
 use crate::rows::Item;
 
@@ -256,7 +256,7 @@ pub(crate) struct PlotState {
     /// The newest answer last.
     histories: VecDeque<FeedHistory>,
     /// Traces of the past on the plot, and the window that was asked about.
-    pub traces: Option<(Range<i64>, Vec<StoredTrace>)>,
+    pub traces: Option<(Range<i64>, Vec<TraceRecord>)>,
     /// Arrow keys move the mark on the plot and not the selection.
     pub has_keys: bool,
     /// Where the line was drawn last; empty if it was not.

@@ -17,6 +17,7 @@ mod options;
 mod rows;
 mod run;
 mod screen;
+mod table;
 mod text;
 mod theme;
 mod view;
@@ -24,15 +25,13 @@ mod view;
 pub use app::{App, Request};
 pub use batch::batch;
 pub use columns::{SortColumn, UnknownColumn};
-pub use feed::{
-    Feed, FeedError, HistoryPoint, NoMoment, Play, Playback, RangeReport, ReportColumn, ReportRow,
-    StoredTrace, Subject, TimeWords, find_moment,
-};
+pub use feed::{Feed, FeedError, HistoryPoint, NoMoment, Play, Playback, Subject, TimeWords, find_moment};
 pub use history::PLOT_MINUTES;
 pub use options::{
     Arrangement, BatchFormat, BatchOptions, CommandLines, Options, PlotOption, RowOptions, TuiError,
 };
 pub use run::{is_utf8_locale, run};
-pub use screen::{WantedColumn, fit_columns, losses_of_agent};
+pub use screen::{losses_of_agent, report_head, report_notes};
+pub use table::Columns;
 pub use text::ago;
 pub use view::{GROUPINGS, UserFilter};

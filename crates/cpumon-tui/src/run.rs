@@ -1,17 +1,20 @@
 //! The event loop: terminal, environment, calls of the feed, the file of an export. The terminal is always restored at the end.
 
 use std::io::{self, IsTerminal, Write};
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use cpumon_query::Seek;
-use cpumon_query::report::ReportQuery;
+use cpumon_query::report::{Report, ReportQuery};
+use cpumon_query::time::{Page, TimeRange};
+use cpumon_query::{Seek, TraceRecord};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, DisableMouseCapture, EnableMouseCapture, Event, KeyEventKind};
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{EnterAlternateScreen, enable_raw_mode};
 
-use crate::feed::{Subject, find_moment};
+use crate::feed::{FeedError, Subject, find_moment};
+use crate::text::safe;
 use crate::{App, Feed, Options, Request, TuiError};
 
 /// How long the loop waits for a key before it asks the feed again.
@@ -226,11 +229,23 @@ impl<'a> Screens<'a> {
         let Some(window) = self.app.traces_wanted(is_old) else { return };
         self.traces_at = Some(Instant::now());
         // An empty answer is stored too, so that a failed request is not repeated at each turn of the loop.
-        let traces = self.feed.traces(window.clone()).unwrap_or_else(|error| {
+        let traces = self.traces(&window).unwrap_or_else(|error| {
             self.app.on_notice(error.to_string());
             Vec::new()
         });
         self.app.on_traces(window, traces);
+    }
+
+    fn traces(&self, window: &Range<i64>) -> Result<Vec<TraceRecord>, FeedError> {
+        // A report says why nothing can be read.
+        let (Some(host), Ok(Some(answers))) = (self.feed.host(), self.feed.answers()) else {
+            return Ok(Vec::new());
+        };
+        let range = TimeRange { since_ns: window.start, until_ns: window.end };
+        match answers.traces(&[host.to_string()], range, Page::ALL) {
+            Ok(hosts) => Ok(hosts.into_iter().flat_map(|host| host.traces).collect()),
+            Err(error) => Err(FeedError(error.to_string())),
+        }
     }
 
     /// Waits for events up to [`POLL`] and hands them on; true when the user wants to quit. Keys that are already there
@@ -279,23 +294,24 @@ impl<'a> Screens<'a> {
                 }
                 Err(error) => self.app.on_notice(error),
             },
+            Request::ShowTrace { id, words } => {
+                self.app.on_notice(format!("{}  ({words})", safe(&self.feed.trace_command(id))));
+            }
             Request::TakeTrace => {
                 let answer = self.feed.take_trace().unwrap_or_else(|error| error.to_string());
                 self.app.on_notice(answer);
             }
-            Request::Report(wanted) => self.report(wanted),
+            Request::Report(wanted) => self.app.on_report(self.report(&wanted)),
             Request::ReportOf(text) => {
                 let shown = self.app.shown_wall_ns();
                 let until = self.app.newest_wall_ns().or(shown).unwrap_or_default();
                 match self.options.time.parse_range(&text, shown, until) {
-                    Ok(range) => self.report(self.app.report_query(range)),
+                    Ok(range) => self.app.on_report(self.report(&self.app.report_query(range))),
                     Err(error) => self.app.on_notice(error),
                 }
             }
             Request::Select(host) => {
-                if let Err(error) = self.feed.select(host) {
-                    self.app.on_notice(error.to_string());
-                }
+                self.feed.select(host);
                 self.hosts_at = None;
                 self.refresh_hosts();
             }
@@ -309,9 +325,12 @@ impl<'a> Screens<'a> {
         false
     }
 
-    fn report(&mut self, wanted: ReportQuery) {
-        let answer = self.feed.report(&wanted);
-        self.app.on_report(wanted, answer);
+    fn report(&self, wanted: &ReportQuery) -> Result<Report, FeedError> {
+        let host = self.feed.host().ok_or_else(|| FeedError("no host is selected".to_owned()))?;
+        let nothing = "this source has no stored data to add up; `cpumon serve` stores it";
+        let answers = self.feed.answers()?.ok_or_else(|| FeedError(nothing.to_owned()))?;
+        let made = answers.report(&[host.to_string()], wanted);
+        made.map_err(|error| FeedError(error.with_clock(&self.options.time.show)))
     }
 
     fn seek(&mut self, to: Seek) {

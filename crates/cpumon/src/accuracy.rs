@@ -15,7 +15,7 @@ use serde::Serialize;
 
 use crate::cli::{AccuracyArgs, Format};
 use crate::exit::{Outcome, Signals};
-use crate::table::{Columns, paragraph, terminal_columns, write_json, write_rows};
+use crate::table::{paragraph, terminal_columns, write_columns, write_json, write_rows};
 
 /// Time between two readings: short enough to read each thread off its CPU near the start and near the end.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -124,7 +124,7 @@ const SENTENCE: std::ops::RangeInclusive<usize> = 40..=100;
 /// Text for people; `limit` rows of it at most, no wider than `columns` if the names allow.
 fn text(findings: &Findings, limit: usize, columns: usize, out: &mut dyn Write) -> anyhow::Result<()> {
     let shown = &findings.rows[..findings.rows.len().min(limit)];
-    Columns::new(&fields(), shown).write(columns, out)?;
+    write_columns(&fields(), shown, columns, out)?;
     let left = findings.rows.len() - shown.len();
     if left > 0 {
         writeln!(out, "… {left} more with smaller errors (--all shows them)")?;

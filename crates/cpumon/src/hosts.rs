@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::cli::{Format, HostsArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage, say};
-use crate::table::{Columns, terminal_columns, write_json};
+use crate::table::{terminal_columns, write_columns, write_json};
 use crate::when;
 
 pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -131,7 +131,7 @@ fn write_busiest(lines: &[u8], search: Option<&str>, columns: usize, out: &mut d
         Field::shown("%CPU", 0, |row| decimal(number(row, "cpu_pct"), 1)),
         Field::shown("%HOST", 1, |row| decimal(number(row, "host_pct"), 1)),
     ]);
-    Columns::new(&fields, &rows).write(columns, out)
+    write_columns(&fields, &rows, columns, out)
 }
 
 /// How busy a host is.
@@ -330,7 +330,7 @@ pub fn write_hosts(
         in_two("CLOCK", rank(HostOrder::ClockOffset, 6), |line| &line.clock),
         in_two("LOSS", 0, |line| &line.loss),
     ]);
-    Columns::new(&fields, &lines).write(columns, out)
+    write_columns(&fields, &lines, columns, out)
 }
 
 /// ` (2 bad_seal, 1 plain)`

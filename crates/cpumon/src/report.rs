@@ -1,23 +1,22 @@
-//! Questions about the past of hosts. `cpumon report`: who used the CPU in a range, also for the terminal screens. `cpumon find`: when
+//! Questions about the past of hosts. `cpumon report`: who used the CPU in a range. `cpumon find`: when
 //! and how much a program, a user or a container ever ran. `cpumon gaps`: the holes in the time of hosts, with their reasons.
 
-use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::Write;
 
 use anyhow::Context;
 use cpumon_model::escape;
 use cpumon_query::fields::Field;
 use cpumon_query::json::Gaps;
-use cpumon_query::report::{Found, Report, ReportFilter, ReportQuery, ReportSort, RowKind};
-use cpumon_query::text::{Screen, decimal, name_text, seconds};
+use cpumon_query::report::{Found, Report, ReportFilter, ReportQuery, ReportSort};
+use cpumon_query::text::{Screen, decimal, name_text};
 use cpumon_query::time::Page;
 use cpumon_query::{Gap, GroupBy};
-use cpumon_tui::{RangeReport, ReportRow};
+use cpumon_tui::{report_head, report_notes};
 
 use crate::cli::{FindArgs, Format, GapsArgs, ReportArgs};
 use crate::exit::{Outcome, Usage};
 use crate::past::{Past, answered};
-use crate::table::{Columns, paragraph, terminal_columns, write_rows};
+use crate::table::{paragraph, terminal_columns, write_rows};
 use crate::when;
 
 /// The filter of `--filter` and `--within`.
@@ -58,11 +57,14 @@ pub fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 fn write(report: &Report, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
     let (columns, is_table) = (terminal_columns(), format == Format::Table);
     if is_table {
-        head(report, columns, out)?;
+        report_head(report, when::show).iter().try_for_each(|text| paragraph(text, columns, out))?;
+        writeln!(out)?;
     }
     write_rows(format, &report.fields(screen()), &report.rows, out)?;
-    if is_table {
-        notes(report, columns, out)?;
+    let notes = report_notes(report);
+    if is_table && !notes.is_empty() {
+        writeln!(out)?;
+        notes.iter().try_for_each(|note| paragraph(note, columns, out))?;
     }
     Ok(())
 }
@@ -86,88 +88,6 @@ pub fn find(args: &FindArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
 /// What this terminal shows: the locale says whether that is more than ASCII.
 pub(crate) fn screen() -> Screen {
     Screen { clock: when::show_clock, is_ascii: !cpumon_tui::is_utf8_locale() }
-}
-
-/// Hosts of which a line is shown each.
-const SHOWN_HOSTS: usize = 4;
-
-fn head(report: &Report, columns: usize, out: &mut dyn Write) -> io::Result<()> {
-    for part in report.hosts.iter().take(SHOWN_HOSTS) {
-        let text = format!(
-            "{}: {} to {}, {} s measured, {} s of CPU time",
-            name_text(&part.name),
-            when::show(part.range.since_ns),
-            when::show(part.range.until_ns),
-            decimal(part.covered_ns as f64 / 1e9, 1),
-            seconds(part.used_ns)
-        );
-        paragraph(&text, columns, out)?;
-    }
-    let more = report.hosts.len().saturating_sub(SHOWN_HOSTS);
-    if more > 0 {
-        let all = seconds(report.used_ns);
-        paragraph(&format!("and {more} more hosts; {all} s of CPU time on all hosts"), columns, out)?;
-    }
-    if let Some(before) = report.before {
-        let text =
-            format!("compared with {} to {}", when::show(before.since_ns), when::show(before.until_ns));
-        paragraph(&text, columns, out)?;
-    }
-    writeln!(out)
-}
-
-fn notes(report: &Report, columns: usize, out: &mut dyn Write) -> io::Result<()> {
-    let mut notes: Vec<Cow<'_, str>> = Vec::new();
-    let has_groups = report.rows.iter().any(|row| row.kind.is_group());
-    if let Some(text) = report.query.filter.text.as_deref().filter(|_| !has_groups) {
-        notes.push(format!("Nothing in this range matches {}.", escape(text)).into());
-    }
-    if report.rows.iter().any(|row| row.before.is_some_and(|before| before.duration_ns.is_none())) {
-        notes.push("No data for the range to compare with.".into());
-    }
-    if report.query.sort == ReportSort::Ready || report.query.sort == ReportSort::Blocked {
-        notes.push("READY, BLOCKED: threads ready or blocked on average.".into());
-    }
-    if report.rows.iter().any(|row| row.peak.is_some_and(|peak| !peak.is_exact)) {
-        notes.push("PEAK %: >= marks a lower bound, where only sums of many processes are left.".into());
-    }
-    if report.rows.iter().any(|row| row.kind == RowKind::Unattributed) {
-        notes.push("(not attributed): CPU time in the ledger that belongs to no row.".into());
-    }
-    if notes.is_empty() {
-        return Ok(());
-    }
-    writeln!(out)?;
-    notes.iter().try_for_each(|note| paragraph(note, columns, out))
-}
-
-/// More columns than a terminal has: the screens choose those that fit.
-const WIDE: usize = 100_000;
-
-/// Head, columns, rows and notes of a report.
-pub(crate) fn for_screen(report: &Report) -> RangeReport {
-    RangeReport {
-        head: lines(|out| head(report, WIDE, out)),
-        columns: Columns::new(&report.fields(screen()), &report.rows).for_screen(),
-        rows: report
-            .rows
-            .iter()
-            .map(|row| ReportRow {
-                group: row.kind.is_group().then(|| row.name.to_string()),
-                peak_ns: row.peak.map(|peak| peak.end_ns),
-            })
-            .collect(),
-        notes: lines(|out| notes(report, WIDE, out)),
-    }
-}
-
-/// What is written, by lines; empty ones are left out.
-fn lines(write: impl Fn(&mut Vec<u8>) -> io::Result<()>) -> Vec<String> {
-    let mut text = Vec::new();
-    // Writing into memory does not fail.
-    let _infallible = write(&mut text);
-    let text = String::from_utf8_lossy(&text);
-    text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
 }
 
 /// A hole of a host.

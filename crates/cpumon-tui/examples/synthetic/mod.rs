@@ -10,7 +10,7 @@ use cpumon_model::{
     HostId, HostInfo, HostStatus, Interval, Life, Moment, Probes, ProcessInfo, ProcessInterval, ProcessKey,
     SchedDelta, SourceKind, TaskState, ThreadInterval, ThreadKey, Trust, WaitReason, delay_bucket,
 };
-use cpumon_query::{Seek, TaskKey};
+use cpumon_query::Seek;
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Subject};
 
 /// 2026-11-21 14:05:00 UTC.
@@ -332,12 +332,10 @@ impl Feed for MadeUp {
         Some(status(self.kind).info.host)
     }
 
-    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
+    fn select(&mut self, host: HostId) {
         let kinds = [Kind::Normal, Kind::Hostile, Kind::Many, Kind::NoFields];
-        let found = kinds.into_iter().find(|kind| status(*kind).info.host == host);
-        self.kind = found.ok_or_else(|| FeedError(format!("host {host} is not known")))?;
+        self.kind = kinds.into_iter().find(|kind| status(*kind).info.host == host).unwrap_or(self.kind);
         self.last = None;
-        Ok(())
     }
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
@@ -373,18 +371,7 @@ impl Feed for MadeUp {
     }
 
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
-        let point = |number: u64| {
-            let made = interval(self.kind, number);
-            let host = HistoryPoint::of_host(&made);
-            let delta = match of {
-                Subject::Host => return host,
-                Subject::Task(TaskKey::Process(key)) => made.process(key).map(|row| row.delta),
-                Subject::Task(TaskKey::Thread(key)) => {
-                    made.threads.iter().find(|row| row.key == key).map(|row| row.delta)
-                }
-            };
-            HistoryPoint { run_ns: delta.map_or(0, |delta| delta.run_ns), ..host }
-        };
+        let point = |number: u64| HistoryPoint::of(&interval(self.kind, number), of);
         let points = (0..self.next.min(400)).map(point);
         Ok(Some(points.filter(|point| wall_ns.contains(&point.end_wall_ns)).collect()))
     }

@@ -2,9 +2,8 @@
 //! a line: it follows the task when rows change places.
 
 use cpumon_model::Interval;
-use cpumon_query::report::ReportQuery;
+use cpumon_query::report::{Report, ReportRow};
 
-use crate::feed::{RangeReport, ReportRow};
 use crate::rows::{RowId, RowList};
 
 #[derive(Clone, Debug, Default)]
@@ -110,8 +109,7 @@ impl Cursor {
 /// A report and the place in it.
 #[derive(Clone, Debug)]
 pub(crate) struct ReportScreen {
-    pub query: ReportQuery,
-    pub report: RangeReport,
+    pub report: Report,
     /// The selected row.
     pub at: usize,
     /// First row in view.
@@ -123,8 +121,8 @@ pub(crate) struct ReportScreen {
 }
 
 impl ReportScreen {
-    pub(crate) fn new(query: ReportQuery, report: RangeReport) -> Self {
-        Self { query, report, at: 0, top: 0, height: 0, first_line: 0 }
+    pub(crate) fn new(report: Report) -> Self {
+        Self { report, at: 0, top: 0, height: 0, first_line: 0 }
     }
 
     pub(crate) fn row(&self) -> Option<&ReportRow> {

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval};
 use cpumon_query::Seek;
-use cpumon_query::report::ReportQuery;
+use cpumon_query::report::{Report, ReportQuery};
 use ratatui::layout::Rect;
 
 use self::cursor::Cursor;
 pub(crate) use self::cursor::{Move, ReportScreen};
 use crate::columns::ColumnPlace;
-use crate::feed::{FeedError, NoMoment, Play, Playback, RangeReport};
+use crate::feed::{FeedError, NoMoment, Play, Playback, TimeWords};
 use crate::history::{LossHistory, PAST_BYTES, PlotState, Recent, RunHistory, RunTotals};
 use crate::options::{CommandLines, Options, PlotOption};
 use crate::rows::{RowId, RowList};
@@ -56,10 +56,10 @@ pub struct App {
     pub(crate) recent: Recent,
     pub(crate) counts: LossHistory,
     pub(crate) seen: RunTotals,
-    /// How moments are written.
     /// Memory for intervals to step back to.
     past_bytes: usize,
-    time_text: fn(i64) -> String,
+    /// How moments are written.
+    pub(crate) time: TimeWords,
     pub(crate) is_pane_drawn: bool,
     /// The selected task with the name it had when it was seen last.
     pub(crate) subject: Option<(RowId, String)>,
@@ -103,7 +103,7 @@ impl App {
             counts: LossHistory::default(),
             seen: RunTotals::new(past_bytes),
             past_bytes,
-            time_text: options.time.show,
+            time: options.time,
             is_pane_drawn: false,
             subject: None,
             is_dirty: true,
@@ -186,10 +186,10 @@ impl App {
     }
 
     /// The answer to [`Request::Report`].
-    pub fn on_report(&mut self, query: ReportQuery, answer: Result<RangeReport, FeedError>) {
+    pub fn on_report(&mut self, answer: Result<Report, FeedError>) {
         match answer {
             Ok(report) => {
-                self.report = Some(ReportScreen::new(query, report));
+                self.report = Some(ReportScreen::new(report));
                 self.mode = Mode::Report;
                 self.is_dirty = true;
             }
@@ -262,7 +262,7 @@ impl App {
 
     /// A moment with its day and time zone.
     pub(crate) fn time_text(&self, wall_ns: i64) -> String {
-        text::safe(&(self.time_text)(wall_ns))
+        text::safe(&(self.time.show)(wall_ns))
     }
 
     /// The time that the plot shows. In the past some of what came later is shown too.
@@ -370,10 +370,17 @@ pub enum Request {
     Play(Play),
     /// Goes to the moment that this text means: parse it with [`TimeWords`](crate::TimeWords), then [`App::go_to`].
     GoTo(String),
-    /// Adds up a range of time: call [`Feed::report`](crate::Feed::report), then [`App::on_report`].
+    /// Adds up a range of time: ask [`Feed::answers`](crate::Feed::answers), then [`App::on_report`].
     Report(ReportQuery),
     /// The same for the range that this text means: parse it first.
     ReportOf(String),
+    /// Names the command that shows a trace: call [`Feed::trace_command`](crate::Feed::trace_command), then [`App::on_notice`].
+    ShowTrace {
+        /// Its number.
+        id: i64,
+        /// When and why it was written; safe on a terminal.
+        words: String,
+    },
     /// Has the host traced: call [`Feed::take_trace`](crate::Feed::take_trace), then [`App::on_notice`].
     TakeTrace,
     /// Shows another host: call [`Feed::select`](crate::Feed::select).

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use cpumon_query::TaskKey;
+use cpumon_query::{TaskKey, TraceRecord};
 
-use crate::app::{App, Clock};
-use crate::feed::{HistoryPoint, StoredTrace, Subject};
+use crate::app::{App, Clock, Request};
+use crate::feed::{HistoryPoint, Subject};
 use crate::history::FeedHistory;
 use crate::rows::RowId;
 use crate::text::safe;
@@ -42,7 +42,7 @@ impl App {
         self.mark_dirty();
     }
 
-    /// The past whose traces are to be marked: ask [`Feed::traces`](crate::Feed::traces) for it. `again`: what is known is old.
+    /// The past whose traces are to be marked: ask [`Feed::answers`](crate::Feed::answers) for it. `again`: what is known is old.
     #[must_use]
     pub fn traces_wanted(&self, again: bool) -> Option<Range<i64>> {
         // A live window moves with each interval; its traces are asked for when it rests.
@@ -52,7 +52,7 @@ impl App {
     }
 
     /// The answer to [`App::traces_wanted`].
-    pub fn on_traces(&mut self, asked: Range<i64>, traces: Vec<StoredTrace>) {
+    pub fn on_traces(&mut self, asked: Range<i64>, traces: Vec<TraceRecord>) {
         let new = Some((asked, traces));
         if self.plot.traces != new {
             self.plot.traces = new;
@@ -61,23 +61,25 @@ impl App {
     }
 
     /// The traces that the plot marks.
-    pub(crate) fn traces_on_plot(&self) -> &[StoredTrace] {
+    pub(crate) fn traces_on_plot(&self) -> &[TraceRecord] {
         let known = self.plot.traces.as_ref().filter(|_| self.clock == Clock::Past);
         known.map_or(&[], |(_, traces)| traces)
     }
 
     /// How to see the trace that is nearest to the moment on screen.
-    pub(crate) fn trace_notice(&self) -> String {
+    pub(crate) fn show_trace(&mut self) -> Option<Request> {
         let at = self.shown_wall_ns().unwrap_or_default();
         let nearest = self.traces_on_plot().iter().min_by_key(|trace| trace.wall_ns.abs_diff(at));
-        match nearest {
-            Some(trace) => {
-                let (when, why) = (self.time_text(trace.wall_ns), safe(&trace.reason));
-                format!("{}  ({when}, {why})", safe(&trace.command))
-            }
-            None if self.clock == Clock::Past => "no trace in the time on the plot; x takes one".into(),
-            None => "traces are marked in the past: go back with [ or b first; x takes one".into(),
+        if let Some(trace) = nearest {
+            let words = format!("{}, {}", self.time_text(trace.wall_ns), safe(&trace.reason));
+            return Some(Request::ShowTrace { id: trace.id, words });
         }
+        self.on_notice(if self.clock == Clock::Past {
+            "no trace in the time on the plot; x takes one".into()
+        } else {
+            "traces are marked in the past: go back with [ or b first; x takes one".into()
+        });
+        None
     }
 
     /// Shows the next length of time on the plot, around the moment on screen.

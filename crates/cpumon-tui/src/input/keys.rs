@@ -51,7 +51,7 @@ impl App {
             KeyCode::Char('e') => return self.export_request(),
             KeyCode::Char('x') if self.playback.is_none() => return Some(Request::TakeTrace),
             KeyCode::Char('x') => self.on_notice("a recording cannot be traced".into()),
-            KeyCode::Char('v') => self.on_notice(self.trace_notice()),
+            KeyCode::Char('v') => return self.show_trace(),
             KeyCode::Char(' ') if self.playback.is_some() => return Some(Request::Play(Play::Toggle)),
             KeyCode::Char('+') if self.playback.is_some() => return Some(Request::Play(Play::Faster)),
             KeyCode::Char('-') if self.playback.is_some() => return Some(Request::Play(Play::Slower)),

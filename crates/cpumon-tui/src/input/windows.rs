@@ -107,7 +107,7 @@ impl App {
             since_ns: Some(wall_ns.start),
             until_ns: Some(wall_ns.end),
             by: self.view.group_by.into(),
-            sort: self.report.as_ref().map_or(ReportSort::Cpu, |report| report.query.sort),
+            sort: self.report.as_ref().map_or(ReportSort::Cpu, |report| report.report.query.sort),
             limit: MAX_ROWS,
             ..ReportQuery::default()
         }
@@ -124,15 +124,15 @@ impl App {
             screen.select(at);
             return None;
         }
-        let sort = |sort| Some(Request::Report(ReportQuery { sort, ..screen.query.clone() }));
+        let sort = |sort| Some(Request::Report(ReportQuery { sort, ..screen.report.query.clone() }));
         match code {
             KeyCode::Char('P') => return sort(ReportSort::Cpu),
             KeyCode::Char('M') => return sort(ReportSort::Ready),
             KeyCode::Char('B') => return sort(ReportSort::Blocked),
             KeyCode::Char('S') => return sort(ReportSort::Switches),
             KeyCode::Char('g') => {
-                let by = screen.query.by.group().and_then(next_grouping).unwrap_or(GROUPINGS[0]);
-                let query = ReportQuery { by: by.into(), ..screen.query.clone() };
+                let by = screen.report.query.by.group().and_then(next_grouping).unwrap_or(GROUPINGS[0]);
+                let query = ReportQuery { by: by.into(), ..screen.report.query.clone() };
                 self.view.group_by = by;
                 return Some(Request::Report(query));
             }
@@ -147,16 +147,16 @@ impl App {
     /// Filters the rows by the selected group and goes to the moment at which it was busiest.
     fn show_row_of_report(&mut self) -> Option<Request> {
         let screen = self.report.as_ref()?;
-        let (by, row) = (screen.query.by, screen.row()?);
-        let Some(group) = row.group.clone() else {
+        let (by, row) = (screen.report.query.by, screen.row()?);
+        if !row.kind.is_group() {
             self.on_notice("this row is of several groups: choose another one".into());
             return None;
-        };
-        if group == NO_GROUP {
+        }
+        let (group, peak) = (row.name.clone(), row.peak);
+        if &*group == NO_GROUP {
             self.on_notice(format!("these processes have no {}: choose another row", by.name()));
             return None;
         }
-        let peak_ns = row.peak_ns;
         self.mode = Mode::Grid;
         if self.view.layout == Layout::Groups {
             self.view.layout = Layout::List;
@@ -167,7 +167,7 @@ impl App {
             self.view.filter = group.to_ascii_lowercase();
         }
         self.rebuild();
-        self.go_to(peak_ns?)
+        self.go_to(peak?.end_ns)
     }
 }
 

@@ -14,7 +14,7 @@ use ratatui::layout::Rect;
 use ratatui::style::Style;
 
 pub use self::health::losses_of_agent;
-pub use self::report::{WantedColumn, fit_columns};
+pub use self::report::{report_head, report_notes};
 use crate::app::{App, Mode, Pane, Prompt};
 use crate::cells::Cells;
 use crate::text::{clip, clip_plain, safe, width};

@@ -1,8 +1,11 @@
 //! Pictures of every scene in every size.
 
+use cpumon_model::HostId;
+use cpumon_query::TraceRecord;
+use cpumon_tui::{App, FeedError, Options, Request};
+
 use crate::synthetic::Kind;
 use crate::{app_of, app_with, picture, press};
-use cpumon_tui::{App, FeedError, Options, StoredTrace};
 
 const SIZES: [(u16, u16); 4] = [(40, 15), (80, 24), (120, 40), (300, 60)];
 
@@ -72,14 +75,23 @@ fn traces_of_the_past_are_marked_and_the_nearest_is_named() {
         press(&mut app, "[[[");
         let window = app.traces_wanted(false).unwrap();
         let at = app.shown_wall_ns().unwrap();
-        let trace = |id: u32, before_s: i64, reason: &str| StoredTrace {
+        let trace = |id: i64, before_s: i64, reason: &str| TraceRecord {
+            id,
+            host: HostId([7; 16]),
+            hash: [0; 32],
             wall_ns: at - before_s * 1_000_000_000,
+            first_wall_ns: at,
+            last_wall_ns: at,
+            received_wall_ns: at,
             reason: reason.into(),
-            command: format!("cpumon trace top cpumon.db.traces/{id}.trace"),
+            bytes: 1,
+            events: 1,
+            lost: 0,
         };
         app.on_traces(window, vec![trace(3, 90, "cpu>90%/5s"), trace(4, 20, "recorded by a user")]);
         assert_eq!((app.traces_wanted(false), app.traces_wanted(true).is_some()), (None, true));
-        press(&mut app, "v");
+        let Some(Request::ShowTrace { id, words }) = press(&mut app, "v") else { panic!("no trace") };
+        app.on_notice(format!("cpumon trace top cpumon.db.traces/{id}.trace  ({words})"));
         app
     });
 }

@@ -1,49 +1,48 @@
 //! The report of a range: how it is asked for, drawn and used.
 
-use cpumon_query::report::{ReportBy, ReportQuery, ReportSort};
-use cpumon_tui::{App, FeedError, RangeReport, ReportColumn, ReportRow, Request};
+use cpumon_query::report::{Report, ReportBy, ReportQuery, ReportSort};
+use cpumon_tui::{App, FeedError, Request};
+use serde_json::{Value, json};
 
 use crate::synthetic::{EPOCH_NS, Kind};
 use crate::{app_of, picture, press};
 
 const SECOND: i64 = 1_000_000_000;
 
-fn made_up() -> RangeReport {
-    let groups =
-        ["rustc", "a very long name of a program that no column has space for", "evil\u{1b}[2J", "x"];
-    let mut names: Vec<String> = groups.map(String::from).to_vec();
-    names.push("(2 others)".into());
-    let column = |title: &str, rank, is_name, cells: Vec<String>| ReportColumn {
-        title: title.into(),
-        rank,
-        is_name,
-        cells,
-        short_cells: Vec::new(),
+/// A report of five minutes, as a receiver answers; its first rows are groups of these names.
+fn made_up(query: &ReportQuery, first: &str) -> Report {
+    let names = [
+        (first, "group"),
+        ("a very long name of a program that no column has space for", "group"),
+        ("evil\u{1b}[2J", "group"),
+        ("x", "group"),
+        ("2 others", "rest"),
+        ("(not attributed)", "not attributed"),
+    ];
+    let row = |(at, (name, kind)): (usize, (&str, &str))| {
+        let cpus = 5 - i64::try_from(at).unwrap();
+        let peak = json!({"ns_per_s": cpus * SECOND, "end_ns": (EPOCH_NS + 51 * SECOND).to_string(), "is_exact": true});
+        json!({
+            "host": "build-7", "kind": kind, "name": name, "run_ns": cpus * SECOND, "cpu_pct": cpus, "share_pct": cpus,
+            "peak": if at == 0 { peak } else { Value::Null }, "waits": [], "last_ns": (EPOCH_NS + 300 * SECOND).to_string(),
+            "points": (1..=8).map(|height| Value::from(height * cpus)).collect::<Vec<_>>(),
+        })
     };
-    let numbers = |width: usize| (0..5).map(|n| format!("{:.width$}", 5.0 - f64::from(n))).collect();
-    let mut rows: Vec<ReportRow> =
-        groups.iter().map(|group| ReportRow { group: Some((*group).into()), peak_ns: None }).collect();
-    rows[0].peak_ns = Some(EPOCH_NS + 51 * SECOND);
-    rows.push(ReportRow::default());
-    RangeReport {
-        head: vec!["build-7: 14:00:00 to 14:05:00, 300.0 s measured, 15.000 s of CPU time".into()],
-        columns: vec![
-            column("PROGRAM", 0, true, names),
-            column("CPU s", 0, false, numbers(3)),
-            column("%CPU", 1, false, numbers(1)),
-            column("SHARE %", 3, false, numbers(1)),
-            column("OVER TIME", 5, false, vec!["▁▂▃▄▅▆▇█".into(); 5]),
-            column("LAST", 10, false, vec!["14:05:00".into(); 5]),
-        ],
-        rows,
-        notes: vec!["(not attributed): CPU time in the ledger that no row has.".into()],
-    }
+    let range = json!({"since_ns": EPOCH_NS.to_string(), "until_ns": (EPOCH_NS + 300 * SECOND).to_string()});
+    let times = json!({"resolution": "interval", "begin_ns": EPOCH_NS.to_string(), "width_ns": SECOND, "covered_ns": vec![1; 8]});
+    let host = json!({
+        "host": "07070707070707070707070707070707", "name": "build-7", "range": range, "resolution": "interval",
+        "covered_ns": 300 * SECOND, "used_ns": 15 * SECOND, "times": times, "used": [],
+    });
+    let rows: Vec<Value> = names.into_iter().enumerate().map(row).collect();
+    let text = json!({"range": range, "before": null, "hosts": [host], "total": 6, "used_ns": 15 * SECOND, "rows": rows});
+    Report { query: query.clone(), ..serde_json::from_value(text).unwrap() }
 }
 
 fn shown() -> (App, ReportQuery) {
     let mut app = app_of(Kind::Normal);
     let Some(Request::Report(request)) = press(&mut app, "R<Enter>") else { panic!("no report") };
-    app.on_report(request.clone(), Ok(made_up()));
+    app.on_report(Ok(made_up(&request, "rustc")));
     (app, request)
 }
 
@@ -90,7 +89,7 @@ fn r_asks_for_the_time_on_the_plot_or_for_what_is_typed() {
     assert_eq!(sorted(&mut app, "S"), (ReportBy::Program, ReportSort::Switches));
     assert_eq!(sorted(&mut app, "g"), (ReportBy::User, ReportSort::Cpu));
     assert_eq!(press(&mut app, "R1h..<Enter>"), Some(Request::ReportOf("1h..".into())));
-    app.on_report(request, Err(FeedError("nothing is stored".into())));
+    app.on_report(Err(FeedError("nothing is stored".into())));
     assert!(picture(&mut app, 80, 24).contains("nothing is stored"));
 }
 
@@ -101,22 +100,18 @@ fn enter_filters_by_a_row_and_goes_to_its_peak() {
     assert_eq!(app.shown_wall_ns(), Some(EPOCH_NS + 51 * SECOND));
     let text = picture(&mut app, 80, 24);
     assert!(text.contains("filter rustc") && !text.contains("postgres"), "{text}");
-    let mut users = made_up();
-    users.rows[0] = ReportRow { group: Some("ada (1000)".into()), peak_ns: None };
     press(&mut app, "<Esc>");
-    app.on_report(ReportQuery { by: ReportBy::User, ..request.clone() }, Ok(users));
+    app.on_report(Ok(made_up(&ReportQuery { by: ReportBy::User, ..request.clone() }, "ada (1000)")));
     press(&mut app, "<Enter>");
     let text = picture(&mut app, 80, 24);
     assert!(
         text.contains("user ada (1000)") && text.contains("cargo") && !text.contains("postgres"),
         "{text}"
     );
-    let mut services = made_up();
-    services.rows[0] = ReportRow { group: Some("(none)".into()), peak_ns: None };
-    app.on_report(ReportQuery { by: ReportBy::Service, ..request.clone() }, Ok(services));
+    app.on_report(Ok(made_up(&ReportQuery { by: ReportBy::Service, ..request.clone() }, "(none)")));
     press(&mut app, "<Enter>");
     assert!(picture(&mut app, 80, 24).contains("these processes have no service"));
-    app.on_report(request, Ok(made_up()));
+    app.on_report(Ok(made_up(&request, "rustc")));
     press(&mut app, "<End><Enter>");
     assert!(picture(&mut app, 80, 24).contains("this row is of several groups"));
     press(&mut app, "<Esc>");

@@ -3,13 +3,14 @@
 use std::io::{Read, Write};
 
 use cpumon_export::{ExportError, ExportQuery, Format, QueryPart, Report as ExportReport};
-use cpumon_model::HostStatus;
+use cpumon_model::{HostId, HostStatus};
+use cpumon_query::history::{HostSeries, Lines};
 use cpumon_query::json::{Gaps, TraceList};
 use cpumon_query::ledger::LedgerSum;
 use cpumon_query::report::{CompareWith, Findings, Report, ReportQuery};
 use cpumon_query::status::StoredHosts;
-use cpumon_query::time::{Page, TimeRange};
-use cpumon_query::{Answers, HostRecord, QueryError};
+use cpumon_query::time::{Page, PlotRange, TimeRange};
+use cpumon_query::{Answers, HostRecord, QueryError, TaskKey};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::de::DeserializeOwned;
 
@@ -51,6 +52,12 @@ fn list(hosts: &[String]) -> Result<Parameters, QueryError> {
 
 fn range(range: TimeRange) -> Parameters {
     vec![("since", range.since_ns.to_string()), ("until", range.until_ns.to_string())]
+}
+
+/// A range for a picture, and the columns that it shows.
+fn plot(plot: PlotRange, columns: &[String]) -> Parameters {
+    let shown = [("points", plot.points.to_string()), ("columns", columns.join(","))];
+    [range(plot.time()), shown.into()].concat()
 }
 
 fn between(range: TimeRange) -> String {
@@ -172,6 +179,22 @@ impl Answers for Client {
             let (host, name) = known.unwrap_or_default();
             Ok(TraceList { host, name, total, traces })
         })
+    }
+
+    fn series(&self, host: HostId, range: PlotRange, columns: &[String]) -> Result<HostSeries, QueryError> {
+        Ok(self.must(&of_host(&host.to_string(), "series"), &plot(range, columns))?)
+    }
+
+    fn line(
+        &self,
+        host: HostId,
+        task: TaskKey,
+        range: PlotRange,
+        columns: &[String],
+    ) -> Result<Lines, QueryError> {
+        let which = if matches!(task, TaskKey::Process(_)) { "processes" } else { "threads" };
+        let parameters = [plot(range, columns), vec![(which, task.to_string())]].concat();
+        Ok(self.must(&of_host(&host.to_string(), "lines"), &parameters)?)
     }
 }
 

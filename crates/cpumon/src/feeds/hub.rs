@@ -1,19 +1,14 @@
 //! [`HubFeed`]: shows the hosts of this process's own receiver, live and past.
 
 use std::fmt::Write;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
-use cpumon_query::report::ReportQuery;
 use cpumon_query::{Live, Seek, status::StoreState};
 use cpumon_receiver::hub::Hub;
-use cpumon_store::Reader;
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
-
-use super::past::{self, point_of};
+use cpumon_tui::{Feed, FeedError};
 
 /// The hub, where its page is, the selected host, and the serial number of the last interval that was returned.
 #[derive(Debug)]
@@ -29,11 +24,6 @@ impl HubFeed {
     #[must_use]
     pub fn new(hub: Arc<Hub>, page_url: String) -> Self {
         Self { hub, page_url, selected: None, handed_out: 0 }
-    }
-
-    /// `None`: nothing is stored.
-    fn store(&self) -> Option<PathBuf> {
-        Some(PathBuf::from(self.hub.status().store.path)).filter(|path| !path.as_os_str().is_empty())
     }
 
     fn choose_first(&mut self) {
@@ -76,12 +66,8 @@ impl Feed for HubFeed {
         self.selected
     }
 
-    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
-        if self.hub.newest(host).is_none() {
-            return Err(FeedError(format!("host {host} has sent nothing yet")));
-        }
+    fn select(&mut self, host: HostId) {
         (self.selected, self.handed_out) = (Some(host), 0);
-        Ok(())
     }
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
@@ -102,8 +88,7 @@ impl Feed for HubFeed {
     fn age(&self) -> Option<Duration> {
         let host = self.selected?;
         let status = self.hub.hosts().into_iter().find(|status| status.info.host == host)?;
-        let age_ns = cpumon_query::time::now_ns().saturating_sub(status.received_wall_ns);
-        Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
+        super::age_of(status.received_wall_ns)
     }
 
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
@@ -112,40 +97,15 @@ impl Feed for HubFeed {
         Ok(found.map(|shown| self.hub.with_idle(host, &shown).interval))
     }
 
-    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
-        let Some(host) = self.selected else { return Ok(None) };
-        let recent = self.hub.after_serial(host, 0);
-        let begin_ns = recent.first().map_or(i64::MAX, |oldest| oldest.interval.begin.wall_ns);
-        let mut points = Vec::new();
-        // What is out of memory is in the store.
-        if let Some(store) = self.store().filter(|_| wall_ns.start < begin_ns) {
-            let older = wall_ns.start..wall_ns.end.min(begin_ns.saturating_add(1));
-            let reader = Reader::open(&store).map_err(|error| FeedError(error.with_causes()))?;
-            points.extend(past::points_of_store(&reader, host, of, &older)?.into_iter().flatten());
-        }
-        let inside = recent.iter().filter(|shown| wall_ns.contains(&shown.interval.end.wall_ns));
-        points.extend(inside.map(|shown| point_of(&shown.interval, of)));
-        Ok(Some(points))
-    }
-
-    fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
-        let (Some(host), Some(store)) = (self.selected, self.store()) else { return Ok(Vec::new()) };
-        past::traces_of_store(&store, host, &wall_ns)
+    fn store(&self) -> Option<PathBuf> {
+        Some(PathBuf::from(self.hub.status().store.path)).filter(|path| !path.as_os_str().is_empty())
     }
 
     fn take_trace(&mut self) -> Result<String, FeedError> {
         let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
         let hub = &self.hub;
         let record = |length| hub.record_trace(host, length);
-        past::take_trace(hub.trace_sources(host), record, || hub.take_trace(host))
-    }
-
-    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
-        let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
-        let Some(store) = self.store() else {
-            return Err(FeedError("this receiver stores nothing that could be added up".to_owned()));
-        };
-        past::report_of_store(&store, host, query)
+        super::take_trace(hub.trace_sources(host), record, || hub.take_trace(host))
     }
 }
 

@@ -1,6 +1,6 @@
 //! [`LocalFeed`]: this machine, measured by a thread of this process.
 
-use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
@@ -10,30 +10,23 @@ use anyhow::Context;
 use cpumon_agent::{Sampler, SamplerOptions};
 use cpumon_collect::RetainedCapabilities;
 use cpumon_model::{HostId, HostStatus, Interval, LossCounts, Trust};
-use cpumon_query::report::ReportQuery;
-use cpumon_tui::{Feed, FeedError, RangeReport};
+use cpumon_tui::{Feed, FeedError};
 
-use super::{Shared, past};
+use super::{Shared, Waiting};
 use crate::paths::store_for_reading;
-
-/// Most intervals that wait for the screens. The oldest is dropped; the screens compute its time from the next.
-const MAX_WAITING: usize = 64;
 
 /// The measuring thread and what it shares with the screens.
 #[derive(Debug)]
 pub struct LocalFeed {
     shared: Arc<Shared<Inner>>,
     thread: Option<JoinHandle<()>>,
-    title: String,
-    host: HostId,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
-    waiting: VecDeque<Arc<Interval>>,
+    waiting: Waiting,
     status: HostStatus,
     arrived: Option<Instant>,
-    error: Option<String>,
 }
 
 impl LocalFeed {
@@ -52,21 +45,19 @@ impl LocalFeed {
         let sampler = Sampler::open(options).context("cannot measure this machine")?;
         // Before the measuring thread starts: it inherits the capabilities of this thread.
         cpumon_agent::give_up_rights(sampler.kind(), RetainedCapabilities::FILES);
-        let shared = Arc::new(Shared::<Inner>::default());
-        shared.lock().status = HostStatus {
+        let status = HostStatus {
             info: sampler.info().clone(),
             trust: Trust::Local,
             source: sampler.kind(),
             ..HostStatus::default()
         };
-        let host = sampler.info().host;
-        let title = format!("this machine, {}", sampler.info().source_reason);
+        let shared = Shared::new(Inner { status, ..Inner::default() });
         let for_thread = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
             .name("measure".to_owned())
             .spawn(move || measure(sampler, &for_thread))
             .context("cannot start the measuring thread")?;
-        Ok(Self { shared, thread: Some(thread), title, host })
+        Ok(Self { shared, thread: Some(thread) })
     }
 }
 
@@ -84,14 +75,13 @@ fn measure(mut sampler: Sampler, shared: &Shared<Inner>) {
                 status.process_count = step.snapshot.process_count;
                 status.loss = LossCounts { snapshots: status.loss.snapshots + 1, ..status.loss };
                 inner.arrived = Some(Instant::now());
-                inner.error = None;
-                inner.waiting.extend(interval);
-                while inner.waiting.len() > MAX_WAITING {
-                    inner.waiting.pop_front();
+                inner.waiting.error = None;
+                if let Some(interval) = interval {
+                    inner.waiting.push(interval);
                 }
             }
             Err(error) => {
-                shared.lock().error = Some(format!("cannot measure this machine: {error}"));
+                shared.lock().waiting.error = Some(format!("cannot measure this machine: {error}"));
                 // Parked, not asleep: `drop` ends the pause at once.
                 std::thread::park_timeout(Duration::from_millis(50));
             }
@@ -113,7 +103,7 @@ impl Drop for LocalFeed {
 
 impl Feed for LocalFeed {
     fn title(&self) -> String {
-        self.title.clone()
+        format!("this machine, {}", self.shared.lock().status.info.source_reason)
     }
 
     fn hosts(&self) -> Vec<HostStatus> {
@@ -121,23 +111,11 @@ impl Feed for LocalFeed {
     }
 
     fn host(&self) -> Option<HostId> {
-        Some(self.host)
-    }
-
-    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
-        if host == self.host {
-            Ok(())
-        } else {
-            Err(FeedError(format!("this machine is the only host here, not {host}")))
-        }
+        Some(self.shared.lock().status.info.host)
     }
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
-        let mut inner = self.shared.lock();
-        match (inner.waiting.pop_front(), &inner.error) {
-            (None, Some(error)) => Err(FeedError(error.clone())),
-            (interval, _) => Ok(interval),
-        }
+        self.shared.lock().waiting.poll()
     }
 
     fn age(&self) -> Option<Duration> {
@@ -150,12 +128,7 @@ impl Feed for LocalFeed {
     }
 
     /// What `cpumon serve` stored of this machine: these screens alone keep minutes only.
-    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
-        let store = store_for_reading(None);
-        if !store.exists() {
-            let text = "no store of this machine to add up; `cpumon serve` records one";
-            return Err(FeedError(text.to_owned()));
-        }
-        past::report_of_store(&store, self.host, query)
+    fn store(&self) -> Option<PathBuf> {
+        Some(store_for_reading(None)).filter(|store| store.exists())
     }
 }

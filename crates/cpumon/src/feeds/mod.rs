@@ -1,46 +1,111 @@
 //! The sources of data for the screens: this machine ([`LocalFeed`]), a receiver elsewhere ([`RemoteFeed`]), this process's own
-//! receiver ([`HubFeed`]), a store ([`StoreFeed`]), a recording ([`ReplayFeed`]), or a
-//! context-switch trace ([`TraceFeed`]).
+//! receiver ([`HubFeed`]), a store ([`StoreFeed`]), a recording or a context-switch trace ([`ReplayFeed`]).
 
 mod hub;
 mod local;
-mod past;
 mod remote;
 mod replay;
 mod store;
-mod trace;
 
+use std::collections::VecDeque;
+use std::fmt::Display;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use cpumon_tui::TimeWords;
+use cpumon_model::Interval;
+use cpumon_query::recording::TraceSources;
+use cpumon_query::time::now_ns;
+use cpumon_tui::{FeedError, TimeWords};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
 pub use hub::HubFeed;
 pub use local::LocalFeed;
 pub use remote::RemoteFeed;
-pub use replay::ReplayFeed;
+pub use replay::{ReplayFeed, TraceFeedError};
 pub use store::StoreFeed;
-pub use trace::{TraceFeed, TraceFeedError};
 
 use crate::when;
 
 /// The state that a feed shares with the thread that fills it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared<T> {
     stop: AtomicBool,
     inner: Mutex<T>,
 }
 
 impl<T> Shared<T> {
+    fn new(inner: T) -> Arc<Self> {
+        Arc::new(Self { stop: AtomicBool::new(false), inner: Mutex::new(inner) })
+    }
+
     fn lock(&self) -> MutexGuard<'_, T> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+/// Most intervals that wait for the screens.
+const MAX_WAITING: usize = 64;
+
+/// Intervals that a feed's thread measured or received.
+#[derive(Debug, Default)]
+struct Waiting {
+    intervals: VecDeque<Arc<Interval>>,
+    /// Why there are no more.
+    error: Option<String>,
+}
+
+impl Waiting {
+    /// The oldest is dropped; the screens compute its time from the next.
+    fn push(&mut self, interval: Arc<Interval>) {
+        self.intervals.push_back(interval);
+        if self.intervals.len() > MAX_WAITING {
+            self.intervals.pop_front();
+        }
+    }
+
+    fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
+        match (self.intervals.pop_front(), &self.error) {
+            (None, Some(error)) => Err(FeedError(error.clone())),
+            (interval, _) => Ok(interval),
+        }
+    }
+}
+
+/// How long ago a moment was.
+fn age_of(wall_ns: i64) -> Option<Duration> {
+    let age_ns = now_ns().saturating_sub(wall_ns);
+    Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
+}
+
+/// How long the key records.
+const TRACE_LENGTH: Duration = Duration::from_secs(10);
+
+fn failed(error: impl Display) -> FeedError {
+    FeedError(error.to_string())
+}
+
+/// Has a receiver record its own machine, or take the last seconds of a device; gives what happens now.
+fn take_trace<E: Display>(
+    sources: TraceSources,
+    record: impl FnOnce(Duration) -> Result<(), E>,
+    take: impl FnOnce() -> Result<(), E>,
+) -> Result<String, FeedError> {
+    if sources.can_record {
+        record(TRACE_LENGTH).map_err(failed)?;
+        Ok("recording every context switch for 10 s; then go back and press v".to_owned())
+    } else if sources.can_take {
+        take().map_err(failed)?;
+        Ok("the host writes its last seconds; go back and press v when they have arrived".to_owned())
+    } else {
+        Err(FeedError(sources.how))
+    }
+}
+
 /// Moments in the time zone of this machine.
-pub(crate) const LOCAL_TIME: TimeWords = TimeWords { parse: parse_time, show: when::show };
+pub(crate) const LOCAL_TIME: TimeWords =
+    TimeWords { parse: parse_time, show: when::show, clock: when::show_clock };
 
 /// Parses a time that a user typed. A clock time alone means the day that is shown; `1h`, `3m ago` and `yesterday` count from now.
 fn parse_time(text: &str, shown_wall_ns: Option<i64>) -> Result<i64, String> {

@@ -1,23 +1,18 @@
 //! [`RemoteFeed`]: a host of a receiver, over HTTP. A thread of its own sends the requests, so that keys never wait for the network.
 
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_model::{HostId, HostStatus, Interval};
-use cpumon_query::Seek;
-use cpumon_query::report::ReportQuery;
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
+use cpumon_query::{Answers, Seek};
+use cpumon_tui::{Feed, FeedError};
 
-use super::{Shared, past};
+use super::{Shared, Waiting, failed, take_trace};
 use crate::client::{Client, ClientError};
 use crate::known_hosts::KnownHosts;
 
-/// Most intervals that wait for the screens.
-const MAX_WAITING: usize = 64;
 /// Time between two requests for the list of hosts.
 const HOSTS_EVERY: Duration = Duration::from_secs(2);
 /// The API's moments of what is stored are rounded to less than that.
@@ -36,22 +31,17 @@ pub struct RemoteFeed {
 struct Inner {
     selected: HostId,
     known: KnownHosts,
-    waiting: VecDeque<Arc<Interval>>,
+    waiting: Waiting,
     /// When the newest interval arrived here, and its age then: of a silent host it is an old one.
     arrived: Option<(Instant, Duration)>,
-    error: Option<String>,
 }
 
 impl RemoteFeed {
     /// Starts to request intervals of `host`.
     pub fn start(client: Client, host: HostId) -> anyhow::Result<Self> {
-        let shared = Arc::new(Shared::<Inner>::default());
-        {
-            // The first request is made here, so that its error ends the command before a screen opens.
-            let known = KnownHosts::read(&client)?;
-            let mut inner = shared.lock();
-            (inner.selected, inner.known) = (host, known);
-        }
+        // The first request is made here, so that its error ends the command before a screen opens.
+        let known = KnownHosts::read(&client)?;
+        let shared = Shared::new(Inner { selected: host, known, ..Inner::default() });
         let mut asker = Asker {
             client: client.clone(),
             shared: Arc::clone(&shared),
@@ -89,7 +79,7 @@ impl Asker {
                 (self.host, self.after, self.has_shown_stored) = (selected, 0, false);
             }
             if let Err(error) = self.ask() {
-                self.shared.lock().error = Some(error.to_string());
+                self.shared.lock().waiting.error = Some(error.to_string());
                 // The receiver may have been restarted: its serial numbers start at 1 again.
                 (self.after, self.next_hosts) = (0, Instant::now());
                 std::thread::sleep(RETRY_AFTER);
@@ -138,16 +128,13 @@ impl Asker {
     /// Hands an answer over. `status`: of the host whose newest interval is as old as it says.
     fn arrive(&self, interval: Option<Arc<Interval>>, status: Option<&HostStatus>) {
         let mut inner = self.shared.lock();
-        inner.error = None;
+        inner.waiting.error = None;
         let Some(interval) = interval else { return };
         let age = status.map_or(Duration::ZERO, |status| inner.known.age(status));
         // The user may have chosen another host while this request waited.
         if inner.selected == self.host {
             inner.arrived = Some((Instant::now(), age));
-            inner.waiting.push_back(interval);
-            while inner.waiting.len() > MAX_WAITING {
-                inner.waiting.pop_front();
-            }
+            inner.waiting.push(interval);
         }
     }
 }
@@ -171,23 +158,15 @@ impl Feed for RemoteFeed {
         Some(self.shared.lock().selected)
     }
 
-    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
+    fn select(&mut self, host: HostId) {
         let mut inner = self.shared.lock();
-        if !inner.known.all().any(|known| known.info.host == host) {
-            return Err(FeedError(format!("the receiver knows no host {host}")));
-        }
         inner.selected = host;
-        inner.waiting.clear();
+        inner.waiting.intervals.clear();
         inner.arrived = None;
-        Ok(())
     }
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
-        let mut inner = self.shared.lock();
-        match (inner.waiting.pop_front(), &inner.error) {
-            (None, Some(error)) => Err(FeedError(error.clone())),
-            (interval, _) => Ok(interval),
-        }
+        self.shared.lock().waiting.poll()
     }
 
     fn age(&self) -> Option<Duration> {
@@ -196,28 +175,21 @@ impl Feed for RemoteFeed {
 
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let host = self.shared.lock().selected;
-        self.client.seek(host, to).map_err(|error| FeedError(error.to_string()))
+        self.client.seek(host, to).map_err(failed)
     }
 
-    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
-        let host = self.shared.lock().selected;
-        past::points_of_receiver(&self.client, host, of, &wall_ns)
+    fn answers(&self) -> Result<Option<Box<dyn Answers>>, FeedError> {
+        Ok(Some(Box::new(self.client.clone())))
     }
 
-    fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
-        let host = self.shared.lock().selected;
-        past::traces_of_receiver(&self.client, host, &wall_ns)
+    fn trace_command(&self, id: i64) -> String {
+        format!("cpumon trace get {id} --url {} -o {id}.trace", self.client.url())
     }
 
     fn take_trace(&mut self) -> Result<String, FeedError> {
         let host = self.shared.lock().selected;
         let client = &self.client;
-        let sources = client.trace_sources(host).map_err(|error| FeedError(error.to_string()))?;
-        past::take_trace(sources, |length| client.record_trace(host, length), || client.take_trace(host))
-    }
-
-    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
-        let host = self.shared.lock().selected;
-        past::report(&self.client, host, query)
+        let sources = client.trace_sources(host).map_err(failed)?;
+        take_trace(sources, |length| client.record_trace(host, length), || client.take_trace(host))
     }
 }

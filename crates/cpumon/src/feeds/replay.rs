@@ -1,4 +1,5 @@
-//! [`ReplayFeed`]: replays a recording, also while it is written, at the pace of its intervals, faster or slower, from any moment.
+//! [`ReplayFeed`]: replays a recording, also while it is written, or a context-switch trace in intervals of any length. At the pace of its
+//! intervals, faster or slower, from any moment.
 
 use std::ops::Range;
 use std::path::Path;
@@ -6,54 +7,136 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_link::spool::SpoolError;
-use cpumon_model::{HostId, HostStatus, Interval};
+use cpumon_model::{HostId, HostInfo, HostStatus, Interval, Rows, Snapshot, Trust};
 use cpumon_query::Seek;
+use cpumon_trace::{Ending, ReadError, TraceRange, TraceSource, snapshots};
 use cpumon_tui::{Feed, FeedError, HistoryPoint, Play, Playback, Subject};
 
-use super::past::point_of;
 use crate::recording::{Position, Recording};
 
 /// A gap is replayed in this time, whatever its length.
 const GAP: Duration = Duration::from_millis(500);
-/// Intervals longer than this count as gaps.
+/// Intervals of a recording that are longer than this count as gaps.
 const LONGEST: Duration = Duration::from_secs(10);
 /// Time between two checks for new data at the end of the recording.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
 const SPEEDS: Range<f64> = 0.05..2_000.0;
+const TRACE_SPEEDS: Range<f64> = 0.01..2_000.0;
+/// Rows of all intervals together, about 300 bytes each.
+const MAX_ROWS: usize = 1_000_000;
+
+/// Why a trace cannot be played.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceFeedError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Its intervals do not fit.
+    #[error("more than {MAX_ROWS} rows; choose a longer --interval, or a part with --from and --to")]
+    TooMany,
+    /// It has no time.
+    #[error("there are no events in this part of the trace")]
+    Empty,
+}
 
 /// The recording, and the current position in it.
 #[derive(Debug)]
 pub struct ReplayFeed {
+    title: String,
     recording: Recording,
     /// The last interval that was returned.
     at: Option<Position>,
     due: Instant,
     next_check: Instant,
     is_paced: bool,
+    longest: Duration,
+    speeds: Range<f64>,
     playback: Playback,
 }
 
 impl ReplayFeed {
     /// Opens a recording at its start. `is_paced`: replays it at its own pace, else as fast as it is polled.
     pub fn open(dir: &Path, is_paced: bool) -> Result<Self, SpoolError> {
-        let now = Instant::now();
-        let playback = Playback { is_playing: true, is_at_end: false, speed: 1.0 };
         let recording = Recording::open(dir)?;
-        Ok(Self { recording, at: None, due: now, next_check: now, is_paced, playback })
+        Ok(Self { is_paced, ..Self::new(format!("recording {}", dir.display()), recording) })
+    }
+
+    /// Reads a trace twice; `again` is the same one. `title`: where it is from. Its end says what it lacks.
+    pub fn of_trace(
+        title: String,
+        mut trace: impl TraceSource,
+        mut again: impl TraceSource,
+        range: TraceRange,
+        every: Duration,
+    ) -> Result<(Self, Ending), TraceFeedError> {
+        let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
+        let (mut before, mut rows) = (None::<Snapshot>, 0_usize);
+        let mut intervals = Vec::new();
+        let ending = snapshots(&mut trace, &mut again, range, every_ns, &mut |snapshot| {
+            if let Some(before) = &before {
+                let mut interval = Interval::default();
+                interval.fill_rows(before, &snapshot, Rows::Moved);
+                rows = rows.saturating_add(interval.threads.len() + interval.processes.len());
+                intervals.push(Arc::new(interval));
+            }
+            before = Some(snapshot);
+            rows <= MAX_ROWS
+        })?;
+        if rows > MAX_ROWS {
+            return Err(TraceFeedError::TooMany);
+        }
+        let last = intervals.last().ok_or(TraceFeedError::Empty)?;
+        let header = trace.header();
+        let info = HostInfo {
+            host: last.host,
+            boot: last.boot,
+            hostname: header.host.clone(),
+            source_reason: "context-switch trace".into(),
+            cpu_count: u32::try_from(last.cpus.len()).unwrap_or(0),
+            interval_ns: every_ns,
+            ..HostInfo::default()
+        };
+        let status = HostStatus {
+            info,
+            trust: Trust::Local,
+            source: last.source,
+            last: last.end,
+            received_wall_ns: last.end.wall_ns,
+            thread_count: last.thread_count,
+            process_count: last.process_count,
+            ..HostStatus::default()
+        };
+        let recording = Recording::of_intervals(status, intervals);
+        Ok((Self { longest: Duration::MAX, speeds: TRACE_SPEEDS, ..Self::new(title, recording) }, ending))
+    }
+
+    fn new(title: String, recording: Recording) -> Self {
+        let now = Instant::now();
+        Self {
+            title,
+            recording,
+            at: None,
+            due: now,
+            next_check: now,
+            is_paced: true,
+            longest: LONGEST,
+            speeds: SPEEDS,
+            playback: Playback { is_playing: true, is_at_end: false, speed: 1.0 },
+        }
     }
 
     /// Time between the current interval and the next.
     fn wait_for(&self, next: &Interval) -> Duration {
         let length = Duration::from_nanos(next.duration_ns());
         // An interval without a length, or with a very long one, is replayed as a gap.
-        let length = if length.is_zero() || length > LONGEST { GAP } else { length };
+        let length = if length.is_zero() || length > self.longest { GAP } else { length };
         length.div_f64(self.playback.speed)
     }
 }
 
 impl Feed for ReplayFeed {
     fn title(&self) -> String {
-        format!("recording {}", self.recording.dir().display())
+        self.title.clone()
     }
 
     fn hosts(&self) -> Vec<HostStatus> {
@@ -64,12 +147,8 @@ impl Feed for ReplayFeed {
         self.recording.selected
     }
 
-    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
-        if !self.recording.hosts.contains_key(&host) {
-            return Err(FeedError(format!("the recording has no host {host}")));
-        }
+    fn select(&mut self, host: HostId) {
         (self.recording.selected, self.at, self.playback.is_at_end) = (Some(host), None, false);
-        Ok(())
     }
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
@@ -104,10 +183,6 @@ impl Feed for ReplayFeed {
         Ok(interval)
     }
 
-    fn age(&self) -> Option<Duration> {
-        None
-    }
-
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
         let Some(position) = self.recording.position_of(to) else { return Ok(None) };
         // Playing on would move the screen away from the moment that the user went to.
@@ -117,7 +192,7 @@ impl Feed for ReplayFeed {
 
     fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
         let found = self.recording.within(&wall_ns);
-        Ok(found.map(|intervals| intervals.iter().map(|interval| point_of(interval, of)).collect()))
+        Ok(found.map(|intervals| intervals.iter().map(|interval| HistoryPoint::of(interval, of)).collect()))
     }
 
     fn playback(&self) -> Option<Playback> {
@@ -125,7 +200,7 @@ impl Feed for ReplayFeed {
     }
 
     fn play(&mut self, command: Play) {
-        if self.playback.obey(command, &SPEEDS) {
+        if self.playback.obey(command, &self.speeds) {
             self.due = Instant::now();
         }
     }

@@ -1,17 +1,13 @@
 //! [`StoreFeed`]: shows a store: any host at any moment, the newest interval first, and new intervals as they are written.
 
-use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use cpumon_model::{HostId, HostStatus, Interval, Trust};
-use cpumon_query::report::ReportQuery;
 use cpumon_query::{Seek, seek};
 use cpumon_store::{HostRecord, Reader, StoreError};
-use cpumon_tui::{Feed, FeedError, HistoryPoint, RangeReport, StoredTrace, Subject};
-
-use super::past;
+use cpumon_tui::{Feed, FeedError};
 
 /// Time between two checks for new intervals.
 const CHECK_EVERY: Duration = Duration::from_secs(1);
@@ -67,12 +63,8 @@ impl Feed for StoreFeed {
         self.selected
     }
 
-    fn select(&mut self, host: HostId) -> Result<(), FeedError> {
-        if !self.hosts.iter().any(|known| known.info.host == host) {
-            return Err(FeedError(format!("the store has no host {host}")));
-        }
+    fn select(&mut self, host: HostId) {
         (self.selected, self.newest_end_ns, self.next_check) = (Some(host), None, Instant::now());
-        Ok(())
     }
 
     fn poll(&mut self) -> Result<Option<Arc<Interval>>, FeedError> {
@@ -93,8 +85,7 @@ impl Feed for StoreFeed {
     }
 
     fn age(&self) -> Option<Duration> {
-        let age_ns = cpumon_query::time::now_ns().saturating_sub(self.newest_end_ns?);
-        Some(Duration::from_nanos(u64::try_from(age_ns).unwrap_or(0)))
+        self.newest_end_ns.and_then(super::age_of)
     }
 
     fn seek(&mut self, to: Seek) -> Result<Option<Arc<Interval>>, FeedError> {
@@ -103,18 +94,7 @@ impl Feed for StoreFeed {
         Ok(found.map(Arc::new))
     }
 
-    fn history(&mut self, of: Subject, wall_ns: Range<i64>) -> Result<Option<Vec<HistoryPoint>>, FeedError> {
-        let Some(host) = self.selected else { return Ok(None) };
-        past::points_of_store(&self.reader, host, of, &wall_ns)
-    }
-
-    fn traces(&mut self, wall_ns: Range<i64>) -> Result<Vec<StoredTrace>, FeedError> {
-        let Some(host) = self.selected else { return Ok(Vec::new()) };
-        past::traces_of_store(self.reader.path(), host, &wall_ns)
-    }
-
-    fn report(&mut self, query: &ReportQuery) -> Result<RangeReport, FeedError> {
-        let host = self.selected.ok_or_else(|| FeedError("no host is selected".to_owned()))?;
-        past::report_of_store(self.reader.path(), host, query)
+    fn store(&self) -> Option<PathBuf> {
+        Some(self.reader.path().to_owned())
     }
 }

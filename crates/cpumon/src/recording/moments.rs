@@ -38,7 +38,8 @@ pub(crate) struct Position {
 /// The segments of a recording, those that were decoded last, and the host that is wanted.
 #[derive(Debug)]
 pub(crate) struct Recording {
-    reader: SpoolReader,
+    /// `None`: all is loaded.
+    reader: Option<SpoolReader>,
     /// Headers of the segments; `None` where one cannot be read.
     index: Vec<Option<SegmentHeader>>,
     loaded: VecDeque<Arc<Loaded>>,
@@ -50,7 +51,7 @@ impl Recording {
     /// Opens a recording; its first host is selected.
     pub(crate) fn open(dir: &Path) -> Result<Self, SpoolError> {
         let mut recording = Self {
-            reader: SpoolReader::open(dir)?,
+            reader: Some(SpoolReader::open(dir)?),
             index: Vec::new(),
             loaded: VecDeque::new(),
             hosts: BTreeMap::new(),
@@ -68,13 +69,23 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Where it is.
-    pub(crate) fn dir(&self) -> &Path {
-        self.reader.dir()
+    /// One host, of which all is in memory.
+    pub(crate) fn of_intervals(status: HostStatus, intervals: Vec<Arc<Interval>>) -> Self {
+        let mut header = SegmentHeader::default();
+        header.origin.host = status.info.host;
+        Self {
+            reader: None,
+            index: vec![Some(header)],
+            loaded: VecDeque::from([Arc::new(Loaded { segment: 0, intervals, rows: 0 })]),
+            selected: Some(status.info.host),
+            hosts: BTreeMap::from([(status.info.host, status)]),
+        }
     }
 
     fn list(&mut self) {
-        self.index = (0..self.reader.segment_count()).map(|at| self.reader.header(at)).collect();
+        let headers =
+            self.reader.iter().flat_map(|reader| (0..reader.segment_count()).map(|at| reader.header(at)));
+        self.index = headers.collect();
     }
 
     /// The intervals that end in a segment; none if it cannot be read.
@@ -87,7 +98,8 @@ impl Recording {
         let mut is_wanted = false;
         // The first interval of a segment begins in the segment before.
         let range = segment.saturating_sub(1)..segment + 1;
-        let read = read(&self.reader, range, &mut |event| {
+        let Some(reader) = &self.reader else { return Arc::new(loaded) };
+        let read = read(reader, range, &mut |event| {
             match event {
                 RecordingEvent::Segment(header) => is_wanted = Some(*header) == wanted,
                 RecordingEvent::Interval(status, interval) if is_wanted => {
@@ -217,11 +229,13 @@ impl Recording {
     /// Reads the list of segments again, to find new data; gives where the interval of a position is now.
     pub(crate) fn refresh(&mut self, at: Option<Position>) -> Option<Position> {
         // The directory may be unreadable for a moment; the next check tries again.
-        let Ok(reader) = SpoolReader::open(self.reader.dir()) else { return at };
+        let Some(Ok(reader)) = self.reader.as_ref().map(|reader| SpoolReader::open(reader.dir())) else {
+            return at;
+        };
         let first =
             |index: &[Option<SegmentHeader>]| index.first().copied().flatten().map(|header| header.first);
         let (last, first_before) = (self.index.len().saturating_sub(1), first(&self.index));
-        self.reader = reader;
+        self.reader = Some(reader);
         self.list();
         if first(&self.index) == first_before {
             // The last segment may have grown, so it is decoded again; the others are complete.

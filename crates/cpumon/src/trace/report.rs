@@ -19,7 +19,7 @@ use super::{
 };
 use crate::cli::{Format, TraceReportArgs};
 use crate::exit::Outcome;
-use crate::table::{Columns, paragraph, terminal_columns, write_rows};
+use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
 
 /// Blocks of a line in a table: each is of several intervals, if there are more.
 const BLOCKS: u32 = 60;
@@ -54,7 +54,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
             // There may be more rows than memory is for.
             cpumon_export::rows(format, &fields, rows, out)?;
         } else {
-            Columns::new(&fields, &rows.collect::<Vec<_>>()).write(terminal_columns(), out)?;
+            write_columns(&fields, &rows.collect::<Vec<_>>(), terminal_columns(), out)?;
             say_left_out(groups.len().saturating_sub(limit), out)?;
         }
         // Of a trace of idle CPUs there are no threads, and nothing is missing.
@@ -345,7 +345,7 @@ fn group_table(rows: &[SeriesRow], by: ReportBy, series: &Series, out: &mut dyn 
         Field::shown("PEAK %", 1, |(_, shares): &SeriesLine<'_>| format!("{:.1}", most(shares) * 100.0)),
         Field::shown("RUN OVER TIME", 0, move |(_, shares): &SeriesLine<'_>| spark_line(shares, highest)),
     ]);
-    Columns::new(&fields, &lines).write(terminal_columns(), out)?;
+    write_columns(&fields, &lines, terminal_columns(), out)?;
     say_blocks(series, out)
 }
 
@@ -369,7 +369,7 @@ fn cpu_table(series: &Series, out: &mut dyn Write) -> io::Result<()> {
         Field::shown("PEAK MEAN", 3, |row: &CpuLine| format!("{:.2}", most(&row.2))),
         Field::shown("QUEUE OVER TIME", 2, move |row: &CpuLine| spark_line(&row.2, longest)),
     ];
-    Columns::new(&fields, &rows).write(terminal_columns(), out)?;
+    write_columns(&fields, &rows, terminal_columns(), out)?;
     say_blocks(series, out)
 }
 

@@ -21,7 +21,7 @@ use cpumon_web::{HttpServer, WebOptions, random_key};
 use super::{TraceFile, missing, open, range};
 use crate::cli::{TraceExportArgs, TraceExportFormat, TraceTopArgs, TraceViewArgs, file_of};
 use crate::exit::{Outcome, Signals, Usage, say};
-use crate::feeds::TraceFeed;
+use crate::feeds::ReplayFeed;
 use crate::output::{needs_file, to_file_or};
 use crate::top::show_screens;
 
@@ -94,7 +94,8 @@ pub(crate) fn top(args: &TraceTopArgs) -> anyhow::Result<Outcome> {
     let title = format!("trace {}", args.file.display());
     let again = TraceFile::open(&args.file)?.trace;
     let mut file = TraceFile::open(&args.file)?;
-    let (feed, ending) = file.read(|trace| TraceFeed::open(title, trace, again, range, args.interval))?;
+    let (feed, ending) =
+        file.read(|trace| ReplayFeed::of_trace(title, trace, again, range, args.interval))?;
     let options = Options {
         stop: signals.stop().clone(),
         threads: args.threads,

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::cli::{Format, TraceDelaysArgs, TraceHistogramArgs, TraceHistogramOf, TraceWakersArgs};
 use crate::exit::{Outcome, say};
-use crate::table::{Columns, paragraph, terminal_columns, write_rows};
+use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
 
 /// Culprits of a wait in a table.
 const SHOWN_CULPRITS: usize = 3;
@@ -157,7 +157,7 @@ fn histogram_table(
         Field::shown("AT s", 4, |row: &DurationRow| seconds(file.since_begin(row.durations.longest.from_ns))),
         Field::shown("HISTOGRAM", 2, |row: &DurationRow| shape(row, &powers, is_ascii)),
     ]);
-    Columns::new(&fields, rows).write(terminal_columns(), out)?;
+    write_columns(&fields, rows, terminal_columns(), out)?;
     if !rows.is_empty() {
         let (low, high) = (1_u64 << powers.start(), 1_u64 << (powers.end() + 1));
         let [low, high] = [low, high].map(|ns| micros(Some(ns)));

@@ -18,7 +18,7 @@ use cpumon_store::{StoreOptions, Writer};
 use cpumon_tui::Feed;
 use serde_json::Value;
 
-use crate::screen_report::{cells, printed};
+use crate::screen_report::{answered, cells, printed};
 use crate::support::{Serve, cpumon, ok};
 
 const SECOND_NS: i64 = 1_000_000_000;
@@ -224,28 +224,27 @@ fn sql(store: &str, [since_ns, until_ns]: [i64; 2], by: &str) -> Figures {
 }
 
 /// The terminal's report (`R`) has the cells that `cpumon report` prints. It has neither names nor single processes: those are programs.
-fn same_on_screen(feed: &mut dyn Feed, path: &Path, [since_ns, until_ns]: [i64; 2], by: &str) {
+fn same_on_screen(feed: &dyn Feed, path: &Path, [since_ns, until_ns]: [i64; 2], by: &str) {
     let (by, word) = match by {
         "user" => (ReportBy::User, "user"),
         "service" => (ReportBy::Service, "service"),
         "container" => (ReportBy::Container, "container"),
         _ => (ReportBy::Program, "program"),
     };
-    let made = feed
-        .report(&ReportQuery {
-            since_ns: Some(since_ns),
-            until_ns: Some(until_ns),
-            by,
-            limit: 100,
-            ..ReportQuery::default()
-        })
-        .unwrap();
+    let query = ReportQuery {
+        since_ns: Some(since_ns),
+        until_ns: Some(until_ns),
+        by,
+        limit: 100,
+        ..ReportQuery::default()
+    };
+    let made = answered(feed, &query).unwrap();
     let [since, until] = [since_ns, until_ns].map(|ns| ns.to_string());
     let (_, table) = printed(path, &["--since", &since, "--until", &until, "--by", word]);
     assert_eq!(cells(&made), table, "{word} {since} {until}: terminal");
     let has_limits = matches!(by, ReportBy::Service | ReportBy::Container);
-    for title in ["LIMIT", "THROTTLED s", "PRESSURE s"] {
-        let is_shown = made.columns.iter().any(|column| column.title == title);
+    for title in ["LIMIT", "THROTTLED", "PRESSURE"] {
+        let is_shown = table.iter().any(|word| word == title);
         assert_eq!(is_shown, has_limits, "{word} {since} {until}: {title}");
     }
 }
@@ -258,15 +257,15 @@ fn every_frontend_has_the_same_figures_for_any_range_and_group() {
     let store = path.to_str().unwrap();
     let serve = Serve::start_with(cpumon(), &path, &["--no-agent", "--retain-days", "0"]);
     let client = Client::new(&serve.url, &AccessArgs::default()).unwrap();
-    let mut feeds: [Box<dyn Feed>; 2] = [
+    let feeds: [Box<dyn Feed>; 2] = [
         Box::new(StoreFeed::open(&path, None, "").unwrap()),
         Box::new(RemoteFeed::start(client, HostId([7; 16])).unwrap()),
     ];
     for seed in 0..PAIRS {
         let (range, by) = pair(seed);
-        for feed in &mut feeds {
-            same_on_screen(&mut **feed, &path, range, by);
-            same_on_screen(&mut **feed, &path, range, "service");
+        for feed in &feeds {
+            same_on_screen(&**feed, &path, range, by);
+            same_on_screen(&**feed, &path, range, "service");
         }
         let [since, until] = range.map(|ns| ns.to_string());
         let what = format!("{by} {range:?}");

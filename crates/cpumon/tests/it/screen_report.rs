@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use cpumon_tui::RangeReport;
+use cpumon::when::show_clock;
+use cpumon_query::report::{Report, ReportQuery};
+use cpumon_query::text::Screen;
+use cpumon_tui::{Columns, Feed, is_utf8_locale};
 
 use crate::support::{cpumon, output, text};
 
@@ -10,12 +13,15 @@ fn words(cells: impl Iterator<Item = String>) -> Vec<String> {
     cells.flat_map(|cell| cell.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).collect()
 }
 
+/// What a feed answers about its host.
+pub fn answered(feed: &dyn Feed, query: &ReportQuery) -> Result<Report, cpumon_query::QueryError> {
+    feed.answers().unwrap().unwrap().report(&[feed.host().unwrap().to_string()], query)
+}
+
 /// The words of the titles and cells of a screen.
-pub fn cells(report: &RangeReport) -> Vec<String> {
-    let titles = report.columns.iter().map(|column| column.title.clone());
-    let rows = (0..report.rows.len())
-        .flat_map(|at| report.columns.iter().map(move |column| column.cells[at].clone()));
-    words(titles.chain(rows))
+pub fn cells(report: &Report) -> Vec<String> {
+    let screen = Screen { clock: show_clock, is_ascii: !is_utf8_locale() };
+    words(Columns::new(&report.fields(screen), &report.rows).lines(usize::MAX, '…').into_iter())
 }
 
 /// What `cpumon report` prints on a terminal that has space for all columns, and the words of its table.

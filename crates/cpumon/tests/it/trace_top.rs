@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use cpumon::feeds::{TraceFeed, TraceFeedError};
+use cpumon::feeds::{ReplayFeed, TraceFeedError};
 use cpumon_model::Interval;
 use cpumon_query::Seek;
 use cpumon_trace::{ReportBy, TraceRange, TraceReader, analyse};
@@ -13,14 +13,14 @@ use cpumon_tui::{Feed, Play};
 use crate::terminal::Tmux;
 use crate::trace_analyses::write;
 
-fn open(file: &Path, every: Duration) -> Result<TraceFeed, TraceFeedError> {
+fn open(file: &Path, every: Duration) -> Result<ReplayFeed, TraceFeedError> {
     let reader = || TraceReader::open(std::fs::File::open(file).unwrap()).unwrap();
-    TraceFeed::open("trace".to_owned(), reader(), reader(), TraceRange::default(), every)
+    ReplayFeed::of_trace("trace".to_owned(), reader(), reader(), TraceRange::default(), every)
         .map(|(feed, _)| feed)
 }
 
 /// Every interval, by steps.
-fn all(feed: &mut TraceFeed) -> Vec<Arc<Interval>> {
+fn all(feed: &mut ReplayFeed) -> Vec<Arc<Interval>> {
     let mut intervals: Vec<Arc<Interval>> = Vec::new();
     let mut at = feed.seek(Seek::After(i64::MIN)).unwrap();
     while let Some(interval) = at {
