@@ -1,11 +1,11 @@
 //! Rows for programs, in their order and with exact values: the rows on screen as CSV (RFC 4180), batch mode's intervals as JSON with the
 //! field names of exports and SQL.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use cpumon_model::{COLUMNS, ColumnId, HostStatus, Interval, IntervalView, Value};
-use serde_json::{Map, Value as Json};
+use cpumon_model::{COLUMNS, Column, ColumnId, HostStatus, Interval, IntervalView, Tables, Value};
 
 use crate::cells::Cells;
 use crate::rows::{Item, RowList};
@@ -83,32 +83,10 @@ const ROW: [ColumnId; 35] = [
     ColumnId::PressureSomeNs,
 ];
 
-/// Whether the JSON of a row has the field.
-fn applies(item: &Item<'_>, id: ColumnId) -> bool {
-    let of_threads = matches!(
-        id,
-        ColumnId::Tid
-            | ColumnId::ProcessName
-            | ColumnId::State
-            | ColumnId::LastCpu
-            | ColumnId::Nice
-            | ColumnId::OpenWait
-    );
-    let of_processes = matches!(id, ColumnId::ParentPid | ColumnId::Cmdline | ColumnId::ThreadRows);
-    match item {
-        Item::Thread(_) => !of_processes,
-        Item::Process(_) | Item::Group(_) => !of_threads,
-    }
-}
-
-fn json(value: Value<'_>) -> Json {
-    match value {
-        Value::Null => Json::Null,
-        Value::Int(number) => number.into(),
-        // JSON has no NaN and no infinity.
-        Value::Real(number) => serde_json::Number::from_f64(number).map_or(Json::Null, Json::Number),
-        Value::Text(text) => text.into_owned().into(),
-    }
+/// The columns of a row's JSON: those of its table, and of its control groups.
+fn fields_of(item: &Item<'_>) -> impl Iterator<Item = &'static Column> {
+    let own = if let Item::Thread(_) = item { Tables::THREAD_INTERVAL } else { Tables::PROCESS_INTERVAL };
+    ROW.into_iter().map(column).filter(move |column| column.tables.intersects(own | Tables::CGROUP_INTERVAL))
 }
 
 /// Batch mode's JSON: one object for each interval, on one line. No data is `null`. Rows are written one by one, so memory stays small.
@@ -122,15 +100,13 @@ pub(crate) fn write_json(
 ) -> io::Result<()> {
     let hostname = status.map_or("", |status| &status.info.hostname);
     let values = IntervalView::new(hostname, interval);
-    let mut head = Map::new();
-    head.insert("host".into(), hostname.into());
-    head.insert("host_id".into(), interval.host.to_string().into());
     let trust = interval.trust.or(status.map(|status| status.trust));
-    head.insert("trust".into(), trust.map_or(Json::Null, |trust| trust.name().into()));
-    head.insert("intervals_not_printed".into(), left_out.into());
-    for id in HOST {
-        head.insert(column_name(id).into(), json(values.host(id)));
-    }
+    let mut head: BTreeMap<&str, Value<'_>> =
+        HOST.into_iter().map(|id| (column(id).name, values.host(id))).collect();
+    head.insert("host", Value::Text(hostname.into()));
+    head.insert("host_id", Value::Text(interval.host.to_string().into()));
+    head.insert("trust", trust.map_or(Value::Null, |trust| Value::Text(trust.name().into())));
+    head.insert("intervals_not_printed", Value::count(left_out));
     let text = serde_json::to_string(&head)?;
     // Without its closing brace, so that the rows follow one by one.
     out.write_all(text.trim_end_matches('}').as_bytes())?;
@@ -142,9 +118,8 @@ pub(crate) fn write_json(
         if nth > 0 {
             out.write_all(b",")?;
         }
-        let fields = ROW.into_iter().filter(|id| applies(&item, *id));
-        let row: Map<String, Json> =
-            fields.map(|id| (column_name(id).into(), json(cells.value(&item, id)))).collect();
+        let row: BTreeMap<&str, Value<'_>> =
+            fields_of(&item).map(|column| (column.name, cells.value(&item, column.id))).collect();
         serde_json::to_writer(&mut *out, &row)?;
     }
     out.write_all(b"]}\n")
@@ -156,9 +131,9 @@ fn exported() -> impl Iterator<Item = ColumnId> {
     [ColumnId::EndUtc, ColumnId::DurationNs].into_iter().chain(ROW).filter(move |id| !left_out.contains(id))
 }
 
-/// The name of a column in the shared table.
-fn column_name(id: ColumnId) -> &'static str {
-    COLUMNS.iter().find(|column| column.id == id).map_or("", |column| column.name)
+/// A column of the shared table, which has one for each id, in their order.
+fn column(id: ColumnId) -> &'static Column {
+    &COLUMNS[id as usize]
 }
 
 /// The rows as CSV: file name (without `.csv`) and text.
@@ -168,7 +143,7 @@ pub(crate) fn csv(interval: &Interval, rows: &RowList, hostname: &str) -> (Strin
     let mut csv = String::from("host");
     for id in exported() {
         csv.push(',');
-        csv.push_str(column_name(id));
+        csv.push_str(column(id).name);
     }
     csv.push_str("\r\n");
     let host = field(&Value::Text(hostname.into()));

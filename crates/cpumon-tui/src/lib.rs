@@ -31,7 +31,7 @@ pub use options::{
     Arrangement, BatchFormat, BatchOptions, CommandLines, Options, PlotOption, RowOptions, TuiError,
 };
 pub use run::{is_utf8_locale, run};
-pub use screen::{losses_of_agent, report_head, report_notes};
+pub use screen::{events_per_sec, losses_of_agent, report_head, report_notes};
 pub use table::Columns;
 pub use text::ago;
 pub use view::{GROUPINGS, UserFilter};

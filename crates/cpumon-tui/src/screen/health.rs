@@ -136,7 +136,8 @@ pub(crate) fn own_cost(app: &App, shown: &Interval) -> Option<String> {
 }
 
 /// Events per second that the probes handled: switches and interrupts. `None` if the source has no probes.
-pub(crate) fn events_per_sec(shown: &Interval) -> Option<f64> {
+#[must_use]
+pub fn events_per_sec(shown: &Interval) -> Option<f64> {
     let is_known = shown.fields.contains(Fields::SCHED) && shown.duration_ns() > 0;
     let interrupts = shown.irqs.iter().map(|irq| irq.count).fold(0, u64::saturating_add);
     let events = shown.cpu_sched().switches.saturating_add(interrupts);

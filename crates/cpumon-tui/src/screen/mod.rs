@@ -13,7 +13,7 @@ use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
 
-pub use self::health::losses_of_agent;
+pub use self::health::{events_per_sec, losses_of_agent};
 pub use self::report::{report_head, report_notes};
 use crate::app::{App, Mode, Pane, Prompt};
 use crate::cells::Cells;

@@ -1,6 +1,7 @@
 //! Windows over the screen: the help (every key, the letters of the CPU modes, the columns), the lists of hosts and of users.
 
 use cpumon_model::{HostStatus, SourceKind, Terms, Trust};
+use cpumon_query::fields::Field;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -12,7 +13,8 @@ use crate::app::{App, Mode};
 use crate::cells::NONE;
 use crate::columns::choose;
 use crate::screen::health::LOSSES;
-use crate::text::{clip, percent, safe, width};
+use crate::table::Columns;
+use crate::text::percent;
 use crate::theme::{self, MODES, Theme};
 use crate::view::{Col, Unit, users_of};
 
@@ -42,119 +44,83 @@ fn open_window(theme: Theme, title: &str, columns: u16, lines: u16, frame: &mut 
     inner
 }
 
-/// Names are not cut below this, but to leave space for TRUST.
-const LONGEST_NAME: usize = 24;
-/// And not below this for anything.
-const SHORTEST_NAME: usize = 8;
+/// Draws rows below their titles: the row `at` is selected, `style` is of the others.
+fn draw_list(
+    app: &App,
+    list: &Columns,
+    at: usize,
+    inner: Rect,
+    style: impl Fn(usize) -> Style,
+    frame: &mut Frame<'_>,
+) {
+    let width = usize::from(inner.width);
+    let mut lines = list.lines(width, app.theme.cut()).into_iter();
+    let titles = lines.next().map(|titles| (titles, Theme::columns()));
+    let top = (at + 2).saturating_sub(usize::from(inner.height));
+    let rows = lines.enumerate().skip(top);
+    let rows = rows.map(|(nth, line)| (line, if nth == at { app.theme.selected() } else { style(nth) }));
+    let buffer = frame.buffer_mut();
+    for (y, (line, style)) in (inner.y..inner.bottom()).zip(titles.into_iter().chain(rows)) {
+        buffer.set_style(Rect { y, height: 1, ..inner }, style);
+        buffer.set_stringn(inner.x, y, line, width, style);
+    }
+}
 
 /// Draws the list with the host number `at` selected.
 pub(super) fn draw_hosts(app: &App, at: usize, frame: &mut Frame<'_>) {
     let wanted = u16::try_from(app.hosts.len().max(1)).unwrap_or(u16::MAX).saturating_add(3);
     let inner = open_window(app.theme, " hosts: Enter shows, Esc closes ", 100, wanted, frame);
-    if inner.width == 0 || inner.height < 2 {
-        return;
-    }
-    let buffer = frame.buffer_mut();
-    let columns = usize::from(inner.width);
-    let mut lines = vec![["HOST", "TRUST", "SOURCE", "THREADS", "ADDRESS"].map(String::from)];
-    lines.extend(app.hosts.iter().map(|status| host_cells(app, status)));
-    let widths = widths(&lines, columns);
-    buffer.set_stringn(inner.x, inner.y, host_line(&lines[0], widths, app), columns, Theme::columns());
-    if app.hosts.is_empty() {
-        buffer.set_stringn(inner.x, inner.y + 1, "no host has reported yet", columns, Theme::dim());
-        return;
-    }
-    let rows = usize::from(inner.height.saturating_sub(1)).max(1);
-    let at = at.min(app.hosts.len() - 1);
-    let top = at.saturating_sub(rows - 1);
-    for (y, (nth, status)) in (inner.y + 1..inner.bottom()).zip(app.hosts.iter().enumerate().skip(top)) {
-        let style = if nth == at {
-            app.theme.selected()
-        } else if status.trust == Trust::Unauthenticated {
-            Style::new()
-        } else {
-            Theme::bold()
-        };
-        buffer.set_style(Rect { y, height: 1, ..inner }, style);
-        buffer.set_stringn(inner.x, y, host_line(&lines[nth + 1], widths, app), columns, style);
-    }
-}
-
-fn host_cells(app: &App, status: &HostStatus) -> [String; 5] {
-    let mark = if Some(status.info.host) == app.host { "*" } else { " " };
-    [
-        format!("{mark}{}", safe(&status.info.hostname)),
-        status.trust.name().to_string(),
+    let or_none = |text: String, is_known: bool| if is_known { text } else { NONE.to_owned() };
+    let fields = [
+        Field::shown("HOST", 0, |status: &HostStatus| {
+            let mark = if Some(status.info.host) == app.host { "*" } else { " " };
+            format!("{mark}{}", status.info.hostname)
+        })
+        .left(),
+        Field::shown("TRUST", 1, |status: &HostStatus| status.trust.name().to_owned()).whole(),
         // A store says what a host was, not how it is measured now.
-        if status.source == SourceKind::Unknown { "-".to_owned() } else { status.source.name().to_string() },
-        if status.thread_count == 0 { "-".to_owned() } else { status.thread_count.to_string() },
-        if status.address.is_empty() { "-".to_owned() } else { safe(&status.address) },
-    ]
-}
-
-/// Terminal columns of each column; 0: left out. Names have what the others leave, and at least what they need, up to a limit.
-fn widths(lines: &[[String; 5]], columns: usize) -> [usize; 5] {
-    let needed = |at: usize| lines.iter().map(|cells| width(&cells[at])).max().unwrap_or(0);
-    let beside_trust = columns.saturating_sub(needed(1) + 1).max(SHORTEST_NAME);
-    let mut widths = [needed(0).min(LONGEST_NAME).min(beside_trust), 0, 0, 0, 0];
-    let mut used = widths[0];
-    for (at, width) in widths.iter_mut().enumerate().skip(1) {
-        if used + 1 + needed(at) <= columns {
-            *width = needed(at);
-            used += 1 + *width;
-        }
+        Field::shown("SOURCE", 2, move |status: &HostStatus| {
+            or_none(status.source.name().to_owned(), status.source != SourceKind::Unknown)
+        })
+        .whole(),
+        Field::shown("THREADS", 3, move |status: &HostStatus| {
+            or_none(status.thread_count.to_string(), status.thread_count > 0)
+        }),
+        Field::shown("ADDRESS", 4, move |status: &HostStatus| {
+            or_none(status.address.to_string(), !status.address.is_empty())
+        })
+        .whole(),
+    ];
+    let trusted = |nth: usize| app.hosts.get(nth).is_some_and(|host| host.trust != Trust::Unauthenticated);
+    let style = |nth: usize| if trusted(nth) { Theme::bold() } else { Style::new() };
+    let at = at.min(app.hosts.len().saturating_sub(1));
+    draw_list(app, &Columns::new(&fields, &app.hosts), at, inner, style, frame);
+    if app.hosts.is_empty() && inner.height > 1 {
+        let columns = usize::from(inner.width);
+        let text = "no host has reported yet";
+        frame.buffer_mut().set_stringn(inner.x, inner.y + 1, text, columns, Theme::dim());
     }
-    widths[0] += columns.saturating_sub(used);
-    widths
 }
-
-/// Cells side by side.
-fn host_line(cells: &[String; 5], widths: [usize; 5], app: &App) -> String {
-    let shown = cells.iter().zip(widths).filter(|pair| pair.1 > 0).map(|(cell, columns)| {
-        let cell = clip(cell, columns, app.theme.cut());
-        let pad = " ".repeat(columns.saturating_sub(width(&cell)));
-        cell + &pad
-    });
-    shown.collect::<Vec<_>>().join(" ")
-}
-
-/// Columns of the numbers behind the name of a user.
-const NUMBERS: usize = 20;
 
 /// Draws the list with the line number `at` selected; the first one is for all users.
 pub(super) fn draw_users(app: &App, at: usize, frame: &mut Frame<'_>) {
     let users = app.shown.as_deref().map(users_of).unwrap_or_default();
     let wanted = u16::try_from(users.len()).unwrap_or(u16::MAX).saturating_add(4);
     let inner = open_window(app.theme, " users: Enter shows, Esc closes ", 48, wanted, frame);
-    if inner.width == 0 || inner.height < 2 {
-        return;
-    }
-    let buffer = frame.buffer_mut();
-    let columns = usize::from(inner.width);
-    let title = user_line(app, "USER", ["PROC", app.view.unit.title()], columns);
-    buffer.set_stringn(inner.x, inner.y, title, columns, Theme::columns());
-    let mut lines = vec![user_line(app, "all users", ["", ""], columns)];
-    lines.extend(users.iter().map(|user| {
+    let mut rows = vec![["all users".to_owned(), String::new(), String::new()]];
+    rows.extend(users.into_iter().map(|user| {
         let share = app.shown.as_ref().and_then(|shown| app.view.unit.of(shown, user.run_ns));
         let share = share.map_or_else(|| NONE.into(), |value| percent(value, app.view.unit == Unit::Host));
-        user_line(app, &safe(&user.label), [&user.processes.to_string(), &share], columns)
+        [user.label, user.processes.to_string(), share]
     }));
-    let rows = usize::from(inner.height - 1);
-    let at = at.min(lines.len() - 1);
-    let top = at.saturating_sub(rows - 1);
-    for (y, (nth, text)) in (inner.y + 1..inner.bottom()).zip(lines.iter().enumerate().skip(top)) {
-        let style = if nth == at { app.theme.selected() } else { Style::new() };
-        buffer.set_style(Rect { y, height: 1, ..inner }, style);
-        buffer.set_stringn(inner.x, y, text, columns, style);
-    }
-}
-
-fn user_line(app: &App, name: &str, numbers: [&str; 2], columns: usize) -> String {
-    let name_width = columns.saturating_sub(NUMBERS);
-    let name = clip(name, name_width, app.theme.cut());
-    let pad = name_width.saturating_sub(width(&name));
-    let half = NUMBERS / 2 - 1;
-    format!("{name}{}{:>half$}{:>half$}", " ".repeat(pad), numbers[0], numbers[1])
+    let cell = |at: usize| move |row: &[String; 3]| row[at].clone();
+    let fields = [
+        Field::shown("USER", 0, cell(0)).left(),
+        Field::shown("PROC", 0, cell(1)),
+        Field::shown(app.view.unit.title(), 0, cell(2)),
+    ];
+    let at = at.min(rows.len() - 1);
+    draw_list(app, &Columns::new(&fields, &rows), at, inner, |_| Style::new(), frame);
 }
 
 /// Keys and their effect.
@@ -296,26 +262,4 @@ fn push_entry(keys: &str, what: &str, label_width: usize, columns: usize, out: &
 fn entry(label: &str, text: &str, indent: usize) -> Line<'static> {
     let label = format!("{label:<indent$}");
     Line::from(vec![Span::styled(label, Theme::bold()), Span::raw(text.to_string())])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_name_leaves_space_for_trust() {
-        let host =
-            ["*a-host-of-which-the-name-is-long", "unauthenticated", "linux-bpf", "1234", "10.0.0.1:9"];
-        let lines =
-            [["HOST", "TRUST", "SOURCE", "THREADS", "ADDRESS"], host].map(|line| line.map(String::from));
-        for columns in 24..=120 {
-            let widths = widths(&lines, columns);
-            let used: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 1).sum();
-            assert!(
-                widths[0] >= SHORTEST_NAME && widths[1] == 15 && used - 1 == columns,
-                "{columns}: {widths:?}"
-            );
-        }
-        assert_eq!(widths(&lines, 20)[1], 0, "no space for both");
-    }
 }
