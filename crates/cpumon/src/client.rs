@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use cpumon_model::{HostId, HostStatus, Interval, escape};
 use cpumon_query::recording::TraceSources;
+use cpumon_query::status;
 use cpumon_query::{QueryError, Seek, Shown};
 use cpumon_web::{LONG_POLL, api};
 use serde::de::DeserializeOwned;
@@ -272,7 +273,7 @@ impl Client {
     }
 
     /// The receiver's own state, its hosts included.
-    pub fn status(&self) -> Result<api::Status, ClientError> {
+    pub fn status(&self) -> Result<status::Status, ClientError> {
         self.must(STATUS, NOTHING)
     }
 

@@ -8,9 +8,9 @@ use anyhow::Context;
 use cpumon_model::{HostStatus, LossCounts, escape};
 use cpumon_query::fields::Field;
 use cpumon_query::fleet::HostOrder;
+use cpumon_query::status;
 use cpumon_query::text::{decimal, name_text};
-use cpumon_web::api;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::cli::{Format, HostsArgs};
 use crate::client::Client;
@@ -30,18 +30,19 @@ pub fn hosts(args: &HostsArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         }
         Format::Table => {
             let status = client.status()?;
-            let mut listed = Listed::of_lines(&client.fleet_file(&query(args, "jsonl"))?, args.sort);
-            if !args.wants_fleet() {
-                listed.order = None;
-            }
+            let rows = rows_of(&client.fleet_file(&query(args, "jsonl"))?).collect();
+            let listed = Listed { rows, sort: args.sort, has_order: args.wants_fleet() };
             write_listed(&status, &listed, words, columns, out).context("cannot write the hosts")?;
-            listed.order.is_some_and(|order| order.is_empty())
+            listed.is_empty()
         }
         Format::Json if !args.wants_fleet() => {
             let status = client.status()?;
             let lines = client.fleet_file(&query(args, "jsonl"))?;
-            let Listed { stored, .. } = Listed::of_lines(&lines, None);
-            let reporting = api::Hosts { total: status.hosts.len(), hosts: status.hosts };
+            let stored = rows_of(&lines).filter(is_stored).map(|row| {
+                json!({"hostname": row["hostname"], "id": row["id"], "trust": row["trust"], "last_ns": last_ns(&row)})
+            });
+            let stored = stored.collect();
+            let reporting = status::Hosts { total: status.hosts.len(), hosts: status.hosts };
             write_json(&AllHosts { reporting, stored }, out)?;
             false
         }
@@ -87,19 +88,17 @@ fn rows_of(lines: &[u8]) -> impl Iterator<Item = Value> {
 
 /// The table, or that no host matches the words; with all hosts also who sends without being one.
 fn write_listed(
-    status: &api::Status,
+    status: &status::Status,
     listed: &Listed,
     search: Option<&str>,
     columns: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
     match search {
-        Some(words) if listed.order.as_ref().is_some_and(Vec::is_empty) => {
-            writeln!(out, "{}", no_match(words, false))
-        }
+        Some(words) if listed.is_empty() => writeln!(out, "{}", no_match(words, false)),
         Some(_) => write_hosts(status, Some(listed), columns, out),
         None => {
-            if status.hosts.is_empty() && listed.stored.is_empty() {
+            if status.hosts.is_empty() && !listed.rows.iter().any(is_stored) {
                 writeln!(out, "no host has reported yet")?;
             } else {
                 write_hosts(status, Some(listed), columns, out)?;
@@ -134,203 +133,173 @@ fn write_busiest(lines: &[u8], search: Option<&str>, columns: usize, out: &mut d
     write_columns(&fields, &rows, columns, out)
 }
 
-/// How busy a host is.
-#[derive(Clone, Debug, Default)]
-pub struct Busy {
-    /// Share of all CPUs: `12.3 %`; `-` without data.
-    all: String,
-    /// The busiest process with its share of one CPU.
-    busiest: String,
-}
-
 /// `hosts --json`: those that report as the API has them, and those that only the store has.
 #[derive(Debug, serde::Serialize)]
 struct AllHosts {
     #[serde(flatten)]
-    reporting: api::Hosts,
-    stored: Vec<StoredHost>,
+    reporting: status::Hosts,
+    stored: Vec<Value>,
 }
 
-/// A host that did not report since the receiver started.
-#[derive(Clone, Debug, serde::Serialize)]
-struct StoredHost {
-    #[serde(rename = "hostname")]
-    name: String,
-    id: String,
-    trust: String,
-    /// End of its data, ns since the UNIX epoch.
-    last_ns: i64,
+/// Whether a row is of a host that only the store has: it did not report since the receiver started.
+fn is_stored(row: &Value) -> bool {
+    text(row, "state") == "stored"
+}
+
+/// End of its data, ns since the UNIX epoch.
+fn last_ns(row: &Value) -> i64 {
+    row.get("received_ns").and_then(Value::as_i64).unwrap_or(0)
 }
 
 /// What the receiver's list of hosts has beside its status.
 #[derive(Clone, Debug, Default)]
 pub struct Listed {
-    /// By id.
-    busy: BTreeMap<String, Busy>,
-    stored: Vec<StoredHost>,
-    /// Ids of all, in the order of the list. `None`: by name, and those of the store last.
-    order: Option<Vec<String>>,
+    /// A row a host.
+    rows: Vec<Value>,
     /// What they are sorted by, if the user chose it.
     sort: Option<HostOrder>,
-    /// The figure of that order by id, where the table has no column of it.
-    figures: BTreeMap<String, String>,
+    /// The table has these hosts alone, in their order. Else it is by name, and those of the store come last.
+    has_order: bool,
 }
 
 impl Listed {
-    /// Reads the list's JSON lines.
-    fn of_lines(lines: &[u8], sort: Option<HostOrder>) -> Self {
-        let mut listed = Self { sort, ..Self::default() };
-        let figure = sort.and_then(figure_of_order);
-        let order = listed.order.insert(Vec::new());
-        for row in rows_of(lines) {
-            let Some(id) = row.get("id").and_then(Value::as_str).map(str::to_owned) else { continue };
-            order.push(id.clone());
-            if let Some((_, cell)) = figure {
-                listed.figures.insert(id.clone(), cell(&row));
-            }
-            if text(&row, "state") == "stored" {
-                listed.stored.push(StoredHost {
-                    name: text(&row, "hostname").to_owned(),
-                    id,
-                    trust: text(&row, "trust").to_owned(),
-                    last_ns: row.get("received_ns").and_then(Value::as_i64).unwrap_or(0),
-                });
-                continue;
-            }
-            let top = row.get("top_name").and_then(Value::as_str).zip(number(&row, "top_cpu_pct"));
-            let busy = Busy {
-                all: percent(&row, "busy_ratio", 1),
-                busiest: top.map_or_else(
-                    || "-".to_owned(),
-                    |(name, share)| format!("{} {share:.1} %", name_text(name)),
-                ),
-            };
-            listed.busy.insert(id, busy);
-        }
-        listed
-    }
-
-    fn figure(&self, id: &str) -> String {
-        self.figures.get(id).cloned().unwrap_or_else(|| "-".to_owned())
+    /// Whether no host is wanted.
+    fn is_empty(&self) -> bool {
+        self.has_order && self.rows.is_empty()
     }
 }
 
-/// What a table has of a host: one that reports, or one that only the store has.
-#[derive(Debug, Default)]
-struct Line {
-    name: String,
+/// What a table has of a host.
+#[derive(Debug)]
+struct Line<'l> {
     id: String,
-    trust: String,
-    source: String,
-    address: String,
-    busy: Busy,
-    threads: String,
-    /// When its data came last: in full, and as how long ago.
-    seen: [String; 2],
-    clock: [String; 2],
-    loss: [String; 2],
-    /// What the list is sorted by.
-    figure: String,
+    /// `None`: only the store has it.
+    host: Option<&'l HostStatus>,
+    /// `None`: it came after the list was made.
+    row: Option<&'l Value>,
 }
 
-impl Line {
-    fn reporting(host: &HostStatus, status: &api::Status, listed: Option<&Listed>) -> Self {
-        let seconds = status.now_wall_ns.saturating_sub(host.received_wall_ns) / 1_000_000_000;
-        let seen = format!("{seconds} s ago");
-        // A host that came between the two requests has no figure yet.
-        let id = host.info.host.to_string();
-        let busy = listed.and_then(|listed| listed.busy.get(&id)).cloned().unwrap_or_default();
-        Self {
-            name: name_text(&host.info.hostname),
-            trust: host.trust.name().to_owned(),
-            source: host.source.name().to_owned(),
-            address: escape(&host.address).to_string(),
-            busy,
-            threads: host.thread_count.to_string(),
-            seen: [seen.clone(), seen],
-            clock: show_clock(host),
-            loss: show_loss(&host.loss, over_limit(host, &status.receiver.rejected_by)),
-            figure: listed.map_or_else(String::new, |listed| listed.figure(&id)),
-            id,
+impl<'l> Line<'l> {
+    fn all(status: &'l status::Status, listed: Option<&'l Listed>) -> Vec<Self> {
+        let rows = listed.map_or(&[][..], |listed| &listed.rows);
+        let places: HashMap<&str, usize> = rows.iter().map(|row| text(row, "id")).zip(0..).collect();
+        let place = |id: &str| places.get(id).copied();
+        let reporting = status.hosts.iter().map(|host| {
+            let id = host.info.host.to_string();
+            Self { row: place(&id).and_then(|at| rows.get(at)), id, host: Some(host) }
+        });
+        let stored = rows.iter().filter(|row| is_stored(row));
+        let stored = stored.map(|row| Self { id: text(row, "id").to_owned(), host: None, row: Some(row) });
+        let mut lines: Vec<Self> = reporting.chain(stored).collect();
+        if listed.is_some_and(|listed| listed.has_order) {
+            lines.retain(|line| line.row.is_some());
+            lines.sort_by_key(|line| place(&line.id));
         }
+        lines
     }
 
-    /// What is not known of it is `-`.
-    fn stored(host: &StoredHost, now_ns: i64, listed: Option<&Listed>) -> Self {
-        let before_s = now_ns.saturating_sub(host.last_ns).max(0) / 1_000_000_000;
-        let none = || "-".to_owned();
-        Self {
-            name: name_text(&host.name),
-            id: host.id.clone(),
-            trust: escape(&host.trust).to_string(),
-            source: none(),
-            address: none(),
-            busy: Busy { all: none(), busiest: none() },
-            threads: none(),
-            seen: [
-                format!("until {}", when::show_clock(host.last_ns, true)),
-                format!("{} ago", cpumon_tui::ago(before_s.unsigned_abs())),
-            ],
-            clock: [none(), none()],
-            loss: [none(), none()],
-            figure: listed.map_or_else(String::new, |listed| listed.figure(&host.id)),
-        }
+    /// `-` of a host that does not report.
+    fn of_host(&self, text: impl Fn(&HostStatus) -> String) -> String {
+        self.host.map_or_else(|| "-".to_owned(), text)
     }
+
+    /// `-` of a host that is not in the list.
+    fn of_row(&self, text: impl Fn(&Value) -> String) -> String {
+        self.row.map_or_else(|| "-".to_owned(), text)
+    }
+
+    /// When its data came last: in full, and as how long ago.
+    fn seen(&self, now_ns: i64) -> [String; 2] {
+        let before_s = |ns: i64| now_ns.saturating_sub(ns) / 1_000_000_000;
+        if let Some(host) = self.host {
+            let seen = format!("{} s ago", before_s(host.received_wall_ns));
+            return [seen.clone(), seen];
+        }
+        let last_ns = self.row.map_or(0, last_ns);
+        let before_s = before_s(last_ns).max(0).unsigned_abs();
+        [format!("until {}", when::show_clock(last_ns, true)), format!("{} ago", cpumon_tui::ago(before_s))]
+    }
+}
+
+/// The busiest process with its share of one CPU.
+fn busiest(row: &Value) -> String {
+    let top = row.get("top_name").and_then(Value::as_str).zip(number(row, "top_cpu_pct"));
+    top.map_or_else(|| "-".to_owned(), |(name, share)| format!("{} {share:.1} %", name_text(name)))
 }
 
 /// A line a host; with `listed` also how busy each is, and those that only the store has. On a narrow terminal the less important
 /// columns are left out.
 pub fn write_hosts(
-    status: &api::Status,
+    status: &status::Status,
     listed: Option<&Listed>,
     columns: usize,
     out: &mut dyn Write,
 ) -> io::Result<()> {
-    let reporting = status.hosts.iter().map(|host| Line::reporting(host, status, listed));
-    let stored = listed.iter().flat_map(|listed| &listed.stored);
-    let mut lines: Vec<Line> =
-        reporting.chain(stored.map(|host| Line::stored(host, status.now_wall_ns, listed))).collect();
-    if let Some(order) = listed.and_then(|listed| listed.order.as_ref()) {
-        let places: HashMap<&str, usize> = order.iter().map(String::as_str).zip(0..).collect();
-        lines.retain(|line| places.contains_key(&*line.id));
-        lines.sort_by_key(|line| places.get(&*line.id).copied());
-    }
+    let lines = Line::all(status, listed);
     let sort = listed.and_then(|listed| listed.sort);
     // What the lines are sorted by is always shown.
     let rank = |order, rank| if sort == Some(order) { 0 } else { rank };
-    let in_two = |title, rank, cells: fn(&Line) -> &[String; 2]| {
-        Field::shown(title, rank, move |line| cells(line)[0].clone())
-            .or_short(move |line| cells(line)[1].clone())
+    let none = || ["-"; 2].map(str::to_owned);
+    let clock = |line: &Line<'_>| line.host.map_or_else(none, show_clock);
+    let lost = |line: &Line<'_>| {
+        line.host
+            .map_or_else(none, |host| show_loss(&host.loss, over_limit(host, &status.receiver.rejected_by)))
     };
     let mut fields = vec![
-        Field::shown("HOST", 0, |line: &Line| line.name.clone()).left(),
-        Field::shown("ID", 8, |line: &Line| line.id.clone()).whole(),
-        Field::shown("TRUST", 2, |line: &Line| line.trust.clone()).whole(),
-        Field::shown("SOURCE", 7, |line: &Line| line.source.clone()).whole(),
-        Field::shown("ADDRESS", 5, |line: &Line| line.address.clone()).whole(),
+        Field::shown("HOST", 0, |line: &Line<'_>| {
+            line.host.map_or_else(
+                || line.of_row(|row| name_text(text(row, "hostname"))),
+                |host| name_text(&host.info.hostname),
+            )
+        })
+        .left(),
+        Field::shown("ID", 8, |line: &Line<'_>| line.id.clone()).whole(),
+        Field::shown("TRUST", 2, |line: &Line<'_>| {
+            let of_row = || line.of_row(|row| escape(text(row, "trust")).to_string());
+            line.host.map_or_else(of_row, |host| host.trust.name().to_owned())
+        })
+        .whole(),
+        Field::shown("SOURCE", 7, |line: &Line<'_>| line.of_host(|host| host.source.name().to_owned()))
+            .whole(),
+        Field::shown("ADDRESS", 5, |line: &Line<'_>| line.of_host(|host| escape(&host.address).to_string()))
+            .whole(),
     ];
     if listed.is_some() {
         let busiest =
-            Field::shown("BUSIEST", rank(HostOrder::Top, 3), |line: &Line| line.busy.busiest.clone());
+            Field::shown("BUSIEST", rank(HostOrder::Top, 3), |line: &Line<'_>| line.of_row(busiest));
         let figure = sort.and_then(figure_of_order);
         let is_wider = figure.is_some()
             || matches!(sort, Some(HostOrder::Top | HostOrder::Threads | HostOrder::ClockOffset));
         fields.push(busiest.left());
-        fields.push(Field::shown("BUSY", u8::from(is_wider), |line: &Line| line.busy.all.clone()));
-        if let Some((title, _)) = figure {
-            let field = Field::shown(title, 0, |line: &Line| line.figure.clone());
+        fields.push(Field::shown("BUSY", u8::from(is_wider), |line: &Line<'_>| {
+            line.of_row(|row| percent(row, "busy_ratio", 1))
+        }));
+        if let Some((title, cell)) = figure {
+            let field = Field::shown(title, 0, move |line: &Line<'_>| line.of_row(cell));
             // Agents choose their texts: these are cut as names are.
             let is_text = matches!(sort, Some(HostOrder::Health | HostOrder::Agent));
             fields.push(if is_text { field.left() } else { field });
         }
     }
     fields.extend([
-        Field::shown("THREADS", rank(HostOrder::Threads, 4), |line: &Line| line.threads.clone()),
-        in_two("SEEN", 0, |line| &line.seen),
-        in_two("CLOCK", rank(HostOrder::ClockOffset, 6), |line| &line.clock),
-        in_two("LOSS", 0, |line| &line.loss),
+        Field::shown("THREADS", rank(HostOrder::Threads, 4), |line: &Line<'_>| {
+            line.of_host(|host| host.thread_count.to_string())
+        }),
+        in_two("SEEN", 0, |line| line.seen(status.now_wall_ns)),
+        in_two("CLOCK", rank(HostOrder::ClockOffset, 6), clock),
+        in_two("LOSS", 0, lost),
     ]);
     write_columns(&fields, &lines, columns, out)
+}
+
+/// A column with a shorter text for where not all columns fit.
+fn in_two<'f, 'l: 'f>(
+    title: &'static str,
+    rank: u8,
+    texts: impl Fn(&Line<'l>) -> [String; 2] + Copy + 'f,
+) -> Field<'f, Line<'l>> {
+    let text = move |line: &Line<'l>, at: usize| texts(line).into_iter().nth(at).unwrap_or_default();
+    Field::shown(title, rank, move |line| text(line, 0)).or_short(move |line| text(line, 1))
 }
 
 /// ` (2 bad_seal, 1 plain)`
@@ -341,7 +310,7 @@ pub fn show_kinds(kinds: &BTreeMap<String, u64>) -> String {
 }
 
 /// Sources of refused datagrams from whose address no host reports.
-fn write_no_hosts(status: &api::Status, out: &mut dyn Write) -> io::Result<()> {
+fn write_no_hosts(status: &status::Status, out: &mut dyn Write) -> io::Result<()> {
     let is_host = |source: &str| {
         ip_of(source).is_some_and(|ip| status.hosts.iter().any(|host| ip_of(&host.address) == Some(ip)))
     };
@@ -360,7 +329,7 @@ fn ip_of(text: &str) -> Option<IpAddr> {
 }
 
 /// What was refused of the address that a host sends from, because it sent more than one may.
-fn over_limit(host: &HostStatus, rejected_by: &[api::Rejects]) -> u64 {
+fn over_limit(host: &HostStatus, rejected_by: &[status::Rejects]) -> u64 {
     let from = ip_of(&host.address);
     let of_host = rejected_by.iter().filter(|rejects| from.is_some() && ip_of(&rejects.source) == from);
     of_host.filter_map(|rejects| rejects.by_kind.get("rate_limit")).sum()

@@ -6,8 +6,8 @@ use std::io::Write;
 use anyhow::Context;
 use cpumon_model::{Fields, Interval, escape};
 use cpumon_query::Seek;
-use cpumon_tui::losses_of_agent;
-use cpumon_web::api;
+use cpumon_query::status;
+use cpumon_tui::{events_per_sec, losses_of_agent};
 
 use crate::cli::{Format, StatusArgs};
 use crate::client::Client;
@@ -55,11 +55,11 @@ struct Agent {
 #[derive(serde::Serialize)]
 struct WithAgents<'a> {
     #[serde(flatten)]
-    status: &'a api::Status,
+    status: &'a status::Status,
     agents: Vec<Agent>,
 }
 
-fn agents(client: &Client, status: &api::Status) -> anyhow::Result<Vec<Agent>> {
+fn agents(client: &Client, status: &status::Status) -> anyhow::Result<Vec<Agent>> {
     let mut agents = Vec::new();
     for host in &status.hosts {
         let Some(interval) = client.seek(host.info.host, Seek::Before(i64::MAX))? else { continue };
@@ -73,9 +73,6 @@ fn agents(client: &Client, status: &api::Status) -> anyhow::Result<Vec<Agent>> {
 
 fn agent(host: &str, interval: &Interval) -> Agent {
     let health = &interval.health;
-    let interrupts = interval.irqs.iter().map(|irq| irq.count).fold(0, u64::saturating_add);
-    let events = interval.cpu_sched().switches.saturating_add(interrupts);
-    let is_watched = interval.fields.contains(Fields::SCHED) && interval.duration_ns() > 0;
     let known = |needs, count| interval.fields.contains(needs).then_some(count);
     let drops = [
         ("exits_lost", Some(health.exits_lost)),
@@ -99,7 +96,7 @@ fn agent(host: &str, interval: &Interval) -> Agent {
         own_cpu_ns: health.own_cpu_ns,
         own_rss_bytes: health.own_rss_bytes,
         probes: probes.join("|"),
-        events_per_sec: is_watched.then(|| events as f64 * 1e9 / interval.duration_ns() as f64),
+        events_per_sec: events_per_sec(interval),
         drops: drops.into(),
         losses: losses_of_agent(health),
     }
@@ -129,7 +126,7 @@ fn write_agents(agents: &[Agent], out: &mut dyn Write) -> std::io::Result<()> {
     table.write_within(terminal_columns(), out)
 }
 
-fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_status(status: &status::Status, out: &mut dyn Write) -> std::io::Result<()> {
     let up_s = status.now_wall_ns.saturating_sub(status.started_wall_ns) / 1_000_000_000;
     writeln!(out, "receiver   cpumon {}, pid {}, up {up_s} s", escape(&status.version), status.pid)?;
     writeln!(out, "listening  udp {}, http {}", status.udp.join(" "), status.http)?;
@@ -167,8 +164,8 @@ fn write_status(status: &api::Status, out: &mut dyn Write) -> std::io::Result<()
     write_hosts(status, None, terminal_columns(), out)
 }
 
-fn write_traces(traces: &api::Traces, out: &mut dyn Write) -> std::io::Result<()> {
-    let api::Traces { files, stored, refused, postponed, deleted, failed, .. } = traces;
+fn write_traces(traces: &status::Traces, out: &mut dyn Write) -> std::io::Result<()> {
+    let status::Traces { files, stored, refused, postponed, deleted, failed, .. } = traces;
     let (bytes, most) = (show_bytes(traces.bytes), show_bytes(traces.max_bytes));
     writeln!(
         out,
@@ -180,7 +177,7 @@ fn write_traces(traces: &api::Traces, out: &mut dyn Write) -> std::io::Result<()
     Ok(())
 }
 
-fn write_encryption(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_encryption(receiver: &status::Receiver, out: &mut dyn Write) -> std::io::Result<()> {
     let taken = |is_taken: bool| if is_taken { "accepted" } else { "refused" };
     let keys = if receiver.keys.is_empty() { "none".to_owned() } else { receiver.keys.join(" ") };
     writeln!(
@@ -193,7 +190,7 @@ fn write_encryption(receiver: &api::Receiver, out: &mut dyn Write) -> std::io::R
     )
 }
 
-fn write_connections(connections: &api::Connections, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_connections(connections: &status::Connections, out: &mut dyn Write) -> std::io::Result<()> {
     writeln!(
         out,
         "tls        {}; connected: {} devices, {} received; since the start {} enrolled, {} certificates renewed",
@@ -243,11 +240,11 @@ fn write_connections(connections: &api::Connections, out: &mut dyn Write) -> std
     Ok(())
 }
 
-fn write_store(store: &api::Store, out: &mut dyn Write) -> std::io::Result<()> {
+fn write_store(store: &status::Store, out: &mut dyn Write) -> std::io::Result<()> {
     let state = match store.state {
-        api::StoreState::None => return writeln!(out, "store      none: nothing is stored"),
-        api::StoreState::Ok => "ok".to_owned(),
-        api::StoreState::Failing => format!("NOT STORING: {}", escape(&store.error)),
+        status::StoreState::None => return writeln!(out, "store      none: nothing is stored"),
+        status::StoreState::Ok => "ok".to_owned(),
+        status::StoreState::Failing => format!("NOT STORING: {}", escape(&store.error)),
     };
     writeln!(
         out,
@@ -320,19 +317,23 @@ mod tests {
             address: "127.0.0.2:4000".into(),
             thread_count: 12,
             received_wall_ns: 8_000_000_000,
-            clock: Some(api::Clock {
+            clock: Some(cpumon_model::HostClock {
                 offset_ns: -1_500_000_000,
                 round_trip_ns: 400_000,
                 drift_ppb: Some(12_300),
                 steps: 0,
             }),
-            loss: api::Loss { snapshots_lost: 2, store_dropped: 1, ..api::Loss::default() },
+            loss: cpumon_model::LossCounts {
+                snapshots_lost: 2,
+                store_dropped: 1,
+                ..cpumon_model::LossCounts::default()
+            },
             ..HostStatus::default()
         }
     }
 
-    fn connections() -> api::Connections {
-        api::Connections {
+    fn connections() -> status::Connections {
+        status::Connections {
             address: "0.0.0.0:3002".into(),
             devices: 2,
             accepted: 9,
@@ -343,7 +344,7 @@ mod tests {
             requests_waiting: 1,
             requests_accepted: 2,
             requests_refused: 1,
-            discovery: Some(api::Discovery {
+            discovery: Some(status::Discovery {
                 key: "ab".repeat(16),
                 queries: 9,
                 answered: 5,
@@ -352,29 +353,29 @@ mod tests {
                 malformed: 2,
                 failed: 0,
             }),
-            refused_by: vec![api::Rejects {
+            refused_by: vec![status::Rejects {
                 source: "10.0.0.66".into(),
                 count: 3,
                 reason: "TLS: invalid peer certificate: UnknownIssuer".into(),
-                ..api::Rejects::default()
+                ..status::Rejects::default()
             }],
-            ..api::Connections::default()
+            ..status::Connections::default()
         }
     }
 
     #[test]
     fn a_status_reads_well_and_is_safe_to_print() {
-        let status = api::Status {
+        let status = status::Status {
             version: "0.1.0".into(),
             pid: 42,
             now_wall_ns: 10_000_000_000,
             udp: vec!["0.0.0.0:3001".into(), "[::]:3001".into()],
             http: "127.0.0.1:3080".into(),
-            receiver: api::Receiver {
+            receiver: status::Receiver {
                 datagrams: 7,
                 bytes: 1234,
                 rejected: 3,
-                rejected_by: vec![api::Rejects {
+                rejected_by: vec![status::Rejects {
                     source: "127.0.0.9".into(),
                     count: 3,
                     reason: "decoding a datagram, byte 0: all bytes are zero".into(),
@@ -384,18 +385,18 @@ mod tests {
                 changed_names: 2,
                 keys: vec!["1a2b3c4d".into()],
                 accepts_v1: true,
-                ..api::Receiver::default()
+                ..status::Receiver::default()
             },
             connections: Some(connections()),
-            store: api::Store {
+            store: status::Store {
                 path: "x.db".into(),
-                state: api::StoreState::Failing,
+                state: status::StoreState::Failing,
                 error: "disk is full".into(),
                 refused: 6,
-                ..api::Store::default()
+                ..status::Store::default()
             },
             hosts: vec![a_host()],
-            ..api::Status::default()
+            ..status::Status::default()
         };
         let mut text = Vec::new();
         write_status(&status, &mut text).unwrap();

@@ -1,6 +1,7 @@
 //! Tables of hosts: what is shown at which width, of which host, in which words.
 
 use cpumon_model::{HostId, HostInfo, LossCounts, SourceKind, Trust};
+use cpumon_query::status;
 
 use super::*;
 
@@ -12,36 +13,41 @@ fn host(id: u8, name: &str) -> HostStatus {
 
 /// Lines in which `$xx` is the id of the host with this byte.
 fn lines_of(text: &str) -> Vec<u8> {
-    let ids = ["aa", "bb", "cc", "ab"].into_iter();
+    let ids = ["aa", "bb", "cc", "ab", "cd", "ef"].into_iter();
     ids.fold(text.to_owned(), |text, id| text.replace(&format!("${id}"), &id.repeat(16))).into_bytes()
+}
+
+/// As the list has them.
+fn listed(lines: &[u8], sort: Option<HostOrder>) -> Listed {
+    Listed { rows: rows_of(lines).collect(), sort, has_order: true }
 }
 
 #[test]
 fn datagrams_over_the_limit_of_a_source_are_shown_with_its_hosts_and_below_them() {
     let host = |name: &str, address: &str| HostStatus { address: address.into(), ..host(0, name) };
-    let rejects = |source: &str, count, kinds: &[(&str, u64)]| api::Rejects {
+    let rejects = |source: &str, count, kinds: &[(&str, u64)]| status::Rejects {
         source: source.into(),
         count,
         by_kind: kinds.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect(),
-        ..api::Rejects::default()
+        ..status::Rejects::default()
     };
-    let status = api::Status {
+    let status = status::Status {
         hosts: vec![
             host("loud", "10.0.0.1:4000"),
             host("mute", "[fe80::1]:4000"),
             host("mapped", "[::ffff:10.0.0.1]:9"),
             host("unknown", ""),
         ],
-        receiver: api::Receiver {
+        receiver: status::Receiver {
             rejected_by: vec![
                 rejects("10.0.0.1", 12, &[("malformed", 2), ("rate_limit", 10)]),
                 rejects("fe80::1", 1, &[("malformed", 1)]),
                 rejects("10.0.0.66\u{1b}[2J", 700, &[("rate_limit", 700)]),
                 rejects("others", 9, &[]),
             ],
-            ..api::Receiver::default()
+            ..status::Receiver::default()
         },
-        ..api::Status::default()
+        ..status::Status::default()
     };
     let mut text = Vec::new();
     write_hosts(&status, None, usize::MAX, &mut text).unwrap();
@@ -68,9 +74,9 @@ fn a_host_is_shown_with_its_share_of_all_cpus_and_its_busiest_process() {
                  {\"id\":\"$cc\"}\n\
                  {\"id\":\"dd\",\"hostname\":\"gone\\u001b\",\"trust\":\"local\",\"state\":\"stored\",\"received_ns\":1750000000000000000}\n";
     let hosts = vec![host(0xaa, ""), host(0xbb, ""), host(0xcc, "")];
-    let status = api::Status { hosts, ..api::Status::default() };
+    let status = status::Status { hosts, ..status::Status::default() };
     let mut text = Vec::new();
-    write_hosts(&status, Some(&Listed::of_lines(&lines_of(lines), None)), usize::MAX, &mut text).unwrap();
+    write_hosts(&status, Some(&listed(&lines_of(lines), None)), usize::MAX, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].contains("BUSY") && lines[0].contains("BUSIEST"), "{text}");
@@ -94,7 +100,7 @@ fn hosts_are_lines_at_any_width_and_the_less_important_columns_are_left_out() {
         received_wall_ns: 2_000 * day_ns,
         ..host(id, name)
     };
-    let status = api::Status {
+    let status = status::Status {
         now_wall_ns: 2_000 * day_ns + 1_000_000_000,
         hosts: vec![
             host("board5", 0xab, SourceKind::Bpf, "192.168.100.217:40312"),
@@ -105,20 +111,12 @@ fn hosts_are_lines_at_any_width_and_the_less_important_columns_are_left_out() {
                 "[fe80::1ff:fe23:4567:890a]:40312",
             ),
         ],
-        ..api::Status::default()
+        ..status::Status::default()
     };
-    let busy = |name: &str| Busy { all: "12.3 %".into(), busiest: format!("{name} 99.9 %") };
-    let listed = Listed {
-        busy: [("ab".repeat(16), busy("cc1plus")), ("cd".repeat(16), busy("a long name of a program"))]
-            .into(),
-        stored: vec![StoredHost {
-            name: "old-board".into(),
-            id: "ef".repeat(16),
-            trust: "unauthenticated".into(),
-            last_ns: 1_990 * day_ns,
-        }],
-        ..Listed::default()
-    };
+    let lines = "{\"id\":\"$ab\",\"busy_ratio\":0.123,\"top_name\":\"cc1plus\",\"top_cpu_pct\":99.9}\n\
+                 {\"id\":\"$cd\",\"busy_ratio\":0.123,\"top_name\":\"a long name of a program\",\"top_cpu_pct\":99.9}\n\
+                 {\"id\":\"$ef\",\"hostname\":\"old-board\",\"trust\":\"unauthenticated\",\"state\":\"stored\",\"received_ns\":171936000000000000}\n";
+    let listed = Listed { has_order: false, ..listed(&lines_of(lines), None) };
     let written = |columns| {
         let mut text = Vec::new();
         write_hosts(&status, Some(&listed), columns, &mut text).unwrap();
@@ -142,9 +140,9 @@ fn hosts_are_lines_at_any_width_and_the_less_important_columns_are_left_out() {
 fn a_sorted_list_and_the_busiest_processes_are_tables_for_people() {
     let lines = "{\"id\":\"$bb\",\"busy_ratio\":0.9}\n{\"id\":\"$cc\",\"state\":\"stored\",\"hostname\":\"gone\"}\n{\"id\":\"$aa\"}\n";
     let hosts = vec![host(0xaa, "host-aa"), host(0xbb, "host-bb"), host(0, "other")];
-    let status = api::Status { hosts, ..api::Status::default() };
+    let status = status::Status { hosts, ..status::Status::default() };
     let mut text = Vec::new();
-    write_hosts(&status, Some(&Listed::of_lines(&lines_of(lines), None)), 80, &mut text).unwrap();
+    write_hosts(&status, Some(&listed(&lines_of(lines), None)), 80, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let first: Vec<&str> = text.lines().filter_map(|line| line.split_whitespace().next()).collect();
     assert_eq!(first, ["HOST", "host-bb", "gone", "host-aa"], "{text}");
@@ -166,8 +164,12 @@ fn losses_are_shown_at_every_width_whatever_the_order() {
         store_dropped: 14,
         ..LossCounts::default()
     };
-    let clock =
-        api::Clock { offset_ns: -2_000_000, round_trip_ns: 400_000, drift_ppb: Some(-1_500), steps: 0 };
+    let clock = cpumon_model::HostClock {
+        offset_ns: -2_000_000,
+        round_trip_ns: 400_000,
+        drift_ppb: Some(-1_500),
+        steps: 0,
+    };
     let host = HostStatus {
         trust: Trust::Authenticated,
         source: SourceKind::Procfs,
@@ -177,7 +179,7 @@ fn losses_are_shown_at_every_width_whatever_the_order() {
         loss,
         ..host(0xab, "a-long-name-of-a-board")
     };
-    let status = api::Status { hosts: vec![host], ..api::Status::default() };
+    let status = status::Status { hosts: vec![host], ..status::Status::default() };
     let row = r#"{"id":"ID","busy_ratio":0.5,"minute_busy_ratio":0.111,"minute_peak_ratio":0.222,"minute_ready":3.333,"minute_run_queue_per_cpu":4.444,"health":"silent, loss","unattributed_ratio":-0.0555,"agent":"cpumon-agent 1.2.3","top_name":"cc","top_cpu_pct":6.6}"#;
     let row = row.replace("ID", &"ab".repeat(16));
     let orders = [
@@ -199,7 +201,7 @@ fn losses_are_shown_at_every_width_whatever_the_order() {
     for columns in 40..=200 {
         for (sort, title, cell) in orders {
             let mut text = Vec::new();
-            write_hosts(&status, Some(&Listed::of_lines(row.as_bytes(), sort)), columns, &mut text).unwrap();
+            write_hosts(&status, Some(&listed(row.as_bytes(), sort)), columns, &mut text).unwrap();
             let text = String::from_utf8(text).unwrap();
             let is_in = |title: &str| text.lines().next().unwrap().contains(title);
             assert!(is_in("LOSS") && is_in("SEEN") && is_in(title), "{columns} {sort:?}: {text}");
@@ -218,17 +220,17 @@ fn losses_are_shown_at_every_width_whatever_the_order() {
 /// It was `no host matches`, of no words, and the senders that are no hosts were left out.
 #[test]
 fn a_receiver_without_hosts_says_so_without_words_of_a_search() {
-    let rejects = api::Rejects {
+    let rejects = status::Rejects {
         source: "10.0.0.66".into(),
         count: 7,
         by_kind: BTreeMap::new(),
-        ..api::Rejects::default()
+        ..status::Rejects::default()
     };
-    let receiver = api::Receiver { rejected_by: vec![rejects], ..api::Receiver::default() };
-    let status = api::Status { receiver, ..api::Status::default() };
+    let receiver = status::Receiver { rejected_by: vec![rejects], ..status::Receiver::default() };
+    let status = status::Status { receiver, ..status::Status::default() };
     let written = |search: Option<&str>| {
         let mut text = Vec::new();
-        let listed = Listed::of_lines(b"", Some(HostOrder::Busy));
+        let listed = listed(b"", Some(HostOrder::Busy));
         write_listed(&status, &listed, search, 80, &mut text).unwrap();
         String::from_utf8(text).unwrap()
     };
@@ -250,19 +252,23 @@ fn offsets_of_clocks_read_well() {
     let shown = [-1_500_000_000, 3_599_000_000_000, -12_000_000_000_000, -720_000_000_000_000_000, i64::MIN]
         .map(show_offset);
     assert_eq!(shown, ["-1.500 s", "+3599.000 s", "-3 h 20 min", "-8333 d 8 h", "-106751 d 23 h"]);
-    let clock = api::Clock { round_trip_ns: 400_000, drift_ppb: Some(-1_500), ..api::Clock::default() };
-    let host = |offset_ns: i64, clock: Option<api::Clock>| HostStatus {
+    let clock = cpumon_model::HostClock {
+        round_trip_ns: 400_000,
+        drift_ppb: Some(-1_500),
+        ..cpumon_model::HostClock::default()
+    };
+    let host = |offset_ns: i64, clock: Option<cpumon_model::HostClock>| HostStatus {
         // Without exchanges it is estimated from arrivals.
         received_wall_ns: -offset_ns,
-        clock: clock.map(|clock| api::Clock { offset_ns, ..clock }),
+        clock: clock.map(|clock| cpumon_model::HostClock { offset_ns, ..clock }),
         ..HostStatus::default()
     };
     let shown = [
         host(-480_000, None),
         host(-1_500_000, None),
-        host(0, Some(api::Clock { drift_ppb: None, ..clock })),
+        host(0, Some(cpumon_model::HostClock { drift_ppb: None, ..clock })),
         host(-2_000_000, Some(clock)),
-        host(300_000, Some(api::Clock { round_trip_ns: 40_000_000, ..clock })),
+        host(300_000, Some(cpumon_model::HostClock { round_trip_ns: 40_000_000, ..clock })),
     ]
     .map(|host| show_clock(&host)[0].clone());
     assert_eq!(
