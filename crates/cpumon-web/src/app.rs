@@ -55,7 +55,7 @@ pub(crate) struct App {
     /// When the receiver started: ids of streams from before mean nothing now.
     pub(crate) epoch: i64,
     pub(crate) encoder: Encoder,
-    pub(crate) fleet: FleetFeed,
+    pub(crate) fleet: Arc<FleetFeed>,
     pub(crate) past: Arc<PastQueries>,
     pub(crate) exports: Exports,
     /// Turns of requests that wait for a device.
@@ -71,7 +71,7 @@ impl App {
         let past = Arc::new(PastQueries::new(Arc::clone(&live), pool));
         Self {
             epoch,
-            fleet: FleetFeed::new(Arc::clone(&live), epoch, Arc::clone(&past)),
+            fleet: Arc::new(FleetFeed::new(Arc::clone(&live), epoch, Arc::clone(&past))),
             past,
             live,
             gate: options

@@ -20,10 +20,11 @@ use cpumon_query::time::{TimeRange, to_ms};
 use cpumon_query::{HostRecord, Live, TaskKey};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::api::{Fleet, FleetBase, FleetHistory, Limits, Nanos, Spark, Table};
+use crate::api::{Fleet, FleetBase, FleetHistory, Limits, Spark, Table};
 use crate::ask::PastQueries;
 use crate::problem::Problem;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
+use cpumon_query::json::Nanos;
 
 /// Time between two fleet snapshots.
 const STEP: Duration = Duration::from_secs(1);
@@ -49,10 +50,7 @@ pub(crate) enum FileOf {
 }
 
 /// All hosts, as answers, files and messages of the stream.
-#[derive(Clone)]
-pub(crate) struct FleetFeed(Arc<Feed>);
-
-struct Feed {
+pub(crate) struct FleetFeed {
     live: Arc<dyn Live>,
     /// When the receiver started: ids of messages from before are of no use now.
     epoch: i64,
@@ -72,24 +70,23 @@ struct Stored {
 impl FleetFeed {
     pub(crate) fn new(live: Arc<dyn Live>, epoch: i64, past: Arc<PastQueries>) -> Self {
         let (board, last, stored) = (FleetBoard::default(), Mutex::default(), tokio::sync::Mutex::default());
-        Self(Arc::new(Feed { live, epoch, board, last, past, stored }))
+        Self { live, epoch, board, last, past, stored }
     }
 
     /// The hosts that are asked for, now.
     pub(crate) async fn answer(&self, query: &FleetQuery) -> Fleet {
-        let feed = &*self.0;
-        let stored = feed.stored().await;
-        let number = feed.last.lock().unwrap_or_else(PoisonError::into_inner).number;
-        let fleet = feed.board.hosts(&*feed.live, &stored, query);
+        let stored = self.stored().await;
+        let number = self.last.lock().unwrap_or_else(PoisonError::into_inner).number;
+        let fleet = self.board.hosts(&*self.live, &stored, query);
         let shown = query.page.of(&fleet.hosts).map(|host| &host.status);
-        let spark = Some(spark(sparks(&*feed.live, shown)));
-        Fleet { base: feed.base(&fleet, query, number), skipped: 0, spark }
+        let spark = Some(spark(sparks(&*self.live, shown)));
+        Fleet { base: self.base(&fleet, query, number), skipped: 0, spark }
     }
 
     /// The hosts as they were at a moment, ns since the UNIX epoch.
-    pub(crate) async fn at(&self, at_ns: i64, query: FleetQuery) -> Result<Fleet, Problem> {
-        let (stored, feed) = (self.0.stored().await, Arc::clone(&self.0));
-        let answer = self.0.past.ask(move |past| {
+    pub(crate) async fn at(self: &Arc<Self>, at_ns: i64, query: FleetQuery) -> Result<Fleet, Problem> {
+        let (stored, feed) = (self.stored().await, Arc::clone(self));
+        let answer = self.past.ask(move |past| {
             let fleet = FleetBoard::at(&*feed.live, &stored, at_ns, &query, &|| past.is_cancelled());
             Ok(fleet.map(|fleet| Fleet { base: feed.base(&fleet, &query, 0), skipped: 0, spark: None }))
         });
@@ -99,7 +96,7 @@ impl FleetFeed {
     /// All hosts over a range.
     pub(crate) async fn span(&self, query: SpanQuery) -> Result<FleetHistory, Problem> {
         let range = query.range.time();
-        let span = self.0.past.ask(move |past| fleet::span(past, &query)).await?;
+        let span = self.past.ask(move |past| fleet::span(past, &query)).await?;
         Ok(history(range, span))
     }
 
@@ -110,8 +107,8 @@ impl FleetFeed {
         of: FileOf,
         format: Format,
     ) -> Result<Vec<u8>, ExportError> {
-        let stored = self.0.stored().await;
-        let fleet = self.0.board.hosts(&*self.0.live, &stored, query);
+        let stored = self.stored().await;
+        let fleet = self.board.hosts(&*self.live, &stored, query);
         let mut file = Vec::new();
         match of {
             FileOf::Hosts => {
@@ -125,9 +122,7 @@ impl FleetFeed {
         }
         Ok(file)
     }
-}
 
-impl Feed {
     /// The hosts of the store, as they were half a minute ago at most, or as long as the store is too busy.
     async fn stored(&self) -> Arc<[HostRecord]> {
         let mut stored = self.stored.lock().await;
@@ -201,7 +196,7 @@ fn spark(lines: Vec<SparkLine>) -> Spark {
 
 /// One reader of the fleet's stream.
 pub(crate) struct FleetReader {
-    feed: FleetFeed,
+    feed: Arc<FleetFeed>,
     last: Option<u64>,
     is_first: bool,
     next: Instant,
@@ -209,13 +204,13 @@ pub(crate) struct FleetReader {
 
 impl FleetReader {
     /// `last_id`: the id of the last message it got, on an earlier connection.
-    pub(crate) fn new(feed: FleetFeed, last_id: Option<&str>) -> Self {
-        let last = last_id.and_then(|id| number_of(id, feed.0.epoch));
+    pub(crate) fn new(feed: Arc<FleetFeed>, last_id: Option<&str>) -> Self {
+        let last = last_id.and_then(|id| number_of(id, feed.epoch));
         Self { feed, last, is_first: true, next: Instant::now() }
     }
 
     fn message(&mut self, number: u64, body: Bytes) -> VecDeque<Bytes> {
-        let feed = &*self.feed.0;
+        let feed = &*self.feed;
         let skipped = self.last.map_or(0, |last| number.saturating_sub(last.saturating_add(1)));
         let mut pieces = VecDeque::from([head("fleet", feed.epoch, number), body]);
         if std::mem::take(&mut self.is_first) {
@@ -235,7 +230,7 @@ impl Messages for FleetReader {
         let deadline = Instant::now() + HEARTBEAT;
         loop {
             sleep_until(self.next).await;
-            let (number, body) = self.feed.0.current().await;
+            let (number, body) = self.feed.current().await;
             if self.last.is_none_or(|last| last != number) {
                 self.next = Instant::now() + STEP;
                 return Some(self.message(number, body));

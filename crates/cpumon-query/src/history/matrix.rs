@@ -7,6 +7,8 @@ use std::hash::Hash;
 
 use cpumon_model::{BootId, HostStatus, Life, Moment, ProcessInterval, ProcessKey, SourceKind, ThreadKey};
 use cpumon_store::{ProcessFilter, Query, Segment, What};
+use serde::Deserialize;
+use utoipa::ToSchema;
 
 use super::answers::{Matrix, MatrixRow, Values};
 use super::buckets::{Buckets, Share};
@@ -125,7 +127,8 @@ pub fn threads(
 const MAX_TASKS: usize = 50_000;
 
 /// Which rows come first.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum MatrixSort {
     /// Those with the most run time in the range.
     #[default]

@@ -16,19 +16,6 @@ mod problem;
 mod snapshot;
 mod table;
 
-pub use cpumon_model::{CpuSched, HostClock as Clock, Ledger, LossCounts as Loss, Moment};
-pub use cpumon_query::history::{
-    BucketTimes, HostSeries, Kept, Lines, Matrix, MatrixRow, SeriesColumn, TaskLine, WaitLine,
-};
-pub use cpumon_query::json::{Gaps, Nanos, TraceList};
-pub use cpumon_query::recording::TraceSources;
-pub use cpumon_query::status::{
-    Connections, Discovery, Hosts, Receiver, Rejects, Status, Store, StoreState, Traces,
-};
-pub use cpumon_query::traces::{
-    TraceDelays, TraceHead, TraceSlice, TraceSums, TraceThreadPage, TraceThreads, TraceTracks, TrackList,
-};
-
 pub use columns::{ColumnHelp, Columns};
 pub use fleet::{Fleet, FleetBase, FleetHistory, ReceiverHealth, Spark};
 pub(crate) use from_query::SumOptions;

@@ -21,8 +21,7 @@ use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, store_of};
 use super::history::{Finest, name_of};
-use super::host_problems::HostProblems;
-use super::params::{Asked, Named, bad, list, word};
+use super::params::{Asked, HostProblems, Named, bad, list, word};
 use super::reports::filter_of;
 use super::span::{Span, life_of};
 use crate::app::Shared;

@@ -20,8 +20,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use utoipa::{IntoParams, ToSchema};
 
-use super::host_problems::HostProblems;
-use super::params::{Asked, Between, Named, bad, choice};
+use super::params::{Asked, Between, HostProblems, Named, bad, choice};
 use crate::app::Shared;
 use crate::login::Peer;
 use crate::problem::Problem;

@@ -1,5 +1,7 @@
 //! All hosts at a glance: once, or as a stream.
 
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::Response;
@@ -210,6 +212,6 @@ pub(super) async fn live(
     headers: HeaderMap,
     Asked(given): Asked<LastId>,
 ) -> Response {
-    let reader = FleetReader::new(app.fleet.clone(), last_id(&headers, &given));
+    let reader = FleetReader::new(Arc::clone(&app.fleet), last_id(&headers, &given));
     stream::respond(reader, lease.map(|Extension(lease)| lease))
 }

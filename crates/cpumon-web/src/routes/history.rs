@@ -4,15 +4,15 @@ use axum::Json;
 use axum::extract::State;
 use cpumon_query::charts::{MAX_FINEST_RANGE_NS, check_thread_range};
 use cpumon_query::history::{self, History, Selection, SeriesOptions, ShownRows, parse_thread_selection};
+use cpumon_query::json;
 use cpumon_query::ledger::LedgerSum;
 use cpumon_query::report::{self, CompareRanges};
 use cpumon_query::status::StoredHosts;
-use cpumon_query::{Answers, ChoiceError, GroupBy, QueryError, parse_process_key};
+use cpumon_query::{Answers, GroupBy, QueryError, parse_process_key};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::host_problems::HostProblems;
-use super::params::{Asked, Between, Named, Paging, ThreadPaging, bad, limit, list};
+use super::params::{Asked, Between, HostProblems, Named, Paging, ThreadPaging, bad, choice, limit, list};
 use super::span::{Span, life_of};
 use crate::api::{self, ProcessJson};
 use crate::app::Shared;
@@ -57,13 +57,13 @@ pub(super) enum Finest {
 /// A host over time: CPU modes, ledger lines, busy time with extremes, counts, holes.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/series",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Columns),
-    responses((status = 200, body = api::HostSeries), HostProblems))]
+    responses((status = 200, body = history::HostSeries), HostProblems))]
 pub(super) async fn series(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
     Asked(columns): Asked<Columns>,
-) -> Result<Json<api::HostSeries>, Problem> {
+) -> Result<Json<history::HostSeries>, Problem> {
     let mut range = span.range(600)?;
     let is_finest = columns.resolution.is_some();
     if is_finest && range.until_ns - range.since_ns > MAX_FINEST_RANGE_NS {
@@ -104,13 +104,13 @@ pub(super) fn name_of(text: &str) -> String {
 /// Chosen processes, threads and names over time, 32 lines at most.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/lines",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Which),
-    responses((status = 200, body = api::Lines), HostProblems))]
+    responses((status = 200, body = history::Lines), HostProblems))]
 pub(super) async fn lines(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
     Asked(which): Asked<Which>,
-) -> Result<Json<api::Lines>, Problem> {
+) -> Result<Json<history::Lines>, Problem> {
     let range = span.range(600)?;
     let mut selections = list(which.processes.as_deref(), MAX_LINES, |key| {
         Ok(parse_process_key(key).map(Selection::Process)?)
@@ -153,26 +153,6 @@ pub(super) async fn process(
     Ok(Json(api::ProcessLine { process: ProcessJson::new(key, &info, parent_pid), lines, waits }))
 }
 
-/// Which rows come first.
-#[derive(Copy, Clone, Debug, Default, Deserialize, utoipa::ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum MatrixSort {
-    /// Those with the most run time in the range.
-    #[default]
-    Run,
-    /// Those with the highest single interval in it.
-    Highest,
-}
-
-impl From<MatrixSort> for history::MatrixSort {
-    fn from(sort: MatrixSort) -> Self {
-        match sort {
-            MatrixSort::Run => Self::Run,
-            MatrixSort::Highest => Self::Highest,
-        }
-    }
-}
-
 /// What makes a row of a sum.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -195,13 +175,13 @@ pub(super) struct MatrixRows {
     offset: Option<usize>,
     /// Which come first: those with the most run time (the default), or with the highest single interval.
     #[param(inline)]
-    sort: Option<MatrixSort>,
+    sort: Option<history::MatrixSort>,
 }
 
 impl MatrixRows {
     fn shown(&self, default: usize) -> Result<ShownRows, Problem> {
         let limit = limit("rows", self.rows, default, MAX_MATRIX_ROWS)?;
-        Ok(ShownRows { sort: self.sort.unwrap_or_default().into(), offset: self.offset.unwrap_or(0), limit })
+        Ok(ShownRows { sort: self.sort.unwrap_or_default(), offset: self.offset.unwrap_or(0), limit })
     }
 }
 
@@ -209,13 +189,13 @@ impl MatrixRows {
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/processes/{process}/threads",
     params(("host" = String, Path, description = "Id, or a name that only one host has."),
         ("process" = String, Path, description = "Key, `PID-STARTNS`."), Span, MatrixRows),
-    responses((status = 200, body = api::Matrix), HostProblems))]
+    responses((status = 200, body = history::Matrix), HostProblems))]
 pub(super) async fn threads(
     State(app): State<Shared>,
     Named((host, process)): Named<(String, String)>,
     Asked(span): Asked<Span>,
     Asked(rows): Asked<MatrixRows>,
-) -> Result<Json<api::Matrix>, Problem> {
+) -> Result<Json<history::Matrix>, Problem> {
     let range = span.range(200)?;
     check_thread_range(range.time())?;
     let (key, shown) = (parse_process_key(&process)?, rows.shown(200)?);
@@ -231,11 +211,6 @@ pub(super) struct Grouped {
     by: Option<MatrixBy>,
 }
 
-fn group_by(text: Option<&str>) -> Result<GroupBy, Problem> {
-    let by = text.map(str::parse::<GroupBy>).transpose();
-    Ok(by.map_err(|error: ChoiceError| bad(error.to_string()))?.unwrap_or_default())
-}
-
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct LandscapeRows {
@@ -246,15 +221,15 @@ pub(super) struct LandscapeRows {
 /// The busiest processes of a host over time, or groups of them, as a matrix of run time.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/landscape",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, MatrixRows, LandscapeRows),
-    responses((status = 200, body = api::Matrix), HostProblems))]
+    responses((status = 200, body = history::Matrix), HostProblems))]
 pub(super) async fn landscape(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
     Asked(rows): Asked<MatrixRows>,
     Asked(grouped): Asked<LandscapeRows>,
-) -> Result<Json<api::Matrix>, Problem> {
-    let (range, by) = (span.range(200)?, group_by(grouped.by.as_deref())?);
+) -> Result<Json<history::Matrix>, Problem> {
+    let (range, by) = (span.range(200)?, choice::<GroupBy>(grouped.by.as_deref())?);
     let shown = rows.shown(40)?;
     let answer = app.past.ask(move |past| history::landscape(past, &past.host(&host)?, range, by, shown));
     answer.await.map(Json)
@@ -323,7 +298,7 @@ pub(super) async fn compare(
     Asked(spans): Asked<TwoSpans>,
     Asked(page): Asked<Paging>,
 ) -> Result<Json<api::CompareJson>, Problem> {
-    let by = group_by(spans.by.as_deref())?;
+    let by = choice::<GroupBy>(spans.by.as_deref())?;
     let (rows, ranges) =
         (page.rows(500, 10_000)?, CompareRanges { before: spans.before.0, after: spans.after.0 });
     let answer = app.past.ask(move |past| report::compare(past, &past.host(&host)?, ranges, by));
@@ -333,13 +308,13 @@ pub(super) async fn compare(
 /// The holes in a host's time, with their reasons.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/gaps",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Paging),
-    responses((status = 200, body = api::Gaps), HostProblems))]
+    responses((status = 200, body = json::Gaps), HostProblems))]
 pub(super) async fn gaps(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
     Asked(page): Asked<Paging>,
-) -> Result<Json<api::Gaps>, Problem> {
+) -> Result<Json<json::Gaps>, Problem> {
     let (range, page) = (span.range(1)?.time(), page.rows(1000, 10_000)?);
     let answer = app.past.ask(move |past| of_one(past.gaps(&[host], range, page)?));
     Ok(Json(answer.await?))

@@ -19,13 +19,13 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, timeout_at};
 use utoipa::{IntoParams, ToSchema};
 
-use super::host_problems::HostProblems;
-use super::params::{Asked, MAX_ROWS, Named, ThreadPaging, bad, limit, list};
-use crate::api::{self, Nanos, SnapshotBase, thread_table};
+use super::params::{Asked, HostProblems, MAX_ROWS, Named, ThreadPaging, bad, limit, list};
+use crate::api::{self, SnapshotBase, thread_table};
 use crate::app::Shared;
 use crate::problem::Problem;
 use crate::readers::Lease;
 use crate::stream::{self, HEARTBEAT, Messages, Threads, close, head, heartbeat, number_of};
+use cpumon_query::json::Nanos;
 
 /// Processes whose threads one reader can have.
 const MAX_OPEN: usize = 64;

@@ -11,14 +11,15 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use cpumon_files::AuditEvent;
+use cpumon_query::json;
+use cpumon_query::recording;
 use cpumon_query::{Answers, trace_file};
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::history::of_one;
-use super::host_problems::HostProblems;
-use super::params::{Asked, Named, Paging, bad};
+use super::params::{Asked, HostProblems, Named, Paging, bad};
 use super::span::Span;
 use crate::api;
 use crate::app::Shared;
@@ -41,13 +42,13 @@ pub(super) struct TraceAsked {
 /// The traces of a host whose time touches a range, the oldest first: what its flight recorder wrote, and why.
 #[utoipa::path(get, operation_id = "host_traces", path = "/api/v1/hosts/{host}/traces",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Span, Paging),
-    responses((status = 200, body = api::TraceList), HostProblems))]
+    responses((status = 200, body = json::TraceList), HostProblems))]
 pub(super) async fn list(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(span): Asked<Span>,
     Asked(page): Asked<Paging>,
-) -> Result<Json<api::TraceList>, Problem> {
+) -> Result<Json<json::TraceList>, Problem> {
     let (range, page) = (span.range(1)?.time(), page.rows(1000, MAX_TRACES)?);
     let answer = app.past.ask(move |past| of_one(past.traces(&[host], range, page)?));
     Ok(Json(answer.await?))
@@ -142,11 +143,11 @@ pub(super) struct Length {
 /// How a trace of a host can be had now, and how far the last recording is.
 #[utoipa::path(get, operation_id = "trace_sources", path = "/api/v1/hosts/{host}/recording",
     params(("host" = String, Path, description = "Id, or a name that only one host has.")),
-    responses((status = 200, body = api::TraceSources), HostProblems))]
+    responses((status = 200, body = recording::TraceSources), HostProblems))]
 pub(super) async fn sources(
     State(app): State<Shared>,
     Named(host): Named<String>,
-) -> Result<Json<api::TraceSources>, Problem> {
+) -> Result<Json<recording::TraceSources>, Problem> {
     let host = app.live.find(&host)?;
     Ok(Json(app.live.trace_sources(host)))
 }
@@ -154,7 +155,7 @@ pub(super) async fn sources(
 /// Records every context switch of the receiver's own machine for some seconds, one recording at a time. It is stored as a trace of the host.
 #[utoipa::path(post, operation_id = "record_trace", path = "/api/v1/hosts/{host}/recording",
     params(("host" = String, Path, description = "Id, or a name that only one host has."), Length),
-    responses((status = 202, body = api::TraceSources, description = "It is recorded now."),
+    responses((status = 202, body = recording::TraceSources, description = "It is recorded now."),
         (status = 409, body = api::Problem, content_type = "application/problem+json", description = "It is not, and why; or a name of several hosts."),
         (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host."),
         (status = 503, body = api::Problem, content_type = "application/problem+json", description = "Too many requests wait for devices.")))]
@@ -185,7 +186,7 @@ pub(super) async fn record(
 /// Ends the recording under way; what was recorded so far is stored.
 #[utoipa::path(post, operation_id = "stop_recording", path = "/api/v1/hosts/{host}/recording/stop",
     params(("host" = String, Path, description = "Id, or a name that only one host has.")),
-    responses((status = 202, body = api::TraceSources, description = "It ends now."),
+    responses((status = 202, body = recording::TraceSources, description = "It ends now."),
         (status = 409, body = api::Problem, content_type = "application/problem+json", description = "None is under way; or a name of several hosts."),
         (status = 404, body = api::Problem, content_type = "application/problem+json", description = "No such host.")))]
 pub(super) async fn stop(

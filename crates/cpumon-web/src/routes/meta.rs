@@ -8,13 +8,14 @@ use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Json, RequestExt};
+use cpumon_query::json;
+use cpumon_query::status;
 use cpumon_query::time::now_ns;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use utoipa::ToSchema;
 
-use super::host_problems::HostProblems;
-use super::params::{Asked, Paging};
+use super::params::{Asked, HostProblems, Paging};
 use crate::api;
 use crate::app::Shared;
 use crate::login::peer_of;
@@ -27,24 +28,24 @@ const MAX_LISTED: usize = 10_000;
 const MAX_HOLES: usize = 20;
 
 /// The receiver: version, addresses, datagrams, rejects by sender, the store's state, every host.
-#[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = api::Status)))]
-pub(super) async fn status(State(app): State<Shared>) -> Json<api::Status> {
-    let mut status = api::Status { hosts: app.live.hosts(), ..app.live.status() };
+#[utoipa::path(get, path = "/api/v1/status", responses((status = 200, body = status::Status)))]
+pub(super) async fn status(State(app): State<Shared>) -> Json<status::Status> {
+    let mut status = status::Status { hosts: app.live.hosts(), ..app.live.status() };
     status.store.damage = app.past.damage().first(MAX_HOLES);
     Json(status)
 }
 
 /// Every host, with its losses and how far to trust it. The receiver keeps 4096 at most.
-#[utoipa::path(get, path = "/api/v1/hosts", params(Paging), responses((status = 200, body = api::Hosts), HostProblems))]
+#[utoipa::path(get, path = "/api/v1/hosts", params(Paging), responses((status = 200, body = status::Hosts), HostProblems))]
 pub(super) async fn hosts(
     State(app): State<Shared>,
     Asked(page): Asked<Paging>,
-) -> Result<Json<api::Hosts>, Problem> {
+) -> Result<Json<status::Hosts>, Problem> {
     let page = page.rows(MAX_LISTED, MAX_LISTED)?;
     let hosts = app.live.hosts();
     let total = hosts.len();
     let hosts = page.of(hosts).collect();
-    Ok(Json(api::Hosts { total, hosts }))
+    Ok(Json(status::Hosts { total, hosts }))
 }
 
 /// Names, units and meanings of the columns of all tables.
@@ -65,7 +66,7 @@ pub(super) struct Session {
     /// Whether the past is kept.
     store: bool,
     /// The receiver's clock.
-    now_ns: api::Nanos,
+    now_ns: json::Nanos,
     /// Limits at which a mark or a colour changes.
     limits: api::Limits,
     /// Wait reasons in words: `futex` is a `lock`. Reasons that are not named here are clear by their name.
@@ -80,7 +81,7 @@ pub(super) async fn session(State(app): State<Shared>, headers: HeaderMap) -> Js
         login_required: app.gate.is_some(),
         logged_in: app.gate.as_ref().is_none_or(|gate| gate.has_session(&headers)),
         store: app.options.store.is_some(),
-        now_ns: api::Nanos(now_ns()),
+        now_ns: json::Nanos(now_ns()),
         limits: api::Limits::default(),
         wait_words: cpumon_model::wait_words().collect(),
     })

@@ -18,7 +18,6 @@ mod history;
 #[cfg(test)]
 mod history_tests;
 mod host;
-mod host_problems;
 mod host_traces;
 #[cfg(test)]
 mod login_tests;

@@ -1,4 +1,4 @@
-//! Parameters that several routes take. A wrong value is answered with a problem that names it.
+//! Parameters that several routes take, and what can go wrong with them. A wrong value is answered with a problem that names it.
 
 use std::str::FromStr;
 
@@ -12,10 +12,29 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
 
+use crate::api;
 use crate::problem::Problem;
 
 /// Rows of a table at most.
 pub(super) const MAX_ROWS: usize = 20_000;
+
+/// What can go wrong with any route that names a host, for the description.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "only described; the answers are made by `Problem`")]
+pub(super) enum HostProblems {
+    /// A wrong question.
+    #[response(status = 400, content_type = "application/problem+json")]
+    BadRequest(#[to_schema] api::Problem),
+    /// No such host, or nothing kept then.
+    #[response(status = 404, content_type = "application/problem+json")]
+    NotFound(#[to_schema] api::Problem),
+    /// A name of several hosts.
+    #[response(status = 409, content_type = "application/problem+json")]
+    Conflict(#[to_schema] api::Problem),
+    /// The store cannot be read.
+    #[response(status = 503, content_type = "application/problem+json")]
+    Unavailable(#[to_schema] api::Problem),
+}
 
 /// A query; errors in it are answered as a problem.
 #[derive(Clone, Debug)]

@@ -14,8 +14,7 @@ use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, as_download, store_of};
 use super::history::name_of;
-use super::host_problems::HostProblems;
-use super::params::{Asked, Between, Named, Paging, bad, choice, limit, list};
+use super::params::{Asked, Between, HostProblems, Named, Paging, bad, choice, limit, list};
 use crate::app::Shared;
 use crate::problem::Problem;
 

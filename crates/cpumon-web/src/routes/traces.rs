@@ -11,6 +11,7 @@ use axum::response::Response;
 use axum::{Extension, Json};
 use cpumon_export::{ExportError, Format, TraceSurvey, trace_slices};
 use cpumon_files::AuditEvent;
+use cpumon_query::traces;
 use cpumon_query::traces::{
     Buckets, CpuWho, ThreadRow, ThreadTotals, Timeline, TimelineError, Timelines, TraceRange,
 };
@@ -88,13 +89,13 @@ pub(super) struct Part {
 /// A trace: when and where it was recorded, how long it is, its CPUs, what it lacks.
 #[utoipa::path(get, operation_id = "trace", path = "/api/v1/traces/{id}",
     params(("id" = String, Path, description = "Its id."), Part),
-    responses((status = 200, body = api::TraceHead), TraceProblems))]
+    responses((status = 200, body = traces::TraceHead), TraceProblems))]
 pub(super) async fn head(
     State(app): State<Shared>,
     Named(id): Named<String>,
     Asked(Part { part }): Asked<Part>,
-) -> Result<Json<api::TraceHead>, Problem> {
-    ask(&app, id, part, |timeline| Ok(api::TraceHead::new(timeline))).await
+) -> Result<Json<traces::TraceHead>, Problem> {
+    ask(&app, id, part, |timeline| Ok(traces::TraceHead::new(timeline))).await
 }
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -164,14 +165,14 @@ pub(super) struct Picture {
 /// What is drawn of a window: CPUs and threads as single slices where these fit, else as shares of buckets.
 #[utoipa::path(get, operation_id = "trace_tracks", path = "/api/v1/traces/{id}/tracks",
     params(("id" = String, Path, description = "Its id."), Picture, Rows, Part),
-    responses((status = 200, body = api::TraceTracks), TraceProblems))]
+    responses((status = 200, body = traces::TraceTracks), TraceProblems))]
 pub(super) async fn tracks(
     State(app): State<Shared>,
     Named(id): Named<String>,
     Asked(picture): Asked<Picture>,
     Asked(rows): Asked<Rows>,
     Asked(Part { part }): Asked<Part>,
-) -> Result<Json<api::TraceTracks>, Problem> {
+) -> Result<Json<traces::TraceTracks>, Problem> {
     let count = limit("count", Some(picture.count), 1, MAX_BUCKETS)?;
     if picture.bucket_ns == 0 {
         return Err(bad("bucket_ns=0 is no length."));
@@ -186,7 +187,7 @@ pub(super) async fn tracks(
             count,
             parts: parts.min(count * 2),
         };
-        let mut list = api::TrackList::new(timeline, buckets);
+        let mut list = traces::TrackList::new(timeline, buckets);
         for cpu in cpus {
             if let Some(track) = timeline.cpu_track(cpu, buckets) {
                 list.cpu(cpu, &track);
@@ -251,7 +252,7 @@ fn is_meant(timeline: &Timeline, row: &ThreadRow, filter: &str) -> bool {
 /// Threads of a window with what they did in it.
 #[utoipa::path(get, operation_id = "trace_threads", path = "/api/v1/traces/{id}/threads",
     params(("id" = String, Path, description = "Its id."), Window, ThreadList, Paging, Part),
-    responses((status = 200, body = api::TraceThreads), TraceProblems))]
+    responses((status = 200, body = traces::TraceThreads), TraceProblems))]
 pub(super) async fn threads(
     State(app): State<Shared>,
     Named(id): Named<String>,
@@ -259,7 +260,7 @@ pub(super) async fn threads(
     Asked(wanted): Asked<ThreadList>,
     Asked(page): Asked<Paging>,
     Asked(Part { part }): Asked<Part>,
-) -> Result<Json<api::TraceThreads>, Problem> {
+) -> Result<Json<traces::TraceThreads>, Problem> {
     let (page, order) = (page.rows(50, 1_000)?, order_of(wanted.sort.as_deref())?);
     let filter = wanted.filter.unwrap_or_default().to_lowercase();
     ask(&app, id, part, move |timeline| {
@@ -274,7 +275,7 @@ pub(super) async fn threads(
             let name = |row: &ThreadRow| timeline.threads().get(row.thread as usize).map(|names| &names.comm);
             rows.sort_by(|a, b| name(a).cmp(&name(b)));
         }
-        Ok(api::TraceThreads::new(timeline, rows.len(), page.of(&rows)))
+        Ok(traces::TraceThreads::new(timeline, rows.len(), page.of(&rows)))
     })
     .await
 }
@@ -282,13 +283,13 @@ pub(super) async fn threads(
 /// One thread in a window: blocked time by reason, and whom it waited behind.
 #[utoipa::path(get, operation_id = "trace_thread", path = "/api/v1/traces/{id}/threads/{number}",
     params(("id" = String, Path, description = "Its id."), ("number" = u32, Path, description = "Of the thread."), Window, Part),
-    responses((status = 200, body = api::TraceThreadPage), TraceProblems))]
+    responses((status = 200, body = traces::TraceThreadPage), TraceProblems))]
 pub(super) async fn thread(
     State(app): State<Shared>,
     Named((id, number)): Named<(String, u32)>,
     Asked(window): Asked<Window>,
     Asked(Part { part }): Asked<Part>,
-) -> Result<Json<api::TraceThreadPage>, Problem> {
+) -> Result<Json<traces::TraceThreadPage>, Problem> {
     ask(&app, id, part, move |timeline| {
         let (from_ns, until_ns) = window.of(timeline)?;
         let rows = timeline.thread_rows(from_ns, until_ns);
@@ -298,7 +299,7 @@ pub(super) async fn thread(
         })?;
         let sums = timeline.sums(from_ns, until_ns, &|_| false, std::slice::from_ref(row));
         let behind = timeline.behind_thread(number, from_ns, until_ns);
-        Ok(api::TraceThreadPage::new(timeline, row, &sums, &behind))
+        Ok(traces::TraceThreadPage::new(timeline, row, &sums, &behind))
     })
     .await
 }
@@ -306,14 +307,14 @@ pub(super) async fn thread(
 /// What an area adds up to: CPUs, states of threads, blocked time by reason, who ran while others waited, idle while overloaded.
 #[utoipa::path(get, operation_id = "trace_sums", path = "/api/v1/traces/{id}/sums",
     params(("id" = String, Path, description = "Its id."), Window, Rows, Part),
-    responses((status = 200, body = api::TraceSums), TraceProblems))]
+    responses((status = 200, body = traces::TraceSums), TraceProblems))]
 pub(super) async fn sums(
     State(app): State<Shared>,
     Named(id): Named<String>,
     Asked(window): Asked<Window>,
     Asked(chosen): Asked<Rows>,
     Asked(Part { part }): Asked<Part>,
-) -> Result<Json<api::TraceSums>, Problem> {
+) -> Result<Json<traces::TraceSums>, Problem> {
     let (cpus, threads) = (cpus_of(chosen.cpus.as_deref())?, threads_of(chosen.threads.as_deref())?);
     if threads.len() > MAX_NAMED {
         return Err(bad(format!("At most {MAX_NAMED} threads can be named.")));
@@ -332,7 +333,7 @@ pub(super) async fn sums(
             timeline.behind_threads(&threads, from_ns, until_ns)
         };
         let overload = timeline.overload(from_ns, until_ns);
-        Ok(api::TraceSums::new(timeline, rows.len(), &sums, &culprits, overload))
+        Ok(traces::TraceSums::new(timeline, rows.len(), &sums, &culprits, overload))
     })
     .await
 }
@@ -340,7 +341,7 @@ pub(super) async fn sums(
 /// Who delayed whom in an area, by program: which ones ran while others waited for their CPUs.
 #[utoipa::path(get, operation_id = "trace_delays", path = "/api/v1/traces/{id}/delays",
     params(("id" = String, Path, description = "Its id."), Window, Rows, Paging, Part),
-    responses((status = 200, body = api::TraceDelays), TraceProblems))]
+    responses((status = 200, body = traces::TraceDelays), TraceProblems))]
 pub(super) async fn delays(
     State(app): State<Shared>,
     Named(id): Named<String>,
@@ -348,7 +349,7 @@ pub(super) async fn delays(
     Asked(chosen): Asked<Rows>,
     Asked(page): Asked<Paging>,
     Asked(Part { part }): Asked<Part>,
-) -> Result<Json<api::TraceDelays>, Problem> {
+) -> Result<Json<traces::TraceDelays>, Problem> {
     let page = page.rows(20, 1_000)?;
     let (cpus, threads) = (cpus_of(chosen.cpus.as_deref())?, threads_of(chosen.threads.as_deref())?);
     ask(&app, id, part, move |timeline| {
@@ -356,7 +357,7 @@ pub(super) async fn delays(
         let is_cpu = |cpu: u16| cpus.is_empty() || has(&cpus, cpu);
         let threads = (!threads.is_empty()).then_some(&*threads);
         let delays = timeline.delays(from_ns, until_ns, &is_cpu, threads);
-        Ok(api::TraceDelays::new(delays, page))
+        Ok(traces::TraceDelays::new(delays, page))
     })
     .await
 }
@@ -375,13 +376,13 @@ pub(super) struct Moment {
 /// One slice: how long, who woke it, what it waited behind, whom it woke.
 #[utoipa::path(get, operation_id = "trace_slice", path = "/api/v1/traces/{id}/slice",
     params(("id" = String, Path, description = "Its id."), Moment, Part),
-    responses((status = 200, body = api::TraceSlice), TraceProblems))]
+    responses((status = 200, body = traces::TraceSlice), TraceProblems))]
 pub(super) async fn slice(
     State(app): State<Shared>,
     Named(id): Named<String>,
     Asked(moment): Asked<Moment>,
     Asked(Part { part }): Asked<Part>,
-) -> Result<Json<api::TraceSlice>, Problem> {
+) -> Result<Json<traces::TraceSlice>, Problem> {
     if moment.thread.is_some() == moment.cpu.is_some() {
         return Err(bad("Either `thread` or `cpu` is needed."));
     }
@@ -395,7 +396,7 @@ pub(super) async fn slice(
             Problem::new(StatusCode::NOT_FOUND, "No thread is known there at that time.")
                 .how("Choose another moment.")
         })?;
-        Ok(api::TraceSlice::new(timeline, &slice))
+        Ok(traces::TraceSlice::new(timeline, &slice))
     })
     .await
 }
