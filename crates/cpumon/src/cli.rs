@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 mod devices;
@@ -110,6 +111,18 @@ pub struct CompletionsArgs {
     /// Shell
     #[arg(value_name = "SHELL", value_enum)]
     pub shell: clap_complete::Shell,
+}
+
+/// A word of the command line, its help, and what it stands for.
+struct Word<T>(&'static str, &'static str, T);
+
+/// Parses one of some words.
+fn one_of<T: Clone + Send + Sync + 'static>(words: &'static [Word<T>]) -> impl TypedValueParser<Value = T> {
+    let shown = words.iter().map(|Word(word, help, _)| PossibleValue::new(*word).help(*help));
+    PossibleValuesParser::new(shown).try_map(|text| {
+        let found = words.iter().find(|Word(word, ..)| *word == text);
+        found.map(|Word(.., value)| value.clone()).ok_or("no such word")
+    })
 }
 
 /// The definition, each flag with its variable (`--retain-days` is `CPUMON_RETAIN_DAYS`), each page with its examples.

@@ -209,11 +209,13 @@ impl Client {
         if response.status() == 200 {
             return Ok(Download { body: response.into_body().into_reader(), silence: self.silence });
         }
-        let reason = match self.body(url.clone(), response) {
-            Err(error) => return Err(error),
-            Ok(_) => "an empty answer".to_owned(),
-        };
-        Err(ClientError::NotAReceiver { url, reason })
+        self.body(url, response)?;
+        Err(self.wrong(path, "an empty answer"))
+    }
+
+    /// What answers at a path is no receiver.
+    fn wrong(&self, path: &str, reason: impl Into<String>) -> ClientError {
+        ClientError::NotAReceiver { url: format!("{}{path}", self.base), reason: reason.into() }
     }
 
     fn unreachable(&self, error: &ureq::Error) -> ClientError {
@@ -266,10 +268,7 @@ impl Client {
         path: &str,
         query: &[(&str, impl AsRef<str>)],
     ) -> Result<T, ClientError> {
-        self.ask(path, query)?.ok_or_else(|| ClientError::NotAReceiver {
-            url: format!("{}{path}", self.base),
-            reason: "an empty answer".to_owned(),
-        })
+        self.ask(path, query)?.ok_or_else(|| self.wrong(path, "an empty answer"))
     }
 
     /// The receiver's own state, its hosts included.
@@ -287,10 +286,7 @@ impl Client {
     pub fn fleet_file(&self, query: &[(&str, &str)]) -> Result<Vec<u8>, ClientError> {
         let path = "/api/v1/fleet/export";
         let answer = self.bytes(path, query)?;
-        answer.map(|(_, body)| body).ok_or_else(|| ClientError::NotAReceiver {
-            url: format!("{}{path}", self.base),
-            reason: "an empty answer".to_owned(),
-        })
+        answer.map(|(_, body)| body).ok_or_else(|| self.wrong(path, "an empty answer"))
     }
 
     /// The file of a trace, as it comes.

@@ -119,7 +119,7 @@ pub fn dispatch(cli: &Cli) -> anyhow::Result<Outcome> {
             TraceCommand::Report(args) => to_output(Some(&args.input.format), |out| trace::report(args, out)),
             TraceCommand::View(args) => trace::view(args),
             TraceCommand::Top(args) => trace::top(args),
-            TraceCommand::Delays(args) => to_output(Some(&args.format), |out| trace::delays(args, out)),
+            TraceCommand::Delays(args) => to_output(Some(&args.input.format), |out| trace::delays(args, out)),
             TraceCommand::Wakers(args) => to_output(Some(&args.input.format), |out| trace::wakers(args, out)),
             TraceCommand::Path(args) => to_output(Some(&args.format), |out| trace::path(args, out)),
             TraceCommand::Histogram(args) => {

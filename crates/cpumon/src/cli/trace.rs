@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
+use cpumon_trace::{DurationOf, ReportBy};
 
-use super::{AccessArgs, FormatArgs, HTTP_URL, PastArgs, RangeArgs};
+use super::{AccessArgs, FormatArgs, HTTP_URL, PastArgs, RangeArgs, Word, one_of};
 use crate::units::{duration, size, whole_number};
 
 /// `cpumon trace`.
@@ -180,20 +181,30 @@ pub struct TraceRecordArgs {
     pub command: Vec<OsString>,
 }
 
-/// What a row of a trace's report is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TraceReportBy {
-    /// A thread
-    Thread,
-    /// A process
-    Process,
-    /// All processes of one name
-    Program,
-    /// All processes in a container: Docker, containerd, CRI-O, Podman, LXC, systemd-nspawn
-    Container,
-    /// A CPU
-    Cpu,
-}
+/// What a row of a trace's report is; `None`: a CPU.
+pub type TraceRowBy = Option<ReportBy>;
+
+const CONTAINER: &str =
+    "All processes in a container: Docker, containerd, CRI-O, Podman, LXC, systemd-nspawn";
+static ROWS: [Word<TraceRowBy>; 5] = [
+    Word("thread", "A thread", Some(ReportBy::Thread)),
+    Word("process", "A process", Some(ReportBy::Process)),
+    Word("program", "All processes of one name", Some(ReportBy::Program)),
+    Word("container", CONTAINER, Some(ReportBy::Container)),
+    Word("cpu", "A CPU", None),
+];
+static GROUPS: [Word<ReportBy>; 4] = [
+    Word("thread", "A thread", ReportBy::Thread),
+    Word("process", "A process", ReportBy::Process),
+    Word("program", "All processes of one name", ReportBy::Program),
+    Word("container", "All processes in a container", ReportBy::Container),
+];
+static DURATIONS: [Word<DurationOf>; 4] = [
+    Word("delay", "Waits for a CPU", DurationOf::Ready),
+    Word("blocked", "Waits for anything else, up to the wakeup", DurationOf::Blocked),
+    Word("off-cpu", "From leaving a CPU to coming back to one", DurationOf::OffCpu),
+    Word("run", "From coming to a CPU to leaving it", DurationOf::Run),
+];
 
 /// A trace, the part of it that counts, and what becomes of that.
 #[derive(Clone, Debug, Args)]
@@ -222,24 +233,11 @@ pub struct TraceReportArgs {
     #[command(flatten)]
     pub input: TraceInputArgs,
     /// What to group by
-    #[arg(long, value_enum, default_value_t = TraceReportBy::Thread)]
-    pub by: TraceReportBy,
+    #[arg(long, value_parser = one_of(&ROWS), default_value = "thread")]
+    pub by: TraceRowBy,
     /// Show the rows over time, in intervals of this length: 1ms or more. With --by cpu also how many threads wait for each CPU
     #[arg(long, value_name = "TIME", value_parser = interval)]
     pub every: Option<Duration>,
-}
-
-/// What a row of a list is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TraceGroupBy {
-    /// A thread
-    Thread,
-    /// A process
-    Process,
-    /// All processes of one name
-    Program,
-    /// All processes in a container
-    Container,
 }
 
 /// `cpumon trace wakers`.
@@ -249,28 +247,19 @@ pub struct TraceWakersArgs {
     #[command(flatten)]
     pub input: TraceInputArgs,
     /// What to group wakers and woken by
-    #[arg(long, value_enum, default_value_t = TraceGroupBy::Thread)]
-    pub by: TraceGroupBy,
+    #[arg(long, value_parser = one_of(&GROUPS), default_value = "thread")]
+    pub by: ReportBy,
 }
 
 /// `cpumon trace delays`.
 #[derive(Clone, Debug, Args)]
+#[command(mut_arg("limit", |limit| {
+    limit.help("Number of waits").default_value("20").value_parser(whole_number::<u32>(1..=100_000))
+}))]
 pub struct TraceDelaysArgs {
-    /// A trace of cpumon (also while it is recorded) or Perfetto, perf.data, trace.dat or .etl
-    #[arg(value_name = "FILE")]
-    pub file: PathBuf,
-    /// Only from this time after the start of the trace: 500ms, 2s
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub from: Option<Duration>,
-    /// Only to this time after the start of the trace
-    #[arg(long, value_name = "TIME", value_parser = duration)]
-    pub to: Option<Duration>,
-    /// Number of waits
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = whole_number::<u32>(1..=100_000))]
-    pub limit: u32,
-    /// Output format.
+    /// What of which trace.
     #[command(flatten)]
-    pub format: FormatArgs,
+    pub input: TraceInputArgs,
 }
 
 /// `cpumon trace path`.
@@ -319,19 +308,6 @@ pub struct TraceTopArgs {
     pub no_mouse: bool,
 }
 
-/// What a histogram counts.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TraceHistogramOf {
-    /// Waits for a CPU
-    Delay,
-    /// Waits for anything else, up to the wakeup
-    Blocked,
-    /// From leaving a CPU to coming back to one
-    OffCpu,
-    /// From coming to a CPU to leaving it
-    Run,
-}
-
 /// `cpumon trace histogram`.
 #[derive(Clone, Debug, Args)]
 pub struct TraceHistogramArgs {
@@ -339,11 +315,11 @@ pub struct TraceHistogramArgs {
     #[command(flatten)]
     pub input: TraceInputArgs,
     /// What to measure
-    #[arg(long, value_enum, default_value_t = TraceHistogramOf::Delay)]
-    pub of: TraceHistogramOf,
+    #[arg(long, value_parser = one_of(&DURATIONS), default_value = "delay")]
+    pub of: DurationOf,
     /// What to group by
-    #[arg(long, value_enum, default_value_t = TraceGroupBy::Thread)]
-    pub by: TraceGroupBy,
+    #[arg(long, value_parser = one_of(&GROUPS), default_value = "thread")]
+    pub by: ReportBy,
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -73,11 +73,12 @@ struct Part<T> {
     bytes: usize,
 }
 
-/// Asks for a page in as many parts as a receiver makes of it.
-fn in_parts<T>(
+/// Asks for a page in as many parts as a receiver makes of it. `too_long`: more rows came than were asked for, or parts without end.
+fn in_parts<T, E>(
     page: Page,
-    mut ask: impl FnMut(Parameters) -> Result<Part<T>, ClientError>,
-) -> Result<(usize, Vec<T>), ListError> {
+    mut ask: impl FnMut(Parameters) -> Result<Part<T>, E>,
+    too_long: impl FnOnce() -> E,
+) -> Result<(usize, Vec<T>), E> {
     let (mut all, mut bytes) = (Vec::new(), 0_u64);
     loop {
         let offset = page.offset.saturating_add(all.len());
@@ -85,7 +86,7 @@ fn in_parts<T>(
         let part = ask(vec![("offset", offset.to_string()), ("limit", limit.to_string())])?;
         bytes = bytes.saturating_add(part.bytes as u64);
         if part.rows.len() > limit || bytes > MAX_ANSWER_BYTES {
-            return Err(ListError::TooLong);
+            return Err(too_long());
         }
         let is_last = part.rows.len() < limit;
         all.extend(part.rows);
@@ -93,20 +94,6 @@ fn in_parts<T>(
             all.truncate(page.limit);
             return Ok((part.total, all));
         }
-    }
-}
-
-/// Why a list is not taken.
-#[derive(Debug)]
-enum ListError {
-    Asked(ClientError),
-    /// More rows than asked for, or parts without end.
-    TooLong,
-}
-
-impl From<ClientError> for ListError {
-    fn from(error: ClientError) -> Self {
-        Self::Asked(error)
     }
 }
 
@@ -220,20 +207,13 @@ impl Client {
         page: Page,
         mut split: impl FnMut(A) -> (usize, Vec<T>),
     ) -> Result<(usize, Vec<T>), ClientError> {
-        let not_a_receiver =
-            |reason: String| ClientError::NotAReceiver { url: format!("{}{path}", self.url()), reason };
-        let found = in_parts(page, |part| {
+        let ask = |part| {
             let answer = self.ask_sized(path, &[part, parameters.to_vec()].concat())?;
-            let (answer, bytes) = answer.ok_or_else(|| not_a_receiver("an empty answer".to_owned()))?;
+            let (answer, bytes) = answer.ok_or_else(|| self.wrong(path, "an empty answer"))?;
             let (total, rows) = split(answer);
             Ok(Part { total, rows, bytes })
-        });
-        found.map_err(|error| match error {
-            ListError::Asked(error) => error,
-            ListError::TooLong => {
-                not_a_receiver(format!("a list of more than {} MB", MAX_ANSWER_BYTES >> 20))
-            }
-        })
+        };
+        in_parts(page, ask, || self.wrong(path, format!("a list of more than {} MB", MAX_ANSWER_BYTES >> 20)))
     }
 
     /// Asks for each of these hosts, or of all.
@@ -255,9 +235,7 @@ impl Client {
         let path = format!("/api/v1/export/{kind}");
         let borrowed: Vec<_> = parameters.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut body = self.download(&path, &borrowed).map_err(of_receiver)?;
-        let broken = |reason: String| {
-            of_receiver(ClientError::NotAReceiver { url: format!("{}{path}", self.url()), reason })
-        };
+        let broken = |reason: String| of_receiver(self.wrong(&path, reason));
         // The report is at the end, and where the end is, only the end says.
         let mut held: Vec<u8> = Vec::new();
         while body
@@ -318,13 +296,13 @@ mod tests {
         let mut asked = 0;
         let mut of = |page: Page| {
             asked = 0;
-            let (total, rows) = in_parts(page, |part| {
+            let part = |part: Parameters| {
                 asked += 1;
                 let number = |at: usize| part[at].1.parse::<usize>().unwrap();
                 let page = Page { offset: number(0), limit: number(1) };
                 Ok(Part { total: all.len(), rows: page.of(all.iter().copied()).collect(), bytes: 1 })
-            })
-            .unwrap();
+            };
+            let (total, rows) = in_parts(page, part, || "too long").unwrap();
             assert_eq!(total, all.len());
             (rows, asked)
         };
@@ -348,12 +326,12 @@ mod tests {
     fn a_list_without_end_ends() {
         let endless = |bytes: usize, more: usize| {
             let mut asked = 0;
-            let found = in_parts(Page::ALL, |part| {
+            let part = |part: Parameters| {
                 asked += 1;
                 let limit = part[1].1.parse::<usize>().unwrap();
                 Ok(Part { total: usize::MAX, rows: vec![(); limit + more], bytes })
-            });
-            assert!(matches!(found, Err(ListError::TooLong)), "{found:?}");
+            };
+            assert_eq!(in_parts(Page::ALL, part, || "too long"), Err("too long"));
             asked
         };
         assert_eq!(endless(64 << 20, 0), 5, "of 64 MB each");

@@ -27,7 +27,7 @@ use cpumon_trace::{
     AnyTrace, Ending, GroupKey, ReportBy, Tasks, TraceInput, TraceRange, TraceSource, Waker, group_of,
 };
 
-use crate::cli::{Format, TraceGroupBy, TraceInputArgs, TraceReportBy};
+use crate::cli::{Format, TraceInputArgs};
 use crate::exit::{Outcome, Usage, say};
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -46,6 +46,12 @@ impl<'a> TraceFile<'a> {
     fn open(name: &'a Path) -> anyhow::Result<Self> {
         let trace = open(name)?;
         Ok(Self { name, began_ns: trace.header().began.mono_ns, trace })
+    }
+
+    /// The trace, and the part of it that counts.
+    fn of(args: &'a TraceInputArgs) -> anyhow::Result<(Self, TraceRange)> {
+        let range = range(args.from, args.to)?;
+        Ok((Self::open(&args.file)?, range))
     }
 
     /// Reads it to its end.
@@ -104,6 +110,13 @@ fn limit(args: &TraceInputArgs) -> usize {
     limit_of(args.limit, args.format.get(), usize::MAX)
 }
 
+/// Leaves out the rows behind the limit; how many these are.
+fn cut<R>(rows: &mut Vec<R>, args: &TraceInputArgs) -> usize {
+    let left_out = rows.len().saturating_sub(limit(args));
+    rows.truncate(limit(args));
+    left_out
+}
+
 /// Likewise; `most`: but in a table.
 fn limit_of(given: Option<u32>, format: Format, most: usize) -> usize {
     let usual = if format == Format::Table { TABLE_ROWS } else { most };
@@ -112,28 +125,6 @@ fn limit_of(given: Option<u32>, format: Format, most: usize) -> usize {
 
 fn say_left_out(left_out: usize, out: &mut dyn Write) -> io::Result<()> {
     if left_out > 0 { writeln!(out, "{left_out} more; --limit shows them") } else { Ok(()) }
-}
-
-impl From<TraceGroupBy> for ReportBy {
-    fn from(by: TraceGroupBy) -> Self {
-        match by {
-            TraceGroupBy::Thread => Self::Thread,
-            TraceGroupBy::Process => Self::Process,
-            TraceGroupBy::Program => Self::Program,
-            TraceGroupBy::Container => Self::Container,
-        }
-    }
-}
-
-/// What a row is; `None`: a CPU.
-fn group(by: TraceReportBy) -> Option<ReportBy> {
-    match by {
-        TraceReportBy::Thread => Some(ReportBy::Thread),
-        TraceReportBy::Process => Some(ReportBy::Process),
-        TraceReportBy::Program => Some(ReportBy::Program),
-        TraceReportBy::Container => Some(ReportBy::Container),
-        TraceReportBy::Cpu => None,
-    }
 }
 
 /// Says on standard error what the trace lacks. `marked`: lost events whose span is known.

@@ -14,8 +14,8 @@ use cpumon_trace::{
 };
 
 use super::{
-    TraceFile, Who, found, group, ids_title, limit, micros, millis, missing, ns, percent, range,
-    say_left_out, seconds, share, title, who_fields,
+    TraceFile, Who, cut, found, ids_title, limit, micros, millis, missing, ns, percent, say_left_out,
+    seconds, share, title, who_fields,
 };
 use crate::cli::{Format, TraceReportArgs};
 use crate::exit::Outcome;
@@ -30,11 +30,10 @@ type SeriesLine<'r> = (&'r SeriesRow, Vec<f64>);
 type CpuLine = (u16, Vec<f64>, Vec<f64>, u32);
 
 pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let range = range(args.input.from, args.input.to)?;
+    let (mut file, range) = TraceFile::of(&args.input)?;
     if let Some(every) = args.every {
-        return over_time(args, range, every, out);
+        return over_time(args, file, range, every, out);
     }
-    let mut file = TraceFile::open(&args.input.file)?;
     let (report, ending) = file.read(|trace| analyse(trace, range))?;
     let format = args.input.format.get();
     let (is_table, limit) = (format == Format::Table, limit(&args.input));
@@ -47,7 +46,7 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     if is_table {
         head(&totals, scale.has_interrupts, out).context("cannot write the report")?;
     }
-    let count = if let Some(by) = group(args.by) {
+    let count = if let Some(by) = args.by {
         let groups = report.groups(by, file.tasks());
         let (fields, rows) = (group_fields(by, scale), groups.iter().take(limit));
         if let Some(format) = format.file() {
@@ -245,19 +244,18 @@ fn cpu_fields(scale: Scale) -> Vec<Field<'static, CpuAccount>> {
 /// The rows of `--every`.
 fn over_time(
     args: &TraceReportArgs,
+    mut file: TraceFile<'_>,
     range: TraceRange,
     every: Duration,
     out: &mut dyn Write,
 ) -> anyhow::Result<Outcome> {
-    let mut file = TraceFile::open(&args.input.file)?;
-    let by = group(args.by);
+    let by = args.by;
     let (series, ending) = file.read(|trace| series(trace, range, ns(every), by.is_some()))?;
     let (format, limit) = (args.input.format.get().file(), limit(&args.input));
     let count = if let Some(by) = by {
         let mut rows = series.rows(by, file.tasks());
         let count = rows.len();
-        let left_out = count.saturating_sub(limit);
-        rows.truncate(limit);
+        let left_out = cut(&mut rows, &args.input);
         if let Some(format) = format {
             let cells = rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell)));
             cpumon_export::rows(format, &cell_fields(&series, &file), cells, out)?;

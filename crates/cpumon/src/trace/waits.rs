@@ -14,10 +14,10 @@ use cpumon_trace::{
 };
 
 use super::{
-    TraceFile, Who, behind, found, ids_title, limit, micros, millis, missing, range, say_left_out, seconds,
+    TraceFile, Who, behind, cut, found, ids_title, limit, micros, millis, missing, say_left_out, seconds,
     share, title, who_fields,
 };
-use crate::cli::{Format, TraceDelaysArgs, TraceHistogramArgs, TraceHistogramOf, TraceWakersArgs};
+use crate::cli::{Format, TraceDelaysArgs, TraceHistogramArgs, TraceWakersArgs};
 use crate::exit::{Outcome, say};
 use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
 
@@ -25,11 +25,10 @@ use crate::table::{paragraph, terminal_columns, write_columns, write_rows};
 const SHOWN_CULPRITS: usize = 3;
 
 pub(crate) fn delays(args: &TraceDelaysArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let range = range(args.from, args.to)?;
-    let mut file = TraceFile::open(&args.file)?;
-    let limit = usize::try_from(args.limit).unwrap_or(usize::MAX);
-    let (waits, ending) = file.read(|trace| longest_waits(trace, range, limit))?;
-    write_rows(args.format.get(), &wait_fields(&file), &waits, out).context("cannot write the waits")?;
+    let (mut file, range) = TraceFile::of(&args.input)?;
+    let (waits, ending) = file.read(|trace| longest_waits(trace, range, limit(&args.input)))?;
+    write_rows(args.input.format.get(), &wait_fields(&file), &waits, out)
+        .context("cannot write the waits")?;
     out.flush()?;
     Ok(found(waits.len(), "thread that waited for a CPU", missing(&ending, ending.lost)))
 }
@@ -83,30 +82,21 @@ fn wait_fields<'f>(file: &'f TraceFile<'_>) -> Vec<Field<'f, LongWait>> {
 }
 
 pub(crate) fn histogram(args: &TraceHistogramArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let range = range(args.input.from, args.input.to)?;
-    let mut file = TraceFile::open(&args.input.file)?;
-    let of = match args.of {
-        TraceHistogramOf::Delay => DurationOf::Ready,
-        TraceHistogramOf::Blocked => DurationOf::Blocked,
-        TraceHistogramOf::OffCpu => DurationOf::OffCpu,
-        TraceHistogramOf::Run => DurationOf::Run,
-    };
-    let by = ReportBy::from(args.by);
-    let (mut rows, ending) = file.read(|trace| durations(trace, range, of, by))?;
+    let (mut file, range) = TraceFile::of(&args.input)?;
+    let (mut rows, ending) = file.read(|trace| durations(trace, range, args.of, args.by))?;
     let count = rows.len();
-    let left_out = count.saturating_sub(limit(&args.input));
-    rows.truncate(limit(&args.input));
+    let left_out = cut(&mut rows, &args.input);
     match args.input.format.get().file() {
         None => {
-            histogram_table(&rows, by, &file, out).context("cannot write the histograms")?;
+            histogram_table(&rows, args.by, &file, out).context("cannot write the histograms")?;
             say_left_out(left_out, out)?;
         }
         Some(format) => cpumon_export::rows(format, &bucket_fields(), rows.iter().flat_map(buckets), out)?,
     }
     out.flush()?;
     let what = match args.of {
-        TraceHistogramOf::Run => "slice that ended",
-        TraceHistogramOf::Delay | TraceHistogramOf::Blocked | TraceHistogramOf::OffCpu => "wait that ended",
+        DurationOf::Run => "slice that ended",
+        DurationOf::Ready | DurationOf::Blocked | DurationOf::OffCpu => "wait that ended",
     };
     Ok(found(count, what, missing(&ending, ending.lost)))
 }
@@ -188,16 +178,13 @@ fn bucket_fields<'r>() -> Vec<Field<'r, Bucket<'r>>> {
 }
 
 pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
-    let range = range(args.input.from, args.input.to)?;
-    let mut file = TraceFile::open(&args.input.file)?;
+    let (mut file, range) = TraceFile::of(&args.input)?;
     let (wakers, ending) = file.read(|trace| cpumon_trace::wakers(trace, range))?;
-    let by = ReportBy::from(args.by);
-    let mut rows = wakers.rows(by, file.tasks());
+    let mut rows = wakers.rows(args.by, file.tasks());
     let count = rows.len();
-    let left_out = count.saturating_sub(limit(&args.input));
-    rows.truncate(limit(&args.input));
+    let left_out = cut(&mut rows, &args.input);
     let format = args.input.format.get();
-    write_rows(format, &pair_fields(by, &file), &rows, out).context("cannot write the rows")?;
+    write_rows(format, &pair_fields(args.by, &file), &rows, out).context("cannot write the rows")?;
     if format == Format::Table {
         say_left_out(left_out, out)?;
         if !wakers.has_interrupts() {
