@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::cli::{AuditArgs, Format, KeyAction, KeyArgs, LoginTokenAction, LoginTokenArgs};
 use crate::exit::{Outcome, say};
 use crate::paths::{key_file, state_dir, store_for_writing};
-use crate::table::Records;
+use crate::table::write_texts;
 use crate::when;
 
 /// A file beside the default store.
@@ -45,12 +45,11 @@ pub fn login_token(args: &LoginTokenArgs, out: &mut dyn Write) -> anyhow::Result
             audit.note(AuditEvent::LoginTokenRevoked, &this_user(), label, "");
         }
         LoginTokenAction::List(format) => {
-            let mut records = Records::new(&["label", "id", "created"]);
-            for entry in file.list()? {
+            let rows = file.list()?.into_iter().map(|entry| {
                 let created_ns = i64::try_from(entry.created_s).unwrap_or(0).saturating_mul(1_000_000_000);
-                records.push([escape(&entry.label).to_string(), entry.id, when::show(created_ns)]);
-            }
-            records.write(format.get(), out).context("cannot write the login tokens")?;
+                [escape(&entry.label).to_string(), entry.id, when::show(created_ns)]
+            });
+            return write_texts(["label", "id", "created"], rows, format.get(), out);
         }
     }
     Ok(Outcome::Done)
@@ -72,12 +71,11 @@ pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
             )
         }
         KeyAction::List(format) => {
-            let mut records = Records::new(&["key", "use"]);
-            for (at, key) in read_keys(&path)?.iter().enumerate() {
+            let rows = read_keys(&path)?.into_iter().enumerate().map(|(at, key)| {
                 let used = if at == 0 { "encrypts and decrypts" } else { "decrypts" };
-                records.push([key.id().to_string(), used.to_owned()]);
-            }
-            return records.write(format.get(), out).map(|()| Outcome::Done);
+                [key.id().to_string(), used.to_owned()]
+            });
+            return write_texts(["key", "use"], rows, format.get(), out);
         }
         KeyAction::Retire { id } => {
             let id = retire_key(&path, id)?;
@@ -124,15 +122,14 @@ pub fn audit(args: &AuditArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     entries.retain(|entry| entry.time_ns >= since_ns);
     entries.sort_by_key(|entry| entry.time_ns);
     let is_table = args.format.get() == Format::Table;
-    let mut records = Records::new(&["time", "event", "by", "subject", "detail"]);
-    for entry in &entries {
+    let rows = entries.iter().map(|entry| {
         // Programs get the time in ns and the exact text, which JSON escapes.
         let shown = |text: &str| if is_table { escape(text).to_string() } else { text.to_owned() };
         let time = if is_table { when::show(entry.time_ns) } else { entry.time_ns.to_string() };
         let AuditEntry { event, by, subject, detail, .. } = entry;
-        records.push([time, shown(event), shown(by), shown(subject), shown(detail)]);
-    }
-    records.write(args.format.get(), out).context("cannot write the audit log")?;
+        [time, shown(event), shown(by), shown(subject), shown(detail)]
+    });
+    write_texts(["time", "event", "by", "subject", "detail"], rows, args.format.get(), out)?;
     if damaged > 0 {
         say(&format!("{damaged} lines of the audit log in {} cannot be read", dir.display()));
         return Ok(Outcome::DataMissing);

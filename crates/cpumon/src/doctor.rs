@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::cli::{DoctorArgs, Format};
 use crate::exit::Outcome;
-use crate::table::{Records, terminal_columns, write_json};
+use crate::table::{terminal_columns, write_json, write_texts};
 
 pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let options = DoctorOptions {
@@ -26,20 +26,15 @@ pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
             write(&diagnosis, report_columns(), out).context("cannot write the report")?;
         }
         Format::Json => write_json(&Report::from(&diagnosis), out)?,
-        format => records(&diagnosis).write(format, out)?,
+        format => {
+            let rows = diagnosis.checks.iter().map(|check| {
+                let Check { topic, name, state, finding, gives, help, .. } = check;
+                [topic.name(), name, state.name(), finding, gives, help].map(|text| escape(text).to_string())
+            });
+            write_texts(["topic", "name", "state", "finding", "gives", "help"], rows, format, out)?;
+        }
     }
     Ok(if diagnosis.is_complete() { Outcome::Done } else { Outcome::DataMissing })
-}
-
-/// One row for each check.
-fn records(diagnosis: &Diagnosis) -> Records {
-    let mut records = Records::new(&["topic", "name", "state", "finding", "gives", "help"]);
-    for check in &diagnosis.checks {
-        let texts =
-            [check.topic.name(), &check.name, check.state.name(), &check.finding, &check.gives, &check.help];
-        records.push(texts.map(|text| escape(text).to_string()));
-    }
-    records
 }
 
 /// The JSON document.

@@ -21,7 +21,7 @@ use crate::cli::{
 };
 use crate::exit::{Outcome, say};
 use crate::paths::{state_dir, store_for_writing};
-use crate::table::Records;
+use crate::table::write_texts;
 use crate::when;
 
 fn open(args: &StateArgs) -> anyhow::Result<Authority> {
@@ -161,18 +161,16 @@ pub fn revoke(args: &RevokeArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
 /// `cpumon hosts enrolled`.
 pub fn enrolled(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let hosts = open_made(&args.place)?.registry().hosts()?;
-    let mut records = Records::new(&["host", "id", "state", "enrolled", "certificate_until"]);
-    for host in &hosts {
-        records.push([
+    let rows = hosts.iter().map(|host| {
+        [
             escape(&host.name).to_string(),
             HostId(host.host).to_string(),
             state_of(host),
             moment(host.enrolled_s),
             moment(host.expires_s),
-        ]);
-    }
-    records.write(args.format.get(), out).context("cannot write to standard output")?;
-    Ok(Outcome::Done)
+        ]
+    });
+    write_texts(["host", "id", "state", "enrolled", "certificate_until"], rows, args.format.get(), out)
 }
 
 /// `cpumon discover`: as `cpumon-agent discover`, with a choice of formats.
@@ -184,12 +182,11 @@ pub fn discover(args: &DiscoverCommandArgs, out: &mut dyn Write) -> anyhow::Resu
         is_found
     } else {
         let search = args.discovery.search()?;
-        let mut records = Records::new(&["key", "address", "name"]);
-        for found in &search.found {
+        let rows = search.found.iter().map(|found| {
             let address = found.addresses.first().map_or_else(String::new, ToString::to_string);
-            records.push([fingerprint(&found.pin), address, escape(&found.name).to_string()]);
-        }
-        records.write(format, out).context("cannot write to standard output")?;
+            [fingerprint(&found.pin), address, escape(&found.name).to_string()]
+        });
+        write_texts(["key", "address", "name"], rows, format, out)?;
         !search.found.is_empty()
     };
     Ok(if is_found { Outcome::Done } else { Outcome::DataMissing })
@@ -199,10 +196,10 @@ pub fn discover(args: &DiscoverCommandArgs, out: &mut dyn Write) -> anyhow::Resu
 pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let authority = open_made(&args.place)?;
     let enrolled = authority.registry().hosts()?;
-    let mut records = Records::new(&["code", "host", "id", "address", "until", "note"]);
-    for request in authority.requests().list()? {
+    let requests = authority.requests().list()?;
+    let rows = requests.iter().map(|request| {
         let known = enrolled.iter().find(|known| known.host == request.host);
-        records.push([
+        [
             request.code.to_string(),
             escape(&request.name).to_string(),
             HostId(request.host).to_string(),
@@ -214,10 +211,9 @@ pub fn pending(args: &EnrolledArgs, out: &mut dyn Write) -> anyhow::Result<Outco
                 None => "",
             }
             .to_owned(),
-        ]);
-    }
-    records.write(args.format.get(), out).context("cannot write to standard output")?;
-    Ok(Outcome::Done)
+        ]
+    });
+    write_texts(["code", "host", "id", "address", "until", "note"], rows, args.format.get(), out)
 }
 
 /// `cpumon hosts accept`.

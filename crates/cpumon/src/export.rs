@@ -3,7 +3,6 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_export::chart::{PictureForm, RenderOptions, draw};
@@ -18,14 +17,11 @@ use crate::cli::{self, ChartArgs, ExportArgs, ExportPicture, file_of};
 use crate::client::ClientError;
 use crate::damage;
 use crate::exit::{Outcome, Usage, say};
-use crate::output::{needs_file, stdout, to_file};
+use crate::output::{ProgressLine, needs_file, stdout, to_file};
 use crate::past::explained;
 use crate::paths::{explain, state_dir};
 use crate::report::filter_of;
 use crate::when::{self, Between};
-
-/// Time between two updates of the progress line.
-const SHOW_EVERY: Duration = Duration::from_millis(200);
 
 fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
     let kind = args.kind.context("export needs a KIND")?;
@@ -90,7 +86,12 @@ pub fn export(args: &ExportArgs) -> anyhow::Result<Outcome> {
         let audit = AuditLog::in_dir(&state_dir(None, Some(reader.path())));
         audit.note(AuditEvent::Exported, &this_user(), query.kind.name(), &detail);
         let report = written(path, |out| {
-            cpumon_export::export(&reader, &query, out, &mut |progress| bar.show(progress))
+            cpumon_export::export(&reader, &query, out, &mut |Progress { ratio, rows, .. }| {
+                bar.show(|| {
+                    let part = ratio.map_or_else(String::new, |ratio| format!("{:.0} %, ", ratio * 100.0));
+                    format!("exporting: {part}{rows} rows")
+                });
+            })
         });
         bar.clear();
         report.map(|report| damage::report(&reader, judge(query.kind, &report)))
@@ -142,38 +143,6 @@ fn judge(kind: Kind, report: &Report) -> Outcome {
         return Outcome::DataMissing;
     }
     if report.not_stored.is_empty() { Outcome::Done } else { Outcome::DataMissing }
-}
-
-/// `exporting: 42 %, 12345 rows`, on a terminal only, over itself.
-struct ProgressLine {
-    is_on: bool,
-    next: Instant,
-    is_shown: bool,
-}
-
-impl ProgressLine {
-    fn new(wanted: bool) -> Self {
-        Self {
-            is_on: wanted && io::stderr().is_terminal(),
-            next: Instant::now() + SHOW_EVERY,
-            is_shown: false,
-        }
-    }
-
-    fn show(&mut self, progress: Progress) {
-        if !self.is_on || Instant::now() < self.next {
-            return;
-        }
-        (self.next, self.is_shown) = (Instant::now() + SHOW_EVERY, true);
-        let part = progress.ratio.map_or_else(String::new, |ratio| format!("{:.0} %, ", ratio * 100.0));
-        let _ = write!(io::stderr(), "\r\x1b[Kexporting: {part}{} rows", progress.rows);
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.is_shown) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
 }
 
 /// The format of a file name's ending.

@@ -3,6 +3,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use cpumon_export::{ExportError, OutputFile};
@@ -125,6 +126,45 @@ pub(crate) fn to_file_or<T, E: From<ExportError>>(
     match path {
         Some(path) => to_file(path, |file| write(file)),
         None => write(out),
+    }
+}
+
+/// Time between two updates of the progress line.
+const SHOW_EVERY: Duration = Duration::from_millis(200);
+
+/// How far a command is, on standard error, over and over: `exporting: 42 %, 12345 rows`. On a terminal only; one that went away must not
+/// end the command.
+pub(crate) struct ProgressLine {
+    is_on: bool,
+    next: Instant,
+    is_shown: bool,
+}
+
+impl ProgressLine {
+    pub(crate) fn new(is_wanted: bool) -> Self {
+        let next = Instant::now() + SHOW_EVERY;
+        Self { is_on: is_wanted && io::stderr().is_terminal(), next, is_shown: false }
+    }
+
+    pub(crate) fn show(&mut self, text: impl FnOnce() -> String) {
+        if self.is_on && Instant::now() >= self.next {
+            (self.next, self.is_shown) = (Instant::now() + SHOW_EVERY, true);
+            let _ = write!(io::stderr(), "\r\x1b[K{}", text());
+        }
+    }
+
+    /// Takes the line away.
+    pub(crate) fn clear(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+
+    /// Leaves the line there.
+    pub(crate) fn end(&mut self) {
+        if std::mem::take(&mut self.is_shown) {
+            let _ = writeln!(io::stderr());
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::cli::{Format, StatusArgs};
 use crate::client::Client;
 use crate::exit::{Outcome, Usage};
 use crate::hosts::{show_kinds, write_hosts};
-use crate::table::{Table, flattened, terminal_columns, write_json};
+use crate::table::{Table, terminal_columns, write_document};
 use crate::units::show_bytes;
 
 pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -27,11 +27,7 @@ pub fn status(args: &StatusArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
         return Ok(Outcome::Done);
     }
     let document = WithAgents { status: &status, agents };
-    match format {
-        Format::Csv | Format::Parquet => flattened(&serde_json::to_value(&document)?).write(format, out)?,
-        Format::Jsonl => writeln!(out, "{}", serde_json::to_string(&document)?)?,
-        Format::Table | Format::Json => write_json(&document, out)?,
-    }
+    write_document(&document, format, out)?;
     Ok(Outcome::Done)
 }
 

@@ -24,7 +24,7 @@ use crate::damage;
 use crate::exit::{Outcome, Signals, Usage};
 use crate::past::explained;
 use crate::paths::{explain, state_dir, store_for_reading};
-use crate::table::{flattened, write_json, write_rows};
+use crate::table::{write_document, write_json, write_rows};
 use crate::when;
 
 pub(crate) fn sql(args: &SqlArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -52,15 +52,13 @@ pub(crate) fn check(args: &StoreCheckArgs, out: &mut dyn Write) -> anyhow::Resul
     // The copy can be read where the list of hosts of the original cannot.
     let names = damage::names(args.salvage.as_deref().unwrap_or(&args.file));
     match args.format.get() {
-        Format::Json => write_json(&document(&report), out)?,
-        Format::Jsonl => writeln!(out, "{}", serde_json::to_string(&document(&report))?)?,
-        format @ (Format::Csv | Format::Parquet) => flattened(&document(&report)).write(format, out)?,
         Format::Table => {
             write_report(&report, &args.file, &names, out).context("cannot write the report")?;
             if let Some(salvage) = &args.salvage {
                 writeln!(out, "copied     what can be read to {}", salvage.display())?;
             }
         }
+        format => write_document(&document(&report), format, out)?,
     }
     Ok(if report.is_sound() { Outcome::Done } else { Outcome::DataMissing })
 }

@@ -11,6 +11,7 @@ use cpumon_tui::{Columns, is_utf8_locale};
 use serde_json::Value;
 
 use crate::cli::Format;
+use crate::exit::Outcome;
 
 pub(crate) use cpumon_export::TextTable as Table;
 
@@ -56,68 +57,61 @@ pub(crate) fn write_columns<R>(
     Columns::new(fields, rows).lines(width, mark).iter().try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// Rows with a name for each column. Names are those of CSV and JSON; the table shows them as `UPPER CASE`.
-#[derive(Clone, Debug)]
-pub(crate) struct Records {
-    names: &'static [&'static str],
-    rows: Vec<Vec<String>>,
-}
-
-impl Records {
-    /// No rows yet.
-    pub(crate) fn new(names: &'static [&'static str]) -> Self {
-        Self { names, rows: Vec::new() }
-    }
-
-    /// Adds a row, one cell for each name. The caller escapes text from other machines.
-    pub(crate) fn push(&mut self, cells: impl IntoIterator<Item = String>) {
-        self.rows.push(cells.into_iter().collect());
-    }
-
-    /// Writes all rows. An empty text is nothing in CSV and Parquet.
-    pub(crate) fn write(&self, format: Format, out: &mut dyn Write) -> anyhow::Result<()> {
-        let Some(file) = format.file() else { return Ok(self.write_table(out)?) };
-        let column = |name| SinkColumn { name, kind: Some(Kind::Text) };
-        let columns: Vec<_> = self.names.iter().copied().map(column).collect();
-        let cell = |cell: &String| match cell.as_str() {
-            "" if matches!(format, Format::Csv | Format::Parquet) => Cell::Null,
-            text => Cell::Text(text.to_owned().into()),
+/// Writes rows of texts with a name for each column: that of CSV and JSON, in a table in upper case. An empty text is nothing in CSV
+/// and Parquet. The caller escapes text from other machines.
+pub(crate) fn write_texts<const N: usize>(
+    names: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    format: Format,
+    out: &mut dyn Write,
+) -> anyhow::Result<Outcome> {
+    let rows = rows.into_iter();
+    if let Some(file) = format.file() {
+        let is_empty_nothing = matches!(format, Format::Csv | Format::Parquet);
+        let cell = |text: String| match text.as_str() {
+            "" if is_empty_nothing => Cell::Null,
+            _ => Cell::Text(text.into()),
         };
-        let cells = self.rows.iter().map(|row| row.iter().map(cell).collect());
-        Ok(cpumon_export::table(file, &columns, cells, out)?)
+        let columns = names.map(|name| SinkColumn { name, kind: Some(Kind::Text) });
+        cpumon_export::table(file, &columns, rows.map(|row| row.map(cell).into()), out)?;
+    } else {
+        let titles = names.map(|name| name.to_ascii_uppercase().replace('_', " "));
+        let mut table = Table::new(&titles.each_ref().map(String::as_str));
+        rows.for_each(|row| table.row(row));
+        table.write_within(terminal_columns(), out).context("cannot write the rows")?;
     }
+    Ok(Outcome::Done)
+}
 
-    fn write_table(&self, out: &mut dyn Write) -> io::Result<()> {
-        let titles: Vec<String> =
-            self.names.iter().map(|name| name.to_ascii_uppercase().replace('_', " ")).collect();
-        let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
-        let mut table = Table::new(&titles);
-        for row in &self.rows {
-            table.row(row.iter().cloned());
+/// Writes a value for programs: JSON on a line or on many, or rows of path and value (`receiver.datagrams`, `7`).
+pub(crate) fn write_document(
+    value: &impl serde::Serialize,
+    format: Format,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Csv | Format::Parquet => {
+            let mut rows = Vec::new();
+            flatten("", &serde_json::to_value(value)?, &mut rows);
+            write_texts(["name", "value"], rows, format, out).map(|_done| ())
         }
-        table.write_within(terminal_columns(), out)
+        Format::Jsonl => writeln!(out, "{}", serde_json::to_string(value)?).context("cannot write JSON"),
+        Format::Table | Format::Json => write_json(value, out),
     }
 }
 
-/// A value as rows of path and value: `receiver.datagrams`, `7`.
-pub(crate) fn flattened(value: &Value) -> Records {
-    let mut records = Records::new(&["name", "value"]);
-    flatten("", value, &mut records);
-    records
-}
-
-fn flatten(path: &str, value: &Value, records: &mut Records) {
+fn flatten(path: &str, value: &Value, rows: &mut Vec<[String; 2]>) {
     let inner = |name: &str| if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
     match value {
         Value::Object(fields) => {
-            fields.iter().for_each(|(name, field)| flatten(&inner(name), field, records));
+            fields.iter().for_each(|(name, field)| flatten(&inner(name), field, rows));
         }
         Value::Array(items) => {
-            items.iter().enumerate().for_each(|(at, item)| flatten(&inner(&at.to_string()), item, records));
+            items.iter().enumerate().for_each(|(at, item)| flatten(&inner(&at.to_string()), item, rows));
         }
-        Value::Null => records.push([path.to_owned(), String::new()]),
-        Value::String(text) => records.push([path.to_owned(), text.clone()]),
-        other => records.push([path.to_owned(), other.to_string()]),
+        Value::Null => rows.push([path.to_owned(), String::new()]),
+        Value::String(text) => rows.push([path.to_owned(), text.clone()]),
+        other => rows.push([path.to_owned(), other.to_string()]),
     }
 }
 
@@ -126,11 +120,9 @@ mod tests {
     use super::*;
 
     fn records_written(format: Format) -> String {
-        let mut records = Records::new(&["host", "last_seen"]);
-        records.push(["=a,b".to_owned(), "now".to_owned()]);
-        records.push(["c".to_owned(), String::new()]);
+        let rows = [["=a,b", "now"], ["c", ""]].map(|row| row.map(str::to_owned));
         let mut out = Vec::new();
-        records.write(format, &mut out).unwrap();
+        write_texts(["host", "last_seen"], rows, format, &mut out).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -149,7 +141,7 @@ mod tests {
     fn a_document_is_flattened_to_paths() {
         let mut out = Vec::new();
         let value = serde_json::json!({"a": {"b": 1, "c": [true, null]}});
-        flattened(&value).write(Format::Csv, &mut out).unwrap();
+        write_document(&value, Format::Csv, &mut out).unwrap();
         assert_eq!(
             String::from_utf8(out).unwrap(),
             "name,value\r\n\"a.b\",\"1\"\r\n\"a.c.0\",\"true\"\r\n\"a.c.1\",\r\n"

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::fs::{self, File};
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use signal_hook::consts::SIGUSR1;
 
 use crate::cli::{TraceCompression, TraceRecordArgs, file_of};
 use crate::exit::{Outcome, Signals, Usage, say};
-use crate::output::needs_file;
+use crate::output::{ProgressLine, needs_file};
 use crate::units::show_bytes;
 
 /// zstd's own default. Higher ones take more time than they save bytes.
@@ -210,7 +210,7 @@ fn watch(
 ) -> anyhow::Result<Option<ExitStatus>> {
     let mut pace = DrainPace::default();
     let mut synced = Instant::now();
-    let mut line = ProgressLine::new();
+    let mut line = ProgressLine::new(true);
     loop {
         std::thread::sleep(pace.wait().min(run.time_left()));
         let (is_over, status) = run.is_over()?;
@@ -221,7 +221,7 @@ fn watch(
             synced = Instant::now();
             let lost = recorder.lost();
             let progress = sink.borrow_mut().sync(before_ns, lost)?;
-            line.show(&progress.line(run.began.elapsed(), lost));
+            line.show(|| progress.line(run.began.elapsed(), lost));
         }
         if let Sink::Window(window) = &mut *sink.borrow_mut() {
             // A disk that is full, or too slow, must not end the recording.
@@ -262,32 +262,6 @@ fn end(mut child: Child) -> anyhow::Result<Option<ExitStatus>> {
     }
     log::warn!("the command is still running; it continues without being recorded");
     Ok(None)
-}
-
-/// One line on a terminal, over and over.
-struct ProgressLine {
-    is_shown: bool,
-    is_begun: bool,
-}
-
-impl ProgressLine {
-    fn new() -> Self {
-        Self { is_shown: io::stderr().is_terminal(), is_begun: false }
-    }
-
-    fn show(&mut self, text: &str) {
-        if self.is_shown {
-            self.is_begun = true;
-            // A terminal that went away must not end the recording.
-            let _ = write!(io::stderr(), "\r{text}   ");
-        }
-    }
-
-    fn end(&mut self) {
-        if std::mem::take(&mut self.is_begun) {
-            let _ = writeln!(io::stderr());
-        }
-    }
 }
 
 type Writer = BufWriter<File>;

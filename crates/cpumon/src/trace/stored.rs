@@ -16,10 +16,8 @@ use crate::exit::{Outcome, Usage, say};
 use crate::known_hosts::KnownHosts;
 use crate::output::{needs_file, to_file_or};
 use crate::past::{Past, explained};
-use crate::table::Records;
+use crate::table::write_texts;
 use crate::when;
-
-const NAMES: [&str; 8] = ["id", "host", "time", "seconds", "events", "lost", "bytes", "reason"];
 
 pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let past = Past::open(&args.past)?;
@@ -40,10 +38,9 @@ pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<
             "no trace is stored; `cpumon trace take` asks a device for one"
         });
     }
-    let mut records = Records::new(&NAMES);
-    for (trace, host) in all {
+    let rows = all.into_iter().map(|(trace, host)| {
         let seconds = trace.last_wall_ns.saturating_sub(trace.first_wall_ns) as f64 / 1e9;
-        records.push([
+        [
             trace.id.to_string(),
             escape(host).to_string(),
             when::show(trace.wall_ns),
@@ -52,9 +49,10 @@ pub(crate) fn list(args: &TraceListArgs, out: &mut dyn Write) -> anyhow::Result<
             trace.lost.to_string(),
             trace.bytes.to_string(),
             escape(&trace.reason).to_string(),
-        ]);
-    }
-    records.write(args.format.get(), out).context("cannot write the list")?;
+        ]
+    });
+    let names = ["id", "host", "time", "seconds", "events", "lost", "bytes", "reason"];
+    write_texts(names, rows, args.format.get(), out)?;
     Ok(past.end(outcome))
 }
 
