@@ -11,6 +11,7 @@ use cpumon_collect::{Check, ClockReader, DoctorOptions, RetainedCapabilities, di
 use cpumon_model::{SourceKind, escape};
 use cpumon_query::accuracy::{AccuracyMeter, Summary, ThreadAccuracy, percent, summary};
 use cpumon_query::fields::{Field, Object};
+use cpumon_query::json::Named;
 use serde::Serialize;
 
 use crate::cli::{AccuracyArgs, Format};
@@ -215,18 +216,22 @@ fn sentences(findings: &Findings) -> Vec<String> {
 
 /// One JSON document with summary and threads.
 fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
-    let fields = fields();
+    let (all, fields) = (&findings.summary, fields());
+    let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    let figures = [
+        ("span_ns", findings.span_ns),
+        ("tick_length_ns", findings.tick_ns),
+        ("steal_ns", findings.steal_ns),
+        ("threads", count(all.threads)),
+        ("threads_exact", count(all.exact)),
+        ("tick_ns", all.tick_ns),
+        ("clock_ns", all.clock_ns),
+        ("switch_ns", all.switch_ns),
+        ("tick_misplaced_ns", all.tick_misplaced_ns),
+        ("clock_misplaced_ns", all.clock_misplaced_ns),
+    ];
     let document = Document {
-        span_ns: findings.span_ns,
-        tick_length_ns: findings.tick_ns,
-        steal_ns: findings.steal_ns,
-        threads: findings.summary.threads,
-        threads_exact: findings.summary.exact,
-        tick_ns: findings.summary.tick_ns,
-        clock_ns: findings.summary.clock_ns,
-        switch_ns: findings.summary.switch_ns,
-        tick_misplaced_ns: findings.summary.tick_misplaced_ns,
-        clock_misplaced_ns: findings.summary.clock_misplaced_ns,
+        figures: figures.into_iter().collect(),
         notes: &findings.notes,
         rows: findings.rows.iter().map(|row| Object { fields: &fields, row }).collect(),
     };
@@ -235,16 +240,8 @@ fn json(findings: &Findings, out: &mut dyn Write) -> anyhow::Result<()> {
 
 #[derive(Serialize)]
 struct Document<'a> {
-    span_ns: i64,
-    tick_length_ns: i64,
-    steal_ns: i64,
-    threads: usize,
-    threads_exact: usize,
-    tick_ns: i64,
-    clock_ns: i64,
-    switch_ns: i64,
-    tick_misplaced_ns: i64,
-    clock_misplaced_ns: i64,
+    #[serde(flatten)]
+    figures: Named<i64>,
     notes: &'a [String],
     rows: Vec<Object<'a, 'static, ThreadAccuracy>>,
 }

@@ -6,6 +6,7 @@ use anyhow::Context;
 use cpumon_agent::doctor::{write_details, write_summary};
 use cpumon_collect::{Check, Diagnosis, DoctorOptions, diagnose};
 use cpumon_model::escape;
+use cpumon_query::json::Named;
 use serde::Serialize;
 
 use crate::cli::{DoctorArgs, Format};
@@ -27,44 +28,31 @@ pub fn doctor(args: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<Outcome>
         }
         Format::Json => write_json(&Report::from(&diagnosis), out)?,
         format => {
-            let rows = diagnosis.checks.iter().map(|check| {
-                let Check { topic, name, state, finding, gives, help, .. } = check;
-                [topic.name(), name, state.name(), finding, gives, help].map(|text| escape(text).to_string())
-            });
-            write_texts(["topic", "name", "state", "finding", "gives", "help"], rows, format, out)?;
+            let shown = |check: &Check| texts(check).map(|text| escape(text).to_string());
+            write_texts(NAMES, diagnosis.checks.iter().map(shown), format, out)?;
         }
     }
     Ok(if diagnosis.is_complete() { Outcome::Done } else { Outcome::DataMissing })
+}
+
+const NAMES: [&str; 6] = ["topic", "name", "state", "finding", "gives", "help"];
+
+fn texts(check: &Check) -> [&str; 6] {
+    let Check { topic, name, state, finding, gives, help, .. } = check;
+    [topic.name(), name, state.name(), finding, gives, help]
 }
 
 /// The JSON document.
 #[derive(Serialize)]
 struct Report<'a> {
     is_complete: bool,
-    checks: Vec<ReportCheck<'a>>,
-}
-
-#[derive(Serialize)]
-struct ReportCheck<'a> {
-    topic: &'static str,
-    name: &'a str,
-    state: &'static str,
-    finding: &'a str,
-    gives: &'a str,
-    help: &'a str,
+    checks: Vec<Named<&'a str>>,
 }
 
 impl<'a> From<&'a Diagnosis> for Report<'a> {
     fn from(diagnosis: &'a Diagnosis) -> Self {
-        let check = |check: &'a Check| ReportCheck {
-            topic: check.topic.name(),
-            name: &check.name,
-            state: check.state.name(),
-            finding: &check.finding,
-            gives: &check.gives,
-            help: &check.help,
-        };
-        Self { is_complete: diagnosis.is_complete(), checks: diagnosis.checks.iter().map(check).collect() }
+        let checks = diagnosis.checks.iter().map(|check| NAMES.into_iter().zip(texts(check)).collect());
+        Self { is_complete: diagnosis.is_complete(), checks: checks.collect() }
     }
 }
 
