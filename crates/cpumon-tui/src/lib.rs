@@ -27,11 +27,9 @@ pub use batch::batch;
 pub use columns::{SortColumn, UnknownColumn};
 pub use feed::{Feed, FeedError, HistoryPoint, NoMoment, Play, Playback, Subject, TimeWords, find_moment};
 pub use history::PLOT_MINUTES;
-pub use options::{
-    Arrangement, BatchFormat, BatchOptions, CommandLines, Options, PlotOption, RowOptions, TuiError,
-};
+pub use options::{BatchFormat, BatchOptions, CommandLines, Options, PlotOption, RowOptions, TuiError};
 pub use run::{is_utf8_locale, run};
 pub use screen::{events_per_sec, losses_of_agent, report_head, report_notes};
 pub use table::Columns;
 pub use text::ago;
-pub use view::{GROUPINGS, UserFilter};
+pub use view::{GROUPINGS, Layout, UserFilter};

@@ -42,16 +42,6 @@ impl RowOptions {
     }
 }
 
-impl Arrangement {
-    pub(crate) fn apply(self, view: View) -> View {
-        match self {
-            Self::List => view,
-            Self::Tree => View { layout: Layout::Tree, ..view },
-            Self::Groups(group_by) => View { layout: Layout::Groups, group_by, ..view },
-        }
-    }
-}
-
 /// Who reads the command lines of processes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub enum CommandLines {
@@ -62,18 +52,6 @@ pub enum CommandLines {
     Read,
     /// No one.
     NotRead,
-}
-
-/// How rows are arranged.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub enum Arrangement {
-    /// One after the other.
-    #[default]
-    List,
-    /// Processes under their parents.
-    Tree,
-    /// Processes under what they have in common.
-    Groups(GroupBy),
 }
 
 /// The plot below the rows.
@@ -105,7 +83,9 @@ pub struct Options {
     /// Which rows, in which order.
     pub rows: RowOptions,
     /// How they are arranged.
-    pub arrangement: Arrangement,
+    pub layout: Layout,
+    /// What groups are made of at first.
+    pub group_by: Option<GroupBy>,
     /// The plot.
     pub plot: PlotOption,
     /// Who reads command lines.

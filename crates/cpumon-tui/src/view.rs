@@ -9,8 +9,9 @@ use cpumon_query::GroupBy;
 use crate::rows::RowId;
 use crate::text::safe;
 
+/// How rows are arranged.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Layout {
+pub enum Layout {
     /// One row a process (or a thread), sorted.
     #[default]
     List,

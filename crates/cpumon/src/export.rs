@@ -13,7 +13,7 @@ use cpumon_query::charts::{self, ChartQuery};
 use cpumon_query::history::History;
 use cpumon_store::{Reader, TimeRange};
 
-use crate::cli::{self, ChartArgs, ExportArgs, ExportPicture, file_of};
+use crate::cli::{ChartArgs, ExportArgs, ExportPicture, file_of};
 use crate::client::ClientError;
 use crate::damage;
 use crate::exit::{Outcome, Usage, say};
@@ -33,7 +33,7 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
         kind,
         format: match (args.legacy, args.wanted_format()?) {
             (Some(year), _) => Format::Legacy(year),
-            (None, format) => cli::Format::from(format).file().unwrap_or_default(),
+            (None, format) => format.file().unwrap_or_default(),
         },
         host: args.host.clone(),
         since_ns,

@@ -15,8 +15,8 @@ use cpumon_collect::SourceOptions;
 use cpumon_export::OutputFile;
 use cpumon_model::{HostStatus, Trust, escape};
 use cpumon_tui::{
-    Arrangement, BatchOptions, CommandLines, Feed, Options, RowOptions, SortColumn, TuiError, UserFilter,
-    ago, find_moment,
+    BatchOptions, CommandLines, Feed, Layout, Options, RowOptions, SortColumn, TuiError, UserFilter, ago,
+    find_moment,
 };
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use signal_hook::{flag, low_level};
@@ -58,11 +58,12 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
         pids: args.pid.clone(),
         threads: args.threads,
         rows,
-        arrangement: match args.group_by {
-            Some(by) => Arrangement::Groups(by),
-            None if args.tree => Arrangement::Tree,
-            None => Arrangement::List,
+        layout: match args.group_by {
+            Some(_) => Layout::Groups,
+            None if args.tree => Layout::Tree,
+            None => Layout::List,
         },
+        group_by: args.group_by,
         plot: args.plot.unwrap_or_default(),
         command_lines: command_lines(args),
         no_mouse: args.no_mouse,

@@ -22,7 +22,7 @@ use crate::options::{CommandLines, Options, PlotOption};
 use crate::rows::{RowId, RowList};
 use crate::text;
 use crate::theme::Theme;
-use crate::view::{Col, View};
+use crate::view::{Col, GROUPINGS, View};
 
 /// All of the screens' state.
 #[derive(Debug)]
@@ -72,7 +72,9 @@ impl App {
     pub fn new(options: &Options) -> Self {
         let view = View {
             cmdline: options.command_lines == CommandLines::Read,
-            ..options.arrangement.apply(options.rows.view(options.threads, &options.pids))
+            layout: options.layout,
+            group_by: options.group_by.unwrap_or(GROUPINGS[0]),
+            ..options.rows.view(options.threads, &options.pids)
         };
         let past_bytes = options.past_bytes.unwrap_or(PAST_BYTES);
         Self {

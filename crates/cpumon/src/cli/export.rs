@@ -10,9 +10,10 @@ use cpumon_query::GroupBy;
 use cpumon_query::charts::{Cells, Order, Percent, View};
 use cpumon_query::report::ReportBy;
 
+use super::format::ROWS;
 use super::stored::{SINCE, UNTIL};
 use super::variables::PARTS;
-use super::{ExportFormat, PastArgs, RangeArgs, StoreArgs, within};
+use super::{Format, PastArgs, RangeArgs, StoreArgs, one_of, within};
 use crate::exit::Usage;
 use crate::units::{duration, whole_number};
 use crate::when::{self, Between};
@@ -34,8 +35,8 @@ pub struct ExportArgs {
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// Output format [default: by the ending of --output: .csv, .jsonl, .json or .parquet; else csv]
-    #[arg(long, value_enum)]
-    pub format: Option<ExportFormat>,
+    #[arg(long, value_parser = one_of(&ROWS))]
+    pub format: Option<Format>,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
     pub json: bool,
@@ -73,21 +74,21 @@ pub struct ExportArgs {
 
 impl ExportArgs {
     /// The wanted format: the given one, else that of the file's ending, else CSV.
-    pub fn wanted_format(&self) -> Result<ExportFormat, Usage> {
+    pub fn wanted_format(&self) -> Result<Format, Usage> {
         if self.json {
-            return Ok(ExportFormat::Json);
+            return Ok(Format::Json);
         }
         if let Some(format) = self.format {
             return Ok(format);
         }
         match self.output.as_deref().and_then(|path| Some((path, path.extension()?))) {
-            Some((path, ending)) if self.legacy.is_none() => ExportFormat::of_file(path).ok_or_else(|| {
+            Some((path, ending)) if self.legacy.is_none() => Format::of_file(path).ok_or_else(|| {
                 Usage(format!(
                     "--output: the ending .{} names no format of an export; write .csv, .jsonl, .json or .parquet, or give --format",
                     ending.display()
                 ))
             }),
-            _ => Ok(ExportFormat::Csv),
+            _ => Ok(Format::Csv),
         }
     }
 

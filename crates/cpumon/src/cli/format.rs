@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
+use super::Word;
+
 /// Formats of a command that prints a list or a report.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
@@ -21,6 +23,18 @@ pub enum Format {
 }
 
 impl Format {
+    /// The format of a file name's ending.
+    #[must_use]
+    pub fn of_file(path: &Path) -> Option<Self> {
+        match path.extension()?.to_string_lossy().to_ascii_lowercase().as_str() {
+            "csv" => Some(Self::Csv),
+            "jsonl" | "ndjson" => Some(Self::Jsonl),
+            "json" => Some(Self::Json),
+            "parquet" => Some(Self::Parquet),
+            _ => None,
+        }
+    }
+
     /// Its rows; `None`: it is a table for people.
     #[must_use]
     pub fn file(self) -> Option<cpumon_export::Format> {
@@ -52,48 +66,22 @@ impl FormatArgs {
     /// The wanted format: the given one, else that of the file's ending, else a table.
     #[must_use]
     pub fn get(&self) -> Format {
-        let of_file = || Some(ExportFormat::of_file(self.output.as_deref()?)?.into());
+        let of_file = || Format::of_file(self.output.as_deref()?);
         if self.json { Format::Json } else { self.format.or_else(of_file).unwrap_or(Format::Table) }
     }
 }
 
 /// Formats of exported rows, of which there may be millions.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ExportFormat {
-    /// CSV (RFC 4180, UTF-8) with a header; text that a spreadsheet would run as a formula gets a leading apostrophe
-    Csv,
-    /// One JSON object per line
-    Jsonl,
-    /// One JSON array
-    Json,
-    /// Parquet: typed columns, compressed with zstd
-    Parquet,
-}
-
-impl ExportFormat {
-    /// The format of a file name's ending.
-    #[must_use]
-    pub fn of_file(path: &Path) -> Option<Self> {
-        match path.extension()?.to_string_lossy().to_ascii_lowercase().as_str() {
-            "csv" => Some(Self::Csv),
-            "jsonl" | "ndjson" => Some(Self::Jsonl),
-            "json" => Some(Self::Json),
-            "parquet" => Some(Self::Parquet),
-            _ => None,
-        }
-    }
-}
-
-impl From<ExportFormat> for Format {
-    fn from(format: ExportFormat) -> Self {
-        match format {
-            ExportFormat::Csv => Self::Csv,
-            ExportFormat::Jsonl => Self::Jsonl,
-            ExportFormat::Json => Self::Json,
-            ExportFormat::Parquet => Self::Parquet,
-        }
-    }
-}
+pub(super) static ROWS: [Word<Format>; 4] = [
+    Word(
+        "csv",
+        "CSV (RFC 4180, UTF-8) with a header; text that a spreadsheet would run as a formula gets a leading apostrophe",
+        Format::Csv,
+    ),
+    Word("jsonl", "One JSON object per line", Format::Jsonl),
+    Word("json", "One JSON array", Format::Json),
+    Word("parquet", "Parquet: typed columns, compressed with zstd", Format::Parquet),
+];
 
 /// The file that `--output` names; `None` is standard output, which `-` names too.
 #[must_use]
