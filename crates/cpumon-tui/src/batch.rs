@@ -107,32 +107,6 @@ struct Listing<'a> {
     left_out: u64,
 }
 
-/// Columns of a text line with their least widths, the name last.
-const COLUMNS: [(Col, usize); 22] = [
-    (Col::Owner, 7),
-    (Col::Id, 7),
-    (Col::User, 8),
-    (Col::State, 1),
-    (Col::Nice, 3),
-    (Col::LastCpu, 4),
-    (Col::Cpu, 6),
-    (Col::User100, 6),
-    (Col::System100, 6),
-    (Col::Ready, 6),
-    (Col::LongestDelay, 6),
-    (Col::DelayP99, 6),
-    (Col::Limit, 6),
-    (Col::Throttled, 6),
-    (Col::Blocked, 6),
-    (Col::Wait, 12),
-    (Col::Switches, 7),
-    (Col::Voluntary, 7),
-    (Col::Involuntary, 7),
-    (Col::Threads, 5),
-    (Col::Marks, 4),
-    (Col::Name, 0),
-];
-
 fn write_text(listing: &Listing<'_>, out: &mut dyn Write) -> io::Result<()> {
     write_head(listing, out)?;
     let Listing { interval, view, rows, .. } = *listing;
@@ -159,7 +133,7 @@ fn columns(view: &View) -> Vec<(Col, usize)> {
         Col::Threads => !threads,
         _ => true,
     };
-    COLUMNS.into_iter().filter(|(col, _)| is_shown(col)).collect()
+    Col::of_batch().filter(|(col, _)| is_shown(col)).collect()
 }
 
 /// As wide as the widest cell: one of ten digits would move those behind it out of their columns. Cells are made twice, because all

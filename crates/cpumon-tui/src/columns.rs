@@ -1,41 +1,11 @@
 //! The columns of the grid: titles, which ones fit into a width and where, and [`SortColumn`], the column that sorts, as a user writes it.
-//! Id, %CPU and name are always there. Titles and help come from [`cpumon_model::TASK_COLUMNS`]; the order in which columns are left
-//! out is here.
+//! Id, %CPU and name are always there. Titles and help come from [`cpumon_model::TASK_COLUMNS`].
 
 use std::str::FromStr;
 
 use cpumon_model::Align;
 
 use crate::view::{Col, Layout, View};
-
-/// The most important columns first: narrow screens leave out the last ones.
-const IMPORTANCE: [Col; 24] = [
-    Col::Id,
-    Col::Cpu,
-    Col::Name,
-    Col::Marks,
-    Col::State,
-    Col::Ready,
-    Col::Throttled,
-    Col::Limit,
-    Col::Wait,
-    Col::User100,
-    Col::System100,
-    // Single threads have no percentiles unless they were selected.
-    Col::LongestDelay,
-    Col::DelayP99,
-    Col::Threads,
-    Col::User,
-    Col::Switches,
-    Col::Blocked,
-    Col::Voluntary,
-    Col::Involuntary,
-    Col::Owner,
-    Col::Seen,
-    Col::LastCpu,
-    Col::Nice,
-    Col::Container,
-];
 
 /// From so many terminal columns on, WAIT has the system call too, `I/O events (epoll_wait)`, if all chosen columns still fit.
 const WIDE: u16 = 200;
@@ -98,7 +68,7 @@ pub(crate) fn choose(view: &View, total: u16, largest_id: u32) -> Vec<ColumnPlac
     };
     let mut chosen: Vec<Col> = Vec::new();
     let mut used = 0;
-    for col in IMPORTANCE.into_iter().filter(|col| col.is_in(view)) {
+    for col in Col::by_importance().filter(|col| col.is_in(view)) {
         let is_needed = matches!(col, Col::Id | Col::Cpu | Col::Name);
         let width = if col == Col::Name { name_width } else { width_of(col, id_width) };
         if is_needed || used + width < total {

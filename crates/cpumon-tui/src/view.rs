@@ -184,9 +184,10 @@ impl View {
     }
 }
 
-/// The table of the grid's columns, in the order of the screen.
+/// The table of the grid's columns, in the order of the screen: name in the shared table, terminal columns, rank (a narrow screen leaves out
+/// the highest ones), least terminal columns in a line of batch mode.
 macro_rules! columns {
-    ($($(#[$meta:meta])* $col:ident: $id:literal, $width:literal;)*) => {
+    ($($(#[$meta:meta])* $col:ident: $id:literal, $width:literal, $rank:literal, $batch:expr;)*) => {
         /// A column of the grid.
         #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum Col {
@@ -210,52 +211,66 @@ macro_rules! columns {
                     $(Self::$col => $width,)*
                 }
             }
+
+            /// The most important columns first: narrow screens leave out the last ones.
+            pub(crate) fn by_importance() -> impl Iterator<Item = Self> {
+                let mut ranks = [$(($rank, Self::$col)),*];
+                ranks.sort_unstable_by_key(|(rank, _)| *rank);
+                ranks.into_iter().map(|(_, col)| col)
+            }
+
+            /// Columns of batch mode with their least widths; the process of a thread comes first, the name last.
+            pub(crate) fn of_batch() -> impl Iterator<Item = (Self, usize)> {
+                let mut widths: [(Self, Option<usize>); 24] = [$((Self::$col, $batch)),*];
+                widths.sort_by_key(|(col, _)| *col != Self::Owner);
+                widths.into_iter().filter_map(|(col, width)| Some((col, width?)))
+            }
         }
     };
 }
 
 columns! {
     /// Pid of a process, tid of a thread.
-    Id: "pid", 0;
+    Id: "pid", 0, 0, Some(7);
     /// The process of a thread, where threads stand alone.
-    Owner: "owner", 0;
+    Owner: "owner", 0, 19, Some(7);
     /// User name where known for sure, else uid.
-    User: "uid", 8;
-    State: "state", 1;
-    Nice: "nice", 3;
+    User: "uid", 8, 14, Some(8);
+    State: "state", 1, 4, Some(1);
+    Nice: "nice", 3, 22, Some(3);
     /// The CPU it last ran on.
-    LastCpu: "last_cpu", 5;
+    LastCpu: "last_cpu", 5, 21, Some(4);
     /// Utilization.
-    Cpu: "cpu", 6;
-    User100: "user", 6;
-    System100: "system", 6;
+    Cpu: "cpu", 6, 1, Some(6);
+    User100: "user", 6, 9, Some(6);
+    System100: "system", 6, 10, Some(6);
     /// Threads that were ready and waited for a CPU, on average; of a thread a share of the interval.
-    Ready: "ready", 6;
+    Ready: "ready", 6, 5, Some(6);
     /// Longest single run delay.
-    LongestDelay: "longest", 6;
-    /// 99 % of its run delays were no longer.
-    DelayP99: "p99", 6;
+    LongestDelay: "longest", 6, 11, Some(6);
+    /// 99 % of its run delays were no longer; single threads have none unless they were selected.
+    DelayP99: "p99", 6, 12, Some(6);
     /// CPUs that its control group may use.
-    Limit: "limit", 6;
+    Limit: "limit", 6, 7, Some(6);
     /// Time in which that was used up.
-    Throttled: "throttled", 6;
+    Throttled: "throttled", 6, 6, Some(6);
     /// Threads that were blocked on average; of a thread a share of the interval.
-    Blocked: "blocked", 6;
+    Blocked: "blocked", 6, 16, Some(6);
     /// What it was blocked by most.
-    Wait: "wait", 13;
+    Wait: "wait", 13, 8, Some(12);
     /// Switches a second, voluntary or not.
-    Switches: "csw", 6;
-    Voluntary: "vcsw", 6;
-    Involuntary: "icsw", 6;
-    Threads: "threads", 5;
+    Switches: "csw", 6, 15, Some(7);
+    Voluntary: "vcsw", 6, 17, Some(7);
+    Involuntary: "icsw", 6, 18, Some(7);
+    Threads: "threads", 5, 13, Some(5);
     /// Run time while on screen.
-    Seen: "seen", 8;
+    Seen: "seen", 8, 20, None;
     /// Container or unit.
-    Container: "container", 20;
+    Container: "container", 20, 23, None;
     /// Life and oddity marks.
-    Marks: "marks", 2;
+    Marks: "marks", 2, 3, Some(4);
     /// Name or command line.
-    Name: "name", 10;
+    Name: "name", 10, 2, Some(0);
 }
 
 impl Col {
