@@ -142,48 +142,38 @@ impl Write for Window {
     }
 }
 
+/// A number below which so many decimals are shown.
+type Limit = (f64, usize);
+
+/// A number with the decimals of the first limit that it is below; beyond all of them in powers of ten.
+fn fitted(value: f64, limits: &[Limit]) -> String {
+    match limits.iter().find(|(limit, _)| value.abs() < *limit) {
+        Some((_, digits)) => format!("{value:.digits$}"),
+        None => format!("{value:.0e}"),
+    }
+}
+
 /// A percentage in at most six columns. `fine`: two decimals, for percent of a whole host.
 pub(crate) fn percent(value: f64, fine: bool) -> String {
+    const LIMITS: [Limit; 3] = [(999.995, 2), (9999.95, 1), (999_999.5, 0)];
     // A rounded zero has no sign.
     let value = if value.abs() < if fine { 0.005 } else { 0.05 } { 0.0 } else { value };
-    let size = value.abs();
-    if fine && size < 999.995 {
-        format!("{value:.2}")
-    } else if size < 9999.95 {
-        format!("{value:.1}")
-    } else if size < 999_999.5 {
-        format!("{value:.0}")
-    } else {
-        format!("{value:.0e}")
-    }
+    fitted(value, &LIMITS[usize::from(!fine)..])
 }
 
 /// A mean number of threads in at most six columns.
 pub(crate) fn mean(value: f64) -> String {
     // A rounded zero has no sign.
     let value = if value.abs() < 0.0005 { 0.0 } else { value };
-    match value.abs() {
-        size if size < 0.9995 => format!("{value:.3}"),
-        size if size < 9.995 => format!("{value:.2}"),
-        size if size < 99.95 => format!("{value:.1}"),
-        size if size < 99_999.5 => format!("{value:.0}"),
-        _ => format!("{value:.0e}"),
-    }
+    fitted(value, &[(0.9995, 3), (9.995, 2), (99.95, 1), (99_999.5, 0)])
 }
 
 /// A rate a second in at most six columns.
 pub(crate) fn rate(per_sec: f64) -> String {
-    let size = per_sec.abs();
-    if size < 99.95 {
-        format!("{per_sec:.1}")
-    } else if size < 99_999.5 {
-        format!("{per_sec:.0}")
-    } else if size < 9_999_500.0 {
-        format!("{:.0}k", per_sec / 1e3)
-    } else if size < 9_999_500_000.0 {
-        format!("{:.0}M", per_sec / 1e6)
-    } else {
-        format!("{per_sec:.0e}")
+    match per_sec.abs() {
+        99_999.5..9_999_500.0 => format!("{:.0}k", per_sec / 1e3),
+        9_999_500.0..9_999_500_000.0 => format!("{:.0}M", per_sec / 1e6),
+        _ => fitted(per_sec, &[(99.95, 1), (99_999.5, 0)]),
     }
 }
 
@@ -191,28 +181,15 @@ pub(crate) fn rate(per_sec: f64) -> String {
 pub(crate) fn seconds(ns: i64) -> String {
     // A rounded zero has no sign.
     let value = if ns.unsigned_abs() < 500_000 { 0.0 } else { ns as f64 / 1e9 };
-    let size = value.abs();
-    if size < 9.9995 {
-        format!("{value:.3}")
-    } else if size < 999.95 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.0}")
-    }
+    fitted(value, &[(9.9995, 3), (999.95, 1), (f64::INFINITY, 0)])
 }
 
 /// A short time in at most six columns, with its unit: `850ns`, `12.3us`, `4.56ms`, `1.20s`.
 pub(crate) fn short(ns: i64) -> String {
-    let size = ns.unsigned_abs();
     let in_unit = |unit: f64, name: &str| {
-        let value = ns as f64 / unit;
-        match value.abs() {
-            value_abs if value_abs < 9.995 => format!("{value:.2}{name}"),
-            value_abs if value_abs < 99.95 => format!("{value:.1}{name}"),
-            _ => format!("{value:.0}{name}"),
-        }
+        fitted(ns as f64 / unit, &[(9.995, 2), (99.95, 1), (f64::INFINITY, 0)]) + name
     };
-    match size {
+    match ns.unsigned_abs() {
         0 => "0".into(),
         1..1_000 => format!("{ns}ns"),
         1_000..999_500 => in_unit(1e3, "us"),
