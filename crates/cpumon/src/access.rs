@@ -11,7 +11,7 @@ use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_link::group::{add_key, read_keys, retire_key};
 use cpumon_model::escape;
 use cpumon_web::TokenFile;
-use serde_json::Value;
+use serde::Deserialize;
 
 use crate::cli::{AuditArgs, Format, KeyAction, KeyArgs, LoginTokenAction, LoginTokenArgs};
 use crate::exit::{Outcome, say};
@@ -87,32 +87,17 @@ pub fn key(args: &KeyArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// An entry, as it is shown.
+/// An entry of the log.
+#[derive(Deserialize)]
 struct AuditEntry {
     time_ns: i64,
     event: String,
     by: String,
     subject: String,
     detail: String,
-}
-
-impl AuditEntry {
-    /// `None`: the line is no entry.
-    fn parse(line: &str) -> Option<Self> {
-        let entry: Value = serde_json::from_str(line).ok()?;
-        let text = |name: &str| entry[name].as_str().map(str::to_owned);
-        let detail = match (text("detail")?, entry["left_out"].as_u64()) {
-            (detail, Some(count)) => format!("{detail} ({count} before it were left out)"),
-            (detail, None) => detail,
-        };
-        Some(Self {
-            time_ns: entry["time_ns"].as_i64()?,
-            event: text("event")?,
-            by: text("by")?,
-            subject: text("subject")?,
-            detail,
-        })
-    }
+    /// Entries like it that were not written before it.
+    #[serde(default)]
+    left_out: u64,
 }
 
 pub fn audit(args: &AuditArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
@@ -126,8 +111,10 @@ pub fn audit(args: &AuditArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
         // Programs get the time in ns and the exact text, which JSON escapes.
         let shown = |text: &str| if is_table { escape(text).to_string() } else { text.to_owned() };
         let time = if is_table { when::show(entry.time_ns) } else { entry.time_ns.to_string() };
-        let AuditEntry { event, by, subject, detail, .. } = entry;
-        [time, shown(event), shown(by), shown(subject), shown(detail)]
+        let AuditEntry { event, by, subject, detail, left_out, .. } = entry;
+        let more =
+            if *left_out > 0 { format!(" ({left_out} before it were left out)") } else { String::new() };
+        [time, shown(event), shown(by), shown(subject), shown(detail) + &more]
     });
     write_texts(["time", "event", "by", "subject", "detail"], rows, args.format.get(), out)?;
     if damaged > 0 {
@@ -152,7 +139,7 @@ fn read_log(dir: &Path) -> anyhow::Result<(Vec<AuditEntry>, usize)> {
         let text = String::from_utf8_lossy(&bytes);
         let lines = text.lines().count();
         let before = entries.len();
-        entries.extend(text.lines().filter_map(AuditEntry::parse));
+        entries.extend(text.lines().filter_map(|line| serde_json::from_str::<AuditEntry>(line).ok()));
         damaged += lines - (entries.len() - before);
     }
     Ok((entries, damaged))
@@ -160,6 +147,8 @@ fn read_log(dir: &Path) -> anyhow::Result<(Vec<AuditEntry>, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
     use crate::cli::{FormatArgs, StateArgs};
 

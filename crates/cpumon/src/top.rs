@@ -146,15 +146,6 @@ fn no_rows_of(pids: &[u32]) -> anyhow::Error {
     anyhow!("there is no {word} {}; `cpumon top -b` lists the process ids", listed.join(", "))
 }
 
-fn no_rows_of_user(args: &TopArgs) -> anyhow::Error {
-    let name = args.user.as_deref().unwrap_or_default();
-    anyhow!("no row is of user {name:?}; `cpumon top -b` shows the users of each host without --user")
-}
-
-fn no_rows_that_match(filter: &str) -> anyhow::Error {
-    anyhow!("no row matches {filter:?}; `cpumon top -b` shows all rows without --filter")
-}
-
 fn feed(args: &TopArgs) -> anyhow::Result<Box<dyn Feed + Send>> {
     if let Some(dir) = &args.replay {
         // Programs read batch output, so it is not paced.
@@ -300,8 +291,14 @@ fn batch(
     {
         Err(TuiError::NoMoment(nothing)) => Ok(missing(&nothing)),
         Ok(0) if !args.pid.is_empty() => Err(no_rows_of(&args.pid)),
-        Ok(0) if args.user.is_some() => Err(no_rows_of_user(args)),
-        Ok(0) if !options.rows.filter.is_empty() => Err(no_rows_that_match(&options.rows.filter)),
+        Ok(0) if args.user.is_some() => Err(anyhow!(
+            "no row is of user {:?}; `cpumon top -b` shows the users of each host without --user",
+            args.user.as_deref().unwrap_or_default()
+        )),
+        Ok(0) if !options.rows.filter.is_empty() => {
+            let filter = &options.rows.filter;
+            Err(anyhow!("no row matches {filter:?}; `cpumon top -b` shows all rows without --filter"))
+        }
         ended => ended.map(|_| signals.outcome()).map_err(Into::into),
     }
 }
