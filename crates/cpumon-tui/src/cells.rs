@@ -4,8 +4,8 @@
 use std::borrow::Cow;
 
 use cpumon_model::{
-    ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life, LimitFinder,
-    ProcessInterval, ThreadInterval, Value, delay_percent, wait_in_words,
+    CgroupInterval, ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life,
+    LimitFinder, ProcessInterval, ThreadInterval, Value, delay_percent, wait_in_words,
 };
 
 use crate::history::RunTotals;
@@ -14,8 +14,15 @@ use crate::text::{mean, name_text, percent, rate, safe, short, total, width};
 use crate::theme::Theme;
 use crate::view::{Col, Unit, View};
 
-/// Columns of scheduler counters, which a group adds up like a process.
-const IS_OF_SCHED: [ColumnId; 7] = [
+/// Columns of counters that a group adds up like a process.
+const IS_OF_GROUPS: [ColumnId; 14] = [
+    ColumnId::UserNs,
+    ColumnId::SystemNs,
+    ColumnId::RunNs,
+    ColumnId::RunDelayNs,
+    ColumnId::VoluntarySwitches,
+    ColumnId::InvoluntarySwitches,
+    ColumnId::ThreadRows,
     ColumnId::BlockedNs,
     ColumnId::DelayAfterWakeupNs,
     ColumnId::LongestRunDelayNs,
@@ -100,7 +107,7 @@ impl<'a> Cells<'a> {
     /// Any column of the shared table.
     pub(crate) fn value<'v>(&'v self, item: &Item<'v>, id: ColumnId) -> Value<'v> {
         match item {
-            _ if IS_OF_LIMITS.contains(&id) => limit_value(self.limits(item), id),
+            _ if IS_OF_LIMITS.contains(&id) => self.limit_value(item, id),
             Item::Group(group) => self.group_value(group, id),
             Item::Process(process) => self.values.process(process, id),
             Item::Thread(thread) => self.values.thread(thread, id),
@@ -112,30 +119,23 @@ impl<'a> Cells<'a> {
         limits_of(&self.limits, self.interval, item)
     }
 
+    /// A cell of [`IS_OF_LIMITS`]. What has no limit was not throttled.
+    fn limit_value(&self, item: &Item<'_>, id: ColumnId) -> Value<'static> {
+        let Some(GroupLimits { limit, throttle, pressure }) = self.limits(item) else { return Value::Null };
+        let throttle = if limit == CpuLimit::Unlimited { GroupLimits::NONE.throttle } else { throttle };
+        owned(self.values.cgroup(&CgroupInterval { limit, throttle, pressure, ..Default::default() }, id))
+    }
+
     fn group_value(&self, group: &Group, id: ColumnId) -> Value<'static> {
-        if IS_OF_SCHED.contains(&id) {
-            let sum = ProcessInterval { sched: group.sched, ..ProcessInterval::default() };
-            return match self.values.process(&sum, id) {
-                Value::Int(number) => Value::Int(number),
-                Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
-                _ => Value::Null,
-            };
-        }
         if let Some(percent) = delay_percent(id) {
             let ns = group_delays(self.interval, group).percentile_ns(percent, group.sched.longest_ns());
-            return ns.map_or(Value::Null, |ns| Value::Int(i64::try_from(ns).unwrap_or(i64::MAX)));
+            return ns.map_or(Value::Null, Value::count);
         }
-        let (needs, value) = match id {
-            ColumnId::UserNs => (Fields::USER, group.delta.user_ns),
-            ColumnId::SystemNs => (Fields::SYSTEM, group.delta.system_ns),
-            ColumnId::RunNs => (Fields::RUN, group.delta.run_ns),
-            ColumnId::RunDelayNs => (Fields::RUN_DELAY, group.delta.run_delay_ns),
-            ColumnId::VoluntarySwitches => (Fields::SWITCHES, group.delta.voluntary_switches),
-            ColumnId::InvoluntarySwitches => (Fields::SWITCHES, group.delta.involuntary_switches),
-            ColumnId::ThreadRows => (Fields::empty(), i64::from(group.thread_rows)),
-            _ => return Value::Null,
-        };
-        if self.interval.fields.contains(needs) { Value::Int(value) } else { Value::Null }
+        if !IS_OF_GROUPS.contains(&id) {
+            return Value::Null;
+        }
+        let Group { delta, sched, thread_rows, .. } = *group;
+        owned(self.values.process(&ProcessInterval { delta, sched, thread_rows, ..Default::default() }, id))
     }
 
     fn user(&self, item: &Item<'_>) -> String {
@@ -326,19 +326,13 @@ pub(crate) fn limits_of(
     }
 }
 
-/// A cell of [`IS_OF_LIMITS`]. What has no limit was not throttled.
-fn limit_value(limits: Option<GroupLimits>, id: ColumnId) -> Value<'static> {
-    let count = |value: Option<u64>| value.map_or(Value::Null, Value::count);
-    let Some(limits) = limits else { return Value::Null };
-    let throttle =
-        if limits.limit == CpuLimit::Unlimited { GroupLimits::NONE.throttle } else { limits.throttle };
-    match id {
-        ColumnId::CpuLimit => limits.limit.cpus().map_or(Value::Null, Value::Real),
-        ColumnId::Periods => count(throttle.map(|one| one.periods)),
-        ColumnId::ThrottledPeriods => count(throttle.map(|one| one.throttled_periods)),
-        ColumnId::ThrottledNs => count(throttle.map(|one| one.throttled_ns)),
-        ColumnId::PressureSomeNs => count(limits.pressure.map(|one| one.some_ns)),
-        _ => Value::Null,
+/// A value that outlives its row.
+fn owned(value: Value<'_>) -> Value<'static> {
+    match value {
+        Value::Null => Value::Null,
+        Value::Int(number) => Value::Int(number),
+        Value::Real(number) => Value::Real(number),
+        Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
     }
 }
 

@@ -119,7 +119,7 @@ fn host(app: &App, shown: &Interval) -> Vec<Entry> {
         entries.push(("probes", format!("{probes}; {} events/s", rate(events))));
     }
     let loss = app.status().map(|status| status.loss).unwrap_or_default();
-    let lost = losses(&loss, health).join(", ");
+    let lost = losses(&loss, health, |_| true).join(", ");
     entries.push((
         "losses",
         if lost.is_empty() { lost } else { format!("{lost} (since the start; ? explains)") },

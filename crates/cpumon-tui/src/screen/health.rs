@@ -32,91 +32,46 @@ pub(crate) struct Loss {
     pub help: &'static str,
 }
 
-const fn costs(name: &'static str, count: fn(&LossCounts, &SourceHealth) -> u64, help: &'static str) -> Loss {
-    Loss { name, count, kind: LossKind::CostsData, help }
+/// The table of losses, what costs data first: kind, name, count, help.
+macro_rules! losses {
+    ($($kind:ident $name:literal: $count:expr, $help:literal;)*) => {
+        /// Everything that can be lost; what costs data first.
+        pub(crate) const LOSSES: [Loss; 17] =
+            [$(Loss { name: $name, count: $count, kind: LossKind::$kind, help: $help }),*];
+    };
 }
 
-const fn normal(
-    name: &'static str,
-    count: fn(&LossCounts, &SourceHealth) -> u64,
-    help: &'static str,
-) -> Loss {
-    Loss { name, count, kind: LossKind::Normal, help }
+losses! {
+    CostsData "snapshots lost": |loss, _| loss.snapshots_lost,
+        "never arrived: the next interval covers their time";
+    CostsData "partial": |loss, _| loss.snapshots_partial,
+        "parts of a snapshot never arrived; the rest was used";
+    CostsData "rejected": |loss, _| loss.rejected, "datagrams that could not be decoded";
+    CostsData "not stored": |loss, _| loss.store_dropped,
+        "intervals that the store was too slow or too full for";
+    CostsData "exits lost": |_, health| health.exits_lost,
+        "ended threads whose last counters did not fit a buffer";
+    CostsData "intervals skipped": |_, health| health.intervals_skipped,
+        "the pass before was still running: the next interval covers both";
+    CostsData "malformed": |_, health| health.malformed, "records of the kernel that made no sense";
+    CostsData "threads untracked": |_, health| health.sched_untracked,
+        "too many threads for the switch events: counters of the kernel in their place, no wait reasons";
+    CostsData "run delays in no histogram": |_, health| health.histogram_drops,
+        "too many histograms: percentiles lack them, sums do not";
+    CostsData "other events lost": |_, health| health.ring_drops.saturating_sub(health.exits_lost),
+        "new names and endings that did not fit a buffer: they are seen a pass later";
+    CostsNow "hidden threads left out": |_, health| health.hidden_left_out,
+        "threads that BPF does not see, too many to read from /proc";
+    Normal "doubled": |loss, _| loss.duplicates, "datagrams that arrived twice count once";
+    Normal "reordered": |loss, _| loss.reordered, "datagrams that arrived after a later one were sorted in";
+    Normal "late": |_, health| health.intervals_late, "passes that began late: rates use the measured length";
+    Normal "denied": |_, health| health.permission_denied,
+        "files of /proc that the kernel does not show, such as /proc/1/exe";
+    Normal "switches missed": |_, health| health.sched_missed_switches,
+        "switch events that did not arrive: the next one corrects the thread, its time is in *unknown*";
+    Normal "wakeups unknown": |_, health| health.wakeups_unknown,
+        "waits without a wakeup event count as blocked, not as ready";
 }
-
-/// Everything that can be lost; what costs data first.
-pub(crate) const LOSSES: [Loss; 17] = [
-    costs(
-        "snapshots lost",
-        |loss, _| loss.snapshots_lost,
-        "never arrived: the next interval covers their time",
-    ),
-    costs(
-        "partial",
-        |loss, _| loss.snapshots_partial,
-        "parts of a snapshot never arrived; the rest was used",
-    ),
-    costs("rejected", |loss, _| loss.rejected, "datagrams that could not be decoded"),
-    costs(
-        "not stored",
-        |loss, _| loss.store_dropped,
-        "intervals that the store was too slow or too full for",
-    ),
-    costs(
-        "exits lost",
-        |_, health| health.exits_lost,
-        "ended threads whose last counters did not fit a buffer",
-    ),
-    costs(
-        "intervals skipped",
-        |_, health| health.intervals_skipped,
-        "the pass before was still running: the next interval covers both",
-    ),
-    costs("malformed", |_, health| health.malformed, "records of the kernel that made no sense"),
-    costs(
-        "threads untracked",
-        |_, health| health.sched_untracked,
-        "too many threads for the switch events: counters of the kernel in their place, no wait reasons",
-    ),
-    costs(
-        "run delays in no histogram",
-        |_, health| health.histogram_drops,
-        "too many histograms: percentiles lack them, sums do not",
-    ),
-    costs(
-        "other events lost",
-        |_, health| health.ring_drops.saturating_sub(health.exits_lost),
-        "new names and endings that did not fit a buffer: they are seen a pass later",
-    ),
-    Loss {
-        name: "hidden threads left out",
-        count: |_, health| health.hidden_left_out,
-        kind: LossKind::CostsNow,
-        help: "threads that BPF does not see, too many to read from /proc",
-    },
-    normal("doubled", |loss, _| loss.duplicates, "datagrams that arrived twice count once"),
-    normal("reordered", |loss, _| loss.reordered, "datagrams that arrived after a later one were sorted in"),
-    normal(
-        "late",
-        |_, health| health.intervals_late,
-        "passes that began late: rates use the measured length",
-    ),
-    normal(
-        "denied",
-        |_, health| health.permission_denied,
-        "files of /proc that the kernel does not show, such as /proc/1/exe",
-    ),
-    normal(
-        "switches missed",
-        |_, health| health.sched_missed_switches,
-        "switch events that did not arrive: the next one corrects the thread, its time is in *unknown*",
-    ),
-    normal(
-        "wakeups unknown",
-        |_, health| health.wakeups_unknown,
-        "waits without a wakeup event count as blocked, not as ready",
-    ),
-];
 
 /// What measuring costs: CPU since an earlier interval in percent of one CPU, and memory. The process of cpumon is an ordinary row
 /// too.
@@ -186,17 +141,19 @@ pub(crate) fn losses_now(app: &App, shown: &Interval) -> Vec<String> {
 /// What an agent could not measure since its start, in the words of the header: what costs data, and what is normal or made up for.
 #[must_use]
 pub fn losses_of_agent(health: &SourceHealth) -> [Vec<String>; 2] {
-    let loss = LossCounts::default();
     [false, true].map(|is_normal| {
-        let of_kind = LOSSES.iter().filter(|one| (one.kind == LossKind::Normal) == is_normal);
-        let counts = of_kind.map(|one| ((one.count)(&loss, health), one.name));
-        counts.filter(|row| row.0 > 0).map(|(count, name)| format!("{count} {name}")).collect()
+        losses(&LossCounts::default(), health, |kind| (kind == LossKind::Normal) == is_normal)
     })
 }
 
-/// Everything that was lost or not measured since the start, with its count. Zero counts are left out.
-pub(crate) fn losses(loss: &LossCounts, health: &SourceHealth) -> Vec<String> {
-    let counts = LOSSES.iter().map(|one| ((one.count)(loss, health), one.name));
+/// What was lost or not measured since the start, of these kinds, with its count. Zero counts are left out.
+pub(crate) fn losses(
+    loss: &LossCounts,
+    health: &SourceHealth,
+    is_meant: impl Fn(LossKind) -> bool,
+) -> Vec<String> {
+    let meant = LOSSES.iter().filter(|one| is_meant(one.kind));
+    let counts = meant.map(|one| ((one.count)(loss, health), one.name));
     counts.filter(|row| row.0 > 0).map(|(count, name)| format!("{count} {name}")).collect()
 }
 
