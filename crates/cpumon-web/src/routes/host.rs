@@ -80,13 +80,30 @@ pub(super) async fn live(
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
-pub(super) struct Moment {
+pub(super) struct Place {
     /// The interval that contains this moment, ns since the UNIX epoch.
     at: Option<i64>,
     /// The newest interval that ends before this moment.
     before: Option<i64>,
     /// The oldest interval that ends after this moment.
     after: Option<i64>,
+}
+
+impl Place {
+    /// The place in the past that is asked for, one at most.
+    fn seek(&self) -> Result<Option<Seek>, Problem> {
+        let all = [self.at.map(Seek::At), self.before.map(Seek::Before), self.after.map(Seek::After)];
+        let mut given = all.into_iter().flatten();
+        match (given.next(), given.next()) {
+            (place, None) => Ok(place),
+            _ => Err(bad("Only one of `at`, `before` and `after` can be given.")),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ProcessPaging {
     /// Process rows to leave out at the beginning.
     #[param(minimum = 0)]
     offset: Option<usize>,
@@ -108,18 +125,19 @@ pub(super) struct NothingThen {
 
 /// One interval of a host: the newest, or one of its past. In a hole of the data the answer is 404 and names the neighbours.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/at",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), Moment, WithThreads, ThreadPaging),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), Place, ProcessPaging, WithThreads, ThreadPaging),
     responses((status = 200, body = api::Snapshot),
         (status = 404, body = NothingThen, content_type = "application/problem+json"), HostProblems))]
 pub(super) async fn at(
     State(app): State<Shared>,
     Named(host): Named<String>,
-    Asked(moment): Asked<Moment>,
+    Asked(place): Asked<Place>,
+    Asked(page): Asked<ProcessPaging>,
     Asked(threads): Asked<WithThreads>,
     Asked(thread_page): Asked<ThreadPaging>,
 ) -> Result<Response, Problem> {
-    let limit = limit("limit", moment.limit, 5000, MAX_ROWS)?;
-    let rows = Page { offset: moment.offset.unwrap_or(0), limit };
+    let limit = limit("limit", page.limit, 5000, MAX_ROWS)?;
+    let rows = Page { offset: page.offset.unwrap_or(0), limit };
     let (threads, thread_rows) = (threads.wanted()?, thread_page.rows()?);
     let status = match app.live.find(&host) {
         Ok(id) => app.live.host(id).unwrap_or_default(),
@@ -127,7 +145,7 @@ pub(super) async fn at(
         Err(_) => app.past.ask(move |past| past.host(&host)).await?,
     };
     let id = status.info.host;
-    let place = seek_place(moment.at, moment.before, moment.after)?;
+    let place = place.seek()?;
     let shown = match place {
         None => app.live.newest(id),
         Some(to) => seek(&app, id, to).await?,
@@ -266,73 +284,41 @@ pub const LONG_POLL: Duration = Duration::from_secs(5);
 pub(super) struct WhichInterval {
     /// Waits up to 5 s for an interval with a serial above this one.
     newer_than: Option<u64>,
-    /// The interval that contains this moment, ns since the UNIX epoch.
-    at: Option<i64>,
-    /// The newest interval that ends before this moment.
-    before: Option<i64>,
-    /// The oldest interval that ends after this moment.
-    after: Option<i64>,
-}
-
-/// What one request asks for.
-enum WantedInterval {
-    Newest,
-    NewerThan(u64),
-    Past(Seek),
-}
-
-/// The place in the past that is asked for, one at most.
-fn seek_place(at: Option<i64>, before: Option<i64>, after: Option<i64>) -> Result<Option<Seek>, Problem> {
-    let mut given =
-        [at.map(Seek::At), before.map(Seek::Before), after.map(Seek::After)].into_iter().flatten();
-    match (given.next(), given.next()) {
-        (place, None) => Ok(place),
-        _ => Err(bad("Only one of `at`, `before` and `after` can be given.")),
-    }
-}
-
-impl WhichInterval {
-    fn request(&self) -> Result<WantedInterval, Problem> {
-        match (self.newer_than, seek_place(self.at, self.before, self.after)?) {
-            (None, None) => Ok(WantedInterval::Newest),
-            (Some(serial), None) => Ok(WantedInterval::NewerThan(serial)),
-            (None, Some(to)) => Ok(WantedInterval::Past(to)),
-            (Some(_), Some(_)) => {
-                Err(bad("`newer_than` is of the present, `at`, `before` and `after` are of the past."))
-            }
-        }
-    }
 }
 
 /// One interval of a host, with the receiver's serial number; rows are objects.
 #[utoipa::path(get, path = "/api/v1/hosts/{host}/interval",
-    params(("host" = String, Path, description = "Id, or a name that only one host has."), WhichInterval),
+    params(("host" = String, Path, description = "Id, or a name that only one host has."), WhichInterval, Place),
     responses((status = 200, body = Shown), (status = 204, description = "Nothing newer came."), HostProblems))]
 pub(super) async fn interval(
     State(app): State<Shared>,
     Named(host): Named<String>,
     Asked(which): Asked<WhichInterval>,
+    Asked(place): Asked<Place>,
 ) -> Result<Response, Problem> {
-    let request = which.request()?;
-    let id = match (app.live.find(&host), &request) {
+    let place = place.seek()?;
+    if which.newer_than.is_some() && place.is_some() {
+        return Err(bad("`newer_than` is of the present, `at`, `before` and `after` are of the past."));
+    }
+    let id = match (app.live.find(&host), place) {
         (Ok(id), _) => id,
         // It may be one that does not report now.
-        (Err(_), WantedInterval::Past(_)) => app.past.ask(move |past| past.host(&host)).await?.info.host,
+        (Err(_), Some(_)) => app.past.ask(move |past| past.host(&host)).await?.info.host,
         (Err(error), _) => return Err(error.into()),
     };
     let nothing = || {
         Problem::new(StatusCode::NOT_FOUND, "No data is stored of this host at that time.")
             .how("/api/v1/stored has the first and the last moment that are stored of each host.")
     };
-    let shown = match request {
-        WantedInterval::Past(to) => seek(&app, id, to).await?.ok_or_else(nothing)?,
-        WantedInterval::NewerThan(serial) => {
+    let shown = match (place, which.newer_than) {
+        (Some(to), _) => seek(&app, id, to).await?.ok_or_else(nothing)?,
+        (None, Some(serial)) => {
             let Some(shown) = wait_for_newer(&*app.live, id, serial).await else {
                 return Ok(StatusCode::NO_CONTENT.into_response());
             };
             shown
         }
-        WantedInterval::Newest => app.live.newest(id).ok_or_else(|| {
+        (None, None) => app.live.newest(id).ok_or_else(|| {
             Problem::new(StatusCode::NOT_FOUND, "This host has not completed an interval yet.")
                 .how("Ask again in a moment; `newer_than=0` waits for it.")
         })?,
