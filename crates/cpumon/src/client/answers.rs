@@ -132,9 +132,7 @@ impl Answers for Client {
 
     fn find(&self, hosts: &[String], text: &str, page: Page) -> Result<Findings, QueryError> {
         let parameters = [list(hosts)?, vec![("text", text.to_owned())]].concat();
-        let split = |Findings { total, rows }| (total, rows);
-        let (total, rows) = self.listed("/api/v1/find", &parameters, page, split)?;
-        Ok(Findings { total, rows })
+        Ok(self.listed("/api/v1/find", &parameters, page, |all: &mut Findings| (all.total, &mut all.rows))?)
     }
 
     fn ledger(&self, hosts: &[String], time: TimeRange, worst: usize) -> Result<Vec<LedgerSum>, QueryError> {
@@ -144,27 +142,15 @@ impl Answers for Client {
 
     fn gaps(&self, hosts: &[String], time: TimeRange, page: Page) -> Result<Vec<Gaps>, QueryError> {
         self.of_each(hosts, |host| {
-            let mut known = None;
-            let split = |one: Gaps| {
-                known = Some((one.host, one.name));
-                (one.total, one.gaps)
-            };
-            let (total, gaps) = self.listed(&of_host(host, "gaps"), &range(time), page, split)?;
-            let (host, name) = known.unwrap_or_default();
-            Ok(Gaps { host, name, total, gaps })
+            let path = of_host(host, "gaps");
+            self.listed(&path, &range(time), page, |one: &mut Gaps| (one.total, &mut one.gaps))
         })
     }
 
     fn traces(&self, hosts: &[String], time: TimeRange, page: Page) -> Result<Vec<TraceList>, QueryError> {
         self.of_each(hosts, |host| {
-            let mut known = None;
-            let split = |one: TraceList| {
-                known = Some((one.host, one.name));
-                (one.total, one.traces)
-            };
-            let (total, traces) = self.listed(&of_host(host, "traces"), &range(time), page, split)?;
-            let (host, name) = known.unwrap_or_default();
-            Ok(TraceList { host, name, total, traces })
+            let path = of_host(host, "traces");
+            self.listed(&path, &range(time), page, |one: &mut TraceList| (one.total, &mut one.traces))
         })
     }
 
@@ -188,9 +174,9 @@ impl Answers for Client {
 impl Client {
     /// Every host of the receiver's store, by name.
     fn host_records(&self) -> Result<Vec<HostRecord>, ClientError> {
-        let split = |StoredHosts { total, hosts }| (total, hosts);
-        let (_, hosts) = self.listed("/api/v1/stored", &[], Page::ALL, split)?;
-        Ok(hosts)
+        let path = "/api/v1/stored";
+        let all = self.listed(path, &[], Page::ALL, |all: &mut StoredHosts| (all.total, &mut all.hosts))?;
+        Ok(all.hosts)
     }
 
     /// Every host of the receiver's store, by name: what it is, and the end of what is stored of it.
@@ -199,21 +185,27 @@ impl Client {
         Ok(hosts.map(HostRecord::status).collect())
     }
 
-    /// A list that a receiver gives in parts; `split`: of an answer, how many rows there are, and those of the part.
+    /// A list that a receiver gives in parts, as one answer; `rows_of`: how many rows there are, and those of a part.
     fn listed<A: DeserializeOwned, T>(
         &self,
         path: &str,
         parameters: &[(&'static str, String)],
         page: Page,
-        mut split: impl FnMut(A) -> (usize, Vec<T>),
-    ) -> Result<(usize, Vec<T>), ClientError> {
+        rows_of: fn(&mut A) -> (usize, &mut Vec<T>),
+    ) -> Result<A, ClientError> {
+        let empty = || self.wrong(path, "an empty answer");
+        let mut last = None;
         let ask = |part| {
             let answer = self.ask_sized(path, &[part, parameters.to_vec()].concat())?;
-            let (answer, bytes) = answer.ok_or_else(|| self.wrong(path, "an empty answer"))?;
-            let (total, rows) = split(answer);
-            Ok(Part { total, rows, bytes })
+            let (answer, bytes) = answer.ok_or_else(empty)?;
+            let (total, rows) = rows_of(last.insert(answer));
+            Ok(Part { total, rows: std::mem::take(rows), bytes })
         };
-        in_parts(page, ask, || self.wrong(path, format!("a list of more than {} MB", MAX_ANSWER_BYTES >> 20)))
+        let too_long = || self.wrong(path, format!("a list of more than {} MB", MAX_ANSWER_BYTES >> 20));
+        let (_, all) = in_parts(page, ask, too_long)?;
+        let mut whole = last.ok_or_else(empty)?;
+        *rows_of(&mut whole).1 = all;
+        Ok(whole)
     }
 
     /// Asks for each of these hosts, or of all.
