@@ -7,7 +7,7 @@ mod synthetic;
 
 use std::time::Duration;
 
-use cpumon_tui::{BatchFormat, BatchOptions, Options, TimeWords, batch, run};
+use cpumon_tui::{BatchFormat, BatchOptions, Options, RowOptions, TimeWords, batch, run};
 use synthetic::{EPOCH_NS, Kind, MadeUp};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -27,8 +27,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     feed.panics_at = has("--panic").then_some(5);
     if has("--batch") || has("--json") {
         let format = if has("--json") { BatchFormat::Json } else { BatchFormat::Text };
-        let options =
-            BatchOptions { iterations: Some(2), format, threads: has("-H"), ..BatchOptions::default() };
+        let rows = RowOptions { threads: has("-H"), ..RowOptions::default() };
+        let options = BatchOptions { iterations: Some(2), format, rows, ..BatchOptions::default() };
         batch(&mut feed, &options, &mut std::io::stdout())?;
     } else {
         let time = TimeWords { parse: parse_time, ..TimeWords::default() };

@@ -75,11 +75,7 @@ fn print(
     left_out: u64,
     out: &mut dyn Write,
 ) -> io::Result<usize> {
-    let view = View {
-        wait_names: true,
-        cmdline: options.cmdline,
-        ..options.rows.view(options.threads, &options.pids)
-    };
+    let view = View { wait_names: true, cmdline: options.cmdline, ..options.rows.view() };
     let rows = RowList::build(interval, &view, &RunTotals::default());
     let status = feed.hosts().into_iter().find(|status| status.info.host == interval.host);
     match options.format {

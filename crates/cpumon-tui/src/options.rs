@@ -13,6 +13,10 @@ use crate::view::{Layout, UserFilter, View};
 /// Which rows are shown, and in which order.
 #[derive(Clone, Debug, Default)]
 pub struct RowOptions {
+    /// Shows only these pids; empty for all.
+    pub pids: Vec<u32>,
+    /// A row a thread: on the screens the threads of all processes, in batch mode in place of the processes.
+    pub threads: bool,
     /// The column that sorts; `None`: CPU.
     pub sort: Option<SortColumn>,
     /// Shows so many rows at most.
@@ -27,11 +31,11 @@ pub struct RowOptions {
 
 impl RowOptions {
     /// The view that a user asked for at the start.
-    pub(crate) fn view(&self, threads: bool, pids: &[u32]) -> View {
+    pub(crate) fn view(&self) -> View {
         let usual = View::default();
         View {
-            threads,
-            pids: pids.iter().copied().collect(),
+            threads: self.threads,
+            pids: self.pids.iter().copied().collect(),
             sort: self.sort.map_or(usual.sort, SortColumn::col),
             limit: self.limit,
             hide_idle: self.active,
@@ -76,10 +80,6 @@ pub struct Options {
     pub at_wall_ns: Option<i64>,
     /// How moments are written.
     pub time: TimeWords,
-    /// Shows only these pids; empty for all.
-    pub pids: Vec<u32>,
-    /// Opens with the threads of all processes shown.
-    pub threads: bool,
     /// Which rows, in which order.
     pub rows: RowOptions,
     /// How they are arranged.
@@ -129,10 +129,6 @@ pub struct BatchOptions {
     pub at_wall_ns: Option<i64>,
     /// How moments are written.
     pub time: TimeWords,
-    /// Prints only these pids; empty for all.
-    pub pids: Vec<u32>,
-    /// Prints a row a thread instead of a row a process.
-    pub threads: bool,
     /// Text has command lines behind the names; JSON always has those that there are.
     pub cmdline: bool,
     /// Which rows, in which order.

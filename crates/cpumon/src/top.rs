@@ -55,8 +55,6 @@ pub fn top(args: &TopArgs) -> anyhow::Result<Outcome> {
     let options = Options {
         stop: signals.stop().clone(),
         at_wall_ns: args.at.map(|at| at.wall_ns),
-        pids: args.pid.clone(),
-        threads: args.threads,
         rows,
         layout: match args.group_by {
             Some(_) => Layout::Groups,
@@ -98,6 +96,8 @@ fn rows(args: &TopArgs) -> Result<RowOptions, Usage> {
         return Err(Usage(text.to_owned()));
     }
     Ok(RowOptions {
+        pids: args.pid.clone(),
+        threads: args.threads,
         sort: args.sort,
         limit: args.limit.map(|limit| usize::try_from(limit).unwrap_or(usize::MAX)),
         active: args.active,
@@ -269,8 +269,6 @@ fn batch(
         delay: args.interval,
         at_wall_ns: args.at.map(|at| at.wall_ns),
         time: LOCAL_TIME,
-        pids: args.pid.clone(),
-        threads: args.threads,
         cmdline: args.source.cmdline,
         rows,
         format: match format {

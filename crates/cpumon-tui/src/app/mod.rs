@@ -74,7 +74,7 @@ impl App {
             cmdline: options.command_lines == CommandLines::Read,
             layout: options.layout,
             group_by: options.group_by.unwrap_or(GROUPINGS[0]),
-            ..options.rows.view(options.threads, &options.pids)
+            ..options.rows.view()
         };
         let past_bytes = options.past_bytes.unwrap_or(PAST_BYTES);
         Self {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cpumon_tui::{BatchFormat, BatchOptions, batch};
+use cpumon_tui::{BatchFormat, BatchOptions, RowOptions, batch};
 
 use crate::synthetic::{Kind, MadeUp};
 
@@ -19,7 +19,10 @@ fn once() -> BatchOptions {
 #[test]
 fn text() {
     insta::assert_snapshot!("batch_text", lines(Kind::Normal, &once()).join("\n"));
-    let options = BatchOptions { threads: true, pids: vec![1733, 1711], ..once() };
+    let options = BatchOptions {
+        rows: RowOptions { threads: true, pids: vec![1733, 1711], ..RowOptions::default() },
+        ..once()
+    };
     insta::assert_snapshot!("batch_threads", lines(Kind::Normal, &options).join("\n"));
 }
 

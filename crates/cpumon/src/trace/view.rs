@@ -15,7 +15,7 @@ use cpumon_query::time::now_ns;
 use cpumon_query::traces::{Timelines, Traces};
 use cpumon_receiver::hub::{Hub, HubOptions};
 use cpumon_trace::{TraceInput, TraceSource};
-use cpumon_tui::Options;
+use cpumon_tui::{Options, RowOptions};
 use cpumon_web::{HttpServer, WebOptions, random_key};
 
 use super::{TraceFile, missing, open, range};
@@ -98,7 +98,7 @@ pub(crate) fn top(args: &TraceTopArgs) -> anyhow::Result<Outcome> {
         file.read(|trace| ReplayFeed::of_trace(title, trace, again, range, args.interval))?;
     let options = Options {
         stop: signals.stop().clone(),
-        threads: args.threads,
+        rows: RowOptions { threads: args.threads, ..RowOptions::default() },
         no_mouse: args.no_mouse,
         ..Options::default()
     };
