@@ -11,7 +11,7 @@ use cpumon_files::{AuditEvent, AuditLog, this_user};
 use cpumon_model::escape;
 use cpumon_query::charts::{self, ChartQuery};
 use cpumon_query::history::History;
-use cpumon_store::{Reader, TimeRange};
+use cpumon_store::Reader;
 
 use crate::cli::{ChartArgs, ExportArgs, ExportPicture, file_of};
 use crate::client::ClientError;
@@ -21,7 +21,7 @@ use crate::output::{ProgressLine, needs_file, stdout, to_file};
 use crate::past::explained;
 use crate::paths::{explain, state_dir};
 use crate::report::filter_of;
-use crate::when::{self, Between};
+use crate::when;
 
 fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
     let kind = args.kind.context("export needs a KIND")?;
@@ -49,7 +49,6 @@ fn query(args: &ExportArgs) -> anyhow::Result<ExportQuery> {
 
 /// The two ranges of a comparison, which takes no other range; other kinds have none.
 fn compared(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<Compared>> {
-    let of = |between: Between| TimeRange::new(between.since.wall_ns, between.until.wall_ns);
     let wrong = |text: &str| Err(Usage(text.to_owned()).into());
     match (kind, args.before, args.after) {
         (Kind::Compare, Some(before), Some(after)) => {
@@ -58,7 +57,7 @@ fn compared(kind: Kind, args: &ExportArgs) -> anyhow::Result<Option<Compared>> {
                     "`export compare` takes --before and --after, not --since, --until or --interval",
                 );
             }
-            Ok(Some(Compared { before: of(before), after: of(after) }))
+            Ok(Some(Compared { before, after }))
         }
         (Kind::Compare, ..) => wrong("`export compare` needs two ranges: --before 3h..2h --after 1h..now"),
         (_, None, None) => Ok(None),

@@ -1,5 +1,6 @@
 //! Points in time as people write them: `1h`, `-1h`, `3m ago`, `yesterday 14:05`, `2026-11-20T14:05:30Z`, seconds since 1970.
 
+use cpumon_query::time::TimeRange;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan, Zoned};
@@ -11,27 +12,18 @@ pub struct When {
     pub wall_ns: i64,
 }
 
-/// A range of time; `since` is before `until`.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub struct Between {
-    /// Start of the range.
-    pub since: When,
-    /// End of the range.
-    pub until: When,
-}
-
 /// Parses `TIME..TIME`.
-pub fn between(text: &str) -> Result<Between, String> {
+pub fn between(text: &str) -> Result<TimeRange, String> {
     let (since, until) = text
         .split_once("..")
         .ok_or_else(|| format!("{text:?} is not a range; write TIME..TIME, such as 2h..1h"))?;
     let (since, until) = (since.trim(), until.trim());
-    let read = |text: &str| text.parse::<When>().map_err(|error| error.to_string());
-    let (since, until) = (read(since)?, read(until)?);
-    if since.wall_ns >= until.wall_ns {
-        return Err(format!("{} is not before {}", show(since.wall_ns), show(until.wall_ns)));
+    let read = |text: &str| text.parse::<When>().map(|when| when.wall_ns).map_err(|error| error.to_string());
+    let (since_ns, until_ns) = (read(since)?, read(until)?);
+    if since_ns >= until_ns {
+        return Err(format!("{} is not before {}", show(since_ns), show(until_ns)));
     }
-    Ok(Between { since, until })
+    Ok(TimeRange { since_ns, until_ns })
 }
 
 /// The accepted forms, for error messages.

@@ -9,6 +9,7 @@ use cpumon_export::{Kind, LegacyYear, PivotValue, QueryPart};
 use cpumon_query::GroupBy;
 use cpumon_query::charts::{Cells, Order, Percent, View};
 use cpumon_query::report::ReportBy;
+use cpumon_query::time::TimeRange;
 
 use super::format::ROWS;
 use super::stored::{SINCE, UNTIL};
@@ -16,7 +17,7 @@ use super::variables::PARTS;
 use super::{Format, PastArgs, RangeArgs, StoreArgs, one_of, within};
 use crate::exit::Usage;
 use crate::units::{duration, whole_number};
-use crate::when::{self, Between};
+use crate::when;
 
 /// `cpumon export`.
 #[derive(Clone, Debug, Args)]
@@ -51,10 +52,10 @@ pub struct ExportArgs {
     pub range: RangeArgs,
     /// For `compare`: first range, such as `yesterday 14:00..yesterday 15:00`
     #[arg(long, value_name = "TIME..TIME", allow_hyphen_values = true, value_parser = when::between)]
-    pub before: Option<Between>,
+    pub before: Option<TimeRange>,
     /// For `compare`: second range
     #[arg(long, value_name = "TIME..TIME", allow_hyphen_values = true, value_parser = when::between)]
-    pub after: Option<Between>,
+    pub after: Option<TimeRange>,
     /// Only processes of this name, or this process id
     #[arg(long, value_name = "NAME|PID")]
     pub process: Option<String>,

@@ -187,10 +187,7 @@ fn compare_with(text: &str) -> Result<CompareWith, String> {
     match text {
         "before" => Ok(CompareWith::Before),
         "yesterday" => Ok(CompareWith::Yesterday),
-        _ if text.contains("..") => {
-            let when::Between { since, until } = when::between(text)?;
-            Ok(CompareWith::Range(TimeRange::new(since.wall_ns, until.wall_ns)))
-        }
+        _ if text.contains("..") => when::between(text).map(CompareWith::Range),
         _ => Err(format!("{text:?} is none of: before, yesterday, TIME..TIME (such as 3h..2h)")),
     }
 }
