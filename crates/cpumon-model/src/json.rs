@@ -11,8 +11,8 @@ use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::{
-    BootId, Comm, DelayHistogram, Fields, Flags, HostId, ParseIdError, Probes, SourceKind, Trust, WaitReason,
-    Waits,
+    BootId, Comm, DelayHistogram, Fields, Flags, HostId, ParseIdError, Probes, SourceKind, Trust, Value,
+    WaitReason, Waits,
 };
 
 /// Whether a value is left out.
@@ -61,6 +61,21 @@ schema! {
         .description(Some("Bucket and count, ascending. Buckets are log-linear: 8 for each power of two."));
     WaitReason: whole().description(Some("Code of a reason; 0: none."));
     Waits: ArrayBuilder::new().items(Wait::schema());
+}
+
+impl PartialSchema for Value<'_> {
+    fn schema() -> RefOr<Schema> {
+        let types = [Type::Null, Type::Integer, Type::Number, Type::String];
+        let text =
+            "A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero.";
+        ObjectBuilder::new().schema_type(SchemaType::Array(types.into())).description(Some(text)).into()
+    }
+}
+
+impl ToSchema for Value<'_> {
+    fn name() -> Cow<'static, str> {
+        "Cell".into()
+    }
 }
 
 /// Text there, and what it says back.

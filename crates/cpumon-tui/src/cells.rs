@@ -1,8 +1,6 @@
 //! [`Cells`]: the text of each cell, for the grid and for batch mode, and [`limits_of`], what limits the CPU of a row. No data is `-`, which
 //! is not `0.0`; [`cpumon_model::IntervalView`] decides what is no data.
 
-use std::borrow::Cow;
-
 use cpumon_model::{
     CgroupInterval, ColumnId, CpuLimit, Fields, Flags, GroupLimits, Interval, IntervalView, Life,
     LimitFinder, ProcessInterval, ThreadInterval, Value, delay_percent, wait_in_words,
@@ -123,7 +121,8 @@ impl<'a> Cells<'a> {
     fn limit_value(&self, item: &Item<'_>, id: ColumnId) -> Value<'static> {
         let Some(GroupLimits { limit, throttle, pressure }) = self.limits(item) else { return Value::Null };
         let throttle = if limit == CpuLimit::Unlimited { GroupLimits::NONE.throttle } else { throttle };
-        owned(self.values.cgroup(&CgroupInterval { limit, throttle, pressure, ..Default::default() }, id))
+        let group = CgroupInterval { limit, throttle, pressure, ..CgroupInterval::default() };
+        self.values.cgroup(&group, id).into_owned()
     }
 
     fn group_value(&self, group: &Group, id: ColumnId) -> Value<'static> {
@@ -135,7 +134,8 @@ impl<'a> Cells<'a> {
             return Value::Null;
         }
         let Group { delta, sched, thread_rows, .. } = *group;
-        owned(self.values.process(&ProcessInterval { delta, sched, thread_rows, ..Default::default() }, id))
+        let sum = ProcessInterval { delta, sched, thread_rows, ..ProcessInterval::default() };
+        self.values.process(&sum, id).into_owned()
     }
 
     fn user(&self, item: &Item<'_>) -> String {
@@ -323,16 +323,6 @@ pub(crate) fn limits_of(
     match item {
         Item::Group(group) => finder.of(group.rows(interval).map(|row| &*row.info.cgroup)),
         _ => finder.of([&*item.process(interval)?.info.cgroup]),
-    }
-}
-
-/// A value that outlives its row.
-fn owned(value: Value<'_>) -> Value<'static> {
-    match value {
-        Value::Null => Value::Null,
-        Value::Int(number) => Value::Int(number),
-        Value::Real(number) => Value::Real(number),
-        Value::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
     }
 }
 

@@ -31,6 +31,17 @@ impl<'a> Value<'a> {
         if text.is_empty() { Self::Null } else { Self::Text(text) }
     }
 
+    /// The same without what it was read from.
+    #[must_use]
+    pub fn into_owned(self) -> Value<'static> {
+        match self {
+            Self::Null => Value::Null,
+            Self::Int(number) => Value::Int(number),
+            Self::Real(number) => Value::Real(number),
+            Self::Text(text) => Value::Text(Cow::Owned(text.into_owned())),
+        }
+    }
+
     /// A count; beyond `i64` it sticks at the top.
     #[must_use]
     pub fn count(value: u64) -> Self {

@@ -1,6 +1,6 @@
 //! Answers of `cpumon-query` as JSON types.
 
-use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey};
+use cpumon_model::{HostStatus, IntervalView, ProcessInfo, ProcessKey, Value};
 use cpumon_query::TaskKey;
 use cpumon_query::history::{RangeSum, by_name, process_columns, summable};
 use cpumon_query::json::{Nanos, resolution_name};
@@ -11,7 +11,7 @@ use cpumon_query::time::{Page, TimeRange};
 use super::fleet::ReceiverHealth;
 use super::history::{CompareJson, ProcessJson, SumJson};
 use super::snapshot::{process_table, summary, thread_table};
-use super::table::{Cell, Table};
+use super::table::Table;
 
 impl From<Status> for ReceiverHealth {
     fn from(from: Status) -> Self {
@@ -67,8 +67,8 @@ fn name_table(view: &IntervalView<'_>, page: Page) -> Table {
     let total = all.len();
     let rows: Vec<_> = page.of(all).collect();
     let mut table = Table::new(rows.len(), total);
-    table.push("name", rows.iter().map(|row| Cell::from(&*row.sum.info.name)));
-    table.push("processes", rows.iter().map(|row| Cell::count(row.count)));
+    table.push("name", rows.iter().map(|row| Value::Text((&*row.sum.info.name).into())));
+    table.push("processes", rows.iter().map(|row| Value::count(row.count)));
     table.push_columns(
         process_columns().filter(|column| summable(column) || column.unit == "%CPU"),
         |at, id| view.process(&rows[at].sum, id),

@@ -24,4 +24,4 @@ pub use limits::Limits;
 pub use problem::Problem;
 pub(crate) use snapshot::thread_table;
 pub use snapshot::{Snapshot, SnapshotBase};
-pub use table::{Cell, Row, Table, TableColumn};
+pub use table::{Row, Table, TableColumn};

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 
 use cpumon_model::{
     CgroupInterval, ColumnId, CpuLimit, HostStatus, Interval, IntervalView, ProcessInterval, Tables,
-    ThreadInterval,
+    ThreadInterval, Value,
 };
 use cpumon_query::TaskKey;
 use cpumon_query::history::{process_columns, shown_columns};
@@ -14,7 +14,7 @@ use cpumon_query::time::{Page, to_ms};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::table::{Cell, Row, Table};
+use super::table::{Row, Table, cell};
 
 /// One interval of one host, without what differs from reader to reader.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
@@ -73,6 +73,10 @@ pub struct Snapshot {
     pub threads: Vec<Table>,
 }
 
+fn key_cell(key: TaskKey) -> Value<'static> {
+    Value::Text(key.to_string().into())
+}
+
 /// A page of process rows, most run time first.
 pub(crate) fn process_table(view: &IntervalView<'_>, page: Page) -> Table {
     let mut rows: Vec<&ProcessInterval> = view.interval().processes.iter().collect();
@@ -80,7 +84,7 @@ pub(crate) fn process_table(view: &IntervalView<'_>, page: Page) -> Table {
     let total = rows.len();
     let rows: Vec<_> = page.of(rows).collect();
     let mut table = Table::new(rows.len(), total);
-    table.push("key", rows.iter().map(|row| TaskKey::Process(row.key).to_string().into()));
+    table.push("key", rows.iter().map(|row| key_cell(TaskKey::Process(row.key))));
     table.push_columns(process_columns(), |at, id| view.process(rows[at], id));
     table
 }
@@ -96,8 +100,8 @@ pub(crate) fn thread_table(
     let total = rows.len();
     let rows: Vec<_> = page.of(rows).collect();
     let mut table = Table::new(rows.len(), total);
-    table.push("process", rows.iter().map(|row| TaskKey::Process(row.process).to_string().into()));
-    table.push("key", rows.iter().map(|row| TaskKey::Thread(row.key).to_string().into()));
+    table.push("process", rows.iter().map(|row| key_cell(TaskKey::Process(row.process))));
+    table.push("key", rows.iter().map(|row| key_cell(TaskKey::Thread(row.key))));
     table.push_columns(shown_columns(Tables::THREAD_INTERVAL), |at, id| view.thread(rows[at], id));
     table
 }
@@ -130,8 +134,8 @@ fn cgroup_table(view: &IntervalView<'_>) -> Table {
 pub(crate) fn summary(view: &IntervalView<'_>) -> Row {
     let cells = shown_columns(Tables::HOST_INTERVAL)
         .filter(|column| column.id != ColumnId::Flags)
-        .map(|column| (column.name.into(), Cell::from(view.host(column.id))));
-    Named(cells.filter(|(_, cell)| *cell != Cell::Null).collect())
+        .map(|column| (column.name.into(), cell(view.host(column.id))));
+    Named(cells.filter(|(_, cell)| *cell != Value::Null).collect())
 }
 
 fn names<F: bitflags::Flags>(flags: &F) -> Vec<String> {

@@ -9,7 +9,7 @@ use cpumon_model::{Column, ColumnId, Value};
 use cpumon_query::fields::Field;
 use cpumon_query::json::Named;
 use serde::Serialize;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, SchemaType, Type};
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::openapi::{Ref, RefOr};
 use utoipa::{PartialSchema, ToSchema};
 
@@ -17,37 +17,23 @@ use utoipa::{PartialSchema, ToSchema};
 const SHARED: usize = 2;
 
 /// A row: its values by name.
-pub type Row = Named<Cell>;
-
-/// One value; `null` is no data.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(untagged)]
-pub enum Cell {
-    /// No data.
-    Null,
-    /// A whole number.
-    Int(i64),
-    /// A fraction, rounded to a millionth.
-    Real(f64),
-    /// A text. Hostile where it is a name.
-    Text(String),
-}
+pub type Row = Named<Value<'static>>;
 
 /// The values of one column.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum TableColumn {
     /// One a row.
-    Each(Vec<Cell>),
+    Each(Vec<Value<'static>>),
     /// Row `i` has `values[index[i]]`.
     Coded {
         /// Each text once.
-        values: Vec<Cell>,
+        values: Vec<Value<'static>>,
         /// Which text a row has.
         index: Vec<usize>,
     },
     /// All rows have this one.
-    All(Cell),
+    All(Value<'static>),
 }
 
 /// Rows as lists of values, a list a column.
@@ -61,51 +47,23 @@ pub struct Table {
     pub columns: Named<TableColumn>,
 }
 
-impl From<Value<'_>> for Cell {
-    fn from(value: Value<'_>) -> Self {
-        match value {
-            Value::Null => Self::Null,
-            Value::Int(number) => Self::Int(number),
-            Value::Real(number) => Self::real(number),
-            Value::Text(text) => Self::Text(text.into_owned()),
-        }
-    }
-}
-
-impl From<&str> for Cell {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Cell {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl Cell {
-    /// A fraction, rounded to a millionth; what is no number is no data.
-    #[must_use]
-    pub fn real(number: f64) -> Self {
-        if number.is_finite() { Self::Real((number * 1e6).round() / 1e6) } else { Self::Null }
-    }
-
-    /// A count; beyond `i64` it sticks at the top.
-    #[must_use]
-    pub fn count(number: u64) -> Self {
-        Self::Int(i64::try_from(number).unwrap_or(i64::MAX))
+/// A value in an answer: a fraction is rounded to a millionth, and what is no number is no data.
+pub(super) fn cell(value: Value<'_>) -> Value<'static> {
+    match value {
+        Value::Real(number) if number.is_finite() => Value::Real((number * 1e6).round() / 1e6),
+        Value::Real(_) => Value::Null,
+        value => value.into_owned(),
     }
 }
 
 impl TableColumn {
     /// The shortest form; `None` if there is no data in it.
-    fn pack(cells: Vec<Cell>) -> Option<Self> {
+    fn pack(cells: Vec<Value<'static>>) -> Option<Self> {
         let first = cells.first()?;
         if cells.iter().all(|cell| cell == first) {
-            return (*first != Cell::Null).then(|| Self::All(first.clone()));
+            return (*first != Value::Null).then(|| Self::All(first.clone()));
         }
-        if !cells.iter().any(|cell| matches!(cell, Cell::Text(_))) {
+        if !cells.iter().any(|cell| matches!(cell, Value::Text(_))) {
             return Some(Self::Each(cells));
         }
         let mut places: HashMap<Option<&str>, usize> = HashMap::new();
@@ -113,7 +71,7 @@ impl TableColumn {
         let index: Vec<usize> = cells
             .iter()
             .map(|cell| {
-                let text = if let Cell::Text(text) = cell { Some(text.as_str()) } else { None };
+                let text = if let Value::Text(text) = cell { Some(&**text) } else { None };
                 *places.entry(text).or_insert_with(|| {
                     values.push(cell.clone());
                     values.len() - 1
@@ -144,48 +102,32 @@ impl Table {
         let mut table = Self::new(rows.len(), total);
         for field in fields {
             if let Some((name, _)) = field.column() {
-                table.push(name, rows.iter().map(|row| Cell::from(field.value(row.borrow()))));
+                table.push(name, rows.iter().map(|row| field.value(row.borrow())));
             }
         }
         table
     }
 
     /// Adds a column of one cell a row; one without data is left out.
-    pub fn push(&mut self, name: impl Into<Cow<'static, str>>, cells: impl IntoIterator<Item = Cell>) {
-        if let Some(column) = TableColumn::pack(cells.into_iter().collect()) {
+    pub fn push<'v>(
+        &mut self,
+        name: impl Into<Cow<'static, str>>,
+        values: impl IntoIterator<Item = Value<'v>>,
+    ) {
+        if let Some(column) = TableColumn::pack(values.into_iter().map(cell).collect()) {
             self.columns.0.push((name.into(), column));
         }
     }
 
-    /// Adds columns of the model, `cell` giving the value of a row.
+    /// Adds columns of the model, `value` giving that of a row.
     pub fn push_columns<'v>(
         &mut self,
         columns: impl IntoIterator<Item = &'static Column>,
-        cell: impl Fn(usize, ColumnId) -> Value<'v>,
+        value: impl Fn(usize, ColumnId) -> Value<'v>,
     ) {
         for column in columns {
-            self.push(column.name, (0..self.rows).map(|row| cell(row, column.id).into()));
+            self.push(column.name, (0..self.rows).map(|row| value(row, column.id)));
         }
-    }
-}
-
-fn typed(types: &[Type], description: &str) -> RefOr<Schema> {
-    let types = SchemaType::Array(types.to_vec());
-    ObjectBuilder::new().schema_type(types).description(Some(description)).into()
-}
-
-impl PartialSchema for Cell {
-    fn schema() -> RefOr<Schema> {
-        typed(
-            &[Type::Null, Type::Integer, Type::Number, Type::String],
-            "A value of a column (its kind and unit: /api/v1/columns). null: no data, which is not zero.",
-        )
-    }
-}
-
-impl ToSchema for Cell {
-    fn name() -> Cow<'static, str> {
-        "Cell".into()
     }
 }
 
@@ -212,7 +154,7 @@ impl ToSchema for TableColumn {
         "TableColumn".into()
     }
     fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
-        schemas.push(("Cell".into(), Cell::schema()));
+        schemas.push(("Cell".into(), Value::schema()));
     }
 }
 
@@ -251,13 +193,14 @@ mod tests {
 
     #[test]
     fn a_column_takes_its_shortest_form_and_none_without_data() {
+        let text = |text: &'static str| Value::Text(text.into());
         let mut table = Table::new(4, 9);
-        table.push("each", [1, 2, 3, 4].map(Cell::Int));
-        table.push("all", [7, 7, 7, 7].map(Cell::Int));
-        table.push("none", [Cell::Null, Cell::Null, Cell::Null, Cell::Null]);
-        table.push("coded", ["a", "b", "a", "b"].map(Cell::from));
-        table.push("texts", ["a", "b", "c", "d"].map(Cell::from));
-        table.push("holes", [Cell::Int(0), Cell::Null, Cell::Int(0), Cell::real(f64::NAN)]);
+        table.push("each", [1, 2, 3, 4].map(Value::Int));
+        table.push("all", [7, 7, 7, 7].map(Value::Int));
+        table.push("none", [Value::Null, Value::Null, Value::Null, Value::Null]);
+        table.push("coded", ["a", "b", "a", "b"].map(text));
+        table.push("texts", ["a", "b", "c", "d"].map(text));
+        table.push("holes", [Value::Int(0), Value::Null, Value::Int(0), Value::Real(f64::NAN)]);
         assert_eq!(
             serde_json::to_string(&table).unwrap(),
             r#"{"rows":4,"total":9,"columns":{"each":[1,2,3,4],"all":7,"coded":{"values":["a","b"],"index":[0,1,0,1]},"texts":["a","b","c","d"],"holes":[0,null,0,null]}}"#
