@@ -12,15 +12,15 @@ use cpumon_export::{ExportError, Format};
 use cpumon_model::{HostStatus, Ledger, Utc};
 use cpumon_query::fields::Field;
 use cpumon_query::fleet::{
-    self, BALANCED_RATIO, FleetBoard, FleetHost, FleetQuery, FleetSpan, Glance, HostState, Minute,
-    SPARK_STEP_NS, SpanHost, SpanQuery, SparkLine, TOP, TopProcess, sparks, top,
+    self, BALANCED_RATIO, FleetBoard, FleetHost, FleetQuery, FleetSpan, Glance, HostState, Minute, SpanHost,
+    SpanQuery, TOP, TopProcess, sparks, top,
 };
 use cpumon_query::history::History;
 use cpumon_query::time::{TimeRange, to_ms};
 use cpumon_query::{HostRecord, Live, TaskKey};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::api::{Fleet, FleetBase, FleetHistory, Limits, Spark, Table};
+use crate::api::{Fleet, FleetBase, FleetHistory, Limits, Table};
 use crate::ask::PastQueries;
 use crate::problem::Problem;
 use crate::stream::{HEARTBEAT, Messages, body_of, close, head, heartbeat, number_of, open};
@@ -79,7 +79,7 @@ impl FleetFeed {
         let number = self.last.lock().unwrap_or_else(PoisonError::into_inner).number;
         let fleet = self.board.hosts(&*self.live, &stored, query);
         let shown = query.page.of(&fleet.hosts).map(|host| &host.status);
-        let spark = Some(spark(sparks(&*self.live, shown)));
+        let spark = Some(sparks(&*self.live, shown));
         Fleet { base: self.base(&fleet, query, number), skipped: 0, spark }
     }
 
@@ -188,12 +188,6 @@ fn history(range: TimeRange, span: FleetSpan) -> FleetHistory {
     }
 }
 
-fn spark(lines: Vec<SparkLine>) -> Spark {
-    let host_ids = lines.iter().map(|line| line.host.to_string()).collect();
-    let busy_ratio = lines.into_iter().map(|line| line.busy_ratio).collect();
-    Spark { step_ns: SPARK_STEP_NS.unsigned_abs(), host_ids, busy_ratio }
-}
-
 /// One reader of the fleet's stream.
 pub(crate) struct FleetReader {
     feed: Arc<FleetFeed>,
@@ -214,7 +208,7 @@ impl FleetReader {
         let skipped = self.last.map_or(0, |last| number.saturating_sub(last.saturating_add(1)));
         let mut pieces = VecDeque::from([head("fleet", feed.epoch, number), body]);
         if std::mem::take(&mut self.is_first) {
-            let spark = spark(sparks(&*feed.live, &feed.live.hosts()));
+            let spark = sparks(&*feed.live, &feed.live.hosts());
             pieces.push_back(Bytes::from_static(b",\"spark\":"));
             pieces.push_back(body_of(&spark));
         }

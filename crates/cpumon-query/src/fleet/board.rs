@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cpumon_model::{HostId, HostStatus, LossCounts};
 use cpumon_store::HostRecord;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::host::{Busy, FleetHost, Glance, HostState, MAX_INTERVALS, Parts, age_ns, busy_ratio};
 use super::order;
@@ -168,24 +170,29 @@ pub fn top(hosts: &[FleetHost]) -> Vec<TopProcess<'_>> {
 /// Values in a line.
 const VALUES: i64 = 120;
 /// Time between two values of a line, ns.
-pub const SPARK_STEP_NS: i64 = 1_000_000_000;
+const SPARK_STEP_NS: i64 = 1_000_000_000;
 
-/// CPU use of a host, the newest value last.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SparkLine {
-    /// The host.
-    pub host: HostId,
-    /// Share of all CPUs that was busy, 0 to 1, rounded to 1/10,000; `None`: nothing arrived.
-    pub busy_ratio: Vec<Option<f64>>,
+/// Utilization of the newest minutes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
+pub struct Spark {
+    /// Time between two values.
+    pub step_ns: u64,
+    /// Which hosts, in order.
+    pub host_ids: Vec<String>,
+    /// A list a host, the newest value last; null: nothing came.
+    pub busy_ratio: Vec<Vec<Option<f64>>>,
 }
 
 /// CPU use of the newest minutes, by the receiver's clock.
-pub fn sparks<'h>(live: &dyn Live, hosts: impl IntoIterator<Item = &'h HostStatus>) -> Vec<SparkLine> {
+pub fn sparks<'h>(live: &dyn Live, hosts: impl IntoIterator<Item = &'h HostStatus>) -> Spark {
     let now_ns = now_ns();
-    hosts.into_iter().map(|host| line(live, host, now_ns)).collect()
+    let lines = hosts.into_iter().map(|host| (host.info.host.to_string(), line(live, host, now_ns)));
+    let (host_ids, busy_ratio) = lines.unzip();
+    Spark { step_ns: SPARK_STEP_NS.unsigned_abs(), host_ids, busy_ratio }
 }
 
-fn line(live: &dyn Live, host: &HostStatus, now_ns: i64) -> SparkLine {
+/// Shares of all CPUs that were busy, 0 to 1, rounded to 1/10,000; `None`: nothing arrived.
+fn line(live: &dyn Live, host: &HostStatus, now_ns: i64) -> Vec<Option<f64>> {
     // Intervals whose device's clock is wrong are on the receiver's time line already: their shift is no offset.
     let moved_ns = live.newest(host.info.host).map_or(0, |shown| shown.interval.wall_shift_ns);
     let offset_ns = host.clock_offset_ns().saturating_sub(moved_ns);
@@ -205,5 +212,5 @@ fn line(live: &dyn Live, host: &HostStatus, now_ns: i64) -> SparkLine {
             part.fill(Some((busy * 1e4).round() / 1e4));
         }
     }
-    SparkLine { host: host.info.host, busy_ratio: line }
+    line
 }

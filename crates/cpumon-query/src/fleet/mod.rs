@@ -7,7 +7,7 @@ mod host;
 mod order;
 mod span;
 
-pub use board::{Fleet, FleetBoard, SPARK_STEP_NS, SparkLine, TopProcess, sparks, top};
+pub use board::{Fleet, FleetBoard, Spark, TopProcess, sparks, top};
 pub use health::Oddity;
 pub use host::{
     BALANCED_RATIO, Busy, FleetHost, Glance, HostState, LATE_INTERVALS, LATE_NS, Minute, SILENT_INTERVALS,

@@ -1,5 +1,6 @@
 //! All hosts at a glance, for a browser. Filled by `crate::fleet`.
 
+use cpumon_query::fleet::Spark;
 use cpumon_query::history::BucketTimes;
 use cpumon_query::json::Nanos;
 use cpumon_query::status::StoreState;
@@ -69,17 +70,6 @@ pub struct Fleet {
     /// The newest minutes; only in an answer and in a stream's first message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spark: Option<Spark>,
-}
-
-/// Utilization of the newest minutes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, ToSchema)]
-pub struct Spark {
-    /// Time between two values.
-    pub step_ns: u64,
-    /// Which hosts, in order.
-    pub host_ids: Vec<String>,
-    /// A list a host, the newest value last; null: nothing came.
-    pub busy_ratio: Vec<Vec<Option<f64>>>,
 }
 
 /// Answer of `/api/v1/fleet/history`: all hosts over a range.

@@ -17,7 +17,7 @@ mod snapshot;
 mod table;
 
 pub use columns::{ColumnHelp, Columns};
-pub use fleet::{Fleet, FleetBase, FleetHistory, ReceiverHealth, Spark};
+pub use fleet::{Fleet, FleetBase, FleetHistory, ReceiverHealth};
 pub(crate) use from_query::SumOptions;
 pub use history::{CompareJson, ProcessJson, ProcessLine, SumJson};
 pub use limits::Limits;
