@@ -1,7 +1,6 @@
 //! TLS with a certificate that is given, or made here: a receiver at home or in a lab has no authority to
 //! ask. A person who connects compares the fingerprint once, or gets the certificate another way.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +10,8 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use webpki::EndEntityCert;
+
+use crate::login::write_private;
 
 /// Why TLS cannot be spoken.
 #[derive(Debug, thiserror::Error)]
@@ -111,17 +112,8 @@ impl Tls {
     }
 }
 
-/// Writes a file that only its owner can read (tempfile makes it so), all at once.
 fn write_secret(path: &Path, text: &str) -> Result<(), TlsError> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let write = || {
-        cpumon_files::create_dir(dir)?;
-        let mut file = tempfile::NamedTempFile::new_in(dir)?;
-        file.write_all(text.as_bytes())?;
-        file.persist(path)?;
-        Ok::<_, std::io::Error>(())
-    };
-    write().map_err(|error| failed("write", path, &error))
+    write_private(path, text).map_err(|error| failed("write", path, &error))
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use gate::Pass;
 use tokens::{Digest256, digest};
 
 pub(crate) use gate::Gate;
+pub(crate) use tokens::write_private;
 pub use tokens::{TokenEntry, TokenError, TokenFile, random_key};
 
 /// Paths that anyone may ask: what the page needs to show a login, and what is about no host.

@@ -183,24 +183,24 @@ impl TokenFile {
         Ok(was_there)
     }
 
-    /// All at once, readable by its owner only (tempfile makes it so).
     fn write(&self, entries: &[TokenEntry]) -> Result<(), TokenError> {
-        let dir = self.0.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let write = || {
-            cpumon_files::create_dir(dir)?;
-            let mut file = tempfile::NamedTempFile::new_in(dir)?;
-            cpumon_files::give_to_owner_of_directory(file.as_file(), file.path());
-            for entry in entries {
-                file.write_all(entry.line().as_bytes())?;
-            }
-            // Before the rename: after a crash the name must not belong to an empty file.
-            file.as_file().sync_all()?;
-            // A rename: a running receiver reads the old list or the new one, never a part.
-            file.persist(&self.0)?;
-            Ok(())
-        };
-        write().map_err(self.error("write"))
+        let text: String = entries.iter().map(TokenEntry::line).collect();
+        write_private(&self.0, &text).map_err(self.error("write"))
     }
+}
+
+/// Writes a file all at once, readable by its owner only (tempfile makes it so).
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    cpumon_files::create_dir(dir)?;
+    let mut file = tempfile::NamedTempFile::new_in(dir)?;
+    cpumon_files::give_to_owner_of_directory(file.as_file(), file.path());
+    file.write_all(text.as_bytes())?;
+    // Before the rename: after a crash the name must not belong to an empty file.
+    file.as_file().sync_all()?;
+    // A rename: a running receiver reads the old file or the new one, never a part.
+    file.persist(path)?;
+    Ok(())
 }
 
 /// SHA-256 of a secret, the key under which a session or a verified token is found.
