@@ -76,7 +76,8 @@ fn the_ledger_of_a_host_of_windows_has_its_words() {
 fn every_line_has_as_many_columns_as_the_title() {
     for kind in [Kind::Normal, Kind::NoFields, Kind::Many] {
         for threads in [false, true] {
-            let lines = lines(kind, &BatchOptions { threads, ..once() });
+            let rows = RowOptions { threads, ..RowOptions::default() };
+            let lines = lines(kind, &BatchOptions { rows, ..once() });
             let rows: Vec<&String> =
                 lines.iter().filter(|line| !line.starts_with('#') && !line.is_empty()).collect();
             let columns = rows[0].split_whitespace().count();

@@ -529,6 +529,7 @@ fn the_screens_begin_with_the_rows_that_were_asked_for() {
         active: true,
         user: Some(UserFilter::new("ada")),
         filter: "RUST".into(),
+        ..RowOptions::default()
     };
     let mut app = app_with(Kind::Normal, &Options { rows: rows.clone(), ..Options::default() });
     assert_eq!(names(&mut app), ["rustc", "rustc"]);
