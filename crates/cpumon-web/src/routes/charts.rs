@@ -21,9 +21,8 @@ use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, store_of};
 use super::history::{Finest, name_of};
-use super::params::{Asked, HostProblems, Named, bad, list, word};
+use super::params::{Asked, HostProblems, Named, Span, bad, life_of, list, word};
 use super::reports::filter_of;
-use super::span::{Span, life_of};
 use crate::app::Shared;
 use crate::page::is_known;
 use crate::problem::Problem;

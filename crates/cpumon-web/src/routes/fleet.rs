@@ -14,8 +14,7 @@ use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, as_download};
 use super::host::{LastId, last_id};
-use super::params::{Asked, bad, choice, limit};
-use super::span::Span;
+use super::params::{Asked, Span, bad, choice, limit};
 use crate::api;
 use crate::app::Shared;
 use crate::fleet::{FileOf, FleetReader};

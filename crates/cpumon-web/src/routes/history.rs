@@ -12,8 +12,9 @@ use cpumon_query::{Answers, GroupBy, QueryError, parse_process_key};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::params::{Asked, Between, HostProblems, Named, Paging, ThreadPaging, bad, choice, limit, list};
-use super::span::{Span, life_of};
+use super::params::{
+    Asked, Between, HostProblems, Named, Paging, Span, ThreadPaging, bad, choice, life_of, limit, list,
+};
 use crate::api::{self, ProcessJson};
 use crate::app::Shared;
 use crate::problem::Problem;

@@ -19,8 +19,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::history::of_one;
-use super::params::{Asked, HostProblems, Named, Paging, bad};
-use super::span::Span;
+use super::params::{Asked, HostProblems, Named, Paging, Span, bad};
 use crate::api;
 use crate::app::Shared;
 use crate::login::Peer;

@@ -26,7 +26,6 @@ mod params;
 #[cfg(test)]
 mod past_store;
 mod reports;
-mod span;
 #[cfg(test)]
 mod stored_traces_tests;
 #[cfg(test)]

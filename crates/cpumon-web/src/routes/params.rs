@@ -1,13 +1,15 @@
-//! Parameters that several routes take, and what can go wrong with them. A wrong value is answered with a problem that names it.
+//! Parameters that several routes take, and what can go wrong with them. A wrong value is answered with a problem that names it. Of the
+//! span of time that a question is about: which one fits where none is asked for.
 
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
 use axum::http::request::Parts;
-use cpumon_model::Utc;
-use cpumon_query::ChoiceError;
-use cpumon_query::time::{Page, TimeRange};
+use cpumon_model::{HostStatus, ProcessKey, Utc};
+use cpumon_query::history::{self, History};
+use cpumon_query::time::{Available, Page, PlotRange, TimeRange, now_ns};
+use cpumon_query::{ChoiceError, QueryError};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use utoipa::IntoParams;
@@ -163,5 +165,136 @@ impl Between {
     /// As `cpumon export` takes it.
     pub(super) fn for_shell(&self) -> String {
         format!("{}..{}", Utc(self.0.since_ns), Utc(self.0.until_ns))
+    }
+}
+
+/// Points of a picture at most.
+const MAX_POINTS: usize = 4000;
+const HOUR_NS: i64 = 3_600_000_000_000;
+const MS_NS: i64 = 1_000_000;
+/// Points with which the life of a process is found.
+const LIFE_POINTS: usize = 60;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(super) struct Span {
+    /// What ends after this, ns since the UNIX epoch; without it an hour before `until`, in a series not before the first data.
+    /// Without both a process is shown over its life, and a silent host in its last hour.
+    since: Option<i64>,
+    /// And not after this; without it the receiver's clock.
+    until: Option<i64>,
+    /// Points that fit the picture.
+    #[param(minimum = 1, maximum = 4000)]
+    points: Option<usize>,
+}
+
+impl Span {
+    /// Whether no span is asked for.
+    pub(super) fn is_open(&self) -> bool {
+        self.since.is_none() && self.until.is_none()
+    }
+
+    /// The points that are asked for.
+    pub(super) fn points(&self) -> Option<usize> {
+        self.points
+    }
+
+    pub(super) fn range(&self, points: usize) -> Result<PlotRange, Problem> {
+        let until_ns = self.until.unwrap_or_else(now_ns);
+        let since_ns = self.since.unwrap_or_else(|| until_ns.saturating_sub(HOUR_NS));
+        // Later code subtracts the two, so their difference must fit into 64 bits.
+        if since_ns >= until_ns || until_ns.checked_sub(since_ns).is_none() {
+            return Err(bad(format!(
+                "since={since_ns} is not before until={until_ns}, or too long before it."
+            )));
+        }
+        let points = self.points.unwrap_or(points);
+        if !(1..=MAX_POINTS).contains(&points) {
+            return Err(bad(format!("points={points} is not between 1 and {MAX_POINTS}.")));
+        }
+        Ok(PlotRange { since_ns, until_ns, points })
+    }
+
+    /// What was not asked for fits what there is: the end of a host that is silent for long or whose clock was ahead, and the start of
+    /// a young one.
+    pub(super) fn fitted(&self, range: PlotRange, available: Available) -> PlotRange {
+        if self.since.is_some() {
+            return range;
+        }
+        let is_elsewhere = available.last_ns <= range.since_ns || available.first_ns >= range.until_ns;
+        let until_ns = if self.until.is_none() && is_elsewhere { available.last_ns } else { range.until_ns };
+        let since_ns =
+            until_ns.saturating_sub(HOUR_NS).max(available.first_ns.min(until_ns.saturating_sub(MS_NS)));
+        whole_ms(PlotRange { since_ns, until_ns, ..range })
+    }
+}
+
+/// The life of a process as far as it is stored, with a little space on both sides.
+pub(super) fn life_of(
+    past: &History,
+    host: &HostStatus,
+    key: ProcessKey,
+    range: PlotRange,
+) -> Result<PlotRange, QueryError> {
+    let Some(available) = past.available(host.info.host)? else { return Ok(range) };
+    let until_ns = available.last_ns.max(available.first_ns.saturating_add(1));
+    let all = PlotRange { since_ns: available.first_ns, until_ns, points: LIFE_POINTS };
+    let (found, _) = history::process(past, host, all, key)?;
+    let Some(line) = found.lines.first() else { return Ok(range) };
+    let (Some(first_ns), Some(last_ns)) = (line.began_ns.or(line.first_ns), line.ended_ns.or(line.last_ns))
+    else {
+        return Ok(range);
+    };
+    let since_ns = first_ns.max(available.first_ns);
+    let around_ns = (last_ns.saturating_sub(since_ns) / 50).max(500 * MS_NS);
+    let (since_ns, until_ns) = (since_ns.saturating_sub(around_ns), last_ns.saturating_add(around_ns));
+    Ok(whole_ms(PlotRange { since_ns, until_ns, ..range }))
+}
+
+/// Whole ms around a range, which browsers can name.
+fn whole_ms(range: PlotRange) -> PlotRange {
+    let since_ns = range.since_ns.div_euclid(MS_NS).saturating_mul(MS_NS);
+    let until_ns = range.until_ns.saturating_add(MS_NS - 1).div_euclid(MS_NS).saturating_mul(MS_NS);
+    PlotRange { since_ns, until_ns, ..range }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::super::past_store::{BEGIN_NS, SECOND_NS, Stored, interval};
+
+    fn range_of(body: &Value) -> (i64, i64) {
+        let ns = |name: &str| body[name].as_str().unwrap().parse::<i64>().unwrap() - BEGIN_NS;
+        (ns("since_ns"), ns("until_ns"))
+    }
+
+    #[tokio::test]
+    async fn without_a_span_a_silent_host_has_its_last_hour_and_a_process_its_life() {
+        const START_NS: u64 = 100_500_000_000;
+        let stored = Stored::new(true);
+        let (_, body) = stored.get("/api/v1/hosts/past/series").await;
+        let (since_ns, until_ns) = range_of(&body);
+        assert!((0..=SECOND_NS).contains(&since_ns) && until_ns == 300 * SECOND_NS, "{since_ns} {until_ns}");
+        let asked = format!("/api/v1/hosts/past/series?since={BEGIN_NS}&until={}", BEGIN_NS + SECOND_NS);
+        assert_eq!(range_of(&stored.get(&asked).await.1).0, 0, "what is asked for is not changed");
+        // There for ten seconds only.
+        let short = Stored::made(false, |second| {
+            let mut made = interval(second);
+            let is_there = (101..=110).contains(&second);
+            made.processes.retain(|row| row.key.pid != 10 || is_there);
+            made.threads.retain(|row| row.process.pid != 10 || is_there);
+            let short = made.processes.iter_mut().map(|row| &mut row.key);
+            for key in short.chain(made.threads.iter_mut().map(|row| &mut row.process)) {
+                key.start_ns = if key.pid == 10 { START_NS } else { key.start_ns };
+            }
+            made
+        });
+        let (_, body) = short.get(&format!("/api/v1/hosts/past/processes/10-{START_NS}")).await;
+        let (since_ns, until_ns) = range_of(&body);
+        assert!((99 * SECOND_NS..101 * SECOND_NS).contains(&since_ns), "{since_ns}");
+        assert!((110 * SECOND_NS..112 * SECOND_NS).contains(&until_ns), "{until_ns}");
+        let (status, body) = short.get("/api/v1/hosts/past/processes/11-9").await;
+        assert_eq!(status, 404, "{body}");
     }
 }
