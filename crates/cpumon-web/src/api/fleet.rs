@@ -1,13 +1,12 @@
 //! All hosts at a glance, for a browser. Filled by `crate::fleet`.
 
-use cpumon_query::fleet::Spark;
+use cpumon_query::fleet::{BALANCED_RATIO, LATE_INTERVALS, LATE_NS, SILENT_INTERVALS, SILENT_NS, Spark};
 use cpumon_query::history::BucketTimes;
 use cpumon_query::json::Nanos;
-use cpumon_query::status::StoreState;
+use cpumon_query::status::{Status, StoreState};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use super::limits::Limits;
 use super::table::Table;
 
 /// What the receiver itself could not take or keep since it started; `/api/v1/status` says more.
@@ -31,6 +30,50 @@ pub struct ReceiverHealth {
     pub rejected: u64,
     /// Datagrams that the kernel threw away because the socket's buffer was full.
     pub kernel_dropped: u64,
+}
+
+impl From<Status> for ReceiverHealth {
+    fn from(from: Status) -> Self {
+        Self {
+            store: from.store.state,
+            datagrams: from.receiver.datagrams,
+            udp: from.udp,
+            // A snapshot of a device that was acknowledged and cannot be used is lost as a datagram is.
+            rejected: from.receiver.rejected + from.connections.as_ref().map_or(0, |tls| tls.protocol_errors),
+            tls: from.connections.map(|connections| connections.address),
+            store_error: from.store.error,
+            store_clock: from.store.clock,
+            store_dropped: from.store.dropped + from.store.refused,
+            kernel_dropped: from.receiver.kernel_dropped,
+        }
+    }
+}
+
+/// Limits at which a mark or a colour changes.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, ToSchema)]
+pub struct Limits {
+    /// A ledger is balanced if at most this share of the capacity is not attributed.
+    pub balanced_ratio: f64,
+    /// A host is late once its newest interval is older than this many of its intervals, and than `late_ns`.
+    pub late_intervals: f64,
+    /// The least age of a late host, ns.
+    pub late_ns: i64,
+    /// A host is silent once its newest interval is older than this many of its intervals, and than `silent_ns`.
+    pub silent_intervals: f64,
+    /// The least age of a silent host, ns.
+    pub silent_ns: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            balanced_ratio: BALANCED_RATIO,
+            late_intervals: LATE_INTERVALS,
+            late_ns: LATE_NS,
+            silent_intervals: SILENT_INTERVALS,
+            silent_ns: SILENT_NS,
+        }
+    }
 }
 
 /// All hosts, without what differs from reader to reader.
