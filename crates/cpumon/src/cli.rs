@@ -113,12 +113,13 @@ pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
 }
 
-/// A word of the command line, its help, and what it stands for.
+/// A word of the command line, its help (without one it is not listed), and what it stands for.
 struct Word<T>(&'static str, &'static str, T);
 
 /// Parses one of some words.
 fn one_of<T: Clone + Send + Sync + 'static>(words: &'static [Word<T>]) -> impl TypedValueParser<Value = T> {
-    let shown = words.iter().map(|Word(word, help, _)| PossibleValue::new(*word).help(*help));
+    let shown =
+        words.iter().map(|Word(word, help, _)| PossibleValue::new(*word).help(*help).hide(help.is_empty()));
     PossibleValuesParser::new(shown).try_map(|text| {
         let found = words.iter().find(|Word(word, ..)| *word == text);
         found.map(|Word(.., value)| value.clone()).ok_or("no such word")

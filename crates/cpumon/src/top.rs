@@ -21,7 +21,7 @@ use cpumon_tui::{
 use signal_hook::consts::{SIGCONT, SIGTSTP};
 use signal_hook::{flag, low_level};
 
-use crate::cli::{BatchFormat, HTTP_URL, LIVE_PROBES, TopArgs};
+use crate::cli::{HTTP_URL, LIVE_PROBES, TopArgs};
 use crate::client::{Client, ClientError};
 use crate::exit::{Outcome, Signals, Usage, is_hung_up, say};
 use crate::feeds::{LOCAL_TIME, LocalFeed, RemoteFeed, ReplayFeed, StoreFeed};
@@ -271,10 +271,7 @@ fn batch(
         time: LOCAL_TIME,
         cmdline: args.source.cmdline,
         rows,
-        format: match format {
-            BatchFormat::Text => cpumon_tui::BatchFormat::Text,
-            BatchFormat::Json => cpumon_tui::BatchFormat::Json,
-        },
+        format,
     };
     let to: Box<dyn Write> = match path {
         Some(path) => {

@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use clap::{Args, ValueEnum};
 use cpumon_agent::DiscoverArgs;
 use cpumon_collect::parse_interval;
 use cpumon_query::GroupBy;
 use cpumon_query::fleet::HostOrder;
-use cpumon_tui::{GROUPINGS, PLOT_MINUTES, PlotOption, SortColumn};
+use cpumon_tui::{BatchFormat, GROUPINGS, PLOT_MINUTES, PlotOption, SortColumn};
 
-use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, file_of};
+use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, Word, file_of, one_of};
 use crate::units::{count, duration};
 use crate::when::When;
 
@@ -101,7 +101,7 @@ pub struct TopArgs {
     #[arg(short = 'o', long, value_name = "FILE")]
     pub output: Option<PathBuf>,
     /// With --batch: output format [default: json if the name of --output ends in .json or .jsonl, else text]
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = one_of(&BATCH))]
     pub format: Option<BatchFormat>,
     /// Short for --format json
     #[arg(long, conflicts_with = "format")]
@@ -111,16 +111,13 @@ pub struct TopArgs {
     pub source: SourceArgs,
 }
 
-/// Formats of `top -b`.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BatchFormat {
-    /// Aligned columns
-    #[value(alias = "table")]
-    Text,
-    /// One JSON object per line, one line per interval
-    #[value(alias = "jsonl")]
-    Json,
-}
+/// Formats of `top -b`, and words of other commands for them.
+static BATCH: [Word<BatchFormat>; 4] = [
+    Word("text", "Aligned columns", BatchFormat::Text),
+    Word("json", "One JSON object per line, one line per interval", BatchFormat::Json),
+    Word("table", "", BatchFormat::Text),
+    Word("jsonl", "", BatchFormat::Json),
+];
 
 /// The format of a file name's ending.
 fn format_of(path: &Path) -> Option<BatchFormat> {

@@ -1,5 +1,7 @@
 //! The command line: accepted and refused lines, help texts, examples.
 
+use cpumon_tui::BatchFormat;
+
 use super::*;
 
 fn read(line: &str) -> Result<Cli, clap::Error> {

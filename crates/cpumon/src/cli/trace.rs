@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
-use cpumon_trace::{DurationOf, ReportBy};
+use clap::{Args, Subcommand};
+use cpumon_export::Format;
+use cpumon_trace::{Compression, DurationOf, ReportBy};
 
 use super::{AccessArgs, FormatArgs, HTTP_URL, PastArgs, RangeArgs, Word, one_of};
 use crate::units::{duration, size, whole_number};
@@ -95,16 +96,18 @@ pub struct TraceTakeArgs {
     pub access: AccessArgs,
 }
 
-/// What a trace is exported as.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TraceExportFormat {
-    /// Protobuf for ui.perfetto.dev and `trace_processor`: CPUs, states of threads, wakeups
-    Perfetto,
-    /// A row for each time that a thread was in one state
-    Csv,
-    /// The same rows, compressed with zstd
-    Parquet,
-}
+/// The rows that a trace is exported as; `None`: Perfetto.
+pub type TraceExportFormat = Option<Format>;
+
+static EXPORTS: [Word<TraceExportFormat>; 3] = [
+    Word(
+        "perfetto",
+        "Protobuf for ui.perfetto.dev and `trace_processor`: CPUs, states of threads, wakeups",
+        None,
+    ),
+    Word("csv", "A row for each time that a thread was in one state", Some(Format::Csv)),
+    Word("parquet", "The same rows, compressed with zstd", Some(Format::Parquet)),
+];
 
 /// `cpumon trace export`.
 #[derive(Clone, Debug, Args)]
@@ -113,7 +116,7 @@ pub struct TraceExportArgs {
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// Format
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = one_of(&EXPORTS))]
     pub format: TraceExportFormat,
     /// CSV and Parquet only: from this time after the start of the trace: 500ms, 2s
     #[arg(long, value_name = "TIME", value_parser = duration)]
@@ -143,14 +146,11 @@ pub struct TraceViewArgs {
     pub web_dir: Option<PathBuf>,
 }
 
-/// How the chunks of a trace are stored.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, ValueEnum)]
-pub enum TraceCompression {
-    /// zstd
-    Zstd,
-    /// No compression: less CPU time, a larger file
-    None,
-}
+/// The level is zstd's own default. Higher ones take more time than they save bytes.
+static COMPRESSIONS: [Word<Compression>; 2] = [
+    Word("zstd", "zstd", Compression::Zstd(3)),
+    Word("none", "No compression: less CPU time, a larger file", Compression::None),
+];
 
 /// `cpumon trace record`.
 #[derive(Clone, Debug, Args)]
@@ -168,8 +168,8 @@ pub struct TraceRecordArgs {
     #[arg(long, value_name = "SIZE", default_value = "64MB", value_parser = window_bytes, requires = "last")]
     pub memory: u64,
     /// Compression
-    #[arg(long, value_enum, default_value_t = TraceCompression::Zstd)]
-    pub compression: TraceCompression,
+    #[arg(long, value_parser = one_of(&COMPRESSIONS), default_value = "zstd")]
+    pub compression: Compression,
     /// Buffer per CPU for events that are not written yet, 64KB to 512MB; increase it if events are lost
     #[arg(long, value_name = "SIZE", default_value = "8MiB", value_parser = size)]
     pub buffer: u64,

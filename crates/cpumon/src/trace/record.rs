@@ -21,13 +21,11 @@ use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
 use cpumon_trace::{Compression, FileHeader, TraceWriter, WindowLimits, WrittenCounts};
 use signal_hook::consts::SIGUSR1;
 
-use crate::cli::{TraceCompression, TraceRecordArgs, file_of};
+use crate::cli::{TraceRecordArgs, file_of};
 use crate::exit::{Outcome, Signals, Usage, say};
 use crate::output::{ProgressLine, needs_file};
 use crate::units::show_bytes;
 
-/// zstd's own default. Higher ones take more time than they save bytes.
-const ZSTD_LEVEL: i32 = 3;
 /// Between two times that a command is asked whether it has ended.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long a command has to end after it was asked to.
@@ -131,12 +129,8 @@ fn record_to(args: &TraceRecordArgs, file: File, signals: &Signals) -> anyhow::R
 }
 
 fn open_sink(args: &TraceRecordArgs, file: File) -> anyhow::Result<Sink> {
-    let compression = match args.compression {
-        TraceCompression::Zstd => Compression::Zstd(ZSTD_LEVEL),
-        TraceCompression::None => Compression::None,
-    };
     let header = header()?;
-    let Some(last) = args.last else { return Sink::file(file, &header, compression) };
+    let Some(last) = args.last else { return Sink::file(file, &header, args.compression) };
     // Created only to see that it can be: a window is written when it is asked for.
     drop(file);
     fs::remove_file(&args.output).context("cannot remove the empty file")?;
@@ -149,7 +143,7 @@ fn open_sink(args: &TraceRecordArgs, file: File) -> anyhow::Result<Sink> {
         "the last {last:?} stay in at most {memory}; `kill -USR1 {pid}` writes them to {path} and records on, Ctrl-C \
          writes them and ends"
     ));
-    Sink::window(&args.output, header, limits, compression)
+    Sink::window(&args.output, header, limits, args.compression)
 }
 
 fn header() -> anyhow::Result<FileHeader> {

@@ -19,7 +19,7 @@ use cpumon_tui::{Options, RowOptions};
 use cpumon_web::{HttpServer, WebOptions, random_key};
 
 use super::{TraceFile, missing, open, range};
-use crate::cli::{TraceExportArgs, TraceExportFormat, TraceTopArgs, TraceViewArgs, file_of};
+use crate::cli::{TraceExportArgs, TraceTopArgs, TraceViewArgs, file_of};
 use crate::exit::{Outcome, Signals, Usage, say};
 use crate::feeds::ReplayFeed;
 use crate::output::{needs_file, to_file_or};
@@ -109,10 +109,10 @@ pub(crate) fn top(args: &TraceTopArgs) -> anyhow::Result<Outcome> {
 
 pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Result<Outcome> {
     let output = file_of(args.output.as_deref());
-    if args.format != TraceExportFormat::Csv {
+    if args.format != Some(Format::Csv) {
         needs_file(output, "this format")?;
     }
-    if args.format == TraceExportFormat::Perfetto && (args.from.is_some() || args.to.is_some()) {
+    if args.format.is_none() && (args.from.is_some() || args.to.is_some()) {
         return Err(Usage("--from and --to are for --format csv and parquet".to_owned()).into());
     }
     let range = range(args.from, args.to)?;
@@ -124,9 +124,8 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
         bail!("{} has no event, or none behind --from", args.file.display());
     }
     let mut write = |out: &mut dyn Write| match args.format {
-        TraceExportFormat::Perfetto => trace_perfetto(&survey, &mut trace, out),
-        TraceExportFormat::Csv => trace_slices(Format::Csv, &survey, &mut trace, range, out),
-        TraceExportFormat::Parquet => trace_slices(Format::Parquet, &survey, &mut trace, range, out),
+        None => trace_perfetto(&survey, &mut trace, out),
+        Some(format) => trace_slices(format, &survey, &mut trace, range, out),
     };
     let ending = to_file_or(output, out, |out| write(out).map_err(anyhow::Error::from))?;
     out.flush()?;
