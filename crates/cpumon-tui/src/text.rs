@@ -41,16 +41,16 @@ pub(crate) fn safe(text: &str) -> String {
     out
 }
 
-/// The first `columns` columns of a safe text, cut at a space if there is one in the second half.
-pub(crate) fn clip_plain(text: &str, columns: usize) -> &str {
+/// The first `columns` columns of a safe text, cut behind a space if there is one in the second half or right after them.
+fn clip_plain(text: &str, columns: usize) -> &str {
     let (mut used, mut space) = (0, None);
     for (at, c) in text.char_indices() {
         used += width(c.encode_utf8(&mut [0; 4]));
-        if used > columns {
-            return &text[..space.unwrap_or(at)];
-        }
         if c == ' ' && used * 2 > columns {
             space = Some(at + 1);
+        }
+        if used > columns {
+            return &text[..space.unwrap_or(at)];
         }
     }
     text
@@ -75,6 +75,22 @@ pub(crate) fn clip(text: &str, columns: usize, mark: char) -> String {
         out.push(mark);
     }
     out
+}
+
+/// A safe text in lines of at most `columns`; where it needs more than `most` lines, the last one is cut.
+pub(crate) fn wrap(text: &str, columns: usize, most: usize, mark: char) -> Vec<String> {
+    let (mut lines, mut rest) = (Vec::new(), text.trim_end());
+    while lines.len() + 1 < most {
+        let taken = clip_plain(rest, columns);
+        // A character wider than the line takes nothing: every line below would be the same.
+        if taken.is_empty() || taken.len() == rest.len() {
+            break;
+        }
+        lines.push(taken.trim_end().to_owned());
+        rest = &rest[taken.len()..];
+    }
+    lines.push(clip(rest, columns, mark));
+    lines
 }
 
 /// A part of a text, safe on a terminal.

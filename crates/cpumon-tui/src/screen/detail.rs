@@ -14,7 +14,7 @@ use crate::app::{App, Clock};
 use crate::cells::{Cells, NONE};
 use crate::rows::{Group, Item, RowId};
 use crate::screen::health::{about_limits, events_per_sec, losses, pressure};
-use crate::text::{ago, clip, clip_plain, rate, safe, seconds, short, total};
+use crate::text::{ago, rate, safe, seconds, short, total, wrap};
 use crate::theme::Theme;
 use crate::view::Col;
 
@@ -32,26 +32,15 @@ pub(crate) fn draw(app: &App, area: Rect, buffer: &mut Buffer) {
     let value_width = columns.saturating_sub(label_width).max(1);
     let mut y = area.y;
     for (label, value) in entries {
-        let mut rest = value.as_str();
         // A long command line must not hide what was measured.
-        let lines = if label == COMMAND { (area.height / 2).max(1) } else { area.height };
-        let bottom = area.bottom().min(y.saturating_add(lines));
-        let mut label = label;
-        while y < bottom {
+        let most = if label == COMMAND { (area.height / 2).max(1) } else { area.height };
+        let most = usize::from(most.min(area.bottom().saturating_sub(y)));
+        let x = area.x + u16::try_from(label_width.min(columns)).unwrap_or(0);
+        for (nth, line) in wrap(&value, value_width, most, app.theme.cut()).iter().take(most).enumerate() {
+            let label = if nth == 0 { label } else { "" };
             buffer.set_stringn(area.x, y, label, label_width - 1, Theme::dim());
-            let taken = clip_plain(rest, value_width);
-            let is_last_line = y + 1 == bottom;
-            let text =
-                if is_last_line { clip(rest, value_width, app.theme.cut()) } else { taken.to_string() };
-            let x = area.x + u16::try_from(label_width.min(columns)).unwrap_or(0);
-            buffer.set_stringn(x, y, text, value_width, Style::new());
+            buffer.set_stringn(x, y, line, value_width, Style::new());
             y += 1;
-            label = "";
-            rest = &rest[taken.len()..];
-            // A character wider than the column takes nothing: every line below would be the same.
-            if rest.is_empty() || taken.is_empty() {
-                break;
-            }
         }
     }
 }

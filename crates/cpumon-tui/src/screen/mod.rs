@@ -17,7 +17,7 @@ pub use self::health::{events_per_sec, losses_of_agent};
 pub use self::report::{report_head, report_notes};
 use crate::app::{App, Mode, Pane, Prompt};
 use crate::cells::Cells;
-use crate::text::{clip, clip_plain, safe, width};
+use crate::text::{clip, safe, width, wrap};
 use crate::theme::Theme;
 use crate::view::{Col, Layout};
 
@@ -195,15 +195,9 @@ impl App {
     /// A text that is longer than the status line covers some lines above it: the end of a notice says what to do.
     fn draw_lines(&self, text: &str, style: Style, area: Rect, frame: &mut Frame<'_>) {
         let columns = usize::from(area.width);
-        let (mut lines, mut rest) = (Vec::new(), text);
         // Keys that do not fit are in the help.
         let most = if self.notice.is_some() || self.problem.is_some() { MAX_NOTICE } else { 1 };
-        while lines.len() + 1 < most && width(rest) > columns && usize::from(area.y) > lines.len() + 1 {
-            let taken = clip_plain(rest, columns);
-            lines.push(taken.to_owned());
-            rest = &rest[taken.len()..];
-        }
-        lines.push(clip(rest, columns, self.theme.cut()));
+        let lines = wrap(text, columns, most.min(usize::from(area.y)), self.theme.cut());
         let top = area.y.saturating_sub(u16::try_from(lines.len() - 1).unwrap_or(0));
         for (y, line) in (top..=area.y).zip(lines) {
             let pad = " ".repeat(columns.saturating_sub(width(&line)));

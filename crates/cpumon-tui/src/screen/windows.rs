@@ -14,7 +14,7 @@ use crate::cells::NONE;
 use crate::columns::choose;
 use crate::screen::health::LOSSES;
 use crate::table::Columns;
-use crate::text::percent;
+use crate::text::{percent, wrap};
 use crate::theme::{self, MODES, Theme};
 use crate::view::{Col, Unit, users_of};
 
@@ -242,24 +242,13 @@ fn help_lines(app: &App, columns: usize) -> Vec<Line<'static>> {
 /// Adds keys and their text. The text is wrapped next to the keys, or below them if `label_width` is 0.
 fn push_entry(keys: &str, what: &str, label_width: usize, columns: usize, out: &mut Vec<Line<'static>>) {
     let indent = if label_width == 0 { 2 } else { label_width };
-    let mut label = keys.to_string();
     if label_width == 0 {
-        out.push(Line::styled(std::mem::take(&mut label), Theme::bold()));
+        out.push(Line::styled(keys.to_string(), Theme::bold()));
     }
-    let mut text = String::new();
-    for word in what.split(' ') {
-        if !text.is_empty() && indent + text.len() + 1 + word.len() > columns {
-            out.push(entry(&std::mem::take(&mut label), &std::mem::take(&mut text), indent));
-        }
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        text.push_str(word);
-    }
-    out.push(entry(&label, &text, indent));
-}
-
-fn entry(label: &str, text: &str, indent: usize) -> Line<'static> {
-    let label = format!("{label:<indent$}");
-    Line::from(vec![Span::styled(label, Theme::bold()), Span::raw(text.to_string())])
+    let lines = wrap(what, columns.saturating_sub(indent), usize::MAX, ' ');
+    out.extend(lines.iter().enumerate().map(|(nth, text)| {
+        let label = if nth == 0 && label_width > 0 { keys } else { "" };
+        let label = format!("{label:<indent$}");
+        Line::from(vec![Span::styled(label, Theme::bold()), Span::raw(text.clone())])
+    }));
 }
