@@ -4,6 +4,7 @@
 use std::fmt::{self, Write};
 
 use cpumon_model::{Utc, escape};
+use cpumon_query::text::decimal;
 use unicode_width::UnicodeWidthChar;
 
 /// Combining characters kept on one base character; more would be drawn over other lines.
@@ -164,7 +165,7 @@ type Limit = (f64, usize);
 /// A number with the decimals of the first limit that it is below; beyond all of them in powers of ten.
 fn fitted(value: f64, limits: &[Limit]) -> String {
     match limits.iter().find(|(limit, _)| value.abs() < *limit) {
-        Some((_, digits)) => format!("{value:.digits$}"),
+        Some((_, digits)) => decimal(value, *digits),
         None => format!("{value:.0e}"),
     }
 }
@@ -172,15 +173,11 @@ fn fitted(value: f64, limits: &[Limit]) -> String {
 /// A percentage in at most six columns. `fine`: two decimals, for percent of a whole host.
 pub(crate) fn percent(value: f64, fine: bool) -> String {
     const LIMITS: [Limit; 3] = [(999.995, 2), (9999.95, 1), (999_999.5, 0)];
-    // A rounded zero has no sign.
-    let value = if value.abs() < if fine { 0.005 } else { 0.05 } { 0.0 } else { value };
     fitted(value, &LIMITS[usize::from(!fine)..])
 }
 
 /// A mean number of threads in at most six columns.
 pub(crate) fn mean(value: f64) -> String {
-    // A rounded zero has no sign.
-    let value = if value.abs() < 0.0005 { 0.0 } else { value };
     fitted(value, &[(0.9995, 3), (9.995, 2), (99.95, 1), (99_999.5, 0)])
 }
 
@@ -195,9 +192,7 @@ pub(crate) fn rate(per_sec: f64) -> String {
 
 /// A length of time in seconds with as many decimals as matter, without the unit.
 pub(crate) fn seconds(ns: i64) -> String {
-    // A rounded zero has no sign.
-    let value = if ns.unsigned_abs() < 500_000 { 0.0 } else { ns as f64 / 1e9 };
-    fitted(value, &[(9.9995, 3), (999.95, 1), (f64::INFINITY, 0)])
+    fitted(ns as f64 / 1e9, &[(9.9995, 3), (999.95, 1), (f64::INFINITY, 0)])
 }
 
 /// A short time in at most six columns, with its unit: `850ns`, `12.3us`, `4.56ms`, `1.20s`.

@@ -12,6 +12,7 @@ use cpumon_model::{SourceKind, escape};
 use cpumon_query::accuracy::{AccuracyMeter, Summary, ThreadAccuracy, percent, summary};
 use cpumon_query::fields::{Field, Object};
 use cpumon_query::json::Named;
+use cpumon_query::text::{decimal, signed};
 use serde::Serialize;
 
 use crate::cli::{AccuracyArgs, Format};
@@ -142,11 +143,7 @@ fn ms(ns: i64) -> String {
 }
 
 fn signed_ms(ns: i64) -> String {
-    format!("{:+.3}", ns as f64 / 1e6)
-}
-
-fn signed_percent(error_ns: i64, of_ns: i64) -> String {
-    percent(error_ns, of_ns).map_or("-".to_owned(), |percent| format!("{percent:+.2}"))
+    signed(Some(ns as f64 / 1e6), 3)
 }
 
 /// Columns of a thread. A name that ends in `±` was compared while the thread ran.
@@ -171,14 +168,14 @@ fn fields() -> [Field<'static, ThreadAccuracy>; 13] {
             .shows(|row| signed_ms(row.tick_error_ns())),
         Field::real("tick_error_pct", |row: &Row| percent(row.tick_error_ns(), row.switch_ns))
             .titled("%", 0)
-            .shows(|row| signed_percent(row.tick_error_ns(), row.switch_ns)),
+            .shows(|row| signed(percent(row.tick_error_ns(), row.switch_ns), 2)),
         Field::int("clock_ns", |row: &Row| row.clock_ns).titled("CLOCK ms", 2).shows(|row| ms(row.clock_ns)),
         Field::int("clock_error_ns", Row::clock_error_ns)
             .titled("ERROR ms", 3)
             .shows(|row| signed_ms(row.clock_error_ns())),
         Field::real("clock_error_pct", |row: &Row| percent(row.clock_error_ns(), row.switch_ns))
             .titled("%", 4)
-            .shows(|row| signed_percent(row.clock_error_ns(), row.switch_ns)),
+            .shows(|row| signed(percent(row.clock_error_ns(), row.switch_ns), 2)),
         Field::count("slices", |row: &Row| row.slices).titled("SLICES", 6),
         Field::int("blur_ns", |row: &Row| row.blur_ns),
     ]
@@ -187,7 +184,7 @@ fn fields() -> [Field<'static, ThreadAccuracy>; 13] {
 fn sentences(findings: &Findings) -> Vec<String> {
     let all = &findings.summary;
     let seconds = |ns: i64| format!("{:.3} s", ns as f64 / 1e9);
-    let share = |ns| signed_percent(ns, all.switch_ns).trim_start_matches('+').to_owned();
+    let share = |ns| decimal(percent(ns, all.switch_ns), 2);
     let mut sentences = vec![
         format!(
             "{} threads ran {} in {}, by their switches; {} of them were compared exactly, the others while running (±).",
@@ -201,7 +198,7 @@ fn sentences(findings: &Findings) -> Vec<String> {
             findings.tick_ns as f64 / 1e6,
             seconds(all.tick_misplaced_ns),
             share(all.tick_misplaced_ns),
-            signed_percent(all.tick_ns - all.switch_ns, all.switch_ns),
+            signed(percent(all.tick_ns - all.switch_ns, all.switch_ns), 2),
         ),
         format!(
             "The scheduler's clock differs by {}: {} %.",

@@ -13,6 +13,7 @@ use cpumon_export::{ExportError, Format};
 use cpumon_model::{Fields, Terms, escape};
 use cpumon_query::fields::Field;
 use cpumon_query::ledger::{LedgerLines, LedgerSum};
+use cpumon_query::text::decimal;
 use cpumon_query::{QueryError, Shown};
 
 use crate::cli::LedgerArgs;
@@ -215,14 +216,14 @@ fn table(first: &str, terms: Terms) -> Table {
 }
 
 fn row(table: &mut Table, first: &str, lines: &LedgerLines) {
-    let share = without_sign_of_zero(format!("{:.3}", lines.ratio() * 100.0));
+    let share = decimal(lines.ratio() * 100.0, 3);
     cells(table, first, lines, share, &|ns| seconds(ns as f64));
 }
 
 /// The same lines in percent of the capacity.
 fn share(table: &mut Table, lines: &LedgerLines) {
-    let percent = |ns: i64| format!("{:.3} %", ns as f64 * 100.0 / lines.capacity_ns as f64);
-    cells(table, "", lines, String::new(), &|ns| without_sign_of_zero(percent(ns)));
+    let percent = |ns: i64| decimal(ns as f64 * 100.0 / lines.capacity_ns as f64, 3) + " %";
+    cells(table, "", lines, String::new(), &percent);
 }
 
 fn cells(table: &mut Table, first: &str, lines: &LedgerLines, share: String, text: &dyn Fn(i64) -> String) {
@@ -233,13 +234,7 @@ fn cells(table: &mut Table, first: &str, lines: &LedgerLines, share: String, tex
 }
 
 fn seconds(ns: f64) -> String {
-    without_sign_of_zero(format!("{:.4}", ns / 1e9))
-}
-
-/// What rounds to zero is neither above nor below it.
-fn without_sign_of_zero(number: String) -> String {
-    let is_zero = number.chars().all(|c| matches!(c, '-' | '0' | '.' | ' ' | '%'));
-    if is_zero { number.trim_start_matches('-').to_owned() } else { number }
+    decimal(ns / 1e9, 4)
 }
 
 /// How each line is known.
