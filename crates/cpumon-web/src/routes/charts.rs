@@ -21,7 +21,7 @@ use utoipa::IntoParams;
 
 use super::export::{CommandLine, ExportCommand, store_of};
 use super::history::{Finest, name_of};
-use super::params::{Asked, HostProblems, Named, Span, bad, life_of, list, word};
+use super::params::{Asked, HostProblems, Named, Span, bad, life_of, list, within, word};
 use super::reports::filter_of;
 use crate::app::Shared;
 use crate::page::is_known;
@@ -126,12 +126,7 @@ fn view_of(name: &str) -> Result<View, Problem> {
 }
 
 fn pixels(name: &str, wanted: Option<u32>) -> Result<Option<u32>, Problem> {
-    match wanted {
-        Some(pixels) if !(MIN_PIXELS..=MAX_PIXELS).contains(&pixels) => {
-            Err(bad(format!("{name}={pixels} is not between {MIN_PIXELS} and {MAX_PIXELS}.")))
-        }
-        wanted => Ok(wanted),
-    }
+    wanted.map(|pixels| within(name, pixels, MIN_PIXELS..=MAX_PIXELS)).transpose()
 }
 
 impl Drawn {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::history::of_one;
-use super::params::{Asked, HostProblems, Named, Paging, Span, bad};
+use super::params::{Asked, HostProblems, Named, Paging, Span, within};
 use crate::api;
 use crate::app::Shared;
 use crate::login::Peer;
@@ -164,10 +164,7 @@ pub(super) async fn record(
     Asked(length): Asked<Length>,
     peer: Option<Extension<Peer>>,
 ) -> Result<Response, Problem> {
-    let seconds = length.seconds.unwrap_or(DEFAULT_SECONDS);
-    if !(1..=MAX_SECONDS).contains(&seconds) {
-        return Err(bad(format!("seconds={seconds} is not between 1 and {MAX_SECONDS}.")));
-    }
+    let seconds = within("seconds", length.seconds.unwrap_or(DEFAULT_SECONDS), 1..=MAX_SECONDS)?;
     let host = app.live.find(&host)?;
     // It waits until the kernel has taken the programs.
     let asked =

@@ -1,6 +1,8 @@
 //! Parameters that several routes take, and what can go wrong with them. A wrong value is answered with a problem that names it. Of the
 //! span of time that a question is about: which one fits where none is asked for.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 
 use axum::extract::FromRequestParts;
@@ -137,10 +139,19 @@ pub(crate) fn list<T>(
 
 /// The limit of this parameter, in `1..=max`.
 pub(crate) fn limit(name: &str, wanted: Option<usize>, default: usize, max: usize) -> Result<usize, Problem> {
-    match wanted.unwrap_or(default) {
-        limit if (1..=max).contains(&limit) => Ok(limit),
-        limit => Err(bad(format!("{name}={limit} is not between 1 and {max}."))),
+    within(name, wanted.unwrap_or(default), 1..=max)
+}
+
+/// The value of this parameter, which is in this range.
+pub(super) fn within<T: PartialOrd + Display>(
+    name: &str,
+    value: T,
+    range: RangeInclusive<T>,
+) -> Result<T, Problem> {
+    if range.contains(&value) {
+        return Ok(value);
     }
+    Err(bad(format!("{name}={value} is not between {} and {}.", range.start(), range.end())))
 }
 
 /// `SINCE..UNTIL`, ns since the UNIX epoch; the second is later.
@@ -208,10 +219,7 @@ impl Span {
                 "since={since_ns} is not before until={until_ns}, or too long before it."
             )));
         }
-        let points = self.points.unwrap_or(points);
-        if !(1..=MAX_POINTS).contains(&points) {
-            return Err(bad(format!("points={points} is not between 1 and {MAX_POINTS}.")));
-        }
+        let points = limit("points", self.points, points, MAX_POINTS)?;
         Ok(PlotRange { since_ns, until_ns, points })
     }
 
