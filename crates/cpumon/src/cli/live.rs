@@ -11,7 +11,7 @@ use cpumon_query::GroupBy;
 use cpumon_query::fleet::HostOrder;
 use cpumon_tui::{BatchFormat, GROUPINGS, PLOT_MINUTES, PlotOption, SortColumn};
 
-use super::{AccessArgs, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, Word, file_of, one_of};
+use super::{AccessArgs, Format, FormatArgs, HTTP_URL, HostsCommand, SourceArgs, Word, file_of, one_of};
 use crate::units::{count, duration};
 use crate::when::When;
 
@@ -119,12 +119,6 @@ static BATCH: [Word<BatchFormat>; 4] = [
     Word("jsonl", "", BatchFormat::Json),
 ];
 
-/// The format of a file name's ending.
-fn format_of(path: &Path) -> Option<BatchFormat> {
-    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-    matches!(ending.as_str(), "json" | "jsonl" | "ndjson").then_some(BatchFormat::Json)
-}
-
 impl TopArgs {
     /// Format and file of the batch output. `-o text` and `-o json` were formats until version 0.1 and still are.
     #[must_use]
@@ -135,7 +129,9 @@ impl TopArgs {
             Some((Some("json"), _)) => (format.unwrap_or(BatchFormat::Json), None),
             other => {
                 let path = other.map(|(_, path)| path);
-                (format.or_else(|| format_of(path?)).unwrap_or(BatchFormat::Text), path)
+                let of_file = path.and_then(Format::of_file);
+                let is_json = matches!(of_file, Some(Format::Json | Format::Jsonl));
+                (format.unwrap_or(if is_json { BatchFormat::Json } else { BatchFormat::Text }), path)
             }
         }
     }

@@ -214,8 +214,8 @@ fn watch(
         if is_wanted || synced.elapsed() >= SYNC_EVERY {
             synced = Instant::now();
             let lost = recorder.lost();
-            let progress = sink.borrow_mut().sync(before_ns, lost)?;
-            line.show(|| progress.line(run.began.elapsed(), lost));
+            sink.borrow_mut().sync(before_ns, lost)?;
+            line.show(|| sink.borrow().progress(run.began.elapsed(), lost));
         }
         if let Sink::Window(window) = &mut *sink.borrow_mut() {
             // A disk that is full, or too slow, must not end the recording.
@@ -310,17 +310,28 @@ impl Sink {
         Ok(Self::Window(Box::new(Window { recent, path: path.to_owned(), written: 0 })))
     }
 
-    /// All events before this are there. `lost`: since the recording began. Returns what there is now.
-    fn sync(&mut self, before_ns: u64, lost: u64) -> anyhow::Result<Progress> {
+    /// All events before this are there. `lost`: since the recording began.
+    fn sync(&mut self, before_ns: u64, lost: u64) -> anyhow::Result<()> {
         match self {
-            Self::Closed => Err(anyhow!("the trace was ended before")),
+            Self::Closed => bail!("the trace was ended before"),
+            Self::File(file) => file.sync_if_due(before_ns)?,
+            Self::Window(window) => window.recent.sync(before_ns, lost)?,
+        }
+        Ok(())
+    }
+
+    /// What a recording of this length has so far.
+    fn progress(&self, length: Duration, lost: u64) -> String {
+        let seconds = length.as_secs_f64();
+        match self {
+            Self::Closed => String::new(),
             Self::File(file) => {
-                file.sync_if_due(before_ns)?;
-                Ok(Progress::Written(file.counts()))
+                let WrittenCounts { events, bytes, .. } = file.counts();
+                format!("{seconds:.1} s  {events} events  {lost} lost  {}", show_bytes(bytes))
             }
             Self::Window(window) => {
-                window.recent.sync(before_ns, lost)?;
-                Ok(Progress::InMemory(window.recent.length()))
+                let last = window.recent.length().as_secs_f64();
+                format!("{seconds:.1} s  the last {last:.1} s in memory  {lost} lost")
             }
         }
     }
@@ -342,27 +353,6 @@ impl Sink {
                         return Ok(done);
                     }
                 }
-            }
-        }
-    }
-}
-
-/// What a recording has so far.
-enum Progress {
-    Written(WrittenCounts),
-    /// So long.
-    InMemory(Duration),
-}
-
-impl Progress {
-    fn line(&self, length: Duration, lost: u64) -> String {
-        let seconds = length.as_secs_f64();
-        match self {
-            Self::Written(counts) => {
-                format!("{seconds:.1} s  {} events  {lost} lost  {}", counts.events, show_bytes(counts.bytes))
-            }
-            Self::InMemory(window) => {
-                format!("{seconds:.1} s  the last {:.1} s in memory  {lost} lost", window.as_secs_f64())
             }
         }
     }
