@@ -113,7 +113,7 @@ pub struct CompletionsArgs {
     pub shell: clap_complete::Shell,
 }
 
-/// A word of the command line, its help (without one it is not listed), and what it stands for.
+/// A word of the command line, its help (without one it is not listed), and what it means.
 struct Word<T>(&'static str, &'static str, T);
 
 /// Parses one of some words.
