@@ -167,27 +167,14 @@ impl View {
 
     /// Whether small values come first.
     pub(crate) fn is_rising(&self) -> bool {
-        let natural = matches!(
-            self.sort,
-            Col::Id
-                | Col::Owner
-                | Col::Nice
-                | Col::LastCpu
-                | Col::User
-                | Col::State
-                | Col::Container
-                | Col::Wait
-                | Col::Limit
-                | Col::Name
-        );
-        natural != self.reversed
+        self.sort.is_rising() != self.reversed
     }
 }
 
 /// The table of the grid's columns, in the order of the screen: name in the shared table, terminal columns, rank (a narrow screen leaves out
-/// the highest ones), least terminal columns in a line of batch mode.
+/// the highest ones), least terminal columns in a line of batch mode, whether small values naturally come first.
 macro_rules! columns {
-    ($($(#[$meta:meta])* $col:ident: $id:literal, $width:literal, $rank:literal, $batch:expr;)*) => {
+    ($($(#[$meta:meta])* $col:ident: $id:literal, $width:literal, $rank:literal, $batch:expr, $is_rising:literal;)*) => {
         /// A column of the grid.
         #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
         pub(crate) enum Col {
@@ -212,6 +199,13 @@ macro_rules! columns {
                 }
             }
 
+            /// Whether small values come first, unless the user wants it the other way round.
+            fn is_rising(self) -> bool {
+                match self {
+                    $(Self::$col => $is_rising,)*
+                }
+            }
+
             /// The most important columns first: narrow screens leave out the last ones.
             pub(crate) fn by_importance() -> impl Iterator<Item = Self> {
                 let mut ranks = [$(($rank, Self::$col)),*];
@@ -231,46 +225,46 @@ macro_rules! columns {
 
 columns! {
     /// Pid of a process, tid of a thread.
-    Id: "pid", 0, 0, Some(7);
+    Id: "pid", 0, 0, Some(7), true;
     /// The process of a thread, where threads stand alone.
-    Owner: "owner", 0, 19, Some(7);
+    Owner: "owner", 0, 19, Some(7), true;
     /// User name where known for sure, else uid.
-    User: "uid", 8, 14, Some(8);
-    State: "state", 1, 4, Some(1);
-    Nice: "nice", 3, 22, Some(3);
+    User: "uid", 8, 14, Some(8), true;
+    State: "state", 1, 4, Some(1), true;
+    Nice: "nice", 3, 22, Some(3), true;
     /// The CPU it last ran on.
-    LastCpu: "last_cpu", 5, 21, Some(4);
+    LastCpu: "last_cpu", 5, 21, Some(4), true;
     /// Utilization.
-    Cpu: "cpu", 6, 1, Some(6);
-    User100: "user", 6, 9, Some(6);
-    System100: "system", 6, 10, Some(6);
+    Cpu: "cpu", 6, 1, Some(6), false;
+    User100: "user", 6, 9, Some(6), false;
+    System100: "system", 6, 10, Some(6), false;
     /// Threads that were ready and waited for a CPU, on average; of a thread a share of the interval.
-    Ready: "ready", 6, 5, Some(6);
+    Ready: "ready", 6, 5, Some(6), false;
     /// Longest single run delay.
-    LongestDelay: "longest", 6, 11, Some(6);
+    LongestDelay: "longest", 6, 11, Some(6), false;
     /// 99 % of its run delays were no longer; single threads have none unless they were selected.
-    DelayP99: "p99", 6, 12, Some(6);
+    DelayP99: "p99", 6, 12, Some(6), false;
     /// CPUs that its control group may use.
-    Limit: "limit", 6, 7, Some(6);
+    Limit: "limit", 6, 7, Some(6), true;
     /// Time in which that was used up.
-    Throttled: "throttled", 6, 6, Some(6);
+    Throttled: "throttled", 6, 6, Some(6), false;
     /// Threads that were blocked on average; of a thread a share of the interval.
-    Blocked: "blocked", 6, 16, Some(6);
+    Blocked: "blocked", 6, 16, Some(6), false;
     /// What it was blocked by most.
-    Wait: "wait", 13, 8, Some(12);
+    Wait: "wait", 13, 8, Some(12), true;
     /// Switches a second, voluntary or not.
-    Switches: "csw", 6, 15, Some(7);
-    Voluntary: "vcsw", 6, 17, Some(7);
-    Involuntary: "icsw", 6, 18, Some(7);
-    Threads: "threads", 5, 13, Some(5);
+    Switches: "csw", 6, 15, Some(7), false;
+    Voluntary: "vcsw", 6, 17, Some(7), false;
+    Involuntary: "icsw", 6, 18, Some(7), false;
+    Threads: "threads", 5, 13, Some(5), false;
     /// Run time while on screen.
-    Seen: "seen", 8, 20, None;
+    Seen: "seen", 8, 20, None, false;
     /// Container or unit.
-    Container: "container", 20, 23, None;
+    Container: "container", 20, 23, None, true;
     /// Life and oddity marks.
-    Marks: "marks", 2, 3, Some(4);
+    Marks: "marks", 2, 3, Some(4), false;
     /// Name or command line.
-    Name: "name", 10, 2, Some(0);
+    Name: "name", 10, 2, Some(0), true;
 }
 
 impl Col {
