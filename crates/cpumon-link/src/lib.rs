@@ -32,12 +32,9 @@ mod destinations;
 pub mod discovery;
 mod error;
 pub mod group;
-mod interfaces;
 mod platform;
-mod resolver;
 mod sender;
 pub mod spool;
-mod stats;
 mod target;
 pub mod tls;
 mod waiting;
@@ -45,8 +42,7 @@ mod waiting;
 pub use backlog::{Backlog, NumberedRecord, RamBacklog};
 pub use error::LinkError;
 pub use platform::{local_ips, receiving};
-pub use sender::{SenderOptions, UdpSender};
-pub use stats::SendStats;
+pub use sender::{SendStats, SenderOptions, UdpSender};
 pub use target::{ParseTargetError, Target};
 
 /// The port of agents and receivers, the same as the original's.

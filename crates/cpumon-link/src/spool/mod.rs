@@ -7,22 +7,164 @@
 //! has acknowledged.
 
 mod backlog;
-mod error;
-mod files;
 mod open;
-mod options;
-mod progress;
 mod read;
-mod recover;
 mod segment;
-mod state;
-mod status;
-mod sync;
-mod unwritten;
 mod write;
 
-pub use error::SpoolError;
-pub use options::{SpoolOptions, SyncPolicy};
-pub use read::{ReadReport, SpoolEvent, SpoolReader};
-pub use status::{Appended, SpoolStatus};
-pub use write::Spool;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cpumon_wire::spool::GapReason;
+
+pub use self::read::{ReadReport, SpoolEvent, SpoolReader};
+pub use self::write::Spool;
+
+/// When what was accepted reaches the disk.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum SyncPolicy {
+    /// Each snapshot is on the disk (written and fdatasync(2)) before the next one is made.
+    Always,
+    /// Snapshots are gathered in memory and written together this often, with one fdatasync(2) by a thread of its own.
+    Every(Duration),
+    /// Snapshots stay in memory until the spool is closed: the disk is not touched before.
+    AtEnd,
+}
+
+/// Settings of a spool that is written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpoolOptions {
+    /// Its directory; made if it is not there.
+    pub dir: PathBuf,
+    /// Most bytes of it, in files and in memory together; the oldest snapshots go first.
+    pub max_bytes: u64,
+    /// When accepted snapshots are written and synced.
+    pub sync: SyncPolicy,
+    /// Time between two snapshots: what would be due before the next one is written with this one.
+    pub interval: Duration,
+}
+
+impl SpoolOptions {
+    /// Smallest allowed size, bytes.
+    pub const MIN_BYTES: u64 = 64 << 10;
+    /// Default size, bytes.
+    pub const DEFAULT_BYTES: u64 = 256 << 20;
+    /// Default time between two writes.
+    pub const DEFAULT_EVERY: Duration = Duration::from_secs(10);
+
+    /// A spool of the usual size, written every ten seconds, with a snapshot each second.
+    #[must_use]
+    pub fn new(dir: PathBuf) -> Self {
+        Self {
+            dir,
+            max_bytes: Self::DEFAULT_BYTES,
+            sync: SyncPolicy::Every(Self::DEFAULT_EVERY),
+            interval: Duration::from_secs(1),
+        }
+    }
+}
+
+/// What [`Spool::append`](Spool::append) did with a snapshot.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum Appended {
+    /// It is in the spool: on the disk, or in memory until the next write.
+    Stored,
+    /// It is lost and counted; a hole precedes the next one that is stored.
+    Lost(GapReason),
+}
+
+/// Counts of a spool since it was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SpoolStatus {
+    /// Snapshots accepted, on the disk or in memory.
+    pub stored: u64,
+    /// Snapshots that could not be stored.
+    pub lost: u64,
+    /// Why the last of them could not.
+    pub lost_reason: GapReason,
+    /// Snapshots that were dropped because the spool was full, the oldest first.
+    pub dropped: u64,
+    /// Segments set aside when the spool was opened, because something in them is damaged.
+    pub damaged_segments: u64,
+    /// Bytes of a last record that the writer before left unfinished, and that were cut off.
+    pub cut_bytes: u64,
+    /// Segments now.
+    pub segments: u64,
+    /// Bytes now, in files and in memory.
+    pub bytes: u64,
+    /// Snapshots in memory that are not yet written to the disk.
+    pub waiting: u64,
+    /// Bytes written to the disk.
+    pub written_bytes: u64,
+    /// Writes that this took.
+    pub writes: u64,
+    /// Times that the disk refused a write or a sync.
+    pub disk_errors: u64,
+    /// The disk's last answer, as long as it refuses.
+    pub trouble: Option<String>,
+}
+
+/// A spool could not be opened or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpoolError {
+    /// The file system refused an operation.
+    #[error("cannot {operation} {}: {error}", path.display())]
+    Io {
+        /// What was tried.
+        operation: &'static str,
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// Another program writes this spool.
+    #[error("{} is being written by {holder}", path.display())]
+    Locked {
+        /// The spool's directory.
+        path: PathBuf,
+        /// `pid N`, or `another process` if its number could not be read.
+        holder: String,
+    },
+    /// A directory without any segment.
+    #[error("{} holds no recording: there is no *.segment file in it", path.display())]
+    Empty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The directory holds snapshots of another machine, which must not be sent as this one's.
+    #[error("{} holds snapshots of another machine: choose another directory, or `cpumon import` it first", path.display())]
+    Foreign {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The size is too small to store anything.
+    #[error("a spool of {bytes} bytes is too small: it needs at least {least}")]
+    TooSmall {
+        /// What was asked for.
+        bytes: u64,
+        /// The least.
+        least: u64,
+    },
+}
+
+/// Adds operation and path to an I/O result.
+pub(super) trait At<T> {
+    /// Names what was tried, on what.
+    fn at(self, operation: &'static str, path: &Path) -> Result<T, SpoolError>;
+}
+
+impl<T> At<T> for io::Result<T> {
+    fn at(self, operation: &'static str, path: &Path) -> Result<T, SpoolError> {
+        self.map_err(|error| SpoolError::Io { operation, path: path.into(), error })
+    }
+}
+
+/// The disk, the quota or the file-size limit is exhausted, in contrast to a disk that fails.
+pub(super) fn is_no_space(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    )
+}

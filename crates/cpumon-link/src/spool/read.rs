@@ -1,15 +1,15 @@
 //! [`SpoolReader`]: reads the snapshots of a directory in order, with every hole, also while it is being written. Damaged
 //! records are counted, are never fatal, and are never returned.
 
-use std::io::{self, Read};
+use std::io;
 use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use cpumon_wire::spool::{Entry, Gap, GapReason, Records, SegmentHeader, SnapshotRecord, Step};
 
-use super::error::{At, SpoolError};
-use super::files::{self, SegmentFile};
-use super::state::StateFile;
+use super::open::StateFile;
+use super::segment::{self, SegmentFile};
+use super::{At, SpoolError};
 
 /// What reading a spool yields, in order.
 #[derive(Clone, Debug)]
@@ -52,7 +52,7 @@ impl SpoolReader {
     /// # Errors
     /// The directory cannot be listed, or holds none.
     pub fn open(dir: &Path) -> Result<Self, SpoolError> {
-        let files = files::list(dir)?;
+        let files = segment::list(dir)?;
         if files.is_empty() {
             return Err(SpoolError::Empty { path: dir.into() });
         }
@@ -74,10 +74,7 @@ impl SpoolReader {
     /// A segment's header; `None` if it cannot be read.
     #[must_use]
     pub fn header(&self, segment: usize) -> Option<SegmentHeader> {
-        let mut begin = Vec::new();
-        let file = std::fs::File::open(&self.files.get(segment)?.path).ok()?;
-        file.take(u64::from(u16::MAX)).read_to_end(&mut begin).ok()?;
-        SegmentHeader::decode(&begin).map(|(header, _)| header)
+        segment::header_of(&self.files.get(segment)?.path)
     }
 
     /// Reads all segments.
@@ -105,7 +102,7 @@ impl SpoolReader {
             StateFile::open(&self.dir).1.map(|state| Acked { spool: state.spool, number: state.acked });
         let mut walk = Walk::new(out, segments.start == 0, acked);
         for file in self.files.get(segments).unwrap_or_default() {
-            let bytes = match files::read(&file.path) {
+            let bytes = match segment::read(&file.path) {
                 Ok(bytes) => bytes,
                 // The writer dropped it meanwhile; the jump in the numbers becomes a hole.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -1,11 +1,20 @@
 //! [`Segment`]: one segment of a spool that is written, first in memory, then in a file. What a full disk refuses stays in
-//! memory until there is space.
+//! memory until there is space. With it the names of the files, the thread that syncs them ([`Syncer`]) and what waits in memory
+//! ([`Unwritten`]).
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Instant;
 
-use cpumon_wire::spool::{Entry, Records, Step};
+use cpumon_wire::spool::{Entry, Records, SegmentHeader, Step};
+
+use super::{At, SpoolError};
 
 /// A file of records, and the records that are not in it yet.
 #[derive(Debug)]
@@ -203,5 +212,188 @@ impl Segment {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         }
+    }
+}
+
+const SEGMENT: &str = ".segment";
+const DAMAGED: &str = ".segment.damaged";
+/// Digits of a number in a name.
+const DIGITS: usize = 20;
+/// Longest segment that is read, bytes: twice what a writer makes of the largest snapshot.
+const MAX_SEGMENT_BYTES: u64 = 128 << 20;
+
+/// A segment's file.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SegmentFile {
+    /// Number of its first record, by its name.
+    pub(super) first: u64,
+    /// It was set aside.
+    pub(super) is_damaged: bool,
+    pub(super) path: PathBuf,
+}
+
+/// The path of a segment.
+pub(super) fn path_of(dir: &Path, first: u64) -> PathBuf {
+    dir.join(format!("{first:0DIGITS$}{SEGMENT}"))
+}
+
+/// The path of a segment that is set aside.
+pub(super) fn damaged_path_of(dir: &Path, first: u64) -> PathBuf {
+    dir.join(format!("{first:0DIGITS$}{DAMAGED}"))
+}
+
+/// All segments of a directory, the oldest first. Other files are none of ours.
+pub(super) fn list(dir: &Path) -> Result<Vec<SegmentFile>, SpoolError> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).at("list", dir)? {
+        let entry = entry.at("list", dir)?;
+        if let Some((first, is_damaged)) = entry.file_name().to_str().and_then(parse) {
+            files.push(SegmentFile { first, is_damaged, path: entry.path() });
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+fn parse(name: &str) -> Option<(u64, bool)> {
+    let (digits, is_damaged) = match name.strip_suffix(DAMAGED) {
+        Some(digits) => (digits, true),
+        None => (name.strip_suffix(SEGMENT)?, false),
+    };
+    let is_number = digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit());
+    // `parse` alone would take a leading "+" and fewer digits.
+    Some((digits.parse().ok().filter(|_| is_number)?, is_damaged))
+}
+
+/// A segment's header; `None` if it cannot be read.
+pub(super) fn header_of(path: &Path) -> Option<SegmentHeader> {
+    let mut begin = Vec::new();
+    // The length field of a header has 16 bits, so no header is longer.
+    File::open(path).ok()?.take(u64::from(u16::MAX)).read_to_end(&mut begin).ok()?;
+    SegmentHeader::decode(&begin).map(|(header, _)| header)
+}
+
+/// A whole segment, but no more than [`MAX_SEGMENT_BYTES`]: what a longer file holds behind that is no segment of ours.
+pub(super) fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let file = File::open(path)?;
+    let length = file.metadata()?.len().min(MAX_SEGMENT_BYTES);
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+    file.take(MAX_SEGMENT_BYTES).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+const STACK_BYTES: usize = 64 << 10;
+/// Files that may wait. One more makes the writer wait: the disk is that slow.
+const MAX_WAITING: usize = 4;
+
+/// Calls fdatasync(2) on a thread of its own, because a slow flash must not delay the next snapshot. Dropping it waits for the files that were handed over.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    files: Option<SyncSender<File>>,
+    errors: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Syncer {
+    pub(super) fn start() -> io::Result<Self> {
+        let (send, receive) = sync_channel::<File>(MAX_WAITING);
+        let errors = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&errors);
+        let work = move || {
+            for file in receive {
+                if let Err(error) = file.sync_data()
+                    && counted.fetch_add(1, Ordering::Relaxed) == 0
+                {
+                    log::warn!("cannot sync the spool to its disk: {error}");
+                }
+            }
+        };
+        let thread =
+            std::thread::Builder::new().name("spool-sync".to_owned()).stack_size(STACK_BYTES).spawn(work)?;
+        Ok(Self { files: Some(send), errors, thread: Some(thread) })
+    }
+
+    /// Has a file synced soon.
+    pub(super) fn sync(&self, file: File) {
+        if let Some(files) = &self.files {
+            // It fails only if the thread is gone, which it is not before this is dropped.
+            let _ = files.send(file);
+        }
+    }
+
+    /// Times that a sync failed so far.
+    pub(super) fn errors(&self) -> u64 {
+        self.errors.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        // This ends the thread's loop after the files that wait; joined before, it would wait for ever.
+        drop(self.files.take());
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread that syncs the log panicked");
+        }
+    }
+}
+
+/// A snapshot that is in memory only.
+#[derive(Copy, Clone, Debug)]
+pub(super) struct Wait {
+    number: u64,
+    /// Number of the first one in the hole before it, or its own.
+    pub(super) first: u64,
+    /// When the last snapshot before that was made.
+    pub(super) begin_wall_ns: i64,
+    pub(super) since: Instant,
+}
+
+/// The snapshots that are accepted but in memory only, the oldest first: how long it has waited, and the hole that it becomes if the disk
+/// never takes it.
+#[derive(Debug, Default)]
+pub(super) struct Unwritten {
+    waits: VecDeque<Wait>,
+}
+
+impl Unwritten {
+    /// Adds a snapshot that was accepted.
+    pub(super) fn accepted(&mut self, number: u64, first: u64, begin_wall_ns: i64) {
+        self.waits.push_back(Wait { number, first, begin_wall_ns, since: Instant::now() });
+    }
+
+    /// Those up to this number need not be written any more.
+    pub(super) fn forget(&mut self, number: u64) {
+        while self.waits.front().is_some_and(|wait| wait.number <= number) {
+            self.waits.pop_front();
+        }
+    }
+
+    /// The snapshot that has waited longest.
+    pub(super) fn oldest(&self) -> Option<&Wait> {
+        self.waits.front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_segments_have_a_segments_name() {
+        assert_eq!(parse("00000000000000000042.segment"), Some((42, false)));
+        assert_eq!(parse("00000000000000000042.segment.damaged"), Some((42, true)));
+        for name in [
+            "42.segment",
+            "+0000000000000000042.segment",
+            "state",
+            "99999999999999999999.segment",
+            ".segment",
+        ] {
+            assert_eq!(parse(name), None, "{name}");
+        }
+        let path = path_of(Path::new("/d"), 7);
+        assert_eq!(parse(path.file_name().unwrap().to_str().unwrap()), Some((7, false)));
     }
 }

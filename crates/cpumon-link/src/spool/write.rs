@@ -10,15 +10,10 @@ use cpumon_wire::spool::{
     State, push_gap, push_snapshot,
 };
 
-use super::error::is_no_space;
-use super::files;
-use super::options::{SpoolOptions, SyncPolicy};
-use super::progress::{MAX_SENT_BYTES, Progress};
-use super::segment::Segment;
-use super::state::StateFile;
-use super::status::{Appended, SpoolStatus};
-use super::sync::Syncer;
-use super::unwritten::Unwritten;
+use super::backlog::{MAX_SENT_BYTES, Progress};
+use super::open::StateFile;
+use super::segment::{self, Segment, Syncer, Unwritten};
+use super::{Appended, SpoolOptions, SpoolStatus, SyncPolicy, is_no_space};
 
 /// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -165,7 +160,7 @@ impl Spool {
 
     fn begin_segment(&mut self, wall_ns: i64) {
         let first = self.lost.map_or(self.next, |lost| lost.first);
-        let mut segment = Segment::new(files::path_of(&self.options.dir, first), first);
+        let mut segment = Segment::new(segment::path_of(&self.options.dir, first), first);
         segment.begin_wall_ns = wall_ns;
         let (spool, origin, spool_begin_wall_ns) = (self.id, self.origin, self.begin_wall_ns);
         let header = SegmentHeader { spool, origin, first, spool_begin_wall_ns, begin_wall_ns: wall_ns };

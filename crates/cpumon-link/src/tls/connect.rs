@@ -56,12 +56,7 @@ pub fn connect(address: &str, config: ClientConfig) -> Result<Pipe, TlsError> {
 pub fn shake_hands(pipe: &mut Pipe, deadline: Instant) -> Result<(), TlsError> {
     pipe.pump(true)?;
     while pipe.tls.is_handshaking() || pipe.tls.wants_write() {
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(TlsError::Silent { seconds: LIMIT.as_secs() });
-        }
-        pipe.wait(left, true, None)?;
-        pipe.pump(true)?;
+        pump_until(pipe, deadline)?;
     }
     Ok(())
 }
@@ -82,11 +77,16 @@ pub fn await_message<T>(
                 return Ok(taken);
             }
         }
-        let left = deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Err(TlsError::Silent { seconds: LIMIT.as_secs() });
-        }
-        pipe.wait(left, true, None)?;
-        pipe.pump(true)?;
+        pump_until(pipe, deadline)?;
     }
+}
+
+/// Waits for what comes next, and reads and writes it.
+fn pump_until(pipe: &mut Pipe, deadline: Instant) -> Result<(), TlsError> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(TlsError::Silent { seconds: LIMIT.as_secs() });
+    }
+    pipe.wait(left, true, None)?;
+    pipe.pump(true)
 }

@@ -1,16 +1,20 @@
-//! Enrolment: a device gets its certificate, with a token or with the user's consent. It uses a connection of its own, because
+//! Enrolment: a device gets its certificate, with a [`Token`] or with the user's consent. It uses a connection of its own, because
 //! the device has no certificate yet; the pin identifies the receiver.
 
+use std::fmt;
 use std::path::Path;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use cpumon_wire::connection::{ALPN_ENROL, MAX_SMALL_MESSAGE_BYTES, Message};
 
-use super::code::Transcript;
 use super::connect::{await_message, connect};
+use super::crypto::sha256;
 use super::identity::{NewKey, pinned_builder};
 use super::pipe::Pipe;
-use super::{Code, DeviceIdentity, TlsError, Token};
+use super::{DeviceIdentity, TlsError};
 
 /// How long the receiver may take to answer.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -31,9 +35,7 @@ pub fn enroll(
     // The directory first: a token must not be used up for a certificate that cannot be stored.
     super::files::make_dir(dir)?;
     let key = NewKey::make()?;
-    let mut config = pinned_builder(token.pin)?.with_no_client_auth();
-    config.alpn_protocols = vec![ALPN_ENROL.to_vec()];
-    let mut pipe = connect(address, config)?;
+    let mut pipe = open(address, token.pin)?;
     Message::Enrol { secret: token.secret, host, name, request: &key.request_der }.push(&mut pipe.outbox);
     pipe.pump(true)?;
     let certificate = await_message(&mut pipe, Instant::now() + LIMIT, MAX_SMALL_MESSAGE_BYTES, |bytes| {
@@ -114,12 +116,17 @@ pub fn ask(
     DeviceIdentity::create(dir, address, pin, key, &certificate)
 }
 
+/// A connection to enrol on.
+fn open(address: &str, pin: [u8; 32]) -> Result<Pipe, TlsError> {
+    let mut config = pinned_builder(pin)?.with_no_client_auth();
+    config.alpn_protocols = vec![ALPN_ENROL.to_vec()];
+    connect(address, config)
+}
+
 fn reach(addresses: &[String], pin: [u8; 32]) -> Result<(&str, Pipe), TlsError> {
     let mut last = TlsError::Protocol("the receiver says no address");
     for address in addresses {
-        let mut config = pinned_builder(pin)?.with_no_client_auth();
-        config.alpn_protocols = vec![ALPN_ENROL.to_vec()];
-        match connect(address, config) {
+        match open(address, pin) {
             Ok(pipe) => return Ok((address, pipe)),
             Err(error) => last = error,
         }
@@ -142,4 +149,162 @@ fn answer<T>(
             None => Ok(None),
         }
     })
+}
+
+const CODES: u64 = 10_000_000_000;
+
+/// The code by which a user verifies that no one is between a device and a receiver: ten digits, shown as `12345-67890`, made from both
+/// keys, the device's name and id, and a nonce of each side. Without nonces an attacker in between could search for a key that gives the
+/// same code; so the device commits to its nonce before it knows the receiver's (docs/discovery.md).
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Code(u64);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:05}-{:05}", self.0 / 100_000, self.0 % 100_000)
+    }
+}
+
+impl FromStr for Code {
+    type Err = TlsError;
+
+    fn from_str(text: &str) -> Result<Self, TlsError> {
+        let digits: String = text.chars().filter(|c| !matches!(c, '-' | ' ')).collect();
+        let is_code = digits.len() == 10 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        let code = if is_code { digits.parse().ok() } else { None };
+        code.map(Self).ok_or_else(|| TlsError::Code(text.chars().take(40).collect()))
+    }
+}
+
+/// What the code is made from: who talks to whom.
+#[derive(Clone, Debug)]
+pub struct Transcript<'a> {
+    /// Hash of the device's key.
+    pub device: [u8; 32],
+    /// The receiver's pin.
+    pub pin: [u8; 32],
+    /// The device's host id.
+    pub host: [u8; 16],
+    /// The name that the device gives.
+    pub name: &'a str,
+}
+
+impl Transcript<'_> {
+    fn hash(&self, context: &[u8], nonces: &[&[u8; 32]]) -> [u8; 32] {
+        let name_bytes = u16::try_from(self.name.len()).unwrap_or(u16::MAX).to_le_bytes();
+        let mut bytes =
+            [context, &self.device, &self.pin, &self.host, &name_bytes, self.name.as_bytes()].concat();
+        bytes.extend(nonces.iter().copied().flatten());
+        sha256(&bytes)
+    }
+
+    /// The hash by which the device is bound to its nonce before it knows the receiver's.
+    #[must_use]
+    pub fn commitment(&self, device_nonce: &[u8; 32]) -> [u8; 32] {
+        self.hash(b"cpumon commitment 1\0", &[device_nonce])
+    }
+
+    /// The code that both sides show.
+    #[must_use]
+    pub fn code(&self, device_nonce: &[u8; 32], receiver_nonce: &[u8; 32]) -> Code {
+        let hash = self.hash(b"cpumon code 2\0", &[device_nonce, receiver_nonce]);
+        let number = hash.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
+        Code(number % CODES)
+    }
+}
+
+/// What people compare of a receiver's key: the first half of its pin, 32 digits.
+#[must_use]
+pub fn fingerprint(pin: &[u8; 32]) -> String {
+    hex::encode(&pin[..16])
+}
+
+const PREFIX: &str = "cpumon1.";
+
+/// A receiver's pin and a secret that is good for one enrolment.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token {
+    /// SHA-256 of the public key that signs the receiver's certificates.
+    pub pin: [u8; 32],
+    /// 256 random bits.
+    pub secret: [u8; 32],
+}
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Token").finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = [self.pin, self.secret].concat();
+        write!(f, "{PREFIX}{}", URL_SAFE_NO_PAD.encode(bytes))
+    }
+}
+
+impl FromStr for Token {
+    type Err = TlsError;
+
+    fn from_str(text: &str) -> Result<Self, TlsError> {
+        let coded =
+            text.trim().strip_prefix(PREFIX).ok_or(TlsError::Token("it does not begin with cpumon1."))?;
+        let bytes = URL_SAFE_NO_PAD.decode(coded).map_err(|_| TlsError::Token("it is not whole"))?;
+        match bytes.as_chunks::<32>() {
+            ([pin, secret], []) => Ok(Self { pin: *pin, secret: *secret }),
+            _ => Err(TlsError::Token("it is not whole")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_read_as_it_is_shown_and_nothing_else_is() {
+        let code = Code(1_234_567);
+        assert_eq!(code.to_string(), "00012-34567");
+        for text in ["00012-34567", "0001234567", " 00012 34567"] {
+            assert_eq!(text.parse::<Code>().unwrap(), code);
+        }
+        for wrong in ["", "0123-4567", "00012-345678", "00012-3456x", "+001234567", "name"] {
+            assert!(wrong.parse::<Code>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_who_talks_to_whom_changes_the_code() {
+        let one = Transcript { device: [1; 32], pin: [2; 32], host: [3; 16], name: "dev" };
+        let others = [
+            Transcript { device: [9; 32], ..one.clone() },
+            Transcript { pin: [9; 32], ..one.clone() },
+            Transcript { host: [9; 16], ..one.clone() },
+            Transcript { name: "dev2", ..one.clone() },
+        ];
+        let (device, receiver) = ([4; 32], [5; 32]);
+        for other in &others {
+            assert_ne!(other.code(&device, &receiver), one.code(&device, &receiver), "{other:?}");
+            assert_ne!(other.commitment(&device), one.commitment(&device), "{other:?}");
+        }
+        assert_ne!(one.code(&receiver, &device), one.code(&device, &receiver));
+        assert_eq!(fingerprint(&[0xab; 32]), "ab".repeat(16));
+    }
+
+    #[test]
+    fn a_token_survives_pasting_and_shows_nothing_in_logs() {
+        let token = Token { pin: [1; 32], secret: [0xfe; 32] };
+        let text = token.to_string();
+        assert_eq!(format!(" {text}\n").parse::<Token>().unwrap(), token);
+        assert!(!text.contains(' ') && text.len() == 94);
+        assert_eq!(format!("{token:?}"), "Token { .. }");
+    }
+
+    #[test]
+    fn what_was_cut_is_refused() {
+        let text = Token { pin: [1; 32], secret: [2; 32] }.to_string();
+        for wrong in ["", "cpumon1.", &text[1..], &text[..text.len() - 1], &format!("{text}AAAA")] {
+            assert!(wrong.parse::<Token>().is_err(), "{wrong}");
+        }
+    }
 }

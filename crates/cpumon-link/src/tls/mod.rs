@@ -9,26 +9,151 @@
 //! Verification has no switch: a receiver must show a certificate under the pinned key, a device one that the receiver signed
 //! and still knows.
 
-mod candidates;
-mod code;
 pub mod connect;
 pub mod crypto;
 mod enrol;
-mod error;
 pub mod files;
 pub mod identity;
 pub mod pipe;
 mod session;
-mod token;
 mod uplink;
 
-pub use code::{Code, Transcript, fingerprint};
-pub use crypto::random;
-pub use enrol::{AskedReceiver, AskingDevice, ask, enroll};
-pub use error::TlsError;
-pub use identity::DeviceIdentity;
-pub use token::Token;
-pub use uplink::{AttachmentOptions, Receiver, Uplink, UplinkOptions, UplinkStatus};
+use std::io;
+use std::path::PathBuf;
+
+use cpumon_wire::connection::{ByeReason, MessageError};
+
+pub use self::crypto::random;
+pub use self::enrol::{AskedReceiver, AskingDevice, Code, Token, Transcript, ask, enroll, fingerprint};
+pub use self::identity::DeviceIdentity;
+pub use self::uplink::{AttachmentOptions, Receiver, Uplink, UplinkOptions, UplinkStatus};
 
 /// Default TCP port of TLS connections.
 pub const DEFAULT_TLS_PORT: u16 = 3002;
+
+/// An error of an identity, a TLS connection, or the device's side of an enrolment.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TlsError {
+    /// A file of an identity could not be read or written.
+    #[error("cannot {operation} {}: {error}", path.display())]
+    File {
+        /// What was tried.
+        operation: &'static str,
+        /// With which file.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// A file of an identity does not hold what it should.
+    #[error("{} is damaged: {reason}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is missing or wrong.
+        reason: String,
+    },
+    /// No identity for a receiver.
+    #[error(
+        "this device is not enrolled with {address} (no identity for it in {}): `cpumon token` on the receiver prints the line to enter here",
+        dir.display()
+    )]
+    NotEnrolled {
+        /// The receiver's address.
+        address: String,
+        /// Where identities are stored.
+        dir: PathBuf,
+    },
+    /// A key or certificate could not be made or used.
+    #[error("cannot {operation}: {reason}")]
+    Crypto {
+        /// What was tried.
+        operation: &'static str,
+        /// Why not.
+        reason: String,
+    },
+    /// A token that cannot be one.
+    #[error("this is not a token: {0}")]
+    Token(&'static str),
+    /// A code that cannot be one.
+    #[error("{0}: this is no code; a device shows ten digits, such as 12345-67890")]
+    Code(String),
+    /// The user of the device says that the receiver did not show its code.
+    #[error("not enrolled: the code was not entered at your receiver, so someone else has answered")]
+    NotAgreed,
+    /// No connection.
+    #[error("cannot connect to {address}: {error}")]
+    Connect {
+        /// The receiver's address.
+        address: String,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The connection broke.
+    #[error("the connection broke: {0}")]
+    Io(io::Error),
+    /// The receiver shows another key than the pinned one.
+    #[error(
+        "the receiver at {address} is not the one that this device was enrolled with: its key is another one \
+         (if its identity was replaced, enrol again)"
+    )]
+    WrongKey {
+        /// The receiver's address.
+        address: String,
+    },
+    /// TLS refuses the other side, or the other side refuses us.
+    #[error("TLS: {0}")]
+    Tls(rustls::Error),
+    /// The other side answers in another protocol, such as HTTP.
+    #[error("the other side does not speak TLS: this must be the port that `cpumon serve --tls` listens on")]
+    NotTls,
+    /// The other side says what makes no sense.
+    #[error("unexpected message: {0}")]
+    Message(MessageError),
+    /// The other side says something at the wrong time.
+    #[error("{0}")]
+    Protocol(&'static str),
+    /// The receiver ends the connection.
+    #[error("the receiver says: {text}")]
+    Bye {
+        /// Why.
+        reason: ByeReason,
+        /// In its words.
+        text: String,
+    },
+    /// The other side is silent.
+    #[error("no answer within {seconds} s")]
+    Silent {
+        /// How long was waited.
+        seconds: u64,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
+}
+
+// By hand and not by `#[from]`, which would also make them causes: their texts are in the message already.
+impl From<io::Error> for TlsError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl From<rustls::Error> for TlsError {
+    fn from(error: rustls::Error) -> Self {
+        Self::Tls(error)
+    }
+}
+
+impl From<MessageError> for TlsError {
+    fn from(error: MessageError) -> Self {
+        Self::Message(error)
+    }
+}
+
+impl TlsError {
+    /// Makes the error for `operation` with a key or certificate.
+    pub fn crypto(operation: &'static str) -> impl Fn(rcgen::Error) -> Self {
+        move |error| Self::Crypto { operation, reason: error.to_string() }
+    }
+}

@@ -1,21 +1,21 @@
 //! unix: datagrams in batches, interfaces by getifaddrs(3), and the receiver's side.
 
 mod message;
-mod multicast;
 mod receiver;
 mod sys;
-mod waker;
 
-/// Receiving datagrams, which only receivers do.
-pub mod receiving {
-    pub use super::multicast::GroupSender;
-    pub use super::receiver::{ReceiverOptions, UdpReceiver};
-}
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+
+use rustix::fd::{AsFd, BorrowedFd};
 
 pub(crate) use self::message::{Control, KernelAddress};
 pub use self::sys::local_ips;
 pub(crate) use self::sys::{BATCH, Outgoing, interface_addresses, send};
-pub(crate) use self::waker::{Wake, Waker};
+
+/// Receiving datagrams, which only receivers do.
+pub mod receiving {
+    pub use super::receiver::{GroupSender, ReceiverOptions, UdpReceiver};
+}
 
 /// No interface is up that leads there.
 pub(crate) const NETWORK_UNREACHABLE: i32 = libc::ENETUNREACH;
@@ -34,4 +34,41 @@ pub(crate) fn is_without_buffer(errno: i32) -> bool {
 pub(crate) fn is_sign_of_change(errno: i32) -> bool {
     use libc::{EADDRNOTAVAIL, EHOSTUNREACH, EINVAL, ENETDOWN, ENETUNREACH, ENODEV, ENXIO};
     matches!(errno, EADDRNOTAVAIL | EHOSTUNREACH | EINVAL | ENETDOWN | ENETUNREACH | ENODEV | ENXIO)
+}
+
+/// Wakes a thread that waits for sockets: the end of a pipe that the thread watches. Neither end blocks.
+pub struct Waker(PipeReader);
+
+/// The end that wakes.
+pub struct Wake(PipeWriter);
+
+impl Waker {
+    /// Both ends.
+    pub fn new() -> io::Result<(Self, Wake)> {
+        let (awake, wake) = io::pipe()?;
+        let set_nonblocking = |end| rustix::io::ioctl_fionbio(end, true).map_err(io::Error::from);
+        set_nonblocking(awake.as_fd())?;
+        // The measuring thread writes to this end, and must not wait when the pipe is full.
+        set_nonblocking(wake.as_fd())?;
+        Ok((Self(awake), Wake(wake)))
+    }
+
+    /// What can be read after a wake-up.
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+
+    /// Forgets the wake-ups until now.
+    pub fn drain(&mut self) {
+        // A short read means that the pipe is empty.
+        while self.0.read(&mut [0; 64]).is_ok_and(|count| count == 64) {}
+    }
+}
+
+impl Wake {
+    /// Wakes the other end.
+    pub fn wake(&self) {
+        // A full pipe wakes as well.
+        let _ = (&self.0).write(&[0]);
+    }
 }

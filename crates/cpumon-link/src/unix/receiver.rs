@@ -10,8 +10,9 @@ use nix::sys::socket::{setsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use super::sys::{self, Slots};
-use crate::interfaces::InterfaceAddress;
+use super::sys::{self, Outgoing, Slots};
+use crate::destinations::{Destinations, InterfaceAddress};
+use crate::discovery::groups;
 use crate::waiting::wait;
 use crate::{DEFAULT_PORT, LinkError};
 
@@ -170,7 +171,7 @@ impl UdpReceiver {
     }
 
     /// The first socket of an address family.
-    pub(crate) fn socket_of(&self, is_ipv4: bool) -> Option<BorrowedFd<'_>> {
+    fn socket_of(&self, is_ipv4: bool) -> Option<BorrowedFd<'_>> {
         let of_family = |listening: &&Listening| listening.address.is_ipv4() == is_ipv4;
         self.sockets.iter().find(of_family).map(|listening| listening.socket.as_fd())
     }
@@ -310,5 +311,39 @@ impl Groups {
         }
         std::mem::swap(&mut self.fresh, &mut self.interfaces);
         Ok(())
+    }
+}
+
+/// Sends from the sockets of a [`UdpReceiver`] to the groups of multicast DNS on every interface, which are read again every ten
+/// seconds. So what is sent comes from the port of multicast DNS (RFC 6762, section 6).
+pub struct GroupSender {
+    destinations: Destinations,
+}
+
+impl GroupSender {
+    /// The groups on every interface but loopback.
+    #[must_use]
+    pub fn new(now: Instant) -> Self {
+        Self { destinations: Destinations::new(&groups(&[]), now) }
+    }
+
+    /// Sends one datagram on each interface. Returns on how many it was sent.
+    pub fn send(&mut self, from: &UdpReceiver, datagram: &[u8]) -> usize {
+        if let Err(error) = self.destinations.refresh(Instant::now()) {
+            log::warn!("cannot list the network interfaces: {error}");
+        }
+        let all = self.destinations.v4.iter().chain(&self.destinations.v6);
+        all.filter(|to| {
+            let Some(socket) = from.socket_of(to.shown.is_ipv4()) else { return false };
+            let one = |_| Outgoing { bytes: datagram, to: &to.address, control: &to.control };
+            match sys::send(socket, 1, one) {
+                Ok(_) => true,
+                Err(error) => {
+                    log::debug!("cannot announce on {}: {error}", to.shown);
+                    false
+                }
+            }
+        })
+        .count()
     }
 }

@@ -5,18 +5,17 @@
 #![expect(clippy::cast_possible_truncation, reason = "sizes of C structs and batches are far below 2^31")]
 #![allow(clippy::unnecessary_cast, reason = "the C types of lengths and flags differ between libc flavours")]
 
-use std::io;
 use std::mem::zeroed;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
+use std::{io, ptr};
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
 
 use super::message::{Control, KernelAddress};
-use crate::interfaces::{InterfaceAddress, InterfaceKind};
+use crate::destinations::{InterfaceAddress, InterfaceKind};
 
 /// Datagrams in one system call.
 pub const BATCH: usize = 64;

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use if_addrs::{IfAddr, Interface, get_if_addrs};
 
-use crate::interfaces::{InterfaceAddress, InterfaceKind};
+use crate::destinations::{InterfaceAddress, InterfaceKind};
 
 /// Lists the addresses of this machine's interfaces, loopback and link-local ones included.
 ///

@@ -1,18 +1,31 @@
-//! [`search`]: the device's side of discovery. It asks the subnets who offers the service, and reads answers for a while. What a flood of
-//! answers costs is bounded, and nothing that an answer claims is believed: it says where to connect, TLS proves who is there.
+//! Discovery: a device that has no address, or whose receiver moved, asks its subnets who offers `_cpumon._tcp` (DNS-SD over
+//! multicast DNS). [`search`] is the device's side; the receiver's side is in `cpumon-receiver`. What a flood of answers costs is
+//! bounded. An answer is only a hint where to connect: TLS proves who is there.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use cpumon_wire::dns_sd::{Instance, MAX_ADDRESSES, Unusable, browse, read_answer};
+use cpumon_wire::dns_sd::{Instance, MAX_ADDRESSES, PORT, Unusable, browse, read_answer};
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::AsFd;
 
 use crate::destinations::{Destination, Destinations};
 use crate::platform::{Outgoing, send};
 use crate::tls::random;
-use crate::waiting;
-use crate::{LinkError, Target};
+use crate::{LinkError, Target, waiting};
+
+/// Groups of multicast DNS (RFC 6762, section 3).
+pub const GROUPS: [IpAddr; 2] =
+    [IpAddr::V4(Ipv4Addr::new(224, 0, 0, 251)), IpAddr::V6(Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0xfb))];
+/// Hop limit of multicast DNS (RFC 6762, section 11). No router forwards these groups.
+const TTL: u8 = 255;
+
+/// The groups of multicast DNS on these interfaces; none named: on all but loopback.
+#[must_use]
+pub fn groups(interfaces: &[String]) -> Vec<Target> {
+    let target = |group| Target::Multicast { group, port: PORT, ttl: TTL, interfaces: interfaces.to_vec() };
+    GROUPS.map(target).to_vec()
+}
 
 /// Answers that are read in one search.
 const MAX_DATAGRAMS: u64 = 256;
@@ -30,7 +43,7 @@ const AFTER_FIRST: Duration = Duration::from_millis(300);
 /// Where to ask for what.
 #[derive(Clone, Debug)]
 pub struct SearchOptions {
-    /// Where to ask; see [`groups`](super::groups).
+    /// Where to ask; see [`groups`](groups).
     pub to: Vec<Target>,
     /// Only the receiver with this pin.
     pub wanted: Option<[u8; 32]>,
