@@ -16,11 +16,10 @@ use crate::connection::Connection;
 use crate::encoding::{Encoding, fitting_pace};
 use crate::error::{AgentError, DataMissing, MAX_FAILED_PASSES};
 use crate::flight::Flight;
-use crate::pulse::Pulse;
+use crate::process::{Pulse, in_domain};
 use crate::recorder::{Recorder, describe_directory};
 use crate::report::{Reporter, Totals};
 use crate::sampler::{Sampler, Step};
-use crate::sandbox::in_domain;
 use crate::settings::Settings;
 
 /// Source, encoders and outputs of one agent.

@@ -8,19 +8,15 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, ValueEnum};
 use cpumon_collect::{SourceChoice, ThreadPattern, parse_interval, parse_probes};
 use cpumon_link::Target;
-use cpumon_model::{HostId, Probes};
-
-use crate::CpuShare;
-use crate::flight::FlightArgs;
-use crate::flight::args::{flight_bytes, flight_length};
 use cpumon_link::spool::SpoolOptions;
+use cpumon_model::{HostId, Probes};
 use cpumon_wire::encrypted::OVERHEAD_BYTES;
 use cpumon_wire::v2::MIN_DATAGRAM_BYTES;
 
-use crate::To;
 use crate::error::FlagsError;
+use crate::flight::{FlightArgs, flight_bytes, flight_length};
 use crate::platform::{HAS_BPF, PROBES_HELP, SOURCE_HELP, SOURCE_NAMES, STATE_HELP};
-use crate::whole_number;
+use crate::{CpuShare, To, whole_number};
 
 /// The flags of the agent.
 #[derive(Args, Clone, Debug)]

@@ -16,9 +16,9 @@ use cpumon_wire::spool::Origin;
 use cpumon_wire::v2::Encoder;
 
 use crate::error::ConnectionError;
+use crate::process::in_domain;
 use crate::recorder::{DAY, describe_directory, encoder};
 use crate::sampler::Step;
-use crate::sandbox::in_domain;
 use crate::settings::{ConnectionSettings, RecordingSettings};
 
 /// Memory for snapshots that wait for a receiver, bytes.

@@ -8,10 +8,8 @@
 mod agent;
 mod args;
 mod budget_policy;
-mod chain;
 mod connection;
 mod cpu_budget;
-mod discover;
 pub mod doctor;
 mod encoding;
 mod enroll;
@@ -20,38 +18,30 @@ mod flight;
 mod on_demand;
 mod platform;
 mod process;
-mod pulse;
 mod recorder;
 mod report;
 mod sampler;
-mod sandbox;
 mod settings;
-mod size;
 #[cfg(test)]
 #[path = "../../../testing/skip.rs"]
 mod skip;
 #[cfg(test)]
 #[path = "../../../testing/small_disk.rs"]
 mod small_disk;
-mod to;
-mod variables;
-mod whole_number;
+mod values;
 
 use std::sync::atomic::AtomicBool;
-
-use cpumon_model::SourceKind;
 
 pub use agent::Agent;
 pub use args::{AgentArgs, SpoolSync};
 pub use budget_policy::{BudgetPolicy, Change, CpuShare, ParseCpuShareError};
-pub use chain::Chain;
 pub use connection::ConnectionTotals;
 pub use cpumon_collect::{
     AllowedPaths, Calls, CollectError, RetainedCapabilities, SourceChoice, give_large_lists_back,
     give_memory_back, now,
 };
-pub use discover::DiscoverArgs;
-pub use enroll::{EnrollArgs, enroll_here};
+use cpumon_model::SourceKind;
+pub use enroll::{DiscoverArgs, EnrollArgs, enroll_here};
 pub use error::{AgentError, ConnectionError, DataMissing, DiscoverError, EnrollError, FlagsError};
 pub use flight::{
     DrainPace, Flight, FlightArgs, FlightDisk, FlightError, FlightRule, FlightSettings, ParseFlightRuleError,
@@ -59,19 +49,15 @@ pub use flight::{
 };
 pub use on_demand::{LONGEST_RECORDING, OnDemandRecorder, RecordError, RecordingPhase, RecordingProgress};
 pub use platform::{EXAMPLES, Manager, ServiceCommand, Watch, default_state_dir, signals};
-pub use process::{Signals, log_to_stderr};
-pub use pulse::Pulse;
+pub use process::{Chain, Pulse, Signals, give_up_calls, in_domain, log_to_stderr};
 pub use recorder::RecordingTotals;
 pub use report::Totals;
 pub use sampler::{Sampler, SamplerOptions, Step};
-pub use sandbox::{give_up_calls, in_domain};
 pub use settings::{ConnectionSettings, RecordingSettings, Settings};
-pub use size::size;
-pub use to::{To, parse_receiver_address};
-pub use variables::{
-    is_flag, variable_of, with_old_variable, with_variables, with_yes_and_no, without_unset_variable,
+pub use values::{
+    To, is_flag, parse_receiver_address, size, variable_of, whole_number, with_old_variable, with_variables,
+    with_yes_and_no, without_unset_variable,
 };
-pub use whole_number::whole_number;
 
 /// Raises the calling thread's priority, so that a reader of events loses none where every CPU is busy. Without the right to it, nothing
 /// changes.

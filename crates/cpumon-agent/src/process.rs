@@ -1,13 +1,18 @@
-//! The agent as a process: signals, messages on standard error, exit codes. The slim binary and `cpumon` use it.
+//! The agent as a process: signals, messages on standard error, exit codes, whether it is alive, and its sandbox: a Landlock domain for
+//! the threads that read from the network, and a seccomp filter for all threads. The measuring thread is in no Landlock domain, because it
+//! could not read the names of other programs from one. The slim binary and `cpumon` use it.
 
+use std::error::Error;
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
+use cpumon_collect::{AllowedPaths, Calls, confine_calls, confine_files};
 use cpumon_model::escape;
 
-use crate::chain::Chain;
 use crate::error::AgentError;
 use crate::platform::catch_stop;
 
@@ -83,9 +88,84 @@ fn write_line(to: &mut dyn Write, program: &str, record: &log::Record<'_>) -> io
     writeln!(to, "{program}: {level}{}", escape(&text))
 }
 
+/// Prints an error and its causes on one line, escaped, because the text can contain names from other machines.
+#[derive(Debug)]
+pub struct Chain<'a>(pub &'a (dyn Error + 'static));
+
+impl fmt::Display for Chain<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = self.0.to_string();
+        let mut cause = self.0.source();
+        while let Some(error) = cause {
+            // Writing to a String cannot fail.
+            let _ = write!(line, ": {error}");
+            cause = error.source();
+        }
+        // Line breaks are part of our own messages; only the text between them is escaped.
+        let lines: Vec<String> = line.lines().map(|line| escape(line).to_string()).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+/// The time on the monotonic clock until which a thread counts as alive.
+#[derive(Clone, Debug, Default)]
+pub struct Pulse(Arc<AtomicU64>);
+
+impl Pulse {
+    /// Marks the thread as alive for this time.
+    pub fn beat(&self, within: Duration) {
+        let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        self.0.store(cpumon_collect::now().mono_ns.saturating_add(within_ns), Ordering::Relaxed);
+    }
+
+    /// Whether the last beat has not expired.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        cpumon_collect::now().mono_ns <= self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Port of name servers, for answers that are too long for a datagram.
+const NAME_SERVERS: u16 = 53;
+
+/// Runs `work` in a Landlock domain, which threads started by it inherit. Returns its result and the domain as text.
+pub fn in_domain<T: Send>(
+    mut allowed: AllowedPaths,
+    work: impl FnOnce() -> T + Send,
+) -> io::Result<(T, String)> {
+    if allowed.resolves {
+        // Landlock restricts TCP only: UDP queries to name servers need no rule.
+        allowed.connect.push(NAME_SERVERS);
+    }
+    let confined = move || {
+        let domain = confine_files(&allowed).unwrap_or_else(|error| {
+            log::warn!("cannot restrict the files of network threads: {error}");
+            "no Landlock".to_owned()
+        });
+        (work(), domain)
+    };
+    // A Landlock domain cannot be left. It restricts a thread of its own, so the calling thread stays free.
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("domain".to_owned()).spawn_scoped(scope, confined)?;
+        thread.join().map_err(|_| io::Error::other("a thread panicked"))
+    })
+}
+
+/// Blocks the system calls that this process no longer needs. Returns the filter as text. A kernel without seccomp is only logged.
+#[must_use]
+pub fn give_up_calls(calls: Calls) -> String {
+    confine_calls(calls).unwrap_or_else(|error| {
+        log::warn!("cannot give up system calls: {error}");
+        "no seccomp".to_owned()
+    })
+}
+
 #[cfg(test)]
 mod tests {
+    use cpumon_collect::CollectError;
+
     use super::*;
+    use crate::AgentError;
 
     /// Names of programs with an emoji filled a receiver's log, 27 lines a picture.
     #[test]
@@ -107,5 +187,20 @@ mod tests {
         write_line(&mut line, "cpumon", &record).unwrap();
         let expected = "cpumon: warning: the agent is \\x1b[2Jevil\\ncpumon: error: made up\n";
         assert_eq!(String::from_utf8(line).unwrap(), expected);
+    }
+
+    #[test]
+    fn causes_are_printed_once_and_escaped() {
+        let path = std::path::PathBuf::from("\u{1b}[31mkey");
+        let operation = "read";
+        let error = CollectError::File { operation, path, error: io::Error::other("damaged") };
+        let error = AgentError::Measure(error);
+        let expected = "cannot measure this machine: cannot read \\x1b[31mkey: damaged";
+        assert_eq!(Chain(&error).to_string(), expected);
+        // An error that has its cause in its own text does not return it as a cause too.
+        let path = std::path::PathBuf::from("key");
+        let error = io::Error::other("damaged");
+        let error = cpumon_link::tls::TlsError::File { operation: "read", path, error };
+        assert_eq!(Chain(&error).to_string(), "cannot read key: damaged");
     }
 }

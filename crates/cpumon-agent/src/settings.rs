@@ -12,7 +12,7 @@ use crate::args::{AgentArgs, SpoolSync};
 use crate::flight::{FlightDisk, FlightSettings};
 use crate::platform::default_state_dir;
 use crate::sampler::SamplerOptions;
-use crate::to::To;
+use crate::values::To;
 
 /// The original's interval and its pause after each datagram.
 const V1_INTERVAL: Duration = Duration::from_secs(3);

@@ -1,11 +1,8 @@
 //! The flight recorder: the last seconds of all context switches stay in memory, and are written to a directory when a rule is met,
 //! SIGUSR1 comes or a receiver asks for it. It records in a thread of its own.
 
-pub(crate) mod args;
-mod error;
 mod ring;
 mod rule;
-mod stamp;
 mod window_file;
 
 use std::cell::RefCell;
@@ -27,17 +24,15 @@ use cpumon_link::attachments::{
 };
 use cpumon_model::{HostInfo, Interval, SourceKind};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
-
-pub use args::FlightArgs;
-pub use error::FlightError;
+use ring::DiskRing;
 pub use ring::FlightDisk;
-pub use rule::{FlightRule, ParseFlightRuleError};
-pub use window_file::WindowFile;
+use rule::Rules;
+pub use rule::{FlightArgs, FlightRule, ParseFlightRuleError};
+pub(crate) use rule::{flight_bytes, flight_length};
+pub(crate) use window_file::stamp;
+pub use window_file::{FlightError, WindowFile};
 
 use crate::platform::{hurry, on_window_signal};
-use ring::DiskRing;
-use rule::Rules;
-pub(crate) use stamp::stamp;
 
 /// What came right after the moment is part of a window as well.
 const AFTER: Duration = Duration::from_secs(1);

@@ -13,8 +13,7 @@ use cpumon_collect::now;
 use cpumon_link::attachments::{self, TraceRequests, Why, is_attachment, part_of};
 use cpumon_trace::{TraceWindow, WindowCopy, WriteError, segments};
 
-use super::error::FlightError;
-use super::stamp::stamp;
+use super::window_file::{FlightError, stamp};
 
 const BUFFER_BYTES: usize = 1 << 18;
 /// How long is written before the ring buffers are emptied again.

@@ -5,8 +5,8 @@ use std::io::{self, BufWriter};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use cpumon_collect::{TraceSink, now};
-use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
+use cpumon_collect::{CollectError, TraceSink, now};
+use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity, Utc};
 use cpumon_trace::{
     Compression, FileHeader, TraceWindow, WindowCopy, WindowLimits, WriteError, WrittenCounts,
 };
@@ -114,4 +114,36 @@ impl WindowFile {
             }
         }
     }
+}
+
+/// A time as part of a file name, in UTC: it sorts, and no file system refuses it.
+pub(crate) fn stamp(wall_ns: i64) -> String {
+    let text = Utc(wall_ns).to_string();
+    let (seconds, nanos) = text.split_once('.').unwrap_or((&text, ""));
+    let millis = nanos.get(..3).unwrap_or_default();
+    format!("{}.{millis}Z", seconds.replace([':', '-'], ""))
+}
+
+/// The flight recorder cannot be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FlightError {
+    /// The directory cannot be made.
+    #[error("cannot use {dir} for --flight-dir")]
+    Dir {
+        /// Its name.
+        dir: String,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// Context switches cannot be recorded here.
+    #[error("cannot record context switches for --flight-recorder")]
+    Record(#[from] CollectError),
+    /// The window cannot be prepared.
+    #[error(transparent)]
+    Window(#[from] WriteError),
+    /// The system refuses a thread or a signal handler.
+    #[error("cannot start the flight recorder")]
+    Start(#[source] io::Error),
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::pulse::Pulse;
+use crate::process::Pulse;
 
 const STACK_BYTES: usize = 64 << 10;
 

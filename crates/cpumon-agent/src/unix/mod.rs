@@ -1,22 +1,20 @@
 //! unix: signals, the service manager of `sd_notify(3)`, directories by the XDG rules.
 
+mod manager;
+pub mod signals;
+
 use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use clap::error::ErrorKind;
+use clap::{ArgMatches, Command, Error, FromArgMatches, Subcommand};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::flag;
 
-mod commands;
-mod local_time;
-mod manager;
-pub mod signals;
-mod state_dir;
-
-pub use self::commands::ServiceCommand;
-pub(crate) use self::local_time::utc_offset_s;
 pub use self::manager::{Manager, Watch};
-pub use self::state_dir::default_state_dir;
 
 /// BPF probes and /proc exist here.
 pub(crate) const HAS_BPF: bool = true;
@@ -74,5 +72,86 @@ pub(crate) fn hurry() {
     // setpriority(2): of the calling thread, whatever the function is called.
     if let Err(error) = rustix::process::setpriority_process(None, -20) {
         log::debug!("cannot raise the priority: {error}");
+    }
+}
+
+/// The directory of identities if the user names none: systemd's state directory, `/var/lib/cpumon-agent/identities` for
+/// root, `~/.local/state/cpumon-agent/identities` for others.
+#[must_use]
+pub fn default_state_dir() -> PathBuf {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if let Some(listed) = variable("STATE_DIRECTORY") {
+        // systemd.exec(5): several directories are separated by colons.
+        return std::env::split_paths(&listed).next().unwrap_or_default().join("identities");
+    }
+    if cpumon_files::is_privileged() {
+        return PathBuf::from("/var/lib/cpumon-agent/identities");
+    }
+    // The XDG Base Directory Specification says to ignore a relative path.
+    let xdg = variable("XDG_STATE_HOME").filter(|dir| dir.is_absolute());
+    let home = || variable("HOME").map(|home| home.join(".local/state"));
+    xdg.or_else(home).map_or_else(|| PathBuf::from("identities"), |dir| dir.join("cpumon-agent/identities"))
+}
+
+/// Local time less UTC at a moment (ns since the UNIX epoch), seconds, by the system's time zone (`TZ`, /etc/localtime);
+/// 0 if the system does not know it. Only v1 datagrams need it, they carry local time without a zone.
+#[must_use]
+#[expect(unsafe_code, reason = "localtime_r(3) has no safe wrapper in the standard library")]
+pub fn utc_offset_s(wall_ns: i64) -> i32 {
+    // A `time_t`, whose name is deprecated for musl.
+    let seconds = wall_ns.div_euclid(1_000_000_000);
+    // SAFETY: all-zero bytes are a valid `tm` (integers and a null pointer).
+    let mut local: libc::tm = unsafe { std::mem::zeroed() };
+    // SAFETY: both pointers are to values on this stack; localtime_r keeps neither.
+    let result = unsafe { libc::localtime_r(&raw const seconds, &raw mut local) };
+    if result.is_null() { 0 } else { i32::try_from(local.tm_gmtoff).unwrap_or(0) }
+}
+
+/// None: unix has no command of its own; the units of systemd start the agent as it is.
+#[derive(Clone, Copy, Debug)]
+pub enum ServiceCommand {}
+
+impl ServiceCommand {
+    /// Never called.
+    #[must_use]
+    pub fn run(&self, _program: &'static str) -> ExitCode {
+        match *self {}
+    }
+}
+
+impl FromArgMatches for ServiceCommand {
+    fn from_arg_matches(_matches: &ArgMatches) -> Result<Self, Error> {
+        Err(Error::new(ErrorKind::InvalidSubcommand))
+    }
+
+    fn update_from_arg_matches(&mut self, _matches: &ArgMatches) -> Result<(), Error> {
+        match *self {}
+    }
+}
+
+impl Subcommand for ServiceCommand {
+    fn augment_subcommands(command: Command) -> Command {
+        command
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        command
+    }
+
+    fn has_subcommand(_name: &str) -> bool {
+        false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_offset_is_one_that_exists() {
+        for wall_ns in [0, 1_792_000_000_000_000_000, i64::MIN, i64::MAX] {
+            let offset = utc_offset_s(wall_ns);
+            assert!((-15 * 3600..=15 * 3600).contains(&offset), "{offset}");
+        }
     }
 }

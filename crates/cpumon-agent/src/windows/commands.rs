@@ -19,7 +19,7 @@ use super::accuracy::{AccuracyArgs, accuracy};
 use super::event_log;
 use super::manager::NAME;
 use super::running::run_as_service;
-use crate::variables::{is_set, with_old_variable};
+use crate::values::{is_set, with_old_variable};
 use crate::{AgentArgs, Chain};
 
 const DISPLAY_NAME: &str = "cpumon agent";

@@ -9,8 +9,7 @@ use windows_service::service::{
 };
 use windows_service::service_control_handler::ServiceStatusHandle;
 
-use crate::chain::Chain;
-use crate::pulse::Pulse;
+use crate::process::{Chain, Pulse};
 
 /// The service's name, and that of its messages in the event log.
 pub(super) const NAME: &str = "cpumon-agent";

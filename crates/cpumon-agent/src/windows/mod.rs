@@ -1,9 +1,5 @@
 //! Windows: Ctrl-C, the service control manager, the event log, `%ProgramData%\cpumon`.
 
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-
 mod accuracy;
 mod commands;
 mod console;
@@ -11,7 +7,16 @@ mod event_log;
 mod local_time;
 mod manager;
 mod running;
-mod state_dir;
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+pub use self::commands::ServiceCommand;
+pub(crate) use self::console::catch_stop;
+pub(crate) use self::local_time::utc_offset_s;
+pub use self::manager::{Manager, Watch};
 
 /// Signals of unix: none on Windows.
 pub mod signals {
@@ -25,12 +30,6 @@ pub mod signals {
         Ok(())
     }
 }
-
-pub use self::commands::ServiceCommand;
-pub(crate) use self::console::catch_stop;
-pub(crate) use self::local_time::utc_offset_s;
-pub use self::manager::{Manager, Watch};
-pub use self::state_dir::default_state_dir;
 
 /// There is no BPF and no /proc.
 pub(crate) const HAS_BPF: bool = false;
@@ -80,3 +79,12 @@ pub(crate) fn on_window_signal(_flag: &Arc<AtomicBool>) -> io::Result<()> {
 
 /// Threads keep their priority: nothing here reads events.
 pub(crate) fn hurry() {}
+
+/// The directory of identities if the user names none: `%ProgramData%\cpumon\identities` for administrators and services,
+/// `%LOCALAPPDATA%\cpumon\identities` for others.
+#[must_use]
+pub fn default_state_dir() -> PathBuf {
+    let variable = if cpumon_files::is_privileged() { "ProgramData" } else { "LOCALAPPDATA" };
+    let base = std::env::var_os(variable).map(PathBuf::from).filter(|dir| dir.is_absolute());
+    base.map_or_else(|| PathBuf::from("identities"), |dir| dir.join("cpumon").join("identities"))
+}

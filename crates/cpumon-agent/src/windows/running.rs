@@ -11,8 +11,8 @@ use windows_service::{define_windows_service, service_dispatcher};
 
 use super::event_log::log_to_events;
 use super::manager::{NAME, report, report_by};
-use crate::chain::Chain;
 use crate::error::AgentError;
+use crate::process::Chain;
 use crate::{AgentArgs, run};
 
 /// The flags of this process, which the manager's thread cannot be given.
