@@ -35,7 +35,6 @@ mod error;
 pub mod etw;
 #[doc(hidden)]
 pub mod nt;
-mod opened;
 mod options;
 #[doc(hidden)]
 pub mod parse;
@@ -44,25 +43,22 @@ mod schedule;
 pub mod script;
 #[doc(hidden)]
 pub mod scrub;
-mod select;
 mod source;
-mod source_names;
 mod split;
 mod trace;
-mod trace_sink;
 
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
-pub use opened::Opened;
+pub use options::ParseSourceError;
 pub use options::{
     AllowedPaths, Calls, ParseProbesError, RetainedCapabilities, SourceChoice, SourceOptions, parse_probes,
 };
+pub use options::{ParseThreadPatternError, ThreadPattern};
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
-pub use select::{ParseThreadPatternError, ThreadPattern};
+pub use source::Opened;
 pub use source::Source;
-pub use source_names::ParseSourceError;
 pub use trace::TraceRecorder;
-pub use trace_sink::{TraceRecorderOptions, TraceSink};
+pub use trace::{TraceRecorderOptions, TraceSink};
 
 /// Opens the source that `options` ask for; with [`SourceChoice::Auto`] BPF where it is permitted, else /proc.
 ///

@@ -1,11 +1,13 @@
-//! What the caller may choose about measuring: [`SourceOptions`].
+//! What the caller may choose about measuring: [`SourceOptions`], which sources can be asked for by name (those of this system), and
+//! [`ThreadPattern`].
 
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
-use cpumon_model::Probes;
+use cpumon_model::{Comm, Probes};
 
-use crate::ThreadPattern;
+use crate::source::platform::SOURCES;
 
 /// Which source to open.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -152,6 +154,93 @@ impl Default for SourceOptions {
     }
 }
 
+/// A text that names no source of this system.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not a source: expected {}", one_of(SOURCES))]
+pub struct ParseSourceError {
+    text: String,
+}
+
+/// `auto, procfs or bpf`.
+fn one_of(sources: &[(&str, SourceChoice)]) -> String {
+    let names: Vec<_> = sources.iter().map(|(name, _)| *name).collect();
+    match names.split_last() {
+        Some((last, first @ [_, ..])) => format!("{} or {last}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
+impl FromStr for SourceChoice {
+    type Err = ParseSourceError;
+
+    fn from_str(text: &str) -> Result<Self, ParseSourceError> {
+        let named = SOURCES.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
+        named.ok_or_else(|| ParseSourceError { text: text.chars().take(64).collect() })
+    }
+}
+
+// [`ThreadPattern`]: the threads that a user selects on the command line. It is no regular expression,
+// because thread names have fifteen bytes: `*` is all that is needed, and costs no dependency.
+
+/// Names threads: a thread id, or a name in which `*` matches any text, the empty one too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadPattern {
+    text: String,
+}
+
+/// A text that names no thread.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected a thread's name (15 bytes at most, * matches any text) or its id")]
+pub struct ParseThreadPatternError;
+
+/// Longest pattern, bytes: twice a name, for its stars.
+const MAX_BYTES: usize = 30;
+
+impl FromStr for ThreadPattern {
+    type Err = ParseThreadPatternError;
+
+    fn from_str(text: &str) -> Result<Self, ParseThreadPatternError> {
+        let literal = text.bytes().filter(|&byte| byte != b'*').count();
+        let is_one = !text.is_empty() && text.len() <= MAX_BYTES && literal <= 15;
+        if is_one { Ok(Self { text: text.to_owned() }) } else { Err(ParseThreadPatternError) }
+    }
+}
+
+impl std::fmt::Display for ThreadPattern {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl ThreadPattern {
+    /// Whether it names this thread.
+    #[must_use]
+    pub fn matches(&self, tid: u32, name: &Comm) -> bool {
+        // A thread may have a number for a name, so both are tried.
+        self.text.parse() == Ok(tid) || is_match(self.text.as_bytes(), name.as_bytes())
+    }
+}
+
+/// Goes back to the last star when what follows it does not fit.
+fn is_match(pattern: &[u8], name: &[u8]) -> bool {
+    let (mut at, mut from, mut star) = (0, 0, None);
+    while from < name.len() {
+        match pattern.get(at) {
+            Some(b'*') => {
+                star = Some((at, from));
+                at += 1;
+            }
+            Some(byte) if *byte == name[from] => (at, from) = (at + 1, from + 1),
+            _ => {
+                let Some((star_at, taken)) = star else { return false };
+                star = Some((star_at, taken + 1));
+                (at, from) = (star_at + 1, taken + 1);
+            }
+        }
+    }
+    pattern.get(at..).is_none_or(|rest| rest.iter().all(|&byte| byte == b'*'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +252,44 @@ mod tests {
         assert_eq!(parse_probes("hist"), Ok(Probes::HISTOGRAMS));
         for wrong in ["", "sched,", "all", "exits"] {
             assert!(parse_probes(wrong).unwrap_err().to_string().contains("is not a probe"), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_choice_survives_its_text() {
+        for (name, choice) in SOURCES.iter().copied() {
+            assert_eq!((choice.to_string().as_str(), name.parse()), (name, Ok(choice)));
+        }
+        let refused = "ebpf".parse::<SourceChoice>().unwrap_err();
+        assert_eq!(refused.to_string(), format!("\"ebpf\" is not a source: expected {}", one_of(SOURCES)));
+        let three =
+            [("auto", SourceChoice::Auto), ("procfs", SourceChoice::Procfs), ("bpf", SourceChoice::Bpf)];
+        assert_eq!((one_of(&three), one_of(&three[..1])), ("auto, procfs or bpf".into(), "auto".into()));
+    }
+
+    #[test]
+    fn names_and_ids() {
+        let named = |pattern: &str, name: &str| {
+            pattern.parse::<ThreadPattern>().unwrap().matches(77, &Comm::from(name))
+        };
+        for (pattern, name) in [
+            ("nginx", "nginx"),
+            ("tokio*", "tokio-runtime-w"),
+            ("*w", "tokio-runtime-w"),
+            ("*", ""),
+            ("k*r*/1", "kworker/1"),
+            ("77", "any"),
+            ("*aab", "aaab"),
+        ] {
+            assert!(named(pattern, name), "{pattern} {name}");
+        }
+        for (pattern, name) in
+            [("nginx", "nginx2"), ("nginx", ""), ("78", "any"), ("a*b", "abc"), ("*x*", "abc")]
+        {
+            assert!(!named(pattern, name), "{pattern} {name}");
+        }
+        for wrong in ["", "a-name-of-16-byte", &"*".repeat(31)] {
+            assert_eq!(wrong.parse::<ThreadPattern>(), Err(ParseThreadPatternError), "{wrong}");
         }
     }
 }

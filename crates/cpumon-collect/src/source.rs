@@ -1,7 +1,23 @@
 //! [`Source`] fills snapshots of a machine. This file alone chooses the platform; the rest of the workspace
 //! reaches it through `platform` and never asks which one it is.
 
-use cpumon_model::Snapshot;
+#[cfg(not(target_os = "linux"))]
+#[path = "absent.rs"]
+mod absent;
+#[cfg(any(target_os = "linux", target_os = "windows"))]
+#[path = "identity.rs"]
+pub(crate) mod identity;
+#[cfg(target_os = "linux")]
+#[path = "linux/mod.rs"]
+pub(crate) mod platform;
+#[cfg(target_os = "windows")]
+#[path = "windows/mod.rs"]
+pub(crate) mod platform;
+#[cfg(not(any(target_os = "linux", target_os = "windows")))]
+#[path = "unsupported.rs"]
+pub(crate) mod platform;
+
+use cpumon_model::{Probes, Snapshot, SourceKind};
 
 use crate::CollectError;
 
@@ -21,22 +37,24 @@ pub trait Source {
     }
 }
 
-#[cfg(target_os = "linux")]
-#[path = "linux/mod.rs"]
-pub(crate) mod platform;
+/// A source that runs, and why it is this one.
+pub struct Opened {
+    /// Fills snapshots, one for each pass.
+    pub source: Box<dyn Source + Send>,
+    /// Which source it is: BPF or procfs.
+    pub kind: SourceKind,
+    /// Why this one, one line: `procfs: BPF needs CAP_BPF and CAP_PERFMON (EPERM on bpf())`; and what it goes without.
+    pub reason: String,
+    /// What it watches; less than what was asked for where a probe does not load.
+    pub probes: Probes,
+}
 
-#[cfg(target_os = "windows")]
-#[path = "windows/mod.rs"]
-pub(crate) mod platform;
-
-#[cfg(not(any(target_os = "linux", target_os = "windows")))]
-#[path = "unsupported.rs"]
-pub(crate) mod platform;
-
-#[cfg(not(target_os = "linux"))]
-#[path = "absent.rs"]
-mod absent;
-
-#[cfg(any(target_os = "linux", target_os = "windows"))]
-#[path = "identity.rs"]
-pub(crate) mod identity;
+impl std::fmt::Debug for Opened {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Opened")
+            .field("kind", &self.kind)
+            .field("reason", &self.reason)
+            .field("probes", &self.probes)
+            .finish_non_exhaustive()
+    }
+}

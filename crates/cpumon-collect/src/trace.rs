@@ -3,8 +3,10 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use cpumon_model::{SchedEvent, TraceGroup, TraceIdentity};
+
+use crate::CollectError;
 use crate::source::platform;
-use crate::{CollectError, TraceRecorderOptions, TraceSink};
 
 /// A recording under way. It needs the rights of the BPF source.
 pub struct TraceRecorder {
@@ -44,5 +46,31 @@ impl TraceRecorder {
     #[must_use]
     pub fn malformed(&self) -> u64 {
         self.recorder.malformed()
+    }
+}
+
+/// Takes what a [`TraceRecorder`](crate::TraceRecorder) reads.
+pub trait TraceSink {
+    /// An event. Those of one CPU come in the order of their time, except that one may be some µs early or late.
+    fn event(&mut self, event: SchedEvent);
+    /// Who a task is, before its first event, and when it changes.
+    fn identity(&mut self, identity: &TraceIdentity);
+    /// How a control group is called, before the first identity in it.
+    fn group(&mut self, group: &TraceGroup);
+}
+
+/// Options of a [`TraceRecorder`](crate::TraceRecorder).
+#[derive(Copy, Clone, Debug)]
+pub struct TraceRecorderOptions {
+    /// Memory in the kernel for what has not been read yet, bytes a CPU. Rounded to a power of two, and less where that would come
+    /// to more than 512 MiB on all CPUs. Three quarters are for events of 24 bytes each, the rest is for the names of tasks.
+    pub buffer_bytes: u32,
+    /// Interrupts as well: an event for each.
+    pub has_interrupts: bool,
+}
+
+impl Default for TraceRecorderOptions {
+    fn default() -> Self {
+        Self { buffer_bytes: 8 << 20, has_interrupts: false }
     }
 }

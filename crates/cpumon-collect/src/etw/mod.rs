@@ -5,8 +5,6 @@
 //! the states are those of [`cpumon_events::Tracker`]. `complete` brings the accounts and the rows of the system together.
 
 mod complete;
-mod cpus;
-mod held;
 mod lives;
 mod session;
 #[cfg(test)]

@@ -10,9 +10,8 @@ use cpumon_model::{
     TaskState, ThreadKey, TraceTask, WaitReason,
 };
 
-use super::cpus::CpuBases;
-use super::held::{Held, HeldEvent};
-use super::lives::{Lives, ThreadLife};
+use super::complete::CpuBases;
+use super::lives::{Held, HeldEvent, Lives, ThreadLife};
 
 /// `RTLostEvent`: events or buffers did not reach this session.
 const LOST: Provider =

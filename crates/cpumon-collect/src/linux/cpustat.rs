@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use cpumon_model::{CpuSample, CpuTimes};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use super::{clock, file};
+use super::{file, host};
 use crate::{CollectError, parse};
 
 /// More than 8,192 CPU lines and the interrupt counts behind them.
@@ -33,7 +33,7 @@ impl CpuStat {
         let path = proc_root.join("stat");
         let file = openat(CWD, &path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
             .map_err(CollectError::file("open", &path))?;
-        let ns_per_tick = clock::ns_per_tick();
+        let ns_per_tick = host::ns_per_tick();
         let (buffer, before) = (Vec::new(), Vec::new());
         Ok(Self { path, file, buffer, ns_per_tick, before, malformed: 0, reported: 0 })
     }
@@ -123,7 +123,7 @@ mod tests {
     fn a_steal_counter_that_wrapped_is_no_data_and_leaves_the_rest() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("stat");
-        let tick = clock::ns_per_tick();
+        let tick = host::ns_per_tick();
         std::fs::write(&path, "cpu0 1 2 3 4 5 6 7 8 9 10\ncpu1 1 2 3 4 5 6 7 1844674407370 0 0\n").unwrap();
         let (mut stat, mut cpus) = (CpuStat::open(dir.path()).unwrap(), Vec::new());
         stat.read(&mut cpus).unwrap();
@@ -148,7 +148,7 @@ mod tests {
         std::fs::write(dir.path().join("stat"), "cpu3 3 0 0 0\ncpu1 1 0 0 0\ncpu3 4 0 0 0\n").unwrap();
         let (mut stat, mut cpus) = (CpuStat::open(dir.path()).unwrap(), Vec::new());
         stat.read(&mut cpus).unwrap();
-        let tick = clock::ns_per_tick();
+        let tick = host::ns_per_tick();
         let read: Vec<_> = cpus.iter().map(|cpu| (cpu.cpu, cpu.times.user_ns / tick)).collect();
         assert_eq!((read, stat.malformed()), (vec![(1, 1), (3, 3)], 1));
     }

@@ -1,13 +1,18 @@
 //! Who this machine is: [`HostInfo`], [`HostId`] and [`BootId`] from machine id, boot id and uname, and
-//! whether interrupts are charged to threads.
+//! whether interrupts are charged to threads. Its clocks, the version of its kernel, and what measuring costs on it.
 
 use std::fs;
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
+use cpumon_model::{BootId, HostId, HostInfo, Moment, SourceHealth};
+use rustix::fs::{CWD, Mode, OFlags, openat};
+use rustix::time::{ClockId, clock_gettime};
+
+use super::file;
 use crate::source::identity::hashed;
-use crate::{CollectError, SourceOptions};
-use cpumon_model::{BootId, HostId, HostInfo};
+use crate::{CollectError, SourceOptions, parse};
 
 /// Where systemd or D-Bus keep the machine id (machine-id(5)).
 const MACHINE_ID_FILES: [&str; 2] = ["etc/machine-id", "var/lib/dbus/machine-id"];
@@ -71,6 +76,84 @@ pub(crate) fn irq_in_run_time(options: &SourceOptions) -> bool {
     read.is_err() || !config.split(|&b| b == b'\n').any(|line| line == b"CONFIG_IRQ_TIME_ACCOUNTING=y")
 }
 
+/// Version of a kernel, as far as features depend on it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+}
+
+impl Version {
+    pub(crate) const fn new(major: u32, minor: u32) -> Self {
+        Self { major, minor }
+    }
+}
+
+/// `6.18.44-fc` is version 6.18.
+pub(crate) fn version_of(release: &str) -> Option<Version> {
+    let mut numbers = release.split(['.', '-', '+', '_']).map(str::parse);
+    Some(Version { major: numbers.next()?.ok()?, minor: numbers.next()?.ok()? })
+}
+
+/// The version that runs here.
+pub(crate) fn running() -> Option<Version> {
+    version_of(&rustix::system::uname().release().to_string_lossy())
+}
+
+/// A kept /proc/self/statm. Always the real /proc: it is about this process, not about the tree that is measured.
+pub(crate) struct OwnUsage {
+    statm: Option<OwnedFd>,
+}
+
+impl OwnUsage {
+    /// Without a readable statm the memory stays 0.
+    pub(crate) fn open() -> Self {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        Self { statm: openat(CWD, c"/proc/self/statm", flags, Mode::empty()).ok() }
+    }
+
+    pub(crate) fn fill(&self, health: &mut SourceHealth) {
+        let time = clock_gettime(ClockId::ProcessCPUTime);
+        health.own_cpu_ns = time
+            .tv_sec
+            .unsigned_abs()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(time.tv_nsec.unsigned_abs());
+        health.own_rss_bytes = self.rss_bytes().unwrap_or(0);
+    }
+
+    fn rss_bytes(&self) -> Option<u64> {
+        let mut buffer = [0; 128];
+        let line = file::read_start(self.statm.as_ref()?, &mut buffer).ok()?;
+        let pages = line.split(|&b| b == b' ').nth(1).and_then(parse::parse_u64)?;
+        Some(pages.saturating_mul(rustix::param::page_size() as u64))
+    }
+}
+
+/// Now, on the three clocks; read one after the other, within a microsecond.
+pub(crate) fn now() -> Moment {
+    let ns = |clock: ClockId| {
+        let time = clock_gettime(clock);
+        time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)
+    };
+    Moment {
+        mono_ns: ns(ClockId::Monotonic).unsigned_abs(),
+        boot_ns: ns(ClockId::Boottime).unsigned_abs(),
+        wall_ns: ns(ClockId::Realtime),
+    }
+}
+
+/// The monotonic clock alone.
+pub(crate) fn mono_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec).unsigned_abs()
+}
+
+/// Length of one tick of the times in /proc, ns: 10,000,000 on every usual Linux (`sysconf(_SC_CLK_TCK)` = 100).
+pub(crate) fn ns_per_tick() -> u64 {
+    1_000_000_000 / rustix::param::clock_ticks_per_second().max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,5 +202,32 @@ mod tests {
         assert!(irq_in_run_time(&options));
         fs::write(&config, "CONFIG_X=y\nCONFIG_IRQ_TIME_ACCOUNTING=y\n").unwrap();
         assert!(!irq_in_run_time(&options));
+    }
+
+    #[test]
+    fn a_release_is_read_as_far_as_it_is_a_version() {
+        assert_eq!(version_of("6.18.44-fc-v669"), Some(Version::new(6, 18)));
+        assert_eq!(version_of("5.8-rc1"), Some(Version::new(5, 8)));
+        assert_eq!(version_of("5.10+"), Some(Version::new(5, 10)));
+        assert_eq!(version_of("six"), None);
+        assert_eq!(version_of(""), None);
+        assert!(running() > Some(Version::new(3, 0)));
+    }
+
+    #[test]
+    fn this_process_costs_something() {
+        let mut health = SourceHealth::default();
+        OwnUsage::open().fill(&mut health);
+        assert!(health.own_cpu_ns > 0);
+        assert!((100_000..100_000_000_000).contains(&health.own_rss_bytes), "{}", health.own_rss_bytes);
+    }
+
+    #[test]
+    fn clocks_run_forward() {
+        let (first, second) = (now(), now());
+        assert!(second.mono_ns >= first.mono_ns && second.boot_ns >= first.boot_ns);
+        assert!(first.boot_ns >= first.mono_ns / 2, "boot time includes monotonic time");
+        assert!(first.wall_ns > 1_600_000_000_000_000_000);
+        assert!(ns_per_tick() > 0);
     }
 }

@@ -1,41 +1,29 @@
 //! Linux: opens a source over /proc or, where permitted, BPF, and describes the host.
 //! The parts that both sources share: clocks, /proc/stat, process names, the user/system split, own usage.
 
+mod bpf;
+mod btf;
+mod cgroups;
+mod cpustat;
+mod doctor;
+mod file;
+mod host;
+pub(crate) mod privileges;
+mod proc_ids;
+mod procfs;
+mod procinfo;
+mod sandbox;
+mod users;
+
 use cpumon_model::{HostInfo, PROCESSES_ARE_HIDDEN, Probes, SourceKind};
 
 pub(crate) use self::bpf::{ClockReader, Recorder};
-pub(crate) use self::clock::now;
-pub(crate) use self::heap::{give_large_lists_back, give_memory_back};
+pub(crate) use self::host::now;
 use self::proc_ids::ProcIds;
 pub(crate) use self::sandbox::{confine_calls, confine_files};
 use crate::{
     CollectError, Diagnosis, DoctorOptions, Opened, RetainedCapabilities, SourceChoice, SourceOptions,
 };
-
-mod bpf;
-mod btf;
-mod cgroups;
-mod clock;
-mod cpustat;
-mod doctor;
-#[cfg(test)]
-#[path = "../../../../testing/eventually.rs"]
-pub(crate) mod eventually;
-mod file;
-mod heap;
-mod host;
-mod own;
-pub(crate) mod privileges;
-mod proc_ids;
-mod procfs;
-mod procinfo;
-mod release;
-mod sandbox;
-#[cfg(test)]
-#[path = "../../../../testing/skip.rs"]
-pub(crate) mod skip;
-mod steps;
-mod users;
 
 /// The names of sources that can be asked for.
 pub(crate) const SOURCES: &[(&str, SourceChoice)] =
@@ -52,7 +40,7 @@ pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
         // `nt` and `toolhelp` have no name here, so they cannot be asked for.
         SourceChoice::Auto | SourceChoice::Nt | SourceChoice::Toolhelp => open_bpf(options, "bpf: permitted")
             .or_else(|refused| open_less(options, refused))
-            .or_else(|refused| open_procfs(options, what_helps(), &[LOST, &steps::why(&refused)])),
+            .or_else(|refused| open_procfs(options, what_helps(), &[LOST, &why_not(&refused)])),
     }
 }
 
@@ -71,7 +59,7 @@ fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, C
     if options.probes.is_empty() || ProcIds::of(&options.proc_root) == ProcIds::Others {
         return Err(refused);
     }
-    let loads = steps::find(options.probes, bpf::try_loading)?;
+    let loads = find_loads(options.probes, bpf::try_loading)?;
     // All of them load, so the refusal has another cause.
     if loads.without.is_empty() {
         return Err(refused);
@@ -116,6 +104,90 @@ fn open_procfs(options: &SourceOptions, reason: &str, more: &[&str]) -> Result<O
     let reason =
         [reason].into_iter().chain(hidden).chain(more.iter().copied()).collect::<Vec<_>>().join("; ");
     Ok(Opened { source, kind: SourceKind::Procfs, reason, probes: Probes::empty() })
+}
+
+// Finds out which of the wanted probes load. A kernel that refuses one of them (an interrupt tracepoint that is not there, a stricter
+// verifier) must not cost the others.
+
+/// In the order in which they are tried, by what is missed most without it; each needs those before it. What needs none
+/// is tried first of all.
+const STEPS: [(Probes, &str); 4] = [
+    (Probes::SCHED, "switches are not watched"),
+    (Probes::IRQ, "interrupts are not watched"),
+    (Probes::WAITS, "wait reasons are not watched"),
+    (Probes::HISTOGRAMS, "run-delay histograms are not kept"),
+];
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Loads {
+    probes: Probes,
+    /// What is done without, and why; empty if nothing is.
+    without: String,
+}
+
+/// Finds out what of `wanted` loads, one probe after the other.
+///
+/// Errors: not even what every snapshot needs loads.
+fn find_loads(
+    wanted: Probes,
+    mut try_loading: impl FnMut(Probes) -> Result<(), CollectError>,
+) -> Result<Loads, CollectError> {
+    let wanted = bpf::wanted(wanted);
+    try_loading(Probes::EXITS)?;
+    let mut probes = Probes::EXITS;
+    let (mut without, mut reason) = (Vec::new(), None);
+    for (step, what) in STEPS.into_iter().filter(|(step, _)| wanted.contains(*step)) {
+        // Without the switches no other probe loads: a try would only repeat the refusal.
+        let is_grounded = step == Probes::SCHED || probes.contains(Probes::SCHED);
+        match is_grounded.then(|| try_loading(probes | step)) {
+            Some(Ok(())) => probes |= step,
+            Some(Err(refused)) => {
+                without.push(what);
+                // The line has space for one reason: the first is that of the probe that is missed most.
+                reason = reason.or(Some(refused));
+            }
+            None => without.push(what),
+        }
+    }
+    let reason = reason.map_or_else(String::new, |error| format!(": {}", why_not(&error)));
+    Ok(Loads { probes, without: without.join(", ") + &reason })
+}
+
+/// The reason of an error, without the help that its one-line form brings along.
+fn why_not(error: &CollectError) -> String {
+    match error {
+        CollectError::BpfUnavailable { reason } => reason.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Lists that are longer get memory of their own, bytes.
+#[cfg(target_env = "gnu")]
+const LARGE_BYTES: libc::c_int = 256 << 10;
+
+/// Gives memory that was freed back to the system. The C library would keep it for later.
+pub(crate) fn give_memory_back() {
+    #[cfg(target_env = "gnu")]
+    {
+        #[expect(unsafe_code, reason = "the C library's own housekeeping")]
+        // SAFETY: no arguments that could be wrong; returns unused heap pages to the kernel.
+        unsafe {
+            libc::malloc_trim(0);
+        }
+    }
+}
+
+/// Lets memory of large lists go back to the system as soon as it is freed. By itself the C library keeps lists of up to 32 MiB on its
+/// heap, once it saw one of that length end.
+pub(crate) fn give_large_lists_back() {
+    #[cfg(target_env = "gnu")]
+    {
+        #[expect(unsafe_code, reason = "the C library's own housekeeping")]
+        // SAFETY: sets a number of the allocator; what it refuses changes nothing.
+        unsafe {
+            libc::mallopt(libc::M_MMAP_THRESHOLD, LARGE_BYTES);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -227,4 +299,57 @@ mod tests {
             });
         }
     }
+
+    fn refused(reason: &str) -> CollectError {
+        CollectError::BpfUnavailable { reason: reason.to_owned() }
+    }
+
+    /// Where these do not load, alone or together with others.
+    fn where_missing(missing: Probes, wanted: Probes) -> (Loads, Vec<Probes>) {
+        let mut tried = Vec::new();
+        let loads = find_loads(wanted, |probes| {
+            tried.push(probes);
+            if probes.intersects(missing) { Err(refused("no such tracepoint")) } else { Ok(()) }
+        });
+        (loads.unwrap(), tried)
+    }
+
+    #[test]
+    fn only_what_does_not_load_is_done_without() {
+        let all = Probes::all();
+        let (loads, tried) = where_missing(Probes::IRQ, all);
+        assert_eq!(loads.probes, all - Probes::IRQ);
+        assert_eq!(loads.without, "interrupts are not watched: no such tracepoint");
+        assert_eq!(tried.len(), 5);
+        let (loads, _) = where_missing(Probes::IRQ | Probes::HISTOGRAMS, all);
+        assert_eq!(loads.probes, Probes::EXITS | Probes::SCHED | Probes::WAITS);
+        let text = "interrupts are not watched, run-delay histograms are not kept: no such tracepoint";
+        assert_eq!(loads.without, text);
+    }
+
+    #[test]
+    fn what_needs_the_switches_goes_with_them() {
+        let (loads, tried) = where_missing(Probes::SCHED, Probes::IRQ | Probes::WAITS);
+        assert_eq!((loads.probes, tried.len()), (Probes::EXITS, 2));
+        let text = "switches are not watched, interrupts are not watched, wait reasons are not watched: no such tracepoint";
+        assert_eq!(loads.without, text);
+    }
+
+    #[test]
+    fn where_nothing_loads_there_is_an_error_and_where_all_loads_no_text() {
+        assert!(find_loads(Probes::IRQ, |_| Err(refused("EPERM"))).is_err());
+        let (loads, _) = where_missing(Probes::empty(), Probes::WAITS);
+        assert_eq!(
+            loads,
+            Loads { probes: Probes::EXITS | Probes::SCHED | Probes::WAITS, without: String::new() }
+        );
+    }
 }
+
+#[cfg(test)]
+#[path = "../../../../testing/eventually.rs"]
+pub(crate) mod eventually;
+
+#[cfg(test)]
+#[path = "../../../../testing/skip.rs"]
+pub(crate) mod skip;

@@ -11,7 +11,7 @@ use rustix::thread::{
     set_no_new_privs,
 };
 
-use super::release::{self, Version};
+use super::host::{self, Version};
 use crate::RetainedCapabilities;
 
 /// Names of what may be kept, and what for.
@@ -41,8 +41,7 @@ pub(crate) fn drop_capabilities(
     if keep.probes {
         wanted |= CapabilitySet::BPF | CapabilitySet::PERFMON;
     }
-    if kind == SourceKind::Bpf
-        && release::running().is_none_or(|version| version < BPF_OBJECTS_ARE_ENOUGH_SINCE)
+    if kind == SourceKind::Bpf && host::running().is_none_or(|version| version < BPF_OBJECTS_ARE_ENOUGH_SINCE)
     {
         wanted |= CapabilitySet::BPF;
     }

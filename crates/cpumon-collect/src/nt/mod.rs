@@ -3,12 +3,8 @@
 //!
 //! Layouts are those of 64-bit Windows 7 and later. All times are in units of 100 ns; times of day count from 1601 (FILETIME).
 
-mod cmdline;
-mod cpus;
 mod cycles;
-mod error;
 mod names;
-mod ntstate;
 mod pass;
 mod products;
 mod records;
@@ -17,20 +13,20 @@ mod services;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod text;
 mod unseen;
 
-pub use cmdline::scrubbed_command_line;
-pub use cpus::{CPU_BYTES, read_cpus};
-pub use cycles::{CycleComparison, CycleRow, CycleSnapshot, NoComparison, ProcessCycles};
-pub use error::NtError;
-pub use names::ThreadNames;
+pub use cycles::{
+    CPU_BYTES, CycleComparison, CycleRow, CycleSnapshot, NoComparison, ProcessCycles, read_cpus,
+};
+pub use names::{ThreadNames, scrubbed_command_line};
 pub(crate) use pass::comm_of;
 pub use pass::{Base, Passes, ProcessRow, ThreadRow, priority};
 pub use products::{Images, Products, is_plain_path, product_text};
-pub use records::{PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord};
+pub use records::{
+    NtError, PROCESS_BYTES, ProcessRecord, Processes, THREAD_BYTES, ThreadRecord, counted_text,
+    name_of_thread, text,
+};
 pub use services::{SERVICE_BYTES, Services};
-pub use text::{counted_text, name_of_thread, text};
 
 /// A little-endian part of `bytes`, if it is there.
 fn part<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {

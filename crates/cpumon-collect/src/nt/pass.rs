@@ -10,10 +10,9 @@ use cpumon_model::{
 };
 
 use super::ns;
-use super::ntstate::letter;
 use super::records::{ProcessRecord, ThreadRecord};
 use super::services::Services;
-use super::unseen::Unseen;
+use super::unseen::{Unseen, letter};
 
 /// What Windows measures for threads and CPUs without an event session. It counts the switches of a thread, but not which of
 /// them were voluntary, so these are no data.

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::text::push_text;
+use super::records::push_text;
 
 /// Images that are asked for in a pass; others follow in later ones.
 const MOST_ASKS: u32 = 4;

@@ -1,7 +1,10 @@
 //! The answer to class `SystemProcessInformation`: a chain of processes, each a record of 256 bytes, followed by its threads, 80
-//! bytes each. Names are UTF-16 in the same buffer, and records name them by address.
+//! bytes each. Names are UTF-16 in the same buffer, bounded, and records name them by address; other programs wrote them. Why an answer is
+//! refused: [`RecordError`].
 
-use super::{NtError, part, u32_at, u64_at};
+use cpumon_model::Comm;
+
+use super::{part, u32_at, u64_at};
 
 /// Length of a process's record.
 pub const PROCESS_BYTES: usize = 256;
@@ -173,10 +176,89 @@ impl<'a> Iterator for Processes<'a> {
     }
 }
 
+/// An answer that does not have the layout it should have. Nothing of it is used.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NtError {
+    /// A record reaches beyond the end.
+    #[error("the record of a process at byte {at} is cut")]
+    Cut {
+        /// Where the record begins.
+        at: usize,
+    },
+    /// The next record would begin inside this one.
+    #[error("the process at byte {at} says that the next one begins inside of it")]
+    Overlap {
+        /// Where the record begins.
+        at: usize,
+    },
+    /// The name is somewhere else.
+    #[error("the name of the process at byte {at} is outside of the answer")]
+    Name {
+        /// Where the record begins.
+        at: usize,
+    },
+    /// A length that is no multiple of a record's.
+    #[error("{bytes} bytes are no whole number of records of CPUs")]
+    Cpus {
+        /// How many bytes came.
+        bytes: usize,
+    },
+    /// More services than the answer has bytes for.
+    #[error("{count} services do not fit into the answer")]
+    Services {
+        /// How many there should be.
+        count: usize,
+    },
+    /// The name of a service is somewhere else.
+    #[error("the name of service {number} is outside of the answer")]
+    ServiceName {
+        /// Its number in the list, from 0.
+        number: usize,
+    },
+}
+
+fn characters(bytes: &[u8]) -> impl Iterator<Item = char> {
+    let units = bytes.as_chunks::<2>().0.iter().map(|two| u16::from_le_bytes(*two));
+    char::decode_utf16(units).map(|one| one.unwrap_or(char::REPLACEMENT_CHARACTER))
+}
+
+/// The text; what is no UTF-16 becomes U+FFFD.
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
+    characters(bytes).collect()
+}
+
+/// Appends the text to `into`.
+pub(super) fn push_text(bytes: &[u8], into: &mut String) {
+    into.extend(characters(bytes));
+}
+
+/// The beginning of the text that fits a thread's name, in whole characters.
+#[must_use]
+pub fn name_of_thread(bytes: &[u8]) -> Comm {
+    let (mut name, mut length) = ([0; Comm::MAX_BYTES], 0);
+    for character in characters(bytes) {
+        let Some(space) = name.get_mut(length..length + character.len_utf8()) else { break };
+        length += character.encode_utf8(space).len();
+    }
+    Comm::new(&name[..length])
+}
+
+/// The text of a `UNICODE_STRING` at the start of `bytes`, which the system wrote at `address`. `None`: the text is not inside them.
+#[must_use]
+pub fn counted_text(bytes: &[u8], address: u64) -> Option<&[u8]> {
+    let length = usize::from(u16::from_le_bytes(part(bytes, 0)?));
+    if length == 0 {
+        return Some(&[]);
+    }
+    let from = usize::try_from(u64_at(bytes, 8)?.checked_sub(address)?).ok()?;
+    bytes.get(from..from.checked_add(length)?)
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{ADDRESS, MadeProcess, MadeThread, answer};
     use super::*;
+    use crate::nt::testing::{ADDRESS, MadeProcess, MadeThread, answer};
 
     fn two() -> Vec<u8> {
         let threads = vec![
@@ -275,5 +357,43 @@ mod tests {
             bytes[process::NAME..process::NAME + 8].copy_from_slice(&address.to_le_bytes());
             assert_eq!(read(&bytes), Err(NtError::Name { at: 0 }), "{address:#x}");
         }
+    }
+
+    fn utf16(text: &str) -> Vec<u8> {
+        text.encode_utf16().flat_map(u16::to_le_bytes).collect()
+    }
+
+    #[test]
+    fn a_threads_name_is_cut_between_characters() {
+        for (whole, cut) in [
+            ("", ""),
+            ("größe", "größe"),
+            ("漢字漢字漢字", "漢字漢字漢"),
+            ("ThreadPoolForegroundWorker", "ThreadPoolForeg"),
+            ("0123456789abcd\u{1f600}", "0123456789abcd"),
+        ] {
+            assert_eq!(name_of_thread(&utf16(whole)).to_str_lossy(), cut);
+        }
+        assert_eq!(name_of_thread(&[0x00, 0xd8, b'a', 0]).to_str_lossy(), "\u{fffd}a", "half of a character");
+    }
+
+    #[test]
+    fn a_text_elsewhere_is_refused() {
+        const ADDRESS: u64 = 0x1000;
+        let made = |length: u16, at: u64| {
+            let mut bytes = vec![0; 8];
+            bytes[..2].copy_from_slice(&length.to_le_bytes());
+            bytes.extend_from_slice(&at.to_le_bytes());
+            bytes.extend(utf16("abc"));
+            bytes
+        };
+        let whole = made(6, ADDRESS + 16);
+        assert_eq!(counted_text(&whole, ADDRESS).map(text).as_deref(), Some("abc"));
+        assert_eq!(counted_text(&made(0, 0), ADDRESS), Some(&[][..]), "without a name there is no address");
+        for (length, at) in [(8, ADDRESS + 16), (6, ADDRESS + 18), (6, 0), (6, u64::MAX), (u16::MAX, ADDRESS)]
+        {
+            assert_eq!(counted_text(&made(length, at), ADDRESS), None, "{length} at {at:#x}");
+        }
+        assert_eq!(counted_text(&whole[..15], ADDRESS), None);
     }
 }

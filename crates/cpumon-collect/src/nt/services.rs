@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::text::push_text;
+use super::records::push_text;
 use super::{NtError, u32_at, u64_at};
 
 /// Length of a service's record (`ENUM_SERVICE_STATUS_PROCESSW`).

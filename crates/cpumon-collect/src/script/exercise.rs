@@ -5,7 +5,7 @@ use cpumon_model::Comm;
 
 use super::interpreter::{Interpreter, Target};
 use super::table::INTERPRETERS;
-use super::{Command, file_name};
+use super::{Command, is_path};
 
 /// What must never show.
 const TOKEN: &str = "hunter2";
@@ -157,7 +157,7 @@ pub fn exercise(bytes: &[u8]) {
 fn check_any(command: &Command<'_>) {
     if let Some(name) = command.script(|| None) {
         let is_own = name == command.comm.to_str_lossy();
-        let is_plain = file_name::is_path(name.replace('$', "").as_bytes()) && !name.contains('/');
+        let is_plain = is_path(name.replace('$', "").as_bytes()) && !name.contains('/');
         assert!(!name.is_empty() && (is_own || is_plain), "{name:?}");
     }
 }

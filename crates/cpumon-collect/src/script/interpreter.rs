@@ -1,7 +1,7 @@
 //! How an interpreter's command line names the script. Only options that the [table](super::table) lists are stepped over; behind
 //! any other one nothing is taken, because it may take a value or be code itself.
 
-use super::file_name::{Name, class, file};
+use super::{Name, class, file};
 
 /// How an interpreter reads its command line.
 pub(super) struct Interpreter {
@@ -133,7 +133,7 @@ impl Interpreter {
     pub(super) fn script<'a>(&self, mut words: impl Iterator<Item = &'a [u8]>) -> Name<'a> {
         let called = words.next().unwrap_or_default();
         if self.target == Target::Program {
-            return super::file_name::windows_program(called);
+            return super::windows_program(called);
         }
         let (mut target, mut commands) = (self.target, self.commands);
         while let Some(word) = words.next() {

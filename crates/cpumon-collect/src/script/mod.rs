@@ -2,19 +2,15 @@
 //! code (`-c`, `-e`), no other argument, no directory. Pure, so that a fuzzer can drive it.
 
 mod exercise;
-mod file_name;
 mod interpreter;
-mod lookup;
 mod table;
 mod table_node;
 
 use cpumon_model::Comm;
 
 pub use self::exercise::exercise;
-pub use self::file_name::is_path;
-use self::file_name::{Name, base_name};
 use self::interpreter::Interpreter;
-use self::lookup::find;
+use self::table::INTERPRETERS;
 
 /// Longest name, bytes; what travels is cut there, too.
 const MAX_NAME_BYTES: usize = 255;
@@ -50,19 +46,19 @@ pub struct Command<'a> {
 
 /// How the names of all executables begin whose arguments may name a script, whatever they were called.
 pub fn executables() -> impl Iterator<Item = &'static str> {
-    lookup::names().chain(WITH_SHELL)
+    interpreter_names().chain(WITH_SHELL)
 }
 
 /// Whether an executable of this name runs scripts.
 #[must_use]
 pub fn is_interpreter(executable: &str) -> bool {
-    find(executable).is_some()
+    interpreter_of(executable).is_some()
 }
 
 /// Whether it has long command lines before the name that counts.
 #[must_use]
 pub fn has_long_options(executable: &str) -> bool {
-    find(executable).is_some_and(Interpreter::is_java)
+    interpreter_of(executable).is_some_and(Interpreter::is_java)
 }
 
 /// Whether the command line can hold the name of a script: of any other process it need not be read.
@@ -86,7 +82,7 @@ impl Command<'_> {
     /// for `node .`.
     #[must_use]
     pub fn script(&self, directory: impl FnOnce() -> Option<String>) -> Option<String> {
-        let by_options = || match find(self.executable) {
+        let by_options = || match interpreter_of(self.executable) {
             Some(interpreter) => self.of_interpreter(interpreter, directory),
             None => self.of_shell(),
         };
@@ -130,7 +126,7 @@ impl Command<'_> {
         }
         let called = self.words().next().map(base_name).unwrap_or_default();
         let called = std::str::from_utf8(called).unwrap_or_default();
-        match find(called).map(|shell| shell.script(self.words())) {
+        match interpreter_of(called).map(|shell| shell.script(self.words())) {
             Some(Name::Is(name)) => Some(String::from_utf8_lossy(name).into_owned()),
             _ => self.own_name(),
         }
@@ -141,7 +137,7 @@ impl Command<'_> {
         let name = self.comm.to_str_lossy();
         let is_own = Comm::new(self.executable.as_bytes()) != self.comm
             && !RUNTIME_NAMES.contains(&self.comm.as_bytes())
-            && find(&name).is_none();
+            && interpreter_of(&name).is_none();
         is_own.then(|| name.into_owned())
     }
 
@@ -154,6 +150,112 @@ impl Command<'_> {
         };
         whole.split(|&b| b == 0)
     }
+}
+
+// What of a command line may be a name: the base name of a word with only the characters that files, modules and classes have. Code
+// and settings hardly ever are such words, which is the second line of defence behind the options that are known.
+
+/// What a word names.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+enum Name<'a> {
+    Is(&'a [u8]),
+    /// The working directory is the program.
+    Here,
+    /// It has no name, or one that may be something else.
+    Unknown,
+}
+
+/// A file or a module: the name without its directories.
+fn file(word: &[u8]) -> Name<'_> {
+    match path_of(word) {
+        None => Name::Unknown,
+        Some(b"." | b"./") => Name::Here,
+        Some(path) => known(base_name(path)),
+    }
+}
+
+/// `org.example.Main`, `module/org.example.Main` and `org/example/Main` are `Main`.
+fn class(word: &[u8]) -> Name<'_> {
+    let is_class = |b: &u8| is_plain(*b) || *b == b'$';
+    if !word.iter().all(is_class) {
+        return Name::Unknown;
+    }
+    known(base_name(word).rsplit(|&b| b == b'.').next().unwrap_or_default())
+}
+
+/// A program of Windows as Wine writes it to the command line: `C:\windows\system32\notepad.exe`, or the path of the file.
+fn windows_program(word: &[u8]) -> Name<'_> {
+    let name = word.rsplit(|&b| b == b'\\' || b == b'/').next().unwrap_or_default();
+    let is_program = name.to_ascii_lowercase().ends_with(b".exe") && name.iter().all(|&b| is_plain(b));
+    if is_program { known(name) } else { Name::Unknown }
+}
+
+fn known(name: &[u8]) -> Name<'_> {
+    match name {
+        // What begins like an option or a variable is more likely one.
+        [] | [b'-' | b'$', ..] | b"." | b".." => Name::Unknown,
+        name => Name::Is(name),
+    }
+}
+
+/// Whether the whole word may be the path of a file.
+#[must_use]
+pub fn is_path(word: &[u8]) -> bool {
+    word.iter().all(|&b| is_plain(b)) && !word.starts_with(b"-")
+}
+
+/// The path that a word is; of an address, what follows the host and is no question to it.
+fn path_of(word: &[u8]) -> Option<&[u8]> {
+    let Some(at) = word.windows(3).position(|three| three == b"://") else {
+        return is_path(word).then_some(word);
+    };
+    let address = word.get(at + 3..)?.split(|b| matches!(b, b'?' | b'#')).next()?;
+    let path = address.get(address.iter().position(|&b| b == b'/')?..)?;
+    is_path(path).then_some(path)
+}
+
+/// Characters that names have and code is not written with alone: no space, no quote, no bracket, no `=`, no `;`, no `$`.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || !byte.is_ascii() || b"._-+@%~/".contains(&byte)
+}
+
+/// The name without its directories; empty for descriptors such as `/dev/fd/63`, which are no file. `/dev/shm` is a directory
+/// of files like any other.
+fn base_name(path: &[u8]) -> &[u8] {
+    let is_device = path.starts_with(b"/dev/") && !path.starts_with(b"/dev/shm/");
+    if is_device || path.starts_with(b"/proc/") {
+        return &[];
+    }
+    let end = path.iter().rposition(|&b| b != b'/').map_or(0, |last| last + 1);
+    let path = path.get(..end).unwrap_or_default();
+    path.rsplit(|&b| b == b'/').next().unwrap_or_default()
+}
+
+/// The interpreter of this name; `python3.11`, `python3.13t` and `ruby3.1` are versions.
+fn interpreter_of(executable: &str) -> Option<&'static Interpreter> {
+    INTERPRETERS.iter().find(|interpreter| {
+        let is_loader = interpreter.names.iter().any(|name| is_loader(name, executable));
+        is_loader
+            || interpreter.names.iter().any(|name| executable.strip_prefix(name).is_some_and(is_version))
+    })
+}
+
+/// Their names, without versions.
+fn interpreter_names() -> impl Iterator<Item = &'static str> {
+    INTERPRETERS.iter().flat_map(|interpreter| interpreter.names.iter().copied())
+}
+
+/// A version, with a letter for the kind of build.
+fn is_version(rest: &str) -> bool {
+    let number = rest.trim_end_matches(['d', 'm', 't', 'u']);
+    (rest.is_empty() || number.ends_with(|c: char| c.is_ascii_digit()))
+        && number.bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'-'))
+}
+
+/// `ld-linux-x86-64.so.2`, `ld-musl-aarch64.so.1`, `ld-2.31.so`: behind the name comes the processor or the version.
+fn is_loader(name: &str, executable: &str) -> bool {
+    let rest = name.starts_with("ld").then(|| executable.strip_prefix(name)).flatten();
+    rest.is_some_and(|rest| rest.contains(".so"))
 }
 
 #[cfg(test)]

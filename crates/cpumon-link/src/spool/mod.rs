@@ -150,7 +150,7 @@ pub enum SpoolError {
 }
 
 /// Adds operation and path to an I/O result.
-pub(super) trait At<T> {
+trait At<T> {
     /// Names what was tried, on what.
     fn at(self, operation: &'static str, path: &Path) -> Result<T, SpoolError>;
 }
@@ -162,7 +162,7 @@ impl<T> At<T> for io::Result<T> {
 }
 
 /// The disk, the quota or the file-size limit is exhausted, in contrast to a disk that fails.
-pub(super) fn is_no_space(error: &io::Error) -> bool {
+fn is_no_space(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge

@@ -191,16 +191,16 @@ pub struct UplinkStatus {
 }
 
 /// What the thread of an uplink and its handle share.
-pub(super) struct Shared {
-    pub(super) backlog: Mutex<Box<dyn Backlog>>,
-    pub(super) status: Mutex<UplinkStatus>,
-    pub(super) full_wanted: AtomicBool,
-    pub(super) last_full: AtomicU64,
-    pub(super) stop: AtomicBool,
+struct Shared {
+    backlog: Mutex<Box<dyn Backlog>>,
+    status: Mutex<UplinkStatus>,
+    full_wanted: AtomicBool,
+    last_full: AtomicU64,
+    stop: AtomicBool,
 }
 
 impl Shared {
-    pub(super) fn new(backlog: Box<dyn Backlog>) -> Self {
+    fn new(backlog: Box<dyn Backlog>) -> Self {
         Self {
             backlog: Mutex::new(backlog),
             status: Mutex::default(),
@@ -210,21 +210,21 @@ impl Shared {
         }
     }
 
-    pub(super) fn backlog(&self) -> MutexGuard<'_, Box<dyn Backlog>> {
+    fn backlog(&self) -> MutexGuard<'_, Box<dyn Backlog>> {
         self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn status(&self) -> MutexGuard<'_, UplinkStatus> {
+    fn status(&self) -> MutexGuard<'_, UplinkStatus> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
+    fn is_stopping(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
 
 /// After so much silence the receiver is asked whether it is there,
-pub(super) const PING_AFTER: Duration = Duration::from_secs(5);
+const PING_AFTER: Duration = Duration::from_secs(5);
 /// The clocks are compared this often,
 const COMPARE_EVERY: Duration = Duration::from_secs(10);
 /// and quicker for the first few times, so that something is known soon.
@@ -234,13 +234,13 @@ const FIRST_COMPARISONS: u32 = 4;
 const FIRST_REPORT_WITHIN: Duration = Duration::from_millis(500);
 
 /// The comparison of the clocks over one connection.
-pub(super) struct Comparing {
+struct Comparing {
     clocks: fn() -> (i64, u64),
     boot: [u8; 16],
     begun: Instant,
     /// The last question: its token, and when it went, by both clocks.
     asked: Option<(u64, (i64, u64), Instant)>,
-    pub(super) next: Instant,
+    next: Instant,
     /// Questions so far.
     count: u32,
     report: Option<ClockReport>,
@@ -249,19 +249,19 @@ pub(super) struct Comparing {
 }
 
 impl Comparing {
-    pub(super) fn new(clocks: fn() -> (i64, u64), boot: [u8; 16]) -> Self {
+    fn new(clocks: fn() -> (i64, u64), boot: [u8; 16]) -> Self {
         let begun = Instant::now();
         Self { clocks, boot, begun, asked: None, next: begun, count: 0, report: None, is_reported: false }
     }
 
     /// Whether the receiver knows this machine's clocks, or records have waited for it long enough.
-    pub(super) fn has_reported(&mut self) -> bool {
+    fn has_reported(&mut self) -> bool {
         self.is_reported |= self.begun.elapsed() >= FIRST_REPORT_WITHIN;
         self.is_reported
     }
 
     /// Sends a ping if one is due. It reports the result of the one before.
-    pub(super) fn ask(&mut self, silence: Duration, out: &mut Vec<u8>) {
+    fn ask(&mut self, silence: Duration, out: &mut Vec<u8>) {
         let now = Instant::now();
         let last = self.asked.map(|asked| asked.2);
         let is_silent = silence >= PING_AFTER && last.is_none_or(|last| last.elapsed() >= PING_AFTER);
@@ -277,7 +277,7 @@ impl Comparing {
     }
 
     /// The answer came: the receiver's clock when it got the question and when it answered; older receivers do not report it.
-    pub(super) fn answered(&mut self, token: u64, times: Option<(i64, i64)>) {
+    fn answered(&mut self, token: u64, times: Option<(i64, i64)>) {
         // A late answer to an earlier question would be compared with the wrong moment.
         let Some((_, (wall_ns, boot_ns), asked)) = self.asked.filter(|asked| asked.0 == token) else {
             return;

@@ -14,7 +14,6 @@
 //! reason or bad, and no pass could know which.
 
 mod clocks;
-mod cost;
 mod hidden;
 mod lifecycle;
 mod load;
@@ -27,7 +26,10 @@ mod stack;
 mod trace;
 mod tracker;
 
+use std::path::Path;
+
 pub(crate) use clocks::ClockReader;
+use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample, empty_list};
 pub(super) use load::route_messages;
 pub(super) use ring::ring_bytes;
 pub(super) use sched::wanted;
@@ -35,13 +37,9 @@ pub(super) use sched::wanted;
 pub(super) use sched::{refuse_loading, watch_wakeups};
 pub(crate) use trace::Recorder;
 
-use std::path::Path;
-
-use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample, empty_list};
-
-use self::cost::ProbeCost;
 use self::hidden::Hidden;
-use self::lifecycle::summed::SummedExits;
+use self::lifecycle::exits::SummedExits;
+use self::load::ProbeCost;
 use self::pass::Pass;
 use self::pass::iterator::{Oddities, TaskIterator};
 use self::pass::watch::Watch;
@@ -51,10 +49,10 @@ use self::sched::{Control, DelayAccounts, Programs, Setup};
 use self::tracker::Tracker;
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
-use super::own::OwnUsage;
+use super::give_memory_back;
+use super::host::{self, OwnUsage};
 use super::proc_ids::ProcIds;
 use super::procinfo::InfoCache;
-use super::{clock, give_memory_back, host};
 use crate::{CollectError, Source, SourceOptions};
 
 /// What it measures without any probe that can be switched off.
@@ -235,7 +233,7 @@ impl BpfSource {
             return Ok(());
         }
         // Before the iterator: a process that begins while it runs is not taken for hidden.
-        let begin_ns = clock::now().boot_ns;
+        let begin_ns = host::now().boot_ns;
         if self.watch.is_some() {
             self.control.begin_cut();
         } else {
@@ -289,7 +287,7 @@ impl BpfSource {
 
     /// Reads threads, CPUs and events, and fills `begin` and `end`.
     fn observe(&mut self, into: &mut Snapshot) -> Result<Observed, CollectError> {
-        let begin = clock::now();
+        let begin = host::now();
         let cut = if self.watch.is_some() {
             self.control.begin_cut()
         } else {
@@ -308,7 +306,7 @@ impl BpfSource {
         // Last, because it cannot be repeated: a pass that fails must not take events with it.
         let malformed = self.ring.drain(&mut self.events, self.tracker.groups())?;
         let lost = *lost.get_or_insert_with(|| self.read_lost(into));
-        let end = clock::now();
+        let end = host::now();
         if oddities.malformed == 0 {
             // Otherwise the probe would report threads as unchanged that this side never received.
             self.control.keep();

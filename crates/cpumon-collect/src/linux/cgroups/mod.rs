@@ -11,7 +11,6 @@
 //! A group that no process of is measured; what happened in a group before its first pass. Groups outside of the directory that is
 //! mounted, as seen from inside a container, have no files there: they count as left out.
 
-mod dir;
 mod mounts;
 mod values;
 
@@ -26,8 +25,8 @@ use std::sync::Arc;
 use cpumon_model::{CgroupSample, CpuLimit, Fields, MAX_CGROUPS, Pressure, Snapshot, empty_list};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-use self::dir::{Dir, Read};
 use self::mounts::Mounts;
+use self::values::{Dir, Read};
 use super::file;
 use super::procinfo::InfoCache;
 

@@ -5,23 +5,19 @@
 //! What a kernel can do is read from its type information (BTF), which every user may read: each tracepoint is a type
 //! `btf_trace_NAME`, each kind of map an enumerator, each option of the configuration that matters a member of a struct.
 
-mod features;
-mod files;
-mod kernel;
 mod probes;
 mod rights;
-mod surroundings;
 
 use crate::{Diagnosis, DoctorOptions};
 
 pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let rights = rights::Rights::read(options);
-    let release = kernel::Release::read(options);
+    let release = rights::Release::read(options);
     let mut checks = probes::checks(options, &rights);
     checks.extend(rights::checks(options, &rights, release.as_ref()));
-    checks.extend(kernel::checks(options, release.as_ref()));
-    checks.extend(features::checks(options));
-    checks.extend(surroundings::checks(options));
+    checks.extend(rights::kernel_checks(options, release.as_ref()));
+    checks.extend(probes::feature_checks(options));
+    checks.extend(rights::surroundings_checks(options));
     // Each part adds to more than one topic; people read them one after the other.
     checks.sort_by_key(|check| check.topic as u8);
     Diagnosis { checks }

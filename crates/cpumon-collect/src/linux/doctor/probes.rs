@@ -1,6 +1,12 @@
-//! Checks of the probes: whether each loads here, and why not. Files say what should work; only the kernel's verifier decides.
+//! Checks of the probes: whether each loads here, and why not. Files say what should work; only the kernel's verifier decides. BPF
+//! features, the kernel's accounting options and each tracepoint are checked by the kernel's type information
+//! (`kernel/btf/vmlinux` of sysfs), which needs no right at all.
+
+use libbpf_rs::btf::types::{Enum, Struct};
+use libbpf_rs::btf::{Btf, BtfType};
 
 use super::super::bpf;
+use super::super::btf::{self, NoBtf};
 use super::rights::Rights;
 use crate::{Check, CheckState, CollectError, DoctorOptions, SourceOptions, Topic};
 
@@ -79,4 +85,172 @@ fn procfs(options: &DoctorOptions) -> Check {
             Check { help: "mount procfs: mount -t proc proc /proc".to_owned(), ..check }
         }
     }
+}
+
+/// Tracepoints with what their events give. Several in a row belong together and are of use only together.
+const TRACEPOINTS: [(&str, &[&str], &str); 8] = [
+    ("sched_switch", &["sched_switch"], "run time, run delay and blocked time of each thread; who left last"),
+    (
+        "sched_wakeup, _new",
+        &["sched_wakeup", "sched_wakeup_new"],
+        "the run delay after a wake-up, where the kernel has no group scheduling (else its run queues give it)",
+    ),
+    ("sched_process_fork", &["sched_process_fork"], "who began, and from whom"),
+    (
+        "sched_process_exec",
+        &["sched_process_exec"],
+        "names of processes too short-lived to be read from /proc",
+    ),
+    ("sched_process_exit", &["sched_process_exit"], "final counters of what ends between two snapshots"),
+    (
+        "irq_handler_entry, _exit",
+        &["irq_handler_entry", "irq_handler_exit"],
+        "time in hard interrupts, by name",
+    ),
+    ("softirq_entry, _exit", &["softirq_entry", "softirq_exit"], "time in soft interrupts, by kind"),
+    (
+        "irq vectors (x86)",
+        &[
+            "local_timer_entry",
+            "local_timer_exit",
+            "reschedule_entry",
+            "reschedule_exit",
+            "call_function_entry",
+            "call_function_exit",
+            "call_function_single_entry",
+            "call_function_single_exit",
+            "irq_work_entry",
+            "irq_work_exit",
+        ],
+        "time in the timer's and other CPUs' interrupts",
+    ),
+];
+
+pub(super) fn feature_checks(options: &DoctorOptions) -> Vec<Check> {
+    bpf::route_messages();
+    let gives = "probes that fit this kernel without being compiled here (CO-RE)";
+    let check = Check::new(Topic::Kernel, "BTF", gives);
+    let path = match btf::find(&options.sys_root) {
+        Ok(path) => path,
+        Err(NoBtf { finding, help }) => {
+            let check = check.missing(finding, help);
+            return std::iter::once(check).chain(unknown_without_btf()).collect();
+        }
+    };
+    match Btf::from_path(&path) {
+        Ok(btf) => {
+            let size = std::fs::metadata(&path).map_or(0, |file| file.len());
+            let first = check.available(format!("{}, {} kB", path.display(), size / 1000));
+            let rest = bpf_features(&btf).into_iter().chain(accounting(&btf)).chain(tracepoints(&btf));
+            std::iter::once(first).chain(rest).collect()
+        }
+        Err(error) => {
+            let help = "type information that fits this libbpf: the file comes from the kernel itself";
+            let check = check.missing(format!("{} is unusable: {error}", path.display()), help);
+            std::iter::once(check).chain(unknown_without_btf()).collect()
+        }
+    }
+}
+
+/// Each tracepoint is named all the same: what it would give is worth knowing.
+fn unknown_without_btf() -> impl Iterator<Item = Check> {
+    TRACEPOINTS.iter().map(|(name, _, gives)| {
+        let check = Check::new(Topic::Tracepoints, *name, *gives);
+        check.found(CheckState::Unknown, "cannot be determined without BTF, nor traced")
+    })
+}
+
+fn bpf_features(btf: &Btf<'_>) -> Vec<Check> {
+    let newer = "a newer kernel";
+    let check = |name: &str, gives: &str, is_there: bool, how: &str| {
+        let check = Check::new(Topic::Kernel, name, gives);
+        if is_there { check.available(how) } else { check.missing(format!("this kernel lacks {how}"), newer) }
+    };
+    vec![
+        check("iter/task", "all threads in one pass", has(btf, "bpf_iter_task"), "bpf_iter_task"),
+        check(
+            "ring buffer",
+            "exits and execs in the order in which they happened",
+            enumerates(btf, "bpf_map_type", "BPF_MAP_TYPE_RINGBUF"),
+            "BPF_MAP_TYPE_RINGBUF",
+        ),
+        check(
+            "task storage",
+            "counters kept in each thread, read in the same pass",
+            enumerates(btf, "bpf_map_type", "BPF_MAP_TYPE_TASK_STORAGE"),
+            "BPF_MAP_TYPE_TASK_STORAGE",
+        ),
+        check(
+            "tp_btf",
+            "programs on tracepoints that read kernel types directly",
+            has(btf, "btf_trace_sched_switch"),
+            "btf_trace_sched_switch",
+        ),
+        check(
+            "raw_tp",
+            "programs on tracepoints where tp_btf is missing",
+            enumerates(btf, "bpf_prog_type", "BPF_PROG_TYPE_RAW_TRACEPOINT"),
+            "BPF_PROG_TYPE_RAW_TRACEPOINT",
+        ),
+    ]
+}
+
+/// Options of the kernel's configuration that leave a member in a struct.
+fn accounting(btf: &Btf<'_>) -> Vec<Check> {
+    let delay =
+        Check::new(Topic::Kernel, "run delay", "the kernel's own run delay of each thread (BPF source)");
+    let irq =
+        Check::new(Topic::Kernel, "irq time accounting", "interrupts kept out of threads by the kernel");
+    let steal =
+        Check::new(Topic::Kernel, "steal clock", "time that the hypervisor gave to others, in /proc/stat");
+    vec![
+        if has_member(btf, "sched_info", "run_delay") {
+            delay.available("sched_info.run_delay")
+        } else {
+            delay.missing("this kernel lacks sched_info.run_delay", "a kernel with CONFIG_SCHED_INFO")
+        },
+        if has_member(btf, "rq", "prev_irq_time") {
+            irq.note("on: the scheduler's clock leaves interrupts out of run time")
+        } else {
+            irq.note(
+                "off: interrupts are inside the run time of the interrupted thread, unless measured by event",
+            )
+        },
+        if has_member(btf, "rq", "prev_steal_time_rq") {
+            steal.note("on: the scheduler's clock and the switch events leave steal out of run time")
+        } else {
+            steal.note("off: steal, if any, is inside run time")
+        },
+    ]
+}
+
+fn tracepoints(btf: &Btf<'_>) -> Vec<Check> {
+    let check = |(name, events, gives): &(&str, &[&str], &str)| {
+        let check = Check::new(Topic::Tracepoints, *name, *gives);
+        let is_missing = |event: &&&str| !has(btf, &format!("btf_trace_{event}"));
+        let missing: Vec<&str> = events.iter().filter(is_missing).copied().collect();
+        match missing.len() {
+            0 if events.len() == 1 => check.available("there"),
+            0 => check.available(format!("all {} there", events.len())),
+            count if count == events.len() && name.contains("x86") => {
+                check.note("none: another architecture, or CONFIG_X86_LOCAL_APIC is off")
+            }
+            _ => check.missing(format!("this kernel lacks {}", missing.join(", ")), "another kernel"),
+        }
+    };
+    TRACEPOINTS.iter().map(check).collect()
+}
+
+fn has(btf: &Btf<'_>, name: &str) -> bool {
+    btf.type_by_name::<BtfType<'_>>(name).is_some()
+}
+
+fn enumerates(btf: &Btf<'_>, kind: &str, name: &str) -> bool {
+    let Some(kind) = btf.type_by_name::<Enum<'_>>(kind) else { return false };
+    kind.iter().any(|member| member.name.is_some_and(|found| found == name))
+}
+
+fn has_member(btf: &Btf<'_>, kind: &str, name: &str) -> bool {
+    let Some(kind) = btf.type_by_name::<Struct<'_>>(kind) else { return false };
+    kind.iter().any(|member| member.name.is_some_and(|found| found == name))
 }

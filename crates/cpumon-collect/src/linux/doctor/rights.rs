@@ -1,8 +1,10 @@
-//! Checks what this process may do, by /proc/self/status, sysctl files, the mount of /proc and limits.
+//! Checks what this process may do, by /proc/self/status, sysctl files, the mount of /proc and limits; the kernel's version,
+//! configuration and lockdown; and where the kernel runs (hypervisor, container), with what that does to the figures.
 
-use super::super::release::Version;
-use super::files::{text, value_of};
-use super::kernel::Release;
+use std::path::Path;
+
+use super::super::host::{Version, version_of};
+use super::super::proc_ids::ProcIds;
 use crate::{Check, DoctorOptions, Topic};
 
 /// Numbers of capabilities (linux/capability.h).
@@ -55,7 +57,7 @@ impl Rights {
 }
 
 /// How to give the two capabilities that tracing needs.
-pub(super) fn how_to_grant(capabilities: &str) -> String {
+fn how_to_grant(capabilities: &str) -> String {
     let program = std::env::current_exe().map_or("PROGRAM".to_owned(), |path| path.display().to_string());
     let names = capabilities.to_ascii_uppercase().replace(',', " ");
     format!(
@@ -172,4 +174,183 @@ fn memlock(options: &DoctorOptions, release: Option<&Release>) -> Check {
         }
         _ => check.available(limit),
     }
+}
+
+/// First version with ring buffer, task iterator and `CAP_BPF`.
+const NEEDED: Version = Version::new(5, 8);
+
+/// Version of the running kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Release {
+    text: String,
+    version: Version,
+}
+
+impl Release {
+    /// From `sys/kernel/osrelease`, so that a tree of a test has its own.
+    pub(super) fn read(options: &DoctorOptions) -> Option<Self> {
+        let text = text(&options.proc_root, "sys/kernel/osrelease").ok()?;
+        let version = version_of(&text)?;
+        Some(Self { text, version })
+    }
+
+    fn is_at_least(&self, version: Version) -> bool {
+        self.version >= version
+    }
+}
+
+pub(super) fn kernel_checks(options: &DoctorOptions, release: Option<&Release>) -> Vec<Check> {
+    vec![version(options, release), lockdown(options), schedstat(options), bpf_stats(options)]
+}
+
+fn version(options: &DoctorOptions, release: Option<&Release>) -> Check {
+    let gives = "BPF task iterator, ring buffer and CAP_BPF (5.8), task storage for tracing (5.11)";
+    let check = Check::new(Topic::Kernel, "version", gives);
+    match release {
+        Some(release) if release.is_at_least(NEEDED) => check.available(format!("Linux {}", release.text)),
+        Some(release) => check.missing(format!("Linux {} is older than 5.8", release.text), "a newer kernel"),
+        None => {
+            let why = text(&options.proc_root, "sys/kernel/osrelease");
+            check.found(crate::CheckState::Unknown, why.unwrap_or_else(|why| why))
+        }
+    }
+}
+
+fn lockdown(options: &DoctorOptions) -> Check {
+    let check = Check::new(Topic::Kernel, "lockdown", "reading kernel memory from BPF programs");
+    let modes = match text(&options.sys_root, "kernel/security/lockdown") {
+        Ok(modes) => modes,
+        Err(why) => return check.available(format!("{why}: not built in, or securityfs not mounted")),
+    };
+    let mode = modes.split(['[', ']']).nth(1).unwrap_or("unknown");
+    if mode == "confidentiality" {
+        return check.missing(
+            "confidentiality: BPF programs may not read kernel memory",
+            "boot with lockdown=integrity, or without secure boot",
+        );
+    }
+    check.available(mode)
+}
+
+/// Whether schedstat files hold numbers (`CONFIG_SCHED_INFO`).
+fn schedstat(options: &DoctorOptions) -> Check {
+    let gives = "run time to the nanosecond and run delay in /proc (procfs source)";
+    let check = Check::new(Topic::Kernel, "sched_info", gives);
+    let help = "a kernel with CONFIG_SCHED_INFO (SCHEDSTATS or TASK_DELAY_ACCT)";
+    match text(&options.proc_root, "self/schedstat") {
+        Ok(line) if line == "0 0 0" => check.missing("/proc/PID/schedstat holds zeros only", help),
+        Ok(_) => check.available("/proc/PID/schedstat"),
+        Err(why) => check.missing(why, help),
+    }
+}
+
+fn bpf_stats(options: &DoctorOptions) -> Check {
+    let gives = "the kernel's own measure of what the probes cost; it slows each of them a little";
+    let check = Check::new(Topic::Kernel, "bpf_stats_enabled", gives);
+    match text(&options.proc_root, "sys/kernel/bpf_stats_enabled").as_deref() {
+        Ok("0") => check.note("0: not measured (sysctl kernel.bpf_stats_enabled=1 switches it on)"),
+        Ok(value) => check.note(format!("{value}: measured")),
+        Err(why) => check.note(why.to_owned()),
+    }
+}
+
+/// Files that runtimes leave, and whose they are.
+const CONTAINER_FILES: [(&str, &str); 3] = [
+    (".dockerenv", "docker"),
+    ("run/.containerenv", "podman"),
+    ("run/systemd/container", "systemd-nspawn or LXC"),
+];
+/// Parts of a cgroup path that runtimes make.
+const CONTAINER_CGROUPS: [&str; 6] = ["docker", "kubepods", "containerd", "lxc", "libpod", "crio"];
+
+pub(super) fn surroundings_checks(options: &DoctorOptions) -> Vec<Check> {
+    vec![hypervisor(options), steal(options), pid_namespace(options), container(options)]
+}
+
+fn hypervisor(options: &DoctorOptions) -> Check {
+    let gives = "in a virtual machine a running thread may not really run: the host shares the CPU out";
+    let check = Check::new(Topic::Surroundings, "hypervisor", gives);
+    let cpuinfo = text(&options.proc_root, "cpuinfo").unwrap_or_default();
+    let has_flag = cpuinfo
+        .lines()
+        .filter(|line| line.starts_with("flags"))
+        .any(|line| line.split_whitespace().any(|flag| flag == "hypervisor"));
+    let names = ["hypervisor/type", "class/dmi/id/sys_vendor", "class/dmi/id/product_name"];
+    let named: Vec<String> = names.iter().filter_map(|file| text(&options.sys_root, file).ok()).collect();
+    match (has_flag, named.is_empty()) {
+        (true, true) => check.note("yes, of unknown name"),
+        (true, false) => check.note(format!("yes: {}", named.join(", "))),
+        (false, _) if cpuinfo.is_empty() => check.note("cannot be determined: no cpuinfo"),
+        (false, true) => check.note("none seen"),
+        (false, false) => check.note(format!("none seen; the machine is {}", named.join(", "))),
+    }
+}
+
+/// Steal since boot, from the first line of /proc/stat.
+fn steal(options: &DoctorOptions) -> Check {
+    let check =
+        Check::new(Topic::Surroundings, "steal", "time the hypervisor took; a line of its own in the ledger");
+    let stat = text(&options.proc_root, "stat").unwrap_or_default();
+    let fields: Vec<u64> = stat
+        .lines()
+        .find_map(|line| line.strip_prefix("cpu "))
+        .map(|rest| rest.split_whitespace().filter_map(|field| field.parse().ok()).collect())
+        .unwrap_or_default();
+    let all: u64 = fields.iter().take(8).sum();
+    match fields.get(7) {
+        Some(0) => check.note("0 since boot: none, or not reported by the hypervisor"),
+        Some(&steal) => check
+            .note(format!("{:.3} % of all CPU time since boot", steal as f64 * 100.0 / all.max(1) as f64)),
+        None => check.note("cannot be determined: no such field in /proc/stat"),
+    }
+}
+
+fn pid_namespace(options: &DoctorOptions) -> Check {
+    let check =
+        Check::new(Topic::Surroundings, "pid namespace", "every process of the host, under the host's pids");
+    match ProcIds::of(&options.proc_root) {
+        ProcIds::Hosts => check.available("the host's"),
+        ProcIds::Others => check.missing(
+            "one of its own: /proc shows its processes only, and by ids other than BPF's; so /proc is used, and BPF is not",
+            "docker run --pid=host, hostPID: true in Kubernetes",
+        ),
+        ProcIds::Unknown => check.note("cannot be determined: no process 1"),
+    }
+}
+
+fn container(options: &DoctorOptions) -> Check {
+    let gives = "a container measures its host only where host pids, /proc and capabilities are given to it";
+    let check = Check::new(Topic::Surroundings, "container", gives);
+    let file = CONTAINER_FILES.iter().find(|(file, _)| options.fs_root.join(file).exists());
+    let cgroup = text(&options.proc_root, "self/cgroup").unwrap_or_default();
+    let named = CONTAINER_CGROUPS.iter().find(|name| cgroup.contains(**name));
+    match (file, named) {
+        (Some((file, whose)), _) => check.note(format!("yes, {whose} (/{file})")),
+        (None, Some(name)) => check.note(format!("yes, {name} (control group)")),
+        (None, None) => check.note("no sign of one"),
+    }
+}
+
+/// Longest file of /proc or /sys that is read, bytes; what is beyond is left out.
+const MAX_FILE_BYTES: u64 = 64 << 10;
+
+/// A small text file, its end trimmed; `Err` says why not in a word or two.
+pub(super) fn text(root: &Path, file: &str) -> Result<String, String> {
+    use std::io::Read;
+    let path = root.join(file);
+    let read = |path: &Path| -> std::io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        std::fs::File::open(path)?.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    match read(&path) {
+        Ok(bytes) => Ok(String::from_utf8_lossy(&bytes).trim_end().to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!("no {}", path.display())),
+        Err(error) => Err(format!("cannot read {}: {error}", path.display())),
+    }
+}
+
+/// The value behind `key:` in a file of such lines.
+fn value_of<'t>(text: &'t str, key: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
 }

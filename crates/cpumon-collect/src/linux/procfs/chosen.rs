@@ -7,10 +7,9 @@ use std::path::Path;
 
 use cpumon_model::{Counters, ProcessKey, TaskState, ThreadSample};
 
-use super::super::clock;
-use super::process::Process;
-use super::reader::Reader;
-use super::thread::Leader;
+use super::super::host;
+use super::scan::Process;
+use super::thread::{Leader, Reader};
 use super::visit::Outcome;
 use crate::{CollectError, parse};
 
@@ -39,7 +38,7 @@ impl Chosen {
         Ok(Self {
             proc_dir: super::open_dir(proc_root)?,
             has_clock,
-            opened_ns: clock::now().boot_ns,
+            opened_ns: host::now().boot_ns,
             reader: Reader::keeping(MAX_KEPT_FDS, MAX_THREADS),
             processes: Vec::new(),
             exited: Counters::default(),

@@ -37,17 +37,12 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;
-use super::own::OwnUsage;
+use super::host;
+use super::host::OwnUsage;
 use super::procinfo::{About, InfoCache};
-use super::{clock, host};
 use crate::{CollectError, Source, SourceOptions};
 
 mod chosen;
-mod cpu_clock;
-mod ended;
-mod pids;
-mod process;
-mod reader;
 mod scan;
 mod thread;
 mod visit;
@@ -55,12 +50,12 @@ mod visit;
 pub(super) use chosen::Chosen;
 #[cfg(test)]
 pub(super) use chosen::MAX_THREADS as MAX_CHOSEN_THREADS;
-pub(super) use cpu_clock::fits as shows_own_pids;
-use pids::{NewestPid, Search};
-use process::Process;
-use reader::{Miss, Reader};
+use scan::Process;
+pub(super) use scan::fits as shows_own_pids;
 pub(super) use thread::Leader;
+use thread::{Miss, Reader};
 use visit::Outcome;
+use visit::{NewestPid, Search};
 
 pub(crate) struct ProcfsSource {
     proc_root: PathBuf,
@@ -108,11 +103,11 @@ impl ProcfsSource {
             ..Snapshot::default()
         };
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let has_clock = cpu_clock::fits(root);
+        let has_clock = scan::fits(root);
         let mut reader = Reader::new();
         // The clock of process 1 needs no /proc: if it answers, and its threads cannot be listed, that is hidepid.
         let hides_processes =
-            has_clock && cpu_clock::process_ns(1).is_some() && root.join("1/task").read_dir().is_err();
+            has_clock && scan::process_ns(1).is_some() && root.join("1/task").read_dir().is_err();
         if hides_processes {
             reader.denied += 1;
         }
@@ -123,7 +118,7 @@ impl ProcfsSource {
             proc_dir: open_dir(root)?,
             loadavg,
             has_clock,
-            opened_ns: clock::now().boot_ns,
+            opened_ns: host::now().boot_ns,
             hides_processes,
             reader,
             newest: NewestPid::default(),
@@ -182,7 +177,7 @@ impl ProcfsSource {
             Search::Probe(pids) => {
                 for pid in pids {
                     // A pid may have gone to a thread, or its process has ended already: neither has a clock.
-                    if !self.is_known(pid, known) && cpu_clock::process_ns(pid).is_some() {
+                    if !self.is_known(pid, known) && scan::process_ns(pid).is_some() {
                         self.begin_process(pid);
                     }
                 }
@@ -296,7 +291,7 @@ impl Source for ProcfsSource {
     fn snapshot(&mut self, into: &mut Snapshot) -> Result<(), CollectError> {
         into.clear();
         self.reader.pass += 1;
-        into.begin = clock::now();
+        into.begin = host::now();
         // The newest pid is read first: who begins during the pass is found in the next one.
         let newest = self.loadavg.as_ref().and_then(NewestPid::read);
         let changed = self.read_known();
@@ -310,7 +305,7 @@ impl Source for ProcfsSource {
         }
         self.emit(into);
         self.cpus.read(&mut into.cpus)?;
-        into.end = clock::now();
+        into.end = host::now();
         self.own.fill(&mut into.health);
         self.describe(into);
         self.cgroups.read(&mut self.infos, into);

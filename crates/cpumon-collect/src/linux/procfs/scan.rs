@@ -4,14 +4,16 @@
 //! Threads that ran lately are read first. If run time over all threads then adds up to the CPU clock, to the ns, no other
 //! thread can have run, and the others are not read at all.
 
+use std::fs;
 use std::os::fd::OwnedFd;
+use std::path::Path;
 
+use cpumon_model::{Counters, ProcessKey};
 use rustix::fs::fstat;
 
-use super::cpu_clock;
-use super::process::Process;
-use super::reader::{Miss, Reader};
-use super::thread::{Leader, Thread};
+use super::super::file;
+use super::thread::{Leader, Miss, Reader, Thread};
+use super::visit::Ended;
 use crate::parse;
 
 /// Hard links of a directory without subdirectories; the kernel adds one to /proc/PID/task for each thread.
@@ -105,7 +107,7 @@ impl Process {
             // A sum of counters that never exceed the truth can equal the truth only if each one is true.
             let threads_ns: u64 = self.threads.iter().map(Thread::probed_ns).fold(0, u64::saturating_add);
             // Read after the threads: whatever ran meanwhile makes the two differ.
-            let clock_ns = cpu_clock::process_ns(self.key.pid)?;
+            let clock_ns = process_ns(self.key.pid)?;
             if threads_ns.saturating_add(self.ended.total().run_ns) == clock_ns {
                 return Some(clock_ns);
             }
@@ -232,4 +234,113 @@ enum Scanned {
     All,
     /// Something could not be read: to be tried again in the next pass, whether anybody runs or not.
     Some,
+}
+
+pub(super) struct Process {
+    pub(super) key: ProcessKey,
+    /// What its main thread says about the process.
+    pub(super) leader: Leader,
+    /// Ascending by key. Empty if the kernel refuses to show it.
+    pub(super) threads: Vec<Thread>,
+    /// What threads ran that ended before they got a row.
+    pub(super) ended: Ended,
+    /// The main thread must be read again: its parent ended.
+    pub(super) is_orphaned: bool,
+    /// Whether its identity is known: it was read once.
+    pub(super) is_known: bool,
+    /// Threads began or ended in this pass.
+    pub(super) changed: bool,
+    /// /proc/PID/task, while it is kept.
+    pub(super) dir: Option<OwnedFd>,
+    /// Value of its CPU clock when all threads had been read last.
+    pub(super) clock_ns: Option<u64>,
+    /// The pass in which it was scanned last.
+    pub(super) scan_pass: u64,
+}
+
+impl Process {
+    /// Sum over the live threads.
+    pub(super) fn live(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.threads.iter().for_each(|thread| sum += thread.counters());
+        sum
+    }
+
+    pub(super) fn close(&mut self, reader: &mut Reader) {
+        self.threads.iter_mut().for_each(|thread| thread.close(reader));
+        reader.close(&mut self.dir);
+    }
+
+    pub(super) fn open_dir(&mut self, proc_dir: &OwnedFd, reader: &mut Reader) -> Result<(), Miss> {
+        if self.dir.is_none() {
+            let opened = file::with_path(self.key.pid, "task", |path| file::open_at(proc_dir, path));
+            self.dir = Some(opened.map_err(|errno| reader.miss(errno))?);
+            // Counted although it may fall below zero: `scan` closes the directory again when the budget is
+            // used up.
+            reader.fds_left -= 1;
+        }
+        Ok(())
+    }
+
+    /// The main thread; `None` only for a process that the kernel refuses to show.
+    pub(super) fn main_thread(&self) -> Option<&Thread> {
+        let at = self.threads.binary_search_by_key(&self.key.pid, |thread| thread.sample.key.tid).ok()?;
+        self.threads.get(at)
+    }
+}
+
+// The CPU clock of another process: the run time of all its threads, ended ones included, in ns. One system
+// call of 0.3 µs shows whether *any* of its threads ran, without privileges (`clock_getcpuclockid(3)`). It
+// is the sum of the very counters that schedstat prints, so that sums over threads can be compared to the
+// ns.
+
+/// `CPUCLOCK_SCHED` of include/linux/posix-timers.h: the clock that reads `sum_exec_runtime`.
+const CPUCLOCK_SCHED: libc::clockid_t = 2;
+
+/// Reads the clock; `None` if no process has this pid (a thread's id is no pid).
+pub(super) fn process_ns(pid: u32) -> Option<u64> {
+    // As clock_getcpuclockid(3) makes it: the inverted pid above three bits that name the clock.
+    let clock = !libc::pid_t::try_from(pid).ok()? << 3 | CPUCLOCK_SCHED;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid timespec that outlives the call; any clock id is allowed, unknown ones fail.
+    #[expect(unsafe_code, reason = "rustix has no clock ids of other processes")]
+    let failed = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    if failed != 0 {
+        return None;
+    }
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    seconds.checked_mul(1_000_000_000)?.checked_add(u64::try_from(time.tv_nsec).ok()?)
+}
+
+/// Whether `proc_root` shows the pids of this process's own pid namespace, which is the one that the clocks go by.
+/// A host's /proc seen from a container, or a test's tree, does not.
+pub(in super::super::super::platform) fn fits(proc_root: &Path) -> bool {
+    let own = std::process::id();
+    let shown = fs::read_link(proc_root.join("self")).ok();
+    let is_own = shown.and_then(|link| link.to_str()?.parse::<u32>().ok()) == Some(own);
+    // NSpid (Linux 4.1) lists one number for each namespace from that of the mount down to the process's own.
+    let status = fs::read_to_string(proc_root.join("self/status")).unwrap_or_default();
+    let levels =
+        status.lines().find_map(|line| line.strip_prefix("NSpid:")).map(|ids| ids.split_whitespace().count());
+    is_own && levels == Some(1) && process_ns(own).is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_real_proc_fits_and_a_tree_does_not() {
+        assert!(fits(Path::new("/proc")));
+        assert!(!fits(tempfile::tempdir().unwrap().path()));
+    }
+
+    #[test]
+    fn own_clock_runs_and_a_missing_process_has_none() {
+        let first = process_ns(std::process::id()).unwrap();
+        let sum: u64 = (0..3_000_000_u64).fold(0, |sum, n| std::hint::black_box(sum ^ n));
+        assert!(process_ns(std::process::id()).unwrap() > first, "{sum}");
+        assert_eq!(process_ns(0x3fff_fff0), None);
+        assert_eq!(process_ns(u32::MAX), None);
+    }
 }

@@ -4,6 +4,9 @@
 //! elsewhere. The command line is read for the name of a script only where there can be one, and not again while name and
 //! executable are the same.
 
+mod naming;
+
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -12,22 +15,10 @@ use std::sync::Arc;
 use cpumon_model::{Comm, ProcessInfo, ProcessKey};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
-pub(crate) use self::about::{About, Exec};
-use self::files::{Files, MAX_BYTES};
-use self::naming::Naming;
-use self::refused::Refused;
-use self::scratch::{Scratch, UNKNOWN_UID};
+use self::naming::{Files, MAX_BYTES, Naming, Scratch, UNKNOWN_UID};
 use super::users::UserNames;
 use crate::script::{Command, ExecScript};
 use crate::{CollectError, SourceOptions, parse};
-
-mod about;
-mod files;
-mod naming;
-mod refused;
-mod scratch;
-#[cfg(test)]
-mod tests;
 
 /// Entries up to which the map is never shrunk.
 const MANY_ENTRIES: usize = 4096;
@@ -268,3 +259,82 @@ impl InfoCache {
         refused
     }
 }
+
+/// What a source knows about a process without asking.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct About {
+    pub(crate) key: ProcessKey,
+    /// The main thread's name.
+    pub(crate) comm: Comm,
+    pub(crate) is_kernel: bool,
+    /// Its real user, if known; otherwise it is read from status.
+    pub(crate) uid: Option<u32>,
+}
+
+/// What a process called last.
+pub(crate) struct Exec<'a> {
+    /// Base name of the executable.
+    pub(crate) program: Cow<'a, str>,
+    /// The first 15 bytes of the base name of what was called, which may be a script.
+    pub(crate) comm: Comm,
+    /// What its arguments say of a script.
+    pub(crate) script: &'a ExecScript,
+    /// It was reported in this pass: what is known of the process was read before.
+    pub(crate) is_new: bool,
+}
+
+/// What was refused in the first pass in which something was. Why: the log line names how much it is.
+#[derive(Debug, Default)]
+struct Refused {
+    /// Processes of which nothing but the executable's link is refused.
+    links: u64,
+    /// Processes of which another file is refused.
+    files: u64,
+    /// One of them, of the worse kind if there is any.
+    example: u32,
+    is_reported: bool,
+}
+
+impl Refused {
+    /// Executables without a name up to this many are no alarm: root without every capability is refused those of processes
+    /// that have more, such as init's.
+    const FEW: u64 = 8;
+
+    fn note(&mut self, pid: u32, others_denied: u64) {
+        if self.files == 0 && (others_denied > 0 || self.links == 0) {
+            self.example = pid;
+        }
+        if others_denied > 0 {
+            self.files += 1;
+        } else {
+            self.links += 1;
+        }
+    }
+
+    /// What to say of it, once. `processes`: how many there are.
+    fn message(&mut self, processes: usize) -> Option<(log::Level, String)> {
+        if self.is_reported || self.links + self.files == 0 {
+            return None;
+        }
+        self.is_reported = true;
+        let Self { links, files, example, .. } = *self;
+        Some(if files > 0 {
+            let all = links + files;
+            let text = format!(
+                "{all} of {processes} processes do not show all they are (/proc/{example} for one; another user's, or \
+                 hidepid): their short name is shown for the program's, user or container may be missing"
+            );
+            (log::Level::Warn, text)
+        } else {
+            let level = if links <= Self::FEW { log::Level::Debug } else { log::Level::Warn };
+            let text = format!(
+                "the executable of {links} of {processes} processes is not readable (/proc/{example}/exe for one; another \
+                 user's, or with more privileges): they have their short names, nothing else is missing"
+            );
+            (level, text)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

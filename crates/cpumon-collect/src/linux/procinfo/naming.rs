@@ -1,14 +1,17 @@
-//! How a program, and the script that it runs, get their names.
+//! How a program, and the script that it runs, get their names: from the files of one process in /proc, of which those that were refused
+//! are counted, into what is not shared yet.
 
 use std::borrow::Cow;
+use std::os::fd::OwnedFd;
 
 use cpumon_model::{Comm, ProcessInfo};
+use rustix::fs::readlinkat_raw;
+use rustix::io::Errno;
 
-use super::about::{About, Exec};
-use super::files::{Files, MAX_BYTES};
-use super::scratch::Scratch;
+use super::super::file;
+use super::{About, Exec};
 use crate::script::{self, Command, ExecScript};
-use crate::scrub;
+use crate::{parse, scrub};
 
 /// Longest command line of a program that has long ones before the name that counts: class paths of Java.
 const MAX_LONG_BYTES: usize = 64 * 1024;
@@ -116,4 +119,98 @@ pub(super) fn longer_name(cmdline: &[u8], comm: Comm) -> Option<Cow<'_, str>> {
         && name.starts_with(comm.as_bytes())
         && script::is_path(name);
     is_cut.then(|| String::from_utf8_lossy(name))
+}
+
+/// Longest command line, cgroup path and executable path that are read.
+pub(super) const MAX_BYTES: usize = 4096;
+
+/// Of one process, as long as it is read.
+pub(super) struct Files<'a> {
+    pub(super) dir: &'a OwnedFd,
+    pub(super) pid: u32,
+    pub(super) denied: u64,
+    /// Those of them that are not the executable's link.
+    pub(super) others_denied: u64,
+    pub(super) vanished: bool,
+}
+
+impl Files<'_> {
+    pub(super) fn read<'b>(&mut self, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        let result = file::with_path(self.pid, name, |path| file::read_at(self.dir, path, buffer));
+        let before = self.denied;
+        let content = self.note(result);
+        self.others_denied += self.denied - before;
+        content
+    }
+
+    pub(super) fn link<'b>(&mut self, name: &str, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
+        match file::with_path(self.pid, name, |path| readlinkat_raw(self.dir, path, &mut *buffer)) {
+            // A process without an executable of its own (kernel thread, zombie) says ENOENT: that is not "gone".
+            Err(Errno::NOENT) => None,
+            result => self.note(result).and_then(|length| buffer.get(..length)),
+        }
+    }
+
+    fn note<T>(&mut self, result: Result<T, Errno>) -> Option<T> {
+        match result {
+            Ok(value) => return Some(value),
+            Err(Errno::ACCESS | Errno::PERM) => self.denied += 1,
+            // Mostly ENOENT or ESRCH: the process has ended. What was known of it stays.
+            Err(_) => self.vanished = true,
+        }
+        None
+    }
+}
+
+/// Uid of an unreadable process (the overflow id of `user_namespaces(7)`).
+pub(super) const UNKNOWN_UID: u32 = 65_534;
+
+/// A [`ProcessInfo`] in kept buffers, so that reading it again allocates only when something changed.
+#[derive(Default)]
+pub(super) struct Scratch {
+    pub(super) name: String,
+    pub(super) interpreter: String,
+    pub(super) comm: String,
+    pub(super) cmdline: String,
+    pub(super) cgroup: String,
+    pub(super) user: String,
+    pub(super) uid: u32,
+    pub(super) is_kernel: bool,
+    pub(super) is_gone: bool,
+}
+
+impl Scratch {
+    pub(super) fn clear(&mut self, about: &About) {
+        let Self { name, interpreter, comm, cmdline, cgroup, user, .. } = self;
+        for text in [name, interpreter, comm, cmdline, cgroup, user] {
+            text.clear();
+        }
+        (self.uid, self.is_kernel, self.is_gone) = (UNKNOWN_UID, about.is_kernel, false);
+    }
+
+    pub(super) fn says(&self, info: &ProcessInfo) -> bool {
+        *self.name == *info.name
+            && *self.interpreter == *info.interpreter
+            && *self.user == *info.user
+            && *self.comm == *info.comm
+            && *self.cmdline == *info.cmdline
+            && *self.cgroup == *info.cgroup
+            && self.uid == info.uid
+            && self.is_kernel == info.is_kernel
+    }
+
+    pub(super) fn to_info(&self) -> ProcessInfo {
+        ProcessInfo {
+            name: self.name.as_str().into(),
+            interpreter: self.interpreter.as_str().into(),
+            comm: self.comm.as_str().into(),
+            cmdline: self.cmdline.as_str().into(),
+            cgroup: self.cgroup.as_str().into(),
+            container: parse::container_name(&self.cgroup).into(),
+            uid: self.uid,
+            user: self.user.as_str().into(),
+            is_kernel: self.is_kernel,
+            ..ProcessInfo::default()
+        }
+    }
 }

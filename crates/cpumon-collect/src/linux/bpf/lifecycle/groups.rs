@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::mem::take;
 
-use super::super::records::group::GroupEvent;
+use super::super::ring::events::GroupEvent;
 use crate::parse;
 
 /// Names of one round, bytes.

@@ -2,6 +2,4 @@
 
 pub(crate) mod exits;
 pub(crate) mod groups;
-pub(crate) mod names;
 pub(crate) mod renames;
-pub(crate) mod summed;

@@ -1,7 +1,6 @@
 //! Layouts that the probes and this program share: [`TaskRecord`], [`ExitEvent`], [`ExecEvent`], [`ScriptEvent`], [`LostExits`]. records.h defines
 //! them, and both sides assert the same size and the same place of every field.
 
-pub(crate) mod group;
 pub(crate) mod task;
 
 use std::mem::offset_of;

@@ -17,10 +17,9 @@ use cpumon_model::empty_list;
 use libbpf_rs::{MapCore, RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 
-use self::events::Event;
+use self::events::{Event, GroupEvent};
 use super::lifecycle::groups::{Groups, NewGroups};
 use super::load;
-use super::records::group::GroupEvent;
 use super::records::{ExitEvent, LostExits, RingDrops};
 use super::sched::{PROBE, Programs, Shared};
 use crate::CollectError;

@@ -1,15 +1,18 @@
 //! Begins and ends a pass. Where the switches are watched it announces an instant T, the cut, shortly before it comes: a pass over
 //! thousands of threads takes milliseconds, and the probe saves the state of each thread and CPU at T.
 
-use std::sync::atomic::Ordering;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cpumon_model::Moment;
 use libbpf_rs::MapCore;
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use super::super::super::clock;
-use super::super::records::ControlPage;
+use super::super::super::host;
+use super::super::records::{ControlPage, Plain};
+use super::Programs;
 use super::programs::possible_cpus;
-use super::{Programs, Shared};
 use crate::CollectError;
 
 /// How far ahead T lies: twenty times what it takes to write it.
@@ -63,9 +66,9 @@ impl Control {
     /// Makes a cut, and waits until it is past. From here to [`Control::end`] threads that end leave a copy.
     pub(crate) fn begin_cut(&mut self) -> Moment {
         self.announce(true);
-        let mut cut = clock::now();
+        let mut cut = host::now();
         for attempt in 0..MAX_ATTEMPTS {
-            let now = clock::now();
+            let now = host::now();
             // T must lie ahead when it becomes visible: this thread may be pushed off between reading the clock and writing the page.
             let lead_ns = FIRST_LEAD_NS << attempt;
             cut = Moment {
@@ -75,11 +78,11 @@ impl Control {
             };
             // A full barrier: every CPU sees T before this one reads the clock again.
             self.page.head().swap(cut.mono_ns, Ordering::SeqCst);
-            if clock::mono_ns() < cut.mono_ns {
+            if host::mono_ns() < cut.mono_ns {
                 break;
             }
         }
-        while clock::mono_ns() < cut.mono_ns + SETTLE_NS {
+        while host::mono_ns() < cut.mono_ns + SETTLE_NS {
             std::hint::spin_loop();
         }
         cut
@@ -107,5 +110,132 @@ impl Control {
     /// The pass has succeeded: what it sent need not be sent again.
     pub(crate) fn keep(&mut self) {
         self.send_all = false;
+    }
+}
+
+// [`Shared`]: an array map of the probe, mapped into memory, with its entries as plain values. What each snapshot reads must cost
+// neither a system call nor an allocation.
+
+pub(crate) struct Shared<T> {
+    first: NonNull<T>,
+    count: usize,
+    bytes: usize,
+    entries: PhantomData<T>,
+}
+
+#[expect(unsafe_code, reason = "a raw pointer is not Send by itself")]
+// SAFETY: the memory is a mapping of its own that only this value unmaps; it holds plain values.
+unsafe impl<T: Plain> Send for Shared<T> {}
+
+impl<T: Plain> Shared<T> {
+    /// Maps `name`, whose value must be a `T`.
+    pub(crate) fn map(
+        programs: &Programs,
+        name: &'static str,
+        can_write: bool,
+    ) -> Result<Self, CollectError> {
+        Self::map_first(&programs.map(name)?, name, can_write, usize::MAX)
+    }
+
+    /// Maps the first `count` entries of `map`, or all if it has fewer: what is mapped counts as memory of this process. A value of the
+    /// map can be several entries.
+    pub(crate) fn map_first(
+        map: &impl MapCore,
+        name: &'static str,
+        can_write: bool,
+        count: usize,
+    ) -> Result<Self, CollectError> {
+        let refused = |why: &str| CollectError::BpfUnavailable {
+            reason: format!("cannot map `{name}` of the probe: {why}"),
+        };
+        let value_bytes = map.value_size() as usize;
+        // The kernel rounds array entries up to 8 bytes: only then is the map an array of `T`.
+        if value_bytes == 0
+            || !value_bytes.is_multiple_of(size_of::<T>())
+            || !size_of::<T>().is_multiple_of(8)
+        {
+            return Err(refused("its value has another size"));
+        }
+        let count = count.min(map.max_entries() as usize * (value_bytes / size_of::<T>()));
+        let bytes = (count * size_of::<T>()).next_multiple_of(rustix::param::page_size());
+        let access = if can_write { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        #[expect(unsafe_code, reason = "mmap")]
+        // SAFETY: a new mapping at an address of the kernel's choice.
+        let first = unsafe { mmap(ptr::null_mut(), bytes, access, MapFlags::SHARED, map.as_fd(), 0) };
+        let first = first.map_err(|error| refused(&error.to_string()))?;
+        let first = NonNull::new(first.cast()).ok_or_else(|| refused("it was mapped at address 0"))?;
+        Ok(Self { first, count, bytes, entries: PhantomData })
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// An entry now. One that changes at this very moment may be half old, half new.
+    pub(crate) fn read(&self, at: usize) -> Option<T> {
+        (at < self.count).then(|| {
+            #[expect(unsafe_code, reason = "memory that the kernel writes to")]
+            // SAFETY: inside the mapping, aligned to 8, any bytes are a valid value; volatile because the kernel changes it.
+            unsafe {
+                self.first.as_ptr().add(at).read_volatile()
+            }
+        })
+    }
+
+    /// Replaces an entry. A count that the probe adds at this very moment may be lost.
+    pub(crate) fn write(&mut self, at: usize, value: &T) {
+        if at >= self.count {
+            return;
+        }
+        #[expect(unsafe_code, reason = "memory that the kernel reads")]
+        // SAFETY: inside the mapping, aligned to 8; only maps that were made writable are written to.
+        unsafe {
+            self.first.as_ptr().add(at).write_volatile(*value);
+        }
+    }
+
+    /// Writes the first entry, all but its first 8 bytes.
+    fn write_rest(&mut self, value: &T) {
+        let bytes = size_of::<T>() - size_of::<u64>();
+        #[expect(unsafe_code, reason = "memory that the kernel reads")]
+        // SAFETY: the first entry is inside the mapping, which was made writable; both sides hold `size_of::<T>()` bytes.
+        unsafe {
+            let from = ptr::from_ref(value).cast::<u8>().add(size_of::<u64>());
+            self.first.as_ptr().cast::<u8>().add(size_of::<u64>()).copy_from_nonoverlapping(from, bytes);
+        }
+    }
+
+    /// The first 8 bytes of the first entry.
+    pub(crate) fn head(&mut self) -> &AtomicU64 {
+        #[expect(unsafe_code, reason = "memory that the kernel reads")]
+        // SAFETY: inside the mapping, aligned to a page, made writable; this side touches it through the atomic only.
+        unsafe {
+            AtomicU64::from_ptr(self.first.as_ptr().cast())
+        }
+    }
+}
+
+impl<T> Shared<T> {
+    /// The 8 bytes at `offset` of an entry, for what both sides touch at the same time.
+    pub(crate) fn atomic(&self, at: usize, offset: usize) -> Option<&AtomicU64> {
+        let is_inside = at < self.count && offset.is_multiple_of(8) && offset < size_of::<T>();
+        is_inside.then(|| {
+            #[expect(unsafe_code, reason = "memory that the kernel writes to")]
+            // SAFETY: inside the mapping, aligned to 8; mapped writable, or only loaded from.
+            unsafe {
+                AtomicU64::from_ptr(self.first.as_ptr().add(at).byte_add(offset).cast())
+            }
+        })
+    }
+}
+
+impl<T> Drop for Shared<T> {
+    fn drop(&mut self) {
+        #[expect(unsafe_code, reason = "munmap")]
+        // SAFETY: mapped by `map`, with this length; nothing borrows from it.
+        let unmapped = unsafe { munmap(self.first.as_ptr().cast(), self.bytes) };
+        if let Err(error) = unmapped {
+            log::debug!("cannot unmap a map of the probe: {error}");
+        }
     }
 }

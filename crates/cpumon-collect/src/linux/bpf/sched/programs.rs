@@ -11,8 +11,8 @@ use libbpf_rs::{Link, MapCore, Object, OpenObject};
 #[cfg(test)]
 pub(crate) use self::refusal::{refuse_loading, watch_wakeups};
 use super::super::load::{self, Embedded};
-use super::{delay_slots, interpreters};
-use crate::CollectError;
+use super::delays;
+use crate::{CollectError, script};
 
 static OBJECT: &Embedded<[u8]> = &Embedded(*include_bytes!(concat!(env!("OUT_DIR"), "/sched.bpf.o")));
 
@@ -168,7 +168,7 @@ fn load_with(setup: Setup, on_switch: &str) -> Result<Object, CollectError> {
 fn set_up(object: &mut OpenObject, setup: Setup, constant: u32) -> Result<(), libbpf_rs::Error> {
     let has_histograms = setup.probes.contains(Probes::HISTOGRAMS);
     // Maps of a probe that is off are made all the same, as small as the kernel allows.
-    let slots = if has_histograms { delay_slots::slots_for(delay_slots::count_processes()) } else { 1 };
+    let slots = if has_histograms { delays::slots_for(delays::count_processes()) } else { 1 };
     for mut map in object.maps_mut() {
         match map.name().to_str() {
             Some("events") => map.set_max_entries(setup.ring_bytes)?,
@@ -185,7 +185,7 @@ fn set_up(object: &mut OpenObject, setup: Setup, constant: u32) -> Result<(), li
             }
             Some(".rodata.scripts") if setup.script_names => {
                 if let Some(table) = map.initial_value_mut() {
-                    interpreters::fill(table);
+                    fill_interpreters(table);
                 }
             }
             _ => {}
@@ -262,6 +262,49 @@ pub(crate) fn possible_cpus() -> u32 {
 }
 
 /// Failures that tests force, on their own thread.
+
+// The table by which the probe knows of which executables the arguments may name a script (execs.h). Made of the list by which the
+// names are made, so that there is one.
+
+/// Bytes of a name that are compared.
+const NAME_BYTES: usize = 8;
+
+/// `struct interpreter`.
+#[repr(C)]
+struct InterpreterEntry {
+    name: [u8; NAME_BYTES],
+    mask: [u8; NAME_BYTES],
+    length: u64,
+}
+
+const _: () = assert!(size_of::<InterpreterEntry>() == 24);
+
+impl InterpreterEntry {
+    fn new(executable: &str) -> Self {
+        let (mut name, mut mask) = ([0; NAME_BYTES], [0; NAME_BYTES]);
+        for ((name, mask), byte) in name.iter_mut().zip(&mut mask).zip(executable.bytes()) {
+            (*name, *mask) = (byte, 0xff);
+        }
+        Self { name, mask, length: executable.len() as u64 }
+    }
+
+    fn to_bytes(&self) -> [u8; size_of::<Self>()] {
+        let mut bytes = [0; size_of::<Self>()];
+        let parts = [self.name, self.mask, self.length.to_ne_bytes()];
+        bytes.as_chunks_mut().0.copy_from_slice(&parts);
+        bytes
+    }
+}
+
+/// Fills the table; what does not fit is not known to the probe.
+fn fill_interpreters(table: &mut [u8]) {
+    for (place, executable) in
+        table.chunks_exact_mut(size_of::<InterpreterEntry>()).zip(script::executables())
+    {
+        place.copy_from_slice(&InterpreterEntry::new(executable).to_bytes());
+    }
+}
+
 #[cfg(test)]
 mod refusal {
     use std::cell::Cell;
@@ -305,5 +348,32 @@ mod refusal {
             return Err(CollectError::BpfUnavailable { reason: "a test refuses it".to_owned() });
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `MAX_INTERPRETERS` of execs.h.
+    const ENTRIES: usize = 48;
+
+    #[test]
+    fn each_interpreter_is_in_the_table() {
+        let mut table = vec![0; ENTRIES * size_of::<InterpreterEntry>()];
+        fill_interpreters(&mut table);
+        let entries: Vec<_> = table.chunks_exact(size_of::<InterpreterEntry>()).collect();
+        let named = |name: &str| {
+            let begin = &name.as_bytes()[..name.len().min(NAME_BYTES)];
+            entries
+                .iter()
+                .any(|entry| entry.starts_with(begin) && entry[16..] == (name.len() as u64).to_ne_bytes())
+        };
+        for name in script::executables() {
+            assert!(named(name), "{name}");
+        }
+        assert!(named("python") && named("sh") && named("busybox"));
+        assert_eq!(entries.last().unwrap().to_vec(), [0; 24], "the list ends");
+        assert_eq!(&entries[0][..16], b"python\0\0\xff\xff\xff\xff\xff\xff\0\0");
     }
 }

@@ -2,24 +2,21 @@
 
 mod online;
 mod records;
-mod slots;
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::rc::Rc;
 
+use cpumon_model::{SchedEvent, SchedEventKind};
 use libbpf_rs::btf::Btf;
 use libbpf_rs::{
     Link, MapCore, MapFlags, MapHandle, MapType, Object, OpenObject, RingBuffer, RingBufferBuilder,
     libbpf_sys,
 };
 
-use cpumon_model::{SchedEvent, SchedEventKind};
-
 use self::online::OnlineCpus;
-use self::records::{CpuState, Entry, entry};
-use self::slots::Slots;
+use self::records::{CpuState, Entry, Slots, entry};
 use super::super::proc_ids::ProcIds;
 use super::load::{self, Embedded};
 use super::records::read_plain;

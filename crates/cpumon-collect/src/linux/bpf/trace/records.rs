@@ -1,15 +1,19 @@
-//! The records of trace.bpf.c, as it lays them out, and what they mean.
+//! The records of trace.bpf.c, as it lays them out, and what they mean; and the rings of events: slots.h writes them, this process reads
+//! them where they are.
 
 use std::mem::offset_of;
+use std::sync::atomic::Ordering;
 
 use cpumon_model::{
     Comm, Interrupt, Leaves, ProcessKey, SchedEvent, SchedEventKind, ThreadKey, TraceGroup, TraceIdentity,
     TraceTask,
 };
+use libbpf_rs::MapHandle;
 
 use super::super::records::task::whole_us;
 use super::super::records::{Plain, read_plain};
-use super::super::sched::reason_of;
+use super::super::sched::{Shared, reason_of};
+use crate::CollectError;
 
 const SWITCH: u8 = 1;
 const WAKING: u8 = 2;
@@ -35,7 +39,7 @@ const GROUP_NAME_BYTES: usize = 256;
 /// `struct event_record`.
 #[derive(Copy, Clone)]
 #[repr(C)]
-pub(super) struct EventRecord {
+struct EventRecord {
     at_ns: u64,
     kind: u8,
     leaves: u8,
@@ -49,7 +53,7 @@ pub(super) struct EventRecord {
 const ODD_ROUND: u8 = 0x80;
 
 /// Where `kind` is, which is written last.
-pub(super) const KIND_AT: usize = offset_of!(EventRecord, kind);
+const KIND_AT: usize = offset_of!(EventRecord, kind);
 
 /// `struct task_entry`.
 #[derive(Copy, Clone)]
@@ -94,15 +98,15 @@ struct GroupEntry {
 /// `struct ring_state`.
 #[derive(Copy, Clone)]
 #[repr(C)]
-pub(super) struct RingState {
+struct RingState {
     written: u64,
     reserved: [u64; 7],
     read: u64,
     reserved_2: [u64; 7],
 }
 
-pub(super) const WRITTEN_AT: usize = offset_of!(RingState, written);
-pub(super) const READ_AT: usize = offset_of!(RingState, read);
+const WRITTEN_AT: usize = offset_of!(RingState, written);
+const READ_AT: usize = offset_of!(RingState, read);
 
 /// `struct cpu_state`.
 #[derive(Copy, Clone)]
@@ -173,7 +177,7 @@ pub(super) fn entry(bytes: &[u8]) -> Option<Entry> {
 }
 
 /// Whether a slot was written in this round through its ring.
-pub(super) fn is_written(slot: &[u8], is_odd_round: bool) -> bool {
+fn is_written(slot: &[u8], is_odd_round: bool) -> bool {
     slot.get(KIND_AT).is_some_and(|kind| kind & !ODD_ROUND != 0 && (kind & ODD_ROUND != 0) == is_odd_round)
 }
 
@@ -225,5 +229,71 @@ fn identity(entry: &TaskEntry, program: &[u8]) -> TraceIdentity {
         program: until_nul(program).into(),
         is_executable: entry.kind == PROGRAM,
         is_kernel: entry.is_kernel != 0,
+    }
+}
+
+const SLOT_BYTES: usize = size_of::<EventRecord>();
+
+pub(super) struct Slots {
+    states: Shared<RingState>,
+    events: Shared<EventRecord>,
+    /// Of each ring; a power of two.
+    per_ring: u64,
+    /// Of each ring: what was claimed when the pass began, and what was read.
+    ends: Vec<(u64, u64)>,
+}
+
+impl Slots {
+    pub(super) fn map(states: &MapHandle, events: &MapHandle, slots: u32) -> Result<Self, CollectError> {
+        let states = Shared::map_first(states, "ring_states", true, usize::MAX)?;
+        let events = Shared::map_first(events, "events", false, usize::MAX)?;
+        let ends = vec![(0, 0); states.len()];
+        Ok(Self { states, events, per_ring: slots.into(), ends })
+    }
+
+    /// Notes how far each ring is written. What is claimed later is left to the next pass: who its tasks are may not have been read.
+    /// Returns how full the fullest is, 0 to 1.
+    pub(super) fn begin(&mut self) -> f64 {
+        let mut most = 0;
+        for (ring, (end, read)) in self.ends.iter_mut().enumerate() {
+            *end = self.states.atomic(ring, WRITTEN_AT).map_or(0, |written| written.load(Ordering::Acquire));
+            most = most.max(*end - *read);
+        }
+        most as f64 / self.per_ring as f64
+    }
+
+    /// Hands out the events up to there. Returns how many slots made no sense.
+    pub(super) fn take(&mut self, out: &mut impl FnMut(SchedEvent)) -> u64 {
+        let mut malformed = 0;
+        for ring in 0..self.ends.len() {
+            let (end, mut read) = self.ends[ring];
+            // An event that is being written at this moment ends the pass: the next one takes it.
+            while read < end
+                && let Some(slot) = self.slot(ring, read)
+            {
+                event(&slot).map_or_else(|| malformed += 1, &mut *out);
+                read += 1;
+            }
+            self.ends[ring].1 = read;
+            if let Some(behind) = self.states.atomic(ring, READ_AT) {
+                behind.store(read, Ordering::Release);
+            }
+        }
+        malformed
+    }
+
+    /// `None` as long as it is being written.
+    fn slot(&self, ring: usize, number: u64) -> Option<[u8; SLOT_BYTES]> {
+        let place = number & (self.per_ring - 1);
+        let at = usize::try_from(ring as u64 * self.per_ring + place).ok()?;
+        let word = |offset, order| Some(self.events.atomic(at, offset)?.load(order).to_ne_bytes());
+        // The one with the kind first: once that is seen, the others are.
+        let kind = word(KIND_AT, Ordering::Acquire)?;
+        let (before, after) = (word(0, Ordering::Relaxed)?, word(KIND_AT + 8, Ordering::Relaxed)?);
+        let mut slot = [0; SLOT_BYTES];
+        for (to, from) in slot.chunks_exact_mut(8).zip([before, kind, after]) {
+            to.copy_from_slice(&from);
+        }
+        is_written(&slot, number & self.per_ring != 0).then_some(slot)
     }
 }

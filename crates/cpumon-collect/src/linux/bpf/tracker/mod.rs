@@ -6,8 +6,7 @@ use cpumon_model::{Counters, ProcessSample, Snapshot, ThreadSample, born_from_ns
 use super::super::procinfo::{About, InfoCache};
 use super::lifecycle::exits::Exits;
 use super::lifecycle::groups::Groups;
-use super::lifecycle::names::ExecNames;
-use super::lifecycle::renames::{Rename, Renames};
+use super::lifecycle::renames::{ExecNames, Rename, Renames};
 use super::pass::{Pass, Place};
 use super::records::{
     ENDED_LEADER, ExecEvent, ExitEvent, HIDDEN, KERNEL_THREAD, LostExits, STALE, TaskRecord,
