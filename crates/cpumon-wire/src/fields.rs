@@ -1,4 +1,6 @@
-//! [`Fields`]: reads little-endian fields one after the other.
+//! [`Fields`]: reads little-endian fields one after the other; [`Field`]: one that is written, too.
+
+use cpumon_model::{BootId, HostId};
 
 /// The bytes that are not read yet. A field that reaches beyond their end leaves them as they are.
 #[derive(Debug)]
@@ -39,3 +41,70 @@ impl<'a> Fields<'a> {
         self.take().map(i64::from_le_bytes)
     }
 }
+
+/// A field that is written and read alone.
+pub(crate) trait Field<'a>: Sized {
+    /// Appends it.
+    fn push(&self, out: &mut Vec<u8>);
+
+    /// Reads it; `None` if the bytes end inside it, or it cannot be.
+    fn take(fields: &mut Fields<'a>) -> Option<Self>;
+}
+
+macro_rules! little_endian {
+    ($($number:ident)+) => {
+        $(impl Field<'_> for $number {
+            fn push(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+
+            fn take(fields: &mut Fields<'_>) -> Option<Self> {
+                fields.take().map(Self::from_le_bytes)
+            }
+        })+
+    };
+}
+
+little_endian! { u16 u32 u64 i64 }
+
+impl<const N: usize> Field<'_> for [u8; N] {
+    fn push(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self);
+    }
+
+    fn take(fields: &mut Fields<'_>) -> Option<Self> {
+        fields.take()
+    }
+}
+
+macro_rules! ids {
+    ($($id:ident)+) => {
+        $(impl Field<'_> for $id {
+            fn push(&self, out: &mut Vec<u8>) {
+                self.0.push(out);
+            }
+
+            fn take(fields: &mut Fields<'_>) -> Option<Self> {
+                fields.take().map(Self)
+            }
+        })+
+    };
+}
+
+ids! { HostId BootId }
+
+/// A struct whose fields lie one after the other.
+macro_rules! in_order {
+    ($of:ident { $($field:ident),+ }) => {
+        impl crate::fields::Field<'_> for $of {
+            fn push(&self, out: &mut Vec<u8>) {
+                $(crate::fields::Field::push(&self.$field, out);)+
+            }
+
+            fn take(fields: &mut crate::fields::Fields<'_>) -> Option<Self> {
+                Some(Self { $($field: crate::fields::Field::take(fields)?),+ })
+            }
+        }
+    };
+}
+pub(crate) use in_order;

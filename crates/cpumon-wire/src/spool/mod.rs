@@ -10,7 +10,7 @@ mod record;
 use cpumon_model::{BootId, HostId};
 
 use self::record::{Head, add_checksum, has_checksum};
-use crate::fields::Fields;
+use crate::fields::{Field, Fields, in_order};
 
 pub(crate) use self::record::SnapshotHead;
 pub use self::record::{
@@ -51,6 +51,9 @@ pub struct SegmentHeader {
     pub begin_wall_ns: i64,
 }
 
+in_order!(Origin { host, boot });
+in_order!(SegmentHeader { spool, origin, first, spool_begin_wall_ns, begin_wall_ns });
+
 impl SegmentHeader {
     /// Appends the header.
     pub fn push(&self, out: &mut Vec<u8>) {
@@ -58,12 +61,7 @@ impl SegmentHeader {
         out.extend_from_slice(&SEGMENT_MAGIC);
         out.extend_from_slice(&VERSION.to_le_bytes());
         out.extend_from_slice(&u16::try_from(SEGMENT_HEADER_BYTES).unwrap_or(u16::MAX).to_le_bytes());
-        out.extend_from_slice(&self.spool);
-        out.extend_from_slice(&self.origin.host.0);
-        out.extend_from_slice(&self.origin.boot.0);
-        out.extend_from_slice(&self.first.to_le_bytes());
-        out.extend_from_slice(&self.spool_begin_wall_ns.to_le_bytes());
-        out.extend_from_slice(&self.begin_wall_ns.to_le_bytes());
+        Field::push(self, out);
         add_checksum(out, begin);
     }
 
@@ -78,14 +76,7 @@ impl SegmentHeader {
         if length < SEGMENT_HEADER_BYTES || !has_checksum(segment.get(..length)?) {
             return None;
         }
-        let header = Self {
-            spool: fields.take()?,
-            origin: Origin { host: HostId(fields.take()?), boot: BootId(fields.take()?) },
-            first: fields.u64()?,
-            spool_begin_wall_ns: fields.i64()?,
-            begin_wall_ns: fields.i64()?,
-        };
-        Some((header, length))
+        Some((Field::take(&mut fields)?, length))
     }
 }
 

@@ -168,8 +168,7 @@ impl Frame {
     }
 
     fn bytes(&self, span: Span) -> &[u8] {
-        let begin = span.begin as usize;
-        self.texts.get(begin..begin + span.len as usize).unwrap_or_default()
+        bytes(&self.texts, span)
     }
 
     /// Empty for bytes that are no text, which are never asked for.
@@ -203,14 +202,48 @@ impl Frame {
         match kind {
             section::HOST => self.read_host(&mut table),
             section::TOTALS => self.read_totals(&mut table),
-            section::CPUS => self.read_cpus(&mut table),
-            section::PROCESSES => self.read_processes(&mut table),
-            section::THREADS => self.read_threads(&mut table),
-            section::EXITS => self.read_exits(&mut table),
-            section::GONE => self.read_gone(&mut table),
-            section::IRQS => self.read_irqs(&mut table),
-            section::DELAYS => self.read_delays(&mut table),
-            _ => self.read_cgroups(&mut table),
+            _ => self.read_list(kind, &mut table),
+        }
+    }
+
+    fn read_list(&mut self, kind: u8, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
+        let texts = &mut self.texts;
+        match kind {
+            section::CPUS => {
+                read_rows(table, texts, &mut self.cpus, |a, b| a.cpu < b.cpu, |table, _| cpu(table))
+            }
+            section::PROCESSES => {
+                read_rows(table, texts, &mut self.processes, |a, b| a.key < b.key, |table, _| process(table))
+            }
+            section::THREADS => {
+                let has_name = table.has(COMM);
+                let row = |table: &TableReader<'_>, texts: &[u8]| {
+                    Ok(ThreadRow { sample: thread(table, texts)?, has_name })
+                };
+                read_rows(table, texts, &mut self.threads, |a, b| place(&a.sample) < place(&b.sample), row)
+            }
+            section::EXITS => {
+                let end_ns = self.header.end.boot_ns;
+                let row = |table: &TableReader<'_>, texts: &[u8]| exit(table, texts, end_ns);
+                read_rows(table, texts, &mut self.exits, |a, b| place(&a.thread) < place(&b.thread), row)
+            }
+            section::GONE => {
+                let row = |table: &TableReader<'_>, _: &[u8]| Ok((process_key(table)?, thread_key(table)?));
+                read_rows(table, texts, &mut self.gone, |a, b| a < b, row)
+            }
+            section::IRQS => {
+                read_rows(table, texts, &mut self.irqs, |a, b| a.irq < b.irq, |table, _| rows::irq(table))
+            }
+            section::DELAYS => {
+                read_rows(table, texts, &mut self.delays, |_, _| true, |table, _| sections::delay(table))
+            }
+            _ => read_rows(
+                table,
+                texts,
+                &mut self.cgroups,
+                |a, b| a.id < b.id,
+                |table, _| sections::cgroup(table),
+            ),
         }
     }
 
@@ -264,153 +297,88 @@ impl Frame {
         self.totals = Some(totals);
         Ok(())
     }
-
-    fn read_cpus(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
-        // A section may come several times in a frame. Rows ascend within each, not from one to the next.
-        let first = self.cpus.len();
-        self.cpus.reserve(table.rows_left());
-        while table.next_row(&mut self.texts)? {
-            let cpu = table.narrow(CPU)?;
-            if self.cpus[first..].last().is_some_and(|before| before.cpu >= cpu) {
-                return Err(table.error(Reason::Unsorted));
-            }
-            let column = |mode: usize| MODE_0 + u8::try_from(mode).unwrap_or(0);
-            let modes: [u64; 10] = std::array::from_fn(|mode| table.value(column(mode)));
-            if let Some(mode) = modes.iter().position(|&ns| ns > CpuTimes::MAX_NS) {
-                return Err(table.out_of_range(column(mode)));
-            }
-            let times = CpuTimes::from_array(modes);
-            self.cpus.push(CpuSample { cpu, times, sched: rows::cpu_sched(table)? });
-        }
-        Ok(())
-    }
-
-    fn read_processes(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
-        let first = self.processes.len();
-        self.processes.reserve(table.rows_left());
-        while table.next_row(&mut self.texts)? {
-            let key = process_key(table)?;
-            if self.processes[first..].last().is_some_and(|before| before.key >= key) {
-                return Err(table.error(Reason::Unsorted));
-            }
-            self.processes.push(ProcessRow {
-                key,
-                parent_pid: table.narrow(PARENT_PID)?,
-                ended_threads: counters(table),
-                info: info(table)?,
-            });
-        }
-        Ok(())
-    }
-
-    fn read_threads(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
-        let has_name = table.has(COMM);
-        let mut order = Order::default();
-        self.threads.reserve(table.rows_left());
-        while table.next_row(&mut self.texts)? {
-            let sample = self.thread(table)?;
-            order.check((sample.process, sample.key), table)?;
-            self.threads.push(ThreadRow { sample, has_name });
-        }
-        Ok(())
-    }
-
-    fn read_exits(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
-        let mut order = Order::default();
-        self.exits.reserve(table.rows_left());
-        while table.next_row(&mut self.texts)? {
-            let thread = self.thread(table)?;
-            order.check((thread.process, thread.key), table)?;
-            self.exits.push(ExitRow {
-                thread,
-                parent_pid: table.narrow(PARENT_PID)?,
-                end_ns: self.header.end.boot_ns.wrapping_sub(unzigzag(table.value(END)).cast_unsigned()),
-                ends_process: table.value(ENDS_PROCESS) != 0,
-                info: info(table)?,
-            });
-        }
-        Ok(())
-    }
-
-    fn read_gone(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
-        let mut order = Order::default();
-        self.gone.reserve(table.rows_left());
-        while table.next_row(&mut self.texts)? {
-            let thread = ThreadKey { tid: table.narrow(TID)?, start_ns: table.value(START) };
-            let gone = (process_key(table)?, thread);
-            order.check(gone, table)?;
-            self.gone.push(gone);
-        }
-        Ok(())
-    }
-
-    fn read_irqs(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
-        let first = self.irqs.len();
-        self.irqs.reserve(table.rows_left());
-        while table.next_row(&mut self.texts)? {
-            let row = rows::irq(table)?;
-            if self.irqs[first..].last().is_some_and(|before| before.irq >= row.irq) {
-                return Err(table.error(Reason::Unsorted));
-            }
-            self.irqs.push(row);
-        }
-        Ok(())
-    }
-
-    fn read_delays(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
-        self.delays.reserve(table.rows_left());
-        while table.next_row(&mut self.texts)? {
-            self.delays.push(sections::delay(table)?);
-        }
-        Ok(())
-    }
-
-    fn read_cgroups(&mut self, table: &mut TableReader<'_>) -> Result<(), DecodeError> {
-        let first = self.cgroups.len();
-        self.cgroups.reserve(table.rows_left());
-        while table.next_row(&mut self.texts)? {
-            let row = sections::cgroup(table)?;
-            if self.cgroups[first..].last().is_some_and(|before| before.id >= row.id) {
-                return Err(table.error(Reason::Unsorted));
-            }
-            self.cgroups.push(row);
-        }
-        Ok(())
-    }
-
-    fn thread(&self, table: &TableReader<'_>) -> Result<ThreadSample, DecodeError> {
-        let nice = unzigzag(table.value(NICE));
-        let above = unzigzag(table.value(PRIORITY));
-        let nice: i8 = table.narrow_signed(NICE, nice)?;
-        let priority = above.checked_add(20 + i64::from(nice)).ok_or(table.out_of_range(PRIORITY))?;
-        Ok(ThreadSample {
-            key: ThreadKey { tid: table.narrow(TID)?, start_ns: table.value(START) },
-            process: process_key(table)?,
-            comm: Comm::new(self.bytes(table.span(COMM))),
-            state: state(table)?,
-            nice,
-            priority: table.narrow_signed(PRIORITY, priority)?,
-            last_cpu: table.narrow(LAST_CPU)?,
-            counters: counters(table),
-            sched: rows::thread_sched(table),
-        })
-    }
 }
 
-/// Checks that keys ascend within a table.
-#[derive(Default)]
-struct Order {
-    before: Option<(ProcessKey, ThreadKey)>,
-}
-
-impl Order {
-    fn check(&mut self, key: (ProcessKey, ThreadKey), table: &TableReader<'_>) -> Result<(), DecodeError> {
-        if self.before.is_some_and(|before| before >= key) {
+/// Reads the rows of a table, which must ascend; `texts` takes the texts in them.
+fn read_rows<Row>(
+    table: &mut TableReader<'_>,
+    texts: &mut Vec<u8>,
+    into: &mut Vec<Row>,
+    ascends: impl Fn(&Row, &Row) -> bool,
+    read: impl Fn(&TableReader<'_>, &[u8]) -> Result<Row, DecodeError>,
+) -> Result<(), DecodeError> {
+    // A section may come several times in a frame. Rows ascend within each, not from one to the next.
+    let first = into.len();
+    into.reserve(table.rows_left());
+    while table.next_row(texts)? {
+        let row = read(table, texts)?;
+        if into[first..].last().is_some_and(|before| !ascends(before, &row)) {
             return Err(table.error(Reason::Unsorted));
         }
-        self.before = Some(key);
-        Ok(())
+        into.push(row);
     }
+    Ok(())
+}
+
+fn bytes(texts: &[u8], span: Span) -> &[u8] {
+    let begin = span.begin as usize;
+    texts.get(begin..begin + span.len as usize).unwrap_or_default()
+}
+
+fn cpu(table: &TableReader<'_>) -> Result<CpuSample, DecodeError> {
+    let column = |mode: usize| MODE_0 + u8::try_from(mode).unwrap_or(0);
+    let modes: [u64; 10] = std::array::from_fn(|mode| table.value(column(mode)));
+    if let Some(mode) = modes.iter().position(|&ns| ns > CpuTimes::MAX_NS) {
+        return Err(table.out_of_range(column(mode)));
+    }
+    let times = CpuTimes::from_array(modes);
+    Ok(CpuSample { cpu: table.narrow(CPU)?, times, sched: rows::cpu_sched(table)? })
+}
+
+fn process(table: &TableReader<'_>) -> Result<ProcessRow, DecodeError> {
+    Ok(ProcessRow {
+        key: process_key(table)?,
+        parent_pid: table.narrow(PARENT_PID)?,
+        ended_threads: counters(table),
+        info: info(table)?,
+    })
+}
+
+fn thread(table: &TableReader<'_>, texts: &[u8]) -> Result<ThreadSample, DecodeError> {
+    let nice = unzigzag(table.value(NICE));
+    let above = unzigzag(table.value(PRIORITY));
+    let nice: i8 = table.narrow_signed(NICE, nice)?;
+    let priority = above.checked_add(20 + i64::from(nice)).ok_or(table.out_of_range(PRIORITY))?;
+    Ok(ThreadSample {
+        key: thread_key(table)?,
+        process: process_key(table)?,
+        comm: Comm::new(bytes(texts, table.span(COMM))),
+        state: state(table)?,
+        nice,
+        priority: table.narrow_signed(PRIORITY, priority)?,
+        last_cpu: table.narrow(LAST_CPU)?,
+        counters: counters(table),
+        sched: rows::thread_sched(table),
+    })
+}
+
+fn exit(table: &TableReader<'_>, texts: &[u8], end_boot_ns: u64) -> Result<ExitRow, DecodeError> {
+    Ok(ExitRow {
+        thread: thread(table, texts)?,
+        parent_pid: table.narrow(PARENT_PID)?,
+        end_ns: end_boot_ns.wrapping_sub(unzigzag(table.value(END)).cast_unsigned()),
+        ends_process: table.value(ENDS_PROCESS) != 0,
+        info: info(table)?,
+    })
+}
+
+/// The order of rows of threads.
+fn place(thread: &ThreadSample) -> (ProcessKey, ThreadKey) {
+    (thread.process, thread.key)
+}
+
+fn thread_key(table: &TableReader<'_>) -> Result<ThreadKey, DecodeError> {
+    Ok(ThreadKey { tid: table.narrow(TID)?, start_ns: table.value(START) })
 }
 
 fn process_key(table: &TableReader<'_>) -> Result<ProcessKey, DecodeError> {
