@@ -7,7 +7,7 @@
 mod assembler;
 mod sets;
 
-use crate::fields::Fields;
+use crate::fields::{Field, Fields, in_order};
 use crate::{DecodeError, Reason};
 
 pub use self::assembler::{Assembler, AssemblerLimits, SetCounts};
@@ -117,7 +117,7 @@ pub fn decode(bytes: &[u8]) -> Result<Datagram, DecodeError> {
     // The count was checked against the bytes that are there, so a forged one reserves no memory.
     process.threads.reserve_exact(thread_count);
     for _ in 0..thread_count {
-        process.threads.push(thread(&mut fields).ok_or_else(|| truncated(fields.rest))?);
+        process.threads.push(Field::take(&mut fields).ok_or_else(|| truncated(fields.rest))?);
     }
     Ok(Datagram::Process(process))
 }
@@ -154,16 +154,7 @@ fn text(bytes: &[u8]) -> String {
     text
 }
 
-fn thread(fields: &mut Fields<'_>) -> Option<ThreadEntry> {
-    Some(ThreadEntry {
-        owner_process_id: fields.u32()?,
-        kernel_ms: fields.i64()?,
-        user_ms: fields.i64()?,
-        thread_id: fields.u32()?,
-        duration_ms: fields.u32()?,
-        timestamp_ticks: fields.i64()?,
-    })
-}
+in_order!(ThreadEntry { owner_process_id, kernel_ms, user_ms, thread_id, duration_ms, timestamp_ticks });
 
 /// Appends one datagram to `out`.
 ///
@@ -191,14 +182,7 @@ fn encode_process(process: &ProcessDatagram, out: &mut Vec<u8>) -> Result<(), De
     out.extend_from_slice(&process.user_ms.to_le_bytes());
     out.extend_from_slice(&process.process_id.to_le_bytes());
     out.extend_from_slice(&thread_count.to_le_bytes());
-    for thread in &process.threads {
-        out.extend_from_slice(&thread.owner_process_id.to_le_bytes());
-        out.extend_from_slice(&thread.kernel_ms.to_le_bytes());
-        out.extend_from_slice(&thread.user_ms.to_le_bytes());
-        out.extend_from_slice(&thread.thread_id.to_le_bytes());
-        out.extend_from_slice(&thread.duration_ms.to_le_bytes());
-        out.extend_from_slice(&thread.timestamp_ticks.to_le_bytes());
-    }
+    process.threads.iter().for_each(|thread| thread.push(out));
     Ok(())
 }
 

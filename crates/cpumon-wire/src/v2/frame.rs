@@ -2,8 +2,8 @@
 //! allocating.
 
 use cpumon_model::{
-    Comm, Counters, CpuSample, CpuTimes, HostInfo, Moment, ProcessInfo, ProcessKey, SourceHealth, TaskState,
-    ThreadKey, ThreadSample, trim_list,
+    Comm, Counters, CpuSample, CpuTimes, HostInfo, Moment, ProcessInfo, ProcessKey, TaskState, ThreadKey,
+    ThreadSample, trim_list,
 };
 
 use super::bits::unzigzag;
@@ -270,7 +270,7 @@ impl Frame {
         }
         let end = self.header.end;
         let before = |id| unzigzag(table.value(id));
-        let mut totals = Totals {
+        let totals = Totals {
             thread_count: table.narrow(THREAD_COUNT)?,
             process_count: table.narrow(PROCESS_COUNT)?,
             begin: Moment {
@@ -281,19 +281,8 @@ impl Frame {
             exited_total: counters(table),
             pressure: sections::pressure(table),
             cgroups_left_out: table.narrow(CGROUPS_LEFT_OUT)?,
-            health: SourceHealth {
-                tasks_vanished: table.value(HEALTH_0),
-                permission_denied: table.value(HEALTH_1),
-                malformed: table.value(HEALTH_2),
-                exits_lost: table.value(HEALTH_3),
-                intervals_late: table.value(HEALTH_4),
-                intervals_skipped: table.value(HEALTH_5),
-                own_cpu_ns: table.value(HEALTH_6),
-                own_rss_bytes: table.value(HEALTH_7),
-                ..SourceHealth::default()
-            },
+            health: rows::health(table),
         };
-        rows::read_health(table, &mut totals.health);
         self.totals = Some(totals);
         Ok(())
     }

@@ -262,18 +262,11 @@ pub(crate) fn push_totals(table: &mut Table, snapshot: &Snapshot) {
         zigzag(end.wall_ns.wrapping_sub(begin.wall_ns)),
     ]);
     table.push(&counters(&snapshot.exited_total));
-    let health = &snapshot.health;
-    table.push(&[
-        health.tasks_vanished,
-        health.permission_denied,
-        health.malformed,
-        health.exits_lost,
-        health.intervals_late,
-        health.intervals_skipped,
-        health.own_cpu_ns,
-        health.own_rss_bytes,
-    ]);
-    push_health(table, health);
+    let counts = health_counts(&snapshot.health);
+    let (before, after) = counts.split_at(10);
+    table.push(before);
+    table.push(&[u64::from(snapshot.health.probes.bits())]);
+    table.push(after);
     push_pressure(table, snapshot);
 }
 
@@ -396,26 +389,38 @@ pub(crate) fn irq(table: &TableReader<'_>) -> Result<IrqRow, DecodeError> {
     })
 }
 
-/// The columns of the totals' row.
-fn push_health(table: &mut Table, health: &SourceHealth) {
-    let probes = u64::from(health.probes.bits());
-    table.push(&[health.sched_untracked, health.sched_missed_switches, probes]);
-    table.push(&[health.histogram_drops, health.ring_drops]);
-    table.push(&[health.execs_lost, health.endings_lost, health.cuts_lost, health.hidden_left_out]);
-    table.push(&[health.wakeups_unknown, health.run_queue_unknown]);
+/// Counts of the source's health with the columns that have them. The order is that of the totals' row, with the probes in place 10.
+macro_rules! health {
+    ($($column:ident $count:ident)+) => {
+        fn health_counts(health: &SourceHealth) -> [u64; 18] {
+            [$(health.$count),+]
+        }
+
+        /// Health from the totals' row.
+        pub(crate) fn health(table: &TableReader<'_>) -> SourceHealth {
+            let probes = Probes::from_bits_truncate(u16::try_from(table.value(PROBES)).unwrap_or(0));
+            SourceHealth { $($count: table.value($column),)+ probes }
+        }
+    };
 }
 
-/// Completes the health of the totals' row.
-pub(crate) fn read_health(table: &TableReader<'_>, health: &mut SourceHealth) {
-    health.sched_untracked = table.value(HEALTH_8);
-    health.sched_missed_switches = table.value(HEALTH_9);
-    health.histogram_drops = table.value(HEALTH_10);
-    health.ring_drops = table.value(HEALTH_11);
-    health.execs_lost = table.value(HEALTH_12);
-    health.endings_lost = table.value(HEALTH_13);
-    health.cuts_lost = table.value(HEALTH_14);
-    health.hidden_left_out = table.value(HEALTH_15);
-    health.wakeups_unknown = table.value(HEALTH_16);
-    health.run_queue_unknown = table.value(HEALTH_17);
-    health.probes = Probes::from_bits_truncate(u16::try_from(table.value(PROBES)).unwrap_or(0));
+health! {
+    HEALTH_0 tasks_vanished
+    HEALTH_1 permission_denied
+    HEALTH_2 malformed
+    HEALTH_3 exits_lost
+    HEALTH_4 intervals_late
+    HEALTH_5 intervals_skipped
+    HEALTH_6 own_cpu_ns
+    HEALTH_7 own_rss_bytes
+    HEALTH_8 sched_untracked
+    HEALTH_9 sched_missed_switches
+    HEALTH_10 histogram_drops
+    HEALTH_11 ring_drops
+    HEALTH_12 execs_lost
+    HEALTH_13 endings_lost
+    HEALTH_14 cuts_lost
+    HEALTH_15 hidden_left_out
+    HEALTH_16 wakeups_unknown
+    HEALTH_17 run_queue_unknown
 }
