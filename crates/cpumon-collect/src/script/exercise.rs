@@ -41,6 +41,11 @@ impl Choices<'_> {
         of.chars().nth(at)
     }
 
+    fn word<'b>(&mut self, of: &'b str) -> Option<&'b str> {
+        let at = self.next()?.checked_rem(of.split_ascii_whitespace().count())?;
+        of.split_ascii_whitespace().nth(at)
+    }
+
     fn token(&mut self) -> Option<String> {
         self.any(&FORMS).map(|&form| form.to_owned())
     }
@@ -58,18 +63,18 @@ impl Line {
         let Interpreter { letters, words, .. } = self.interpreter;
         let added = match choices.next()? % 10 {
             0 => vec![format!("-{}", choices.letter(letters.flags)?)],
-            1 => vec![(*choices.any(words.flags)?).to_owned()],
+            1 => vec![choices.word(words.flags)?.to_owned()],
             2 => vec![format!("-{}", choices.letter(letters.value)?), choices.token()?],
             3 => vec![format!("-{}{}", choices.letter(letters.value)?, choices.token()?)],
-            4 => vec![(*choices.any(words.value)?).to_owned(), choices.token()?],
-            5 => vec![format!("{}={}", choices.any(words.value)?, choices.token()?)],
-            6 => vec![format!("{}{}", choices.any(words.begin)?, choices.token()?)],
+            4 => vec![choices.word(words.value)?.to_owned(), choices.token()?],
+            5 => vec![format!("{}={}", choices.word(words.value)?, choices.token()?)],
+            6 => vec![format!("{}{}", choices.word(words.begin)?, choices.token()?)],
             7 => {
                 let (flag, next) = (choices.letter(letters.flags)?, choices.letter(letters.next)?);
                 vec![format!("-{flag}{next}{flag}"), choices.token()?]
             }
-            8 => vec![(*choices.any(words.archive)?).to_owned()],
-            _ => vec![(*choices.any(words.next)?).to_owned(), choices.token()?],
+            8 => vec![choices.word(words.archive)?.to_owned()],
+            _ => vec![choices.word(words.next)?.to_owned(), choices.token()?],
         };
         self.words.extend(added);
         Some(())
@@ -80,8 +85,8 @@ impl Line {
         let Interpreter { letters, words, .. } = self.interpreter;
         let last = match choices.next()? % 7 {
             0 => format!("-{}", choices.letter(letters.code)?),
-            1 => (*choices.any(words.code)?).to_owned(),
-            2 => format!("{}={}", choices.any(words.code)?, choices.token()?),
+            1 => choices.word(words.code)?.to_owned(),
+            2 => format!("{}={}", choices.word(words.code)?, choices.token()?),
             3 => self.unknown(choices)?,
             4 => (*choices.any(&CODE)?).to_owned(),
             5 => "-".to_owned(),
@@ -107,7 +112,7 @@ impl Line {
         let letter = char::from(u8::try_from(choices.next()?).ok()?);
         let option = format!("-{letter}{TOKEN}");
         let is_known = lists.iter().any(|list| list.contains(letter))
-            || words.begin.iter().any(|begin| option.starts_with(begin))
+            || words.begins(option.as_bytes())
             || !letter.is_ascii_alphabetic();
         Some(if is_known { format!("--x{}-{}", choices.next()?, TOKEN) } else { option })
     }

@@ -38,24 +38,24 @@ pub(super) struct Letters {
     pub(super) plus: bool,
 }
 
-/// Options that are whole words, with one or two dashes.
+/// Options that are whole words, with one or two dashes; a list has spaces between them.
 pub(super) struct Words {
     /// They take no value, or one behind `=`.
-    pub(super) flags: &'static [&'static str],
+    pub(super) flags: &'static str,
     /// Their value is behind `=`, or else the next word.
-    pub(super) value: &'static [&'static str],
+    pub(super) value: &'static str,
     /// Their value is the next word, and never behind `=`.
-    pub(super) next: &'static [&'static str],
+    pub(super) next: &'static str,
     /// How options begin that have their value in the same word.
-    pub(super) begin: &'static [&'static str],
+    pub(super) begin: &'static str,
     /// They mean code, or a console.
-    pub(super) code: &'static [&'static str],
+    pub(super) code: &'static str,
     /// The next word is the script.
-    pub(super) script: &'static [&'static str],
+    pub(super) script: &'static str,
     /// The next word is a module and its class.
-    pub(super) module: &'static [&'static str],
+    pub(super) module: &'static str,
     /// The script is a file, not a class.
-    pub(super) archive: &'static [&'static str],
+    pub(super) archive: &'static str,
 }
 
 /// What the first word is that is no option.
@@ -83,16 +83,8 @@ pub(super) const NO_LETTERS: Letters = Letters {
     plus: false,
 };
 
-pub(super) const NO_WORDS: Words = Words {
-    flags: &[],
-    value: &[],
-    next: &[],
-    begin: &[],
-    code: &[],
-    script: &[],
-    module: &[],
-    archive: &[],
-};
+pub(super) const NO_WORDS: Words =
+    Words { flags: "", value: "", next: "", begin: "", code: "", script: "", module: "", archive: "" };
 
 pub(super) const PLAIN: Interpreter = Interpreter {
     names: &[],
@@ -185,16 +177,21 @@ impl Target {
 }
 
 impl Words {
+    /// Whether it begins like an option that has its value in the same word.
+    pub(super) fn begins(&self, word: &[u8]) -> bool {
+        self.begin.split_ascii_whitespace().any(|begin| word.starts_with(begin.as_bytes()))
+    }
+
     /// What a word with dashes is; `None` if it is not in these lists.
     fn find(&self, word: &[u8]) -> Option<Word> {
         let (key, has_value) = match word.iter().position(|&b| b == b'=') {
             Some(at) => (word.get(..at)?, true),
             None => (word, false),
         };
-        let is = |list: &[&str]| list.iter().any(|known| is_same(known.as_bytes(), key));
+        let is = |list: &str| list.split_ascii_whitespace().any(|known| is_same(known.as_bytes(), key));
         let word = if is(self.code) {
             Word::Nothing
-        } else if is(self.flags) || self.begin.iter().any(|begin| word.starts_with(begin.as_bytes())) {
+        } else if is(self.flags) || self.begins(word) {
             Word::Option
         } else if is(self.value) {
             if has_value { Word::Option } else { Word::TakesNext }

@@ -4,7 +4,6 @@
 mod exercise;
 mod interpreter;
 mod table;
-mod table_node;
 
 use cpumon_model::Comm;
 

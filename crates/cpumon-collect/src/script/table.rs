@@ -4,7 +4,6 @@
 //! word or missing.
 
 use super::interpreter::{Interpreter, Letters, NO_LETTERS, NO_WORDS, PLAIN, Target, Words};
-use super::table_node::{NODE_FLAGS, NODE_VALUES};
 
 /// How scripts of JavaScript and TypeScript end.
 const JAVASCRIPT: Target = Target::Ending(&[".js", ".mjs", ".cjs", ".ts", ".mts", ".jsx", ".tsx"]);
@@ -12,6 +11,60 @@ const JAVASCRIPT: Target = Target::Ending(&[".js", ".mjs", ".cjs", ".ts", ".mts"
 /// bash and dash read the value of `-o` from the next word, wherever in a word the letter is.
 const SHELL_LETTERS: Letters =
     Letters { flags: "abefhiklmnpqrtuvxBCDEHIPTV", next: "oO", code: "cs", plus: true, ..NO_LETTERS };
+
+// The options of node: `node --help` of version 20, where each was tried, and those of later versions from its documentation. Options of
+// V8 have their value behind `=` only.
+
+/// They take no value, or one behind `=`.
+const NODE_FLAGS: &str = "\
+    --abort-on-uncaught-exception --allow-addons --allow-child-process --allow-inspector \
+    --allow-natives-syntax --allow-net --allow-wasi --allow-worker --async-context-frame --check \
+    --cpu-prof --deprecation --disable-sigusr1 --disable-wasm-trap-handler \
+    --disallow-code-generation-from-strings --enable-etw-stack-walking --enable-fips \
+    --enable-network-family-autoselection --enable-source-maps --entry-url --experimental-addon-modules \
+    --experimental-async-context-frame --experimental-default-config-file --experimental-detect-module \
+    --experimental-eventsource --experimental-fetch --experimental-global-navigator \
+    --experimental-import-meta-resolve --experimental-json-modules --experimental-modules \
+    --experimental-network-imports --experimental-network-inspection --experimental-permission \
+    --experimental-print-required-tla --experimental-repl-await --experimental-require-module \
+    --experimental-sqlite --experimental-strip-types --experimental-test-coverage \
+    --experimental-test-module-mocks --experimental-test-snapshots --experimental-transform-types \
+    --experimental-vm-modules --experimental-wasi-unstable-preview1 --experimental-wasm-modules \
+    --experimental-websocket --experimental-webstorage --expose-gc --force-context-aware --force-fips \
+    --force-node-api-uncaught-exceptions-policy --frozen-intrinsics --gc-interval --heap-prof \
+    --huge-max-old-generation-size --initial-old-space-size --insecure-http-parser --inspect \
+    --inspect-brk --inspect-wait --interpreted-frames-native-stack --jitless --lite-mode --max-heap-size \
+    --max-old-space-size --max-semi-space-size --min-semi-space-size --node-memory-debug \
+    --openssl-legacy-provider --openssl-shared-config --optimize-for-size --pending-deprecation \
+    --perf-basic-prof --perf-basic-prof-only-functions --perf-prof --permission --predictable \
+    --preserve-symlinks --preserve-symlinks-main --prof --random-seed --report-compact \
+    --report-exclude-env --report-exclude-network --report-on-fatalerror --report-on-signal \
+    --report-uncaught-exception --single-threaded --stack-size --stack-trace-limit --test \
+    --test-force-exit --test-only --throw-deprecation --tls-max-v1.2 --tls-max-v1.3 --tls-min-v1.0 \
+    --tls-min-v1.1 --tls-min-v1.2 --tls-min-v1.3 --trace-atomics-wait --trace-deopt --trace-deprecation \
+    --trace-env --trace-env-js-stack --trace-env-native-stack --trace-exit --trace-gc --trace-gc-verbose \
+    --trace-opt --trace-promises --trace-sigint --trace-sync-io --trace-tls --trace-uncaught \
+    --trace-warnings --track-heap-objects --use-bundled-ca --use-env-proxy --use-openssl-ca \
+    --use-system-ca --verify-base-objects --warnings --watch --watch-preserve-output --zero-fill-buffers \
+    -c";
+
+/// Their value is behind `=`, or else the next word.
+const NODE_VALUES: &str = "\
+    --allow-fs-read --allow-fs-write --conditions --cpu-prof-dir --cpu-prof-interval --cpu-prof-name \
+    --debug-port --diagnostic-dir --disable-proto --disable-warning --dns-result-order --env-file \
+    --env-file-if-exists --experimental-config-file --experimental-default-type --experimental-loader \
+    --experimental-policy --experimental-test-isolation --heap-prof-dir --heap-prof-interval \
+    --heap-prof-name --heapsnapshot-near-heap-limit --heapsnapshot-signal --icu-data-dir --import \
+    --input-type --inspect-port --inspect-publish-uid --loader --localstorage-file \
+    --max-http-header-size --max-old-space-size-percentage \
+    --network-family-autoselection-attempt-timeout --openssl-config --policy-integrity \
+    --redirect-warnings --report-dir --report-directory --report-filename --report-signal --require \
+    --secure-heap --secure-heap-min --snapshot-blob --test-concurrency --test-coverage-branches \
+    --test-coverage-exclude --test-coverage-functions --test-coverage-include --test-coverage-lines \
+    --test-global-setup --test-isolation --test-name-pattern --test-reporter --test-reporter-destination \
+    --test-rerun-failures --test-shard --test-skip-pattern --test-timeout --title --tls-cipher-list \
+    --tls-keylog --trace-event-categories --trace-event-file-pattern --unhandled-rejections \
+    --use-largepages --v8-pool-size --watch-kill-signal --watch-path -C -r";
 
 pub(super) const INTERPRETERS: [Interpreter; 22] = [
     Interpreter {
@@ -24,8 +77,8 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
             ..NO_LETTERS
         },
         words: Words {
-            flags: &["--help", "--help-all", "--help-env", "--help-xoptions", "--version"],
-            value: &["--check-hash-based-pycs"],
+            flags: "--help --help-all --help-env --help-xoptions --version",
+            value: "--check-hash-based-pycs",
             ..NO_WORDS
         },
         ..PLAIN
@@ -34,20 +87,10 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
         names: &["bash", "rbash", "dash", "ash"],
         letters: SHELL_LETTERS,
         words: Words {
-            flags: &[
-                "--debug",
-                "--debugger",
-                "--help",
-                "--login",
-                "--noediting",
-                "--noprofile",
-                "--norc",
-                "--posix",
-                "--restricted",
-                "--verbose",
-                "--version",
-            ],
-            value: &["--rcfile", "--init-file"],
+            flags: "\
+                --debug --debugger --help --login --noediting --noprofile --norc --posix --restricted \
+                --verbose --version",
+            value: "--rcfile --init-file",
             ..NO_WORDS
         },
         ..PLAIN
@@ -68,24 +111,18 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
             plus: true,
             ..NO_LETTERS
         },
-        words: Words { value: &["--emulate"], ..NO_WORDS },
+        words: Words { value: "--emulate", ..NO_WORDS },
         ..PLAIN
     },
     Interpreter {
         names: &["fish"],
         letters: Letters { flags: "hPilNnv", value: "CpdfDo", code: "c", ..NO_LETTERS },
         words: Words {
-            flags: &["--interactive", "--login", "--no-config", "--no-execute", "--private"],
-            value: &[
-                "--init-command",
-                "--features",
-                "--debug",
-                "--debug-output",
-                "--debug-stack-frames",
-                "--profile",
-                "--profile-startup",
-            ],
-            code: &["--command"],
+            flags: "--interactive --login --no-config --no-execute --private",
+            value: "\
+                --init-command --features --debug --debug-output --debug-stack-frames --profile \
+                --profile-startup",
+            code: "--command",
             ..NO_WORDS
         },
         ..PLAIN
@@ -114,17 +151,10 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
             ..NO_LETTERS
         },
         words: Words {
-            flags: &[
-                "--verbose",
-                "--debug",
-                "--debug-frozen-string-literal",
-                "--jit",
-                "--yjit",
-                "--rjit",
-                "--mjit",
-            ],
-            value: &["--enable", "--disable", "--encoding", "--external-encoding", "--internal-encoding"],
-            begin: &["--enable-", "--disable-", "--yjit-", "--rjit-", "--mjit-", "--parser="],
+            flags: "\
+                --verbose --debug --debug-frozen-string-literal --jit --yjit --rjit --mjit",
+            value: "--enable --disable --encoding --external-encoding --internal-encoding",
+            begin: "--enable- --disable- --yjit- --rjit- --mjit- --parser=",
             ..NO_WORDS
         },
         ..PLAIN
@@ -139,24 +169,12 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
             ..NO_LETTERS
         },
         words: Words {
-            flags: &[
-                "--no-chdir",
-                "--profile-info",
-                "--help",
-                "--info",
-                "--syntax-check",
-                "--modules",
-                "--no-php-ini",
-                "--no-header",
-                "--hide-args",
-                "--syntax-highlight",
-                "--syntax-highlighting",
-                "--strip",
-                "--version",
-                "--ini",
-            ],
-            value: &["--php-ini", "--define", "--docroot", "--zend-extension"],
-            script: &["--file", "--process-file"],
+            flags: "\
+                --no-chdir --profile-info --help --info --syntax-check --modules --no-php-ini \
+                --no-header --hide-args --syntax-highlight --syntax-highlighting --strip --version \
+                --ini",
+            value: "--php-ini --define --docroot --zend-extension",
+            script: "--file --process-file",
             ..NO_WORDS
         },
         // Behind two dashes are the arguments of a script on standard input.
@@ -169,8 +187,8 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
             flags: NODE_FLAGS,
             value: NODE_VALUES,
             // Of any option that is on or off.
-            begin: &["--no-", "--harmony"],
-            code: &["-e", "-p", "-pe", "-i", "--eval", "--print", "--run", "--interactive"],
+            begin: "--no- --harmony",
+            code: "-e -p -pe -i --eval --print --run --interactive",
             ..NO_WORDS
         },
         commands: &["inspect"],
@@ -179,28 +197,10 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     Interpreter {
         names: &["deno"],
         words: Words {
-            flags: &[
-                "-A",
-                "-q",
-                "--quiet",
-                "--no-check",
-                "--no-lock",
-                "--no-prompt",
-                "--no-remote",
-                "--cached-only",
-            ],
-            value: &[
-                "-c",
-                "--config",
-                "--import-map",
-                "--cert",
-                "--location",
-                "--seed",
-                "-L",
-                "--log-level",
-                "--ext",
-            ],
-            begin: &["--allow-", "--deny-", "--unstable", "--inspect", "--v8-flags=", "--check", "--watch"],
+            flags: "\
+                -A -q --quiet --no-check --no-lock --no-prompt --no-remote --cached-only",
+            value: "-c --config --import-map --cert --location --seed -L --log-level --ext",
+            begin: "--allow- --deny- --unstable --inspect --v8-flags= --check --watch",
             ..NO_WORDS
         },
         commands: &["run", "serve"],
@@ -211,28 +211,9 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
         names: &["bun"],
         // The value of `-c`, `--config` and `--inspect` is optional, and of later versions also the next word.
         words: Words {
-            flags: &[
-                "--watch",
-                "--hot",
-                "--smol",
-                "--silent",
-                "--bun",
-                "-b",
-                "--no-clear-screen",
-                "--no-install",
-            ],
-            value: &[
-                "-r",
-                "--preload",
-                "--require",
-                "--import",
-                "--cwd",
-                "--env-file",
-                "-d",
-                "--define",
-                "--port",
-            ],
-            begin: &["--inspect=", "--inspect-brk=", "--inspect-wait="],
+            flags: "--watch --hot --smol --silent --bun -b --no-clear-screen --no-install",
+            value: "-r --preload --require --import --cwd --env-file -d --define --port",
+            begin: "--inspect= --inspect-brk= --inspect-wait=",
             ..NO_WORDS
         },
         commands: &["run"],
@@ -242,62 +223,21 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     Interpreter {
         names: &["java"],
         words: Words {
-            flags: &[
-                "-client",
-                "-server",
-                "-d32",
-                "-d64",
-                "-ea",
-                "-da",
-                "-esa",
-                "-dsa",
-                "-enableassertions",
-                "-disableassertions",
-                "-enablesystemassertions",
-                "-disablesystemassertions",
-                "-verbose",
-                "-showversion",
-                "--show-version",
-                "--show-module-resolution",
-                "--enable-preview",
-                "--dry-run",
-                "--validate-modules",
-                "--illegal-access",
-                "--illegal-native-access",
-                "--sun-misc-unsafe-memory-access",
-                "--finalization",
-            ],
-            value: &[
-                "-cp",
-                "-classpath",
-                "--class-path",
-                "-p",
-                "--module-path",
-                "--upgrade-module-path",
-                "--add-modules",
-                "--limit-modules",
-                "--add-opens",
-                "--add-exports",
-                "--add-reads",
-                "--patch-module",
-                "--enable-native-access",
-                "--source",
-            ],
-            begin: &[
-                "-D",
-                "-X",
-                "-ea:",
-                "-da:",
-                "-enableassertions:",
-                "-disableassertions:",
-                "-agentlib:",
-                "-agentpath:",
-                "-javaagent:",
-                "-splash:",
-                "-verbose:",
-            ],
-            module: &["-m", "--module"],
-            archive: &["-jar"],
+            flags: "\
+                -client -server -d32 -d64 -ea -da -esa -dsa -enableassertions -disableassertions \
+                -enablesystemassertions -disablesystemassertions -verbose -showversion --show-version \
+                --show-module-resolution --enable-preview --dry-run --validate-modules \
+                --illegal-access --illegal-native-access --sun-misc-unsafe-memory-access \
+                --finalization",
+            value: "\
+                -cp -classpath --class-path -p --module-path --upgrade-module-path --add-modules \
+                --limit-modules --add-opens --add-exports --add-reads --patch-module \
+                --enable-native-access --source",
+            begin: "\
+                -D -X -ea: -da: -enableassertions: -disableassertions: -agentlib: -agentpath: \
+                -javaagent: -splash: -verbose:",
+            module: "-m --module",
+            archive: "-jar",
             ..NO_WORDS
         },
         dashes_end_options: false,
@@ -307,16 +247,10 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     Interpreter {
         names: &["dotnet"],
         words: Words {
-            flags: &["-d", "--diagnostics"],
-            value: &[
-                "--additionalprobingpath",
-                "--additional-deps",
-                "--depsfile",
-                "--fx-version",
-                "--roll-forward",
-                "--roll-forward-on-no-candidate-fx",
-                "--runtimeconfig",
-            ],
+            flags: "-d --diagnostics",
+            value: "\
+                --additionalprobingpath --additional-deps --depsfile --fx-version --roll-forward \
+                --roll-forward-on-no-candidate-fx --runtimeconfig",
             ..NO_WORDS
         },
         commands: &["exec"],
@@ -327,9 +261,9 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     Interpreter {
         names: &["mono", "mono-sgen"],
         words: Words {
-            flags: &["--debug", "--server", "--desktop", "--llvm", "--nollvm", "--interpreter", "-v"],
-            value: &["--config"],
-            begin: &["--gc=", "--runtime=", "--optimize=", "-O=", "--security=", "--trace=", "--profile="],
+            flags: "--debug --server --desktop --llvm --nollvm --interpreter -v",
+            value: "--config",
+            begin: "--gc= --runtime= --optimize= -O= --security= --trace= --profile=",
             ..NO_WORDS
         },
         dashes_end_options: false,
@@ -348,7 +282,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     },
     Interpreter {
         names: &["tclsh"],
-        words: Words { next: &["-encoding"], ..NO_WORDS },
+        words: Words { next: "-encoding", ..NO_WORDS },
         // Any other option belongs to a script that has no name.
         dashes_end_options: false,
         ..PLAIN
@@ -362,43 +296,14 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
         names: &["julia"],
         letters: Letters { flags: "qi", value: "HLJCtp", code: "eEm", ..NO_LETTERS },
         words: Words {
-            flags: &[
-                "--quiet",
-                "--project",
-                "--code-coverage",
-                "--track-allocation",
-                "--optimize",
-                "--min-optlevel",
-                "-O0",
-                "-O1",
-                "-O2",
-                "-O3",
-            ],
-            value: &[
-                "--banner",
-                "--check-bounds",
-                "--color",
-                "--compiled-modules",
-                "--cpu-target",
-                "--depwarn",
-                "--gcthreads",
-                "--handle-signals",
-                "--heap-size-hint",
-                "--history-file",
-                "--home",
-                "--inline",
-                "--load",
-                "--machine-file",
-                "--math-mode",
-                "--pkgimages",
-                "--procs",
-                "--startup-file",
-                "--sysimage",
-                "--sysimage-native-code",
-                "--threads",
-                "--warn-overwrite",
-                "--warn-scope",
-            ],
+            flags: "\
+                --quiet --project --code-coverage --track-allocation --optimize --min-optlevel -O0 -O1 \
+                -O2 -O3",
+            value: "\
+                --banner --check-bounds --color --compiled-modules --cpu-target --depwarn --gcthreads \
+                --handle-signals --heap-size-hint --history-file --home --inline --load --machine-file \
+                --math-mode --pkgimages --procs --startup-file --sysimage --sysimage-native-code \
+                --threads --warn-overwrite --warn-scope",
             ..NO_WORDS
         },
         ..PLAIN
@@ -407,16 +312,10 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     Interpreter {
         names: &["ld-linux", "ld.so", "ld-2", "ld64"],
         words: Words {
-            flags: &["--inhibit-cache"],
-            value: &[
-                "--library-path",
-                "--glibc-hwcaps-prepend",
-                "--glibc-hwcaps-mask",
-                "--inhibit-rpath",
-                "--audit",
-                "--preload",
-                "--argv0",
-            ],
+            flags: "--inhibit-cache",
+            value: "\
+                --library-path --glibc-hwcaps-prepend --glibc-hwcaps-mask --inhibit-rpath --audit \
+                --preload --argv0",
             ..NO_WORDS
         },
         dashes_end_options: false,
@@ -424,7 +323,7 @@ pub(super) const INTERPRETERS: [Interpreter; 22] = [
     },
     Interpreter {
         names: &["ld-musl"],
-        words: Words { value: &["--library-path", "--preload", "--argv0"], ..NO_WORDS },
+        words: Words { value: "--library-path --preload --argv0", ..NO_WORDS },
         ..PLAIN
     },
     Interpreter {
