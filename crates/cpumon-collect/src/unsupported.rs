@@ -5,8 +5,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use cpumon_model::{HostInfo, Moment};
 
-pub(crate) use super::absent::{
-    ClockReader, Recorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
+pub use super::absent::{
+    ClockReader, TraceRecorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
     give_memory_back,
 };
 use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions, Topic};
@@ -15,28 +15,30 @@ use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice,
 pub(crate) const SOURCES: &[(&str, SourceChoice)] = &[("auto", SourceChoice::Auto)];
 
 /// There is no source here.
-pub(crate) fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
+pub fn open(_options: &SourceOptions) -> Result<Opened, CollectError> {
     Err(CollectError::Unsupported)
 }
 
 /// No source can describe the host here.
-pub(crate) fn host_info(_options: &SourceOptions) -> Result<HostInfo, CollectError> {
+pub fn host_info(_options: &SourceOptions) -> Result<HostInfo, CollectError> {
     Err(CollectError::Unsupported)
 }
 
 /// Nothing is counted here.
-pub(crate) fn read_cycles(_into: &mut crate::nt::CycleSnapshot) -> Result<(), CollectError> {
+pub fn read_cycles(_into: &mut crate::nt::CycleSnapshot) -> Result<(), CollectError> {
     Err(CollectError::NotHere { what: "cycles of processes" })
 }
 
 /// Nothing can be measured, which is one finding.
-pub(crate) fn diagnose(_options: &DoctorOptions) -> Diagnosis {
+#[must_use]
+pub fn diagnose(_options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "source", "measuring this machine");
     Diagnosis { checks: vec![check.missing(CollectError::Unsupported.to_string(), "")] }
 }
 
 /// Now. The monotonic clock counts from when it was first asked.
-pub(crate) fn now() -> Moment {
+#[must_use]
+pub fn now() -> Moment {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     let passed = FIRST.get_or_init(Instant::now).elapsed();
     let mono_ns = u64::try_from(passed.as_nanos()).unwrap_or(u64::MAX);

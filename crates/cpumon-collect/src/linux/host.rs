@@ -17,8 +17,10 @@ use crate::{CollectError, SourceOptions, parse};
 /// Where systemd or D-Bus keep the machine id (machine-id(5)).
 const MACHINE_ID_FILES: [&str; 2] = ["etc/machine-id", "var/lib/dbus/machine-id"];
 
-/// Describes this machine; `source_reason` stays empty.
-pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
+/// Describes this machine. `source_reason` is empty: the caller fills in [`Opened::reason`](crate::Opened::reason).
+///
+/// Errors: the kernel's boot id cannot be read.
+pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     let boot = boot_id(&options.proc_root)?;
     let uname = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
@@ -130,8 +132,9 @@ impl OwnUsage {
     }
 }
 
-/// Now, on the three clocks; read one after the other, within a microsecond.
-pub(crate) fn now() -> Moment {
+/// Now, on the three clocks of this machine; read one after the other, within a microsecond.
+#[must_use]
+pub fn now() -> Moment {
     let ns = |clock: ClockId| {
         let time = clock_gettime(clock);
         time.tv_sec.saturating_mul(1_000_000_000).saturating_add(time.tv_nsec)

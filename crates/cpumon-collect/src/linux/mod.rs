@@ -15,15 +15,15 @@ mod procinfo;
 mod sandbox;
 mod users;
 
-use cpumon_model::{HostInfo, PROCESSES_ARE_HIDDEN, Probes, SourceKind};
+use cpumon_model::{PROCESSES_ARE_HIDDEN, Probes, SourceKind};
 
-pub(crate) use self::bpf::{ClockReader, Recorder};
-pub(crate) use self::host::now;
+pub use self::bpf::{ClockReader, TraceRecorder};
+pub use self::doctor::diagnose;
+pub use self::host::{host_info, now};
+pub use self::privileges::drop_capabilities;
 use self::proc_ids::ProcIds;
-pub(crate) use self::sandbox::{confine_calls, confine_files};
-use crate::{
-    CollectError, Diagnosis, DoctorOptions, Opened, RetainedCapabilities, SourceChoice, SourceOptions,
-};
+pub use self::sandbox::{confine_calls, confine_files};
+use crate::{CollectError, Opened, SourceChoice, SourceOptions};
 
 /// The names of sources that can be asked for.
 pub(crate) const SOURCES: &[(&str, SourceChoice)] =
@@ -32,8 +32,10 @@ pub(crate) const SOURCES: &[(&str, SourceChoice)] =
 /// What /proc does not show. It comes before the reason, on the same line, which terminals cut.
 const LOST: &str = "not measured: short-lived processes, wait reasons, interrupts";
 
-/// Opens the source that `options` ask for.
-pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
+/// Opens the source that `options` ask for; with [`SourceChoice::Auto`] BPF where it is permitted, else /proc.
+///
+/// Errors: a forced source that cannot run ([`CollectError::BpfUnavailable`]), or a /proc that cannot be read.
+pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     match options.choice {
         SourceChoice::Bpf => open_bpf(options, "bpf: asked for"),
         SourceChoice::Procfs => open_procfs(options, "procfs: asked for", &[]),
@@ -68,22 +70,12 @@ fn open_less(options: &SourceOptions, refused: CollectError) -> Result<Opened, C
     open_bpf(&less, &format!("bpf: permitted; {}", loads.without))
 }
 
-/// Linux counts no cycles of processes; [`ClockReader`] compares its clocks.
-pub(crate) fn read_cycles(_into: &mut crate::nt::CycleSnapshot) -> Result<(), CollectError> {
+/// Replaces `into` by a pass over the processes of Windows, with their CPU time by ticks and by cycles. Linux counts no cycles of
+/// processes; [`ClockReader`] compares its clocks.
+///
+/// Errors: [`CollectError::NotHere`] on other systems; else the system refuses.
+pub fn read_cycles(_into: &mut crate::nt::CycleSnapshot) -> Result<(), CollectError> {
     Err(CollectError::NotHere { what: "cycles of processes" })
-}
-
-pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
-    host::host_info(options)
-}
-
-/// Gives up the capabilities that are not needed once a source of this kind is open; says which are left.
-pub(crate) fn drop_capabilities(kind: SourceKind, keep: RetainedCapabilities) -> std::io::Result<String> {
-    privileges::drop_capabilities(kind, keep)
-}
-
-pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
-    doctor::diagnose(options)
 }
 
 fn open_bpf(options: &SourceOptions, reason: &str) -> Result<Opened, CollectError> {
@@ -165,8 +157,8 @@ fn why_not(error: &CollectError) -> String {
 #[cfg(target_env = "gnu")]
 const LARGE_BYTES: libc::c_int = 256 << 10;
 
-/// Gives memory that was freed back to the system. The C library would keep it for later.
-pub(crate) fn give_memory_back() {
+/// Gives memory that was freed back to the system, after a crowd of tasks; the C library would keep it for later. It takes some ms.
+pub fn give_memory_back() {
     #[cfg(target_env = "gnu")]
     {
         #[expect(unsafe_code, reason = "the C library's own housekeeping")]
@@ -177,9 +169,9 @@ pub(crate) fn give_memory_back() {
     }
 }
 
-/// Lets memory of large lists go back to the system as soon as it is freed. By itself the C library keeps lists of up to 32 MiB on its
+/// Lets memory of large lists go back to the system as soon as it is freed, for a process whose lists are now long and now short. By itself the C library keeps lists of up to 32 MiB on its
 /// heap, once it saw one of that length end.
-pub(crate) fn give_large_lists_back() {
+pub fn give_large_lists_back() {
     #[cfg(target_env = "gnu")]
     {
         #[expect(unsafe_code, reason = "the C library's own housekeeping")]

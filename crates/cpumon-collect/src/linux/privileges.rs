@@ -26,11 +26,11 @@ const KEPT: [(CapabilitySet, &str); 4] = [
 /// before, every command was refused).
 const BPF_OBJECTS_ARE_ENOUGH_SINCE: Version = Version::new(5, 19);
 
-/// Gives up every capability of the calling thread but those that are needed from now on. Says what is left.
-pub(crate) fn drop_capabilities(
-    kind: SourceKind,
-    keep: RetainedCapabilities,
-) -> Result<String, std::io::Error> {
+/// Gives up every capability of the calling thread, and of those it starts later, that is not needed once a source of this
+/// kind is open, and the way to get one back by running another program. Says in words which are left.
+///
+/// Errors: the kernel refuses (a seccomp filter).
+pub fn drop_capabilities(kind: SourceKind, keep: RetainedCapabilities) -> Result<String, std::io::Error> {
     let mut wanted = CapabilitySet::empty();
     if keep.names {
         wanted |= CapabilitySet::SYS_PTRACE;

@@ -6,7 +6,7 @@ use crate::CollectError;
 use crate::nt::{self, CycleSnapshot};
 
 /// Replaces `into`.
-pub(crate) fn read_cycles(into: &mut CycleSnapshot) -> Result<(), CollectError> {
+pub fn read_cycles(into: &mut CycleSnapshot) -> Result<(), CollectError> {
     let (mut buffer, mut cpu_buffer) = (vec![0; FIRST_BYTES], vec![0; 64 * nt::CPU_BYTES]);
     // Once before: the first call makes the memory grow, which would lie between the clocks and the list.
     sys::query(PROCESSES, &mut buffer).map_err(failed("read processes"))?;

@@ -3,11 +3,11 @@
 
 use cpumon_model::{HostInfo, Probes, SourceKind};
 
-pub(crate) use self::clock::now;
-pub(crate) use self::cycles::read_cycles;
+pub use self::clock::now;
+pub use self::cycles::read_cycles;
 use self::measure::Method;
-pub(crate) use super::absent::{
-    ClockReader, Recorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
+pub use super::absent::{
+    ClockReader, TraceRecorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
     give_memory_back,
 };
 use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice, SourceOptions, Topic};
@@ -32,7 +32,7 @@ pub(crate) const SOURCES: &[(&str, SourceChoice)] =
     &[("auto", SourceChoice::Auto), ("nt", SourceChoice::Nt), ("toolhelp", SourceChoice::Toolhelp)];
 
 /// Opens the source that `options` ask for.
-pub(crate) fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
+pub fn open(options: &SourceOptions) -> Result<Opened, CollectError> {
     refuse(options)?;
     match options.choice {
         SourceChoice::Nt => open_method(Method::Nt, options, "nt: asked for".to_owned()),
@@ -76,13 +76,15 @@ fn refuse(options: &SourceOptions) -> Result<(), CollectError> {
     Ok(())
 }
 
+/// Describes this machine.
 #[expect(clippy::unnecessary_wraps, reason = "on Linux the boot id is read from a file")]
-pub(crate) fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
+pub fn host_info(options: &SourceOptions) -> Result<HostInfo, CollectError> {
     Ok(host::host_info(options))
 }
 
 /// Whether the kernel answers. Everything else in the checks of Linux does not exist here.
-pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
+#[must_use]
+pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let check = Check::new(Topic::Probes, "nt", "all processes and threads with one call");
     let check = match measure::WindowsSource::open(Method::Nt, Probes::empty(), &SourceOptions::default()) {
         Ok(_) => check.available("NtQuerySystemInformation answers"),

@@ -14,8 +14,8 @@ use super::ring;
 use super::sched::{Control, Programs, Setup, TimesState};
 use crate::CollectError;
 
-/// Reads the clocks of all threads.
-pub(crate) struct ClockReader {
+/// Reads the CPU time of every thread by three clocks: the tick sampler's, the scheduler's, and the switches. Needs BPF.
+pub struct ClockReader {
     iterator: TaskIterator,
     control: Control,
     records: Pass,
@@ -25,7 +25,9 @@ pub(crate) struct ClockReader {
 
 impl ClockReader {
     /// Interrupts are not taken out of the threads: the other two clocks have them inside as well.
-    pub(crate) fn open() -> Result<Self, CollectError> {
+    ///
+    /// Errors: [`CollectError::BpfUnavailable`], or [`CollectError::Unsupported`].
+    pub fn open() -> Result<Self, CollectError> {
         let ring_bytes = ring::ring_bytes();
         let setup = Setup { probes: Probes::SCHED, ring_bytes, script_names: false };
         let mut programs = Programs::open(setup)?;
@@ -42,7 +44,10 @@ impl ClockReader {
         Ok(reader)
     }
 
-    pub(crate) fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
+    /// Replaces `into` by a reading of every thread whose switches are tracked.
+    ///
+    /// Errors: the kernel refuses the pass.
+    pub fn read(&mut self, into: &mut Vec<ClockReading>) -> Result<(), CollectError> {
         let cut = self.control.begin_cut();
         // Against an empty pass: without `Control::keep` the probe sends every thread in full.
         let oddities = self.iterator.read(&Pass::default(), &[], &mut self.records);
@@ -54,14 +59,19 @@ impl ClockReader {
         Ok(())
     }
 
-    pub(crate) fn steal_ns(&mut self) -> Result<u64, CollectError> {
+    /// CPU time that the hypervisor took since boot, ns.
+    ///
+    /// Errors: /proc/stat cannot be read.
+    pub fn steal_ns(&mut self) -> Result<u64, CollectError> {
         let mut cpus = Vec::new();
         self.cpus.read(&mut cpus)?;
         Ok(cpus.iter().map(|cpu| cpu.times.steal_ns).sum())
     }
 
-    /// The coarse clock moves once a tick, so its resolution is the tick's length.
-    pub(crate) fn tick_ns() -> u64 {
+    /// Length of a clock tick, ns: the interval between two samples. The coarse clock moves once a tick.
+    #[must_use]
+    #[expect(clippy::unused_self, reason = "where nothing can be read there is no reader")]
+    pub fn tick_ns(&self) -> u64 {
         let tick = clock_getres(ClockId::MonotonicCoarse);
         tick.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(tick.tv_nsec.unsigned_abs())
     }

@@ -28,14 +28,14 @@ mod tracker;
 
 use std::path::Path;
 
-pub(crate) use clocks::ClockReader;
+pub use clocks::ClockReader;
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample, empty_list};
 pub(super) use load::route_messages;
 pub(super) use ring::ring_bytes;
 pub(super) use sched::wanted;
 #[cfg(test)]
 pub(super) use sched::{refuse_loading, watch_wakeups};
-pub(crate) use trace::Recorder;
+pub use trace::TraceRecorder;
 
 use self::hidden::Hidden;
 use self::lifecycle::exits::SummedExits;

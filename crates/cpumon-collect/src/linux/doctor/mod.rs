@@ -10,7 +10,10 @@ mod rights;
 
 use crate::{Diagnosis, DoctorOptions};
 
-pub(crate) fn diagnose(options: &DoctorOptions) -> Diagnosis {
+/// Says what this machine lets cpumon measure, why, and how to get the rest. Needs no right; without [`DoctorOptions::load`]
+/// it only reads files.
+#[must_use]
+pub fn diagnose(options: &DoctorOptions) -> Diagnosis {
     let rights = rights::Rights::read(options);
     let release = rights::Release::read(options);
     let mut checks = probes::checks(options, &rights);

@@ -182,7 +182,11 @@ const SERVING: &[c_long] = &[libc::SYS_accept4, libc::SYS_listen, libc::SYS_fcho
 /// What opens a file for more than reading.
 const WRITES: i32 = libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC;
 
-pub(crate) fn confine_calls(calls: Calls) -> io::Result<String> {
+/// Takes every system call from all threads of this process that measuring, sending and `calls` do not need. Says in words what
+/// it is held to.
+///
+/// Errors: the kernel refuses, or has no such filters.
+pub fn confine_calls(calls: Calls) -> io::Result<String> {
     let rules = rules(calls).map_err(io::Error::other)?;
     let count = rules.len();
     let arch = std::env::consts::ARCH.try_into().map_err(io::Error::other)?;
@@ -268,7 +272,11 @@ const RESOLVES: [&str; 3] = ["/etc", "/run", "/etc/resolv.conf"];
 /// What the rules are written for; an older kernel holds those that it knows.
 const VERSION: ABI = ABI::V6;
 
-pub(crate) fn confine_files(allowed: &AllowedPaths) -> io::Result<String> {
+/// Takes every file from the calling thread, and from those it starts later, that `allowed` and the system do not have. Says in words
+/// what this kernel holds it to. Not for the thread that measures: it would lose the names of programs.
+///
+/// Errors: the kernel refuses.
+pub fn confine_files(allowed: &AllowedPaths) -> io::Result<String> {
     let status = restrict(allowed).map_err(io::Error::other)?;
     Ok(match status {
         RulesetStatus::FullyEnforced => "Landlock".to_owned(),

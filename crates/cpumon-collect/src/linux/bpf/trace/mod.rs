@@ -55,8 +55,8 @@ struct RingSizes {
     entry_bytes: u32,
 }
 
-/// A recording under way.
-pub(crate) struct Recorder {
+/// A recording of every context switch, wakeup and migration under way. It needs the rights of the BPF source.
+pub struct TraceRecorder {
     slots: Slots,
     online: OnlineCpus,
     buffer: RingBuffer<'static>,
@@ -67,9 +67,11 @@ pub(crate) struct Recorder {
     object: Object,
 }
 
-impl Recorder {
-    /// Loads and attaches the programs: from here on every event goes to `sink` at the next [`Recorder::drain`].
-    pub(crate) fn open(
+impl TraceRecorder {
+    /// Loads and attaches the programs: from here on every event goes to `sink` at the next [`TraceRecorder::drain`].
+    ///
+    /// Errors: [`CollectError::BpfUnavailable`] says which step was refused and what to grant.
+    pub fn open(
         options: TraceRecorderOptions,
         sink: Rc<RefCell<dyn TraceSink>>,
     ) -> Result<Self, CollectError> {
@@ -96,8 +98,9 @@ impl Recorder {
         Ok(Self { slots, online: OnlineCpus::new(), buffer, target, sizes, cpus, links, object })
     }
 
-    /// Hands everything recorded so far to the sink. Returns how full the fullest ring buffer was, 0 to 1.
-    pub(crate) fn drain(&mut self) -> Result<f64, CollectError> {
+    /// Hands everything recorded so far to the sink. Returns how full the fullest ring buffer was, 0 to 1: nothing wakes the
+    /// reader, so it must come back before that reaches 1.
+    pub fn drain(&mut self) -> Result<f64, CollectError> {
         // In front of the events: a CPU that came since then is marked before its own.
         let changes = self.online.begin();
         let fullest = self.slots.begin();
@@ -121,7 +124,7 @@ impl Recorder {
     }
 
     /// Ends the recording: detaches the programs, empties the ring buffers, and marks what was lost last.
-    pub(crate) fn stop(&mut self) -> Result<(), CollectError> {
+    pub fn stop(&mut self) -> Result<(), CollectError> {
         self.links.clear();
         self.drain()?;
         for cpu in 0..self.cpus {
@@ -137,13 +140,16 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records that did not fit, since the recording began.
-    pub(crate) fn lost(&self) -> u64 {
+    /// Events that did not fit the buffers, since the recording began. Each is part of a
+    /// [`Lost`](cpumon_model::SchedEventKind::Lost) event, too.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
         (0..self.cpus).filter_map(|cpu| self.state(cpu)).map(|state| state.total_lost).sum()
     }
 
     /// Records that could not be read. Always 0, unless loader and program do not belong together.
-    pub(crate) fn malformed(&self) -> u64 {
+    #[must_use]
+    pub fn malformed(&self) -> u64 {
         self.target.borrow().malformed
     }
 
