@@ -11,7 +11,7 @@ use cpumon_model::{
 use libbpf_rs::MapHandle;
 
 use super::super::records::task::whole_us;
-use super::super::records::{Plain, read_plain};
+use super::super::records::{layouts, read_plain};
 use super::super::sched::{Shared, reason_of};
 use crate::CollectError;
 
@@ -36,17 +36,75 @@ const PROGRAM_BYTES: usize = 64;
 /// `GROUP_NAME_BYTES`.
 const GROUP_NAME_BYTES: usize = 256;
 
-/// `struct event_record`.
-#[derive(Copy, Clone)]
-#[repr(C)]
-struct EventRecord {
-    at_ns: u64,
-    kind: u8,
-    leaves: u8,
-    cpu: u16,
-    task: u32,
-    other: u32,
-    value: u32,
+layouts! {
+    /// `struct event_record`.
+    EventRecord = 24 {
+        0 at_ns: u64,
+        8 kind: u8,
+        9 leaves: u8,
+        10 cpu: u16,
+        12 task: u32,
+        16 other: u32,
+        20 value: u32,
+    }
+
+    /// `struct task_entry`.
+    TaskEntry = 80 {
+        0 at_ns: u64,
+        8 kind: u8,
+        9 is_kernel: u8,
+        10 cpu: u16,
+        12 task: u32,
+        16 start_ns: u64,
+        24 process_start_ns: u64,
+        32 tid: u32,
+        36 pid: u32,
+        40 comm: [u8; 16],
+        56 process_comm: [u8; 16],
+        72 group: u64,
+    }
+
+    /// `struct program_entry`.
+    ProgramEntry = 144 {
+        0 task: TaskEntry,
+        80 program: [u8; PROGRAM_BYTES],
+    }
+
+    /// `struct group_entry`.
+    GroupEntry = 288 {
+        0 at_ns: u64,
+        8 kind: u8,
+        9 reserved: u8,
+        10 cpu: u16,
+        12 task: u32,
+        16 group: u64,
+        24 parent: u64,
+        32 name: [u8; GROUP_NAME_BYTES],
+    }
+
+    /// `struct ring_state`.
+    RingState = 128 {
+        0 written: u64,
+        8 reserved: [u64; 7],
+        64 read: u64,
+        72 reserved_2: [u64; 7],
+    }
+
+    /// `struct cpu_state`.
+    CpuState = 128 {
+        0 running: u64,
+        8 running_tid: u32,
+        12 running_number: u32,
+        16 clock: [u64; 3],
+        40 lost: u64,
+        48 last_ns: u64,
+        56 reserved: u64,
+        64 first_lost_ns: u64,
+        72 last_lost_ns: u64,
+        /// Since the recording began.
+        80 total_lost: u64,
+        88 reserved_2: [u64; 5],
+    }
 }
 
 /// `ODD_ROUND`.
@@ -55,97 +113,8 @@ const ODD_ROUND: u8 = 0x80;
 /// Where `kind` is, which is written last.
 const KIND_AT: usize = offset_of!(EventRecord, kind);
 
-/// `struct task_entry`.
-#[derive(Copy, Clone)]
-#[repr(C)]
-struct TaskEntry {
-    at_ns: u64,
-    kind: u8,
-    is_kernel: u8,
-    cpu: u16,
-    task: u32,
-    start_ns: u64,
-    process_start_ns: u64,
-    tid: u32,
-    pid: u32,
-    comm: [u8; 16],
-    process_comm: [u8; 16],
-    group: u64,
-}
-
-/// `struct program_entry`.
-#[derive(Copy, Clone)]
-#[repr(C)]
-struct ProgramEntry {
-    task: TaskEntry,
-    program: [u8; PROGRAM_BYTES],
-}
-
-/// `struct group_entry`.
-#[derive(Copy, Clone)]
-#[repr(C)]
-struct GroupEntry {
-    at_ns: u64,
-    kind: u8,
-    reserved: u8,
-    cpu: u16,
-    task: u32,
-    group: u64,
-    parent: u64,
-    name: [u8; GROUP_NAME_BYTES],
-}
-
-/// `struct ring_state`.
-#[derive(Copy, Clone)]
-#[repr(C)]
-struct RingState {
-    written: u64,
-    reserved: [u64; 7],
-    read: u64,
-    reserved_2: [u64; 7],
-}
-
 const WRITTEN_AT: usize = offset_of!(RingState, written);
 const READ_AT: usize = offset_of!(RingState, read);
-
-/// `struct cpu_state`.
-#[derive(Copy, Clone)]
-#[repr(C)]
-pub(super) struct CpuState {
-    running: u64,
-    running_tid: u32,
-    running_number: u32,
-    clock: [u64; 3],
-    pub(super) lost: u64,
-    last_ns: u64,
-    reserved: u64,
-    pub(super) first_lost_ns: u64,
-    pub(super) last_lost_ns: u64,
-    /// Since the recording began.
-    pub(super) total_lost: u64,
-    reserved_2: [u64; 5],
-}
-
-const _: () = {
-    assert!(size_of::<EventRecord>() == 24 && offset_of!(EventRecord, other) == 16);
-    assert!(KIND_AT == 8 && size_of::<RingState>() == 128 && READ_AT == 64);
-    assert!(size_of::<TaskEntry>() == 80 && offset_of!(TaskEntry, comm) == 40);
-    assert!(size_of::<ProgramEntry>() == 144 && offset_of!(ProgramEntry, program) == 80);
-    assert!(size_of::<GroupEntry>() == 288 && offset_of!(GroupEntry, name) == 32);
-    assert!(size_of::<CpuState>() == 128 && offset_of!(CpuState, first_lost_ns) == 64);
-};
-
-/// Marks the types above.
-macro_rules! plain {
-    ($($type:ty),+) => {
-        $(
-            #[expect(unsafe_code, reason = "integers only; sizes asserted above exclude padding")]
-            // SAFETY: integers and arrays of them in `repr(C)`; the sum of the fields is the asserted size.
-            unsafe impl Plain for $type {}
-        )+
-    };
-}
-plain!(EventRecord, RingState, TaskEntry, ProgramEntry, GroupEntry, CpuState);
 
 /// Who a task is, or how a group is called.
 pub(super) enum Entry {
