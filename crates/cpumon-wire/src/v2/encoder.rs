@@ -8,7 +8,7 @@ use super::header::{CARRIED, Frames, Header};
 use super::known::{KnownProcesses, KnownThreads, Turn};
 use super::rows;
 use super::sections::{CgroupWriter, DelayWriter};
-use super::table::{Table, TextBudget};
+use super::table::{Spec, Table, TextBudget};
 use crate::Datagrams;
 
 /// Shortest `max_datagram`, bytes: header, one section's columns and one row with some text.
@@ -100,6 +100,22 @@ pub struct Encoder {
     third_table: Table,
 }
 
+/// One snapshot on its way into frames.
+struct Pass<'a> {
+    snapshot: &'a Snapshot,
+    interval: &'a Interval,
+    turn: Turn,
+    frames: Frames<'a>,
+    report: EncodeReport,
+}
+
+impl Pass<'_> {
+    /// Writes the rows of a table.
+    fn put(&mut self, table: &mut Table, spec: Spec) {
+        self.report.rows_lost += table.write(spec, &mut self.frames);
+    }
+}
+
 impl Encoder {
     /// For one agent start, from its first snapshot.
     #[must_use]
@@ -153,31 +169,31 @@ impl Encoder {
         out: &mut Datagrams,
     ) -> EncodeReport {
         let turn = self.turn();
-        let mut texts = TextBudget::new(self.options.max_datagram - ROW_OVERHEAD);
-        let mut frames = Frames::new(self.header(host, snapshot, turn), self.options.max_datagram, out);
-        let mut report = EncodeReport::default();
+        let mut texts = self.text_budget(ROW_OVERHEAD);
+        let frames = Frames::new(self.header(host, snapshot, turn), self.options.max_datagram, out);
+        let mut pass = Pass { snapshot, interval, turn, frames, report: EncodeReport::default() };
         // A full snapshot must be readable alone, so it has the host's description too.
         let is_hosts_turn = turn.everything || (turn.slot == 0 && turn.slots > 0);
         if is_hosts_turn || *host != self.host {
-            report.rows_lost += self.write_host(host, &mut frames, &mut texts);
+            self.write_host(&mut pass, host, &mut texts);
         }
-        report.rows_lost += self.write_totals(snapshot, &mut frames);
+        self.write_totals(&mut pass);
         // Before `write_processes`: `was_sent` must still answer for the snapshot before.
-        self.write_exits(snapshot, turn, &mut frames, &mut report);
+        self.write_exits(&mut pass);
         // Both choices precede the processes, because a process with gone threads is due as well.
-        self.choose_threads(snapshot, interval, turn, &mut report);
+        self.choose_threads(&mut pass);
         self.choose_gone(snapshot);
-        self.write_processes(snapshot, turn, &mut frames, &mut texts, &mut report);
-        self.write_gone(&mut frames, &mut report);
-        self.write_threads(snapshot, interval, &mut frames, &mut report);
-        self.write_irqs(snapshot, interval, turn, &mut frames, &mut report);
-        report.rows_lost += self.write_delays(snapshot, interval, turn, &mut frames);
-        self.write_cgroups(snapshot, turn, &mut frames, &mut report);
-        frames.finish();
-        report.texts_cut += texts.cut;
+        self.write_processes(&mut pass, &mut texts);
+        self.write_gone(&mut pass);
+        self.write_threads(&mut pass);
+        self.write_irqs(&mut pass);
+        self.write_delays(&mut pass);
+        self.write_cgroups(&mut pass);
+        pass.frames.finish();
+        pass.report.texts_cut += texts.cut;
         self.sent += 1;
         self.full_left = self.full_left.saturating_sub(1);
-        report
+        pass.report
     }
 
     /// The next snapshot holds every task with its name: a receiver can begin with it, whatever it missed before.
@@ -219,38 +235,36 @@ impl Encoder {
         }
     }
 
-    fn write_host(&mut self, host: &HostInfo, frames: &mut Frames<'_>, texts: &mut TextBudget) -> u64 {
+    fn text_budget(&self, overhead: usize) -> TextBudget {
+        TextBudget::new(self.options.max_datagram - overhead)
+    }
+
+    fn write_host(&mut self, pass: &mut Pass<'_>, host: &HostInfo, texts: &mut TextBudget) {
         if *host != self.host {
             self.host.clone_from(host);
         }
         self.table.clear();
         rows::push_host(&mut self.table, host, texts);
-        self.table.write(rows::HOST, frames)
+        pass.put(&mut self.table, rows::HOST);
     }
 
-    fn write_totals(&mut self, snapshot: &Snapshot, frames: &mut Frames<'_>) -> u64 {
+    fn write_totals(&mut self, pass: &mut Pass<'_>) {
         self.table.clear();
-        rows::push_totals(&mut self.table, snapshot);
-        let lost = self.table.write(rows::TOTALS, frames);
+        rows::push_totals(&mut self.table, pass.snapshot);
+        pass.put(&mut self.table, rows::TOTALS);
         self.table.clear();
-        for cpu in &snapshot.cpus {
+        for cpu in &pass.snapshot.cpus {
             rows::push_cpu(&mut self.table, cpu);
         }
-        lost + self.table.write(rows::CPUS, frames)
+        pass.put(&mut self.table, rows::CPUS);
     }
 
     /// Exits of this snapshot and once more those of the one before: one lost frame does not lose them.
-    fn write_exits(
-        &mut self,
-        snapshot: &Snapshot,
-        turn: Turn,
-        frames: &mut Frames<'_>,
-        report: &mut EncodeReport,
-    ) {
-        let mut texts = TextBudget::new(self.options.max_datagram - EXIT_OVERHEAD);
+    fn write_exits(&mut self, pass: &mut Pass<'_>) {
+        let mut texts = self.text_budget(EXIT_OVERHEAD);
         let order = &mut self.exit_order;
         empty_list(order);
-        for (again, exits) in [(false, &snapshot.exits), (true, &self.exits_before)] {
+        for (again, exits) in [(false, &pass.snapshot.exits), (true, &self.exits_before)] {
             order.extend(
                 (0_u32..).zip(exits).map(|(at, exit)| (exit.thread.process, exit.thread.key, again, at)),
             );
@@ -258,59 +272,53 @@ impl Encoder {
         order.sort_unstable();
         // `false` sorts first, so an exit of both snapshots keeps its newer row.
         order.dedup_by_key(|entry| (entry.0, entry.1));
-        report.exits = order.len() as u64;
+        pass.report.exits = order.len() as u64;
         self.table.clear();
         self.named_table.clear();
-        let boot_ns = snapshot.end.boot_ns;
+        let boot_ns = pass.snapshot.end.boot_ns;
         for &(process, _, again, at) in &self.exit_order {
-            let exits = if again { &self.exits_before } else { &snapshot.exits };
+            let exits = if again { &self.exits_before } else { &pass.snapshot.exits };
             let Some(exit) = exits.get(at as usize) else { continue };
             // A full snapshot must be readable alone, so there the names go with every exit.
-            if !exit.ends_process && !turn.everything && self.processes.was_sent(process) {
+            if !exit.ends_process && !pass.turn.everything && self.processes.was_sent(process) {
                 rows::push_plain_exit(&mut self.table, exit, boot_ns);
             } else {
                 rows::push_exit(&mut self.named_table, exit, boot_ns, &mut texts);
             }
         }
-        report.rows_lost += self.table.write(rows::PLAIN_EXITS, frames);
-        report.rows_lost += self.named_table.write(rows::EXITS, frames);
-        report.texts_cut += texts.cut;
+        pass.put(&mut self.table, rows::PLAIN_EXITS);
+        pass.put(&mut self.named_table, rows::EXITS);
+        pass.report.texts_cut += texts.cut;
         if !self.options.is_lossless {
-            self.exits_before.clone_from(&snapshot.exits);
+            self.exits_before.clone_from(&pass.snapshot.exits);
             trim_list(&mut self.exits_before);
         }
     }
 
     /// Which threads are due, with and without their names, by process.
-    fn choose_threads(
-        &mut self,
-        snapshot: &Snapshot,
-        interval: &Interval,
-        turn: Turn,
-        report: &mut EncodeReport,
-    ) {
+    fn choose_threads(&mut self, pass: &mut Pass<'_>) {
         empty_list(&mut self.plain_order);
         empty_list(&mut self.named_order);
         self.threads.begin();
         let mut rows_at = 0;
-        for (at, thread) in (0_u32..).zip(&snapshot.threads) {
+        for (at, thread) in (0_u32..).zip(&pass.snapshot.threads) {
             // Both lists ascend by thread, so one pass matches them.
-            while interval.threads.get(rows_at).is_some_and(|row| row.key < thread.key) {
+            while pass.interval.threads.get(rows_at).is_some_and(|row| row.key < thread.key) {
                 rows_at += 1;
             }
-            let row = interval.threads.get(rows_at).filter(|row| row.key == thread.key);
+            let row = pass.interval.threads.get(rows_at).filter(|row| row.key == thread.key);
             let changed = row.is_some_and(|row| row.delta != Delta::default());
-            if self.threads.next(thread, changed, turn) {
+            if self.threads.next(thread, changed, pass.turn) {
                 self.named_order.push((thread.process, at));
             } else if changed {
                 self.plain_order.push((thread.process, at, rows_at));
             }
-            report.changed_threads += u64::from(changed);
+            pass.report.changed_threads += u64::from(changed);
         }
         self.threads.finish();
         let sent = (self.plain_order.len() + self.named_order.len()) as u64;
         // Every changed thread is in one of the two lists; the others were due for another reason.
-        report.refreshed_threads = sent.saturating_sub(report.changed_threads);
+        pass.report.refreshed_threads = sent.saturating_sub(pass.report.changed_threads);
         // By process: its key is written once for all of its threads.
         self.plain_order.sort_unstable();
         self.named_order.sort_unstable();
@@ -332,19 +340,12 @@ impl Encoder {
         self.gone.dedup();
     }
 
-    fn write_processes(
-        &mut self,
-        snapshot: &Snapshot,
-        turn: Turn,
-        frames: &mut Frames<'_>,
-        texts: &mut TextBudget,
-        report: &mut EncodeReport,
-    ) {
+    fn write_processes(&mut self, pass: &mut Pass<'_>, texts: &mut TextBudget) {
         self.table.clear();
         self.named_table.clear();
         self.processes.begin();
-        for process in &snapshot.processes {
-            let due = self.processes.next(process, turn);
+        for process in &pass.snapshot.processes {
+            let due = self.processes.next(process, pass.turn);
             // Counters of its ended threads go with the news that threads are gone.
             let has_gone = || {
                 let at = self.gone.partition_point(|gone| gone.0 < process.key);
@@ -357,102 +358,79 @@ impl Encoder {
             } else {
                 continue;
             }
-            report.processes += 1;
+            pass.report.processes += 1;
         }
-        report.rows_lost += self.named_table.write(rows::PROCESSES, frames);
-        report.rows_lost += self.table.write(rows::PLAIN_PROCESSES, frames);
+        pass.put(&mut self.named_table, rows::PROCESSES);
+        pass.put(&mut self.table, rows::PLAIN_PROCESSES);
     }
 
-    fn write_gone(&mut self, frames: &mut Frames<'_>, report: &mut EncodeReport) {
+    fn write_gone(&mut self, pass: &mut Pass<'_>) {
         self.table.clear();
         for &(process, thread) in &self.gone {
             rows::push_gone(&mut self.table, process, thread);
         }
-        report.rows_lost += self.table.write(rows::GONE, frames);
+        pass.put(&mut self.table, rows::GONE);
     }
 
-    fn write_threads(
-        &mut self,
-        snapshot: &Snapshot,
-        interval: &Interval,
-        frames: &mut Frames<'_>,
-        report: &mut EncodeReport,
-    ) {
+    fn write_threads(&mut self, pass: &mut Pass<'_>) {
         for chosen in self.plain_order.chunks(ROWS_AT_ONCE) {
             self.table.clear();
             for &(_, at, row) in chosen {
                 if let (Some(thread), Some(row)) =
-                    (snapshot.threads.get(at as usize), interval.threads.get(row))
+                    (pass.snapshot.threads.get(at as usize), pass.interval.threads.get(row))
                 {
                     rows::push_plain_thread(&mut self.table, thread, &row.sched.waits);
                 }
             }
-            report.rows_lost += self.table.write(rows::PLAIN_THREADS, frames);
+            pass.put(&mut self.table, rows::PLAIN_THREADS);
         }
         for chosen in self.named_order.chunks(ROWS_AT_ONCE) {
             self.table.clear();
-            for thread in chosen.iter().filter_map(|&(_, at)| snapshot.threads.get(at as usize)) {
+            for thread in chosen.iter().filter_map(|&(_, at)| pass.snapshot.threads.get(at as usize)) {
                 rows::push_thread(&mut self.table, thread);
             }
-            report.rows_lost += self.table.write(rows::THREADS, frames);
+            pass.put(&mut self.table, rows::THREADS);
         }
     }
 
     /// Interrupt lines that were handled; all of them with their names when they are new and once every refresh.
-    fn write_irqs(
-        &mut self,
-        snapshot: &Snapshot,
-        interval: &Interval,
-        turn: Turn,
-        frames: &mut Frames<'_>,
-        report: &mut EncodeReport,
-    ) {
+    fn write_irqs(&mut self, pass: &mut Pass<'_>) {
         self.table.clear();
         self.named_table.clear();
-        let mut texts = TextBudget::new(self.options.max_datagram - ROW_OVERHEAD);
-        for irq in &snapshot.irqs {
+        let mut texts = self.text_budget(ROW_OVERHEAD);
+        for irq in &pass.snapshot.irqs {
             let is_new = self.irqs_before.binary_search(&irq.irq).is_err();
-            if turn.everything || turn.slot == 0 || is_new {
+            if pass.turn.everything || pass.turn.slot == 0 || is_new {
                 rows::push_named_irq(&mut self.named_table, irq, &mut texts);
-            } else if interval.irqs.binary_search_by_key(&irq.irq, |row| row.irq).is_ok() {
+            } else if pass.interval.irqs.binary_search_by_key(&irq.irq, |row| row.irq).is_ok() {
                 rows::push_irq(&mut self.table, irq);
             }
         }
-        report.rows_lost += self.named_table.write(rows::IRQS, frames);
-        report.rows_lost += self.table.write(rows::PLAIN_IRQS, frames);
-        report.texts_cut += texts.cut;
+        pass.put(&mut self.named_table, rows::IRQS);
+        pass.put(&mut self.table, rows::PLAIN_IRQS);
+        pass.report.texts_cut += texts.cut;
         self.irqs_before.clear();
-        self.irqs_before.extend(snapshot.irqs.iter().map(|irq| irq.irq));
+        self.irqs_before.extend(pass.snapshot.irqs.iter().map(|irq| irq.irq));
     }
 
-    fn write_cgroups(
-        &mut self,
-        snapshot: &Snapshot,
-        turn: Turn,
-        frames: &mut Frames<'_>,
-        report: &mut EncodeReport,
-    ) {
-        let mut texts = TextBudget::new(self.options.max_datagram - ROW_OVERHEAD);
+    fn write_cgroups(&mut self, pass: &mut Pass<'_>) {
+        let mut texts = self.text_budget(ROW_OVERHEAD);
         let mut tables = [&mut self.named_table, &mut self.table];
         for table in &mut tables {
             table.clear();
         }
-        report.rows_lost += self.cgroups.write(snapshot, turn, tables, &mut texts, frames);
-        report.texts_cut += texts.cut;
+        let lost = self.cgroups.write(pass.snapshot, pass.turn, tables, &mut texts, &mut pass.frames);
+        pass.report.rows_lost += lost;
+        pass.report.texts_cut += texts.cut;
     }
 
-    fn write_delays(
-        &mut self,
-        snapshot: &Snapshot,
-        interval: &Interval,
-        turn: Turn,
-        frames: &mut Frames<'_>,
-    ) -> u64 {
+    fn write_delays(&mut self, pass: &mut Pass<'_>) {
         let mut tables = [&mut self.table, &mut self.named_table, &mut self.third_table];
         for table in &mut tables {
             table.clear();
         }
-        self.delays.write(snapshot, interval, turn, tables, frames)
+        let lost = self.delays.write(pass.snapshot, pass.interval, pass.turn, tables, &mut pass.frames);
+        pass.report.rows_lost += lost;
     }
 }
 

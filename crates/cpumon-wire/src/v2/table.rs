@@ -41,6 +41,18 @@ struct Planned {
     base_slot: usize,
 }
 
+impl Planned {
+    fn of(tally: &Tally, column: Column, spec: Spec) -> Self {
+        Self {
+            column,
+            slot: tally.slot,
+            unit: UNITS[tally.unit],
+            relative: relative(tally.id),
+            base_slot: base_slot(tally.id, spec).unwrap_or(usize::MAX),
+        }
+    }
+}
+
 /// What was written of a section.
 #[derive(Copy, Clone, Debug, Default)]
 struct Written {
@@ -222,13 +234,7 @@ impl Table {
                 continue;
             }
             self.planned_groups += usize::from(tally.slot < spec.group.len());
-            self.planned.push(Planned {
-                column: tally.column(),
-                slot: tally.slot,
-                unit: UNITS[tally.unit],
-                relative: relative(tally.id),
-                base_slot: base_slot(tally.id, spec).unwrap_or(usize::MAX),
-            });
+            self.planned.push(Planned::of(tally, tally.column(), spec));
         }
         self.ensure_min_row_bits(spec);
     }
@@ -252,13 +258,7 @@ impl Table {
             Kind::Fixed => Column { min: column.min.max(MIN_ROW_BITS), ..column },
             _ => Column { prefix: MIN_ROW_BITS, ..column },
         };
-        let planned = Planned {
-            column,
-            slot: key.slot,
-            unit: UNITS[key.unit],
-            relative: relative(key.id),
-            base_slot: base_slot(key.id, spec).unwrap_or(usize::MAX),
-        };
+        let planned = Planned::of(key, column, spec);
         let at = self.planned_groups;
         match self.planned.get_mut(at) {
             Some(first) if first.column.id == key.id => *first = planned,
