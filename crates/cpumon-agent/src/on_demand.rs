@@ -13,14 +13,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_collect::{
-    AllowedPaths, CollectError, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink,
-    confine_files, drop_capabilities, now,
+    CollectError, RetainedCapabilities, TraceRecorder, TraceRecorderOptions, TraceSink, now,
 };
 use cpumon_link::attachments::{self, PREFIX, SUFFIX, Why, part_of};
-use cpumon_model::{HostInfo, SchedEvent, SourceKind, TraceGroup, TraceIdentity, with_causes};
-use cpumon_trace::{Compression, FileHeader, TraceWriter, WriteError, WrittenCounts};
+use cpumon_model::{HostInfo, SchedEvent, TraceGroup, TraceIdentity, with_causes};
+use cpumon_trace::{Compression, TraceWriter, WriteError, WrittenCounts};
 
-use crate::flight::{DrainPace, SUBMITTED_AFTER_NS, SYNC_EVERY, stamp};
+use crate::flight::{DrainPace, SUBMITTED_AFTER_NS, SYNC_EVERY, confine_recorder, stamp, trace_header};
 use crate::platform::hurry;
 
 /// The longest recording.
@@ -146,7 +145,9 @@ impl OnDemandRecorder {
                 // While the priority may be raised, and before there is a filter of system calls.
                 hurry();
                 // Not as an argument of the log line, which is not evaluated at other levels.
-                let domain = confine(&shared.dir, keeps_files);
+                // The thread loads and attaches programs whenever a user asks, so it keeps the rights to.
+                let keep = RetainedCapabilities { names: false, files: keeps_files, probes: true };
+                let domain = confine_recorder("recorder", &shared.dir, keep);
                 log::debug!("recordings on request: {domain}");
                 let _ = ready.send(());
                 work(&shared, &jobs);
@@ -243,19 +244,6 @@ impl Shared {
     }
 }
 
-/// The thread loads and attaches programs whenever a user asks, so it keeps the rights to. Says which files it is held to.
-fn confine(dir: &Path, keeps_files: bool) -> String {
-    let keep = RetainedCapabilities { names: false, files: keeps_files, probes: true };
-    if let Err(error) = drop_capabilities(SourceKind::Unknown, keep) {
-        log::warn!("the recorder cannot give up capabilities: {error}");
-    }
-    let allowed = AllowedPaths { write: vec![dir.to_owned()], ..AllowedPaths::default() };
-    confine_files(&allowed).unwrap_or_else(|error| {
-        log::warn!("cannot restrict the files of the recorder: {error}");
-        "no Landlock".to_owned()
-    })
-}
-
 fn work(shared: &Shared, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         let path = shared.dir.join(format!("{PREFIX}{}{SUFFIX}", stamp(now().wall_ns)));
@@ -321,13 +309,8 @@ impl Recording {
         let sink = Rc::<RefCell<Sink>>::default();
         let target: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<Sink>>::clone(&sink);
         let recorder = TraceRecorder::open(TraceRecorderOptions::default(), target)?;
-        let header = FileHeader {
-            boot: shared.info.boot,
-            // From here on no event is missed.
-            began: now(),
-            cpus: u16::try_from(shared.info.cpu_count).unwrap_or(u16::MAX),
-            host: shared.info.hostname.clone(),
-        };
+        // From here on no event is missed.
+        let header = trace_header(&shared.info, now());
         let file = BufWriter::with_capacity(BUFFER_BYTES, cpumon_files::create_new(part)?);
         sink.borrow_mut().0 = Some(TraceWriter::new(file, &header, Compression::Zstd(ZSTD_LEVEL))?);
         Ok(Self { recorder, sink })

@@ -22,7 +22,7 @@ use cpumon_collect::{
 use cpumon_link::attachments::{
     self, DirectoryLock, PREFIX, SUFFIX, TraceRequests, Why, is_attachment, part_of,
 };
-use cpumon_model::{HostInfo, Interval, SourceKind};
+use cpumon_model::{HostInfo, Interval, Moment, SourceKind};
 use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
 use ring::DiskRing;
 pub use ring::FlightDisk;
@@ -164,7 +164,9 @@ impl Flight {
             .spawn({
                 let (shared, settings, info) = (Arc::clone(&shared), settings.clone(), info.clone());
                 move || {
-                    let confine = || give_up_rights(&settings.dir, keeps_files);
+                    // The programs are loaded.
+                    let keep = RetainedCapabilities { names: false, files: keeps_files, probes: false };
+                    let confine = || confine_recorder("flight recorder", &settings.dir, keep);
                     record(&shared, &settings, &info, &confine, &opened);
                 }
             })
@@ -269,13 +271,7 @@ impl<'s> Recording<'s> {
         let length_ns = u64::try_from(settings.length.as_nanos()).unwrap_or(u64::MAX);
         let limits =
             WindowLimits { length_ns, bytes: usize::try_from(settings.memory).unwrap_or(usize::MAX) };
-        let header = |began| FileHeader {
-            boot: info.boot,
-            began,
-            cpus: u16::try_from(info.cpu_count).unwrap_or(u16::MAX),
-            host: info.hostname.clone(),
-        };
-        let window = WindowFile::new(header(began), limits, Compression::Zstd(ZSTD_LEVEL))?;
+        let window = WindowFile::new(trace_header(info, began), limits, Compression::Zstd(ZSTD_LEVEL))?;
         let window = Rc::new(RefCell::new(window));
         let sink: Rc<RefCell<dyn TraceSink>> = Rc::<RefCell<WindowFile>>::clone(&window);
         let recorder = TraceRecorder::open(TraceRecorderOptions::default(), sink)?;
@@ -379,17 +375,26 @@ fn make_space(dir: &Path, files: u32) -> io::Result<()> {
     names.into_iter().take(surplus).try_for_each(|name| attachments::remove(&dir.join(name)))
 }
 
-/// What the thread needs no more: the programs are loaded, and it writes to one directory. Says what it is held to.
-fn give_up_rights(dir: &Path, keeps_files: bool) -> String {
-    let keep = RetainedCapabilities { names: false, files: keeps_files, probes: false };
+/// Gives up what a thread that records needs no more; it writes to one directory. `recorder`: its name. Says what it is held to.
+pub(crate) fn confine_recorder(recorder: &str, dir: &Path, keep: RetainedCapabilities) -> String {
     if let Err(error) = drop_capabilities(SourceKind::Unknown, keep) {
-        log::warn!("the flight recorder cannot give up capabilities: {error}");
+        log::warn!("the {recorder} cannot give up capabilities: {error}");
     }
     let allowed = AllowedPaths { write: vec![dir.to_owned()], ..AllowedPaths::default() };
     confine_files(&allowed).unwrap_or_else(|error| {
-        log::warn!("cannot restrict the files of the flight recorder: {error}");
+        log::warn!("cannot restrict the files of the {recorder}: {error}");
         "no Landlock".to_owned()
     })
+}
+
+/// Of a trace of this machine that begins then.
+pub(crate) fn trace_header(info: &HostInfo, began: Moment) -> FileHeader {
+    FileHeader {
+        boot: info.boot,
+        began,
+        cpus: u16::try_from(info.cpu_count).unwrap_or(u16::MAX),
+        host: info.hostname.clone(),
+    }
 }
 
 #[cfg(test)]
