@@ -3,8 +3,8 @@
 //! know.
 
 use super::memory::KEY_COLUMNS;
-use crate::v2::bits::{BitReader, BitWriter, bit_len, unzigzag, zigzag};
-use crate::v2::columns::{Column, Kind, Relative, UNITS, relative};
+use crate::v2::bits::{BitReader, BitWriter, unzigzag, zigzag};
+use crate::v2::columns::{Column, Kind, Relative, Texts, UNITS, relative};
 
 /// Most columns of a table.
 pub(super) const MAX_COLUMNS: usize = 64;
@@ -25,7 +25,7 @@ pub(super) struct Grid {
     pub(super) groups: usize,
     /// A value for each row and column. A text is its start and length in `texts`.
     pub(super) values: Vec<u64>,
-    pub(super) texts: Vec<u8>,
+    texts: Texts,
 }
 
 impl Grid {
@@ -52,9 +52,7 @@ impl Grid {
     }
 
     pub(super) fn text(&self, value: u64) -> &[u8] {
-        let begin = usize::try_from(value >> 32).unwrap_or(usize::MAX);
-        let len = usize::try_from(value & 0xffff_ffff).unwrap_or(usize::MAX);
-        begin.checked_add(len).and_then(|end| self.texts.get(begin..end)).unwrap_or_default()
+        self.texts.of(value)
     }
 
     pub(super) fn set(&mut self, at: usize, slot: usize, value: u64) {
@@ -74,13 +72,11 @@ impl Grid {
         if let Some((value, _)) = self.text_before(at, slot).filter(|before| before.1 == text) {
             return Some(value);
         }
-        let begin = self.texts.len() as u64;
         // A section's texts cannot be longer than its body: a device must not make a receiver store more.
         if self.texts.len() + text.len() > MAX_BODY {
             return None;
         }
-        self.texts.extend_from_slice(text);
-        Some(begin << 32 | text.len() as u64)
+        Some(self.texts.push(&[text]))
     }
 
     /// Takes a section apart. `None`: it is no table, or one that would not come back as it was.
@@ -137,17 +133,13 @@ impl Grid {
         bits: &mut BitReader<'_>,
     ) -> Option<u64> {
         let column = *self.columns.get(slot)?;
-        let coded = take_number(column, bits)?;
+        let coded = column.take(bits).ok()?;
         if column.kind == Kind::Text {
             if coded == 0 {
                 return before;
             }
             let len = usize::try_from(coded - 1).ok().filter(|&len| len <= bits.bits_left() / 8)?;
-            let begin = self.texts.len() as u64;
-            for _ in 0..len {
-                self.texts.push(bits.take(8)?.to_le_bytes()[0]);
-            }
-            return Some(begin << 32 | len as u64);
+            return self.texts.take(len, bits);
         }
         let unit = UNITS[column.unit];
         let from = match self.base(slot, begins_group) {
@@ -213,13 +205,13 @@ impl Grid {
         for (slot, (&column, &value)) in self.columns.iter().zip(row).enumerate().skip(from) {
             let before = before.and_then(|before| before.get(slot)).copied();
             if column.kind == Kind::Text {
-                self.write_text(value, before, column, bits, out)?;
+                self.texts.put(value, before, column, bits, out)?;
                 continue;
             }
             let unit = UNITS[column.unit];
             let from = match self.base(slot, begins_group) {
                 None => {
-                    put_number(value / unit, column, bits, out)?;
+                    column.put(value / unit, bits, out)?;
                     continue;
                 }
                 Some(Base::RowBefore) => before.unwrap_or(0),
@@ -231,26 +223,7 @@ impl Grid {
             } else {
                 difference / unit
             };
-            put_number(coded, column, bits, out)?;
-        }
-        Some(())
-    }
-
-    fn write_text(
-        &self,
-        value: u64,
-        before: Option<u64>,
-        column: Column,
-        bits: &mut BitWriter,
-        out: &mut Vec<u8>,
-    ) -> Option<()> {
-        let text = self.text(value);
-        if before.is_some_and(|before| before == value || self.text(before) == text) {
-            return put_number(0, column, bits, out);
-        }
-        put_number(text.len() as u64 + 1, column, bits, out)?;
-        for &byte in text {
-            bits.put(out, u64::from(byte), 8);
+            column.put(coded, bits, out)?;
         }
         Some(())
     }
@@ -259,39 +232,4 @@ impl Grid {
 enum Base {
     RowBefore,
     Slot(usize),
-}
-
-fn take_number(column: Column, bits: &mut BitReader<'_>) -> Option<u64> {
-    if column.kind == Kind::Fixed {
-        return bits.take(column.min);
-    }
-    let more = u32::try_from(bits.take(column.prefix)?).ok()?;
-    let len = match (column.zero_is_apart, more) {
-        (true, 0) => 0,
-        (true, _) => more - 1 + column.min,
-        (false, _) => more + column.min,
-    };
-    match len {
-        0 => Some(0),
-        1..=64 => Some(1 << (len - 1) | bits.take(len - 1)?),
-        _ => None,
-    }
-}
-
-fn put_number(value: u64, column: Column, bits: &mut BitWriter, out: &mut Vec<u8>) -> Option<()> {
-    let len = bit_len(value);
-    if column.kind == Kind::Fixed {
-        bits.put(out, value, (len <= column.min).then_some(column.min)?);
-        return Some(());
-    }
-    let more = if column.zero_is_apart && len == 0 {
-        0
-    } else {
-        len.checked_sub(column.min)? + u32::from(column.zero_is_apart)
-    };
-    bits.put(out, u64::from(more), (more >> column.prefix == 0).then_some(column.prefix)?);
-    if len > 1 {
-        bits.put(out, value & !(1 << (len - 1)), len - 1);
-    }
-    Some(())
 }

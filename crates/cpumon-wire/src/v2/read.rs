@@ -42,20 +42,14 @@ impl Present {
 struct Ready {
     /// Index into the values.
     to: usize,
-    kind: Kind,
-    prefix: u32,
-    min: u32,
-    zero_is_apart: bool,
+    column: Column,
     unit: u64,
     relative: Relative,
 }
 
 const NO_COLUMN: Ready = Ready {
     to: UNKNOWN,
-    kind: Kind::Fixed,
-    prefix: 0,
-    min: 0,
-    zero_is_apart: false,
+    column: Column { id: 0, kind: Kind::Fixed, prefix: 0, min: 0, zero_is_apart: false, unit: 0 },
     unit: 1,
     relative: Relative::No,
 };
@@ -203,7 +197,7 @@ impl<'a> TableReader<'a> {
         let from = if self.begins_group { 0 } else { self.groups };
         for at in from..self.count {
             let column = self.columns[at];
-            if column.kind == Kind::Text {
+            if column.column.kind == Kind::Text {
                 self.text(column, texts)?;
             } else {
                 self.number(column)?;
@@ -215,24 +209,10 @@ impl<'a> TableReader<'a> {
 
     #[inline]
     fn coded(&mut self, column: Ready) -> Result<u64, DecodeError> {
-        if column.kind == Kind::Fixed {
-            return self.bits.take(column.min).ok_or_else(|| self.error(Reason::Truncated));
-        }
-        let more = self.bits.take(column.prefix).ok_or_else(|| self.error(Reason::Truncated))?;
-        let len = match (column.zero_is_apart, more) {
-            (true, 0) => 0,
-            (true, _) => more - 1 + u64::from(column.min),
-            (false, _) => more + u64::from(column.min),
-        };
-        match len {
-            0 => Ok(0),
-            1..=64 => {
-                let low = u32::try_from(len - 1).unwrap_or(0);
-                let rest = self.bits.take(low).ok_or_else(|| self.error(Reason::Truncated))?;
-                Ok(1 << low | rest)
-            }
-            _ => Err(self.overflow(column)),
-        }
+        column.column.take(&mut self.bits).map_err(|reason| match reason {
+            Reason::Overflow => self.overflow(column),
+            reason => self.error(reason),
+        })
     }
 
     fn overflow(&self, column: Ready) -> DecodeError {
@@ -253,7 +233,7 @@ impl<'a> TableReader<'a> {
             Relative::ToGroup(base) if self.begins_group => self.values[usize::from(base)],
             _ => self.values[column.to],
         };
-        let value = if column.kind == Kind::Folded {
+        let value = if column.column.kind == Kind::Folded {
             let difference = unzigzag(coded).checked_mul(column.unit.cast_signed());
             difference.map(|difference| before.wrapping_add(difference.cast_unsigned()))
         } else {
@@ -318,10 +298,7 @@ fn ready(column: Column) -> Ready {
     let id = usize::from(column.id);
     Ready {
         to: if id < ID_LIMIT { id } else { UNKNOWN },
-        kind: column.kind,
-        prefix: column.prefix,
-        min: column.min,
-        zero_is_apart: column.zero_is_apart,
+        column,
         unit: UNITS.get(column.unit).copied().unwrap_or(1),
         relative: relative(column.id),
     }

@@ -2,9 +2,9 @@
 //! units of columns are chosen for the gathered rows, once per snapshot. [`TextBudget`] cuts the texts of a row where it would not fit a
 //! datagram.
 
-use super::bits::{BitWriter, bit_len, zigzag};
+use super::bits::{BitWriter, zigzag};
 use super::columns::{
-    Column, Kind, Relative, SYSTEM, SYSTEM_REST, Tally, UNITS, average_bits, has_unit, is_always_sent,
+    Column, Kind, Relative, SYSTEM, SYSTEM_REST, Tally, Texts, UNITS, average_bits, has_unit, is_always_sent,
     is_text, relative,
 };
 use super::header::Frames;
@@ -66,7 +66,7 @@ struct Written {
 pub(crate) struct Table {
     /// `stride` values per row: group columns, then row columns. A text is its start and length in `texts`.
     values: Vec<u64>,
-    texts: Vec<u8>,
+    texts: Texts,
     stride: usize,
     tallies: Vec<Tally>,
     planned: Vec<Planned>,
@@ -87,16 +87,12 @@ impl Table {
 
     /// Adds a text, gives the value that represents it in a row.
     pub(crate) fn text(&mut self, text: &[u8]) -> u64 {
-        let begin = self.texts.len() as u64;
-        self.texts.extend_from_slice(text);
-        begin << 32 | text.len() as u64
+        self.texts.push(&[text])
     }
 
     /// A text of two parts.
     pub(crate) fn cut_text(&mut self, kept: &[u8], mark: &[u8]) -> u64 {
-        let begin = self.text(kept) & !0xffff_ffff;
-        self.texts.extend_from_slice(mark);
-        begin | (kept.len() + mark.len()) as u64
+        self.texts.push(&[kept, mark])
     }
 
     /// Writes all rows into frames. Returns how many did not fit even an empty datagram.
@@ -328,7 +324,8 @@ impl Table {
         for planned in columns {
             let value = row[planned.slot];
             if planned.column.kind == Kind::Text {
-                self.write_text(value, before.get(planned.slot).copied(), planned.column, bits, out);
+                let before = before.get(planned.slot).copied();
+                self.texts.put(value, before, planned.column, bits, out);
                 continue;
             }
             let coded = match planned.relative {
@@ -343,52 +340,14 @@ impl Table {
                     difference(value, before.copied().unwrap_or(0), planned.unit, is_folded)
                 }
             };
-            write_number(coded, planned.column, bits, out);
+            // The widths were chosen for these values, so each fits.
+            planned.column.put(coded, bits, out);
         }
     }
 
     fn differs_in_group(&self, at: usize) -> bool {
         let (row, before) = (self.row(at), self.row(at - 1));
         self.planned[..self.planned_groups].iter().any(|planned| row[planned.slot] != before[planned.slot])
-    }
-
-    fn write_text(
-        &self,
-        text: u64,
-        before: Option<u64>,
-        column: Column,
-        bits: &mut BitWriter,
-        out: &mut Vec<u8>,
-    ) {
-        let text = self.text_of(text);
-        if before.is_some_and(|before| self.text_of(before) == text) {
-            return write_number(0, column, bits, out);
-        }
-        write_number(text.len() as u64 + 1, column, bits, out);
-        for &byte in text {
-            bits.put(out, u64::from(byte), 8);
-        }
-    }
-
-    fn text_of(&self, value: u64) -> &[u8] {
-        let begin = usize::try_from(value >> 32).unwrap_or(usize::MAX);
-        let len = usize::try_from(value & 0xffff_ffff).unwrap_or(usize::MAX);
-        begin.checked_add(len).and_then(|end| self.texts.get(begin..end)).unwrap_or_default()
-    }
-}
-
-fn write_number(value: u64, column: Column, bits: &mut BitWriter, out: &mut Vec<u8>) {
-    if column.kind == Kind::Fixed {
-        return bits.put(out, value, column.min);
-    }
-    let len = bit_len(value);
-    if column.zero_is_apart {
-        bits.put(out, u64::from(if len == 0 { 0 } else { len - column.min + 1 }), column.prefix);
-    } else {
-        bits.put(out, u64::from(len - column.min), column.prefix);
-    }
-    if len > 1 {
-        bits.put(out, value & !(1 << (len - 1)), len - 1);
     }
 }
 
