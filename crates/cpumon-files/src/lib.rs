@@ -8,10 +8,25 @@ mod audit;
 mod lock;
 mod platform;
 
+use std::io;
+use std::path::Path;
+
 pub use audit::{AuditEvent, AuditLog};
 pub use lock::{LockError, LockFile};
 pub use platform::{
-    Owner, check_to_write, create_dir, create_dir_for, create_empty, create_new, create_own_dir,
+    Owner, check_to_write, create_dir, create_dir_for, create_new, create_own_dir,
     give_to_owner_of_directory, is_privileged, keep_mode, let_others_read, open_private, open_special,
     open_to_write, readable_by_others, resolve, sync_dir, this_user,
 };
+
+/// Creates an empty private file, and says whether it did. Whatever has this name already stays as it is.
+///
+/// # Errors
+/// The file cannot be created.
+pub fn create_empty(path: &Path) -> io::Result<bool> {
+    match create_new(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error),
+    }
+}

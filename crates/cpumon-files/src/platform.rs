@@ -9,7 +9,7 @@ mod system;
 mod system;
 
 pub use system::{
-    Owner, check_to_write, create_dir, create_dir_for, create_empty, create_new, create_own_dir,
+    Owner, check_to_write, create_dir, create_dir_for, create_new, create_own_dir,
     give_to_owner_of_directory, is_privileged, keep_mode, let_others_read, open_private, open_special,
     open_to_write, readable_by_others, resolve, sync_dir, this_user,
 };

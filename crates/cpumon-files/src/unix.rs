@@ -92,18 +92,6 @@ pub fn give_to_owner_of_directory(file: &File, path: &Path) {
     }
 }
 
-/// Creates an empty file of mode 0600, and says whether it did. Whatever has this name already stays as it is.
-///
-/// # Errors
-/// The file cannot be created.
-pub fn create_empty(path: &Path) -> io::Result<bool> {
-    match create_new(path) {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(error),
-    }
-}
-
 /// Creates a file of mode 0600 for writing.
 ///
 /// # Errors
@@ -353,13 +341,13 @@ mod tests {
         create_dir(&new).unwrap();
         assert_eq!((mode(&new), mode(&dir.path().join("a"))), (0o700, 0o700));
         let (first, second) = (new.join("first"), new.join("second"));
-        assert!(create_empty(&first).unwrap());
+        assert!(crate::create_empty(&first).unwrap());
         drop(open_to_write(&second).unwrap());
         assert_eq!((mode(&first), mode(&second)), (0o600, 0o600));
         std::fs::set_permissions(&first, PermissionsExt::from_mode(0o644)).unwrap();
         assert_eq!(readable_by_others(&first), None, "its directory is closed");
         std::fs::set_permissions(&new, PermissionsExt::from_mode(0o755)).unwrap();
-        assert!(!create_empty(&first).unwrap(), "it was there");
+        assert!(!crate::create_empty(&first).unwrap(), "it was there");
         create_dir(&new).unwrap();
         assert_eq!((mode(&first), mode(&new)), (0o644, 0o755));
         assert_eq!((readable_by_others(&first), readable_by_others(&second)), (Some(0o644), None));

@@ -2,12 +2,23 @@
 //! multicast, the resolved address of a name. The list of this machine's interfaces is read again at intervals, because cables, Wi-Fi
 //! and VPNs come and go.
 
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::time::{Duration, Instant};
 
 use crate::Target;
 use crate::platform::{Control, KernelAddress, interface_addresses};
 use crate::target::Resolver;
+
+/// Lists the addresses of this machine's interfaces, loopback and link-local ones included.
+///
+/// # Errors
+/// The system does not list them.
+pub fn local_ips() -> io::Result<Vec<IpAddr>> {
+    let mut addresses = Vec::new();
+    interface_addresses(&mut addresses)?;
+    Ok(addresses.iter().map(|one| one.address).collect())
+}
 
 /// Interval at which the interfaces are read again.
 const REFRESH_EVERY: Duration = Duration::from_secs(10);
@@ -76,7 +87,7 @@ impl Destinations {
     }
 
     /// Brings the destinations up to date. True if they changed.
-    pub fn refresh(&mut self, now: Instant) -> std::io::Result<bool> {
+    pub fn refresh(&mut self, now: Instant) -> io::Result<bool> {
         // The first call expands even if nothing changed since `new`.
         let mut has_changed = !std::mem::replace(&mut self.is_expanded, true);
         for (resolver, known) in self.resolvers.iter_mut().zip(&mut self.names) {
@@ -250,6 +261,12 @@ mod tests {
         destinations.wait_for_names(Duration::from_mins(2));
         assert!(destinations.refresh(now).unwrap());
         destinations
+    }
+
+    #[test]
+    fn this_machine_has_a_loopback_interface() {
+        let addresses = local_ips().unwrap();
+        assert!(addresses.iter().any(IpAddr::is_loopback), "{addresses:?}");
     }
 
     #[test]

@@ -40,8 +40,9 @@ pub mod tls;
 mod waiting;
 
 pub use backlog::{Backlog, NumberedRecord, RamBacklog};
+pub use destinations::local_ips;
 pub use error::LinkError;
-pub use platform::{local_ips, receiving};
+pub use platform::receiving;
 pub use sender::{SendStats, SenderOptions, UdpSender};
 pub use target::{ParseTargetError, Target};
 

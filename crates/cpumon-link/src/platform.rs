@@ -8,8 +8,8 @@ mod system;
 #[path = "windows/mod.rs"]
 mod system;
 
+pub use system::receiving;
 pub(crate) use system::{
     BATCH, Control, KernelAddress, NETWORK_UNREACHABLE, Outgoing, Wake, Waker, interface_addresses, is_full,
     is_sign_of_change, is_without_buffer, send,
 };
-pub use system::{local_ips, receiving};

@@ -352,13 +352,6 @@ impl Interval {
         self.fields.contains(Fields::CGROUPS) && self.cgroups_left_out == 0
     }
 
-    /// Share of its length in which a task of the host waited for a CPU, percent; `None`: not known.
-    #[must_use]
-    pub fn pressure_pct(&self) -> Option<f64> {
-        let pressure = self.pressure.filter(|_| self.duration_ns() > 0)?;
-        Some(pressure.some_ns as f64 * 100.0 / self.duration_ns() as f64)
-    }
-
     /// The process row with this key.
     #[must_use]
     pub fn process(&self, key: ProcessKey) -> Option<&ProcessInterval> {

@@ -6,7 +6,6 @@ mod console;
 mod event_log;
 mod local_time;
 mod manager;
-mod running;
 
 use std::io;
 use std::path::PathBuf;

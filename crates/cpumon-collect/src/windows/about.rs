@@ -1,13 +1,13 @@
 //! What a process is: its image's name, its user, its services, its product and, where it is asked for, its command line.
 
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
 use cpumon_model::ProcessInfo;
 
-use super::images::ImageFiles;
-use super::services::RunningServices;
-use super::sys::CommandLines;
-use super::users::Users;
+use super::sys::{self, CommandLines, ServiceManager};
 use crate::SourceOptions;
-use crate::nt::{Products, Services, scrubbed_command_line};
+use crate::nt::{Images, Products, Services, scrubbed_command_line};
 
 /// The process whose threads stand for CPUs with nothing to run.
 pub(super) const IDLE_PID: u32 = 0;
@@ -63,5 +63,143 @@ impl About {
             product,
             ..ProcessInfo::default()
         }
+    }
+}
+
+// Whose a process is: the user of its token, by name. Asking for a name may take the machine to a domain's server, so each user is
+// asked for once.
+
+/// As on Linux where the user of a process is not known.
+const UNKNOWN_UID: u32 = 65_534;
+/// Users that are kept; beyond it all are forgotten and asked for again.
+const MOST_USERS: usize = 4_096;
+
+/// A user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct User {
+    /// The last number of the security id: 18 is SYSTEM, people's begin at 1000.
+    pub(super) id: u32,
+    /// Account name; empty if unknown.
+    pub(super) name: Box<str>,
+}
+
+/// Users by security id.
+#[derive(Default)]
+pub(super) struct Users {
+    known: HashMap<Vec<u8>, User>,
+}
+
+impl Users {
+    pub(super) fn of(&mut self, pid: u32) -> User {
+        let Some(sid) = sys::user_sid(pid) else { return User { id: UNKNOWN_UID, name: "".into() } };
+        if self.known.len() >= MOST_USERS {
+            self.known.clear();
+        }
+        let ask = |sid: &Vec<u8>| User {
+            // A security id ends with its numbers, 4 bytes each.
+            id: sid.last_chunk().map_or(UNKNOWN_UID, |last| u32::from_le_bytes(*last)),
+            name: sys::account_name(sid).unwrap_or_default().into(),
+        };
+        self.known.entry(sid).or_insert_with_key(ask).clone()
+    }
+}
+
+// Which process is which services, asked again where it may have changed.
+
+/// The list is read again after so many passes, …
+const PASSES: u32 = 60;
+/// … or so many if a process began since: a service is listed with its process some time after that began.
+const PASSES_AFTER_BIRTH: u32 = 5;
+
+/// The services that run, and when they were read.
+pub(super) struct RunningServices {
+    manager: Option<ServiceManager>,
+    list: Services,
+    age: u32,
+    is_stale: bool,
+    name: String,
+}
+
+impl RunningServices {
+    /// Reads them for the first time.
+    pub(super) fn open() -> Self {
+        let manager = ServiceManager::open();
+        if manager.is_none() {
+            log::info!("services are not named: the service manager does not answer");
+        }
+        let mut opened =
+            Self { manager, list: Services::default(), age: 0, is_stale: false, name: String::new() };
+        opened.read();
+        opened
+    }
+
+    /// At the start of a pass: the list, if it was read again.
+    pub(super) fn refresh(&mut self) -> Option<&Services> {
+        self.age += 1;
+        let is_due = self.age >= if self.is_stale { PASSES_AFTER_BIRTH } else { PASSES };
+        (is_due && self.read()).then_some(&self.list)
+    }
+
+    /// Services of a process that is new, empty if it is none.
+    pub(super) fn of_new(&mut self, pid: u32) -> &str {
+        self.is_stale = true;
+        self.list.name_of(pid, &mut self.name);
+        &self.name
+    }
+
+    fn read(&mut self) -> bool {
+        (self.age, self.is_stale) = (0, false);
+        let Some(manager) = &mut self.manager else { return false };
+        let read = manager.list(&mut self.list);
+        if let Err(error) = &read {
+            log::warn!("services are not named: {error}");
+            self.list.clear();
+            self.manager = None;
+        }
+        read.is_ok()
+    }
+}
+
+// The images of this machine. A thread of its own opens and reads them: anyone who has a file open can keep the one that opens it waiting for any time
+// (an oplock), as a slow disk can. The passes go on then, without further product names.
+
+/// Paths on their way to the thread, and answers on their way back.
+const MOST_ON_THE_WAY: usize = 4;
+const STACK_BYTES: usize = 256 << 10;
+
+/// The end of the measuring thread.
+pub(super) struct ImageFiles {
+    paths: SyncSender<Vec<u16>>,
+    answers: Receiver<(Vec<u16>, String)>,
+}
+
+impl ImageFiles {
+    /// Starts the thread, which ends when this is dropped.
+    pub(super) fn start() -> std::io::Result<Self> {
+        let ((paths, next_path), (answer, answers)) =
+            (sync_channel::<Vec<u16>>(MOST_ON_THE_WAY), sync_channel(MOST_ON_THE_WAY));
+        std::thread::Builder::new().name("products".to_owned()).stack_size(STACK_BYTES).spawn(move || {
+            for path in next_path {
+                let product = sys::product_of(&path, sys::MAX_VERSION_BYTES).unwrap_or_default();
+                if answer.send((path, product)).is_err() {
+                    return;
+                }
+            }
+        })?;
+        Ok(Self { paths, answers })
+    }
+}
+
+impl Images for ImageFiles {
+    fn path(&self, pid: u32) -> Option<Vec<u16>> {
+        sys::image_path(pid)
+    }
+
+    fn ask(&mut self, path: &[u16]) -> bool {
+        self.paths.try_send(path.to_vec()).is_ok()
+    }
+
+    fn answer(&mut self) -> Option<(Vec<u16>, String)> {
+        self.answers.try_recv().ok()
     }
 }

@@ -1,11 +1,12 @@
-//! Which answers of the system are read, and the one about CPUs, which takes several calls.
+//! Which answers of the system are read, the one about CPUs, which takes several calls, and a pass over all processes with their cycles.
 
 use std::io;
 
 use cpumon_model::CpuSample;
 
 use super::sys;
-use crate::{CollectError, nt};
+use crate::CollectError;
+use crate::nt::{self, CycleSnapshot};
 
 /// `SystemProcessInformation` and `SystemProcessorPerformanceInformation`.
 pub(super) const PROCESSES: i32 = 5;
@@ -30,4 +31,17 @@ pub(super) fn read_cpus(buffer: &mut Vec<u8>, into: &mut Vec<CpuSample>) -> Resu
 /// A closure for `map_err` on calls of the system.
 pub(super) fn failed(operation: &'static str) -> impl FnOnce(io::Error) -> CollectError {
     move |error| CollectError::System { operation, error }
+}
+
+/// Replaces `into`.
+pub fn read_cycles(into: &mut CycleSnapshot) -> Result<(), CollectError> {
+    let (mut buffer, mut cpu_buffer) = (vec![0; FIRST_BYTES], vec![0; 64 * nt::CPU_BYTES]);
+    // Once before: the first call makes the memory grow, which would lie between the clocks and the list.
+    sys::query(PROCESSES, &mut buffer).map_err(failed("read processes"))?;
+    let (stamp, mono_ns) = sys::stamp_and_counter_ns();
+    let length = sys::query(PROCESSES, &mut buffer).map_err(failed("read processes"))?;
+    *into = CycleSnapshot { stamp, mono_ns, ..CycleSnapshot::new() };
+    read_cpus(&mut cpu_buffer, &mut into.cpus)?;
+    let answer = &buffer[..length.min(buffer.len())];
+    into.add(answer, answer.as_ptr() as u64).map_err(CollectError::Nt)
 }

@@ -1,9 +1,13 @@
 //! Who this machine is: ids out of the registry's machine id and the time of its start, name and version.
 
-use cpumon_model::{BootId, HostId, HostInfo};
+use std::sync::OnceLock;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::{clock, sys};
+use cpumon_model::{BootId, HostId, HostInfo, Moment};
+
+use super::sys;
 use crate::SourceOptions;
+use crate::nt::Base;
 use crate::source::identity::hashed;
 
 pub(super) fn host_info(options: &SourceOptions) -> HostInfo {
@@ -24,7 +28,7 @@ pub(super) fn host_info(options: &SourceOptions) -> HostInfo {
 
 /// Windows has no id of a boot in every version; the time of its start, to 100 ns, is one.
 pub(super) fn boot_id() -> BootId {
-    BootId(hashed(b"windows start\0", &clock::base().0.to_le_bytes()))
+    BootId(hashed(b"windows start\0", &base().0.to_le_bytes()))
 }
 
 /// A hash of the machine id that Windows' setup made. Without one, of name and boot, which lasts until the next boot only.
@@ -37,4 +41,37 @@ pub(super) fn host_id(boot: BootId) -> HostId {
     named.push(0);
     named.extend_from_slice(&boot.0);
     HostId(hashed(b"hostname and boot\0", &named))
+}
+
+// The clocks of Windows as [`Moment`]s, and the instant that start times count from.
+
+/// `SystemTimeOfDayInformation`.
+const TIME_OF_DAY: i32 = 3;
+
+/// When the system started, by the clock as it was set then, so that it stays the same when the clock is set later.
+pub(super) fn base() -> Base {
+    static BASE: OnceLock<Base> = OnceLock::new();
+    *BASE.get_or_init(|| read_base().unwrap_or_default())
+}
+
+fn read_base() -> Option<Base> {
+    let mut buffer = vec![0; 48];
+    let length = sys::query(TIME_OF_DAY, &mut buffer).ok()?;
+    let number = |at: usize| {
+        let bytes = buffer.get(..length)?.get(at..at + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    // The start moves with the clock; the bias is the sum of these moves.
+    Some(Base(number(0)?.wrapping_sub(number(32).unwrap_or(0))))
+}
+
+/// Now. Start times are on the clock that people set, in its coarse steps, so the time since the start is taken from the same.
+#[must_use]
+pub fn now() -> Moment {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Moment {
+        mono_ns: sys::counter_ns(),
+        boot_ns: base().ns_since(sys::coarse_time()),
+        wall_ns: i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX),
+    }
 }

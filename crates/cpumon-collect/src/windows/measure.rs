@@ -6,7 +6,7 @@ use super::about::{About, IDLE_PID};
 use super::answers::{FIRST_BYTES, PROCESSES, failed, read_cpus};
 use super::etw::EtwSession;
 use super::toolhelp::Toolhelp;
-use super::{clock, host, sys};
+use super::{host, sys};
 use crate::nt::{self, Passes, ProcessRow, Processes, ThreadNames, ThreadRow};
 use crate::{CollectError, Source, SourceOptions};
 
@@ -45,7 +45,7 @@ impl WindowsSource {
         let is_nt = method == Method::Nt;
         let source = if is_nt { SourceKind::Nt } else { SourceKind::Toolhelp };
         let template = Snapshot { host: host::host_id(boot), boot, source, ..Snapshot::default() };
-        let passes = Passes::new(clock::base());
+        let passes = Passes::new(host::base());
         // Wine's CPUs run the rest of Linux as well, and of processes that may not be opened nothing is known.
         let is_wine = sys::is_wine();
         let sees_all = is_nt && !is_wine;
@@ -103,9 +103,9 @@ impl Source for WindowsSource {
         into.clear();
         let template = &self.template;
         (into.host, into.boot, into.source) = (template.host, template.boot, template.source);
-        into.begin = clock::now();
+        into.begin = host::now();
         let cut = self.events.as_mut().map(EtwSession::cut).transpose()?;
-        let listed_from = clock::now();
+        let listed_from = host::now();
         self.names.begin();
         if let Some(services) = self.about.refresh() {
             self.passes.set_services(services);
@@ -124,7 +124,7 @@ impl Source for WindowsSource {
         self.malformed += odd;
         self.names.finish();
         self.passes.finish(into);
-        into.end = clock::now();
+        into.end = host::now();
         into.health.malformed = self.malformed;
         if let (Some(events), Some(cut)) = (&mut self.events, cut) {
             events.complete(cut, into);

@@ -3,8 +3,8 @@
 
 use cpumon_model::{HostInfo, Probes, SourceKind};
 
-pub use self::clock::now;
-pub use self::cycles::read_cycles;
+pub use self::answers::read_cycles;
+pub use self::host::now;
 use self::measure::Method;
 pub use super::absent::{
     ClockReader, TraceRecorder, confine_calls, confine_files, drop_capabilities, give_large_lists_back,
@@ -14,18 +14,13 @@ use crate::{Check, CollectError, Diagnosis, DoctorOptions, Opened, SourceChoice,
 
 mod about;
 mod answers;
-mod clock;
-mod cycles;
 mod etw;
 mod host;
-mod images;
 mod measure;
-mod services;
 mod sys;
 #[cfg(test)]
 mod tests;
 mod toolhelp;
-mod users;
 
 /// The names of sources that can be asked for.
 pub(crate) const SOURCES: &[(&str, SourceChoice)] =

@@ -16,7 +16,7 @@ fn what_is_made_is_private_and_what_is_there_stays() {
     create_dir(&new).unwrap();
     create_dir(&new).unwrap();
     let (first, second) = (new.join("first"), new.join("second"));
-    assert!(create_empty(&first).unwrap() && !create_empty(&first).unwrap());
+    assert!(crate::create_empty(&first).unwrap() && !crate::create_empty(&first).unwrap());
     drop(open_to_write(&second).unwrap());
     for path in [&first, &second] {
         open_private(path).unwrap();

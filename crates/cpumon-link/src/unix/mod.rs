@@ -9,7 +9,6 @@ use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use rustix::fd::{AsFd, BorrowedFd};
 
 pub(crate) use self::message::{Control, KernelAddress};
-pub use self::sys::local_ips;
 pub(crate) use self::sys::{BATCH, Outgoing, interface_addresses, send};
 
 /// Receiving datagrams, which only receivers do.

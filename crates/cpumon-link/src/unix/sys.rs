@@ -157,16 +157,6 @@ pub fn socket_drops(socket: BorrowedFd<'_>) -> io::Result<u32> {
     if result == 0 { Ok(values[DROPS]) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Lists the addresses of this machine's interfaces, loopback and link-local ones included.
-///
-/// # Errors
-/// The system does not list them.
-pub fn local_ips() -> io::Result<Vec<IpAddr>> {
-    let mut addresses = Vec::new();
-    interface_addresses(&mut addresses)?;
-    Ok(addresses.iter().map(|one| one.address).collect())
-}
-
 /// Replaces the content of `into` by every address of every interface.
 pub fn interface_addresses(into: &mut Vec<InterfaceAddress>) -> io::Result<()> {
     into.clear();
@@ -199,15 +189,4 @@ fn kind_of(flags: InterfaceFlags) -> InterfaceKind {
 fn ip_of(address: &SockaddrStorage) -> Option<IpAddr> {
     let v4 = address.as_sockaddr_in().map(|v4| v4.ip().into());
     v4.or_else(|| address.as_sockaddr_in6().map(|v6| v6.ip().into()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_machine_has_a_loopback_interface() {
-        let addresses = local_ips().unwrap();
-        assert!(addresses.iter().any(IpAddr::is_loopback), "{addresses:?}");
-    }
 }

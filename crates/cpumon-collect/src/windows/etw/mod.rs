@@ -19,7 +19,7 @@ use windows_sys::Win32::System::Diagnostics::Etw::{
 };
 
 use self::calls::{Consumer, Control, SessionName, Take};
-use super::{clock, sys};
+use super::{host, sys};
 use crate::CollectError;
 use crate::etw::{Record, Session};
 
@@ -107,12 +107,12 @@ impl EtwSession {
             in_thread.has_ended.store(true, Ordering::Release);
         });
         let thread = thread.map_err(|error| unavailable(reason("read", &error)))?;
-        Ok(Self { control: Some(control), shared, thread: Some(thread), probes, previous: clock::now() })
+        Ok(Self { control: Some(control), shared, thread: Some(thread), probes, previous: host::now() })
     }
 
     /// Brings all accounts to this instant, which it returns, once the events up to it have come.
     pub(super) fn cut(&mut self) -> Result<Moment, CollectError> {
-        let at = clock::now();
+        let at = host::now();
         let failed = |error| CollectError::System { operation: "query the ETW session", error };
         let Some(control) = &mut self.control else { return Ok(at) };
         for _ in 0..MOST_WAITS {
