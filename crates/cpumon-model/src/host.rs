@@ -76,16 +76,19 @@ pub enum Trust {
 }
 
 impl Trust {
+    /// Every kind with its rank and its stable name (API, store).
+    const TABLE: [(Self, u8, &'static str); 5] = [
+        (Self::Unauthenticated, 0, "unauthenticated"),
+        (Self::Imported, 1, "imported"),
+        (Self::Encrypted, 2, "sealed"),
+        (Self::Authenticated, 3, "authenticated"),
+        (Self::Local, 4, "local"),
+    ];
+
     /// How far a host's name is believed: of several hosts with one name, the highest is meant.
     #[must_use]
     pub fn rank(self) -> u8 {
-        match self {
-            Self::Unauthenticated => 0,
-            Self::Imported => 1,
-            Self::Encrypted => 2,
-            Self::Authenticated => 3,
-            Self::Local => 4,
-        }
+        Self::TABLE.iter().find(|row| row.0 == self).map_or(0, |row| row.1)
     }
 
     /// Whether anyone vouches for the sender. What all others use is limited, together: they can be as many as they like.
@@ -97,25 +100,13 @@ impl Trust {
     /// The stable name (API, store).
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Local => "local",
-            Self::Unauthenticated => "unauthenticated",
-            Self::Encrypted => "sealed",
-            Self::Authenticated => "authenticated",
-            Self::Imported => "imported",
-        }
+        Self::TABLE.iter().find(|row| row.0 == self).map_or("unauthenticated", |row| row.2)
     }
 
     /// From its stable name; anything else is [`Trust::Unauthenticated`].
     #[must_use]
     pub fn from_name(name: &str) -> Self {
-        match name {
-            "local" => Self::Local,
-            "sealed" => Self::Encrypted,
-            "authenticated" => Self::Authenticated,
-            "imported" => Self::Imported,
-            _ => Self::Unauthenticated,
-        }
+        Self::TABLE.iter().find(|row| row.2 == name).map_or(Self::Unauthenticated, |row| row.0)
     }
 }
 

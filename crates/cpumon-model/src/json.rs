@@ -242,20 +242,11 @@ pub mod nanos {
         }
     }
 
-    impl PartialSchema for Nanos {
-        fn schema() -> RefOr<Schema> {
-            ObjectBuilder::new()
-                .schema_type(Type::String)
-                .pattern(Some("^-?[0-9]+$"))
-                .description(Some("Nanoseconds, as text: a browser's numbers end at 2^53. Of moments since the UNIX epoch, of starts in keys since boot."))
-                .into()
-        }
-    }
-
-    impl ToSchema for Nanos {
-        fn name() -> Cow<'static, str> {
-            "Nanos".into()
-        }
+    schema! {
+        Nanos: ObjectBuilder::new()
+            .schema_type(Type::String)
+            .pattern(Some("^-?[0-9]+$"))
+            .description(Some("Nanoseconds, as text: a browser's numbers end at 2^53. Of moments since the UNIX epoch, of starts in keys since boot."));
     }
 
     /// A number as [`Nanos`], for `serde(with = "cpumon_model::nanos")`.

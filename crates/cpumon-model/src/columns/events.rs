@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use crate::counters::signed;
 use crate::{
     ColumnId, CpuSched, DelayHistogram, DelayOf, Fields, Flags, IntervalView, IrqInterval, Probes,
-    SchedDelta, SourceHealth, ThreadInterval, Value, WaitReason,
+    SOFTIRQ_KINDS, SchedDelta, SourceHealth, ThreadInterval, Value, WaitReason,
 };
 
 impl IntervalView<'_> {
@@ -122,20 +122,13 @@ fn probe_names(health: &SourceHealth) -> String {
     names.collect::<Vec<_>>().join("|")
 }
 
+const _: () =
+    assert!(ColumnId::SoftirqRcuNs as usize + 1 - ColumnId::SoftirqHiNs as usize == SOFTIRQ_KINDS.len());
+
+/// The columns of the kinds follow each other, in the kernel's order.
 fn softirq_kind(id: ColumnId) -> Option<usize> {
-    const KINDS: [ColumnId; 10] = [
-        ColumnId::SoftirqHiNs,
-        ColumnId::SoftirqTimerNs,
-        ColumnId::SoftirqNetTxNs,
-        ColumnId::SoftirqNetRxNs,
-        ColumnId::SoftirqBlockNs,
-        ColumnId::SoftirqIrqPollNs,
-        ColumnId::SoftirqTaskletNs,
-        ColumnId::SoftirqSchedNs,
-        ColumnId::SoftirqHrtimerNs,
-        ColumnId::SoftirqRcuNs,
-    ];
-    KINDS.iter().position(|kind| *kind == id)
+    let kind = (id as usize).checked_sub(ColumnId::SoftirqHiNs as usize)?;
+    (kind < SOFTIRQ_KINDS.len()).then_some(kind)
 }
 
 /// What a column shows of a histogram.
