@@ -11,7 +11,7 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::file;
-use crate::source::identity::hashed;
+use crate::source::hashed;
 use crate::{CollectError, SourceOptions, parse};
 
 /// Where systemd or D-Bus keep the machine id (machine-id(5)).

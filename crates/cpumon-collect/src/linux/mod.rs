@@ -2,7 +2,6 @@
 //! The parts that both sources share: clocks, /proc/stat, process names, the user/system split, own usage.
 
 mod bpf;
-mod btf;
 mod cgroups;
 mod cpustat;
 mod doctor;

@@ -8,7 +8,7 @@ use cpumon_model::{BootId, HostId, HostInfo, Moment};
 use super::sys;
 use crate::SourceOptions;
 use crate::nt::Base;
-use crate::source::identity::hashed;
+use crate::source::hashed;
 
 pub(super) fn host_info(options: &SourceOptions) -> HostInfo {
     let boot = boot_id();

@@ -1,5 +1,7 @@
 //! Loads and attaches a compiled probe, or says which step failed, with what errno, and what to grant.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -7,7 +9,6 @@ use std::sync::Once;
 use cpumon_model::Snapshot;
 use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
 
-use super::super::btf::{self, NoBtf};
 use super::sched::Programs;
 use crate::CollectError;
 
@@ -17,7 +18,7 @@ pub(crate) struct Embedded<Bytes: ?Sized>(pub(crate) Bytes);
 
 /// Reads a probe. Without the kernel's type information none loads, and libbpf says "No such process" then.
 pub(crate) fn open(probe: &'static str, object: &[u8]) -> Result<OpenObject, CollectError> {
-    if let Err(NoBtf { finding, help }) = btf::find(Path::new("/sys")) {
+    if let Err(NoBtf { finding, help }) = find_btf(Path::new("/sys")) {
         return Err(CollectError::BpfUnavailable { reason: format!("{finding}; for BPF: {help}") });
     }
     route_messages();
@@ -100,4 +101,75 @@ impl ProbeCost {
 fn run_time_ns(path: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
     text.lines().find_map(|line| line.strip_prefix("run_time_ns:"))?.trim().parse().ok()
+}
+
+// The kernel's type information (BTF), which the probes need: where it is, and why it is not there.
+
+/// Below /sys.
+const FILE: &str = "kernel/btf/vmlinux";
+
+/// Why there is no type information, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct NoBtf {
+    pub(crate) finding: String,
+    pub(crate) help: &'static str,
+}
+
+/// The file with the kernel's type information, which can be read.
+pub(crate) fn find_btf(sys_root: &Path) -> Result<PathBuf, NoBtf> {
+    let path = sys_root.join(FILE);
+    match File::open(&path).and_then(|mut file| file.read(&mut [0])) {
+        Ok(1..) => Ok(path),
+        Ok(_) => Err(NoBtf {
+            finding: format!("{} is empty", path.display()),
+            help: "a container hides it: mount the host's /sys there",
+        }),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(NoBtf {
+            finding: format!("cannot read {}: {error}", path.display()),
+            help: "it is open to every user of the host: ask who restricts it here",
+        }),
+        // Each kernel with sysfs has this directory.
+        Err(_) if !sys_root.join("kernel").exists() => Err(NoBtf {
+            finding: format!("{} is not mounted", sys_root.display()),
+            help: "mount -t sysfs sysfs /sys, or give the container the host's /sys",
+        }),
+        Err(_) => Err(NoBtf {
+            finding: format!("no {}", path.display()),
+            help: "a kernel with CONFIG_DEBUG_INFO_BTF (5.8 or newer; every large distribution's has it)",
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// libbpf says "No such process" to all of these.
+    #[test]
+    fn each_reason_for_missing_type_information_has_its_own_remedy() {
+        let root = tempfile::tempdir().unwrap();
+        let why = || {
+            let NoBtf { finding, help } = find_btf(root.path()).unwrap_err();
+            format!("{finding}: {help}").replace(&root.path().display().to_string(), "/sys")
+        };
+        let found = why();
+        assert!(found.starts_with("/sys is not mounted: mount -t sysfs sysfs /sys, or give"), "{found}");
+        std::fs::create_dir(root.path().join("kernel")).unwrap();
+        let found = why();
+        assert!(
+            found.starts_with("no /sys/kernel/btf/vmlinux: a kernel with CONFIG_DEBUG_INFO_BTF"),
+            "{found}"
+        );
+        std::fs::create_dir(root.path().join("kernel/btf")).unwrap();
+        let file = root.path().join(FILE);
+        std::fs::write(&file, "").unwrap();
+        let found = why();
+        assert!(found.starts_with("/sys/kernel/btf/vmlinux is empty: a container hides it"), "{found}");
+        std::fs::write(&file, "x").unwrap();
+        assert_eq!(find_btf(root.path()).unwrap(), file);
+        std::fs::remove_file(&file).unwrap();
+        std::fs::create_dir(&file).unwrap();
+        let found = why();
+        assert!(found.starts_with("cannot read /sys/kernel/btf/vmlinux: "), "{found}");
+    }
 }

@@ -30,7 +30,7 @@ use std::path::Path;
 
 pub use clocks::ClockReader;
 use cpumon_model::{BootId, Fields, HostId, Moment, Probes, Snapshot, SourceKind, ThreadSample, empty_list};
-pub(super) use load::route_messages;
+pub(super) use load::{NoBtf, find_btf, route_messages};
 pub(super) use ring::ring_bytes;
 pub(super) use sched::wanted;
 #[cfg(test)]

@@ -6,7 +6,6 @@ use libbpf_rs::btf::types::{Enum, Struct};
 use libbpf_rs::btf::{Btf, BtfType};
 
 use super::super::bpf;
-use super::super::btf::{self, NoBtf};
 use super::rights::Rights;
 use crate::{Check, CheckState, CollectError, DoctorOptions, SourceOptions, Topic};
 
@@ -130,9 +129,9 @@ pub(super) fn feature_checks(options: &DoctorOptions) -> Vec<Check> {
     bpf::route_messages();
     let gives = "probes that fit this kernel without being compiled here (CO-RE)";
     let check = Check::new(Topic::Kernel, "BTF", gives);
-    let path = match btf::find(&options.sys_root) {
+    let path = match bpf::find_btf(&options.sys_root) {
         Ok(path) => path,
-        Err(NoBtf { finding, help }) => {
+        Err(bpf::NoBtf { finding, help }) => {
             let check = check.missing(finding, help);
             return std::iter::once(check).chain(unknown_without_btf()).collect();
         }

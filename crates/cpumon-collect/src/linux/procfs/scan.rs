@@ -314,7 +314,7 @@ pub(super) fn process_ns(pid: u32) -> Option<u64> {
 
 /// Whether `proc_root` shows the pids of this process's own pid namespace, which is the one that the clocks go by.
 /// A host's /proc seen from a container, or a test's tree, does not.
-pub(in super::super::super::platform) fn fits(proc_root: &Path) -> bool {
+pub(in super::super) fn fits(proc_root: &Path) -> bool {
     let own = std::process::id();
     let shown = fs::read_link(proc_root.join("self")).ok();
     let is_own = shown.and_then(|link| link.to_str()?.parse::<u32>().ok()) == Some(own);
