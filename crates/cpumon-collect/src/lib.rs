@@ -42,14 +42,15 @@ pub mod script;
 #[doc(hidden)]
 pub mod scrub;
 mod source;
+mod source_names;
 mod split;
 mod trace;
 
 pub use diagnosis::{Check, CheckState, Diagnosis, DoctorOptions, Topic};
 pub use error::CollectError;
 pub use options::{
-    AllowedPaths, Calls, ParseProbesError, ParseSourceError, ParseThreadPatternError, RetainedCapabilities,
-    SourceChoice, SourceOptions, ThreadPattern, parse_probes,
+    AllowedPaths, Calls, ParseProbesError, ParseThreadPatternError, RetainedCapabilities, SourceChoice,
+    SourceOptions, ThreadPattern, parse_probes,
 };
 pub use schedule::{IntervalError, MAX_INTERVAL, MIN_INTERVAL, Schedule, Tick, parse_interval};
 pub use source::platform::{
@@ -57,4 +58,5 @@ pub use source::platform::{
     give_large_lists_back, give_memory_back, host_info, now, open, read_cycles,
 };
 pub use source::{Opened, Source};
+pub use source_names::ParseSourceError;
 pub use trace::{TraceRecorderOptions, TraceSink};

@@ -1,13 +1,10 @@
-//! What the caller may choose about measuring: [`SourceOptions`], which sources can be asked for by name (those of this system), and
-//! [`ThreadPattern`].
+//! What the caller may choose about measuring: [`SourceOptions`] and [`ThreadPattern`].
 
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use cpumon_model::{Comm, Probes};
-
-use crate::source::platform::SOURCES;
 
 /// Which source to open.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -154,31 +151,6 @@ impl Default for SourceOptions {
     }
 }
 
-/// A text that names no source of this system.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} is not a source: expected {}", one_of(SOURCES))]
-pub struct ParseSourceError {
-    text: String,
-}
-
-/// `auto, procfs or bpf`.
-fn one_of(sources: &[(&str, SourceChoice)]) -> String {
-    let names: Vec<_> = sources.iter().map(|(name, _)| *name).collect();
-    match names.split_last() {
-        Some((last, first @ [_, ..])) => format!("{} or {last}", first.join(", ")),
-        _ => names.concat(),
-    }
-}
-
-impl FromStr for SourceChoice {
-    type Err = ParseSourceError;
-
-    fn from_str(text: &str) -> Result<Self, ParseSourceError> {
-        let named = SOURCES.iter().find(|(name, _)| *name == text).map(|(_, choice)| *choice);
-        named.ok_or_else(|| ParseSourceError { text: text.chars().take(64).collect() })
-    }
-}
-
 // [`ThreadPattern`]: the threads that a user selects on the command line. It is no regular expression,
 // because thread names have fifteen bytes: `*` is all that is needed, and costs no dependency.
 
@@ -253,18 +225,6 @@ mod tests {
         for wrong in ["", "sched,", "all", "exits"] {
             assert!(parse_probes(wrong).unwrap_err().to_string().contains("is not a probe"), "{wrong}");
         }
-    }
-
-    #[test]
-    fn a_choice_survives_its_text() {
-        for (name, choice) in SOURCES.iter().copied() {
-            assert_eq!((choice.to_string().as_str(), name.parse()), (name, Ok(choice)));
-        }
-        let refused = "ebpf".parse::<SourceChoice>().unwrap_err();
-        assert_eq!(refused.to_string(), format!("\"ebpf\" is not a source: expected {}", one_of(SOURCES)));
-        let three =
-            [("auto", SourceChoice::Auto), ("procfs", SourceChoice::Procfs), ("bpf", SourceChoice::Bpf)];
-        assert_eq!((one_of(&three), one_of(&three[..1])), ("auto, procfs or bpf".into(), "auto".into()));
     }
 
     #[test]

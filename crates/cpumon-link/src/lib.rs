@@ -32,6 +32,7 @@ mod destinations;
 pub mod discovery;
 mod error;
 pub mod group;
+mod interfaces;
 mod platform;
 mod sender;
 pub mod spool;

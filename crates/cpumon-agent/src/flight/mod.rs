@@ -27,7 +27,7 @@ use cpumon_trace::{Compression, FileHeader, WindowLimits, WriteError};
 use ring::DiskRing;
 pub use ring::FlightDisk;
 use rule::Rules;
-pub use rule::{FlightArgs, FlightRule, ParseFlightRuleError};
+pub use rule::{FlightArgs, FlightRule, FlightSettings, ParseFlightRuleError};
 pub(crate) use rule::{flight_bytes, flight_length};
 pub(crate) use window_file::stamp;
 pub use window_file::{FlightError, WindowFile};
@@ -44,30 +44,6 @@ pub const SYNC_EVERY: Duration = Duration::from_millis(250);
 pub const SUBMITTED_AFTER_NS: u64 = 10_000_000;
 /// Fast, and of windows that are mostly thrown away.
 const ZSTD_LEVEL: i32 = 1;
-
-/// What to hold, and where to write it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlightSettings {
-    /// Time.
-    pub length: Duration,
-    /// Memory for it, bytes.
-    pub memory: u64,
-    /// Directory of the windows.
-    pub dir: PathBuf,
-    /// Windows in it; the oldest are deleted.
-    pub files: u32,
-    /// When to write one.
-    pub rules: Vec<FlightRule>,
-    /// To keep the time on disk; memory then only has what is not written yet.
-    pub disk: Option<FlightDisk>,
-}
-
-impl FlightSettings {
-    /// The time that a window has.
-    fn window(&self) -> Duration {
-        self.disk.map_or(self.length, |disk| disk.window)
-    }
-}
 
 /// How long to wait between two passes over the ring buffers: shorter the fuller they were.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use clap::Args;
 use cpumon_collect::parse_interval;
 use cpumon_model::{DelayHistogram, DelayOf, Interval, Probes, ProcessInfo, ProcessInterval, ProcessKey};
 
-use super::FlightSettings;
+use super::ring::FlightDisk;
 use crate::error::FlagsError;
 use crate::platform::HAS_BPF;
 
@@ -275,6 +275,30 @@ impl Rules {
             self.list.iter_mut().for_each(|(_, held)| held.clear());
         }
         reason
+    }
+}
+
+/// What to hold, and where to write it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlightSettings {
+    /// Time.
+    pub length: Duration,
+    /// Memory for it, bytes.
+    pub memory: u64,
+    /// Directory of the windows.
+    pub dir: PathBuf,
+    /// Windows in it; the oldest are deleted.
+    pub files: u32,
+    /// When to write one.
+    pub rules: Vec<FlightRule>,
+    /// To keep the time on disk; memory then only has what is not written yet.
+    pub disk: Option<FlightDisk>,
+}
+
+impl FlightSettings {
+    /// The time that a window has.
+    pub(super) fn window(&self) -> Duration {
+        self.disk.map_or(self.length, |disk| disk.window)
     }
 }
 

@@ -17,7 +17,8 @@ use windows_service::service_manager::{ServiceManager, ServiceManagerAccess};
 
 use super::accuracy::{AccuracyArgs, accuracy};
 use super::event_log;
-use super::manager::{NAME, run_as_service};
+use super::manager::NAME;
+use super::running::run_as_service;
 use crate::values::{is_set, with_old_variable};
 use crate::{AgentArgs, Chain};
 

@@ -6,6 +6,7 @@ mod console;
 mod event_log;
 mod local_time;
 mod manager;
+mod running;
 
 use std::io;
 use std::path::PathBuf;

@@ -10,8 +10,7 @@ use cpumon_model::{
     TaskState, ThreadKey, TraceTask, WaitReason,
 };
 
-use super::complete::CpuBases;
-use super::lives::{Held, HeldEvent, Lives, ThreadLife};
+use super::lives::{CpuBases, Held, HeldEvent, Lives, ThreadLife};
 
 /// `RTLostEvent`: events or buffers did not reach this session.
 const LOST: Provider =

@@ -3,9 +3,9 @@
 
 use cpumon_model::Comm;
 
-use super::interpreter::{Interpreter, Target};
+use super::Command;
+use super::interpreter::{Interpreter, Target, is_path};
 use super::table::INTERPRETERS;
-use super::{Command, is_path};
 
 /// What must never show.
 const TOKEN: &str = "hunter2";

@@ -30,7 +30,7 @@ use windows_sys::Win32::Storage::FileSystem::{
 use windows_sys::Win32::System::SystemServices::{ACCESS_ALLOWED_ACE_TYPE, ACCESS_DENIED_ACE_TYPE};
 use windows_sys::Win32::System::Threading::{GetCurrentProcess, OpenProcessToken};
 
-use super::Sid;
+use super::sid::Sid;
 
 /// What reading a locked file gives.
 pub const LOCK_VIOLATION: i32 = ERROR_LOCK_VIOLATION.cast_signed();

@@ -1,67 +1,15 @@
 //! [`Backlog`] for [`Spool`]: a connection reads records from any number on, with every hole, and acknowledged segments are
 //! deleted. While a receiver keeps up, nothing is written: what it has stored need not wear out the device's flash.
 
-use std::collections::VecDeque;
-
 use cpumon_wire::Datagrams;
 use cpumon_wire::connection::MAX_MESSAGE_BYTES;
-use cpumon_wire::spool::{
-    Entry, Gap, GapReason, Origin, RECORD_HEADER_BYTES, Records, SegmentHeader, State, Step, push_gap,
-};
+use cpumon_wire::spool::{Entry, Gap, GapReason, Origin, Records, SegmentHeader, Step, push_gap};
 
 use super::segment::Segment;
+use super::state::Position;
 use super::write::Spool;
 use super::{SpoolError, SpoolOptions};
 use crate::backlog::{Backlog, NumberedRecord};
-
-/// Longest payload that fits a message of the connection, bytes.
-pub(super) const MAX_SENT_BYTES: usize = MAX_MESSAGE_BYTES - RECORD_HEADER_BYTES - 64;
-
-/// What a receiver has stored, and where reading is.
-#[derive(Debug, Default)]
-pub(super) struct Progress {
-    /// A connection empties this spool.
-    pub(super) is_drained: bool,
-    /// Every snapshot up to this number is on a receiver's disk.
-    pub(super) acked: u64,
-    /// The same, as the state file says.
-    pub(super) noted: u64,
-    /// Start of the hole before the oldest segment; 0: there is none, or it begins with the spool.
-    pub(super) dropped_begin_wall_ns: i64,
-    /// Why it is there; [`GapReason::Unknown`]: the spool had reached its size.
-    pub(super) dropped_reason: GapReason,
-    /// That hole, as it was given out last and is not acknowledged yet.
-    given_hole: Option<Gap>,
-    positions: VecDeque<Position>,
-}
-
-impl Progress {
-    /// Restores what the state file recorded.
-    pub(super) fn of(state: Option<&State>) -> Self {
-        let Some(state) = state else { return Self::default() };
-        Self {
-            acked: state.acked,
-            noted: state.acked,
-            dropped_begin_wall_ns: state.dropped_begin_wall_ns,
-            dropped_reason: state.dropped_reason,
-            ..Self::default()
-        }
-    }
-}
-
-/// Where reading goes on.
-#[derive(Copy, Clone, Debug, Default)]
-struct Position {
-    /// Number of the next record to give out.
-    pub(super) cursor: u64,
-    /// The segment's first number.
-    pub(super) segment: u64,
-    pub(super) offset: u64,
-    /// When the last snapshot before it was made; 0: not known.
-    pub(super) wall_ns: i64,
-    /// Something before it could not be read: only a full snapshot can follow.
-    is_broken: bool,
-}
 
 /// Bytes that are read from a segment at once, unless a record is longer.
 const PIECE_BYTES: u64 = 64 << 10;

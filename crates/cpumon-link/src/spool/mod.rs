@@ -10,6 +10,7 @@ mod backlog;
 mod open;
 mod read;
 mod segment;
+mod state;
 mod write;
 
 use std::io;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use cpumon_wire::spool::{Entry, Gap, GapReason, Records, SegmentHeader, SnapshotRecord, Step};
 
-use super::open::StateFile;
 use super::segment::{self, SegmentFile};
+use super::state::StateFile;
 use super::{At, SpoolError};
 
 /// What reading a spool yields, in order.

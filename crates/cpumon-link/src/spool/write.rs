@@ -10,9 +10,8 @@ use cpumon_wire::spool::{
     State, push_gap, push_snapshot,
 };
 
-use super::backlog::{MAX_SENT_BYTES, Progress};
-use super::open::StateFile;
 use super::segment::{self, Segment, Syncer, Unwritten};
+use super::state::{MAX_SENT_BYTES, Progress, StateFile};
 use super::{Appended, SpoolOptions, SpoolStatus, SyncPolicy, is_no_space};
 
 /// A segment ends when it is this long, bytes; later if its full snapshot is a large part of it.

@@ -2,21 +2,20 @@
 //! answers. The measuring thread never waits for the network.
 
 mod attaching;
+mod shared;
 mod worker;
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use cpumon_wire::Datagrams;
-use cpumon_wire::connection::{BootReport, ClockReport, Message};
 
+use self::shared::Shared;
+pub use self::shared::{AttachmentOptions, Receiver, UplinkOptions, UplinkStatus};
 use self::worker::Worker;
-use super::{DeviceIdentity, TlsError};
-use crate::Target;
-use crate::attachments::TraceRequests;
+use super::TlsError;
 use crate::backlog::Backlog;
 use crate::platform::{Wake, Waker};
 
@@ -107,214 +106,4 @@ impl Drop for Uplink {
             log::error!("the uplink's thread ended by a panic");
         }
     }
-}
-
-/// A receiver and who we are to it.
-#[derive(Clone, Debug)]
-pub struct Receiver {
-    /// `host:port`.
-    pub address: String,
-    /// What was enrolled there.
-    pub identity: DeviceIdentity,
-}
-
-impl From<DeviceIdentity> for Receiver {
-    /// Where it was when it enrolled this device.
-    fn from(identity: DeviceIdentity) -> Self {
-        Self { address: identity.place().0.to_owned(), identity }
-    }
-}
-
-/// What an uplink needs to know.
-#[derive(Clone, Debug)]
-pub struct UplinkOptions {
-    /// In the order in which to try them.
-    pub receivers: Vec<Receiver>,
-    /// This machine.
-    pub host: [u8; 16],
-    /// Program and version.
-    pub agent: String,
-    /// Its boot.
-    pub boot: [u8; 16],
-    /// This machine's clocks at one moment: the wall clock, ns since the UNIX epoch, and the time since boot, as in its snapshots, ns.
-    pub clocks: fn() -> (i64, u64),
-    /// Whom to ask when no receiver answers where it should be ([`groups`](crate::discovery::groups)); empty: do not ask.
-    pub ask: Vec<Target>,
-    /// Files to send beside the snapshots, if any are written.
-    pub attachments: Option<AttachmentOptions>,
-}
-
-/// Where files wait to be sent, and who writes them.
-#[derive(Clone, Debug)]
-pub struct AttachmentOptions {
-    /// Directory of the files ([`attachments`](crate::attachments)).
-    pub dir: PathBuf,
-    /// Says when there is a new one, and takes requests for one.
-    pub requests: Arc<TraceRequests>,
-}
-
-/// How an uplink is doing. Counts are since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct UplinkStatus {
-    /// The receiver that is connected now.
-    pub connected_to: Option<String>,
-    /// Connections that were made.
-    pub connections: u64,
-    /// Attempts that failed, and connections that broke.
-    pub failures: u64,
-    /// Why the last one did.
-    pub last_error: String,
-    /// Records that were sent, those sent again included.
-    pub records: u64,
-    /// Bytes on the wire, with what TLS adds and without TCP.
-    pub wire_bytes: u64,
-    /// Snapshots that no receiver has acknowledged yet.
-    pub waiting: u64,
-    /// Bytes that the backlog holds.
-    pub waiting_bytes: u64,
-    /// Snapshots that were lost in the backlog, and reported as gaps.
-    pub lost: u64,
-    /// Number of the last snapshot that is on a receiver's disk.
-    pub acked: u64,
-    /// Bytes that the backlog wrote to a disk.
-    pub written_bytes: u64,
-    /// The past is being sent beside the present.
-    pub is_backfilling: bool,
-    /// Files that a receiver has stored ([`attachments`](crate::attachments)).
-    pub attachments_stored: u64,
-    /// Files that a receiver refused.
-    pub attachments_refused: u64,
-    /// Searches of the subnet for a receiver that did not answer where it should be.
-    pub searches: u64,
-    /// Answers to them that no well-behaved receiver sends.
-    pub ignored_answers: u64,
-}
-
-/// What the thread of an uplink and its handle share.
-struct Shared {
-    backlog: Mutex<Box<dyn Backlog>>,
-    status: Mutex<UplinkStatus>,
-    full_wanted: AtomicBool,
-    last_full: AtomicU64,
-    stop: AtomicBool,
-}
-
-impl Shared {
-    fn new(backlog: Box<dyn Backlog>) -> Self {
-        Self {
-            backlog: Mutex::new(backlog),
-            status: Mutex::default(),
-            full_wanted: AtomicBool::new(false),
-            last_full: AtomicU64::new(0),
-            stop: AtomicBool::new(false),
-        }
-    }
-
-    fn backlog(&self) -> MutexGuard<'_, Box<dyn Backlog>> {
-        self.backlog.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn status(&self) -> MutexGuard<'_, UplinkStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn is_stopping(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-}
-
-/// After so much silence the receiver is asked whether it is there,
-const PING_AFTER: Duration = Duration::from_secs(5);
-/// The clocks are compared this often,
-const COMPARE_EVERY: Duration = Duration::from_secs(10);
-/// and quicker for the first few times, so that something is known soon.
-const COMPARE_FIRST: Duration = Duration::from_millis(100);
-const FIRST_COMPARISONS: u32 = 4;
-/// Records wait so long for the first comparison to be reported, so that the receiver knows where on its time line they belong.
-const FIRST_REPORT_WITHIN: Duration = Duration::from_millis(500);
-
-/// The comparison of the clocks over one connection.
-struct Comparing {
-    clocks: fn() -> (i64, u64),
-    boot: [u8; 16],
-    begun: Instant,
-    /// The last question: its token, and when it went, by both clocks.
-    asked: Option<(u64, (i64, u64), Instant)>,
-    next: Instant,
-    /// Questions so far.
-    count: u32,
-    report: Option<ClockReport>,
-    /// A comparison was reported, or none can be expected.
-    is_reported: bool,
-}
-
-impl Comparing {
-    fn new(clocks: fn() -> (i64, u64), boot: [u8; 16]) -> Self {
-        let begun = Instant::now();
-        Self { clocks, boot, begun, asked: None, next: begun, count: 0, report: None, is_reported: false }
-    }
-
-    /// Whether the receiver knows this machine's clocks, or records have waited for it long enough.
-    fn has_reported(&mut self) -> bool {
-        self.is_reported |= self.begun.elapsed() >= FIRST_REPORT_WITHIN;
-        self.is_reported
-    }
-
-    /// Sends a ping if one is due. It reports the result of the one before.
-    fn ask(&mut self, silence: Duration, out: &mut Vec<u8>) {
-        let now = Instant::now();
-        let last = self.asked.map(|asked| asked.2);
-        let is_silent = silence >= PING_AFTER && last.is_none_or(|last| last.elapsed() >= PING_AFTER);
-        if now < self.next && !is_silent {
-            return;
-        }
-        self.count = self.count.saturating_add(1);
-        self.next = now + if self.count < FIRST_COMPARISONS { COMPARE_FIRST } else { COMPARE_EVERY };
-        let token = u64::from(self.count);
-        self.is_reported |= self.report.is_some();
-        Message::Ping { token, clock: self.report.take() }.push(out);
-        self.asked = Some((token, (self.clocks)(), Instant::now()));
-    }
-
-    /// The answer came: the receiver's clock when it got the question and when it answered; older receivers do not report it.
-    fn answered(&mut self, token: u64, times: Option<(i64, i64)>) {
-        // A late answer to an earlier question would be compared with the wrong moment.
-        let Some((_, (wall_ns, boot_ns), asked)) = self.asked.filter(|asked| asked.0 == token) else {
-            return;
-        };
-        let Some(times) = times else {
-            // No comparison will ever come from such a receiver, so records need not wait.
-            self.is_reported = true;
-            return;
-        };
-        // Measured by the monotonic clock: the wall clock may have been set since.
-        let passed_ns = i64::try_from(asked.elapsed().as_nanos()).unwrap_or(i64::MAX);
-        let times = ReceiverTimes { received_ns: times.0, sent_ns: times.1 };
-        // Clamped, because the receiver's wall clock may have been set between its two stamps.
-        let there_ns = times.sent_ns.saturating_sub(times.received_ns).clamp(0, passed_ns);
-        let boot_ns = i64::try_from(boot_ns).unwrap_or(i64::MAX);
-        self.report = Some(ClockReport {
-            offset_ns: offset_ns(wall_ns, passed_ns, times),
-            round_trip_ns: passed_ns.saturating_sub(there_ns).unsigned_abs(),
-            boot: Some(BootReport { boot: self.boot, offset_ns: offset_ns(boot_ns, passed_ns, times) }),
-        });
-        // The report goes with the next ping, and records wait for it: so that one goes at once.
-        if !self.is_reported {
-            self.next = Instant::now();
-        }
-    }
-}
-
-/// The receiver's clock when a ping arrived and when its answer left.
-#[derive(Copy, Clone)]
-struct ReceiverTimes {
-    received_ns: i64,
-    sent_ns: i64,
-}
-
-/// A clock that stood at `asked_ns` when the question went, and `passed_ns` later when the answer came, less the receiver's.
-fn offset_ns(asked_ns: i64, passed_ns: i64, there: ReceiverTimes) -> i64 {
-    let forth = i128::from(asked_ns) - i128::from(there.received_ns);
-    let back = i128::from(asked_ns.saturating_add(passed_ns)) - i128::from(there.sent_ns);
-    i64::try_from(i128::midpoint(forth, back)).unwrap_or(i64::MAX)
 }

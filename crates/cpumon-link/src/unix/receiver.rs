@@ -11,8 +11,9 @@ use rustix::event::{PollFd, PollFlags};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use super::sys::{self, Outgoing, Slots};
-use crate::destinations::{Destinations, InterfaceAddress};
+use crate::destinations::Destinations;
 use crate::discovery::groups;
+use crate::interfaces::InterfaceAddress;
 use crate::waiting::wait;
 use crate::{DEFAULT_PORT, LinkError};
 

@@ -15,7 +15,7 @@ use nix::net::if_::{InterfaceFlags, if_nametoindex};
 use nix::sys::socket::SockaddrStorage;
 
 use super::message::{Control, KernelAddress};
-use crate::destinations::{InterfaceAddress, InterfaceKind};
+use crate::interfaces::{InterfaceAddress, InterfaceKind};
 
 /// Datagrams in one system call.
 pub const BATCH: usize = 64;

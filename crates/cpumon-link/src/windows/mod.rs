@@ -13,7 +13,7 @@ use windows_sys::Win32::Networking::WinSock::{
 };
 
 pub(crate) use self::sending::{BATCH, Control, KernelAddress, Outgoing, send};
-use crate::destinations::{InterfaceAddress, InterfaceKind};
+use crate::interfaces::{InterfaceAddress, InterfaceKind};
 
 /// Receiving datagrams: nothing on Windows.
 pub mod receiving {}

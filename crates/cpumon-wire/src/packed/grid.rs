@@ -4,7 +4,8 @@
 
 use super::memory::KEY_COLUMNS;
 use crate::v2::bits::{BitReader, BitWriter, unzigzag, zigzag};
-use crate::v2::columns::{Column, Kind, Relative, Texts, UNITS, relative};
+use crate::v2::columns::{Column, Kind, Relative, UNITS, relative};
+use crate::v2::table::Texts;
 
 /// Most columns of a table.
 pub(super) const MAX_COLUMNS: usize = 64;

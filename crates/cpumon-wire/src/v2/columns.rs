@@ -3,7 +3,6 @@
 //! bits is chosen.
 
 use super::bits::{BitReader, BitWriter, bit_len};
-use crate::Reason;
 
 /// Section types. A type that is not known here is skipped.
 pub(crate) mod section {
@@ -235,6 +234,14 @@ pub(crate) enum Kind {
     Folded,
 }
 
+/// Why a number cannot be read.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unreadable {
+    Truncated,
+    /// It needs more than 64 bits.
+    Overflow,
+}
+
 /// One column as a table describes it.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Column {
@@ -320,11 +327,11 @@ impl Column {
 
     /// Reads a number.
     #[inline]
-    pub(crate) fn take(self, bits: &mut BitReader<'_>) -> Result<u64, Reason> {
+    pub(crate) fn take(self, bits: &mut BitReader<'_>) -> Result<u64, Unreadable> {
         if self.kind == Kind::Fixed {
-            return bits.take(self.min).ok_or(Reason::Truncated);
+            return bits.take(self.min).ok_or(Unreadable::Truncated);
         }
-        let more = bits.take(self.prefix).ok_or(Reason::Truncated)?;
+        let more = bits.take(self.prefix).ok_or(Unreadable::Truncated)?;
         let len = match (self.zero_is_apart, more) {
             (true, 0) => 0,
             (true, _) => more - 1 + u64::from(self.min),
@@ -334,67 +341,10 @@ impl Column {
             0 => Ok(0),
             1..=64 => {
                 let low = u32::try_from(len - 1).unwrap_or(0);
-                Ok(1 << low | bits.take(low).ok_or(Reason::Truncated)?)
+                Ok(1 << low | bits.take(low).ok_or(Unreadable::Truncated)?)
             }
-            _ => Err(Reason::Overflow),
+            _ => Err(Unreadable::Overflow),
         }
-    }
-}
-
-/// Texts of a table's rows; a value is the start and the length of one.
-#[derive(Debug, Default)]
-pub(crate) struct Texts(Vec<u8>);
-
-impl Texts {
-    pub(crate) fn clear(&mut self) {
-        self.0.clear();
-    }
-
-    /// Bytes of all of them.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Adds a text of these parts, gives the value that represents it in a row.
-    pub(crate) fn push(&mut self, parts: &[&[u8]]) -> u64 {
-        let begin = self.0.len();
-        parts.iter().for_each(|part| self.0.extend_from_slice(part));
-        (begin as u64) << 32 | (self.0.len() - begin) as u64
-    }
-
-    /// Adds a text of so many bytes that follow; `None`: they are not there.
-    pub(crate) fn take(&mut self, len: usize, bits: &mut BitReader<'_>) -> Option<u64> {
-        let begin = self.0.len() as u64;
-        for _ in 0..len {
-            self.0.push(bits.take(8)?.to_le_bytes()[0]);
-        }
-        Some(begin << 32 | len as u64)
-    }
-
-    pub(crate) fn of(&self, value: u64) -> &[u8] {
-        let begin = usize::try_from(value >> 32).unwrap_or(usize::MAX);
-        let len = usize::try_from(value & 0xffff_ffff).unwrap_or(usize::MAX);
-        begin.checked_add(len).and_then(|end| self.0.get(begin..end)).unwrap_or_default()
-    }
-
-    /// Writes a text, or that it is the one of the row before. `None`: its length does not fit the column.
-    pub(crate) fn put(
-        &self,
-        value: u64,
-        before: Option<u64>,
-        column: Column,
-        bits: &mut BitWriter,
-        out: &mut Vec<u8>,
-    ) -> Option<()> {
-        let text = self.of(value);
-        if before.is_some_and(|before| before == value || self.of(before) == text) {
-            return column.put(0, bits, out);
-        }
-        column.put(text.len() as u64 + 1, bits, out)?;
-        for &byte in text {
-            bits.put(out, u64::from(byte), 8);
-        }
-        Some(())
     }
 }
 

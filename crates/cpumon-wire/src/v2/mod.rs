@@ -13,7 +13,7 @@ mod known;
 mod read;
 mod rows;
 mod sections;
-mod table;
+pub(crate) mod table;
 
 use cpumon_model::{Counters, Moment, Pressure, ProcessKey, SourceHealth, ThreadSample};
 

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::bits::{BitReader, unzigzag};
-use super::columns::{COMM, Column, ID_LIMIT, Kind, Relative, UNITS, relative};
+use super::columns::{COMM, Column, ID_LIMIT, Kind, Relative, UNITS, Unreadable, relative};
 use super::table::MIN_ROW_BITS;
 use crate::{DecodeError, Reason};
 
@@ -210,8 +210,8 @@ impl<'a> TableReader<'a> {
     #[inline]
     fn coded(&mut self, column: Ready) -> Result<u64, DecodeError> {
         column.column.take(&mut self.bits).map_err(|reason| match reason {
-            Reason::Overflow => self.overflow(column),
-            reason => self.error(reason),
+            Unreadable::Overflow => self.overflow(column),
+            Unreadable::Truncated => self.error(Reason::Truncated),
         })
     }
 

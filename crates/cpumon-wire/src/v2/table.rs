@@ -2,9 +2,9 @@
 //! units of columns are chosen for the gathered rows, once per snapshot. [`TextBudget`] cuts the texts of a row where it would not fit a
 //! datagram.
 
-use super::bits::{BitWriter, zigzag};
+use super::bits::{BitReader, BitWriter, zigzag};
 use super::columns::{
-    Column, Kind, Relative, SYSTEM, SYSTEM_REST, Tally, Texts, UNITS, average_bits, has_unit, is_always_sent,
+    Column, Kind, Relative, SYSTEM, SYSTEM_REST, Tally, UNITS, average_bits, has_unit, is_always_sent,
     is_text, relative,
 };
 use super::header::Frames;
@@ -371,6 +371,63 @@ fn base_slot(id: u8, spec: Spec) -> Option<usize> {
 /// Counts of columns fit a byte by construction.
 fn low_byte(count: usize) -> u8 {
     u8::try_from(count).unwrap_or(u8::MAX)
+}
+
+/// Texts of a table's rows; a value is the start and the length of one.
+#[derive(Debug, Default)]
+pub(crate) struct Texts(Vec<u8>);
+
+impl Texts {
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Bytes of all of them.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds a text of these parts, gives the value that represents it in a row.
+    pub(crate) fn push(&mut self, parts: &[&[u8]]) -> u64 {
+        let begin = self.0.len();
+        parts.iter().for_each(|part| self.0.extend_from_slice(part));
+        (begin as u64) << 32 | (self.0.len() - begin) as u64
+    }
+
+    /// Adds a text of so many bytes that follow; `None`: they are not there.
+    pub(crate) fn take(&mut self, len: usize, bits: &mut BitReader<'_>) -> Option<u64> {
+        let begin = self.0.len() as u64;
+        for _ in 0..len {
+            self.0.push(bits.take(8)?.to_le_bytes()[0]);
+        }
+        Some(begin << 32 | len as u64)
+    }
+
+    pub(crate) fn of(&self, value: u64) -> &[u8] {
+        let begin = usize::try_from(value >> 32).unwrap_or(usize::MAX);
+        let len = usize::try_from(value & 0xffff_ffff).unwrap_or(usize::MAX);
+        begin.checked_add(len).and_then(|end| self.0.get(begin..end)).unwrap_or_default()
+    }
+
+    /// Writes a text, or that it is the one of the row before. `None`: its length does not fit the column.
+    pub(crate) fn put(
+        &self,
+        value: u64,
+        before: Option<u64>,
+        column: Column,
+        bits: &mut BitWriter,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let text = self.of(value);
+        if before.is_some_and(|before| before == value || self.of(before) == text) {
+            return column.put(0, bits, out);
+        }
+        column.put(text.len() as u64 + 1, bits, out)?;
+        for &byte in text {
+            bits.put(out, u64::from(byte), 8);
+        }
+        Some(())
+    }
 }
 
 /// Cuts texts so that a row fits one datagram; counts what it cut.

@@ -2,14 +2,11 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
-use cpumon_model::Snapshot;
 use libbpf_rs::{ErrorKind, Object, ObjectBuilder, OpenObject, PrintLevel};
 
-use super::sched::Programs;
 use crate::CollectError;
 
 /// An object file, aligned as an ELF reader likes it.
@@ -54,53 +51,6 @@ pub(crate) fn route_messages() {
     ONCE.call_once(|| {
         libbpf_rs::set_print(Some((PrintLevel::Info, |_, text| log::debug!("libbpf: {}", text.trim_end()))));
     });
-}
-
-// CPU time of the probes, cumulative: by the kernel's own measure, where an administrator switched it on, else estimated from the
-// events. Most of what event-driven accounting costs is not in this process's CPU time.
-
-/// A switch, and an interrupt, everything watched: `run_time_ns` in /proc/PID/fdinfo of the agent with
-/// `kernel.bpf_stats_enabled=1`, beside `perf bench sched pipe` (121 ns) and at the local timer (940 ns), other interrupts 280
-/// to 650 ns. The measure's own clock reads are in it.
-const SWITCH_NS: u64 = 120;
-const IRQ_NS: u64 = 600;
-
-/// Adds up what the probes cost.
-pub(crate) struct ProbeCost {
-    /// Where the kernel reports each program's run time.
-    infos: Vec<PathBuf>,
-    estimated_ns: u64,
-}
-
-impl ProbeCost {
-    pub(crate) fn open(programs: &Programs) -> Self {
-        let of_program = |program: libbpf_rs::ProgramMut<'_>| {
-            PathBuf::from(format!("/proc/self/fdinfo/{}", program.as_fd().as_raw_fd()))
-        };
-        // A program that was not loaded has no descriptor.
-        let loaded = programs.object.progs_mut().filter(|program| program.autoload());
-        Self { infos: loaded.map(of_program).collect(), estimated_ns: 0 }
-    }
-
-    /// Counts the events up to this snapshot.
-    pub(crate) fn count(&mut self, snapshot: &Snapshot) {
-        let switches: u64 = snapshot.cpus.iter().map(|cpu| cpu.sched.switches).sum();
-        let interrupts: u64 = snapshot.irqs.iter().map(|irq| irq.count).sum();
-        self.estimated_ns =
-            switches.saturating_mul(SWITCH_NS).saturating_add(interrupts.saturating_mul(IRQ_NS));
-    }
-
-    /// Measured where the kernel measures it; it starts from the moment it does.
-    pub(crate) fn ns(&self) -> u64 {
-        let measured: u64 = self.infos.iter().filter_map(|path| run_time_ns(path)).sum();
-        // 0 where `kernel.bpf_stats_enabled` is off.
-        if measured > 0 { measured } else { self.estimated_ns }
-    }
-}
-
-fn run_time_ns(path: &Path) -> Option<u64> {
-    let text = std::fs::read_to_string(path).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("run_time_ns:"))?.trim().parse().ok()
 }
 
 // The kernel's type information (BTF), which the probes need: where it is, and why it is not there.

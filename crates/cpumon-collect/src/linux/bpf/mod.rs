@@ -39,13 +39,12 @@ pub use trace::TraceRecorder;
 
 use self::hidden::Hidden;
 use self::lifecycle::exits::SummedExits;
-use self::load::ProbeCost;
 use self::pass::Pass;
 use self::pass::iterator::{Oddities, TaskIterator};
 use self::pass::watch::Watch;
 use self::ring::EventRing;
 use self::ring::events::Event;
-use self::sched::{Control, DelayAccounts, Programs, Setup};
+use self::sched::{Control, DelayAccounts, ProbeCost, Programs, Setup};
 use self::tracker::Tracker;
 use super::cgroups::Cgroups;
 use super::cpustat::CpuStat;

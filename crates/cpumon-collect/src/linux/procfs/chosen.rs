@@ -92,7 +92,7 @@ impl Chosen {
             others -= process.threads.len();
             self.reader.most_threads = MAX_THREADS.saturating_sub(others);
             self.reader.crowd = None;
-            let outcome = process.read(&self.proc_dir, self.has_clock, &mut self.reader);
+            let outcome = process.update(&self.proc_dir, self.has_clock, &mut self.reader);
             note_crowd(&mut self.left_out, process.key.pid, self.reader.crowd);
             others += process.threads.len();
             if outcome == Outcome::Gone {

@@ -3,13 +3,13 @@
 //!
 //! # How it stays cheap
 //! A pass costs system calls for what ran, not for what exists:
-//! 1. *Processes that rest cost one system call.* The CPU clock of a process ([`cpu_clock`]) is the sum of its threads' run
+//! 1. *Processes that rest cost one system call.* The CPU clock of a process (`scan::process_ns`) is the sum of its threads' run
 //!    times in ns, ended threads included. If it did not move, no thread of it ran, began or ended.
 //! 2. *Threads that rest are not read.* In a process that did run, the threads that ran lately are read first; if the sum
-//!    over all threads then equals the CPU clock, the others need no reading ([`scan`]).
+//!    over all threads then equals the CPU clock, the others need no reading (`scan`).
 //! 3. *What is read is read from kept descriptors*: schedstat by `pread`; stat and status only where schedstat moved.
 //!    The link count of /proc/PID/task shows whether threads began, `ESRCH` that one ended.
-//! 4. */proc is not listed* while the newest pid shows which few pids are new ([`pids`]).
+//! 4. */proc is not listed* while the newest pid shows which few pids are new (`visit::NewestPid`).
 //!
 //! Where the clock does not fit (a container that measures its host's /proc) every thread's schedstat is read.
 //!
@@ -146,7 +146,7 @@ impl ProcfsSource {
         // The listing's memory is free until `find_new` lists. It ascends, as `processes` does.
         let gone = listing;
         gone.clear();
-        processes.retain_mut(|process| match process.read(proc_dir, *has_clock, reader) {
+        processes.retain_mut(|process| match process.update(proc_dir, *has_clock, reader) {
             Outcome::Same => true,
             Outcome::Changed => {
                 changed = true;

@@ -6,7 +6,6 @@
 
 mod naming;
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -15,6 +14,7 @@ use std::sync::Arc;
 use cpumon_model::{Comm, ProcessInfo, ProcessKey};
 use rustix::fs::{CWD, Mode, OFlags, openat};
 
+pub(crate) use self::naming::{About, Exec};
 use self::naming::{Files, MAX_BYTES, Naming, Scratch, UNKNOWN_UID};
 use super::users::UserNames;
 use crate::script::{Command, ExecScript};
@@ -258,29 +258,6 @@ impl InfoCache {
         self.complete(about.comm);
         refused
     }
-}
-
-/// What a source knows about a process without asking.
-#[derive(Copy, Clone, Debug)]
-pub(crate) struct About {
-    pub(crate) key: ProcessKey,
-    /// The main thread's name.
-    pub(crate) comm: Comm,
-    pub(crate) is_kernel: bool,
-    /// Its real user, if known; otherwise it is read from status.
-    pub(crate) uid: Option<u32>,
-}
-
-/// What a process called last.
-pub(crate) struct Exec<'a> {
-    /// Base name of the executable.
-    pub(crate) program: Cow<'a, str>,
-    /// The first 15 bytes of the base name of what was called, which may be a script.
-    pub(crate) comm: Comm,
-    /// What its arguments say of a script.
-    pub(crate) script: &'a ExecScript,
-    /// It was reported in this pass: what is known of the process was read before.
-    pub(crate) is_new: bool,
 }
 
 /// What was refused in the first pass in which something was. Why: the log line names how much it is.

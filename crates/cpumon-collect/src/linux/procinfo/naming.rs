@@ -4,17 +4,39 @@
 use std::borrow::Cow;
 use std::os::fd::OwnedFd;
 
-use cpumon_model::{Comm, ProcessInfo};
+use cpumon_model::{Comm, ProcessInfo, ProcessKey};
 use rustix::fs::readlinkat_raw;
 use rustix::io::Errno;
 
 use super::super::file;
-use super::{About, Exec};
 use crate::script::{self, Command, ExecScript};
 use crate::{parse, scrub};
 
 /// Longest command line of a program that has long ones before the name that counts: class paths of Java.
 const MAX_LONG_BYTES: usize = 64 * 1024;
+
+/// What a source knows about a process without asking.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct About {
+    pub(crate) key: ProcessKey,
+    /// The main thread's name.
+    pub(crate) comm: Comm,
+    pub(crate) is_kernel: bool,
+    /// Its real user, if known; otherwise it is read from status.
+    pub(crate) uid: Option<u32>,
+}
+
+/// What a process called last.
+pub(crate) struct Exec<'a> {
+    /// Base name of the executable.
+    pub(crate) program: Cow<'a, str>,
+    /// The first 15 bytes of the base name of what was called, which may be a script.
+    pub(crate) comm: Comm,
+    /// What its arguments say of a script.
+    pub(crate) script: &'a ExecScript,
+    /// It was reported in this pass: what is known of the process was read before.
+    pub(crate) is_new: bool,
+}
 
 /// How a program and the script that it runs get their names.
 pub(super) struct Naming<'a> {

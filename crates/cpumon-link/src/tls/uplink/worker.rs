@@ -12,7 +12,7 @@ use cpumon_wire::connection::{
 use rustix::event::{PollFd, PollFlags};
 
 use super::attaching::Attaching;
-use super::{Comparing, PING_AFTER, Shared, UplinkOptions};
+use super::shared::{Comparing, PING_AFTER, Shared, UplinkOptions};
 use crate::discovery::{SearchOptions, search};
 use crate::platform::Waker;
 use crate::tls::TlsError;

@@ -11,7 +11,7 @@ pub(crate) use self::control::{Control, Shared};
 pub(crate) use self::cpus::{CpuAccounts, IrqTimes};
 pub(crate) use self::delays::DelayAccounts;
 pub(crate) use self::programs::{
-    PROBE, Programs, Setup, casts_of, possible_cpus, vectors_in, visit_cpus, wanted,
+    PROBE, ProbeCost, Programs, Setup, casts_of, possible_cpus, vectors_in, visit_cpus, wanted,
 };
 #[cfg(test)]
 pub(crate) use self::programs::{refuse_loading, watch_wakeups};
