@@ -26,7 +26,7 @@ pub(super) struct Grid {
     pub(super) groups: usize,
     /// A value for each row and column. A text is its start and length in `texts`.
     pub(super) values: Vec<u64>,
-    texts: Texts,
+    pub(super) texts: Texts,
 }
 
 impl Grid {
