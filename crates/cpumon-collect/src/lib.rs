@@ -26,6 +26,7 @@
 //! [`Snapshot`]: cpumon_model::Snapshot
 
 #[cfg(test)]
+#[path = "../../../testing/allocations.rs"]
 mod counting;
 mod diagnosis;
 mod error;

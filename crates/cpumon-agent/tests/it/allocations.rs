@@ -1,7 +1,5 @@
 //! Sampler, differ, encoder and sender together allocate nothing once their buffers have grown.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,37 +14,7 @@ use cpumon_model::{
     ProcessSample, Snapshot, SourceKind, ThreadKey, ThreadSample,
 };
 
-/// The system's allocator, counting what the current thread asks for.
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is handed on to the system's allocator unchanged.
-#[expect(unsafe_code, reason = "an allocator is an unsafe trait")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // A thread that is ending has no counter any more; it is none that is measured.
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: the caller's promises are those of the system's allocator.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(at, layout) }
-    }
-
-    unsafe fn realloc(&self, at: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
-        let _ = ALLOCATIONS.try_with(|count| count.set(count.get() + 1));
-        // SAFETY: as above.
-        unsafe { System.realloc(at, layout, bytes) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use crate::counting::allocations;
 
 /// 100 processes of 20 threads; every tenth thread runs.
 struct Steady {
@@ -119,14 +87,14 @@ fn allocations_in_a_steady_state(v1: bool, group_key: Option<PathBuf>) -> u64 {
     for _growing in 0..12 {
         assert!(agent.step(&stop).unwrap());
     }
-    let (before, sent) = (ALLOCATIONS.get(), agent.totals().sent);
+    let (before, sent) = (allocations(), agent.totals().sent);
     for _steady in 0..8 {
         agent.step(&stop).unwrap();
     }
-    let allocations = ALLOCATIONS.get() - before;
+    let counted = allocations() - before;
     assert!(agent.totals().sent.datagrams > sent.datagrams, "nothing was sent");
     assert_eq!(agent.totals().sent.errors, 0);
-    allocations
+    counted
 }
 
 #[test]
@@ -149,8 +117,8 @@ fn v1_sets_are_made_and_sent_without_allocating() {
 
 #[test]
 fn the_counter_counts() {
-    let before = ALLOCATIONS.get();
+    let before = allocations();
     let kept = std::hint::black_box(vec![0_u8; 100]);
-    assert_eq!(ALLOCATIONS.get() - before, 1);
+    assert_eq!(allocations() - before, 1);
     drop(kept);
 }

@@ -1,5 +1,7 @@
 //! The agent as a whole: as a process, between network namespaces, and without allocations in a steady state.
 
+#[path = "../../../../testing/allocations.rs"]
+mod counting;
 #[path = "../../../../testing/netns.rs"]
 mod netns;
 #[path = "../../../../testing/program.rs"]

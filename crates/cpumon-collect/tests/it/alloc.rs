@@ -1,43 +1,13 @@
-//! A steady state allocates nothing: counted by this binary's allocator, per thread, so that other tests do not disturb.
+//! A steady state allocates nothing: counted by this binary's allocator.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
 use std::time::Duration;
 
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, open};
 use cpumon_model::{Interval, Snapshot};
 
+use crate::counting::allocations;
 use crate::eventually::eventually;
 use crate::support::{Task, Tree};
-
-struct Counting;
-
-thread_local! {
-    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
-}
-
-// SAFETY: every call is handed to the system's allocator unchanged; counting touches a constant-initialised cell only.
-#[expect(unsafe_code, reason = "an allocator is an unsafe trait")]
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps the contract of `alloc`.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps the contract of `dealloc`.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-/// Allocations of the calling thread so far.
-pub(crate) fn allocations() -> u64 {
-    ALLOCATIONS.get()
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 #[test]
 fn a_steady_state_allocates_nothing() {
@@ -54,9 +24,9 @@ fn a_steady_state_allocates_nothing() {
     for round in 0..70 {
         let [previous, current] = &mut snapshots;
         std::mem::swap(previous, current);
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         source.snapshot(current).unwrap();
-        let taken = ALLOCATIONS.get() - before;
+        let taken = allocations() - before;
         interval.fill(previous, current);
         assert_eq!(current.threads.len(), 40);
         if round > 5 {
@@ -76,9 +46,9 @@ pub(crate) fn assert_steady(source: &mut Opened, passes: usize, least: usize, pa
     let mut snapshot = Snapshot::default();
     let mut is_steady = || {
         std::thread::sleep(pause);
-        let before = ALLOCATIONS.get();
+        let before = allocations();
         source.source.snapshot(&mut snapshot).unwrap();
-        ALLOCATIONS.get() == before
+        allocations() == before
     };
     eventually("a round of steady passes", || {
         let steady = (0..passes).filter(|_| is_steady()).count();

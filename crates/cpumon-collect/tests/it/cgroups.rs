@@ -6,8 +6,8 @@ use std::time::Duration;
 use cpumon_collect::{Opened, SourceChoice, SourceOptions, open};
 use cpumon_model::{CgroupSample, CpuLimit, Fields, Interval, Snapshot, Throttle};
 
-use crate::alloc::allocations;
 use crate::cgroup::{KernelCounts, LimitedGroup};
+use crate::counting::allocations;
 use crate::support::{Task, Tree};
 
 struct KillOnDrop(Child);

@@ -3,6 +3,8 @@
 
 #[path = "../../../../testing/cgroup.rs"]
 mod cgroup;
+#[path = "../../../../testing/allocations.rs"]
+mod counting;
 #[path = "../../../../testing/eventually.rs"]
 mod eventually;
 #[path = "../../../../testing/perf_script.rs"]

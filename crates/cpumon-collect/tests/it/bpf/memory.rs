@@ -6,8 +6,8 @@ use std::time::Instant;
 use cpumon_model::{Probes, Snapshot};
 
 use super::bpf;
-use crate::alloc::allocations;
 use crate::alone::{is_alone, run_alone};
+use crate::counting::allocations;
 use crate::eventually::PATIENCE;
 
 super::twice! {
