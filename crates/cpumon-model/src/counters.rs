@@ -100,6 +100,12 @@ macro_rules! counters {
                 Some(Delta { $($counter: sub(self.$counter, earlier.$counter)?,)+ })
             }
 
+            /// What is left of each counter without that of `base`, at least 0.
+            #[must_use]
+            pub fn without(&self, base: &Self) -> Self {
+                Self { $($counter: self.$counter.saturating_sub(base.$counter),)+ }
+            }
+
             /// What was added since `earlier`, where a counter that fell counts 0.
             pub(crate) fn grown(&self, earlier: &Self) -> Delta {
                 Delta { $($counter: signed(self.$counter.saturating_sub(earlier.$counter)),)+ }

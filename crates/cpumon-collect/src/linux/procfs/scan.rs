@@ -348,15 +348,7 @@ impl Ended {
 
     /// What they ran since the source was opened.
     pub(super) fn since_opened(&self) -> Counters {
-        let (total, before) = (&self.total, &self.before);
-        Counters {
-            user_ns: total.user_ns.saturating_sub(before.user_ns),
-            system_ns: total.system_ns.saturating_sub(before.system_ns),
-            run_ns: total.run_ns.saturating_sub(before.run_ns),
-            run_delay_ns: total.run_delay_ns.saturating_sub(before.run_delay_ns),
-            voluntary_switches: total.voluntary_switches.saturating_sub(before.voluntary_switches),
-            involuntary_switches: total.involuntary_switches.saturating_sub(before.involuntary_switches),
-        }
+        self.total.without(&self.before)
     }
 
     /// Adds the last known counters of threads that were found gone.

@@ -231,16 +231,9 @@ fn is_shown(shown: &[TaskRecord], pid: u32) -> bool {
 fn record(thread: &ThreadSample, leader: &Leader) -> TaskRecord {
     let mut comm = [0; 16];
     comm.iter_mut().zip(thread.comm.as_bytes()).for_each(|(to, from)| *to = *from);
-    let counters = &thread.counters;
-    TaskRecord {
+    let mut record = TaskRecord {
         start_ns: thread.key.start_ns,
         process_start_ns: thread.process.start_ns,
-        run_ns: counters.run_ns,
-        utime_ns: counters.user_ns,
-        stime_ns: counters.system_ns,
-        run_delay_ns: counters.run_delay_ns,
-        voluntary_switches: counters.voluntary_switches,
-        involuntary_switches: counters.involuntary_switches,
         tid: thread.key.tid,
         pid: thread.process.pid,
         parent_pid: leader.parent_pid,
@@ -252,7 +245,9 @@ fn record(thread: &ThreadSample, leader: &Leader) -> TaskRecord {
         nice: thread.nice,
         flags: HIDDEN | if leader.is_kernel { KERNEL_THREAD } else { 0 },
         ..TaskRecord::default()
-    }
+    };
+    record.set_counters(&thread.counters);
+    record
 }
 
 #[cfg(test)]

@@ -277,15 +277,7 @@ impl Row {
     }
 
     fn sample(&self, live: &[TaskRecord], name: &[u8; 16]) -> ProcessSample {
-        let (now, base) = (self.settled.counters(), &self.base);
-        let ended_threads = Counters {
-            user_ns: now.user_ns.saturating_sub(base.user_ns),
-            system_ns: now.system_ns.saturating_sub(base.system_ns),
-            run_ns: now.run_ns.saturating_sub(base.run_ns),
-            run_delay_ns: now.run_delay_ns.saturating_sub(base.run_delay_ns),
-            voluntary_switches: now.voluntary_switches.saturating_sub(base.voluntary_switches),
-            involuntary_switches: now.involuntary_switches.saturating_sub(base.involuntary_switches),
-        };
+        let ended_threads = self.settled.counters().without(&self.base);
         let is_parent = |task: &&TaskRecord| task.is_leader() && task.comm() == Comm::new(name);
         // The row is that of all parents of one name: the first of them is shown.
         let parent_pid = live.iter().find(is_parent).map_or(0, |task| task.tid);

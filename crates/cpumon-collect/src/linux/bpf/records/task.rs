@@ -93,13 +93,16 @@ impl TaskRecord {
     /// Takes away what ran under another identity.
     pub(crate) fn subtract(&mut self, base: &Counters, times: &ThreadTimes) {
         self.times.subtract(times);
-        let take = |from: &mut u64, part: u64| *from = from.saturating_sub(part);
-        take(&mut self.utime_ns, base.user_ns);
-        take(&mut self.stime_ns, base.system_ns);
-        take(&mut self.run_ns, base.run_ns);
-        take(&mut self.run_delay_ns, base.run_delay_ns);
-        take(&mut self.voluntary_switches, base.voluntary_switches);
-        take(&mut self.involuntary_switches, base.involuntary_switches);
+        self.set_counters(&self.counters().without(base));
+    }
+
+    pub(crate) fn set_counters(&mut self, counters: &Counters) {
+        self.utime_ns = counters.user_ns;
+        self.stime_ns = counters.system_ns;
+        self.run_ns = counters.run_ns;
+        self.run_delay_ns = counters.run_delay_ns;
+        self.voluntary_switches = counters.voluntary_switches;
+        self.involuntary_switches = counters.involuntary_switches;
     }
 
     pub(crate) fn counters(&self) -> Counters {
