@@ -269,7 +269,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         let totals = agent.totals();
         let (wire, disk) =
             totals.connection.map_or((0, 0), |one| (one.wire_bytes, one.written_bytes.unwrap_or(0)));
-        (totals.sent.bytes + wire, totals.recording.map_or(0, |log| log.bytes) + disk)
+        (totals.sent.bytes + wire, totals.recording.as_ref().map_or(0, |log| log.spool.bytes) + disk)
     };
     let (before, bytes_before) = (cpu_time(), bytes(&agent));
     let (mut threads, mut changed, mut repeated, mut pass_us) = (0_u64, 0_u64, 0_u64, 0.0);
@@ -295,7 +295,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         pass_us / each,
         totals.health.own_rss_bytes as f64 / 1e6,
         totals.sent.errors
-            + totals.recording.map_or(0, |log| log.lost)
+            + totals.recording.as_ref().map_or(0, |log| log.spool.lost)
             + totals.connection.map_or(0, |stream| stream.lost + stream.failures)
             + totals.health.exits_lost
             + totals.health.intervals_skipped,

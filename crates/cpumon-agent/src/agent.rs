@@ -231,7 +231,8 @@ impl Agent {
         let line = self.reporter.line(&self.totals, Instant::now());
         self.log_line(&line);
         let (unsent, failed) = (self.totals.sent.errors, self.totals.failed);
-        let unrecorded = self.totals.recording.map_or(0, |totals| totals.lost + totals.waiting);
+        let unrecorded =
+            self.totals.recording.as_ref().map_or(0, |totals| totals.spool.lost + totals.spool.waiting);
         let unacknowledged = self.totals.connection.map_or(0, |totals| totals.unsafe_now());
         // Only a fixed number of snapshots is a promise. An agent without one reports losses in its lines.
         if self.settings.count.is_some() && unsent + failed + unrecorded + unacknowledged > 0 {

@@ -18,44 +18,31 @@ const MAX_FRAME_BYTES: usize = 65_000;
 pub(crate) const DAY: Duration = Duration::from_hours(24);
 
 /// Counts of a recording, cumulative since the agent started.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecordingTotals {
-    /// Snapshots written.
-    pub recorded: u64,
-    /// Snapshots that could not be recorded.
-    pub lost: u64,
-    /// Snapshots deleted because the recording reached its largest size.
-    pub dropped: u64,
-    /// Snapshots in memory that the disk does not have yet.
-    pub waiting: u64,
-    /// Bytes of the recording now.
-    pub bytes: u64,
-    /// Bytes written to the disk.
-    pub written_bytes: u64,
-    /// Number of writes.
-    pub writes: u64,
+    /// Snapshots in the recording, in memory and lost, and what was written.
+    pub spool: SpoolStatus,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,
-    /// The last write failed; snapshots wait in memory.
-    pub is_in_trouble: bool,
 }
 
 impl RecordingTotals {
     /// The changes since `then` as text. Written bytes are also given per day, because flash memory wears out.
     pub(crate) fn line(&self, then: &Self, length: Duration) -> String {
-        let written = self.written_bytes - then.written_bytes;
+        let (now, before) = (&self.spool, &then.spool);
+        let written = now.written_bytes - before.written_bytes;
         let a_day = written as f64 * DAY.as_secs_f64() / length.as_secs_f64().max(1e-9);
         let mut line = format!(
             "recorded {} snapshots, wrote {:.1} kB in {} writes ({:.1} MB a day); the recording has {:.1} MB",
-            self.recorded - then.recorded,
+            now.stored - before.stored,
             written as f64 / 1e3,
-            self.writes - then.writes,
+            now.writes - before.writes,
             a_day / 1e6,
-            self.bytes as f64 / 1e6,
+            now.bytes as f64 / 1e6,
         );
         for (count, before, what) in [
-            (self.lost, then.lost, "could not be recorded"),
-            (self.dropped, then.dropped, "old ones deleted from the recording"),
+            (now.lost, before.lost, "could not be recorded"),
+            (now.dropped, before.dropped, "old ones deleted from the recording"),
             (self.misfits, then.misfits, "did not fit into the recording's frames"),
         ] {
             if count > before {
@@ -63,8 +50,8 @@ impl RecordingTotals {
                 let _ = write!(line, "; {} {what}", count - before);
             }
         }
-        if self.is_in_trouble {
-            let _ = write!(line, "; writing fails, {} snapshots wait in memory", self.waiting);
+        if now.trouble.is_some() {
+            let _ = write!(line, "; writing fails, {} snapshots wait in memory", now.waiting);
         }
         line
     }
@@ -138,7 +125,7 @@ impl Recorder {
         self.report = report;
         // The spool counts what it could not append.
         let _ = self.spool.append(step.snapshot.end.wall_ns, is_full, self.datagrams.as_slice());
-        totals(self.spool.status(), self.misfits)
+        RecordingTotals { spool: self.spool.status().clone(), misfits: self.misfits }
     }
 
     /// Threads in the last snapshot's frames because they ran, and threads in them for another reason.
@@ -148,7 +135,7 @@ impl Recorder {
 
     /// Writes the snapshots that still wait, and returns the final counts.
     pub(crate) fn finish(self) -> RecordingTotals {
-        totals(&self.spool.close(), self.misfits)
+        RecordingTotals { spool: self.spool.close(), misfits: self.misfits }
     }
 }
 
@@ -164,36 +151,30 @@ pub(crate) fn encoder(agent_start: u64) -> Encoder {
     })
 }
 
-fn totals(status: &SpoolStatus, misfits: u64) -> RecordingTotals {
-    RecordingTotals {
-        recorded: status.stored,
-        lost: status.lost,
-        dropped: status.dropped,
-        waiting: status.waiting,
-        bytes: status.bytes,
-        written_bytes: status.written_bytes,
-        writes: status.writes,
-        misfits,
-        is_in_trouble: status.trouble.is_some(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_line_lists_only_problems_that_occurred() {
+        let totals = |spool| RecordingTotals { spool, misfits: 0 };
         let then =
-            RecordingTotals { recorded: 60, written_bytes: 100_000, writes: 6, ..RecordingTotals::default() };
-        let now =
-            RecordingTotals { recorded: 120, written_bytes: 220_000, writes: 12, bytes: 3_400_000, ..then };
+            totals(SpoolStatus { stored: 60, written_bytes: 100_000, writes: 6, ..SpoolStatus::default() });
+        let written = SpoolStatus {
+            stored: 120,
+            written_bytes: 220_000,
+            writes: 12,
+            bytes: 3_400_000,
+            ..SpoolStatus::default()
+        };
+        let now = totals(written.clone());
         let minute = Duration::from_mins(1);
         assert_eq!(
             now.line(&then, minute),
             "recorded 60 snapshots, wrote 120.0 kB in 6 writes (172.8 MB a day); the recording has 3.4 MB"
         );
-        let bad = RecordingTotals { lost: 2, dropped: 600, waiting: 9, is_in_trouble: true, ..now };
+        let trouble = Some("no space".into());
+        let bad = totals(SpoolStatus { lost: 2, dropped: 600, waiting: 9, trouble, ..written });
         assert!(
             bad.line(&then, minute).ends_with(
                 "; 2 could not be recorded; 600 old ones deleted from the recording; writing fails, \

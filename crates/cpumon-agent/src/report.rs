@@ -13,7 +13,7 @@ use crate::recorder::RecordingTotals;
 const EVERY: Duration = Duration::from_mins(1);
 
 /// Counts of the agent, cumulative since it started.
-#[derive(Copy, Clone, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// Snapshots made.
     pub snapshots: u64,
@@ -52,7 +52,7 @@ impl Reporter {
     pub fn line(&mut self, totals: &Totals, now: Instant) -> String {
         let length = now.saturating_duration_since(self.at);
         let line = describe(totals, &self.last, length);
-        (self.last, self.at) = (*totals, now);
+        (self.last, self.at) = (totals.clone(), now);
         line
     }
 }
@@ -79,7 +79,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
         let _ = write!(line, "; {}", connection.line(&then.connection.unwrap_or_default(), length));
     }
     if let Some(recording) = &now.recording {
-        let _ = write!(line, "; {}", recording.line(&then.recording.unwrap_or_default(), length));
+        let _ = write!(line, "; {}", recording.line(&then.recording.clone().unwrap_or_default(), length));
     }
     for (name, before, count) in troubles(now, then) {
         if count > before {

@@ -15,6 +15,7 @@ mod write;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use cpumon_wire::spool::GapReason;
@@ -103,7 +104,7 @@ pub struct SpoolStatus {
     /// Times that the disk refused a write or a sync.
     pub disk_errors: u64,
     /// The disk's last answer, as long as it refuses.
-    pub trouble: Option<String>,
+    pub trouble: Option<Arc<str>>,
 }
 
 /// A spool could not be opened or read.

@@ -415,7 +415,7 @@ impl Spool {
         if self.status.trouble.is_none() {
             log::warn!("{words}; it stays in memory and is tried again");
         }
-        self.status.trouble = Some(words);
+        self.status.trouble = Some(words.into());
     }
 
     /// The disk did not take everything. What is on it ends there, so that it can go as soon as a receiver has it: what follows begins
