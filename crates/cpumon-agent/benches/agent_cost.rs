@@ -267,8 +267,10 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
     // On the wire, and written to a disk.
     let bytes = |agent: &Agent| {
         let totals = agent.totals();
-        let (wire, disk) =
-            totals.connection.map_or((0, 0), |one| (one.wire_bytes, one.written_bytes.unwrap_or(0)));
+        let (wire, disk) = totals
+            .connection
+            .as_ref()
+            .map_or((0, 0), |one| (one.uplink.wire_bytes, one.uplink.written_bytes));
         (totals.sent.bytes + wire, totals.recording.as_ref().map_or(0, |log| log.spool.bytes) + disk)
     };
     let (before, bytes_before) = (cpu_time(), bytes(&agent));
@@ -296,7 +298,7 @@ fn measure_agent(way: &str, source: &str, seconds: usize) -> Outcome<()> {
         totals.health.own_rss_bytes as f64 / 1e6,
         totals.sent.errors
             + totals.recording.as_ref().map_or(0, |log| log.spool.lost)
-            + totals.connection.map_or(0, |stream| stream.lost + stream.failures)
+            + totals.connection.as_ref().map_or(0, |stream| stream.uplink.lost + stream.uplink.failures)
             + totals.health.exits_lost
             + totals.health.intervals_skipped,
     );

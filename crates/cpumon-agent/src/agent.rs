@@ -12,7 +12,7 @@ use cpumon_wire::Datagrams;
 use cpumon_wire::encrypted::{Encryptor, GroupKey};
 
 use crate::args::describe_targets;
-use crate::connection::Connection;
+use crate::connection::{Connection, ConnectionTotals};
 use crate::encoding::{Encoding, fitting_pace};
 use crate::error::{AgentError, DataMissing, MAX_FAILED_PASSES};
 use crate::flight::Flight;
@@ -233,7 +233,7 @@ impl Agent {
         let (unsent, failed) = (self.totals.sent.errors, self.totals.failed);
         let unrecorded =
             self.totals.recording.as_ref().map_or(0, |totals| totals.spool.lost + totals.spool.waiting);
-        let unacknowledged = self.totals.connection.map_or(0, |totals| totals.unsafe_now());
+        let unacknowledged = self.totals.connection.as_ref().map_or(0, ConnectionTotals::unsafe_now);
         // Only a fixed number of snapshots is a promise. An agent without one reports losses in its lines.
         if self.settings.count.is_some() && unsent + failed + unrecorded + unacknowledged > 0 {
             return Err(DataMissing { unsent, unrecorded, unacknowledged, failed }.into());

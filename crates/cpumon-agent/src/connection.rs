@@ -7,7 +7,8 @@ use std::time::Duration;
 use cpumon_collect::AllowedPaths;
 use cpumon_link::spool::{Spool, SpoolError, SpoolOptions};
 use cpumon_link::tls::{
-    AttachmentOptions, DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Uplink, UplinkOptions, random,
+    AttachmentOptions, DEFAULT_TLS_PORT, DeviceIdentity, Receiver, Uplink, UplinkOptions, UplinkStatus,
+    random,
 };
 use cpumon_link::{Backlog, RamBacklog};
 use cpumon_model::HostInfo;
@@ -27,63 +28,50 @@ pub(crate) const RAM_BYTES: usize = 4 << 20;
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// Counts of the TLS connection, cumulative since the agent started.
-#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionTotals {
-    /// A receiver is connected.
-    pub is_connected: bool,
-    /// Snapshots on a receiver's disk.
-    pub acked: u64,
-    /// Snapshots that no receiver has acknowledged yet.
-    pub waiting: u64,
-    /// Snapshots dropped because the backlog was full; the receiver is informed by a gap record.
-    pub lost: u64,
-    /// Connections that failed or broke.
-    pub failures: u64,
-    /// Bytes on the wire, with what TLS adds.
-    pub wire_bytes: u64,
-    /// Answers to searches that no well-behaved receiver sends.
-    pub ignored_answers: u64,
+    /// The connection, what went over it, and what waits.
+    pub uplink: UplinkStatus,
     /// Texts cut and rows left out because they fit no frame.
     pub misfits: u64,
-    /// Traces that a receiver has stored, and traces that it refused.
-    pub traces: (u64, u64),
-    /// Bytes written to the disk where they wait; `None`: they wait in memory.
-    pub written_bytes: Option<u64>,
+    /// What waits is on the disk, not in memory.
+    pub is_on_disk: bool,
 }
 
 impl ConnectionTotals {
     /// Snapshots that would be lost if the agent ended now.
     pub(crate) fn unsafe_now(&self) -> u64 {
         // What waits in a spool survives this process: the next run sends it.
-        self.lost + if self.written_bytes.is_some() { 0 } else { self.waiting }
+        self.uplink.lost + if self.is_on_disk { 0 } else { self.uplink.waiting }
     }
 
     /// The changes since `then` as text. Written bytes are also given per day, because flash memory wears out.
     pub(crate) fn line(&self, then: &Self, length: Duration) -> String {
+        let (now, before) = (&self.uplink, &then.uplink);
         let mut line = format!(
             "{} snapshots acknowledged, {:.1} kB over TLS",
-            self.acked.saturating_sub(then.acked),
-            self.wire_bytes.saturating_sub(then.wire_bytes) as f64 / 1e3
+            now.acked.saturating_sub(before.acked),
+            now.wire_bytes.saturating_sub(before.wire_bytes) as f64 / 1e3
         );
-        if !self.is_connected {
+        if now.connected_to.is_none() {
             line.push_str("; NO RECEIVER");
         }
         // Writing to a String cannot fail.
-        if self.waiting > 2 {
-            let _ = write!(line, "; {} waiting", self.waiting);
+        if now.waiting > 2 {
+            let _ = write!(line, "; {} waiting", now.waiting);
         }
-        if let Some(written_bytes) = self.written_bytes {
-            let written = written_bytes.saturating_sub(then.written_bytes.unwrap_or(0)) as f64;
+        if self.is_on_disk {
+            let written = now.written_bytes.saturating_sub(before.written_bytes) as f64;
             let a_day = written * DAY.as_secs_f64() / length.as_secs_f64().max(1e-9);
             let _ = write!(line, "; wrote {:.1} kB ({:.1} MB a day)", written / 1e3, a_day / 1e6);
         }
         for (count, before, what) in [
-            (self.lost, then.lost, "lost, the backlog is full"),
-            (self.failures, then.failures, "connections failed or broke"),
-            (self.ignored_answers, then.ignored_answers, "answers to searches ignored"),
+            (now.lost, before.lost, "lost, the backlog is full"),
+            (now.failures, before.failures, "connections failed or broke"),
+            (now.ignored_answers, before.ignored_answers, "answers to searches ignored"),
             (self.misfits, then.misfits, "texts or rows did not fit into frames"),
-            (self.traces.0, then.traces.0, "traces stored"),
-            (self.traces.1, then.traces.1, "traces refused by the receiver"),
+            (now.attachments_stored, before.attachments_stored, "traces stored"),
+            (now.attachments_refused, before.attachments_refused, "traces refused by the receiver"),
         ] {
             if count > before {
                 let _ = write!(line, "; {} {what}", count - before);
@@ -221,19 +209,8 @@ impl Connection {
     }
 
     fn totals(&self, uplink: &Uplink) -> ConnectionTotals {
-        let status = uplink.status();
-        ConnectionTotals {
-            is_connected: status.connected_to.is_some(),
-            acked: status.acked,
-            waiting: status.waiting,
-            lost: status.lost,
-            failures: status.failures,
-            wire_bytes: status.wire_bytes,
-            traces: (status.attachments_stored, status.attachments_refused),
-            ignored_answers: status.ignored_answers,
-            misfits: self.misfits,
-            written_bytes: self.spool.is_some().then_some(status.written_bytes),
-        }
+        let is_on_disk = self.spool.is_some();
+        ConnectionTotals { uplink: uplink.status(), misfits: self.misfits, is_on_disk }
     }
 }
 
@@ -291,22 +268,33 @@ mod tests {
 
     #[test]
     fn the_line_lists_only_problems_that_occurred() {
-        let good =
-            ConnectionTotals { is_connected: true, acked: 60, wire_bytes: 12_300, ..Default::default() };
+        let good = UplinkStatus {
+            connected_to: Some("10.0.0.9".to_owned()),
+            acked: 60,
+            wire_bytes: 12_300,
+            ..Default::default()
+        };
+        let totals = |uplink: &UplinkStatus, is_on_disk| ConnectionTotals {
+            uplink: uplink.clone(),
+            misfits: 0,
+            is_on_disk,
+        };
+        let then = totals(&good, false);
         let minute = Duration::from_mins(1);
         assert_eq!(
-            good.line(&ConnectionTotals::default(), minute),
+            then.line(&ConnectionTotals::default(), minute),
             "60 snapshots acknowledged, 12.3 kB over TLS"
         );
-        let bad = ConnectionTotals { is_connected: false, waiting: 9, lost: 3, failures: 2, ..good };
+        let bad = UplinkStatus { connected_to: None, waiting: 9, lost: 3, failures: 2, ..good.clone() };
+        let bad = totals(&bad, false);
         assert_eq!(
-            bad.line(&good, minute),
+            bad.line(&then, minute),
             "0 snapshots acknowledged, 0.0 kB over TLS; NO RECEIVER; 9 waiting; 3 lost, the backlog is full; \
              2 connections failed or broke"
         );
-        let on_disk = ConnectionTotals { written_bytes: Some(5_000), waiting: 7, ..good };
+        let on_disk = totals(&UplinkStatus { written_bytes: 5_000, waiting: 7, ..good }, true);
         assert_eq!(
-            on_disk.line(&good, minute),
+            on_disk.line(&then, minute),
             "0 snapshots acknowledged, 0.0 kB over TLS; 7 waiting; wrote 5.0 kB (7.2 MB a day)"
         );
         assert_eq!(

@@ -76,7 +76,7 @@ fn describe(now: &Totals, then: &Totals, length: Duration) -> String {
         let _ = write!(line, "; sent {datagrams} datagrams, {kilobytes:.1} kB");
     }
     if let Some(connection) = &now.connection {
-        let _ = write!(line, "; {}", connection.line(&then.connection.unwrap_or_default(), length));
+        let _ = write!(line, "; {}", connection.line(&then.connection.clone().unwrap_or_default(), length));
     }
     if let Some(recording) = &now.recording {
         let _ = write!(line, "; {}", recording.line(&then.recording.clone().unwrap_or_default(), length));

@@ -123,14 +123,15 @@ fn agent() {
         sequence += 1;
         let mono_ns = made_ns.load(Ordering::Relaxed);
         note.write_all(format!("made {sequence} {mono_ns}\n").as_bytes()).unwrap();
-        if !is_connected && agent.totals().connection.is_some_and(|connection| connection.is_connected) {
+        let connection = agent.totals().connection.as_ref();
+        if !is_connected && connection.is_some_and(|one| one.uplink.connected_to.is_some()) {
             is_connected = true;
             note.write_all(b"connected\n").unwrap();
         }
     }
     signals.stop().store(true, Ordering::Relaxed);
     agent.run(signals.stop()).unwrap();
-    let stream = agent.totals().connection.unwrap();
+    let stream = &agent.totals().connection.as_ref().unwrap().uplink;
     note.write_all(format!("ended {} {}\n", stream.waiting, stream.lost).as_bytes()).unwrap();
 }
 
