@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, HashMap};
 use cpumon_model::{Counters, CpuSample, Interrupt, Leaves, SchedTimes, TaskState, TraceTask, WaitReason};
 use foldhash::fast::FixedState;
 
-use crate::sink::SpanSink;
 use crate::slots::Slots;
-use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
+use crate::spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
 
 /// Lines of interrupts with times of their own; those of further ones are those of the last.
 const MAX_LINES: usize = 1_024;
@@ -283,7 +282,4 @@ impl SpanSink for Accounts {
     fn bytes(&self, threads: usize) -> usize {
         self.threads.bytes(threads) + self.slots.capacity() * size_of::<(TraceTask, usize)>()
     }
-
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
 }

@@ -9,20 +9,15 @@
 
 mod accounts;
 mod bytes;
-mod cpu;
 mod interrupts;
-mod numbers;
-mod sink;
 mod slots;
-mod state;
+mod spans;
 mod threads;
 mod tracker;
 pub mod windows;
 
 pub use accounts::{Accounts, LineTimes, ThreadAccount};
 pub use bytes::{Bytes, NAME_BYTES, Name, Order, ProgramName, name, up_to_zero};
-pub use numbers::Numbers;
-pub use sink::SpanSink;
-pub use slots::{Slots, reserve_some};
-pub use state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
+pub use slots::{Numbers, Slots, reserve_some};
+pub use spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
 pub use tracker::Tracker;

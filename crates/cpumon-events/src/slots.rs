@@ -1,4 +1,8 @@
-//! A list with a place for each thread of the tracker.
+//! Places of threads: [`Slots`], a list with a place for each, and [`Numbers`], the place of each task by its number.
+
+use std::collections::HashMap;
+
+use foldhash::fast::FixedState;
 
 /// Makes space for a place in a list, in steps of an eighth of its length: twice as much would be empty memory, where there are millions.
 #[inline]
@@ -62,5 +66,61 @@ impl<T: Default> Slots<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+/// Numbers up to here are in the list. Larger ones, which only imports and damaged files have, are searched.
+const LISTED: u32 = 1 << 22;
+const NONE: u32 = u32::MAX;
+
+/// Places by number. Recorders number tasks from 1 up, so a list finds most of them without a search.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    list: Vec<u32>,
+    others: HashMap<u32, u32, FixedState>,
+}
+
+impl Numbers {
+    /// The place of a number.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, number: u32) -> Option<usize> {
+        match self.list.get(number as usize) {
+            Some(&slot) => (slot != NONE).then_some(slot as usize),
+            None if number < LISTED => None,
+            None => self.others.get(&number).map(|&slot| slot as usize),
+        }
+    }
+
+    /// Gives a number its place.
+    pub fn set(&mut self, number: u32, slot: usize) {
+        let (Ok(place), Ok(listed)) = (usize::try_from(number), u32::try_from(slot)) else { return };
+        if number >= LISTED {
+            self.others.insert(number, listed);
+            return;
+        }
+        if place >= self.list.len() {
+            self.list.resize(place + 1, NONE);
+        }
+        self.list[place] = listed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_and_large_numbers_are_found() {
+        let mut numbers = Numbers::default();
+        let all = [1, 5, LISTED - 1, LISTED, u32::MAX - 1];
+        for (slot, number) in all.into_iter().enumerate() {
+            assert_eq!(numbers.get(number), None);
+            numbers.set(number, slot);
+        }
+        for (slot, number) in all.into_iter().enumerate() {
+            assert_eq!(numbers.get(number), Some(slot));
+        }
+        assert_eq!(numbers.get(2), None);
     }
 }

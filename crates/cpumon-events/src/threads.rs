@@ -1,12 +1,11 @@
-//! [`Threads`]: those that the tracker follows, each at its place, within bounds of number and memory.
+//! What the tracker knows of each CPU, and [`Threads`]: those that it follows, each at its place, within bounds of number and memory.
 
 use std::ops::{Index, IndexMut};
 
 use cpumon_model::TraceTask;
 
-use crate::numbers::Numbers;
-use crate::slots::reserve_some;
-use crate::state::ThreadState;
+use crate::slots::{Numbers, reserve_some};
+use crate::spans::ThreadState;
 
 /// Threads that are followed. What further ones do is unknown.
 const MAX_THREADS: usize = 1 << 22;
@@ -14,6 +13,21 @@ const MAX_THREADS: usize = 1 << 22;
 const MAX_BYTES: usize = 1 << 30;
 /// Memory of a thread in the tracker: its state, its place by number, and that it has entered a state. Lists have space to grow.
 const THREAD_BYTES: usize = (size_of::<Thread>() + size_of::<(u32, u32)>() * 2 + size_of::<u32>()) / 8 * 9;
+
+/// A CPU, and what it does.
+#[derive(Copy, Clone, Debug, Default)]
+pub(crate) struct Cpu {
+    /// `None`: not known.
+    pub(crate) current: Option<TraceTask>,
+    pub(crate) at_ns: u64,
+    /// Up to here its interrupts were handed out.
+    pub(crate) settled_ns: u64,
+    /// Its events up to here were lost.
+    pub(crate) lossy_until_ns: Option<u64>,
+    pub(crate) is_seen: bool,
+    /// A switch away from the idle task was seen.
+    pub(crate) left_idle: bool,
+}
 
 /// A thread, and what it does.
 #[derive(Copy, Clone, Debug)]

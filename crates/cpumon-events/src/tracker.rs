@@ -3,12 +3,10 @@
 
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 
-use crate::cpu::Cpu;
 use crate::interrupts::Pending;
-use crate::sink::SpanSink;
 use crate::slots::reserve_some;
-use crate::state::{CpuSpan, CpuState, InterruptSpan, ThreadSpan, ThreadState, Wakeup};
-use crate::threads::{Thread, Threads};
+use crate::spans::{CpuSpan, CpuState, InterruptSpan, SpanSink, ThreadSpan, ThreadState, Wakeup};
+use crate::threads::{Cpu, Thread, Threads};
 
 /// Interrupts of a CPU that wait for its switch. With more, what it does now is taken as certain.
 const MAX_PENDING: usize = 1 << 12;

@@ -1,5 +1,6 @@
-//! What the Windows kernel says in the payload of an event: bytes in, no file and no session needed. Layouts are those of its MOF
-//! classes (`Thread_V2` and so on, in the documentation of the Windows SDK); versions that are older than Windows 7 are not read.
+//! What the Windows kernel (ETW) says in the payload of an event, and ticks of its clock as ns: bytes in, no file and no session needed.
+//! Files (`.etl`) and live sessions have the same. Layouts are those of its MOF classes (`Thread_V2` and so on, in the documentation of the
+//! Windows SDK); versions that are older than Windows 7 are not read.
 
 use cpumon_model::{Interrupt, Leaves, WaitReason};
 
@@ -260,6 +261,35 @@ fn utf16<const N: usize>(bytes: &[u8]) -> [u8; N] {
         length = end;
     }
     text
+}
+
+const NS_A_SECOND: u64 = 1_000_000_000;
+
+/// Makes ns of ticks.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct TickClock {
+    ticks_a_second: u64,
+    zero: u64,
+}
+
+impl TickClock {
+    /// A faster clock is none that exists, and could not be converted in 64 bits.
+    const MAX_TICKS_A_SECOND: u64 = 18_000_000_000;
+
+    /// `zero`: ticks at 0 ns. `None`: no clock has such a frequency.
+    #[must_use]
+    pub fn new(ticks_a_second: u64, zero: u64) -> Option<Self> {
+        let is_possible = (1..=Self::MAX_TICKS_A_SECOND).contains(&ticks_a_second);
+        is_possible.then_some(Self { ticks_a_second, zero })
+    }
+
+    /// ns since the zero; 0 in front of it.
+    #[must_use]
+    pub fn ns(&self, ticks: u64) -> u64 {
+        let since = ticks.saturating_sub(self.zero);
+        let whole_ns = (since / self.ticks_a_second).saturating_mul(NS_A_SECOND);
+        whole_ns.saturating_add(since % self.ticks_a_second * NS_A_SECOND / self.ticks_a_second)
+    }
 }
 
 #[cfg(test)]

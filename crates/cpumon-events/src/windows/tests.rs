@@ -3,7 +3,7 @@
 
 use cpumon_model::{Interrupt, Leaves, WaitReason};
 
-use super::{Change, Damaged, KernelEvent, Payload, hook_of};
+use super::{Change, Damaged, KernelEvent, Payload, TickClock, hook_of};
 
 fn read(hook: u16, version: u8, pointer_bytes: usize, bytes: &[u8]) -> Result<Option<KernelEvent>, Damaged> {
     Payload { hook, version, pointer_bytes, bytes }.read()
@@ -172,4 +172,19 @@ fn a_kind_is_known_by_provider_and_opcode() {
     };
     assert_eq!([hook_of(&provider(0xd0), 1), hook_of(&provider(0xd1), 36)], [0x0301, 0x0524]);
     assert_eq!([hook_of(&super::PERF_INFO, 67), hook_of(&provider(0xd2), 36)], [0x0f43, 0]);
+}
+
+fn clock(ticks_a_second: u64, zero: u64) -> TickClock {
+    TickClock::new(ticks_a_second, zero).unwrap()
+}
+
+#[test]
+fn ticks_are_counted_to_the_ns_and_never_wrap() {
+    let usual = clock(10_000_000, 0);
+    assert_eq!([usual.ns(1), usual.ns(12_345_678), usual.ns(u64::MAX)], [100, 1_234_567_800, u64::MAX]);
+    let odd = clock(1_656_445, 5);
+    assert_eq!([odd.ns(4), odd.ns(6), odd.ns(5 + 1_656_445 * 7)], [0, 603, 7_000_000_000]);
+    let fast = clock(TickClock::MAX_TICKS_A_SECOND, 0);
+    assert_eq!(fast.ns(TickClock::MAX_TICKS_A_SECOND - 1), 999_999_999);
+    assert_eq!([0, TickClock::MAX_TICKS_A_SECOND + 1].map(|ticks| TickClock::new(ticks, 0)), [None; 2]);
 }
