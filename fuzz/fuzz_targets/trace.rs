@@ -3,7 +3,7 @@
 
 mod cost;
 
-use cpumon_trace::{FileHeader, TraceRange, TraceReader, analyse, chunk_of};
+use cpumon_trace::{FileHeader, TraceRange, TraceReader, TraceSource, analyse, chunk_of};
 use libfuzzer_sys::fuzz_target;
 
 fn read(bytes: &[u8]) {

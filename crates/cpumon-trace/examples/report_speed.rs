@@ -17,7 +17,7 @@ use cpumon_model::{
 };
 use cpumon_trace::{
     Buckets, Compression, CpuSpan, FileHeader, GroupKey, ReportBy, SpanSink, ThreadSpan, Timeline,
-    TimelineLimits, TraceRange, TraceReader, TraceWriter, Tracker, analyse,
+    TimelineLimits, TraceRange, TraceReader, TraceSource, TraceWriter, Tracker, analyse,
 };
 
 #[path = "../../../testing/seeded_rng.rs"]
@@ -249,11 +249,6 @@ impl SpanSink for Spans {
         self.0 += black_box(span).until_ns & 1;
     }
 
-    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
-    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
     fn bytes(&self, _threads: usize) -> usize {
         0
     }

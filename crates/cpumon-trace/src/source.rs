@@ -1,15 +1,12 @@
 //! Where the events of a trace come from: one trait for the reader of our own files and all importers, so that every analysis
 //! takes any of them.
 
-use std::io::Read;
-
 use cpumon_events::{SpanSink, Tracker};
 use cpumon_model::SchedEvent;
 
 use crate::file::ReadError;
 use crate::file::ending::Ending;
 use crate::file::format::FileHeader;
-use crate::file::reader::TraceReader;
 use crate::tasks::Tasks;
 
 /// A CPU that went offline and did not come back.
@@ -29,17 +26,24 @@ pub trait TraceSource {
     /// Who the tasks are, as far as the trace has been read.
     fn tasks(&self) -> &Tasks;
 
-    /// Takes the names out of it.
-    fn take_tasks(&mut self) -> Tasks;
-
-    /// Names that take more memory than this are left out from now on, and counted. 0 for a second reading: the first one already has the names.
-    fn limit_names(&mut self, bytes: usize);
+    /// The same, to change.
+    fn tasks_mut(&mut self) -> &mut Tasks;
 
     /// Whether every CPU was watched from the start of the trace on. Else what a CPU did before its first switch is unknown.
     fn is_watched_from_begin(&self) -> bool;
 
     /// Hands out every event in the order of their time, up to the end of the trace or its first damage.
     fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError>;
+
+    /// Takes the names out of it.
+    fn take_tasks(&mut self) -> Tasks {
+        std::mem::take(self.tasks_mut())
+    }
+
+    /// Names that take more memory than this are left out from now on, and counted. 0 for a second reading: the first one already has the names.
+    fn limit_names(&mut self, bytes: usize) {
+        self.tasks_mut().limit(bytes);
+    }
 
     /// CPUs that went offline, once the trace has been read. None where its events say so themselves.
     fn stopped(&self) -> &[StoppedCpu] {
@@ -53,61 +57,5 @@ pub trait TraceSource {
             tracker.stop(*cpu, *since_ns);
         }
         tracker.finish(end_ns)
-    }
-}
-
-impl<R: Read> TraceSource for TraceReader<R> {
-    fn header(&self) -> &FileHeader {
-        TraceReader::header(self)
-    }
-
-    fn tasks(&self) -> &Tasks {
-        TraceReader::tasks(self)
-    }
-
-    fn take_tasks(&mut self) -> Tasks {
-        std::mem::take(self.tasks_mut())
-    }
-
-    fn limit_names(&mut self, bytes: usize) {
-        self.tasks_mut().limit(bytes);
-    }
-
-    fn is_watched_from_begin(&self) -> bool {
-        true
-    }
-
-    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
-        TraceReader::read(self, out)
-    }
-}
-
-impl<T: TraceSource> TraceSource for &mut T {
-    fn header(&self) -> &FileHeader {
-        (**self).header()
-    }
-
-    fn tasks(&self) -> &Tasks {
-        (**self).tasks()
-    }
-
-    fn take_tasks(&mut self) -> Tasks {
-        (**self).take_tasks()
-    }
-
-    fn limit_names(&mut self, bytes: usize) {
-        (**self).limit_names(bytes);
-    }
-
-    fn is_watched_from_begin(&self) -> bool {
-        (**self).is_watched_from_begin()
-    }
-
-    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
-        (**self).read(out)
-    }
-
-    fn stopped(&self) -> &[StoppedCpu] {
-        (**self).stopped()
     }
 }

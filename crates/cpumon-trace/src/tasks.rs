@@ -209,6 +209,7 @@ mod tests {
     use crate::file::format::FileHeader;
     use crate::file::reader::TraceReader;
     use crate::file::writer::{Compression, TraceWriter};
+    use crate::source::TraceSource;
 
     fn program(number: u32, name_bytes: usize) -> TraceIdentity {
         TraceIdentity {

@@ -3,7 +3,9 @@
 use cpumon_collect::now;
 use cpumon_link::attachments::TraceRequests;
 use cpumon_model::{Leaves, SchedEvent, SchedEventKind, TraceTask};
-use cpumon_trace::{Compression, FileHeader, TraceInput, TraceReader, TraceWindow, WindowLimits, summarise};
+use cpumon_trace::{
+    Compression, FileHeader, TraceInput, TraceReader, TraceSource, TraceWindow, WindowLimits, summarise,
+};
 
 use super::*;
 use crate::small_disk::SmallDisk;

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use cpumon_model::{Kind as ValueKind, Leaves, TraceTask, Value};
+use cpumon_model::{Kind as ValueKind, TraceTask, Value};
 use cpumon_trace::{
-    CpuSpan, Ending, Slots, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Tracker, Wakeup,
+    Ending, Slots, SpanSink, ThreadSpan, ThreadState, TraceRange, TraceSource, Tracker, Wakeup,
 };
 
 use super::{TraceExportError, TraceSurvey};
@@ -152,11 +152,4 @@ impl SpanSink for Slices<'_> {
     fn bytes(&self, threads: usize) -> usize {
         self.wakeups.bytes(threads)
     }
-
-    fn cpu(&mut self, _: &CpuSpan) {}
-    fn left(&mut self, _: usize, _: Leaves, _: u64) {}
-    fn moved(&mut self, _: usize, _: u64) {}
-    fn hole(&mut self, _: u16, _: u64) {}
-    fn unknown_wakeup(&mut self, _: usize, _: u64) {}
-    fn lost(&mut self, _: u16, _: u64, _: u64) {}
 }

@@ -55,12 +55,8 @@ impl<T: TraceSource> TraceSource for CancellableSource<'_, T> {
         self.source.tasks()
     }
 
-    fn take_tasks(&mut self) -> Tasks {
-        self.source.take_tasks()
-    }
-
-    fn limit_names(&mut self, bytes: usize) {
-        self.source.limit_names(bytes);
+    fn tasks_mut(&mut self) -> &mut Tasks {
+        self.source.tasks_mut()
     }
 
     fn is_watched_from_begin(&self) -> bool {
@@ -102,10 +98,9 @@ mod tests {
         fn tasks(&self) -> &Tasks {
             &self.1
         }
-        fn take_tasks(&mut self) -> Tasks {
-            std::mem::take(&mut self.1)
+        fn tasks_mut(&mut self) -> &mut Tasks {
+            &mut self.1
         }
-        fn limit_names(&mut self, _: usize) {}
         fn is_watched_from_begin(&self) -> bool {
             true
         }

@@ -168,12 +168,6 @@ impl SpanSink for AllDurations {
     fn bytes(&self, threads: usize) -> usize {
         self.threads.bytes(threads) + self.memory.bytes
     }
-
-    fn cpu(&mut self, _span: &CpuSpan) {}
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
-    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
 }
 
 /// A wait for a CPU.
@@ -317,10 +311,4 @@ impl SpanSink for LongestWaits {
     fn bytes(&self, threads: usize) -> usize {
         self.parts.bytes(threads) + self.wakers.bytes(threads) + self.memory.bytes
     }
-
-    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
-    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
 }

@@ -60,10 +60,12 @@ pub struct GroupRow {
     pub run_ns: u64,
     /// What interrupts took of its time on CPUs.
     pub interrupts: InterruptTimes,
-    pub(super) ready: ReadySums,
+    /// Runnable without a CPU.
+    pub ready: ReadySums,
     /// Neither running nor runnable, by reason.
     pub blocked: Waits,
-    pub(super) counts: SwitchCounts,
+    /// How often it left a CPU, and moved to another.
+    pub counts: SwitchCounts,
     /// In a state that no event says, ns.
     pub unknown_ns: u64,
     /// Whom it waited behind, ns, the most first. Rows of the same kind.
@@ -71,18 +73,6 @@ pub struct GroupRow {
 }
 
 impl GroupRow {
-    /// Runnable since a wakeup, ns.
-    #[must_use]
-    pub fn ready_woken_ns(&self) -> u64 {
-        self.ready.woken_ns
-    }
-
-    /// Runnable since it was pushed off, ns.
-    #[must_use]
-    pub fn ready_preempted_ns(&self) -> u64 {
-        self.ready.preempted_ns
-    }
-
     /// The longest single wait for a CPU, if there was any.
     #[must_use]
     pub fn longest_delay(&self) -> Option<LongestDelay> {
@@ -99,30 +89,6 @@ impl GroupRow {
     #[must_use]
     pub fn delays(&self) -> u64 {
         self.ready.histogram.total()
-    }
-
-    /// Times it left a CPU to wait.
-    #[must_use]
-    pub fn voluntary_switches(&self) -> u64 {
-        self.counts.voluntary
-    }
-
-    /// Times it was pushed off a CPU.
-    #[must_use]
-    pub fn involuntary_switches(&self) -> u64 {
-        self.counts.involuntary
-    }
-
-    /// Moves to another CPU.
-    #[must_use]
-    pub fn migrations(&self) -> u64 {
-        self.counts.migrations
-    }
-
-    /// Times it came to a CPU, and it is not known when it was woken.
-    #[must_use]
-    pub fn unknown_wakeups(&self) -> u64 {
-        self.counts.unknown_wakeups
     }
 
     fn new(key: GroupKey, name: Box<str>) -> Self {

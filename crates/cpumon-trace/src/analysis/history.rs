@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
-use cpumon_model::{Leaves, TraceTask};
+use cpumon_model::TraceTask;
 use foldhash::fast::FixedState;
 
 use super::ready::Culprits;
@@ -225,12 +225,6 @@ impl SpanSink for TraceHistory {
         let wakers = self.wakers.capacity() * size_of::<Waker>();
         self.last_wakeup.bytes(threads) + states + wakers + self.sources.bytes()
     }
-
-    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
-    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
 }
 
 /// Wakers of wakers that are followed.

@@ -96,11 +96,9 @@ impl TraceSource for Made {
     fn tasks(&self) -> &Tasks {
         &self.2
     }
-    fn take_tasks(&mut self) -> Tasks {
-        std::mem::take(&mut self.2)
+    fn tasks_mut(&mut self) -> &mut Tasks {
+        &mut self.2
     }
-
-    fn limit_names(&mut self, _: usize) {}
 
     fn is_watched_from_begin(&self) -> bool {
         true
@@ -164,11 +162,6 @@ impl SpanSink for Heavy {
         threads << 20
     }
     fn thread(&mut self, _span: &ThreadSpan) {}
-    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
-    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
 }
 
 #[test]

@@ -115,11 +115,13 @@ impl ReadyTimes {
     }
 }
 
-/// Of a row.
+/// Waits for a CPU of a row.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ReadySums {
-    pub(super) woken_ns: u64,
-    pub(super) preempted_ns: u64,
+pub struct ReadySums {
+    /// Runnable since a wakeup, ns.
+    pub woken_ns: u64,
+    /// Runnable since it was pushed off, ns.
+    pub preempted_ns: u64,
     pub(super) histogram: DelayHistogram,
     pub(super) longest: LongestDelay,
 }

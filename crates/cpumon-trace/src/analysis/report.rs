@@ -306,14 +306,15 @@ impl InterruptTimes {
 
 /// How often threads left a CPU, and moved to another.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct SwitchCounts {
+pub struct SwitchCounts {
     /// To wait, or for good.
-    pub(super) voluntary: u64,
+    pub voluntary: u64,
     /// Pushed off, or it yielded.
-    pub(super) involuntary: u64,
-    pub(super) migrations: u64,
-    /// Times it came, and it is not known when it was woken.
-    pub(super) unknown_wakeups: u64,
+    pub involuntary: u64,
+    /// Moves to another CPU.
+    pub migrations: u64,
+    /// Times it came to a CPU, and it is not known when it was woken.
+    pub unknown_wakeups: u64,
 }
 
 impl SwitchCounts {

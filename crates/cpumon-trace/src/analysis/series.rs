@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use cpumon_events::{CpuSpan, CpuState, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState};
-use cpumon_model::{Leaves, TraceTask};
+use cpumon_model::TraceTask;
 use foldhash::fast::FixedState;
 
 use super::group::{GroupKey, ReportBy, group_of};
@@ -338,10 +338,4 @@ impl SpanSink for Series {
     fn bytes(&self, threads: usize) -> usize {
         self.threads.bytes(threads) + self.queued.bytes(threads) + self.cells * CELL_BYTES
     }
-
-    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
-    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use cpumon_events::{CpuSpan, InterruptSpan, Slots, SpanSink, ThreadSpan, ThreadState, Wakeup};
-use cpumon_model::{Interrupt, Leaves, TraceTask};
+use cpumon_model::{Interrupt, TraceTask};
 use foldhash::fast::FixedState;
 
 use super::group::{GroupKey, ReportBy, group_of};
@@ -256,12 +256,6 @@ impl SpanSink for Wakers {
             + table_bytes(&self.pairs)
             + self.sources.bytes()
     }
-
-    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
-    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
 }
 
 /// Wakeups of a CPU that wait. The oldest of more is taken as the thread's own.

@@ -16,6 +16,7 @@ use super::format::{
 };
 use super::sorter::{Layout, Sorter, Unpacked};
 use crate::cost::{Credit, EVENTS};
+use crate::source::TraceSource;
 use crate::tasks::Tasks;
 
 /// Places where a file is damaged. What lies behind so many is not read.
@@ -64,65 +65,6 @@ impl<R: Read> TraceReader<R> {
             events: 0,
             vain_bytes: 0,
         })
-    }
-
-    /// What the file says about itself.
-    #[must_use]
-    pub fn header(&self) -> &FileHeader {
-        &self.header
-    }
-
-    /// Who the tasks are, as far as the file has been read.
-    #[must_use]
-    pub fn tasks(&self) -> &Tasks {
-        &self.tasks
-    }
-
-    /// Hands out every event, in the order of their time. A damaged part is passed: in its place each CPU has a
-    /// [`Lost`](cpumon_model::SchedEventKind::Lost) event without a count.
-    ///
-    /// Errors: the file cannot be read. A damaged file is no error: [`Ending`] says where the damage is.
-    pub fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
-        while self.ending.other_at.is_none() && (self.ending.ended_ns.is_none() || self.next_part()?) {
-            match self.input.check_chunk()? {
-                ChunkRead::Whole(header) => {
-                    let is_taken = !self.is_blown_up(&header) && self.take(&header, out)?;
-                    if !is_taken {
-                        self.note_damage(self.input.at());
-                        if !self.open_gaps() {
-                            break;
-                        }
-                    }
-                    self.input.pass(CHUNK_HEADER_BYTES + header.stored_bytes);
-                }
-                ChunkRead::End => break,
-                // The recorder was killed, or its disk was full, and it began a part again.
-                ChunkRead::Torn | ChunkRead::Damaged if self.next_part()? => {}
-                ChunkRead::Torn | ChunkRead::Damaged => {
-                    if !self.pass_damage()? || !self.open_gaps() {
-                        break;
-                    }
-                }
-            }
-        }
-        let mut until_ns = self.ending.ended_ns.unwrap_or(0).max(self.ending.known_until_ns);
-        if let (None, Some(last_ns)) = (self.ending.ended_ns, self.sorter.unsynced_ns()) {
-            // The file has the last events of some CPUs, and not those of others.
-            self.sorter.open_gaps(self.header.cpus);
-            until_ns = until_ns.max(last_ns);
-        }
-        self.sorter.end_gaps(until_ns);
-        self.emit(u64::MAX, out);
-        (self.ending.malformed, self.ending.late) = (self.sorter.malformed(), self.sorter.late);
-        self.ending.unnamed = self.tasks.left_out();
-        if let Some(ended_ns) = self.ending.ended_ns {
-            self.ending.known_until_ns = self.ending.known_until_ns.max(ended_ns);
-        }
-        Ok(self.ending)
-    }
-
-    pub(crate) fn tasks_mut(&mut self) -> &mut Tasks {
-        &mut self.tasks
     }
 
     /// Goes on with the next part of the recording, if one begins here: several files of one recording may follow each other.
@@ -276,6 +218,67 @@ impl<R: Read> TraceReader<R> {
             }
         };
         Ok(layout.map(|layout| Unpacked { bytes: raw, layout }))
+    }
+}
+
+impl<R: Read> TraceSource for TraceReader<R> {
+    fn header(&self) -> &FileHeader {
+        &self.header
+    }
+
+    fn tasks(&self) -> &Tasks {
+        &self.tasks
+    }
+
+    fn tasks_mut(&mut self) -> &mut Tasks {
+        &mut self.tasks
+    }
+
+    fn is_watched_from_begin(&self) -> bool {
+        true
+    }
+
+    /// Hands out every event, in the order of their time. A damaged part is passed: in its place each CPU has a
+    /// [`Lost`](cpumon_model::SchedEventKind::Lost) event without a count.
+    ///
+    /// Errors: the file cannot be read. A damaged file is no error: [`Ending`] says where the damage is.
+    fn read(&mut self, out: &mut impl FnMut(SchedEvent)) -> Result<Ending, ReadError> {
+        while self.ending.other_at.is_none() && (self.ending.ended_ns.is_none() || self.next_part()?) {
+            match self.input.check_chunk()? {
+                ChunkRead::Whole(header) => {
+                    let is_taken = !self.is_blown_up(&header) && self.take(&header, out)?;
+                    if !is_taken {
+                        self.note_damage(self.input.at());
+                        if !self.open_gaps() {
+                            break;
+                        }
+                    }
+                    self.input.pass(CHUNK_HEADER_BYTES + header.stored_bytes);
+                }
+                ChunkRead::End => break,
+                // The recorder was killed, or its disk was full, and it began a part again.
+                ChunkRead::Torn | ChunkRead::Damaged if self.next_part()? => {}
+                ChunkRead::Torn | ChunkRead::Damaged => {
+                    if !self.pass_damage()? || !self.open_gaps() {
+                        break;
+                    }
+                }
+            }
+        }
+        let mut until_ns = self.ending.ended_ns.unwrap_or(0).max(self.ending.known_until_ns);
+        if let (None, Some(last_ns)) = (self.ending.ended_ns, self.sorter.unsynced_ns()) {
+            // The file has the last events of some CPUs, and not those of others.
+            self.sorter.open_gaps(self.header.cpus);
+            until_ns = until_ns.max(last_ns);
+        }
+        self.sorter.end_gaps(until_ns);
+        self.emit(u64::MAX, out);
+        (self.ending.malformed, self.ending.late) = (self.sorter.malformed(), self.sorter.late);
+        self.ending.unnamed = self.tasks.left_out();
+        if let Some(ended_ns) = self.ending.ended_ns {
+            self.ending.known_until_ns = self.ending.known_until_ns.max(ended_ns);
+        }
+        Ok(self.ending)
     }
 }
 

@@ -85,13 +85,6 @@ impl<R: Read + Seek> AnyTrace<R> {
         };
         Ok(Self(Format::Foreign(Box::new(Imported::new(decoder, header, file_bytes)?))))
     }
-
-    fn tasks_mut(&mut self) -> &mut Tasks {
-        match &mut self.0 {
-            Format::Own(trace) => trace.tasks_mut(),
-            Format::Foreign(trace) => &mut trace.tasks,
-        }
-    }
 }
 
 /// What a file begins with that is packed as a whole: a reader goes back and forth in the others.
@@ -124,12 +117,11 @@ impl<R: Read + Seek> TraceSource for AnyTrace<R> {
         }
     }
 
-    fn take_tasks(&mut self) -> Tasks {
-        std::mem::take(self.tasks_mut())
-    }
-
-    fn limit_names(&mut self, bytes: usize) {
-        self.tasks_mut().limit(bytes);
+    fn tasks_mut(&mut self) -> &mut Tasks {
+        match &mut self.0 {
+            Format::Own(trace) => trace.tasks_mut(),
+            Format::Foreign(trace) => &mut trace.tasks,
+        }
     }
 
     fn is_watched_from_begin(&self) -> bool {

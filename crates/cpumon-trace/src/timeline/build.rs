@@ -321,8 +321,6 @@ impl SpanSink for Builder {
         0
     }
 
-    fn unknown_wakeup(&mut self, _: usize, _: u64) {}
-
     fn interrupt(&mut self, span: &InterruptSpan) {
         self.has_interrupts = true;
         let Some((from_ns, until_ns)) = self.since_begin(span.from_ns, span.until_ns) else { return };

@@ -21,7 +21,7 @@ pub fn agree<'e>(made: impl Fn() -> Made<'e>, names: &Tasks, every_ns: u64, what
     for row in over_time.rows(ReportBy::Thread, names) {
         let whole = &rows[&row.key];
         let sum = |of: fn(&cpumon_trace::SeriesCell) -> u64| row.cells.iter().map(of).sum::<u64>();
-        let ready_ns = whole.ready_woken_ns() + whole.ready_preempted_ns();
+        let ready_ns = whole.ready.woken_ns + whole.ready.preempted_ns;
         assert_eq!(
             (sum(|cell| cell.run_ns), sum(|cell| cell.ready_ns)),
             (whole.run_ns, ready_ns),

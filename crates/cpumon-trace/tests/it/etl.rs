@@ -176,10 +176,10 @@ fn threads_processes_and_their_names_are_those_of_the_rundown() {
         assert_eq!(find(name, tid).run_ns, run_us * 1_000, "{name}");
     }
     let indexer = find("SearchIndexer-with-a-long-name.exe", 904);
-    assert_eq!(indexer.migrations(), 1);
+    assert_eq!(indexer.counts.migrations, 1);
     assert_eq!(indexer.blocked.of(WaitReason::windows(USER_REQUEST)), 50_000 + 150_000);
-    assert_eq!((indexer.ready_woken_ns(), indexer.ready_preempted_ns()), (100_000, 0));
-    assert_eq!(find("Pool", 908).ready_preempted_ns(), 200_000);
+    assert_eq!((indexer.ready.woken_ns, indexer.ready.preempted_ns), (100_000, 0));
+    assert_eq!(find("Pool", 908).ready.preempted_ns, 200_000);
     assert_eq!(report.totals().ledger.capacity_ns(), 2 * 700_000);
 
     let (_, rows, _) = report_of(&bytes, ReportBy::Process);

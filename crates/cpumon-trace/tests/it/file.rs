@@ -2,7 +2,8 @@
 
 use cpumon_model::{SchedEvent, SchedEventKind, TraceIdentity, TraceTask};
 use cpumon_trace::{
-    Compression, Ending, FileHeader, ReadError, TraceRange, TraceReader, TraceWriter, analyse, chunk_of,
+    Compression, Ending, FileHeader, ReadError, TraceRange, TraceReader, TraceSource, TraceWriter, analyse,
+    chunk_of,
 };
 
 use crate::seeded_rng::SeededRng;

@@ -1,7 +1,7 @@
 //! The ledger of a trace balances, in any range of it, and holes and losses are unknown and no thread's.
 
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
-use cpumon_trace::{Compression, Report, ReportBy, TraceRange, TraceReader, Tracker, analyse};
+use cpumon_trace::{Compression, Report, ReportBy, TraceRange, TraceReader, TraceSource, Tracker, analyse};
 
 use crate::support::{BEGAN_NS, Sums, end_ns, header, identity, made_up, write};
 
@@ -65,7 +65,7 @@ fn who_ran_while_a_thread_was_ready() {
     assert_eq!(first.behind, [("task-2".into(), 200_000), ("task-3".into(), 100_000)]);
     let longest = first.longest_delay().unwrap();
     assert_eq!((longest.ns, longest.from_ns, longest.cpu), (300_000, BEGAN_NS + 100_000, 0));
-    assert_eq!((first.ready_woken_ns(), first.ready_preempted_ns(), first.delays()), (300_000, 0, 1));
+    assert_eq!((first.ready.woken_ns, first.ready.preempted_ns, first.delays()), (300_000, 0, 1));
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_wait_goes_on_when_the_thread_moves_to_another_cpu() {
     ];
     let (_, rows) = report(&events, TraceRange::default());
     let first = rows.iter().find(|row| &*row.name == "task-1").unwrap();
-    assert_eq!((first.ready_preempted_ns(), first.delays(), first.migrations()), (70_000, 1, 1));
+    assert_eq!((first.ready.preempted_ns, first.delays(), first.counts.migrations), (70_000, 1, 1));
     assert_eq!(first.longest_delay().map(|longest| (longest.ns, longest.cpu)), Some((70_000, 1)));
     assert_eq!(first.behind, [("task-2".into(), 40_000), ("task-3".into(), 30_000)]);
 }
@@ -115,15 +115,14 @@ fn a_wakeup_on_the_way_to_sleep_is_no_wait_for_anything() {
     let (_, rows) = report(&events, TraceRange::default());
     let first = rows.iter().find(|row| &*row.name == "task-1").unwrap();
     assert_eq!(
-        first.unknown_wakeups(),
-        1,
+        first.counts.unknown_wakeups, 1,
         "no event distinguishes such a wakeup from one of a thread not seen before"
     );
     let events = [switch(1, 0, 0, 1, Leaves::Ready)].into_iter().chain(events);
     let (_, rows) = report(&events.collect::<Vec<_>>(), TraceRange::default());
     let first = rows.iter().find(|row| &*row.name == "task-1").unwrap();
     assert_eq!(
-        (first.unknown_wakeups(), first.ready_woken_ns(), first.blocked.total_ns()),
+        (first.counts.unknown_wakeups, first.ready.woken_ns, first.blocked.total_ns()),
         (0, 20_000, 1_000 + BEGAN_NS - BEGAN_NS)
     );
 }

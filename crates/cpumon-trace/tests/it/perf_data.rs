@@ -105,7 +105,7 @@ fn each_life_of_a_thread_id_has_its_own_row_and_threads_have_their_process() {
         .iter()
         .map(|row| {
             let GroupKey::Thread(thread, process) = &row.key else { panic!("{row:?}") };
-            (&*row.name, thread.tid, process.pid, row.run_ns, row.ready_woken_ns(), row.migrations())
+            (&*row.name, thread.tid, process.pid, row.run_ns, row.ready.woken_ns, row.counts.migrations)
         })
         .collect();
     assert_eq!(

@@ -124,15 +124,14 @@ fn event_of(ids: &mut Ids, event: &str) -> Option<SchedEvent> {
 
 fn write_row(out: &mut String, name: &str, row: &GroupRow) {
     let us = |ns: u64| ns / US;
-    let (run, woken, pushed) = (us(row.run_ns), us(row.ready_woken_ns()), us(row.ready_preempted_ns()));
+    let (run, woken, pushed) = (us(row.run_ns), us(row.ready.woken_ns), us(row.ready.preempted_ns));
     write!(out, "{name}: run={run} woken={woken} pushed={pushed} blocked={}", us(row.blocked.total_ns()))
         .unwrap();
     for (reason, ns) in row.blocked.iter() {
         write!(out, " {}={}", reason.name(), us(ns)).unwrap();
     }
     let longest = row.longest_delay().map_or(0, |longest| us(longest.ns));
-    write!(out, " switches={}/{} longest={longest}", row.voluntary_switches(), row.involuntary_switches())
-        .unwrap();
+    write!(out, " switches={}/{} longest={longest}", row.counts.voluntary, row.counts.involuntary).unwrap();
     out.push('\n');
 }
 

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom};
 use cpumon_model::{BootId, Moment, SchedEvent, SchedEventKind};
 use cpumon_trace::{
     Compression, CpuAccount, FileHeader, GroupRow, ReportBy, TraceInput, TraceRange, TraceReader,
-    TraceWindow, WindowLimits, analyse, segments, summarise,
+    TraceSource, TraceWindow, WindowLimits, analyse, segments, summarise,
 };
 
 use crate::support::{BEGAN_NS, header, identity, made_up, read};

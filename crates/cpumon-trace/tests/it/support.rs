@@ -37,11 +37,9 @@ impl TraceSource for Made<'_> {
         &self.tasks
     }
 
-    fn take_tasks(&mut self) -> Tasks {
-        std::mem::take(&mut self.tasks)
+    fn tasks_mut(&mut self) -> &mut Tasks {
+        &mut self.tasks
     }
-
-    fn limit_names(&mut self, _: usize) {}
 
     fn is_watched_from_begin(&self) -> bool {
         true
@@ -175,11 +173,6 @@ impl SpanSink for Sums {
         }
     }
 
-    fn left(&mut self, _slot: usize, _leaves: Leaves, _at_ns: u64) {}
-    fn moved(&mut self, _slot: usize, _at_ns: u64) {}
-    fn hole(&mut self, _cpu: u16, _at_ns: u64) {}
-    fn unknown_wakeup(&mut self, _slot: usize, _at_ns: u64) {}
-    fn lost(&mut self, _cpu: u16, _count: u64, _at_ns: u64) {}
     fn bytes(&self, _threads: usize) -> usize {
         0
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use cpumon_model::{Interrupt, Leaves, SchedEvent, SchedEventKind, TraceTask, WaitReason};
 use cpumon_trace::{
     Buckets, Compression, CpuWho, Delay, GroupKey, Overload, ReportBy, ThreadState, Timeline, TimelineLimits,
-    TraceRange, TraceReader, analyse,
+    TraceRange, TraceReader, TraceSource, analyse,
 };
 
 use crate::seeded_rng::SeededRng;
@@ -58,13 +58,13 @@ fn by_report(events: &[SchedEvent], range: TraceRange) -> (BTreeMap<u32, Figures
             row.run_ns,
             row.interrupts.irq_ns,
             row.interrupts.softirq_ns,
-            row.ready_woken_ns(),
-            row.ready_preempted_ns(),
+            row.ready.woken_ns,
+            row.ready.preempted_ns,
             row.blocked.total_ns(),
             row.unknown_ns,
-            row.voluntary_switches(),
-            row.involuntary_switches(),
-            row.migrations(),
+            row.counts.voluntary,
+            row.counts.involuntary,
+            row.counts.migrations,
             row.longest_delay().map_or(0, |longest| longest.ns),
         ];
         (key.tid - 100, figures)
@@ -165,7 +165,7 @@ fn a_wait_is_charged_to_those_who_ran_as_in_the_report() {
             waits += 1;
         }
         let found_ns: u64 = found.values().sum();
-        assert_eq!(found_ns + behind.rest_ns, row.ready_woken_ns() + row.ready_preempted_ns());
+        assert_eq!(found_ns + behind.rest_ns, row.ready.woken_ns + row.ready.preempted_ns);
         for (who, ns) in found {
             *all.entry(who).or_default() += ns;
         }

@@ -1,7 +1,9 @@
 //! The last part of a recording: it is what the whole file has for that time, in bounded memory, and can be copied while it moves on.
 
 use cpumon_model::{Leaves, Moment, SchedEvent, SchedEventKind, TraceTask};
-use cpumon_trace::{Compression, TraceReader, TraceWindow, WindowCopy, WindowLimits, WriteError};
+use cpumon_trace::{
+    Compression, TraceReader, TraceSource, TraceWindow, WindowCopy, WindowLimits, WriteError,
+};
 
 use crate::support::{BEGAN_NS, header, identity, made_up, read};
 

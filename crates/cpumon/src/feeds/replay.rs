@@ -64,15 +64,15 @@ impl ReplayFeed {
     /// Reads a trace twice; `again` is the same one. `title`: where it is from. Its end says what it lacks.
     pub fn of_trace(
         title: String,
-        mut trace: impl TraceSource,
-        mut again: impl TraceSource,
+        trace: &mut impl TraceSource,
+        again: &mut impl TraceSource,
         range: TraceRange,
         every: Duration,
     ) -> Result<(Self, Ending), TraceFeedError> {
         let every_ns = u64::try_from(every.as_nanos()).unwrap_or(u64::MAX);
         let (mut before, mut rows) = (None::<Snapshot>, 0_usize);
         let mut intervals = Vec::new();
-        let ending = snapshots(&mut trace, &mut again, range, every_ns, &mut |snapshot| {
+        let ending = snapshots(trace, again, range, every_ns, &mut |snapshot| {
             if let Some(before) = &before {
                 let mut interval = Interval::default();
                 interval.fill_rows(before, &snapshot, Rows::Moved);

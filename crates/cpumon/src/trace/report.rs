@@ -153,10 +153,10 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
         Field::shown("IRQ ms", 3, move |row: &Row| {
             taken(row.interrupts.total_ns()).map_or_else(|| "-".to_owned(), millis)
         }),
-        Field::count("ready_woken_ns", GroupRow::ready_woken_ns),
-        Field::count("ready_preempted_ns", GroupRow::ready_preempted_ns),
+        Field::count("ready_woken_ns", |row: &Row| row.ready.woken_ns),
+        Field::count("ready_preempted_ns", |row: &Row| row.ready.preempted_ns),
         Field::shown("READY ms", 1, |row: &Row| {
-            millis(row.ready_woken_ns().saturating_add(row.ready_preempted_ns()))
+            millis(row.ready.woken_ns.saturating_add(row.ready.preempted_ns))
         }),
     ]);
     fields.extend(delay_fields(scale));
@@ -176,12 +176,12 @@ fn group_fields(by: ReportBy, scale: Scale) -> Vec<Field<'static, GroupRow>> {
             .or_short(move |row| waited(row, WaitReason::words)),
         Field::count("blocked_most_ns", |row: &Row| Some(row.blocked.longest()?.1)),
         Field::shown("SWITCHES", 5, |row: &Row| {
-            row.voluntary_switches().saturating_add(row.involuntary_switches()).to_string()
+            row.counts.voluntary.saturating_add(row.counts.involuntary).to_string()
         }),
-        Field::count("voluntary_switches", GroupRow::voluntary_switches),
-        Field::count("involuntary_switches", GroupRow::involuntary_switches).titled("PUSHED OFF", 6),
-        Field::count("migrations", GroupRow::migrations).titled("MOVES", 6),
-        Field::count("unknown_wakeups", GroupRow::unknown_wakeups),
+        Field::count("voluntary_switches", |row: &Row| row.counts.voluntary),
+        Field::count("involuntary_switches", |row: &Row| row.counts.involuntary).titled("PUSHED OFF", 6),
+        Field::count("migrations", |row: &Row| row.counts.migrations).titled("MOVES", 6),
+        Field::count("unknown_wakeups", |row: &Row| row.counts.unknown_wakeups),
         Field::count("unknown_ns", |row: &Row| row.unknown_ns)
             .titled("UNKNOWN ms", 6)
             .shows(|row| millis(row.unknown_ns)),

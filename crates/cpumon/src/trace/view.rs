@@ -92,10 +92,10 @@ pub(crate) fn top(args: &TraceTopArgs) -> anyhow::Result<Outcome> {
     let range = range(args.from, args.to)?;
     let signals = Signals::install()?;
     let title = format!("trace {}", args.file.display());
-    let again = TraceFile::open(&args.file)?.trace;
+    let mut again = TraceFile::open(&args.file)?.trace;
     let mut file = TraceFile::open(&args.file)?;
     let (feed, ending) =
-        file.read(|trace| ReplayFeed::of_trace(title, trace, again, range, args.interval))?;
+        file.read(|trace| ReplayFeed::of_trace(title, trace, &mut again, range, args.interval))?;
     let options = Options {
         stop: signals.stop().clone(),
         rows: RowOptions { threads: args.threads, ..RowOptions::default() },

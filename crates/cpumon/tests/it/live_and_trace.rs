@@ -22,8 +22,8 @@ use cpumon_model::{
     TraceIdentity, TraceTask, WaitReason,
 };
 use cpumon_trace::{
-    Compression, FileHeader, GroupKey, GroupRow, Report, ReportBy, TraceRange, TraceReader, TraceWriter,
-    analyse,
+    Compression, FileHeader, GroupKey, GroupRow, Report, ReportBy, TraceRange, TraceReader, TraceSource,
+    TraceWriter, analyse,
 };
 use rustix::thread::{CpuSet, sched_setaffinity};
 
@@ -146,7 +146,7 @@ struct Times {
 
 impl Times {
     fn of_row(row: &GroupRow) -> Self {
-        let ready = row.ready_woken_ns() + row.ready_preempted_ns();
+        let ready = row.ready.woken_ns + row.ready.preempted_ns;
         Self { run: row.run_ns, ready, blocked: row.blocked.total_ns() }
     }
 
@@ -350,7 +350,7 @@ fn check_ledger(both: &Both, report: &Report, rows: &[GroupRow]) {
 /// unknown, the one leaves open, and the other takes from the kernel's counters.
 fn check_replayed(both: &Both, rows: &[GroupRow]) {
     let replayed = both.replayed();
-    let is_whole = |row: &&GroupRow| row.unknown_ns == 0 && row.unknown_wakeups() == 0;
+    let is_whole = |row: &&GroupRow| row.unknown_ns == 0 && row.counts.unknown_wakeups == 0;
     let mut of_load = 0;
     for row in rows.iter().filter(is_whole) {
         let Some(key) = key(row) else { continue };
@@ -374,9 +374,9 @@ fn compare_live(both: &Both, rows: &[GroupRow]) -> Vec<String> {
         let wakeups = live.sched.wakeups;
         let less = |live: i64, trace: u64| live - trace.cast_signed();
         let run = less(live.delta.run_ns, row.run_ns);
-        let woken = less(live.sched.delay_after_wakeup_ns, row.ready_woken_ns());
+        let woken = less(live.sched.delay_after_wakeup_ns, row.ready.woken_ns);
         let off = woken
-            + less(live.delta.run_delay_ns - live.sched.delay_after_wakeup_ns, row.ready_preempted_ns())
+            + less(live.delta.run_delay_ns - live.sched.delay_after_wakeup_ns, row.ready.preempted_ns)
             + less(live.sched.blocked_ns, row.blocked.total_ns());
         println!(
             "{:16} {slices:6} slices: run {:+7.3} µs each, of {:9.1}; {wakeups:6} wakeups: ready {:+7.3} µs each; ready and blocked {:+7.3} µs each",
@@ -393,9 +393,9 @@ fn compare_live(both: &Both, rows: &[GroupRow]) -> Vec<String> {
         let is_off_near =
             off.abs() <= blur + steal_ns && woken <= blur && woken >= -blur - wakeups * WAKEUP_NS;
         // A switch right at a cut may be on either side of it.
-        let switches = row.voluntary_switches() + row.involuntary_switches();
+        let switches = row.counts.voluntary + row.counts.involuntary;
         let has_all = row.unknown_ns > 0 || slices.cast_unsigned().abs_diff(switches) <= 2;
-        if !is_near || (!is_off_near && row.unknown_wakeups() == 0) || !has_all {
+        if !is_near || (!is_off_near && row.counts.unknown_wakeups == 0) || !has_all {
             failed.push(format!(
                 "run {run} woken {woken} off {off} blur {blur} steal {steal_ns}: {live:?} {row:?}"
             ));

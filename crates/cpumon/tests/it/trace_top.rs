@@ -7,7 +7,7 @@ use std::time::Duration;
 use cpumon::feeds::{ReplayFeed, TraceFeedError};
 use cpumon_model::Interval;
 use cpumon_query::Seek;
-use cpumon_trace::{ReportBy, TraceRange, TraceReader, analyse};
+use cpumon_trace::{ReportBy, TraceRange, TraceReader, TraceSource, analyse};
 use cpumon_tui::{Feed, Play};
 
 use crate::terminal::Tmux;
@@ -15,7 +15,7 @@ use crate::trace_analyses::write;
 
 fn open(file: &Path, every: Duration) -> Result<ReplayFeed, TraceFeedError> {
     let reader = || TraceReader::open(std::fs::File::open(file).unwrap()).unwrap();
-    ReplayFeed::of_trace("trace".to_owned(), reader(), reader(), TraceRange::default(), every)
+    ReplayFeed::of_trace("trace".to_owned(), &mut reader(), &mut reader(), TraceRange::default(), every)
         .map(|(feed, _)| feed)
 }
 
@@ -58,7 +58,7 @@ fn its_intervals_are_those_of_the_differ_and_add_up_to_the_report() {
                 let rows = interval.processes.iter().filter(|its| *its.info.name == *row.name);
                 rows.map(|its| its.delta.run_delay_ns).sum::<i64>()
             };
-            let ready_ns = row.ready_woken_ns() + row.ready_preempted_ns();
+            let ready_ns = row.ready.woken_ns + row.ready.preempted_ns;
             assert_eq!(sum(&of).unsigned_abs(), ready_ns, "{} every {every_us}", row.name);
         }
     }

@@ -465,10 +465,6 @@ impl SpanSink for Perfetto<'_, '_> {
         }
     }
 
-    fn left(&mut self, _: usize, _: Leaves, _: u64) {}
-    fn moved(&mut self, _: usize, _: u64) {}
-    fn unknown_wakeup(&mut self, _: usize, _: u64) {}
-
     fn hole(&mut self, _: u16, _: u64) {
         self.is_hole = true;
     }
