@@ -30,6 +30,7 @@ pub mod report;
 pub mod spans;
 pub mod status;
 mod sum;
+mod tally;
 pub mod text;
 pub mod time;
 pub mod traces;

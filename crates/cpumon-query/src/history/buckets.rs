@@ -26,7 +26,7 @@ pub(crate) struct Share {
 }
 
 /// A value a point; not a number where nothing is known.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Points(Vec<f64>);
 
 impl Points {

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use cpumon_model::{Fields, HostStatus, ProcessKey, WaitReason};
 use cpumon_store::{ProcessFilter, Query, Segment, What};
 
-use super::answers::{Lines, WaitLine};
-use super::buckets::{Points, Share, view_of, whole};
+use super::answers::{Lines, TaskLine, WaitLine};
+use super::buckets::{Points, Share, whole};
 use super::past::History;
 use super::plot::Plot;
-use super::task_line::{Building, Lives, Selection};
+use super::task_line::{LineGroup, LineSpan, Lives, Selection, add_span, begin, finish};
 use crate::QueryError;
 use crate::time::PlotRange;
 
@@ -85,17 +85,14 @@ fn walk(
     let mut plot = Plot::new(history, id, range, with_threads)?;
     let what = if with_threads { What::Threads } else { What::Processes };
     let mut query = Query::new(id).what(what).filter(filter_of(&selections));
-    let count = plot.buckets.count();
-    let mut building: Vec<Building> =
-        selections.into_iter().map(|selection| Building::new(selection, count, columns)).collect();
-    if !building.iter().flat_map(|line| &line.columns).any(|(column, _)| column.needs.intersects(OF_EVENTS)) {
+    let (mut tally, places) = begin(&selections, plot.buckets.count(), columns);
+    let has_events =
+        |line: &LineGroup| line.sums.columns.iter().any(|(column, _)| column.needs.intersects(OF_EVENTS));
+    if !tally.groups.iter().any(has_events) {
         query = query.without_sched();
     }
     plot.read(history, &query, plot.time(), &mut |plot, span| {
-        let view = view_of(span);
-        for line in &mut building {
-            line.see(&plot.buckets, span, &view, &plot.shares);
-        }
+        add_span(&mut tally, &LineSpan::new(&plot.buckets, &plot.shares, span), &selections);
         if let Some(waits) = &mut waits {
             waits.see(span, &plot.shares);
         }
@@ -103,11 +100,13 @@ fn walk(
     let resolution = plot.plan.resolution;
     if let Some(resolution) = resolution {
         let lives = Lives { history, host: id, range, resolution };
-        for line in &mut building {
-            lives.complete(line, &plot.buckets)?;
+        for group in &mut tally.groups {
+            lives.complete(group, &plot.buckets)?;
         }
     }
-    let lines = building.into_iter().map(|line| line.finish(&plot.buckets, resolution.is_some())).collect();
+    let made: Vec<TaskLine> =
+        tally.groups.into_iter().map(|group| finish(group, &plot.buckets, resolution.is_some())).collect();
+    let lines = places.iter().map(|at| made[*at].clone()).collect();
     let (times, gaps) = plot.finish(history)?;
     Ok(Lines { since_ns: range.since_ns, until_ns: range.until_ns, times, lines, gaps })
 }

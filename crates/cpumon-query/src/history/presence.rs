@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 
-use cpumon_model::{Life, ProcessKey, ThreadKey};
+use cpumon_model::Life;
 use cpumon_store::Segment;
 
 use super::buckets::Buckets;
+use crate::keys::TaskKey;
 use crate::time::TimeRange;
 
 /// Number and start of a process or thread.
@@ -16,15 +17,9 @@ pub(super) struct TaskStart {
     start_ns: u64,
 }
 
-impl From<ProcessKey> for TaskStart {
-    fn from(key: ProcessKey) -> Self {
-        Self { number: key.pid, start_ns: key.start_ns }
-    }
-}
-
-impl From<ThreadKey> for TaskStart {
-    fn from(key: ThreadKey) -> Self {
-        Self { number: key.tid, start_ns: key.start_ns }
+impl From<TaskKey> for TaskStart {
+    fn from(key: TaskKey) -> Self {
+        Self { number: key.number(), start_ns: key.start_ns() }
     }
 }
 

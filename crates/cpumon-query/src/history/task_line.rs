@@ -1,4 +1,4 @@
-//! [`Building`]: one line of [`Lines`](super::Lines) while it is added up, of the task of a [`Selection`]; and when that task began and
+//! [`LineSums`]: one line of [`Lines`](super::Lines) while it is added up, of the task of a [`Selection`]; and when that task began and
 //! ended. Sums have neither, and leave out a process that ran in one interval only: then the minute of its last row is read.
 
 use std::collections::HashMap;
@@ -17,6 +17,7 @@ use super::presence::Presence;
 use crate::QueryError;
 use crate::keys::TaskKey;
 use crate::parse::{parse_process_key, parse_thread_key};
+use crate::tally::{self, Group, GroupOf, Now, ProcessRow, RowPart, Sums, Tally, TaskRow, ThreadRow};
 use crate::time::{PlotRange, TimeRange};
 
 /// The run delays of a point.
@@ -26,25 +27,42 @@ struct PointDelays {
     longest: LongestDelay,
 }
 
+/// A span as lines take it.
+pub(super) struct LineSpan<'s> {
+    buckets: &'s Buckets,
+    shares: &'s [Share],
+    pub(super) span: &'s Segment<'s>,
+    view: IntervalView<'s>,
+}
+
+impl<'s> LineSpan<'s> {
+    pub(super) fn new(buckets: &'s Buckets, shares: &'s [Share], span: &'s Segment<'s>) -> Self {
+        Self { buckets, shares, span, view: view_of(span) }
+    }
+}
+
 /// A line being added up.
-pub(super) struct Building {
-    pub(super) selection: Selection,
-    name: Option<String>,
+#[derive(Clone, Default)]
+pub(super) struct LineSums {
     pub(super) columns: Vec<(&'static Column, Points)>,
     /// Run delays by length, a histogram a point: percentiles of several intervals cannot be had from theirs.
     delays: Vec<PointDelays>,
     peak: Points,
-    pub(super) first_ns: Option<i64>,
+    /// It is of one task, which has a begin and an end.
+    is_task: bool,
+    first_ns: Option<i64>,
     last_ns: Option<i64>,
     /// Start and end of the last sum it is in, if no interval came after it.
-    pub(super) last_sum: Option<TimeRange>,
-    pub(super) began_ns: Option<i64>,
+    last_sum: Option<TimeRange>,
+    began_ns: Option<i64>,
     ended_ns: Option<i64>,
     presence: Presence,
 }
 
-impl Building {
-    pub(super) fn new(selection: Selection, count: usize, wanted: &[String]) -> Self {
+pub(super) type LineGroup = Group<LineSums>;
+
+impl LineSums {
+    fn new(selection: &Selection, count: usize, wanted: &[String]) -> Self {
         let is_wanted = |column: &Column| wanted.is_empty() || wanted.iter().any(|name| name == column.name);
         let columns = shown_columns(selection.table())
             .filter(|column| column.kind == Kind::Integer && (summable(column) || is_extreme(column)))
@@ -54,72 +72,31 @@ impl Building {
         Self {
             columns,
             delays: vec![PointDelays::default(); if has_percentiles { count } else { 0 }],
-            name: None,
             peak: Points::new(count),
-            first_ns: None,
-            last_ns: None,
-            last_sum: None,
-            began_ns: None,
-            ended_ns: None,
-            presence: Presence::default(),
-            selection,
+            is_task: !matches!(selection, Selection::Name(_)),
+            ..Self::default()
         }
     }
 
     /// Idle is zero: every point that was measured has a value for what is measured at all.
-    fn touch(&mut self, shares: &[Share], view: &IntervalView<'_>) {
+    fn touch(&mut self, at: &LineSpan<'_>, is_thread: bool) {
         let (process, thread) = (ProcessInterval::default(), ThreadInterval::default());
+        let row = if is_thread { TaskRow::Thread(&thread) } else { TaskRow::Process(&process) };
         for (column, points) in &mut self.columns {
-            let cell = if self.selection.is_thread() {
-                view.thread(&thread, column.id)
-            } else {
-                view.process(&process, column.id)
-            };
-            if number(&cell).is_some() {
-                put(points, column, shares, 0.0);
+            if cell(&at.view, row, column.id).is_some() {
+                put(points, column, at.shares, 0.0);
             }
         }
-        for Share { at, .. } in shares {
+        for Share { at, .. } in at.shares {
             self.peak.raise(*at, 0.0);
         }
     }
 
-    fn add(
-        &mut self,
-        span: &Segment<'_>,
-        shares: &[Share],
-        of: DelayOf,
-        longest_ns: Option<u64>,
-        cell: impl Fn(ColumnId) -> Option<f64>,
-    ) {
-        for (column, points) in
-            self.columns.iter_mut().filter(|(column, _)| delay_percent(column.id).is_none())
-        {
-            if let Some(value) = cell(column.id) {
-                put(points, column, shares, value);
-            }
-        }
-        if let Some(delays) = span.interval.delays_of(of) {
-            for Share { at, .. } in shares {
-                if let Some(sum) = self.delays.get_mut(*at) {
-                    sum.histogram += delays;
-                    sum.longest.add(longest_ns);
-                }
-            }
-        }
-        let (begin_ns, end_ns) = (span.interval.begin.wall_ns, span.interval.end.wall_ns);
-        self.first_ns.get_or_insert(begin_ns);
-        self.last_ns = Some(end_ns);
-        self.last_sum = span.max_busy_ppm.map(|_| TimeRange { since_ns: begin_ns, until_ns: end_ns });
-    }
-
     /// When a task began and ended, of those that have a key.
-    pub(super) fn live(&mut self, end: Moment, life: Life) {
-        let start_ns = match &self.selection {
-            Selection::Process(key) => key.start_ns,
-            Selection::Thread { key, .. } => key.start_ns,
-            Selection::Name(_) => return,
-        };
+    fn live(&mut self, start_ns: u64, end: Moment, life: Life) {
+        if !self.is_task {
+            return;
+        }
         // 0 is no time of a start: v1 devices send none.
         let age_ns = (start_ns > 0).then(|| end.boot_ns.checked_sub(start_ns)).flatten();
         if let Some(age_ns) = age_ns.and_then(|ns| i64::try_from(ns).ok()) {
@@ -127,43 +104,6 @@ impl Building {
         }
         if matches!(life, Life::Ended | Life::BornEnded) {
             self.ended_ns = Some(end.wall_ns);
-        }
-    }
-
-    pub(super) fn see(
-        &mut self,
-        buckets: &Buckets,
-        span: &Segment<'_>,
-        view: &IntervalView<'_>,
-        shares: &[Share],
-    ) {
-        self.touch(shares, view);
-        let selection = self.selection.clone();
-        let (mut run_ns, mut peak) = (0_i64, 0.0_f64);
-        for row in span.interval.threads.iter().filter(|row| selection.is_thread_row(row)) {
-            self.name = Some(row.comm.to_str_lossy().into_owned());
-            let of = DelayOf::Thread(row.process, row.key);
-            self.live(span.interval.end, row.life);
-            self.presence.see(buckets, row.key.into(), span, row.life);
-            self.add(span, shares, of, row.sched.longest_ns(), |id| number(&view.thread(row, id)));
-            run_ns = run_ns.saturating_add(row.delta.run_ns);
-        }
-        for (at, row) in
-            span.interval.processes.iter().enumerate().filter(|(_, row)| selection.is_process(row))
-        {
-            self.name = Some(row.info.name.to_string());
-            self.live(span.interval.end, row.life);
-            self.presence.see(buckets, row.key.into(), span, row.life);
-            self.add(span, shares, DelayOf::Process(row.key), row.sched.longest_ns(), |id| {
-                number(&view.process(row, id))
-            });
-            run_ns = run_ns.saturating_add(row.delta.run_ns);
-            peak = peak.max(span.max_run_ns_per_s.get(at).map_or(0.0, |peak| *peak as f64));
-        }
-        // All of a name together. Sums hold the highest of each process alone: together they had at least their mean.
-        let together = run_ns as f64 * 1e9 / (span.interval.measured_in_ns() as f64).max(1.0);
-        for Share { at, .. } in shares {
-            self.peak.raise(*at, peak.max(together));
         }
     }
 
@@ -181,17 +121,15 @@ impl Building {
 
     /// Takes the zeros away of points in which the task was not there. `from_sums`: they do not say when it began or ended.
     fn blank(&mut self, buckets: &Buckets, from_sums: bool) {
-        match &self.selection {
+        if from_sums && !self.is_task {
             // Of the processes of a name neither begin nor end is known then.
-            Selection::Name(_) if from_sums => return,
-            _ if from_sums || self.presence.is_unknown() => self.presence.mark(
-                buckets,
-                TimeRange {
-                    since_ns: self.began_ns.unwrap_or(i64::MIN),
-                    until_ns: self.ended_ns.unwrap_or(i64::MAX),
-                },
-            ),
-            _ => self.presence.close(buckets),
+            return;
+        }
+        if from_sums || self.presence.is_unknown() {
+            let (began_ns, ended_ns) = (self.began_ns.unwrap_or(i64::MIN), self.ended_ns.unwrap_or(i64::MAX));
+            self.presence.mark(buckets, TimeRange { since_ns: began_ns, until_ns: ended_ns });
+        } else {
+            self.presence.close(buckets);
         }
         let presence = &self.presence;
         for (_, points) in &mut self.columns {
@@ -199,34 +137,115 @@ impl Building {
         }
         self.peak.blank(|at| presence.is_there(at));
     }
+}
 
-    pub(super) fn finish(mut self, buckets: &Buckets, from_sums: bool) -> TaskLine {
-        self.fill_percentiles();
-        self.blank(buckets, from_sums);
-        let columns = self.columns.iter().filter(|(_, points)| !points.is_empty());
-        let (kind, key) = match &self.selection {
-            Selection::Process(key) => (LineKind::Process, Some(TaskKey::Process(*key))),
-            Selection::Thread { key, .. } => (LineKind::Thread, Some(TaskKey::Thread(*key))),
-            Selection::Name(_) => (LineKind::Name, None),
-        };
-        let name = match self.selection {
-            Selection::Name(name) => Some(name),
-            _ => self.name,
-        };
-        TaskLine {
-            kind,
-            key,
-            name,
-            // A sum is longer than what there was of the task in it.
-            first_ns: self.first_ns.max(self.began_ns.filter(|_| self.first_ns.is_some())),
-            last_ns: self
-                .last_ns
-                .map(|last_ns| self.ended_ns.map_or(last_ns, |ended_ns| ended_ns.min(last_ns))),
-            began_ns: self.began_ns,
-            ended_ns: self.ended_ns,
-            columns: columns.map(|(column, points)| (column.name, points.finish())).collect(),
-            max_run_ns_per_s: self.peak.finish(),
+impl Sums for LineSums {
+    type Span<'s> = LineSpan<'s>;
+
+    fn add(&mut self, at: &LineSpan<'_>, part: &RowPart<'_>) {
+        let interval = at.span.interval;
+        self.live(part.key.start_ns(), interval.end, part.life);
+        self.presence.see(at.buckets, part.key.into(), at.span, part.life);
+        for (column, points) in
+            self.columns.iter_mut().filter(|(column, _)| delay_percent(column.id).is_none())
+        {
+            if let Some(value) = cell(&at.view, part.row, column.id) {
+                put(points, column, at.shares, value);
+            }
         }
+        let (of, longest_ns) = match part.row {
+            TaskRow::Process(row) => (DelayOf::Process(row.key), row.sched.longest_ns()),
+            TaskRow::Thread(row) => (DelayOf::Thread(row.process, row.key), row.sched.longest_ns()),
+        };
+        let Some(delays) = interval.delays_of(of) else { return };
+        for Share { at, .. } in at.shares {
+            if let Some(sum) = self.delays.get_mut(*at) {
+                sum.histogram += delays;
+                sum.longest.add(longest_ns);
+            }
+        }
+    }
+
+    fn close(&mut self, at: &LineSpan<'_>, now: &Now) {
+        let interval = at.span.interval;
+        let most_ns_per_s = now.most_ns_per_s(interval.measured_in_ns());
+        for Share { at, .. } in at.shares {
+            self.peak.raise(*at, most_ns_per_s);
+        }
+        let (since_ns, until_ns) = (interval.begin.wall_ns, interval.end.wall_ns);
+        self.first_ns.get_or_insert(since_ns);
+        self.last_ns = Some(until_ns);
+        self.last_sum = at.span.max_busy_ppm.map(|_| TimeRange { since_ns, until_ns });
+    }
+}
+
+/// A tally of these selections, and the place of each: one may be there twice.
+pub(super) fn begin(
+    selections: &[Selection],
+    count: usize,
+    wanted: &[String],
+) -> (Tally<LineSums>, Vec<usize>) {
+    let mut tally = Tally::of_groups(LineSums::default(), selections.iter().map(Selection::group));
+    let places: Vec<usize> = selections.iter().filter_map(|one| tally.place(one.group())).collect();
+    for (selection, at) in selections.iter().zip(&places) {
+        tally.groups[*at].sums = LineSums::new(selection, count, wanted);
+    }
+    (tally, places)
+}
+
+/// Adds the rows of a span that are selected.
+pub(super) fn add_span(tally: &mut Tally<LineSums>, at: &LineSpan<'_>, selections: &[Selection]) {
+    for group in &mut tally.groups {
+        let is_thread = matches!(group.task, Some((_, TaskKey::Thread(_))));
+        group.sums.touch(at, is_thread);
+    }
+    let interval = at.span.interval;
+    for (nth, row) in interval.threads.iter().enumerate() {
+        if selections.iter().any(|one| one.is_thread_row(row)) {
+            let part = ThreadRow::at(at.span, nth).part;
+            tally.add_row(GroupOf::by_key(&row.comm.to_str_lossy(), part.key), at, &part);
+        }
+    }
+    for (nth, row) in interval.processes.iter().enumerate() {
+        if selections.iter().any(|one| one.is_process(row)) {
+            let part = ProcessRow::at(at.span, nth).part;
+            tally.add_row(GroupOf::by_key(&row.info.name, part.key), at, &part);
+            tally.add_row(GroupOf::named(tally::Kind::Whole, &row.info.name), at, &part);
+        }
+    }
+    tally.close(at);
+}
+
+/// The line of a group.
+pub(super) fn finish(group: LineGroup, buckets: &Buckets, from_sums: bool) -> TaskLine {
+    let Group { name, task, sums: mut line, .. } = group;
+    line.fill_percentiles();
+    line.blank(buckets, from_sums);
+    let columns = line.columns.iter().filter(|(_, points)| !points.is_empty());
+    let key = task.map(|(_, task)| task);
+    TaskLine {
+        kind: match key {
+            Some(TaskKey::Process(_)) => LineKind::Process,
+            Some(TaskKey::Thread(_)) => LineKind::Thread,
+            None => LineKind::Name,
+        },
+        key,
+        name: (key.is_none() || line.first_ns.is_some()).then(|| name.into()),
+        // A sum is longer than what there was of the task in it.
+        first_ns: line.first_ns.max(line.began_ns.filter(|_| line.first_ns.is_some())),
+        last_ns: line.last_ns.map(|last_ns| line.ended_ns.map_or(last_ns, |ended_ns| ended_ns.min(last_ns))),
+        began_ns: line.began_ns,
+        ended_ns: line.ended_ns,
+        columns: columns.map(|(column, points)| (column.name, points.finish())).collect(),
+        max_run_ns_per_s: line.peak.finish(),
+    }
+}
+
+/// The value of a row in a column.
+fn cell(view: &IntervalView<'_>, row: TaskRow<'_>, id: ColumnId) -> Option<f64> {
+    match row {
+        TaskRow::Process(row) => number(&view.process(row, id)),
+        TaskRow::Thread(row) => number(&view.thread(row, id)),
     }
 }
 
@@ -262,11 +281,20 @@ impl Selection {
         matches!(self, Self::Thread { .. })
     }
 
-    pub(super) fn table(&self) -> Tables {
+    fn table(&self) -> Tables {
         if self.is_thread() { Tables::THREAD_INTERVAL } else { Tables::PROCESS_INTERVAL }
     }
 
-    pub(super) fn is_process(&self, row: &ProcessInterval) -> bool {
+    /// What of a tally it is.
+    fn group(&self) -> GroupOf<'_> {
+        match self {
+            Self::Process(key) => GroupOf::by_key("", TaskKey::Process(*key)),
+            Self::Thread { key, .. } => GroupOf::by_key("", TaskKey::Thread(*key)),
+            Self::Name(name) => GroupOf::named(tally::Kind::Whole, name),
+        }
+    }
+
+    fn is_process(&self, row: &ProcessInterval) -> bool {
         match self {
             Self::Process(key) => row.key == *key,
             Self::Name(name) => *row.info.name == **name,
@@ -274,7 +302,7 @@ impl Selection {
         }
     }
 
-    pub(super) fn is_thread_row(&self, row: &ThreadInterval) -> bool {
+    fn is_thread_row(&self, row: &ThreadInterval) -> bool {
         matches!(self, Self::Thread { key, .. } if row.key == *key)
     }
 }
@@ -302,16 +330,17 @@ pub(super) struct Lives<'a> {
 
 impl Lives<'_> {
     /// Sets when a line's process began and ended.
-    pub(super) fn complete(&self, line: &mut Building, buckets: &Buckets) -> Result<(), QueryError> {
-        let Selection::Process(key) = line.selection else { return Ok(()) };
+    pub(super) fn complete(&self, group: &mut LineGroup, buckets: &Buckets) -> Result<(), QueryError> {
+        let Some((_, TaskKey::Process(key))) = group.task else { return Ok(()) };
+        let line = &mut group.sums;
         if let Some(bucket) = line.last_sum {
-            self.find_end(key, bucket, &mut |end, life| line.live(end, life))?;
+            self.find_end(key, bucket, &mut |end, life| line.live(key.start_ns, end, life))?;
         }
         if line.began_ns.is_none() {
             line.began_ns = self.began(&[key])?.get(&key).copied();
         }
         match (line.first_ns, line.began_ns) {
-            (None, Some(began_ns)) => self.add_short(line, key, began_ns, buckets),
+            (None, Some(began_ns)) => self.add_short(group, key, began_ns, buckets),
             _ => Ok(()),
         }
     }
@@ -369,7 +398,7 @@ impl Lives<'_> {
     /// Adds what a process did that is not named in sums.
     fn add_short(
         &self,
-        line: &mut Building,
+        group: &mut LineGroup,
         key: ProcessKey,
         began_ns: i64,
         buckets: &Buckets,
@@ -377,13 +406,18 @@ impl Lives<'_> {
         let Some(end_ns) = self.history.end_after(self.host, began_ns)? else { return Ok(()) };
         let since_ns = began_ns.saturating_sub(SLACK_NS).max(self.range.since_ns);
         let until_ns = end_ns.saturating_add(SLACK_NS).min(self.range.until_ns);
-        let mut shares = Vec::new();
+        let (selections, mut shares) = ([Selection::Process(key)], Vec::new());
+        let mut alone = Tally::of_groups(std::mem::take(&mut group.sums), [group.of()]);
         self.history.for_each(&self.query(key, TimeRange { since_ns, until_ns }), None, &mut |span| {
             if !span.interval.processes.is_empty() {
                 // Not `cover`: the sums counted this time as measured already.
                 buckets.place_of(span, &mut shares);
-                line.see(buckets, span, &view_of(span), &shares);
+                add_span(&mut alone, &LineSpan::new(buckets, &shares, span), &selections);
             }
-        })
+        })?;
+        if let Some(line) = alone.groups.pop() {
+            *group = line;
+        }
+        Ok(())
     }
 }

@@ -4,13 +4,13 @@
 use cpumon_model::{Delta, Fields, HostStatus};
 use cpumon_store::{Query, Resolution, Segment, What};
 
-use super::group::{Grouping, Kind};
-use super::tally::{Group, Tally};
+use super::sums::{Group, RangeTally};
 use crate::QueryError;
 use crate::fields::Field;
 use crate::group::{GroupBy, OTHERS};
 use crate::history::History;
 use crate::spans::{Span, cut};
+use crate::tally::{Grouping, Kind};
 use crate::time::TimeRange;
 
 /// The two ranges of a comparison.
@@ -34,7 +34,7 @@ pub enum Side {
 /// One of the two ranges.
 #[derive(Debug)]
 struct Summed {
-    tally: Tally,
+    tally: RangeTally,
     /// The coarsest that is read.
     resolution: Option<Resolution>,
 }
@@ -59,7 +59,7 @@ impl Comparison {
     /// Nothing added yet.
     #[must_use]
     pub fn new(by: GroupBy) -> Self {
-        let side = || Summed { tally: Tally::timeless(), resolution: None };
+        let side = || Summed { tally: RangeTally::timeless(), resolution: None };
         Self { grouping: Grouping::By(by.into()), sides: [side(), side()], rows: Vec::new() }
     }
 
@@ -77,12 +77,12 @@ impl Comparison {
     /// Groups that were met when there were too many already; an upper bound.
     #[must_use]
     pub fn folded(&self) -> u64 {
-        self.sides.iter().map(|side| side.tally.folded).fold(0, u64::saturating_add)
+        self.sides.iter().map(|side| side.tally.tally.folded).fold(0, u64::saturating_add)
     }
 
     /// Ends the adding up: rows, the largest change first. Where one range holds no data, the largest share of the other.
     pub fn sort(&mut self) {
-        let [before, after] = [&self.sides[0].tally, &self.sides[1].tally];
+        let [before, after] = [0, 1].map(|side: usize| &self.sides[side].tally.tally);
         let of_before =
             before.groups.iter().enumerate().map(|(at, group)| [Some(at), after.find(&group.id())]);
         let of_after =
@@ -132,7 +132,7 @@ pub fn compare(
 
 impl Change<'_> {
     fn group(&self, side: Side) -> Option<&Group> {
-        Some(&self.sides[side as usize].tally.groups[self.row[side as usize]?])
+        Some(&self.sides[side as usize].tally.groups()[self.row[side as usize]?])
     }
 
     /// The group under its newest name.
@@ -152,7 +152,7 @@ impl Change<'_> {
 
     /// Zero for a group that is absent from this side.
     fn delta(&self, side: Side) -> Delta {
-        self.group(side).map(|group| group.delta).unwrap_or_default()
+        self.group(side).map(|group| group.sums.delta).unwrap_or_default()
     }
 
     fn ns(&self, side: Side, needs: Fields, part: fn(&Delta) -> i64) -> Option<i64> {
@@ -232,7 +232,7 @@ mod tests {
         }
         comparison.sort();
         assert_eq!(comparison.rows().len(), 1);
-        let times = &comparison.sides[Side::After as usize].tally.groups[0].times;
+        let times = &comparison.sides[Side::After as usize].tally.groups()[0].sums.times;
         assert!(times.candidates.is_empty() && times.first.is_none(), "{times:?}");
     }
 }

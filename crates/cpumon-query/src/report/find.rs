@@ -6,11 +6,11 @@ use cpumon_model::{BootId, HostId, HostStatus, ProcessKey, SourceKind};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::group::{GroupId, Grouping, Kind, Search};
 use super::read::{Whole, Zoom, of_range};
 use crate::QueryError;
 use crate::history::History;
 use crate::json::Nanos;
+use crate::tally::{GroupId, Grouping, Kind, Search};
 use crate::time::{Page, PlotRange, TimeRange};
 
 /// What a name that was found is of.
@@ -117,12 +117,12 @@ fn of_host(history: &History, host: &HostStatus, search: &Search) -> Result<Vec<
     let grouping = Grouping::Search(search.clone());
     let Whole { tally, .. } = of_range(history, host, range, &grouping)?;
     let mut processes = processes(history, host, search)?;
-    let shown: Vec<_> = tally.groups.iter().collect();
+    let shown: Vec<_> = tally.groups().iter().collect();
     let mut zoom = Zoom::new(history, host, &grouping, &shown);
     let mut found = Vec::new();
-    for group in &tally.groups {
+    for group in tally.groups() {
         let id = group.id();
-        let ends = zoom.ends(&id, &group.times)?;
+        let ends = zoom.ends(&id, &group.sums.times)?;
         found.push(Found {
             host: host.info.hostname.clone(),
             kind: kind_of(group.kind),
@@ -130,8 +130,9 @@ fn of_host(history: &History, host: &HostStatus, search: &Search) -> Result<Vec<
             first_ns: ends.first_ns.map(Nanos),
             last_ns: ends.last_ns.map(Nanos),
             processes: processes.remove(&id).map_or(0, |keys| keys.len() as u64),
-            run_ns: group.delta.run_ns,
-            share_pct: (tally.used_ns > 0).then(|| group.delta.run_ns as f64 * 100.0 / tally.used_ns as f64),
+            run_ns: group.sums.delta.run_ns,
+            share_pct: (tally.used_ns > 0)
+                .then(|| group.sums.delta.run_ns as f64 * 100.0 / tally.used_ns as f64),
             host_id: host.info.host,
         });
     }

@@ -8,9 +8,9 @@ use cpumon_model::{
 };
 use cpumon_store::{StoreOptions, Writer};
 
-use super::places::MAX_GROUPS;
 use super::*;
 use crate::Answers;
+use crate::tally::MAX_GROUPS;
 
 const SECOND: i64 = 1_000_000_000;
 const BEGIN: i64 = 1_800_000_000 * SECOND;

@@ -2,21 +2,19 @@
 //! the API and its exports all ask here, so they have the same columns and the same numbers.
 //!
 //! Sums of hours and minutes are read where they cover whole ones, intervals at the edges (`spans`), and each part is added to
-//! a `tally`. Sums do not say in which interval a peak was, nor when a group was first there: that is read again, only for the
-//! rows that are shown and only where it can be. What no group has is a row of its own, so the rows together are
-//! exactly the ledger's time of threads.
+//! a [`Tally`](crate::tally::Tally). Sums do not say in which interval a peak was, nor when a group was first there: that is read again,
+//! only for the rows that are shown and only where it can be. What no group has is a row of its own, so the rows together are exactly the
+//! ledger's time of threads.
 
 mod answer;
 mod columns;
 mod comparison;
 mod find;
-mod group;
 mod limits;
-mod places;
 mod query;
 mod read;
 mod rows;
-mod tally;
+mod sums;
 
 #[cfg(test)]
 mod late_pass_tests;
@@ -35,12 +33,12 @@ pub(crate) use find::find;
 pub use find::{Findings, Found, FoundKind};
 pub use query::{CompareWith, ReportBy, ReportFilter, ReportQuery, ReportSort};
 
-use self::group::Grouping;
 use self::limits::HostLimits;
 use self::read::{Whole, Zoom};
 use self::rows::{GroupPlace, HostTally};
 use crate::QueryError;
 use crate::history::History;
+use crate::tally::Grouping;
 use crate::time::{Available, TimeRange, now_ns};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -76,11 +74,11 @@ pub(crate) fn report(
         let HostTally { host, tally, .. } = &tallies[place.host];
         let zoom = zooms.entry(place.host).or_insert_with(|| {
             let of_host = shown.iter().filter(|other| other.host == place.host);
-            let groups: Vec<_> = of_host.map(|other| &tally.groups[other.group]).collect();
+            let groups: Vec<_> = of_host.map(|other| &tally.groups()[other.group]).collect();
             Zoom::new(history, host, &grouping, &groups)
         });
-        let group = &tally.groups[place.group];
-        let zoomed = zoom.of(&group.id(), &group.times)?;
+        let group = &tally.groups()[place.group];
+        let zoomed = zoom.of(&group.id(), &group.sums.times)?;
         let mut row = rows::of_group(&tallies[place.host], place.group, zoomed, report.used_ns);
         row.limits = limits[place.host].as_ref().and_then(|limits| limits.of(&group.name));
         report.rows.push(row);

@@ -8,12 +8,12 @@ use cpumon_model::HostStatus;
 use cpumon_store::{Plan, ProcessFilter, Query, Resolution, What};
 
 use super::answer::Peak;
-use super::group::{GroupId, Grouping};
-use super::tally::{Candidate, Group, Mark, Tally, Times, highest};
+use super::sums::{Candidate, Group, Mark, RangeTally, Times, highest};
 use crate::QueryError;
 use crate::history::History;
 use crate::history::buckets::Buckets;
 use crate::spans::{Cut, Span, cut, cut_threads};
+use crate::tally::{GroupId, Grouping};
 use crate::time::{PlotRange, TimeRange};
 
 /// Threads are read interval by interval over at most a day, and two hours at the ends of what is read from sums.
@@ -36,7 +36,7 @@ pub(super) fn read(
     history: &History,
     reading: Reading<'_>,
     span: Span,
-    tally: &mut Tally,
+    tally: &mut RangeTally,
 ) -> Result<(), QueryError> {
     let Reading { host, grouping, filter, with_events } = reading;
     let name = &*host.info.hostname;
@@ -70,7 +70,7 @@ pub(super) fn read(
 #[derive(Debug)]
 pub(super) struct Whole {
     pub(super) cut: Cut,
-    pub(super) tally: Tally,
+    pub(super) tally: RangeTally,
 }
 
 /// Adds up a range of one host.
@@ -84,7 +84,7 @@ pub(super) fn of_range(
         What::Threads => of_threads(history, host, asked)?,
         _ => cut(asked, history.finest(host.info.host, asked)?),
     };
-    let mut tally = Tally::new(Some(points(&cut, POINTS)));
+    let mut tally = RangeTally::new(Some(points(&cut, POINTS)));
     let reading = Reading { host, grouping, filter: &ProcessFilter::All, with_events: true };
     for span in &cut.spans {
         read(history, reading, *span, &mut tally)?;
@@ -186,14 +186,11 @@ impl<'a> Zoom<'a> {
             let has_minutes = resolution == Resolution::Hour && self.grouping.what() != What::Threads;
             let finer = has_minutes.then_some(Resolution::Minute);
             let span = Span { range: mark.range, resolution: finer };
-            let mut tally = Tally::new(None);
+            let mut tally = RangeTally::new(None);
             let (host, grouping, filter) = (self.host, self.grouping, &self.filter);
             let reading = Reading { host, grouping, filter, with_events: false };
             read(self.history, reading, span, &mut tally)?;
-            let of_shown = |id: &GroupId| {
-                let group = tally.find(id)?;
-                Some((id.clone(), tally.groups[group].times.clone()))
-            };
+            let of_shown = |id: &GroupId| Some((id.clone(), tally.find(id)?.sums.times.clone()));
             self.parts.insert(mark.range, self.shown.iter().filter_map(of_shown).collect());
         }
         Ok(self.parts.get(&mark.range).and_then(|part| part.get(id)).cloned())

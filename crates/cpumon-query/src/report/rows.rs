@@ -6,15 +6,15 @@ use cpumon_model::{Delta, Fields, HostStatus, Waits};
 use cpumon_store::{ProcessFilter, What};
 
 use super::answer::{Before, HostPart, Report, ReportRow, RowKind};
-use super::group::{Grouping, Kind};
 use super::query::{ReportQuery, ReportSort};
 use super::read::{Reading, Whole, Zoomed, of_range, of_threads, points as buckets_of, read};
-use super::tally::{Group, Tally};
+use super::sums::{Group, RangeTally};
 use crate::QueryError;
 use crate::history::{History, Values};
 use crate::json::Nanos;
 use crate::keys::TaskKey;
 use crate::spans::{Cut, cut_for_lines};
+use crate::tally::{Grouping, Kind};
 use crate::time::TimeRange;
 
 /// The start of a report: all but its rows.
@@ -51,39 +51,39 @@ pub(super) struct GroupPlace {
 pub(super) fn in_order(tallies: &[HostTally], sort: ReportSort) -> Vec<GroupPlace> {
     let mut all: Vec<GroupPlace> = Vec::new();
     for (host, one) in tallies.iter().enumerate() {
-        let groups = one.tally.groups.iter().enumerate();
+        let groups = one.tally.groups().iter().enumerate();
         let shown = groups.filter(|(_, group)| group.kind != Kind::Others);
         all.extend(shown.map(|(group, _)| GroupPlace { host, group }));
     }
-    let group = |place: &GroupPlace| &tallies[place.host].tally.groups[place.group];
+    let group = |place: &GroupPlace| &tallies[place.host].tally.groups()[place.group];
     all.sort_by_cached_key(|place| {
         let one = group(place);
         let weight = weight(&tallies[place.host], place.group, sort);
-        (Reverse(weight), Reverse(one.delta.run_ns), place.host, one.name.clone(), one.task)
+        (Reverse(weight), Reverse(one.sums.delta.run_ns), place.host, one.name.clone(), one.task)
     });
     all
 }
 
 fn weight(one: &HostTally, at: usize, sort: ReportSort) -> i64 {
-    let group = &one.tally.groups[at];
+    let group = &one.tally.groups()[at];
     match sort {
-        ReportSort::Cpu => group.delta.run_ns,
-        ReportSort::Ready => group.delta.run_delay_ns,
-        ReportSort::Blocked => group.blocked_ns.unwrap_or(-1),
+        ReportSort::Cpu => group.sums.delta.run_ns,
+        ReportSort::Ready => group.sums.delta.run_delay_ns,
+        ReportSort::Blocked => group.sums.blocked_ns.unwrap_or(-1),
         ReportSort::Switches => {
-            group.delta.voluntary_switches.saturating_add(group.delta.involuntary_switches)
+            group.sums.delta.voluntary_switches.saturating_add(group.sums.delta.involuntary_switches)
         }
         // Of what is read from sums, bounds: the rows that are shown are put in order by `settle`.
         ReportSort::Peak => {
-            let known = group.times.peak.map_or(-1, |peak| peak.ns_per_s);
-            group.times.candidates.iter().map(|one| one.upper).fold(known, i64::max)
+            let known = group.sums.times.peak.map_or(-1, |peak| peak.ns_per_s);
+            group.sums.times.candidates.iter().map(|one| one.upper).fold(known, i64::max)
         }
-        ReportSort::First => group.times.first.map_or(i64::MIN, |mark| mark.range.since_ns),
-        ReportSort::Last => group.times.last.map_or(i64::MIN, |mark| mark.range.until_ns),
+        ReportSort::First => group.sums.times.first.map_or(i64::MIN, |mark| mark.range.since_ns),
+        ReportSort::Last => group.sums.times.last.map_or(i64::MIN, |mark| mark.range.until_ns),
         ReportSort::Change => {
-            let Some(before) = one.before_of(group) else { return group.delta.run_ns };
+            let Some(before) = one.before_of(group) else { return group.sums.delta.run_ns };
             let per_s = |run_ns: i64, covered_ns: u64| run_ns as f64 * 1e9 / (covered_ns as f64).max(1.0);
-            let change = per_s(group.delta.run_ns, one.tally.covered_ns)
+            let change = per_s(group.sums.delta.run_ns, one.tally.covered_ns)
                 - per_s(before.delta.run_ns, before.covered_ns);
             #[expect(clippy::cast_possible_truncation, reason = "a float beyond i64 sticks at its end")]
             let weight = change.abs() as i64;
@@ -104,13 +104,13 @@ pub(super) fn settle(rows: &mut [ReportRow], sort: ReportSort) {
 
 /// The row of a group.
 pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64) -> ReportRow {
-    let (tally, group) = (&one.tally, &one.tally.groups[at]);
-    let wait = group.waits.longest().filter(|_| tally.fields.contains(Fields::WAITS));
+    let (tally, group) = (&one.tally, &one.tally.groups()[at]);
+    let wait = group.sums.waits.longest().filter(|_| tally.fields.contains(Fields::WAITS));
     let kind = if group.kind == Kind::Short { RowKind::Short } else { RowKind::Group };
     let task = group.task.map(|(_, task)| task);
     let figures = Figures {
-        delta: group.delta,
-        blocked_ns: group.blocked_ns,
+        delta: group.sums.delta,
+        blocked_ns: group.sums.blocked_ns,
         covered_ns: tally.covered_ns,
         fields: tally.fields,
     };
@@ -133,22 +133,22 @@ pub(super) fn of_group(one: &HostTally, at: usize, zoomed: Zoomed, used_ns: i64)
 /// The group of all others, one place a host that has it.
 pub(super) fn others(tallies: &[HostTally]) -> Vec<GroupPlace> {
     let place = |(host, one): (usize, &HostTally)| {
-        let group = one.tally.groups.iter().position(|group| group.kind == Kind::Others)?;
+        let group = one.tally.groups().iter().position(|group| group.kind == Kind::Others)?;
         Some(GroupPlace { host, group })
     };
     tallies.iter().enumerate().filter_map(place).collect()
 }
 
 /// Run time of all threads a point.
-pub(super) fn used(tally: &Tally) -> Values {
+pub(super) fn used(tally: &RangeTally) -> Values {
     let Some(buckets) = &tally.buckets else { return Values::new() };
     buckets.zero_where_there(tally.used_points.iter().copied().enumerate(), |_| true)
 }
 
 /// Run time a point.
-pub(super) fn points(tally: &Tally, group: &Group) -> Values {
+pub(super) fn points(tally: &RangeTally, group: &Group) -> Values {
     let Some(buckets) = &tally.buckets else { return Values::new() };
-    buckets.zero_where_there(group.points.iter().copied().enumerate(), |_| true)
+    buckets.zero_where_there(group.sums.points.iter().copied().enumerate(), |_| true)
 }
 
 /// A row of several groups, which did this.
@@ -167,7 +167,7 @@ fn fields(tallies: &[HostTally]) -> Fields {
 /// The groups that are not shown as one row, if there are any.
 pub(super) fn rest(tallies: &[HostTally], hidden: &[GroupPlace], used_ns: i64) -> Option<ReportRow> {
     let is_of_others =
-        |place: &GroupPlace| tallies[place.host].tally.groups[place.group].kind == Kind::Others;
+        |place: &GroupPlace| tallies[place.host].tally.groups()[place.group].kind == Kind::Others;
     let name = if hidden.iter().any(is_of_others) {
         "(others)".to_owned()
     } else {
@@ -175,9 +175,9 @@ pub(super) fn rest(tallies: &[HostTally], hidden: &[GroupPlace], used_ns: i64) -
     };
     let (mut delta, mut blocked_ns) = (Delta::default(), None::<i64>);
     for place in hidden {
-        let group = &tallies[place.host].tally.groups[place.group];
-        delta += &group.delta;
-        if let Some(ns) = group.blocked_ns {
+        let group = &tallies[place.host].tally.groups()[place.group];
+        delta += &group.sums.delta;
+        if let Some(ns) = group.sums.blocked_ns {
             blocked_ns = Some(blocked_ns.unwrap_or(0).saturating_add(ns));
         }
     }
@@ -290,18 +290,18 @@ impl Figures {
 pub(super) struct HostTally {
     pub(super) host: HostStatus,
     pub(super) cut: Cut,
-    pub(super) tally: Tally,
-    pub(super) before: Option<Tally>,
+    pub(super) tally: RangeTally,
+    pub(super) before: Option<RangeTally>,
 }
 
 impl HostTally {
     /// What a group did before; `None`: nothing is compared.
     pub(super) fn before_of(&self, group: &Group) -> Option<Figures> {
         let before = self.before.as_ref()?;
-        let found = before.find(&group.id()).map(|at| &before.groups[at]);
+        let found = before.find(&group.id());
         Some(Figures {
-            delta: found.map(|group| group.delta).unwrap_or_default(),
-            blocked_ns: found.map_or(Some(0), |group| group.blocked_ns),
+            delta: found.map(|group| group.sums.delta).unwrap_or_default(),
+            blocked_ns: found.map_or(Some(0), |group| group.sums.blocked_ns),
             covered_ns: before.covered_ns,
             fields: before.fields,
         })
@@ -314,11 +314,11 @@ pub(super) fn before(
     host: &HostStatus,
     range: TimeRange,
     grouping: &Grouping,
-    tally: &mut Tally,
-) -> Result<Tally, QueryError> {
+    tally: &mut RangeTally,
+) -> Result<RangeTally, QueryError> {
     let Whole { tally: before, .. } = of_range(history, host, range, grouping)?;
-    for group in &before.groups {
-        tally.place(group.of());
+    for group in before.groups() {
+        tally.tally.place(group.of());
     }
     Ok(before)
 }
@@ -338,8 +338,8 @@ pub(super) fn fill(
             _ => cut_for_lines(report.range, history.finest(one.host.info.host, report.range)?),
         };
         let groups =
-            shown.iter().filter(|place| place.host == host).map(|place| &one.tally.groups[place.group]);
-        let mut tally = Tally::of_groups(buckets_of(&cut, count), groups);
+            shown.iter().filter(|place| place.host == host).map(|place| &one.tally.groups()[place.group]);
+        let mut tally = RangeTally::of_groups(buckets_of(&cut, count), groups);
         let reading =
             Reading { host: &one.host, grouping: &grouping, filter: &ProcessFilter::All, with_events: false };
         for span in &cut.spans {
@@ -348,8 +348,8 @@ pub(super) fn fill(
         part.times = tally.times();
         part.used = used(&tally);
         for (place, row) in shown.iter().zip(&mut report.rows).filter(|(place, _)| place.host == host) {
-            let group = tally.find(&one.tally.groups[place.group].id());
-            row.points = group.map(|at| points(&tally, &tally.groups[at])).unwrap_or_default();
+            let group = tally.find(&one.tally.groups()[place.group].id());
+            row.points = group.map(|group| points(&tally, group)).unwrap_or_default();
         }
     }
     Ok(())

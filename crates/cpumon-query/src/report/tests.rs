@@ -11,9 +11,9 @@ use cpumon_model::{
 use cpumon_store::sql::Sql;
 use cpumon_store::{StoreOptions, Writer};
 
-use super::group::{GroupOf, Grouping, ProcessRow, ThreadRow};
 use super::*;
 use crate::json::Nanos;
+use crate::tally::{GroupOf, Grouping, ProcessRow, ThreadRow};
 use crate::text::Screen;
 use crate::time::Page;
 use crate::{Answers, GroupBy};

@@ -1,29 +1,31 @@
 //! Which groups a row belongs to, and how they are found again in another part of the range.
 
 use cpumon_model::{
-    BootId, CgroupNames, Fields, Flags, Life, ProcessInfo, ProcessInterval, ProcessKey, SourceKind,
-    ThreadInterval,
+    BootId, CgroupNames, Delta, Fields, Flags, Interval, Life, ProcessInfo, ProcessInterval, ProcessKey,
+    SchedDelta, SourceKind, ThreadInterval, Waits,
 };
 use cpumon_store::{ActiveTimes, Segment, What};
 
-use super::query::{ReportBy, ReportFilter};
 use crate::group::{GroupBy, group_name};
 use crate::keys::TaskKey;
+use crate::report::{ReportBy, ReportFilter};
 
 /// How rows are grouped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Grouping {
+pub(crate) enum Grouping {
     /// Each row is in one group.
     By(ReportBy),
     /// The same for the rows that a filter lets through; the others are one group.
     Filtered(ReportBy, RowFilter),
     /// Only what a search finds; a row can be in several groups.
     Search(Search),
+    /// Each process by its key alone.
+    Keys,
 }
 
 /// What `find` searches for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Search {
+pub(crate) struct Search {
     /// A part of the name of a program, an interpreter, a product, a user or a container, in lower case.
     text: String,
     /// A user id.
@@ -34,7 +36,7 @@ pub(super) struct Search {
 
 /// Kind of a group; the kinds of a report are its grouping, those of a search are what is found.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// What the report is by.
     #[default]
     Whole,
@@ -56,14 +58,14 @@ pub(super) enum Kind {
 
 impl Kind {
     /// Whether groups of this kind are what a search finds.
-    pub(super) fn is_of_search(self) -> bool {
+    pub(crate) fn is_of_search(self) -> bool {
         matches!(self, Self::Name | Self::User | Self::Service | Self::Container | Self::Pod)
     }
 }
 
 /// A group, as it is called in every part of a range.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum GroupId {
+pub(crate) enum GroupId {
     /// By what it is called.
     Named(Kind, Box<str>),
     /// By its key, which counts within a boot.
@@ -72,127 +74,160 @@ pub(super) enum GroupId {
 
 /// A group of a row, borrowed.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct GroupOf<'a> {
-    pub(super) kind: Kind,
+pub(crate) struct GroupOf<'a> {
+    pub(crate) kind: Kind,
     /// Of a task: its newest name, by which it is shown only.
-    pub(super) name: &'a str,
-    pub(super) task: Option<(BootId, TaskKey)>,
+    pub(crate) name: &'a str,
+    pub(crate) task: Option<(BootId, TaskKey)>,
     /// The process of a thread, or the process itself.
-    pub(super) process: Option<ProcessKey>,
+    pub(crate) process: Option<ProcessKey>,
 }
 
 impl<'a> GroupOf<'a> {
+    /// A task by its key alone: the boots of a range count as one.
+    pub(crate) fn by_key(name: &'a str, task: TaskKey) -> Self {
+        Self { kind: Kind::Whole, name, task: Some((BootId::default(), task)), process: None }
+    }
+
     /// The group of all others.
-    pub(super) const OTHERS: GroupOf<'static> =
+    pub(crate) const OTHERS: GroupOf<'static> =
         GroupOf { kind: Kind::Others, name: "", task: None, process: None };
 
-    fn named(kind: Kind, name: &'a str) -> Self {
+    pub(crate) fn named(kind: Kind, name: &'a str) -> Self {
         Self { kind, name, task: None, process: None }
     }
 }
 
+/// A row of a span.
+#[derive(Copy, Clone)]
+pub(crate) enum TaskRow<'a> {
+    Process(&'a ProcessInterval),
+    Thread(&'a ThreadInterval),
+}
+
+/// What a row adds to its groups.
+#[derive(Copy, Clone)]
+pub(crate) struct RowPart<'a> {
+    pub(crate) row: TaskRow<'a>,
+    pub(crate) key: TaskKey,
+    pub(crate) life: Life,
+    pub(crate) delta: &'a Delta,
+    pub(crate) waits: &'a Waits,
+    /// `None`: not measured.
+    pub(crate) blocked_ns: Option<i64>,
+    /// Of sums: the largest run time in one interval, ns per second.
+    pub(crate) most_ns_per_s: Option<i64>,
+    /// Of sums: when it was active, where that is recorded.
+    pub(crate) times: Option<ActiveTimes>,
+}
+
+/// The blocked time of a row of an interval; `None`: not measured.
+fn blocked_ns(interval: &Interval, flags: Flags, sched: &SchedDelta) -> Option<i64> {
+    let is_known = interval.fields.contains(Fields::SCHED) && !flags.contains(Flags::UNWATCHED);
+    is_known.then_some(sched.blocked_ns)
+}
+
 /// A process row of a span: an interval's, or a sum's.
 #[derive(Copy, Clone)]
-pub(super) struct ProcessRow<'a> {
-    pub(super) row: &'a ProcessInterval,
+pub(crate) struct ProcessRow<'a> {
+    pub(crate) row: &'a ProcessInterval,
     boot: BootId,
     source: SourceKind,
     is_short: bool,
-    /// `None`: not measured.
-    pub(super) blocked_ns: Option<i64>,
-    /// Of sums: the largest run time in one interval, ns per second.
-    pub(super) most_ns_per_s: Option<i64>,
-    /// Of sums: when it was active, where that is recorded.
-    pub(super) times: Option<ActiveTimes>,
+    pub(crate) part: RowPart<'a>,
 }
 
 impl<'a> ProcessRow<'a> {
     /// Whether its user is known.
-    pub(super) fn has_user(&self) -> bool {
+    pub(crate) fn has_user(&self) -> bool {
         self.source.has_users()
     }
 
     /// The process rows of a span.
-    pub(super) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
+    pub(crate) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
+        (0..span.interval.processes.len()).map(move |at| Self::at(span, at))
+    }
+
+    /// The one at this place.
+    pub(crate) fn at(span: &'a Segment<'_>, at: usize) -> Self {
         let interval = span.interval;
+        let row = &interval.processes[at];
         let is_sum = span.max_busy_ppm.is_some();
-        interval.processes.iter().enumerate().map(move |(at, row)| {
-            let boot = span.boots.get(at).copied().unwrap_or(interval.boot);
-            // Sums have one row for all short-lived processes of a description: no process, of no boot.
-            let is_short = if is_sum {
-                row.key.pid == 0 && boot == BootId::default()
-            } else {
-                row.life == Life::BornEnded
-            };
-            // Sums do not name their source; only v1 devices send no boot.
-            let is_v1 = is_sum && boot == BootId::default() && !is_short;
-            let source = if is_v1 { SourceKind::V1 } else { interval.source };
-            let is_known = interval.fields.contains(Fields::SCHED) && !row.flags.contains(Flags::UNWATCHED);
-            let blocked_ns = match span.blocked_ns.get(at) {
-                Some(of_sum) => *of_sum,
-                None => is_known.then_some(row.sched.blocked_ns),
-            };
-            let most_ns_per_s = span.max_run_ns_per_s.get(at).copied();
-            let times = span.times.get(at).copied().flatten();
-            Self { row, boot, source, is_short, blocked_ns, most_ns_per_s, times }
-        })
+        let boot = span.boots.get(at).copied().unwrap_or(interval.boot);
+        // Sums have one row for all short-lived processes of a description: no process, of no boot.
+        let is_short =
+            if is_sum { row.key.pid == 0 && boot == BootId::default() } else { row.life == Life::BornEnded };
+        // Sums do not name their source; only v1 devices send no boot.
+        let is_v1 = is_sum && boot == BootId::default() && !is_short;
+        let source = if is_v1 { SourceKind::V1 } else { interval.source };
+        let of_interval = || blocked_ns(interval, row.flags, &row.sched);
+        let part = RowPart {
+            row: TaskRow::Process(row),
+            key: TaskKey::Process(row.key),
+            life: row.life,
+            delta: &row.delta,
+            waits: &row.sched.waits,
+            blocked_ns: span.blocked_ns.get(at).copied().unwrap_or_else(of_interval),
+            most_ns_per_s: span.max_run_ns_per_s.get(at).copied(),
+            times: span.times.get(at).copied().flatten(),
+        };
+        Self { row, boot, source, is_short, part }
     }
 }
 
 /// A thread row of a span: an interval's, or a sum's.
 #[derive(Copy, Clone)]
-pub(super) struct ThreadRow<'a> {
-    pub(super) row: &'a ThreadInterval,
+pub(crate) struct ThreadRow<'a> {
+    pub(crate) row: &'a ThreadInterval,
+    at: usize,
     boot: BootId,
-    /// `None`: not measured.
-    pub(super) blocked_ns: Option<i64>,
-    /// Of sums: the largest run time in one interval, ns per second.
-    pub(super) most_ns_per_s: Option<i64>,
-    /// Of sums: when it was active, where that is recorded.
-    pub(super) times: Option<ActiveTimes>,
-    /// The place of its process in the rows of the span.
-    pub(super) process_at: Option<usize>,
+    pub(crate) part: RowPart<'a>,
 }
 
 impl<'a> ThreadRow<'a> {
     /// The thread rows of a span.
-    pub(super) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
+    pub(crate) fn of(span: &'a Segment<'_>) -> impl Iterator<Item = Self> {
+        (0..span.interval.threads.len()).map(move |at| Self::at(span, at))
+    }
+
+    /// The one at this place.
+    pub(crate) fn at(span: &'a Segment<'_>, at: usize) -> Self {
         let (interval, sums) = (span.interval, span.threads);
-        interval.threads.iter().enumerate().map(move |(at, row)| {
-            let is_known = interval.fields.contains(Fields::SCHED) && !row.flags.contains(Flags::UNWATCHED);
-            let blocked_ns = match sums.blocked_ns.get(at) {
-                Some(of_sum) => *of_sum,
-                None => is_known.then_some(row.sched.blocked_ns),
-            };
-            let by_key = || interval.processes.binary_search_by_key(&row.process, |process| process.key).ok();
-            Self {
-                row,
-                process_at: sums.processes.get(at).copied().unwrap_or_else(by_key),
-                boot: sums.boots.get(at).copied().unwrap_or(interval.boot),
-                blocked_ns,
-                most_ns_per_s: sums.max_run_ns_per_s.get(at).copied(),
-                times: sums.times.get(at).copied().flatten(),
-            }
-        })
+        let row = &interval.threads[at];
+        let of_interval = || blocked_ns(interval, row.flags, &row.sched);
+        let part = RowPart {
+            row: TaskRow::Thread(row),
+            key: TaskKey::Thread(row.key),
+            life: row.life,
+            delta: &row.delta,
+            waits: &row.sched.waits,
+            blocked_ns: sums.blocked_ns.get(at).copied().unwrap_or_else(of_interval),
+            most_ns_per_s: sums.max_run_ns_per_s.get(at).copied(),
+            times: sums.times.get(at).copied().flatten(),
+        };
+        Self { row, at, boot: sums.boots.get(at).copied().unwrap_or(interval.boot), part }
+    }
+
+    /// The place of its process in the rows of its span.
+    pub(crate) fn process_at(&self, span: &Segment<'_>) -> Option<usize> {
+        let processes = &span.interval.processes;
+        let by_key = || processes.binary_search_by_key(&self.row.process, |process| process.key).ok();
+        span.threads.processes.get(self.at).copied().unwrap_or_else(by_key)
     }
 
     /// Its group. Threads that began and ended within one interval are together, by name: sums do not have each of them.
-    pub(super) fn group<'n>(&self, name: &'n str) -> GroupOf<'n> {
+    pub(crate) fn group<'n>(&self, name: &'n str) -> GroupOf<'n> {
         if self.row.life == Life::BornEnded {
             return GroupOf::named(Kind::Short, name);
         }
-        GroupOf {
-            kind: Kind::Whole,
-            name,
-            task: Some((self.boot, TaskKey::Thread(self.row.key))),
-            process: Some(self.row.process),
-        }
+        let task = Some((self.boot, TaskKey::Thread(self.row.key)));
+        GroupOf { kind: Kind::Whole, name, task, process: Some(self.row.process) }
     }
 }
 
 impl Grouping {
     /// Groups of the rows that a filter lets through.
-    pub(super) fn of(by: ReportBy, filter: &ReportFilter) -> Self {
+    pub(crate) fn of(by: ReportBy, filter: &ReportFilter) -> Self {
         if *filter == ReportFilter::default() {
             Self::By(by)
         } else {
@@ -201,7 +236,7 @@ impl Grouping {
     }
 
     /// How deep rows are read.
-    pub(super) fn what(&self) -> What {
+    pub(crate) fn what(&self) -> What {
         match self {
             Self::By(ReportBy::Thread) | Self::Filtered(ReportBy::Thread, _) => What::Threads,
             _ => What::Processes,
@@ -209,21 +244,22 @@ impl Grouping {
     }
 
     /// Which rows count; `None`: all.
-    pub(super) fn filter(&self) -> Option<&RowFilter> {
+    pub(crate) fn filter(&self) -> Option<&RowFilter> {
         if let Self::Filtered(_, filter) = self { Some(filter) } else { None }
     }
 
     /// Whether all rows of one description are in the same groups.
-    pub(super) fn is_by_info(&self) -> bool {
+    pub(crate) fn is_by_info(&self) -> bool {
         match self {
             Self::By(by) => !matches!(by, ReportBy::Process | ReportBy::Thread),
             Self::Filtered(by, filter) => Self::By(*by).is_by_info() && !filter.takes_pids(),
             Self::Search(_) => true,
+            Self::Keys => false,
         }
     }
 
     /// The groups of a process row.
-    pub(super) fn each(&self, process: ProcessRow<'_>, host: &str, visit: &mut dyn FnMut(GroupOf<'_>)) {
+    pub(crate) fn each(&self, process: ProcessRow<'_>, host: &str, visit: &mut dyn FnMut(GroupOf<'_>)) {
         let ProcessRow { row, boot, source, is_short, .. } = process;
         match self {
             Self::By(ReportBy::Host) => visit(GroupOf::named(Kind::Whole, host)),
@@ -242,13 +278,14 @@ impl Grouping {
             Self::Filtered(by, filter) if filter.lets(process) => Self::By(*by).each(process, host, visit),
             Self::Filtered(..) => visit(GroupOf::OTHERS),
             Self::Search(search) => search.each(&row.info, source, visit),
+            Self::Keys => visit(GroupOf::by_key(&row.info.name, TaskKey::Process(row.key))),
         }
     }
 }
 
 /// Which rows a report is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct RowFilter {
+pub(crate) struct RowFilter {
     text: Option<Search>,
     within: Option<(GroupBy, Box<str>)>,
 }
@@ -270,7 +307,7 @@ impl RowFilter {
     }
 
     /// Whether it lets a process through.
-    pub(super) fn lets(&self, process: ProcessRow<'_>) -> bool {
+    pub(crate) fn lets(&self, process: ProcessRow<'_>) -> bool {
         let ProcessRow { row, source, is_short, .. } = process;
         let has_pid = |search: &Search| !is_short && search.number == Some(row.key.pid);
         let is_found = |search: &Search| has_pid(search) || search.finds(&row.info, source);
@@ -278,7 +315,7 @@ impl RowFilter {
     }
 
     /// Whether it lets a thread through, itself or with its process.
-    pub(super) fn lets_thread(&self, thread: &ThreadInterval, process: Option<ProcessRow<'_>>) -> bool {
+    pub(crate) fn lets_thread(&self, thread: &ThreadInterval, process: Option<ProcessRow<'_>>) -> bool {
         let is_found = |search: &Search| {
             search.number == Some(thread.key.tid) || search.is_in(&thread.comm.to_str_lossy())
         };
@@ -302,7 +339,7 @@ fn has_other_name(by: GroupBy, name: &str, source: SourceKind, info: &ProcessInf
 
 impl Search {
     /// Searches for a text: a part of the name of a program, an interpreter, a product, a user or a container in any case, or a whole user id.
-    pub(super) fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         Self { text: text.to_lowercase(), uid: text.parse().ok(), number: text.parse().ok() }
     }
 
@@ -318,7 +355,7 @@ impl Search {
     }
 
     /// The groups in which a process is found.
-    pub(super) fn each(&self, info: &ProcessInfo, source: SourceKind, visit: &mut dyn FnMut(GroupOf<'_>)) {
+    pub(crate) fn each(&self, info: &ProcessInfo, source: SourceKind, visit: &mut dyn FnMut(GroupOf<'_>)) {
         if [&info.name, &info.interpreter, &info.product].iter().any(|name| self.is_in(name)) {
             visit(GroupOf::named(Kind::Name, &info.name));
         }

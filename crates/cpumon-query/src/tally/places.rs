@@ -8,11 +8,11 @@ use std::sync::Arc;
 use cpumon_model::{BootId, ProcessInfo};
 use foldhash::fast::RandomState;
 
-use super::group::{GroupId, GroupOf, Kind};
+use super::group::{GroupOf, Kind};
 use crate::keys::TaskKey;
 
 /// Groups at most, next to the one of all others.
-pub(super) const MAX_GROUPS: usize = 50_000;
+pub(crate) const MAX_GROUPS: usize = 50_000;
 /// Descriptions at most whose groups are noted; beyond it they are found again.
 const MAX_INFOS: usize = 1 << 16;
 
@@ -47,23 +47,21 @@ pub(super) struct Places {
     infos: HashMap<(usize, bool), OfInfo, RandomState>,
     /// Groups of descriptions, one list behind the other.
     lists: Vec<usize>,
-    /// No group is added any more.
-    pub(super) is_closed: bool,
 }
 
 impl Places {
-    /// The group with this id.
-    pub(super) fn find(&self, id: &GroupId) -> Option<usize> {
-        let place = match id {
-            GroupId::Named(kind, name) => Place::Named(*kind, *self.names.get(name)?),
-            GroupId::Task(boot, task) => Place::Task(*boot, *task),
+    /// The group of a row, if there is one.
+    pub(super) fn find(&self, kind: Kind, name: &str, task: Option<(BootId, TaskKey)>) -> Option<usize> {
+        let place = match task {
+            Some((boot, task)) => Place::Task(boot, task),
+            None => Place::Named(kind, *self.names.get(name)?),
         };
         self.groups.get(&place).copied()
     }
 
     /// Whether there is no place for another group of this kind: there always is one for all others.
     fn is_full(&self, kind: Kind) -> bool {
-        self.is_closed || self.groups.len() >= MAX_GROUPS && kind != Kind::Others
+        self.groups.len() >= MAX_GROUPS && kind != Kind::Others
     }
 
     /// The number of a name; `None` where there are too many groups for another one.

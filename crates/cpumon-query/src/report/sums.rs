@@ -1,0 +1,340 @@
+//! What a report adds up: [`GroupSums`] of a group, [`RangeTally`] of a range of one host. All sums are exact. Of peaks, and of the first
+//! and the last time a group was there, it notes in which sum they are, where it is not an interval that was read.
+
+use std::ops::AddAssign;
+
+use cpumon_model::{Delta, Fields, Waits};
+use cpumon_store::{ActiveTimes, Resolution, Segment, What};
+
+use super::answer::Peak;
+use crate::history::BucketTimes;
+use crate::history::buckets::{Buckets, Share};
+use crate::tally::{self, GroupId, GroupOf, Grouping, Now, ProcessRow, RowPart, Sums, Tally, ThreadRow};
+use crate::time::TimeRange;
+
+/// A group of a report.
+pub(super) type Group = tally::Group<GroupSums>;
+
+/// A range being added up.
+#[derive(Clone, Debug)]
+pub(super) struct RangeTally {
+    pub(super) tally: Tally<GroupSums>,
+    /// Measured time.
+    pub(super) covered_ns: u64,
+    /// Run time of all threads by the ledger; where there is none, of all rows.
+    pub(super) used_ns: i64,
+    /// Counters that every interval has.
+    pub(super) fields: Fields,
+    /// Points over time; `None`: none are wanted.
+    pub(super) buckets: Option<Buckets>,
+    /// Run time of all threads a point.
+    pub(super) used_points: Vec<f64>,
+    shares: Vec<Share>,
+}
+
+impl RangeTally {
+    pub(super) fn new(buckets: Option<Buckets>) -> Self {
+        let sums = GroupSums::new(buckets.as_ref());
+        Self::of(buckets, Tally::new(sums))
+    }
+
+    /// Without points, peaks and times: for each sum they take memory that a comparison has no use for.
+    pub(super) fn timeless() -> Self {
+        Self::of(None, Tally::new(GroupSums { is_timeless: true, ..GroupSums::new(None) }))
+    }
+
+    /// Of these groups only: rows of others count as run time of all threads.
+    pub(super) fn of_groups<'g>(buckets: Buckets, groups: impl Iterator<Item = &'g Group>) -> Self {
+        let sums = GroupSums::new(Some(&buckets));
+        Self::of(Some(buckets), Tally::of_groups(sums, groups.map(Group::of)))
+    }
+
+    fn of(buckets: Option<Buckets>, tally: Tally<GroupSums>) -> Self {
+        Self {
+            tally,
+            covered_ns: 0,
+            used_ns: 0,
+            fields: Fields::all(),
+            used_points: vec![0.0; buckets.as_ref().map_or(0, Buckets::count)],
+            buckets,
+            shares: Vec::new(),
+        }
+    }
+
+    /// The same one before anything was added.
+    pub(super) fn emptied(&self) -> Self {
+        Self::of(self.buckets.clone().map(Buckets::emptied), self.tally.emptied())
+    }
+
+    pub(super) fn groups(&self) -> &[Group] {
+        &self.tally.groups
+    }
+
+    /// The group with this id.
+    pub(super) fn find(&self, id: &GroupId) -> Option<&Group> {
+        self.tally.find(id).map(|at| &self.tally.groups[at])
+    }
+
+    /// Adds a span; `resolution`: of sums.
+    pub(super) fn add(
+        &mut self,
+        span: &Segment<'_>,
+        resolution: Resolution,
+        grouping: &Grouping,
+        host: &str,
+    ) {
+        let interval = span.interval;
+        self.covered_ns = self.covered_ns.saturating_add(interval.duration_ns());
+        self.fields &= interval.fields;
+        if let Some(buckets) = &mut self.buckets {
+            buckets.cover(span, &mut self.shares);
+        }
+        let at = MarkedSpan::new(span, resolution, &self.shares);
+        let mut rows_ns = 0_i64;
+        if grouping.what() == What::Threads {
+            rows_ns = interval.processes.iter().map(|row| row.delta.run_ns).fold(0, i64::saturating_add);
+            add_threads(&mut self.tally, span, grouping, &at);
+        } else {
+            for process in ProcessRow::of(span) {
+                rows_ns = rows_ns.saturating_add(process.row.delta.run_ns);
+                self.tally.add_process(process, grouping, host, &at);
+            }
+        }
+        self.tally.close(&at);
+        let ledger = &interval.ledger;
+        // v1 devices have no ledger.
+        let is_known = ledger.capacity_ns > 0;
+        let used_ns = if is_known { ledger.threads_ns.saturating_add(ledger.exited_ns) } else { rows_ns };
+        self.used_ns = self.used_ns.saturating_add(used_ns);
+        for Share { at, part } in &self.shares {
+            if let Some(point) = self.used_points.get_mut(*at) {
+                *point += used_ns as f64 * part;
+            }
+        }
+    }
+
+    /// Takes what was added up of a later part of the range.
+    pub(super) fn append(&mut self, later: Self) {
+        self.covered_ns = self.covered_ns.saturating_add(later.covered_ns);
+        self.used_ns = self.used_ns.saturating_add(later.used_ns);
+        self.fields &= later.fields;
+        if let (Some(buckets), Some(later)) = (&mut self.buckets, &later.buckets) {
+            buckets.append(later);
+        }
+        for (point, ns) in self.used_points.iter_mut().zip(later.used_points) {
+            *point += ns;
+        }
+        self.tally.append(later.tally);
+    }
+
+    /// Points of the small lines.
+    pub(super) fn times(&self) -> BucketTimes {
+        self.buckets.as_ref().map_or_else(BucketTimes::default, Buckets::times)
+    }
+
+    /// Run time that no group has: of rows that are in none, and what the ledger has and no row.
+    pub(super) fn unattributed_ns(&self) -> i64 {
+        let run_ns = self.groups().iter().map(|group| group.sums.delta.run_ns);
+        self.used_ns.saturating_sub(run_ns.fold(0, i64::saturating_add))
+    }
+}
+
+fn add_threads(tally: &mut Tally<GroupSums>, span: &Segment<'_>, grouping: &Grouping, at: &MarkedSpan<'_>) {
+    let filter = grouping.filter();
+    let rows: Vec<_> = filter.is_some().then(|| ProcessRow::of(span)).into_iter().flatten().collect();
+    for thread in ThreadRow::of(span) {
+        let is_counted = filter.is_none_or(|filter| {
+            let process = thread.process_at(span).and_then(|at| rows.get(at)).copied();
+            filter.lets_thread(thread.row, process)
+        });
+        let name = thread.row.comm.to_str_lossy();
+        let of = if is_counted { thread.group(&name) } else { GroupOf::OTHERS };
+        tally.add_row(of, at, &thread.part);
+    }
+}
+
+/// A span with the points that it lies in, and what bounds a peak in it.
+pub(super) struct MarkedSpan<'s> {
+    shares: &'s [Share],
+    mark: Mark,
+    measured_in_ns: u64,
+    busy_ns_per_s: i64,
+}
+
+impl<'s> MarkedSpan<'s> {
+    fn new(span: &Segment<'_>, resolution: Resolution, shares: &'s [Share]) -> Self {
+        let interval = span.interval;
+        let range = TimeRange { since_ns: interval.begin.wall_ns, until_ns: interval.end.wall_ns };
+        // No group ran more than all CPUs in the busiest interval. That share is rounded down, so one millionth is added.
+        let capacity = rate(interval.ledger.capacity_ns, interval.duration_ns());
+        let bound = |ppm: i64| i128::from(capacity) * (i128::from(ppm) + 1) / 1_000_000;
+        let busy = span.max_busy_ppm.filter(|_| capacity > 0).map(bound);
+        Self {
+            shares,
+            mark: Mark { range, resolution: span.max_busy_ppm.map(|_| resolution) },
+            measured_in_ns: interval.measured_in_ns(),
+            busy_ns_per_s: busy.map_or(i64::MAX, |ns| i64::try_from(ns).unwrap_or(i64::MAX)),
+        }
+    }
+}
+
+/// What a group did.
+#[derive(Clone, Debug)]
+pub(super) struct GroupSums {
+    pub(super) delta: Delta,
+    pub(super) blocked_ns: Option<i64>,
+    pub(super) waits: Waits,
+    pub(super) times: Times,
+    is_timeless: bool,
+    /// Run time a point.
+    pub(super) points: Vec<f64>,
+}
+
+/// `part` in `length_ns`, a second.
+pub(super) fn rate(part: i64, length_ns: u64) -> i64 {
+    if length_ns == 0 {
+        return 0;
+    }
+    // 128 bits: `part` can be years of ns times a billion.
+    i64::try_from(i128::from(part) * 1_000_000_000 / i128::from(length_ns)).unwrap_or(i64::MAX)
+}
+
+/// Unknown + 5 = 5, and a sum of nothing stays unknown.
+fn add_known(sum: &mut Option<i64>, more: Option<i64>) {
+    if let Some(more) = more {
+        *sum = Some(sum.unwrap_or(0).saturating_add(more));
+    }
+}
+
+impl GroupSums {
+    fn new(buckets: Option<&Buckets>) -> Self {
+        Self {
+            delta: Delta::default(),
+            blocked_ns: None,
+            waits: Waits::default(),
+            times: Times::default(),
+            is_timeless: false,
+            points: vec![0.0; buckets.map_or(0, Buckets::count)],
+        }
+    }
+}
+
+impl Sums for GroupSums {
+    type Span<'s> = MarkedSpan<'s>;
+
+    fn add(&mut self, span: &MarkedSpan<'_>, part: &RowPart<'_>) {
+        self.delta += part.delta;
+        add_known(&mut self.blocked_ns, part.blocked_ns);
+        self.waits += part.waits;
+        for Share { at, part: share } in span.shares {
+            if let Some(point) = self.points.get_mut(*at) {
+                *point += part.delta.run_ns as f64 * share;
+            }
+        }
+    }
+
+    fn close(&mut self, span: &MarkedSpan<'_>, now: &Now) {
+        if !self.is_timeless {
+            self.times.close(span, now);
+        }
+    }
+}
+
+impl AddAssign for GroupSums {
+    fn add_assign(&mut self, later: Self) {
+        self.delta += &later.delta;
+        add_known(&mut self.blocked_ns, later.blocked_ns);
+        self.waits += &later.waits;
+        self.times.append(later.times);
+        for (point, ns) in self.points.iter_mut().zip(later.points) {
+            *point += ns;
+        }
+    }
+}
+
+/// A span of time, and what was read of it.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mark {
+    pub(super) range: TimeRange,
+    /// `None`: an interval.
+    pub(super) resolution: Option<Resolution>,
+}
+
+/// A sum in which the peak of a group may be.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(super) struct Candidate {
+    pub(super) mark: Mark,
+    /// Not more than this, ns per second.
+    pub(super) upper: i64,
+    /// Not less.
+    pub(super) lower: i64,
+}
+
+/// What is known of when a group was there and ran most.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Times {
+    pub(super) first: Option<Mark>,
+    pub(super) last: Option<Mark>,
+    /// The highest of the intervals that were read.
+    pub(super) peak: Option<Peak>,
+    pub(super) candidates: Vec<Candidate>,
+}
+
+impl Times {
+    pub(super) fn see(&mut self, mark: Mark) {
+        let is_earlier = |first: &Mark| mark.range.since_ns < first.range.since_ns;
+        if self.first.as_ref().is_none_or(is_earlier) {
+            self.first = Some(mark);
+        }
+        let is_later = |last: &Mark| mark.range.until_ns > last.range.until_ns;
+        if self.last.as_ref().is_none_or(is_later) {
+            self.last = Some(mark);
+        }
+    }
+
+    /// Takes a span in which the group had rows.
+    fn close(&mut self, span: &MarkedSpan<'_>, now: &Now) {
+        let times = now.times();
+        let active = times.map(|ActiveTimes { first_ns, last_ns, .. }| Mark {
+            range: TimeRange { since_ns: first_ns, until_ns: last_ns },
+            resolution: None,
+        });
+        self.see(active.unwrap_or(span.mark));
+        let mean = rate(now.run_ns, span.measured_in_ns);
+        let known = self.peak.map_or(i64::MIN, |peak| peak.ns_per_s);
+        if span.mark.resolution.is_none() {
+            if mean > known {
+                let end_ns = span.mark.range.until_ns;
+                self.peak = Some(Peak { ns_per_s: mean, end_ns, is_exact: true });
+            }
+            return;
+        }
+        if let Some(ActiveTimes { max_end_ns, .. }) = times.filter(|_| now.rows == 1) {
+            let peak = Peak { ns_per_s: now.highest, end_ns: max_end_ns, is_exact: true };
+            self.peak = highest(self.peak, Some(peak));
+            return;
+        }
+        let lower = now.highest.max(mean);
+        let upper = now.sum.min(span.busy_ns_per_s).max(lower);
+        if upper > known {
+            self.candidates.push(Candidate { mark: span.mark, upper, lower });
+        }
+    }
+
+    pub(super) fn append(&mut self, more: Self) {
+        for mark in more.first.into_iter().chain(more.last) {
+            self.see(mark);
+        }
+        self.peak = highest(self.peak, more.peak);
+        self.candidates.extend(more.candidates);
+    }
+}
+
+/// The higher of two peaks, the earlier of equal ones.
+pub(super) fn highest(one: Option<Peak>, other: Option<Peak>) -> Option<Peak> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.ns_per_s > one.ns_per_s => Some(other),
+        (None, other) => other,
+        (one, _) => one,
+    }
+}
