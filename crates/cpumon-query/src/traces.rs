@@ -205,7 +205,7 @@ impl Timelines {
         let bytes_of = |entry: &Entry| match &entry.state {
             // As it may become.
             State::Reading => self.bytes,
-            State::Read(timeline) => timeline.bytes(),
+            State::Read(timeline) => timeline.bytes,
         };
         let busy = entries.iter().filter(|entry| entry.is_busy()).map(bytes_of);
         let busy = busy.fold(0, usize::saturating_add);
@@ -284,7 +284,7 @@ mod tests {
         trace(file.parent().unwrap(), "7.trace", 1_000);
         std::fs::write(dir.path().join("secret"), "").unwrap();
         let timelines = Timelines::new(Arc::new(traces), TIMELINE_BYTES);
-        assert_eq!(timelines.get("7", 0, &Arc::default()).unwrap().length_ns(), 1_000);
+        assert_eq!(timelines.get("7", 0, &Arc::default()).unwrap().length_ns, 1_000);
         for id in ["8", "-7", "../secret", "7.trace", ""] {
             assert!(matches!(timelines.get(id, 0, &Arc::default()), Err(TimelineError::Unknown)), "{id}");
         }
@@ -298,7 +298,7 @@ mod tests {
         }
         std::fs::write(dir.path().join("foreign"), "something else").unwrap();
         let of = |bytes| Timelines::new(Arc::new(Directory(dir.path().into())), bytes);
-        let bytes = of(TIMELINE_BYTES).get("a", 0, &Arc::default()).unwrap().bytes();
+        let bytes = of(TIMELINE_BYTES).get("a", 0, &Arc::default()).unwrap().bytes;
         let timelines = of(bytes);
         (dir, timelines)
     }
@@ -312,7 +312,7 @@ mod tests {
         let (_dir, timelines) = three();
         let get = |id| timelines.get(id, 0, &Arc::default());
         let first = get("a").unwrap();
-        assert_eq!(first.length_ns(), 1_000);
+        assert_eq!(first.length_ns, 1_000);
         assert!(Arc::ptr_eq(&first, &get("a").unwrap()));
         drop(first);
         get("b").unwrap();

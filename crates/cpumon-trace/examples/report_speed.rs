@@ -333,11 +333,11 @@ fn index(reader: &mut TraceReader<&mut Machine<'_>>, figures: &RefCell<serde_jso
     let began_ns = cpu_ns();
     black_box(timeline.overload(0, until_ns));
     *figures.borrow_mut() = serde_json::json!({
-        "index_bytes": timeline.bytes() as f64 / timeline.events() as f64,
+        "index_bytes": timeline.bytes as f64 / timeline.events as f64,
         "idle_while_overloaded_ms": ms(cpu_ns() - began_ns),
         "pictures": pictures,
     });
-    timeline.events()
+    timeline.events
 }
 
 /// How well the report knows whom a thread waited behind most: of each thread that waited, the time behind that one by the report, against

@@ -45,8 +45,10 @@ const MAX_BORN: usize = (1 << 22) / 8 * 7;
 pub struct TraceSurvey {
     tasks: Tasks,
     born: HashSet<TraceTask>,
-    ending: Ending,
-    events: u64,
+    /// How the reading ended.
+    pub ending: Ending,
+    /// How many events it has.
+    pub events: u64,
 }
 
 impl TraceSurvey {
@@ -69,18 +71,6 @@ impl TraceSurvey {
         })?;
         ending.unfollowed = left_out;
         Ok(Self { tasks: trace.take_tasks(), born, ending, events })
-    }
-
-    /// How many events it has.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        self.events
-    }
-
-    /// How the reading ended.
-    #[must_use]
-    pub fn ending(&self) -> &Ending {
-        &self.ending
     }
 
     /// How a second reading ended, without names: what it lacks of them is what this one lacked.

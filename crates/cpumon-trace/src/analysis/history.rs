@@ -36,8 +36,8 @@ struct Held {
 pub struct TraceHistory {
     range: TraceRange,
     states: VecDeque<Held>,
-    /// Those that were dropped lie before this.
-    dropped_until_ns: u64,
+    /// What came before this time is not held, because there was too much of it; 0: all is.
+    pub dropped_until_ns: u64,
     wakers: VecDeque<Waker>,
     /// Number of the first of `wakers`.
     first_wakeup: u64,
@@ -79,12 +79,6 @@ impl TraceHistory {
             by_cpu: Vec::new(),
             slots: HashMap::default(),
         }
-    }
-
-    /// What came before this time is not held, because there was too much of it; 0: all is.
-    #[must_use]
-    pub fn dropped_until_ns(&self) -> u64 {
-        self.dropped_until_ns
     }
 
     /// Each thread with any state in the range, and until when the last of these lasted.

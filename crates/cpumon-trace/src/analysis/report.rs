@@ -56,7 +56,8 @@ pub struct Report {
     pub(super) threads: Slots<ThreadSums>,
     slices: Slices,
     cpus: Cpus,
-    has_interrupts: bool,
+    /// Whether interrupts were recorded: any trace of some ms has some.
+    pub has_interrupts: bool,
     memory: Memory,
 }
 
@@ -92,12 +93,6 @@ impl Report {
             totals.ledger.merge(&cpu);
         }
         totals
-    }
-
-    /// Whether interrupts were recorded: any trace of some ms has some.
-    #[must_use]
-    pub fn has_interrupts(&self) -> bool {
-        self.has_interrupts
     }
 }
 

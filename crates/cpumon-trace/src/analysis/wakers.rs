@@ -101,8 +101,10 @@ pub struct Wakers {
     last_id: u64,
     /// The wakeup of each thread that waits for a CPU; 0: none.
     waiting: Slots<u64>,
-    has_interrupts: bool,
-    left_out: u64,
+    /// Whether interrupts were recorded: else whom they interrupt counts as waker.
+    pub has_interrupts: bool,
+    /// Wakeups that are in no row, because there are too many pairs.
+    pub left_out: u64,
 }
 
 /// Reads a trace and counts the wakeups in the range.
@@ -121,18 +123,6 @@ pub fn wakers(reader: &mut impl TraceSource, range: TraceRange) -> Result<(Waker
 impl Wakers {
     pub(super) fn new(range: TraceRange) -> Self {
         Self { range, ..Self::default() }
-    }
-
-    /// Wakeups that are in no row, because there are too many pairs.
-    #[must_use]
-    pub fn left_out(&self) -> u64 {
-        self.left_out
-    }
-
-    /// Whether interrupts were recorded: else whom they interrupt counts as waker.
-    #[must_use]
-    pub fn has_interrupts(&self) -> bool {
-        self.has_interrupts
     }
 
     /// Rows by number of wakeups, the most first.

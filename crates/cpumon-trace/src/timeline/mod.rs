@@ -75,13 +75,18 @@ struct OverloadSums(Vec<(u64, Overload)>);
 /// A trace in memory. Times are ns since its begin.
 #[derive(Debug)]
 pub struct Timeline {
-    header: FileHeader,
-    ending: Ending,
-    events: u64,
+    /// When and where the trace was recorded.
+    pub header: FileHeader,
+    /// What the trace lacks.
+    pub ending: Ending,
+    /// Events of the whole trace.
+    pub events: u64,
     from_ns: u64,
     until_ns: u64,
-    length_ns: u64,
-    has_interrupts: bool,
+    /// Length of the whole trace, ns.
+    pub length_ns: u64,
+    /// Whether interrupts were recorded.
+    pub has_interrupts: bool,
     /// By number; `None`: no events.
     cpus: Vec<Option<Cpu>>,
     /// By place.
@@ -90,34 +95,11 @@ pub struct Timeline {
     /// Moves to another CPU, by time: the thread's place.
     moves: Vec<(u64, u32)>,
     overload: OnceLock<OverloadSums>,
-    bytes: usize,
+    /// Memory of the index, bytes.
+    pub bytes: usize,
 }
 
 impl Timeline {
-    /// When and where the trace was recorded.
-    #[must_use]
-    pub fn header(&self) -> &FileHeader {
-        &self.header
-    }
-
-    /// What the trace lacks.
-    #[must_use]
-    pub fn ending(&self) -> &Ending {
-        &self.ending
-    }
-
-    /// Events of the whole trace.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        self.events
-    }
-
-    /// Length of the whole trace, ns.
-    #[must_use]
-    pub fn length_ns(&self) -> u64 {
-        self.length_ns
-    }
-
     /// The part that the index has.
     #[must_use]
     pub fn covers(&self) -> (u64, u64) {
@@ -128,18 +110,6 @@ impl Timeline {
     #[must_use]
     pub fn is_cut(&self) -> bool {
         self.until_ns < self.length_ns
-    }
-
-    /// Whether interrupts were recorded.
-    #[must_use]
-    pub fn has_interrupts(&self) -> bool {
-        self.has_interrupts
-    }
-
-    /// Memory of the index, bytes.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.bytes
     }
 
     /// CPUs with events, ascending.

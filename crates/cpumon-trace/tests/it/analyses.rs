@@ -134,7 +134,7 @@ fn a_wakeup_in_an_interrupt_is_not_of_whom_it_interrupts() {
     ];
     let mut made = Made::new(&events, BEGAN_NS, BEGAN_NS + 130_000);
     let (found, _) = wakers(&mut made, TraceRange::default()).unwrap();
-    assert!(found.has_interrupts());
+    assert!(found.has_interrupts);
     let rows = found.rows(ReportBy::Thread, &Tasks::default());
     let of = |key: &WakerKey| rows.iter().find(|row| row.waker == *key).map(|row| row.counts);
     let soft = of(&WakerKey::Soft(1)).unwrap();

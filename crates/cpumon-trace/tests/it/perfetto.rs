@@ -152,7 +152,7 @@ fn lives() -> Vec<u8> {
 #[test]
 fn threads_have_their_process_reason_and_interrupts() {
     let (report, rows, ending) = report_of(&lives(), ReportBy::Thread);
-    assert!(ending.is_whole() && report.has_interrupts(), "{ending:?}");
+    assert!(ending.is_whole() && report.has_interrupts, "{ending:?}");
     let found: Vec<_> = rows
         .iter()
         .map(|row| {

@@ -371,16 +371,16 @@ fn idle_while_overloaded_counts_cpus_without_work_beside_a_queue() {
 fn a_limit_cuts_the_index_and_a_later_begin_goes_on() {
     let events = made_up(21, 120_000);
     let whole = read(&events, ALL);
-    assert!(!whole.is_cut() && whole.events() == events.len() as u64);
+    assert!(!whole.is_cut() && whole.events == events.len() as u64);
     let part = read(&events, TimelineLimits { bytes: 1 << 20, from_ns: 0 });
     let (_, cut_ns) = part.covers();
-    assert!(part.is_cut() && part.events() == whole.events() && part.length_ns() == whole.length_ns());
-    assert!(part.bytes() < 3 << 20 && whole.bytes() > 2 * part.bytes(), "{} {}", part.bytes(), whole.bytes());
+    assert!(part.is_cut() && part.events == whole.events && part.length_ns == whole.length_ns);
+    assert!(part.bytes < 3 << 20 && whole.bytes > 2 * part.bytes, "{} {}", part.bytes, whole.bytes);
     let range = TraceRange { from_ns: cut_ns / 3, until_ns: cut_ns };
     assert_eq!(by_timeline(&part, range), by_timeline(&whole, range));
     let rest = read(&events, TimelineLimits { bytes: usize::MAX, from_ns: cut_ns });
-    assert_eq!(rest.covers(), (cut_ns, whole.length_ns()));
-    let range = TraceRange { from_ns: cut_ns, until_ns: whole.length_ns() - 5 };
+    assert_eq!(rest.covers(), (cut_ns, whole.length_ns));
+    let range = TraceRange { from_ns: cut_ns, until_ns: whole.length_ns - 5 };
     let (mut a, mut b) = (by_timeline(&rest, range), by_timeline(&whole, range));
     // A wait that began before the index is only known from there on, and a switch at its very begin is not its own.
     for figures in a.0.values_mut().chain(b.0.values_mut()) {

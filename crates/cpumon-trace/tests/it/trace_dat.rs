@@ -83,7 +83,7 @@ fn lives() -> Vec<Vec<u8>> {
 fn threads_have_their_process_and_interrupts_their_time() {
     for (what, bytes) in variants(&lives()) {
         let (report, rows, ending) = report_of(&bytes, ReportBy::Thread);
-        assert!(ending.is_whole() && report.has_interrupts(), "{what}: {ending:?}");
+        assert!(ending.is_whole() && report.has_interrupts, "{what}: {ending:?}");
         let found: Vec<_> = rows
             .iter()
             .map(|row| {

@@ -38,12 +38,12 @@ pub(crate) fn path(args: &TracePathArgs, out: &mut dyn Write) -> anyhow::Result<
     }
     out.flush()?;
     let outcome = missing(&ending, ending.lost);
-    if history.dropped_until_ns() > 0
-        && steps.last().is_some_and(|step| step.from_ns <= history.dropped_until_ns())
+    if history.dropped_until_ns > 0
+        && steps.last().is_some_and(|step| step.from_ns <= history.dropped_until_ns)
     {
         say(&format!(
             "the path ends at {} s, because the trace has too many events before that to hold; go back from there with --at",
-            seconds(file.since_begin(history.dropped_until_ns()))
+            seconds(file.since_begin(history.dropped_until_ns))
         ));
         return Ok(Outcome::DataMissing);
     }

@@ -38,11 +38,8 @@ pub(crate) fn report(args: &TraceReportArgs, out: &mut dyn Write) -> anyhow::Res
     let format = args.input.format.get();
     let (is_table, limit) = (format == Format::Table, limit(&args.input));
     let totals = report.totals();
-    let scale = Scale {
-        length_ns: totals.length_ns,
-        began_ns: file.began_ns,
-        has_interrupts: report.has_interrupts(),
-    };
+    let scale =
+        Scale { length_ns: totals.length_ns, began_ns: file.began_ns, has_interrupts: report.has_interrupts };
     if is_table {
         head(&totals, scale.has_interrupts, out).context("cannot write the report")?;
     }

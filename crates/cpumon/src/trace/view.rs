@@ -119,8 +119,8 @@ pub(crate) fn export(args: &TraceExportArgs, out: &mut dyn Write) -> anyhow::Res
     let survey = TraceSurvey::new(open(&args.file)?)
         .with_context(|| format!("cannot read {}", args.file.display()))?;
     let mut trace = open(&args.file)?;
-    let length_ns = survey.ending().known_until_ns.saturating_sub(trace.header().began.mono_ns);
-    if survey.events() == 0 || range.from_ns > length_ns {
+    let length_ns = survey.ending.known_until_ns.saturating_sub(trace.header().began.mono_ns);
+    if survey.events == 0 || range.from_ns > length_ns {
         bail!("{} has no event, or none behind --from", args.file.display());
     }
     let mut write = |out: &mut dyn Write| match args.format {

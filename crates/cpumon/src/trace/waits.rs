@@ -187,16 +187,16 @@ pub(crate) fn wakers(args: &TraceWakersArgs, out: &mut dyn Write) -> anyhow::Res
     write_rows(format, &pair_fields(args.by, &file), &rows, out).context("cannot write the rows")?;
     if format == Format::Table {
         say_left_out(left_out, out)?;
-        if !wakers.has_interrupts() {
+        if !wakers.has_interrupts {
             let note = "Without --irq in the recording, who was only interrupted counts as waker.";
             paragraph(note, terminal_columns(), out)?;
         }
     }
     out.flush()?;
-    if wakers.left_out() > 0 {
+    if wakers.left_out > 0 {
         say(&format!(
             "{} wakeups are in no row, because there are too many pairs; choose a part of the trace with --from and --to",
-            wakers.left_out()
+            wakers.left_out
         ));
         missing(&ending, ending.lost);
         return Ok(Outcome::DataMissing);

@@ -82,21 +82,21 @@ impl TraceHead {
     #[must_use]
     pub fn new(timeline: &Timeline) -> Self {
         let (from_ns, until_ns) = timeline.covers();
-        let header = timeline.header();
+        let header = &timeline.header;
         let sums = timeline.sums(from_ns, until_ns, &|_| true, &[]);
         Self {
             host: header.host.clone(),
             began_ns: (header.began.wall_ns > 0).then_some(Nanos(header.began.wall_ns)),
-            length_ns: timeline.length_ns(),
+            length_ns: timeline.length_ns,
             from_ns,
             until_ns,
             is_cut: timeline.is_cut(),
-            events: timeline.events(),
+            events: timeline.events,
             cpus: timeline.cpus().collect(),
             threads: timeline.threads().len(),
-            has_interrupts: timeline.has_interrupts(),
-            bytes: timeline.bytes(),
-            problems: timeline.ending().problems(0).into_iter().map(sentence).collect(),
+            has_interrupts: timeline.has_interrupts,
+            bytes: timeline.bytes,
+            problems: timeline.ending.problems(0).into_iter().map(sentence).collect(),
             sums: TraceLedger::all(&sums),
         }
     }
