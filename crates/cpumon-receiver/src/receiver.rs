@@ -85,21 +85,24 @@ pub struct Frontend {
 
 /// A receiver at work. Dropping it stops it.
 pub struct Receiver {
-    hub: Arc<Hub>,
-    state: Arc<State>,
+    /// What frontends see.
+    pub hub: Arc<Hub>,
+    /// Its own state.
+    pub state: Arc<State>,
     stop: Arc<AtomicBool>,
     stop_frontend: Box<dyn Fn() + Send + Sync>,
     threads: Vec<(&'static str, JoinHandle<Result<(), AnyError>>)>,
     store: Option<Arc<StoreHandle>>,
-    measured_by: Option<String>,
+    /// How this machine is measured, in words; `None`: it is not.
+    pub measured_by: Option<String>,
     /// Which datagrams are taken, in words.
-    taken: String,
-    /// What threads that read bytes of others are limited to, in words.
-    sandbox: String,
+    pub taken: String,
+    /// What threads that read bytes of others are limited to, in words; the agent reports the same.
+    pub sandbox: String,
     /// Beats as long as datagrams are taken.
-    pulse: Pulse,
-    /// Whether there is a thread that takes datagrams.
-    receives: bool,
+    pub pulse: Pulse,
+    /// Whether datagrams are received. If not, the caller must let the pulse beat.
+    pub receives_datagrams: bool,
 }
 
 struct Listening {
@@ -214,7 +217,7 @@ impl Receiver {
             taken: receiver.as_ref().map_or_else(String::new, Receiving::describe),
             sandbox: String::new(),
             pulse: Pulse::default(),
-            receives: false,
+            receives_datagrams: false,
         };
         if let Some(work) = shelf_work {
             let work = work.with_own(own);
@@ -237,7 +240,7 @@ impl Receiver {
     ) -> Result<(), ReceiverError> {
         let (for_udp, pulse) = (sink.clone(), self.pulse.clone());
         let (stop, state) = (Arc::clone(&self.stop), Arc::clone(&self.state));
-        self.receives = receiver.is_some();
+        self.receives_datagrams = receiver.is_some();
         if let Some(receiver) = receiver {
             self.spawn("receive", move || Ok(datagrams::run(receiver, &for_udp, &state, &pulse, &stop)?))?;
         }
@@ -266,52 +269,10 @@ impl Receiver {
         Ok(())
     }
 
-    /// What frontends see.
-    #[must_use]
-    pub fn hub(&self) -> &Arc<Hub> {
-        &self.hub
-    }
-
-    /// Its own state.
-    #[must_use]
-    pub fn state(&self) -> &Arc<State> {
-        &self.state
-    }
-
     /// The store's file, if there is a store.
     #[must_use]
     pub fn store_path(&self) -> Option<&Path> {
         self.store.as_ref().map(|store| store.path.as_path())
-    }
-
-    /// How this machine is measured, in words; `None`: it is not.
-    #[must_use]
-    pub fn measured_by(&self) -> Option<&str> {
-        self.measured_by.as_deref()
-    }
-
-    /// Which datagrams are taken, in words.
-    #[must_use]
-    pub fn taken(&self) -> &str {
-        &self.taken
-    }
-
-    /// What threads that read bytes of others are limited to, in words; the agent reports the same.
-    #[must_use]
-    pub fn sandbox(&self) -> &str {
-        &self.sandbox
-    }
-
-    /// Whether datagrams are received. If not, the caller must let the pulse beat.
-    #[must_use]
-    pub fn receives_datagrams(&self) -> bool {
-        self.receives
-    }
-
-    /// Beats as long as datagrams are taken.
-    #[must_use]
-    pub fn pulse(&self) -> &Pulse {
-        &self.pulse
     }
 
     /// Whether some thread ended on its own: a receiver that is half dead must not seem alive.

@@ -84,7 +84,7 @@ pub fn serve(args: &ServeArgs) -> anyhow::Result<Outcome> {
     let serving = Serving::start(&plan, args.http, web)?;
     print_start(&serving)?;
     manager.ready();
-    let watch = manager.watch(serving.receiver().pulse()).context("cannot start the watchdog's thread")?;
+    let watch = manager.watch(&serving.receiver().pulse).context("cannot start the watchdog's thread")?;
     let ended = wait(&serving, &signals, args.log_each_second, None);
     drop(watch);
     manager.stopping();
@@ -174,7 +174,7 @@ pub fn run(args: &RunArgs) -> anyhow::Result<Outcome> {
     let signals = Signals::install()?;
     let serving = Serving::start(&plan, args.http, web)?;
     let ended = if has_screen {
-        let hub = Arc::clone(serving.receiver().hub());
+        let hub = Arc::clone(&serving.receiver().hub);
         let feed = Box::new(HubFeed::new(hub, serving.http_url().to_owned()));
         let (stop, past_bytes) = (Arc::clone(signals.stop()), Some(LOCAL_SCREEN_BYTES));
         show_screens(feed, Options { stop, past_bytes, ..Options::default() })
@@ -198,15 +198,15 @@ fn print_start(serving: &Serving) -> anyhow::Result<()> {
 
 /// Waits for a signal, a failed thread, or enough intervals of the local host. Logs a line per second if wanted.
 fn wait(serving: &Serving, signals: &Signals, logs: bool, intervals: Option<u64>) -> anyhow::Result<()> {
-    let hub = serving.receiver().hub();
+    let hub = &serving.receiver().hub;
     let mut next_line = Instant::now() + Duration::from_secs(1);
     while !signals.stop().load(Ordering::Relaxed) {
         if serving.receiver().has_failed() {
             bail!("a thread of the receiver ended unexpectedly");
         }
         std::thread::sleep(CHECK_EVERY);
-        if !serving.receiver().receives_datagrams() {
-            serving.receiver().pulse().beat(HANGS);
+        if !serving.receiver().receives_datagrams {
+            serving.receiver().pulse.beat(HANGS);
         }
         let count = || hub.hosts().iter().map(|host| host.loss.snapshots).max().unwrap_or(0);
         // The first snapshot ends no interval.

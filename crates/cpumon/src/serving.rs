@@ -145,13 +145,13 @@ impl Serving {
     /// What it does, for people: a line each.
     #[must_use]
     pub fn start_lines(&self) -> Vec<String> {
-        let state = self.receiver.state();
+        let state = &self.receiver.state;
         let status = state.status();
         let store = match self.receiver.store_path() {
             Some(path) => format!("store {}", path.display()),
             None => "store none: nothing is kept".to_owned(),
         };
-        let measured = match self.receiver.measured_by() {
+        let measured = match &self.receiver.measured_by {
             Some(reason) => format!("measuring this machine by {reason}"),
             None => "not measuring this machine".to_owned(),
         };
@@ -160,8 +160,8 @@ impl Serving {
         });
         let mut lines = vec![
             format!("cpumon {}, pid {}", status.version, status.pid),
-            if self.receiver.receives_datagrams() {
-                format!("receiving on udp {}; {}", status.udp.join(", "), self.receiver.taken())
+            if self.receiver.receives_datagrams {
+                format!("receiving on udp {}; {}", status.udp.join(", "), self.receiver.taken)
             } else {
                 "receiving no datagrams (--no-udp)".to_owned()
             },
@@ -174,7 +174,7 @@ impl Serving {
         }));
         lines.push(format!("answering on {}", self.http_url));
         lines.extend(self.access.iter().cloned());
-        lines.extend([store, measured, format!("sandbox: {}", self.receiver.sandbox())]);
+        lines.extend([store, measured, format!("sandbox: {}", self.receiver.sandbox)]);
         lines
     }
 
@@ -187,7 +187,7 @@ impl Serving {
     /// One line for programs: where it listens.
     #[must_use]
     pub fn ready_line(&self) -> String {
-        let state = self.receiver.state();
+        let state = &self.receiver.state;
         let (status, tls) = (state.status(), state.tls_address());
         let tls = tls.map_or_else(String::new, |address| format!(" tls={address}"));
         format!("ready udp={} http={}{tls} pid={}", status.udp.join(","), status.http, status.pid)
