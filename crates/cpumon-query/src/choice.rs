@@ -20,16 +20,16 @@ impl ChoiceError {
     }
 }
 
-/// Makes an enum of words, the same in a URL and on a command line, each with what it means.
+/// Makes an enum whose variants have a word each.
 #[macro_export]
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$attribute:meta])* $variant:ident = $word:literal: $help:literal),+ $(,)?) => {
+macro_rules! named {
+    ($(#[$doc:meta])* $name:ident, $($(#[$attribute:meta])* $variant:ident = $word:literal),+ $(,)?) => {
         $(#[$doc])*
         #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-        pub enum $name { $(#[doc = $help] $(#[$attribute])* $variant),+ }
+        pub enum $name { $($(#[$attribute])* $variant),+ }
 
         impl $name {
-            /// Every choice, in the order of the help.
+            /// All of them, in this order.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// The word for it.
@@ -38,6 +38,14 @@ macro_rules! words {
                 match self { $(Self::$variant => $word),+ }
             }
         }
+    };
+}
+
+/// Makes an enum of words, the same in a URL and on a command line, each with what it means.
+#[macro_export]
+macro_rules! words {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $($(#[$attribute:meta])* $variant:ident = $word:literal: $help:literal),+ $(,)?) => {
+        $crate::named! { $(#[$doc])* $name, $(#[doc = $help] $(#[$attribute])* $variant = $word),+ }
 
         impl std::str::FromStr for $name {
             type Err = $crate::ChoiceError;

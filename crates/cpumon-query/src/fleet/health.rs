@@ -3,37 +3,24 @@
 use cpumon_model::{Trust, WRONG_BEYOND_NS, WRONG_ON_ARRIVAL_NS};
 
 use super::host::{BALANCED_RATIO, FleetHost, HostState};
+use crate::named;
 
-/// Something odd about a host that a reader of its figures must know. In order of weight, the heaviest first.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Oddity {
+named! {
+    /// Something odd about a host that a reader of its figures must know. In order of weight, the heaviest first.
+    #[derive(PartialOrd, Ord)]
+    Oddity,
     /// Nothing arrived for a while.
-    Silent,
+    Silent = "silent",
     /// It did not report since the receiver started; the store has its past.
-    Stored,
+    Stored = "stored",
     /// Its newest interval is late.
-    Late,
+    Late = "late",
     /// Intervals of the last minute lack data that was lost on the way.
-    Loss,
+    Loss = "loss",
     /// The ledger of the last minute is not balanced.
-    Ledger,
+    Ledger = "ledger",
     /// Its clock is wrong.
-    Clock,
-}
-
-impl Oddity {
-    /// `silent`, `stored`, `late`, `loss`, `ledger`, `clock`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Silent => "silent",
-            Self::Stored => "stored",
-            Self::Late => "late",
-            Self::Loss => "loss",
-            Self::Ledger => "ledger",
-            Self::Clock => "clock",
-        }
-    }
+    Clock = "clock",
 }
 
 impl FleetHost {

@@ -7,6 +7,8 @@ use std::sync::Arc;
 
 use cpumon_model::{Fields, Flags, HostStatus, Interval, Ledger, ProcessInterval, ProcessKey};
 
+use crate::named;
+
 /// A host of the fleet.
 #[derive(Clone, Debug)]
 pub struct FleetHost {
@@ -234,17 +236,17 @@ pub const SILENT_INTERVALS: f64 = 10.0;
 /// The least age of a silent host, ns.
 pub const SILENT_NS: i64 = 15_000_000_000;
 
-/// Whether intervals of a host arrive.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum HostState {
+named! {
+    /// Whether intervals of a host arrive.
+    HostState,
     /// They arrive.
-    Reporting,
+    Reporting = "reporting",
     /// The last one is older than [`LATE_INTERVALS`] and [`LATE_NS`].
-    Late,
+    Late = "late",
     /// The last one is older than [`SILENT_INTERVALS`] and [`SILENT_NS`].
-    Silent,
+    Silent = "silent",
     /// None arrived since the receiver started: the store has its past.
-    Stored,
+    Stored = "stored",
 }
 
 impl HostState {
@@ -258,17 +260,6 @@ impl HostState {
             Self::Late
         } else {
             Self::Silent
-        }
-    }
-
-    /// `reporting`, `late`, `silent` or `stored`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Reporting => "reporting",
-            Self::Late => "late",
-            Self::Silent => "silent",
-            Self::Stored => "stored",
         }
     }
 }

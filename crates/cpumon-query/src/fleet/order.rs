@@ -3,63 +3,42 @@
 use std::cmp::Ordering;
 
 use super::host::{FleetHost, HostState};
+use crate::named;
 use crate::time::Page;
 
-/// How a list of hosts is ordered. Numbers: the largest first; texts: from A to Z. No data comes last, whichever way round.
-#[derive(
-    Copy, Clone, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize, utoipa::ToSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum HostOrder {
+named! {
+    /// How a list of hosts is ordered. Numbers: the largest first; texts: from A to Z. No data comes last, whichever way round.
+    // The words are those of a query; the command line has `-` for `_`.
+    #[derive(Default, clap::ValueEnum, serde::Deserialize, utoipa::ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    HostOrder,
     /// By name, from A to Z
     #[default]
-    Name,
+    Name = "name",
     /// Busiest first, by the mean of the last minute
-    Busy,
+    Busy = "busy",
     /// Highest CPU use of a single interval of the last minute first
-    Peak,
+    Peak = "peak",
     /// Most threads ready first
-    Ready,
+    Ready = "ready",
     /// Longest run queue per CPU first
-    RunQueue,
+    RunQueue = "run_queue",
     /// Worst health first: silent, stored, late, loss, ledger, clock
-    Health,
+    Health = "health",
     /// By the name of the busiest process
-    Top,
+    Top = "top",
     /// Most threads first
-    Threads,
+    Threads = "threads",
     /// Most unattributed CPU time first
-    Ledger,
+    Ledger = "ledger",
     /// Most losses first
-    Loss,
+    Loss = "loss",
     /// Largest clock offsets first
-    ClockOffset,
+    ClockOffset = "clock_offset",
     /// By the agent's name and version
-    Agent,
+    Agent = "agent",
     /// Longest silent first
-    LastSeen,
-}
-
-impl HostOrder {
-    /// As it is written in a query; the command line has `-` for `_`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Name => "name",
-            Self::Busy => "busy",
-            Self::Peak => "peak",
-            Self::Ready => "ready",
-            Self::RunQueue => "run_queue",
-            Self::Health => "health",
-            Self::Top => "top",
-            Self::Threads => "threads",
-            Self::Ledger => "ledger",
-            Self::Loss => "loss",
-            Self::ClockOffset => "clock_offset",
-            Self::Agent => "agent",
-            Self::LastSeen => "last_seen",
-        }
-    }
+    LastSeen = "last_seen",
 }
 
 /// Which hosts are asked for.

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::query::ReportQuery;
 use crate::history::BucketTimes;
 use crate::json::{self, Nanos};
+use crate::named;
 use crate::time::TimeRange;
 
 /// The highest single interval of a group.
@@ -25,35 +26,25 @@ pub struct Peak {
     pub is_exact: bool,
 }
 
-/// What a row of a report is.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub enum RowKind {
+named! {
+    /// What a row of a report is.
+    #[derive(Serialize, Deserialize, ToSchema)]
+    RowKind,
     /// A group.
     #[serde(rename = "group")]
-    Group,
+    Group = "group",
     /// All processes of a name that began and ended within one interval.
     #[serde(rename = "short-lived")]
-    Short,
+    Short = "short-lived",
     /// All groups that are not shown.
     #[serde(rename = "rest")]
-    Rest,
+    Rest = "rest",
     /// Run time of the ledger that is in no group.
     #[serde(rename = "not attributed")]
-    Unattributed,
+    Unattributed = "not attributed",
 }
 
 impl RowKind {
-    /// `group`, `short-lived`, `rest`, `not attributed`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Group => "group",
-            Self::Short => "short-lived",
-            Self::Rest => "rest",
-            Self::Unattributed => "not attributed",
-        }
-    }
-
     /// One group, and not what is left over.
     #[must_use]
     pub fn is_group(self) -> bool {

@@ -10,37 +10,25 @@ use super::read::{Whole, Zoom, of_range};
 use crate::QueryError;
 use crate::history::History;
 use crate::json::Nanos;
+use crate::named;
 use crate::tally::{GroupId, Grouping, Kind, Search};
 use crate::time::{Page, PlotRange, TimeRange};
 
-/// What a name that was found is of.
-#[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FoundKind {
+named! {
+    /// What a name that was found is of.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+    #[serde(rename_all = "snake_case")]
+    FoundKind,
     /// A container.
-    Container,
+    Container = "container",
     /// A program.
-    Name,
+    Name = "name",
     /// A pod.
-    Pod,
+    Pod = "pod",
     /// A systemd unit.
-    Service,
+    Service = "service",
     /// A user.
-    User,
-}
-
-impl FoundKind {
-    /// `container`, `name`, `pod`, `service`, `user`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Container => "container",
-            Self::Name => "name",
-            Self::Pod => "pod",
-            Self::Service => "service",
-            Self::User => "user",
-        }
-    }
+    User = "user",
 }
 
 /// Something that was found.
